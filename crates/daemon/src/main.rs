@@ -1,0 +1,2 @@
+//! The caravan program.
+fn main() {}
