@@ -1,0 +1,1 @@
+//! The authentication header (RFC 4302), transport and tunnel mode.

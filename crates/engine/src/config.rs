@@ -1,0 +1,196 @@
+//! The checked configuration of a [`crate::node::Node`]. Text never gets here: the daemon turns
+//! its TOML into these types in one `TryFrom`.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use crypto::cert::{Certificate, TrustStore};
+use crypto::rsa::PrivateKey;
+
+use crate::identity::Identity;
+use crate::sa::{Mode, Secret};
+use crate::selector::TrafficSelector;
+use crate::suite::{EspSuite, IkeSuite};
+use crate::time::Duration;
+
+/// All that a node is told.
+pub struct Config {
+    /// In order; a responder takes the first that fits.
+    pub connections: Vec<Arc<Connection>>,
+    /// Inner addresses to lend.
+    pub pools: Vec<Pool>,
+    /// Bounds.
+    pub limits: Limits,
+}
+
+/// One peer, or one kind of peer.
+pub struct Connection {
+    /// Its key in the file.
+    pub name: String,
+    /// Addresses that we use; empty: any.
+    pub local_addrs: Vec<IpAddr>,
+    /// Where to reach the peer; empty: we only respond.
+    pub remote_addrs: Vec<SocketAddr>,
+    /// Aggressive mode, else main mode.
+    pub is_aggressive: bool,
+    /// Phase 1, in order of preference.
+    pub proposals: Vec<IkeSuite>,
+    /// How we prove who we are.
+    pub local: LocalAuth,
+    /// Whom we accept and how it proves itself.
+    pub remote: RemoteAuth,
+    /// What is protected.
+    pub children: Vec<Child>,
+    /// We ask for an inner address by mode config; for each family wanted.
+    pub wants_inner: InnerFamilies,
+    /// Index in [`Config::pools`] that we lend inner addresses from (tunnel mode) or map peers
+    /// to (transport mode).
+    pub pool: Option<usize>,
+    /// Insecure algorithms were permitted. Checked when the configuration is made.
+    pub is_legacy: bool,
+    /// When an initiator starts.
+    pub start: Start,
+    /// Always encapsulate in UDP.
+    pub forces_encapsulation: bool,
+    /// IKE fragments: sent when the peer announces that it reads them.
+    pub fragments: bool,
+    /// R-U-THERE after this long without a sign of life; `None`: never.
+    pub dpd_delay: Option<Duration>,
+    /// No answer for this long: the peer is dead.
+    pub dpd_timeout: Duration,
+    /// NAT keepalive interval (RFC 3948 §4: 20 s).
+    pub keepalive: Duration,
+    /// ISAKMP SA lifetime that we offer.
+    pub lifetime: Duration,
+    /// A new ISAKMP SA is begun this long before the old one ends.
+    pub rekey_margin: Duration,
+    /// What a second tunnel of the same identity does.
+    pub unique: Unique,
+}
+
+/// Families of inner address.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InnerFamilies {
+    /// IPv4.
+    pub v4: bool,
+    /// IPv6.
+    pub v6: bool,
+}
+
+/// When a tunnel is brought up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// As soon as the node runs, and again after every loss.
+    AtOnce,
+    /// At the first packet that matches.
+    OnTraffic,
+    /// Never by itself.
+    Responder,
+}
+
+/// What a second tunnel of the same identity does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unique {
+    /// Replaces the first one at INITIAL-CONTACT (RFC 2407 §4.6.3.3) or a new phase 1.
+    Replace,
+    /// Stands beside it.
+    Keep,
+}
+
+/// How we prove who we are.
+pub struct LocalAuth {
+    /// Sent in the ID payload.
+    pub identity: Identity,
+    /// With what.
+    pub method: LocalMethod,
+}
+
+/// Our credential.
+pub enum LocalMethod {
+    /// RSA signatures.
+    Signature {
+        /// The private key.
+        key: Arc<PrivateKey>,
+        /// Our certificate first, then intermediates.
+        chain: Vec<Certificate>,
+    },
+    /// A pre-shared key.
+    PresharedKey(Arc<Secret>),
+}
+
+/// Whom we accept.
+pub struct RemoteAuth {
+    /// Accepted identities; see [`IdentityPattern`].
+    pub identities: Vec<IdentityPattern>,
+    /// How it proves itself.
+    pub method: RemoteMethod,
+}
+
+/// Which identities fit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IdentityPattern {
+    /// Any identity that its credential proves.
+    Any,
+    /// Exactly this one; a name or an RDN value may be `*`.
+    Is(Identity),
+}
+
+/// The peer's credential.
+pub enum RemoteMethod {
+    /// RSA signatures by a certificate that this store trusts.
+    Signature(Arc<TrustStore>),
+    /// A pre-shared key.
+    PresharedKey(Arc<Secret>),
+}
+
+/// What is protected under one name.
+pub struct Child {
+    /// Its key in the file.
+    pub name: String,
+    /// Tunnel or transport.
+    pub mode: Mode,
+    /// Phase 2, in order of preference.
+    pub proposals: Vec<EspSuite>,
+    /// Our side; empty: our inner address, or our own address in transport mode.
+    pub local: Vec<TrafficSelector>,
+    /// The peer's side; empty: its inner address, or its own address in transport mode.
+    pub remote: Vec<TrafficSelector>,
+    /// IPsec SA lifetime that we offer.
+    pub lifetime: Duration,
+    /// A new SA is begun this long before the old one ends.
+    pub rekey_margin: Duration,
+    /// Bytes after which it is renewed.
+    pub lifetime_bytes: u64,
+    /// Packets after which it is renewed.
+    pub lifetime_packets: u64,
+    /// Replay window in packets.
+    pub replay_window: u32,
+    /// Outer MTU assumed until the path tells less.
+    pub path_mtu: u16,
+}
+
+/// Inner addresses to lend, and what goes with them.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    /// Its key in the file.
+    pub name: String,
+    /// First and last address, one family.
+    pub first: IpAddr,
+    /// Last address.
+    pub last: IpAddr,
+    /// Resolvers.
+    pub dns: Vec<IpAddr>,
+}
+
+/// Bounds on what strangers can make us hold.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Half-open exchanges above which aggressive first messages are dropped.
+    pub half_open: usize,
+    /// Half-open exchanges above which every first message is dropped.
+    pub half_open_total: usize,
+    /// Half-open exchanges of one address.
+    pub half_open_per_address: usize,
+    /// How long a half-open exchange may last.
+    pub half_open_lifetime: Duration,
+}

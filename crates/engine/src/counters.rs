@@ -1,0 +1,114 @@
+//! Counted reasons: every packet or message that is dropped has one.
+
+/// Why a packet or message was dropped. `status` shows each by [`DropReason::name`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "name() says it")]
+pub enum DropReason {
+    // packets, inbound
+    Truncated,
+    UnknownSpi,
+    BadIcv,
+    Replayed,
+    OutsideWindow,
+    BadPadding,
+    SelectorMismatch,
+    WrongEncapsulation,
+    BadInnerPacket,
+    ClearPacket,
+    SequenceExhausted,
+    // packets, outbound
+    NoPolicy,
+    NoSa,
+    TooBig,
+    TtlExpired,
+    Unroutable,
+    QueueFull,
+    SendFailed,
+    // messages
+    MalformedMessage,
+    UnknownCookies,
+    UnexpectedMessage,
+    RetransmittedMessage,
+    TooManyHalfOpen,
+    TooManyFragments,
+    BadHash,
+    UndecryptableMessage,
+    NoConnection,
+    AuthenticationFailed,
+    NoProposalChosen,
+    UnsupportedExchange,
+    TooManyExchanges,
+}
+
+impl DropReason {
+    /// How many reasons there are.
+    pub const COUNT: usize = Self::TooManyExchanges as usize + 1;
+
+    /// Kebab-case name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Truncated => "truncated",
+            Self::UnknownSpi => "unknown-spi",
+            Self::BadIcv => "bad-icv",
+            Self::Replayed => "replayed",
+            Self::OutsideWindow => "outside-window",
+            Self::BadPadding => "bad-padding",
+            Self::SelectorMismatch => "selector-mismatch",
+            Self::WrongEncapsulation => "wrong-encapsulation",
+            Self::BadInnerPacket => "bad-inner-packet",
+            Self::ClearPacket => "clear-packet",
+            Self::SequenceExhausted => "sequence-exhausted",
+            Self::NoPolicy => "no-policy",
+            Self::NoSa => "no-sa",
+            Self::TooBig => "too-big",
+            Self::TtlExpired => "ttl-expired",
+            Self::Unroutable => "unroutable",
+            Self::QueueFull => "queue-full",
+            Self::SendFailed => "send-failed",
+            Self::MalformedMessage => "malformed-message",
+            Self::UnknownCookies => "unknown-cookies",
+            Self::UnexpectedMessage => "unexpected-message",
+            Self::RetransmittedMessage => "retransmitted-message",
+            Self::TooManyHalfOpen => "too-many-half-open",
+            Self::TooManyFragments => "too-many-fragments",
+            Self::BadHash => "bad-hash",
+            Self::UndecryptableMessage => "undecryptable-message",
+            Self::NoConnection => "no-connection",
+            Self::AuthenticationFailed => "authentication-failed",
+            Self::NoProposalChosen => "no-proposal-chosen",
+            Self::UnsupportedExchange => "unsupported-exchange",
+            Self::TooManyExchanges => "too-many-exchanges",
+        }
+    }
+}
+
+/// A count for each [`DropReason`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DropCounters([u64; DropReason::COUNT]);
+
+impl Default for DropCounters {
+    fn default() -> Self {
+        Self([0; DropReason::COUNT])
+    }
+}
+
+impl DropCounters {
+    /// One more.
+    pub fn count(&mut self, reason: DropReason) {
+        self.0[reason as usize] += 1;
+    }
+
+    /// How many so far.
+    pub fn of(&self, reason: DropReason) -> u64 {
+        self.0[reason as usize]
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+            *mine += theirs;
+        }
+    }
+}

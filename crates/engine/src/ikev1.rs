@@ -1,0 +1,138 @@
+//! IKEv1 (RFC 2407, RFC 2408, RFC 2409), deprecated by RFC 9395: main and aggressive mode, quick
+//! mode, informational exchanges, mode config, NAT traversal (RFC 3947), dead peer detection
+//! (RFC 3706), fragmentation.
+//!
+//! Each exchange is a machine that owns its retransmission: messages and time in; datagrams,
+//! deadlines and results out through an [`Outbox`]. [`crate::node`] owns the machines.
+
+pub mod fragments;
+pub mod informational;
+pub mod mode_config;
+pub mod phase1;
+pub mod quick;
+
+use wire::isakmp::Cookies;
+
+use crate::counters::DropCounters;
+use crate::identity::Identity;
+use crate::node::Event;
+use crate::sa::{Path, Secret};
+use crate::suite::IkeSuite;
+use crate::time::Instant;
+use crate::work::Work;
+
+/// Who began an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// We did.
+    Initiator,
+    /// The peer did.
+    Responder,
+}
+
+/// What a machine wants sent and told.
+#[derive(Default)]
+pub struct Outbox {
+    /// IKE messages, each one whole: path and octets. The node adds the non-ESP marker, splits
+    /// what is too long and writes the [`Event::Message`].
+    pub messages: Vec<Sent>,
+    /// Facts.
+    pub events: Vec<Event>,
+    /// What it cost.
+    pub work: Work,
+    /// Messages dropped without ending an exchange.
+    pub drops: DropCounters,
+}
+
+/// A message on its way out.
+pub struct Sent {
+    /// From where to where.
+    pub path: Path,
+    /// The whole ISAKMP message.
+    pub message: Vec<u8>,
+    /// Such as "aggressive 1", "quick 2", "informational".
+    pub what: &'static str,
+    /// Names of its payloads, such as "SA KE NONCE ID".
+    pub payloads: String,
+    /// The peer has announced that it reads fragments.
+    pub may_fragment: bool,
+}
+
+/// Why an exchange ends without success. The text says what differed, for our log only; the
+/// notify type is what the peer is told.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// The bytes are not a message.
+    #[error("malformed message: {0}")]
+    Malformed(#[from] wire::codec::Malformed),
+    /// The peer broke a rule of the exchange.
+    #[error("the peer misbehaved: {0}")]
+    Misbehaved(String),
+    /// No common choice: proposals, selectors, modes.
+    #[error("{what}")]
+    Incompatible {
+        /// One sentence: what we offered or accept, and what the peer did.
+        what: String,
+        /// What the peer is told.
+        notify: wire::isakmp::NotifyType,
+    },
+    /// Identity, certificate, signature or pre-shared key were refused.
+    #[error("{0}")]
+    Unauthenticated(String),
+    /// No answer after all retransmissions.
+    #[error("no answer to {0}")]
+    TimedOut(&'static str),
+}
+
+/// What NAT detection found (RFC 3947 §3.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NatFinding {
+    /// The peer speaks RFC 3947.
+    pub is_supported: bool,
+    /// We are behind a NAT.
+    pub is_local: bool,
+    /// The peer is.
+    pub is_remote: bool,
+}
+
+/// What the peer announced by vendor IDs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PeerSupport {
+    /// RFC 3706.
+    pub dpd: bool,
+    /// Reads fragments.
+    pub fragmentation: bool,
+    /// A Caravan: private-use transform IDs may be offered.
+    pub caravan: bool,
+}
+
+/// An established ISAKMP SA: the product of phase 1, the ground of phase 2. Methods that protect
+/// and open phase 2 messages are in `protect.rs`.
+pub struct IsakmpSa {
+    /// Its name.
+    pub cookies: Cookies,
+    /// Who began phase 1.
+    pub role: Role,
+    /// What was agreed.
+    pub suite: IkeSuite,
+    /// SKEYID_d: keys of phase 2 come from it.
+    pub skeyid_d: Secret,
+    /// SKEYID_a: HASH(1..3) are keyed with it.
+    pub skeyid_a: Secret,
+    /// The cipher key made from SKEYID_e (RFC 2409 appendix B).
+    pub cipher_key: Secret,
+    /// The last ciphertext block of phase 1 (aggressive mode in the clear: hash of g^xi | g^xr).
+    pub last_iv: Vec<u8>,
+    /// NATs between us.
+    pub nat: NatFinding,
+    /// What the peer can do.
+    pub peer: PeerSupport,
+    /// Who the peer proved to be.
+    pub identity: Identity,
+    /// Where it is.
+    pub path: Path,
+    /// Established at.
+    pub since: Instant,
+    /// Seconds of life agreed.
+    pub lifetime_s: u64,
+}

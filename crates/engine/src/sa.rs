@@ -1,0 +1,107 @@
+//! The security association as control hands it to packets: by value, in one direction
+//! (RFC 4301 §4.4.2). Control negotiates it; [`crate::plane`] owns it from then on.
+
+use std::net::{IpAddr, SocketAddr};
+
+use crypto::packet::Protection;
+use zeroize::ZeroizeOnDrop;
+
+use crate::selector::TrafficSelector;
+
+/// Where a datagram comes from or goes to, seen from us. Ports are 0 for raw protocols 50 and 51.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Path {
+    /// Our address.
+    pub local: SocketAddr,
+    /// The peer's, as we see it: behind a NAT, the NAT's.
+    pub remote: SocketAddr,
+}
+
+/// IPsec protocols.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Protocol {
+    /// Encapsulating security payload, IP protocol 50.
+    Esp,
+    /// Authentication header, IP protocol 51.
+    Ah,
+}
+
+/// Modes (RFC 4301 §4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mode {
+    /// A whole IP packet is protected.
+    Tunnel,
+    /// What follows the IP header is protected.
+    Transport,
+}
+
+/// Which way an SA's packets go, seen from us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Direction {
+    /// We seal.
+    Outbound,
+    /// We open.
+    Inbound,
+}
+
+/// A key, wiped on drop.
+#[derive(Clone, ZeroizeOnDrop)]
+pub struct Secret(pub Vec<u8>);
+
+/// Names a child (a pair of SAs and its successors by rekey) within one `Node`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ChildId(pub u32);
+
+/// The addresses as each end saw itself before any NAT (RFC 3947 §5.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OriginalAddresses {
+    /// What the peer used as its own address.
+    pub peer: IpAddr,
+    /// What the peer used as ours.
+    pub own: IpAddr,
+}
+
+/// A security association in one direction.
+pub struct Sa {
+    /// Which way.
+    pub direction: Direction,
+    /// Which child it serves. A newer outbound SA of the same child takes over.
+    pub child: ChildId,
+    /// Inbound: ours. Outbound: the peer's. Over 255.
+    pub spi: u32,
+    /// ESP or AH.
+    pub protocol: Protocol,
+    /// Tunnel or transport.
+    pub mode: Mode,
+    /// Algorithms.
+    pub protection: Protection,
+    /// Encryption key, salt included.
+    pub encryption_key: Secret,
+    /// Integrity key.
+    pub integrity_key: Secret,
+    /// 64-bit sequence numbers (RFC 4304).
+    pub has_esn: bool,
+    /// Replay window in packets, 64 to 4096; 0: none, the only value without integrity.
+    pub replay_window: u32,
+    /// ESP in UDP (RFC 3948); else raw IP protocol 50 or 51.
+    pub is_udp_encapsulated: bool,
+    /// Tunnel endpoints. Authenticated traffic moves an inbound SA's remote end.
+    pub path: Path,
+    /// Our side's traffic.
+    pub local: Vec<TrafficSelector>,
+    /// The peer's side's traffic.
+    pub remote: Vec<TrafficSelector>,
+    /// Transport mode through a NAT: addresses before translation, for checksum repair.
+    pub original: Option<OriginalAddresses>,
+    /// Transport mode at a gateway: the pool address that stands for this peer towards our own
+    /// stack (RFC 3948 §5.2), so that peers with equal addresses stay apart.
+    pub pool_address: Option<IpAddr>,
+    /// Packets after which control is told to rekey ([`crate::plane::Notice::SoftLimit`]).
+    pub soft_packets: u64,
+    /// Bytes after which control is told to rekey.
+    pub soft_bytes: u64,
+    /// Copy DF from the inner header; a set DF and a packet too big give ICMP to the sender.
+    pub copies_df: bool,
+    /// Largest outer IP packet that we send before path MTU tells less.
+    pub path_mtu: u16,
+}

@@ -1,0 +1,47 @@
+//! Time as an argument: a monotonic [`Instant`] of our own, and calendar time for certificates.
+
+use core::ops::{Add, Sub};
+pub use core::time::Duration;
+
+/// Nanoseconds since the owner's start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Instant(pub u64);
+
+/// Calendar time, seconds since 1970-01-01 UTC. Given only to protocols that need it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Calendar(pub i64);
+
+/// When a machine wants to be woken, and why; traces print the reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Deadline {
+    /// The moment.
+    pub at: Instant,
+    /// A few words, such as "retransmit message 3".
+    pub why: &'static str,
+}
+
+impl Instant {
+    /// Time since `earlier`, zero when that is later.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Instant {
+    type Output = Self;
+
+    fn add(self, span: Duration) -> Self {
+        Self(
+            self.0
+                .saturating_add(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)),
+        )
+    }
+}
+
+impl Sub for Instant {
+    type Output = Duration;
+
+    fn sub(self, earlier: Self) -> Duration {
+        self.since(earlier)
+    }
+}

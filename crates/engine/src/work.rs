@@ -1,0 +1,61 @@
+//! Work: operations and bytes by algorithm that a machine has just done. Engines count it; only
+//! the lab prices it, the daemon exports it.
+
+use crypto::dh::Group;
+use crypto::packet::Protection;
+
+/// One thing done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Task {
+    /// A packet sealed.
+    Seal(Protection),
+    /// A packet opened.
+    Open(Protection),
+    /// A Diffie-Hellman pair generated.
+    KeyPair(Group),
+    /// A shared secret computed.
+    Agree(Group),
+    /// An RSA signature made, modulus in bits.
+    Sign(u32),
+    /// An RSA signature checked, modulus in bits.
+    Verify(u32),
+    /// An IKE message body encrypted or decrypted.
+    MessageCipher,
+    /// A prf or hash call of IKE.
+    Prf,
+}
+
+/// How often each task was done and over how many bytes, in the order of [`Task`].
+#[derive(Clone, Debug, Default)]
+pub struct Work {
+    entries: Vec<(Task, u64, u64)>,
+}
+
+impl Work {
+    /// Counts one `task` over `bytes`.
+    pub fn count(&mut self, task: Task, bytes: u64) {
+        self.add(task, 1, bytes);
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        for &(task, times, bytes) in &other.entries {
+            self.add(task, times, bytes);
+        }
+    }
+
+    /// Task, times, bytes, ordered by task.
+    pub fn entries(&self) -> &[(Task, u64, u64)] {
+        &self.entries
+    }
+
+    fn add(&mut self, task: Task, times: u64, bytes: u64) {
+        match self.entries.binary_search_by_key(&task, |entry| entry.0) {
+            Ok(at) => {
+                self.entries[at].1 += times;
+                self.entries[at].2 += bytes;
+            }
+            Err(at) => self.entries.insert(at, (task, times, bytes)),
+        }
+    }
+}
