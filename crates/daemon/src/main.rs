@@ -1,2 +1,3 @@
-//! The caravan program.
+//! The caravan program: a thin door to the `daemon` library.
+
 fn main() {}

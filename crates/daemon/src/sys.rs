@@ -1,0 +1,1 @@
+//! System calls that no crate wraps without loss: the daemon's only `unsafe` code.
