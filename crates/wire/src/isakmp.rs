@@ -4,6 +4,30 @@
 //! Left out: the encryption of a message body (`engine::ikev1` decrypts, then hands the clear
 //! body to [`payloads`]), and every judgement of what a payload means.
 
+/// Ties an enum to the numbers its document gives; `Other` keeps the rest.
+macro_rules! numbered {
+    ($name:ident: $repr:ty { $($variant:ident = $number:literal),+ $(,)? }) => {
+        impl $name {
+            /// The number on the wire.
+            pub const fn number(self) -> $repr {
+                match self {
+                    $(Self::$variant => $number,)+
+                    Self::Other(number) => number,
+                }
+            }
+        }
+
+        impl From<$repr> for $name {
+            fn from(number: $repr) -> Self {
+                match number {
+                    $($number => Self::$variant,)+
+                    other => Self::Other(other),
+                }
+            }
+        }
+    };
+}
+
 mod attribute;
 mod config;
 mod fragment;
@@ -11,14 +35,19 @@ mod header;
 mod id;
 mod notify;
 mod payload;
+pub mod phase1;
+pub mod phase2;
 mod sa;
 pub mod vendor;
 
-pub use attribute::{Attribute, AttributeValue};
+pub use attribute::{Attribute, AttributeValue, MAX_ATTRIBUTES};
 pub use config::{ConfigAttributes, ConfigKind, ConfigType};
 pub use fragment::Fragment;
 pub use header::{Cookie, Cookies, Exchange, Flags, HEADER_LEN, Header};
 pub use id::{Identification, IdentificationType};
-pub use notify::{Delete, Notify, NotifyType};
-pub use payload::{Located, Payload, PayloadKind, payloads, write_payloads};
-pub use sa::{Proposal, ProtocolId, SaPayload, Transform};
+pub use notify::{Delete, MAX_DELETED_SPIS, Notify, NotifyType};
+pub use payload::{Located, MAX_PAYLOADS, Payload, PayloadKind, payloads, write_payloads};
+pub use sa::{MAX_PROPOSALS, Proposal, ProtocolId, SaPayload, Transform};
+
+#[cfg(test)]
+mod tests;

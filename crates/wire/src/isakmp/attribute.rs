@@ -1,5 +1,10 @@
 //! Data attributes, fixed (AF = 1) and variable (RFC 2408 §3.3).
 
+use crate::codec::{Malformed, Reader, Writer};
+
+/// Attributes that one transform or one mode config payload may hold.
+pub const MAX_ATTRIBUTES: usize = 256;
+
 /// A data attribute: type (without the AF bit) and value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attribute {
@@ -17,3 +22,97 @@ pub enum AttributeValue {
     /// A length, then this many octets.
     Long(Vec<u8>),
 }
+
+impl Attribute {
+    /// The fixed form, `kind` below 2^15.
+    pub const fn short(kind: u16, value: u16) -> Self {
+        Self {
+            kind,
+            value: AttributeValue::Short(value),
+        }
+    }
+
+    /// The variable form, `kind` below 2^15.
+    pub fn long(kind: u16, value: impl Into<Vec<u8>>) -> Self {
+        Self {
+            kind,
+            value: AttributeValue::Long(value.into()),
+        }
+    }
+
+    /// A number in the form RFC 2409 appendix A and RFC 2407 §4.5 ask for: fixed where it fits
+    /// in two octets, else variable with four.
+    pub fn number(kind: u16, value: u32) -> Self {
+        match u16::try_from(value) {
+            Ok(short) => Self::short(kind, short),
+            Err(_) => Self::long(kind, value.to_be_bytes()),
+        }
+    }
+
+    fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let kind = r.u16("attribute type")?;
+        let value = r.u16("attribute length or value")?;
+        if kind & FIXED != 0 {
+            return Ok(Self::short(kind & !FIXED, value));
+        }
+        Ok(Self::long(kind, r.take(value.into(), "attribute value")?))
+    }
+
+    fn write(&self, w: &mut Writer) {
+        assert!(self.kind & FIXED == 0, "attribute types have 15 bits");
+        match &self.value {
+            AttributeValue::Short(value) => {
+                w.u16(self.kind | FIXED);
+                w.u16(*value);
+            }
+            AttributeValue::Long(value) => {
+                w.u16(self.kind);
+                w.u16(u16::try_from(value.len()).expect("attribute value below 64 KiB"));
+                w.bytes(value);
+            }
+        }
+    }
+
+    /// Attributes up to the end of `r`.
+    pub(super) fn read_all(r: &mut Reader<'_>) -> Result<Vec<Self>, Malformed> {
+        let mut attributes = Vec::new();
+        while !r.is_empty() {
+            if attributes.len() == MAX_ATTRIBUTES {
+                return Err(Malformed::TooMany("attributes"));
+            }
+            attributes.push(Self::read(r)?);
+        }
+        Ok(attributes)
+    }
+
+    pub(super) fn write_all(attributes: &[Self], w: &mut Writer) {
+        for attribute in attributes {
+            attribute.write(w);
+        }
+    }
+}
+
+impl AttributeValue {
+    /// The value as a number: the fixed form, or a variable one of 1 to 8 octets, big-endian.
+    /// Leading zero octets beyond 8 are not skipped.
+    pub fn number(&self) -> Option<u64> {
+        match self {
+            Self::Short(value) => Some((*value).into()),
+            Self::Long(octets) if (1..=8).contains(&octets.len()) => {
+                Some(octets.iter().fold(0, |n, octet| n << 8 | u64::from(*octet)))
+            }
+            Self::Long(_) => None,
+        }
+    }
+
+    /// The octets of the value, whichever form it came in.
+    pub fn octets(&self) -> Vec<u8> {
+        match self {
+            Self::Short(value) => value.to_be_bytes().to_vec(),
+            Self::Long(octets) => octets.clone(),
+        }
+    }
+}
+
+/// The AF bit.
+const FIXED: u16 = 0x8000;

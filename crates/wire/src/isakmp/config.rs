@@ -1,6 +1,7 @@
 //! The attribute payload of mode config (draft-dukes-ike-mode-cfg-02 §3.2).
 
 use super::Attribute;
+use crate::codec::{Malformed, Reader, Writer};
 
 /// Configuration message types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub enum ConfigKind {
     InternalIp6Address,
     InternalIp6Netmask,
     InternalIp6Dns,
+    InternalIp6Nbns,
+    InternalIp6Dhcp,
     InternalIp4Subnet,
     SupportedAttributes,
     InternalIp6Subnet,
@@ -47,3 +50,42 @@ pub struct ConfigAttributes {
     /// The attributes.
     pub attributes: Vec<Attribute>,
 }
+
+impl ConfigAttributes {
+    pub(super) fn read(r: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let kind = r.u8("configuration message type")?.into();
+        r.u8("reserved octet")?;
+        Ok(Self {
+            kind,
+            identifier: r.u16("configuration identifier")?,
+            attributes: Attribute::read_all(r)?,
+        })
+    }
+
+    pub(super) fn write(&self, w: &mut Writer) {
+        w.u8(self.kind.number());
+        w.u8(0);
+        w.u16(self.identifier);
+        Attribute::write_all(&self.attributes, w);
+    }
+}
+
+numbered!(ConfigType: u8 { Request = 1, Reply = 2, Set = 3, Ack = 4 });
+
+numbered!(ConfigKind: u16 {
+    InternalIp4Address = 1,
+    InternalIp4Netmask = 2,
+    InternalIp4Dns = 3,
+    InternalIp4Nbns = 4,
+    InternalAddressExpiry = 5,
+    InternalIp4Dhcp = 6,
+    ApplicationVersion = 7,
+    InternalIp6Address = 8,
+    InternalIp6Netmask = 9,
+    InternalIp6Dns = 10,
+    InternalIp6Nbns = 11,
+    InternalIp6Dhcp = 12,
+    InternalIp4Subnet = 13,
+    SupportedAttributes = 14,
+    InternalIp6Subnet = 15,
+});

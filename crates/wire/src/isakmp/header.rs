@@ -79,13 +79,59 @@ impl Header {
     /// Reads the fixed header of a datagram and checks its length field: the datagram must hold
     /// exactly that many octets. Returns the header and the body after it.
     pub fn parse(datagram: &[u8]) -> Result<(Self, &[u8]), Malformed> {
-        let _ = Reader::new(datagram);
-        panic!("codec")
+        let mut r = Reader::new(datagram);
+        let initiator = Cookie(r.array("initiator cookie")?);
+        let responder = Cookie(r.array("responder cookie")?);
+        let next_payload = r.u8("next payload")?.into();
+        if r.u8("version")? != VERSION {
+            return Err(Malformed::Value("ISAKMP version"));
+        }
+        let exchange = r.u8("exchange type")?.into();
+        let flags = Flags(r.u8("flags")?);
+        let message_id = r.u32("message ID")?;
+        let len = r.u32("message length")?;
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        if len < HEADER_LEN {
+            return Err(Malformed::Length("ISAKMP message"));
+        }
+        let body = r.take(len - HEADER_LEN, "ISAKMP message")?;
+        r.finish("ISAKMP message")?;
+        let header = Self {
+            cookies: Cookies {
+                initiator,
+                responder,
+            },
+            next_payload,
+            exchange,
+            flags,
+            message_id,
+        };
+        Ok((header, body))
     }
 
     /// A whole datagram: this header with its length field filled in, then `body`.
     pub fn write(&self, body: &[u8]) -> Vec<u8> {
-        let _ = (Writer::new(), body);
-        panic!("codec")
+        let mut w = Writer::new();
+        w.bytes(&self.cookies.initiator.0);
+        w.bytes(&self.cookies.responder.0);
+        w.u8(self.next_payload.number());
+        w.u8(VERSION);
+        w.u8(self.exchange.number());
+        w.u8(self.flags.0);
+        w.u32(self.message_id);
+        w.u32(u32::try_from(HEADER_LEN + body.len()).expect("message below 4 GiB"));
+        w.bytes(body);
+        w.into_vec()
     }
 }
+
+numbered!(Exchange: u8 {
+    IdentityProtection = 2,
+    Aggressive = 4,
+    Informational = 5,
+    Transaction = 6,
+    QuickMode = 32,
+});
+
+/// Major version 1, minor version 0.
+const VERSION: u8 = 0x10;
