@@ -1,0 +1,36 @@
+# The commands of this project; `make help` lists them.
+SHELL := bash
+.DEFAULT_GOAL := help
+export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/sbin:/usr/sbin:/sbin
+
+PYTHON := .venv/bin/python
+FUZZ_SECONDS ?= 20
+
+.PHONY: help setup demo check test bench fuzz release
+
+help: ## lists these commands
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+setup: ## brings what is missing: one apt line as root, crates, Python packages
+	@tools/setup all
+
+demo: setup release ## brings up station, NAT, gateway and server, and compares the policies
+	$(PYTHON) -m caravan.demo
+
+check: ## the part of the tests without root or network: run before each commit
+	@tools/setup build
+	@tools/test check
+
+test: setup ## everything that must pass: check, namespaces, strongSwan, fuzzing
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/test all
+
+bench: setup release ## measures Caravan beside wireguard-go, boringtun and strongSwan
+	@tools/bench-peers
+	$(PYTHON) -m caravan.bench
+
+fuzz: ## fuzzes every parser and the responder for FUZZ_SECONDS (20) each
+	@tools/setup build
+	fuzz/run.sh $(FUZZ_SECONDS)
+
+release:
+	cargo build --release --locked -p daemon

@@ -1,0 +1,10 @@
+"""The lab around Caravan: network namespaces, real peers, the demo and the measurements.
+
+The program under study is the Rust binary `caravan`; this package only starts it, gives it
+links and traffic, and reads what it says.
+"""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"
+__all__ = ["__version__"]
