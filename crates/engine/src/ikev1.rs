@@ -7,13 +7,16 @@
 
 pub mod fragments;
 pub mod informational;
+pub mod keys;
 pub mod mode_config;
 pub mod phase1;
+pub mod protect;
 pub mod quick;
+pub mod retransmit;
 
 use wire::isakmp::Cookies;
 
-use crate::counters::DropCounters;
+use crate::counters::{DropCounters, DropReason};
 use crate::identity::Identity;
 use crate::node::Event;
 use crate::sa::{Path, Secret};
@@ -45,6 +48,7 @@ pub struct Outbox {
 }
 
 /// A message on its way out.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
     /// From where to where.
     pub path: Path,
@@ -79,9 +83,18 @@ pub enum Fault {
     /// Identity, certificate, signature or pre-shared key were refused.
     #[error("{0}")]
     Unauthenticated(String),
+    /// A message that proves nothing was dropped: count it, no exchange ends because of it.
+    #[error("message dropped: {}", .0.name())]
+    Dropped(DropReason),
     /// No answer after all retransmissions.
     #[error("no answer to {0}")]
     TimedOut(&'static str),
+}
+
+impl From<DropReason> for Fault {
+    fn from(reason: DropReason) -> Self {
+        Self::Dropped(reason)
+    }
 }
 
 /// What NAT detection found (RFC 3947 §3.2).

@@ -1,0 +1,240 @@
+//! Message bodies under CBC and the HASH payload of phase 2 (RFC 2409 §5.5, §5.7, appendix B).
+//!
+//! An exchange keeps its own [`Iv`]; it moves on only when a message has proven itself, so that
+//! a forged one does no harm. Padding is zeros up to the block, and none where the body fits;
+//! what follows the last payload of a received body is not looked at.
+
+use crypto::cipher::{CbcKey, Cipher};
+use crypto::hash::{Digest, is_equal};
+use wire::isakmp::{
+    Exchange, Flags, HEADER_LEN, Header, Located, Payload, payloads, write_payloads,
+};
+
+use super::IsakmpSa;
+use crate::counters::DropReason;
+use crate::work::{Task, Work};
+
+/// The largest CBC block.
+const MAX_BLOCK: usize = 16;
+
+/// The CBC state of one exchange: the last block that travelled, in either direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Iv {
+    octets: [u8; MAX_BLOCK],
+    len: u8,
+}
+
+/// A message in clear.
+pub struct Opened {
+    /// Its header.
+    pub header: Header,
+    /// Its body in clear, padding included.
+    pub body: Vec<u8>,
+    /// Where each payload stands in `body`.
+    pub payloads: Vec<Located>,
+    /// For the next message of the exchange, once this one is believed.
+    pub next_iv: Iv,
+}
+
+impl Opened {
+    /// The octets of a payload's body, without its generic header, as hashes want them.
+    pub fn content(&self, located: &Located) -> &[u8] {
+        &self.body[located.range.start + 4..located.range.end]
+    }
+
+    /// What follows the first payload up to the end of the chain, padding left out.
+    fn after_first(&self) -> &[u8] {
+        let start = self.payloads.first().map_or(0, |first| first.range.end);
+        let end = self.payloads.last().map_or(0, |last| last.range.end);
+        &self.body[start..end]
+    }
+}
+
+impl Iv {
+    /// The first octets of `octets`, as many as a block of `cipher` has; there must be as many.
+    pub fn truncated(cipher: Cipher, octets: &[u8]) -> Self {
+        let len = cipher.block_len();
+        let mut block = [0; MAX_BLOCK];
+        block[..len].copy_from_slice(&octets[..len]);
+        Self {
+            octets: block,
+            len: len as u8,
+        }
+    }
+
+    /// The last block of ciphertext.
+    fn last_block(cipher: Cipher, ciphertext: &[u8]) -> Self {
+        Self::truncated(cipher, &ciphertext[ciphertext.len() - cipher.block_len()..])
+    }
+}
+
+impl AsRef<[u8]> for Iv {
+    fn as_ref(&self) -> &[u8] {
+        &self.octets[..usize::from(self.len)]
+    }
+}
+
+/// Encrypts a chain of payloads and moves `iv` on. The header's encryption flag and first
+/// payload are set here.
+pub(super) fn encrypt(
+    cipher: Cipher,
+    key: &[u8],
+    header: Header,
+    chain: &[Payload],
+    iv: &mut Iv,
+    work: &mut Work,
+) -> Vec<u8> {
+    let (next_payload, mut body) = write_payloads(chain);
+    body.resize(body.len().next_multiple_of(cipher.block_len()), 0);
+    CbcKey::new(cipher, key).encrypt(iv.as_ref(), &mut body);
+    work.count(Task::MessageCipher, body.len() as u64);
+    if !body.is_empty() {
+        *iv = Iv::last_block(cipher, &body);
+    }
+    Header {
+        next_payload,
+        flags: Flags(header.flags.0 | Flags::ENCRYPTION.0),
+        ..header
+    }
+    .write(&body)
+}
+
+/// Decrypts a message. Success says only that its payload chain reads well.
+pub(super) fn decrypt(
+    cipher: Cipher,
+    key: &[u8],
+    message: &[u8],
+    iv: &Iv,
+    work: &mut Work,
+) -> Result<Opened, DropReason> {
+    let (header, ciphertext) = Header::parse(message).map_err(|_| DropReason::MalformedMessage)?;
+    if !header.flags.is_encrypted() {
+        return Err(DropReason::UnexpectedMessage);
+    }
+    if ciphertext.is_empty() || !ciphertext.len().is_multiple_of(cipher.block_len()) {
+        return Err(DropReason::UndecryptableMessage);
+    }
+    let mut body = ciphertext.to_vec();
+    CbcKey::new(cipher, key).decrypt(iv.as_ref(), &mut body);
+    work.count(Task::MessageCipher, body.len() as u64);
+    let located =
+        payloads(header.next_payload, &body).map_err(|_| DropReason::UndecryptableMessage)?;
+    Ok(Opened {
+        header,
+        payloads: located,
+        next_iv: Iv::last_block(cipher, ciphertext),
+        body,
+    })
+}
+
+impl IsakmpSa {
+    /// The IV of a phase 2 exchange's first message: hash of phase 1's last block and the
+    /// message ID (RFC 2409 appendix B).
+    pub fn first_iv(&self, message_id: u32) -> Iv {
+        let digest = self
+            .suite
+            .hash
+            .digest(&[&self.last_iv, &message_id.to_be_bytes()]);
+        Iv::truncated(self.suite.cipher, digest.as_ref())
+    }
+
+    /// prf keyed with SKEYID_a over the parts, one after the other.
+    pub fn hash_over(&self, parts: &[&[u8]]) -> Digest {
+        self.suite.hash.hmac(&self.skeyid_a.0, parts)
+    }
+
+    /// Seals payloads, the HASH payload among them if there is one. Moves `iv` on.
+    pub fn seal(
+        &self,
+        exchange: Exchange,
+        message_id: u32,
+        iv: &mut Iv,
+        chain: &[Payload],
+        work: &mut Work,
+    ) -> Vec<u8> {
+        let header = Header {
+            cookies: self.cookies,
+            next_payload: wire::isakmp::PayloadKind::None,
+            exchange,
+            flags: Flags::default(),
+            message_id,
+        };
+        encrypt(
+            self.suite.cipher,
+            &self.cipher_key.0,
+            header,
+            chain,
+            iv,
+            work,
+        )
+    }
+
+    /// Seals payloads behind a HASH payload over `prefix` and everything that follows the HASH.
+    /// `prefix` is all that the rule puts before: M-ID for HASH(1) and informational messages,
+    /// M-ID and Ni_b for HASH(2), an octet 0, M-ID, Ni_b and Nr_b (and no payloads) for HASH(3).
+    pub fn seal_hashed(
+        &self,
+        exchange: Exchange,
+        message_id: u32,
+        iv: &mut Iv,
+        prefix: &[&[u8]],
+        chain: Vec<Payload>,
+        work: &mut Work,
+    ) -> Vec<u8> {
+        let (_, rest) = write_payloads(&chain);
+        let hash = self.prefixed_hash(prefix, &rest, work);
+        let mut all = Vec::with_capacity(chain.len() + 1);
+        all.push(Payload::Hash(hash.as_ref().to_vec()));
+        all.extend(chain);
+        self.seal(exchange, message_id, iv, &all, work)
+    }
+
+    /// Opens a message; only its form is checked, and `iv` stays: take [`Opened::next_iv`] when
+    /// the message is believed.
+    pub fn open(&self, message: &[u8], iv: &Iv, work: &mut Work) -> Result<Opened, DropReason> {
+        let opened = decrypt(self.suite.cipher, &self.cipher_key.0, message, iv, work)?;
+        if opened.header.cookies == self.cookies {
+            Ok(opened)
+        } else {
+            Err(DropReason::UnknownCookies)
+        }
+    }
+
+    /// Opens a message and checks its HASH payload, which must come first, in constant time;
+    /// `prefix` as in [`Self::seal_hashed`]. Moves `iv` on only if the hash is right.
+    pub fn open_hashed(
+        &self,
+        message: &[u8],
+        iv: &mut Iv,
+        prefix: &[&[u8]],
+        work: &mut Work,
+    ) -> Result<Opened, DropReason> {
+        let opened = self.open(message, iv, work)?;
+        let is_right = match opened.payloads.first().map(|first| &first.payload) {
+            Some(Payload::Hash(hash)) => {
+                let expected = self.prefixed_hash(prefix, opened.after_first(), work);
+                is_equal(hash, expected.as_ref())
+            }
+            _ => false,
+        };
+        if !is_right {
+            return Err(DropReason::BadHash);
+        }
+        *iv = opened.next_iv;
+        Ok(opened)
+    }
+
+    /// Whether a message is encrypted and long enough to be one of ours at all.
+    pub fn is_sealed(message: &[u8]) -> bool {
+        message.len() > HEADER_LEN
+            && Header::parse(message).is_ok_and(|(header, _)| header.flags.is_encrypted())
+    }
+
+    fn prefixed_hash(&self, prefix: &[&[u8]], rest: &[u8], work: &mut Work) -> Digest {
+        let mut parts = prefix.to_vec();
+        parts.push(rest);
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        work.count(Task::Prf, bytes as u64);
+        self.hash_over(&parts)
+    }
+}
