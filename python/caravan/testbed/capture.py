@@ -1,0 +1,113 @@
+"""Packets as they were on a named link: tcpdump writes them, a small reader gives them back.
+
+The reader knows the classic pcap file that tcpdump writes; for anything deeper there is tshark.
+"""
+
+from __future__ import annotations
+
+import signal
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from caravan.testbed.host import Host
+
+READY_S = 10.0
+ETHERNET_BYTES = 14
+PCAP_MAGIC = 0xA1B2C3D4
+GLOBAL_HEADER_BYTES = 24
+RECORD_HEADER_BYTES = 16
+IPPROTO_ICMP, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ESP, IPPROTO_AH = 1, 6, 17, 50, 51
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One captured Ethernet frame; `time_s` since the epoch."""
+
+    time_s: float
+    data: bytes
+
+    @property
+    def ether_type(self) -> int:
+        """0x0800 for IPv4, 0x86dd for IPv6."""
+        return int.from_bytes(self.data[12:14], "big")
+
+    @property
+    def packet(self) -> bytes:
+        """The IP packet, without Ethernet's padding."""
+        body = self.data[ETHERNET_BYTES:]
+        if self.ether_type == 0x0800:
+            return body[: int.from_bytes(body[2:4], "big")]
+        if self.ether_type == 0x86DD:
+            return body[: 40 + int.from_bytes(body[4:6], "big")]
+        return body
+
+    @property
+    def protocol(self) -> int | None:
+        """The IP protocol number, without walking IPv6 extension headers."""
+        if self.ether_type == 0x0800:
+            return self.data[ETHERNET_BYTES + 9]
+        if self.ether_type == 0x86DD:
+            return self.data[ETHERNET_BYTES + 6]
+        return None
+
+    @property
+    def payload(self) -> bytes:
+        """What follows the IP header."""
+        packet = self.packet
+        header = (packet[0] & 15) * 4 if self.ether_type == 0x0800 else 40
+        return packet[header:]
+
+    @property
+    def is_udp_esp(self) -> bool:
+        """Whether it is ESP in UDP, from or to port 4500 (RFC 3948 §2.1)."""
+        if self.protocol != IPPROTO_UDP:
+            return False
+        udp = self.payload
+        ports = struct.unpack("!HH", udp[:4])
+        return 4500 in ports and len(udp) > 12 and udp[8:12] != bytes(4)
+
+
+class Capture:
+    """tcpdump on one interface of a host, from construction to `stop()`."""
+
+    def __init__(self, host: Host, interface: str, path: Path, expression: str = "") -> None:
+        self.path = path
+        argv = ["tcpdump", "-i", interface, "-w", str(path), "-n", "-U", "--immediate-mode"]
+        # Without this it would become a user that a user namespace does not have.
+        argv += ["-Z", "root", "-s", "0", "-B", "8192"]
+        self.process = host.popen([*argv, *expression.split()], name="tcpdump")
+        self.process.wait_for(lambda: "listening on" in self.process.stderr(), "tcpdump", READY_S)
+
+    def stop(self) -> Path:
+        """End the capture; every packet seen is in the file."""
+        self.process.signal(signal.SIGINT)
+        self.process.wait(READY_S)
+        return self.path
+
+    def frames(self) -> list[Frame]:
+        """What is in the file."""
+        return list(read_pcap(self.path))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def read_pcap(path: Path) -> Iterator[Frame]:
+    """The frames of a pcap file with microsecond times; a record cut short ends it."""
+    data = path.read_bytes()
+    if len(data) < GLOBAL_HEADER_BYTES or struct.unpack_from("=I", data)[0] != PCAP_MAGIC:
+        raise ValueError(f"{path} is not a pcap file of this machine's byte order")
+    offset = GLOBAL_HEADER_BYTES
+    while offset + RECORD_HEADER_BYTES <= len(data):
+        seconds, micros, held, _ = struct.unpack_from("=IIII", data, offset)
+        offset += RECORD_HEADER_BYTES
+        if offset + held > len(data):
+            return
+        yield Frame(seconds + micros / 1e6, data[offset : offset + held])
+        offset += held

@@ -1,0 +1,269 @@
+"""One host of a testbed: a network namespace with a private `/etc`, and what is done inside it.
+
+Links, addresses and routes go through pyroute2; programs are entered by `nsenter`, which becomes
+the program, so that its pid and its CPU time are the program's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyroute2 import NetNS, netns
+
+from caravan.testbed.isolation import IsolationError
+from caravan.testbed.process import Completed, Process, stop_all
+
+RUN_TIMEOUT_S = 30.0
+"""Time limit of `Host.run` where the caller names none."""
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What an interface has carried since it was made."""
+
+    received_bytes: int
+    received_packets: int
+    sent_bytes: int
+    sent_packets: int
+
+    def __sub__(self, earlier: Counters) -> Counters:
+        return Counters(
+            self.received_bytes - earlier.received_bytes,
+            self.received_packets - earlier.received_packets,
+            self.sent_bytes - earlier.sent_bytes,
+            self.sent_packets - earlier.sent_packets,
+        )
+
+
+class Host:
+    """A namespace named `role` for people and `namespace` for the kernel."""
+
+    def __init__(self, role: str, namespace: str, logs: Path, *, is_dual_stack: bool) -> None:
+        self.role = role
+        self.namespace = namespace
+        self.logs = logs
+        self.is_dual_stack = is_dual_stack
+        self._count = 0
+        self._processes: list[Process] = []
+        self._mounts: int | None = None
+        self._netlink: Any = None
+        logs.mkdir(parents=True, exist_ok=True)
+        netns.create(namespace)
+        try:
+            self._netlink = NetNS(namespace)
+            self._private_etc()
+            self._first_sysctls()
+            self.link_up("lo")
+        except BaseException:
+            self.close()
+            raise
+
+    # Programs.
+
+    def run(
+        self,
+        argv: Sequence[str],
+        timeout_s: float = RUN_TIMEOUT_S,
+        environment: Mapping[str, str] | None = None,
+        *,
+        check: bool = True,
+        name: str | None = None,
+    ) -> Completed:
+        """Run a program to its end; `CommandFailed` unless it succeeds or `check` is off."""
+        process = self.popen(argv, environment, name=name)
+        completed = process.wait(timeout_s)
+        self._processes.remove(process)
+        return completed.check() if check else completed
+
+    def popen(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str] | None = None,
+        *,
+        name: str | None = None,
+    ) -> Process:
+        """Start a program; it ends with the host at the latest.
+
+        The kernel also kills it when the thread that started it ends: start from a thread that
+        lives as long as the program should.
+        """
+        self._count += 1
+        log = self.logs / f"{self._count:03}-{name or Path(argv[0]).name}"
+        process = Process(argv, log, self._entry(), environment)
+        self._processes.append(process)
+        return process
+
+    def pids(self) -> list[int]:
+        """Every process inside the namespace, detached ones included."""
+        home = (Path("/run/netns") / self.namespace).stat().st_ino
+        found = []
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit() or int(entry.name) == os.getpid():
+                continue
+            with contextlib.suppress(OSError):
+                if (entry / "ns/net").stat().st_ino == home:
+                    found.append(int(entry.name))
+        return found
+
+    # Links, addresses, routes.
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """The calling thread inside the namespace: sockets opened here stay here."""
+        netns.pushns(self.namespace)
+        try:
+            yield
+        finally:
+            netns.popns()
+
+    def connect(self, interface: str, peer: Host, peer_interface: str, mtu_bytes: int) -> None:
+        """A veth pair to another host, both ends up."""
+        self._netlink.link(
+            "add",
+            ifname=interface,
+            kind="veth",
+            peer={"ifname": peer_interface, "net_ns_fd": peer.namespace},
+        )
+        for host, name in ((self, interface), (peer, peer_interface)):
+            host.set_mtu(name, mtu_bytes)
+            host.link_up(name)
+
+    def index(self, interface: str) -> int:
+        """The kernel's number of an interface; `KeyError` when it is absent."""
+        found = self._netlink.link_lookup(ifname=interface)
+        if not found:
+            raise KeyError(f"{self.role} has no interface {interface}")
+        return int(found[0])
+
+    def interfaces(self) -> list[str]:
+        """Names of all interfaces, `lo` included."""
+        return [str(link.get("ifname")) for link in self._netlink.get_links()]
+
+    def link_up(self, interface: str) -> None:
+        """Bring an interface up."""
+        self._netlink.link("set", index=self.index(interface), state="up")
+
+    def link_down(self, interface: str) -> None:
+        """Take an interface down; its routes go with it."""
+        self._netlink.link("set", index=self.index(interface), state="down")
+
+    def set_mtu(self, interface: str, mtu_bytes: int) -> None:
+        """Change an interface's MTU."""
+        self._netlink.link("set", index=self.index(interface), mtu=mtu_bytes)
+
+    def add_address(self, interface: str, address: str) -> None:
+        """Add an address in `address/prefix` form."""
+        self._netlink.addr("add", index=self.index(interface), address=address)
+
+    def remove_address(self, interface: str, address: str) -> None:
+        """Remove an address in `address/prefix` form."""
+        self._netlink.addr("del", index=self.index(interface), address=address)
+
+    def addresses(self, interface: str) -> list[str]:
+        """Addresses of an interface in `address/prefix` form."""
+        dump = self._netlink.get_addr(index=self.index(interface))
+        return [f"{item.get('address')}/{item['prefixlen']}" for item in dump]
+
+    def add_route(self, destination: str, via: str) -> None:
+        """Route a prefix (or `default`, with the gateway's family) through a gateway."""
+        self._netlink.route("add", dst=_destination(destination, via), gateway=via)
+
+    def remove_route(self, destination: str, via: str) -> None:
+        """Take back `add_route`."""
+        self._netlink.route("del", dst=_destination(destination, via), gateway=via)
+
+    def counters(self, interface: str) -> Counters:
+        """What an interface has carried, counted by the kernel."""
+        (link,) = self._netlink.get_links(self.index(interface))
+        stats = link.get("stats64")
+        return Counters(
+            stats["rx_bytes"], stats["rx_packets"], stats["tx_bytes"], stats["tx_packets"]
+        )
+
+    def sysctl(self, key: str, value: str) -> None:
+        """Set a network setting of this namespace, as in `net.ipv4.ip_forward`."""
+        with self.entered():
+            (Path("/proc/sys") / key.replace(".", "/")).write_text(value)
+
+    def forward(self) -> None:
+        """Make the host a router."""
+        self.sysctl("net.ipv4.ip_forward", "1")
+        if self.is_dual_stack:
+            self.sysctl("net.ipv6.conf.all.forwarding", "1")
+
+    def load_nft(self, ruleset: str, name: str) -> None:
+        """Load an nftables ruleset; its text is kept among the logs."""
+        path = self.logs / f"{name}.nft"
+        path.write_text(ruleset)
+        self.run(["nft", "-f", str(path)])
+
+    def close(self) -> None:
+        """End every program inside, then the namespace; safe to call twice."""
+        for process in reversed(self._processes):
+            process.stop()
+        self._processes.clear()
+        if (Path("/run/netns") / self.namespace).exists():
+            stop_all(self.pids())
+            if self._netlink is not None:
+                self._netlink.close()
+                self._netlink = None
+            netns.remove(self.namespace)
+        if self._mounts is not None:
+            os.close(self._mounts)
+            self._mounts = None
+
+    def _entry(self) -> list[str]:
+        return [
+            "nsenter",
+            f"--mount=/proc/{os.getpid()}/fd/{self._mounts}",
+            f"--net=/run/netns/{self.namespace}",
+            f"--wd={self.logs}",
+            "--",
+            "setpriv",
+            "--pdeathsig",
+            "KILL",
+            "--",
+        ]
+
+    def _private_etc(self) -> None:
+        """Writes below `/etc` (a resolver's address) stay with this host.
+
+        The mount namespace is held by a file descriptor: pinning it to a file fails at random on
+        kernels whose namespace numbers do not grow in order of creation.
+        """
+        layers = Path("/run/etc") / self.namespace
+        (layers / "upper").mkdir(parents=True)
+        (layers / "work").mkdir()
+        options = f"lowerdir=/etc,upperdir={layers}/upper,workdir={layers}/work"
+        script = f"mount -t overlay overlay -o {options} /etc && echo ready && read -r end"
+        with subprocess.Popen(
+            ["unshare", "--mount", "--propagation", "private", "sh", "-c", script],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as keeper:
+            assert keeper.stdout is not None and keeper.stdin is not None
+            if keeper.stdout.readline() != b"ready\n":
+                raise IsolationError("no overlay over /etc: the kernel needs CONFIG_OVERLAY_FS")
+            self._mounts = os.open(f"/proc/{keeper.pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+            keeper.stdin.close()
+
+    def _first_sysctls(self) -> None:
+        if self.is_dual_stack:
+            # Addresses serve at once: nobody else is on these links.
+            self.sysctl("net.ipv6.conf.default.accept_dad", "0")
+            self.sysctl("net.ipv6.conf.all.accept_dad", "0")
+        else:
+            self.sysctl("net.ipv6.conf.default.disable_ipv6", "1")
+        self.sysctl("net.ipv4.ping_group_range", "0 0")
+
+
+def _destination(destination: str, via: str) -> str:
+    if destination != "default":
+        return destination
+    return "::/0" if ":" in via else "0.0.0.0/0"

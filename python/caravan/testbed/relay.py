@@ -1,0 +1,80 @@
+"""A link with rate, delay, loss and queue: `caravan link` between two veth ends.
+
+The relay forwards Ethernet frames in user space, so the links at its sides must hand it what a
+wire would carry: complete checksums and frames no longer than the MTU.
+"""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import socket
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+from caravan.testbed.binary import caravan_binary
+from caravan.testbed.host import Host
+
+SIOCETHTOOL = 0x8946
+ETHTOOL_OFF = {"tx-checksum": 0x17, "tso": 0x1F, "gso": 0x24, "gro": 0x2C}
+"""Commands of ethtool(8) that set one offload, from linux/ethtool.h."""
+
+
+@dataclass(frozen=True)
+class LinkPlan:
+    """What the link does; rates as `2mbit`, delays one way as `50ms`, loss from 0 to 1.
+
+    `queue_packets`: the tail-drop queue in front of it. `trace`: Mahimahi's format, one delivery
+    opportunity of 1500 bytes in ms a line, replacing the rate.
+    """
+
+    rate: str | None = None
+    delay: str | None = None
+    loss: float = 0.0
+    queue_packets: int | None = None
+    trace: Path | None = None
+
+    def arguments(self) -> list[str]:
+        """The options of `caravan link`."""
+        options: list[str] = []
+        if self.rate is not None:
+            options += ["--rate", self.rate]
+        if self.delay is not None:
+            options += ["--delay", self.delay]
+        if self.loss > 0:
+            options += ["--loss", str(self.loss)]
+        if self.queue_packets is not None:
+            options += ["--queue", str(self.queue_packets)]
+        if self.trace is not None:
+            options += ["--trace", str(self.trace)]
+        return options
+
+
+class Relay:
+    """A running `caravan link` in a namespace that holds nothing else."""
+
+    def __init__(self, host: Host, plan: LinkPlan, left: str, right: str) -> None:
+        self.host = host
+        for interface in (left, right):
+            software_checksums(host, interface)
+        argv = [str(caravan_binary()), "link", "--left", left, "--right", right]
+        self.process = host.popen([*argv, *plan.arguments()], name="link")
+
+
+def software_checksums(host: Host, interface: str) -> None:
+    """Make an interface send what a wire carries: no partial checksum, no frame above the MTU."""
+    with host.entered():
+        control = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    with control:
+        for command in ETHTOOL_OFF.values():
+            value = bytearray(struct.pack("II", command, 0))
+            _ethtool(control, interface, value)
+
+
+def _ethtool(control: socket.socket, interface: str, value: bytearray) -> None:
+    buffer = array.array("B", value)
+    address, _ = buffer.buffer_info()
+    request = struct.pack("16sP", interface.encode(), address)
+    # `struct ifreq` is 40 bytes on 64-bit machines.
+    fcntl.ioctl(control, SIOCETHTOOL, request.ljust(40, b"\0"))

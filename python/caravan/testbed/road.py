@@ -1,0 +1,192 @@
+"""The paper's road in namespaces: `ms - nat - sg - lan`, and its variants.
+
+`RoadPlan(has_nat=False)` is `ms - sg - lan`, where AH and raw protocol 50 pass. With several
+stations each sits in a home of its own behind the one operator's NAT; all have the same private
+address, and port-preserving home routers, so that the gateway meets equal addresses and equal
+ports from one address (RFC 3948 §5.2). With `link`, a relay stands between nat (or ms) and sg.
+
+The private network is not routed by anybody but the gateway: a packet for it that leaves the
+tunnel goes nowhere. `open_road()` adds that route, for measurements without IPsec.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from pathlib import Path
+
+from caravan.testbed.host import Host
+from caravan.testbed.nat import Nat, NatPlan
+from caravan.testbed.network import Network
+from caravan.testbed.relay import LinkPlan, Relay, software_checksums
+
+STATION_ADDRESS = "10.0.0.2"
+HOME_ADDRESS = "10.0.0.1"
+GATEWAY_ADDRESS = "192.0.2.1"
+OPERATOR_ADDRESSES = ("192.0.2.2", "192.0.2.3")
+GATEWAY_LAN_ADDRESS = "10.10.0.1"
+SERVER_ADDRESS = "10.10.0.2"
+PRIVATE_NETWORK = "10.10.0.0/24"
+INNER_POOL = "10.99.0.0/24"
+
+STATION_ADDRESS6 = "2001:db8:0:a::2"
+HOME_ADDRESS6 = "2001:db8:0:a::1"
+GATEWAY_ADDRESS6 = "2001:db8:0:b::1"
+OPERATOR_ADDRESS6 = "2001:db8:0:b::2"
+GATEWAY_LAN_ADDRESS6 = "2001:db8:0:c::1"
+SERVER_ADDRESS6 = "2001:db8:0:c::2"
+PRIVATE_NETWORK6 = "2001:db8:0:c::/64"
+STATION_NETWORK6 = "2001:db8:0:a::/64"
+
+
+@dataclass(frozen=True)
+class RoadPlan:
+    """What stands on the road.
+
+    `stations`: more than one needs the NAT and IPv4. `udp_timeout_s`: of the NAT's mappings.
+    `link`: the emulated access link, none for bare veth.
+    """
+
+    has_nat: bool = True
+    stations: int = 1
+    is_dual_stack: bool = False
+    mtu_bytes: int = 1500
+    udp_timeout_s: int | None = None
+    link: LinkPlan | None = None
+
+    def __post_init__(self) -> None:
+        if self.stations < 1:
+            raise ValueError(f"a road needs a station, not {self.stations}")
+        if self.stations > 1 and (not self.has_nat or self.is_dual_stack):
+            raise ValueError("several stations stand behind a NAT and have IPv4 only")
+
+
+class Road(Network):
+    """The hosts of one road: `stations`, `sg`, `server`, and by plan `nat` and `relay`.
+
+    Interfaces: `wan0` towards the gateway or the station's router, `lan0` away from it.
+    """
+
+    def __init__(self, plan: RoadPlan = RoadPlan(), output: Path | None = None) -> None:
+        super().__init__(output, is_dual_stack=plan.is_dual_stack)
+        self.plan = plan
+        self.nat: Nat | None = None
+        self.relay: Relay | None = None
+        self.stations: list[Host] = []
+        try:
+            self._private_side()
+            if plan.has_nat:
+                self._operator()
+            else:
+                self._plain_station()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def ms(self) -> Host:
+        """The first station."""
+        return self.stations[0]
+
+    @property
+    def outer(self) -> tuple[Host, str]:
+        """Host and interface where the world's side of the NAT, or of the station, is seen."""
+        return (self.nat.host if self.nat else self.ms), "wan0"
+
+    def open_road(self) -> None:
+        """Let the private network be reached in clear through the gateway (policy `none`)."""
+        self.outer[0].add_route(PRIVATE_NETWORK, GATEWAY_ADDRESS)
+
+    def close_road(self) -> None:
+        """Take back `open_road`."""
+        self.outer[0].remove_route(PRIVATE_NETWORK, GATEWAY_ADDRESS)
+
+    def _private_side(self) -> None:
+        self.sg = self.host("sg")
+        self.server = self.host("server")
+        self.sg.connect("lan0", self.server, "lan0", self.plan.mtu_bytes)
+        self.sg.add_address("lan0", f"{GATEWAY_LAN_ADDRESS}/24")
+        self.server.add_address("lan0", f"{SERVER_ADDRESS}/24")
+        self.server.add_route("default", GATEWAY_LAN_ADDRESS)
+        if self.plan.is_dual_stack:
+            self.sg.add_address("lan0", f"{GATEWAY_LAN_ADDRESS6}/64")
+            self.server.add_address("lan0", f"{SERVER_ADDRESS6}/64")
+            self.server.add_route("default", GATEWAY_LAN_ADDRESS6)
+        self.sg.forward()
+
+    def _operator(self) -> None:
+        router = self.host("nat")
+        self._access(router)
+        for address in OPERATOR_ADDRESSES:
+            router.add_address("wan0", f"{address}/24")
+        router.forward()
+        self.nat = Nat(
+            router, NatPlan("wan0", OPERATOR_ADDRESSES, udp_timeout_s=self.plan.udp_timeout_s)
+        )
+        if self.plan.stations == 1:
+            self.stations.append(self._station("ms", router, "lan0"))
+        else:
+            for number in range(self.plan.stations):
+                self._home(router, number)
+        if self.plan.is_dual_stack:
+            router.add_address("wan0", f"{OPERATOR_ADDRESS6}/64")
+            self.sg.add_route(STATION_NETWORK6, OPERATOR_ADDRESS6)
+            router.add_route(PRIVATE_NETWORK6, GATEWAY_ADDRESS6)
+
+    def _station(self, role: str, router: Host, interface: str) -> Host:
+        station = self.host(role)
+        station.connect("wan0", router, interface, self.plan.mtu_bytes)
+        station.add_address("wan0", f"{STATION_ADDRESS}/24")
+        router.add_address(interface, f"{HOME_ADDRESS}/24")
+        station.add_route("default", HOME_ADDRESS)
+        if self.plan.is_dual_stack:
+            station.add_address("wan0", f"{STATION_ADDRESS6}/64")
+            router.add_address(interface, f"{HOME_ADDRESS6}/64")
+            station.add_route("default", HOME_ADDRESS6)
+        return station
+
+    def _home(self, router: Host, number: int) -> None:
+        """A station behind a router of its own, which keeps ports where it can."""
+        home = self.host(f"home{number}")
+        pair = ipaddress.ip_address("100.64.0.0") + 4 * number
+        uplink = f"lan{number}"
+        home.connect("wan0", router, uplink, self.plan.mtu_bytes)
+        router.add_address(uplink, f"{pair + 1}/30")
+        home.add_address("wan0", f"{pair + 2}/30")
+        home.add_route("default", str(pair + 1))
+        home.forward()
+        home.load_nft(
+            """table ip home {
+    chain postrouting {
+        type nat hook postrouting priority srcnat;
+        oifname "wan0" masquerade
+    }
+}
+""",
+            "home",
+        )
+        self.stations.append(self._station(f"ms{number}", home, "lan0"))
+
+    def _plain_station(self) -> None:
+        station = self.host("ms")
+        self._access(station)
+        station.add_address("wan0", f"{OPERATOR_ADDRESSES[0]}/24")
+        if self.plan.is_dual_stack:
+            station.add_address("wan0", f"{OPERATOR_ADDRESS6}/64")
+        self.stations.append(station)
+
+    def _access(self, near: Host) -> None:
+        """The link between `near` and the gateway, bare or through a relay."""
+        mtu_bytes = self.plan.mtu_bytes
+        if self.plan.link is None:
+            near.connect("wan0", self.sg, "wan0", mtu_bytes)
+        else:
+            middle = self.host("link")
+            near.connect("wan0", middle, "left", mtu_bytes)
+            self.sg.connect("wan0", middle, "right", mtu_bytes)
+            for host in (near, self.sg):
+                software_checksums(host, "wan0")
+            self.relay = Relay(middle, self.plan.link, "left", "right")
+        self.sg.add_address("wan0", f"{GATEWAY_ADDRESS}/24")
+        if self.plan.is_dual_stack:
+            self.sg.add_address("wan0", f"{GATEWAY_ADDRESS6}/64")

@@ -1,0 +1,389 @@
+"""strongSwan as the peer: `charon-systemd` with a private configuration in a namespace.
+
+Its ESP is the userspace plugin kernel-libipsec: tunnel mode only, always in UDP, never without
+integrity, no ESN. It always claims to be behind a NAT. Two run side by side because every path,
+its configuration, control socket, credentials and log, is below the host's own directory.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from caravan.testbed.host import Host
+from caravan.testbed.pki import Authority, Credentials
+from caravan.testbed.process import Completed
+
+DAEMONS = ("/usr/sbin/charon-systemd", "/usr/libexec/ipsec/charon-systemd")
+READY_S = 15.0
+PLUGINS = (
+    "random nonce aesni openssl gcrypt aes md5 sha1 sha2 hmac kdf gcm chapoly curve25519 gmp "
+    "x509 pem pkcs1 pkcs8 pubkey mgf1 constraints revocation kernel-libipsec kernel-netlink "
+    "socket-default vici updown counters"
+)
+TOOL_PLUGINS = "random openssl x509 pem pkcs1 pkcs8 pubkey"
+
+
+@dataclass(frozen=True)
+class PublicKey:
+    """Authentication by RSA signature with a certificate below `authority`."""
+
+    own: Credentials
+    authority: Authority
+
+
+@dataclass(frozen=True)
+class SharedKey:
+    """Authentication by a pre-shared key; identities are sent as they are."""
+
+    secret: str
+
+
+@dataclass(frozen=True)
+class SwanConnection:
+    """One connection with one child, in swanctl's words.
+
+    `local_id` and `remote_id` empty: the certificate's subject, and any. `pool`: a prefix whose
+    addresses the responder leases by Mode Config. `wants_address`: ask for one.
+    """
+
+    auth: PublicKey | SharedKey
+    local_id: str = ""
+    remote_id: str = ""
+    name: str = "road"
+    child: str = "net"
+    version: int = 1
+    is_aggressive: bool = True
+    proposals: str = "aes128-sha1-modp2048"
+    esp_proposals: str = "aes128gcm16"
+    local_addrs: str = "%any"
+    remote_addrs: str = "%any"
+    local_ts: str = "dynamic"
+    remote_ts: str = "dynamic"
+    pool: str | None = None
+    wants_address: bool = False
+    is_encapsulated: bool = True
+    rekey_s: int | None = None
+    child_rekey_s: int | None = None
+    dpd_s: int | None = None
+
+
+@dataclass(frozen=True)
+class SwanChild:
+    """An IPsec SA pair as charon lists it."""
+
+    name: str
+    state: str
+    mode: str
+    spi_in: str
+    spi_out: str
+    bytes_in: int
+    bytes_out: int
+    encryption: str
+    integrity: str
+
+
+@dataclass(frozen=True)
+class SwanSa:
+    """An IKE SA as charon lists it; `vips`: inner addresses leased to or by the peer."""
+
+    name: str
+    unique_id: int
+    version: int
+    state: str
+    local_host: str
+    remote_host: str
+    remote_port: int
+    local_id: str
+    remote_id: str
+    children: tuple[SwanChild, ...]
+    vips: tuple[str, ...] = field(default=())
+
+
+class StrongSwan:
+    """A running charon with one connection loaded; a context manager."""
+
+    def __init__(self, host: Host, connection: SwanConnection, options: str = "") -> None:
+        self.host = host
+        self.connection = connection
+        self.directory = host.logs / "strongswan"
+        self._write(options)
+        daemon = next((path for path in DAEMONS if Path(path).is_file()), None)
+        if daemon is None:
+            raise FileNotFoundError("no charon-systemd; install the package charon-systemd")
+        self.process = host.popen([daemon], self._environment(), name="charon")
+        self.process.wait_for(self._socket.exists, "control socket", READY_S)
+        self._load()
+
+    # Commands.
+
+    def swanctl(self, *arguments: str, timeout_s: float = 20.0, check: bool = True) -> Completed:
+        """Run swanctl against this charon."""
+        command, *rest = arguments
+        argv = ["swanctl", command, "--uri", f"unix://{self._socket}", *rest]
+        return self.host.run(argv, timeout_s, self._environment(), check=check)
+
+    def initiate(self, timeout_s: float = 20.0) -> Completed:
+        """Set the child up as initiator and wait for it; `CommandFailed` when it fails."""
+        child = self.connection.child
+        return self.swanctl(
+            "--initiate",
+            "--child",
+            child,
+            "--timeout",
+            str(int(timeout_s)),
+            timeout_s=timeout_s + 5,
+        )
+
+    def terminate_child(self) -> Completed:
+        """Delete the child on both sides."""
+        return self.swanctl("--terminate", "--child", self.connection.child)
+
+    def terminate_ike(self) -> Completed:
+        """Delete the IKE SA and its children on both sides."""
+        return self.swanctl("--terminate", "--ike", self.connection.name)
+
+    def rekey_child(self) -> Completed:
+        """Start to replace the child's SAs."""
+        return self.swanctl("--rekey", "--child", self.connection.child)
+
+    def rekey_ike(self) -> Completed:
+        """Start to replace the IKE SA; IKEv1 reauthenticates."""
+        return self.swanctl("--rekey", "--ike", self.connection.name)
+
+    # What it knows and says.
+
+    def sas(self) -> list[SwanSa]:
+        """Every IKE SA with its children."""
+        listing = self.swanctl("--list-sas", "--pretty").stdout
+        found: list[SwanSa] = []
+        for event in parse_pretty(listing):
+            found += [_sa(name, entry) for name, entry in event.items() if isinstance(entry, dict)]
+        return found
+
+    def children(self) -> list[SwanChild]:
+        """Every installed child of every IKE SA."""
+        return [child for sa in self.sas() for child in sa.children if child.state == "INSTALLED"]
+
+    def log(self) -> str:
+        """Charon's log so far."""
+        path = self.directory / "charon.log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def selected_proposals(self) -> list[str]:
+        """The proposals it chose, in order, as `IKE:AES_CBC_128/...` and `ESP:...`."""
+        return re.findall(r"selected proposal: (\S+)", self.log())
+
+    def wait_for_log(self, pattern: str, timeout_s: float = 10.0) -> re.Match[str]:
+        """Wait until a line of the log matches; `TimeoutError` with the log's end otherwise."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            match = re.search(pattern, self.log())
+            if match is not None:
+                return match
+            if time.monotonic() > deadline:
+                tail = "\n".join(self.log().splitlines()[-25:])
+                raise TimeoutError(f"charon never said {pattern!r} in {timeout_s} s\n{tail}")
+            time.sleep(0.05)
+
+    def stop(self) -> Completed:
+        """End charon; it deletes its SAs first."""
+        return self.process.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # Files.
+
+    @property
+    def _socket(self) -> Path:
+        # A Unix socket's path has 107 bytes at most: not below the output directory.
+        return Path("/run") / f"{self.host.namespace}.vici"
+
+    def _environment(self) -> Mapping[str, str]:
+        return {
+            "STRONGSWAN_CONF": str(self.directory / "strongswan.conf"),
+            "SWANCTL_DIR": str(self.directory / "swanctl"),
+        }
+
+    def _load(self) -> None:
+        self.swanctl("--load-all", "--noprompt")
+
+    def _write(self, options: str) -> None:
+        swanctl = self.directory / "swanctl"
+        for name in ("x509", "x509ca", "private"):
+            (swanctl / name).mkdir(parents=True, exist_ok=True)
+        text = _STRONGSWAN_CONF.format(
+            plugins=PLUGINS,
+            tool_plugins=TOOL_PLUGINS,
+            socket=self._socket,
+            log=self.directory / "charon.log",
+            options=options,
+        )
+        (self.directory / "strongswan.conf").write_text(text)
+        auth = self.connection.auth
+        if isinstance(auth, PublicKey):
+            shutil.copy(auth.own.certificate, swanctl / "x509/own.pem")
+            shutil.copy(auth.own.key, swanctl / "private/own.key")
+            shutil.copy(auth.authority.certificate, swanctl / "x509ca/ca.pem")
+        (swanctl / "swanctl.conf").write_text(swanctl_conf(self.connection))
+
+
+def swanctl_conf(connection: SwanConnection) -> str:
+    """The text of swanctl.conf for one connection: one setting a line, as its parser wants."""
+    is_psk = isinstance(connection.auth, SharedKey)
+    kind = "psk" if is_psk else "pubkey"
+    local: dict[str, Any] = {"auth": kind}
+    local |= {} if is_psk else {"certs": "own.pem"}
+    local |= {"id": connection.local_id} if connection.local_id else {}
+    remote: dict[str, Any] = {"auth": kind}
+    remote |= {} if is_psk else {"cacerts": "ca.pem"}
+    remote |= {"id": connection.remote_id} if connection.remote_id else {}
+    child: dict[str, Any] = {
+        "mode": "tunnel",
+        "esp_proposals": connection.esp_proposals,
+        "local_ts": connection.local_ts,
+        "remote_ts": connection.remote_ts,
+    }
+    if connection.child_rekey_s is not None:
+        child["rekey_time"] = f"{connection.child_rekey_s}s"
+    settings: dict[str, Any] = {
+        "version": connection.version,
+        "aggressive": _yes(connection.is_aggressive),
+        "proposals": connection.proposals,
+        "local_addrs": connection.local_addrs,
+        "remote_addrs": connection.remote_addrs,
+        "encap": _yes(connection.is_encapsulated),
+        "fragmentation": "yes",
+        "mobike": "no",
+    }
+    settings |= {"vips": "0.0.0.0"} if connection.wants_address else {}
+    settings |= {"pools": "inner"} if connection.pool else {}
+    if connection.rekey_s is not None:
+        # IKEv1 has no rekeying of its own: charon goes by the reauthentication time.
+        settings |= {"rekey_time": f"{connection.rekey_s}s", "reauth_time": "0s"}
+    settings |= {"dpd_delay": f"{connection.dpd_s}s"} if connection.dpd_s else {}
+    settings |= {"local": local, "remote": remote, "children": {connection.child: child}}
+    tree: dict[str, Any] = {"connections": {connection.name: settings}}
+    if connection.pool:
+        tree["pools"] = {"inner": {"addrs": connection.pool, "dns": "10.10.0.53"}}
+    if isinstance(connection.auth, SharedKey):
+        tree["secrets"] = {"ike-road": {"secret": f'"{connection.auth.secret}"'}}
+    return _section(tree, 0)
+
+
+def _section(tree: Mapping[str, Any], depth: int) -> str:
+    indent = "  " * depth
+    lines = []
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            lines.append(f"{indent}{key} {{\n{_section(value, depth + 1)}{indent}}}\n")
+        else:
+            lines.append(f"{indent}{key} = {value}\n")
+    return "".join(lines)
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def parse_pretty(text: str) -> list[dict[str, Any]]:
+    """swanctl's `--pretty` listing: one mapping per event, sections nested, lists as lists."""
+    events: list[dict[str, Any]] = []
+    stack: list[Any] = []
+    for raw in text.splitlines():
+        line = raw.strip()
+        if not line:
+            continue
+        if line in ("}", "]"):
+            stack.pop()
+        elif line.endswith("{"):
+            name = line.removesuffix("{").strip()
+            section: dict[str, Any] = {}
+            if stack:
+                stack[-1][name] = section
+            else:
+                events.append(section)
+            stack.append(section)
+        elif line.endswith("= ["):
+            items: list[str] = []
+            stack[-1][line.removesuffix("= [").strip()] = items
+            stack.append(items)
+        elif stack and isinstance(stack[-1], list):
+            stack[-1].append(line)
+        elif stack:
+            key, _, value = line.partition("=")
+            stack[-1][key.strip()] = value.strip()
+    return events
+
+
+def _sa(name: str, entry: Mapping[str, Any]) -> SwanSa:
+    children = entry.get("child-sas", {})
+    return SwanSa(
+        name,
+        int(entry["uniqueid"]),
+        int(entry["version"]),
+        str(entry["state"]),
+        str(entry.get("local-host", "")),
+        str(entry.get("remote-host", "")),
+        int(entry.get("remote-port", 0)),
+        str(entry.get("local-id", "")),
+        str(entry.get("remote-id", "")),
+        tuple(_child(child) for child in children.values()),
+        tuple(entry.get("local-vips", []) or entry.get("remote-vips", [])),
+    )
+
+
+def _child(entry: Mapping[str, Any]) -> SwanChild:
+    size = entry.get("encr-keysize")
+    encryption = str(entry.get("encr-alg", "")) + (f"-{size}" if size else "")
+    return SwanChild(
+        str(entry["name"]),
+        str(entry["state"]),
+        str(entry.get("mode", "")),
+        str(entry.get("spi-in", "")),
+        str(entry.get("spi-out", "")),
+        int(entry.get("bytes-in", 0)),
+        int(entry.get("bytes-out", 0)),
+        encryption,
+        str(entry.get("integ-alg", "")),
+    )
+
+
+_STRONGSWAN_CONF = """charon-systemd {{
+  load = {plugins}
+  dh_exponent_ansi_x9_42 = no
+  i_dont_care_about_security_and_use_aggressive_mode_psk = yes
+  retransmit_timeout = 1.0
+  retransmit_tries = 4
+  plugins {{
+    vici {{
+      socket = unix://{socket}
+    }}
+    openssl {{
+      load_legacy = yes
+    }}
+  }}
+  filelog {{
+    file {{
+      path = {log}
+      time_format = %b %e %T
+      default = 1
+      cfg = 2
+      flush_line = yes
+    }}
+  }}
+  {options}
+}}
+swanctl {{
+  load = {tool_plugins}
+}}
+"""

@@ -1,0 +1,184 @@
+"""What applications send: ping, iperf3 and an HTTP download, with their measurements.
+
+Programs of the machine are used as they are; results are read from their own reports.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from caravan.testbed.host import Host
+from caravan.testbed.process import Completed, Process
+
+SERVER_READY_S = 10.0
+HTTP_PORT = 80
+IPERF_PORT = 5201
+
+
+@dataclass(frozen=True)
+class Ping:
+    """Round trips in ms; zeros when nothing came back."""
+
+    sent: int
+    received: int
+    minimum_ms: float
+    mean_ms: float
+    maximum_ms: float
+    deviation_ms: float
+
+
+def ping(
+    host: Host,
+    address: str,
+    count: int = 5,
+    interval_s: float = 0.2,
+    payload_bytes: int = 56,
+    *,
+    timeout_s: float = 2.0,
+    dont_fragment: bool = False,
+) -> Ping:
+    """Echo requests of `payload_bytes` after the 8-byte ICMP header; loss is a result."""
+    argv = ["ping", "-n", "-q", "-c", str(count), "-i", str(interval_s)]
+    argv += ["-s", str(payload_bytes), "-W", str(timeout_s)]
+    argv += ["-M", "do"] if dont_fragment else []
+    limit_s = count * interval_s + timeout_s + 10
+    done = host.run([*argv, address], limit_s, check=False)
+    counts = re.search(r"(\d+) packets transmitted, (\d+) received", done.stdout)
+    if counts is None:
+        done.check()
+        raise ValueError(f"ping said nothing of its packets: {done.stdout}")
+    times = re.search(r"= ([\d.]+)/([\d.]+)/([\d.]+)/([\d.]+) ms", done.stdout)
+    values = [float(text) for text in times.groups()] if times else [0.0] * 4
+    return Ping(int(counts[1]), int(counts[2]), values[0], values[1], values[2], values[3])
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One iperf3 run as the receiver saw it.
+
+    `lost_packets` and `jitter_ms` are UDP's, `retransmits` TCP's.
+    """
+
+    received_bytes: int
+    seconds: float
+    mbit_s: float
+    retransmits: int
+    lost_packets: int
+    jitter_ms: float
+
+
+def iperf(
+    client: Host,
+    server: Host,
+    address: str,
+    seconds: float = 3.0,
+    *,
+    reverse: bool = False,
+    udp_mbit_s: float | None = None,
+    payload_bytes: int | None = None,
+    streams: int = 1,
+) -> Flow:
+    """TCP, or UDP at `udp_mbit_s`, from client to server, the other way round with `reverse`."""
+    with iperf_server(server, address):
+        argv = ["iperf3", "-c", address, "-J", "-t", str(seconds), "-P", str(streams)]
+        argv += ["-R"] if reverse else []
+        argv += ["-u", "-b", f"{udp_mbit_s}M"] if udp_mbit_s is not None else []
+        argv += ["-l", str(payload_bytes)] if payload_bytes is not None else []
+        done = client.run(argv, seconds + 30)
+    return _flow(json.loads(done.stdout), is_udp=udp_mbit_s is not None)
+
+
+def iperf_server(host: Host, address: str) -> Process:
+    """A server for one client."""
+    argv = ["iperf3", "-s", "-1", "-B", address, "--forceflush"]
+    process = host.popen(argv, name="iperf3-server")
+    process.wait_for(
+        lambda: "Server listening" in process.stdout(), "iperf3 server", SERVER_READY_S
+    )
+    return process
+
+
+def _flow(report: dict[str, Any], *, is_udp: bool) -> Flow:
+    end = report["end"]
+    if is_udp:
+        total = end["sum"]
+        received = total.get("bytes", 0)
+        lost = int(total["lost_packets"])
+        share = 1 - lost / max(1, int(total["packets"]))
+        seconds = float(total["seconds"])
+        received = round(int(received) * share)
+        return Flow(received, seconds, received * 8e-6 / seconds, 0, lost, total["jitter_ms"])
+    total = end["sum_received"]
+    return Flow(
+        int(total["bytes"]),
+        float(total["seconds"]),
+        float(total["bits_per_second"]) / 1e6,
+        int(end["sum_sent"].get("retransmits", 0)),
+        0,
+        0.0,
+    )
+
+
+def make_file(path: Path, size_bytes: int, seed: int = 1) -> str:
+    """A file that does not compress, the same for the same seed; its SHA-256 in hex."""
+    content = random.Random(seed).randbytes(size_bytes)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return hashlib.sha256(content).hexdigest()
+
+
+def serve_files(host: Host, directory: Path, address: str, port: int = HTTP_PORT) -> Process:
+    """An HTTP server of the files in a directory; ends with the host."""
+    script = Path(__file__).with_name("fileserver.py")
+    argv = [sys.executable, str(script), address, str(port), str(directory)]
+    process = host.popen(argv, name="fileserver")
+    process.wait_for(lambda: "serving" in process.stdout(), "HTTP server", SERVER_READY_S)
+    return process
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file fetched by curl: what came, how fast, and the client's address as curl saw it."""
+
+    sha256: str
+    received_bytes: int
+    seconds: float
+    mbit_s: float
+    local_address: str
+
+
+def download(host: Host, url: str, name: str = "download", timeout_s: float = 60.0) -> Download:
+    """Fetch a URL; `CommandFailed` when curl fails."""
+    process, path = start_download(host, url, name, timeout_s)
+    return finish_download(process.wait(timeout_s + 5).check(), path)
+
+
+def start_download(
+    host: Host, url: str, name: str = "download", timeout_s: float = 60.0
+) -> tuple[Process, Path]:
+    """Begin to fetch; several may run at once. Give the end to `finish_download`."""
+    path = host.logs / name
+    argv = ["curl", "--silent", "--show-error", "--fail", "--noproxy", "*", "--output", str(path)]
+    argv += ["--max-time", str(timeout_s), "--write-out", "%{json}", url]
+    return host.popen(argv, name=f"curl-{name}"), path
+
+
+def finish_download(done: Completed, path: Path) -> Download:
+    """Read curl's report and hash the file."""
+    report = json.loads(done.check().stdout)
+    content = path.read_bytes()
+    seconds = float(report["time_total"])
+    return Download(
+        hashlib.sha256(content).hexdigest(),
+        len(content),
+        seconds,
+        len(content) * 8e-6 / seconds,
+        str(report["local_ip"]),
+    )

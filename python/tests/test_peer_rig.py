@@ -1,0 +1,94 @@
+"""The rig for strongSwan, proved by strongSwan on both sides across the NAT."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from caravan.testbed import Road, RoadPlan
+from caravan.testbed.pki import OpensslAuthority
+from caravan.testbed.road import GATEWAY_ADDRESS, INNER_POOL, PRIVATE_NETWORK, SERVER_ADDRESS
+from caravan.testbed.strongswan import PublicKey, SharedKey, StrongSwan, SwanConnection
+from caravan.testbed.traffic import download, make_file, serve_files
+
+pytestmark = pytest.mark.root
+
+FILE_BYTES = 2_000_000
+
+
+def certificate_pair(authority: OpensslAuthority) -> tuple[SwanConnection, SwanConnection]:
+    """Gateway and station with certificates, aggressive mode, Mode Config."""
+    gateway = SwanConnection(
+        PublicKey(authority.issue("sg.example"), authority),
+        local_id="sg.example",
+        local_ts=PRIVATE_NETWORK,
+        pool=INNER_POOL,
+    )
+    station = SwanConnection(
+        PublicKey(authority.issue("ms.example"), authority),
+        local_id="ms.example",
+        remote_id="sg.example",
+        remote_addrs=GATEWAY_ADDRESS,
+        remote_ts=PRIVATE_NETWORK,
+        wants_address=True,
+    )
+    return gateway, station
+
+
+def test_aggressive_certificates_carry_a_file_across_the_nat(
+    authority: OpensslAuthority, output: Path
+) -> None:
+    expected = make_file(output / "www/file", FILE_BYTES)
+    on_gateway, on_station = certificate_pair(authority)
+    with Road(RoadPlan(), output) as road:
+        gateway, station = StrongSwan(road.sg, on_gateway), StrongSwan(road.ms, on_station)
+        serve_files(road.server, output / "www", SERVER_ADDRESS)
+        station.initiate()
+        fetched = download(road.ms, f"http://{SERVER_ADDRESS}/file")
+        assert fetched.sha256 == expected
+        assert fetched.local_address.startswith("10.99.0.")
+        assert gateway.selected_proposals() == [
+            "IKE:AES_CBC_128/HMAC_SHA1_96/PRF_HMAC_SHA1/MODP_2048",
+            "ESP:AES_GCM_16_128/NO_EXT_SEQ",
+        ]
+        (sa,) = gateway.sas()
+        assert (sa.state, sa.remote_host) == ("ESTABLISHED", "192.0.2.2")
+        assert sa.remote_port != 4500
+        (child,) = sa.children
+        assert child.encryption == "AES_GCM_16-128"
+        assert child.bytes_out > FILE_BYTES
+        station.terminate_ike()
+        gateway.wait_for_log("received DELETE for IKE_SA")
+        assert gateway.sas() == []
+
+
+def test_main_mode_with_a_shared_key_is_rekeyed(output: Path) -> None:
+    key = SharedKey("a group key of the fleet")
+    expected = make_file(output / "www/file", FILE_BYTES)
+    on_gateway = SwanConnection(
+        key,
+        is_aggressive=False,
+        proposals="3des-sha1-modp1024",
+        local_ts=PRIVATE_NETWORK,
+        esp_proposals="3des-md5",
+        pool=INNER_POOL,
+    )
+    on_station = SwanConnection(
+        key,
+        is_aggressive=False,
+        proposals="3des-sha1-modp1024",
+        remote_ts=PRIVATE_NETWORK,
+        esp_proposals="3des-md5",
+        wants_address=True,
+        remote_addrs=GATEWAY_ADDRESS,
+    )
+    with Road(RoadPlan(), output) as road:
+        gateway, station = StrongSwan(road.sg, on_gateway), StrongSwan(road.ms, on_station)
+        serve_files(road.server, output / "www", SERVER_ADDRESS)
+        station.initiate()
+        (before,) = station.children()
+        station.rekey_child()
+        gateway.wait_for_log(r"(?s)CHILD_SA net\{1\}.*CHILD_SA net\{2\} established")
+        assert any(child.spi_in != before.spi_in for child in station.children())
+        assert download(road.ms, f"http://{SERVER_ADDRESS}/file").sha256 == expected

@@ -1,0 +1,258 @@
+"""The testbed itself: what is reachable, what the NAT does, what stays behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from caravan.testbed import CommandFailed, Host, Network, Road, RoadPlan, sweep
+from caravan.testbed.capture import Capture
+from caravan.testbed.isolation import OWNER_VARIABLE
+from caravan.testbed.relay import LinkPlan, software_checksums
+from caravan.testbed.road import (
+    GATEWAY_ADDRESS,
+    GATEWAY_ADDRESS6,
+    OPERATOR_ADDRESSES,
+    SERVER_ADDRESS,
+    SERVER_ADDRESS6,
+    STATION_ADDRESS,
+)
+from caravan.testbed.traffic import (
+    download,
+    finish_download,
+    iperf,
+    make_file,
+    ping,
+    serve_files,
+    start_download,
+)
+
+pytestmark = pytest.mark.root
+
+ECHO = """
+import socket, sys
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.bind(("0.0.0.0", 4500))
+while True:
+    data, source = server.recvfrom(2048)
+    print(*source, flush=True)
+    server.sendto(data, source)
+"""
+CALL = """
+import socket, sys
+client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+client.bind(("0.0.0.0", 4500))
+client.settimeout(2)
+client.sendto(b"call", (sys.argv[1], 4500))
+client.recvfrom(2048)
+"""
+
+
+def call(station: Host) -> None:
+    """One datagram from port 4500 to the gateway's echo and back."""
+    station.run([sys.executable, "-c", CALL, GATEWAY_ADDRESS])
+
+
+def test_the_private_network_is_reached_only_over_an_open_road(output: Path) -> None:
+    with Road(RoadPlan(), output) as road:
+        assert ping(road.ms, GATEWAY_ADDRESS, 2).received == 2
+        assert ping(road.sg, SERVER_ADDRESS, 1).received == 1
+        assert ping(road.ms, SERVER_ADDRESS, 1, timeout_s=0.5).received == 0
+        road.open_road()
+        assert ping(road.ms, SERVER_ADDRESS, 1).received == 1
+        road.close_road()
+        assert ping(road.ms, SERVER_ADDRESS, 1, timeout_s=0.5).received == 0
+
+
+def test_the_nat_maps_ports_and_a_rebinding_changes_them(output: Path) -> None:
+    with Road(RoadPlan(), output) as road:
+        assert road.nat is not None
+        echo = road.sg.popen([sys.executable, "-c", ECHO])
+        time.sleep(0.3)
+        call(road.ms)
+        call(road.ms)
+        road.nat.rebind()
+        call(road.ms)
+        (flow,) = road.nat.flows()
+        assert flow.source == (STATION_ADDRESS, 4500)
+        assert flow.destination == (GATEWAY_ADDRESS, 4500)
+        road.nat.rebind(address=True)
+        call(road.ms)
+        first, again, other_port, other_address = (
+            (line.split()[0], int(line.split()[1])) for line in echo.stdout().splitlines()
+        )
+        assert first == again
+        assert first[0] == other_port[0] == OPERATOR_ADDRESSES[0]
+        assert first[1] in range(20_000, 30_000)
+        assert other_port[1] in range(30_000, 40_000)
+        assert flow.mapped == other_port
+        assert other_address[0] == OPERATOR_ADDRESSES[1]
+
+
+def test_a_mapping_is_forgotten_when_idle(output: Path) -> None:
+    with Road(RoadPlan(udp_timeout_s=1), output) as road:
+        assert road.nat is not None
+        road.sg.popen([sys.executable, "-c", ECHO])
+        time.sleep(0.3)
+        call(road.ms)
+        assert len(road.nat.flows()) == 1
+        time.sleep(2.5)
+        assert road.nat.flows() == []
+
+
+def test_the_nat_answers_unasked_packets_with_silence(output: Path) -> None:
+    with Road(RoadPlan(), output) as road:
+        with pytest.raises(CommandFailed, match="timed out"):
+            road.sg.run([sys.executable, "-c", CALL, OPERATOR_ADDRESSES[0]])
+        with pytest.raises(CommandFailed, match=r"Connection timed out|Timeout"):
+            road.sg.run(
+                ["curl", "-sS", "--connect-timeout", "1", f"http://{OPERATOR_ADDRESSES[0]}/"]
+            )
+
+
+def test_stations_with_equal_addresses_and_ports_share_the_operator_address(output: Path) -> None:
+    with Road(RoadPlan(stations=2), output) as road:
+        assert [host.addresses("wan0") for host in road.stations] == [[f"{STATION_ADDRESS}/24"]] * 2
+        echo = road.sg.popen([sys.executable, "-c", ECHO])
+        time.sleep(0.3)
+        for station in road.stations:
+            call(station)
+        (one, two) = (line.split() for line in echo.stdout().splitlines())
+        assert one[0] == two[0] == OPERATOR_ADDRESSES[0]
+        assert one[1] != two[1]
+
+
+def test_stations_download_at_once(output: Path) -> None:
+    expected = make_file(output / "www/file", 500_000)
+    with Road(RoadPlan(stations=2), output) as road:
+        serve_files(road.sg, output / "www", GATEWAY_ADDRESS)
+        url = f"http://{GATEWAY_ADDRESS}/file"
+        started = [start_download(station, url) for station in road.stations]
+        ended = [finish_download(process.wait(20), path) for process, path in started]
+        assert [result.sha256 for result in ended] == [expected] * 2
+
+
+def test_both_families_reach_the_server_without_a_nat(output: Path) -> None:
+    with Road(RoadPlan(has_nat=False, is_dual_stack=True), output) as road:
+        assert ping(road.ms, GATEWAY_ADDRESS, 1).received == 1
+        assert ping(road.ms, GATEWAY_ADDRESS6, 1).received == 1
+        assert ping(road.server, GATEWAY_ADDRESS6, 1).received == 1
+
+
+def test_both_families_cross_the_operator(output: Path) -> None:
+    with Road(RoadPlan(is_dual_stack=True), output) as road:
+        assert ping(road.ms, GATEWAY_ADDRESS, 1).received == 1
+        assert ping(road.ms, SERVER_ADDRESS6, 1).received == 1
+
+
+def test_a_small_mtu_stops_what_may_not_be_fragmented(output: Path) -> None:
+    with Road(RoadPlan(mtu_bytes=1280), output) as road:
+        fits, exceeds = 1280 - 28, 1280 - 27
+        assert ping(road.ms, GATEWAY_ADDRESS, 1, payload_bytes=fits, dont_fragment=True).received
+        lost = ping(road.ms, GATEWAY_ADDRESS, 1, 0.2, exceeds, timeout_s=0.5, dont_fragment=True)
+        assert lost.received == 0
+
+
+def test_a_capture_holds_what_the_link_carried(output: Path) -> None:
+    with Road(RoadPlan(), output) as road:
+        host, interface = road.outer
+        before = host.counters(interface)
+        with Capture(host, interface, output / "outer.pcap", "icmp") as capture:
+            ping(road.ms, GATEWAY_ADDRESS, 3, payload_bytes=36)
+        sizes = [len(frame.packet) for frame in capture.frames()]
+        assert sizes == [64] * 6
+        assert (host.counters(interface) - before).sent_packets >= 3
+
+
+def test_tcp_and_udp_are_measured(output: Path) -> None:
+    with Road(RoadPlan(), output) as road:
+        assert iperf(road.ms, road.sg, GATEWAY_ADDRESS, 1).mbit_s > 100
+        flow = iperf(road.ms, road.sg, GATEWAY_ADDRESS, 1, udp_mbit_s=2, payload_bytes=400)
+        assert flow.lost_packets == 0
+        assert flow.mbit_s == pytest.approx(2, rel=0.1)
+
+
+def test_frames_of_a_relayed_link_have_whole_checksums_and_sizes(output: Path) -> None:
+    expected = make_file(output / "www/file", 300_000)
+    with Road(RoadPlan(), output) as road:
+        for host in (road.outer[0], road.sg):
+            software_checksums(host, "wan0")
+        serve_files(road.sg, output / "www", GATEWAY_ADDRESS)
+        with Capture(road.sg, "wan0", output / "wire.pcap", "tcp") as capture:
+            assert download(road.ms, f"http://{GATEWAY_ADDRESS}/file").sha256 == expected
+        frames = capture.frames()
+        assert max(len(frame.packet) for frame in frames) <= 1500
+        assert all(tcp_checksum_holds(frame.packet) for frame in frames)
+
+
+def tcp_checksum_holds(packet: bytes) -> bool:
+    """RFC 9293 §3.1, over the pseudo header of IPv4."""
+    header = (packet[0] & 15) * 4
+    segment = packet[header:]
+    pseudo = packet[12:20] + bytes([0, 6]) + len(segment).to_bytes(2, "big")
+    data = pseudo + segment + b"\0" * (len(segment) % 2)
+    total = sum(int.from_bytes(data[at : at + 2], "big") for at in range(0, len(data), 2))
+    return total % 0xFFFF == 0
+
+
+def test_nothing_is_left_and_networks_stand_side_by_side(output: Path) -> None:
+    names = set(os.listdir("/run/netns"))
+    with Road(RoadPlan(), output / "one") as one, Road(RoadPlan(), output / "two") as two:
+        assert ping(one.ms, GATEWAY_ADDRESS, 1).received == 1
+        assert ping(two.ms, GATEWAY_ADDRESS, 1).received == 1
+        detached = one.ms.run(["sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & echo $!"])
+        sleeper = int(detached.stdout)
+        assert sleeper in one.ms.pids()
+        attached = two.ms.popen(["sleep", "1000"])
+    assert not attached.is_running()
+    assert not Path(f"/proc/{sleeper}").exists()
+    assert set(os.listdir("/run/netns")) == names
+
+
+def test_a_failed_network_leaves_nothing(output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = set(os.listdir("/run/netns"))
+    monkeypatch.setenv("CARAVAN", str(output / "absent"))
+    with pytest.raises(FileNotFoundError, match="no caravan program"):
+        Road(RoadPlan(link=LinkPlan(rate="2mbit")), output)
+    assert set(os.listdir("/run/netns")) == names
+
+
+def test_each_host_writes_its_own_resolver(output: Path) -> None:
+    before = Path("/etc/resolv.conf").read_text()
+    with Network(output) as network:
+        one, two = network.host("one"), network.host("two")
+        write = "echo nameserver 10.10.0.53 > /etc/r && mv /etc/r /etc/resolv.conf"
+        one.run(["sh", "-c", write])
+        assert one.run(["cat", "/etc/resolv.conf"]).stdout == "nameserver 10.10.0.53\n"
+        assert two.run(["cat", "/etc/resolv.conf"]).stdout == before
+    assert Path("/etc/resolv.conf").read_text() == before
+
+
+def test_cpu_time_is_the_program_s_own(output: Path) -> None:
+    burn = "import time\nwhile time.process_time() < 0.4: pass"
+    with Network(output) as network:
+        host = network.host("one")
+        assert host.run([sys.executable, "-c", burn]).cpu_s == pytest.approx(0.45, abs=0.15)
+        assert host.run(["sleep", "0.2"]).cpu_s < 0.1
+
+
+def test_a_sweep_ends_only_orphans_of_dead_owners() -> None:
+    with subprocess.Popen(["true"]) as gone:
+        pass
+    environment = {**os.environ, OWNER_VARIABLE: f"{gone.pid}:1"}
+    with (
+        subprocess.Popen(["sleep", "1000"], env=environment) as orphan,
+        subprocess.Popen(["sleep", "1000"]) as owned,
+    ):
+        while b"sleep" not in Path(f"/proc/{orphan.pid}/cmdline").read_bytes():
+            time.sleep(0.01)
+        assert sweep() == [orphan.pid]
+        assert orphan.wait() == -signal.SIGKILL
+        assert owned.poll() is None
+        owned.kill()
