@@ -2,24 +2,61 @@
 //! the packets. Outbound and inbound are separate and share nothing.
 //!
 //! Control sends [`Change`]s; packets answer with [`Notice`]s that become control's input.
+//! [`OutboundPlane`] turns what a TUN device gives into datagrams, [`InboundPlane`] turns datagrams
+//! into what a TUN device takes. Sockets and devices are the caller's.
+
+pub mod datagrams;
+pub mod inbound;
+pub mod outbound;
+pub mod packets;
 
 use crate::counters::DropCounters;
 use crate::sa::{ChildId, Path, Sa};
 use crate::selector::TrafficSelector;
 use crate::time::Instant;
+use crate::work::Work;
+
+pub use datagrams::{Datagrams, Run};
+pub use inbound::{InboundPlane, Received};
+pub use outbound::OutboundPlane;
+pub use packets::{Control, Packets, Slice, Write};
+
+/// How a datagram travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// In UDP (RFC 3948): the bytes are the UDP payload.
+    Udp,
+    /// IP protocol 50: the bytes are the whole outer IP packet, its header included.
+    RawEsp,
+    /// IP protocol 51: the bytes are the whole outer IP packet, its header included.
+    RawAh,
+}
+
+/// What the TUN device can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offloads {
+    /// A 10-octet virtio-net header precedes each packet in both directions, and TCP super-packets
+    /// are taken and given.
+    pub has_vnet_header: bool,
+    /// UDP super-packets (USO) may be written to the device too.
+    pub has_udp_segments: bool,
+}
 
 /// What control tells a plane.
 pub enum Change {
     /// A new SA. Outbound: it takes over its child's traffic at once.
     Install(Box<Sa>),
-    /// An SA ends, by our SPI (inbound) or the peer's (outbound).
-    Remove(u32, crate::sa::Direction),
+    /// An SA ends, by its child and our SPI (inbound) or the peer's (outbound), which two peers
+    /// may have chosen alike.
+    Remove(ChildId, u32, crate::sa::Direction),
     /// The peer of these outbound SAs moved (found by the inbound plane, or by control).
     Move(ChildId, Path),
     /// Traffic that must not leave in the clear: it waits for (and asks for) its child.
     Expect(ChildId, Vec<TrafficSelector>, Vec<TrafficSelector>),
-    /// No longer.
+    /// Traffic that [`Change::Expect`] named waits for its child no more.
     Forget(ChildId),
+    /// The largest outer IP packet that the path of this child carries.
+    PathMtu(ChildId, u16),
 }
 
 /// What a plane tells control.
@@ -73,4 +110,8 @@ pub struct PlaneReport {
     pub associations: Vec<SaReport>,
     /// Drops by reason.
     pub drops: DropCounters,
+    /// Keepalives seen (inbound).
+    pub keepalives: u64,
+    /// What was sealed or opened.
+    pub work: Work,
 }

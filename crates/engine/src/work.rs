@@ -26,7 +26,7 @@ pub enum Task {
 }
 
 /// How often each task was done and over how many bytes, in the order of [`Task`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     entries: Vec<(Task, u64, u64)>,
 }
@@ -49,7 +49,8 @@ impl Work {
         &self.entries
     }
 
-    fn add(&mut self, task: Task, times: u64, bytes: u64) {
+    /// Counts `task`, done `times` over `bytes` altogether.
+    pub fn add(&mut self, task: Task, times: u64, bytes: u64) {
         match self.entries.binary_search_by_key(&task, |entry| entry.0) {
             Ok(at) => {
                 self.entries[at].1 += times;

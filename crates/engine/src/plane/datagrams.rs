@@ -1,0 +1,88 @@
+//! What the outbound plane gives: sealed datagrams in one reusable buffer, cut into runs that a
+//! single `sendmsg` with UDP_SEGMENT can carry, and packets that go back to the TUN device.
+
+use core::ops::Range;
+
+use crate::plane::{Kind, Notice};
+use crate::sa::Path;
+
+/// Most datagrams of a run: the kernel's UDP_MAX_SEGMENTS.
+pub const MAX_SEGMENTS: usize = 64;
+/// Most octets of a run: the largest UDP payload over IPv4.
+pub const MAX_RUN_BYTES: usize = 65_507;
+
+/// Datagrams of equal size (the last may be shorter) to one peer, contiguous in the buffer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// From where and to where.
+    pub path: Path,
+    /// How. Raw kinds have one datagram a run.
+    pub kind: Kind,
+    /// TOS or traffic class of the outer header: DSCP, and ECN as RFC 6040 §4.1 says.
+    pub traffic_class: u8,
+    /// Octets of each datagram but the last, which may have fewer.
+    pub segment_bytes: usize,
+    /// Where in the buffer.
+    pub range: Range<usize>,
+}
+
+/// Sealed datagrams. Made once, filled by [`crate::plane::OutboundPlane::seal`] any number of
+/// times, emptied by [`Datagrams::clear`] once everything was sent.
+#[derive(Default)]
+pub struct Datagrams {
+    pub(crate) buffer: Vec<u8>,
+    pub(crate) used: usize,
+    pub(crate) runs: Vec<Run>,
+    pub(crate) reply_bytes: Vec<u8>,
+    pub(crate) replies: Vec<Range<usize>>,
+    pub(crate) notices: Vec<Notice>,
+}
+
+impl Datagrams {
+    /// Empty.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets everything, keeps the memory.
+    pub fn clear(&mut self) {
+        self.used = 0;
+        self.runs.clear();
+        self.reply_bytes.clear();
+        self.replies.clear();
+        self.notices.clear();
+    }
+
+    /// What to send, in order.
+    pub fn runs(&self) -> &[Run] {
+        &self.runs
+    }
+
+    /// The octets of a run of this object.
+    pub fn bytes(&self, run: &Run) -> &[u8] {
+        &self.buffer[run.range.clone()]
+    }
+
+    /// Octets sealed so far: send and clear when they exceed what one wants to hold.
+    pub fn len(&self) -> usize {
+        self.used
+    }
+
+    /// Whether nothing is to be sent.
+    pub fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    /// Packets to write to the TUN device, each with its virtio-net header if the device has them:
+    /// ICMP "fragmentation needed" and "packet too big".
+    pub fn replies(&self) -> impl Iterator<Item = &[u8]> {
+        self.replies
+            .iter()
+            .map(|range| &self.reply_bytes[range.clone()])
+    }
+
+    /// What control must know.
+    pub fn notices(&self) -> &[Notice] {
+        &self.notices
+    }
+}
