@@ -191,6 +191,8 @@ pub struct Limits {
     pub half_open_total: usize,
     /// Half-open exchanges of one address.
     pub half_open_per_address: usize,
+    /// Quick modes at once under one ISAKMP SA.
+    pub quick_modes: usize,
     /// How long a half-open exchange may last.
     pub half_open_lifetime: Duration,
 }

