@@ -2,8 +2,8 @@
 //!
 //! Two planes. **Control** ([`node::Node`]) is one thread with one door in ([`node::Input`]) and
 //! one door out ([`node::Output`]). **Packets** ([`plane`]) are answered at once and in place by
-//! whoever owns the plane. Security associations pass from control to packets by value ([`sa::Sa`]).
-//! No IO, clock, randomness of the system, thread, async or hash order lives here.
+//! whoever owns the plane. Security associations pass from control to packets by value
+//! ([`sa::Sa`]). No IO, clock, randomness of the system, thread, async or hash order lives here.
 
 #![forbid(unsafe_code)]
 #![expect(

@@ -1,0 +1,73 @@
+//! House style as a test: what a machine can check of the rules in `CONTRIBUTING.md`.
+//!
+//! Every finding prints `file:line`, what is wrong and what to do. The checks read lines, not
+//! syntax trees: rustfmt and ruff format keep the code in a shape where lines suffice.
+
+mod crates;
+mod reach;
+mod style;
+mod tree;
+
+use tree::{Finding, Tree};
+
+fn demand_none(findings: &[Finding]) {
+    let lines: Vec<String> = findings.iter().map(Finding::to_string).collect();
+    assert!(
+        lines.is_empty(),
+        "{} findings\n{}",
+        lines.len(),
+        lines.join("\n")
+    );
+}
+
+#[test]
+fn files_functions_and_lines_are_short() {
+    demand_none(&style::lengths(&Tree::read()));
+}
+
+#[test]
+fn citations_have_one_form() {
+    demand_none(&style::citation_forms(&Tree::read()));
+}
+
+#[test]
+fn nothing_is_left_undone_or_switched_off() {
+    demand_none(&style::banned_words(&Tree::read()));
+}
+
+#[test]
+fn nothing_names_a_machine_or_a_mirror() {
+    demand_none(&style::banned_places(&Tree::read()));
+}
+
+#[test]
+fn unsafe_stays_in_its_two_files() {
+    demand_none(&style::unsafe_exceptions(&Tree::read()));
+}
+
+#[test]
+fn every_file_is_reachable() {
+    let tree = Tree::read();
+    demand_none(&reach::rust_files(&tree));
+    demand_none(&reach::python_files(&tree));
+}
+
+#[test]
+fn every_document_is_linked_and_every_link_leads_somewhere() {
+    demand_none(&reach::documents(&Tree::read()));
+}
+
+#[test]
+fn crates_use_only_those_above_them() {
+    demand_none(&crates::directions(&crates::metadata()));
+}
+
+#[test]
+fn licences_are_on_the_list() {
+    demand_none(&crates::licences(&crates::metadata()));
+}
+
+#[test]
+fn lock_files_name_only_the_public_registries() {
+    demand_none(&crates::lock_sources(&Tree::read()));
+}

@@ -1,0 +1,170 @@
+//! Dead files: code that nothing compiles or imports, documents that nothing links.
+
+use std::collections::BTreeSet;
+
+use crate::tree::{Finding, Tree, top};
+
+/// Every Rust file is a root of cargo's or the module of a reachable file, and none is `mod.rs`.
+pub(crate) fn rust_files(tree: &Tree) -> Vec<Finding> {
+    let mut pending: Vec<&str> = tree
+        .with_extension("rs")
+        .map(|f| f.path.as_str())
+        .filter(|p| is_root(p))
+        .collect();
+    let mut reached = BTreeSet::new();
+    while let Some(path) = pending.pop() {
+        if !reached.insert(path) {
+            continue;
+        }
+        let file = tree.find(path).expect("paths come from the tree");
+        for module in file.lines().filter_map(|(_, line)| module_name(line)) {
+            let child = format!("{}/{module}.rs", module_folder(path));
+            pending.extend(tree.find(&child).map(|file| file.path.as_str()));
+        }
+    }
+    let mut findings = Vec::new();
+    for file in tree.with_extension("rs") {
+        if file.path.ends_with("/mod.rs") {
+            findings.push(file.finding(1, "name it after its folder, beside it: `a.rs`, `a/`"));
+        } else if !reached.contains(file.path.as_str()) {
+            findings.push(file.finding(1, "no `mod` reaches it: declare or delete it"));
+        }
+    }
+    findings
+}
+
+/// What cargo compiles by itself.
+fn is_root(path: &str) -> bool {
+    let parts: Vec<&str> = path.split('/').collect();
+    match parts.as_slice() {
+        [.., "src", "lib.rs" | "main.rs"] | [.., "build.rs"] => true,
+        [.., "src", "bin", _] | [.., "fuzz_targets", _] => true,
+        [_, _, "tests" | "benches" | "examples", _] => true,
+        [_, _, "tests" | "benches" | "examples", _, "main.rs"] => true,
+        _ => false,
+    }
+}
+
+/// Where the modules of a file lie: beside a root, else in the folder of the file's own name.
+fn module_folder(path: &str) -> &str {
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    if is_root(path) {
+        folder
+    } else {
+        path.trim_end_matches(".rs")
+    }
+}
+
+/// The name in `pub(crate) mod name;`.
+fn module_name(line: &str) -> Option<&str> {
+    let line = line.trim().strip_suffix(';')?;
+    let (before, name) = line.rsplit_once("mod ")?;
+    let is_declaration = before.is_empty() || before.starts_with("pub");
+    (is_declaration && !name.contains(' ')).then_some(name)
+}
+
+/// Every module of the Python package is run by a command, or imported by another file.
+pub(crate) fn python_files(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in tree.with_extension("py") {
+        let Some((folder, name)) = file.path.rsplit_once('/') else {
+            continue;
+        };
+        let stem = name.trim_end_matches(".py");
+        let is_found_by_name = stem.starts_with("test_") || stem.starts_with("__");
+        if is_found_by_name || stem == "conftest" {
+            continue;
+        }
+        let package = folder.rsplit('/').next().unwrap_or(folder);
+        let is_used = tree.files.iter().any(|other| {
+            other.path != file.path
+                && other.is_code()
+                && other
+                    .lines()
+                    .any(|(_, line)| names_module(line, package, stem))
+        });
+        if !is_used {
+            findings.push(file.finding(1, "nothing imports or runs it: use or delete it"));
+        }
+    }
+    findings
+}
+
+/// `import stem`, `from .stem`, `package.stem`, the name in a list of imports, or `"stem.py"`.
+fn names_module(line: &str, package: &str, stem: &str) -> bool {
+    let is_word = line
+        .split(|c: char| !c.is_alphanumeric() && c != '_')
+        .any(|word| word == stem);
+    let is_import = line.contains("import ") || line.trim_end().ends_with(',');
+    let is_name = line.contains(&format!("{package}.{stem}")) || line.contains("from .");
+    is_word && (is_import || is_name) || line.contains(&format!("\"{stem}.py\""))
+}
+
+/// Every document is linked from another, and every relative link leads to a file.
+pub(crate) fn documents(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut linked = BTreeSet::from(["README.md".to_owned()]);
+    for file in tree.with_extension("md") {
+        let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        for (number, line) in file.lines() {
+            for target in links(line) {
+                let path = join(folder, target);
+                if !top().join(&path).exists() {
+                    let what = format!("the link to {target} leads nowhere: mend it");
+                    findings.push(file.finding(number, what));
+                }
+                if path != file.path {
+                    linked.insert(path);
+                }
+            }
+        }
+    }
+    for file in tree
+        .with_extension("md")
+        .filter(|file| !linked.contains(&file.path))
+    {
+        findings.push(file.finding(1, "no document links it: link or delete it"));
+    }
+    findings
+}
+
+/// The relative targets in `[text](target#part)`.
+fn links(line: &str) -> impl Iterator<Item = &str> {
+    line.split("](").skip(1).filter_map(|rest| {
+        let target = rest.split([')', '#', ' ']).next()?;
+        (!target.is_empty() && !target.contains("://")).then_some(target)
+    })
+}
+
+fn join(folder: &str, target: &str) -> String {
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    for part in target.split('/') {
+        match part {
+            "." | "" => {}
+            ".." => drop(parts.pop()),
+            name => parts.push(name),
+        }
+    }
+    parts.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn module_declarations_are_read() {
+        assert_eq!(module_name("    pub(crate) mod codec;"), Some("codec"));
+        assert_eq!(module_name("mod tests {"), None);
+        assert_eq!(module_name("use a::mod_b;"), None);
+    }
+
+    #[test]
+    fn links_are_resolved_from_their_document() {
+        assert_eq!(
+            links("see [a](../b.md#c) and [d](https://e.f)").collect::<Vec<_>>(),
+            ["../b.md"]
+        );
+        assert_eq!(join("docs", "../b.md"), "b.md");
+    }
+}
