@@ -3,6 +3,7 @@
 //! Every finding prints `file:line`, what is wrong and what to do. The checks read lines, not
 //! syntax trees: rustfmt and ruff format keep the code in a shape where lines suffice.
 
+mod conformance;
 mod crates;
 mod reach;
 mod style;
@@ -70,4 +71,9 @@ fn licences_are_on_the_list() {
 #[test]
 fn lock_files_name_only_the_public_registries() {
     demand_none(&crates::lock_sources(&Tree::read()));
+}
+
+#[test]
+fn the_conformance_table_is_current() {
+    demand_none(&conformance::is_current(&Tree::read()));
 }

@@ -36,13 +36,15 @@ pub(crate) fn rust_files(tree: &Tree) -> Vec<Finding> {
 /// What cargo compiles by itself.
 fn is_root(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
-    match parts.as_slice() {
-        [.., "src", "lib.rs" | "main.rs"] | [.., "build.rs"] => true,
-        [.., "src", "bin", _] | [.., "fuzz_targets", _] => true,
-        [_, _, "tests" | "benches" | "examples", _] => true,
-        [_, _, "tests" | "benches" | "examples", _, "main.rs"] => true,
-        _ => false,
-    }
+    let is_program = matches!(
+        parts.as_slice(),
+        [.., "src", "lib.rs" | "main.rs"] | [.., "src", "bin", _] | [.., "fuzz_targets", _]
+    );
+    let is_test = matches!(
+        parts.as_slice(),
+        [_, _, "tests" | "benches", _] | [_, _, "tests" | "benches", _, "main.rs"]
+    );
+    is_program || is_test || parts.last() == Some(&"build.rs")
 }
 
 /// Where the modules of a file lie: beside a root, else in the folder of the file's own name.
@@ -107,6 +109,9 @@ pub(crate) fn documents(tree: &Tree) -> Vec<Finding> {
     for file in tree.with_extension("md") {
         let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
         for (number, line) in file.lines() {
+            for path in named_paths(line).filter(|path| !top().join(path).exists()) {
+                findings.push(file.finding(number, format!("there is no {path}: mend the name")));
+            }
             for target in links(line) {
                 let path = join(folder, target);
                 if !top().join(&path).exists() {
@@ -133,6 +138,17 @@ fn links(line: &str) -> impl Iterator<Item = &str> {
     line.split("](").skip(1).filter_map(|rest| {
         let target = rest.split([')', '#', ' ']).next()?;
         (!target.is_empty() && !target.contains("://")).then_some(target)
+    })
+}
+
+/// Paths from the top that stand between backticks; patterns are not paths.
+fn named_paths(line: &str) -> impl Iterator<Item = &str> {
+    let quoted = line.split('`').skip(1).step_by(2);
+    quoted.filter(|text| {
+        let is_ours = ["crates/", "python/", "tools/", "docs/", "fuzz/", "interop/"]
+            .iter()
+            .any(|folder| text.starts_with(folder));
+        is_ours && !text.contains(['*', '<', ' '])
     })
 }
 
