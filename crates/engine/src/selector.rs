@@ -1,7 +1,13 @@
 //! Traffic selectors: which packets a policy speaks of (RFC 4301 §4.4.1.1). In IKEv1 they travel
 //! as quick mode's identification payloads (RFC 2407 §4.6.2).
+//!
+//! Left out: port ranges and ICMP types, which those payloads cannot say.
 
-use std::net::IpAddr;
+use core::fmt;
+use core::str::FromStr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use wire::isakmp::Identification;
 
 /// Addresses, protocol and port of one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,15 +22,153 @@ pub struct TrafficSelector {
     pub port: u16,
 }
 
+/// Why a text is not a selector.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SelectorFault {
+    /// No form that we know.
+    #[error("{0:?} is not ADDRESS, ADDRESS/BITS, ADDRESS-ADDRESS or \"dynamic\"")]
+    Form(String),
+    /// More bits than an address has.
+    #[error("{text:?}: a prefix of {bits} bits is longer than the {limit} of an address")]
+    Prefix {
+        /// The whole text.
+        text: String,
+        /// What it says.
+        bits: u8,
+        /// What it may say.
+        limit: u8,
+    },
+    /// A range from a higher to a lower address, or of two families.
+    #[error("{0:?} is a range whose last address does not follow its first")]
+    Order(String),
+    /// What stands in brackets.
+    #[error("{0:?}: in brackets stands a protocol, or protocol/port, such as [tcp/443] or [udp]")]
+    Suffix(String),
+    /// `dynamic` where an address must stand.
+    #[error("\"dynamic\" stands for an address that is not known here")]
+    Dynamic,
+}
+
 impl TrafficSelector {
     /// One address, any protocol and port.
-    pub fn host(address: IpAddr) -> Self {
+    pub const fn host(address: IpAddr) -> Self {
         Self {
             first: address,
             last: address,
             protocol: 0,
             port: 0,
         }
+    }
+
+    /// The addresses that share the first `bits` of `address`; bits beyond the address's length
+    /// count as its length.
+    pub fn subnet(address: IpAddr, bits: u8) -> Self {
+        let (first, last) = match address {
+            IpAddr::V4(v4) => {
+                let host = u32::MAX.checked_shr(bits.into()).unwrap_or(0);
+                let number = v4.to_bits();
+                (
+                    Ipv4Addr::from_bits(number & !host).into(),
+                    Ipv4Addr::from_bits(number | host).into(),
+                )
+            }
+            IpAddr::V6(v6) => {
+                let host = u128::MAX.checked_shr(bits.into()).unwrap_or(0);
+                let number = v6.to_bits();
+                (
+                    Ipv6Addr::from_bits(number & !host).into(),
+                    Ipv6Addr::from_bits(number | host).into(),
+                )
+            }
+        };
+        Self {
+            first,
+            last,
+            protocol: 0,
+            port: 0,
+        }
+    }
+
+    /// Every address of the family of `like`.
+    pub fn everything(like: IpAddr) -> Self {
+        Self::subnet(like, 0)
+    }
+
+    /// Reads a selector in swanctl's words; `None` is `dynamic`: the side's own address, known
+    /// only when the tunnel is.
+    pub fn parse(text: &str) -> Result<Option<Self>, SelectorFault> {
+        let text = text.trim();
+        let (addresses, suffix) = match text.split_once('[') {
+            Some((addresses, rest)) => match rest.strip_suffix(']') {
+                Some(inside) => (addresses, Some(inside)),
+                None => return Err(SelectorFault::Suffix(text.into())),
+            },
+            None => (text, None),
+        };
+        if addresses == "dynamic" {
+            return match suffix {
+                None => Ok(None),
+                Some(_) => Err(SelectorFault::Suffix(text.into())),
+            };
+        }
+        let mut selector = Self::parse_addresses(addresses)?;
+        if let Some(inside) = suffix {
+            (selector.protocol, selector.port) =
+                parse_suffix(inside).ok_or_else(|| SelectorFault::Suffix(text.into()))?;
+        }
+        Ok(Some(selector))
+    }
+
+    /// What a quick-mode ID payload says; `None` for other kinds, masks with holes, ranges out
+    /// of order, and a port without the protocol it belongs to.
+    pub fn from_identification(id: &Identification) -> Option<Self> {
+        let (first, last) = id.to_range()?;
+        (id.protocol != 0 || id.port == 0).then_some(Self {
+            first,
+            last,
+            protocol: id.protocol,
+            port: id.port,
+        })
+    }
+
+    /// As a quick-mode ID payload: the shortest of address, subnet and range that says it.
+    pub fn to_identification(&self) -> Identification {
+        let id = if self.first == self.last {
+            Identification::address(self.first)
+        } else if let Some(bits) = self.prefix_len() {
+            Identification::subnet(self.first, bits)
+        } else {
+            // A range of two families is no selector; its first address stands for it.
+            Identification::range(self.first, self.last)
+                .unwrap_or_else(|| Identification::address(self.first))
+        };
+        id.with_port(self.protocol, self.port)
+    }
+
+    /// Whether a packet's address, protocol and port on this side fit. A fragment that has no
+    /// port to show gives port 0, which fits only where every port does.
+    pub fn contains_packet(&self, address: IpAddr, protocol: u8, port: u16) -> bool {
+        self.contains_address(address)
+            && (self.protocol == 0 || self.protocol == protocol)
+            && (self.port == 0 || self.port == port)
+    }
+
+    /// Whether an address is one of ours.
+    pub fn contains_address(&self, address: IpAddr) -> bool {
+        address.is_ipv4() == self.first.is_ipv4() && (self.first..=self.last).contains(&address)
+    }
+
+    /// Whether everything that fits `other` fits this too.
+    pub fn contains(&self, other: &Self) -> bool {
+        self.contains_address(other.first)
+            && self.contains_address(other.last)
+            && self.holds_ports_of(other)
+    }
+
+    /// Whether protocol and port of `other` are among ours.
+    pub fn holds_ports_of(&self, other: &Self) -> bool {
+        (self.protocol == 0 || self.protocol == other.protocol)
+            && (self.port == 0 || self.port == other.port)
     }
 
     /// Whether it speaks of one address only.
@@ -41,17 +185,142 @@ impl TrafficSelector {
         }
     }
 
-    /// Whether every packet that `other` speaks of is spoken of here too.
-    pub fn contains(&self, other: &Self) -> bool {
-        self.first.is_ipv4() == other.first.is_ipv4()
-            && self.first <= other.first
-            && other.last <= self.last
-            && self.holds_ports_of(other)
+    /// What fits both; `None` where nothing does.
+    pub fn intersection(&self, other: &Self) -> Option<Self> {
+        if self.first.is_ipv4() != other.first.is_ipv4() {
+            return None;
+        }
+        let first = self.first.max(other.first);
+        let last = self.last.min(other.last);
+        (first <= last).then_some(())?;
+        Some(Self {
+            first,
+            last,
+            protocol: narrower(self.protocol, other.protocol)?,
+            port: narrower(self.port, other.port)?,
+        })
     }
 
-    /// Whether protocol and port of `other` are among ours.
-    pub fn holds_ports_of(&self, other: &Self) -> bool {
-        (self.protocol == 0 || self.protocol == other.protocol)
-            && (self.port == 0 || self.port == other.port)
+    /// Bits of the prefix, where first and last address are those of a subnet.
+    pub fn prefix_len(&self) -> Option<u8> {
+        let bits = match (self.first, self.last) {
+            (IpAddr::V4(first), IpAddr::V4(last)) => {
+                (first.to_bits() ^ last.to_bits()).leading_zeros()
+            }
+            (IpAddr::V6(first), IpAddr::V6(last)) => {
+                (first.to_bits() ^ last.to_bits()).leading_zeros()
+            }
+            _ => return None,
+        };
+        let bits = u8::try_from(bits).ok()?;
+        let subnet = Self::subnet(self.first, bits);
+        (subnet.first == self.first && subnet.last == self.last).then_some(bits)
+    }
+
+    fn parse_addresses(text: &str) -> Result<Self, SelectorFault> {
+        let form = || SelectorFault::Form(text.into());
+        let address = |text: &str| text.trim().parse::<IpAddr>().map_err(|_| form());
+        if let Some((net, bits)) = text.split_once('/') {
+            let net = address(net)?;
+            let bits = bits.trim().parse().map_err(|_| form())?;
+            let limit = if net.is_ipv4() { 32 } else { 128 };
+            if bits > limit {
+                return Err(SelectorFault::Prefix {
+                    text: text.into(),
+                    bits,
+                    limit,
+                });
+            }
+            return Ok(Self::subnet(net, bits));
+        }
+        let Some((first, last)) = text.split_once('-') else {
+            return Ok(Self::host(address(text)?));
+        };
+        let (first, last) = (address(first)?, address(last)?);
+        if first.is_ipv4() != last.is_ipv4() || first > last {
+            return Err(SelectorFault::Order(text.into()));
+        }
+        Ok(Self {
+            first,
+            last,
+            protocol: 0,
+            port: 0,
+        })
     }
 }
+
+/// The one of two values that is not "any"; `None` where both say different things.
+fn narrower<T: Copy + Default + PartialEq>(a: T, b: T) -> Option<T> {
+    let any = T::default();
+    match (a == any, b == any) {
+        (true, _) => Some(b),
+        (false, true) => Some(a),
+        (false, false) => (a == b).then_some(a),
+    }
+}
+
+/// Protocol and port of `tcp/80`, `udp`, `47`, `any`.
+fn parse_suffix(text: &str) -> Option<(u8, u16)> {
+    let (protocol, port) = match text.split_once('/') {
+        Some((protocol, port)) => (protocol, Some(port)),
+        None => (text, None),
+    };
+    let named = PROTOCOLS.iter().find(|(_, name)| *name == protocol);
+    let protocol = match named {
+        Some((number, _)) => *number,
+        None => protocol.parse().ok()?,
+    };
+    let port = match port {
+        None | Some("any") => 0,
+        Some(port) => port.parse().ok()?,
+    };
+    (port == 0 || protocol != 0).then_some((protocol, port))
+}
+
+/// Protocol numbers with names that swanctl.conf can use.
+const PROTOCOLS: [(u8, &str); 6] = [
+    (0, "any"),
+    (1, "icmp"),
+    (6, "tcp"),
+    (17, "udp"),
+    (58, "ipv6-icmp"),
+    (132, "sctp"),
+];
+
+/// Reads a selector that is not `dynamic`.
+impl FromStr for TrafficSelector {
+    type Err = SelectorFault;
+
+    fn from_str(text: &str) -> Result<Self, SelectorFault> {
+        Self::parse(text)?.ok_or(SelectorFault::Dynamic)
+    }
+}
+
+impl fmt::Display for TrafficSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.first == self.last {
+            write!(f, "{}", self.first)?;
+        } else if let Some(bits) = self.prefix_len() {
+            write!(f, "{}/{bits}", self.first)?;
+        } else {
+            write!(f, "{}-{}", self.first, self.last)?;
+        }
+        if self.protocol == 0 && self.port == 0 {
+            return Ok(());
+        }
+        match PROTOCOLS
+            .iter()
+            .find(|(number, _)| *number == self.protocol)
+        {
+            Some((_, name)) => write!(f, "[{name}")?,
+            None => write!(f, "[{}", self.protocol)?,
+        }
+        if self.port != 0 {
+            write!(f, "/{}", self.port)?;
+        }
+        write!(f, "]")
+    }
+}
+
+#[cfg(test)]
+mod tests;

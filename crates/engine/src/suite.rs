@@ -1,9 +1,22 @@
 //! Suites in strongSwan's proposal words, and their standing (RFC 8221, RFC 8247, RFC 9395).
+//!
+//! A proposal is words joined by `-`, in any order, one of each sort: what it prints is what it
+//! reads. Left out: proposals that offer several ciphers at once (write several proposals), and
+//! the word `none`, which is no suite: the daemon knows it.
+
+use core::fmt;
+use core::str::FromStr;
 
 use crypto::cipher::Cipher;
 use crypto::dh::Group;
 use crypto::hash::Hash;
-use crypto::packet::Protection;
+use crypto::packet::{Encryption, Integrity, Protection};
+
+use crate::sa::Protocol;
+
+mod words;
+
+use words::{Sort, Word};
 
 /// What phase 1 agrees on, such as `aes128-sha256-modp2048`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,7 +35,7 @@ pub struct EspSuite {
     /// ESP or AH algorithms.
     pub protection: Protection,
     /// ESP or AH.
-    pub protocol: crate::sa::Protocol,
+    pub protocol: Protocol,
     /// With a group, quick mode makes new keys by Diffie-Hellman: PFS.
     pub pfs: Option<Group>,
     /// 64-bit sequence numbers (word `esn`).
@@ -37,3 +50,369 @@ pub enum Standing {
     /// Works only where a configuration says `legacy = true`.
     Legacy,
 }
+
+/// Why words are not a suite.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SuiteFault {
+    /// A word that is not one of ours.
+    #[error("{proposal:?}: no algorithm is called {word:?}; the nearest is {nearest:?}")]
+    Unknown {
+        /// The whole proposal.
+        proposal: String,
+        /// The word.
+        word: String,
+        /// The nearest word that is valid there.
+        nearest: &'static str,
+    },
+    /// A word of a sort that was there already.
+    #[error("{proposal:?}: {word:?} is a second {sort}; write a proposal for each")]
+    Twice {
+        /// The whole proposal.
+        proposal: String,
+        /// The second word.
+        word: String,
+        /// Cipher, hash, group or sequence numbers.
+        sort: &'static str,
+    },
+    /// A sort of word that must be there is not.
+    #[error("{proposal:?}: {what} is missing, such as {example:?}")]
+    Missing {
+        /// The whole proposal.
+        proposal: String,
+        /// What sort.
+        what: &'static str,
+        /// A whole proposal that has it.
+        example: String,
+    },
+    /// Words that do not go together.
+    #[error("{proposal:?}: {why}")]
+    Contradiction {
+        /// The whole proposal.
+        proposal: String,
+        /// What contradicts what.
+        why: &'static str,
+    },
+}
+
+impl IkeSuite {
+    /// Current, or legacy when [`Self::legacy_reasons`] gives one.
+    pub fn standing(&self) -> Standing {
+        Standing::of(&self.legacy_reasons())
+    }
+
+    /// Why the suite is legacy, one short text a reason; none for a current suite.
+    pub fn legacy_reasons(&self) -> Vec<&'static str> {
+        let reasons = [
+            cipher_reason(self.cipher),
+            (self.hash == Hash::Md5).then_some("MD5: MUST NOT, RFC 8247 §2.2"),
+            group_reason(self.group),
+        ];
+        reasons.into_iter().flatten().collect()
+    }
+}
+
+impl EspSuite {
+    /// ESP or AH with these algorithms, without PFS and ESN.
+    pub const fn new(protocol: Protocol, protection: Protection) -> Self {
+        Self {
+            protection,
+            protocol,
+            pfs: None,
+            has_esn: false,
+        }
+    }
+
+    /// Reads a proposal for ESP.
+    pub fn parse_esp(proposal: &str) -> Result<Self, SuiteFault> {
+        let found = Found::read(proposal, proposal, &words::ESP)?;
+        let encryption = found.encryption(proposal)?;
+        let protection = Protection {
+            encryption,
+            integrity: found.integrity,
+        };
+        found.finish(proposal, Protocol::Esp, protection)
+    }
+
+    /// Reads a proposal for AH, with or without the prefix `ah-`.
+    pub fn parse_ah(proposal: &str) -> Result<Self, SuiteFault> {
+        let bare = proposal.strip_prefix(AH_PREFIX).unwrap_or(proposal);
+        let found = Found::read(proposal, bare, &words::AH)?;
+        if found.integrity == Integrity::None {
+            return Err(SuiteFault::Missing {
+                proposal: proposal.into(),
+                what: "a hash",
+                example: "ah-sha256".into(),
+            });
+        }
+        let protection = Protection {
+            encryption: Encryption::Null,
+            integrity: found.integrity,
+        };
+        found.finish(proposal, Protocol::Ah, protection)
+    }
+
+    /// Every combination of algorithms that has a use, without PFS and ESN: what benches and the
+    /// lab iterate over. Current suites first, the paper's profiles among the others.
+    pub fn catalogue() -> Vec<Self> {
+        CATALOGUE
+            .iter()
+            .filter_map(|words| words.parse().ok())
+            .collect()
+    }
+
+    /// Current, or legacy when [`Self::legacy_reasons`] gives one.
+    pub fn standing(&self) -> Standing {
+        Standing::of(&self.legacy_reasons())
+    }
+
+    /// Why the suite is legacy, one short text a reason; none for a current suite.
+    pub fn legacy_reasons(&self) -> Vec<&'static str> {
+        let cipher = match self.protection.encryption {
+            Encryption::Cbc(cipher) => cipher_reason(cipher),
+            _ => None,
+        };
+        let is_md5 = self.protection.integrity == Integrity::Hmac(Hash::Md5);
+        let reasons = [
+            cipher,
+            (!self.protection.is_authenticated())
+                .then_some("ESP without integrity: MUST NOT, RFC 8221 §4"),
+            is_md5.then_some("HMAC-MD5: MUST NOT, RFC 8221 §6"),
+            self.pfs.and_then(group_reason),
+        ];
+        reasons.into_iter().flatten().collect()
+    }
+}
+
+impl Standing {
+    fn of(reasons: &[&str]) -> Self {
+        if reasons.is_empty() {
+            Self::Current
+        } else {
+            Self::Legacy
+        }
+    }
+}
+
+fn cipher_reason(cipher: Cipher) -> Option<&'static str> {
+    match cipher {
+        Cipher::Des => Some("single DES: MUST NOT, RFC 8221 §5"),
+        Cipher::TripleDes => Some("3DES: SHOULD NOT, RFC 8221 §5"),
+        _ => None,
+    }
+}
+
+fn group_reason(group: Group) -> Option<&'static str> {
+    match group {
+        Group::Modp768 => Some("group 1 of 768 bits: MUST NOT, RFC 8247 §2.4"),
+        Group::Modp1024 => Some("group 2 of 1024 bits: SHOULD NOT, RFC 8247 §2.4"),
+        Group::Modp1536 => Some("group 5 of 1536 bits: SHOULD NOT, RFC 8247 §2.4"),
+        _ => None,
+    }
+}
+
+/// What the words of a proposal said, before it is judged.
+struct Found {
+    encryption: Option<Encryption>,
+    integrity: Integrity,
+    group: Option<Group>,
+    esn: Option<bool>,
+}
+
+impl Found {
+    /// Reads the words of `bare`; errors quote `proposal`.
+    fn read(
+        proposal: &str,
+        bare: &str,
+        table: &[&[(&'static str, Word)]],
+    ) -> Result<Self, SuiteFault> {
+        let mut found = Self {
+            encryption: None,
+            integrity: Integrity::None,
+            group: None,
+            esn: None,
+        };
+        for text in bare.split('-') {
+            let word = words::find(table, text).map_err(|nearest| SuiteFault::Unknown {
+                proposal: proposal.into(),
+                word: text.into(),
+                nearest,
+            })?;
+            if let Err(sort) = found.take(word) {
+                return Err(SuiteFault::Twice {
+                    proposal: proposal.into(),
+                    word: text.into(),
+                    sort: sort.name(),
+                });
+            }
+        }
+        Ok(found)
+    }
+
+    fn take(&mut self, word: Word) -> Result<(), Sort> {
+        let is_second = match word {
+            Word::Encryption(new) => self.encryption.replace(new).is_some(),
+            Word::Hash(new) => {
+                core::mem::replace(&mut self.integrity, Integrity::Hmac(new)) != Integrity::None
+            }
+            Word::Group(new) => self.group.replace(new).is_some(),
+            Word::Esn(new) => self.esn.replace(new).is_some(),
+        };
+        if is_second { Err(word.sort()) } else { Ok(()) }
+    }
+
+    /// ESP's encryption, if it goes together with its integrity.
+    fn encryption(&self, proposal: &str) -> Result<Encryption, SuiteFault> {
+        let missing = |what, example: String| SuiteFault::Missing {
+            proposal: proposal.into(),
+            what,
+            example,
+        };
+        let Some(encryption) = self.encryption else {
+            return Err(missing("a cipher", "aes128gcm16".into()));
+        };
+        let has_hash = self.integrity != Integrity::None;
+        match encryption {
+            Encryption::AesGcm { .. } | Encryption::ChaCha20Poly1305 if has_hash => {
+                Err(SuiteFault::Contradiction {
+                    proposal: proposal.into(),
+                    why: "the cipher brings its own integrity, a hash has no place beside it",
+                })
+            }
+            Encryption::Null if !has_hash => Err(missing(
+                "the hash without which null protects nothing",
+                "null-sha256".into(),
+            )),
+            // The paper's profiles have DES and 3DES alone; nobody needs AES so.
+            Encryption::Cbc(cipher @ (Cipher::Aes128 | Cipher::Aes192 | Cipher::Aes256))
+                if !has_hash =>
+            {
+                Err(missing(
+                    "a hash",
+                    format!("{}-sha256", words::of_cipher(cipher)),
+                ))
+            }
+            _ => Ok(encryption),
+        }
+    }
+
+    fn finish(
+        &self,
+        proposal: &str,
+        protocol: Protocol,
+        protection: Protection,
+    ) -> Result<EspSuite, SuiteFault> {
+        let has_esn = self.esn.unwrap_or(false);
+        // RFC 4303 §2.2.1: the upper half is known to be right only by the ICV.
+        if has_esn && !protection.is_authenticated() {
+            return Err(SuiteFault::Contradiction {
+                proposal: proposal.into(),
+                why: "esn needs integrity",
+            });
+        }
+        Ok(EspSuite {
+            protection,
+            protocol,
+            pfs: self.group,
+            has_esn,
+        })
+    }
+}
+
+impl FromStr for IkeSuite {
+    type Err = SuiteFault;
+
+    fn from_str(proposal: &str) -> Result<Self, SuiteFault> {
+        let found = Found::read(proposal, proposal, &words::IKE)?;
+        let missing = |what| SuiteFault::Missing {
+            proposal: proposal.into(),
+            what,
+            example: "aes128-sha256-modp2048".into(),
+        };
+        let Some(Encryption::Cbc(cipher)) = found.encryption else {
+            return Err(missing("a cipher"));
+        };
+        let Integrity::Hmac(hash) = found.integrity else {
+            return Err(missing("a hash"));
+        };
+        let group = found.group.ok_or(missing("a group"))?;
+        Ok(Self {
+            cipher,
+            hash,
+            group,
+        })
+    }
+}
+
+/// Reads what [`EspSuite`] prints: ESP, or AH with its prefix.
+impl FromStr for EspSuite {
+    type Err = SuiteFault;
+
+    fn from_str(proposal: &str) -> Result<Self, SuiteFault> {
+        if proposal.starts_with(AH_PREFIX) {
+            Self::parse_ah(proposal)
+        } else {
+            Self::parse_esp(proposal)
+        }
+    }
+}
+
+impl fmt::Display for IkeSuite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (cipher, hash) = (words::of_cipher(self.cipher), words::of_hash(self.hash));
+        write!(f, "{cipher}-{hash}-{}", words::of_group(self.group))
+    }
+}
+
+impl fmt::Display for EspSuite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.protocol {
+            Protocol::Ah => write!(f, "ah")?,
+            Protocol::Esp => write!(f, "{}", words::of_encryption(self.protection.encryption))?,
+        }
+        if let Integrity::Hmac(hash) = self.protection.integrity {
+            write!(f, "-{}", words::of_hash(hash))?;
+        }
+        if let Some(group) = self.pfs {
+            write!(f, "-{}", words::of_group(group))?;
+        }
+        if self.has_esn {
+            write!(f, "-esn")?;
+        }
+        Ok(())
+    }
+}
+
+/// What AH's proposals begin with where ESP's stand beside them.
+const AH_PREFIX: &str = "ah-";
+
+const CATALOGUE: [&str; 26] = [
+    "aes128gcm16",
+    "aes192gcm16",
+    "aes256gcm16",
+    "chacha20poly1305",
+    "aes128-sha1",
+    "aes128-sha256",
+    "aes192-sha1",
+    "aes192-sha256",
+    "aes256-sha1",
+    "aes256-sha256",
+    "aes256-sha384",
+    "aes256-sha512",
+    "null-sha1",
+    "null-sha256",
+    "ah-sha1",
+    "ah-sha256",
+    "null-md5",
+    "aes128-md5",
+    "des",
+    "des-md5",
+    "des-sha1",
+    "3des",
+    "3des-md5",
+    "3des-sha1",
+    "3des-sha256",
+    "ah-md5",
+];
+
+#[cfg(test)]
+mod tests;

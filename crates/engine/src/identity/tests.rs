@@ -1,0 +1,259 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn identity(text: &str) -> Identity {
+    Identity::parse(text).unwrap()
+}
+
+fn fits(pattern: &str, text: &str) -> bool {
+    IdentityPattern::parse(pattern)
+        .unwrap()
+        .fits(&identity(text))
+}
+
+#[test]
+fn reads_swanctls_words() {
+    use Identity::{Address, Fqdn, KeyId, UserFqdn};
+    assert_eq!(identity("192.0.2.1"), Address("192.0.2.1".parse().unwrap()));
+    assert_eq!(identity("::1"), Address("::1".parse().unwrap()));
+    assert_eq!(identity("gw.example.org"), Fqdn("gw.example.org".into()));
+    assert_eq!(identity("@gw"), Fqdn("gw".into()));
+    assert_eq!(identity("@192.0.2.1"), Fqdn("192.0.2.1".into()));
+    assert_eq!(identity("fqdn:gw"), Fqdn("gw".into()));
+    assert_eq!(
+        identity("ms@example.org"),
+        UserFqdn("ms@example.org".into())
+    );
+    assert_eq!(
+        identity("@@ms@example.org"),
+        UserFqdn("ms@example.org".into())
+    );
+    assert_eq!(
+        identity("keyid:road warriors"),
+        KeyId(b"road warriors".to_vec())
+    );
+    assert_eq!(identity("@#0aFF"), KeyId(vec![10, 255]));
+    assert_eq!(identity("keyid:group").to_string(), "keyid:group");
+    assert_eq!(identity("@#0aff").to_string(), "@#0aff");
+}
+
+#[test]
+fn a_distinguished_name_is_der_with_printable_strings() {
+    let der = [
+        &[
+            0x30, 0x38, 0x31, 0x0b, 0x30, 0x09, 0x06, 0x03, 0x55, 0x04, 0x06, 0x13, 0x02,
+        ][..],
+        b"CH",
+        &[
+            0x31, 0x10, 0x30, 0x0e, 0x06, 0x03, 0x55, 0x04, 0x0a, 0x13, 0x07,
+        ],
+        b"Caravan",
+        &[
+            0x31, 0x17, 0x30, 0x15, 0x06, 0x03, 0x55, 0x04, 0x03, 0x13, 0x0e,
+        ],
+        b"ms.example.org",
+    ]
+    .concat();
+    for text in [
+        "C=CH, O=Caravan, CN=ms.example.org",
+        "c=CH,o=Caravan,cn=ms.example.org",
+        "/C=CH/O=Caravan/CN=ms.example.org",
+        "2.5.4.6=CH, O=\"Caravan\", CN = ms.example.org ",
+    ] {
+        assert_eq!(
+            identity(text),
+            Identity::DistinguishedName(der.clone()),
+            "{text}"
+        );
+    }
+    let printed = Identity::DistinguishedName(der).to_string();
+    assert_eq!(printed, "C=CH, O=Caravan, CN=ms.example.org");
+}
+
+#[test]
+fn special_values_survive() {
+    for text in [
+        r"O=Caravan\, Ltd, CN=a\+b",
+        r"O=\ x\ , CN=\\\/",
+        "O=Ünicode, E=ms@example.org",
+        "C=CH+O=two, DC=org",
+        "1.3.6.1.4.1.99999.1=x, UID=y",
+        "CN=*",
+    ] {
+        assert_eq!(identity(text).to_string(), text);
+    }
+    assert_eq!(identity(r"CN=\41\c3\bc").to_string(), "CN=Aü");
+}
+
+#[test]
+fn refuses_with_a_sentence() {
+    for (text, part) in [
+        ("", "empty"),
+        ("@", "empty"),
+        ("keyid:", "empty"),
+        ("a b", "no DNS name has"),
+        ("ä@example.org", "no mail address has"),
+        ("@#0", "hexadecimal"),
+        ("@#0g", "hexadecimal"),
+        ("C=CH, CN", "not TYPE=VALUE"),
+        ("XX=y", "no attribute type"),
+        ("CN=", "has no value"),
+        ("CN=\"x", "does not end"),
+        ("CN=x\\", "does not end"),
+    ] {
+        let fault = Identity::parse(text).unwrap_err().to_string();
+        assert!(fault.contains(part), "{text}: {fault}");
+    }
+    let long = "x".repeat(MAX_LEN + 1);
+    assert!(matches!(
+        Identity::parse(&long),
+        Err(IdentityFault::TooLong(1025))
+    ));
+    let many = "CN=x,".repeat(65);
+    assert!(Identity::parse(&format!("{many}CN=y")).is_err());
+}
+
+#[test]
+fn travels_and_comes_back() {
+    for text in [
+        "192.0.2.1",
+        "2001:db8::1",
+        "gw.example.org",
+        "ms@example.org",
+        "C=CH, CN=y",
+        "keyid:x",
+    ] {
+        let id = identity(text).to_identification();
+        assert_eq!((id.protocol, id.port), (0, 0));
+        assert_eq!(Identity::from_identification(&id), Ok(identity(text)));
+    }
+    for (kind, value) in [
+        (IdentificationType::Fqdn, &b"a\0b"[..]),
+        (IdentificationType::Fqdn, b""),
+        (IdentificationType::DerAsn1Dn, b"\x30\x01"),
+        (IdentificationType::DerAsn1Gn, b"\x30\x00"),
+        (IdentificationType::Ipv4AddrSubnet, b"\0\0\0\0\0\0\0\0"),
+        (IdentificationType::Other(77), b"x"),
+    ] {
+        let id = Identification::of(kind, value);
+        assert!(Identity::from_identification(&id).is_err(), "{kind:?}");
+    }
+}
+
+#[test]
+fn patterns_fit_what_they_say() {
+    assert!(fits("*", "anything"));
+    assert!(fits("%any", "192.0.2.1"));
+    assert!(fits("*.example.org", "MS.Example.org"));
+    assert!(!fits("*.example.org", "example.org"));
+    assert!(!fits("*.example.org", "ms.example.org.evil"));
+    assert!(fits("*@example.org", "ms@EXAMPLE.org"));
+    assert!(!fits("*@example.org", "keyid:ms@example.org"));
+    assert!(fits("ms@example.org", "ms@Example.org"));
+    assert!(!fits("ms@example.org", "MS@example.org"));
+    assert!(fits("C=CH, O=Caravan, CN=*", "C=CH, O=caravan, CN=ms 1"));
+    assert!(!fits("C=CH, O=Caravan, CN=*", "C=CH, O=Other, CN=ms 1"));
+    assert!(!fits(
+        "C=CH, O=Caravan, CN=*",
+        "C=CH, O=Caravan, OU=x, CN=ms"
+    ));
+    assert!(!fits("CN=ms", "CN=*"));
+    assert!(!fits("192.0.2.1", "192.0.2.2"));
+}
+
+#[test]
+fn a_certificate_proves_its_subject_and_its_alternative_names_only() {
+    let Identity::DistinguishedName(subject) = identity("C=CH, CN=gw.example.org") else {
+        panic!("not a name");
+    };
+    let names = [
+        Name::Subject(subject),
+        Name::Dns("gw.example.org".into()),
+        Name::Email("gw@example.org".into()),
+        Name::Address("192.0.2.1".parse().unwrap()),
+    ];
+    for text in [
+        "C=CH, CN=gw.example.org",
+        "GW.example.org",
+        "gw@example.org",
+        "192.0.2.1",
+    ] {
+        assert!(identity(text).proven_by(&names), "{text}");
+    }
+    for text in [
+        "CN=gw.example.org",
+        "C=CH, CN=*",
+        "*.example.org",
+        "www.example.org",
+        "ms@example.org",
+        "192.0.2.2",
+        "keyid:gw.example.org",
+    ] {
+        assert!(!identity(text).proven_by(&names), "{text}");
+    }
+    assert!(
+        !identity("gw.example.org").proven_by(&names[..1]),
+        "CN is no DNS name"
+    );
+}
+
+#[test]
+fn string_types_do_not_part_equal_names() {
+    let printable =
+        name::DistinguishedName::from_der(b"\x30\x0c\x31\x0a\x30\x08\x06\x03\x55\x04\x03\x13\x01x");
+    let utf8 =
+        name::DistinguishedName::from_der(b"\x30\x0c\x31\x0a\x30\x08\x06\x03\x55\x04\x03\x0c\x01X");
+    assert!(printable.unwrap().fits(&utf8.unwrap(), false));
+}
+
+#[test]
+fn der_cut_anywhere_is_refused() {
+    let Identity::DistinguishedName(der) = identity("C=CH, O=Caravan+OU=x, CN=ms") else {
+        panic!("not a name");
+    };
+    for len in 0..der.len() {
+        assert!(name::DistinguishedName::from_der(&der[..len]).is_err());
+    }
+    let longer = [der.as_slice(), &[0]].concat();
+    assert!(name::DistinguishedName::from_der(&longer).is_err());
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_read_or_refused(text in "\\PC{0,80}") {
+        let _ = Identity::parse(&text);
+        let _ = Identity::parse(&format!("CN={text}"));
+    }
+
+    #[test]
+    fn any_octets_are_read_or_refused(octets in proptest::collection::vec(any::<u8>(), 0..80)) {
+        for kind in 0..=12 {
+            let id = Identification::of(IdentificationType::from(kind), octets.clone());
+            if let Ok(identity) = Identity::from_identification(&id) {
+                prop_assert_eq!(identity.to_identification().value, id.value);
+                prop_assert!(!identity.to_string().chars().any(char::is_control));
+            }
+        }
+    }
+
+    #[test]
+    fn every_value_survives_text(values in proptest::collection::vec("\\PC{1,12}", 1..5)) {
+        let quoted: Vec<_> = values
+            .iter()
+            .map(|value| {
+                let escaped: String = value.chars().flat_map(|symbol| ['\\', symbol]).collect();
+                // An escaped hexadecimal digit must not join with the next one.
+                if value.chars().any(|symbol| symbol.is_ascii_hexdigit()) {
+                    format!("OU=\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
+                } else {
+                    format!("OU={escaped}")
+                }
+            })
+            .collect();
+        let name: name::DistinguishedName = quoted.join(", ").parse().unwrap();
+        let again: name::DistinguishedName = name.to_string().parse().unwrap();
+        prop_assert_eq!(&again, &name);
+        prop_assert_eq!(name::DistinguishedName::from_der(&name.to_der()), Ok(name));
+    }
+}

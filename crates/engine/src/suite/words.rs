@@ -1,0 +1,161 @@
+//! The words themselves, and which of them belong to which proposal.
+
+use crypto::cipher::Cipher;
+use crypto::dh::Group;
+use crypto::hash::Hash;
+use crypto::packet::Encryption;
+
+/// What one word says.
+#[derive(Clone, Copy)]
+pub(super) enum Word {
+    Encryption(Encryption),
+    Hash(Hash),
+    Group(Group),
+    Esn(bool),
+}
+
+/// Sorts of words: one of each in a proposal.
+#[derive(Clone, Copy)]
+pub(super) enum Sort {
+    Encryption,
+    Hash,
+    Group,
+    SequenceNumbers,
+}
+
+impl Word {
+    pub(super) fn sort(self) -> Sort {
+        match self {
+            Self::Encryption(_) => Sort::Encryption,
+            Self::Hash(_) => Sort::Hash,
+            Self::Group(_) => Sort::Group,
+            Self::Esn(_) => Sort::SequenceNumbers,
+        }
+    }
+}
+
+impl Sort {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Encryption => "cipher",
+            Self::Hash => "hash",
+            Self::Group => "group",
+            Self::SequenceNumbers => "word on sequence numbers",
+        }
+    }
+}
+
+type Table = [(&'static str, Word)];
+
+const fn cbc(cipher: Cipher) -> Word {
+    Word::Encryption(Encryption::Cbc(cipher))
+}
+
+const fn gcm(key_len: u8) -> Word {
+    Word::Encryption(Encryption::AesGcm { key_len })
+}
+
+const CBC: &Table = &[
+    ("des", cbc(Cipher::Des)),
+    ("3des", cbc(Cipher::TripleDes)),
+    ("aes128", cbc(Cipher::Aes128)),
+    ("aes", cbc(Cipher::Aes128)),
+    ("aes192", cbc(Cipher::Aes192)),
+    ("aes256", cbc(Cipher::Aes256)),
+];
+const ESP_ONLY: &Table = &[
+    ("null", Word::Encryption(Encryption::Null)),
+    ("aes128gcm16", gcm(16)),
+    ("aes128gcm128", gcm(16)),
+    ("aes128gcm", gcm(16)),
+    ("aes192gcm16", gcm(24)),
+    ("aes192gcm128", gcm(24)),
+    ("aes192gcm", gcm(24)),
+    ("aes256gcm16", gcm(32)),
+    ("aes256gcm128", gcm(32)),
+    ("aes256gcm", gcm(32)),
+    (
+        "chacha20poly1305",
+        Word::Encryption(Encryption::ChaCha20Poly1305),
+    ),
+];
+const HASHES: &Table = &[
+    ("md5", Word::Hash(Hash::Md5)),
+    ("sha1", Word::Hash(Hash::Sha1)),
+    ("sha", Word::Hash(Hash::Sha1)),
+    ("sha256", Word::Hash(Hash::Sha256)),
+    ("sha2_256", Word::Hash(Hash::Sha256)),
+    ("sha384", Word::Hash(Hash::Sha384)),
+    ("sha2_384", Word::Hash(Hash::Sha384)),
+    ("sha512", Word::Hash(Hash::Sha512)),
+    ("sha2_512", Word::Hash(Hash::Sha512)),
+];
+const GROUPS: &Table = &[
+    ("modp768", Word::Group(Group::Modp768)),
+    ("modp1024", Word::Group(Group::Modp1024)),
+    ("modp1536", Word::Group(Group::Modp1536)),
+    ("modp2048", Word::Group(Group::Modp2048)),
+    ("modp3072", Word::Group(Group::Modp3072)),
+    ("modp4096", Word::Group(Group::Modp4096)),
+];
+const SEQUENCE_NUMBERS: &Table = &[("esn", Word::Esn(true)), ("noesn", Word::Esn(false))];
+
+pub(super) const IKE: [&Table; 3] = [CBC, HASHES, GROUPS];
+pub(super) const ESP: [&Table; 5] = [ESP_ONLY, CBC, HASHES, GROUPS, SEQUENCE_NUMBERS];
+pub(super) const AH: [&Table; 3] = [HASHES, GROUPS, SEQUENCE_NUMBERS];
+
+/// What a word says there, or the nearest one that is valid there.
+pub(super) fn find(tables: &[&Table], text: &str) -> Result<Word, &'static str> {
+    let all = || tables.iter().flat_map(|table| table.iter());
+    if let Some((_, word)) = all().find(|(name, _)| *name == text) {
+        return Ok(*word);
+    }
+    // A distance costs time by both lengths; the rest of a longer word changes nothing.
+    let text: String = text.chars().take(LONGEST_COMPARED).collect();
+    let nearest = all().min_by_key(|(name, _)| strsim::damerau_levenshtein(name, &text));
+    Err(nearest.map_or("", |(name, _)| name))
+}
+
+const LONGEST_COMPARED: usize = 64;
+
+pub(super) fn of_encryption(encryption: Encryption) -> &'static str {
+    match encryption {
+        Encryption::Null => "null",
+        Encryption::Cbc(cipher) => of_cipher(cipher),
+        Encryption::AesGcm { key_len: 24 } => "aes192gcm16",
+        Encryption::AesGcm { key_len: 32 } => "aes256gcm16",
+        Encryption::AesGcm { .. } => "aes128gcm16",
+        Encryption::ChaCha20Poly1305 => "chacha20poly1305",
+    }
+}
+
+pub(super) fn of_cipher(cipher: Cipher) -> &'static str {
+    match cipher {
+        Cipher::Des => "des",
+        Cipher::TripleDes => "3des",
+        Cipher::Aes128 => "aes128",
+        Cipher::Aes192 => "aes192",
+        Cipher::Aes256 => "aes256",
+    }
+}
+
+pub(super) fn of_hash(hash: Hash) -> &'static str {
+    match hash {
+        Hash::Md5 => "md5",
+        Hash::Sha1 => "sha1",
+        Hash::Sha256 => "sha256",
+        Hash::Sha384 => "sha384",
+        Hash::Sha512 => "sha512",
+    }
+}
+
+pub(super) fn of_group(group: Group) -> &'static str {
+    match group {
+        Group::Modp768 => "modp768",
+        Group::Modp1024 => "modp1024",
+        Group::Modp1536 => "modp1536",
+        Group::Modp2048 => "modp2048",
+        Group::Modp3072 => "modp3072",
+        Group::Modp4096 => "modp4096",
+    }
+}
