@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from caravan.testbed import Road, RoadPlan
+from caravan.testbed.connection import Connection, PublicKey, SharedKey
 from caravan.testbed.pki import OpensslAuthority
 from caravan.testbed.road import GATEWAY_ADDRESS, INNER_POOL, PRIVATE_NETWORK, SERVER_ADDRESS
-from caravan.testbed.strongswan import PublicKey, SharedKey, StrongSwan, SwanConnection
+from caravan.testbed.strongswan import StrongSwan
 from caravan.testbed.traffic import download, make_file, serve_files
 
 pytestmark = pytest.mark.root
@@ -17,15 +19,15 @@ pytestmark = pytest.mark.root
 FILE_BYTES = 2_000_000
 
 
-def certificate_pair(authority: OpensslAuthority) -> tuple[SwanConnection, SwanConnection]:
+def certificate_pair(authority: OpensslAuthority) -> tuple[Connection, Connection]:
     """Gateway and station with certificates, aggressive mode, Mode Config."""
-    gateway = SwanConnection(
+    gateway = Connection(
         PublicKey(authority.issue("sg.example"), authority),
         local_id="sg.example",
         local_ts=PRIVATE_NETWORK,
         pool=INNER_POOL,
     )
-    station = SwanConnection(
+    station = Connection(
         PublicKey(authority.issue("ms.example"), authority),
         local_id="ms.example",
         remote_id="sg.example",
@@ -63,26 +65,27 @@ def test_aggressive_certificates_carry_a_file_across_the_nat(
         assert gateway.sas() == []
 
 
-def test_main_mode_with_a_shared_key_is_rekeyed(output: Path) -> None:
-    key = SharedKey("a group key of the fleet")
+@pytest.mark.parametrize(
+    ("proposals", "esp_proposals", "expected_child"),
+    [
+        ("3des-md5-modp1024", "des-md5", "ESP:DES_CBC/HMAC_MD5_96/NO_EXT_SEQ"),
+        ("3des-sha1-modp1024", "null-md5", "ESP:NULL/HMAC_MD5_96/NO_EXT_SEQ"),
+    ],
+)
+def test_main_mode_with_a_shared_key_is_rekeyed(
+    output: Path, proposals: str, esp_proposals: str, expected_child: str
+) -> None:
+    both = Connection(
+        SharedKey("a group key of the fleet"),
+        is_aggressive=False,
+        proposals=proposals,
+        esp_proposals=esp_proposals,
+    )
+    on_gateway = replace(both, local_ts=PRIVATE_NETWORK, pool=INNER_POOL)
+    on_station = replace(
+        both, remote_ts=PRIVATE_NETWORK, wants_address=True, remote_addrs=GATEWAY_ADDRESS
+    )
     expected = make_file(output / "www/file", FILE_BYTES)
-    on_gateway = SwanConnection(
-        key,
-        is_aggressive=False,
-        proposals="3des-sha1-modp1024",
-        local_ts=PRIVATE_NETWORK,
-        esp_proposals="3des-md5",
-        pool=INNER_POOL,
-    )
-    on_station = SwanConnection(
-        key,
-        is_aggressive=False,
-        proposals="3des-sha1-modp1024",
-        remote_ts=PRIVATE_NETWORK,
-        esp_proposals="3des-md5",
-        wants_address=True,
-        remote_addrs=GATEWAY_ADDRESS,
-    )
     with Road(RoadPlan(), output) as road:
         gateway, station = StrongSwan(road.sg, on_gateway), StrongSwan(road.ms, on_station)
         serve_files(road.server, output / "www", SERVER_ADDRESS)
@@ -92,3 +95,4 @@ def test_main_mode_with_a_shared_key_is_rekeyed(output: Path) -> None:
         gateway.wait_for_log(r"(?s)CHILD_SA net\{1\}.*CHILD_SA net\{2\} established")
         assert any(child.spi_in != before.spi_in for child in station.children())
         assert download(road.ms, f"http://{SERVER_ADDRESS}/file").sha256 == expected
+        assert gateway.selected_proposals()[1:] == [expected_child] * 2

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from caravan.testbed.connection import Connection, PublicKey, SharedKey
 from caravan.testbed.host import Host
-from caravan.testbed.pki import Authority, Credentials
 from caravan.testbed.process import Completed
 
 DAEMONS = ("/usr/sbin/charon-systemd", "/usr/libexec/ipsec/charon-systemd")
@@ -27,50 +27,6 @@ PLUGINS = (
     "socket-default vici updown counters"
 )
 TOOL_PLUGINS = "random openssl x509 pem pkcs1 pkcs8 pubkey"
-
-
-@dataclass(frozen=True)
-class PublicKey:
-    """Authentication by RSA signature with a certificate below `authority`."""
-
-    own: Credentials
-    authority: Authority
-
-
-@dataclass(frozen=True)
-class SharedKey:
-    """Authentication by a pre-shared key; identities are sent as they are."""
-
-    secret: str
-
-
-@dataclass(frozen=True)
-class SwanConnection:
-    """One connection with one child, in swanctl's words.
-
-    `local_id` and `remote_id` empty: the certificate's subject, and any. `pool`: a prefix whose
-    addresses the responder leases by Mode Config. `wants_address`: ask for one.
-    """
-
-    auth: PublicKey | SharedKey
-    local_id: str = ""
-    remote_id: str = ""
-    name: str = "road"
-    child: str = "net"
-    version: int = 1
-    is_aggressive: bool = True
-    proposals: str = "aes128-sha1-modp2048"
-    esp_proposals: str = "aes128gcm16"
-    local_addrs: str = "%any"
-    remote_addrs: str = "%any"
-    local_ts: str = "dynamic"
-    remote_ts: str = "dynamic"
-    pool: str | None = None
-    wants_address: bool = False
-    is_encapsulated: bool = True
-    rekey_s: int | None = None
-    child_rekey_s: int | None = None
-    dpd_s: int | None = None
 
 
 @dataclass(frozen=True)
@@ -108,7 +64,7 @@ class SwanSa:
 class StrongSwan:
     """A running charon with one connection loaded; a context manager."""
 
-    def __init__(self, host: Host, connection: SwanConnection, options: str = "") -> None:
+    def __init__(self, host: Host, connection: Connection, options: str = "") -> None:
         self.host = host
         self.connection = connection
         self.directory = host.logs / "strongswan"
@@ -237,7 +193,7 @@ class StrongSwan:
         (swanctl / "swanctl.conf").write_text(swanctl_conf(self.connection))
 
 
-def swanctl_conf(connection: SwanConnection) -> str:
+def swanctl_conf(connection: Connection) -> str:
     """The text of swanctl.conf for one connection: one setting a line, as its parser wants."""
     is_psk = isinstance(connection.auth, SharedKey)
     kind = "psk" if is_psk else "pubkey"
@@ -248,19 +204,19 @@ def swanctl_conf(connection: SwanConnection) -> str:
     remote |= {} if is_psk else {"cacerts": "ca.pem"}
     remote |= {"id": connection.remote_id} if connection.remote_id else {}
     child: dict[str, Any] = {
-        "mode": "tunnel",
+        "mode": connection.mode,
         "esp_proposals": connection.esp_proposals,
-        "local_ts": connection.local_ts,
-        "remote_ts": connection.remote_ts,
+        "local_ts": connection.local_ts or "dynamic",
+        "remote_ts": connection.remote_ts or "dynamic",
     }
     if connection.child_rekey_s is not None:
         child["rekey_time"] = f"{connection.child_rekey_s}s"
     settings: dict[str, Any] = {
-        "version": connection.version,
+        "version": 1,
         "aggressive": _yes(connection.is_aggressive),
         "proposals": connection.proposals,
-        "local_addrs": connection.local_addrs,
-        "remote_addrs": connection.remote_addrs,
+        "local_addrs": "%any",
+        "remote_addrs": connection.remote_addrs or "%any",
         "encap": _yes(connection.is_encapsulated),
         "fragmentation": "yes",
         "mobike": "no",

@@ -1,0 +1,251 @@
+"""The program under test: `caravan gateway` and `caravan up` on hosts of a testbed.
+
+What the daemon's command line, TOML dialect, status and log look like is known here and nowhere
+else in Python.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Self
+
+from caravan.testbed.binary import caravan_binary
+from caravan.testbed.connection import Connection, PublicKey
+from caravan.testbed.host import Host
+from caravan.testbed.process import CommandFailed, Completed
+
+READY_S = 15.0
+ESTABLISHED = "established"
+HANDSHAKE_EVENT = "handshake_message"
+
+
+@dataclass(frozen=True)
+class HandshakeMessage:
+    """One message of a key exchange as the daemon reported it; `time_s` since the epoch.
+
+    `direction` is `sent` or `received`; `size_bytes` counts IKE bytes in all its `datagrams`.
+    """
+
+    time_s: float
+    exchange: str
+    number: int
+    direction: str
+    size_bytes: int
+    datagrams: int
+    payloads: str
+
+
+class Caravan:
+    """A running daemon; a context manager."""
+
+    def __init__(
+        self,
+        host: Host,
+        connection: Connection,
+        *,
+        options: Sequence[str] = (),
+    ) -> None:
+        self.host = host
+        self.connection = connection
+        self.is_gateway = not connection.remote_addrs
+        self.directory = host.logs / "caravan"
+        # A Unix socket's path has 107 bytes at most: not below the output directory.
+        self._runtime = Path("/run") / f"caravan-{host.namespace}"
+        self._runtime.mkdir(mode=0o700, exist_ok=True)
+        self.file = self._write()
+        command = "gateway" if self.is_gateway else "up"
+        argv = [str(caravan_binary()), command, "-c", str(self.file), "--log-format", "json"]
+        self.process = host.popen([*argv, *options], self._environment(), name="caravan")
+
+    def wait_ready(self, timeout_s: float = READY_S) -> Self:
+        """Wait until a gateway answers `status`, or a station's tunnel carries packets."""
+        self.process.wait_for(self.is_ready, "readiness", timeout_s)
+        return self
+
+    def is_ready(self) -> bool:
+        """Whether a gateway is there, or a station's tunnel is up."""
+        status = self.try_status()
+        if status is None:
+            return False
+        return self.is_gateway or self.is_established(status)
+
+    def is_established(self, status: Mapping[str, Any] | None = None) -> bool:
+        """Whether any connection has a child that carries packets."""
+        return len(self.children(status)) > 0
+
+    def children(self, status: Mapping[str, Any] | None = None) -> list[Mapping[str, Any]]:
+        """The installed children of every connection in a status."""
+        known = self.status() if status is None else status
+        found: list[Mapping[str, Any]] = []
+        for entry in known.get("connections", []):
+            if entry.get("state") == ESTABLISHED:
+                found += entry.get("children", [])
+        return found
+
+    def status(self) -> dict[str, Any]:
+        """`caravan status --json`."""
+        done = self._command("status", "--json").check()
+        report: dict[str, Any] = json.loads(done.stdout)
+        return report
+
+    def try_status(self) -> dict[str, Any] | None:
+        """The status, or none while the control socket is not there."""
+        try:
+            return self.status()
+        except CommandFailed:
+            return None
+
+    def down(self) -> Completed:
+        """`caravan down`: end the connection and lift its blocking routes."""
+        return self._command("down", self.connection.name).check()
+
+    def reload(self) -> Completed:
+        """`caravan reload`: read configuration and revocation lists again."""
+        return self._command("reload").check()
+
+    def wait_until(self, state: bool, timeout_s: float = READY_S) -> None:
+        """Wait until the tunnel is up (`state`) or gone."""
+        deadline = time.monotonic() + timeout_s
+        while self.is_established() is not state:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the tunnel did not change in {timeout_s} s: {self.status()}")
+            time.sleep(0.05)
+
+    def cpu_s(self) -> float:
+        """CPU seconds of the daemon, all threads."""
+        return self.process.cpu_s()
+
+    def stop(self) -> Completed:
+        """SIGTERM and wait: the daemon says goodbye to its peers."""
+        return self.process.stop()
+
+    def events(self) -> Iterator[tuple[float, dict[str, Any]]]:
+        """The daemon's log so far: seconds since the epoch, and the fields of each line."""
+        for line in self.process.stderr().splitlines():
+            if not line.startswith("{"):
+                continue
+            try:
+                entry = json.loads(line)
+            except json.JSONDecodeError:
+                # The last line may be half written.
+                continue
+            stamp = str(entry.get("timestamp", "1970-01-01T00:00:00Z"))
+            moment = datetime.fromisoformat(stamp).timestamp()
+            yield moment, entry.get("fields", entry)
+
+    def handshake(self) -> list[HandshakeMessage]:
+        """The messages of the key exchange so far, in order."""
+        return [
+            HandshakeMessage(
+                moment,
+                str(fields["exchange"]),
+                int(fields["message_number"]),
+                str(fields["direction"]),
+                int(fields["bytes"]),
+                int(fields["datagrams"]),
+                str(fields["payloads"]),
+            )
+            for moment, fields in self.events()
+            if HANDSHAKE_EVENT in (fields.get("message"), fields.get("event"))
+        ]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _command(self, *arguments: str) -> Completed:
+        argv = [str(caravan_binary()), *arguments]
+        return self.host.run(argv, 10, self._environment(), check=False)
+
+    def _environment(self) -> Mapping[str, str]:
+        return {"CARAVAN_RUNTIME_DIR": str(self._runtime)}
+
+    def _write(self) -> Path:
+        self.directory.mkdir(exist_ok=True)
+        auth = self.connection.auth
+        if isinstance(auth, PublicKey):
+            shutil.copy(auth.own.certificate, self.directory / "own.pem")
+            shutil.copy(auth.own.key, self.directory / "own.key")
+            shutil.copy(auth.authority.certificate, self.directory / "ca.pem")
+            (self.directory / "own.key").chmod(0o600)
+        path = self.directory / "caravan.toml"
+        path.touch(0o600)
+        path.write_text(caravan_toml(self.connection))
+        return path
+
+
+def caravan_toml(connection: Connection) -> str:
+    """The text of the daemon's configuration for one connection."""
+    name, child = connection.name, connection.child
+    settings: dict[str, Any] = {
+        "version": 1,
+        "aggressive": connection.is_aggressive,
+        "proposals": [connection.proposals],
+        "remote_addrs": [connection.remote_addrs] if connection.remote_addrs else None,
+        "vips": ["0.0.0.0"] if connection.wants_address else None,
+        "pools": ["inner"] if connection.pool else None,
+        "legacy": connection.is_legacy,
+        "start": connection.start or None,
+        "on_failure": connection.on_failure or None,
+        "rekey_time": _seconds(connection.rekey_s),
+        "dpd_delay": _seconds(connection.dpd_s),
+        "local": _end(connection, is_local=True),
+        "remote": _end(connection, is_local=False),
+    }
+    protocol = "ah_proposals" if connection.ah_proposals else "esp_proposals"
+    selectors: dict[str, Any] = {
+        "mode": connection.mode,
+        "local_ts": [connection.local_ts] if connection.local_ts else None,
+        "remote_ts": [connection.remote_ts] if connection.remote_ts else None,
+        protocol: [connection.ah_proposals or connection.esp_proposals],
+        "rekey_time": _seconds(connection.child_rekey_s),
+    }
+    text = _table(f"connections.{name}", settings)
+    text += _table(f"connections.{name}.children.{child}", selectors)
+    if connection.pool:
+        pool: dict[str, Any] = {"addrs": connection.pool}
+        pool |= {"dns": ["10.10.0.53"]} if connection.mode == "tunnel" else {}
+        text += _table("pools.inner", pool)
+    if not isinstance(connection.auth, PublicKey):
+        text += _table(f"secrets.{name}", {"secret": connection.auth.secret})
+    for port, target in connection.publish:
+        text += f'[[publish]]\nport = {port}\nto = "{target}"\n\n'
+    return text
+
+
+def _end(connection: Connection, *, is_local: bool) -> dict[str, Any]:
+    has_key = isinstance(connection.auth, PublicKey)
+    end: dict[str, Any] = {"auth": "pubkey" if has_key else "psk"}
+    if is_local:
+        end |= {"certs": ["own.pem"], "key": "own.key"} if has_key else {}
+        end |= {"id": connection.local_id} if connection.local_id else {}
+    else:
+        end |= {"cacerts": ["ca.pem"]} if has_key else {}
+        end |= {"id": connection.remote_id or "*"}
+    return end
+
+
+def _seconds(value: int | None) -> str | None:
+    return None if value is None else f"{value}s"
+
+
+def _table(name: str, settings: Mapping[str, Any]) -> str:
+    lines = [f"{key} = {_toml(value)}" for key, value in settings.items() if value is not None]
+    return f"[{name}]\n" + "\n".join(lines) + "\n\n"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    # JSON's booleans, numbers and basic strings are TOML's.
+    return json.dumps(value, ensure_ascii=False)
