@@ -333,7 +333,6 @@ _STRONGSWAN_CONF = """charon-systemd {{
       path = {log}
       time_format = %b %e %T
       default = 1
-      cfg = 2
       flush_line = yes
     }}
   }}

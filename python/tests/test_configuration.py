@@ -1,0 +1,92 @@
+"""The configuration files that the testbed writes for either program."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+from caravan.testbed.caravan import caravan_toml
+from caravan.testbed.connection import Connection, PublicKey, SharedKey
+from caravan.testbed.pki import Credentials, OpensslAuthority
+from caravan.testbed.strongswan import parse_pretty, swanctl_conf
+
+
+def public_key(directory: Path) -> PublicKey:
+    authority = object.__new__(OpensslAuthority)
+    authority.directory = directory
+    return PublicKey(Credentials(directory / "ms.pem", directory / "ms.key", "CN=ms"), authority)
+
+
+def test_the_gateway_s_file_says_what_the_connection_says(tmp_path: Path) -> None:
+    connection = Connection(
+        public_key(tmp_path),
+        local_id="sg.example",
+        mode="transport",
+        pool="10.99.0.0/24",
+        publish=((8080, "10.10.0.2:80"),),
+        is_legacy=False,
+        child_rekey_s=5,
+    )
+    assert tomllib.loads(caravan_toml(connection)) == {
+        "connections": {
+            "road": {
+                "version": 1,
+                "aggressive": True,
+                "proposals": ["aes128-sha1-modp2048"],
+                "pools": ["inner"],
+                "legacy": False,
+                "local": {
+                    "auth": "pubkey",
+                    "certs": ["own.pem"],
+                    "key": "own.key",
+                    "id": "sg.example",
+                },
+                "remote": {"auth": "pubkey", "cacerts": ["ca.pem"], "id": "*"},
+                "children": {
+                    "net": {
+                        "mode": "transport",
+                        "esp_proposals": ["aes128gcm16"],
+                        "rekey_time": "5s",
+                    }
+                },
+            }
+        },
+        "pools": {"inner": {"addrs": "10.99.0.0/24"}},
+        "publish": [{"port": 8080, "to": "10.10.0.2:80"}],
+    }
+
+
+def test_a_secret_with_quotes_stays_one_value() -> None:
+    connection = Connection(SharedKey('a "quoted" secret'), remote_addrs="192.0.2.1")
+    read = tomllib.loads(caravan_toml(connection))
+    assert read["secrets"]["road"]["secret"] == 'a "quoted" secret'
+    assert read["connections"]["road"]["remote_addrs"] == ["192.0.2.1"]
+
+
+def test_strongswan_gets_one_setting_a_line() -> None:
+    text = swanctl_conf(Connection(SharedKey("secret"), is_aggressive=False, child_rekey_s=9))
+    lines = [line.strip() for line in text.splitlines()]
+    assert "aggressive = no" in lines
+    assert "auth = psk" in lines
+    assert lines.count("rekey_time = 9s") == 1
+    assert all(line.endswith("{") or line == "}" or " = " in line for line in lines)
+
+
+def test_a_listing_of_strongswan_is_read() -> None:
+    listing = """list-sa event {
+  road {
+    uniqueid = 1
+    remote-id = C=GR, O=Test, CN=ms = odd
+    child-sas {
+      net-1 {
+        local-ts = [
+          10.10.0.0/24
+        ]
+      }
+    }
+  }
+}
+"""
+    (event,) = parse_pretty(listing)
+    assert event["road"]["remote-id"] == "C=GR, O=Test, CN=ms = odd"
+    assert event["road"]["child-sas"]["net-1"]["local-ts"] == ["10.10.0.0/24"]

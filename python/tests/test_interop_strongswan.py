@@ -1,0 +1,322 @@
+"""Caravan against strongSwan 5.9 across the operator's NAT, both roles.
+
+Each case fetches a file through the tunnel, compares its hash, and reads charon's own line about
+the proposals it chose. strongSwan's ESP is userspace kernel-libipsec: tunnel mode only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from caravan.testbed import Road, RoadPlan
+from caravan.testbed.caravan import Caravan
+from caravan.testbed.connection import Connection, PublicKey, SharedKey
+from caravan.testbed.pki import OpensslAuthority
+from caravan.testbed.road import GATEWAY_ADDRESS, INNER_POOL, PRIVATE_NETWORK, SERVER_ADDRESS
+from caravan.testbed.strongswan import StrongSwan
+from caravan.testbed.traffic import download, make_file, ping, serve_files
+
+pytestmark = pytest.mark.root
+
+FILE_BYTES = 1_000_000
+SETTLE_S = 15.0
+
+
+@dataclass(frozen=True)
+class Suites:
+    """Proposals in strongSwan's words, and what charon logs when it chose them."""
+
+    ike: str
+    esp: str
+    ike_chosen: str
+    esp_chosen: str
+
+
+WEAK = Suites(
+    "3des-md5-modp1024",
+    "des-md5",
+    "IKE:3DES_CBC/HMAC_MD5_96/PRF_HMAC_MD5/MODP_1024",
+    "ESP:DES_CBC/HMAC_MD5_96/NO_EXT_SEQ",
+)
+PLAIN = Suites(
+    "3des-sha1-modp1024",
+    "null-md5",
+    "IKE:3DES_CBC/HMAC_SHA1_96/PRF_HMAC_SHA1/MODP_1024",
+    "ESP:NULL/HMAC_MD5_96/NO_EXT_SEQ",
+)
+FIT = Suites(
+    "aes128-sha1-modp2048",
+    "aes128gcm16",
+    "IKE:AES_CBC_128/HMAC_SHA1_96/PRF_HMAC_SHA1/MODP_2048",
+    "ESP:AES_GCM_16_128/NO_EXT_SEQ",
+)
+STRONG = replace(
+    FIT,
+    ike="aes256-sha256-modp4096",
+    esp="aes128-sha1-modp2048",
+    ike_chosen="IKE:AES_CBC_256/HMAC_SHA2_256_128/PRF_HMAC_SHA2_256/MODP_4096",
+    esp_chosen="ESP:AES_CBC_128/HMAC_SHA1_96/MODP_2048/NO_EXT_SEQ",
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One cell of the matrix."""
+
+    is_initiator: bool
+    is_aggressive: bool
+    has_certificates: bool
+    suites: Suites
+
+    def __str__(self) -> str:
+        words = (
+            "initiator" if self.is_initiator else "responder",
+            "aggressive" if self.is_aggressive else "main",
+            "rsa" if self.has_certificates else "psk",
+            self.suites.ike,
+            self.suites.esp,
+        )
+        return "-".join(words)
+
+
+MATRIX = [
+    Case(is_initiator, is_aggressive, has_certificates, suites)
+    for is_initiator, is_aggressive, has_certificates, suites in itertools.product(
+        (True, False), (True, False), (True, False), (WEAK, PLAIN, FIT)
+    )
+] + [Case(is_initiator, True, True, STRONG) for is_initiator in (True, False)]
+
+
+@pytest.fixture(scope="module")
+def keys(authority: OpensslAuthority) -> tuple[PublicKey, PublicKey]:
+    """The gateway's and the station's certificates."""
+    return (
+        PublicKey(authority.issue("sg.example"), authority),
+        PublicKey(authority.issue("ms.example"), authority),
+    )
+
+
+def ends(case: Case, keys: tuple[PublicKey, PublicKey]) -> tuple[Connection, Connection]:
+    """The gateway's and the station's description of one connection."""
+    shared = SharedKey("a group key of the fleet")
+    both = Connection(
+        shared,
+        is_aggressive=case.is_aggressive,
+        proposals=case.suites.ike,
+        esp_proposals=case.suites.esp,
+    )
+    # A main-mode pre-shared key is found by address only (RFC 2409 §5.4): names would not help.
+    has_names = case.has_certificates or case.is_aggressive
+    names = ("sg.example", "ms.example") if has_names else ("", "")
+    gateway = replace(
+        both,
+        auth=keys[0] if case.has_certificates else shared,
+        local_id=names[0],
+        local_ts=PRIVATE_NETWORK,
+        pool=INNER_POOL,
+    )
+    station = replace(
+        both,
+        auth=keys[1] if case.has_certificates else shared,
+        local_id=names[1],
+        remote_id=names[0],
+        remote_addrs=GATEWAY_ADDRESS,
+        remote_ts=PRIVATE_NETWORK,
+        wants_address=True,
+    )
+    return gateway, station
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Both programs, running and connected, on a road with a file server."""
+
+    road: Road
+    ours: Caravan
+    charon: StrongSwan
+
+    def fetch(self) -> str:
+        """The hash of the file that came through the tunnel."""
+        return download(self.road.ms, f"http://{SERVER_ADDRESS}/file").sha256
+
+
+@contextlib.contextmanager
+def connected(
+    gateway: Connection, station: Connection, output: Path, *, is_initiator: bool
+) -> Iterator[Pair]:
+    """Bring both ends up: ours at the station (`is_initiator`) or at the gateway."""
+    with Road(RoadPlan(), output) as road:
+        serve_files(road.server, output / "www", SERVER_ADDRESS)
+        if is_initiator:
+            charon = StrongSwan(road.sg, gateway)
+            ours = Caravan(road.ms, station).wait_ready()
+        else:
+            ours = Caravan(road.sg, gateway).wait_ready()
+            charon = StrongSwan(road.ms, station)
+            charon.initiate()
+            ours.wait_until(True)
+        yield Pair(road, ours, charon)
+
+
+@pytest.mark.parametrize("case", MATRIX, ids=str)
+def test_a_file_crosses(case: Case, keys: tuple[PublicKey, PublicKey], output: Path) -> None:
+    expected = make_file(output / "www/file", FILE_BYTES)
+    gateway, station = ends(case, keys)
+    with connected(gateway, station, output, is_initiator=case.is_initiator) as pair:
+        assert pair.fetch() == expected
+        assert pair.charon.selected_proposals() == [
+            case.suites.ike_chosen,
+            case.suites.esp_chosen,
+        ]
+        (sa,) = pair.charon.sas()
+        assert sa.state == "ESTABLISHED"
+        (child,) = sa.children
+        assert child.bytes_in + child.bytes_out > FILE_BYTES
+
+
+ROLES = pytest.mark.parametrize("is_initiator", [True, False], ids=["initiator", "responder"])
+
+
+@ROLES
+def test_we_rekey_the_child_without_loss(
+    is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    expected = make_file(output / "www/file", FILE_BYTES)
+    gateway, station = ends(Case(is_initiator, True, True, FIT), keys)
+    if is_initiator:
+        station = replace(station, child_rekey_s=4)
+    else:
+        gateway = replace(gateway, child_rekey_s=4)
+    with connected(gateway, station, output, is_initiator=is_initiator) as pair:
+        echoes = ping(pair.road.ms, SERVER_ADDRESS, 120, 0.05)
+        assert echoes.received == echoes.sent
+        assert len(pair.charon.selected_proposals()) >= 3
+        assert pair.fetch() == expected
+
+
+@ROLES
+def test_charon_rekeys_the_child_without_loss(
+    is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    expected = make_file(output / "www/file", FILE_BYTES)
+    gateway, station = ends(Case(is_initiator, True, True, FIT), keys)
+    with connected(gateway, station, output, is_initiator=is_initiator) as pair:
+        (before,) = pair.charon.children()
+        pair.charon.rekey_child()
+        echoes = ping(pair.road.ms, SERVER_ADDRESS, 40, 0.05)
+        assert echoes.received == echoes.sent
+        assert any(child.spi_in != before.spi_in for child in pair.charon.children())
+        assert pair.fetch() == expected
+
+
+@ROLES
+def test_we_renew_the_ike_sa(
+    is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    expected = make_file(output / "www/file", FILE_BYTES)
+    gateway, station = ends(Case(is_initiator, True, True, FIT), keys)
+    if is_initiator:
+        station = replace(station, rekey_s=4)
+    else:
+        gateway = replace(gateway, rekey_s=4)
+    with connected(gateway, station, output, is_initiator=is_initiator) as pair:
+        (before,) = pair.charon.sas()
+        echoes = ping(pair.road.ms, SERVER_ADDRESS, 120, 0.05)
+        assert echoes.received == echoes.sent
+        assert any(sa.unique_id != before.unique_id for sa in pair.charon.sas())
+        assert pair.fetch() == expected
+
+
+def test_charon_renews_the_ike_sa(keys: tuple[PublicKey, PublicKey], output: Path) -> None:
+    expected = make_file(output / "www/file", FILE_BYTES)
+    gateway, station = ends(Case(False, True, True, FIT), keys)
+    with connected(gateway, station, output, is_initiator=False) as pair:
+        (before,) = pair.charon.sas()
+        pair.charon.rekey_ike()
+        ping(pair.road.ms, SERVER_ADDRESS, 20, 0.05)
+        assert any(sa.unique_id != before.unique_id for sa in pair.charon.sas())
+        assert pair.fetch() == expected
+
+
+@ROLES
+def test_charon_deletes(
+    is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    make_file(output / "www/file", FILE_BYTES)
+    gateway, station = ends(Case(is_initiator, True, True, FIT), keys)
+    with connected(gateway, station, output, is_initiator=is_initiator) as pair:
+        (before,) = pair.charon.sas()
+        pair.charon.terminate_ike()
+        if is_initiator:
+            # A station reconnects by itself.
+            wait_for_another_sa(pair.charon, before.unique_id)
+        else:
+            pair.ours.wait_until(False)
+            assert ping(pair.road.ms, SERVER_ADDRESS, 1, timeout_s=0.5).received == 0
+
+
+@ROLES
+def test_we_delete(is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path) -> None:
+    make_file(output / "www/file", FILE_BYTES)
+    gateway, station = ends(Case(is_initiator, True, True, FIT), keys)
+    with connected(gateway, station, output, is_initiator=is_initiator) as pair:
+        pair.ours.down()
+        pair.charon.wait_for_log(r"received DELETE for IKE_SA")
+        assert pair.charon.sas() == []
+
+
+def test_we_follow_a_station_whose_nat_rebinds(
+    keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    make_file(output / "www/file", FILE_BYTES)
+    gateway, station = ends(Case(False, True, True, FIT), keys)
+    with connected(gateway, station, output, is_initiator=False) as pair:
+        assert pair.road.nat is not None
+        for is_other_address in (False, True):
+            pair.road.nat.rebind(address=is_other_address)
+            assert ping(pair.road.ms, SERVER_ADDRESS, 5, 0.1).received >= 4
+
+
+def test_dead_peers_are_found(keys: tuple[PublicKey, PublicKey], output: Path) -> None:
+    make_file(output / "www/file", FILE_BYTES)
+    gateway, station = ends(Case(True, True, True, FIT), keys)
+    with connected(gateway, replace(station, dpd_s=1), output, is_initiator=True) as pair:
+        # Charon answers R-U-THERE (RFC 3706 §5.3) as long as it lives.
+        pair.charon.wait_for_log(r"parsed INFORMATIONAL_V1 request .*N\(DPD\)")
+        assert pair.ours.is_established()
+
+
+def test_a_refusal_says_what_differed(keys: tuple[PublicKey, PublicKey], output: Path) -> None:
+    gateway, station = ends(Case(True, True, True, FIT), keys)
+    with Road(RoadPlan(), output) as road:
+        StrongSwan(road.sg, replace(gateway, proposals="aes256-sha256-modp2048"))
+        ours = Caravan(road.ms, station)
+        wait_for_words(ours, "proposal")
+
+
+def wait_for_another_sa(charon: StrongSwan, unique_id: int) -> None:
+    """Wait until charon has an established SA with another number."""
+    deadline = time.monotonic() + SETTLE_S
+    while time.monotonic() < deadline:
+        if any(sa.unique_id != unique_id and sa.children for sa in charon.sas()):
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"no new SA in {SETTLE_S} s\n{charon.log()[-2000:]}")
+
+
+def wait_for_words(ours: Caravan, pattern: str) -> None:
+    """Wait until our log says something."""
+    deadline = time.monotonic() + SETTLE_S
+    while time.monotonic() < deadline:
+        if re.search(pattern, ours.process.stderr()):
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"never said {pattern!r}:\n{ours.process.stderr()[-2000:]}")
