@@ -78,15 +78,19 @@ def iperf(
     client: Host,
     server: Host,
     address: str,
-    seconds: float = 3.0,
+    seconds: int = 3,
     *,
     reverse: bool = False,
     udp_mbit_s: float | None = None,
     payload_bytes: int | None = None,
     streams: int = 1,
+    bind: str | None = None,
 ) -> Flow:
-    """TCP, or UDP at `udp_mbit_s`, from client to server, the other way round with `reverse`."""
-    with iperf_server(server, address):
+    """TCP, or UDP at `udp_mbit_s`, from client to server, the other way round with `reverse`.
+
+    `bind`: the server's own address where that is not the one the client is told.
+    """
+    with iperf_server(server, bind or address):
         argv = ["iperf3", "-c", address, "-J", "-t", str(seconds), "-P", str(streams)]
         argv += ["-R"] if reverse else []
         argv += ["-u", "-b", f"{udp_mbit_s}M"] if udp_mbit_s is not None else []

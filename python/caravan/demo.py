@@ -1,0 +1,203 @@
+"""The demonstration: a station reaches a private server through an operator's NAT.
+
+`python -m caravan.demo` brings up MS, NAT, SG and server in namespaces, shows the handshake as it
+happens, fetches a file through the protected road and compares its hash, then measures every
+policy of the paper and today's beside them. Everything it prints comes from this very run.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from caravan.measurement import (
+    PUBLISHED_HTTP_PORT,
+    SIZES_BYTES,
+    Cost,
+    Keys,
+    measure,
+    transport_ends,
+    tunnel_ends,
+)
+from caravan.sizes import POLICIES, Policy
+from caravan.testbed import CommandFailed, IsolationError, Road, RoadPlan, enter
+from caravan.testbed.caravan import READY_S, Caravan, HandshakeMessage
+from caravan.testbed.connection import Connection, PublicKey
+from caravan.testbed.pki import OpensslAuthority
+from caravan.testbed.relay import LinkPlan
+from caravan.testbed.road import GATEWAY_ADDRESS, SERVER_ADDRESS
+from caravan.testbed.traffic import download, make_file, serve_files
+
+FILE_BYTES = 4_000_000
+LEGACY = ("null-md5", "des", "3des", "des-md5", "3des-md5")
+POLL_S = 0.02
+
+console = Console(highlight=False)
+
+
+def main(
+    output: Annotated[Path, typer.Option(help="where captures and logs go")] = Path("demo-out"),
+    seconds: Annotated[int, typer.Option(help="TCP time of each policy")] = 2,
+    rate: Annotated[str, typer.Option(help="rate of the access link, as 2mbit")] = "",
+    delay: Annotated[str, typer.Option(help="its delay one way, as 50ms")] = "",
+) -> None:
+    """Show the road at work and print what each policy costs on it."""
+    enter()
+    began = time.monotonic()
+    output = output.resolve()
+    shutil.rmtree(output, ignore_errors=True)
+    output.mkdir(parents=True)
+    console.print("[bold]Caravan[/]: ms - nat - sg - server, IKEv1 (deprecated, RFC 9395)\n")
+    keys = make_keys(output / "pki")
+    expected = make_file(output / "www/file", FILE_BYTES)
+    link = LinkPlan(rate=rate or None, delay=delay or None) if rate or delay else None
+    with Road(RoadPlan(link=link), output / "logs") as road:
+        serve_files(road.server, output / "www", SERVER_ADDRESS)
+        capture = output / "transport.pcapng"
+        console.print("Transport mode, as the paper has it: six messages")
+        url = f"http://{GATEWAY_ADDRESS}:{PUBLISHED_HTTP_PORT}/file"
+        show(road, transport_ends(keys, "aes128gcm16-modp2048"), url, expected, capture)
+        console.print("Tunnel mode with an inner address: two more, for Mode Config")
+        url = f"http://{SERVER_ADDRESS}/file"
+        ends = tunnel_ends(keys, "aes128gcm16-modp2048")
+        show(road, ends, url, expected, output / "tunnel.pcapng")
+        costs = measure_all(road, keys, seconds, output)
+    console.print(cost_table(costs))
+    console.print(f"{time.monotonic() - began:.0f} s in all; every figure is of this run.\n")
+    say_next(output, capture)
+
+
+def make_keys(directory: Path) -> Keys:
+    """An authority and a certificate for each end."""
+    authority = OpensslAuthority(directory)
+    return Keys(
+        PublicKey(authority.issue("sg.example"), authority),
+        PublicKey(authority.issue("ms.example"), authority),
+    )
+
+
+def show(
+    road: Road, ends: tuple[Connection, Connection], url: str, expected: str, capture: Path
+) -> None:
+    """Bring a connection up before the reader's eyes and fetch a file over it."""
+    on_gateway, on_station = ends
+    with Caravan(road.sg, on_gateway) as gateway:
+        gateway.wait_ready()
+        with Caravan(road.ms, on_station, options=["--capture", str(capture)]) as station:
+            follow_handshake(station)
+            fetched = download(road.ms, url)
+    verdict = "[green]hash equal[/]" if fetched.sha256 == expected else "[red]hash DIFFERS[/]"
+    console.print(
+        f"  {url}: {fetched.received_bytes:,} bytes in {fetched.seconds * 1000:.0f} ms, "
+        f"{fetched.mbit_s:.0f} Mbit/s, {verdict}\n"
+    )
+    if fetched.sha256 != expected:
+        raise typer.Exit(1)
+
+
+def follow_handshake(station: Caravan) -> None:
+    """Print each message of the key exchange when the station logs it, until the road is up."""
+    shown: list[HandshakeMessage] = []
+    deadline = time.monotonic() + READY_S
+    is_ready = False
+    while not is_ready:
+        if time.monotonic() > deadline:
+            station.wait_ready(0)
+        # Readiness is asked before the log is read: what came before it is printed before it.
+        is_ready = station.is_ready()
+        for message in station.handshake()[len(shown) :]:
+            shown.append(message)
+            console.print(handshake_line(len(shown), message, shown[0].time_s))
+        time.sleep(POLL_S)
+
+
+def handshake_line(number: int, message: HandshakeMessage, first_s: float) -> str:
+    """One line: when, which way, which exchange, how big, and what it carries."""
+    arrow = "ms -> sg" if message.direction == "sent" else "ms <- sg"
+    plural = "" if message.datagrams == 1 else "s"
+    elapsed_ms = (message.time_s - first_s) * 1000
+    return (
+        f"  {number} {arrow} {elapsed_ms:7.1f} ms  {message.exchange:<13}"
+        f"{message.size_bytes:5} bytes in {message.datagrams} datagram{plural:<1}  "
+        f"{message.payloads}"
+    )
+
+
+def measure_all(road: Road, keys: Keys, seconds: int, output: Path) -> list[Cost]:
+    """Every policy in the table's order."""
+    costs = []
+    packets = output / "packets"
+    packets.mkdir()
+    with console.status("") as status:
+        for policy in POLICIES:
+            status.update(f"measuring {policy.name}")
+            costs.append(measure(road, keys, policy.name, seconds, packets))
+    return costs
+
+
+def cost_table(costs: list[Cost]) -> Table:
+    """The one table: a row a policy."""
+    table = Table(
+        title="What each policy costs (transport mode, ESP in UDP; * legacy, RFC 8221)",
+        caption="bytes of an IP packet on the NAT's outer link: captured / RFC's / paper's",
+        title_justify="left",
+        caption_justify="left",
+    )
+    table.add_column("policy")
+    table.add_column("handshake ms", justify="right")
+    for size in SIZES_BYTES:
+        table.add_column(f"{size} B on the wire", justify="right")
+    for heading in ("TCP Mbit/s", "RTT ms", "CPU s/GB"):
+        table.add_column(heading, justify="right")
+    policies = {policy.name: policy for policy in POLICIES}
+    for cost in costs:
+        policy = policies[cost.policy]
+        table.add_row(
+            cost.policy + (" *" if cost.policy in LEGACY else ""),
+            _number(cost.handshake_ms, 1),
+            *(wire_cell(policy, size, cost.wire_bytes[size]) for size in SIZES_BYTES),
+            _number(cost.mbit_s, 0),
+            _number(cost.rtt_ms, 3),
+            _number(cost.cpu_s_per_gb, 1),
+        )
+    return table
+
+
+def wire_cell(policy: Policy, size: int, captured: int) -> str:
+    """Captured, RFC's and paper's sizes; red where the first two differ."""
+    by_rfc = policy.rfc_bytes(size)
+    by_paper = policy.paper_bytes(size)
+    seen = str(captured) if captured == by_rfc else f"[red]{captured}[/]"
+    return f"{seen} / {by_rfc} / {'-' if by_paper is None else by_paper}"
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:,.{digits}f}"
+
+
+def say_next(output: Path, capture: Path) -> None:
+    """Where to look and what to try."""
+    station = output / "logs/ms/caravan/caravan.toml"
+    console.print(f"Open    {capture}: tshark and Wireshark show its clear text, for the")
+    console.print("        keys are with it. They are secrets of this run only.")
+    console.print(f"Read    {station}, and the gateway's beside it in sg/: the whole configuration")
+    console.print("Try     caravan bench           what each suite costs on this machine")
+    console.print(
+        "        python -m caravan.demo --rate 2mbit --delay 50ms   the paper's radio link"
+    )
+
+
+if __name__ == "__main__":
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(main)
+    try:
+        app()
+    except (CommandFailed, IsolationError, FileNotFoundError, TimeoutError) as failure:
+        console.print(f"demo: {failure}", style="red", markup=False)
+        raise SystemExit(1) from None

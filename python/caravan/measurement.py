@@ -1,0 +1,169 @@
+"""What one policy costs on the paper's road: handshake, bytes on the wire, rate, delay, CPU.
+
+Transport mode as the paper has it: the station talks to the gateway's own address, which forwards
+published ports to the server inside. `none` takes the same path in clear.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from caravan.testbed.capture import IPPROTO_ICMP, Capture, Frame
+from caravan.testbed.caravan import Caravan
+from caravan.testbed.connection import Connection, PublicKey
+from caravan.testbed.host import Host
+from caravan.testbed.road import GATEWAY_ADDRESS, INNER_POOL, PRIVATE_NETWORK, SERVER_ADDRESS, Road
+from caravan.testbed.traffic import IPERF_PORT, iperf, ping
+
+SIZES_BYTES = (64, 480)
+"""IP packets whose size on the wire is shown: the paper's example and its mean."""
+PING_HEADERS_BYTES = 28
+PUBLISHED_HTTP_PORT = 8080
+IKE_PROPOSAL = "aes128-sha256-modp2048"
+ROUND_TRIPS = 50
+CLEAR = "none"
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Certificates of both ends."""
+
+    gateway: PublicKey
+    station: PublicKey
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What was measured of one policy; `wire_bytes` by size of the clear packet.
+
+    `cpu_s_per_gb`: both daemons, all threads. None: there is no such thing in clear.
+    """
+
+    policy: str
+    handshake_ms: float | None
+    wire_bytes: dict[int, int]
+    mbit_s: float
+    rtt_ms: float
+    cpu_s_per_gb: float | None
+
+
+def transport_ends(keys: Keys, esp_proposals: str) -> tuple[Connection, Connection]:
+    """Gateway and station of the paper's set-up: six messages, PFS, ports published."""
+    gateway = Connection(
+        keys.gateway,
+        local_id="sg.example",
+        mode="transport",
+        proposals=IKE_PROPOSAL,
+        esp_proposals=esp_proposals,
+        pool=INNER_POOL,
+        publish=(
+            (PUBLISHED_HTTP_PORT, f"{SERVER_ADDRESS}:80"),
+            (IPERF_PORT, f"{SERVER_ADDRESS}:{IPERF_PORT}"),
+        ),
+    )
+    return gateway, _station_of(gateway, keys)
+
+
+def tunnel_ends(keys: Keys, esp_proposals: str) -> tuple[Connection, Connection]:
+    """Gateway and station with an inner address by Mode Config: two messages more."""
+    gateway = Connection(
+        keys.gateway,
+        local_id="sg.example",
+        proposals=IKE_PROPOSAL,
+        esp_proposals=esp_proposals,
+        pool=INNER_POOL,
+        local_ts=PRIVATE_NETWORK,
+    )
+    station = _station_of(gateway, keys)
+    return gateway, replace(station, wants_address=True, remote_ts=PRIVATE_NETWORK)
+
+
+def _station_of(gateway: Connection, keys: Keys) -> Connection:
+    return replace(
+        gateway,
+        auth=keys.station,
+        local_id="ms.example",
+        remote_id="sg.example",
+        remote_addrs=GATEWAY_ADDRESS,
+        local_ts="",
+        pool="",
+        publish=(),
+    )
+
+
+def measure(road: Road, keys: Keys, policy: str, seconds: int, output: Path) -> Cost:
+    """Set the policy up, measure it for `seconds` of TCP, take it down."""
+    if policy == CLEAR:
+        with clear_road(road.sg):
+            return _measure(road, policy, (), seconds, output)
+    gateway, station = transport_ends(keys, f"{policy}-modp2048")
+    with Caravan(road.sg, gateway) as responder:
+        responder.wait_ready()
+        with Caravan(road.ms, station) as initiator:
+            initiator.wait_ready()
+            cost = _measure(road, policy, (responder, initiator), seconds, output)
+            return replace(cost, handshake_ms=handshake_ms(initiator))
+
+
+@contextlib.contextmanager
+def clear_road(gateway: Host) -> Iterator[None]:
+    """While entered, the gateway forwards the published ports of anybody, in clear."""
+    gateway.load_nft(
+        f"""table ip clear {{
+    chain prerouting {{
+        type nat hook prerouting priority dstnat;
+        iifname "wan0" tcp dport {PUBLISHED_HTTP_PORT} dnat to {SERVER_ADDRESS}:80
+        iifname "wan0" tcp dport {IPERF_PORT} dnat to {SERVER_ADDRESS}:{IPERF_PORT}
+    }}
+}}
+""",
+        "clear",
+    )
+    try:
+        yield
+    finally:
+        gateway.load_nft("delete table ip clear\n", "clear-end")
+
+
+def handshake_ms(initiator: Caravan) -> float | None:
+    """From the first message to the last of quick mode, as the initiator logged them."""
+    messages = initiator.handshake()
+    if not messages:
+        return None
+    return (messages[-1].time_s - messages[0].time_s) * 1000
+
+
+def _measure(
+    road: Road, policy: str, daemons: Sequence[Caravan], seconds: int, output: Path
+) -> Cost:
+    wire_bytes = {size: wire_size(road, policy, size, output) for size in SIZES_BYTES}
+    rtt = ping(road.ms, GATEWAY_ADDRESS, ROUND_TRIPS, 0.01)
+    before = sum(daemon.cpu_s() for daemon in daemons)
+    flow = iperf(road.ms, road.server, GATEWAY_ADDRESS, seconds, reverse=True, bind=SERVER_ADDRESS)
+    spent = sum(daemon.cpu_s() for daemon in daemons) - before
+    per_gb = spent / (flow.received_bytes / 1e9) if daemons else None
+    return Cost(policy, None, wire_bytes, flow.mbit_s, rtt.mean_ms, per_gb)
+
+
+def wire_size(road: Road, policy: str, size: int, output: Path) -> int:
+    """Bytes of the IP packet that carries a clear packet of `size` on the outer link."""
+    host, interface = road.outer
+    path = output / f"{policy}-{size}.pcap"
+    with Capture(host, interface, path, f"src host {_outer_address(road)}") as capture:
+        ping(road.ms, GATEWAY_ADDRESS, 3, 0.05, payload_bytes=size - PING_HEADERS_BYTES)
+    sizes = Counter(len(frame.packet) for frame in capture.frames() if _carries(frame, policy))
+    if not sizes:
+        raise ValueError(f"{path}: no packet of policy {policy} on the outer link")
+    return sizes.most_common(1)[0][0]
+
+
+def _outer_address(road: Road) -> str:
+    return road.nat.address if road.nat else road.ms.addresses("wan0")[0].partition("/")[0]
+
+
+def _carries(frame: Frame, policy: str) -> bool:
+    return frame.protocol == IPPROTO_ICMP if policy == CLEAR else frame.is_udp_esp

@@ -1,0 +1,93 @@
+"""The demonstration's parts: what it measures and how it says it."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from caravan.demo import cost_table, handshake_line, wire_cell
+from caravan.measurement import (
+    CLEAR,
+    PUBLISHED_HTTP_PORT,
+    SIZES_BYTES,
+    Cost,
+    Keys,
+    clear_road,
+    measure,
+)
+from caravan.sizes import POLICIES, Policy
+from caravan.testbed import CommandFailed, Road, RoadPlan
+from caravan.testbed.caravan import HandshakeMessage
+from caravan.testbed.connection import PublicKey
+from caravan.testbed.pki import OpensslAuthority
+from caravan.testbed.road import GATEWAY_ADDRESS, SERVER_ADDRESS
+from caravan.testbed.traffic import download, make_file, serve_files
+
+BY_NAME = {policy.name: policy for policy in POLICIES}
+
+
+def test_a_message_is_one_line() -> None:
+    message = HandshakeMessage(10.0125, "aggressive", 2, "received", 1600, 2, "SA KE NONCE")
+    line = handshake_line(2, message, 10.0)
+    assert line.split() == [
+        *("2", "ms", "<-", "sg", "12.5", "ms", "aggressive"),
+        *("1600", "bytes", "in", "2", "datagrams", "SA", "KE", "NONCE"),
+    ]
+
+
+def test_captured_sizes_stand_beside_both_formulas_and_red_where_they_differ() -> None:
+    assert wire_cell(BY_NAME["des"], 64, 92) == "92 / 92 / 84"
+    assert wire_cell(BY_NAME["aes128gcm16"], 64, 107) == "[red]107[/] / 108 / -"
+
+
+def test_the_table_has_a_row_a_policy_and_names_the_legacy_ones() -> None:
+    costs = [
+        Cost(
+            policy.name,
+            41.26,
+            {64: policy.rfc_bytes(64), 480: policy.rfc_bytes(480)},
+            1234.5,
+            0.2,
+            2.5,
+        )
+        for policy in POLICIES
+    ]
+    text = io.StringIO()
+    Console(file=text, width=120).print(cost_table(costs))
+    lines = text.getvalue().splitlines()
+    (row,) = [line for line in lines if "3des-md5 *" in line]
+    cells = [cell.strip() for cell in row.strip("│┃").split("│")]
+    assert cells[1:] == ["41.3", "104 / 104 / 96", "520 / 520 / 512", "1,234", "0.200", "2.5"]
+    assert sum("*" in line for line in lines[1:]) == 5
+
+
+def sizes_by_rfc(policy: Policy) -> dict[int, int]:
+    return {size: policy.rfc_bytes(size) for size in SIZES_BYTES}
+
+
+@pytest.mark.root
+def test_the_clear_policy_is_measured_on_the_same_road(
+    authority: OpensslAuthority, output: Path
+) -> None:
+    key = PublicKey(authority.issue("unused.example"), authority)
+    with Road(RoadPlan(), output) as road:
+        cost = measure(road, Keys(key, key), CLEAR, 1, output)
+    assert cost.wire_bytes == {64: 64, 480: 480}
+    assert cost.handshake_ms is None and cost.cpu_s_per_gb is None
+    assert cost.mbit_s > 100
+    assert 0 < cost.rtt_ms < 100
+
+
+@pytest.mark.root
+def test_the_clear_road_closes_behind_itself(output: Path) -> None:
+    expected = make_file(output / "www/file", 100_000)
+    url = f"http://{GATEWAY_ADDRESS}:{PUBLISHED_HTTP_PORT}/file"
+    with Road(RoadPlan(), output) as road:
+        serve_files(road.server, output / "www", SERVER_ADDRESS)
+        with clear_road(road.sg):
+            assert download(road.ms, url).sha256 == expected
+        with pytest.raises(CommandFailed, match=r"Couldn't connect|Failed to connect"):
+            download(road.ms, url, timeout_s=1)
