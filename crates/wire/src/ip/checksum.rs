@@ -1,0 +1,198 @@
+//! The internet checksum (RFC 1071), its incremental update (RFC 1624), and the repair of a
+//! transport checksum whose addresses were translated (RFC 3948 §3.1.2).
+
+use std::net::IpAddr;
+
+use super::{be16, protocol, put16};
+
+/// A ones' complement sum in progress. Parts are added in order; each but the last must have an
+/// even number of octets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sum {
+    /// Sum of 32-bit words in native order: byte order does not matter until the end
+    /// (RFC 1071 §2 B), and less than 2^31 words cannot overflow it.
+    words: u64,
+}
+
+impl Sum {
+    /// Zero.
+    #[inline]
+    pub const fn new() -> Self {
+        Self { words: 0 }
+    }
+
+    /// Adds octets.
+    #[inline]
+    #[must_use]
+    pub fn bytes(self, bytes: &[u8]) -> Self {
+        let (chunks, tail) = bytes.as_chunks::<8>();
+        let mut words = self.words;
+        for chunk in chunks {
+            let pair = u64::from_ne_bytes(*chunk);
+            words += (pair & 0xffff_ffff) + (pair >> 32);
+        }
+        let mut last = [0; 8];
+        last[..tail.len()].copy_from_slice(tail);
+        let pair = u64::from_ne_bytes(last);
+        words += (pair & 0xffff_ffff) + (pair >> 32);
+        Self { words }
+    }
+
+    /// Adds a 16-bit word.
+    #[inline]
+    #[must_use]
+    pub const fn word(self, word: u16) -> Self {
+        Self {
+            words: self.words + word.to_be() as u64,
+        }
+    }
+
+    /// Adds another sum.
+    #[inline]
+    #[must_use]
+    pub const fn sum(self, other: Self) -> Self {
+        Self {
+            words: self.words + other.folded_native() as u64,
+        }
+    }
+
+    /// Adds both addresses.
+    #[inline]
+    #[must_use]
+    pub fn addresses(self, source: IpAddr, destination: IpAddr) -> Self {
+        self.address(source).address(destination)
+    }
+
+    #[inline]
+    fn address(self, address: IpAddr) -> Self {
+        match address {
+            IpAddr::V4(v4) => self.bytes(&v4.octets()),
+            IpAddr::V6(v6) => self.bytes(&v6.octets()),
+        }
+    }
+
+    /// A pseudo-header (RFC 9293 §3.1, RFC 8200 §8.1): `len` octets of transport header and data.
+    #[inline]
+    pub fn pseudo_header(
+        source: IpAddr,
+        destination: IpAddr,
+        transport_protocol: u8,
+        len: usize,
+    ) -> Self {
+        Self::new()
+            .addresses(source, destination)
+            .word(transport_protocol.into())
+            .word((len >> 16) as u16)
+            .word(len as u16)
+    }
+
+    /// The sum folded to 16 bits, not complemented: what a partial checksum field holds.
+    #[inline]
+    pub const fn folded(self) -> u16 {
+        u16::from_be(self.folded_native())
+    }
+
+    /// The checksum: the complement of the folded sum.
+    #[inline]
+    pub const fn finish(self) -> u16 {
+        !self.folded()
+    }
+
+    #[inline]
+    const fn folded_native(self) -> u16 {
+        let mut sum = (self.words & 0xffff_ffff) + (self.words >> 32);
+        sum = (sum & 0xffff) + (sum >> 16);
+        sum = (sum & 0xffff) + (sum >> 16);
+        sum = (sum & 0xffff) + (sum >> 16);
+        sum as u16
+    }
+}
+
+/// The internet checksum of `bytes`.
+#[inline]
+pub fn checksum(bytes: &[u8]) -> u16 {
+    Sum::new().bytes(bytes).finish()
+}
+
+/// The checksum after one 16-bit word it covers changed from `old` to `new` (RFC 1624 §3,
+/// equation 3).
+#[inline]
+pub const fn update(checksum: u16, old: u16, new: u16) -> u16 {
+    Sum::new().word(!checksum).word(!old).word(new).finish()
+}
+
+/// What a transport checksum field holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChecksumState {
+    /// The checksum.
+    Full,
+    /// The folded pseudo-header sum only: an offload is to add the rest (NEEDS_CSUM).
+    Partial,
+}
+
+/// What a change of both addresses does to transport checksums. Made once for an SA, applied to
+/// each of its packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddressChange {
+    /// Folded sum of the new addresses and the complement of the old.
+    delta: u16,
+}
+
+impl AddressChange {
+    /// From the addresses that the checksum was computed over (the sender's view, NAT-OA) to those
+    /// that the packet bears. Old and new may be of different families.
+    pub fn new(old: (IpAddr, IpAddr), new: (IpAddr, IpAddr)) -> Self {
+        let old = Sum::new().addresses(old.0, old.1).folded();
+        let delta = Sum::new().addresses(new.0, new.1).word(!old).folded();
+        Self { delta }
+    }
+
+    /// The field after the change.
+    #[inline]
+    pub const fn apply(self, field: u16, state: ChecksumState) -> u16 {
+        match state {
+            ChecksumState::Full => Sum::new().word(!field).word(self.delta).finish(),
+            ChecksumState::Partial => Sum::new().word(field).word(self.delta).folded(),
+        }
+    }
+
+    /// Repairs the checksum in a TCP, UDP, UDP-Lite, DCCP or ICMPv6 header at the start of
+    /// `transport`. False where there was nothing to repair: another protocol, a header cut
+    /// short, or a UDP datagram without checksum.
+    #[inline]
+    pub fn repair(
+        self,
+        transport_protocol: u8,
+        transport: &mut [u8],
+        state: ChecksumState,
+    ) -> bool {
+        let Some(at) = checksum_offset(transport_protocol) else {
+            return false;
+        };
+        if transport.len() < at + 2 {
+            return false;
+        }
+        let old = be16(transport, at);
+        let is_udp = transport_protocol == protocol::UDP;
+        if is_udp && old == 0 && state == ChecksumState::Full {
+            return false;
+        }
+        let mut new = self.apply(old, state);
+        if is_udp && new == 0 && state == ChecksumState::Full {
+            new = 0xffff;
+        }
+        put16(transport, at, new);
+        true
+    }
+}
+
+/// Where a transport header keeps a checksum that covers the addresses.
+#[inline]
+pub const fn checksum_offset(transport_protocol: u8) -> Option<usize> {
+    match transport_protocol {
+        protocol::TCP => Some(16),
+        protocol::UDP | protocol::UDP_LITE | protocol::DCCP => Some(6),
+        protocol::ICMPV6 => Some(2),
+        _ => None,
+    }
+}

@@ -1,0 +1,107 @@
+//! ICMP errors that tell a sender of a smaller path MTU (RFC 792, RFC 1191 §4, RFC 4443 §3.2).
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use super::{Ipv4, Ipv6, Sum, ipv4, ipv6, protocol, put16, put32};
+
+/// Octets of the largest ICMPv4 error (RFC 1812 §4.3.2.3).
+pub const MAX_V4_LEN: usize = 576;
+/// Octets of the largest ICMPv6 error: the minimum MTU (RFC 4443 §2.4 c).
+pub const MAX_V6_LEN: usize = 1280;
+
+/// Destination unreachable.
+pub const V4_UNREACHABLE: u8 = 3;
+/// Code of [`V4_UNREACHABLE`]: fragmentation needed and DF set.
+pub const V4_FRAGMENTATION_NEEDED: u8 = 4;
+/// Packet too big.
+pub const V6_PACKET_TOO_BIG: u8 = 2;
+
+/// The answer to an IPv4 packet that is larger than `mtu` and may not be fragmented, sent from
+/// `from`. None where RFC 1812 §4.3.2.7 forbids one: the packet is an ICMP error, a fragment but
+/// the first, to or from a group, or malformed.
+pub fn fragmentation_needed(packet: &[u8], from: Ipv4Addr, mtu: u16) -> Option<Vec<u8>> {
+    let cause = Ipv4::new(packet).ok()?;
+    if cause.fragment_offset() != 0 || !is_host_v4(cause.source()) {
+        return None;
+    }
+    if cause.destination().is_multicast() || cause.destination().is_broadcast() {
+        return None;
+    }
+    if cause.protocol() == protocol::ICMP
+        && !matches!(cause.payload().first(), Some(0 | 8 | 13..=18))
+    {
+        return None;
+    }
+    let start = ipv4::HEADER_LEN + ICMP_LEN;
+    let quoted = &cause.packet()[..cause.total_len().min(MAX_V4_LEN - start)];
+    let mut reply = vec![0; start + quoted.len()];
+    ipv4::Header {
+        // RFC 1812 §4.3.2.5: internetwork control.
+        tos: 0xc0,
+        id: 0,
+        dont_fragment: true,
+        ttl: REPLY_HOPS,
+        protocol: protocol::ICMP,
+        source: from,
+        destination: cause.source(),
+    }
+    .write(&mut reply);
+    let message = &mut reply[ipv4::HEADER_LEN..];
+    message[0] = V4_UNREACHABLE;
+    message[1] = V4_FRAGMENTATION_NEEDED;
+    put16(message, 6, mtu);
+    message[ICMP_LEN..].copy_from_slice(quoted);
+    let sum = Sum::new().bytes(message).finish();
+    put16(message, 2, sum);
+    Some(reply)
+}
+
+/// The answer to an IPv6 packet that is larger than `mtu`, sent from `from`. None where RFC 4443
+/// §2.4 (e) forbids one: the packet is an ICMPv6 error or redirect, from no single host, or
+/// malformed.
+pub fn packet_too_big(packet: &[u8], from: Ipv6Addr, mtu: u32) -> Option<Vec<u8>> {
+    let cause = Ipv6::new(packet).ok()?;
+    let upper = cause.upper().ok()?;
+    let source = cause.source();
+    if source.is_multicast() || source.is_unspecified() || source.is_loopback() {
+        return None;
+    }
+    if upper.protocol == protocol::ICMPV6 && !upper.is_later_fragment() {
+        let kind = *cause.packet().get(upper.offset)?;
+        if kind < 128 || kind == REDIRECT {
+            return None;
+        }
+    }
+    let start = ipv6::HEADER_LEN + ICMP_LEN;
+    let quoted = &cause.packet()[..cause.total_len().min(MAX_V6_LEN - start)];
+    let mut reply = vec![0; start + quoted.len()];
+    ipv6::Header {
+        traffic_class: 0,
+        flow_label: 0,
+        next_header: protocol::ICMPV6,
+        hop_limit: REPLY_HOPS,
+        source: from,
+        destination: source,
+    }
+    .write(&mut reply);
+    let message = &mut reply[ipv6::HEADER_LEN..];
+    message[0] = V6_PACKET_TOO_BIG;
+    put32(message, 4, mtu);
+    message[ICMP_LEN..].copy_from_slice(quoted);
+    let pseudo = Sum::pseudo_header(from.into(), source.into(), protocol::ICMPV6, message.len());
+    let sum = pseudo.bytes(message).finish();
+    put16(message, 2, sum);
+    Some(reply)
+}
+
+/// Whether an address names one host: an error may go there.
+fn is_host_v4(address: Ipv4Addr) -> bool {
+    let is_reserved = address.octets()[0] >= 240;
+    !(address.is_unspecified() || address.is_multicast() || address.is_loopback() || is_reserved)
+}
+
+/// Octets of an ICMP error's own header.
+const ICMP_LEN: usize = 8;
+const REPLY_HOPS: u8 = 64;
+/// ICMPv6 redirect.
+const REDIRECT: u8 = 137;

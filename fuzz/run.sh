@@ -1,0 +1,45 @@
+#!/bin/sh
+# run.sh TARGET|all [SECONDS]: builds the fuzz targets with coverage on stable Rust and runs one or
+# all for SECONDS (20) each, from the seeds in git and what earlier runs found. Fails on a crash and
+# prints the line that replays it. More than one target: run.sh "isakmp ip" 5.
+set -eu
+cd "$(dirname "$0")"
+seconds=${2:-20}
+targets=${1:?usage: run.sh TARGET|all [SECONDS]}
+if [ "$targets" = all ]; then
+    targets=$(sed -n 's/^name = "\(.*\)"$/\1/p' Cargo.toml | tail -n +2)
+fi
+
+# What cargo-fuzz passes on nightly, without the sanitizer: panics are what we look for.
+export RUSTFLAGS="-Cpasses=sancov-module \
+-Cllvm-args=-sanitizer-coverage-level=4 \
+-Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+-Cllvm-args=-sanitizer-coverage-pc-table \
+-Cllvm-args=-sanitizer-coverage-trace-compares \
+-Ccodegen-units=1 --cfg fuzzing"
+export CARGO_TARGET_DIR="$PWD/target"
+# A named target keeps the flags away from build scripts and macros, which have no libFuzzer.
+host=$(rustc -vV | sed -n 's/^host: //p')
+binaries="target/$host/release"
+for target in $targets; do
+    cargo build --locked --release --quiet --target "$host" --bin "$target"
+done
+
+failed=
+for target in $targets; do
+    mkdir -p "corpus/$target" "artifacts/$target"
+    log="artifacts/$target.log"
+    if "$binaries/$target" -max_total_time="$seconds" -max_len=4096 -timeout=5 \
+        -rss_limit_mb=1024 -artifact_prefix="artifacts/$target/" -print_final_stats=1 \
+        "corpus/$target" "seeds/$target" >"$log" 2>&1; then
+        runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+        edges=$(sed -n 's/.*cov: \([0-9]*\).*/\1/p' "$log" | tail -n 1)
+        echo "fuzz $target: $runs runs, $edges edges, no crash"
+    else
+        failed="$failed $target"
+        tail -n 30 "$log"
+        input=$(sed -n 's/.*Test unit written to //p' "$log" | tail -n 1)
+        echo "fuzz $target: FAILED; replay: (cd fuzz && $binaries/$target $input)"
+    fi
+done
+[ -z "$failed" ]
