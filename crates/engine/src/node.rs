@@ -1,14 +1,49 @@
 //! The control plane: every IKE exchange, connection, lease and timer of one station or gateway.
 //!
-//! One thread owns a `Node`: give it an [`Input`], then drain [`Output`]s until `Wait`.
+//! One thread owns a [`Node`]: give it an [`Input`], then drain [`Output`]s until `Wait`.
+//!
+//! A *session* is one ISAKMP SA from its first message on (`session.rs`); a *child* is what
+//! one session protects for one pair of selectors, with its successors (`children.rs`); a
+//! *station* is a connection that we begin ourselves and hold up (`stations.rs`).
 
-use std::net::IpAddr;
+mod children;
+mod event;
+mod leases;
+mod liveness;
+mod messages;
+mod session;
+mod stations;
+mod status;
+mod timers;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use crate::config::Config;
+use crypto::rand::{Seed, Stream};
+use wire::isakmp::{Cookie, Cookies};
+
+pub use event::Event;
+pub use status::{ChildStatus, ConnectionStatus, SessionStatus, Status};
+
+use crate::config::{Config, Start};
+use crate::counters::DropCounters;
+use crate::ikev1::fragments::Assembly;
 use crate::plane::{Change, Notice, SaReport};
-use crate::sa::{Direction, Path};
-use crate::time::{Calendar, Deadline};
+use crate::sa::{ChildId, Direction, Path, Secret};
+use crate::time::{Calendar, Deadline, Instant};
+use crate::work::Work;
+
+use children::ChildEntry;
+use leases::Leases;
+use session::{Session, SessionId};
+use stations::Station;
+use timers::{Timer, Timers};
+
+/// Where IKE begins.
+pub const IKE_PORT: u16 = 500;
+/// Where IKE and ESP in UDP meet (RFC 3948).
+pub const NAT_T_PORT: u16 = 4500;
 
 /// What can happen to a node.
 pub enum Input<'a> {
@@ -59,6 +94,8 @@ pub enum Output {
     Plane(Direction, Change),
     /// A past fact for logs, status and the rest of the program.
     Event(Event),
+    /// The cipher key of a new ISAKMP SA, for a capture that is to be read later.
+    IkeKey(Cookies, Secret),
     /// Answer with [`Input::Report`].
     WantsReport,
     /// Answer with [`Input::LocalAddress`]: we are about to reach this peer.
@@ -67,101 +104,201 @@ pub enum Output {
     Wait(Option<Deadline>),
 }
 
-/// Past facts. Texts are one sentence, lower case, no secrets.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Event {
-    /// An IKE message was sent or received and understood (for traces and the demo).
-    Message {
-        /// The connection, once known.
-        connection: Option<String>,
-        /// "aggressive 1", "quick 2", "informational".
-        what: String,
-        /// Sent by us.
-        is_sent: bool,
-        /// UDP payload octets, all datagrams together.
-        bytes: usize,
-        /// How many datagrams (more than one: fragments).
-        datagrams: usize,
-        /// Names of the payloads, such as "SA KE NONCE ID VID".
-        payloads: String,
-    },
-    /// Phase 1 is done.
-    IkeEstablished {
-        /// Connection.
-        connection: String,
-        /// Peer's identity as text.
-        peer: String,
-        /// Suite in proposal words.
-        suite: String,
-        /// Where.
-        path: Path,
-        /// We are behind a NAT, the peer is.
-        nat: (bool, bool),
-    },
-    /// A child is up (or renewed).
-    ChildEstablished {
-        /// Connection.
-        connection: String,
-        /// Child.
-        child: String,
-        /// Suite in proposal words.
-        suite: String,
-        /// Our SPI and the peer's.
-        spis: (u32, u32),
-        /// A renewal of one that was up.
-        is_rekey: bool,
-    },
-    /// We were lent inner addresses: configure them.
-    InnerAddress {
-        /// Connection.
-        connection: String,
-        /// Addresses.
-        addresses: Vec<IpAddr>,
-        /// Resolvers.
-        dns: Vec<IpAddr>,
-    },
-    /// A child ended.
-    ChildClosed {
-        /// Connection.
-        connection: String,
-        /// Child.
-        child: String,
-        /// Why.
-        reason: String,
-    },
-    /// An IKE SA ended.
-    IkeClosed {
-        /// Connection.
-        connection: String,
-        /// Why.
-        reason: String,
-    },
-    /// A negotiation failed: in one sentence, what differed.
-    NegotiationFailed {
-        /// Connection, if one was chosen.
-        connection: Option<String>,
-        /// With whom.
-        path: Path,
-        /// What differed: the proposals, the identity, the certificate, the selector.
-        reason: String,
-    },
-    /// The peer is elsewhere.
-    PathMoved {
-        /// Connection.
-        connection: String,
-        /// Where.
-        path: Path,
-    },
-    /// A connection will be tried again.
-    RetryScheduled {
-        /// Connection.
-        connection: String,
-        /// In so many milliseconds.
-        in_ms: u64,
-        /// Which attempt comes.
-        attempt: u32,
-    },
-    /// Everything is down.
-    Stopped,
+/// A station's or gateway's control plane.
+pub struct Node {
+    config: Arc<Config>,
+    random: Stream,
+    calendar: Calendar,
+    outputs: VecDeque<Output>,
+    is_drained: bool,
+    sessions: BTreeMap<SessionId, Session>,
+    next_session: u32,
+    /// Our own half of every session's cookies.
+    by_cookie: BTreeMap<Cookie, SessionId>,
+    /// Responder: the peer's half and its address, while first messages may be repeated.
+    by_first_message: BTreeMap<(Cookie, SocketAddr), SessionId>,
+    children: BTreeMap<ChildId, ChildEntry>,
+    next_child: u32,
+    by_spi: BTreeMap<u32, ChildId>,
+    stations: Vec<Station>,
+    leases: Leases,
+    timers: Timers,
+    assembly: Assembly,
+    next_fragment_id: u16,
+    half_open: usize,
+    drops: DropCounters,
+    work: Work,
+    is_stopping: bool,
+    wants_report: bool,
+}
+
+impl Node {
+    /// A node at rest; drain it with [`Node::poll`] to let its connections begin.
+    pub fn new(config: Config, seed: &Seed, now: Instant) -> Self {
+        let mut node = Self {
+            config: Arc::new(config),
+            random: seed.stream("node", 0),
+            calendar: Calendar::default(),
+            outputs: VecDeque::new(),
+            is_drained: true,
+            sessions: BTreeMap::new(),
+            next_session: 0,
+            by_cookie: BTreeMap::new(),
+            by_first_message: BTreeMap::new(),
+            children: BTreeMap::new(),
+            next_child: 0,
+            by_spi: BTreeMap::new(),
+            stations: Vec::new(),
+            leases: Leases::default(),
+            timers: Timers::default(),
+            assembly: Assembly::default(),
+            next_fragment_id: 0,
+            half_open: 0,
+            drops: DropCounters::default(),
+            work: Work::default(),
+            is_stopping: false,
+            wants_report: false,
+        };
+        node.open_stations(now);
+        node
+    }
+
+    /// Takes one input. Outputs must have been drained to `Wait` before; asserted.
+    pub fn handle(&mut self, input: Input<'_>, now: Instant) {
+        debug_assert!(self.is_drained, "drain outputs before the next input");
+        self.is_drained = false;
+        match input {
+            Input::Datagram(path, payload) => self.on_datagram(path, payload, now),
+            Input::Notice(notice) => self.on_notice(notice, now),
+            Input::Report(report) => self.on_report(report, now),
+            Input::Command(command) => self.on_command(command, now),
+            Input::LocalAddress { remote, local } => self.on_local_address(remote, local, now),
+            Input::Wake => self.on_wake(now),
+            Input::Configure(config) => self.on_configure(config, now),
+            Input::Calendar(calendar) => self.calendar = calendar,
+        }
+    }
+
+    /// The next thing to do; drain until `Wait`.
+    pub fn poll(&mut self) -> Output {
+        self.is_drained = self.outputs.is_empty();
+        self.outputs
+            .pop_front()
+            .unwrap_or_else(|| Output::Wait(self.timers.next()))
+    }
+
+    /// Messages dropped, by reason.
+    pub fn drops(&self) -> &DropCounters {
+        &self.drops
+    }
+
+    /// Work done so far.
+    pub fn work(&self) -> &Work {
+        &self.work
+    }
+
+    fn on_notice(&mut self, notice: Notice, now: Instant) {
+        match notice {
+            Notice::PathMoved { child, path } => self.move_child(child, path, now),
+            Notice::SoftLimit { child } => self.rekey_child(child, now),
+            Notice::Acquire { child } => self.acquire(child, now),
+            Notice::UnknownSpi { .. } => {}
+        }
+    }
+
+    fn on_command(&mut self, command: Command, now: Instant) {
+        match command {
+            Command::Up(name) => self.bring_up(&name, now),
+            Command::Down(name) => self.take_down(&name, now),
+            Command::RekeyIke(name) => self.rekey_connection(&name, now),
+            Command::RekeyChildren(name) => {
+                let children: Vec<ChildId> = self
+                    .children
+                    .values()
+                    .filter(|child| child.connection.name == name && child.current.is_some())
+                    .map(|child| child.id)
+                    .collect();
+                children
+                    .into_iter()
+                    .for_each(|child| self.rekey_child(child, now));
+            }
+            Command::Stop => self.stop(now),
+        }
+    }
+
+    fn on_wake(&mut self, now: Instant) {
+        while let Some(timer) = self.timers.pop(now) {
+            match timer {
+                Timer::Session(id) => self.on_session_timer(id, now),
+                Timer::Child(id) => self.on_child_timer(id, now),
+                Timer::Station(index) => self.on_station_timer(index, now),
+            }
+        }
+    }
+
+    /// Takes over a configuration. Connections that are the same object as before keep their
+    /// sessions; those of the others end, and stations begin anew.
+    fn on_configure(&mut self, config: Arc<Config>, now: Instant) {
+        let is_kept = |connection: &Arc<crate::config::Connection>| {
+            config
+                .connections
+                .iter()
+                .any(|other| Arc::ptr_eq(other, connection))
+        };
+        let ended: Vec<SessionId> = self
+            .sessions
+            .iter()
+            .filter(|(_, s)| {
+                s.connection
+                    .as_ref()
+                    .is_some_and(|connection| !is_kept(connection))
+            })
+            .map(|(id, _)| *id)
+            .collect();
+        let dropped: Vec<usize> = (0..self.stations.len())
+            .filter(|&index| !is_kept(&self.stations[index].connection))
+            .collect();
+        dropped
+            .into_iter()
+            .for_each(|index| self.retire_station(index));
+        for id in ended {
+            self.close_session(id, "its configuration changed", true, now);
+        }
+        self.config = config;
+        self.open_stations(now);
+    }
+
+    fn open_stations(&mut self, now: Instant) {
+        for connection in self.config.connections.clone() {
+            let is_known = self.stations.iter().any(|station| {
+                !station.is_retired && Arc::ptr_eq(&station.connection, &connection)
+            });
+            if !connection.remote_addrs.is_empty() && !is_known {
+                self.open_station(connection, now);
+            }
+        }
+    }
+
+    fn stop(&mut self, now: Instant) {
+        self.is_stopping = true;
+        (0..self.stations.len()).for_each(|index| self.retire_station(index));
+        let sessions: Vec<SessionId> = self.sessions.keys().copied().collect();
+        for id in sessions {
+            self.close_session(id, "the program stops", true, now);
+        }
+        self.tell(Event::Stopped);
+    }
+
+    fn tell(&mut self, event: Event) {
+        self.outputs.push_back(Output::Event(event));
+    }
+
+    fn change(&mut self, direction: Direction, change: Change) {
+        self.outputs.push_back(Output::Plane(direction, change));
+    }
+}
+
+/// Whether a connection begins by itself.
+fn begins_at_once(start: Start) -> bool {
+    matches!(start, Start::AtOnce)
 }

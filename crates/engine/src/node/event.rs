@@ -1,0 +1,113 @@
+//! Past facts that a node tells: for logs, status and the rest of the program.
+
+use std::net::IpAddr;
+
+use crate::sa::Path;
+
+/// Past facts. Texts are one sentence, lower case, no secrets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// An IKE message was sent or received and understood (for traces and the demo).
+    Message {
+        /// The connection, once known.
+        connection: Option<String>,
+        /// "aggressive 1", "quick 2", "informational".
+        what: String,
+        /// Sent by us.
+        is_sent: bool,
+        /// UDP payload octets, all datagrams together.
+        bytes: usize,
+        /// How many datagrams (more than one: fragments).
+        datagrams: usize,
+        /// Names of the payloads, such as "SA KE NONCE ID VID".
+        payloads: String,
+    },
+    /// Phase 1 is done.
+    IkeEstablished {
+        /// Connection.
+        connection: String,
+        /// Peer's identity as text.
+        peer: String,
+        /// Suite in proposal words.
+        suite: String,
+        /// Where.
+        path: Path,
+        /// We are behind a NAT, the peer is.
+        nat: (bool, bool),
+    },
+    /// A child is up (or renewed).
+    ChildEstablished {
+        /// Connection.
+        connection: String,
+        /// Child.
+        child: String,
+        /// Suite in proposal words.
+        suite: String,
+        /// Our SPI and the peer's.
+        spis: (u32, u32),
+        /// A renewal of one that was up.
+        is_rekey: bool,
+    },
+    /// We were lent inner addresses: configure them.
+    InnerAddress {
+        /// Connection.
+        connection: String,
+        /// Addresses.
+        addresses: Vec<IpAddr>,
+        /// Resolvers.
+        dns: Vec<IpAddr>,
+    },
+    /// A child ended.
+    ChildClosed {
+        /// Connection.
+        connection: String,
+        /// Child.
+        child: String,
+        /// Why.
+        reason: String,
+    },
+    /// An IKE SA ended.
+    IkeClosed {
+        /// Connection.
+        connection: String,
+        /// Why.
+        reason: String,
+    },
+    /// A negotiation failed: in one sentence, what differed.
+    NegotiationFailed {
+        /// Connection, if one was chosen.
+        connection: Option<String>,
+        /// With whom.
+        path: Path,
+        /// What differed: the proposals, the identity, the certificate, the selector.
+        reason: String,
+    },
+    /// The peer tells of an error. Before phase 1 is done that is not authenticated: a hint.
+    PeerComplains {
+        /// Connection, if one was chosen.
+        connection: Option<String>,
+        /// Who.
+        path: Path,
+        /// What it says.
+        complaint: String,
+    },
+    /// The peer is elsewhere.
+    PathMoved {
+        /// Connection.
+        connection: String,
+        /// Where.
+        path: Path,
+    },
+    /// A connection will be tried again.
+    RetryScheduled {
+        /// Connection.
+        connection: String,
+        /// In so many milliseconds.
+        in_ms: u64,
+        /// Which attempt comes.
+        attempt: u32,
+    },
+    /// Everything is down.
+    Stopped,
+}

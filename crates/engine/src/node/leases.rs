@@ -1,0 +1,185 @@
+//! Inner addresses lent to peers. Leases are sticky: an identity gets the address it had, or asks
+//! for, as long as nobody else holds it.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::config::Pool;
+
+/// How many identities without a live lease are remembered.
+const MAX_REMEMBERED: usize = 1 << 17;
+
+/// Who holds which address.
+#[derive(Default)]
+pub(super) struct Leases {
+    /// Address to holder; a free one may stand here with the identity that had it last.
+    held: BTreeMap<IpAddr, Holder>,
+    /// What an identity had last.
+    sticky: BTreeMap<(String, String), IpAddr>,
+    /// Where the search for a free address of a pool goes on.
+    next: BTreeMap<String, u128>,
+}
+
+struct Holder {
+    pool: String,
+    identity: String,
+    is_live: bool,
+}
+
+impl Leases {
+    /// Lends an address of `pool` to `identity`: the one it asks for or had, if free, else the
+    /// next never used, else the first that is free. `None`: the pool is exhausted.
+    pub(super) fn lend(
+        &mut self,
+        pool: &Pool,
+        identity: &str,
+        asked: Option<IpAddr>,
+    ) -> Option<IpAddr> {
+        let sticky = self
+            .sticky
+            .get(&(pool.name.clone(), identity.to_owned()))
+            .copied();
+        let wanted = [sticky, asked].into_iter().flatten();
+        let address = wanted
+            .filter(|address| contains(pool, *address))
+            .find(|address| self.is_open_to(*address, identity))
+            .or_else(|| self.search(pool, true))
+            .or_else(|| self.search(pool, false))?;
+        if let Some(last) = self.held.get(&address) {
+            self.sticky
+                .remove(&(last.pool.clone(), last.identity.clone()));
+        }
+        let holder = Holder {
+            pool: pool.name.clone(),
+            identity: identity.to_owned(),
+            is_live: true,
+        };
+        self.held.insert(address, holder);
+        if self.sticky.len() < MAX_REMEMBERED {
+            self.sticky
+                .insert((pool.name.clone(), identity.to_owned()), address);
+        }
+        Some(address)
+    }
+
+    /// Takes an address back; its last holder is remembered.
+    pub(super) fn give_back(&mut self, address: IpAddr) {
+        if let Some(holder) = self.held.get_mut(&address) {
+            holder.is_live = false;
+        }
+    }
+
+    /// How many addresses of a pool are lent.
+    pub(super) fn live(&self, pool: &str) -> usize {
+        self.held
+            .values()
+            .filter(|holder| holder.is_live && holder.pool == pool)
+            .count()
+    }
+
+    fn is_open_to(&self, address: IpAddr, identity: &str) -> bool {
+        self.held
+            .get(&address)
+            .is_none_or(|holder| !holder.is_live && holder.identity == identity)
+    }
+
+    fn search(&mut self, pool: &Pool, only_unused: bool) -> Option<IpAddr> {
+        let (first, last) = (number(pool.first), number(pool.last));
+        let start = if only_unused {
+            self.next
+                .get(&pool.name)
+                .copied()
+                .unwrap_or(first)
+                .max(first)
+        } else {
+            first
+        };
+        let found = (start..=last).find(|n| {
+            let holder = self.held.get(&address(pool, *n));
+            holder.is_none_or(|holder| !only_unused && !holder.is_live)
+        })?;
+        if only_unused {
+            self.next.insert(pool.name.clone(), found + 1);
+        }
+        Some(address(pool, found))
+    }
+}
+
+/// How many addresses a pool has.
+pub(super) fn size(pool: &Pool) -> u128 {
+    number(pool.last)
+        .saturating_sub(number(pool.first))
+        .saturating_add(1)
+}
+
+fn contains(pool: &Pool, address: IpAddr) -> bool {
+    address.is_ipv4() == pool.first.is_ipv4() && (pool.first..=pool.last).contains(&address)
+}
+
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(v4) => u128::from(u32::from(v4)),
+        IpAddr::V6(v6) => u128::from(v6),
+    }
+}
+
+fn address(pool: &Pool, number: u128) -> IpAddr {
+    match pool.first {
+        IpAddr::V4(_) => Ipv4Addr::from(u32::try_from(number).unwrap_or(u32::MAX)).into(),
+        IpAddr::V6(_) => Ipv6Addr::from(number).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pool() -> Pool {
+        Pool {
+            name: "inner".into(),
+            first: [10, 0, 0, 1].into(),
+            last: [10, 0, 0, 2].into(),
+            dns: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn an_identity_gets_its_address_again() {
+        let mut leases = Leases::default();
+        let a = leases.lend(&pool(), "a", None).unwrap();
+        leases.give_back(a);
+        let b = leases.lend(&pool(), "b", None).unwrap();
+        assert_ne!(a, b);
+        assert_eq!(leases.lend(&pool(), "a", None), Some(a));
+    }
+
+    #[test]
+    fn a_full_pool_lends_nothing_until_one_is_given_back() {
+        let mut leases = Leases::default();
+        let a = leases.lend(&pool(), "a", None).unwrap();
+        leases.lend(&pool(), "b", None).unwrap();
+        assert_eq!(leases.lend(&pool(), "c", None), None);
+        leases.give_back(a);
+        assert_eq!(leases.lend(&pool(), "c", None), Some(a));
+        assert_eq!(leases.lend(&pool(), "a", None), None);
+        assert_eq!(leases.live("inner"), 2);
+    }
+
+    #[test]
+    fn a_restarted_gateway_lends_the_address_that_is_asked_for() {
+        let mut leases = Leases::default();
+        let asked = IpAddr::from([10, 0, 0, 2]);
+        assert_eq!(leases.lend(&pool(), "a", Some(asked)), Some(asked));
+        assert_eq!(
+            leases.lend(&pool(), "b", Some(asked)),
+            Some([10, 0, 0, 1].into())
+        );
+    }
+
+    #[test]
+    fn one_identity_twice_holds_two_addresses() {
+        let mut leases = Leases::default();
+        let first = leases.lend(&pool(), "a", None);
+        assert_ne!(first, leases.lend(&pool(), "a", first));
+    }
+}

@@ -1,0 +1,144 @@
+//! Signs of life: dead peer detection (RFC 3706) and NAT keepalives (RFC 3948 §4).
+
+use super::session::SessionId;
+use super::{Node, Output};
+use crate::config::Connection;
+use crate::ikev1::{IsakmpSa, Outbox, informational};
+use crate::plane::SaReport;
+use crate::time::{Deadline, Duration, Instant};
+
+/// Between two unanswered R-U-THEREs.
+const DPD_INTERVAL: Duration = Duration::from_secs(2);
+
+/// When a session last heard of its peer, and when it must ask.
+#[derive(Default)]
+pub(super) struct Liveness {
+    last_sign: Instant,
+    ask_at: Option<Instant>,
+    /// Since when we ask without an answer.
+    unanswered_since: Option<Instant>,
+    number: u32,
+    keepalive_at: Option<Instant>,
+}
+
+impl Liveness {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            last_sign: now,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn establish(&mut self, connection: &Connection, sa: &IsakmpSa, now: Instant) {
+        self.last_sign = now;
+        self.unanswered_since = None;
+        self.ask_at = connection
+            .dpd_delay
+            .filter(|_| sa.peer.dpd)
+            .map(|delay| now + delay);
+        self.keepalive_at = sa.nat.is_local.then(|| now + connection.keepalive);
+    }
+
+    pub(super) fn deadline(&self) -> Option<Deadline> {
+        let ask = self.ask_at.map(|at| Deadline {
+            at,
+            why: "ask whether the peer is there",
+        });
+        let keep = self.keepalive_at.map(|at| Deadline {
+            at,
+            why: "keep the NAT's mapping alive",
+        });
+        [ask, keep].into_iter().flatten().min()
+    }
+
+    /// Something authentic came from the peer.
+    pub(super) fn sign(&mut self, now: Instant) {
+        self.last_sign = self.last_sign.max(now);
+        self.unanswered_since = None;
+    }
+
+    /// Whether the answer is to our latest question.
+    pub(super) fn is_answer(&self, number: u32) -> bool {
+        self.unanswered_since.is_none() || number == self.number
+    }
+}
+
+impl Node {
+    /// What is due of keepalives and questions.
+    pub(super) fn check_liveness(&mut self, id: SessionId, now: Instant) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let Some(connection) = session.connection.clone() else {
+            return;
+        };
+        let liveness = &mut session.liveness;
+        if liveness.keepalive_at.is_some_and(|at| at <= now) {
+            liveness.keepalive_at = Some(now + connection.keepalive);
+            let keepalive = Output::Datagram(session.path, vec![0xff]);
+            self.outputs.push_back(keepalive);
+        }
+        let Some(delay) = connection.dpd_delay else {
+            return;
+        };
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let liveness = &mut session.liveness;
+        if liveness.ask_at.is_none_or(|at| at > now) {
+            return;
+        }
+        if let Some(since) = liveness.unanswered_since {
+            if now.since(since) >= connection.dpd_timeout {
+                return self.close_session(id, "the peer does not answer", false, now);
+            }
+        } else if now.since(liveness.last_sign) < delay {
+            liveness.ask_at = Some(liveness.last_sign + delay);
+            return;
+        }
+        self.ask(id, now);
+        // Packets are a sign of life as well: the report that this brings ends the questions.
+        if !self.wants_report {
+            self.wants_report = true;
+            self.outputs.push_back(Output::WantsReport);
+        }
+    }
+
+    /// Sends R-U-THERE at once, whatever the timer says.
+    pub(super) fn ask(&mut self, id: SessionId, now: Instant) {
+        let message_id = self.fresh_message_id();
+        let first_number = self.random.u32() >> 1;
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let Some(sa) = session.sa.as_ref().filter(|sa| sa.peer.dpd) else {
+            return;
+        };
+        let liveness = &mut session.liveness;
+        liveness.number = match liveness.number {
+            0 => first_number,
+            number => number.wrapping_add(1),
+        };
+        liveness.unanswered_since.get_or_insert(now);
+        liveness.ask_at = Some(now + DPD_INTERVAL);
+        let payload = informational::sign_of_life(sa, liveness.number, false);
+        let mut out = Outbox::default();
+        informational::send(sa, vec![payload], message_id, &mut out);
+        self.flush(Some(id), out);
+        self.arm_session(id);
+    }
+
+    /// Inbound traffic since the last report is a sign of life of its session's peer.
+    pub(super) fn on_report(&mut self, report: &[SaReport], now: Instant) {
+        self.wants_report = false;
+        for sa in report {
+            let session = self.children.get(&sa.child).and_then(|child| child.session);
+            let session = session.and_then(|id| self.sessions.get_mut(&id));
+            if let (Some(session), Some(last)) = (session, sa.last)
+                && last > session.liveness.last_sign
+            {
+                session.liveness.sign(last.min(now));
+            }
+        }
+    }
+}

@@ -1,0 +1,373 @@
+//! Datagrams on their way in: marker, fragments, cookies, then the session's exchange.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use wire::isakmp::{Cookie, Exchange, Header};
+
+use super::session::{ConfigReply, Session, SessionId, has_marker};
+use super::{Event, Node};
+use crate::config::Connection;
+use crate::counters::DropReason;
+use crate::ikev1::informational::Notice;
+use crate::ikev1::phase1::Phase1;
+use crate::ikev1::{Fault, Outbox, Role, informational, mode_config};
+use crate::sa::Path;
+use crate::time::Instant;
+
+impl Node {
+    pub(super) fn on_datagram(&mut self, path: Path, payload: &[u8], now: Instant) {
+        let message = if has_marker(path) {
+            payload.strip_prefix(&[0; 4])
+        } else {
+            Some(payload)
+        };
+        let Some(message) = message else {
+            return self.drops.count(DropReason::MalformedMessage);
+        };
+        match self.assembly.take(message, now) {
+            Ok(Some(whole)) => self.on_message(path, &whole, now),
+            Ok(None) => {}
+            Err(reason) => self.drops.count(reason),
+        }
+    }
+
+    fn on_message(&mut self, path: Path, message: &[u8], now: Instant) {
+        let Ok((header, _)) = Header::parse(message) else {
+            return self.drops.count(DropReason::MalformedMessage);
+        };
+        let is_first = header.cookies.responder == Cookie::ZERO;
+        let known = if is_first {
+            self.by_first_message
+                .get(&(header.cookies.initiator, path.remote))
+                .copied()
+        } else {
+            self.session_of(&header)
+        };
+        match (known, header.exchange) {
+            (Some(id), Exchange::IdentityProtection | Exchange::Aggressive) => {
+                self.on_phase1(id, path, message, now);
+            }
+            (None, Exchange::IdentityProtection | Exchange::Aggressive) if is_first => {
+                self.on_first_message(path, &header, message, now);
+            }
+            (Some(id), Exchange::QuickMode) => self.on_quick(id, path, &header, message, now),
+            (Some(id), Exchange::Transaction) => self.on_transaction(id, &header, message, now),
+            (Some(id), Exchange::Informational) => self.on_informational(id, path, message, now),
+            (None, Exchange::Other(_)) => self.drops.count(DropReason::UnsupportedExchange),
+            (Some(_), Exchange::Other(_)) => self.drops.count(DropReason::UnsupportedExchange),
+            (None, _) => self.drops.count(DropReason::UnknownCookies),
+        }
+    }
+
+    /// A message names its session by the cookie that is ours.
+    fn session_of(&self, header: &Header) -> Option<SessionId> {
+        let by = |cookie: &Cookie, role: Role| {
+            let id = *self.by_cookie.get(cookie)?;
+            (self.sessions.get(&id)?.role == role).then_some(id)
+        };
+        by(&header.cookies.responder, Role::Responder)
+            .or_else(|| by(&header.cookies.initiator, Role::Initiator))
+    }
+
+    fn on_first_message(&mut self, path: Path, header: &Header, message: &[u8], now: Instant) {
+        if let Some(reason) = self.refusal(path.remote.ip(), header.exchange) {
+            return self.drops.count(reason);
+        }
+        let candidates = self.candidates(path);
+        if candidates.is_empty() || self.is_stopping {
+            return self.drops.count(DropReason::NoConnection);
+        }
+        let mut out = Outbox::default();
+        let begun = Phase1::respond(&candidates, path, message, &mut self.random, now, &mut out);
+        match begun {
+            Ok(phase1) => {
+                let mut session = Session::new(Role::Responder, path, now);
+                session.own_cookie = Some(phase1.cookies().responder);
+                session.first_message = Some((header.cookies.initiator, path.remote));
+                session.expire_at = Some(now + self.config.limits.half_open_lifetime);
+                session.phase1 = Some(Box::new(phase1));
+                let id = self.add_session(session);
+                self.flush(Some(id), out);
+                self.arm_session(id);
+            }
+            Err(fault) => {
+                self.flush(None, out);
+                self.count_fault(&fault);
+                self.tell(Event::NegotiationFailed {
+                    connection: None,
+                    path,
+                    reason: fault.to_string(),
+                });
+            }
+        }
+    }
+
+    /// The bounds on half-open exchanges: main mode is served for longer, since its first answer
+    /// costs us nothing but memory.
+    fn refusal(&self, remote: IpAddr, exchange: Exchange) -> Option<DropReason> {
+        let limits = &self.config.limits;
+        let is_full = self.half_open >= limits.half_open_total
+            || (exchange == Exchange::Aggressive && self.half_open >= limits.half_open);
+        if is_full {
+            return Some(DropReason::TooManyHalfOpen);
+        }
+        let first = (
+            Cookie([0; 8]),
+            std::net::SocketAddr::from(([0, 0, 0, 0], 0)),
+        );
+        let of_address = self
+            .by_first_message
+            .range(first..)
+            .filter(|((_, address), _)| address.ip() == remote)
+            .filter(|(_, id)| self.sessions.get(id).is_some_and(Session::is_half_open))
+            .take(limits.half_open_per_address)
+            .count();
+        (of_address >= limits.half_open_per_address).then_some(DropReason::TooManyHalfOpen)
+    }
+
+    /// Connections that this path's peer may belong to, in the order of the configuration.
+    fn candidates(&self, path: Path) -> Vec<Arc<Connection>> {
+        let is_local =
+            |c: &Connection| c.local_addrs.is_empty() || c.local_addrs.contains(&path.local.ip());
+        let is_remote = |c: &Connection| {
+            c.remote_addrs.is_empty()
+                || c.remote_addrs
+                    .iter()
+                    .any(|address| address.ip() == path.remote.ip())
+        };
+        self.config
+            .connections
+            .iter()
+            .filter(|connection| is_local(connection) && is_remote(connection))
+            .cloned()
+            .collect()
+    }
+
+    fn on_phase1(&mut self, id: SessionId, path: Path, message: &[u8], now: Instant) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let Some(phase1) = session.phase1.as_mut() else {
+            return self.drops.count(DropReason::RetransmittedMessage);
+        };
+        let mut out = Outbox::default();
+        let calendar = self.calendar;
+        let result = phase1.on_message(path, message, &mut self.random, now, calendar, &mut out);
+        session.path = phase1.path();
+        self.flush(Some(id), out);
+        match result {
+            Ok(()) => {
+                self.establish(id, now);
+                self.arm_session(id);
+            }
+            // Whoever sends rubbish must not be able to end somebody else's exchange.
+            Err(fault @ (Fault::Malformed(_) | Fault::Dropped(_))) => self.count_fault(&fault),
+            Err(fault) => {
+                self.count_fault(&fault);
+                self.fail_session(id, &fault, now);
+            }
+        }
+    }
+
+    fn on_transaction(&mut self, id: SessionId, header: &Header, message: &[u8], now: Instant) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let Some(sa) = session.sa.as_ref() else {
+            return self.drops.count(DropReason::UnexpectedMessage);
+        };
+        let mut out = Outbox::default();
+        if let Some(request) = session.config_request.as_mut()
+            && request.message_id() == header.message_id
+        {
+            return match request.on_message(sa, message, &mut out) {
+                Ok(lease) => {
+                    session.config_request = None;
+                    session.liveness.sign(now);
+                    self.flush(Some(id), out);
+                    self.lease_arrived(id, lease, now);
+                }
+                Err(fault) => {
+                    self.flush(Some(id), out);
+                    self.count_fault(&fault);
+                }
+            };
+        }
+        if let Some(last) = session
+            .config_reply
+            .as_ref()
+            .filter(|last| last.request == message)
+        {
+            let (path, again) = (session.path, last.reply.clone());
+            self.drops.count(DropReason::RetransmittedMessage);
+            let datagram = super::session::with_marker(path, again);
+            return self
+                .outputs
+                .push_back(super::Output::Datagram(path, datagram));
+        }
+        let answered = self.answer_config(id, message, now, &mut out);
+        self.flush(Some(id), out);
+        if let Err(fault) = answered {
+            self.count_fault(&fault);
+        }
+    }
+
+    fn answer_config(
+        &mut self,
+        id: SessionId,
+        message: &[u8],
+        now: Instant,
+        out: &mut Outbox,
+    ) -> Result<(), Fault> {
+        let session = &self.sessions[&id];
+        let (Some(sa), Some(connection)) = (session.sa.as_ref(), session.connection.clone()) else {
+            return Ok(());
+        };
+        let asked = mode_config::requested(sa, message, out)?;
+        let (identity, held) = (sa.identity.to_string(), session.lease.clone());
+        let lease = match held {
+            Some(lease) => Some(*lease),
+            None => self.lend(&connection, &identity, asked.address),
+        };
+        if lease.is_none() {
+            self.tell(Event::NegotiationFailed {
+                connection: Some(connection.name.clone()),
+                path: self.sessions[&id].path,
+                reason: format!("{identity} asks for an inner address and there is none to lend"),
+            });
+        }
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return Ok(());
+        };
+        let Some(sa) = session.sa.as_ref() else {
+            return Ok(());
+        };
+        let answer = lease.clone().unwrap_or_default();
+        let reply = mode_config::reply(sa, &asked, &answer, message, out)?;
+        session.config_reply = Some(Box::new(ConfigReply {
+            request: message.to_vec(),
+            reply,
+        }));
+        session.lease = lease.map(Box::new);
+        session.liveness.sign(now);
+        Ok(())
+    }
+
+    fn on_informational(&mut self, id: SessionId, path: Path, message: &[u8], now: Instant) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let Some(sa) = session.sa.as_ref() else {
+            return self.on_unprotected(id, path, message);
+        };
+        let mut out = Outbox::default();
+        let read = informational::read(sa, message, &mut out);
+        self.flush(Some(id), out);
+        match read {
+            Ok(notices) => {
+                self.authentic_from(id, path, now);
+                notices
+                    .into_iter()
+                    .for_each(|notice| self.on_peer_notice(id, notice, now));
+            }
+            Err(fault) => self.count_fault(&fault),
+        }
+    }
+
+    /// Before phase 1 is done a peer's complaint proves nothing: it is told to the log only.
+    fn on_unprotected(&mut self, id: SessionId, path: Path, message: &[u8]) {
+        self.drops.count(DropReason::UnexpectedMessage);
+        let Ok(complaint) = informational::read_unprotected(message) else {
+            return;
+        };
+        let connection = self.sessions[&id]
+            .connection
+            .as_ref()
+            .map(|c| c.name.clone());
+        self.tell(Event::PeerComplains {
+            connection,
+            path,
+            complaint,
+        });
+    }
+
+    fn on_peer_notice(&mut self, id: SessionId, notice: Notice, now: Instant) {
+        match notice {
+            Notice::DeletedChildren(spis) => self.peer_deleted(id, &spis, now),
+            Notice::DeletedIke => self.close_session(id, "deleted by the peer", false, now),
+            Notice::InitialContact => self.peer_restarted(id, now),
+            Notice::AreYouThere(number) => self.answer_life(id, number),
+            Notice::IAmHere(number) => {
+                if let Some(session) = self.sessions.get_mut(&id)
+                    && session.liveness.is_answer(number)
+                {
+                    session.liveness.sign(now);
+                }
+            }
+            Notice::Other(notify) => {
+                if let Some(connection) = self.sessions.get(&id).and_then(|s| s.connection.clone())
+                {
+                    let path = self.sessions[&id].path;
+                    self.tell(Event::PeerComplains {
+                        connection: Some(connection.name.clone()),
+                        path,
+                        complaint: format!("{:?}", notify.kind),
+                    });
+                }
+            }
+        }
+    }
+
+    fn answer_life(&mut self, id: SessionId, number: u32) {
+        let message_id = self.fresh_message_id();
+        let Some(sa) = self
+            .sessions
+            .get(&id)
+            .and_then(|session| session.sa.as_ref())
+        else {
+            return;
+        };
+        let mut out = Outbox::default();
+        let answer = informational::sign_of_life(sa, number, true);
+        informational::send(sa, vec![answer], message_id, &mut out);
+        self.flush(Some(id), out);
+    }
+
+    /// INITIAL-CONTACT in an exchange of its own: the peer's other sessions are gone.
+    fn peer_restarted(&mut self, id: SessionId, now: Instant) {
+        let identity = self.sessions[&id].sa.as_ref().map(|sa| sa.identity.clone());
+        let earlier: Vec<SessionId> = self
+            .sessions
+            .iter()
+            .filter(|(other, session)| {
+                **other != id && session.sa.as_ref().map(|sa| &sa.identity) == identity.as_ref()
+            })
+            .map(|(other, _)| *other)
+            .collect();
+        for old in earlier {
+            self.close_session(old, "the peer has restarted", false, now);
+        }
+    }
+
+    /// A message that its hash proves came over `path`: a sign of life, and the peer's address.
+    pub(super) fn authentic_from(&mut self, id: SessionId, path: Path, now: Instant) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        session.liveness.sign(now);
+        if session.path != path {
+            self.move_session(id, path);
+        }
+    }
+
+    pub(super) fn count_fault(&mut self, fault: &Fault) {
+        self.drops.count(match fault {
+            Fault::Dropped(reason) => *reason,
+            Fault::Malformed(_) => DropReason::MalformedMessage,
+            Fault::Misbehaved(_) | Fault::TimedOut(_) => DropReason::UnexpectedMessage,
+            Fault::Incompatible { .. } => DropReason::NoProposalChosen,
+            Fault::Unauthenticated(_) => DropReason::AuthenticationFailed,
+        });
+    }
+}

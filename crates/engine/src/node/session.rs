@@ -1,0 +1,495 @@
+//! A session: one ISAKMP SA from its first message on, the exchanges that run under it, and the
+//! children that depend on it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use wire::isakmp::Cookie;
+
+use super::liveness::Liveness;
+use super::{Event, Node, Output, Timer};
+use crate::config::{Connection, Unique};
+use crate::ikev1::mode_config::{ConfigRequest, Lease};
+use crate::ikev1::phase1::Phase1;
+use crate::ikev1::quick::Quick;
+use crate::ikev1::{Fault, IsakmpSa, Outbox, Role, fragments, informational};
+use crate::sa::{ChildId, Path, Protocol};
+use crate::time::{Deadline, Instant};
+
+/// Names a session within one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct SessionId(pub(super) u32);
+
+/// One ISAKMP SA and what depends on it.
+pub(super) struct Session {
+    /// Known to an initiator at once, to a responder when phase 1 is done.
+    pub(super) connection: Option<Arc<Connection>>,
+    pub(super) role: Role,
+    /// Kept after success while its last message may have to be sent again.
+    pub(super) phase1: Option<Box<Phase1>>,
+    pub(super) sa: Option<Box<IsakmpSa>>,
+    pub(super) first_message: Option<(Cookie, std::net::SocketAddr)>,
+    pub(super) own_cookie: Option<Cookie>,
+    pub(super) path: Path,
+    pub(super) quicks: Vec<PendingQuick>,
+    pub(super) config_request: Option<Box<ConfigRequest>>,
+    /// Our last mode config answer: message ID, request and reply, for a duplicate request.
+    pub(super) config_reply: Option<Box<ConfigReply>>,
+    pub(super) lease: Option<Box<Lease>>,
+    pub(super) children: Vec<ChildId>,
+    pub(super) liveness: Liveness,
+    pub(super) rekey_at: Option<Instant>,
+    pub(super) expire_at: Option<Instant>,
+    /// The session that this one is to take over from.
+    pub(super) replaces: Option<SessionId>,
+    pub(super) is_replaced: bool,
+}
+
+/// A mode config answer that was given.
+pub(super) struct ConfigReply {
+    pub(super) request: Vec<u8>,
+    pub(super) reply: Vec<u8>,
+}
+
+/// A quick mode under way.
+pub(super) struct PendingQuick {
+    pub(super) quick: Box<Quick>,
+    pub(super) child: ChildId,
+    pub(super) spi: u32,
+}
+
+impl Session {
+    pub(super) fn new(role: Role, path: Path, now: Instant) -> Self {
+        Self {
+            connection: None,
+            role,
+            phase1: None,
+            sa: None,
+            first_message: None,
+            own_cookie: None,
+            path,
+            quicks: Vec::new(),
+            config_request: None,
+            config_reply: None,
+            lease: None,
+            children: Vec::new(),
+            liveness: Liveness::new(now),
+            rekey_at: None,
+            expire_at: None,
+            replaces: None,
+            is_replaced: false,
+        }
+    }
+
+    pub(super) fn is_half_open(&self) -> bool {
+        self.sa.is_none() && self.role == Role::Responder
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        let at = |at: Option<Instant>, why| at.map(|at| Deadline { at, why });
+        [
+            self.phase1.as_ref().and_then(|phase1| phase1.deadline()),
+            self.config_request
+                .as_ref()
+                .and_then(|request| request.deadline()),
+            self.quicks
+                .iter()
+                .filter_map(|pending| pending.quick.deadline())
+                .min(),
+            at(self.rekey_at, "renew the ISAKMP SA"),
+            at(self.expire_at, "the ISAKMP SA or its exchange expires"),
+            self.liveness.deadline(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+}
+
+impl Node {
+    pub(super) fn add_session(&mut self, session: Session) -> SessionId {
+        let id = SessionId(self.next_session);
+        self.next_session += 1;
+        if session.is_half_open() {
+            self.half_open += 1;
+        }
+        if let Some(cookie) = session.own_cookie {
+            self.by_cookie.insert(cookie, id);
+        }
+        if let Some(first) = session.first_message {
+            self.by_first_message.insert(first, id);
+        }
+        self.sessions.insert(id, session);
+        id
+    }
+
+    /// Arms the session's timer anew; call after whatever changes its deadlines.
+    pub(super) fn arm_session(&mut self, id: SessionId) {
+        let deadline = self.sessions.get(&id).and_then(Session::deadline);
+        self.timers.arm(Timer::Session(id), deadline);
+    }
+
+    /// Sends what a machine wrote: marker, fragments, event; adds up its work and drops.
+    pub(super) fn flush(&mut self, id: Option<SessionId>, outbox: Outbox) {
+        let name = id
+            .and_then(|id| self.sessions.get(&id))
+            .and_then(|session| session.connection.as_ref())
+            .map(|connection| connection.name.clone());
+        self.drops.merge(&outbox.drops);
+        self.work.merge(&outbox.work);
+        for received in outbox.received {
+            self.tell(Event::Message {
+                connection: name.clone(),
+                what: received.what.to_owned(),
+                is_sent: false,
+                bytes: received.bytes,
+                datagrams: self.assembly.last_datagrams(),
+                payloads: received.payloads,
+            });
+        }
+        for sent in outbox.messages {
+            self.next_fragment_id = self.next_fragment_id.wrapping_add(1).max(1);
+            let parts = if sent.may_fragment {
+                fragments::split(sent.message, self.next_fragment_id)
+            } else {
+                vec![sent.message]
+            };
+            let datagrams: Vec<Vec<u8>> = parts
+                .into_iter()
+                .map(|part| with_marker(sent.path, part))
+                .collect();
+            self.tell(Event::Message {
+                connection: name.clone(),
+                what: sent.what.to_owned(),
+                is_sent: true,
+                bytes: datagrams.iter().map(Vec::len).sum(),
+                datagrams: datagrams.len(),
+                payloads: sent.payloads,
+            });
+            for datagram in datagrams {
+                self.outputs
+                    .push_back(Output::Datagram(sent.path, datagram));
+            }
+        }
+        for event in outbox.events {
+            self.tell(event);
+        }
+    }
+
+    /// Phase 1 has succeeded: takes its product, and goes on to mode config and children.
+    pub(super) fn establish(&mut self, id: SessionId, now: Instant) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let Some((sa, connection)) = session.phase1.as_mut().and_then(|p| p.take_established())
+        else {
+            return;
+        };
+        if session.is_half_open() {
+            self.half_open = self.half_open.saturating_sub(1);
+        }
+        let lifetime = core::time::Duration::from_secs(sa.lifetime_s);
+        // RFC 2409 leaves renewal to either side; the one that began is the one that can be reached.
+        session.rekey_at = (session.role == Role::Initiator)
+            .then(|| now + lifetime.saturating_sub(connection.rekey_margin));
+        session.expire_at = Some(now + lifetime);
+        session.path = sa.path;
+        session.liveness.establish(&connection, &sa, now);
+        let event = Event::IkeEstablished {
+            connection: connection.name.clone(),
+            peer: sa.identity.to_string(),
+            suite: sa.suite.to_string(),
+            path: sa.path,
+            nat: (sa.nat.is_local, sa.nat.is_remote),
+        };
+        let key = Output::IkeKey(sa.cookies, sa.cipher_key.clone());
+        let is_first_contact = sa.is_initial_contact;
+        session.connection = Some(connection);
+        session.sa = Some(Box::new(sa));
+        let replaces = session.replaces.take();
+        self.tell(event);
+        self.outputs.push_back(key);
+        self.settle_predecessors(id, replaces, is_first_contact, now);
+        self.station_established(id, now);
+        self.arm_session(id);
+    }
+
+    /// What becomes of earlier sessions of the same peer: the one this session renews, and those
+    /// of the same identity (RFC 2407 §4.6.3.3).
+    fn settle_predecessors(
+        &mut self,
+        id: SessionId,
+        replaces: Option<SessionId>,
+        is_first_contact: bool,
+        now: Instant,
+    ) {
+        if let Some(old) = replaces {
+            self.adopt(id, old);
+            self.close_session(old, "renewed", true, now);
+        }
+        let session = &self.sessions[&id];
+        let (Some(sa), Some(connection)) = (&session.sa, &session.connection) else {
+            return;
+        };
+        if session.role == Role::Initiator || connection.unique == Unique::Keep {
+            return;
+        }
+        let earlier: Vec<SessionId> = self
+            .sessions
+            .iter()
+            .filter(|(other, s)| **other != id && !s.is_replaced && s.has_peer(sa, connection))
+            .map(|(other, _)| *other)
+            .collect();
+        for old in earlier {
+            if is_first_contact {
+                self.close_session(old, "the peer has restarted", false, now);
+            } else {
+                // The peer renews its ISAKMP SA and will delete the old one itself.
+                self.adopt(id, old);
+                if let Some(session) = self.sessions.get_mut(&old) {
+                    session.is_replaced = true;
+                    session.rekey_at = None;
+                }
+                self.arm_session(old);
+            }
+        }
+    }
+
+    /// Moves children and lease of `old` to `id`.
+    fn adopt(&mut self, id: SessionId, old: SessionId) {
+        let Some(from) = self.sessions.get_mut(&old) else {
+            return;
+        };
+        let children = core::mem::take(&mut from.children);
+        let lease = from.lease.take();
+        for child in &children {
+            if let Some(entry) = self.children.get_mut(child) {
+                entry.session = Some(id);
+            }
+        }
+        let Some(to) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        to.children.extend(children);
+        if to.lease.is_none() {
+            to.lease = lease;
+        }
+        self.station_follows(old, id);
+    }
+
+    /// Ends a session and the children that are still its own. `tells_peer`: deletes are sent.
+    pub(super) fn close_session(
+        &mut self,
+        id: SessionId,
+        reason: &str,
+        tells_peer: bool,
+        now: Instant,
+    ) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let children = core::mem::take(&mut session.children);
+        for child in children {
+            self.close_child(child, reason, tells_peer, now);
+        }
+        let pending: Vec<ChildId> = self.sessions[&id]
+            .quicks
+            .iter()
+            .map(|pending| pending.child)
+            .collect();
+        pending
+            .into_iter()
+            .for_each(|child| self.abandon_quick(id, child));
+        let message_id = self.fresh_message_id();
+        let Some(session) = self.sessions.remove(&id) else {
+            return;
+        };
+        if let (Some(sa), true) = (&session.sa, tells_peer) {
+            let mut out = Outbox::default();
+            let payload = informational::delete(sa, Protocol::Esp, &[]);
+            informational::send(sa, vec![payload], message_id, &mut out);
+            self.flush(None, out);
+        }
+        self.forget_session(&session);
+        self.timers.arm(Timer::Session(id), None);
+        if let Some(connection) = &session.connection {
+            self.tell(Event::IkeClosed {
+                connection: connection.name.clone(),
+                reason: reason.to_owned(),
+            });
+        }
+        self.station_lost(id, now);
+    }
+
+    fn forget_session(&mut self, session: &Session) {
+        if session.is_half_open() {
+            self.half_open = self.half_open.saturating_sub(1);
+        }
+        if let Some(cookie) = session.own_cookie {
+            self.by_cookie.remove(&cookie);
+        }
+        if let Some(first) = session.first_message {
+            self.by_first_message.remove(&first);
+        }
+        if session.role == Role::Responder {
+            let lent = session
+                .lease
+                .iter()
+                .flat_map(|lease| lease.addresses.iter());
+            lent.for_each(|address| self.leases.give_back(*address));
+        }
+    }
+
+    /// A fault ended an exchange of this session's phase 1, or the session as a whole.
+    pub(super) fn fail_session(&mut self, id: SessionId, fault: &Fault, now: Instant) {
+        let Some(session) = self.sessions.get(&id) else {
+            return;
+        };
+        self.tell(Event::NegotiationFailed {
+            connection: session
+                .connection
+                .as_ref()
+                .map(|connection| connection.name.clone()),
+            path: session.path,
+            reason: fault.to_string(),
+        });
+        self.close_session(id, &fault.to_string(), false, now);
+    }
+
+    pub(super) fn on_session_timer(&mut self, id: SessionId, now: Instant) {
+        let mut out = Outbox::default();
+        let result = self.fire_machines(id, now, &mut out);
+        self.flush(Some(id), out);
+        if let Err(fault) = result {
+            return self.fail_session(id, &fault, now);
+        }
+        self.fire_quicks(id, now);
+        let Some(session) = self.sessions.get(&id) else {
+            return;
+        };
+        if session.expire_at.is_some_and(|at| at <= now) {
+            let reason = if session.sa.is_some() {
+                "expired"
+            } else {
+                "the exchange took too long"
+            };
+            return self.close_session(id, reason, true, now);
+        }
+        if session.rekey_at.is_some_and(|at| at <= now) {
+            self.rekey_session(id, now);
+        }
+        self.check_liveness(id, now);
+        self.arm_session(id);
+    }
+
+    fn fire_machines(
+        &mut self,
+        id: SessionId,
+        now: Instant,
+        out: &mut Outbox,
+    ) -> Result<(), Fault> {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return Ok(());
+        };
+        let is_due = |deadline: Option<Deadline>| deadline.is_some_and(|d| d.at <= now);
+        if let Some(phase1) = session.phase1.as_mut().filter(|p| is_due(p.deadline())) {
+            phase1.on_deadline(now, out)?;
+        }
+        if session.sa.is_some()
+            && session
+                .phase1
+                .as_ref()
+                .is_some_and(|p| p.deadline().is_none())
+        {
+            session.phase1 = None;
+            if let Some(first) = session.first_message.take() {
+                self.by_first_message.remove(&first);
+            }
+        }
+        if let Some(request) = session
+            .config_request
+            .as_mut()
+            .filter(|r| is_due(r.deadline()))
+        {
+            request.on_deadline(now, out)?;
+        }
+        Ok(())
+    }
+
+    fn fire_quicks(&mut self, id: SessionId, now: Instant) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let mut out = Outbox::default();
+        let mut failed = Vec::new();
+        session.quicks.retain_mut(|pending| {
+            if pending
+                .quick
+                .deadline()
+                .is_none_or(|deadline| deadline.at > now)
+            {
+                return true;
+            }
+            match pending.quick.on_deadline(now, &mut out) {
+                Ok(is_over) => !is_over,
+                Err(fault) => {
+                    failed.push((pending.child, pending.spi, fault));
+                    false
+                }
+            }
+        });
+        self.flush(Some(id), out);
+        for (child, spi, fault) in failed {
+            self.quick_failed(id, child, spi, &fault, now);
+        }
+    }
+
+    /// A number that no exchange of ours has used lately; never zero.
+    pub(super) fn fresh_message_id(&mut self) -> u32 {
+        self.random.u32().max(1)
+    }
+
+    /// The address that a peer's pool lends it, by identity.
+    pub(super) fn lend(
+        &mut self,
+        connection: &Connection,
+        identity: &str,
+        asked: Option<IpAddr>,
+    ) -> Option<Lease> {
+        let config = self.config.clone();
+        let pool = config.pools.get(connection.pool?)?;
+        let address = self.leases.lend(pool, identity, asked)?;
+        Some(Lease {
+            addresses: vec![address],
+            dns: pool.dns.clone(),
+        })
+    }
+}
+
+impl Session {
+    fn has_peer(&self, sa: &IsakmpSa, connection: &Arc<Connection>) -> bool {
+        self.sa
+            .as_ref()
+            .is_some_and(|own| own.identity == sa.identity)
+            && self
+                .connection
+                .as_ref()
+                .is_some_and(|own| Arc::ptr_eq(own, connection))
+    }
+}
+
+/// On every port but 500 an IKE message follows four zero octets (RFC 3948 §2.2).
+pub(super) fn with_marker(path: Path, message: Vec<u8>) -> Vec<u8> {
+    if !has_marker(path) {
+        return message;
+    }
+    let mut datagram = Vec::with_capacity(message.len() + 4);
+    datagram.extend_from_slice(&[0; 4]);
+    datagram.extend_from_slice(&message);
+    datagram
+}
+
+/// Whether IKE messages on this path carry the non-ESP marker.
+pub(super) fn has_marker(path: Path) -> bool {
+    path.local.port() == super::NAT_T_PORT
+}

@@ -1,0 +1,530 @@
+//! Stations: connections that we begin ourselves and hold up. A station finds its own address,
+//! connects, asks for an inner address, brings its children up, and begins again after a loss.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::session::{Session, SessionId};
+use super::{Event, IKE_PORT, NAT_T_PORT, Node, Output, Timer, begins_at_once};
+use crate::config::{Child, Connection, Start};
+use crate::ikev1::mode_config::{ConfigRequest, Lease};
+use crate::ikev1::phase1::Phase1;
+use crate::ikev1::{Outbox, Role};
+use crate::plane::Change;
+use crate::sa::{ChildId, Direction, Mode, Path};
+use crate::selector::TrafficSelector;
+use crate::time::{Deadline, Duration, Instant};
+
+/// Before the first new attempt; doubles with each.
+const FIRST_BACKOFF: Duration = Duration::from_millis(500);
+/// Attempts are never further apart.
+const MAX_BACKOFF: Duration = Duration::from_secs(30);
+/// Before a child that was lost alone is begun again.
+const CHILD_RETRY: Duration = Duration::from_secs(1);
+/// Before a renewal that failed is tried again.
+const RENEWAL_RETRY: Duration = Duration::from_secs(10);
+
+/// A connection that we begin.
+pub(super) struct Station {
+    pub(super) connection: Arc<Connection>,
+    pub(super) children: Vec<ChildId>,
+    pub(super) is_retired: bool,
+    pub(super) state: State,
+    renewal: Option<SessionId>,
+    attempt: u32,
+    /// The inner address that we had, to ask for it again.
+    had: Option<IpAddr>,
+    retry_children_at: Option<Instant>,
+}
+
+/// Where a station stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// The user wants it down.
+    Down,
+    /// The first packet that matches brings it up.
+    AwaitingTraffic,
+    /// We have asked which of our addresses leads to the peer.
+    AwaitingAddress,
+    /// Phase 1, mode config or the first quick modes are under way.
+    Connecting(SessionId),
+    /// At least one child is up.
+    Up(SessionId),
+    /// The next attempt waits.
+    Backoff(Instant),
+}
+
+impl State {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Down => "down",
+            Self::AwaitingTraffic => "awaiting traffic",
+            Self::AwaitingAddress => "awaiting an address",
+            Self::Connecting(_) => "connecting",
+            Self::Up(_) => "up",
+            Self::Backoff(_) => "waiting to try again",
+        }
+    }
+
+    fn session(self) -> Option<SessionId> {
+        match self {
+            Self::Connecting(id) | Self::Up(id) => Some(id),
+            _ => None,
+        }
+    }
+}
+
+impl Station {
+    fn remote(&self) -> std::net::SocketAddr {
+        let addresses = &self.connection.remote_addrs;
+        addresses[self.attempt as usize % addresses.len()]
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        let attempt = match self.state {
+            State::Backoff(at) => Some(Deadline {
+                at,
+                why: "try to connect again",
+            }),
+            _ => None,
+        };
+        let at = self.retry_children_at;
+        let children = at.map(|at| Deadline {
+            at,
+            why: "begin a lost child again",
+        });
+        [attempt, children].into_iter().flatten().min()
+    }
+}
+
+impl Node {
+    pub(super) fn open_station(&mut self, connection: Arc<Connection>, now: Instant) {
+        let mut children = Vec::new();
+        for (index, child) in connection.children.iter().enumerate() {
+            for selectors in selector_pairs(child) {
+                let id = self.add_child(&connection, index, true, selectors);
+                children.push(id);
+                let (local, remote) = expected(&connection, child, selectors);
+                self.change(Direction::Outbound, Change::Expect(id, local, remote));
+            }
+        }
+        let state = match connection.start {
+            Start::OnTraffic => State::AwaitingTraffic,
+            Start::AtOnce | Start::Responder => State::Down,
+        };
+        let begins = begins_at_once(connection.start);
+        self.stations.push(Station {
+            connection,
+            children,
+            is_retired: false,
+            state,
+            renewal: None,
+            attempt: 0,
+            had: None,
+            retry_children_at: None,
+        });
+        if begins {
+            self.attempt(self.stations.len() - 1, now);
+        }
+    }
+
+    /// A station whose connection left the configuration, or whose node stops.
+    pub(super) fn retire_station(&mut self, index: usize) {
+        let station = &mut self.stations[index];
+        station.is_retired = true;
+        station.state = State::Down;
+        station.retry_children_at = None;
+        let children = core::mem::take(&mut station.children);
+        for child in children {
+            self.change(Direction::Outbound, Change::Forget(child));
+        }
+        self.timers.arm(Timer::Station(index), None);
+    }
+
+    pub(super) fn bring_up(&mut self, name: &str, now: Instant) {
+        for index in self.stations_named(name) {
+            if self.stations[index].state.session().is_none() {
+                self.stations[index].attempt = 0;
+                self.attempt(index, now);
+            }
+        }
+    }
+
+    pub(super) fn take_down(&mut self, name: &str, now: Instant) {
+        for index in self.stations_named(name) {
+            self.stations[index].state = State::Down;
+            self.arm_station(index);
+        }
+        let sessions: Vec<SessionId> = self
+            .sessions
+            .iter()
+            .filter(|(_, s)| s.connection.as_ref().is_some_and(|c| c.name == name))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in sessions {
+            self.close_session(id, "taken down", true, now);
+        }
+    }
+
+    pub(super) fn rekey_connection(&mut self, name: &str, now: Instant) {
+        let sessions: Vec<SessionId> = self
+            .sessions
+            .iter()
+            .filter(|(_, session)| session.sa.is_some() && !session.is_replaced)
+            .filter(|(_, s)| s.connection.as_ref().is_some_and(|c| c.name == name))
+            .map(|(id, _)| *id)
+            .collect();
+        sessions
+            .into_iter()
+            .for_each(|id| self.rekey_session(id, now));
+    }
+
+    /// Begins a new phase 1 that will take over from this session.
+    pub(super) fn rekey_session(&mut self, id: SessionId, now: Instant) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        session.rekey_at = None;
+        let path = session.path;
+        let Some(connection) = session.connection.clone() else {
+            return;
+        };
+        let renewal = self.initiate(connection, path, Some(id), now);
+        if let Some(station) = self.station_of(id) {
+            self.stations[station].renewal = Some(renewal);
+        }
+    }
+
+    fn initiate(
+        &mut self,
+        connection: Arc<Connection>,
+        path: Path,
+        replaces: Option<SessionId>,
+        now: Instant,
+    ) -> SessionId {
+        let mut out = Outbox::default();
+        let is_first_contact = replaces.is_none();
+        let phase1 = Phase1::initiate(
+            connection.clone(),
+            path,
+            is_first_contact,
+            &mut self.random,
+            now,
+            &mut out,
+        );
+        let mut session = Session::new(Role::Initiator, path, now);
+        session.connection = Some(connection);
+        session.own_cookie = Some(phase1.cookies().initiator);
+        session.phase1 = Some(Box::new(phase1));
+        session.replaces = replaces;
+        let id = self.add_session(session);
+        self.flush(Some(id), out);
+        self.arm_session(id);
+        id
+    }
+
+    fn attempt(&mut self, index: usize, _now: Instant) {
+        let station = &mut self.stations[index];
+        station.state = State::AwaitingAddress;
+        let remote = station.remote().ip();
+        self.outputs.push_back(Output::WantsLocalAddress(remote));
+        self.arm_station(index);
+    }
+
+    /// The routing table's word on which address of ours leads to a peer: begins what waits for
+    /// it, and moves what had another.
+    pub(super) fn on_local_address(&mut self, remote: IpAddr, local: Option<IpAddr>, now: Instant) {
+        for index in 0..self.stations.len() {
+            let station = &self.stations[index];
+            let peer = station.remote();
+            if peer.ip() != remote || station.is_retired {
+                continue;
+            }
+            match (station.state, local) {
+                (State::AwaitingAddress, Some(local)) => {
+                    let (from, to) = match peer.port() {
+                        IKE_PORT => (IKE_PORT, IKE_PORT),
+                        port => (NAT_T_PORT, port),
+                    };
+                    let path = Path {
+                        local: (local, from).into(),
+                        remote: (peer.ip(), to).into(),
+                    };
+                    let connection = station.connection.clone();
+                    let id = self.initiate(connection, path, None, now);
+                    self.stations[index].state = State::Connecting(id);
+                }
+                (State::AwaitingAddress, None) => self.back_off(index, now),
+                (State::Up(id), Some(local)) => self.own_address_moved(id, local, now),
+                (State::Backoff(_), Some(_)) => {
+                    self.stations[index].attempt = 0;
+                    self.attempt(index, now);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Our own address changed under a session. In UDP the peer follows what is authentic: a
+    /// question at once shows it the way. Without UDP the SAs name our address: begin anew.
+    fn own_address_moved(&mut self, id: SessionId, local: IpAddr, now: Instant) {
+        let Some(session) = self.sessions.get(&id) else {
+            return;
+        };
+        let path = session.path;
+        if path.local.ip() == local {
+            return;
+        }
+        let follows = session.children.iter().all(|child| {
+            let pair = self.children.get(child).and_then(|entry| entry.current);
+            pair.is_none_or(|pair| pair.is_udp_encapsulated && pair.mode == Mode::Tunnel)
+        });
+        if !follows || path.local.port() != NAT_T_PORT {
+            return self.close_session(id, "our own address changed", true, now);
+        }
+        let moved = Path {
+            local: (local, path.local.port()).into(),
+            remote: path.remote,
+        };
+        self.move_session(id, moved);
+        self.ask(id, now);
+    }
+
+    /// Phase 1 of a session is done.
+    pub(super) fn station_established(&mut self, id: SessionId, now: Instant) {
+        let renewed = (0..self.stations.len()).find(|i| self.stations[*i].renewal == Some(id));
+        if let Some(index) = renewed {
+            self.stations[index].renewal = None;
+            self.stations[index].state = State::Up(id);
+            return;
+        }
+        let Some(index) = self.station_of(id) else {
+            return;
+        };
+        let connection = self.stations[index].connection.clone();
+        let wants = connection.wants_inner;
+        if !wants.v4 && !wants.v6 {
+            return self.begin_children(index, id, now);
+        }
+        let had = self.stations[index].had;
+        let message_id = self.fresh_message_id();
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let Some(sa) = session.sa.as_ref() else {
+            return;
+        };
+        let mut out = Outbox::default();
+        let request = ConfigRequest::initiate(sa, wants, had, message_id, now, &mut out);
+        session.config_request = Some(Box::new(request));
+        self.flush(Some(id), out);
+        self.arm_session(id);
+    }
+
+    /// Mode config has answered.
+    pub(super) fn lease_arrived(&mut self, id: SessionId, lease: Lease, now: Instant) {
+        let Some(index) = self.station_of(id) else {
+            return;
+        };
+        let connection = self.stations[index].connection.name.clone();
+        if lease.addresses.is_empty() {
+            let path = self.sessions[&id].path;
+            let reason = "the gateway lends no inner address".to_owned();
+            self.tell(Event::NegotiationFailed {
+                connection: Some(connection),
+                path,
+                reason,
+            });
+            return self.close_session(id, "no inner address", true, now);
+        }
+        self.stations[index].had = lease.addresses.first().copied();
+        self.tell(Event::InnerAddress {
+            connection,
+            addresses: lease.addresses.clone(),
+            dns: lease.dns.clone(),
+        });
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.lease = Some(Box::new(lease));
+        }
+        self.begin_children(index, id, now);
+    }
+
+    fn begin_children(&mut self, index: usize, id: SessionId, now: Instant) {
+        for child in self.stations[index].children.clone() {
+            self.begin_quick(id, child, now);
+        }
+    }
+
+    /// A child of this session is up.
+    pub(super) fn station_child_up(&mut self, id: SessionId, _now: Instant) {
+        if let Some(index) = self.station_of(id) {
+            self.stations[index].state = State::Up(id);
+            self.stations[index].attempt = 0;
+        }
+    }
+
+    /// A child was lost, or could not be brought up, while its session stands.
+    pub(super) fn station_child_down(&mut self, id: SessionId, child: ChildId, now: Instant) {
+        let Some(index) = self.station_of(id) else {
+            return;
+        };
+        let station = &mut self.stations[index];
+        if !station.children.contains(&child) || !self.sessions.contains_key(&id) {
+            return;
+        }
+        match station.state {
+            State::Up(_) if begins_at_once(station.connection.start) => {
+                station.retry_children_at = Some(now + CHILD_RETRY);
+                self.arm_station(index);
+            }
+            // Nothing is up: the session alone is of no use.
+            State::Connecting(_) => {
+                self.close_session(id, "no child could be brought up", true, now);
+            }
+            _ => {}
+        }
+    }
+
+    /// A packet waits for a child.
+    pub(super) fn acquire(&mut self, child: ChildId, now: Instant) {
+        let has_child = |station: &Station| station.children.contains(&child);
+        let Some(index) = self.stations.iter().position(has_child) else {
+            return;
+        };
+        match self.stations[index].state {
+            State::AwaitingTraffic => self.attempt(index, now),
+            State::Up(id) => {
+                let is_up = self
+                    .children
+                    .get(&child)
+                    .is_some_and(|entry| entry.current.is_some());
+                if !is_up {
+                    self.begin_quick(id, child, now);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A session ended: begin again, or wait for traffic.
+    pub(super) fn station_lost(&mut self, id: SessionId, now: Instant) {
+        if let Some(index) = self.stations.iter().position(|s| s.renewal == Some(id)) {
+            self.stations[index].renewal = None;
+            let old = self.stations[index].state.session();
+            if let Some(session) = old.and_then(|old| self.sessions.get_mut(&old)) {
+                session.rekey_at = Some(now + RENEWAL_RETRY);
+            }
+            if let Some(old) = old {
+                self.arm_session(old);
+            }
+            return;
+        }
+        let Some(index) = self.station_of(id) else {
+            return;
+        };
+        let station = &mut self.stations[index];
+        station.retry_children_at = None;
+        let was_up = matches!(station.state, State::Up(_));
+        if was_up && station.connection.start == Start::OnTraffic {
+            station.state = State::AwaitingTraffic;
+            return;
+        }
+        self.back_off(index, now);
+    }
+
+    fn back_off(&mut self, index: usize, now: Instant) {
+        let jitter = f64::from(self.random.u32() >> 16) / 65536.0;
+        let station = &mut self.stations[index];
+        let doubled = FIRST_BACKOFF.saturating_mul(1 << station.attempt.min(16));
+        // A quarter of chance keeps a thousand stations of one gateway from coming back at once.
+        let wait = doubled.min(MAX_BACKOFF).mul_f64(0.75 + 0.25 * jitter);
+        station.attempt = station.attempt.saturating_add(1);
+        station.state = State::Backoff(now + wait);
+        let event = Event::RetryScheduled {
+            connection: station.connection.name.clone(),
+            in_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
+            attempt: station.attempt,
+        };
+        self.tell(event);
+        self.arm_station(index);
+    }
+
+    pub(super) fn on_station_timer(&mut self, index: usize, now: Instant) {
+        let station = &mut self.stations[index];
+        if station.retry_children_at.is_some_and(|at| at <= now) {
+            station.retry_children_at = None;
+            if let State::Up(id) = station.state {
+                let missing: Vec<ChildId> = station
+                    .children
+                    .iter()
+                    .copied()
+                    .filter(|id| self.children.get(id).is_some_and(|c| c.current.is_none()))
+                    .collect();
+                missing
+                    .into_iter()
+                    .for_each(|child| self.begin_quick(id, child, now));
+            }
+        }
+        if let State::Backoff(at) = self.stations[index].state
+            && at <= now
+        {
+            self.attempt(index, now);
+        }
+        self.arm_station(index);
+    }
+
+    /// A session took over from another: its station follows.
+    pub(super) fn station_follows(&mut self, old: SessionId, id: SessionId) {
+        for station in &mut self.stations {
+            if station.state == State::Up(old) {
+                station.state = State::Up(id);
+            }
+        }
+    }
+
+    fn station_of(&self, id: SessionId) -> Option<usize> {
+        self.stations
+            .iter()
+            .position(|station| station.state.session() == Some(id))
+    }
+
+    fn stations_named(&self, name: &str) -> Vec<usize> {
+        let is_named =
+            |i: &usize| !self.stations[*i].is_retired && self.stations[*i].connection.name == name;
+        (0..self.stations.len()).filter(is_named).collect()
+    }
+
+    fn arm_station(&mut self, index: usize) {
+        let deadline = self.stations[index].deadline();
+        self.timers.arm(Timer::Station(index), deadline);
+    }
+}
+
+/// IKEv1's quick mode carries one selector a side: a child with several becomes as many pairs.
+fn selector_pairs(child: &Child) -> Vec<(Option<TrafficSelector>, Option<TrafficSelector>)> {
+    let or_dynamic = |selectors: &[TrafficSelector]| match selectors {
+        [] => vec![None],
+        some => some.iter().copied().map(Some).collect(),
+    };
+    let remotes = or_dynamic(&child.remote);
+    or_dynamic(&child.local)
+        .into_iter()
+        .flat_map(|local| remotes.iter().map(move |remote| (local, *remote)))
+        .collect()
+}
+
+/// The traffic that waits for a child: its selectors, or in transport mode the peer's addresses.
+fn expected(
+    connection: &Connection,
+    child: &Child,
+    (local, remote): (Option<TrafficSelector>, Option<TrafficSelector>),
+) -> (Vec<TrafficSelector>, Vec<TrafficSelector>) {
+    if child.mode == Mode::Tunnel {
+        return (local.into_iter().collect(), remote.into_iter().collect());
+    }
+    let peers = connection.remote_addrs.iter().map(|address| {
+        let host = TrafficSelector::host(address.ip());
+        remote.map_or(host, |remote| remote.at(address.ip()))
+    });
+    (Vec::new(), peers.collect())
+}

@@ -1,0 +1,181 @@
+//! What a node shows of itself.
+
+use std::net::IpAddr;
+
+use super::Node;
+use super::children::protocol_name;
+use super::session::{Session, SessionId};
+use crate::ikev1::Role;
+use crate::sa::{Mode, Path};
+use crate::suite::Standing;
+use crate::time::{Duration, Instant};
+
+/// A node at one moment.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// In the order of the configuration.
+    pub connections: Vec<ConnectionStatus>,
+    /// Half-open exchanges.
+    pub half_open: usize,
+    /// Name, addresses lent and addresses in all, of each pool.
+    pub pools: Vec<(String, usize, u128)>,
+}
+
+/// A connection.
+#[derive(Clone, Debug)]
+pub struct ConnectionStatus {
+    /// Its key in the file.
+    pub name: String,
+    /// Of a station: where it stands; else "responder".
+    pub state: &'static str,
+    /// Whether the file permits insecure algorithms.
+    pub is_legacy: bool,
+    /// Established or under way.
+    pub sessions: Vec<SessionStatus>,
+}
+
+/// An ISAKMP SA.
+#[derive(Clone, Debug)]
+pub struct SessionStatus {
+    /// Who the peer proved to be; empty while half open.
+    pub peer: String,
+    /// Where.
+    pub path: Path,
+    /// Who began.
+    pub role: Role,
+    /// In proposal words; empty while half open.
+    pub suite: String,
+    /// Whether the suite is legacy.
+    pub is_legacy: bool,
+    /// We are behind a NAT, the peer is.
+    pub nat: (bool, bool),
+    /// Since it was established.
+    pub age: Option<Duration>,
+    /// Lent to us or by us.
+    pub inner: Vec<IpAddr>,
+    /// Its children.
+    pub children: Vec<ChildStatus>,
+}
+
+/// A pair of SAs.
+#[derive(Clone, Debug)]
+pub struct ChildStatus {
+    /// Its key in the file.
+    pub name: String,
+    /// As planes report it.
+    pub id: crate::sa::ChildId,
+    /// Our inbound SPI.
+    pub spi_in: u32,
+    /// The peer's.
+    pub spi_out: u32,
+    /// In proposal words.
+    pub suite: String,
+    /// Whether the suite is legacy.
+    pub is_legacy: bool,
+    /// ESP or AH.
+    pub protocol: &'static str,
+    /// Tunnel or transport.
+    pub mode: Mode,
+    /// ESP in UDP.
+    pub is_udp_encapsulated: bool,
+    /// Our side's traffic.
+    pub local: String,
+    /// The peer's side's.
+    pub remote: String,
+    /// The pool address that stands for a transport mode peer.
+    pub pool_address: Option<IpAddr>,
+}
+
+impl Node {
+    /// What there is at this moment.
+    pub fn status(&self, now: Instant) -> Status {
+        let connections = self.config.connections.iter().map(|connection| {
+            let is_own = |session: &&Session| {
+                let own = session.connection.as_ref();
+                own.is_some_and(|own| std::sync::Arc::ptr_eq(own, connection))
+            };
+            let station = self.stations.iter().find(|station| {
+                !station.is_retired && std::sync::Arc::ptr_eq(&station.connection, connection)
+            });
+            ConnectionStatus {
+                name: connection.name.clone(),
+                state: station.map_or("responder", |station| station.state.name()),
+                is_legacy: connection.is_legacy,
+                sessions: self
+                    .sessions
+                    .values()
+                    .filter(is_own)
+                    .map(|session| self.session_status(session, now))
+                    .collect(),
+            }
+        });
+        let pools = self.config.pools.iter().map(|pool| {
+            (
+                pool.name.clone(),
+                self.leases.live(&pool.name),
+                super::leases::size(pool),
+            )
+        });
+        Status {
+            connections: connections.collect(),
+            half_open: self.half_open,
+            pools: pools.collect(),
+        }
+    }
+
+    /// How many sessions are established.
+    pub fn established(&self) -> usize {
+        self.sessions
+            .values()
+            .filter(|session| session.sa.is_some())
+            .count()
+    }
+
+    /// The connection that a session, named by its child, belongs to.
+    pub(super) fn session_name(&self, id: SessionId) -> Option<String> {
+        self.sessions
+            .get(&id)?
+            .connection
+            .as_ref()
+            .map(|connection| connection.name.clone())
+    }
+
+    fn session_status(&self, session: &Session, now: Instant) -> SessionStatus {
+        let sa = session.sa.as_ref();
+        let children = session.children.iter().filter_map(|child| {
+            let entry = self.children.get(child)?;
+            let pair = entry.current?;
+            Some(ChildStatus {
+                name: entry.child().name.clone(),
+                id: entry.id,
+                spi_in: pair.spi_in,
+                spi_out: pair.spi_out,
+                suite: pair.suite.to_string(),
+                is_legacy: pair.suite.standing() == Standing::Legacy,
+                protocol: protocol_name(pair.suite.protocol),
+                mode: pair.mode,
+                is_udp_encapsulated: pair.is_udp_encapsulated,
+                local: pair.local.to_string(),
+                remote: pair.remote.to_string(),
+                pool_address: entry.pool_address,
+            })
+        });
+        SessionStatus {
+            peer: sa.map(|sa| sa.identity.to_string()).unwrap_or_default(),
+            path: session.path,
+            role: session.role,
+            suite: sa.map(|sa| sa.suite.to_string()).unwrap_or_default(),
+            is_legacy: sa.is_some_and(|sa| sa.suite.standing() == Standing::Legacy),
+            nat: sa
+                .map(|sa| (sa.nat.is_local, sa.nat.is_remote))
+                .unwrap_or_default(),
+            age: sa.map(|sa| now.since(sa.since)),
+            inner: session
+                .lease
+                .iter()
+                .flat_map(|lease| lease.addresses.clone())
+                .collect(),
+            children: children.collect(),
+        }
+    }
+}
