@@ -5,3 +5,4 @@
 //! per direction around the engine's planes). `main.rs` only calls into here.
 
 pub mod sys;
+pub mod config;

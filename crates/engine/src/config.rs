@@ -27,6 +27,9 @@ pub struct Config {
 pub struct Connection {
     /// Its key in the file.
     pub name: String,
+    /// A hash of all that it says but the revocation lists: at a reload a connection of the same
+    /// name and revision keeps its tunnels.
+    pub revision: u64,
     /// Addresses that we use; empty: any.
     pub local_addrs: Vec<IpAddr>,
     /// Where to reach the peer; empty: we only respond.

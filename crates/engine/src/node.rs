@@ -26,7 +26,7 @@ use wire::isakmp::{Cookie, Cookies};
 pub use event::Event;
 pub use status::{ChildStatus, ConnectionStatus, SessionStatus, Status};
 
-use crate::config::{Config, Start};
+use crate::config::{Config, Connection, Start};
 use crate::counters::DropCounters;
 use crate::ikev1::fragments::Assembly;
 use crate::plane::{Change, Notice, SaReport};
@@ -236,31 +236,34 @@ impl Node {
         }
     }
 
-    /// Takes over a configuration. Connections that are the same object as before keep their
-    /// sessions; those of the others end, and stations begin anew.
+    /// Takes over a configuration. A connection of the same name and revision keeps its tunnels
+    /// (under new revocation lists, perhaps); those of the others end, and stations begin anew.
     fn on_configure(&mut self, config: Arc<Config>, now: Instant) {
-        let is_kept = |connection: &Arc<crate::config::Connection>| {
-            config
-                .connections
-                .iter()
-                .any(|other| Arc::ptr_eq(other, connection))
+        let successor = |old: &Arc<Connection>| {
+            let is_same = |new: &&Arc<Connection>| {
+                new.name == old.name && new.revision == old.revision
+            };
+            config.connections.iter().find(is_same).cloned()
         };
-        let ended: Vec<SessionId> = self
-            .sessions
-            .iter()
-            .filter(|(_, s)| {
-                s.connection
-                    .as_ref()
-                    .is_some_and(|connection| !is_kept(connection))
-            })
-            .map(|(id, _)| *id)
-            .collect();
-        let dropped: Vec<usize> = (0..self.stations.len())
-            .filter(|&index| !is_kept(&self.stations[index].connection))
-            .collect();
-        dropped
-            .into_iter()
-            .for_each(|index| self.retire_station(index));
+        let mut ended = Vec::new();
+        for (id, session) in &mut self.sessions {
+            let Some(connection) = &mut session.connection else { continue };
+            match successor(connection) {
+                Some(new) => *connection = new,
+                None => ended.push(*id),
+            }
+        }
+        for child in self.children.values_mut() {
+            if let Some(new) = successor(&child.connection) {
+                child.connection = new;
+            }
+        }
+        for index in 0..self.stations.len() {
+            match successor(&self.stations[index].connection) {
+                Some(new) => self.stations[index].connection = new,
+                None => self.retire_station(index),
+            }
+        }
         for id in ended {
             self.close_session(id, "its configuration changed", true, now);
         }

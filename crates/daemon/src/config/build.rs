@@ -1,0 +1,431 @@
+//! From the text's tables to what the program works with: reads the files that are named, parses
+//! words, and checks what types cannot.
+
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crypto::cert::{Certificate, RevocationList, TrustStore};
+use crypto::hash::Hash;
+use crypto::rsa::PrivateKey;
+use engine::config::{
+    Child, Config, Connection, Finding, IdentityPattern, InnerFamilies, Limits, LocalAuth,
+    LocalMethod, Pool, RemoteAuth, RemoteMethod, Unique,
+};
+use engine::identity::Identity;
+use engine::sa::{Mode, Secret};
+use engine::selector::TrafficSelector;
+use engine::suite::{EspSuite, IkeSuite};
+
+use super::ConfigError;
+use super::file::{self, Auth, AuthTable, ChildTable, ConfigFile, ConnectionTable, PoolTable};
+
+/// What the program works with.
+pub struct Loaded {
+    /// For the node.
+    pub engine: Config,
+    /// For the process.
+    pub daemon: file::DaemonTable,
+    /// For the gateway's own nftables table.
+    pub publish: Vec<PublishedPort>,
+    /// Per connection: what becomes of traffic without a tunnel.
+    pub on_failure: Vec<(String, file::OnFailure)>,
+    /// Connections whose policy is "none": the same traffic without IPsec.
+    pub clear: Vec<String>,
+    /// What `caravan check` has to say besides errors: connection and sentence.
+    pub warnings: Vec<(String, String)>,
+}
+
+/// A port of this gateway that is forwarded inside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublishedPort {
+    /// "tcp" or "udp".
+    pub protocol: file::Transport,
+    /// Port of the gateway.
+    pub port: u16,
+    /// Server inside.
+    pub to: SocketAddr,
+}
+
+/// Builds from a parsed file; names of files are relative to the file's own folder.
+pub fn build(path: &Path, file: ConfigFile) -> Result<Loaded, ConfigError> {
+    let builder = Builder { path, folder: path.parent().unwrap_or(Path::new(".")) };
+    let pools: Vec<Pool> = file
+        .pools
+        .iter()
+        .map(|(name, table)| builder.pool(name, table))
+        .collect::<Result<_, _>>()?;
+    let mut loaded = Loaded {
+        engine: Config { connections: Vec::new(), pools, limits: Limits::default() },
+        daemon: file.daemon,
+        publish: Vec::new(),
+        on_failure: Vec::new(),
+        clear: Vec::new(),
+        warnings: Vec::new(),
+    };
+    loaded.engine.limits.half_open = loaded.daemon.half_open;
+    if file.connections.is_empty() {
+        return Err(builder.value("connections", "there is none: add [connections.NAME]"));
+    }
+    for (name, table) in &file.connections {
+        builder.add(&mut loaded, name, table)?;
+    }
+    for published in file.publish {
+        let (protocol, port, to) = (published.protocol, published.port, published.to);
+        loaded.publish.push(PublishedPort { protocol, port, to });
+    }
+    Ok(loaded)
+}
+
+struct Builder<'a> {
+    path: &'a Path,
+    folder: &'a Path,
+}
+
+impl Builder<'_> {
+    fn add(
+        &self,
+        loaded: &mut Loaded,
+        name: &str,
+        table: &ConnectionTable,
+    ) -> Result<(), ConfigError> {
+        let key = format!("connections.{name}");
+        if table.version != 1 {
+            return Err(self.value(&format!("{key}.version"), "this version speaks IKEv1: 1"));
+        }
+        loaded.on_failure.push((name.to_owned(), table.on_failure));
+        let is_clear = |child: &ChildTable| child.esp_proposals == ["none"];
+        if table.children.values().any(is_clear) {
+            return self.add_clear(loaded, name, table);
+        }
+        let connection = self.connection(&loaded.engine.pools, name, table)?;
+        for finding in connection.check() {
+            match finding {
+                Finding::Error(text) => return Err(self.value(&key, &text)),
+                Finding::Warning(text) => loaded.warnings.push((name.to_owned(), text)),
+            }
+        }
+        loaded.engine.connections.push(Arc::new(connection));
+        Ok(())
+    }
+
+    /// The policy "none" protects nothing, so it takes the file's explicit word.
+    fn add_clear(
+        &self,
+        loaded: &mut Loaded,
+        name: &str,
+        table: &ConnectionTable,
+    ) -> Result<(), ConfigError> {
+        let key = format!("connections.{name}");
+        if table.children.values().any(|child| child.esp_proposals != ["none"]) {
+            return Err(self.value(&key, "\"none\" stands for all children of a connection"));
+        }
+        if !table.legacy {
+            let text = "esp_proposals \"none\" sends everything in clear: it needs legacy = true";
+            return Err(self.value(&key, text));
+        }
+        loaded.clear.push(name.to_owned());
+        let text = "policy none: this traffic is NOT protected".to_owned();
+        loaded.warnings.push((name.to_owned(), text));
+        Ok(())
+    }
+
+    fn connection(
+        &self,
+        pools: &[Pool],
+        name: &str,
+        table: &ConnectionTable,
+    ) -> Result<Connection, ConfigError> {
+        let key = |last: &str| format!("connections.{name}.{last}");
+        let proposals = self.words::<IkeSuite>(&key("proposals"), &table.proposals)?;
+        let children = table
+            .children
+            .iter()
+            .map(|(child, it)| self.child(&key(&format!("children.{child}")), child, it))
+            .collect::<Result<Vec<_>, _>>()?;
+        if children.is_empty() {
+            return Err(self.value(&key("children"), "there is none: nothing would be protected"));
+        }
+        let remote_addrs = self.resolve(&key("remote_addrs"), table)?;
+        let is_station = !remote_addrs.is_empty();
+        let family = |is_v4: bool| table.vips.iter().any(|address| address.is_ipv4() == is_v4);
+        let default_dpd = if is_station { 20 } else { 60 };
+        let dpd_delay =
+            table.dpd_delay.map_or(core::time::Duration::from_secs(default_dpd), |span| span.0);
+        Ok(Connection {
+            name: name.to_owned(),
+            revision: self.revision(table)?,
+            local_addrs: table.local_addrs.clone(),
+            remote_addrs,
+            is_aggressive: table.aggressive,
+            proposals,
+            local: self.local(&key("local"), &table.local)?,
+            remote: self.remote(&key("remote"), &table.remote)?,
+            children,
+            wants_inner: InnerFamilies { v4: family(true), v6: family(false) },
+            pool: self.pool_index(&key("pools"), pools, &table.pools)?,
+            is_legacy: table.legacy,
+            start: match (is_station, table.start) {
+                (false, _) => engine::config::Start::Responder,
+                (true, file::Start::AtOnce) => engine::config::Start::AtOnce,
+                (true, file::Start::OnTraffic) => engine::config::Start::OnTraffic,
+            },
+            forces_encapsulation: table.encap,
+            fragments: table.fragmentation,
+            dpd_delay: (!dpd_delay.is_zero()).then_some(dpd_delay),
+            dpd_timeout: table.dpd_timeout.0,
+            keepalive: table.keepalive.0,
+            lifetime: table.rekey_time.0 + table.over_time.0,
+            rekey_margin: table.over_time.0,
+            unique: match table.unique {
+                file::Unique::Replace => Unique::Replace,
+                file::Unique::Keep => Unique::Keep,
+            },
+        })
+    }
+
+    fn child(&self, key: &str, name: &str, table: &ChildTable) -> Result<Child, ConfigError> {
+        let mode = match table.mode {
+            file::Mode::Tunnel => Mode::Tunnel,
+            file::Mode::Transport => Mode::Transport,
+        };
+        let esp = &table.esp_proposals;
+        let mut proposals = self.words::<EspSuite>(&format!("{key}.esp_proposals"), esp)?;
+        for word in &table.ah_proposals {
+            let at = || format!("{key}.ah_proposals");
+            let suite = EspSuite::parse_ah(word);
+            proposals.push(suite.map_err(|error| self.value(&at(), &error.to_string()))?);
+        }
+        if proposals.is_empty() {
+            proposals = EspSuite::defaults();
+        }
+        if table.replay_window != 0 && !(64..=4096).contains(&table.replay_window) {
+            let text = format!("{} is outside 64 to 4096", table.replay_window);
+            return Err(self.value(&format!("{key}.replay_window"), &text));
+        }
+        if table.mtu < 576 {
+            return Err(self.value(&format!("{key}.mtu"), "below 576 no IPv4 link goes"));
+        }
+        Ok(Child {
+            name: name.to_owned(),
+            mode,
+            proposals,
+            local: self.words::<TrafficSelector>(&format!("{key}.local_ts"), &table.local_ts)?,
+            remote: self.words::<TrafficSelector>(&format!("{key}.remote_ts"), &table.remote_ts)?,
+            lifetime: table.rekey_time.0 + table.over_time.0,
+            rekey_margin: table.over_time.0,
+            lifetime_bytes: table.rekey_bytes.map_or(u64::MAX, |size| size.0),
+            lifetime_packets: table.rekey_packets.unwrap_or(u64::MAX),
+            replay_window: table.replay_window,
+            path_mtu: table.mtu,
+        })
+    }
+
+    fn local(&self, key: &str, table: &AuthTable) -> Result<LocalAuth, ConfigError> {
+        let identity = table.id.as_ref().map(|id| self.identity(key, id)).transpose()?;
+        if table.auth == Auth::Psk {
+            let identity =
+                identity.ok_or_else(|| self.value(key, "with auth = \"psk\" give an id"))?;
+            let method = LocalMethod::PresharedKey(Arc::new(self.secret(key, table)?));
+            return Ok(LocalAuth { identity, method });
+        }
+        let chain = self.certificates(&format!("{key}.certs"), &table.certs)?;
+        let Some(leaf) = chain.first() else {
+            return Err(self.value(&format!("{key}.certs"), "name our certificate's PEM file"));
+        };
+        let Some(file) = &table.key else {
+            return Err(self.value(&format!("{key}.key"), "name our private key's PEM file"));
+        };
+        let text = zeroize::Zeroizing::new(self.read(file)?);
+        let private = PrivateKey::from_pem(&text)
+            .map_err(|fault| self.value(&format!("{key}.key"), &fault.to_string()))?;
+        let public = leaf.public_key();
+        if public.is_ok_and(|public| public != private.public()) {
+            let text = format!("{} is not the key of {}", file.display(), leaf.subject());
+            return Err(self.value(&format!("{key}.key"), &text));
+        }
+        let identity = identity.unwrap_or_else(|| {
+            Identity::DistinguishedName(leaf.subject_der())
+        });
+        let names = leaf.names();
+        if !identity.is_proven_by(&names) {
+            let text = format!("{identity} is neither subject nor SAN of {}", leaf.subject());
+            return Err(self.value(&format!("{key}.id"), &text));
+        }
+        let method = LocalMethod::Signature { key: Arc::new(private), chain };
+        Ok(LocalAuth { identity, method })
+    }
+
+    fn remote(&self, key: &str, table: &AuthTable) -> Result<RemoteAuth, ConfigError> {
+        let identities = match table.id.as_deref() {
+            None => {
+                let text = "say whom you accept: id = \"sg.example\", a subject, or \"*\" for any";
+                return Err(self.value(&format!("{key}.id"), text));
+            }
+            Some("*" | "%any") => vec![IdentityPattern::Any],
+            Some(id) => vec![IdentityPattern::Is(self.identity(key, id)?)],
+        };
+        if table.auth == Auth::Psk {
+            let method = RemoteMethod::PresharedKey(Arc::new(self.secret(key, table)?));
+            return Ok(RemoteAuth { identities, method });
+        }
+        let mut authorities = self.certificates(&format!("{key}.cacerts"), &table.cacerts)?;
+        authorities.extend(self.certificates(&format!("{key}.certs"), &table.certs)?);
+        if authorities.is_empty() {
+            let text = "name the PEM file of the authority that issues the peer's certificate";
+            return Err(self.value(&format!("{key}.cacerts"), text));
+        }
+        let revocations = table
+            .crls
+            .iter()
+            .map(|file| {
+                let bytes = std::fs::read(self.folder.join(file)).map_err(|source| {
+                    ConfigError::Unreadable { path: self.folder.join(file), source }
+                })?;
+                RevocationList::parse(&bytes).map_err(|fault| {
+                    self.value(&format!("{key}.crls"), &format!("{}: {fault}", file.display()))
+                })
+            })
+            .collect::<Result<_, _>>()?;
+        let requires_revocation = match table.revocation {
+            file::Revocation::Strict => true,
+            file::Revocation::Ifcrl => !table.crls.is_empty(),
+            file::Revocation::Relaxed => false,
+        };
+        let store = TrustStore { authorities, revocations, requires_revocation };
+        Ok(RemoteAuth { identities, method: RemoteMethod::Signature(Arc::new(store)) })
+    }
+
+    fn pool(&self, name: &str, table: &PoolTable) -> Result<Pool, ConfigError> {
+        let key = format!("pools.{name}.addrs");
+        let selector: TrafficSelector =
+            table.addrs.parse().map_err(|error| self.value(&key, &format!("{error}")))?;
+        // In a subnet the first and the last address are not hosts'.
+        let is_subnet = table.addrs.contains('/') && selector.first != selector.last;
+        let (first, last) = if is_subnet {
+            (next(selector.first), previous(selector.last))
+        } else {
+            (selector.first, selector.last)
+        };
+        Ok(Pool { name: name.to_owned(), first, last, dns: table.dns.clone() })
+    }
+
+    fn pool_index(
+        &self,
+        key: &str,
+        pools: &[Pool],
+        names: &[String],
+    ) -> Result<Option<usize>, ConfigError> {
+        let [name] = names else {
+            return match names {
+                [] => Ok(None),
+                _ => Err(self.value(key, "one pool a connection")),
+            };
+        };
+        let found = pools.iter().position(|pool| pool.name == *name);
+        found.map(Some).ok_or_else(|| self.value(key, &format!("there is no [pools.{name}]")))
+    }
+
+    fn resolve(&self, key: &str, table: &ConnectionTable) -> Result<Vec<SocketAddr>, ConfigError> {
+        let mut found = Vec::new();
+        for name in &table.remote_addrs {
+            if let Ok(address) = name.parse::<IpAddr>() {
+                found.push(SocketAddr::new(address, table.remote_port));
+                continue;
+            }
+            let addresses = (name.as_str(), table.remote_port)
+                .to_socket_addrs()
+                .map_err(|error| self.value(key, &format!("cannot resolve {name}: {error}")))?;
+            found.extend(addresses);
+        }
+        Ok(found)
+    }
+
+    /// A hash of the table and of the files it names, revocation lists apart.
+    fn revision(&self, table: &ConnectionTable) -> Result<u64, ConfigError> {
+        let mut parts = vec![format!("{table:?}").into_bytes()];
+        for auth in [&table.local, &table.remote] {
+            let files = auth.certs.iter().chain(&auth.key).chain(&auth.cacerts);
+            for file in files.chain(&auth.secret_file) {
+                parts.push(self.read(file)?.into_bytes());
+            }
+        }
+        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+        let digest = Hash::Sha256.digest(&parts);
+        let mut first = [0; 8];
+        first.copy_from_slice(&digest.as_ref()[..8]);
+        Ok(u64::from_be_bytes(first))
+    }
+
+    fn certificates(
+        &self,
+        key: &str,
+        files: &[PathBuf],
+    ) -> Result<Vec<Certificate>, ConfigError> {
+        let mut all = Vec::new();
+        for file in files {
+            let read = Certificate::all_from_pem(&self.read(file)?)
+                .map_err(|fault| self.value(key, &format!("{}: {fault}", file.display())))?;
+            if read.is_empty() {
+                let text = format!("{} holds no certificate in PEM", file.display());
+                return Err(self.value(key, &text));
+            }
+            all.extend(read);
+        }
+        Ok(all)
+    }
+
+    fn secret(&self, key: &str, table: &AuthTable) -> Result<Secret, ConfigError> {
+        match (&table.secret, &table.secret_file) {
+            (Some(secret), None) if !secret.is_empty() => Ok(Secret(secret.clone().into_bytes())),
+            (None, Some(file)) => Ok(Secret(self.read(file)?.trim_end().as_bytes().to_vec())),
+            _ => Err(self.value(key, "give the pre-shared key as secret or as secret_file")),
+        }
+    }
+
+    fn identity(&self, key: &str, text: &str) -> Result<Identity, ConfigError> {
+        text.parse().map_err(|error| self.value(&format!("{key}.id"), &format!("{error}")))
+    }
+
+    fn words<T: core::str::FromStr>(
+        &self,
+        key: &str,
+        words: &[String],
+    ) -> Result<Vec<T>, ConfigError>
+    where
+        T::Err: core::fmt::Display,
+    {
+        words
+            .iter()
+            .filter(|word| *word != "dynamic")
+            .map(|word| word.parse().map_err(|error| self.value(key, &format!("{error}"))))
+            .collect()
+    }
+
+    fn read(&self, file: &Path) -> Result<String, ConfigError> {
+        let path = self.folder.join(file);
+        std::fs::read_to_string(&path).map_err(|source| ConfigError::Unreadable { path, source })
+    }
+
+    fn value(&self, key: &str, text: &str) -> ConfigError {
+        ConfigError::Value {
+            path: self.path.to_owned(),
+            key: key.to_owned(),
+            text: text.to_owned(),
+        }
+    }
+}
+
+fn next(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(v4) => IpAddr::V4(u32::from(v4).saturating_add(1).into()),
+        IpAddr::V6(v6) => IpAddr::V6(u128::from(v6).saturating_add(1).into()),
+    }
+}
+
+fn previous(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(v4) => IpAddr::V4(u32::from(v4).saturating_sub(1).into()),
+        IpAddr::V6(v6) => IpAddr::V6(u128::from(v6).saturating_sub(1).into()),
+    }
+}

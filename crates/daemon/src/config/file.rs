@@ -1,0 +1,429 @@
+//! The text of a configuration file, key by key. Unknown keys are errors that name the nearest
+//! valid one.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::ConfigError;
+use super::values::{Size, Span};
+
+/// A whole file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConfigFile {
+    /// What the process itself does.
+    #[serde(default)]
+    pub daemon: DaemonTable,
+    /// Peers, by name.
+    #[serde(default)]
+    pub connections: BTreeMap<String, ConnectionTable>,
+    /// Inner addresses to lend, by name.
+    #[serde(default)]
+    pub pools: BTreeMap<String, PoolTable>,
+    /// Ports of this gateway that are forwarded to servers inside.
+    #[serde(default)]
+    pub publish: Vec<PublishTable>,
+}
+
+/// `[daemon]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DaemonTable {
+    /// Name of the TUN device.
+    pub tun: String,
+    /// UDP port of IKE; the port for NAT traversal follows in `nat_port`.
+    pub port: u16,
+    /// UDP port of IKE and ESP behind a NAT.
+    pub nat_port: u16,
+    /// Mark on our own datagrams, so that the routes into the tunnel do not catch them.
+    pub fwmark: u32,
+    /// Routing table of the routes into the tunnel.
+    pub table: u32,
+    /// Half-open exchanges above which aggressive first messages are dropped.
+    pub half_open: usize,
+    /// User to become after set-up; only the capabilities in use are kept either way.
+    pub user: Option<String>,
+}
+
+impl Default for DaemonTable {
+    fn default() -> Self {
+        Self {
+            tun: "caravan0".to_owned(),
+            port: 500,
+            nat_port: 4500,
+            // Any number that nothing else on the host uses will do.
+            fwmark: 0x00ca_7a4a,
+            // strongSwan's is 220.
+            table: 221,
+            half_open: 500,
+            user: None,
+        }
+    }
+}
+
+/// `[connections.NAME]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConnectionTable {
+    /// IKE version; 1 is deprecated (RFC 9395).
+    #[serde(default = "one")]
+    pub version: u8,
+    /// Aggressive mode: three messages, as the UMTS paper has it.
+    #[serde(default)]
+    pub aggressive: bool,
+    /// Addresses to use; none: any.
+    #[serde(default)]
+    pub local_addrs: Vec<IpAddr>,
+    /// Addresses or names of the gateway; none: this is the gateway.
+    #[serde(default)]
+    pub remote_addrs: Vec<String>,
+    /// UDP port of the gateway.
+    #[serde(default = "ike_port")]
+    pub remote_port: u16,
+    /// Phase 1 proposals, such as "aes128-sha256-modp2048".
+    #[serde(default = "ike_proposals")]
+    pub proposals: Vec<String>,
+    /// Ask for inner addresses: "0.0.0.0", "::".
+    #[serde(default)]
+    pub vips: Vec<IpAddr>,
+    /// Pool that peers are lent addresses from.
+    #[serde(default)]
+    pub pools: Vec<String>,
+    /// Always encapsulate ESP in UDP.
+    #[serde(default)]
+    pub encap: bool,
+    /// Split long IKE messages when the peer can read fragments.
+    #[serde(default = "yes")]
+    pub fragmentation: bool,
+    /// Ask a silent peer whether it is there after this long; "0": never.
+    pub dpd_delay: Option<Span>,
+    /// Without an answer for this long it is not.
+    #[serde(default = "dpd_timeout")]
+    pub dpd_timeout: Span,
+    /// Interval of NAT keepalives.
+    #[serde(default = "keepalive")]
+    pub keepalive: Span,
+    /// Renew the ISAKMP SA after this long.
+    #[serde(default = "rekey_time")]
+    pub rekey_time: Span,
+    /// Time between the renewal and the end of the old one.
+    #[serde(default = "over_time")]
+    pub over_time: Span,
+    /// "replace" or "keep" an earlier tunnel of the same identity.
+    #[serde(default)]
+    pub unique: Unique,
+    /// "at-once" or "on-traffic".
+    #[serde(default)]
+    pub start: Start,
+    /// What happens to traffic for the private network while there is no tunnel: "block", "pass".
+    #[serde(default)]
+    pub on_failure: OnFailure,
+    /// Permit DES, 3DES, MD5, groups 1, 2 and 5, ESP without integrity, aggressive PSK.
+    #[serde(default)]
+    pub legacy: bool,
+    /// Who we are.
+    pub local: AuthTable,
+    /// Whom we accept.
+    pub remote: AuthTable,
+    /// What is protected, by name.
+    pub children: BTreeMap<String, ChildTable>,
+}
+
+/// `local` and `remote`
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AuthTable {
+    /// "pubkey" or "psk".
+    pub auth: Auth,
+    /// Certificate files: ours and intermediates (local), or the peer's own (remote).
+    pub certs: Vec<PathBuf>,
+    /// Our private key.
+    pub key: Option<PathBuf>,
+    /// Authorities that the peer's certificate may come from.
+    pub cacerts: Vec<PathBuf>,
+    /// Revocation lists.
+    pub crls: Vec<PathBuf>,
+    /// "strict" (every certificate needs a current CRL), "ifcrl" or "relaxed".
+    pub revocation: Revocation,
+    /// Identity: an address, a name, user@name, a subject; "*" accepts any (remote).
+    pub id: Option<String>,
+    /// The pre-shared key itself, or `secret_file`.
+    pub secret: Option<String>,
+    /// File with the pre-shared key.
+    pub secret_file: Option<PathBuf>,
+}
+
+/// How an end proves itself.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Auth {
+    /// RSA signatures and certificates.
+    #[default]
+    Pubkey,
+    /// A pre-shared key.
+    Psk,
+}
+
+/// What a missing CRL means.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Revocation {
+    /// Refuse.
+    Strict,
+    /// Refuse where a CRL of the issuer was given but is not current.
+    Ifcrl,
+    /// Accept.
+    #[default]
+    Relaxed,
+}
+
+/// `[connections.NAME.children.NAME]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChildTable {
+    /// "tunnel" or "transport".
+    #[serde(default)]
+    pub mode: Mode,
+    /// Our side's traffic; none: our inner address.
+    #[serde(default)]
+    pub local_ts: Vec<String>,
+    /// The peer's side's traffic; none: its inner address.
+    #[serde(default)]
+    pub remote_ts: Vec<String>,
+    /// ESP proposals, such as "aes128gcm16-modp2048"; "none" alone: no IPsec, traffic in clear.
+    #[serde(default)]
+    pub esp_proposals: Vec<String>,
+    /// AH proposals, such as "sha256-modp2048".
+    #[serde(default)]
+    pub ah_proposals: Vec<String>,
+    /// Renew the SAs after this long.
+    #[serde(default = "child_rekey_time")]
+    pub rekey_time: Span,
+    /// Time between the renewal and the end of the old ones.
+    #[serde(default = "child_over_time")]
+    pub over_time: Span,
+    /// Renew after so many bytes.
+    pub rekey_bytes: Option<Size>,
+    /// Renew after so many packets.
+    pub rekey_packets: Option<u64>,
+    /// Packets of the replay window, 64 to 4096.
+    #[serde(default = "replay_window")]
+    pub replay_window: u32,
+    /// Largest outer packet to begin with.
+    #[serde(default = "path_mtu")]
+    pub mtu: u16,
+}
+
+/// Tunnel or transport.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Whole packets.
+    #[default]
+    Tunnel,
+    /// What follows the IP header.
+    Transport,
+}
+
+/// `start`
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Start {
+    /// When `caravan up` runs.
+    #[default]
+    AtOnce,
+    /// At the first packet that matches.
+    OnTraffic,
+}
+
+/// `unique`
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Unique {
+    /// The new tunnel takes the old one's place.
+    #[default]
+    Replace,
+    /// Both stand.
+    Keep,
+}
+
+/// `on_failure`
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum OnFailure {
+    /// Unreachable routes stay until `caravan down`.
+    #[default]
+    Block,
+    /// Traffic takes the ordinary route.
+    Pass,
+}
+
+/// `[pools.NAME]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PoolTable {
+    /// A subnet or a range, such as "10.99.0.0/24" or "10.99.0.10-10.99.0.20".
+    pub addrs: String,
+    /// Resolvers that go with the address.
+    #[serde(default)]
+    pub dns: Vec<IpAddr>,
+}
+
+/// `[[publish]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PublishTable {
+    /// "tcp" or "udp".
+    #[serde(default)]
+    pub protocol: Transport,
+    /// Port of the gateway's own address.
+    pub port: u16,
+    /// The server inside, such as "10.10.0.2:80".
+    pub to: std::net::SocketAddr,
+}
+
+/// A transport protocol.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// TCP.
+    #[default]
+    Tcp,
+    /// UDP.
+    Udp,
+}
+
+/// Reads the text of a file.
+pub fn parse(path: &Path, text: &str) -> Result<ConfigFile, ConfigError> {
+    toml::from_str(text).map_err(|error| ConfigError::Syntax {
+        path: path.to_owned(),
+        text: explain(text, &error),
+    })
+}
+
+/// Line, column and sentence; for an unknown key, the nearest valid one.
+fn explain(text: &str, error: &toml::de::Error) -> String {
+    let place = error.span().map(|span| {
+        let before = &text[..span.start.min(text.len())];
+        let line = before.matches('\n').count() + 1;
+        let column = before.len() - before.rfind('\n').map_or(0, |at| at + 1) + 1;
+        format!("line {line}, column {column}: ")
+    });
+    let message = error.message();
+    let nearest = unknown_key(message).and_then(|(key, valid)| {
+        let near = valid.iter().max_by(|a, b| {
+            strsim::jaro_winkler(&key, a).total_cmp(&strsim::jaro_winkler(&key, b))
+        })?;
+        Some(format!("unknown key '{key}', the nearest valid one is '{near}'"))
+    });
+    let sentence = nearest.unwrap_or_else(|| message.to_owned());
+    format!("{}{sentence}", place.unwrap_or_default())
+}
+
+/// serde says "unknown field `x`, expected one of `a`, `b`".
+fn unknown_key(message: &str) -> Option<(String, Vec<String>)> {
+    let rest = message.strip_prefix("unknown field `").or(message.strip_prefix("unknown variant `"))?;
+    let mut names = rest.split('`');
+    let key = names.next()?.to_owned();
+    let valid = names.skip(1).step_by(2).map(str::to_owned).collect();
+    Some((key, valid))
+}
+
+fn one() -> u8 {
+    1
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn ike_port() -> u16 {
+    500
+}
+
+fn ike_proposals() -> Vec<String> {
+    ["aes128-sha256-modp2048", "aes256-sha256-modp3072"].map(str::to_owned).to_vec()
+}
+
+fn seconds(seconds: u64) -> Span {
+    Span(core::time::Duration::from_secs(seconds))
+}
+
+fn dpd_timeout() -> Span {
+    // Five questions, two seconds apart.
+    seconds(10)
+}
+
+fn keepalive() -> Span {
+    // RFC 3948 §4's default.
+    seconds(20)
+}
+
+fn rekey_time() -> Span {
+    // swanctl's.
+    seconds(14_400)
+}
+
+fn over_time() -> Span {
+    // A tenth of the above, as swanctl.
+    seconds(1_440)
+}
+
+fn child_rekey_time() -> Span {
+    seconds(3_600)
+}
+
+fn child_over_time() -> Span {
+    seconds(360)
+}
+
+fn replay_window() -> u32 {
+    // Wide enough for what two packet threads and a long fat link reorder.
+    1_024
+}
+
+fn path_mtu() -> u16 {
+    1_500
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINIMAL: &str = r#"
+[connections.home]
+remote_addrs = ["192.0.2.1"]
+local = { certs = ["ms.pem"], key = "ms.key" }
+remote = { cacerts = ["ca.pem"], id = "sg.example" }
+[connections.home.children.net]
+remote_ts = ["10.10.0.0/24"]
+"#;
+
+    #[test]
+    fn a_minimal_client_file_is_enough() {
+        let file = parse(Path::new("client.toml"), MINIMAL).unwrap();
+        let home = &file.connections["home"];
+        assert_eq!(home.start, Start::AtOnce);
+        assert_eq!(home.on_failure, OnFailure::Block);
+        assert_eq!(home.children["net"].mode, Mode::Tunnel);
+    }
+
+    #[test]
+    fn an_unknown_key_names_the_nearest_valid_one_and_its_line() {
+        let text = MINIMAL.replace("remote_ts", "remote_tx");
+        let error = parse(Path::new("client.toml"), &text).unwrap_err().to_string();
+        assert!(error.contains("line 7"), "{error}");
+        assert!(error.contains("unknown key 'remote_tx'"), "{error}");
+        assert!(error.contains("'remote_ts'"), "{error}");
+    }
+
+    #[test]
+    fn a_time_span_without_unit_is_refused_with_an_example() {
+        let text = MINIMAL.replace("[connections.home.children", "dpd_delay = \"30\"\n[connections.home.children");
+        let error = parse(Path::new("client.toml"), &text).unwrap_err().to_string();
+        assert!(error.contains("90s"), "{error}");
+    }
+}

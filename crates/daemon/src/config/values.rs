@@ -1,0 +1,104 @@
+//! Values with units, as the files write them: `"90s"`, `"4h"`, `"64kb"`.
+
+use core::time::Duration;
+
+use serde::de::{self, Deserializer, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
+
+/// A time span with its unit: ms, s, m, h or d.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span(pub Duration);
+
+/// Octets with their unit: b, kb, mb, gb (powers of 1000) or kib, mib, gib.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size(pub u64);
+
+const SPANS: [(&str, u64); 5] =
+    [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+const SIZES: [(&str, u64); 7] = [
+    ("kib", 1 << 10),
+    ("mib", 1 << 20),
+    ("gib", 1 << 30),
+    ("kb", 1_000),
+    ("mb", 1_000_000),
+    ("gb", 1_000_000_000),
+    ("b", 1),
+];
+
+impl Span {
+    /// Reads `"90s"`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        with_unit(text, &SPANS).map(|ms| Self(Duration::from_millis(ms))).ok_or_else(|| {
+            format!("'{text}' is not a time span: write a number and its unit, such as \"90s\"")
+        })
+    }
+}
+
+impl Size {
+    /// Reads `"64kb"`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        with_unit(text, &SIZES).map(Self).ok_or_else(|| {
+            format!("'{text}' is not a size: write a number and its unit, such as \"64kb\"")
+        })
+    }
+}
+
+fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let text = text.trim().to_ascii_lowercase();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().ok()?;
+    if number == 0 && unit.is_empty() {
+        return Some(0);
+    }
+    let (_, factor) = units.iter().find(|(name, _)| *name == unit.trim())?;
+    number.checked_mul(*factor)
+}
+
+struct Text<T>(fn(&str) -> Result<T, String>, &'static str);
+
+impl<T> Visitor<'_> for Text<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.1)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        (self.0)(text).map_err(E::custom)
+    }
+}
+
+impl<'de> Deserialize<'de> for Span {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(Text(Self::parse, "a time span in quotes, such as \"90s\""))
+    }
+}
+
+impl<'de> Deserialize<'de> for Size {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(Text(Self::parse, "a size in quotes, such as \"64kb\""))
+    }
+}
+
+impl Serialize for Span {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&format!("{}ms", self.0.as_millis()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_and_sizes_carry_their_unit() {
+        assert_eq!(Span::parse("90s"), Ok(Span(Duration::from_secs(90))));
+        assert_eq!(Span::parse("4h"), Ok(Span(Duration::from_secs(14_400))));
+        assert_eq!(Span::parse("0"), Ok(Span(Duration::ZERO)));
+        assert_eq!(Size::parse("64 KiB"), Ok(Size(65_536)));
+        assert!(Span::parse("90").unwrap_err().contains("unit"));
+        assert!(Span::parse("99999999999999999999s").is_err());
+        assert!(Size::parse("18446744073709551615gb").is_err());
+    }
+}
