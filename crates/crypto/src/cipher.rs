@@ -1,7 +1,5 @@
 //! CBC ciphers: IKEv1 message bodies, and ESP's CBC suites through [`crate::packet`].
 
-use zeroize::ZeroizeOnDrop;
-
 /// Block ciphers in CBC mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cipher {
@@ -20,11 +18,13 @@ pub enum Cipher {
 /// A key with its schedule, for both directions, wiped on drop.
 pub struct CbcKey {
     cipher: Cipher,
-    octets: Octets,
+    schedule: Schedule,
 }
 
-#[derive(ZeroizeOnDrop)]
-struct Octets(Vec<u8>);
+enum Schedule {
+    Aes(Box<crate::sys::Aes>),
+    Des(crate::sys::Des),
+}
 
 impl Cipher {
     /// Octets of the key.
@@ -50,10 +50,11 @@ impl CbcKey {
     /// A key of exactly `cipher.key_len()` octets; panics on any other length.
     pub fn new(cipher: Cipher, key: &[u8]) -> Self {
         assert_eq!(key.len(), cipher.key_len());
-        Self {
-            cipher,
-            octets: Octets(key.to_vec()),
-        }
+        let schedule = match cipher {
+            Cipher::Des | Cipher::TripleDes => Schedule::Des(crate::sys::Des::new(key)),
+            _ => Schedule::Aes(Box::new(crate::sys::Aes::new(key))),
+        };
+        Self { cipher, schedule }
     }
 
     /// Which cipher.
@@ -63,13 +64,18 @@ impl CbcKey {
 
     /// Encrypts whole blocks in place; panics unless `data` is whole blocks and `iv` is one.
     pub fn encrypt(&self, iv: &[u8], data: &mut [u8]) {
-        let _ = (iv, data, &self.octets.0);
-        panic!("crypto")
+        self.run(iv, data, true);
     }
 
     /// Decrypts whole blocks in place; panics unless `data` is whole blocks and `iv` is one.
     pub fn decrypt(&self, iv: &[u8], data: &mut [u8]) {
-        let _ = (iv, data);
-        panic!("crypto")
+        self.run(iv, data, false);
+    }
+
+    fn run(&self, iv: &[u8], data: &mut [u8], encrypts: bool) {
+        match &self.schedule {
+            Schedule::Aes(aes) => aes.cbc(iv, data, encrypts),
+            Schedule::Des(des) => des.cbc(iv, data, encrypts),
+        }
     }
 }

@@ -1,8 +1,11 @@
 //! Diffie-Hellman over the MODP groups of RFC 2409 §6 and RFC 3526.
 
+mod primes;
+
 use zeroize::ZeroizeOnDrop;
 
 use crate::rand::Stream;
+use crate::sys::{Modulus, mod_exp};
 
 /// MODP groups; the number is IANA's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,6 +28,7 @@ pub enum Group {
 /// group's strength in bits (RFC 3526 §8), at least 256 bits.
 pub struct KeyPair {
     group: Group,
+    modulus: Modulus,
     exponent: Exponent,
     public: Vec<u8>,
 }
@@ -67,11 +71,55 @@ impl Group {
     }
 }
 
+impl Group {
+    fn prime(self) -> &'static [u8] {
+        match self {
+            Self::Modp768 => &primes::MODP_768,
+            Self::Modp1024 => &primes::MODP_1024,
+            Self::Modp1536 => &primes::MODP_1536,
+            Self::Modp2048 => &primes::MODP_2048,
+            Self::Modp3072 => &primes::MODP_3072,
+            Self::Modp4096 => &primes::MODP_4096,
+        }
+    }
+
+    /// Octets of a secret exponent.
+    const fn exponent_len(self) -> usize {
+        match self {
+            // RFC 3526 §8 puts this group's strength at 150 bits.
+            Self::Modp4096 => 40,
+            _ => 32,
+        }
+    }
+
+    /// Whether it is in 2..=p-2 and as long as the prime.
+    fn is_public_value(self, value: &[u8]) -> bool {
+        let prime = self.prime();
+        if value.len() != prime.len() {
+            return false;
+        }
+        let (last, head) = value.split_last().expect("not empty");
+        let is_small = head.iter().all(|octet| *octet == 0) && *last < 2;
+        // The prime is odd: p - 1 differs from it in the last bit only.
+        let (prime_last, prime_head) = prime.split_last().expect("not empty");
+        let is_p_minus_1 = head == prime_head && *last == prime_last - 1;
+        !is_small && !is_p_minus_1 && value < prime
+    }
+}
+
 impl KeyPair {
     /// A fresh pair.
     pub fn generate(group: Group, random: &mut Stream) -> Self {
-        let _ = (group, random);
-        panic!("crypto")
+        let modulus = Modulus::new(group.prime());
+        let mut exponent = Exponent(vec![0; group.exponent_len()]);
+        random.fill(&mut exponent.0);
+        let public = mod_exp(&[2], &exponent.0, &modulus);
+        Self {
+            group,
+            modulus,
+            exponent,
+            public,
+        }
     }
 
     /// The group.
@@ -86,8 +134,10 @@ impl KeyPair {
 
     /// g^xy with the peer's public value.
     pub fn agree(&self, peer: &[u8]) -> Result<SharedSecret, BadPublicValue> {
-        let _ = (peer, &self.exponent.0);
-        panic!("crypto")
+        if !self.group.is_public_value(peer) {
+            return Err(BadPublicValue);
+        }
+        Ok(SharedSecret(mod_exp(peer, &self.exponent.0, &self.modulus)))
     }
 }
 

@@ -36,14 +36,24 @@ impl Hash {
 
     /// Hash of the parts, one after the other.
     pub fn digest(self, parts: &[&[u8]]) -> Digest {
-        let _ = parts;
-        panic!("crypto")
+        let mut out = Digest {
+            octets: [0; 64],
+            len: 0,
+        };
+        out.len = crate::sys::digest(self, parts, &mut out.octets) as u8;
+        out
     }
 
     /// HMAC over the parts, one after the other: IKE's prf (RFC 2409 §4).
     pub fn hmac(self, key: &[u8], parts: &[&[u8]]) -> Digest {
-        let _ = (key, parts);
-        panic!("crypto")
+        let mut state = crate::sys::Hmac::new(self, key);
+        parts.iter().for_each(|part| state.update(part));
+        let mut out = Digest {
+            octets: [0; 64],
+            len: 0,
+        };
+        out.len = state.finish(&mut out.octets) as u8;
+        out
     }
 }
 

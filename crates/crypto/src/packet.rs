@@ -1,8 +1,15 @@
 //! The keys of one ESP or AH security association in one direction: what turns the clear payload
 //! of a packet into what travels and back, in place, without allocation.
 
-use crate::cipher::Cipher;
-use crate::hash::Hash;
+use core::ops::Range;
+
+use crate::aead::AeadKey;
+use crate::cipher::{CbcKey, Cipher};
+use crate::hash::{Hash, is_equal};
+use crate::sys::Hmac;
+
+/// SPI and sequence number.
+const ESP_HEADER_LEN: usize = 8;
 
 /// ESP encryption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -96,9 +103,18 @@ impl Protection {
 #[error("the integrity check value is wrong")]
 pub struct BadIcv;
 
-/// The keys of one direction. Under 1 KiB in size; no allocation after `new`.
+/// The keys of one direction. Small enough for a gateway of 100,000 tunnels; no allocation after
+/// `new`.
 pub struct PacketKey {
     protection: Protection,
+    cipher: PacketCipher,
+    hmac: Option<Box<Hmac>>,
+}
+
+enum PacketCipher {
+    Null,
+    Cbc(CbcKey),
+    Aead(AeadKey),
 }
 
 impl PacketKey {
@@ -106,7 +122,25 @@ impl PacketKey {
     pub fn new(protection: Protection, encryption: &[u8], integrity: &[u8]) -> Self {
         assert_eq!(encryption.len(), protection.encryption_key_len());
         assert_eq!(integrity.len(), protection.integrity_key_len());
-        Self { protection }
+        let cipher = match protection.encryption {
+            Encryption::Null => PacketCipher::Null,
+            Encryption::Cbc(cipher) => PacketCipher::Cbc(CbcKey::new(cipher, encryption)),
+            Encryption::AesGcm { key_len } => {
+                PacketCipher::Aead(AeadKey::aes_gcm(usize::from(key_len), encryption))
+            }
+            Encryption::ChaCha20Poly1305 => {
+                PacketCipher::Aead(AeadKey::chacha20_poly1305(encryption))
+            }
+        };
+        let hmac = match protection.integrity {
+            Integrity::None => None,
+            Integrity::Hmac(hash) => Some(Box::new(Hmac::new(hash, integrity))),
+        };
+        Self {
+            protection,
+            cipher,
+            hmac,
+        }
     }
 
     /// How it protects.
@@ -119,25 +153,66 @@ impl PacketKey {
     /// of the sequence number with ESN (RFC 4303 §2.2.1). The IV is in place already: random for
     /// CBC, the 64-bit sequence number for GCM and ChaCha20-Poly1305.
     pub fn seal(&self, packet: &mut [u8], esn_high: Option<u32>) {
-        let _ = (packet, esn_high);
-        panic!("crypto")
+        let icv_at = packet.len() - self.protection.icv_len();
+        let (covered, icv) = packet.split_at_mut(icv_at);
+        let (header, rest) = covered.split_at_mut(ESP_HEADER_LEN);
+        let (iv, text) = rest.split_at_mut(self.protection.iv_len());
+        match &self.cipher {
+            PacketCipher::Null => {}
+            PacketCipher::Cbc(key) => key.encrypt(iv, text),
+            PacketCipher::Aead(key) => return key.seal(header, esn_high, iv, text, icv),
+        }
+        if self.hmac.is_some() {
+            self.write_icv(&[covered], esn_high, icv);
+        }
     }
 
     /// Opens an ESP packet in place: checks the ICV first, then decrypts. Returns where the clear
     /// text (padding and trailer still on it) lies. The caller has checked that `packet` is at
     /// least 8 + IV + ICV octets and that the ciphertext is whole blocks.
-    pub fn open(
-        &self,
-        packet: &mut [u8],
-        esn_high: Option<u32>,
-    ) -> Result<core::ops::Range<usize>, BadIcv> {
-        let _ = (packet, esn_high);
-        panic!("crypto")
+    pub fn open(&self, packet: &mut [u8], esn_high: Option<u32>) -> Result<Range<usize>, BadIcv> {
+        let icv_at = packet.len() - self.protection.icv_len();
+        let text_at = ESP_HEADER_LEN + self.protection.iv_len();
+        let (covered, icv) = packet.split_at_mut(icv_at);
+        if let PacketCipher::Aead(key) = &self.cipher {
+            let (header, rest) = covered.split_at_mut(ESP_HEADER_LEN);
+            let (iv, text) = rest.split_at_mut(self.protection.iv_len());
+            key.open(header, esn_high, iv, text, icv)?;
+            return Ok(text_at..icv_at);
+        }
+        if self.hmac.is_some() {
+            let mut expected = [0; 64];
+            let expected = &mut expected[..icv.len()];
+            self.write_icv(&[covered], esn_high, expected);
+            if !is_equal(expected, icv) {
+                return Err(BadIcv);
+            }
+        }
+        if let PacketCipher::Cbc(key) = &self.cipher {
+            let (head, text) = covered.split_at_mut(text_at);
+            key.decrypt(&head[ESP_HEADER_LEN..], text);
+        }
+        Ok(text_at..icv_at)
     }
 
-    /// AH's ICV over the parts (RFC 4302 §3.3.3), the upper half of an ESN among them.
+    /// AH's ICV over the parts (RFC 4302 §3.3.3), the upper half of an ESN among them. Panics
+    /// without a separate integrity algorithm.
     pub fn icv(&self, parts: &[&[u8]], icv: &mut [u8]) {
-        let _ = (parts, icv);
-        panic!("crypto")
+        self.write_icv(parts, None, icv);
+    }
+
+    fn write_icv(&self, parts: &[&[u8]], esn_high: Option<u32>, icv: &mut [u8]) {
+        let mut state = self
+            .hmac
+            .as_deref()
+            .expect("an integrity algorithm")
+            .clone();
+        parts.iter().for_each(|part| state.update(part));
+        if let Some(high) = esn_high {
+            state.update(&high.to_be_bytes());
+        }
+        let mut out = [0; 64];
+        state.finish(&mut out);
+        icv.copy_from_slice(&out[..icv.len()]);
     }
 }

@@ -15,16 +15,20 @@ impl Seed {
 
     /// The stream of this name and number: SHA-256 of seed, name and number keys it.
     pub fn stream(&self, name: &str, number: u64) -> Stream {
-        let _ = (name, number, &self.0);
-        panic!("crypto")
+        use rand_chacha::rand_core::SeedableRng;
+        let digest =
+            crate::hash::Hash::Sha256.digest(&[&self.0, &number.to_be_bytes(), name.as_bytes()]);
+        let mut key = zeroize::Zeroizing::new([0; 32]);
+        key.copy_from_slice(digest.as_ref());
+        Stream(rand_chacha::ChaCha20Rng::from_seed(*key))
     }
 }
 
 impl Stream {
     /// Fills `out`.
     pub fn fill(&mut self, out: &mut [u8]) {
-        let _ = (out, &mut self.0);
-        panic!("crypto")
+        use rand_chacha::rand_core::Rng;
+        self.0.fill_bytes(out);
     }
 
     /// Four octets as a number.

@@ -26,44 +26,65 @@ pub enum RsaFault {
 impl PrivateKey {
     /// Reads DER, PKCS #8 or PKCS #1.
     pub fn from_der(der: &[u8]) -> Result<Self, RsaFault> {
-        let _ = der;
-        panic!("crypto")
+        checked(crate::sys::Rsa::private(der)).map(Self)
     }
 
     /// Reads the first private key of a PEM text.
     pub fn from_pem(text: &str) -> Result<Self, RsaFault> {
-        let _ = text;
-        panic!("crypto")
+        let bytes = text.as_bytes();
+        let pem = x509_parser::pem::Pem::iter_from_buffer(bytes)
+            .filter_map(Result::ok)
+            .find(|pem| pem.label == "PRIVATE KEY" || pem.label == "RSA PRIVATE KEY")
+            .ok_or(RsaFault::NotAKey)?;
+        let der = zeroize::Zeroizing::new(pem.contents);
+        Self::from_der(&der)
     }
 
     /// Signs the bare hash.
     pub fn sign_bare(&self, hash: &[u8]) -> Vec<u8> {
-        let _ = (hash, &self.0);
-        panic!("crypto")
+        self.0
+            .sign_raw(hash)
+            .expect("a hash is shorter than any modulus we take")
     }
 
     /// The public half.
     pub fn public(&self) -> PublicKey {
-        panic!("crypto")
+        PublicKey(self.0.public_half())
     }
 }
 
 impl PublicKey {
     /// Reads a SubjectPublicKeyInfo.
     pub fn from_spki(der: &[u8]) -> Result<Self, RsaFault> {
-        let _ = der;
-        panic!("crypto")
+        checked(crate::sys::Rsa::public(der)).map(Self)
     }
 
     /// Bits of the modulus.
     pub fn bits(&self) -> u32 {
-        let _ = &self.0;
-        panic!("crypto")
+        self.0.bits()
     }
 
     /// Checks a signature over the bare hash.
     pub fn verify_bare(&self, hash: &[u8], signature: &[u8]) -> Result<(), RsaFault> {
-        let _ = (hash, signature);
-        panic!("crypto")
+        let recovered = self.0.verify_raw(signature).ok_or(RsaFault::BadSignature)?;
+        if crate::hash::is_equal(&recovered, hash) {
+            Ok(())
+        } else {
+            Err(RsaFault::BadSignature)
+        }
+    }
+}
+
+impl PartialEq for PublicKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.public_der() == other.0.public_der()
+    }
+}
+
+fn checked(key: Option<crate::sys::Rsa>) -> Result<crate::sys::Rsa, RsaFault> {
+    let key = key.ok_or(RsaFault::NotAKey)?;
+    match key.bits() {
+        1024..=8192 => Ok(key),
+        bits => Err(RsaFault::Size { bits }),
     }
 }

@@ -44,8 +44,10 @@ pub enum ConfigError {
 
 /// Reads, checks and builds a configuration.
 pub fn load(path: &Path) -> Result<Loaded, ConfigError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
+    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
+        path: path.to_owned(),
+        source,
+    })?;
     let file = file::parse(path, &text)?;
     build::build(path, file)
 }

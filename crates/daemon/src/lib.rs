@@ -4,5 +4,5 @@
 //! Packets: [`sys`] (system calls), `tun`, `udp`, `raw` (devices and sockets), `planes` (one thread
 //! per direction around the engine's planes). `main.rs` only calls into here.
 
-pub mod sys;
 pub mod config;
+pub mod sys;

@@ -240,14 +240,15 @@ impl Node {
     /// (under new revocation lists, perhaps); those of the others end, and stations begin anew.
     fn on_configure(&mut self, config: Arc<Config>, now: Instant) {
         let successor = |old: &Arc<Connection>| {
-            let is_same = |new: &&Arc<Connection>| {
-                new.name == old.name && new.revision == old.revision
-            };
+            let is_same =
+                |new: &&Arc<Connection>| new.name == old.name && new.revision == old.revision;
             config.connections.iter().find(is_same).cloned()
         };
         let mut ended = Vec::new();
         for (id, session) in &mut self.sessions {
-            let Some(connection) = &mut session.connection else { continue };
+            let Some(connection) = &mut session.connection else {
+                continue;
+            };
             match successor(connection) {
                 Some(new) => *connection = new,
                 None => ended.push(*id),

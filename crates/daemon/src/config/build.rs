@@ -49,14 +49,21 @@ pub struct PublishedPort {
 
 /// Builds from a parsed file; names of files are relative to the file's own folder.
 pub fn build(path: &Path, file: ConfigFile) -> Result<Loaded, ConfigError> {
-    let builder = Builder { path, folder: path.parent().unwrap_or(Path::new(".")) };
+    let builder = Builder {
+        path,
+        folder: path.parent().unwrap_or(Path::new(".")),
+    };
     let pools: Vec<Pool> = file
         .pools
         .iter()
         .map(|(name, table)| builder.pool(name, table))
         .collect::<Result<_, _>>()?;
     let mut loaded = Loaded {
-        engine: Config { connections: Vec::new(), pools, limits: Limits::default() },
+        engine: Config {
+            connections: Vec::new(),
+            pools,
+            limits: Limits::default(),
+        },
         daemon: file.daemon,
         publish: Vec::new(),
         on_failure: Vec::new(),
@@ -117,7 +124,11 @@ impl Builder<'_> {
         table: &ConnectionTable,
     ) -> Result<(), ConfigError> {
         let key = format!("connections.{name}");
-        if table.children.values().any(|child| child.esp_proposals != ["none"]) {
+        if table
+            .children
+            .values()
+            .any(|child| child.esp_proposals != ["none"])
+        {
             return Err(self.value(&key, "\"none\" stands for all children of a connection"));
         }
         if !table.legacy {
@@ -144,14 +155,18 @@ impl Builder<'_> {
             .map(|(child, it)| self.child(&key(&format!("children.{child}")), child, it))
             .collect::<Result<Vec<_>, _>>()?;
         if children.is_empty() {
-            return Err(self.value(&key("children"), "there is none: nothing would be protected"));
+            return Err(self.value(
+                &key("children"),
+                "there is none: nothing would be protected",
+            ));
         }
         let remote_addrs = self.resolve(&key("remote_addrs"), table)?;
         let is_station = !remote_addrs.is_empty();
         let family = |is_v4: bool| table.vips.iter().any(|address| address.is_ipv4() == is_v4);
         let default_dpd = if is_station { 20 } else { 60 };
-        let dpd_delay =
-            table.dpd_delay.map_or(core::time::Duration::from_secs(default_dpd), |span| span.0);
+        let dpd_delay = table
+            .dpd_delay
+            .map_or(core::time::Duration::from_secs(default_dpd), |span| span.0);
         Ok(Connection {
             name: name.to_owned(),
             revision: self.revision(table)?,
@@ -162,7 +177,10 @@ impl Builder<'_> {
             local: self.local(&key("local"), &table.local)?,
             remote: self.remote(&key("remote"), &table.remote)?,
             children,
-            wants_inner: InnerFamilies { v4: family(true), v6: family(false) },
+            wants_inner: InnerFamilies {
+                v4: family(true),
+                v6: family(false),
+            },
             pool: self.pool_index(&key("pools"), pools, &table.pools)?,
             is_legacy: table.legacy,
             start: match (is_station, table.start) {
@@ -222,7 +240,11 @@ impl Builder<'_> {
     }
 
     fn local(&self, key: &str, table: &AuthTable) -> Result<LocalAuth, ConfigError> {
-        let identity = table.id.as_ref().map(|id| self.identity(key, id)).transpose()?;
+        let identity = table
+            .id
+            .as_ref()
+            .map(|id| self.identity(key, id))
+            .transpose()?;
         if table.auth == Auth::Psk {
             let identity =
                 identity.ok_or_else(|| self.value(key, "with auth = \"psk\" give an id"))?;
@@ -244,15 +266,19 @@ impl Builder<'_> {
             let text = format!("{} is not the key of {}", file.display(), leaf.subject());
             return Err(self.value(&format!("{key}.key"), &text));
         }
-        let identity = identity.unwrap_or_else(|| {
-            Identity::DistinguishedName(leaf.subject_der())
-        });
+        let identity = identity.unwrap_or_else(|| Identity::DistinguishedName(leaf.subject_der()));
         let names = leaf.names();
         if !identity.is_proven_by(&names) {
-            let text = format!("{identity} is neither subject nor SAN of {}", leaf.subject());
+            let text = format!(
+                "{identity} is neither subject nor SAN of {}",
+                leaf.subject()
+            );
             return Err(self.value(&format!("{key}.id"), &text));
         }
-        let method = LocalMethod::Signature { key: Arc::new(private), chain };
+        let method = LocalMethod::Signature {
+            key: Arc::new(private),
+            chain,
+        };
         Ok(LocalAuth { identity, method })
     }
 
@@ -280,10 +306,16 @@ impl Builder<'_> {
             .iter()
             .map(|file| {
                 let bytes = std::fs::read(self.folder.join(file)).map_err(|source| {
-                    ConfigError::Unreadable { path: self.folder.join(file), source }
+                    ConfigError::Unreadable {
+                        path: self.folder.join(file),
+                        source,
+                    }
                 })?;
                 RevocationList::parse(&bytes).map_err(|fault| {
-                    self.value(&format!("{key}.crls"), &format!("{}: {fault}", file.display()))
+                    self.value(
+                        &format!("{key}.crls"),
+                        &format!("{}: {fault}", file.display()),
+                    )
                 })
             })
             .collect::<Result<_, _>>()?;
@@ -292,14 +324,23 @@ impl Builder<'_> {
             file::Revocation::Ifcrl => !table.crls.is_empty(),
             file::Revocation::Relaxed => false,
         };
-        let store = TrustStore { authorities, revocations, requires_revocation };
-        Ok(RemoteAuth { identities, method: RemoteMethod::Signature(Arc::new(store)) })
+        let store = TrustStore {
+            authorities,
+            revocations,
+            requires_revocation,
+        };
+        Ok(RemoteAuth {
+            identities,
+            method: RemoteMethod::Signature(Arc::new(store)),
+        })
     }
 
     fn pool(&self, name: &str, table: &PoolTable) -> Result<Pool, ConfigError> {
         let key = format!("pools.{name}.addrs");
-        let selector: TrafficSelector =
-            table.addrs.parse().map_err(|error| self.value(&key, &format!("{error}")))?;
+        let selector: TrafficSelector = table
+            .addrs
+            .parse()
+            .map_err(|error| self.value(&key, &format!("{error}")))?;
         // In a subnet the first and the last address are not hosts'.
         let is_subnet = table.addrs.contains('/') && selector.first != selector.last;
         let (first, last) = if is_subnet {
@@ -307,7 +348,12 @@ impl Builder<'_> {
         } else {
             (selector.first, selector.last)
         };
-        Ok(Pool { name: name.to_owned(), first, last, dns: table.dns.clone() })
+        Ok(Pool {
+            name: name.to_owned(),
+            first,
+            last,
+            dns: table.dns.clone(),
+        })
     }
 
     fn pool_index(
@@ -323,7 +369,9 @@ impl Builder<'_> {
             };
         };
         let found = pools.iter().position(|pool| pool.name == *name);
-        found.map(Some).ok_or_else(|| self.value(key, &format!("there is no [pools.{name}]")))
+        found
+            .map(Some)
+            .ok_or_else(|| self.value(key, &format!("there is no [pools.{name}]")))
     }
 
     fn resolve(&self, key: &str, table: &ConnectionTable) -> Result<Vec<SocketAddr>, ConfigError> {
@@ -357,11 +405,7 @@ impl Builder<'_> {
         Ok(u64::from_be_bytes(first))
     }
 
-    fn certificates(
-        &self,
-        key: &str,
-        files: &[PathBuf],
-    ) -> Result<Vec<Certificate>, ConfigError> {
+    fn certificates(&self, key: &str, files: &[PathBuf]) -> Result<Vec<Certificate>, ConfigError> {
         let mut all = Vec::new();
         for file in files {
             let read = Certificate::all_from_pem(&self.read(file)?)
@@ -384,7 +428,8 @@ impl Builder<'_> {
     }
 
     fn identity(&self, key: &str, text: &str) -> Result<Identity, ConfigError> {
-        text.parse().map_err(|error| self.value(&format!("{key}.id"), &format!("{error}")))
+        text.parse()
+            .map_err(|error| self.value(&format!("{key}.id"), &format!("{error}")))
     }
 
     fn words<T: core::str::FromStr>(
@@ -398,7 +443,10 @@ impl Builder<'_> {
         words
             .iter()
             .filter(|word| *word != "dynamic")
-            .map(|word| word.parse().map_err(|error| self.value(key, &format!("{error}"))))
+            .map(|word| {
+                word.parse()
+                    .map_err(|error| self.value(key, &format!("{error}")))
+            })
             .collect()
     }
 

@@ -317,7 +317,9 @@ fn explain(text: &str, error: &toml::de::Error) -> String {
         let near = valid.iter().max_by(|a, b| {
             strsim::jaro_winkler(&key, a).total_cmp(&strsim::jaro_winkler(&key, b))
         })?;
-        Some(format!("unknown key '{key}', the nearest valid one is '{near}'"))
+        Some(format!(
+            "unknown key '{key}', the nearest valid one is '{near}'"
+        ))
     });
     let sentence = nearest.unwrap_or_else(|| message.to_owned());
     format!("{}{sentence}", place.unwrap_or_default())
@@ -325,7 +327,9 @@ fn explain(text: &str, error: &toml::de::Error) -> String {
 
 /// serde says "unknown field `x`, expected one of `a`, `b`".
 fn unknown_key(message: &str) -> Option<(String, Vec<String>)> {
-    let rest = message.strip_prefix("unknown field `").or(message.strip_prefix("unknown variant `"))?;
+    let rest = message
+        .strip_prefix("unknown field `")
+        .or(message.strip_prefix("unknown variant `"))?;
     let mut names = rest.split('`');
     let key = names.next()?.to_owned();
     let valid = names.skip(1).step_by(2).map(str::to_owned).collect();
@@ -345,7 +349,9 @@ fn ike_port() -> u16 {
 }
 
 fn ike_proposals() -> Vec<String> {
-    ["aes128-sha256-modp2048", "aes256-sha256-modp3072"].map(str::to_owned).to_vec()
+    ["aes128-sha256-modp2048", "aes256-sha256-modp3072"]
+        .map(str::to_owned)
+        .to_vec()
 }
 
 fn seconds(seconds: u64) -> Span {
@@ -414,7 +420,9 @@ remote_ts = ["10.10.0.0/24"]
     #[test]
     fn an_unknown_key_names_the_nearest_valid_one_and_its_line() {
         let text = MINIMAL.replace("remote_ts", "remote_tx");
-        let error = parse(Path::new("client.toml"), &text).unwrap_err().to_string();
+        let error = parse(Path::new("client.toml"), &text)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("line 7"), "{error}");
         assert!(error.contains("unknown key 'remote_tx'"), "{error}");
         assert!(error.contains("'remote_ts'"), "{error}");
@@ -422,8 +430,13 @@ remote_ts = ["10.10.0.0/24"]
 
     #[test]
     fn a_time_span_without_unit_is_refused_with_an_example() {
-        let text = MINIMAL.replace("[connections.home.children", "dpd_delay = \"30\"\n[connections.home.children");
-        let error = parse(Path::new("client.toml"), &text).unwrap_err().to_string();
+        let text = MINIMAL.replace(
+            "[connections.home.children",
+            "dpd_delay = \"30\"\n[connections.home.children",
+        );
+        let error = parse(Path::new("client.toml"), &text)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("90s"), "{error}");
     }
 }

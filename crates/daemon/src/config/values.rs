@@ -13,8 +13,13 @@ pub struct Span(pub Duration);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size(pub u64);
 
-const SPANS: [(&str, u64); 5] =
-    [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+const SPANS: [(&str, u64); 5] = [
+    ("ms", 1),
+    ("s", 1_000),
+    ("m", 60_000),
+    ("h", 3_600_000),
+    ("d", 86_400_000),
+];
 const SIZES: [(&str, u64); 7] = [
     ("kib", 1 << 10),
     ("mib", 1 << 20),
@@ -28,9 +33,11 @@ const SIZES: [(&str, u64); 7] = [
 impl Span {
     /// Reads `"90s"`.
     pub fn parse(text: &str) -> Result<Self, String> {
-        with_unit(text, &SPANS).map(|ms| Self(Duration::from_millis(ms))).ok_or_else(|| {
-            format!("'{text}' is not a time span: write a number and its unit, such as \"90s\"")
-        })
+        with_unit(text, &SPANS)
+            .map(|ms| Self(Duration::from_millis(ms)))
+            .ok_or_else(|| {
+                format!("'{text}' is not a time span: write a number and its unit, such as \"90s\"")
+            })
     }
 }
 
@@ -45,7 +52,9 @@ impl Size {
 
 fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let text = text.trim().to_ascii_lowercase();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let number: u64 = number.parse().ok()?;
     if number == 0 && unit.is_empty() {

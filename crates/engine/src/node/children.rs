@@ -178,7 +178,9 @@ impl Node {
                 self.authentic_from(id, path, now);
                 self.quick_progress(id, child, progress, now);
             }
-            Err(fault @ (Fault::Malformed(_) | Fault::Misbehaved(_) | Fault::Dropped(_))) => self.count_fault(&fault),
+            Err(fault @ (Fault::Malformed(_) | Fault::Misbehaved(_) | Fault::Dropped(_))) => {
+                self.count_fault(&fault)
+            }
             Err(fault) => {
                 self.count_fault(&fault);
                 self.quick_failed(id, child, spi, &fault, now);
