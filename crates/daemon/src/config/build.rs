@@ -9,8 +9,8 @@ use crypto::cert::{Certificate, RevocationList, TrustStore};
 use crypto::hash::Hash;
 use crypto::rsa::PrivateKey;
 use engine::config::{
-    Child, Config, Connection, Finding, IdentityPattern, InnerFamilies, Limits, LocalAuth,
-    LocalMethod, Pool, RemoteAuth, RemoteMethod, Unique,
+    Child, Config, Connection, IdentityPattern, InnerFamilies, Limits, LocalAuth, LocalMethod,
+    Pool, RemoteAuth, RemoteMethod, Unique,
 };
 use engine::identity::Identity;
 use engine::sa::{Mode, Secret};
@@ -62,7 +62,7 @@ pub fn build(path: &Path, file: ConfigFile) -> Result<Loaded, ConfigError> {
         engine: Config {
             connections: Vec::new(),
             pools,
-            limits: Limits::default(),
+            limits: default_limits(),
         },
         daemon: file.daemon,
         publish: Vec::new(),
@@ -106,12 +106,6 @@ impl Builder<'_> {
             return self.add_clear(loaded, name, table);
         }
         let connection = self.connection(&loaded.engine.pools, name, table)?;
-        for finding in connection.check() {
-            match finding {
-                Finding::Error(text) => return Err(self.value(&key, &text)),
-                Finding::Warning(text) => loaded.warnings.push((name.to_owned(), text)),
-            }
-        }
         loaded.engine.connections.push(Arc::new(connection));
         Ok(())
     }
@@ -215,7 +209,9 @@ impl Builder<'_> {
             proposals.push(suite.map_err(|error| self.value(&at(), &error.to_string()))?);
         }
         if proposals.is_empty() {
-            proposals = EspSuite::defaults();
+            proposals = ["aes128gcm16-modp2048", "aes128-sha256-modp2048"]
+                .map(|word| word.parse().expect("a suite that we name"))
+                .to_vec();
         }
         if table.replay_window != 0 && !(64..=4096).contains(&table.replay_window) {
             let text = format!("{} is outside 64 to 4096", table.replay_window);
@@ -258,8 +254,8 @@ impl Builder<'_> {
         let Some(file) = &table.key else {
             return Err(self.value(&format!("{key}.key"), "name our private key's PEM file"));
         };
-        let text = zeroize::Zeroizing::new(self.read(file)?);
-        let private = PrivateKey::from_pem(&text)
+        let text = Secret(self.read(file)?.into_bytes());
+        let private = PrivateKey::from_pem(&String::from_utf8_lossy(&text.0))
             .map_err(|fault| self.value(&format!("{key}.key"), &fault.to_string()))?;
         let public = leaf.public_key();
         if public.is_ok_and(|public| public != private.public()) {
@@ -268,7 +264,7 @@ impl Builder<'_> {
         }
         let identity = identity.unwrap_or_else(|| Identity::DistinguishedName(leaf.subject_der()));
         let names = leaf.names();
-        if !identity.is_proven_by(&names) {
+        if !identity.proven_by(&names) {
             let text = format!(
                 "{identity} is neither subject nor SAN of {}",
                 leaf.subject()
@@ -428,8 +424,7 @@ impl Builder<'_> {
     }
 
     fn identity(&self, key: &str, text: &str) -> Result<Identity, ConfigError> {
-        text.parse()
-            .map_err(|error| self.value(&format!("{key}.id"), &format!("{error}")))
+        Identity::parse(text).map_err(|error| self.value(&format!("{key}.id"), &error.to_string()))
     }
 
     fn words<T: core::str::FromStr>(
@@ -475,5 +470,15 @@ fn previous(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(v4) => IpAddr::V4(u32::from(v4).saturating_sub(1).into()),
         IpAddr::V6(v6) => IpAddr::V6(u128::from(v6).saturating_sub(1).into()),
+    }
+}
+
+fn default_limits() -> Limits {
+    Limits {
+        half_open: 500,
+        half_open_total: 5_000,
+        half_open_per_address: 100,
+        quick_modes: 16,
+        half_open_lifetime: core::time::Duration::from_secs(30),
     }
 }
