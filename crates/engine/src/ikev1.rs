@@ -5,16 +5,24 @@
 //! Each exchange is a machine that owns its retransmission: messages and time in; datagrams,
 //! deadlines and results out through an [`Outbox`]. [`crate::node`] owns the machines.
 
+mod aggressive;
+mod auth;
+mod exchange;
 pub mod fragments;
 pub mod informational;
 pub mod keys;
+mod main_mode;
 pub mod mode_config;
+pub mod nat;
+mod parts;
 pub mod phase1;
+mod proposal;
 pub mod protect;
 pub mod quick;
 pub mod retransmit;
+mod vendor;
 
-use wire::isakmp::Cookies;
+use wire::isakmp::{Cookies, Located, Payload, PayloadKind};
 
 use crate::counters::{DropCounters, DropReason};
 use crate::identity::Identity;
@@ -47,6 +55,48 @@ pub struct Outbox {
     pub received: Vec<Received>,
     /// Messages dropped without ending an exchange.
     pub drops: DropCounters,
+}
+
+impl Outbox {
+    /// Tells that a message of `bytes` octets was received and understood.
+    pub fn heard(&mut self, what: &'static str, bytes: usize, payloads: &[Located]) {
+        self.received.push(Received {
+            what,
+            bytes,
+            payloads: names(payloads.iter().map(|located| located.payload.kind())),
+        });
+    }
+}
+
+/// Names of payloads as RFC 2408 abbreviates them, such as "SA KE NONCE ID VID".
+pub fn names(kinds: impl Iterator<Item = PayloadKind>) -> String {
+    let words: Vec<String> = kinds
+        .map(|kind| match kind {
+            PayloadKind::None => "NONE".into(),
+            PayloadKind::Sa => "SA".into(),
+            PayloadKind::KeyExchange => "KE".into(),
+            PayloadKind::Identification => "ID".into(),
+            PayloadKind::Certificate => "CERT".into(),
+            PayloadKind::CertificateRequest => "CERTREQ".into(),
+            PayloadKind::Hash => "HASH".into(),
+            PayloadKind::Signature => "SIG".into(),
+            PayloadKind::Nonce => "NONCE".into(),
+            PayloadKind::Notify => "N".into(),
+            PayloadKind::Delete => "D".into(),
+            PayloadKind::VendorId => "VID".into(),
+            PayloadKind::Attributes => "ATTR".into(),
+            PayloadKind::NatDiscovery => "NAT-D".into(),
+            PayloadKind::NatOriginalAddress => "NAT-OA".into(),
+            PayloadKind::Fragment => "FRAG".into(),
+            PayloadKind::Other(number) => number.to_string(),
+        })
+        .collect();
+    words.join(" ")
+}
+
+/// Names of payloads about to be sent.
+pub fn names_of(payloads: &[Payload]) -> String {
+    names(payloads.iter().map(Payload::kind))
 }
 
 /// A message on its way out.

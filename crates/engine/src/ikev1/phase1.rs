@@ -1,25 +1,56 @@
 //! Phase 1 as a machine: main or aggressive mode, either role. The modes themselves are in
 //! `main_mode.rs` and `aggressive.rs`.
+//!
+//! What is not proven does not end an exchange. A message that cannot be read is dropped and
+//! counted. One that could be the peer's but fails (a proposal that we did not offer, a wrong
+//! hash in a message in clear) is a **doubt**: the exchange waits [`GRACE`] for a better one,
+//! then ends with the doubt's sentence. Only what came under keys that the other end of the
+//! Diffie-Hellman exchange must hold ends it at once.
 
 use std::sync::Arc;
 
 use crypto::rand::Stream;
-use wire::isakmp::Cookies;
+use wire::isakmp::{Cookie, Cookies, Exchange, Header, Located, Payload, payloads};
 
-use super::{Fault, IsakmpSa, Outbox};
+use super::exchange::{At, Core, Step, cookie, fitting};
+use super::parts::Parts;
+use super::retransmit::Retransmit;
+use super::{Fault, IsakmpSa, Outbox, Role};
 use crate::config::Connection;
+use crate::counters::DropReason;
 use crate::sa::Path;
-use crate::time::{Calendar, Deadline, Instant};
+use crate::time::{Calendar, Deadline, Duration, Instant};
+
+/// How long a better message is waited for after one that failed without proof of its origin.
+pub const GRACE: Duration = Duration::from_secs(3);
+/// How many such messages an exchange bears.
+pub const MAX_DOUBTS: u32 = 4;
+/// A responder waits so long for the initiator's next message.
+pub const HALF_OPEN: Duration = Duration::from_secs(30);
+/// Duplicates of the last message are answered so long.
+pub const LINGER: Duration = Duration::from_secs(70);
+/// Octets of our nonces.
+pub const NONCE_LEN: usize = 32;
 
 /// A phase 1 exchange, from its first message until its last one need not be sent again.
 pub struct Phase1 {
-    cookies: Cookies,
-    path: Path,
+    core: Core,
+    step: Step,
+    doubt: Option<Doubt>,
+    doubts: u32,
+}
+
+/// A failure that nobody has proven.
+struct Doubt {
+    fault: Fault,
+    until: Instant,
 }
 
 impl Phase1 {
-    /// Begins an exchange with the connection's peer. `is_first_contact`: we have no other SA
-    /// with it and say so (RFC 2407 §4.6.3.3).
+    /// Begins an exchange with the connection's peer. `is_first_contact`: we have no other SA with
+    /// it and say so (RFC 2407 §4.6.3.3).
+    ///
+    /// Panics on a connection without proposals, or whose two methods differ.
     pub fn initiate(
         connection: Arc<Connection>,
         path: Path,
@@ -28,11 +59,24 @@ impl Phase1 {
         now: Instant,
         out: &mut Outbox,
     ) -> Self {
-        let _ = (connection, is_first_contact, random, now, out, path);
-        panic!("phase 1")
+        let is_aggressive = connection.is_aggressive;
+        let cookies = Cookies {
+            initiator: cookie(random),
+            responder: Cookie::ZERO,
+        };
+        let mut core = Core::new(Role::Initiator, vec![connection], cookies, path);
+        core.is_aggressive = is_aggressive;
+        core.is_first_contact = is_first_contact;
+        let step = if is_aggressive {
+            core.aggressive_initiate(random, now, out)
+        } else {
+            core.main_initiate(now, out)
+        };
+        Self::at(core, step)
     }
 
-    /// Answers a first message, picking the first of `candidates` that fits it.
+    /// Answers a first message, picking the first of `candidates` that fits it. On a fault a
+    /// notification has been put in `out` where the peer is told; nothing is left to keep.
     pub fn respond(
         candidates: &[Arc<Connection>],
         path: Path,
@@ -41,23 +85,86 @@ impl Phase1 {
         now: Instant,
         out: &mut Outbox,
     ) -> Result<Self, Fault> {
-        let _ = (candidates, path, message, random, now, out);
-        panic!("phase 1")
+        let (header, body) = Header::parse(message)?;
+        let is_aggressive = match header.exchange {
+            Exchange::IdentityProtection => false,
+            Exchange::Aggressive => true,
+            _ => return Err(DropReason::UnsupportedExchange.into()),
+        };
+        let is_first = header.cookies.responder == Cookie::ZERO
+            && header.cookies.initiator != Cookie::ZERO
+            && header.message_id == 0
+            && !header.flags.is_encrypted();
+        if !is_first {
+            return Err(DropReason::UnexpectedMessage.into());
+        }
+        let located = payloads(header.next_payload, body)?;
+        let parts = Parts::sort(body, &located)?;
+        let candidates = fitting(candidates, path, is_aggressive)?;
+        let cookies = Cookies {
+            initiator: header.cookies.initiator,
+            responder: cookie(random),
+        };
+        let mut core = Core::new(Role::Responder, candidates, cookies, path);
+        core.is_aggressive = is_aggressive;
+        core.expires = Some(now + HALF_OPEN);
+        let result = if is_aggressive {
+            core.aggressive_1(message, &parts, random, out)
+        } else {
+            core.main_1(message, &parts, out)
+        };
+        match result {
+            Ok(step) => {
+                out.heard(core.what(1), message.len(), &located);
+                Ok(Self::at(core, step))
+            }
+            Err(fault) => {
+                core.cookies.responder = Cookie::ZERO;
+                core.tell(&fault, None, random, out);
+                Err(fault)
+            }
+        }
+    }
+
+    fn at(core: Core, step: Step) -> Self {
+        Self {
+            core,
+            step,
+            doubt: None,
+            doubts: 0,
+        }
     }
 
     /// Its name; the responder's half is zero until known.
     pub fn cookies(&self) -> Cookies {
-        self.cookies
+        self.core.cookies
+    }
+
+    /// Who began it.
+    pub fn role(&self) -> Role {
+        self.core.role
+    }
+
+    /// The connection as far as it is known; a main mode responder may still change it.
+    pub fn connection(&self) -> &Arc<Connection> {
+        self.core.connection()
     }
 
     /// Where the peer is; floats to port 4500 behind a NAT (RFC 3947 §4).
     pub fn path(&self) -> Path {
-        self.path
+        self.core.path
     }
 
-    /// A message of this exchange (already reassembled). A duplicate of the last one is answered
-    /// with our last message again; forged or stale ones are dropped without ending the exchange
-    /// (`Ok`, counted by the node through `Outbox::drops`).
+    /// The peer's address has not proven that it reads what we send: a responder's exchange
+    /// before the initiator's second message.
+    pub fn is_half_open(&self) -> bool {
+        matches!(self.step, Step::Main3 | Step::Aggressive3(_))
+    }
+
+    /// A message of this exchange (already reassembled), or any other under its cookies as long
+    /// as there is no ISAKMP SA. A duplicate of the last one is answered with our last message
+    /// again; forged or stale ones are dropped without ending the exchange (`Ok`, counted by the
+    /// node through `Outbox::drops`).
     pub fn on_message(
         &mut self,
         path: Path,
@@ -67,23 +174,178 @@ impl Phase1 {
         calendar: Calendar,
         out: &mut Outbox,
     ) -> Result<(), Fault> {
-        let _ = (path, message, random, now, calendar, out);
-        panic!("phase 1")
+        let Ok((header, body)) = Header::parse(message) else {
+            out.drops.count(DropReason::MalformedMessage);
+            return Ok(());
+        };
+        if let Some(answered) = &mut self.core.answered
+            && answered.take_duplicate(message, out)
+        {
+            return Ok(());
+        }
+        if let Some(reason) = self.core.unfit(&header, message) {
+            out.drops.count(reason);
+            return Ok(());
+        }
+        if header.exchange == Exchange::Informational {
+            return self.on_refusal(&header, message, body, now, out);
+        }
+        if header.exchange != self.core.exchange() {
+            self.on_stray(out);
+            return Ok(());
+        }
+        let step = core::mem::replace(&mut self.step, Step::Done);
+        self.core.is_sealed = false;
+        let mut at = At {
+            path,
+            message,
+            header,
+            now,
+            calendar,
+            random,
+            out,
+        };
+        match self.core.advance(&step, &mut at) {
+            Ok(next) => {
+                self.step = next;
+                self.doubt = None;
+                Ok(())
+            }
+            Err(fault) => {
+                self.step = step;
+                let (random, out) = (at.random, at.out);
+                self.judge(fault, random, now, out)
+            }
+        }
     }
 
-    /// Retransmission or end of life.
+    /// Retransmission or end of life. `None`: the exchange is over and may be forgotten, once
+    /// [`Self::take_established`] has given its product.
     pub fn deadline(&self) -> Option<Deadline> {
-        panic!("phase 1")
+        let doubt = self.doubt.as_ref().map(|doubt| Deadline {
+            at: doubt.until,
+            why: "phase 1 refused",
+        });
+        let expiry = self.core.expires.map(|at| Deadline {
+            at,
+            why: "phase 1 expires",
+        });
+        let again = self.core.retransmit.as_ref().map(Retransmit::deadline);
+        [doubt, expiry, again].into_iter().flatten().min()
     }
 
     /// Sends again, or gives up.
     pub fn on_deadline(&mut self, now: Instant, out: &mut Outbox) -> Result<(), Fault> {
-        let _ = (now, out);
-        panic!("phase 1")
+        if let Some(doubt) = self.doubt.take_if(|doubt| doubt.until <= now) {
+            return Err(doubt.fault);
+        }
+        if self.core.expires.is_some_and(|expires| expires <= now) {
+            self.core.expires = None;
+            if !matches!(self.step, Step::Done) {
+                return Err(self.core.timeout(&self.step));
+            }
+        }
+        match &mut self.core.retransmit {
+            Some(retransmit) => match retransmit.fire(now, out) {
+                Err(Fault::TimedOut(_)) => Err(self.core.timeout(&self.step)),
+                result => result,
+            },
+            None => Ok(()),
+        }
     }
 
     /// The product, once, when the exchange has succeeded.
     pub fn take_established(&mut self) -> Option<(IsakmpSa, Arc<Connection>)> {
-        panic!("phase 1")
+        let sa = self.core.established.take()?;
+        Some((*sa, Arc::clone(self.core.connection())))
+    }
+
+    /// A message of another exchange before there is an SA. An aggressive initiator sends its
+    /// third message once; when it goes on to quick mode and the third was lost, the second is
+    /// sent again so that the third comes again. Who knows our cookie has read our answer.
+    fn on_stray(&mut self, out: &mut Outbox) {
+        out.drops.count(DropReason::UnexpectedMessage);
+        if let (Step::Aggressive3(_), Some(answered)) = (&self.step, &mut self.core.answered) {
+            answered.repeat(out);
+        }
+    }
+
+    /// The peer says why it does not go on: believed at once if sealed, else a doubt.
+    fn on_refusal(
+        &mut self,
+        header: &Header,
+        message: &[u8],
+        body: &[u8],
+        now: Instant,
+        out: &mut Outbox,
+    ) -> Result<(), Fault> {
+        let is_sealed = header.flags.is_encrypted();
+        let found: Result<Vec<Located>, DropReason> = if is_sealed {
+            match self.step.session() {
+                None => Err(DropReason::UndecryptableMessage),
+                Some(session) => self
+                    .core
+                    .open_notice(session, message, header, &mut out.work),
+            }
+        } else {
+            payloads(header.next_payload, body).map_err(|_| DropReason::MalformedMessage)
+        };
+        let located = match found {
+            Ok(located) => located,
+            Err(reason) => {
+                out.drops.count(reason);
+                return Ok(());
+            }
+        };
+        let error = located.iter().find_map(|located| match &located.payload {
+            Payload::Notify(notify) if notify.kind.is_error() => Some(notify.kind),
+            _ => None,
+        });
+        let (Some(kind), false) = (error, matches!(self.step, Step::Done)) else {
+            out.drops.count(DropReason::UnexpectedMessage);
+            return Ok(());
+        };
+        let fault = self.core.refused_with(kind);
+        if is_sealed {
+            return Err(fault);
+        }
+        self.doubt(fault, now)
+    }
+
+    /// Drops, doubts or ends.
+    fn judge(
+        &mut self,
+        fault: Fault,
+        random: &mut Stream,
+        now: Instant,
+        out: &mut Outbox,
+    ) -> Result<(), Fault> {
+        match fault {
+            Fault::Dropped(reason) => {
+                out.drops.count(reason);
+                Ok(())
+            }
+            fault if self.core.is_sealed => {
+                self.core.tell(&fault, self.step.session(), random, out);
+                Err(fault)
+            }
+            fault => {
+                out.drops.count(match &fault {
+                    Fault::Incompatible { .. } => DropReason::NoProposalChosen,
+                    _ => DropReason::AuthenticationFailed,
+                });
+                self.doubt(fault, now)
+            }
+        }
+    }
+
+    fn doubt(&mut self, fault: Fault, now: Instant) -> Result<(), Fault> {
+        self.doubts += 1;
+        if self.doubts > MAX_DOUBTS {
+            return Err(fault);
+        }
+        let until = now + GRACE;
+        self.doubt.get_or_insert(Doubt { fault, until });
+        Ok(())
     }
 }

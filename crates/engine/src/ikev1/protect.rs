@@ -43,7 +43,7 @@ impl Opened {
     }
 
     /// What follows the first payload up to the end of the chain, padding left out.
-    fn after_first(&self) -> &[u8] {
+    pub(super) fn after_first(&self) -> &[u8] {
         let start = self.payloads.first().map_or(0, |first| first.range.end);
         let end = self.payloads.last().map_or(0, |last| last.range.end);
         &self.body[start..end]

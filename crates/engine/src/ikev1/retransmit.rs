@@ -99,11 +99,16 @@ impl Answered {
             return false;
         }
         out.drops.count(DropReason::RetransmittedMessage);
+        self.repeat(out);
+        true
+    }
+
+    /// Answers again if its answers are not used up.
+    pub fn repeat(&mut self, out: &mut Outbox) {
         if self.left > 0 {
             self.left -= 1;
             out.messages.extend(self.answer.clone());
         }
-        true
     }
 }
 

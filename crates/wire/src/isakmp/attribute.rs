@@ -74,7 +74,7 @@ impl Attribute {
     }
 
     /// Attributes up to the end of `r`.
-    pub(super) fn read_all(r: &mut Reader<'_>) -> Result<Vec<Self>, Malformed> {
+    pub fn read_all(r: &mut Reader<'_>) -> Result<Vec<Self>, Malformed> {
         let mut attributes = Vec::new();
         while !r.is_empty() {
             if attributes.len() == MAX_ATTRIBUTES {
@@ -85,7 +85,8 @@ impl Attribute {
         Ok(attributes)
     }
 
-    pub(super) fn write_all(attributes: &[Self], w: &mut Writer) {
+    /// Attributes one after the other.
+    pub fn write_all(attributes: &[Self], w: &mut Writer) {
         for attribute in attributes {
             attribute.write(w);
         }

@@ -1,0 +1,201 @@
+//! Aggressive mode (RFC 2409 §5): three messages, identities in clear.
+//!
+//! ```text
+//! 1  SA KE NONCE ID CERTREQ.. VID..    -->
+//! 2                                    <--  SA KE NONCE ID CERT.. SIG | HASH
+//!                                           CERTREQ.. NAT-D NAT-D VID..
+//! 3  CERT.. SIG | HASH NAT-D NAT-D N   -->            sealed; port 4500 behind a NAT
+//! ```
+//!
+//! The group cannot be negotiated: all transforms offered are of the first one's group. Message 3
+//! is sealed as strongSwan does; in clear it is accepted as well.
+//!
+//! Left out: RESPONDER-LIFETIME, since nothing of the responder's is protected; a shorter life
+//! shows when the responder renews or deletes the SA.
+
+use std::sync::Arc;
+
+use crypto::dh::KeyPair;
+use crypto::rand::Stream;
+use wire::isakmp::{Cookies, Payload};
+
+use super::auth;
+use super::exchange::{At, Core, Publics, Session, Step};
+use super::parts::Parts;
+use super::proposal;
+use super::{Fault, Outbox, Role};
+use crate::counters::DropReason;
+use crate::suite::IkeSuite;
+use crate::time::Instant;
+
+impl Core {
+    /// Sends message 1.
+    pub(super) fn aggressive_initiate(
+        &mut self,
+        random: &mut Stream,
+        now: Instant,
+        out: &mut Outbox,
+    ) -> Step {
+        let connection = Arc::clone(self.connection());
+        let suites = self.offered_suites();
+        let offer = proposal::offer(&suites, self.method, connection.lifetime);
+        let sa = Payload::Sa(offer);
+        self.sa_i = sa.body();
+        let (pair, nonce) = Self::generate(self.suite.group, random, &mut out.work);
+        self.publics.public_i = pair.public().to_vec();
+        self.publics.nonce_i = nonce;
+        let mut chain = vec![sa];
+        chain.extend(self.key_exchange(Role::Initiator));
+        chain.push(self.own_id());
+        chain.extend(connection.requests());
+        chain.extend(self.announcements());
+        let sent = self.clear(1, &chain);
+        self.ask(None, sent, now, out);
+        Step::Aggressive2(pair)
+    }
+
+    /// Answers message 1 with message 2: cheap checks, then Diffie-Hellman, then the signature.
+    pub(super) fn aggressive_1(
+        &mut self,
+        message: &[u8],
+        parts: &Parts<'_>,
+        random: &mut Stream,
+        out: &mut Outbox,
+    ) -> Result<Step, Fault> {
+        let (offered, sa_i) = parts.sa.ok_or(DropReason::MalformedMessage)?;
+        let (id, id_body) = parts.id.ok_or(DropReason::MalformedMessage)?;
+        let public_len = parts.public.ok_or(DropReason::MalformedMessage)?.len();
+        let identity = auth::identity_of(id)?;
+        let mut fits_proposal = false;
+        let chosen = self.candidates.iter().find_map(|connection| {
+            let method = connection.method()?;
+            let (suites, lifetime) = (&connection.proposals, connection.lifetime);
+            let choice = proposal::choose(offered, suites, method, Some(public_len), lifetime)?;
+            fits_proposal = true;
+            connection
+                .accepts(&identity)
+                .then(|| (Arc::clone(connection), method, choice))
+        });
+        let Some((connection, method, choice)) = chosen else {
+            return Err(if fits_proposal {
+                auth::unaccepted(&identity, &self.candidates)
+            } else {
+                self.no_proposal(offered, Some(public_len))
+            });
+        };
+        let (public, nonce) = Publics::peer_half(parts, choice.suite.group)?;
+        let (pair, own_nonce) = Self::generate(choice.suite.group, random, &mut out.work);
+        self.candidates = vec![connection];
+        self.method = method;
+        self.suite = choice.suite;
+        self.take_lifetime(&choice);
+        self.sa_i = sa_i.to_vec();
+        self.publics = Publics {
+            public_i: public.to_vec(),
+            public_r: pair.public().to_vec(),
+            nonce_i: nonce.to_vec(),
+            nonce_r: own_nonce,
+        };
+        self.peer_id = Some((id.clone(), id_body.to_vec()));
+        self.take_requests(parts);
+        self.take_vendors(parts);
+        let (publics, cookies) = (&self.publics, self.cookies);
+        let session = self.agree(&pair, publics, cookies, self.suite, &mut out.work)?;
+        let own_id = self.own_id();
+        let role = Role::Responder;
+        let work = &mut out.work;
+        let hash = self.hash_of(role, &session, publics, cookies, &own_id.body(), work);
+        let mut chain = vec![Payload::Sa(choice.reply)];
+        chain.extend(self.key_exchange(role));
+        chain.push(own_id);
+        chain.extend(self.connection().proof(&hash, &self.requests, work));
+        chain.extend(self.connection().requests());
+        chain.extend(self.discovery());
+        chain.extend(self.announcements());
+        let sent = self.clear(2, &chain);
+        self.answer(message, sent, out);
+        Ok(Step::Aggressive3(session))
+    }
+
+    /// Reads message 2, sends message 3. Until the peer's proof is checked nothing is changed: a
+    /// forged message 2 may come before the true one.
+    pub(super) fn aggressive_2(&mut self, pair: &KeyPair, at: &mut At<'_>) -> Result<Step, Fault> {
+        let (body, located) = Self::read_clear(at)?;
+        let parts = Parts::sort(body, &located)?;
+        let (reply, _) = parts.sa.ok_or(DropReason::MalformedMessage)?;
+        let (id, id_body) = parts.id.ok_or(DropReason::MalformedMessage)?;
+        let (suites, lifetime) = (self.offered_suites(), self.connection().lifetime);
+        let choice = proposal::chosen(reply, &suites, self.method, lifetime)
+            .ok_or_else(|| proposal::mismatch(reply, &suites, self.method, None))?;
+        let (public, nonce) = Publics::peer_half(&parts, choice.suite.group)?;
+        let publics = Publics {
+            public_r: public.to_vec(),
+            nonce_r: nonce.to_vec(),
+            ..self.publics.clone()
+        };
+        let cookies: Cookies = at.header.cookies;
+        let work = &mut at.out.work;
+        let mut session = self.agree(pair, &publics, cookies, choice.suite, work)?;
+        self.suite = choice.suite;
+        let peer = Role::Responder;
+        let hash = self.hash_of(peer, &session, &publics, cookies, id_body, work);
+        let proven = auth::check(&self.candidates, id, &parts, &hash, at.calendar, work)?;
+        self.cookies = cookies;
+        self.publics = publics;
+        self.take_lifetime(&choice);
+        self.take_requests(&parts);
+        self.take_vendors(&parts);
+        self.heard(2, at, &located);
+        self.nat = self.find_nat(self.path, cookies, &parts.discovery);
+        self.float();
+        let own_id = self.own_id();
+        let role = Role::Initiator;
+        let work = &mut at.out.work;
+        let own = self.hash_of(role, &session, &self.publics, cookies, &own_id.body(), work);
+        let mut chain = self.connection().proof(&own, &self.requests, work);
+        chain.extend(self.discovery());
+        chain.extend(self.first_contact());
+        let sent = self.sealed(3, &chain, &session.keys, &mut session.iv, work);
+        self.answer(at.message, sent, at.out);
+        let last_iv = session.iv;
+        Ok(self.establish(&session, last_iv, proven, true, at))
+    }
+
+    /// Reads message 3, sealed or in clear.
+    pub(super) fn aggressive_3(
+        &mut self,
+        session: &Session,
+        at: &mut At<'_>,
+    ) -> Result<Step, Fault> {
+        let opened;
+        let clear;
+        let (body, located, last_iv) = if at.header.flags.is_encrypted() {
+            opened = self.read_sealed(session, at)?;
+            (&opened.body[..], &opened.payloads, opened.next_iv)
+        } else {
+            clear = Self::read_clear(at)?;
+            (clear.0, &clear.1, session.iv)
+        };
+        let parts = Parts::sort(body, located)?;
+        let (id, id_body) = self.peer_id.as_ref().ok_or(DropReason::UnexpectedMessage)?;
+        let (publics, cookies) = (&self.publics, self.cookies);
+        let work = &mut at.out.work;
+        let hash = self.hash_of(Role::Initiator, session, publics, cookies, id_body, work);
+        let proven = auth::check(&self.candidates, id, &parts, &hash, at.calendar, work)?;
+        if self.is_sealed {
+            self.take_notices(&parts);
+        }
+        self.nat = self.find_nat(at.path, cookies, &parts.discovery);
+        self.path = at.path;
+        self.heard(3, at, located);
+        self.answered = None;
+        Ok(self.establish(session, last_iv, proven, false, at))
+    }
+
+    /// The suites of the first one's group.
+    fn offered_suites(&self) -> Vec<IkeSuite> {
+        let all = &self.connection().proposals;
+        let is_offered = |suite: &&IkeSuite| suite.group == all[0].group;
+        all.iter().filter(is_offered).copied().collect()
+    }
+}

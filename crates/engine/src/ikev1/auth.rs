@@ -1,0 +1,215 @@
+//! Who the peer is and who we are: certificates, signatures, pre-shared keys, identities
+//! (RFC 2409 §5.1, §5.4, RFC 4945).
+//!
+//! Left out: public key encryption (RFC 2409 §5.2, §5.3), PKCS #7 chains, CRLs in CERT payloads.
+
+use std::sync::Arc;
+
+use crypto::cert::{Certificate, TrustStore};
+use crypto::hash::{Digest, is_equal};
+use crypto::rsa::PublicKey;
+use wire::isakmp::{Identification, Payload};
+
+use super::Fault;
+use super::parts::{Parts, X509_SIGNATURE};
+use super::proposal::Method;
+use crate::config::{Connection, LocalMethod, RemoteMethod};
+use crate::identity::Identity;
+use crate::sa::Secret;
+use crate::time::Calendar;
+use crate::work::{Task, Work};
+
+/// Authorities that are named in certificate requests; with more, one empty request goes out.
+const MAX_REQUESTS_SENT: usize = 8;
+
+/// A peer that has proven who it is.
+pub(super) struct Proven {
+    pub(super) identity: Identity,
+    /// The first of the candidates that accepts it.
+    pub(super) connection: Arc<Connection>,
+    /// When its certificate ends, seconds since 1970.
+    pub(super) not_after: Option<i64>,
+}
+
+impl Connection {
+    /// The one method of both ends; `None` where the two differ, which IKEv1 cannot express.
+    pub(super) fn method(&self) -> Option<Method> {
+        match (&self.local.method, &self.remote.method) {
+            (LocalMethod::Signature { .. }, RemoteMethod::Signature(_)) => {
+                Some(Method::RsaSignatures)
+            }
+            (LocalMethod::PresharedKey(_), RemoteMethod::PresharedKey(_)) => {
+                Some(Method::PresharedKey)
+            }
+            _ => None,
+        }
+    }
+
+    /// The pre-shared key, where that is the method.
+    pub(super) fn preshared_key(&self) -> Option<&Secret> {
+        match &self.remote.method {
+            RemoteMethod::PresharedKey(key) => Some(key),
+            RemoteMethod::Signature(_) => None,
+        }
+    }
+
+    /// Whether an identity is among those that we pin.
+    pub(super) fn accepts(&self, identity: &Identity) -> bool {
+        let mut patterns = self.remote.identities.iter();
+        patterns.any(|pattern| pattern.fits(identity))
+    }
+
+    /// The proof that goes with our identity: certificates and signature, or the hash itself.
+    /// Authorities that the peer asked for it has itself: the chain ends before them.
+    pub(super) fn proof(
+        &self,
+        hash: &Digest,
+        requests: &[Vec<u8>],
+        work: &mut Work,
+    ) -> Vec<Payload> {
+        match &self.local.method {
+            LocalMethod::PresharedKey(_) => vec![Payload::Hash(hash.as_ref().to_vec())],
+            LocalMethod::Signature { key, chain } => {
+                let is_asked =
+                    |certificate: &Certificate| requests.contains(&certificate.subject_der());
+                let mut all: Vec<Payload> = chain
+                    .iter()
+                    .enumerate()
+                    .take_while(|(at, certificate)| *at == 0 || !is_asked(certificate))
+                    .map(|(_, certificate)| Payload::Certificate {
+                        encoding: X509_SIGNATURE,
+                        body: certificate.der().to_vec(),
+                    })
+                    .collect();
+                let signature = key.sign_bare(hash.as_ref());
+                work.count(Task::Sign(8 * signature.len() as u32), 0);
+                all.push(Payload::Signature(signature));
+                all
+            }
+        }
+    }
+
+    /// Certificate requests for the authorities that we believe.
+    pub(super) fn requests(&self) -> Vec<Payload> {
+        let RemoteMethod::Signature(store) = &self.remote.method else {
+            return Vec::new();
+        };
+        let mut names: Vec<Vec<u8>> = Vec::new();
+        if store.authorities.len() <= MAX_REQUESTS_SENT {
+            names.extend(store.authorities.iter().map(Certificate::subject_der));
+        }
+        if names.is_empty() {
+            names.push(Vec::new());
+        }
+        let request = |authority| Payload::CertificateRequest {
+            encoding: X509_SIGNATURE,
+            authority,
+        };
+        names.into_iter().map(request).collect()
+    }
+}
+
+/// Reads an identity; address ranges are none.
+pub(super) fn identity_of(id: &Identification) -> Result<Identity, Fault> {
+    Identity::from_identification(id).map_err(|fault| {
+        let number = id.kind.number();
+        Fault::Unauthenticated(format!(
+            "the peer's ID of type {number} is no identity: {fault}"
+        ))
+    })
+}
+
+/// The sentence for an identity that nobody accepts.
+pub(super) fn unaccepted(identity: &Identity, candidates: &[Arc<Connection>]) -> Fault {
+    let mut accepted: Vec<String> = candidates
+        .iter()
+        .flat_map(|connection| connection.remote.identities.iter().map(ToString::to_string))
+        .collect();
+    accepted.dedup();
+    let accepted = accepted.join(", ");
+    Fault::Unauthenticated(format!(
+        "the peer identifies itself as {identity}; we accept {accepted}"
+    ))
+}
+
+/// Checks the peer's proof of its identity against `hash`, the HASH_I or HASH_R that we computed.
+/// All candidates use one method and, if it is that, one pre-shared key. Cheap checks come first.
+pub(super) fn check(
+    candidates: &[Arc<Connection>],
+    id: &Identification,
+    parts: &Parts<'_>,
+    hash: &Digest,
+    calendar: Calendar,
+    work: &mut Work,
+) -> Result<Proven, Fault> {
+    let identity = identity_of(id)?;
+    let connection = candidates
+        .iter()
+        .find(|connection| connection.accepts(&identity))
+        .ok_or_else(|| unaccepted(&identity, candidates))?;
+    let not_after = match &connection.remote.method {
+        RemoteMethod::PresharedKey(_) => {
+            if !is_equal(parts.hash.unwrap_or_default(), hash.as_ref()) {
+                return Err(wrong_key());
+            }
+            None
+        }
+        RemoteMethod::Signature(store) => Some(check_signature(
+            store, &identity, parts, hash, calendar, work,
+        )?),
+    };
+    Ok(Proven {
+        identity,
+        connection: Arc::clone(connection),
+        not_after,
+    })
+}
+
+/// What a wrong pre-shared key is called.
+pub(super) fn wrong_key() -> Fault {
+    Fault::Unauthenticated("the pre-shared key differs".into())
+}
+
+/// Certificate, then signature; returns when the certificate ends.
+fn check_signature(
+    store: &TrustStore,
+    identity: &Identity,
+    parts: &Parts<'_>,
+    hash: &Digest,
+    calendar: Calendar,
+    work: &mut Work,
+) -> Result<i64, Fault> {
+    let refused = |fault: crypto::cert::CertFault| Fault::Unauthenticated(fault.to_string());
+    let signature = parts
+        .signature
+        .ok_or_else(|| Fault::Unauthenticated("the peer sent no signature".into()))?;
+    let mut chain = parts
+        .certificates
+        .iter()
+        .map(|der| Certificate::from_der(der).map_err(refused))
+        .collect::<Result<Vec<_>, _>>()?;
+    if chain.is_empty() {
+        return Err(Fault::Unauthenticated(
+            "the peer sent no certificate".into(),
+        ));
+    }
+    // The leaf should come first, but no document says so.
+    let named = chain
+        .iter()
+        .position(|certificate| identity.proven_by(&certificate.names()));
+    let leaf = chain.remove(named.unwrap_or(0));
+    if named.is_none() {
+        let subject = leaf.subject();
+        return Err(Fault::Unauthenticated(format!(
+            "the peer identifies itself as {identity}, which its certificate {subject} does not name"
+        )));
+    }
+    let verified = store.verify(&leaf, &chain, calendar.0).map_err(refused)?;
+    let wrong = |fault: crypto::rsa::RsaFault| {
+        Fault::Unauthenticated(format!("the signature of {identity} is wrong: {fault}"))
+    };
+    let key = PublicKey::from_spki(&verified.spki).map_err(wrong)?;
+    work.count(Task::Verify(key.bits()), 0);
+    key.verify_bare(hash.as_ref(), signature).map_err(wrong)?;
+    Ok(verified.not_after)
+}

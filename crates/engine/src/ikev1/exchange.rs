@@ -1,0 +1,690 @@
+//! What both modes of phase 1 share: the state of an exchange, its keys and hashes, sending, and
+//! the end in success or refusal (RFC 2409 §5).
+
+use std::sync::Arc;
+
+use crypto::dh::{Group, KeyPair};
+use crypto::hash::Digest;
+use crypto::rand::Stream;
+use wire::isakmp::{
+    Cookie, Cookies, Exchange, Flags, Header, Identification, Located, Notify, NotifyType, Payload,
+    PayloadKind, ProtocolId, payloads, write_payloads,
+};
+
+use super::auth::{self, Proven};
+use super::keys::{self, Keys};
+use super::parts::Parts;
+use super::phase1::{LINGER, NONCE_LEN};
+use super::proposal::{self, Method};
+use super::protect::{self, Iv, Opened};
+use super::retransmit::{Answered, Retransmit};
+use super::{Fault, IsakmpSa, NatFinding, Outbox, PeerSupport, Role, Sent, names_of, nat, vendor};
+use crate::config::Connection;
+use crate::counters::DropReason;
+use crate::sa::{Path, Secret};
+use crate::suite::IkeSuite;
+use crate::time::{Calendar, Instant};
+use crate::work::{Task, Work};
+
+/// Which message is awaited, and what only that step needs.
+pub(super) enum Step {
+    Main2,
+    Main3,
+    Main4(KeyPair),
+    Main5(Session),
+    Main6(Session),
+    Aggressive2(KeyPair),
+    Aggressive3(Session),
+    Done,
+}
+
+/// Keys, and the IV of the next message.
+pub(super) struct Session {
+    pub(super) keys: Keys,
+    pub(super) iv: Iv,
+}
+
+/// A message under way through a step.
+pub(super) struct At<'a> {
+    pub(super) path: Path,
+    pub(super) message: &'a [u8],
+    pub(super) header: Header,
+    pub(super) now: Instant,
+    pub(super) calendar: Calendar,
+    pub(super) random: &'a mut Stream,
+    pub(super) out: &'a mut Outbox,
+}
+
+/// The public values and nonces of both ends.
+#[derive(Clone, Default)]
+pub(super) struct Publics {
+    pub(super) public_i: Vec<u8>,
+    pub(super) public_r: Vec<u8>,
+    pub(super) nonce_i: Vec<u8>,
+    pub(super) nonce_r: Vec<u8>,
+}
+
+/// What every step of either mode works on. Fields fill as the exchange goes on; a step changes
+/// them only once its message has passed all checks.
+pub(super) struct Core {
+    pub(super) role: Role,
+    pub(super) is_aggressive: bool,
+    /// Connections that still fit, the current one first; never empty.
+    pub(super) candidates: Vec<Arc<Connection>>,
+    pub(super) method: Method,
+    pub(super) cookies: Cookies,
+    pub(super) path: Path,
+    pub(super) is_first_contact: bool,
+    pub(super) suite: IkeSuite,
+    pub(super) lifetime_s: u64,
+    /// The initiator wants a longer life than we do: it is told in main mode's last message.
+    pub(super) tells_lifetime: bool,
+    /// SAi_b.
+    pub(super) sa_i: Vec<u8>,
+    pub(super) publics: Publics,
+    /// The ID payload of an aggressive initiator, without and with its octets.
+    pub(super) peer_id: Option<(Identification, Vec<u8>)>,
+    pub(super) requests: Vec<Vec<u8>>,
+    pub(super) peer: PeerSupport,
+    pub(super) nat: NatFinding,
+    is_initial_contact: bool,
+    /// Sent until answered.
+    pub(super) retransmit: Option<Retransmit>,
+    /// The message answered last.
+    pub(super) answered: Option<Answered>,
+    last_sent: Vec<u8>,
+    pub(super) expires: Option<Instant>,
+    /// The current message was sealed with the exchange's keys.
+    pub(super) is_sealed: bool,
+    pub(super) established: Option<Box<IsakmpSa>>,
+}
+
+impl Core {
+    /// Panics on a first candidate without proposals or without one method.
+    pub(super) fn new(
+        role: Role,
+        candidates: Vec<Arc<Connection>>,
+        cookies: Cookies,
+        path: Path,
+    ) -> Self {
+        let first = &candidates[0];
+        Self {
+            role,
+            is_aggressive: first.is_aggressive,
+            method: first.method().expect("both ends use one method"),
+            cookies,
+            path,
+            is_first_contact: false,
+            suite: first.proposals[0],
+            lifetime_s: first.lifetime.as_secs(),
+            tells_lifetime: false,
+            sa_i: Vec::new(),
+            publics: Publics::default(),
+            peer_id: None,
+            requests: Vec::new(),
+            peer: PeerSupport::default(),
+            nat: NatFinding::default(),
+            is_initial_contact: false,
+            retransmit: None,
+            answered: None,
+            last_sent: Vec::new(),
+            expires: None,
+            is_sealed: false,
+            established: None,
+            candidates,
+        }
+    }
+
+    pub(super) fn connection(&self) -> &Arc<Connection> {
+        &self.candidates[0]
+    }
+
+    pub(super) fn exchange(&self) -> Exchange {
+        if self.is_aggressive {
+            Exchange::Aggressive
+        } else {
+            Exchange::IdentityProtection
+        }
+    }
+
+    /// What the `number`th message is called.
+    pub(super) fn what(&self, number: usize) -> &'static str {
+        const MAIN: [&str; 6] = ["main 1", "main 2", "main 3", "main 4", "main 5", "main 6"];
+        const AGGRESSIVE: [&str; 3] = ["aggressive 1", "aggressive 2", "aggressive 3"];
+        if self.is_aggressive {
+            AGGRESSIVE[number - 1]
+        } else {
+            MAIN[number - 1]
+        }
+    }
+
+    /// Why a message cannot be one of this exchange.
+    pub(super) fn unfit(&self, header: &Header, message: &[u8]) -> Option<DropReason> {
+        let theirs = header.cookies;
+        let is_informational = header.exchange == Exchange::Informational;
+        let is_responder_known = if self.cookies.responder == Cookie::ZERO {
+            theirs.responder != Cookie::ZERO || is_informational
+        } else {
+            theirs.responder == self.cookies.responder
+        };
+        if theirs.initiator != self.cookies.initiator || !is_responder_known {
+            return Some(DropReason::UnknownCookies);
+        }
+        // Our own message comes back, or a phase 1 message has a message ID.
+        let is_reflected = message == self.last_sent;
+        let has_id = header.message_id != 0 && header.exchange == self.exchange();
+        (is_reflected || has_id).then_some(DropReason::UnexpectedMessage)
+    }
+
+    /// Takes the message that `step` waits for.
+    pub(super) fn advance(&mut self, step: &Step, at: &mut At<'_>) -> Result<Step, Fault> {
+        match step {
+            Step::Main2 => self.main_2(at),
+            Step::Main3 => self.main_3(at),
+            Step::Main4(pair) => self.main_4(pair, at),
+            Step::Main5(session) => self.main_5(session, at),
+            Step::Main6(session) => self.main_6(session, at),
+            Step::Aggressive2(pair) => self.aggressive_2(pair, at),
+            Step::Aggressive3(session) => self.aggressive_3(session, at),
+            Step::Done => Err(DropReason::UnexpectedMessage.into()),
+        }
+    }
+
+    /// The payloads of a message in clear.
+    pub(super) fn read_clear<'a>(at: &At<'a>) -> Result<(&'a [u8], Vec<Located>), DropReason> {
+        let (header, body) = Header::parse(at.message).map_err(|_| DropReason::MalformedMessage)?;
+        if header.flags.is_encrypted() {
+            return Err(DropReason::UnexpectedMessage);
+        }
+        let located =
+            payloads(header.next_payload, body).map_err(|_| DropReason::MalformedMessage)?;
+        Ok((body, located))
+    }
+
+    /// Decrypts a phase 1 message. In main mode the pre-shared key makes the cipher key, so what
+    /// does not decrypt means another key.
+    pub(super) fn read_sealed(
+        &mut self,
+        session: &Session,
+        at: &mut At<'_>,
+    ) -> Result<Opened, Fault> {
+        let key = &session.keys.cipher_key.0;
+        let work = &mut at.out.work;
+        match protect::decrypt(self.suite.cipher, key, at.message, &session.iv, work) {
+            Ok(opened) => {
+                self.is_sealed = true;
+                Ok(opened)
+            }
+            Err(DropReason::UndecryptableMessage)
+                if self.method == Method::PresharedKey && !self.is_aggressive =>
+            {
+                Err(auth::wrong_key())
+            }
+            Err(reason) => Err(reason.into()),
+        }
+    }
+
+    /// A fresh pair and nonce of ours.
+    pub(super) fn generate(
+        group: Group,
+        random: &mut Stream,
+        work: &mut Work,
+    ) -> (KeyPair, Vec<u8>) {
+        let pair = KeyPair::generate(group, random);
+        work.count(Task::KeyPair(group), 0);
+        let mut nonce = vec![0; NONCE_LEN];
+        random.fill(&mut nonce);
+        (pair, nonce)
+    }
+
+    /// Keys from the shared value, and the IV of the first sealed message: hash of g^xi | g^xr
+    /// (RFC 2409 appendix B).
+    pub(super) fn agree(
+        &self,
+        pair: &KeyPair,
+        publics: &Publics,
+        cookies: Cookies,
+        suite: IkeSuite,
+        work: &mut Work,
+    ) -> Result<Session, Fault> {
+        let (own, peer) = match self.role {
+            Role::Initiator => (&publics.nonce_i, &publics.public_r),
+            Role::Responder => (&publics.nonce_r, &publics.public_i),
+        };
+        debug_assert_eq!(own.len(), NONCE_LEN);
+        let shared = pair
+            .agree(peer)
+            .map_err(|fault| Fault::Misbehaved(fault.to_string()))?;
+        work.count(Task::Agree(suite.group), 0);
+        let (ni, nr) = (&publics.nonce_i, &publics.nonce_r);
+        let skeyid = match self.connection().preshared_key() {
+            Some(psk) => keys::skeyid_preshared(suite.hash, psk, ni, nr),
+            None => keys::skeyid_signatures(suite.hash, ni, nr, shared.as_ref()),
+        };
+        work.count(Task::Prf, (ni.len() + nr.len()) as u64);
+        let keys = Keys::derive(suite, &skeyid, shared.as_ref(), cookies, work);
+        let first = suite.hash.digest(&[&publics.public_i, &publics.public_r]);
+        Ok(Session {
+            keys,
+            iv: Iv::truncated(suite.cipher, first.as_ref()),
+        })
+    }
+
+    /// HASH_I or HASH_R, over the ID payload of who proves itself (RFC 2409 §5).
+    pub(super) fn hash_of(
+        &self,
+        who: Role,
+        session: &Session,
+        publics: &Publics,
+        cookies: Cookies,
+        id_body: &[u8],
+        work: &mut Work,
+    ) -> Digest {
+        let (public_i, public_r) = (&publics.public_i[..], &publics.public_r[..]);
+        let (cky_i, cky_r) = (&cookies.initiator.0[..], &cookies.responder.0[..]);
+        let (sa, id) = (&self.sa_i[..], id_body);
+        let parts = match who {
+            Role::Initiator => [public_i, public_r, cky_i, cky_r, sa, id],
+            Role::Responder => [public_r, public_i, cky_r, cky_i, sa, id],
+        };
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        work.count(Task::Prf, bytes as u64);
+        self.suite.hash.hmac(&session.keys.skeyid.0, &parts)
+    }
+
+    /// Our ID payload.
+    pub(super) fn own_id(&self) -> Payload {
+        Payload::Identification(self.connection().local.identity.to_identification())
+    }
+
+    /// Our NAT-D payloads, where the peer speaks RFC 3947.
+    pub(super) fn discovery(&self) -> Vec<Payload> {
+        if !self.nat.is_supported {
+            return Vec::new();
+        }
+        let is_forced = self.connection().forces_encapsulation;
+        nat::discovery(self.suite.hash, self.cookies, self.path, is_forced).into()
+    }
+
+    /// What the peer's NAT-D payloads say, seen over `path`.
+    pub(super) fn find_nat(&self, path: Path, cookies: Cookies, found: &[&[u8]]) -> NatFinding {
+        if !self.nat.is_supported {
+            return NatFinding::default();
+        }
+        let mut finding = nat::find(self.suite.hash, cookies, path, found);
+        if finding.is_supported && self.connection().forces_encapsulation {
+            finding.is_local = true;
+        }
+        finding
+    }
+
+    /// An initiator leaves port 500 when there is a NAT (RFC 3947 §4).
+    pub(super) fn float(&mut self) {
+        if self.nat.is_local || self.nat.is_remote {
+            self.path = nat::float(self.path);
+        }
+    }
+
+    /// Remembers what the peer's first message with vendor IDs announces.
+    pub(super) fn take_vendors(&mut self, parts: &Parts<'_>) {
+        let (peer, speaks_rfc_3947) = vendor::understood(&parts.vendors);
+        self.peer = peer;
+        self.nat.is_supported = speaks_rfc_3947;
+    }
+
+    pub(super) fn take_requests(&mut self, parts: &Parts<'_>) {
+        self.requests = parts.requests.iter().map(|name| name.to_vec()).collect();
+    }
+
+    pub(super) fn announcements(&self) -> Vec<Payload> {
+        vendor::announcements(self.connection().fragments)
+    }
+
+    /// INITIAL-CONTACT, if this is one (RFC 2407 §4.6.3.3).
+    pub(super) fn first_contact(&self) -> Option<Payload> {
+        let notify = || self.notify(NotifyType::InitialContact, Vec::new());
+        self.is_first_contact.then(notify)
+    }
+
+    pub(super) fn notify(&self, kind: NotifyType, value: Vec<u8>) -> Payload {
+        let Cookies {
+            initiator,
+            responder,
+        } = self.cookies;
+        Payload::Notify(Notify {
+            protocol: ProtocolId::Isakmp,
+            spi: [initiator.0, responder.0].concat(),
+            kind,
+            value,
+        })
+    }
+
+    /// A message in clear, ready to go.
+    pub(super) fn clear(&self, number: usize, chain: &[Payload]) -> Sent {
+        let (next_payload, body) = write_payloads(chain);
+        let header = Header {
+            next_payload,
+            ..self.header(self.exchange(), 0)
+        };
+        self.sent(self.what(number), header.write(&body), names_of(chain))
+    }
+
+    /// A sealed message, ready to go; moves `iv` on.
+    pub(super) fn sealed(
+        &self,
+        number: usize,
+        chain: &[Payload],
+        keys: &Keys,
+        iv: &mut Iv,
+        work: &mut Work,
+    ) -> Sent {
+        let header = self.header(self.exchange(), 0);
+        let key = &keys.cipher_key.0;
+        let message = protect::encrypt(self.suite.cipher, key, header, chain, iv, work);
+        self.sent(self.what(number), message, names_of(chain))
+    }
+
+    /// Sends what must be answered, by timer; `request` is what it answers itself.
+    pub(super) fn ask(
+        &mut self,
+        request: Option<&[u8]>,
+        sent: Sent,
+        now: Instant,
+        out: &mut Outbox,
+    ) {
+        self.last_sent.clone_from(&sent.message);
+        self.answered = request.map(|request| Answered::sent(request, None));
+        self.retransmit = Some(Retransmit::send(sent, now, out));
+    }
+
+    /// Sends what only a duplicate of `request` makes us send again.
+    pub(super) fn answer(&mut self, request: &[u8], sent: Sent, out: &mut Outbox) {
+        self.last_sent.clone_from(&sent.message);
+        self.retransmit = None;
+        self.answered = Some(Answered::send(request, Some(sent), out));
+    }
+
+    /// Success. `lingers`: our last message may have to be sent again.
+    pub(super) fn establish(
+        &mut self,
+        session: &Session,
+        last_iv: Iv,
+        proven: Proven,
+        lingers: bool,
+        at: &At<'_>,
+    ) -> Step {
+        self.retransmit = None;
+        self.expires = lingers.then_some(at.now + LINGER);
+        let mut lifetime_s = self.lifetime_s.min(proven.connection.lifetime.as_secs());
+        if let Some(not_after) = proven.not_after {
+            let rest = not_after.saturating_sub(at.calendar.0);
+            lifetime_s = lifetime_s.min(u64::try_from(rest).unwrap_or(0));
+        }
+        self.candidates = vec![proven.connection];
+        self.established = Some(Box::new(IsakmpSa {
+            cookies: self.cookies,
+            role: self.role,
+            suite: self.suite,
+            skeyid_d: session.keys.skeyid_d.clone(),
+            skeyid_a: session.keys.skeyid_a.clone(),
+            cipher_key: session.keys.cipher_key.clone(),
+            last_iv: last_iv.as_ref().to_vec(),
+            nat: self.nat,
+            peer: self.peer,
+            identity: proven.identity,
+            is_initial_contact: self.is_initial_contact,
+            path: self.path,
+            since: at.now,
+            lifetime_s,
+        }));
+        Step::Done
+    }
+
+    /// What the peer says beside its proof.
+    pub(super) fn take_notices(&mut self, parts: &Parts<'_>) {
+        for notify in &parts.notices {
+            match notify.kind {
+                NotifyType::InitialContact => self.is_initial_contact = true,
+                NotifyType::ResponderLifetime => {
+                    if let Some(seconds) = proposal::lifetime_of(notify) {
+                        self.lifetime_s = self.lifetime_s.min(seconds);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Tells the peer why it is refused, sealed where there are keys.
+    pub(super) fn tell(
+        &self,
+        fault: &Fault,
+        session: Option<&Session>,
+        random: &mut Stream,
+        out: &mut Outbox,
+    ) {
+        let kind = match fault {
+            Fault::Incompatible { notify, .. } => *notify,
+            Fault::Unauthenticated(_) => NotifyType::AuthenticationFailed,
+            _ => return,
+        };
+        let chain = vec![self.notify(kind, Vec::new())];
+        let header = self.header(Exchange::Informational, random.u32().max(1));
+        let (next_payload, body) = write_payloads(&chain);
+        let (message, payloads) = match session {
+            None => {
+                let header = Header {
+                    next_payload,
+                    ..header
+                };
+                (header.write(&body), names_of(&chain))
+            }
+            Some(session) => {
+                let id = header.message_id.to_be_bytes();
+                let hash = self
+                    .suite
+                    .hash
+                    .hmac(&session.keys.skeyid_a.0, &[&id, &body]);
+                let mut all = vec![Payload::Hash(hash.as_ref().to_vec())];
+                all.extend(chain);
+                let mut iv = self.notice_iv(session, header.message_id);
+                let (cipher, key) = (self.suite.cipher, &session.keys.cipher_key.0);
+                let work = &mut out.work;
+                let message = protect::encrypt(cipher, key, header, &all, &mut iv, work);
+                (message, names_of(&all))
+            }
+        };
+        out.messages
+            .push(self.sent("informational", message, payloads));
+    }
+
+    /// Opens a sealed notification that came during phase 1 and checks its hash.
+    pub(super) fn open_notice(
+        &self,
+        session: &Session,
+        message: &[u8],
+        header: &Header,
+        work: &mut Work,
+    ) -> Result<Vec<Located>, DropReason> {
+        let iv = self.notice_iv(session, header.message_id);
+        let key = &session.keys.cipher_key.0;
+        let opened = protect::decrypt(self.suite.cipher, key, message, &iv, work)?;
+        let Some(Payload::Hash(hash)) = opened.payloads.first().map(|first| &first.payload) else {
+            return Err(DropReason::BadHash);
+        };
+        let id = header.message_id.to_be_bytes();
+        let parts = [&id[..], opened.after_first()];
+        let expected = self.suite.hash.hmac(&session.keys.skeyid_a.0, &parts);
+        if crypto::hash::is_equal(hash, expected.as_ref()) {
+            Ok(opened.payloads)
+        } else {
+            Err(DropReason::BadHash)
+        }
+    }
+
+    /// The sentence for a refusal by the peer.
+    pub(super) fn refused_with(&self, kind: NotifyType) -> Fault {
+        let name = notify_name(kind);
+        if kind == NotifyType::NoProposalChosen {
+            let ours = proposal::words(&self.connection().proposals);
+            return Fault::Incompatible {
+                what: format!("the peer refused with {name}; we offer {ours}"),
+                notify: kind,
+            };
+        }
+        Fault::Unauthenticated(format!("the peer refused with {name}"))
+    }
+
+    /// The sentence for silence. A wrong pre-shared key makes main mode's fifth message
+    /// unreadable, so that nobody can say more.
+    pub(super) fn timeout(&self, step: &Step) -> Fault {
+        match step {
+            Step::Main6(_) if self.method == Method::PresharedKey => Fault::Unauthenticated(
+                "no answer to main 5: the pre-shared key or the identity may differ".into(),
+            ),
+            Step::Main2 => Fault::TimedOut("main 1"),
+            Step::Main3 => Fault::TimedOut("main 2"),
+            Step::Main4(_) => Fault::TimedOut("main 3"),
+            Step::Main5(_) => Fault::TimedOut("main 4"),
+            Step::Main6(_) => Fault::TimedOut("main 5"),
+            Step::Aggressive2(_) => Fault::TimedOut("aggressive 1"),
+            Step::Aggressive3(_) | Step::Done => Fault::TimedOut("aggressive 2"),
+        }
+    }
+
+    fn header(&self, exchange: Exchange, message_id: u32) -> Header {
+        Header {
+            cookies: self.cookies,
+            next_payload: PayloadKind::None,
+            exchange,
+            flags: Flags::default(),
+            message_id,
+        }
+    }
+
+    fn sent(&self, what: &'static str, message: Vec<u8>, payloads: String) -> Sent {
+        Sent {
+            path: self.path,
+            message,
+            what,
+            payloads,
+            may_fragment: self.peer.fragmentation && self.connection().fragments,
+        }
+    }
+
+    fn notice_iv(&self, session: &Session, message_id: u32) -> Iv {
+        let id = message_id.to_be_bytes();
+        let digest = self.suite.hash.digest(&[session.iv.as_ref(), &id]);
+        Iv::truncated(self.suite.cipher, digest.as_ref())
+    }
+}
+
+impl Step {
+    /// The keys, in steps that have some.
+    pub(super) fn session(&self) -> Option<&Session> {
+        match self {
+            Self::Main5(session) | Self::Main6(session) | Self::Aggressive3(session) => {
+                Some(session)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Publics {
+    /// The peer's half of a message: its public value, of the group's length, and its nonce.
+    pub(super) fn peer_half<'a>(
+        parts: &Parts<'a>,
+        group: Group,
+    ) -> Result<(&'a [u8], &'a [u8]), Fault> {
+        let (Some(public), Some(nonce)) = (parts.public, parts.nonce) else {
+            return Err(DropReason::MalformedMessage.into());
+        };
+        if public.len() != group.len() {
+            return Err(Fault::Misbehaved(format!(
+                "a public value of {} octets is not of group {}",
+                public.len(),
+                group.number()
+            )));
+        }
+        Ok((public, nonce))
+    }
+}
+
+/// A cookie that is not zero.
+pub(super) fn cookie(random: &mut Stream) -> Cookie {
+    let mut octets = [0; 8];
+    random.fill(&mut octets);
+    octets[0] |= 1;
+    Cookie(octets)
+}
+
+/// Connections whose addresses and mode fit, those that name the peer's address first.
+pub(super) fn fitting(
+    candidates: &[Arc<Connection>],
+    path: Path,
+    is_aggressive: bool,
+) -> Result<Vec<Arc<Connection>>, Fault> {
+    let (own, peer) = (
+        path.local.ip().to_canonical(),
+        path.remote.ip().to_canonical(),
+    );
+    let names_peer = |connection: &Connection| {
+        let mut ends = connection.remote_addrs.iter();
+        ends.any(|end| end.ip().to_canonical() == peer)
+    };
+    let mut found: Vec<&Arc<Connection>> = candidates
+        .iter()
+        .filter(|connection| {
+            let locals = &connection.local_addrs;
+            let is_here = locals.is_empty() || locals.iter().any(|l| l.to_canonical() == own);
+            let is_there = connection.remote_addrs.is_empty() || names_peer(connection);
+            let is_usable = connection.method().is_some() && !connection.proposals.is_empty();
+            is_here && is_there && is_usable
+        })
+        .collect();
+    if found.is_empty() {
+        return Err(Fault::Incompatible {
+            what: format!("no connection between {own} and {peer} is configured"),
+            notify: NotifyType::NoProposalChosen,
+        });
+    }
+    found.retain(|connection| connection.is_aggressive == is_aggressive);
+    if found.is_empty() {
+        let (theirs, ours) = if is_aggressive {
+            ("aggressive", "main")
+        } else {
+            ("main", "aggressive")
+        };
+        return Err(Fault::Incompatible {
+            what: format!("no mode in common: the peer uses {theirs} mode; we accept {ours} mode"),
+            notify: NotifyType::NoProposalChosen,
+        });
+    }
+    found.sort_by_key(|connection| !names_peer(connection));
+    Ok(found.into_iter().map(Arc::clone).collect())
+}
+
+/// Whether two connections would make the same SKEYID.
+pub(super) fn is_same_key(a: Option<&Secret>, b: Option<&Secret>) -> bool {
+    match (a, b) {
+        (None, None) => true,
+        (Some(a), Some(b)) => crypto::hash::is_equal(&a.0, &b.0),
+        _ => false,
+    }
+}
+
+/// The RFC's name of a notify message type.
+fn notify_name(kind: NotifyType) -> String {
+    if let NotifyType::Other(number) = kind {
+        return format!("notification {number}");
+    }
+    let mut name = String::new();
+    for c in format!("{kind:?}").chars() {
+        if c.is_ascii_uppercase() && !name.is_empty() {
+            name.push('-');
+        }
+        name.push(c.to_ascii_uppercase());
+    }
+    name
+}

@@ -1,0 +1,255 @@
+//! Main mode (RFC 2409 §5): six messages, identities under encryption.
+//!
+//! ```text
+//! 1  SA VID..                          -->
+//! 2                                    <--  SA VID..
+//! 3  KE NONCE CERTREQ.. NAT-D NAT-D    -->
+//! 4                                    <--  KE NONCE CERTREQ.. NAT-D NAT-D
+//! 5  ID CERT.. SIG | HASH N            -->            sealed; port 4500 behind a NAT
+//! 6                                    <--  ID CERT.. SIG | HASH N
+//! ```
+//!
+//! A responder does no Diffie-Hellman before message 3, which proves that the initiator reads
+//! what is sent to its address. A pre-shared key is found by address alone, since the identity
+//! comes encrypted under it (RFC 2409 §5.4); then the identity must fit a connection of that key.
+
+use std::sync::Arc;
+
+use crypto::dh::KeyPair;
+use wire::isakmp::{Cookies, NotifyType, Payload};
+
+use super::auth;
+use super::exchange::{At, Core, Publics, Session, Step, is_same_key};
+use super::parts::Parts;
+use super::proposal;
+use super::{Fault, Outbox, Role};
+use crate::counters::DropReason;
+use crate::time::Instant;
+
+impl Core {
+    /// Sends message 1.
+    pub(super) fn main_initiate(&mut self, now: Instant, out: &mut Outbox) -> Step {
+        let connection = Arc::clone(self.connection());
+        let offer = proposal::offer(&connection.proposals, self.method, connection.lifetime);
+        let sa = Payload::Sa(offer);
+        self.sa_i = sa.body();
+        let mut chain = vec![sa];
+        chain.extend(self.announcements());
+        let sent = self.clear(1, &chain);
+        self.ask(None, sent, now, out);
+        Step::Main2
+    }
+
+    /// Answers message 1 with message 2.
+    pub(super) fn main_1(
+        &mut self,
+        message: &[u8],
+        parts: &Parts<'_>,
+        out: &mut Outbox,
+    ) -> Result<Step, Fault> {
+        let (offered, sa_i) = parts.sa.ok_or(DropReason::MalformedMessage)?;
+        let mut choices = self.candidates.iter().filter_map(|connection| {
+            let method = connection.method()?;
+            let lifetime = connection.lifetime;
+            let choice = proposal::choose(offered, &connection.proposals, method, None, lifetime)?;
+            Some((connection, method, choice))
+        });
+        let Some((connection, method, choice)) = choices.next() else {
+            return Err(self.no_proposal(offered, None));
+        };
+        let first = Arc::clone(connection);
+        self.candidates.retain(|other| {
+            other.method() == Some(method)
+                && other.proposals.contains(&choice.suite)
+                && is_same_key(other.preshared_key(), first.preshared_key())
+        });
+        self.method = method;
+        self.suite = choice.suite;
+        self.take_lifetime(&choice);
+        self.sa_i = sa_i.to_vec();
+        self.take_vendors(parts);
+        let mut chain = vec![Payload::Sa(choice.reply)];
+        chain.extend(self.announcements());
+        let sent = self.clear(2, &chain);
+        self.answer(message, sent, out);
+        Ok(Step::Main3)
+    }
+
+    /// Reads message 2, sends message 3.
+    pub(super) fn main_2(&mut self, at: &mut At<'_>) -> Result<Step, Fault> {
+        let (body, located) = Self::read_clear(at)?;
+        let parts = Parts::sort(body, &located)?;
+        let (reply, _) = parts.sa.ok_or(DropReason::MalformedMessage)?;
+        let connection = Arc::clone(self.connection());
+        let (suites, lifetime) = (&connection.proposals, connection.lifetime);
+        let choice = proposal::chosen(reply, suites, self.method, lifetime)
+            .ok_or_else(|| proposal::mismatch(reply, suites, self.method, None))?;
+        self.cookies.responder = at.header.cookies.responder;
+        self.suite = choice.suite;
+        self.take_lifetime(&choice);
+        self.take_vendors(&parts);
+        let group = self.suite.group;
+        let (pair, nonce) = Self::generate(group, at.random, &mut at.out.work);
+        self.publics.public_i = pair.public().to_vec();
+        self.publics.nonce_i = nonce;
+        let mut chain = self.key_exchange(Role::Initiator);
+        chain.extend(self.connection().requests());
+        chain.extend(self.discovery());
+        let sent = self.clear(3, &chain);
+        self.heard(2, at, &located);
+        self.ask(Some(at.message), sent, at.now, at.out);
+        Ok(Step::Main4(pair))
+    }
+
+    /// Reads message 3, sends message 4.
+    pub(super) fn main_3(&mut self, at: &mut At<'_>) -> Result<Step, Fault> {
+        let (body, located) = Self::read_clear(at)?;
+        let parts = Parts::sort(body, &located)?;
+        let (public, nonce) = Publics::peer_half(&parts, self.suite.group)?;
+        let (pair, own_nonce) = Self::generate(self.suite.group, at.random, &mut at.out.work);
+        let publics = Publics {
+            public_i: public.to_vec(),
+            public_r: pair.public().to_vec(),
+            nonce_i: nonce.to_vec(),
+            nonce_r: own_nonce,
+        };
+        let session = self.agree(&pair, &publics, self.cookies, self.suite, &mut at.out.work)?;
+        self.publics = publics;
+        self.take_requests(&parts);
+        self.path = at.path;
+        let finding = self.find_nat(at.path, self.cookies, &parts.discovery);
+        let mut chain = self.key_exchange(Role::Responder);
+        chain.extend(self.connection().requests());
+        chain.extend(self.discovery());
+        self.nat = finding;
+        let sent = self.clear(4, &chain);
+        self.heard(3, at, &located);
+        self.answer(at.message, sent, at.out);
+        Ok(Step::Main5(session))
+    }
+
+    /// Reads message 4, sends message 5.
+    pub(super) fn main_4(&mut self, pair: &KeyPair, at: &mut At<'_>) -> Result<Step, Fault> {
+        let (body, located) = Self::read_clear(at)?;
+        let parts = Parts::sort(body, &located)?;
+        let (public, nonce) = Publics::peer_half(&parts, self.suite.group)?;
+        let publics = Publics {
+            public_r: public.to_vec(),
+            nonce_r: nonce.to_vec(),
+            ..self.publics.clone()
+        };
+        let cookies = self.cookies;
+        let mut session = self.agree(pair, &publics, cookies, self.suite, &mut at.out.work)?;
+        self.publics = publics;
+        self.take_requests(&parts);
+        self.nat = self.find_nat(self.path, cookies, &parts.discovery);
+        self.float();
+        let mut chain = self.identify(Role::Initiator, &session, at);
+        chain.extend(self.first_contact());
+        let work = &mut at.out.work;
+        let sent = self.sealed(5, &chain, &session.keys, &mut session.iv, work);
+        self.heard(4, at, &located);
+        self.ask(Some(at.message), sent, at.now, at.out);
+        Ok(Step::Main6(session))
+    }
+
+    /// Reads message 5, sends message 6.
+    pub(super) fn main_5(&mut self, session: &Session, at: &mut At<'_>) -> Result<Step, Fault> {
+        let opened = self.read_sealed(session, at)?;
+        let parts = Parts::sort(&opened.body, &opened.payloads)?;
+        let proven = self.check_identified(Role::Initiator, session, &parts, at)?;
+        self.take_notices(&parts);
+        self.path = at.path;
+        self.candidates = vec![Arc::clone(&proven.connection)];
+        let mut chain = self.identify(Role::Responder, session, at);
+        chain.extend(self.responder_lifetime());
+        let mut iv = opened.next_iv;
+        let sent = self.sealed(6, &chain, &session.keys, &mut iv, &mut at.out.work);
+        self.heard(5, at, &opened.payloads);
+        self.answer(at.message, sent, at.out);
+        Ok(self.establish(session, iv, proven, true, at))
+    }
+
+    /// Reads message 6.
+    pub(super) fn main_6(&mut self, session: &Session, at: &mut At<'_>) -> Result<Step, Fault> {
+        let opened = self.read_sealed(session, at)?;
+        let parts = Parts::sort(&opened.body, &opened.payloads)?;
+        let proven = self.check_identified(Role::Responder, session, &parts, at)?;
+        self.take_notices(&parts);
+        self.heard(6, at, &opened.payloads);
+        Ok(self.establish(session, opened.next_iv, proven, false, at))
+    }
+
+    /// KE and NONCE of our side.
+    pub(super) fn key_exchange(&self, own: Role) -> Vec<Payload> {
+        let (public, nonce) = match own {
+            Role::Initiator => (&self.publics.public_i, &self.publics.nonce_i),
+            Role::Responder => (&self.publics.public_r, &self.publics.nonce_r),
+        };
+        vec![
+            Payload::KeyExchange(public.clone()),
+            Payload::Nonce(nonce.clone()),
+        ]
+    }
+
+    pub(super) fn take_lifetime(&mut self, choice: &proposal::Choice) {
+        self.lifetime_s = choice.lifetime_s;
+        self.tells_lifetime = choice
+            .peer_lifetime_s
+            .is_some_and(|peer| peer > choice.lifetime_s);
+    }
+
+    /// The sentence for no common proposal over all candidates.
+    pub(super) fn no_proposal(
+        &self,
+        offered: &wire::isakmp::SaPayload,
+        public_len: Option<usize>,
+    ) -> Fault {
+        let mut suites = Vec::new();
+        for suite in self.candidates.iter().flat_map(|c| &c.proposals) {
+            if !suites.contains(suite) {
+                suites.push(*suite);
+            }
+        }
+        proposal::mismatch(offered, &suites, self.method, public_len)
+    }
+
+    pub(super) fn heard(&self, number: usize, at: &mut At<'_>, located: &[wire::isakmp::Located]) {
+        at.out.heard(self.what(number), at.message.len(), located);
+    }
+
+    /// ID and proof of our side.
+    fn identify(&self, own: Role, session: &Session, at: &mut At<'_>) -> Vec<Payload> {
+        let work = &mut at.out.work;
+        let id = self.own_id();
+        let (publics, cookies) = (&self.publics, self.cookies);
+        let hash = self.hash_of(own, session, publics, cookies, &id.body(), work);
+        let mut chain = vec![id];
+        chain.extend(self.connection().proof(&hash, &self.requests, work));
+        chain
+    }
+
+    /// Checks ID and proof of the peer.
+    fn check_identified(
+        &self,
+        peer: Role,
+        session: &Session,
+        parts: &Parts<'_>,
+        at: &mut At<'_>,
+    ) -> Result<auth::Proven, Fault> {
+        let (id, id_body) = parts.id.ok_or(DropReason::MalformedMessage)?;
+        let work = &mut at.out.work;
+        let cookies: Cookies = self.cookies;
+        let hash = self.hash_of(peer, session, &self.publics, cookies, id_body, work);
+        auth::check(&self.candidates, id, parts, &hash, at.calendar, work)
+    }
+
+    /// RESPONDER-LIFETIME (RFC 2407 §4.6.3.1), where the initiator wants more than we do.
+    fn responder_lifetime(&self) -> Option<Payload> {
+        let notify = || {
+            let octets = proposal::lifetime_octets(self.lifetime_s);
+            self.notify(NotifyType::ResponderLifetime, octets)
+        };
+        self.tells_lifetime.then(notify)
+    }
+}

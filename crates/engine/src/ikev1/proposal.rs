@@ -1,0 +1,312 @@
+//! Phase 1 proposals (RFC 2409 appendix A, RFC 3602): offering, choosing, and saying what differed.
+//!
+//! Left out: groups that are spelled out, prfs other than HMAC, life in kilobytes.
+
+use crypto::cipher::Cipher;
+use crypto::dh::Group;
+use crypto::hash::Hash;
+use wire::codec::{Reader, Writer};
+use wire::isakmp::phase1 as attr;
+use wire::isakmp::phase2::life;
+use wire::isakmp::{Attribute, Notify, NotifyType, Proposal, ProtocolId, SaPayload, Transform};
+
+use super::Fault;
+use crate::suite::IkeSuite;
+use crate::time::Duration;
+
+/// How both ends prove who they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Method {
+    PresharedKey,
+    RsaSignatures,
+}
+
+/// What was chosen.
+pub(super) struct Choice {
+    pub(super) suite: IkeSuite,
+    /// The smaller of what both want.
+    pub(super) lifetime_s: u64,
+    /// What the peer wants, if it says so.
+    pub(super) peer_lifetime_s: Option<u64>,
+    /// The chosen transform alone, as the peer wrote it.
+    pub(super) reply: SaPayload,
+}
+
+/// Transforms that a failure text names at most.
+const MAX_NAMED: usize = 12;
+/// Lives shorter than this are a misunderstanding.
+const MIN_LIFETIME_S: u64 = 60;
+
+impl Method {
+    const fn number(self) -> u16 {
+        match self {
+            Self::PresharedKey => attr::authentication::PRE_SHARED_KEY,
+            Self::RsaSignatures => attr::authentication::RSA_SIGNATURES,
+        }
+    }
+}
+
+/// One proposal with a transform for each suite.
+pub(super) fn offer(suites: &[IkeSuite], method: Method, lifetime: Duration) -> SaPayload {
+    let transforms = (1..=u8::MAX)
+        .zip(suites)
+        .map(|(number, suite)| Transform {
+            number,
+            id: attr::transform::KEY_IKE,
+            attributes: attributes(suite, method, lifetime),
+        })
+        .collect();
+    only(1, transforms)
+}
+
+/// Chooses by our order of preference from what the peer offers. In aggressive mode the group is
+/// settled by the public value's length, `public_len`.
+pub(super) fn choose(
+    offered: &SaPayload,
+    accepted: &[IkeSuite],
+    method: Method,
+    public_len: Option<usize>,
+    lifetime: Duration,
+) -> Option<Choice> {
+    let fits = |suite: &IkeSuite| public_len.is_none_or(|len| suite.group.len() == len);
+    for suite in accepted.iter().filter(|suite| fits(suite)) {
+        for (proposal, transform) in transforms(offered) {
+            if read_suite(transform) == Some(*suite) && read_method(transform) == method.number() {
+                let peer_lifetime_s = read_lifetime(transform);
+                let own = lifetime.as_secs();
+                return Some(Choice {
+                    suite: *suite,
+                    lifetime_s: peer_lifetime_s.map_or(own, |peer| peer.min(own)),
+                    peer_lifetime_s,
+                    reply: only(proposal.number, vec![transform.clone()]),
+                });
+            }
+        }
+    }
+    None
+}
+
+/// Reads the responder's choice, which must be one transform that we offered.
+pub(super) fn chosen(
+    reply: &SaPayload,
+    offered: &[IkeSuite],
+    method: Method,
+    lifetime: Duration,
+) -> Option<Choice> {
+    let mut all = transforms(reply);
+    let is_one = all.next().is_some() && all.next().is_none();
+    is_one
+        .then(|| choose(reply, offered, method, None, lifetime))
+        .flatten()
+}
+
+/// One sentence: what differed.
+pub(super) fn mismatch(
+    offered: &SaPayload,
+    accepted: &[IkeSuite],
+    method: Method,
+    public_len: Option<usize>,
+) -> Fault {
+    let has_suite = transforms(offered)
+        .any(|(_, transform)| read_suite(transform).is_some_and(|suite| accepted.contains(&suite)));
+    let mut methods: Vec<String> = transforms(offered)
+        .map(|(_, transform)| method_words(read_method(transform)))
+        .collect();
+    methods.sort();
+    methods.dedup();
+    let own_method = method_words(method.number());
+    let theirs = listed(transforms(offered).map(|(_, transform)| transform_words(transform)));
+    let ours = listed(accepted.iter().map(suite_words));
+    let what = if has_suite && !methods.contains(&own_method) {
+        let theirs = listed(methods.into_iter());
+        format!(
+            "no authentication method in common: the peer offers {theirs}; we accept {own_method}"
+        )
+    } else if has_suite && public_len.is_some() {
+        format!(
+            "no proposal in common: the peer offers {theirs} with a public value of {} octets; \
+             we accept {ours}",
+            public_len.unwrap_or_default()
+        )
+    } else {
+        format!("no proposal in common: the peer offers {theirs}; we accept {ours}")
+    };
+    Fault::Incompatible {
+        what,
+        notify: NotifyType::NoProposalChosen,
+    }
+}
+
+/// What we offered, for texts.
+pub(super) fn words(suites: &[IkeSuite]) -> String {
+    listed(suites.iter().map(suite_words))
+}
+
+/// What a RESPONDER-LIFETIME notification says (RFC 2407 §4.6.3.1).
+pub(super) fn lifetime_of(notify: &Notify) -> Option<u64> {
+    lifetime_in(&Attribute::read_all(&mut Reader::new(&notify.value)).ok()?)
+}
+
+/// What a RESPONDER-LIFETIME notification carries for so many seconds.
+pub(super) fn lifetime_octets(seconds: u64) -> Vec<u8> {
+    let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
+    let mut w = Writer::new();
+    let attributes = [
+        Attribute::short(attr::LIFE_TYPE, life::SECONDS),
+        Attribute::number(attr::LIFE_DURATION, seconds),
+    ];
+    Attribute::write_all(&attributes, &mut w);
+    w.into_vec()
+}
+
+/// Seconds of life in a list of attributes: a type, then its duration.
+pub(super) fn lifetime_in(attributes: &[Attribute]) -> Option<u64> {
+    let mut is_seconds = true;
+    for attribute in attributes {
+        let number = attribute.value.number();
+        match attribute.kind {
+            attr::LIFE_TYPE => is_seconds = number == Some(life::SECONDS.into()),
+            attr::LIFE_DURATION if is_seconds => {
+                return number.map(|seconds| seconds.max(MIN_LIFETIME_S));
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+fn attributes(suite: &IkeSuite, method: Method, lifetime: Duration) -> Vec<Attribute> {
+    let (encryption, key_bits) = match suite.cipher {
+        Cipher::Des => (attr::encryption::DES_CBC, None),
+        Cipher::TripleDes => (attr::encryption::TRIPLE_DES_CBC, None),
+        Cipher::Aes128 => (attr::encryption::AES_CBC, Some(128)),
+        Cipher::Aes192 => (attr::encryption::AES_CBC, Some(192)),
+        Cipher::Aes256 => (attr::encryption::AES_CBC, Some(256)),
+    };
+    let hash = match suite.hash {
+        Hash::Md5 => attr::hash::MD5,
+        Hash::Sha1 => attr::hash::SHA1,
+        Hash::Sha256 => attr::hash::SHA2_256,
+        Hash::Sha384 => attr::hash::SHA2_384,
+        Hash::Sha512 => attr::hash::SHA2_512,
+    };
+    let seconds = u32::try_from(lifetime.as_secs()).unwrap_or(u32::MAX);
+    let mut all = vec![Attribute::short(attr::ENCRYPTION, encryption)];
+    all.extend(key_bits.map(|bits| Attribute::short(attr::KEY_LENGTH, bits)));
+    all.extend([
+        Attribute::short(attr::HASH, hash),
+        Attribute::short(attr::GROUP, suite.group.number()),
+        Attribute::short(attr::AUTHENTICATION, method.number()),
+        Attribute::short(attr::LIFE_TYPE, life::SECONDS),
+        Attribute::number(attr::LIFE_DURATION, seconds),
+    ]);
+    all
+}
+
+fn only(number: u8, transforms: Vec<Transform>) -> SaPayload {
+    SaPayload {
+        proposals: vec![Proposal {
+            number,
+            protocol: ProtocolId::Isakmp,
+            spi: Vec::new(),
+            transforms,
+        }],
+    }
+}
+
+/// Every transform of protocol ISAKMP, in the peer's order.
+fn transforms(sa: &SaPayload) -> impl Iterator<Item = (&Proposal, &Transform)> {
+    sa.proposals
+        .iter()
+        .filter(|proposal| proposal.protocol == ProtocolId::Isakmp)
+        .flat_map(|proposal| proposal.transforms.iter().map(move |t| (proposal, t)))
+}
+
+fn read_suite(transform: &Transform) -> Option<IkeSuite> {
+    if transform.id != attr::transform::KEY_IKE || transform.number_of(attr::PRF).is_some() {
+        return None;
+    }
+    let short = |kind| u16::try_from(transform.number_of(kind)?).ok();
+    let cipher = match (short(attr::ENCRYPTION)?, short(attr::KEY_LENGTH)) {
+        (attr::encryption::DES_CBC, None | Some(64)) => Cipher::Des,
+        (attr::encryption::TRIPLE_DES_CBC, None | Some(192)) => Cipher::TripleDes,
+        (attr::encryption::AES_CBC, Some(128)) => Cipher::Aes128,
+        (attr::encryption::AES_CBC, Some(192)) => Cipher::Aes192,
+        (attr::encryption::AES_CBC, Some(256)) => Cipher::Aes256,
+        _ => return None,
+    };
+    let hash = match short(attr::HASH)? {
+        attr::hash::MD5 => Hash::Md5,
+        attr::hash::SHA1 => Hash::Sha1,
+        attr::hash::SHA2_256 => Hash::Sha256,
+        attr::hash::SHA2_384 => Hash::Sha384,
+        attr::hash::SHA2_512 => Hash::Sha512,
+        _ => return None,
+    };
+    let number = short(attr::GROUP)?;
+    let group = GROUPS.into_iter().find(|group| group.number() == number)?;
+    Some(IkeSuite {
+        cipher,
+        hash,
+        group,
+    })
+}
+
+fn read_method(transform: &Transform) -> u16 {
+    let number = transform.number_of(attr::AUTHENTICATION);
+    number.and_then(|n| u16::try_from(n).ok()).unwrap_or(0)
+}
+
+fn read_lifetime(transform: &Transform) -> Option<u64> {
+    lifetime_in(&transform.attributes)
+}
+
+fn method_words(number: u16) -> String {
+    match number {
+        attr::authentication::PRE_SHARED_KEY => "a pre-shared key".into(),
+        attr::authentication::RSA_SIGNATURES => "RSA signatures".into(),
+        other => format!("method {other}"),
+    }
+}
+
+fn suite_words(suite: &IkeSuite) -> String {
+    suite.to_string()
+}
+
+/// A suite's words, or the raw numbers of what is not one of ours.
+fn transform_words(transform: &Transform) -> String {
+    if let Some(suite) = read_suite(transform) {
+        return suite_words(&suite);
+    }
+    let number = |kind| transform.number_of(kind).unwrap_or(0);
+    format!(
+        "(encryption {} of {} bits, hash {}, group {})",
+        number(attr::ENCRYPTION),
+        number(attr::KEY_LENGTH),
+        number(attr::HASH),
+        number(attr::GROUP),
+    )
+}
+
+/// "a, b, c and 4 more".
+fn listed(words: impl Iterator<Item = String>) -> String {
+    let all: Vec<String> = words.collect();
+    let rest = all.len().saturating_sub(MAX_NAMED);
+    let mut text = all[..all.len() - rest].join(", ");
+    if rest > 0 {
+        text.push_str(&format!(" and {rest} more"));
+    }
+    if text.is_empty() {
+        text.push_str("nothing");
+    }
+    text
+}
+
+const GROUPS: [Group; 6] = [
+    Group::Modp768,
+    Group::Modp1024,
+    Group::Modp1536,
+    Group::Modp2048,
+    Group::Modp3072,
+    Group::Modp4096,
+];
