@@ -31,10 +31,18 @@ impl Sum {
             let pair = u64::from_ne_bytes(*chunk);
             words += (pair & 0xffff_ffff) + (pair >> 32);
         }
-        let mut last = [0; 8];
-        last[..tail.len()].copy_from_slice(tail);
-        let pair = u64::from_ne_bytes(last);
-        words += (pair & 0xffff_ffff) + (pair >> 32);
+        // Word by word: a copy of a length unknown beforehand costs more than a header's sum.
+        let (fours, tail) = tail.as_chunks::<4>();
+        for four in fours {
+            words += u64::from(u32::from_ne_bytes(*four));
+        }
+        let (twos, tail) = tail.as_chunks::<2>();
+        for two in twos {
+            words += u64::from(u16::from_ne_bytes(*two));
+        }
+        if let [last] = tail {
+            words += u64::from(u16::from_ne_bytes([*last, 0]));
+        }
         Self { words }
     }
 
