@@ -153,9 +153,10 @@ def wire_size(road: Road, policy: str, size: int, output: Path) -> int:
     """Bytes of the IP packet that carries a clear packet of `size` on the outer link."""
     host, interface = road.outer
     path = output / f"{policy}-{size}.pcap"
-    with Capture(host, interface, path, f"src host {_outer_address(road)}") as capture:
+    with Capture(host, interface, path) as capture:
         ping(road.ms, GATEWAY_ADDRESS, 3, 0.05, payload_bytes=size - PING_HEADERS_BYTES)
-    sizes = Counter(len(frame.packet) for frame in capture.frames() if _carries(frame, policy))
+    sent = [frame for frame in capture.frames() if frame.source == _outer_address(road)]
+    sizes = Counter(len(frame.packet) for frame in sent if _carries(frame, policy))
     if not sizes:
         raise ValueError(f"{path}: no packet of policy {policy} on the outer link")
     return sizes.most_common(1)[0][0]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from caravan.testbed import CommandFailed, Host, Network, Road, RoadPlan, sweep
-from caravan.testbed.capture import Capture
+from caravan.testbed.capture import IPPROTO_ICMP, IPPROTO_TCP, Capture
 from caravan.testbed.isolation import OWNER_VARIABLE
 from caravan.testbed.relay import LinkPlan, software_checksums
 from caravan.testbed.road import (
@@ -163,10 +163,12 @@ def test_a_capture_holds_what_the_link_carried(output: Path) -> None:
     with Road(RoadPlan(), output) as road:
         host, interface = road.outer
         before = host.counters(interface)
-        with Capture(host, interface, output / "outer.pcap", "icmp") as capture:
+        with Capture(host, interface, output / "outer.pcap") as capture:
             ping(road.ms, GATEWAY_ADDRESS, 3, payload_bytes=36)
-        sizes = [len(frame.packet) for frame in capture.frames()]
-        assert sizes == [64] * 6
+        echoes = [frame for frame in capture.frames() if frame.protocol == IPPROTO_ICMP]
+        ends = [OPERATOR_ADDRESSES[0], GATEWAY_ADDRESS]
+        assert [frame.source for frame in echoes] == ends * 3
+        assert [len(frame.packet) for frame in echoes] == [64] * 6
         assert (host.counters(interface) - before).sent_packets >= 3
 
 
@@ -184,9 +186,10 @@ def test_frames_of_a_relayed_link_have_whole_checksums_and_sizes(output: Path) -
         for host in (road.outer[0], road.sg):
             software_checksums(host, "wan0")
         serve_files(road.sg, output / "www", GATEWAY_ADDRESS)
-        with Capture(road.sg, "wan0", output / "wire.pcap", "tcp") as capture:
+        with Capture(road.sg, "wan0", output / "wire.pcap") as capture:
             assert download(road.ms, f"http://{GATEWAY_ADDRESS}/file").sha256 == expected
-        frames = capture.frames()
+        frames = [frame for frame in capture.frames() if frame.protocol == IPPROTO_TCP]
+        assert len(frames) > 300_000 / 1500
         assert max(len(frame.packet) for frame in frames) <= 1500
         assert all(tcp_checksum_holds(frame.packet) for frame in frames)
 
@@ -221,6 +224,13 @@ def test_a_failed_network_leaves_nothing(output: Path, monkeypatch: pytest.Monke
     with pytest.raises(FileNotFoundError, match="no caravan program"):
         Road(RoadPlan(link=LinkPlan(rate="2mbit")), output)
     assert set(os.listdir("/run/netns")) == names
+
+
+def test_blocking_routes_are_seen(output: Path) -> None:
+    with Road(RoadPlan(), output) as road:
+        assert road.ms.unreachable_routes() == []
+        road.ms.run(["ip", "route", "add", "unreachable", "10.10.0.0/24", "metric", "999"])
+        assert road.ms.unreachable_routes() == ["10.10.0.0/24"]
 
 
 def test_each_host_writes_its_own_resolver(output: Path) -> None:

@@ -1,12 +1,13 @@
-"""Packets as they were on a named link: tcpdump writes them, a small reader gives them back.
+"""Packets as they were on a named link: `sniffer.py` writes them, a small reader gives them back.
 
-The reader knows the classic pcap file that tcpdump writes; for anything deeper there is tshark.
+The reader knows the pcap file with times in nanoseconds; for anything deeper there is tshark.
 """
 
 from __future__ import annotations
 
-import signal
+import ipaddress
 import struct
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from caravan.testbed.host import Host
 
 READY_S = 10.0
 ETHERNET_BYTES = 14
-PCAP_MAGIC = 0xA1B2C3D4
+PCAP_MAGIC = 0xA1B2_3C4D
 GLOBAL_HEADER_BYTES = 24
 RECORD_HEADER_BYTES = 16
 IPPROTO_ICMP, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ESP, IPPROTO_AH = 1, 6, 17, 50, 51
@@ -54,6 +55,15 @@ class Frame:
         return None
 
     @property
+    def source(self) -> str | None:
+        """Address of the IP packet's sender."""
+        if self.ether_type == 0x0800:
+            return str(ipaddress.ip_address(self.data[26:30]))
+        if self.ether_type == 0x86DD:
+            return str(ipaddress.ip_address(self.data[22:38]))
+        return None
+
+    @property
     def payload(self) -> bytes:
         """What follows the IP header."""
         packet = self.packet
@@ -71,20 +81,17 @@ class Frame:
 
 
 class Capture:
-    """tcpdump on one interface of a host, from construction to `stop()`."""
+    """Every frame on one interface of a host, from construction to `stop()`."""
 
-    def __init__(self, host: Host, interface: str, path: Path, expression: str = "") -> None:
+    def __init__(self, host: Host, interface: str, path: Path) -> None:
         self.path = path
-        argv = ["tcpdump", "-i", interface, "-w", str(path), "-n", "-U", "--immediate-mode"]
-        # Without this it would become a user that a user namespace does not have.
-        argv += ["-Z", "root", "-s", "0", "-B", "8192"]
-        self.process = host.popen([*argv, *expression.split()], name="tcpdump")
-        self.process.wait_for(lambda: "listening on" in self.process.stderr(), "tcpdump", READY_S)
+        script = Path(__file__).with_name("sniffer.py")
+        self.process = host.popen([sys.executable, str(script), interface, str(path)])
+        self.process.wait_for(lambda: "listening" in self.process.stdout(), "capture", READY_S)
 
     def stop(self) -> Path:
         """End the capture; every packet seen is in the file."""
-        self.process.signal(signal.SIGINT)
-        self.process.wait(READY_S)
+        self.process.stop().check()
         return self.path
 
     def frames(self) -> list[Frame]:
@@ -99,15 +106,15 @@ class Capture:
 
 
 def read_pcap(path: Path) -> Iterator[Frame]:
-    """The frames of a pcap file with microsecond times; a record cut short ends it."""
+    """The frames of a pcap file with nanosecond times; a record cut short ends it."""
     data = path.read_bytes()
     if len(data) < GLOBAL_HEADER_BYTES or struct.unpack_from("=I", data)[0] != PCAP_MAGIC:
         raise ValueError(f"{path} is not a pcap file of this machine's byte order")
     offset = GLOBAL_HEADER_BYTES
     while offset + RECORD_HEADER_BYTES <= len(data):
-        seconds, micros, held, _ = struct.unpack_from("=IIII", data, offset)
+        seconds, nanos, held, _ = struct.unpack_from("=IIII", data, offset)
         offset += RECORD_HEADER_BYTES
         if offset + held > len(data):
             return
-        yield Frame(seconds + micros / 1e6, data[offset : offset + held])
+        yield Frame(seconds + nanos / 1e9, data[offset : offset + held])
         offset += held

@@ -23,6 +23,10 @@ RUN_TIMEOUT_S = 30.0
 """Time limit of `Host.run` where the caller names none."""
 
 
+RTN_UNREACHABLE = 7
+"""Route type, from linux/rtnetlink.h."""
+
+
 @dataclass(frozen=True)
 class Counters:
     """What an interface has carried since it was made."""
@@ -177,6 +181,13 @@ class Host:
     def remove_route(self, destination: str, via: str) -> None:
         """Take back `add_route`."""
         self._netlink.route("del", dst=_destination(destination, via), gateway=via)
+
+    def unreachable_routes(self) -> list[str]:
+        """Prefixes that are blocked here, in any table."""
+        routes = self._netlink.get_routes(type=RTN_UNREACHABLE)
+        found = [f"{route.get('dst')}/{route['dst_len']}" for route in routes if route.get("dst")]
+        # The kernel keeps unreachable routes of its own on lo for IPv6.
+        return [text for text in found if not text.startswith(("ff", "fe80"))]
 
     def counters(self, interface: str) -> Counters:
         """What an interface has carried, counted by the kernel."""

@@ -165,12 +165,23 @@ def download(host: Host, url: str, name: str = "download", timeout_s: float = 60
 
 
 def start_download(
-    host: Host, url: str, name: str = "download", timeout_s: float = 60.0
+    host: Host,
+    url: str,
+    name: str = "download",
+    timeout_s: float = 60.0,
+    *,
+    local_port: int | None = None,
+    rate_bytes_s: int | None = None,
 ) -> tuple[Process, Path]:
-    """Begin to fetch; several may run at once. Give the end to `finish_download`."""
+    """Begin to fetch; several may run at once. Give the end to `finish_download`.
+
+    `local_port`: the source port to use. `rate_bytes_s`: how fast curl reads at most.
+    """
     path = host.logs / name
     argv = ["curl", "--silent", "--show-error", "--fail", "--noproxy", "*", "--output", str(path)]
     argv += ["--max-time", str(timeout_s), "--write-out", "%{json}", url]
+    argv += ["--local-port", str(local_port)] if local_port is not None else []
+    argv += ["--limit-rate", str(rate_bytes_s)] if rate_bytes_s is not None else []
     return host.popen(argv, name=f"curl-{name}"), path
 
 

@@ -1,0 +1,215 @@
+"""Caravan on both ends of the road: what no peer here can carry, and what moving stations do."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from caravan.measurement import (
+    PUBLISHED_HTTP_PORT,
+    Keys,
+    transport_ends,
+    tunnel_ends,
+)
+from caravan.sizes import POLICIES
+from caravan.testbed import Road, RoadPlan
+from caravan.testbed.capture import IPPROTO_AH, IPPROTO_ESP, Capture
+from caravan.testbed.caravan import Caravan
+from caravan.testbed.connection import Connection, PublicKey
+from caravan.testbed.pki import OpensslAuthority
+from caravan.testbed.relay import LinkPlan
+from caravan.testbed.road import GATEWAY_ADDRESS, PRIVATE_NETWORK, SERVER_ADDRESS
+from caravan.testbed.traffic import (
+    download,
+    finish_download,
+    iperf,
+    make_file,
+    ping,
+    serve_files,
+    start_download,
+)
+
+pytestmark = pytest.mark.root
+
+FILE_BYTES = 1_000_000
+PUBLISHED_URL = f"http://{GATEWAY_ADDRESS}:{PUBLISHED_HTTP_PORT}/file"
+PRIVATE_URL = f"http://{SERVER_ADDRESS}/file"
+SUITES = [policy.name for policy in POLICIES if policy.is_ipsec]
+
+
+@pytest.fixture(scope="module")
+def keys(authority: OpensslAuthority) -> Keys:
+    """The gateway's and the station's certificates."""
+    return Keys(
+        PublicKey(authority.issue("sg.example"), authority),
+        PublicKey(authority.issue("ms.example"), authority),
+    )
+
+
+@contextlib.contextmanager
+def connected(road: Road, ends: tuple[Connection, Connection], www: Path) -> Iterator[Caravan]:
+    """Gateway and first station up, and the file server; the station's daemon."""
+    serve_files(road.server, www, SERVER_ADDRESS)
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        with Caravan(road.ms, ends[1]) as station:
+            yield station.wait_ready()
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_every_suite_carries_a_file_in_transport_mode(suite: str, keys: Keys, output: Path) -> None:
+    expected = make_file(output / "www/file", FILE_BYTES)
+    ends = transport_ends(keys, f"{suite}-modp2048")
+    with Road(RoadPlan(), output) as road, connected(road, ends, output / "www") as station:
+        assert download(road.ms, PUBLISHED_URL).sha256 == expected
+        assert len(station.handshake()) == 6
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_every_suite_carries_a_file_in_tunnel_mode(suite: str, keys: Keys, output: Path) -> None:
+    expected = make_file(output / "www/file", FILE_BYTES)
+    ends = tunnel_ends(keys, f"{suite}-modp2048")
+    with Road(RoadPlan(), output) as road, connected(road, ends, output / "www") as station:
+        fetched = download(road.ms, PRIVATE_URL)
+        assert fetched.sha256 == expected
+        assert fetched.local_address.startswith("10.99.0.")
+        assert len(station.handshake()) == 8
+
+
+def test_two_stations_with_equal_addresses_and_ports_download_at_once(
+    authority: OpensslAuthority, keys: Keys, output: Path
+) -> None:
+    """RFC 3948 §5.2: only the pool addresses tell their transport SAs apart."""
+    expected = make_file(output / "www/file", 4 * FILE_BYTES)
+    on_gateway, on_station = transport_ends(keys, "aes128gcm16-modp2048")
+    other = PublicKey(authority.issue("other.example"), authority)
+    on_other = replace(on_station, auth=other, local_id="other.example")
+    with Road(RoadPlan(stations=2), output) as road:
+        serve_files(road.server, output / "www", SERVER_ADDRESS)
+        Caravan(road.sg, on_gateway).wait_ready()
+        for host, connection in zip(road.stations, (on_station, on_other), strict=True):
+            Caravan(host, connection).wait_ready()
+        # The same source port at both.
+        started = [start_download(host, PUBLISHED_URL, local_port=40_000) for host in road.stations]
+        ended = [finish_download(process.wait(60), path) for process, path in started]
+        assert [result.sha256 for result in ended] == [expected] * 2
+
+
+@pytest.mark.parametrize("mode", ["tunnel", "transport"])
+@pytest.mark.parametrize(
+    ("protocol", "ah_proposals"),
+    [(IPPROTO_ESP, ""), (IPPROTO_AH, "sha256")],
+    ids=["esp", "ah"],
+)
+def test_without_a_nat_the_raw_protocols_are_used(
+    mode: str, protocol: int, ah_proposals: str, keys: Keys, output: Path
+) -> None:
+    expected = make_file(output / "www/file", FILE_BYTES)
+    make_ends = tunnel_ends if mode == "tunnel" else transport_ends
+    on_gateway, on_station = make_ends(keys, "aes128gcm16")
+    ends = (
+        replace(on_gateway, ah_proposals=ah_proposals),
+        replace(on_station, ah_proposals=ah_proposals),
+    )
+    url = PRIVATE_URL if mode == "tunnel" else PUBLISHED_URL
+    with (
+        Road(RoadPlan(has_nat=False), output) as road,
+        connected(road, ends, output / "www"),
+        Capture(road.ms, "wan0", output / "wire.pcap") as capture,
+    ):
+        assert download(road.ms, url).sha256 == expected
+        capture.stop()
+        seen = [frame for frame in capture.frames() if len(frame.packet) > 1000]
+        assert {frame.protocol for frame in seen} == {protocol}
+
+
+def test_a_download_survives_rebindings_of_the_nat(keys: Keys, output: Path) -> None:
+    expected = make_file(output / "www/file", 3 * FILE_BYTES)
+    ends = tunnel_ends(keys, "aes128gcm16-modp2048")
+    with Road(RoadPlan(), output) as road, connected(road, ends, output / "www"):
+        assert road.nat is not None
+        process, path = start_download(road.ms, PRIVATE_URL, rate_bytes_s=1_000_000)
+        for is_other_address in (False, True):
+            time.sleep(0.7)
+            road.nat.rebind(address=is_other_address)
+            # The gateway follows what the station sends; a receiver of TCP sends by itself only
+            # when something arrives.
+            assert ping(road.ms, SERVER_ADDRESS, 5, 0.1).received >= 4
+        assert finish_download(process.wait(60), path).sha256 == expected
+
+
+def test_the_first_packet_brings_the_road_up(keys: Keys, output: Path) -> None:
+    make_file(output / "www/file", FILE_BYTES)
+    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
+    with Road(RoadPlan(), output) as road, Caravan(road.sg, on_gateway) as gateway:
+        gateway.wait_ready()
+        serve_files(road.server, output / "www", SERVER_ADDRESS)
+        with Caravan(road.ms, replace(on_station, start="on-traffic")) as station:
+            station.process.wait_for(lambda: station.try_status() is not None, "control socket", 10)
+            assert not station.is_established()
+            assert ping(road.ms, SERVER_ADDRESS, 10, 0.2).received >= 1
+            assert station.is_established()
+
+
+def test_nothing_leaks_after_a_crash_until_down(keys: Keys, output: Path) -> None:
+    make_file(output / "www/file", FILE_BYTES)
+    ends = tunnel_ends(keys, "aes128gcm16-modp2048")
+    # The road is open: what is not blocked at the station would arrive in clear.
+    with Road(RoadPlan(), output) as road:
+        road.open_road()
+        with connected(road, ends, output / "www") as station:
+            assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+            with Capture(road.ms, "wan0", output / "leak.pcap") as capture:
+                station.process.signal(signal.SIGKILL)
+                station.process.wait(5)
+                assert ping(road.ms, SERVER_ADDRESS, 3, timeout_s=0.5).received == 0
+            private = [frame for frame in capture.frames() if b"\x0a\x0a\x00\x02" in frame.packet]
+            assert private == []
+            assert any(PRIVATE_NETWORK in route for route in road.ms.unreachable_routes())
+            station.down()
+            assert road.ms.unreachable_routes() == []
+
+
+def test_a_stopped_station_leaves_its_host_as_it_was(keys: Keys, output: Path) -> None:
+    make_file(output / "www/file", FILE_BYTES)
+    ends = tunnel_ends(keys, "aes128gcm16-modp2048")
+    with Road(RoadPlan(), output) as road:
+        before = host_state(road)
+        with connected(road, ends, output / "www") as station:
+            assert host_state(road) != before
+            station.stop()
+            assert host_state(road) == before
+
+
+def host_state(road: Road) -> list[str]:
+    """What a tunnel changes at its station: interfaces, rules, routes, resolver, packet filter."""
+    argvs = (
+        ["ip", "-brief", "link"],
+        ["ip", "rule"],
+        ["ip", "route", "show", "table", "all"],
+        ["cat", "/etc/resolv.conf"],
+        ["nft", "list", "ruleset"],
+    )
+    return [road.ms.run(argv).stdout for argv in argvs]
+
+
+def test_the_link_charges_rate_and_delay(output: Path) -> None:
+    plan = RoadPlan(link=LinkPlan(rate="2mbit", delay="50ms"))
+    with Road(plan, output) as road:
+        assert 100 < ping(road.ms, GATEWAY_ADDRESS, 5, 0.2).minimum_ms < 115
+        flow = iperf(road.ms, road.sg, GATEWAY_ADDRESS, 5)
+        # 1448 of 1514 bytes of a full frame are the application's.
+        assert 1.6 < flow.mbit_s < 2 * 1448 / 1500
+
+
+def test_the_link_loses_what_it_is_told_to(output: Path) -> None:
+    with Road(RoadPlan(link=LinkPlan(loss=0.2)), output) as road:
+        echoes = ping(road.ms, GATEWAY_ADDRESS, 300, 0.01, timeout_s=1.0)
+        # Both ways: 0.64 of them come back; five standard deviations of 300 trials are 0.14.
+        assert 0.50 < echoes.received / echoes.sent < 0.78
