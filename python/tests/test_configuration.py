@@ -59,8 +59,9 @@ def test_the_gateway_s_file_says_what_the_connection_says(tmp_path: Path) -> Non
 def test_a_secret_with_quotes_stays_one_value() -> None:
     connection = Connection(SharedKey('a "quoted" secret'), remote_addrs="192.0.2.1")
     read = tomllib.loads(caravan_toml(connection))
-    assert read["secrets"]["road"]["secret"] == 'a "quoted" secret'
-    assert read["connections"]["road"]["remote_addrs"] == ["192.0.2.1"]
+    road = read["connections"]["road"]
+    assert road["local"]["secret"] == road["remote"]["secret"] == 'a "quoted" secret'
+    assert road["remote_addrs"] == ["192.0.2.1"]
 
 
 def test_strongswan_gets_one_setting_a_line() -> None:

@@ -20,7 +20,13 @@ from caravan.testbed import Road, RoadPlan
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, PublicKey, SharedKey
 from caravan.testbed.pki import OpensslAuthority
-from caravan.testbed.road import GATEWAY_ADDRESS, INNER_POOL, PRIVATE_NETWORK, SERVER_ADDRESS
+from caravan.testbed.road import (
+    GATEWAY_ADDRESS,
+    INNER_POOL,
+    PRIVATE_NETWORK,
+    SERVER_ADDRESS,
+    STATION_ADDRESS,
+)
 from caravan.testbed.strongswan import StrongSwan
 from caravan.testbed.traffic import download, make_file, ping, serve_files
 
@@ -115,7 +121,7 @@ def ends(case: Case, keys: tuple[PublicKey, PublicKey]) -> tuple[Connection, Con
     )
     # A main-mode pre-shared key is found by address only (RFC 2409 §5.4): names would not help.
     has_names = case.has_certificates or case.is_aggressive
-    names = ("sg.example", "ms.example") if has_names else ("", "")
+    names = ("sg.example", "ms.example") if has_names else (GATEWAY_ADDRESS, STATION_ADDRESS)
     gateway = replace(
         both,
         auth=keys[0] if case.has_certificates else shared,

@@ -214,23 +214,21 @@ def caravan_toml(connection: Connection) -> str:
         pool: dict[str, Any] = {"addrs": connection.pool}
         pool |= {"dns": ["10.10.0.53"]} if connection.mode == "tunnel" else {}
         text += _table("pools.inner", pool)
-    if not isinstance(connection.auth, PublicKey):
-        text += _table(f"secrets.{name}", {"secret": connection.auth.secret})
     for port, target in connection.publish:
         text += f'[[publish]]\nport = {port}\nto = "{target}"\n\n'
     return text
 
 
 def _end(connection: Connection, *, is_local: bool) -> dict[str, Any]:
-    has_key = isinstance(connection.auth, PublicKey)
-    end: dict[str, Any] = {"auth": "pubkey" if has_key else "psk"}
-    if is_local:
-        end |= {"certs": ["own.pem"], "key": "own.key"} if has_key else {}
-        end |= {"id": connection.local_id} if connection.local_id else {}
+    auth = connection.auth
+    if not isinstance(auth, PublicKey):
+        end: dict[str, Any] = {"auth": "psk", "secret": auth.secret}
+    elif is_local:
+        end = {"auth": "pubkey", "certs": ["own.pem"], "key": "own.key"}
     else:
-        end |= {"cacerts": ["ca.pem"]} if has_key else {}
-        end |= {"id": connection.remote_id or "*"}
-    return end
+        end = {"auth": "pubkey", "cacerts": ["ca.pem"]}
+    identity = connection.local_id if is_local else connection.remote_id or "*"
+    return end | ({"id": identity} if identity else {})
 
 
 def _seconds(value: int | None) -> str | None:
