@@ -5,10 +5,22 @@
 //! [`OutboundPlane`] turns what a TUN device gives into datagrams, [`InboundPlane`] turns datagrams
 //! into what a TUN device takes. Sockets and devices are the caller's.
 
+mod checksum;
+mod coalesce;
 pub mod datagrams;
 pub mod inbound;
+mod inner;
+mod opener;
 pub mod outbound;
 pub mod packets;
+mod policy;
+mod sealer;
+pub mod shape;
+mod split;
+mod table;
+mod toobig;
+mod unwrap;
+mod vnet;
 
 use crate::counters::DropCounters;
 use crate::sa::{ChildId, Path, Sa};
@@ -20,6 +32,7 @@ pub use datagrams::{Datagrams, Run};
 pub use inbound::{InboundPlane, Received};
 pub use outbound::OutboundPlane;
 pub use packets::{Control, Packets, Slice, Write};
+pub use shape::{Shape, wire_bytes};
 
 /// How a datagram travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -11,6 +11,9 @@ pub const MAX_SEGMENTS: usize = 64;
 /// Most octets of a run: the largest UDP payload over IPv4.
 pub const MAX_RUN_BYTES: usize = 65_507;
 
+/// The buffer grows by this much.
+const GROWTH_BYTES: usize = 64 << 10;
+
 /// Datagrams of equal size (the last may be shorter) to one peer, contiguous in the buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
@@ -84,5 +87,57 @@ impl Datagrams {
     /// What control must know.
     pub fn notices(&self) -> &[Notice] {
         &self.notices
+    }
+
+    /// Room for one more datagram, in the last run where it fits, else in a run of its own.
+    pub(crate) fn push(
+        &mut self,
+        path: &Path,
+        kind: Kind,
+        traffic_class: u8,
+        length: usize,
+    ) -> &mut [u8] {
+        let range = self.used..self.used + length;
+        if self.buffer.len() < range.end {
+            self.buffer
+                .resize(range.end.next_multiple_of(GROWTH_BYTES), 0);
+        }
+        self.used = range.end;
+        match self.runs.last_mut() {
+            Some(run) if run.takes(path, kind, traffic_class, length) => run.range.end = range.end,
+            _ => self.runs.push(Run {
+                path: *path,
+                kind,
+                traffic_class,
+                segment_bytes: length,
+                range: range.clone(),
+            }),
+        }
+        &mut self.buffer[range]
+    }
+
+    /// Takes back the datagram of `length` octets that was pushed last.
+    pub(crate) fn unpush(&mut self, length: usize) {
+        self.used -= length;
+        if let Some(run) = self.runs.last_mut() {
+            run.range.end = self.used;
+            if run.range.is_empty() {
+                self.runs.pop();
+            }
+        }
+    }
+}
+
+impl Run {
+    fn takes(&self, path: &Path, kind: Kind, traffic_class: u8, length: usize) -> bool {
+        let bytes = self.range.len();
+        kind == Kind::Udp
+            && self.kind == kind
+            && self.path == *path
+            && self.traffic_class == traffic_class
+            && length <= self.segment_bytes
+            && bytes.is_multiple_of(self.segment_bytes)
+            && bytes / self.segment_bytes < MAX_SEGMENTS
+            && bytes + length <= MAX_RUN_BYTES
     }
 }

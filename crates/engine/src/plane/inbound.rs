@@ -1,9 +1,27 @@
 //! From the network to the TUN device: SA lookup, replay, ICV, decryption, checks, coalescing.
 
+use core::ops::Range;
+use std::collections::BTreeSet;
+
+use crate::ah;
 use crate::counters::DropReason;
-use crate::plane::{Change, Kind, Offloads, Packets, PlaneReport, SaReport};
-use crate::sa::{ChildId, Path};
-use crate::time::Instant;
+use crate::esp;
+use crate::plane::inner::{self, Inner};
+use crate::plane::opener::Opener;
+use crate::plane::packets::{Control, Packets, Slice};
+use crate::plane::table::Table;
+use crate::plane::unwrap::Unwrap;
+use crate::plane::{Change, Kind, Notice, Offloads, PlaneReport, SaReport};
+use crate::sa::{ChildId, Direction, Path};
+use crate::time::{Duration, Instant};
+use crate::work::Task;
+
+/// [`Notice::UnknownSpi`] is given at most this often.
+const UNKNOWN_SPI_INTERVAL: Duration = Duration::from_millis(100);
+/// RFC 3948 §2.3.
+const KEEPALIVE: [u8; 1] = [0xff];
+/// RFC 3948 §2.2.
+const NON_ESP_MARKER: [u8; 4] = [0; 4];
 
 /// What a socket received: one datagram, or several of one sender (UDP_GRO).
 pub struct Received<'a> {
@@ -25,7 +43,21 @@ pub struct Received<'a> {
 /// Inbound SAs, and the packets that they open.
 pub struct InboundPlane {
     offloads: Offloads,
+    table: Table,
+    by_child: BTreeSet<(ChildId, u32)>,
+    unknown_told: Option<Instant>,
     report: PlaneReport,
+}
+
+/// One datagram.
+struct Datagram<'a> {
+    buffer: usize,
+    /// Where it starts in the buffer.
+    start: usize,
+    path: Path,
+    kind: Kind,
+    traffic_class: u8,
+    bytes: &'a mut [u8],
 }
 
 impl InboundPlane {
@@ -33,30 +65,175 @@ impl InboundPlane {
     pub fn new(offloads: Offloads) -> Self {
         Self {
             offloads,
+            table: Table::default(),
+            by_child: BTreeSet::new(),
+            unknown_told: None,
             report: PlaneReport::default(),
         }
     }
 
     /// Takes one change; outbound SAs and what is unknown are ignored.
-    pub fn apply(&mut self, change: Change, now: Instant) {
-        let _ = (change, now, self.offloads);
+    pub fn apply(&mut self, change: Change, _now: Instant) {
+        match change {
+            Change::Install(sa) if sa.direction == Direction::Inbound => {
+                self.remove(sa.spi);
+                self.by_child.insert((sa.child, sa.spi));
+                self.table.insert(Box::new(Opener::new(*sa)));
+            }
+            Change::Remove(_, spi, Direction::Inbound) => self.remove(spi),
+            Change::Move(child, path) => self.each_of(child, |opener| opener.path = path),
+            Change::PathMtu(child, mtu) => self.each_of(child, |opener| opener.set_path_mtu(mtu)),
+            Change::Install(_) | Change::Remove(..) | Change::Expect(..) | Change::Forget(_) => {}
+        }
     }
 
     /// Opens what was received into the buffer that the caller calls `buffer`. Appends to `out`,
     /// whose slices are ranges of `received.bytes`; never fails, drops are counted.
     pub fn open(&mut self, buffer: usize, received: Received<'_>, now: Instant, out: &mut Packets) {
-        let _ = (buffer, received, now, out);
-        self.report.drops.count(DropReason::UnknownSpi);
+        let segment = received.segment_bytes.max(1);
+        for (number, bytes) in received.bytes.chunks_mut(segment).enumerate() {
+            let datagram = Datagram {
+                buffer,
+                start: number * segment,
+                path: received.path,
+                kind: received.kind,
+                traffic_class: received.traffic_class,
+                bytes,
+            };
+            if let Err(reason) = self.open_one(datagram, now, out) {
+                self.report.drops.count(reason);
+            }
+        }
     }
 
     /// Counts of the plane and of each SA.
     pub fn report(&self) -> PlaneReport {
-        self.report.clone()
+        PlaneReport {
+            associations: self.table.iter().map(Opener::report).collect(),
+            ..self.report.clone()
+        }
     }
 
-    /// The newest SA of one child.
+    /// The SA of one child that was used last.
     pub fn report_one(&self, child: ChildId) -> Option<SaReport> {
-        let of = |sa: &&SaReport| sa.child == child;
-        self.report.associations.iter().find(of).cloned()
+        self.spis_of(child)
+            .filter_map(|spi| self.table.get(spi))
+            .map(Opener::report)
+            .max_by_key(|report| report.last)
+    }
+
+    fn open_one(
+        &mut self,
+        datagram: Datagram<'_>,
+        now: Instant,
+        out: &mut Packets,
+    ) -> Result<(), DropReason> {
+        let at = match datagram.kind {
+            Kind::Udp if *datagram.bytes == KEEPALIVE => {
+                self.report.keepalives += 1;
+                return Ok(());
+            }
+            Kind::Udp if datagram.bytes.starts_with(&NON_ESP_MARKER) => {
+                out.control.push(datagram.as_control());
+                return Ok(());
+            }
+            Kind::Udp => 0,
+            Kind::RawEsp | Kind::RawAh => datagram.header_at()?,
+        };
+        let peeked = match datagram.kind {
+            Kind::RawAh => ah::peek(datagram.bytes, at),
+            Kind::Udp | Kind::RawEsp => esp::peek(datagram.bytes, at),
+        };
+        let (spi, low) = peeked.ok_or(DropReason::Truncated)?;
+        let Some(opener) = self.table.find(spi) else {
+            let path = datagram.path;
+            let is_due = self
+                .unknown_told
+                .is_none_or(|told| now.since(told) >= UNKNOWN_SPI_INTERVAL);
+            if is_due {
+                self.unknown_told = Some(now);
+                out.notices.push(Notice::UnknownSpi { path, spi });
+            }
+            return Err(DropReason::UnknownSpi);
+        };
+        let opened = opener.open(datagram.kind, datagram.bytes, at, low, now)?;
+        let task = Task::Open(opener.shape.protection);
+        self.report.work.count(task, opened.clear.len() as u64);
+        if opened.is_newest && opener.path != datagram.path && datagram.kind == Kind::Udp {
+            opener.path = datagram.path;
+            let (child, path) = (opener.child, datagram.path);
+            out.notices.push(Notice::PathMoved { child, path });
+        }
+        if opener.take_soft_limit() {
+            let child = opener.child;
+            out.notices.push(Notice::SoftLimit { child });
+        }
+        if opened.next_header == inner::NO_NEXT_HEADER {
+            return Ok(()); // a dummy packet (RFC 4303 §2.6)
+        }
+        let (head, rest) = datagram.bytes.split_at_mut(opened.clear.start);
+        let mut unwrap = Unwrap {
+            opener,
+            path: datagram.path,
+            kind: datagram.kind,
+            traffic_class: datagram.traffic_class,
+            outer: &mut head[..at],
+            next_header: opened.next_header,
+            clear: &mut rest[..opened.clear.len()],
+            buffer: datagram.buffer,
+            start: datagram.start + opened.clear.start,
+        };
+        unwrap.deliver(self.offloads, out)
+    }
+
+    fn spis_of(&self, child: ChildId) -> impl Iterator<Item = u32> {
+        let all: Range<(ChildId, u32)> = (child, 0)..(ChildId(child.0.saturating_add(1)), 0);
+        self.by_child.range(all).map(|entry| entry.1)
+    }
+
+    fn each_of(&mut self, child: ChildId, mut change: impl FnMut(&mut Opener)) {
+        let range = (child, 0)..=(child, u32::MAX);
+        for (_, spi) in self.by_child.range(range) {
+            if let Some(opener) = self.table.find(*spi) {
+                change(opener);
+            }
+        }
+    }
+
+    fn remove(&mut self, spi: u32) {
+        if let Some(opener) = self.table.remove(spi) {
+            self.by_child.remove(&(opener.child, spi));
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn fixed_sequence_for_testing(&mut self, spi: u32, sequence: u64) {
+        let opener = self.table.find(spi).expect("an SA");
+        opener.fixed_sequence_for_testing(sequence);
+    }
+}
+
+impl Datagram<'_> {
+    fn as_control(&self) -> Control {
+        Control {
+            path: self.path,
+            slice: Slice {
+                buffer: self.buffer,
+                range: self.start..self.start + self.bytes.len(),
+            },
+        }
+    }
+
+    /// Where ESP or AH starts in a whole IP packet.
+    fn header_at(&self) -> Result<usize, DropReason> {
+        let outer = Inner::parse(self.bytes).ok_or(DropReason::Truncated)?;
+        let protocol = match self.kind {
+            Kind::RawAh => inner::AH,
+            Kind::RawEsp | Kind::Udp => inner::ESP,
+        };
+        if outer.protocol != protocol || outer.total != self.bytes.len() {
+            return Err(DropReason::WrongEncapsulation);
+        }
+        Ok(outer.upper)
     }
 }

@@ -1,50 +1,273 @@
 //! From the TUN device to the network: policy lookup, segmentation and encryption in one pass.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
 use crypto::rand::Stream;
 
 use crate::counters::DropReason;
-use crate::plane::{Change, Datagrams, Offloads, PlaneReport, SaReport};
-use crate::sa::ChildId;
-use crate::time::Instant;
+use crate::plane::inner::Inner;
+use crate::plane::policy::{self, Index, Slot};
+use crate::plane::sealer::Sealer;
+use crate::plane::split::Burst;
+use crate::plane::{Change, Datagrams, Notice, Offloads, PlaneReport, SaReport};
+use crate::sa::{ChildId, Direction, Mode, Path, Sa};
+use crate::selector::TrafficSelector;
+use crate::time::{Duration, Instant};
+use crate::work::Task;
+
+/// A child that is not up is asked for at most this often.
+const ACQUIRE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Outbound SAs and policies, and the packets that they seal.
 pub struct OutboundPlane {
     random: Stream,
     offloads: Offloads,
+    children: Vec<Option<Child>>,
+    free: Vec<Slot>,
+    by_id: BTreeMap<ChildId, Slot>,
+    index: Index,
     report: PlaneReport,
 }
 
+/// A child's traffic and the SAs that carry it.
+struct Child {
+    id: ChildId,
+    /// The newest SA is last and seals; older ones live until they are removed.
+    #[expect(
+        clippy::vec_box,
+        reason = "keys stay where they were made, to be wiped there"
+    )]
+    sealers: Vec<Box<Sealer>>,
+    expected: Option<Box<Expected>>,
+}
+
+/// Traffic that must not leave in the clear.
+struct Expected {
+    local: Vec<TrafficSelector>,
+    remote: Vec<TrafficSelector>,
+    asked: Option<Instant>,
+}
+
 impl OutboundPlane {
-    /// No SA, no policy: everything is dropped as `no-policy`.
+    /// No SA, no policy: everything is dropped as `no-policy`. `random` draws the IVs of CBC.
     pub fn new(random: Stream, offloads: Offloads) -> Self {
         Self {
             random,
             offloads,
+            children: Vec::new(),
+            free: Vec::new(),
+            by_id: BTreeMap::new(),
+            index: Index::default(),
             report: PlaneReport::default(),
         }
     }
 
     /// Takes one change; inbound SAs and what is unknown are ignored.
-    pub fn apply(&mut self, change: Change, now: Instant) {
-        let _ = (change, now, &mut self.random, self.offloads);
+    pub fn apply(&mut self, change: Change, _now: Instant) {
+        match change {
+            Change::Install(sa) if sa.direction == Direction::Outbound => self.install(*sa),
+            Change::Remove(child, spi, Direction::Outbound) => {
+                self.edit(child, |child| child.sealers.retain(|sa| sa.spi != spi));
+            }
+            Change::Move(child, path) => self.edit(child, |child| child.follow(path)),
+            Change::Expect(id, local, remote) => self.edit_or_add(id, |child| {
+                let asked = child.expected.take().and_then(|expected| expected.asked);
+                child.expected = Some(Box::new(Expected {
+                    local,
+                    remote,
+                    asked,
+                }));
+            }),
+            Change::Forget(child) => self.edit(child, |child| child.expected = None),
+            Change::PathMtu(child, mtu) => self.edit(child, |child| {
+                for sealer in &mut child.sealers {
+                    sealer.set_path_mtu(mtu);
+                }
+            }),
+            Change::Install(_) | Change::Remove(..) => {}
+        }
     }
 
     /// Seals one frame from the TUN device, at most 64 KiB: the virtio-net header if the device
     /// has them, then one IP packet or super-packet. Appends to `out`; never fails, drops are
     /// counted. `frame` is scratch afterwards.
     pub fn seal(&mut self, frame: &mut [u8], now: Instant, out: &mut Datagrams) {
-        let _ = (frame, now, out);
-        self.report.drops.count(DropReason::NoPolicy);
+        if let Err(reason) = self.try_seal(frame, now, out) {
+            self.report.drops.count(reason);
+        }
     }
 
     /// Counts of the plane and of each SA.
     pub fn report(&self) -> PlaneReport {
-        self.report.clone()
+        let children = self.children.iter().flatten();
+        PlaneReport {
+            associations: children
+                .flat_map(|child| child.sealers.iter().map(|sa| sa.report()))
+                .collect(),
+            ..self.report.clone()
+        }
     }
 
     /// The newest SA of one child.
     pub fn report_one(&self, child: ChildId) -> Option<SaReport> {
-        let of = |sa: &&SaReport| sa.child == child;
-        self.report.associations.iter().find(of).cloned()
+        let slot = *self.by_id.get(&child)?;
+        let child = self.children[slot as usize].as_ref()?;
+        child.sealers.last().map(|sa| sa.report())
+    }
+
+    fn try_seal(
+        &mut self,
+        frame: &mut [u8],
+        now: Instant,
+        out: &mut Datagrams,
+    ) -> Result<(), DropReason> {
+        let (offload, packet) = crate::plane::vnet::take(frame, self.offloads)?;
+        let inner = Inner::parse(packet).ok_or(DropReason::BadInnerPacket)?;
+        if inner.ttl == 0 {
+            return Err(DropReason::TtlExpired);
+        }
+        let slot = self.find(&inner).ok_or(DropReason::NoPolicy)?;
+        let child = self.children[slot as usize]
+            .as_mut()
+            .ok_or(DropReason::NoPolicy)?;
+        let Some(sealer) = child.sealers.last_mut() else {
+            out.notices.extend(child.ask(now));
+            return Err(DropReason::NoSa);
+        };
+        let before = sealer.report();
+        let mut burst = Burst {
+            sealer,
+            random: &mut self.random,
+            offloads: self.offloads,
+            now,
+            out,
+        };
+        let result = burst.seal(&offload, &inner, packet);
+        let sealer = burst.sealer;
+        let after = sealer.report();
+        let packets = after.packets - before.packets;
+        if packets > 0 {
+            let task = Task::Seal(sealer.shape.protection);
+            let bytes = after.bytes - before.bytes;
+            self.report.work.add(task, packets, bytes);
+        }
+        if sealer.take_soft_limit() {
+            let child = sealer.child;
+            out.notices.push(Notice::SoftLimit { child });
+        }
+        result
+    }
+
+    fn find(&self, inner: &Inner) -> Option<Slot> {
+        self.index.candidates(inner.destination).find(|slot| {
+            let child = self.children[*slot as usize].as_ref();
+            child.is_some_and(|child| child.admits(inner))
+        })
+    }
+
+    fn install(&mut self, sa: Sa) {
+        self.edit_or_add(sa.child, |child| {
+            child.sealers.retain(|old| old.spi != sa.spi);
+            child.sealers.push(Box::new(Sealer::new(sa)));
+            child.sealers.shrink_to_fit();
+        });
+    }
+
+    fn edit_or_add(&mut self, id: ChildId, change: impl FnOnce(&mut Child)) {
+        if !self.by_id.contains_key(&id) {
+            let child = Child {
+                id,
+                sealers: Vec::new(),
+                expected: None,
+            };
+            let slot = self.free.pop().unwrap_or_else(|| {
+                self.children.push(None);
+                self.children.len() as Slot - 1
+            });
+            self.children[slot as usize] = Some(child);
+            self.by_id.insert(id, slot);
+        }
+        self.edit(id, change);
+    }
+
+    /// Changes a child and what the index says of it; a child with nothing left goes.
+    fn edit(&mut self, id: ChildId, change: impl FnOnce(&mut Child)) {
+        let Some(&slot) = self.by_id.get(&id) else {
+            return;
+        };
+        let Some(child) = &mut self.children[slot as usize] else {
+            return;
+        };
+        child.each_destination(|first, last| self.index.remove(first, last, slot));
+        change(child);
+        child.each_destination(|first, last| self.index.insert(first, last, slot));
+        if child.sealers.is_empty() && child.expected.is_none() {
+            self.by_id.remove(&child.id);
+            self.children[slot as usize] = None;
+            self.free.push(slot);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn fixed_sequence_for_testing(&mut self, child: ChildId, sequence: u64) {
+        let slot = self.by_id[&child];
+        let child = self.children[slot as usize].as_mut().expect("in by_id");
+        let sealer = child.sealers.last_mut().expect("an SA");
+        sealer.fixed_sequence_for_testing(sequence);
+    }
+}
+
+impl Child {
+    /// Calls `each` with the ranges of destination addresses that are this child's.
+    fn each_destination(&self, mut each: impl FnMut(IpAddr, IpAddr)) {
+        match (self.sealers.last(), &self.expected) {
+            (Some(sealer), _) if sealer.shape.mode == Mode::Transport => {
+                let peer = sealer.peer();
+                each(peer, peer);
+            }
+            (Some(sealer), _) => sealer.remote.iter().for_each(|s| each(s.first, s.last)),
+            (None, Some(expected)) => expected.remote.iter().for_each(|s| each(s.first, s.last)),
+            (None, None) => {}
+        }
+    }
+
+    fn admits(&self, inner: &Inner) -> bool {
+        match (self.sealers.last(), &self.expected) {
+            (Some(sealer), _) if sealer.shape.mode == Mode::Transport => {
+                let own = sealer.path.local.ip();
+                (own.is_unspecified() || own == inner.source)
+                    && policy::admits(inner, &sealer.local, &sealer.remote, true)
+            }
+            (Some(sealer), _) => policy::admits(inner, &sealer.local, &sealer.remote, false),
+            (None, Some(expected)) => {
+                policy::admits(inner, &expected.local, &expected.remote, false)
+            }
+            (None, None) => false,
+        }
+    }
+
+    fn follow(&mut self, path: Path) {
+        for sealer in &mut self.sealers {
+            sealer.path = path;
+        }
+    }
+
+    fn ask(&mut self, now: Instant) -> Option<Notice> {
+        let expected = self.expected.as_mut()?;
+        let is_due = expected
+            .asked
+            .is_none_or(|asked| now.since(asked) >= ACQUIRE_INTERVAL);
+        is_due.then(|| {
+            expected.asked = Some(now);
+            Notice::Acquire { child: self.id }
+        })
+    }
+}
+
+impl Sealer {
+    /// The address under which our own stack knows the peer of a transport-mode SA.
+    fn peer(&self) -> IpAddr {
+        self.pool_address.unwrap_or(self.path.remote.ip())
     }
 }

@@ -4,6 +4,7 @@
 use core::ops::Range;
 
 use crate::plane::Notice;
+use crate::plane::coalesce::Tail;
 use crate::sa::Path;
 
 /// A part of one of the caller's receive buffers.
@@ -18,8 +19,7 @@ pub struct Slice {
 /// One write to the TUN device: `header`, then each slice (one `writev`).
 #[derive(Clone, Copy, Debug)]
 pub struct Write<'a> {
-    /// Virtio-net header if the device has them, then rebuilt IP and TCP or UDP headers. May be
-    /// empty.
+    /// Virtio-net header if the device has them, then the packet's IP, TCP or UDP headers.
     pub header: &'a [u8],
     /// What follows: parts of the caller's buffers.
     pub slices: &'a [Slice],
@@ -39,20 +39,18 @@ pub struct Control {
 /// are in between.
 #[derive(Default)]
 pub struct Packets {
-    pub(crate) writes: Vec<Pending>,
+    pub(crate) pending: Vec<Pending>,
     pub(crate) used: usize,
     pub(crate) control: Vec<Control>,
     pub(crate) notices: Vec<Notice>,
 }
-
-/// Octets that the rebuilt headers of one write may need: virtio-net, IP, TCP with options.
-pub(crate) const HEADER_BYTES: usize = 10 + 40 + 60;
 
 /// A write in the making; its memory is reused.
 #[derive(Default)]
 pub(crate) struct Pending {
     pub(crate) header: Vec<u8>,
     pub(crate) slices: Vec<Slice>,
+    pub(crate) tail: Option<Tail>,
 }
 
 impl Packets {
@@ -70,7 +68,7 @@ impl Packets {
 
     /// What to write to the TUN device, in order.
     pub fn writes(&self) -> impl Iterator<Item = Write<'_>> {
-        self.writes[..self.used].iter().map(|pending| Write {
+        self.pending[..self.used].iter().map(|pending| Write {
             header: &pending.header,
             slices: &pending.slices,
         })
@@ -84,5 +82,18 @@ impl Packets {
     /// What control must know.
     pub fn notices(&self) -> &[Notice] {
         &self.notices
+    }
+
+    /// One more write, empty.
+    pub(crate) fn add(&mut self) -> &mut Pending {
+        if self.used == self.pending.len() {
+            self.pending.push(Pending::default());
+        }
+        let pending = &mut self.pending[self.used];
+        self.used += 1;
+        pending.header.clear();
+        pending.slices.clear();
+        pending.tail = None;
+        pending
     }
 }

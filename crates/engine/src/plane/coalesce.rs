@@ -1,0 +1,257 @@
+//! Segments of one TCP or UDP flow gathered into one super-packet for the TUN device: the reverse
+//! of segmentation, so only what segmentation could have made, and only what was verified.
+
+use std::net::IpAddr;
+
+use crate::plane::Offloads;
+use crate::plane::checksum::{Sum, put_v4};
+use crate::plane::inner::{Fragment, Inner, TCP, UDP, be16, be32, put16};
+use crate::plane::packets::{Packets, Slice};
+use crate::plane::vnet::{self, Segmentation};
+
+/// A segment joins one of so many writes made last, or starts a new one.
+const MAX_OPEN_WRITES: usize = 16;
+/// Most segments of a write: the kernel's UDP_MAX_SEGMENTS, and far below IOV_MAX.
+const MAX_SEGMENTS: u16 = 64;
+const MAX_PACKET_BYTES: usize = 65_535;
+
+const FIN: u8 = 0x01;
+const PSH: u8 = 0x08;
+const ACK: u8 = 0x10;
+
+/// Where flags and window of TCP, and lengths of UDP and IPv4 lie.
+const FLAGS: usize = 13;
+const WINDOW: usize = 14;
+
+/// Who talks with whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Flow {
+    source: IpAddr,
+    destination: IpAddr,
+    ports: (u16, u16),
+    protocol: u8,
+}
+
+/// The end of a write that the next segment of its flow may join.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tail {
+    flow: Flow,
+    /// Octets of headers, from the IP header on.
+    headers: usize,
+    /// Where the upper layer starts.
+    upper: usize,
+    /// Octets of each segment's payload.
+    segment: usize,
+    segments: u16,
+    /// Octets of payload so far.
+    bytes: usize,
+    /// TCP's sequence number after the last octet.
+    next: u32,
+    is_open: bool,
+}
+
+/// One opened packet to deliver, its IP header apart from what follows.
+pub(crate) struct Delivery<'a> {
+    pub(crate) inner: &'a Inner,
+    pub(crate) ip: &'a [u8],
+    pub(crate) upper: &'a [u8],
+    /// Where `upper` lies in the caller's buffers.
+    pub(crate) buffer: usize,
+    pub(crate) start: usize,
+}
+
+impl Delivery<'_> {
+    /// Joins the packet to the last write of its flow, or makes it a write of its own.
+    pub(crate) fn deliver(&self, offloads: Offloads, out: &mut Packets) {
+        let mut tail = self.tail(offloads);
+        if let Some(tail) = &mut tail {
+            if tail.is_open && self.join(tail, out) {
+                return;
+            }
+            tail.is_open &= !self.ends_burst();
+        }
+        let headers = tail.map_or(0, |tail| tail.headers - tail.upper);
+        let pending = out.add();
+        if offloads.has_vnet_header {
+            pending.header.extend_from_slice(&vnet::plain());
+        }
+        pending.header.extend_from_slice(self.ip);
+        pending.header.extend_from_slice(&self.upper[..headers]);
+        pending.tail = tail;
+        let start = self.start + headers;
+        let end = self.start + self.upper.len();
+        if start < end {
+            pending.slices.push(Slice {
+                buffer: self.buffer,
+                range: start..end,
+            });
+        }
+    }
+
+    /// The packet as the end of a write of its own. `None`: no flow, nothing to keep in order.
+    fn tail(&self, offloads: Offloads) -> Option<Tail> {
+        let inner = self.inner;
+        let headers = match inner.protocol {
+            TCP => usize::from(*self.upper.get(12)? >> 4) * 4,
+            UDP if offloads.has_udp_segments => 8,
+            _ => return None,
+        };
+        let least = if inner.protocol == TCP { 20 } else { 8 };
+        if !offloads.has_vnet_header
+            || inner.fragment != Fragment::Whole
+            || headers < least
+            || headers > self.upper.len()
+        {
+            return None;
+        }
+        let bytes = self.upper.len() - headers;
+        let mut tail = Tail {
+            flow: Flow {
+                source: inner.source,
+                destination: inner.destination,
+                ports: inner.ports?,
+                protocol: inner.protocol,
+            },
+            headers: self.ip.len() + headers,
+            upper: self.ip.len(),
+            segment: bytes,
+            segments: 1,
+            bytes,
+            next: be32(self.upper, 4).wrapping_add(bytes as u32),
+            is_open: false,
+        };
+        tail.is_open = bytes > 0 && self.may_merge() && self.is_verified();
+        Some(tail)
+    }
+
+    /// Whether segmentation could have made it: no IP options, no flag but ACK, PSH and FIN, UDP's
+    /// length that of the packet.
+    fn may_merge(&self) -> bool {
+        let plain_ip = self.ip.len() == if self.inner.is_v6() { 40 } else { 20 };
+        let plain_upper = match self.inner.protocol {
+            TCP => self.upper[FLAGS] & !(PSH | FIN) == ACK,
+            _ => usize::from(be16(self.upper, 4)) == self.upper.len() && self.upper[6..8] != [0, 0],
+        };
+        plain_ip && plain_upper
+    }
+
+    /// Segmentation sets PSH and FIN on the last segment only.
+    fn ends_burst(&self) -> bool {
+        self.inner.protocol == TCP && self.upper[FLAGS] & (PSH | FIN) != 0
+    }
+
+    /// Whether the checksums are right: a super-packet's are made anew, and nothing wrong may
+    /// become right thereby.
+    fn is_verified(&self) -> bool {
+        let is_ip_right = self.inner.is_v6() || Sum::default().add(self.ip).is_valid();
+        let inner = self.inner;
+        is_ip_right
+            && Sum::pseudo(inner.source, inner.destination, inner.protocol)
+                .add16(self.upper.len() as u16)
+                .add(self.upper)
+                .is_valid()
+    }
+
+    fn join(&self, new: &Tail, out: &mut Packets) -> bool {
+        let first = out.used.saturating_sub(MAX_OPEN_WRITES);
+        let recent = out.pending[first..out.used].iter_mut().rev();
+        let of_flow = |tail: &Tail| tail.flow == new.flow;
+        // only the flow's last write: segments never overtake one another
+        let Some(pending) = recent
+            .into_iter()
+            .find(|pending| pending.tail.as_ref().is_some_and(of_flow))
+        else {
+            return false;
+        };
+        let Some(tail) = &mut pending.tail else {
+            return false;
+        };
+        let header = &mut pending.header[vnet::HEADER_BYTES..];
+        if !tail.is_continued_by(new) || !self.has_same_headers(header, tail.upper) {
+            return false;
+        }
+        tail.bytes += new.bytes;
+        tail.segments += 1;
+        tail.next = new.next;
+        tail.is_open = new.bytes == tail.segment;
+        if self.inner.protocol == TCP {
+            header[tail.upper + FLAGS] |= self.upper[FLAGS];
+        }
+        tail.is_open &= !self.ends_burst();
+        tail.finish(&mut pending.header, self.inner.is_v6());
+        let start = self.start + (new.headers - new.upper);
+        pending.slices.push(Slice {
+            buffer: self.buffer,
+            range: start..start + new.bytes,
+        });
+        true
+    }
+
+    /// Whether the packet's headers are those of `header` but for what segmentation changes.
+    fn has_same_headers(&self, header: &[u8], upper: usize) -> bool {
+        let (ip, theirs) = header.split_at(upper);
+        let same_ip = match self.inner.is_v6() {
+            // version, class, flow label; next header, hop limit
+            true => ip[..4] == self.ip[..4] && ip[6..8] == self.ip[6..8],
+            // type of service; flags; TTL
+            false => ip[1] == self.ip[1] && ip[6..9] == self.ip[6..9],
+        };
+        if self.inner.protocol == UDP {
+            return same_ip;
+        }
+        let ours = &self.upper[..theirs.len()];
+        // acknowledgement and data offset; window; urgent pointer and options
+        same_ip
+            && ours[8..FLAGS] == theirs[8..FLAGS]
+            && ours[WINDOW..WINDOW + 2] == theirs[WINDOW..WINDOW + 2]
+            && ours[18..] == theirs[18..]
+    }
+}
+
+impl Tail {
+    fn is_continued_by(&self, new: &Self) -> bool {
+        let follows =
+            self.flow.protocol == UDP || new.next.wrapping_sub(new.bytes as u32) == self.next;
+        self.is_open
+            && follows
+            && self.headers == new.headers
+            && new.bytes <= self.segment
+            && self.segments < MAX_SEGMENTS
+            && self.headers + self.bytes + new.bytes <= MAX_PACKET_BYTES
+    }
+
+    /// Makes the headers those of the super-packet; the upper checksum is left for the device to
+    /// complete, as it was verified for each segment.
+    fn finish(&self, header: &mut [u8], is_v6: bool) {
+        let at = if self.flow.protocol == TCP { 16 } else { 6 };
+        let kind = if self.flow.protocol == TCP {
+            Segmentation::Tcp
+        } else {
+            Segmentation::Udp
+        };
+        let (device, packet) = header.split_at_mut(vnet::HEADER_BYTES);
+        device.copy_from_slice(&vnet::merged(
+            kind,
+            is_v6,
+            self.headers,
+            self.segment,
+            self.upper,
+            at,
+        ));
+        let length = self.headers + self.bytes;
+        let (ip, upper) = packet.split_at_mut(self.upper);
+        if is_v6 {
+            put16(ip, 4, (length - 40) as u16);
+        } else {
+            put16(ip, 2, length as u16);
+            put_v4(ip);
+        }
+        let covered = (length - self.upper) as u16;
+        if self.flow.protocol == UDP {
+            put16(upper, 4, covered);
+        }
+        let flow = &self.flow;
+        let partial = Sum::pseudo(flow.source, flow.destination, flow.protocol).add16(covered);
+        upper[at..at + 2].copy_from_slice(&partial.partial());
+    }
+}

@@ -1,0 +1,148 @@
+//! One inbound SA at work: encapsulation, replay, ICV, window, path.
+
+use core::ops::Range;
+
+use std::net::IpAddr;
+
+use crypto::packet::PacketKey;
+
+use crate::counters::DropReason;
+use crate::plane::shape::Shape;
+use crate::plane::{Kind, SaReport};
+use crate::replay::Window;
+use crate::sa::{ChildId, OriginalAddresses, Path, Protocol, Sa};
+use crate::selector::TrafficSelector;
+use crate::time::Instant;
+use crate::{ah, esp};
+
+/// An inbound SA.
+pub(crate) struct Opener {
+    pub(crate) child: ChildId,
+    pub(crate) spi: u32,
+    pub(crate) shape: Shape,
+    pub(crate) path: Path,
+    pub(crate) original: Option<OriginalAddresses>,
+    pub(crate) pool_address: Option<IpAddr>,
+    pub(crate) local: Box<[TrafficSelector]>,
+    pub(crate) remote: Box<[TrafficSelector]>,
+    /// The largest packet that our side can answer with: what SYNs are clamped to.
+    pub(crate) largest: usize,
+    key: PacketKey,
+    window: Window,
+    has_esn: bool,
+    soft_packets: u64,
+    soft_bytes: u64,
+    is_soft_told: bool,
+    packets: u64,
+    bytes: u64,
+    last: Option<Instant>,
+}
+
+/// A packet that proved itself.
+pub(crate) struct Opened {
+    /// Where in the ESP or outer IP packet the clear text lies.
+    pub(crate) clear: Range<usize>,
+    pub(crate) next_header: u8,
+    /// It is authenticated, and newer than all before: its path is the peer's.
+    pub(crate) is_newest: bool,
+}
+
+impl Opener {
+    pub(crate) fn new(sa: Sa) -> Self {
+        // Without integrity anyone could move the window (RFC 4303 §3.4.3).
+        let packets = match sa.protection.is_authenticated() {
+            false => 0,
+            // ESN needs a window to tell the upper half (RFC 4303 §3.4.3)
+            true if sa.has_esn => sa.replay_window.max(crate::replay::MIN_PACKETS),
+            true => sa.replay_window,
+        };
+        let mut opener = Self {
+            child: sa.child,
+            spi: sa.spi,
+            shape: Shape::of(&sa),
+            path: sa.path,
+            original: sa.original,
+            pool_address: sa.pool_address,
+            key: PacketKey::new(sa.protection, &sa.encryption_key.0, &sa.integrity_key.0),
+            local: sa.local.into_boxed_slice(),
+            remote: sa.remote.into_boxed_slice(),
+            largest: 0,
+            window: Window::new(packets, sa.has_esn),
+            has_esn: sa.has_esn,
+            soft_packets: sa.soft_packets,
+            soft_bytes: sa.soft_bytes,
+            is_soft_told: false,
+            packets: 0,
+            bytes: 0,
+            last: None,
+        };
+        opener.set_path_mtu(sa.path_mtu);
+        opener
+    }
+
+    pub(crate) fn set_path_mtu(&mut self, path_mtu: u16) {
+        self.largest = self.shape.largest_packet(path_mtu.into());
+    }
+
+    /// Opens a packet in place whose ESP or AH header starts at `at`.
+    pub(crate) fn open(
+        &mut self,
+        kind: Kind,
+        packet: &mut [u8],
+        at: usize,
+        low: u32,
+        now: Instant,
+    ) -> Result<Opened, DropReason> {
+        let is_udp = kind == Kind::Udp;
+        let is_ah = kind == Kind::RawAh;
+        if is_udp != self.shape.is_udp_encapsulated
+            || is_ah != (self.shape.protocol == Protocol::Ah)
+        {
+            return Err(DropReason::WrongEncapsulation);
+        }
+        let sequence = self.window.expand(low).ok_or(DropReason::OutsideWindow)?;
+        self.window.check(sequence)?;
+        let esn_high = self.has_esn.then_some((sequence >> 32) as u32);
+        let opened = if is_ah {
+            ah::open(&self.key, packet, at, esn_high)
+        } else {
+            esp::open(&self.key, &mut packet[at..], esn_high)
+                .map(|(clear, next)| (clear.start + at..clear.end + at, next))
+        };
+        // Padding is wrong only under a right ICV: the number is used up all the same.
+        let is_proven = !matches!(opened, Err(DropReason::BadIcv | DropReason::Truncated));
+        let is_newest = is_proven && self.window.accept(sequence);
+        let (clear, next_header) = opened?;
+        self.packets += 1;
+        self.bytes += clear.len() as u64;
+        self.last = Some(now);
+        Ok(Opened {
+            clear,
+            next_header,
+            is_newest,
+        })
+    }
+
+    /// Whether control must be told that the SA grows old; once only.
+    pub(crate) fn take_soft_limit(&mut self) -> bool {
+        let is_due = !self.is_soft_told
+            && (self.packets >= self.soft_packets || self.bytes >= self.soft_bytes);
+        self.is_soft_told |= is_due;
+        is_due
+    }
+
+    pub(crate) fn report(&self) -> SaReport {
+        SaReport {
+            spi: self.spi,
+            child: self.child,
+            packets: self.packets,
+            bytes: self.bytes,
+            last: self.last,
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn fixed_sequence_for_testing(&mut self, sequence: u64) {
+        self.window.accept(sequence);
+    }
+}

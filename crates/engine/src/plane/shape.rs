@@ -1,0 +1,88 @@
+//! How large packets get on the wire: one place for the sealing code, path MTU and the lab.
+
+use crypto::packet::Protection;
+
+use crate::ah;
+use crate::esp::Layout;
+use crate::sa::{Mode, Protocol, Sa};
+
+const UDP_HEADER_BYTES: usize = 8;
+
+/// What decides the size of a packet under an SA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Algorithms.
+    pub protection: Protection,
+    /// ESP or AH.
+    pub protocol: Protocol,
+    /// Tunnel or transport.
+    pub mode: Mode,
+    /// ESP in UDP.
+    pub is_udp_encapsulated: bool,
+    /// The outer header is IPv6.
+    pub is_outer_v6: bool,
+}
+
+impl Shape {
+    /// Of this SA.
+    pub fn of(sa: &Sa) -> Self {
+        Self {
+            protection: sa.protection,
+            protocol: sa.protocol,
+            mode: sa.mode,
+            is_udp_encapsulated: sa.is_udp_encapsulated,
+            is_outer_v6: sa.path.remote.is_ipv6(),
+        }
+    }
+
+    /// Octets of the outer IP header that an SA makes itself.
+    pub fn ip_header_bytes(&self) -> usize {
+        if self.is_outer_v6 { 40 } else { 20 }
+    }
+
+    /// Octets of the ESP packet, or of AH and what it protects, around so many octets of payload.
+    pub fn sealed(&self, payload: usize) -> usize {
+        match self.protocol {
+            Protocol::Esp => Layout::of(&self.protection).sealed(payload),
+            Protocol::Ah => ah::header_bytes(&self.protection, self.is_outer_v6) + payload,
+        }
+    }
+
+    /// The largest packet, IP header included, that a path carries under this SA. Transport mode:
+    /// for IP headers without options.
+    pub fn largest_packet(&self, path_mtu: usize) -> usize {
+        let ip = self.ip_header_bytes();
+        let udp = if self.is_udp_encapsulated {
+            UDP_HEADER_BYTES
+        } else {
+            0
+        };
+        let room = path_mtu.saturating_sub(ip + udp);
+        let payload = match self.protocol {
+            Protocol::Esp => Layout::of(&self.protection).largest_clear(room),
+            Protocol::Ah => {
+                room.saturating_sub(ah::header_bytes(&self.protection, self.is_outer_v6))
+            }
+        };
+        match self.mode {
+            Mode::Tunnel => payload,
+            Mode::Transport => payload + ip,
+        }
+    }
+}
+
+/// Octets on the wire, from the outer IP header on, of one packet of `packet` octets (its IP
+/// header included) under an SA of this shape. Transport mode: for IP headers without options.
+pub fn wire_bytes(shape: &Shape, packet: usize) -> usize {
+    let ip = shape.ip_header_bytes();
+    let payload = match shape.mode {
+        Mode::Tunnel => packet,
+        Mode::Transport => packet.saturating_sub(ip),
+    };
+    let udp = if shape.is_udp_encapsulated {
+        UDP_HEADER_BYTES
+    } else {
+        0
+    };
+    ip + udp + shape.sealed(payload)
+}

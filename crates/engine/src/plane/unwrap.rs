@@ -1,0 +1,236 @@
+//! From the clear text of an opened packet to a packet for the TUN device: selectors, ECN, the IP
+//! header of transport mode, checksums repaired after NAT.
+
+use std::net::IpAddr;
+
+use crate::counters::DropReason;
+use crate::plane::checksum::{self, Sum};
+use crate::plane::coalesce::Delivery;
+use crate::plane::inner::{self, Fragment, IPV4, IPV6, Inner, TCP, UDP, checksum_offset, put16};
+use crate::plane::opener::Opener;
+use crate::plane::packets::Packets;
+use crate::plane::sealer::{finish_ip_header, write_ip_header};
+use crate::plane::split::translate_checksum;
+use crate::plane::{Kind, Offloads, policy, toobig};
+use crate::sa::{Mode, Path};
+
+const SYN: u8 = 0x02;
+const ECN: u8 = 3;
+const CONGESTION_EXPERIENCED: u8 = 3;
+/// IPv4's DF: what has identification 0 must not be fragmented (RFC 6864 §4.1).
+const DONT_FRAGMENT: u16 = 0x4000;
+/// An IPv6 header, or an IPv4 header with options, or IPv6 with short extensions.
+const MAX_HEADER_BYTES: usize = 128;
+
+/// An opened packet.
+pub(crate) struct Unwrap<'a> {
+    pub(crate) opener: &'a Opener,
+    pub(crate) path: Path,
+    pub(crate) kind: Kind,
+    pub(crate) traffic_class: u8,
+    /// Raw kinds: the outer IP header.
+    pub(crate) outer: &'a mut [u8],
+    pub(crate) next_header: u8,
+    pub(crate) clear: &'a mut [u8],
+    pub(crate) buffer: usize,
+    /// Where `clear` lies in the buffer.
+    pub(crate) start: usize,
+}
+
+impl Unwrap<'_> {
+    /// Checks the packet and hands it on.
+    pub(crate) fn deliver(
+        &mut self,
+        offloads: Offloads,
+        out: &mut Packets,
+    ) -> Result<(), DropReason> {
+        match self.opener.shape.mode {
+            Mode::Tunnel => self.deliver_tunnel(offloads, out),
+            Mode::Transport => self.deliver_transport(offloads, out),
+        }
+    }
+
+    fn deliver_tunnel(&mut self, offloads: Offloads, out: &mut Packets) -> Result<(), DropReason> {
+        let inner = Inner::parse(self.clear).ok_or(DropReason::BadInnerPacket)?;
+        let is_of_family = match self.next_header {
+            IPV4 => !inner.is_v6(),
+            IPV6 => inner.is_v6(),
+            _ => false,
+        };
+        if !is_of_family {
+            return Err(DropReason::BadInnerPacket);
+        }
+        if !policy::admits(&inner, &self.opener.remote, &self.opener.local, false) {
+            return Err(DropReason::SelectorMismatch);
+        }
+        // what follows the packet is traffic flow confidentiality padding (RFC 4303 §2.7)
+        let outer_class = self.outer_class();
+        let (ip, upper) = self.clear[..inner.total].split_at_mut(inner.upper);
+        decapsulate_ecn(ip, &inner, outer_class)?;
+        clamp_mss(self.opener, &inner, upper);
+        let delivery = Delivery {
+            inner: &inner,
+            ip,
+            upper,
+            buffer: self.buffer,
+            start: self.start + inner.upper,
+        };
+        delivery.deliver(offloads, out);
+        Ok(())
+    }
+
+    fn deliver_transport(
+        &mut self,
+        offloads: Offloads,
+        out: &mut Packets,
+    ) -> Result<(), DropReason> {
+        let mut header = [0; MAX_HEADER_BYTES];
+        let (header, inner) = self.rebuild_header(&mut header)?;
+        let opener = self.opener;
+        // Behind a NAT the selectors hold addresses of before it: the SA stands for its peer.
+        if !policy::admits(&inner, &opener.remote, &opener.local, true) {
+            return Err(DropReason::SelectorMismatch);
+        }
+        self.repair_checksum(&inner)?;
+        clamp_mss(self.opener, &inner, self.clear);
+        let delivery = Delivery {
+            inner: &inner,
+            ip: header,
+            upper: self.clear,
+            buffer: self.buffer,
+            start: self.start,
+        };
+        delivery.deliver(offloads, out);
+        Ok(())
+    }
+
+    fn outer_class(&self) -> u8 {
+        match (self.kind, self.outer.first().map(|octet| octet >> 4)) {
+            (Kind::Udp, _) | (_, None) => self.traffic_class,
+            (_, Some(6)) => self.outer[0] << 4 | self.outer[1] >> 4,
+            (_, Some(_)) => self.outer[1],
+        }
+    }
+
+    /// The IP header that the packet had before ESP or AH: the outer one where it was given, else
+    /// one of the datagram's addresses; its source is the pool address where the SA has one.
+    fn rebuild_header<'b>(
+        &self,
+        header: &'b mut [u8; MAX_HEADER_BYTES],
+    ) -> Result<(&'b [u8], Inner), DropReason> {
+        let source = self.opener.pool_address.unwrap_or(self.path.remote.ip());
+        let ends = (source, self.path.local.ip());
+        if ends.0.is_ipv4() != ends.1.is_ipv4() {
+            return Err(DropReason::BadInnerPacket);
+        }
+        let length = match (self.kind, ends.0.is_ipv6()) {
+            (Kind::Udp, false) => 20,
+            (Kind::Udp, true) => 40,
+            _ => self.outer.len(),
+        };
+        let header = header.get_mut(..length).ok_or(DropReason::BadInnerPacket)?;
+        if self.kind == Kind::Udp {
+            let class = self.traffic_class;
+            write_ip_header(header, ends, inner::ESP, class, (0, DONT_FRAGMENT));
+        } else {
+            header.copy_from_slice(self.outer);
+            put_source(header, source);
+        }
+        finish_ip_header(header, length);
+        let mut inner = Inner::parse(header).ok_or(DropReason::BadInnerPacket)?;
+        header[inner.protocol_at] = self.next_header;
+        inner.protocol = self.next_header;
+        inner.total = length + self.clear.len();
+        if inner.total > usize::from(u16::MAX) || inner.fragment != Fragment::Whole {
+            return Err(DropReason::BadInnerPacket);
+        }
+        inner.read_ports(self.clear);
+        finish_ip_header(header, inner.total);
+        Ok((header, inner))
+    }
+
+    /// RFC 3948 §3.1.2: the checksum covers the addresses that the peer saw. Where they are known
+    /// it is translated, so that what was wrong stays wrong; else made anew, as the packet is
+    /// authentic.
+    fn repair_checksum(&mut self, inner: &Inner) -> Result<(), DropReason> {
+        let Some(at) = checksum_offset(inner.protocol) else {
+            return Ok(());
+        };
+        if inner.fragment != Fragment::Whole {
+            return Ok(());
+        }
+        let ends = (inner.source, inner.destination);
+        let outer = (self.path.remote.ip(), self.path.local.ip());
+        let seen = match self.opener.original {
+            Some(original) => (original.peer, original.own),
+            None if self.opener.shape.is_udp_encapsulated => {
+                return renew_checksum(self.clear, at, inner, ends);
+            }
+            None => outer,
+        };
+        if seen == ends {
+            return Ok(());
+        }
+        translate_checksum(self.clear, at, inner.protocol, seen, ends)
+    }
+}
+
+fn renew_checksum(
+    upper: &mut [u8],
+    at: usize,
+    inner: &Inner,
+    ends: (IpAddr, IpAddr),
+) -> Result<(), DropReason> {
+    let field = upper.get(at..at + 2).ok_or(DropReason::BadInnerPacket)?;
+    if inner.protocol == UDP && field == [0, 0] {
+        return Ok(());
+    }
+    put16(upper, at, 0);
+    let sum = Sum::pseudo(ends.0, ends.1, inner.protocol)
+        .add16(upper.len() as u16)
+        .add(upper);
+    let checksum = match sum.checksum() {
+        [0, 0] if inner.protocol == UDP => [0xff, 0xff],
+        checksum => checksum,
+    };
+    upper[at..at + 2].copy_from_slice(&checksum);
+    Ok(())
+}
+
+/// RFC 6040 §4.2: congestion seen on the way is told to the inner packet's receiver, and a packet
+/// whose ends do not understand that is dropped.
+fn decapsulate_ecn(ip: &mut [u8], inner: &Inner, outer_class: u8) -> Result<(), DropReason> {
+    let (outer, own) = (outer_class & ECN, inner.traffic_class & ECN);
+    let ecn = match (own, outer) {
+        (0, CONGESTION_EXPERIENCED) => return Err(DropReason::BadInnerPacket),
+        (1 | 2, CONGESTION_EXPERIENCED) => CONGESTION_EXPERIENCED,
+        (2, 1) => 1,
+        _ => return Ok(()),
+    };
+    if inner.is_v6() {
+        ip[1] = ip[1] & !0x30 | ecn << 4;
+    } else {
+        let old = inner::be16(ip, 0);
+        ip[1] = ip[1] & !ECN | ecn;
+        let new = inner::be16(ip, 0);
+        checksum::update(ip, 10, |sum| checksum::replaced(sum, old, new));
+    }
+    Ok(())
+}
+
+fn clamp_mss(opener: &Opener, inner: &Inner, upper: &mut [u8]) {
+    let is_syn = inner.protocol == TCP
+        && inner.fragment == Fragment::Whole
+        && upper.get(13).is_some_and(|flags| flags & SYN != 0);
+    if is_syn {
+        let room = opener.largest.saturating_sub(inner.upper + 20);
+        toobig::clamp_mss(upper, room as u16, false);
+    }
+}
+
+fn put_source(header: &mut [u8], source: IpAddr) {
+    match source {
+        IpAddr::V4(v4) => header[12..16].copy_from_slice(&v4.octets()),
+        IpAddr::V6(v6) => header[8..24].copy_from_slice(&v6.octets()),
+    }
+}
