@@ -128,3 +128,6 @@ pub struct PlaneReport {
     /// What was sealed or opened.
     pub work: Work,
 }
+
+#[cfg(test)]
+mod tests;

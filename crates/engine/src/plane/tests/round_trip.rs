@@ -1,0 +1,278 @@
+//! Every suite, mode, family and encapsulation there and back.
+
+use proptest::prelude::*;
+
+use super::support::*;
+use crate::counters::DropReason;
+use crate::plane::inner::{ICMP, TCP, UDP};
+use crate::plane::{Change, Kind, Notice, wire_bytes};
+use crate::plane::{Shape, inner};
+use crate::sa::{Mode, Protocol, Sa};
+
+/// SAs of each encapsulation between IPv4 and between IPv6 ends.
+fn variants(protection: crypto::packet::Protection) -> Vec<Sa> {
+    let mut all = Vec::new();
+    for (protocol, is_udp) in [
+        (Protocol::Esp, true),
+        (Protocol::Esp, false),
+        (Protocol::Ah, false),
+    ] {
+        let is_null = protection.encryption == crypto::packet::Encryption::Null;
+        if protocol == Protocol::Ah && !is_null {
+            continue;
+        }
+        for mode in [Mode::Tunnel, Mode::Transport] {
+            for ends in [("10.1.0.1", "10.2.0.1"), ("fd01::1", "fd02::1")] {
+                for has_esn in [false, protection.is_authenticated()] {
+                    let port = if is_udp { 4500 } else { 0 };
+                    all.push(Sa {
+                        protocol,
+                        mode,
+                        is_udp_encapsulated: is_udp,
+                        path: path(ends.0, ends.1, port),
+                        has_esn,
+                        ..tunnel_sa(protection)
+                    });
+                }
+            }
+        }
+    }
+    all
+}
+
+fn is_v6(sa: &Sa) -> bool {
+    sa.path.local.is_ipv6()
+}
+
+#[test]
+fn every_suite_mode_family_and_encapsulation_carries_both_families() {
+    for protection in suites() {
+        for sa in variants(protection) {
+            let shape = Shape::of(&sa);
+            let (mode, outer_v6) = (sa.mode, is_v6(&sa));
+            let mut pair = Pair::new(sa);
+            for length in [0, 1, 7, 64, 500, 1200] {
+                let v4 = packet("10.1.0.1", "10.2.0.1", UDP, &udp((5, 6), &data(length)));
+                let v6 = packet("fd01::1", "fd02::1", UDP, &udp((5, 6), &data(length)));
+                for (packet, packet_v6) in [(v4, false), (v6, true)] {
+                    if mode == Mode::Transport && packet_v6 != outer_v6 {
+                        continue;
+                    }
+                    let sent = pair.seal(&[plain(&packet)]);
+                    assert_eq!(sent.len(), 1, "{shape:?}");
+                    let headers = match sent[0].kind {
+                        Kind::Udp => shape.ip_header_bytes() + 8,
+                        _ => 0,
+                    };
+                    let on_wire = headers + sent[0].bytes.len();
+                    assert_eq!(on_wire, wire_bytes(&shape, packet.len()), "{shape:?}");
+                    let mut want = packet.clone();
+                    if mode == Mode::Transport && sent[0].kind == Kind::Udp && !packet_v6 {
+                        want[4..6].fill(0); // the identification is not carried
+                        crate::plane::checksum::put_v4(&mut want[..20]);
+                    }
+                    assert_eq!(pair.open(&sent), [plain(&want)], "{shape:?} {length}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn without_offloads_packets_are_bare() {
+    let mut pair = Pair::with_offloads(tunnel_sa(AES_GCM), NO_OFFLOADS);
+    let packets: Vec<_> = (0..5)
+        .map(|n| {
+            packet(
+                "10.1.0.1",
+                "10.2.0.1",
+                TCP,
+                &tcp(n * 100, 16, &[], &data(100)),
+            )
+        })
+        .collect();
+    assert_eq!(pair.carry(&packets), packets);
+}
+
+#[test]
+fn equal_datagrams_share_a_run() {
+    let mut pair = Pair::new(tunnel_sa(AES_GCM));
+    let frame = plain(&packet(
+        "10.1.0.1",
+        "10.2.0.1",
+        UDP,
+        &udp((1, 2), &data(900)),
+    ));
+    let sent = pair.seal(&vec![frame; 70]);
+    assert_eq!(sent.len(), 70);
+    let lengths: Vec<_> = pair
+        .datagrams
+        .runs()
+        .iter()
+        .map(|r| r.range.len())
+        .collect();
+    assert_eq!(lengths, [64 * sent[0].bytes.len(), 6 * sent[0].bytes.len()]);
+}
+
+#[test]
+fn a_gro_buffer_of_many_datagrams_is_opened_in_one_call() {
+    let mut pair = Pair::new(tunnel_sa(AES_GCM));
+    let packet = packet(
+        "10.1.0.1",
+        "10.2.0.1",
+        ICMP,
+        &[&[8, 0, 0, 0], &data(600)[..]].concat(),
+    );
+    let sent = pair.seal(&vec![plain(&packet); 10]);
+    let mut bytes: Vec<u8> = sent.iter().flat_map(|sent| sent.bytes.clone()).collect();
+    bytes.extend_from_slice(&[0, 0, 0, 0, 1, 2, 3]); // marked IKE, shorter than the others
+    let received = crate::plane::Received {
+        path: reversed(sent[0].path),
+        kind: Kind::Udp,
+        traffic_class: 0,
+        segment_bytes: sent[0].bytes.len(),
+        bytes: &mut bytes,
+    };
+    pair.receiver.open(3, received, NOW, &mut pair.packets);
+    assert_eq!(pair.packets.writes().count(), 10);
+    let control = &pair.packets.control()[0];
+    assert_eq!(control.slice.buffer, 3);
+    assert_eq!(bytes[control.slice.range.clone()], [0, 0, 0, 0, 1, 2, 3]);
+}
+
+#[test]
+fn keepalives_are_counted_and_dropped() {
+    let mut pair = Pair::new(tunnel_sa(AES_GCM));
+    let keepalive = Sent {
+        path: path("198.51.100.1", "203.0.113.1", 4500),
+        kind: Kind::Udp,
+        traffic_class: 0,
+        bytes: vec![0xff],
+    };
+    assert!(pair.open(&[keepalive]).is_empty());
+    assert_eq!(pair.receiver.report().keepalives, 1);
+}
+
+#[test]
+fn a_newer_sa_takes_over_and_the_older_is_still_opened() {
+    let mut pair = Pair::new(tunnel_sa(AES_GCM));
+    let frame = plain(&packet("10.1.0.1", "10.2.0.1", ICMP, &[8, 0, 0, 0]));
+    let old = pair.seal(std::slice::from_ref(&frame));
+    let newer = Sa {
+        spi: SPI + 1,
+        ..tunnel_sa(AES_GCM)
+    };
+    let receiving = inbound(&newer);
+    pair.sender.apply(Change::Install(Box::new(newer)), NOW);
+    pair.receiver
+        .apply(Change::Install(Box::new(receiving)), NOW);
+    let new = pair.seal(std::slice::from_ref(&frame));
+    assert_eq!(inner::be32(&new[0].bytes, 0), SPI + 1);
+    assert_eq!(pair.open(&[new[0].clone(), old[0].clone()]).len(), 2);
+    let removed = Change::Remove(CHILD, SPI + 1, crate::sa::Direction::Outbound);
+    pair.sender.apply(removed, NOW);
+    let back = pair.seal(&[frame]);
+    assert_eq!(inner::be32(&back[0].bytes, 0), SPI);
+}
+
+#[test]
+fn expected_traffic_asks_for_its_child_and_never_leaves() {
+    let mut pair = Pair::new(tunnel_sa(AES_GCM));
+    let frame = plain(&packet(
+        "10.1.0.1",
+        "10.3.0.1",
+        UDP,
+        &udp((1, 2), &data(10)),
+    ));
+    assert!(pair.seal(std::slice::from_ref(&frame)).is_empty());
+    assert_eq!(pair.sent_drops(DropReason::NoPolicy), 1);
+    let child = crate::sa::ChildId(8);
+    let local = vec![within("10.1.0.0", "10.1.255.255")];
+    let remote = vec![within("10.3.0.0", "10.3.255.255")];
+    pair.sender.apply(Change::Expect(child, local, remote), NOW);
+    assert!(pair.seal(&[frame.clone(), frame.clone()]).is_empty());
+    assert_eq!(pair.datagrams.notices(), [Notice::Acquire { child }]);
+    assert_eq!(pair.sent_drops(DropReason::NoSa), 2);
+    pair.sender.apply(Change::Forget(child), NOW);
+    assert!(pair.seal(&[frame]).is_empty());
+    assert_eq!(pair.sent_drops(DropReason::NoPolicy), 2);
+}
+
+#[test]
+fn soft_limits_are_told_once() {
+    let mut pair = Pair::new(Sa {
+        soft_packets: 3,
+        ..tunnel_sa(AES_GCM)
+    });
+    let frame = plain(&packet(
+        "10.1.0.1",
+        "10.2.0.1",
+        UDP,
+        &udp((1, 2), &data(10)),
+    ));
+    pair.carry(&vec![frame; 8]);
+    let told = [Notice::SoftLimit { child: CHILD }];
+    assert_eq!(pair.datagrams.notices(), told);
+    assert_eq!(pair.receiver_notices(), told);
+}
+
+#[test]
+fn congestion_is_told_to_the_inner_packet() {
+    let mut pair = Pair::new(tunnel_sa(AES_GCM));
+    for (own, outer, want) in [
+        (2, 3, Some(3)),
+        (1, 3, Some(3)),
+        (2, 1, Some(1)),
+        (0, 3, None),
+    ] {
+        for ends in [("10.1.0.1", "10.2.0.1"), ("fd01::1", "fd02::1")] {
+            let mut packet = packet(ends.0, ends.1, UDP, &udp((1, 2), &data(50)));
+            if ends.0 == "fd01::1" {
+                packet[1] = own << 4;
+            } else {
+                packet[1] = own;
+                crate::plane::checksum::put_v4(&mut packet[..20]);
+            }
+            let mut sent = pair.seal(&[plain(&packet)]);
+            assert_eq!(sent[0].traffic_class, own);
+            sent[0].traffic_class = outer;
+            let opened = pair.open(&sent);
+            match want {
+                None => assert!(opened.is_empty()),
+                Some(want) => {
+                    assert_checksums(&opened[0][10..]);
+                    let inner = inner::Inner::parse(&opened[0][10..]).expect("a packet");
+                    assert_eq!(inner.traffic_class, want);
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn any_payload_comes_back(
+        suite in 0usize..36, variant in 0usize..24, payload in prop::collection::vec(any::<u8>(), 0..1300),
+        protocol in any::<u8>(),
+    ) {
+        let protection = suites()[suite];
+        let mut all = variants(protection);
+        let at = variant % all.len();
+        let sa = all.swap_remove(at);
+        let ends = if is_v6(&sa) { ("fd01::1", "fd02::1") } else { ("10.1.0.1", "10.2.0.1") };
+        let is_tunnel = sa.mode == Mode::Tunnel;
+        let kept = is_tunnel || !sa.is_udp_encapsulated;
+        let mut pair = Pair::new(sa);
+        // no extension header, no port that is not there
+        prop_assume!(![0, 6, 17, 33, 43, 44, 50, 51, 58, 59, 60, 132, 136].contains(&protocol));
+        let packet = packet(ends.0, ends.1, protocol, &payload);
+        let opened = pair.carry(&[plain(&packet)]);
+        prop_assert_eq!(opened.len(), 1);
+        let header = if ends.0 == "fd01::1" { 40 } else { 20 };
+        prop_assert_eq!(&opened[0][10 + header..], &packet[header..]);
+        if kept {
+            prop_assert_eq!(&opened[0][10..], &packet[..]);
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Packets, suites and a pair of ends for the tests of this module.
+
+use std::net::{IpAddr, SocketAddr};
+
+use crypto::cipher::Cipher;
+use crypto::hash::Hash;
+use crypto::packet::{Encryption, Integrity, Protection};
+use crypto::rand::Seed;
+
+use crate::counters::DropReason;
+use crate::plane::checksum::Sum;
+use crate::plane::inner::{Inner, checksum_offset, put16};
+use crate::plane::sealer::{finish_ip_header, write_ip_header};
+use crate::plane::{
+    Change, Datagrams, InboundPlane, Kind, Notice, Offloads, OutboundPlane, Packets, Received,
+};
+use crate::sa::{ChildId, Direction, Mode, Path, Protocol, Sa, Secret};
+use crate::selector::TrafficSelector;
+use crate::time::Instant;
+
+pub(super) const NOW: Instant = Instant(1_000_000_000);
+pub(super) const CHILD: ChildId = ChildId(7);
+pub(super) const SPI: u32 = 0xc0de_0007;
+
+pub(super) const OFFLOADS: Offloads = Offloads {
+    has_vnet_header: true,
+    has_udp_segments: true,
+};
+pub(super) const NO_OFFLOADS: Offloads = Offloads {
+    has_vnet_header: false,
+    has_udp_segments: false,
+};
+
+pub(super) const AES_GCM: Protection = Protection {
+    encryption: Encryption::AesGcm { key_len: 16 },
+    integrity: Integrity::None,
+};
+
+pub(super) fn suites() -> Vec<Protection> {
+    let encryptions = [
+        Encryption::Null,
+        Encryption::Cbc(Cipher::Des),
+        Encryption::Cbc(Cipher::TripleDes),
+        Encryption::Cbc(Cipher::Aes128),
+        Encryption::Cbc(Cipher::Aes192),
+        Encryption::Cbc(Cipher::Aes256),
+    ];
+    let hashes = [
+        Hash::Md5,
+        Hash::Sha1,
+        Hash::Sha256,
+        Hash::Sha384,
+        Hash::Sha512,
+    ];
+    let mut suites = Vec::new();
+    for encryption in encryptions {
+        suites.extend(hashes.map(|hash| Protection {
+            encryption,
+            integrity: Integrity::Hmac(hash),
+        }));
+    }
+    for encryption in [
+        Encryption::Cbc(Cipher::Des),
+        Encryption::Cbc(Cipher::TripleDes),
+        Encryption::AesGcm { key_len: 16 },
+        Encryption::AesGcm { key_len: 24 },
+        Encryption::AesGcm { key_len: 32 },
+        Encryption::ChaCha20Poly1305,
+    ] {
+        suites.push(Protection {
+            encryption,
+            integrity: Integrity::None,
+        });
+    }
+    suites
+}
+
+pub(super) fn ip(text: &str) -> IpAddr {
+    text.parse().expect("an address")
+}
+
+pub(super) fn path(local: &str, remote: &str, port: u16) -> Path {
+    Path {
+        local: SocketAddr::new(ip(local), port),
+        remote: SocketAddr::new(ip(remote), port),
+    }
+}
+
+pub(super) fn reversed(path: Path) -> Path {
+    Path {
+        local: path.remote,
+        remote: path.local,
+    }
+}
+
+pub(super) fn within(first: &str, last: &str) -> TrafficSelector {
+    TrafficSelector {
+        first: ip(first),
+        last: ip(last),
+        protocol: 0,
+        port: 0,
+    }
+}
+
+/// The station's outbound SA of a tunnel between 10.1.0.0/16 (or fd01::/64) and 10.2.0.0/16 (or
+/// fd02::/64).
+pub(super) fn tunnel_sa(protection: Protection) -> Sa {
+    Sa {
+        direction: Direction::Outbound,
+        child: CHILD,
+        spi: SPI,
+        protocol: Protocol::Esp,
+        mode: Mode::Tunnel,
+        protection,
+        encryption_key: key(protection.encryption_key_len(), 3),
+        integrity_key: key(protection.integrity_key_len(), 5),
+        has_esn: false,
+        replay_window: if protection.is_authenticated() {
+            128
+        } else {
+            0
+        },
+        is_udp_encapsulated: true,
+        path: path("198.51.100.1", "203.0.113.1", 4500),
+        local: vec![
+            within("10.1.0.0", "10.1.255.255"),
+            within("fd01::", "fd01::ffff"),
+        ],
+        remote: vec![
+            within("10.2.0.0", "10.2.255.255"),
+            within("fd02::", "fd02::ffff"),
+        ],
+        original: None,
+        pool_address: None,
+        soft_packets: u64::MAX,
+        soft_bytes: u64::MAX,
+        copies_df: true,
+        path_mtu: 1500,
+    }
+}
+
+fn key(length: usize, seed: u8) -> Secret {
+    Secret(
+        (0..length as u8)
+            .map(|n| n.wrapping_mul(29) ^ seed)
+            .collect(),
+    )
+}
+
+/// The same SA as the peer has it.
+pub(super) fn inbound(sa: &Sa) -> Sa {
+    Sa {
+        direction: Direction::Inbound,
+        encryption_key: sa.encryption_key.clone(),
+        integrity_key: sa.integrity_key.clone(),
+        path: reversed(sa.path),
+        local: sa.remote.clone(),
+        remote: sa.local.clone(),
+        ..*sa
+    }
+}
+
+/// A sending and a receiving plane, and their buffers.
+pub(super) struct Pair {
+    pub(super) sender: OutboundPlane,
+    pub(super) receiver: InboundPlane,
+    pub(super) datagrams: Datagrams,
+    pub(super) packets: Packets,
+}
+
+impl Pair {
+    pub(super) fn new(sa: Sa) -> Self {
+        Self::with_offloads(sa, OFFLOADS)
+    }
+
+    pub(super) fn with_offloads(sa: Sa, offloads: Offloads) -> Self {
+        let receiving = inbound(&sa);
+        Self::of(sa, receiving, offloads)
+    }
+
+    pub(super) fn of(sending: Sa, receiving: Sa, offloads: Offloads) -> Self {
+        let mut pair = Self {
+            sender: OutboundPlane::new(Seed::new([9; 32]).stream("iv", 0), offloads),
+            receiver: InboundPlane::new(offloads),
+            datagrams: Datagrams::new(),
+            packets: Packets::new(),
+        };
+        pair.sender.apply(Change::Install(Box::new(sending)), NOW);
+        pair.receiver
+            .apply(Change::Install(Box::new(receiving)), NOW);
+        pair
+    }
+
+    /// Seals frames and returns each datagram that comes of them.
+    pub(super) fn seal(&mut self, frames: &[Vec<u8>]) -> Vec<Sent> {
+        self.datagrams.clear();
+        for frame in frames {
+            self.sender
+                .seal(&mut frame.clone(), NOW, &mut self.datagrams);
+        }
+        let mut sent = Vec::new();
+        for run in self.datagrams.runs() {
+            let bytes = self.datagrams.bytes(run);
+            assert!(bytes.len() <= 65_507 && bytes.len().div_ceil(run.segment_bytes) <= 64);
+            sent.extend(bytes.chunks(run.segment_bytes).map(|bytes| Sent {
+                path: run.path,
+                kind: run.kind,
+                traffic_class: run.traffic_class,
+                bytes: bytes.to_vec(),
+            }));
+        }
+        sent
+    }
+
+    /// Opens datagrams one by one, each in a buffer of its own, and returns the writes.
+    pub(super) fn open(&mut self, sent: &[Sent]) -> Vec<Vec<u8>> {
+        self.packets.clear();
+        let mut buffers: Vec<Vec<u8>> = sent.iter().map(|sent| sent.bytes.clone()).collect();
+        for (number, (buffer, sent)) in buffers.iter_mut().zip(sent).enumerate() {
+            let received = Received {
+                path: reversed(sent.path),
+                kind: sent.kind,
+                traffic_class: sent.traffic_class,
+                segment_bytes: buffer.len(),
+                bytes: buffer,
+            };
+            self.receiver.open(number, received, NOW, &mut self.packets);
+        }
+        let of = |slice: &crate::plane::Slice| buffers[slice.buffer][slice.range.clone()].to_vec();
+        self.packets
+            .writes()
+            .map(|write| {
+                let rest = write.slices.iter().flat_map(of);
+                write.header.iter().copied().chain(rest).collect()
+            })
+            .collect()
+    }
+
+    pub(super) fn carry(&mut self, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
+        let sent = self.seal(frames);
+        self.open(&sent)
+    }
+
+    pub(super) fn received_drops(&self, reason: DropReason) -> u64 {
+        self.receiver.report().drops.of(reason)
+    }
+
+    pub(super) fn sent_drops(&self, reason: DropReason) -> u64 {
+        self.sender.report().drops.of(reason)
+    }
+
+    pub(super) fn receiver_notices(&self) -> &[Notice] {
+        self.packets.notices()
+    }
+}
+
+/// A datagram on the wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Sent {
+    pub(super) path: Path,
+    pub(super) kind: Kind,
+    pub(super) traffic_class: u8,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// A packet without virtio-net header.
+pub(super) fn packet(source: &str, destination: &str, protocol: u8, upper: &[u8]) -> Vec<u8> {
+    let ends = (ip(source), ip(destination));
+    let header = if ends.0.is_ipv6() { 40 } else { 20 };
+    let mut packet = vec![0; header];
+    write_ip_header(&mut packet, ends, protocol, 0, (0x1234, 0x4000));
+    packet.extend_from_slice(upper);
+    let length = packet.len();
+    finish_ip_header(&mut packet[..header], length);
+    if let Some(at) = checksum_offset(protocol) {
+        let upper = &mut packet[header..];
+        put16(upper, at, 0);
+        let sum = Sum::pseudo(ends.0, ends.1, protocol)
+            .add16(upper.len() as u16)
+            .add(upper);
+        let checksum = sum.checksum();
+        upper[at..at + 2].copy_from_slice(&checksum);
+    }
+    packet
+}
+
+pub(super) fn tcp(sequence: u32, flags: u8, options: &[u8], data: &[u8]) -> Vec<u8> {
+    let mut tcp = vec![0; 20];
+    tcp[..4].copy_from_slice(&[0x9c, 0x40, 0, 80]);
+    tcp[4..8].copy_from_slice(&sequence.to_be_bytes());
+    tcp[8..12].copy_from_slice(&77u32.to_be_bytes());
+    tcp[12] = ((20 + options.len()) / 4 * 16) as u8;
+    tcp[13] = flags;
+    put16(&mut tcp, 14, 4096);
+    tcp.extend_from_slice(options);
+    tcp.extend_from_slice(data);
+    tcp
+}
+
+pub(super) fn udp(ports: (u16, u16), data: &[u8]) -> Vec<u8> {
+    let mut udp = vec![0; 8];
+    put16(&mut udp, 0, ports.0);
+    put16(&mut udp, 2, ports.1);
+    put16(&mut udp, 4, (8 + data.len()) as u16);
+    udp.extend_from_slice(data);
+    udp
+}
+
+/// Octets that are all different from their neighbours.
+pub(super) fn data(length: usize) -> Vec<u8> {
+    (0..length).map(|n| (n * 7 + n / 251) as u8).collect()
+}
+
+/// With an empty virtio-net header before it.
+pub(super) fn plain(packet: &[u8]) -> Vec<u8> {
+    [&[0; 10], packet].concat()
+}
+
+/// As a super-packet of segments of `segment` octets, its checksum left to the device.
+pub(super) fn super_packet(packet: &[u8], segment: usize) -> Vec<u8> {
+    let inner = Inner::parse(packet).expect("a packet");
+    let mut packet = packet.to_vec();
+    let at = checksum_offset(inner.protocol).expect("a checksum");
+    let headers = if at == 16 {
+        inner.upper + usize::from(packet[inner.upper + 12] >> 4) * 4
+    } else {
+        inner.upper + 8
+    };
+    let covered = (packet.len() - inner.upper) as u16;
+    let partial = Sum::pseudo(inner.source, inner.destination, inner.protocol)
+        .add16(covered)
+        .partial();
+    packet[inner.upper + at..inner.upper + at + 2].copy_from_slice(&partial);
+    let kind = match (at, inner.is_v6()) {
+        (16, false) => 1,
+        (16, true) => 4,
+        _ => 5,
+    };
+    let mut frame = vec![1, kind];
+    for field in [headers, segment, inner.upper, at] {
+        frame.extend_from_slice(&(field as u16).to_ne_bytes());
+    }
+    frame.extend_from_slice(&packet);
+    frame
+}
+
+/// Panics unless all checksums of the packet are right.
+pub(super) fn assert_checksums(packet: &[u8]) {
+    let inner = Inner::parse(packet).expect("a packet");
+    assert_eq!(inner.total, packet.len());
+    if !inner.is_v6() {
+        assert!(Sum::default().add(&packet[..inner.upper]).is_valid(), "ip");
+    }
+    if checksum_offset(inner.protocol).is_some() {
+        let upper = &packet[inner.upper..];
+        let sum = Sum::pseudo(inner.source, inner.destination, inner.protocol);
+        let sum = sum.add16(upper.len() as u16).add(upper);
+        assert!(sum.is_valid(), "upper");
+    }
+}
