@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -38,7 +39,7 @@ FILE_BYTES = 4_000_000
 LEGACY = ("null-md5", "des", "3des", "des-md5", "3des-md5")
 POLL_S = 0.02
 
-console = Console(highlight=False)
+console = Console(highlight=False, soft_wrap=True)
 
 
 def main(
@@ -145,16 +146,15 @@ def cost_table(costs: list[Cost]) -> Table:
     """The one table: a row a policy."""
     table = Table(
         title="What each policy costs (transport mode, ESP in UDP; * legacy, RFC 8221)",
-        caption="bytes of an IP packet on the NAT's outer link: captured / RFC's / paper's",
+        caption="bytes of an IP packet on the NAT's outer link: captured/RFC/paper",
         title_justify="left",
         caption_justify="left",
+        box=box.SIMPLE_HEAD,
     )
-    table.add_column("policy")
-    table.add_column("handshake ms", justify="right")
-    for size in SIZES_BYTES:
-        table.add_column(f"{size} B on the wire", justify="right")
-    for heading in ("TCP Mbit/s", "RTT ms", "CPU s/GB"):
-        table.add_column(heading, justify="right")
+    table.add_column("policy", no_wrap=True)
+    sizes = [f"{size} B\non the wire" for size in SIZES_BYTES]
+    for heading in ("IKE\nms", *sizes, "TCP\nMbit/s", "RTT\nms", "CPU\ns/GB"):
+        table.add_column(heading, justify="right", no_wrap=True)
     policies = {policy.name: policy for policy in POLICIES}
     for cost in costs:
         policy = policies[cost.policy]
@@ -174,7 +174,7 @@ def wire_cell(policy: Policy, size: int, captured: int) -> str:
     by_rfc = policy.rfc_bytes(size)
     by_paper = policy.paper_bytes(size)
     seen = str(captured) if captured == by_rfc else f"[red]{captured}[/]"
-    return f"{seen} / {by_rfc} / {'-' if by_paper is None else by_paper}"
+    return f"{seen}/{by_rfc}/{'-' if by_paper is None else by_paper}"
 
 
 def _number(value: float | None, digits: int) -> str:
@@ -183,13 +183,14 @@ def _number(value: float | None, digits: int) -> str:
 
 def say_next(output: Path, capture: Path) -> None:
     """Where to look and what to try."""
-    station = output / "logs/ms/caravan/caravan.toml"
-    console.print(f"Open    {capture}: tshark and Wireshark show its clear text, for the")
-    console.print("        keys are with it. They are secrets of this run only.")
-    console.print(f"Read    {station}, and the gateway's beside it in sg/: the whole configuration")
-    console.print("Try     caravan bench           what each suite costs on this machine")
+    logs = output / "logs"
+    console.print(f"Open  {capture}")
+    console.print("      with tshark or Wireshark: its keys are with it, so clear text shows.")
+    console.print(f"Read  {logs}/ms/caravan/caravan.toml and {logs}/sg/caravan/caravan.toml")
+    console.print("      the whole configuration of both ends.")
+    console.print("Try   target/release/caravan bench    what each suite costs on this machine")
     console.print(
-        "        python -m caravan.demo --rate 2mbit --delay 50ms   the paper's radio link"
+        "      .venv/bin/python -m caravan.demo --rate 2mbit --delay 50ms    the paper's radio"
     )
 
 

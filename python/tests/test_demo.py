@@ -39,8 +39,8 @@ def test_a_message_is_one_line() -> None:
 
 
 def test_captured_sizes_stand_beside_both_formulas_and_red_where_they_differ() -> None:
-    assert wire_cell(BY_NAME["des"], 64, 92) == "92 / 92 / 84"
-    assert wire_cell(BY_NAME["aes128gcm16"], 64, 107) == "[red]107[/] / 108 / -"
+    assert wire_cell(BY_NAME["des"], 64, 92) == "92/92/84"
+    assert wire_cell(BY_NAME["aes128gcm16"], 64, 107) == "[red]107[/]/108/-"
 
 
 def test_the_table_has_a_row_a_policy_and_names_the_legacy_ones() -> None:
@@ -56,11 +56,12 @@ def test_the_table_has_a_row_a_policy_and_names_the_legacy_ones() -> None:
         for policy in POLICIES
     ]
     text = io.StringIO()
-    Console(file=text, width=120).print(cost_table(costs))
+    Console(file=text, width=80).print(cost_table(costs))
     lines = text.getvalue().splitlines()
     (row,) = [line for line in lines if "3des-md5 *" in line]
-    cells = [cell.strip() for cell in row.strip("│┃").split("│")]
-    assert cells[1:] == ["41.3", "104 / 104 / 96", "520 / 520 / 512", "1,234", "0.200", "2.5"]
+    cells = row.split()
+    assert cells[2:] == ["41.3", "104/104/96", "520/520/512", "1,234", "0.200", "2.5"]
+    assert "…" not in text.getvalue()
     assert sum("*" in line for line in lines[1:]) == 5
 
 
