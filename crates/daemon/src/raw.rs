@@ -1,0 +1,101 @@
+//! Raw sockets for IP protocols 50 (ESP) and 51 (AH), for security associations that are not
+//! encapsulated in UDP. Packets are whole, IP header included, in both directions.
+//!
+//! Linux gives a raw IPv6 socket the payload only: a header is rebuilt from what came beside it.
+//! Extension headers of the peer's are not rebuilt.
+
+use std::io;
+use std::net::{IpAddr, Ipv6Addr};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use engine::plane::{Kind, Run};
+use nix::libc;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::sys::datagram::{self, Incoming, Outgoing};
+use crate::sys::set_option;
+
+/// Octets of an IPv6 header: the headroom that received packets need.
+pub const HEADER_V6_BYTES: usize = 40;
+
+/// All of them. Any thread may send.
+pub struct RawSockets {
+    sockets: Vec<(Kind, bool, Socket)>,
+}
+
+impl RawSockets {
+    /// Opens protocols 50 and 51 for IPv4, and for IPv6 where the machine has it. Needs
+    /// CAP_NET_RAW.
+    pub fn open(mark: Option<u32>) -> io::Result<Self> {
+        let mut sockets = Vec::new();
+        for (kind, protocol) in [(Kind::RawEsp, 50), (Kind::RawAh, 51)] {
+            sockets.push((kind, true, open_one(Domain::IPV4, protocol, mark)?));
+            match open_one(Domain::IPV6, protocol, mark) {
+                Ok(socket) => sockets.push((kind, false, socket)),
+                Err(fault) if fault.raw_os_error() == Some(libc::EAFNOSUPPORT) => {}
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(Self { sockets })
+    }
+
+    /// Each socket with its protocol, to receive.
+    pub fn iter(&self) -> impl Iterator<Item = (Kind, BorrowedFd<'_>)> {
+        let each = self.sockets.iter();
+        each.map(|(kind, _, socket)| (*kind, socket.as_fd()))
+    }
+
+    /// Sends one packet, header included; waits for room.
+    pub fn send(&self, run: &Run, packet: &[u8]) -> io::Result<()> {
+        let is_v4 = run.path.remote.is_ipv4();
+        let fits = |(kind, v4, _): &&(Kind, bool, Socket)| *kind == run.kind && *v4 == is_v4;
+        let Some((_, _, socket)) = self.sockets.iter().find(fits) else {
+            return Err(io::Error::from_raw_os_error(libc::EAFNOSUPPORT));
+        };
+        let mut remote = run.path.remote;
+        remote.set_port(0);
+        let beside = Outgoing {
+            remote,
+            source: run.path.local.ip(),
+            traffic_class: 0,
+            segment_bytes: None,
+            never_waits: false,
+        };
+        datagram::send(socket.as_fd(), packet, &beside).map(drop)
+    }
+}
+
+/// Writes the IPv6 header that the kernel kept into the headroom before a received payload.
+pub fn write_header_v6(packet: &mut [u8], kind: Kind, incoming: &Incoming) {
+    let (IpAddr::V6(source), IpAddr::V6(destination)) = (incoming.remote.ip(), incoming.local)
+    else {
+        return;
+    };
+    let next = if kind == Kind::RawAh { 51 } else { 50 };
+    let class = u32::from(incoming.traffic_class);
+    packet[..4].copy_from_slice(&(6u32 << 28 | class << 20).to_be_bytes());
+    packet[4..6].copy_from_slice(&(incoming.len as u16).to_be_bytes());
+    packet[6] = next;
+    packet[7] = incoming.hop_limit;
+    write_address(&mut packet[8..24], source);
+    write_address(&mut packet[24..40], destination);
+}
+
+fn write_address(to: &mut [u8], address: Ipv6Addr) {
+    to.copy_from_slice(&address.octets());
+}
+
+fn open_one(domain: Domain, protocol: i32, mark: Option<u32>) -> io::Result<Socket> {
+    let socket = Socket::new(domain, Type::RAW, Some(Protocol::from(protocol)))?;
+    if let Some(mark) = mark {
+        socket.set_mark(mark)?;
+    }
+    crate::udp::prepare(&socket, domain == Domain::IPV4)?;
+    let (level, name) = if domain == Domain::IPV4 {
+        (libc::IPPROTO_IP, libc::IP_HDRINCL)
+    } else {
+        (libc::IPPROTO_IPV6, libc::IPV6_HDRINCL)
+    };
+    set_option(socket.as_fd(), level, name, 1)?;
+    Ok(socket)
+}

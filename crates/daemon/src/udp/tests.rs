@@ -1,0 +1,135 @@
+use super::*;
+use crate::sys::datagram::Batch;
+
+fn sockets() -> UdpSockets {
+    let config = UdpConfig {
+        ike_port: 0,
+        nat_port: 0,
+        mark: None,
+    };
+    let mut all = UdpSockets::bind(config).expect("loopback sockets");
+    // Ports that the kernel chose take the place of the configured ones.
+    for (role, _, socket) in &mut all.sockets {
+        let bound = socket.local_addr().expect("bound");
+        role.port = bound.as_socket().expect("an address").port();
+    }
+    all
+}
+
+fn esp_port(all: &UdpSockets, is_v4: bool) -> u16 {
+    let esp = |(role, v4, _): &&(Role, bool, Socket)| role.carries_esp && *v4 == is_v4;
+    all.sockets.iter().find(esp).expect("a socket").0.port
+}
+
+fn loopback(is_v4: bool, port: u16) -> SocketAddr {
+    let address = if is_v4 {
+        IpAddr::V4(Ipv4Addr::LOCALHOST)
+    } else {
+        IpAddr::V6(Ipv6Addr::LOCALHOST)
+    };
+    SocketAddr::new(address, port)
+}
+
+fn receive_all(all: &UdpSockets, is_v4: bool, want: usize) -> (Vec<Vec<u8>>, Vec<u8>, SocketAddr) {
+    let mut batch = Batch::new(16, 65_535, 0);
+    let at = all
+        .sockets
+        .iter()
+        .position(|(role, v4, _)| role.carries_esp && *v4 == is_v4);
+    let fd = all.sockets[at.expect("a socket")].2.as_fd();
+    let (mut datagrams, mut classes) = (Vec::new(), Vec::new());
+    let mut remote = loopback(is_v4, 0);
+    while datagrams.len() < want {
+        let mut polled = [nix::poll::PollFd::new(fd, nix::poll::PollFlags::POLLIN)];
+        let ready = nix::poll::poll(&mut polled, 2000u16).expect("poll");
+        assert_eq!(ready, 1, "datagrams are missing");
+        for index in 0..batch.receive(fd).expect("receive") {
+            let incoming = batch.incoming(index);
+            assert_eq!(incoming.local, loopback(is_v4, 0).ip());
+            remote = incoming.remote;
+            classes.push(incoming.traffic_class);
+            let segment = match incoming.segment_bytes {
+                0 => incoming.len,
+                segment => segment,
+            };
+            let bytes = batch.bytes(index, incoming.len);
+            datagrams.extend(bytes.chunks(segment).map(<[u8]>::to_vec));
+        }
+    }
+    (datagrams, classes, remote)
+}
+
+fn run_arrives(is_v4: bool, refuse: bool) {
+    let (from, to) = (sockets(), sockets());
+    from.gso_refused.store(refuse, Ordering::Relaxed);
+    let path = Path {
+        local: loopback(is_v4, esp_port(&from, is_v4)),
+        remote: loopback(is_v4, esp_port(&to, is_v4)),
+    };
+    let bytes: Vec<u8> = (0..10 * 1000 + 10).map(|n| (n / 1000) as u8).collect();
+    let run = Run {
+        path,
+        kind: Kind::Udp,
+        traffic_class: 0x28,
+        segment_bytes: 1000,
+        range: 0..bytes.len(),
+    };
+    let sent = from.send_run(&run, &bytes);
+    assert_eq!((sent.datagrams, sent.failed), (11, 0));
+    assert_eq!(sent.calls, if refuse { 11 } else { 1 });
+    let (datagrams, classes, remote) = receive_all(&to, is_v4, 11);
+    assert_eq!(remote, path.local);
+    assert_eq!(datagrams.concat(), bytes);
+    assert_eq!(datagrams[10].len(), 10);
+    assert!(classes.iter().all(|&class| class == 0x28));
+}
+
+#[test]
+fn a_run_arrives_whole_over_ipv4() {
+    run_arrives(true, false);
+}
+
+#[test]
+fn a_run_arrives_one_by_one_where_the_kernel_refused_to_cut() {
+    run_arrives(true, true);
+}
+
+#[test]
+fn a_run_arrives_over_ipv6_where_the_machine_has_it() {
+    let has_v6 = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
+    if has_v6 {
+        run_arrives(false, false);
+    }
+}
+
+#[test]
+fn a_control_message_leaves_from_the_address_of_its_path() {
+    let (from, to) = (sockets(), sockets());
+    let path = Path {
+        local: "127.0.0.9:0".parse().expect("an address"),
+        remote: loopback(true, esp_port(&to, true)),
+    };
+    let path = Path {
+        local: SocketAddr::new(path.local.ip(), esp_port(&from, true)),
+        ..path
+    };
+    from.send(&path, b"hello").expect("sent");
+    let (datagrams, _, remote) = receive_all(&to, true, 1);
+    assert_eq!((datagrams, remote), (vec![b"hello".to_vec()], path.local));
+}
+
+#[test]
+fn the_kernel_tells_the_mtu_of_a_path() {
+    let all = sockets();
+    let path = Path {
+        local: loopback(true, 0),
+        remote: loopback(true, 9),
+    };
+    assert!(all.path_mtu(&path).expect("a route") >= 1280);
+}
+
+#[test]
+fn the_kernel_tells_our_address_towards_a_peer() {
+    let remote = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    assert_eq!(local_address(remote, None).expect("a route"), remote);
+}
