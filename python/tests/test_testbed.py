@@ -252,6 +252,46 @@ def test_cpu_time_is_the_program_s_own(output: Path) -> None:
         assert host.run(["sleep", "0.2"]).cpu_s < 0.1
 
 
+CRASH = """
+import os, signal, sys
+from pathlib import Path
+from caravan.testbed import Network
+host = Network(Path(sys.argv[1])).host("one")
+attached = host.popen(["sleep", "1000"])
+detached = host.run(["sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & echo $!"])
+print(attached.pid, detached.stdout, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_crash_leaves_nothing_after_the_next_start(output: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    argv = [sys.executable, "-c", CRASH, str(output)]
+    crashed = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
+    assert crashed.returncode == -signal.SIGKILL, crashed.stderr
+    attached, detached = (int(word) for word in crashed.stdout.split())
+    assert is_gone_soon(attached)
+    assert not is_gone(detached)
+    with Network(output):
+        assert is_gone_soon(detached)
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended, reaped or not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def is_gone_soon(pid: int) -> bool:
+    """Whether it ends within two seconds."""
+    deadline = time.monotonic() + 2
+    while not is_gone(pid) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return is_gone(pid)
+
+
 def test_a_sweep_ends_only_orphans_of_dead_owners() -> None:
     with subprocess.Popen(["true"]) as gone:
         pass

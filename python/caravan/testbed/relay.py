@@ -16,6 +16,7 @@ from pathlib import Path
 from caravan.testbed.binary import caravan_binary
 from caravan.testbed.host import Host
 
+READY_S = 10.0
 SIOCETHTOOL = 0x8946
 ETHTOOL_OFF = {"tx-checksum": 0x17, "tso": 0x1F, "gso": 0x24, "gro": 0x2C}
 """Commands of ethtool(8) that set one offload, from linux/ethtool.h."""
@@ -60,6 +61,15 @@ class Relay:
             software_checksums(host, interface)
         argv = [str(caravan_binary()), "link", "--left", left, "--right", right]
         self.process = host.popen([*argv, *plan.arguments()], name="link")
+        wanted = {host.index(left), host.index(right)}
+        self.process.wait_for(lambda: wanted <= bound_interfaces(host), "relay", READY_S)
+
+
+def bound_interfaces(host: Host) -> set[int]:
+    """Indices of the interfaces that packet sockets of a host are bound to."""
+    with host.entered():
+        lines = Path("/proc/thread-self/net/packet").read_text().splitlines()[1:]
+    return {int(line.split()[4]) for line in lines}
 
 
 def software_checksums(host: Host, interface: str) -> None:
