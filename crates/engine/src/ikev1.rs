@@ -19,7 +19,10 @@ pub mod phase1;
 mod proposal;
 pub mod protect;
 pub mod quick;
+mod refusal;
 pub mod retransmit;
+#[cfg(test)]
+mod tests;
 mod vendor;
 
 use wire::isakmp::{Cookies, Located, Payload, PayloadKind};

@@ -182,7 +182,7 @@ impl Core {
         let work = &mut at.out.work;
         let hash = self.hash_of(Role::Initiator, session, publics, cookies, id_body, work);
         let proven = auth::check(&self.candidates, id, &parts, &hash, at.calendar, work)?;
-        if self.is_sealed {
+        if self.sealed.is_some() {
             self.take_notices(&parts);
         }
         self.nat = self.find_nat(at.path, cookies, &parts.discovery);

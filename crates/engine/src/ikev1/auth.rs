@@ -201,7 +201,8 @@ fn check_signature(
     if named.is_none() {
         let subject = leaf.subject();
         return Err(Fault::Unauthenticated(format!(
-            "the peer identifies itself as {identity}, which its certificate {subject} does not name"
+            "the peer identifies itself as {identity}, which its certificate {subject} does \
+             not name"
         )));
     }
     let verified = store.verify(&leaf, &chain, calendar.0).map_err(refused)?;

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use crypto::rand::Stream;
 use wire::isakmp::{Cookie, Cookies, Exchange, Header, Located, Payload, payloads};
 
-use super::exchange::{At, Core, Step, cookie, fitting};
+use super::exchange::{At, Core, Step, cookie};
 use super::parts::Parts;
+use super::refusal::fitting;
 use super::retransmit::Retransmit;
 use super::{Fault, IsakmpSa, Outbox, Role};
 use crate::config::Connection;
@@ -23,8 +24,8 @@ use crate::time::{Calendar, Deadline, Duration, Instant};
 
 /// How long a better message is waited for after one that failed without proof of its origin.
 pub const GRACE: Duration = Duration::from_secs(3);
-/// How many such messages an exchange bears.
-pub const MAX_DOUBTS: u32 = 4;
+/// How many such messages an aggressive initiator looks at: each costs it a shared value.
+pub const MAX_DOUBTS: u32 = 32;
 /// A responder waits so long for the initiator's next message.
 pub const HALF_OPEN: Duration = Duration::from_secs(30);
 /// Duplicates of the last message are answered so long.
@@ -34,8 +35,8 @@ pub const NONCE_LEN: usize = 32;
 
 /// A phase 1 exchange, from its first message until its last one need not be sent again.
 pub struct Phase1 {
-    core: Core,
-    step: Step,
+    pub(super) core: Core,
+    pub(super) step: Step,
     doubt: Option<Doubt>,
     doubts: u32,
 }
@@ -187,6 +188,7 @@ impl Phase1 {
             out.drops.count(reason);
             return Ok(());
         }
+        self.core.sealed = None;
         if header.exchange == Exchange::Informational {
             return self.on_refusal(&header, message, body, now, out);
         }
@@ -194,8 +196,11 @@ impl Phase1 {
             self.on_stray(out);
             return Ok(());
         }
+        if matches!(self.step, Step::Aggressive2(_)) && self.doubts >= MAX_DOUBTS {
+            out.drops.count(DropReason::UnexpectedMessage);
+            return Ok(());
+        }
         let step = core::mem::replace(&mut self.step, Step::Done);
-        self.core.is_sealed = false;
         let mut at = At {
             path,
             message,
@@ -309,7 +314,8 @@ impl Phase1 {
         if is_sealed {
             return Err(fault);
         }
-        self.doubt(fault, now)
+        self.doubt(fault, now);
+        Ok(())
     }
 
     /// Drops, doubts or ends.
@@ -325,7 +331,7 @@ impl Phase1 {
                 out.drops.count(reason);
                 Ok(())
             }
-            fault if self.core.is_sealed => {
+            fault if self.core.sealed.is_some() => {
                 self.core.tell(&fault, self.step.session(), random, out);
                 Err(fault)
             }
@@ -334,18 +340,16 @@ impl Phase1 {
                     Fault::Incompatible { .. } => DropReason::NoProposalChosen,
                     _ => DropReason::AuthenticationFailed,
                 });
-                self.doubt(fault, now)
+                self.doubt(fault, now);
+                Ok(())
             }
         }
     }
 
-    fn doubt(&mut self, fault: Fault, now: Instant) -> Result<(), Fault> {
+    /// The first doubt's sentence and time stand.
+    fn doubt(&mut self, fault: Fault, now: Instant) {
         self.doubts += 1;
-        if self.doubts > MAX_DOUBTS {
-            return Err(fault);
-        }
         let until = now + GRACE;
         self.doubt.get_or_insert(Doubt { fault, until });
-        Ok(())
     }
 }

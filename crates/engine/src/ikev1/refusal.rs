@@ -1,0 +1,184 @@
+//! Refusing and being refused: what a peer is told, what it tells us, what silence means, and
+//! which connections a first message may belong to.
+
+use std::sync::Arc;
+
+use crypto::rand::Stream;
+use wire::isakmp::{Exchange, Header, Located, NotifyType, Payload, write_payloads};
+
+use super::exchange::{Core, Session, Step};
+use super::proposal::{self, Method};
+use super::protect::{self, Iv};
+use super::{Fault, Outbox, names_of};
+use crate::config::Connection;
+use crate::counters::DropReason;
+use crate::sa::Path;
+use crate::work::Work;
+
+impl Core {
+    /// Tells the peer why it is refused, sealed where there are keys.
+    pub(super) fn tell(
+        &self,
+        fault: &Fault,
+        session: Option<&Session>,
+        random: &mut Stream,
+        out: &mut Outbox,
+    ) {
+        let kind = match fault {
+            Fault::Incompatible { notify, .. } => *notify,
+            Fault::Unauthenticated(_) => NotifyType::AuthenticationFailed,
+            _ => return,
+        };
+        let chain = vec![self.notify(kind, Vec::new())];
+        let header = self.header(Exchange::Informational, random.u32().max(1));
+        let (next_payload, body) = write_payloads(&chain);
+        let (message, payloads) = match session {
+            None => {
+                let header = Header {
+                    next_payload,
+                    ..header
+                };
+                (header.write(&body), names_of(&chain))
+            }
+            Some(session) => {
+                let id = header.message_id.to_be_bytes();
+                let hash = self
+                    .suite
+                    .hash
+                    .hmac(&session.keys.skeyid_a.0, &[&id, &body]);
+                let mut all = vec![Payload::Hash(hash.as_ref().to_vec())];
+                all.extend(chain);
+                let mut iv = self.notice_iv(session, header.message_id);
+                let (cipher, key) = (self.suite.cipher, &session.keys.cipher_key.0);
+                let work = &mut out.work;
+                let message = protect::encrypt(cipher, key, header, &all, &mut iv, work);
+                (message, names_of(&all))
+            }
+        };
+        out.messages
+            .push(self.sent("informational", message, payloads));
+    }
+
+    /// Opens a sealed notification that came during phase 1 and checks its hash.
+    pub(super) fn open_notice(
+        &self,
+        session: &Session,
+        message: &[u8],
+        header: &Header,
+        work: &mut Work,
+    ) -> Result<Vec<Located>, DropReason> {
+        let iv = self.notice_iv(session, header.message_id);
+        let key = &session.keys.cipher_key.0;
+        let opened = protect::decrypt(self.suite.cipher, key, message, &iv, work)?;
+        let Some(Payload::Hash(hash)) = opened.payloads.first().map(|first| &first.payload) else {
+            return Err(DropReason::BadHash);
+        };
+        let id = header.message_id.to_be_bytes();
+        let parts = [&id[..], opened.after_first()];
+        let expected = self.suite.hash.hmac(&session.keys.skeyid_a.0, &parts);
+        if crypto::hash::is_equal(hash, expected.as_ref()) {
+            Ok(opened.payloads)
+        } else {
+            Err(DropReason::BadHash)
+        }
+    }
+
+    /// The sentence for a refusal by the peer.
+    pub(super) fn refused_with(&self, kind: NotifyType) -> Fault {
+        let name = notify_name(kind);
+        if kind == NotifyType::NoProposalChosen {
+            let ours = proposal::words(&self.connection().proposals);
+            return Fault::Incompatible {
+                what: format!("the peer refused with {name}; we offer {ours}"),
+                notify: kind,
+            };
+        }
+        Fault::Unauthenticated(format!("the peer refused with {name}"))
+    }
+
+    /// The sentence for silence. A wrong pre-shared key makes main mode's fifth message
+    /// unreadable, so that nobody can say more.
+    pub(super) fn timeout(&self, step: &Step) -> Fault {
+        match step {
+            Step::Main6(_) if self.method == Method::PresharedKey => Fault::Unauthenticated(
+                "no answer to main 5: the pre-shared key or the identity may differ".into(),
+            ),
+            Step::Main2 => Fault::TimedOut("main 1"),
+            Step::Main3 => Fault::TimedOut("main 2"),
+            Step::Main4(_) => Fault::TimedOut("main 3"),
+            Step::Main5(_) => Fault::TimedOut("main 4"),
+            Step::Main6(_) => Fault::TimedOut("main 5"),
+            Step::Aggressive2(_) => Fault::TimedOut("aggressive 1"),
+            Step::Aggressive3(_) | Step::Done => Fault::TimedOut("aggressive 2"),
+        }
+    }
+
+    /// RFC 2409 appendix B: from the last block of phase 1, sent or received.
+    fn notice_iv(&self, session: &Session, message_id: u32) -> Iv {
+        let id = message_id.to_be_bytes();
+        let last = self.sealed.as_ref().unwrap_or(&session.iv);
+        let digest = self.suite.hash.digest(&[last.as_ref(), &id]);
+        Iv::truncated(self.suite.cipher, digest.as_ref())
+    }
+}
+
+/// Connections whose addresses and mode fit, those that name the peer's address first.
+pub(super) fn fitting(
+    candidates: &[Arc<Connection>],
+    path: Path,
+    is_aggressive: bool,
+) -> Result<Vec<Arc<Connection>>, Fault> {
+    let (own, peer) = (
+        path.local.ip().to_canonical(),
+        path.remote.ip().to_canonical(),
+    );
+    let names_peer = |connection: &Connection| {
+        let mut ends = connection.remote_addrs.iter();
+        ends.any(|end| end.ip().to_canonical() == peer)
+    };
+    let mut found: Vec<&Arc<Connection>> = candidates
+        .iter()
+        .filter(|connection| {
+            let locals = &connection.local_addrs;
+            let is_here = locals.is_empty() || locals.iter().any(|l| l.to_canonical() == own);
+            let is_there = connection.remote_addrs.is_empty() || names_peer(connection);
+            let is_usable = connection.method().is_some() && !connection.proposals.is_empty();
+            is_here && is_there && is_usable
+        })
+        .collect();
+    if found.is_empty() {
+        return Err(Fault::Incompatible {
+            what: format!("no connection between {own} and {peer} is configured"),
+            notify: NotifyType::NoProposalChosen,
+        });
+    }
+    found.retain(|connection| connection.is_aggressive == is_aggressive);
+    if found.is_empty() {
+        let (theirs, ours) = if is_aggressive {
+            ("aggressive", "main")
+        } else {
+            ("main", "aggressive")
+        };
+        return Err(Fault::Incompatible {
+            what: format!("no mode in common: the peer uses {theirs} mode; we accept {ours} mode"),
+            notify: NotifyType::NoProposalChosen,
+        });
+    }
+    found.sort_by_key(|connection| !names_peer(connection));
+    Ok(found.into_iter().map(Arc::clone).collect())
+}
+
+/// The RFC's name of a notify message type.
+fn notify_name(kind: NotifyType) -> String {
+    if let NotifyType::Other(number) = kind {
+        return format!("notification {number}");
+    }
+    let mut name = String::new();
+    for c in format!("{kind:?}").chars() {
+        if c.is_ascii_uppercase() && !name.is_empty() {
+            name.push('-');
+        }
+        name.push(c.to_ascii_uppercase());
+    }
+    name
+}

@@ -1,0 +1,7 @@
+//! Phase 1 between two machines, and against what the wire can do to it.
+
+mod failures;
+mod hostile;
+mod pair;
+mod phase1;
+mod protection;

@@ -1,0 +1,130 @@
+//! A failed negotiation says in one sentence what differed.
+
+use super::pair::{Pair, Setup, pattern, preshared};
+use crate::config::Connection;
+use crate::ikev1::phase1::GRACE;
+
+fn fail(setup: Setup, change: impl FnOnce(&mut Connection, &mut Connection)) -> Pair {
+    let (mut station, mut gateway) = (setup.station(), setup.gateway());
+    change(&mut station, &mut gateway);
+    let mut pair = Pair::new(station, vec![gateway], setup.is_natted);
+    pair.settle();
+    assert!(pair.i.sa.is_none() || pair.r.sa.is_none());
+    pair
+}
+
+fn aggressive() -> Setup {
+    Setup {
+        is_aggressive: true,
+        ..Setup::default()
+    }
+}
+
+#[test]
+fn no_proposal_in_common() {
+    for is_aggressive in [false, true] {
+        let setup = Setup {
+            is_aggressive,
+            suites: "aes256-sha256-modp1024 3des-sha1-modp1024",
+            ..Setup::default()
+        };
+        let pair = fail(setup, |_, gateway| {
+            gateway.proposals = vec!["aes128-sha256-modp2048".parse().unwrap()];
+        });
+        assert_eq!(
+            pair.r.sentence(),
+            "no proposal in common: the peer offers aes256-sha256-modp1024, 3des-sha1-modp1024; \
+             we accept aes128-sha256-modp2048"
+        );
+        assert_eq!(
+            pair.i.sentence(),
+            "the peer refused with NO-PROPOSAL-CHOSEN; we offer aes256-sha256-modp1024, \
+             3des-sha1-modp1024"
+        );
+        assert!(pair.now.since(crate::time::Instant(0)) <= GRACE);
+    }
+}
+
+#[test]
+fn another_mode() {
+    let pair = fail(aggressive(), |_, gateway| gateway.is_aggressive = false);
+    assert_eq!(
+        pair.r.sentence(),
+        "no mode in common: the peer uses aggressive mode; we accept main mode"
+    );
+}
+
+#[test]
+fn no_connection_for_the_addresses() {
+    let pair = fail(Setup::default(), |_, gateway| {
+        gateway.local_addrs = vec!["203.0.113.1".parse().unwrap()];
+    });
+    assert_eq!(
+        pair.r.sentence(),
+        "no connection between 192.0.2.1 and 10.0.0.2 is configured"
+    );
+}
+
+#[test]
+fn another_preshared_key_in_main_mode() {
+    let pair = fail(Setup::default(), |station, _| {
+        (station.local.method, station.remote.method) = preshared("wrong");
+    });
+    assert_eq!(pair.r.sentence(), "the pre-shared key differs");
+    assert_eq!(
+        pair.i.sentence(),
+        "no answer to main 5: the pre-shared key or the identity may differ"
+    );
+}
+
+#[test]
+fn another_preshared_key_in_aggressive_mode() {
+    let pair = fail(aggressive(), |station, _| {
+        (station.local.method, station.remote.method) = preshared("wrong");
+    });
+    assert_eq!(pair.i.sentence(), "the pre-shared key differs");
+}
+
+#[test]
+fn an_identity_that_is_not_accepted() {
+    for is_aggressive in [false, true] {
+        let setup = Setup {
+            is_aggressive,
+            ..Setup::default()
+        };
+        let pair = fail(setup, |_, gateway| {
+            gateway.remote.identities = vec![pattern("a@example"), pattern("b@example")];
+        });
+        assert_eq!(
+            pair.r.sentence(),
+            "the peer identifies itself as station@example; we accept a@example, b@example"
+        );
+        assert_eq!(
+            pair.i.sentence(),
+            "the peer refused with AUTHENTICATION-FAILED"
+        );
+        let pair = fail(setup, |station, _| {
+            station.remote.identities = vec![pattern("other.example")];
+        });
+        assert_eq!(
+            pair.i.sentence(),
+            "the peer identifies itself as gateway.example; we accept other.example"
+        );
+    }
+}
+
+#[test]
+fn nobody_answers() {
+    for (is_aggressive, what) in [(false, "main 1"), (true, "aggressive 1")] {
+        let mut pair = Setup {
+            is_aggressive,
+            ..Setup::default()
+        }
+        .pair();
+        pair.i.sent.clear();
+        while pair.wait() {
+            pair.i.sent.clear();
+        }
+        assert_eq!(pair.i.sentence(), format!("no answer to {what}"));
+    }
+}

@@ -1,0 +1,325 @@
+//! Lost, repeated, cut, flipped, reflected, forged messages.
+
+use proptest::prelude::*;
+use wire::isakmp::{Exchange, Flags, Header, Payload, PayloadKind, payloads, write_payloads};
+
+use super::pair::{Pair, Setup};
+use crate::counters::DropReason;
+use crate::ikev1::retransmit::ANSWERS_TO_DUPLICATES;
+
+const BOTH: [bool; 2] = [false, true];
+
+fn setup(is_aggressive: bool) -> Setup {
+    Setup {
+        is_aggressive,
+        suites: "aes128-sha1-modp768",
+        ..Setup::default()
+    }
+}
+
+/// A quick mode message that the responder cannot read yet.
+pub(super) fn stray_quick_mode(pair: &mut Pair) {
+    let header = Header {
+        cookies: pair.i.sa.as_ref().unwrap().0.cookies,
+        next_payload: PayloadKind::Hash,
+        exchange: Exchange::QuickMode,
+        flags: Flags::ENCRYPTION,
+        message_id: 99,
+    };
+    let path = pair.seen(true, pair.i.sa.as_ref().unwrap().0.path);
+    pair.responder_gets(path, &header.write(&[0; 64]));
+}
+
+#[test]
+fn each_message_lost_once_is_sent_again() {
+    for is_aggressive in BOTH {
+        let count = if is_aggressive { 2 } else { 6 };
+        for lost in 0..count {
+            let mut pair = setup(is_aggressive).pair();
+            let mut number = 0;
+            for _ in 0..40 {
+                while let Some((to_responder, sent)) = pair.next() {
+                    if number != lost {
+                        pair.deliver(to_responder, &sent);
+                    }
+                    number += 1;
+                }
+                if pair.is_established() || !pair.wait() {
+                    break;
+                }
+            }
+            pair.assert_established();
+        }
+    }
+}
+
+#[test]
+fn a_lost_third_aggressive_message_comes_again_when_quick_mode_begins() {
+    let mut pair = setup(true).pair();
+    for _ in 0..2 {
+        let (to_responder, sent) = pair.next().unwrap();
+        pair.deliver(to_responder, &sent);
+    }
+    // aggressive 3 -->  lost
+    pair.next().unwrap();
+    assert!(pair.i.sa.is_some() && pair.r.sa.is_none());
+    // quick 1 -->, <-- aggressive 2, aggressive 3 -->
+    stray_quick_mode(&mut pair);
+    pair.run();
+    pair.assert_established();
+    // The answers to strays are bounded, too.
+    let mut pair = setup(true).pair();
+    for _ in 0..2 {
+        let (to_responder, sent) = pair.next().unwrap();
+        pair.deliver(to_responder, &sent);
+    }
+    (0..1000).for_each(|_| stray_quick_mode(&mut pair));
+    assert_eq!(pair.r.log.len(), 1 + ANSWERS_TO_DUPLICATES as usize);
+}
+
+#[test]
+fn duplicates_do_no_harm_and_are_counted() {
+    for is_aggressive in BOTH {
+        let mut pair = setup(is_aggressive).pair();
+        for _ in 0..40 {
+            let Some((to_responder, sent)) = pair.next() else {
+                break;
+            };
+            pair.deliver(to_responder, &sent);
+            pair.deliver(to_responder, &sent);
+        }
+        pair.assert_established();
+        let drops = |out: &crate::ikev1::Outbox| out.drops.of(DropReason::RetransmittedMessage);
+        assert!(drops(&pair.i.out) > 0 && drops(&pair.r.out) > 0);
+    }
+}
+
+#[test]
+fn one_first_message_repeated_is_answered_a_bounded_number_of_times() {
+    for is_aggressive in BOTH {
+        let mut pair = setup(is_aggressive).pair();
+        let (_, first) = pair.next().unwrap();
+        (0..1000).for_each(|_| pair.deliver(true, &first));
+        assert_eq!(pair.r.log.len(), 1 + ANSWERS_TO_DUPLICATES as usize);
+        assert!(pair.r.log.iter().all(|sent| *sent == pair.r.log[0]));
+    }
+}
+
+#[test]
+fn messages_cut_at_every_length_are_dropped() {
+    for is_aggressive in BOTH {
+        let mut pair = setup(is_aggressive).pair();
+        while let Some((to_responder, sent)) = pair.next() {
+            for len in 0..sent.message.len() {
+                let mut cut = sent.clone();
+                cut.message.truncate(len);
+                pair.deliver(to_responder, &cut);
+                // With its length field made to fit.
+                if len >= 28 {
+                    cut.message[24..28].copy_from_slice(&(len as u32).to_be_bytes());
+                    pair.deliver(to_responder, &cut);
+                }
+            }
+            pair.deliver(to_responder, &sent);
+        }
+        assert!(pair.i.fault.is_none(), "{:?}", pair.i.fault);
+        pair.assert_established();
+    }
+}
+
+#[test]
+fn reflected_messages_are_dropped() {
+    for is_aggressive in BOTH {
+        let mut pair = setup(is_aggressive).pair();
+        while let Some((to_responder, sent)) = pair.next() {
+            // Back to its sender, as if the peer had sent it.
+            let path = sent.path;
+            if to_responder {
+                pair.initiator_gets(path, &sent.message);
+            } else {
+                pair.responder_gets(path, &sent.message);
+            }
+            pair.deliver(to_responder, &sent);
+        }
+        pair.assert_established();
+        assert!(
+            pair.i.out.drops.of(DropReason::UnexpectedMessage) > 0
+                || pair.i.out.drops.of(DropReason::UnknownCookies) > 0
+        );
+    }
+}
+
+#[test]
+fn a_forged_second_aggressive_message_does_not_end_the_exchange() {
+    let mut pair = setup(true).pair();
+    let (_, first) = pair.next().unwrap();
+    pair.deliver(true, &first);
+    let (_, second) = pair.next().unwrap();
+    // aggressive 2, HASH_R wrong <--
+    let (header, body) = Header::parse(&second.message).unwrap();
+    let chain: Vec<Payload> = payloads(header.next_payload, body)
+        .unwrap()
+        .into_iter()
+        .map(|located| match located.payload {
+            Payload::Hash(hash) => Payload::Hash(vec![0; hash.len()]),
+            other => other,
+        })
+        .collect();
+    let mut forged = second.clone();
+    forged.message = header.write(&write_payloads(&chain).1);
+    pair.deliver(false, &forged);
+    assert_eq!(pair.i.out.drops.of(DropReason::AuthenticationFailed), 1);
+    // aggressive 2 <--
+    pair.deliver(false, &second);
+    pair.run();
+    pair.assert_established();
+}
+
+#[test]
+fn garbage_in_place_of_sealed_messages_is_dropped() {
+    for is_aggressive in BOTH {
+        let mut pair = setup(is_aggressive).pair();
+        while let Some((to_responder, sent)) = pair.next() {
+            let (header, body) = Header::parse(&sent.message).unwrap();
+            if header.flags.is_encrypted() {
+                let mut forged = sent.clone();
+                forged.message = header.write(&vec![0x5a; body.len()]);
+                pair.deliver(to_responder, &forged);
+            }
+            pair.deliver(to_responder, &sent);
+        }
+        pair.assert_established();
+    }
+}
+
+#[test]
+fn an_unsealed_third_aggressive_message_is_accepted() {
+    let mut pair = setup(true).pair();
+    for _ in 0..2 {
+        let (to_responder, sent) = pair.next().unwrap();
+        pair.deliver(to_responder, &sent);
+    }
+    let (_, third) = pair.next().unwrap();
+    let mut opened = None;
+    if let crate::ikev1::exchange::Step::Aggressive3(session) =
+        &pair.r.phase1.as_ref().unwrap().step
+    {
+        let key = &session.keys.cipher_key.0;
+        let cipher = crypto::cipher::Cipher::Aes128;
+        let work = &mut crate::work::Work::default();
+        opened =
+            crate::ikev1::protect::decrypt(cipher, key, &third.message, &session.iv, work).ok();
+    }
+    let opened = opened.unwrap();
+    let end = opened.payloads.last().unwrap().range.end;
+    let header = Header {
+        flags: Flags::default(),
+        ..opened.header
+    };
+    let mut clear = third.clone();
+    clear.message = header.write(&opened.body[..end]);
+    pair.deliver(true, &clear);
+    let (r, _) = pair.r.sa.as_ref().unwrap();
+    // RFC 2409 appendix B: no ciphertext block yet, so the hash of the public values stands.
+    assert_ne!(r.last_iv, pair.i.sa.as_ref().unwrap().0.last_iv);
+    assert!(!r.is_initial_contact, "not protected, not believed");
+}
+
+#[test]
+fn unknown_payloads_and_vendors_and_the_commit_bit_are_passed_over() {
+    for is_aggressive in BOTH {
+        let mut pair = setup(is_aggressive).pair();
+        let (_, mut first) = pair.next().unwrap();
+        let (mut header, body) = Header::parse(&first.message).unwrap();
+        let located = payloads(header.next_payload, body).unwrap();
+        let mut chain: Vec<Payload> = located.into_iter().map(|l| l.payload).collect();
+        // draft-ietf-ipsec-nat-t-ike-02, and something unheard of.
+        chain.push(Payload::VendorId(vec![0x90; 16]));
+        chain.push(Payload::Other {
+            kind: 200,
+            body: vec![1, 2, 3],
+        });
+        header.flags = Flags::COMMIT;
+        first.message = header.write(&write_payloads(&chain).1);
+        pair.deliver(true, &first);
+        pair.run();
+        pair.assert_established();
+    }
+}
+
+#[test]
+fn a_peer_without_nat_traversal_is_served() {
+    for is_aggressive in BOTH {
+        let mut pair = Setup {
+            is_natted: true,
+            ..setup(is_aggressive)
+        }
+        .pair();
+        let (_, mut first) = pair.next().unwrap();
+        let (header, body) = Header::parse(&first.message).unwrap();
+        let located = payloads(header.next_payload, body).unwrap();
+        let chain: Vec<Payload> = located
+            .into_iter()
+            .map(|l| l.payload)
+            .filter(|payload| !matches!(payload, Payload::VendorId(_)))
+            .collect();
+        first.message = header.write(&write_payloads(&chain).1);
+        pair.deliver(true, &first);
+        while let Some((to_responder, sent)) = pair.next() {
+            assert!(!sent.payloads.contains("NAT-D") || to_responder);
+            pair.deliver(to_responder, &sent);
+        }
+        let (r, _) = pair.r.sa.as_ref().unwrap();
+        assert!(!r.nat.is_supported && !r.peer.dpd && !r.peer.fragmentation);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn random_octets_never_panic(
+        octets in prop::collection::vec(any::<u8>(), 0..200),
+        is_aggressive: bool,
+    ) {
+        let mut pair = setup(is_aggressive).pair();
+        let (_, first) = pair.next().unwrap();
+        // The fixed header of a true message before the random body.
+        let mut message = first.message[..28].to_vec();
+        message.extend(&octets);
+        let len = message.len() as u32;
+        message[24..28].copy_from_slice(&len.to_be_bytes());
+        let path = pair.seen(true, first.path);
+        pair.responder_gets(path, &octets);
+        pair.responder_gets(path, &message);
+        pair.initiator_gets(first.path, &octets);
+        pair.initiator_gets(first.path, &message);
+    }
+
+    #[test]
+    fn a_flipped_bit_never_gives_different_keys(
+        which in 0usize..6,
+        at in any::<prop::sample::Index>(),
+        bit in 0u8..8,
+        is_aggressive: bool,
+    ) {
+        let mut pair = setup(is_aggressive).pair();
+        let mut number = 0;
+        while let Some((to_responder, sent)) = pair.next() {
+            if number == which {
+                let mut flipped = sent.clone();
+                let at = at.index(flipped.message.len());
+                flipped.message[at] ^= 1 << bit;
+                pair.deliver(to_responder, &flipped);
+            } else {
+                pair.deliver(to_responder, &sent);
+            }
+            number += 1;
+        }
+        if let (Some((i, _)), Some((r, _))) = (&pair.i.sa, &pair.r.sa) {
+            prop_assert!(i.skeyid_d.0 == r.skeyid_d.0);
+            prop_assert!(i.cipher_key.0 == r.cipher_key.0);
+            prop_assert_eq!(i.suite, r.suite);
+        }
+    }
+}
