@@ -1,5 +1,9 @@
 //! Pairs of planes through memory: what one seals the other opens.
 
+mod bad_input;
 mod round_trip;
+mod sizes;
 mod super_packets;
 mod support;
+mod transport;
+mod vectors;

@@ -1,0 +1,213 @@
+//! Path MTU, ICMP, fragments, maximum segment sizes, and the size on the wire.
+
+use super::support::*;
+use crate::counters::DropReason;
+use crate::plane::inner::{ICMP, ICMPV6, Inner, TCP, UDP, be16, be32};
+use crate::plane::{Change, Shape, wire_bytes};
+use crate::sa::{Mode, Protocol, Sa};
+
+fn shapes() -> Vec<Shape> {
+    let mut shapes = Vec::new();
+    for protection in suites() {
+        for (protocol, is_udp_encapsulated) in [
+            (Protocol::Esp, true),
+            (Protocol::Esp, false),
+            (Protocol::Ah, false),
+        ] {
+            for mode in [Mode::Tunnel, Mode::Transport] {
+                for is_outer_v6 in [false, true] {
+                    shapes.push(Shape {
+                        protection,
+                        protocol,
+                        mode,
+                        is_udp_encapsulated,
+                        is_outer_v6,
+                    });
+                }
+            }
+        }
+    }
+    shapes
+}
+
+#[test]
+fn the_largest_packet_fits_and_one_octet_more_does_not() {
+    for shape in shapes() {
+        for path_mtu in [576, 1280, 1400, 1492, 1500, 9000] {
+            let largest = shape.largest_packet(path_mtu);
+            assert!(wire_bytes(&shape, largest) <= path_mtu, "{shape:?}");
+            assert!(wire_bytes(&shape, largest + 1) > path_mtu, "{shape:?}");
+        }
+    }
+}
+
+#[test]
+fn a_packet_too_big_with_df_tells_its_sender_the_exact_size() {
+    let mut pair = Pair::new(tunnel_sa(AES_GCM));
+    pair.sender.apply(Change::PathMtu(CHILD, 1400), NOW);
+    let largest = Shape::of(&tunnel_sa(AES_GCM)).largest_packet(1400);
+    let with = |length| {
+        packet(
+            "10.1.0.1",
+            "10.2.0.1",
+            UDP,
+            &udp((1, 2), &data(length - 28)),
+        )
+    };
+    assert_eq!(pair.carry(&[plain(&with(largest))]).len(), 1);
+    let big = with(largest + 1);
+    assert!(pair.seal(&[plain(&big)]).is_empty());
+    assert_eq!(pair.sent_drops(DropReason::TooBig), 1);
+    let replies: Vec<_> = pair.datagrams.replies().collect();
+    assert_eq!(replies.len(), 1);
+    let reply = &replies[0][10..];
+    assert_checksums(reply);
+    let inner = Inner::parse(reply).expect("a packet");
+    assert_eq!(inner.protocol, ICMP);
+    assert_eq!(inner.destination, ip("10.1.0.1"));
+    assert_eq!(reply[20..22], [3, 4]);
+    assert_eq!(usize::from(be16(reply, 26)), largest);
+    assert!(
+        crate::plane::checksum::Sum::default()
+            .add(&reply[20..])
+            .is_valid()
+    );
+    assert_eq!(reply[28..], big[..576 - 28]);
+}
+
+#[test]
+fn ipv6_is_told_too_and_never_less_than_1280() {
+    for (path_mtu, told) in [(1500, 1438), (1300, 1280)] {
+        let mut pair = Pair::new(tunnel_sa(AES_GCM));
+        pair.sender.apply(Change::PathMtu(CHILD, path_mtu), NOW);
+        let big = packet("fd01::1", "fd02::1", UDP, &udp((1, 2), &data(1439)));
+        assert!(pair.seal(&[plain(&big)]).is_empty());
+        let replies: Vec<_> = pair.datagrams.replies().collect();
+        let reply = &replies[0][10..];
+        assert_checksums(reply);
+        assert_eq!(Inner::parse(reply).expect("a packet").protocol, ICMPV6);
+        assert_eq!((reply[40], be32(reply, 44)), (2, told));
+        let small = packet("fd01::1", "fd02::1", UDP, &udp((1, 2), &data(1280 - 48)));
+        assert_eq!(pair.carry(&[plain(&small)]).len(), 1);
+    }
+}
+
+#[test]
+fn a_super_packet_too_big_is_refused_with_df() {
+    let mut pair = Pair::new(tunnel_sa(AES_GCM));
+    let tcp = packet("10.1.0.1", "10.2.0.1", TCP, &tcp(1, 16, &[], &data(9000)));
+    assert!(pair.seal(&[super_packet(&tcp, 1460)]).is_empty());
+    assert_eq!(pair.datagrams.replies().count(), 1);
+    let mut free = tcp.clone();
+    free[6] = 0;
+    let sent = pair.seal(&[super_packet(&free, 1460)]);
+    let mtu = sent.iter().map(|sent| sent.bytes.len() + 28).max();
+    assert!(mtu <= Some(1500));
+    let opened = pair.open(&sent);
+    assert_eq!(opened.len(), 1);
+    assert_eq!(opened[0][50..], tcp[40..]);
+}
+
+#[test]
+fn icmp_errors_and_groups_are_not_answered() {
+    let mut pair = Pair::new(Sa {
+        remote: vec![within("10.2.0.0", "239.255.255.255")],
+        ..tunnel_sa(AES_GCM)
+    });
+    let error = [&[3, 4, 0, 0][..], &data(1600)].concat();
+    let group = packet("10.1.0.1", "224.1.1.1", UDP, &udp((1, 2), &data(1600)));
+    let frames = [packet("10.1.0.1", "10.2.0.1", ICMP, &error), group].map(|p| plain(&p));
+    assert!(pair.seal(&frames).is_empty());
+    assert_eq!(pair.datagrams.replies().count(), 0);
+    assert_eq!(pair.sent_drops(DropReason::TooBig), 2);
+}
+
+/// Puts IPv4 fragments together.
+fn reassemble(frames: &[Vec<u8>]) -> Vec<u8> {
+    let mut whole = frames[0][10..].to_vec();
+    for (number, frame) in frames.iter().enumerate() {
+        let packet = &frame[10..];
+        assert_checksums_of_header(packet);
+        let field = be16(packet, 6);
+        assert_eq!(field & 0x2000 != 0, number + 1 < frames.len());
+        let header = usize::from(packet[0] & 15) * 4;
+        let at = header + usize::from(field & 0x1fff) * 8;
+        whole.resize(at + packet.len() - header, 0);
+        whole[at..].copy_from_slice(&packet[header..]);
+    }
+    let length = whole.len() as u16;
+    whole[2..4].copy_from_slice(&length.to_be_bytes());
+    whole[6..8].fill(0);
+    let header = usize::from(whole[0] & 15) * 4;
+    crate::plane::checksum::put_v4(&mut whole[..header]);
+    whole
+}
+
+fn assert_checksums_of_header(packet: &[u8]) {
+    let header = usize::from(packet[0] & 15) * 4;
+    let sum = crate::plane::checksum::Sum::default().add(&packet[..header]);
+    assert!(sum.is_valid());
+}
+
+#[test]
+fn without_df_a_packet_is_cut_before_it_is_sealed() {
+    let mut pair = Pair::new(tunnel_sa(AES_GCM));
+    let mut big = packet("10.1.0.1", "10.2.0.1", UDP, &udp((1, 2), &data(4000)));
+    big[6] = 0;
+    crate::plane::checksum::put_v4(&mut big[..20]);
+    let sent = pair.seal(&[plain(&big)]);
+    assert_eq!(sent.len(), 3);
+    assert!(sent.iter().all(|sent| sent.bytes.len() + 28 <= 1500));
+    assert_eq!(reassemble(&pair.open(&sent)), big);
+
+    // each datagram of a UDP super-packet as well, the checksum of the whole datagram inside
+    let sent = pair.seal(&[super_packet(&big, 2000)]);
+    let opened = pair.open(&sent);
+    assert_eq!(opened.len(), 4);
+    let first = reassemble(&opened[..2]);
+    assert_checksums(&first);
+    assert_eq!(first[28..], data(4000)[..2000]);
+}
+
+#[test]
+fn maximum_segment_sizes_are_clamped_both_ways() {
+    const SYN: u8 = 2;
+    let sa = || tunnel_sa(AES_GCM);
+    for (source, destination, headers) in [("10.1.0.1", "10.2.0.1", 40), ("fd01::1", "fd02::1", 60)]
+    {
+        for options in [&[2, 4, 5, 0xb4][..], &[1, 2, 4, 5, 0xb4, 1, 1, 0]] {
+            let want = Shape::of(&sa()).largest_packet(1400) - headers;
+            let syn = packet(source, destination, TCP, &tcp(1, SYN, options, &[]));
+            let whole = super_packet(&syn, 0);
+            let partial = [&[1, 0][..], &whole[2..]].concat();
+            for (frame, out) in [(plain(&syn), true), (partial, true), (plain(&syn), false)] {
+                let mut pair = Pair::new(sa());
+                let change = Change::PathMtu(CHILD, 1400);
+                if out {
+                    pair.sender.apply(change, NOW);
+                } else {
+                    pair.receiver.apply(change, NOW);
+                }
+                let opened = pair.carry(&[frame]);
+                let packet = &opened[0][10..];
+                assert_checksums(packet);
+                let at = packet.len() - options.len() + options.len() % 4;
+                let at = at + if options[0] == 1 { 3 } else { 2 };
+                assert_eq!(usize::from(be16(packet, at)), want);
+            }
+        }
+    }
+    let small = packet(
+        "10.1.0.1",
+        "10.2.0.1",
+        TCP,
+        &tcp(1, SYN, &[2, 4, 2, 0], &[]),
+    );
+    assert_eq!(Pair::new(sa()).carry(&[plain(&small)]), [plain(&small)]);
+}
+
+#[test]
+fn idle_sas_are_small() {
+    assert!(size_of::<crate::plane::sealer::Sealer>() <= 1024);
+    assert!(size_of::<crate::plane::opener::Opener>() <= 1024);
+}

@@ -1,0 +1,229 @@
+//! Transport mode through a NAT (RFC 3948 §3.1.2, §5.2): a station at 192.168.1.2 behind
+//! 198.51.100.9 talks to the gateway's own address 203.0.113.1, which knows it as 10.99.0.x.
+
+use super::support::*;
+use crate::counters::DropReason;
+use crate::plane::inner::{Inner, TCP, UDP};
+use crate::plane::{Change, Notice};
+use crate::sa::{ChildId, Direction, Mode, OriginalAddresses, Path, Sa};
+use crate::selector::TrafficSelector;
+
+const PRIVATE: &str = "192.168.1.2";
+const NAT: &str = "198.51.100.9";
+const GATEWAY: &str = "203.0.113.1";
+const ACK: u8 = 0x10;
+
+/// Both ends' SAs of both directions: station out, gateway in, gateway out, station in.
+fn sas(child: u32, nat_port: u16, pool: &str) -> [Sa; 4] {
+    let station = Path {
+        remote: path(PRIVATE, GATEWAY, 4500).remote,
+        local: path(PRIVATE, GATEWAY, 4500).local,
+    };
+    let mut gateway = path(GATEWAY, NAT, 4500);
+    gateway.remote.set_port(nat_port);
+    let host = |address: &str| TrafficSelector {
+        protocol: TCP,
+        ..within(address, address)
+    };
+    let sa = |direction, path, number: u32| Sa {
+        direction,
+        child: ChildId(child),
+        spi: SPI + child * 16 + number,
+        mode: Mode::Transport,
+        path,
+        ..tunnel_sa(AES_GCM)
+    };
+    let of_station = |sa| Sa {
+        local: vec![host(PRIVATE)],
+        remote: vec![host(GATEWAY)],
+        original: Some(OriginalAddresses {
+            peer: ip(GATEWAY),
+            own: ip(NAT),
+        }),
+        ..sa
+    };
+    let of_gateway = |sa| Sa {
+        local: vec![host(GATEWAY)],
+        remote: vec![host(PRIVATE)],
+        original: Some(OriginalAddresses {
+            peer: ip(PRIVATE),
+            own: ip(GATEWAY),
+        }),
+        pool_address: Some(ip(pool)),
+        ..sa
+    };
+    [
+        of_station(sa(Direction::Outbound, station, 1)),
+        of_gateway(sa(Direction::Inbound, gateway, 1)),
+        of_gateway(sa(Direction::Outbound, gateway, 2)),
+        of_station(sa(Direction::Inbound, station, 2)),
+    ]
+}
+
+/// What the NAT does to a datagram of the station.
+fn translated(sent: &[Sent], nat_port: u16) -> Vec<Sent> {
+    let mut sent = sent.to_vec();
+    for datagram in &mut sent {
+        datagram.path = reversed(path(GATEWAY, NAT, 4500));
+        datagram.path.local.set_port(nat_port);
+    }
+    sent
+}
+
+/// And what it does to one of the gateway.
+fn translated_back(sent: &[Sent]) -> Vec<Sent> {
+    let mut sent = sent.to_vec();
+    for datagram in &mut sent {
+        datagram.path = path(GATEWAY, PRIVATE, 4500);
+    }
+    sent
+}
+
+fn addresses(frame: &[u8]) -> (String, String) {
+    let inner = Inner::parse(&frame[10..]).expect("a packet");
+    (inner.source.to_string(), inner.destination.to_string())
+}
+
+#[test]
+fn checksums_are_repaired_on_both_ends() {
+    let [station_out, gateway_in, gateway_out, station_in] = sas(1, 4500, "10.99.0.1");
+    let mut up = Pair::of(station_out, gateway_in, OFFLOADS);
+    let mut down = Pair::of(gateway_out, station_in, OFFLOADS);
+
+    let request = packet(PRIVATE, GATEWAY, TCP, &tcp(1, ACK, &[], &data(700)));
+    let sent = up.seal(&[plain(&request)]);
+    let opened = up.open(&translated(&sent, 4500));
+    assert_eq!(addresses(&opened[0]), ("10.99.0.1".into(), GATEWAY.into()));
+    assert_checksums(&opened[0][10..]);
+
+    let big = tcp(9, ACK, &[], &data(20_000));
+    for reply in [
+        plain(&packet(
+            GATEWAY,
+            "10.99.0.1",
+            TCP,
+            &tcp(1, ACK, &[], &data(700)),
+        )),
+        super_packet(&packet(GATEWAY, "10.99.0.1", TCP, &big), 1300),
+    ] {
+        let sent = down.seal(&[reply]);
+        let opened = down.open(&translated_back(&sent));
+        assert_eq!(opened.len(), 1);
+        assert_eq!(addresses(&opened[0]), (GATEWAY.into(), PRIVATE.into()));
+    }
+    // one by one, so that no checksum is left to the device
+    let big = packet(GATEWAY, "10.99.0.1", TCP, &tcp(9, ACK, &[], &data(20_000)));
+    for sent in down.seal(&[super_packet(&big, 1300)]) {
+        let opened = down.open(&translated_back(&[sent]));
+        assert_checksums(&opened[0][10..]);
+    }
+}
+
+#[test]
+fn without_original_addresses_the_checksum_is_made_anew() {
+    let [station_out, gateway_in, ..] = sas(1, 4500, "10.99.0.1");
+    let gateway_in = Sa {
+        original: None,
+        ..gateway_in
+    };
+    let mut up = Pair::of(station_out, gateway_in, OFFLOADS);
+    let request = packet(PRIVATE, GATEWAY, TCP, &tcp(1, ACK, &[], &data(700)));
+    let sent = up.seal(&[plain(&request)]);
+    let opened = up.open(&translated(&sent, 4500));
+    assert_checksums(&opened[0][10..]);
+}
+
+#[test]
+fn a_wrong_checksum_is_not_repaired_into_a_right_one() {
+    let [station_out, gateway_in, ..] = sas(1, 4500, "10.99.0.1");
+    let mut up = Pair::of(station_out, gateway_in, OFFLOADS);
+    let mut request = packet(PRIVATE, GATEWAY, TCP, &tcp(1, ACK, &[], &data(700)));
+    request[200] ^= 4;
+    let sent = up.seal(&[plain(&request)]);
+    let opened = up.open(&translated(&sent, 4500));
+    let result = std::panic::catch_unwind(|| assert_checksums(&opened[0][10..]));
+    assert!(result.is_err());
+}
+
+#[test]
+fn two_stations_with_equal_addresses_and_ports_stay_apart() {
+    let [one_out, one_in, one_back, one_home] = sas(1, 4500, "10.99.0.1");
+    let [two_out, two_in, two_back, two_home] = sas(2, 61_000, "10.99.0.2");
+    let mut one = Pair::of(one_out, one_in, OFFLOADS);
+    let mut two = Pair::of(two_out, two_home, OFFLOADS);
+    // the gateway: both stations' SAs in one plane of each direction
+    one.receiver.apply(Change::Install(Box::new(two_in)), NOW);
+    let mut back = Pair::of(one_back, one_home, OFFLOADS);
+    back.sender.apply(Change::Install(Box::new(two_back)), NOW);
+
+    let request = plain(&packet(
+        PRIVATE,
+        GATEWAY,
+        TCP,
+        &tcp(1, ACK, &[], &data(700)),
+    ));
+    let mut sent = translated(&one.seal(std::slice::from_ref(&request)), 4500);
+    sent.extend(translated(&two.seal(&[request]), 61_000));
+    let opened = one.open(&sent);
+    assert_eq!(opened.len(), 2);
+    let sources: Vec<_> = opened.iter().map(|frame| addresses(frame).0).collect();
+    assert_eq!(sources, ["10.99.0.1", "10.99.0.2"]);
+
+    for (pool, port) in [("10.99.0.1", 4500), ("10.99.0.2", 61_000)] {
+        let reply = plain(&packet(GATEWAY, pool, TCP, &tcp(1, ACK, &[], &data(9))));
+        let sent = back.seal(&[reply]);
+        assert_eq!(sent[0].path.remote.port(), port);
+        let home = if port == 4500 { &mut back } else { &mut two };
+        let opened = home.open(&translated_back(&sent));
+        assert_eq!(addresses(&opened[0]), (GATEWAY.into(), PRIVATE.into()));
+        assert_checksums(&opened[0][10..]);
+    }
+}
+
+#[test]
+fn selectors_of_transport_mode_are_protocols_and_ports() {
+    let [station_out, gateway_in, ..] = sas(1, 4500, "10.99.0.1");
+    let any = Sa {
+        local: vec![within(PRIVATE, PRIVATE)],
+        remote: vec![within(GATEWAY, GATEWAY)],
+        ..station_out
+    };
+    let mut up = Pair::of(any, gateway_in, OFFLOADS);
+    let udp = plain(&packet(PRIVATE, GATEWAY, UDP, &udp((1, 2), &data(70))));
+    let sent = up.seal(&[udp]);
+    assert!(up.open(&translated(&sent, 4500)).is_empty());
+    assert_eq!(up.received_drops(DropReason::SelectorMismatch), 1);
+}
+
+#[test]
+fn authenticated_packets_move_the_path_and_old_ones_do_not() {
+    let [station_out, gateway_in, ..] = sas(1, 4500, "10.99.0.1");
+    let mut up = Pair::of(station_out, gateway_in, OFFLOADS);
+    let request = plain(&packet(PRIVATE, GATEWAY, TCP, &tcp(1, ACK, &[], &data(70))));
+    let sent = up.seal(&[request.clone(), request.clone(), request]);
+    up.open(&translated(&sent[1..2], 62_000));
+    let moved = reversed(translated(&sent, 62_000)[0].path);
+    let child = ChildId(1);
+    let notice = Notice::PathMoved { child, path: moved };
+    assert_eq!(up.receiver_notices(), [notice]);
+    up.open(&translated(&sent[..1], 63_000)); // older, though never seen
+    assert_eq!(up.receiver_notices(), []);
+    up.open(&translated(&sent[1..2], 64_000)); // replayed
+    assert_eq!(up.receiver_notices(), []);
+    assert_eq!(up.received_drops(DropReason::Replayed), 1);
+    let mut forged = translated(&sent[2..], 65_000);
+    forged[0].bytes[30] ^= 1;
+    up.open(&forged);
+    assert_eq!(up.receiver_notices(), []);
+    assert_eq!(up.received_drops(DropReason::BadIcv), 1);
+}
+
+#[test]
+fn fragments_have_no_place_in_transport_mode() {
+    let [station_out, gateway_in, ..] = sas(1, 4500, "10.99.0.1");
+    let mut up = Pair::of(station_out, gateway_in, OFFLOADS);
+    let mut fragment = packet(PRIVATE, GATEWAY, TCP, &tcp(1, ACK, &[], &data(72)));
+    fragment[6] = 0x20;
+    assert!(up.seal(&[plain(&fragment)]).is_empty());
+    assert_eq!(up.sent_drops(DropReason::BadInnerPacket), 1);
+}
