@@ -21,7 +21,6 @@ from caravan.testbed.host import Host
 from caravan.testbed.process import CommandFailed, Completed
 
 READY_S = 15.0
-ESTABLISHED = "established"
 HANDSHAKE_EVENT = "handshake_message"
 
 
@@ -82,11 +81,10 @@ class Caravan:
     def children(self, status: Mapping[str, Any] | None = None) -> list[Mapping[str, Any]]:
         """The installed children of every connection in a status."""
         known = self.status() if status is None else status
-        found: list[Mapping[str, Any]] = []
-        for entry in known.get("connections", []):
-            if entry.get("state") == ESTABLISHED:
-                found += entry.get("children", [])
-        return found
+        sessions = [
+            session for entry in known["connections"] for session in entry.get("sessions", [])
+        ]
+        return [child for session in sessions for child in session.get("children", [])]
 
     def status(self) -> dict[str, Any]:
         """`caravan status --json`."""
@@ -141,19 +139,12 @@ class Caravan:
 
     def handshake(self) -> list[HandshakeMessage]:
         """The messages of the key exchange so far, in order."""
-        return [
-            HandshakeMessage(
-                moment,
-                str(fields["exchange"]),
-                int(fields["message_number"]),
-                str(fields["direction"]),
-                int(fields["bytes"]),
-                int(fields["datagrams"]),
-                str(fields["payloads"]),
-            )
+        found = [
+            read_message(moment, fields)
             for moment, fields in self.events()
-            if HANDSHAKE_EVENT in (fields.get("message"), fields.get("event"))
+            if fields.get("message") == HANDSHAKE_EVENT
         ]
+        return [message for message in found if message.exchange != "informational"]
 
     def __enter__(self) -> Self:
         return self
@@ -180,6 +171,20 @@ class Caravan:
         path.touch(0o600)
         path.write_text(caravan_toml(self.connection))
         return path
+
+
+def read_message(moment: float, fields: Mapping[str, Any]) -> HandshakeMessage:
+    """One logged message; its `what` is "aggressive 1", "quick 2", or a word alone."""
+    exchange, _, number = str(fields["what"]).rpartition(" ")
+    return HandshakeMessage(
+        moment,
+        exchange or number,
+        int(number) if exchange else 1,
+        "sent" if fields["is_sent"] in (True, "true") else "received",
+        int(fields["bytes"]),
+        int(fields["datagrams"]),
+        str(fields["payloads"]),
+    )
 
 
 def caravan_toml(connection: Connection) -> str:
