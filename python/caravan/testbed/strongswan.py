@@ -19,7 +19,7 @@ from caravan.testbed.connection import Connection, PublicKey, SharedKey
 from caravan.testbed.host import Host
 from caravan.testbed.process import Completed
 
-DAEMONS = ("/usr/sbin/charon-systemd", "/usr/libexec/ipsec/charon-systemd")
+PROGRAM_PATH = "/usr/sbin:/usr/libexec/ipsec:/usr/local/sbin"
 READY_S = 15.0
 PLUGINS = (
     "random nonce aesni openssl gcrypt aes md5 sha1 sha2 hmac kdf gcm chapoly curve25519 gmp "
@@ -69,9 +69,8 @@ class StrongSwan:
         self.connection = connection
         self.directory = host.logs / "strongswan"
         self._write(options)
-        daemon = next((path for path in DAEMONS if Path(path).is_file()), None)
-        if daemon is None:
-            raise FileNotFoundError("no charon-systemd; install the package charon-systemd")
+        self._swanctl = self._copy_of("swanctl")
+        daemon = self._copy_of("charon-systemd")
         self.process = host.popen([daemon], self._environment(), name="charon")
         self.process.wait_for(self._socket.exists, "control socket", READY_S)
         self._load()
@@ -81,7 +80,7 @@ class StrongSwan:
     def swanctl(self, *arguments: str, timeout_s: float = 20.0, check: bool = True) -> Completed:
         """Run swanctl against this charon."""
         command, *rest = arguments
-        argv = ["swanctl", command, "--uri", f"unix://{self._socket}", *rest]
+        argv = [self._swanctl, command, "--uri", f"unix://{self._socket}", *rest]
         return self.host.run(argv, timeout_s, self._environment(), check=check)
 
     def initiate(self, timeout_s: float = 20.0) -> Completed:
@@ -159,6 +158,13 @@ class StrongSwan:
 
     # Files.
 
+    def _copy_of(self, program: str) -> str:
+        """A copy to run: the system may confine the installed path to the system's own files."""
+        found = shutil.which(program, path=PROGRAM_PATH)
+        if found is None:
+            raise FileNotFoundError(f"no {program} in {PROGRAM_PATH}; make setup installs it")
+        return str(shutil.copy(found, str(self.directory / program)))
+
     @property
     def _socket(self) -> Path:
         # A Unix socket's path has 107 bytes at most: not below the output directory.
@@ -210,7 +216,9 @@ def swanctl_conf(connection: Connection) -> str:
         "remote_ts": connection.remote_ts or "dynamic",
     }
     if connection.child_rekey_s is not None:
-        child["rekey_time"] = f"{connection.child_rekey_s}s"
+        # charon counts whole seconds: its default margin of a tenth would round to none.
+        times = {"rekey_time": connection.child_rekey_s, "life_time": connection.child_rekey_s + 60}
+        child |= {key: f"{seconds}s" for key, seconds in (times | {"rand_time": 0}).items()}
     settings: dict[str, Any] = {
         "version": 1,
         "aggressive": _yes(connection.is_aggressive),
@@ -225,7 +233,8 @@ def swanctl_conf(connection: Connection) -> str:
     settings |= {"pools": "inner"} if connection.pool else {}
     if connection.rekey_s is not None:
         # IKEv1 has no rekeying of its own: charon goes by the reauthentication time.
-        settings |= {"rekey_time": f"{connection.rekey_s}s", "reauth_time": "0s"}
+        times = {"rekey_time": connection.rekey_s, "reauth_time": 0, "over_time": 60}
+        settings |= {key: f"{seconds}s" for key, seconds in (times | {"rand_time": 0}).items()}
     settings |= {"dpd_delay": f"{connection.dpd_s}s"} if connection.dpd_s else {}
     settings |= {"local": local, "remote": remote, "children": {connection.child: child}}
     tree: dict[str, Any] = {"connections": {connection.name: settings}}
