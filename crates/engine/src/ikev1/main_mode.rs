@@ -159,6 +159,10 @@ impl Core {
         let parts = Parts::sort(&opened.body, &opened.payloads)?;
         let proven = self.check_identified(Role::Initiator, session, &parts, at)?;
         self.take_notices(&parts);
+        // strongSwan asks for certificates here, not in message 3.
+        if !parts.requests.is_empty() {
+            self.take_requests(&parts);
+        }
         self.path = at.path;
         self.candidates = vec![Arc::clone(&proven.connection)];
         let mut chain = self.identify(Role::Responder, session, at);

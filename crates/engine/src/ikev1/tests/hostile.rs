@@ -5,7 +5,10 @@ use wire::isakmp::{Exchange, Flags, Header, Payload, PayloadKind, payloads, writ
 
 use super::pair::{Pair, Setup};
 use crate::counters::DropReason;
+use crate::ikev1::Sent;
+use crate::ikev1::phase1::{GRACE, MAX_DOUBTS};
 use crate::ikev1::retransmit::ANSWERS_TO_DUPLICATES;
+use crate::work::Task;
 
 const BOTH: [bool; 2] = [false, true];
 
@@ -14,6 +17,17 @@ fn setup(is_aggressive: bool) -> Setup {
         is_aggressive,
         suites: "aes128-sha1-modp768",
         ..Setup::default()
+    }
+}
+
+/// A message in clear with each payload changed.
+fn rewritten(sent: &Sent, change: impl Fn(Payload) -> Payload) -> Sent {
+    let (header, body) = Header::parse(&sent.message).unwrap();
+    let located = payloads(header.next_payload, body).unwrap();
+    let chain: Vec<Payload> = located.into_iter().map(|l| change(l.payload)).collect();
+    Sent {
+        message: header.write(&write_payloads(&chain).1),
+        ..sent.clone()
     }
 }
 
@@ -156,23 +170,116 @@ fn a_forged_second_aggressive_message_does_not_end_the_exchange() {
     pair.deliver(true, &first);
     let (_, second) = pair.next().unwrap();
     // aggressive 2, HASH_R wrong <--
-    let (header, body) = Header::parse(&second.message).unwrap();
-    let chain: Vec<Payload> = payloads(header.next_payload, body)
-        .unwrap()
-        .into_iter()
-        .map(|located| match located.payload {
-            Payload::Hash(hash) => Payload::Hash(vec![0; hash.len()]),
-            other => other,
-        })
-        .collect();
-    let mut forged = second.clone();
-    forged.message = header.write(&write_payloads(&chain).1);
+    let forged = rewritten(&second, |payload| match payload {
+        Payload::Hash(hash) => Payload::Hash(vec![0; hash.len()]),
+        other => other,
+    });
     pair.deliver(false, &forged);
     assert_eq!(pair.i.out.drops.of(DropReason::AuthenticationFailed), 1);
     // aggressive 2 <--
     pair.deliver(false, &second);
     pair.run();
     pair.assert_established();
+}
+
+#[test]
+fn forged_second_aggressive_messages_cost_a_bounded_number_of_shared_values() {
+    let mut pair = setup(true).pair();
+    let (_, first) = pair.next().unwrap();
+    pair.deliver(true, &first);
+    let (_, second) = pair.next().unwrap();
+    for n in 0..200 {
+        // aggressive 2, another nonce each time <--
+        let forged = rewritten(&second, |payload| match payload {
+            Payload::Nonce(nonce) => Payload::Nonce(vec![n; nonce.len()]),
+            other => other,
+        });
+        pair.deliver(false, &forged);
+    }
+    let agreed = Task::Agree(crypto::dh::Group::Modp768);
+    let entries = pair.i.out.work.entries();
+    let times = entries.iter().find(|entry| entry.0 == agreed).unwrap().1;
+    assert_eq!(times, u64::from(MAX_DOUBTS));
+}
+
+#[test]
+fn a_public_value_that_is_none_is_refused() {
+    for is_aggressive in BOTH {
+        let mut pair = setup(is_aggressive).pair();
+        for n in 1..=if is_aggressive { 2 } else { 4 } {
+            let (to_responder, sent) = pair.next().unwrap();
+            for value in [vec![0; 96], vec![0xff; 96], vec![2; 95], Vec::new()] {
+                let forged = rewritten(&sent, |payload| match payload {
+                    Payload::KeyExchange(_) => Payload::KeyExchange(value.clone()),
+                    other => other,
+                });
+                if forged.message != sent.message && !(is_aggressive && n == 1) {
+                    pair.deliver(to_responder, &forged);
+                }
+            }
+            pair.deliver(to_responder, &sent);
+        }
+        pair.run();
+        pair.assert_established();
+    }
+}
+
+#[test]
+fn a_choice_that_was_not_offered_is_a_doubt_and_its_sentence_ends_the_exchange() {
+    let mut pair = setup(false).pair();
+    let (_, first) = pair.next().unwrap();
+    pair.deliver(true, &first);
+    let (_, second) = pair.next().unwrap();
+    // main 2, life and all as offered, but hash 1 (MD5) <--
+    let forged = rewritten(&second, |payload| match payload {
+        Payload::Sa(mut sa) => {
+            let attributes = &mut sa.proposals[0].transforms[0].attributes;
+            let hash = attributes.iter_mut().find(|a| a.kind == 2).unwrap();
+            hash.value = wire::isakmp::AttributeValue::Short(1);
+            Payload::Sa(sa)
+        }
+        other => other,
+    });
+    pair.deliver(false, &forged);
+    while pair.i.fault.is_none() && pair.wait() {
+        pair.i.sent.clear();
+        pair.r.sent.clear();
+    }
+    assert_eq!(pair.now.since(crate::time::Instant(0)), GRACE);
+    assert_eq!(
+        pair.i.sentence(),
+        "no proposal in common: the peer offers aes128-md5-modp768; we accept aes128-sha1-modp768"
+    );
+}
+
+#[test]
+fn a_forged_refusal_does_not_end_the_exchange() {
+    for is_aggressive in BOTH {
+        let mut pair = setup(is_aggressive).pair();
+        let (_, first) = pair.next().unwrap();
+        // informational NO-PROPOSAL-CHOSEN, in clear <--
+        let notify = Payload::Notify(wire::isakmp::Notify {
+            protocol: wire::isakmp::ProtocolId::Isakmp,
+            spi: Vec::new(),
+            kind: wire::isakmp::NotifyType::NoProposalChosen,
+            value: Vec::new(),
+        });
+        let (header, _) = Header::parse(&first.message).unwrap();
+        let (next_payload, body) = write_payloads(&[notify]);
+        let header = Header {
+            next_payload,
+            exchange: Exchange::Informational,
+            message_id: 5,
+            ..header
+        };
+        pair.initiator_gets(first.path, &header.write(&body));
+        assert!(
+            pair.i.phase1.as_ref().unwrap().deadline().unwrap().at.0 <= GRACE.as_nanos() as u64
+        );
+        pair.deliver(true, &first);
+        pair.run();
+        pair.assert_established();
+    }
 }
 
 #[test]

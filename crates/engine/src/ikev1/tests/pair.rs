@@ -1,4 +1,7 @@
 //! Two ends of a phase 1 exchange and the wire between them.
+//!
+//! The keys in `keys/` are for tests only and worth nothing, valid from November 2026 to July
+//! 2051: `ca` issued `station` and `mid`, `mid` issued `gateway`, `stranger` issued `intruder`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -139,7 +142,6 @@ pub(super) fn trust(authority: &str) -> TrustStore {
     }
 }
 
-/// Test keys; see `keys/README.md`.
 fn file(name: &str, kind: &str) -> &'static str {
     match (name, kind) {
         ("ca", "crt") => include_str!("keys/ca.crt"),
