@@ -16,11 +16,15 @@ pub mod mode_config;
 pub mod nat;
 mod parts;
 pub mod phase1;
+mod phase2;
+mod phase2_proposal;
 mod proposal;
 pub mod protect;
 pub mod quick;
 mod refusal;
 pub mod retransmit;
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;
 mod vendor;
@@ -171,6 +175,13 @@ pub struct NatFinding {
     pub is_local: bool,
     /// The peer is.
     pub is_remote: bool,
+}
+
+impl NatFinding {
+    /// Whether packets pass a NAT, at either end.
+    pub fn is_between(&self) -> bool {
+        self.is_local || self.is_remote
+    }
 }
 
 /// What the peer announced by vendor IDs.

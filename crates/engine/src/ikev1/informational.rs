@@ -1,8 +1,15 @@
 //! Informational exchanges (RFC 2409 §5.7): delete, notify, dead peer detection (RFC 3706).
+//!
+//! Each is one message behind HASH(1), under a message ID of its own, and never acknowledged.
+//! Left out: the acknowledged form of RFC 2408 §5.15, which nobody speaks.
 
-use wire::isakmp::{Notify, Payload};
+use wire::isakmp::{Delete, Exchange, Header, Notify, NotifyType, Payload, ProtocolId, payloads};
 
+use super::phase2::{Place, list, sealed};
+use super::refusal::notify_name;
 use super::{Fault, IsakmpSa, Outbox};
+use crate::counters::DropReason;
+use crate::sa::Protocol;
 
 /// What a peer told us, hash checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,36 +30,142 @@ pub enum Notice {
 
 /// Reads a protected informational message.
 pub fn read(sa: &IsakmpSa, message: &[u8], out: &mut Outbox) -> Result<Vec<Notice>, Fault> {
-    let _ = (sa, message, out);
-    panic!("informational")
+    let (header, _) = Header::parse(message)?;
+    // RFC 2408 §3.1: zero belongs to phase 1.
+    if header.exchange != Exchange::Informational || header.message_id == 0 {
+        return Err(DropReason::UnexpectedMessage.into());
+    }
+    let mut iv = sa.first_iv(header.message_id);
+    let id = header.message_id.to_be_bytes();
+    let opened = sa.open_hashed(message, &mut iv, &[&id], &mut out.work)?;
+    let notices = opened
+        .payloads
+        .iter()
+        .filter_map(|located| sa.notice(&located.payload))
+        .collect();
+    out.heard("informational", message.len(), &opened.payloads);
+    Ok(notices)
 }
 
 /// What an unprotected informational message says, in words for the log. It proves nothing.
 pub fn read_unprotected(message: &[u8]) -> Result<String, Fault> {
-    let _ = message;
-    panic!("informational")
+    let (header, body) = Header::parse(message)?;
+    if header.exchange != Exchange::Informational || header.flags.is_encrypted() {
+        return Err(DropReason::UnexpectedMessage.into());
+    }
+    let located = payloads(header.next_payload, body)?;
+    let names = located.iter().filter_map(|found| match &found.payload {
+        Payload::Notify(notify) => Some(notify_name(notify.kind)),
+        Payload::Delete(_) => Some("DELETE".into()),
+        _ => None,
+    });
+    Ok(list(names.take(MAX_NAMED)))
 }
 
+/// Payloads of an unprotected message that the log names.
+const MAX_NAMED: usize = 4;
+
 /// An error notification without SPI or data: all that a peer is told of a refusal.
-pub fn refusal(kind: wire::isakmp::NotifyType) -> Payload {
-    let _ = kind;
-    panic!("informational")
+pub fn refusal(kind: NotifyType) -> Payload {
+    Payload::Notify(Notify {
+        protocol: ProtocolId::Isakmp,
+        spi: Vec::new(),
+        kind,
+        value: Vec::new(),
+    })
 }
 
 /// Sends payloads under protection, once: informational messages are not acknowledged.
+/// `message_id` must be fresh under this SA, and not zero.
 pub fn send(sa: &IsakmpSa, payloads: Vec<Payload>, message_id: u32, out: &mut Outbox) {
-    let _ = (sa, payloads, message_id, out);
-    panic!("informational")
+    let place = Place {
+        exchange: Exchange::Informational,
+        message_id,
+        what: "informational",
+    };
+    let mut iv = sa.first_iv(message_id);
+    let id = message_id.to_be_bytes();
+    let sent = sealed(sa, place, &mut iv, &[&id], payloads, out);
+    out.messages.push(sent);
 }
 
 /// R-U-THERE or its answer, with this number.
 pub fn sign_of_life(sa: &IsakmpSa, number: u32, is_answer: bool) -> Payload {
-    let _ = (sa, number, is_answer);
-    panic!("informational")
+    Payload::Notify(Notify {
+        protocol: ProtocolId::Isakmp,
+        spi: sa.cookie_octets(),
+        kind: if is_answer {
+            NotifyType::RUThereAck
+        } else {
+            NotifyType::RUThere
+        },
+        value: number.to_be_bytes().to_vec(),
+    })
 }
 
 /// Delete of children by our inbound SPIs, or of the ISAKMP SA itself when `spis` is empty.
-pub fn delete(sa: &IsakmpSa, protocol: crate::sa::Protocol, spis: &[u32]) -> Payload {
-    let _ = (sa, protocol, spis);
-    panic!("informational")
+pub fn delete(sa: &IsakmpSa, protocol: Protocol, spis: &[u32]) -> Payload {
+    if spis.is_empty() {
+        return Payload::Delete(Delete {
+            protocol: ProtocolId::Isakmp,
+            spis: vec![sa.cookie_octets()],
+        });
+    }
+    Payload::Delete(Delete {
+        protocol: match protocol {
+            Protocol::Esp => ProtocolId::Esp,
+            Protocol::Ah => ProtocolId::Ah,
+        },
+        spis: spis.iter().map(|spi| spi.to_be_bytes().to_vec()).collect(),
+    })
 }
+
+impl IsakmpSa {
+    /// Both cookies: the SPI of an ISAKMP SA (RFC 2408 §3.14).
+    fn cookie_octets(&self) -> Vec<u8> {
+        [self.cookies.initiator.0, self.cookies.responder.0].concat()
+    }
+
+    /// What a payload means; `None` where it speaks of another SA, or of nothing.
+    fn notice(&self, payload: &Payload) -> Option<Notice> {
+        match payload {
+            Payload::Delete(delete) => self.deleted(delete),
+            Payload::Notify(notify) => self.notified(notify),
+            _ => None,
+        }
+    }
+
+    fn deleted(&self, delete: &Delete) -> Option<Notice> {
+        if delete.protocol == ProtocolId::Isakmp {
+            let own = self.cookie_octets();
+            return delete.spis.contains(&own).then_some(Notice::DeletedIke);
+        }
+        if !matches!(delete.protocol, ProtocolId::Esp | ProtocolId::Ah) {
+            return None;
+        }
+        let spi = |octets: &Vec<u8>| {
+            <[u8; 4]>::try_from(octets.as_slice())
+                .ok()
+                .map(u32::from_be_bytes)
+        };
+        let spis: Vec<u32> = delete.spis.iter().filter_map(spi).collect();
+        (!spis.is_empty()).then_some(Notice::DeletedChildren(spis))
+    }
+
+    fn notified(&self, notify: &Notify) -> Option<Notice> {
+        let number = || {
+            // RFC 3706 §5.2: the SPI is both cookies, the data a sequence number.
+            let octets = <[u8; 4]>::try_from(notify.value.as_slice()).ok()?;
+            (notify.spi == self.cookie_octets()).then(|| u32::from_be_bytes(octets))
+        };
+        match notify.kind {
+            NotifyType::RUThere => number().map(Notice::AreYouThere),
+            NotifyType::RUThereAck => number().map(Notice::IAmHere),
+            NotifyType::InitialContact => Some(Notice::InitialContact),
+            _ => Some(Notice::Other(notify.clone())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

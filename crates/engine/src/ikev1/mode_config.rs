@@ -1,10 +1,32 @@
-//! Mode config (draft-dukes-ike-mode-cfg-02): a station asks for an inner address and resolvers.
+//! Mode config (draft-dukes-ike-mode-cfg-02): a station asks for an inner address and resolvers,
+//! or a gateway pushes them.
+//!
+//! ```text
+//! station                                  gateway
+//! HASH, ATTR(REQUEST) -->
+//!                      <-- HASH, ATTR(REPLY)
+//! or                   <-- HASH, ATTR(SET)
+//! HASH, ATTR(ACK) -->
+//! ```
+//! Left out: subnets, application versions and expiry, which tell us nothing that we use. A reply
+//! is tied to its request by the message ID, under the hash; its identifier is not compared.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::{Fault, IsakmpSa, Outbox};
+use wire::isakmp::{
+    Attribute, ConfigAttributes, ConfigKind, ConfigType, Exchange, Header, Payload,
+};
+
+use super::phase2::{Place, sealed};
+use super::protect::{Iv, Opened};
+use super::retransmit::Retransmit;
+use super::{Fault, IsakmpSa, Outbox, Sent};
 use crate::config::InnerFamilies;
+use crate::counters::DropReason;
 use crate::time::{Deadline, Instant};
+
+/// Resolvers that a lease can hold; further ones are passed over.
+pub const MAX_RESOLVERS: usize = 8;
 
 /// What was lent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +40,9 @@ pub struct Lease {
 /// A station's request under way.
 pub struct ConfigRequest {
     message_id: u32,
+    families: InnerFamilies,
+    iv: Iv,
+    retransmit: Option<Retransmit>,
 }
 
 impl ConfigRequest {
@@ -30,8 +55,35 @@ impl ConfigRequest {
         now: Instant,
         out: &mut Outbox,
     ) -> Self {
-        let _ = (sa, families, had, now, out, message_id);
-        panic!("mode config")
+        let mut attributes = Vec::new();
+        if families.v4 {
+            let wanted = had.filter(IpAddr::is_ipv4).map(octets);
+            attributes.extend([
+                attribute(ConfigKind::InternalIp4Address, wanted.unwrap_or_default()),
+                attribute(ConfigKind::InternalIp4Netmask, Vec::new()),
+                attribute(ConfigKind::InternalIp4Dns, Vec::new()),
+            ]);
+        }
+        if families.v6 {
+            let wanted = had.filter(IpAddr::is_ipv6).map(octets);
+            attributes.extend([
+                attribute(ConfigKind::InternalIp6Address, wanted.unwrap_or_default()),
+                attribute(ConfigKind::InternalIp6Dns, Vec::new()),
+            ]);
+        }
+        let mut iv = sa.first_iv(message_id);
+        let request = ConfigAttributes {
+            kind: ConfigType::Request,
+            identifier: message_id as u16,
+            attributes,
+        };
+        let sent = seal(sa, message_id, "config request", request, &mut iv, out);
+        Self {
+            message_id,
+            families,
+            iv,
+            retransmit: Some(Retransmit::send(sent, now, out)),
+        }
     }
 
     /// The exchange's message ID.
@@ -39,26 +91,34 @@ impl ConfigRequest {
         self.message_id
     }
 
-    /// The reply.
+    /// The reply; a lease without addresses is a refusal. [`Fault::Dropped`]: it was no reply, and
+    /// the request goes on.
     pub fn on_message(
         &mut self,
         sa: &IsakmpSa,
         message: &[u8],
         out: &mut Outbox,
     ) -> Result<Lease, Fault> {
-        let _ = (sa, message, out);
-        panic!("mode config")
+        let mut iv = self.iv;
+        let opened = open(sa, message, self.message_id, &mut iv, out)?;
+        let reply = attributes(&opened, &[ConfigType::Reply])?;
+        out.heard("config reply", message.len(), &opened.payloads);
+        self.retransmit = None;
+        self.iv = iv;
+        Ok(lease(&reply.attributes, self.families))
     }
 
     /// Retransmission.
     pub fn deadline(&self) -> Option<Deadline> {
-        panic!("mode config")
+        self.retransmit.as_ref().map(Retransmit::deadline)
     }
 
     /// Sends again, or gives up.
     pub fn on_deadline(&mut self, now: Instant, out: &mut Outbox) -> Result<(), Fault> {
-        let _ = (now, out);
-        panic!("mode config")
+        match &mut self.retransmit {
+            Some(retransmit) => retransmit.fire(now, out),
+            None => Ok(()),
+        }
     }
 }
 
@@ -77,8 +137,20 @@ pub struct Asked {
 
 /// Reads a peer's request.
 pub fn requested(sa: &IsakmpSa, message: &[u8], out: &mut Outbox) -> Result<Asked, Fault> {
-    let _ = (sa, message, out);
-    panic!("mode config")
+    let message_id = message_id_of(message)?;
+    let mut iv = sa.first_iv(message_id);
+    let opened = open(sa, message, message_id, &mut iv, out)?;
+    let request = attributes(&opened, &[ConfigType::Request])?;
+    out.heard("config request", message.len(), &opened.payloads);
+    Ok(Asked {
+        message_id,
+        identifier: request.identifier,
+        families: InnerFamilies {
+            v4: asks_for(request, ConfigKind::InternalIp4Address),
+            v6: asks_for(request, ConfigKind::InternalIp6Address),
+        },
+        address: request.attributes.iter().find_map(lent_address),
+    })
 }
 
 /// Answers a request through the outbox, and returns the same message for the caller to keep: it
@@ -90,6 +162,208 @@ pub fn reply(
     request: &[u8],
     out: &mut Outbox,
 ) -> Result<Vec<u8>, Fault> {
-    let _ = (sa, asked, lease, request, out);
-    panic!("mode config")
+    let mut iv = sa.first_iv(asked.message_id);
+    let opened = open(sa, request, asked.message_id, &mut iv, out)?;
+    let wanted = attributes(&opened, &[ConfigType::Request])?;
+    let reply = ConfigAttributes {
+        kind: ConfigType::Reply,
+        identifier: asked.identifier,
+        attributes: lent_attributes(lease, asks_for(wanted, ConfigKind::InternalIp4Netmask)),
+    };
+    let id = asked.message_id;
+    let sent = seal(sa, id, "config reply", reply, &mut iv, out);
+    let message = sent.message.clone();
+    out.messages.push(sent);
+    Ok(message)
 }
+
+/// Reads what a gateway pushes, and acknowledges it. The acknowledgement is also returned for the
+/// caller to keep: it answers a duplicate. What is not of the `families` is not taken.
+pub fn pushed(
+    sa: &IsakmpSa,
+    families: InnerFamilies,
+    message: &[u8],
+    out: &mut Outbox,
+) -> Result<(Lease, Vec<u8>), Fault> {
+    let message_id = message_id_of(message)?;
+    let mut iv = sa.first_iv(message_id);
+    let opened = open(sa, message, message_id, &mut iv, out)?;
+    let set = attributes(&opened, &[ConfigType::Set])?;
+    out.heard("config set", message.len(), &opened.payloads);
+    let taken = lease(&set.attributes, families);
+    // The draft, §3.3: an acknowledgement names what was taken, without values.
+    let is_taken = |found: &&Attribute| {
+        lent_address(found).is_some_and(|address| taken.addresses.contains(&address))
+            || resolver(found).is_some_and(|address| taken.dns.contains(&address))
+    };
+    let ack = ConfigAttributes {
+        kind: ConfigType::Ack,
+        identifier: set.identifier,
+        attributes: set
+            .attributes
+            .iter()
+            .filter(is_taken)
+            .map(|found| Attribute::long(found.kind, Vec::new()))
+            .collect(),
+    };
+    let sent = seal(sa, message_id, "config ack", ack, &mut iv, out);
+    let acknowledged = sent.message.clone();
+    out.messages.push(sent);
+    Ok((taken, acknowledged))
+}
+
+fn message_id_of(message: &[u8]) -> Result<u32, Fault> {
+    let (header, _) = Header::parse(message)?;
+    // RFC 2408 §3.1: zero belongs to phase 1.
+    if header.exchange != Exchange::Transaction || header.message_id == 0 {
+        return Err(DropReason::UnexpectedMessage.into());
+    }
+    Ok(header.message_id)
+}
+
+fn open(
+    sa: &IsakmpSa,
+    message: &[u8],
+    message_id: u32,
+    iv: &mut Iv,
+    out: &mut Outbox,
+) -> Result<Opened, Fault> {
+    // The hash does not cover the header, only the message ID that we expect.
+    if message_id_of(message)? != message_id {
+        return Err(DropReason::UnexpectedMessage.into());
+    }
+    let id = message_id.to_be_bytes();
+    Ok(sa.open_hashed(message, iv, &[&id], &mut out.work)?)
+}
+
+fn seal(
+    sa: &IsakmpSa,
+    message_id: u32,
+    what: &'static str,
+    attributes: ConfigAttributes,
+    iv: &mut Iv,
+    out: &mut Outbox,
+) -> Sent {
+    let place = Place {
+        exchange: Exchange::Transaction,
+        message_id,
+        what,
+    };
+    let id = message_id.to_be_bytes();
+    let chain = vec![Payload::Attributes(attributes)];
+    sealed(sa, place, iv, &[&id], chain, out)
+}
+
+/// The attribute payload, if it is of one of these types.
+fn attributes<'a>(opened: &'a Opened, kinds: &[ConfigType]) -> Result<&'a ConfigAttributes, Fault> {
+    let found = opened
+        .payloads
+        .iter()
+        .find_map(|located| match &located.payload {
+            Payload::Attributes(attributes) => Some(attributes),
+            _ => None,
+        });
+    found
+        .filter(|attributes| kinds.contains(&attributes.kind))
+        .ok_or(Fault::Dropped(DropReason::UnexpectedMessage))
+}
+
+fn asks_for(request: &ConfigAttributes, kind: ConfigKind) -> bool {
+    let number = kind.number();
+    request.attributes.iter().any(|found| found.kind == number)
+}
+
+/// What a reply or a push lends, of the families wanted.
+fn lease(attributes: &[Attribute], families: InnerFamilies) -> Lease {
+    let is_wanted = |address: &IpAddr| match address {
+        IpAddr::V4(_) => families.v4,
+        IpAddr::V6(_) => families.v6,
+    };
+    let mut lease = Lease::default();
+    for address in attributes.iter().filter_map(lent_address).filter(is_wanted) {
+        let is_same_family = |held: &IpAddr| held.is_ipv4() == address.is_ipv4();
+        if !lease.addresses.iter().any(is_same_family) {
+            lease.addresses.push(address);
+        }
+    }
+    let resolvers = attributes.iter().filter_map(resolver).filter(is_wanted);
+    for resolver in resolvers.take(MAX_RESOLVERS) {
+        if !lease.dns.contains(&resolver) {
+            lease.dns.push(resolver);
+        }
+    }
+    lease
+}
+
+fn lent_attributes(lease: &Lease, has_netmask: bool) -> Vec<Attribute> {
+    let mut found = Vec::new();
+    for address in &lease.addresses {
+        let kind = match address {
+            IpAddr::V4(_) => ConfigKind::InternalIp4Address,
+            IpAddr::V6(_) => ConfigKind::InternalIp6Address,
+        };
+        found.push(attribute(kind, octets(*address)));
+        if address.is_ipv4() && has_netmask {
+            // One address is lent, no network.
+            found.push(attribute(ConfigKind::InternalIp4Netmask, vec![255; 4]));
+        }
+    }
+    for resolver in lease.dns.iter().take(MAX_RESOLVERS) {
+        let kind = match resolver {
+            IpAddr::V4(_) => ConfigKind::InternalIp4Dns,
+            IpAddr::V6(_) => ConfigKind::InternalIp6Dns,
+        };
+        found.push(attribute(kind, octets(*resolver)));
+    }
+    found
+}
+
+/// An inner address that a host can have.
+fn lent_address(attribute: &Attribute) -> Option<IpAddr> {
+    let of_kind = |kind: ConfigKind| attribute.kind == kind.number();
+    let v4 = of_kind(ConfigKind::InternalIp4Address);
+    if !v4 && !of_kind(ConfigKind::InternalIp6Address) {
+        return None;
+    }
+    address(attribute, v4)
+}
+
+fn resolver(attribute: &Attribute) -> Option<IpAddr> {
+    let of_kind = |kind: ConfigKind| attribute.kind == kind.number();
+    let v4 = of_kind(ConfigKind::InternalIp4Dns);
+    if !v4 && !of_kind(ConfigKind::InternalIp6Dns) {
+        return None;
+    }
+    address(attribute, v4)
+}
+
+/// 4 octets, or 16, which some follow by a prefix length as IKEv2 does; a host's address.
+fn address(attribute: &Attribute, is_v4: bool) -> Option<IpAddr> {
+    let octets = attribute.value.octets();
+    let address: IpAddr = if is_v4 {
+        Ipv4Addr::from(<[u8; 4]>::try_from(octets.as_slice()).ok()?).into()
+    } else {
+        let bare = octets.get(..16).filter(|_| octets.len() <= 17)?;
+        Ipv6Addr::from(<[u8; 16]>::try_from(bare).ok()?).into()
+    };
+    let is_host = match address {
+        IpAddr::V4(v4) => !v4.is_broadcast(),
+        IpAddr::V6(_) => true,
+    };
+    let is_special = address.is_unspecified() || address.is_loopback() || address.is_multicast();
+    (is_host && !is_special).then_some(address)
+}
+
+fn attribute(kind: ConfigKind, value: Vec<u8>) -> Attribute {
+    Attribute::long(kind.number(), value)
+}
+
+fn octets(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(v4) => v4.octets().to_vec(),
+        IpAddr::V6(v6) => v6.octets().to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

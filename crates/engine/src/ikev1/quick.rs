@@ -1,15 +1,42 @@
 //! Quick mode (RFC 2409 §5.5), with and without PFS, NAT-OA (RFC 3947 §5.2) and ESN (RFC 4304).
+//!
+//! ```text
+//! initiator                                               responder
+//! HASH(1), SA, Ni [, KE] [, IDci, IDcr] [, NAT-OAi, NAT-OAr] -->
+//!     <-- HASH(2), SA, Nr [, KE] [, IDci, IDcr] [, NAT-OAi, NAT-OAr] [, N]
+//! HASH(3) -->
+//! ```
+//! HASH(1) and HASH(2) cover all that follows them, generic headers and NAT-OA included, as the
+//! text of RFC 2409 §5.5 says and its formulas abbreviate.
+//!
+//! The initiator repeats message 1 and answers a repeated message 2; the responder, whose peer
+//! has proven itself, repeats message 2 and answers a repeated message 1. IKEv1 cannot narrow:
+//! a responder takes the selectors as offered or refuses. Left out: several SA payloads in one
+//! exchange, and the commit bit.
 
 use std::net::IpAddr;
 
 use crypto::rand::Stream;
+use wire::isakmp::{Exchange, Header};
 
+use super::phase2::Place;
+use super::protect::Iv;
 use super::{Fault, IsakmpSa, Outbox};
 use crate::config::Child;
+use crate::counters::DropReason;
 use crate::sa::{Mode, OriginalAddresses, Secret};
 use crate::selector::TrafficSelector;
 use crate::suite::EspSuite;
-use crate::time::{Deadline, Instant};
+use crate::time::{Deadline, Duration, Instant};
+
+mod initiator;
+mod parts;
+mod responder;
+
+use initiator::Asked;
+use responder::{Offered, WaitsForThird};
+
+use super::retransmit::Answered;
 
 /// What an initiator asks for.
 pub struct QuickRequest<'a> {
@@ -26,6 +53,7 @@ pub struct QuickRequest<'a> {
 }
 
 /// What a responder was asked, hash checked, before it decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuickOffer {
     /// The peer's side's traffic, as it says.
     pub remote: TrafficSelector,
@@ -38,6 +66,7 @@ pub struct QuickOffer {
 }
 
 /// The product: everything that a pair of SAs needs besides policy.
+#[derive(Clone)]
 pub struct NegotiatedChild {
     /// What was agreed.
     pub suite: EspSuite,
@@ -78,6 +107,25 @@ pub enum QuickProgress {
 /// A quick mode exchange.
 pub struct Quick {
     message_id: u32,
+    is_initiator: bool,
+    iv: Iv,
+    state: State,
+}
+
+/// How long an exchange that is over still answers duplicates: as long as a peer repeats.
+const LINGER: Duration = Duration::from_secs(70);
+/// Octets of our nonces.
+const NONCE_LEN: usize = 32;
+
+enum State {
+    /// Initiator, message 1 sent.
+    Asked(Box<Asked>),
+    /// Responder, message 1 read.
+    Offered(Box<Offered>),
+    /// Responder, message 2 sent.
+    WaitsForThird(Box<WaitsForThird>),
+    /// SAs were given.
+    Done { answered: Answered, until: Instant },
 }
 
 impl Quick {
@@ -90,8 +138,15 @@ impl Quick {
         now: Instant,
         out: &mut Outbox,
     ) -> Result<Self, Fault> {
-        let _ = (sa, request, message_id, random, now, out);
-        panic!("quick mode")
+        let mut iv = sa.first_iv(message_id);
+        let place = place(message_id, "quick 1");
+        let asked = Asked::send(sa, &request, place, &mut iv, random, now, out)?;
+        Ok(Self {
+            message_id,
+            is_initiator: true,
+            iv,
+            state: State::Asked(Box::new(asked)),
+        })
     }
 
     /// Reads message 1 of the peer and checks its hash. Nothing is decided or sent.
@@ -100,12 +155,29 @@ impl Quick {
         message: &[u8],
         out: &mut Outbox,
     ) -> Result<(Self, QuickOffer), Fault> {
-        let _ = (sa, message, out);
-        panic!("quick mode")
+        let (header, _) = Header::parse(message)?;
+        let message_id = header.message_id;
+        // RFC 2408 §3.1: zero belongs to phase 1.
+        if header.exchange != Exchange::QuickMode || message_id == 0 {
+            return Err(DropReason::UnexpectedMessage.into());
+        }
+        let mut iv = sa.first_iv(message_id);
+        let prefix = [&message_id.to_be_bytes()[..]];
+        let opened = sa.open_hashed(message, &mut iv, &prefix, &mut out.work)?;
+        let (offered, offer) = Offered::read(sa, message, &opened)?;
+        out.heard("quick 1", message.len(), &opened.payloads);
+        let quick = Self {
+            message_id,
+            is_initiator: false,
+            iv,
+            state: State::Offered(Box::new(offered)),
+        };
+        Ok((quick, offer))
     }
 
     /// Decides on the offer: answers with message 2. `spi` is our inbound SPI. `own` is our
-    /// address as we see it.
+    /// address as we see it. Once only, and only after [`Self::offered`]; an exchange that was
+    /// refused is of no further use.
     pub fn accept(
         &mut self,
         sa: &IsakmpSa,
@@ -116,8 +188,15 @@ impl Quick {
         now: Instant,
         out: &mut Outbox,
     ) -> Result<QuickProgress, Fault> {
-        let _ = (sa, child, spi, own, random, now, out);
-        panic!("quick mode")
+        let State::Offered(offered) = &self.state else {
+            return Err(Fault::Misbehaved("message 1 was answered already".into()));
+        };
+        let agreed = offered.decide(sa, child, spi, random, out)?;
+        let place = place(self.message_id, "quick 2");
+        let waits = offered.answer(sa, agreed, own, place, &mut self.iv, now, out);
+        let child = waits.child();
+        self.state = State::WaitsForThird(Box::new(waits));
+        Ok(QuickProgress::InboundReady(child))
     }
 
     /// The exchange's message ID.
@@ -127,15 +206,16 @@ impl Quick {
 
     /// We began it.
     pub fn is_initiator(&self) -> bool {
-        panic!("quick mode")
+        self.is_initiator
     }
 
     /// It has given its SAs, and is kept only to answer duplicates.
     pub fn is_done(&self) -> bool {
-        panic!("quick mode")
+        matches!(self.state, State::Done { .. })
     }
 
-    /// A further message of the exchange.
+    /// A further message of the exchange. A duplicate of one that was answered is answered again;
+    /// one that does not prove itself is counted, and the exchange goes on.
     pub fn on_message(
         &mut self,
         sa: &IsakmpSa,
@@ -143,18 +223,88 @@ impl Quick {
         now: Instant,
         out: &mut Outbox,
     ) -> Result<QuickProgress, Fault> {
-        let _ = (sa, message, now, out);
-        panic!("quick mode")
+        // The hash covers neither: they come from the header.
+        let is_ours = Header::parse(message).is_ok_and(|(header, _)| {
+            header.message_id == self.message_id && header.exchange == Exchange::QuickMode
+        });
+        if !is_ours {
+            out.drops.count(DropReason::UnexpectedMessage);
+            return Ok(QuickProgress::Pending);
+        }
+        match &mut self.state {
+            State::Asked(asked) => {
+                let Some(opened) = asked.open(sa, message, self.message_id, &mut self.iv, out)
+                else {
+                    return Ok(QuickProgress::Pending);
+                };
+                let child = asked.read(sa, &opened, out)?;
+                out.heard("quick 2", message.len(), &opened.payloads);
+                let place = place(self.message_id, "quick 3");
+                let third = asked.third(sa, &opened, place, &mut self.iv, out);
+                self.state = State::Done {
+                    answered: Answered::send(message, Some(third), out),
+                    until: now + LINGER,
+                };
+                Ok(QuickProgress::Complete(Some(Box::new(child))))
+            }
+            State::WaitsForThird(waits) => {
+                if waits.take_duplicate(message, out) {
+                    return Ok(QuickProgress::Pending);
+                }
+                if !waits.is_third(sa, message, self.message_id, &mut self.iv, out) {
+                    return Ok(QuickProgress::Pending);
+                }
+                let child = waits.child();
+                self.state = State::Done {
+                    answered: Answered::sent(message, None),
+                    until: now + LINGER,
+                };
+                Ok(QuickProgress::Complete(Some(child)))
+            }
+            State::Done { answered, .. } => {
+                if !answered.take_duplicate(message, out) {
+                    out.drops.count(DropReason::UnexpectedMessage);
+                }
+                Ok(QuickProgress::Pending)
+            }
+            State::Offered(_) => {
+                out.drops.count(DropReason::UnexpectedMessage);
+                Ok(QuickProgress::Pending)
+            }
+        }
     }
 
     /// Retransmission, or the moment from which duplicates are not answered any more.
     pub fn deadline(&self) -> Option<Deadline> {
-        panic!("quick mode")
+        match &self.state {
+            State::Asked(asked) => Some(asked.retransmit.deadline()),
+            State::WaitsForThird(waits) => Some(waits.retransmit.deadline()),
+            State::Done { until, .. } => Some(Deadline {
+                at: *until,
+                why: "forget a quick mode that is done",
+            }),
+            State::Offered(_) => None,
+        }
     }
 
     /// Sends again, or gives up; `Ok(true)`: the exchange is over and can be forgotten.
     pub fn on_deadline(&mut self, now: Instant, out: &mut Outbox) -> Result<bool, Fault> {
-        let _ = (now, out);
-        panic!("quick mode")
+        match &mut self.state {
+            State::Asked(asked) => asked.retransmit.fire(now, out).map(|()| false),
+            State::WaitsForThird(waits) => waits.retransmit.fire(now, out).map(|()| false),
+            State::Done { until, .. } => Ok(now >= *until),
+            State::Offered(_) => Ok(false),
+        }
     }
 }
+
+fn place(message_id: u32, what: &'static str) -> Place {
+    Place {
+        exchange: Exchange::QuickMode,
+        message_id,
+        what,
+    }
+}
+
+#[cfg(test)]
+mod tests;

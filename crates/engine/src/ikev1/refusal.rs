@@ -169,7 +169,7 @@ pub(super) fn fitting(
 }
 
 /// The RFC's name of a notify message type.
-fn notify_name(kind: NotifyType) -> String {
+pub(super) fn notify_name(kind: NotifyType) -> String {
     if let NotifyType::Other(number) = kind {
         return format!("notification {number}");
     }

@@ -1,0 +1,124 @@
+use proptest::prelude::*;
+use wire::isakmp::{Flags, write_payloads};
+
+use super::*;
+use crate::ikev1::testing::isakmp_pair;
+
+const ID: u32 = 0x0a0b_0c0d;
+
+/// What the gateway reads of what the station sends.
+fn told(payloads: Vec<Payload>) -> Vec<Notice> {
+    let (station, gateway) = isakmp_pair("3des-md5-modp1024");
+    let mut out = Outbox::default();
+    send(&station, payloads, ID, &mut out);
+    assert_eq!(out.messages[0].what, "informational");
+    let message = out.messages[0].message.clone();
+    read(&gateway, &message, &mut out).unwrap()
+}
+
+fn unprotected(exchange: Exchange, chain: &[Payload]) -> Vec<u8> {
+    let (station, _) = isakmp_pair("aes128-sha1-modp2048");
+    let (next_payload, body) = write_payloads(chain);
+    let header = Header {
+        cookies: station.cookies,
+        next_payload,
+        exchange,
+        flags: Flags::default(),
+        message_id: 1,
+    };
+    header.write(&body)
+}
+
+#[test]
+fn each_notice_arrives_as_it_was_sent() {
+    let (sa, _) = isakmp_pair("3des-md5-modp1024");
+    let esp = delete(&sa, Protocol::Esp, &[0x1000, 0x2000]);
+    let ah = delete(&sa, Protocol::Ah, &[0x3000]);
+    assert_eq!(
+        told(vec![esp, ah]),
+        [
+            Notice::DeletedChildren(vec![0x1000, 0x2000]),
+            Notice::DeletedChildren(vec![0x3000])
+        ]
+    );
+    assert_eq!(
+        told(vec![delete(&sa, Protocol::Esp, &[])]),
+        [Notice::DeletedIke]
+    );
+    let ask = sign_of_life(&sa, 7, false);
+    assert_eq!(told(vec![ask]), [Notice::AreYouThere(7)]);
+    let answer = sign_of_life(&sa, u32::MAX, true);
+    assert_eq!(told(vec![answer]), [Notice::IAmHere(u32::MAX)]);
+    let contact = refusal(NotifyType::InitialContact);
+    assert_eq!(told(vec![contact]), [Notice::InitialContact]);
+    let refused = told(vec![refusal(NotifyType::InvalidSpi)]);
+    assert!(matches!(&refused[..], [Notice::Other(n)] if n.kind == NotifyType::InvalidSpi));
+}
+
+#[test]
+fn what_speaks_of_another_sa_says_nothing() {
+    let mut other = isakmp_pair("3des-md5-modp1024").0;
+    other.cookies.responder.0[0] ^= 1;
+    let payloads = vec![
+        delete(&other, Protocol::Esp, &[]),
+        sign_of_life(&other, 1, false),
+        sign_of_life(&other, 1, true),
+    ];
+    assert_eq!(told(payloads), []);
+    let mut short = sign_of_life(&isakmp_pair("3des-md5-modp1024").0, 1, false);
+    if let Payload::Notify(notify) = &mut short {
+        notify.value.pop();
+    }
+    assert_eq!(told(vec![short]), []);
+}
+
+#[test]
+fn a_message_changed_or_cut_anywhere_is_dropped() {
+    let (station, gateway) = isakmp_pair("aes256-sha1-modp2048");
+    let mut out = Outbox::default();
+    let payload = delete(&station, Protocol::Esp, &[0x1000]);
+    send(&station, vec![payload], ID, &mut out);
+    let message = out.messages[0].message.clone();
+    for at in 0..message.len() {
+        assert!(read(&gateway, &message[..at], &mut out).is_err());
+        let mut wrong = message.clone();
+        wrong[at] ^= 0x41;
+        assert!(read(&gateway, &wrong, &mut out).is_err(), "octet {at}");
+    }
+    assert!(out.received.is_empty());
+    assert!(read(&gateway, &message, &mut out).is_ok());
+    assert_eq!(out.received[0].payloads, "HASH D");
+}
+
+#[test]
+fn unprotected_messages_are_words_for_the_log_only() {
+    let chain = [
+        refusal(NotifyType::NoProposalChosen),
+        refusal(NotifyType::Other(40_000)),
+    ];
+    let message = unprotected(Exchange::Informational, &chain);
+    assert_eq!(
+        read_unprotected(&message),
+        Ok("NO-PROPOSAL-CHOSEN, notification 40000".into())
+    );
+    let (sa, _) = isakmp_pair("aes128-sha1-modp2048");
+    let mut out = Outbox::default();
+    assert_eq!(
+        read(&sa, &message, &mut out),
+        Err(DropReason::UnexpectedMessage.into())
+    );
+    let quick = unprotected(Exchange::QuickMode, &chain);
+    assert!(read_unprotected(&quick).is_err());
+    send(&sa, chain.to_vec(), ID, &mut out);
+    assert!(read_unprotected(&out.messages[0].message).is_err());
+}
+
+proptest! {
+    #[test]
+    fn any_octets_are_read_or_dropped(octets in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let (sa, _) = isakmp_pair("aes128-sha1-modp2048");
+        let mut out = Outbox::default();
+        prop_assert!(read(&sa, &octets, &mut out).is_err());
+        let _ = read_unprotected(&octets);
+    }
+}

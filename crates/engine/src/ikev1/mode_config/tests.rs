@@ -1,0 +1,197 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::ikev1::testing::isakmp_pair;
+
+const ID: u32 = 0x0a0b_0c0d;
+const BOTH: InnerFamilies = InnerFamilies { v4: true, v6: true };
+const V4: InnerFamilies = InnerFamilies {
+    v4: true,
+    v6: false,
+};
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+fn lent(addresses: &[&str], dns: &[&str]) -> Lease {
+    Lease {
+        addresses: addresses.iter().map(|text| ip(text)).collect(),
+        dns: dns.iter().map(|text| ip(text)).collect(),
+    }
+}
+
+/// What the gateway is asked, and what the station takes of its answer.
+fn exchange(
+    families: InnerFamilies,
+    had: Option<IpAddr>,
+    answer: &Lease,
+) -> (Asked, Result<Lease, Fault>) {
+    let (station, gateway) = isakmp_pair("aes128-sha1-modp2048");
+    let mut out = Outbox::default();
+    // HASH, ATTR(REQUEST) -->
+    let mut request = ConfigRequest::initiate(&station, families, had, ID, Instant(0), &mut out);
+    let message = out.messages[0].message.clone();
+    let asked = requested(&gateway, &message, &mut out).unwrap();
+    // <-- HASH, ATTR(REPLY)
+    let kept = reply(&gateway, &asked, answer, &message, &mut out).unwrap();
+    assert_eq!(out.messages[1].message, kept);
+    assert_eq!(out.messages[1].payloads, "HASH ATTR");
+    (asked, request.on_message(&station, &kept, &mut out))
+}
+
+#[test]
+fn a_station_gets_what_it_asks_for() {
+    let answer = lent(&["10.9.0.7"], &["10.1.0.53", "2001:db8::53"]);
+    let (asked, lease) = exchange(V4, None, &answer);
+    assert_eq!((asked.message_id, asked.families), (ID, V4));
+    assert_eq!(asked.address, None);
+    assert_eq!(lease, Ok(lent(&["10.9.0.7"], &["10.1.0.53"])));
+
+    let answer = lent(&["10.9.0.7", "2001:db8::7"], &["2001:db8::53"]);
+    let (asked, lease) = exchange(BOTH, Some(ip("10.9.0.3")), &answer);
+    assert_eq!(asked.families, BOTH);
+    assert_eq!(asked.address, Some(ip("10.9.0.3")));
+    assert_eq!(lease, Ok(answer));
+}
+
+#[test]
+fn a_refusal_is_a_lease_without_addresses() {
+    let (_, lease) = exchange(V4, None, &Lease::default());
+    assert_eq!(lease, Ok(Lease::default()));
+    for text in ["0.0.0.0", "127.0.0.1", "224.0.0.1", "255.255.255.255"] {
+        let (_, lease) = exchange(V4, None, &lent(&[text], &[text]));
+        assert_eq!(lease, Ok(Lease::default()), "{text}");
+    }
+}
+
+#[test]
+fn a_request_as_strongswan_writes_it_is_answered() {
+    let (station, gateway) = isakmp_pair("aes128-sha1-modp2048");
+    let mut out = Outbox::default();
+    let request = ConfigAttributes {
+        kind: ConfigType::Request,
+        identifier: 0,
+        attributes: vec![
+            attribute(ConfigKind::InternalIp4Address, Vec::new()),
+            attribute(ConfigKind::InternalIp4Dns, Vec::new()),
+            Attribute::long(28_672, Vec::new()),
+        ],
+    };
+    let mut iv = station.first_iv(ID);
+    let sent = seal(&station, ID, "config request", request, &mut iv, &mut out);
+    let asked = requested(&gateway, &sent.message, &mut out).unwrap();
+    assert_eq!(asked.families, V4);
+    let answer = lent(&["10.9.0.7"], &["10.1.0.53"]);
+    let kept = reply(&gateway, &asked, &answer, &sent.message, &mut out).unwrap();
+    let opened = open(&station, &kept, ID, &mut iv, &mut out).unwrap();
+    let found = attributes(&opened, &[ConfigType::Reply]).unwrap();
+    assert_eq!(found.identifier, 0);
+    assert_eq!(
+        found.attributes,
+        [
+            attribute(ConfigKind::InternalIp4Address, vec![10, 9, 0, 7]),
+            attribute(ConfigKind::InternalIp4Dns, vec![10, 1, 0, 53]),
+        ]
+    );
+}
+
+#[test]
+fn an_address_of_ipv6_may_carry_a_prefix_length() {
+    for len in 15..=18 {
+        let mut value = octets(ip("2001:db8::7"));
+        value.resize(len, 64);
+        let found = lent_address(&attribute(ConfigKind::InternalIp6Address, value));
+        assert_eq!(found, (16..=17).contains(&len).then(|| ip("2001:db8::7")));
+    }
+}
+
+#[test]
+fn what_a_gateway_pushes_is_taken_and_acknowledged() {
+    let (station, gateway) = isakmp_pair("aes128-sha1-modp2048");
+    let mut out = Outbox::default();
+    let set = ConfigAttributes {
+        kind: ConfigType::Set,
+        identifier: 9,
+        attributes: lent_attributes(&lent(&["10.9.0.7", "2001:db8::7"], &["10.1.0.53"]), true),
+    };
+    let mut iv = gateway.first_iv(ID);
+    // <-- HASH, ATTR(SET)
+    let sent = seal(&gateway, ID, "config set", set, &mut iv, &mut out);
+    let (taken, kept) = pushed(&station, V4, &sent.message, &mut out).unwrap();
+    assert_eq!(taken, lent(&["10.9.0.7"], &["10.1.0.53"]));
+    // HASH, ATTR(ACK) -->
+    let opened = open(&gateway, &kept, ID, &mut iv, &mut out).unwrap();
+    let ack = attributes(&opened, &[ConfigType::Ack]).unwrap();
+    assert_eq!(ack.identifier, 9);
+    assert_eq!(
+        ack.attributes,
+        [
+            attribute(ConfigKind::InternalIp4Address, Vec::new()),
+            attribute(ConfigKind::InternalIp4Dns, Vec::new()),
+        ]
+    );
+    // A push is no request, and the other way round.
+    assert!(requested(&gateway, &sent.message, &mut out).is_err());
+    assert!(pushed(&gateway, V4, &kept, &mut out).is_err());
+}
+
+#[test]
+fn a_station_asks_again_until_it_is_answered() {
+    let (station, gateway) = isakmp_pair("aes128-sha1-modp2048");
+    let mut out = Outbox::default();
+    let mut request = ConfigRequest::initiate(&station, V4, None, ID, Instant(0), &mut out);
+    assert_eq!(request.message_id(), ID);
+    let at = request.deadline().unwrap().at;
+    request.on_deadline(at, &mut out).unwrap();
+    assert_eq!(out.messages[0], out.messages[1]);
+    let message = out.messages[1].message.clone();
+    // Our own request, reflected, is no reply.
+    assert!(request.on_message(&station, &message, &mut out).is_err());
+    let asked = requested(&gateway, &message, &mut out).unwrap();
+    let answer = lent(&["10.9.0.7"], &[]);
+    let kept = reply(&gateway, &asked, &answer, &message, &mut out).unwrap();
+    for at in 0..kept.len() {
+        let mut wrong = kept.clone();
+        wrong[at] ^= 0x41;
+        let is_covered = ![17, 19].contains(&at);
+        if is_covered {
+            assert!(request.on_message(&station, &wrong, &mut out).is_err());
+        }
+        assert!(request.on_message(&station, &kept[..at], &mut out).is_err());
+    }
+    assert!(request.deadline().is_some());
+    assert_eq!(request.on_message(&station, &kept, &mut out), Ok(answer));
+    assert!(request.deadline().is_none());
+}
+
+#[test]
+fn silence_ends_the_request() {
+    let (station, _) = isakmp_pair("aes128-sha1-modp2048");
+    let mut out = Outbox::default();
+    let mut request = ConfigRequest::initiate(&station, BOTH, None, ID, Instant(0), &mut out);
+    let fault = loop {
+        let at = request.deadline().unwrap().at;
+        if let Err(fault) = request.on_deadline(at, &mut out) {
+            break fault;
+        }
+    };
+    assert_eq!(fault, Fault::TimedOut("config request"));
+}
+
+proptest! {
+    #[test]
+    fn any_octets_are_dropped(octets in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let (sa, _) = isakmp_pair("aes128-sha1-modp2048");
+        let mut out = Outbox::default();
+        prop_assert!(requested(&sa, &octets, &mut out).is_err());
+        prop_assert!(pushed(&sa, BOTH, &octets, &mut out).is_err());
+    }
+
+    #[test]
+    fn any_attributes_are_read(kind in 0_u16..20, value in proptest::collection::vec(any::<u8>(), 0..20)) {
+        let found = [Attribute::long(kind, value)];
+        let lease = lease(&found, BOTH);
+        prop_assert!(lease.addresses.len() + lease.dns.len() <= 1);
+    }
+}

@@ -1,0 +1,56 @@
+//! What the exchanges of phase 2 have in common: a message sealed for its way, and names.
+
+use wire::isakmp::{Exchange, Payload};
+
+use super::protect::Iv;
+use super::{IsakmpSa, Outbox, Sent, names_of};
+
+/// Where a message belongs, and what it is called in traces.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) exchange: Exchange,
+    pub(super) message_id: u32,
+    pub(super) what: &'static str,
+}
+
+/// Seals payloads behind their HASH payload, ready to be sent to where the peer is. `prefix` is
+/// what the hash covers before them.
+pub(super) fn sealed(
+    sa: &IsakmpSa,
+    place: Place,
+    iv: &mut Iv,
+    prefix: &[&[u8]],
+    chain: Vec<Payload>,
+    out: &mut Outbox,
+) -> Sent {
+    let names = names_of(&chain);
+    let message = sa.seal_hashed(
+        place.exchange,
+        place.message_id,
+        iv,
+        prefix,
+        chain,
+        &mut out.work,
+    );
+    Sent {
+        path: sa.path,
+        message,
+        what: place.what,
+        payloads: if names.is_empty() {
+            "HASH".into()
+        } else {
+            format!("HASH {names}")
+        },
+        may_fragment: sa.peer.fragmentation,
+    }
+}
+
+/// Texts joined by commas, for sentences.
+pub(super) fn list<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
+    let texts: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+    if texts.is_empty() {
+        "nothing".into()
+    } else {
+        texts.join(", ")
+    }
+}

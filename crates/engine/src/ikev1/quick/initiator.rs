@@ -1,0 +1,204 @@
+//! The initiator's half: message 1, what it makes of message 2, and message 3.
+
+use crypto::dh::KeyPair;
+use crypto::rand::Stream;
+use wire::codec::Reader;
+use wire::isakmp::{Attribute, NotifyType, Payload};
+
+use super::super::phase2::{Place, list, sealed};
+use super::super::phase2_proposal::{Life, chosen, incompatible, mode_name, offer, offerable};
+use super::super::protect::{Iv, Opened};
+use super::super::refusal::notify_name;
+use super::super::retransmit::Retransmit;
+use super::super::{Fault, IsakmpSa, Outbox, Role, Sent};
+use super::parts::{Agreed, Parts, agree, fresh_nonce, fresh_pair};
+use super::{NONCE_LEN, NegotiatedChild, QuickRequest};
+use crate::sa::Mode;
+use crate::selector::TrafficSelector;
+use crate::suite::EspSuite;
+use crate::time::Instant;
+
+/// Message 1 is on its way.
+pub(super) struct Asked {
+    pub(super) retransmit: Retransmit,
+    suites: Vec<EspSuite>,
+    mode: Mode,
+    is_udp: bool,
+    life: Life,
+    spi: u32,
+    local: TrafficSelector,
+    remote: TrafficSelector,
+    nonce: [u8; NONCE_LEN],
+    pair: Option<KeyPair>,
+}
+
+impl Asked {
+    pub(super) fn send(
+        sa: &IsakmpSa,
+        request: &QuickRequest<'_>,
+        place: Place,
+        iv: &mut Iv,
+        random: &mut Stream,
+        now: Instant,
+        out: &mut Outbox,
+    ) -> Result<Self, Fault> {
+        let child = request.child;
+        let is_udp = sa.nat.is_between() || request.forces_encapsulation;
+        if is_udp && !sa.nat.is_supported {
+            let what = "packets must travel in UDP, and the peer does not speak RFC 3947";
+            return Err(incompatible(what.into()));
+        }
+        let suites = offerable(child, sa, is_udp);
+        if suites.is_empty() {
+            return Err(incompatible(format!(
+                "child {} has nothing to offer this peer: of {} each is AH, which cannot travel \
+                 in UDP, or needs a Caravan at the other end",
+                child.name,
+                list(&child.proposals)
+            )));
+        }
+        let life = Life::of(child);
+        let nonce = fresh_nonce(random);
+        let pair = suites[0]
+            .pfs
+            .map(|group| fresh_pair(group, random, &mut out.work));
+        let sa_payload = offer(&suites, child.mode, is_udp, life, request.spi);
+        let mut chain = vec![Payload::Sa(sa_payload), Payload::Nonce(nonce.to_vec())];
+        if let Some(pair) = &pair {
+            chain.push(Payload::KeyExchange(pair.public().to_vec()));
+        }
+        chain.push(Payload::Identification(request.local.to_identification()));
+        chain.push(Payload::Identification(request.remote.to_identification()));
+        if child.mode == Mode::Transport && is_udp {
+            chain.push(Payload::NatOriginalAddress(sa.path.local.ip()));
+            chain.push(Payload::NatOriginalAddress(sa.path.remote.ip()));
+        }
+        let id = place.message_id.to_be_bytes();
+        let sent = sealed(sa, place, iv, &[&id], chain, out);
+        Ok(Self {
+            retransmit: Retransmit::send(sent, now, out),
+            suites,
+            mode: child.mode,
+            is_udp,
+            life,
+            spi: request.spi,
+            local: request.local,
+            remote: request.remote,
+            nonce,
+            pair,
+        })
+    }
+
+    /// Opens what may be message 2; `None`, counted, if it does not prove itself.
+    pub(super) fn open(
+        &self,
+        sa: &IsakmpSa,
+        message: &[u8],
+        message_id: u32,
+        iv: &mut Iv,
+        out: &mut Outbox,
+    ) -> Option<Opened> {
+        let id = message_id.to_be_bytes();
+        let prefix = [&id[..], &self.nonce];
+        match sa.open_hashed(message, iv, &prefix, &mut out.work) {
+            Ok(opened) => Some(opened),
+            Err(reason) => {
+                out.drops.count(reason);
+                None
+            }
+        }
+    }
+
+    /// What message 2 agrees to.
+    pub(super) fn read(
+        &self,
+        sa: &IsakmpSa,
+        opened: &Opened,
+        out: &mut Outbox,
+    ) -> Result<NegotiatedChild, Fault> {
+        let parts = Parts::sort(&opened.payloads)?;
+        if let Some(error) = parts.notices.iter().find(|n| n.kind.is_error()) {
+            let name = notify_name(error.kind);
+            return Err(incompatible(format!("the peer refused with {name}")));
+        }
+        let (mut terms, spi_out) = chosen(parts.offer, sa.peer.caravan)?;
+        if !self.suites.contains(&terms.suite) {
+            return Err(incompatible(format!(
+                "the peer chose {}, we offered {}",
+                terms.suite,
+                list(&self.suites)
+            )));
+        }
+        if (terms.mode, terms.is_udp) != (self.mode, self.is_udp) {
+            return Err(incompatible(format!(
+                "the peer chose {}, we offered {}",
+                carriage(terms.mode, terms.is_udp),
+                carriage(self.mode, self.is_udp)
+            )));
+        }
+        let (local, remote) = parts.selectors(sa.path.local.ip(), sa.path.remote.ip())?;
+        if (local, remote) != (self.local, self.remote) {
+            return Err(Fault::Incompatible {
+                what: format!(
+                    "selectors differ: the peer answered {local} === {remote}, we asked for \
+                     {} === {}",
+                    self.local, self.remote
+                ),
+                notify: NotifyType::InvalidIdInformation,
+            });
+        }
+        terms.life = self.life.shorter(terms.life);
+        for notice in &parts.notices {
+            if notice.kind == NotifyType::ResponderLifetime
+                && let Some(life) = responder_life(&notice.value)
+            {
+                terms.life = terms.life.shorter(life);
+            }
+        }
+        let shared = match &self.pair {
+            Some(pair) => Some(agree(pair, parts.public, &mut out.work)?),
+            None => None,
+        };
+        let agreed = Agreed {
+            terms,
+            spi_in: self.spi,
+            spi_out,
+            local,
+            remote,
+            original: parts.original(Role::Initiator, sa),
+        };
+        let (ni, nr) = (&self.nonce, parts.nonce);
+        Ok(agreed.with_keys(sa, shared.as_ref(), ni, nr, &mut out.work))
+    }
+
+    /// Message 3; `opened` is a message 2 that [`Self::read`] has found good.
+    pub(super) fn third(
+        &self,
+        sa: &IsakmpSa,
+        opened: &Opened,
+        place: Place,
+        iv: &mut Iv,
+        out: &mut Outbox,
+    ) -> Sent {
+        let id = place.message_id.to_be_bytes();
+        let nr = Parts::sort(&opened.payloads).map_or(&[][..], |parts| parts.nonce);
+        // RFC 2409 §5.5: 0 is one octet.
+        let prefix = [&[0][..], &id, &self.nonce, nr];
+        sealed(sa, place, iv, &prefix, Vec::new(), out)
+    }
+}
+
+/// The attributes of a RESPONDER-LIFETIME notification.
+fn responder_life(value: &[u8]) -> Option<Life> {
+    let attributes = Attribute::read_all(&mut Reader::new(value)).ok()?;
+    Life::read(&attributes)
+}
+
+fn carriage(mode: Mode, is_udp: bool) -> String {
+    let name = mode_name(mode);
+    if is_udp {
+        format!("{name} in UDP")
+    } else {
+        name.into()
+    }
+}

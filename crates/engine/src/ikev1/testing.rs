@@ -1,0 +1,79 @@
+//! An ISAKMP SA between a station and a gateway, for tests of phase 2.
+
+use wire::isakmp::{Cookie, Cookies};
+
+use super::{IsakmpSa, NatFinding, PeerSupport, Role};
+use crate::config::Child;
+use crate::identity::Identity;
+use crate::sa::{Mode, Path, Secret};
+use crate::selector::TrafficSelector;
+use crate::time::{Duration, Instant};
+
+/// The station's end and the gateway's. The path between them is as through a NAT: the gateway
+/// sees another address than the station has.
+pub(crate) fn isakmp_pair(words: &str) -> (IsakmpSa, IsakmpSa) {
+    let gateway: std::net::SocketAddr = "198.51.100.1:4500".parse().unwrap();
+    let station = Path {
+        local: "10.0.0.2:4500".parse().unwrap(),
+        remote: gateway,
+    };
+    let seen = Path {
+        local: gateway,
+        remote: "192.0.2.77:61234".parse().unwrap(),
+    };
+    (
+        end(words, Role::Initiator, station, "gw.example.org"),
+        end(words, Role::Responder, seen, "ms.example.org"),
+    )
+}
+
+fn end(words: &str, role: Role, path: Path, peer: &str) -> IsakmpSa {
+    let suite: crate::suite::IkeSuite = words.parse().unwrap();
+    IsakmpSa {
+        cookies: Cookies {
+            initiator: Cookie([0xc1; 8]),
+            responder: Cookie([0xc2; 8]),
+        },
+        role,
+        suite,
+        skeyid_d: Secret(vec![0xd0; suite.hash.len()]),
+        skeyid_a: Secret(vec![0xa0; suite.hash.len()]),
+        cipher_key: Secret(vec![0xe0; suite.cipher.key_len()]),
+        last_iv: vec![0x1f; suite.cipher.block_len()],
+        nat: NatFinding {
+            is_supported: true,
+            ..NatFinding::default()
+        },
+        peer: PeerSupport {
+            dpd: true,
+            fragmentation: true,
+            caravan: true,
+        },
+        identity: Identity::parse(peer).unwrap(),
+        is_initial_contact: false,
+        path,
+        since: Instant(0),
+        lifetime_s: 14_400,
+    }
+}
+
+/// A child in tunnel mode, without proposals and selectors.
+pub(crate) fn child() -> Child {
+    Child {
+        name: "lan".into(),
+        mode: Mode::Tunnel,
+        proposals: Vec::new(),
+        local: Vec::new(),
+        remote: Vec::new(),
+        lifetime: Duration::from_secs(3600),
+        rekey_margin: Duration::from_secs(300),
+        lifetime_bytes: u64::MAX,
+        lifetime_packets: u64::MAX,
+        replay_window: 64,
+        path_mtu: 1500,
+    }
+}
+
+pub(crate) fn selector(text: &str) -> TrafficSelector {
+    text.parse().unwrap()
+}
