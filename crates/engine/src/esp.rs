@@ -7,14 +7,10 @@
 
 use core::ops::Range;
 
-use crypto::packet::{PacketKey, Protection};
+use ::wire::esp::{self as wire, HEADER_LEN, TRAILER_LEN};
+use crypto::packet::{Encryption, PacketKey, Protection};
 
 use crate::counters::DropReason;
-
-/// SPI and sequence number.
-pub const HEADER_BYTES: usize = 8;
-/// Pad length and next header.
-const TRAILER_BYTES: usize = 2;
 
 /// Sizes of the parts of an ESP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,26 +32,26 @@ impl Layout {
 
     /// Where the clear text starts.
     pub fn clear_at(&self) -> usize {
-        HEADER_BYTES + usize::from(self.iv)
+        HEADER_LEN + usize::from(self.iv)
     }
 
     /// Octets of the ESP packet around so many octets of clear text.
     pub fn sealed(&self, clear: usize) -> usize {
-        let padded = (clear + TRAILER_BYTES).next_multiple_of(self.alignment.into());
+        let padded = (clear + TRAILER_LEN).next_multiple_of(self.alignment.into());
         self.clear_at() + padded + usize::from(self.icv)
     }
 
     /// Most octets of clear text that fit an ESP packet of so many octets.
     pub fn largest_clear(&self, sealed: usize) -> usize {
         let room = sealed.saturating_sub(self.clear_at() + usize::from(self.icv));
-        (room - room % usize::from(self.alignment)).saturating_sub(TRAILER_BYTES)
+        (room - room % usize::from(self.alignment)).saturating_sub(TRAILER_LEN)
     }
 
     /// Whether an ESP packet can have so many octets.
     pub fn admits(&self, sealed: usize) -> bool {
         sealed
             .checked_sub(self.clear_at() + usize::from(self.icv))
-            .is_some_and(|text| text >= TRAILER_BYTES && text.is_multiple_of(self.alignment.into()))
+            .is_some_and(|text| text >= TRAILER_LEN && text.is_multiple_of(self.alignment.into()))
     }
 }
 
@@ -75,29 +71,22 @@ pub fn seal(
 ) {
     let layout = Layout::of(&key.protection());
     let text = layout.clear_at()..packet.len() - usize::from(layout.icv);
-    packet[..4].copy_from_slice(&spi.to_be_bytes());
-    packet[4..8].copy_from_slice(&(sequence as u32).to_be_bytes());
-    let iv = &mut packet[HEADER_BYTES..text.start];
+    wire::write_header(packet, spi, sequence as u32);
+    let iv = &mut packet[HEADER_LEN..text.start];
     match key.protection().encryption {
-        crypto::packet::Encryption::Null => {}
-        crypto::packet::Encryption::Cbc(_) => random_iv(iv),
+        Encryption::Null => {}
+        Encryption::Cbc(_) => random_iv(iv),
         _ => iv.copy_from_slice(&sequence.to_be_bytes()),
     }
-    let trailer = &mut packet[text.start + clear..text.end];
-    let padding = trailer.len() - TRAILER_BYTES;
-    for (octet, number) in trailer[..padding].iter_mut().zip(1u8..) {
-        *octet = number;
-    }
-    trailer[padding] = padding as u8;
-    trailer[padding + 1] = next_header;
+    let alignment = layout.alignment.into();
+    wire::write_trailer(&mut packet[text], clear, alignment, next_header);
     key.seal(packet, has_esn.then_some((sequence >> 32) as u32));
 }
 
 /// SPI and sequence number of the ESP packet that starts at `at`; `None` if it does not fit.
 pub fn peek(packet: &[u8], at: usize) -> Option<(u32, u32)> {
-    let header: &[u8; HEADER_BYTES] = packet.get(at..)?.first_chunk()?;
-    let word = |at: usize| u32::from_be_bytes([0, 1, 2, 3].map(|i| header[at + i]));
-    Some((word(0), word(4)))
+    let esp = wire::Esp::new(packet.get(at..)?).ok()?;
+    Some((esp.spi(), esp.sequence()))
 }
 
 /// Opens an ESP packet in place: sizes, ICV, decryption, padding. Returns where the clear text
@@ -114,17 +103,8 @@ pub fn open(
     let text = key
         .open(packet, esn_high)
         .map_err(|_bad_icv| DropReason::BadIcv)?;
-    let (clear, next_header) = strip(&packet[text.clone()]).ok_or(DropReason::BadPadding)?;
-    Ok((text.start..text.start + clear, next_header))
-}
-
-/// Octets of clear text before the padding, and the next header; `None` unless the padding counts
-/// 1, 2, 3 (RFC 4303 §2.4).
-fn strip(text: &[u8]) -> Option<(usize, u8)> {
-    let [body @ .., pad_len, next_header] = text else {
-        return None;
-    };
-    let clear = body.len().checked_sub(usize::from(*pad_len))?;
-    let counts = body[clear..].iter().zip(1u8..).all(|(pad, n)| *pad == n);
-    counts.then_some((clear, *next_header))
+    let trailer = wire::read_trailer(&packet[text.clone()]);
+    let trailer = trailer.map_err(|_malformed| DropReason::BadPadding)?;
+    let clear = text.start..text.start + trailer.payload_len;
+    Ok((clear, trailer.next_header))
 }

@@ -3,21 +3,22 @@
 
 use std::net::IpAddr;
 
+use wire::ip::Sum;
+use wire::ip::protocol::{TCP, UDP};
+use wire::ip::tcp::flags::{ACK, FIN, PSH};
+use wire::vnet::{self as header, Gso};
+
 use crate::plane::Offloads;
-use crate::plane::checksum::{Sum, put_v4};
-use crate::plane::inner::{Fragment, Inner, TCP, UDP, be16, be32, put16};
+use crate::plane::checksum::{self, put_v4};
+use crate::plane::inner::{Inner, be16, be32, put16};
 use crate::plane::packets::{Packets, Slice};
-use crate::plane::vnet::{self, Segmentation};
+use crate::plane::vnet;
 
 /// A segment joins one of so many writes made last, or starts a new one.
 const MAX_OPEN_WRITES: usize = 16;
 /// Most segments of a write: the kernel's UDP_MAX_SEGMENTS, and far below IOV_MAX.
 const MAX_SEGMENTS: u16 = 64;
 const MAX_PACKET_BYTES: usize = 65_535;
-
-const FIN: u8 = 0x01;
-const PSH: u8 = 0x08;
-const ACK: u8 = 0x10;
 
 /// Where flags and window of TCP, and lengths of UDP and IPv4 lie.
 const FLAGS: usize = 13;
@@ -73,7 +74,7 @@ impl Delivery<'_> {
         let headers = tail.map_or(0, |tail| tail.headers - tail.upper);
         let pending = out.add();
         if offloads.has_vnet_header {
-            pending.header.extend_from_slice(&vnet::plain());
+            pending.header.extend_from_slice(&vnet::PLAIN);
         }
         pending.header.extend_from_slice(self.ip);
         pending.header.extend_from_slice(&self.upper[..headers]);
@@ -91,14 +92,14 @@ impl Delivery<'_> {
     /// The packet as the end of a write of its own. `None`: no flow, nothing to keep in order.
     fn tail(&self, offloads: Offloads) -> Option<Tail> {
         let inner = self.inner;
-        let headers = match inner.protocol {
+        let headers = match inner.flow.protocol {
             TCP => usize::from(*self.upper.get(12)? >> 4) * 4,
             UDP if offloads.has_udp_segments => 8,
             _ => return None,
         };
-        let least = if inner.protocol == TCP { 20 } else { 8 };
+        let least = if inner.flow.protocol == TCP { 20 } else { 8 };
         if !offloads.has_vnet_header
-            || inner.fragment != Fragment::Whole
+            || inner.flow.is_fragment
             || headers < least
             || headers > self.upper.len()
         {
@@ -107,10 +108,10 @@ impl Delivery<'_> {
         let bytes = self.upper.len() - headers;
         let mut tail = Tail {
             flow: Flow {
-                source: inner.source,
-                destination: inner.destination,
-                ports: inner.ports?,
-                protocol: inner.protocol,
+                source: inner.flow.source,
+                destination: inner.flow.destination,
+                ports: inner.flow.ports?,
+                protocol: inner.flow.protocol,
             },
             headers: self.ip.len() + headers,
             upper: self.ip.len(),
@@ -128,7 +129,7 @@ impl Delivery<'_> {
     /// length that of the packet.
     fn may_merge(&self) -> bool {
         let plain_ip = self.ip.len() == if self.inner.is_v6() { 40 } else { 20 };
-        let plain_upper = match self.inner.protocol {
+        let plain_upper = match self.inner.flow.protocol {
             TCP => self.upper[FLAGS] & !(PSH | FIN) == ACK,
             _ => usize::from(be16(self.upper, 4)) == self.upper.len() && self.upper[6..8] != [0, 0],
         };
@@ -137,19 +138,18 @@ impl Delivery<'_> {
 
     /// Segmentation sets PSH and FIN on the last segment only.
     fn ends_burst(&self) -> bool {
-        self.inner.protocol == TCP && self.upper[FLAGS] & (PSH | FIN) != 0
+        self.inner.flow.protocol == TCP && self.upper[FLAGS] & (PSH | FIN) != 0
     }
 
     /// Whether the checksums are right: a super-packet's are made anew, and nothing wrong may
     /// become right thereby.
     fn is_verified(&self) -> bool {
-        let is_ip_right = self.inner.is_v6() || Sum::default().add(self.ip).is_valid();
-        let inner = self.inner;
-        is_ip_right
-            && Sum::pseudo(inner.source, inner.destination, inner.protocol)
-                .add16(self.upper.len() as u16)
-                .add(self.upper)
-                .is_valid()
+        let is_ip_right = self.inner.is_v6() || checksum::is_valid(Sum::new().bytes(self.ip));
+        let flow = &self.inner.flow;
+        let sum = checksum::pseudo_header((flow.source, flow.destination), flow.protocol)
+            .word(self.upper.len() as u16)
+            .bytes(self.upper);
+        is_ip_right && checksum::is_valid(sum)
     }
 
     fn join(&self, new: &Tail, out: &mut Packets) -> bool {
@@ -166,7 +166,7 @@ impl Delivery<'_> {
         let Some(tail) = &mut pending.tail else {
             return false;
         };
-        let header = &mut pending.header[vnet::HEADER_BYTES..];
+        let header = &mut pending.header[header::LEN..];
         if !tail.is_continued_by(new) || !self.has_same_headers(header, tail.upper) {
             return false;
         }
@@ -174,7 +174,7 @@ impl Delivery<'_> {
         tail.segments += 1;
         tail.next = new.next;
         tail.is_open = new.bytes == tail.segment;
-        if self.inner.protocol == TCP {
+        if self.inner.flow.protocol == TCP {
             header[tail.upper + FLAGS] |= self.upper[FLAGS];
         }
         tail.is_open &= !self.ends_burst();
@@ -196,7 +196,7 @@ impl Delivery<'_> {
             // type of service; flags; TTL
             false => ip[1] == self.ip[1] && ip[6..9] == self.ip[6..9],
         };
-        if self.inner.protocol == UDP {
+        if self.inner.flow.protocol == UDP {
             return same_ip;
         }
         let ours = &self.upper[..theirs.len()];
@@ -224,20 +224,13 @@ impl Tail {
     /// complete, as it was verified for each segment.
     fn finish(&self, header: &mut [u8], is_v6: bool) {
         let at = if self.flow.protocol == TCP { 16 } else { 6 };
-        let kind = if self.flow.protocol == TCP {
-            Segmentation::Tcp
-        } else {
-            Segmentation::Udp
+        let gso = match (self.flow.protocol, is_v6) {
+            (UDP, _) => Gso::UdpL4,
+            (_, false) => Gso::TcpV4,
+            (_, true) => Gso::TcpV6,
         };
-        let (device, packet) = header.split_at_mut(vnet::HEADER_BYTES);
-        device.copy_from_slice(&vnet::merged(
-            kind,
-            is_v6,
-            self.headers,
-            self.segment,
-            self.upper,
-            at,
-        ));
+        let (device, packet) = header.split_at_mut(header::LEN);
+        vnet::put_merged(device, gso, self.headers, self.segment, self.upper, at);
         let length = self.headers + self.bytes;
         let (ip, upper) = packet.split_at_mut(self.upper);
         if is_v6 {
@@ -251,7 +244,8 @@ impl Tail {
             put16(upper, 4, covered);
         }
         let flow = &self.flow;
-        let partial = Sum::pseudo(flow.source, flow.destination, flow.protocol).add16(covered);
-        upper[at..at + 2].copy_from_slice(&partial.partial());
+        let ends = (flow.source, flow.destination);
+        let partial = checksum::pseudo_header(ends, flow.protocol).word(covered);
+        upper[at..at + 2].copy_from_slice(&partial.folded().to_be_bytes());
     }
 }

@@ -3,10 +3,13 @@
 use core::ops::Range;
 use std::collections::BTreeSet;
 
+use wire::esp::{KEEPALIVE, NON_ESP_MARKER};
+use wire::ip::protocol;
+
 use crate::ah;
 use crate::counters::DropReason;
 use crate::esp;
-use crate::plane::inner::{self, Inner};
+use crate::plane::inner::Inner;
 use crate::plane::opener::Opener;
 use crate::plane::packets::{Control, Packets, Slice};
 use crate::plane::table::Table;
@@ -18,10 +21,6 @@ use crate::work::Task;
 
 /// [`Notice::UnknownSpi`] is given at most this often.
 const UNKNOWN_SPI_INTERVAL: Duration = Duration::from_millis(100);
-/// RFC 3948 §2.3.
-const KEEPALIVE: [u8; 1] = [0xff];
-/// RFC 3948 §2.2.
-const NON_ESP_MARKER: [u8; 4] = [0; 4];
 
 /// What a socket received: one datagram, or several of one sender (UDP_GRO).
 pub struct Received<'a> {
@@ -168,7 +167,7 @@ impl InboundPlane {
             let child = opener.child;
             out.notices.push(Notice::SoftLimit { child });
         }
-        if opened.next_header == inner::NO_NEXT_HEADER {
+        if opened.next_header == protocol::NO_NEXT_HEADER {
             return Ok(()); // a dummy packet (RFC 4303 §2.6)
         }
         let (head, rest) = datagram.bytes.split_at_mut(opened.clear.start);
@@ -228,12 +227,12 @@ impl Datagram<'_> {
     fn header_at(&self) -> Result<usize, DropReason> {
         let outer = Inner::parse(self.bytes).ok_or(DropReason::Truncated)?;
         let protocol = match self.kind {
-            Kind::RawAh => inner::AH,
-            Kind::RawEsp | Kind::Udp => inner::ESP,
+            Kind::RawAh => protocol::AH,
+            Kind::RawEsp | Kind::Udp => protocol::ESP,
         };
-        if outer.protocol != protocol || outer.total != self.bytes.len() {
+        if outer.flow.protocol != protocol || outer.flow.total_len != self.bytes.len() {
             return Err(DropReason::WrongEncapsulation);
         }
-        Ok(outer.upper)
+        Ok(outer.flow.transport)
     }
 }

@@ -84,6 +84,11 @@ impl Opener {
         self.largest = self.shape.largest_packet(path_mtu.into());
     }
 
+    /// The largest TCP segment that answers may have, behind IP headers of `ip` octets.
+    pub(crate) fn largest_segment(&self, ip: usize) -> u16 {
+        self.largest.saturating_sub(ip + wire::ip::tcp::HEADER_LEN) as u16
+    }
+
     /// Opens a packet in place whose ESP or AH header starts at `at`.
     pub(crate) fn open(
         &mut self,

@@ -160,7 +160,7 @@ impl OutboundPlane {
     }
 
     fn find(&self, inner: &Inner) -> Option<Slot> {
-        self.index.candidates(inner.destination).find(|slot| {
+        self.index.candidates(inner.flow.destination).find(|slot| {
             let child = self.children[*slot as usize].as_ref();
             child.is_some_and(|child| child.admits(inner))
         })
@@ -236,7 +236,7 @@ impl Child {
         match (self.sealers.last(), &self.expected) {
             (Some(sealer), _) if sealer.shape.mode == Mode::Transport => {
                 let own = sealer.path.local.ip();
-                (own.is_unspecified() || own == inner.source)
+                (own.is_unspecified() || own == inner.flow.source)
                     && policy::admits(inner, &sealer.local, &sealer.remote, true)
             }
             (Some(sealer), _) => policy::admits(inner, &sealer.local, &sealer.remote, false),

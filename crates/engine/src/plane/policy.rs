@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use crate::plane::inner::{Fragment, Inner};
+use crate::plane::inner::Inner;
 use crate::selector::TrafficSelector;
 
 /// Where a child lies in the plane's table.
@@ -76,12 +76,18 @@ pub(crate) fn admits(
     to: &[TrafficSelector],
     is_host_only: bool,
 ) -> bool {
-    let (source_port, destination_port) = match inner.ports {
+    let (source_port, destination_port) = match inner.flow.ports {
         Some((source, destination)) => (Some(source), Some(destination)),
         None => (None, None),
     };
-    covers(from, inner.source, inner, source_port, is_host_only)
-        && covers(to, inner.destination, inner, destination_port, is_host_only)
+    covers(from, inner.flow.source, inner, source_port, is_host_only)
+        && covers(
+            to,
+            inner.flow.destination,
+            inner,
+            destination_port,
+            is_host_only,
+        )
 }
 
 /// A later fragment has no ports: only selectors of any port take it (RFC 4301 §7.1).
@@ -97,9 +103,8 @@ fn covers(
             || (selector.first.is_ipv4() == address.is_ipv4()
                 && selector.first <= address
                 && address <= selector.last);
-        let protocol = selector.protocol == 0 || selector.protocol == inner.protocol;
-        let known = inner.fragment != Fragment::Later;
-        within && protocol && (selector.port == 0 || (known && port == Some(selector.port)))
+        let protocol = selector.protocol == 0 || selector.protocol == inner.flow.protocol;
+        within && protocol && (selector.port == 0 || port == Some(selector.port))
     })
 }
 

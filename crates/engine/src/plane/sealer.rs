@@ -4,11 +4,12 @@ use std::net::IpAddr;
 
 use crypto::packet::PacketKey;
 use crypto::rand::Stream;
+use wire::ip::protocol::{AH, ESP, IPV4, IPV6};
 
 use crate::counters::DropReason;
 use crate::plane::checksum;
 use crate::plane::datagrams::Datagrams;
-use crate::plane::inner::{AH, ESP, IPV4, IPV6, Inner, put16};
+use crate::plane::inner::{Inner, put16};
 use crate::plane::shape::Shape;
 use crate::plane::{Kind, SaReport};
 use crate::sa::{ChildId, Mode, Path, Protocol, Sa};
@@ -68,10 +69,14 @@ impl<'a> Outer<'a> {
             header: if is_tunnel {
                 &[]
             } else {
-                &packet[..inner.upper]
+                &packet[..inner.flow.transport]
             },
             protocol_at: inner.protocol_at,
-            next_header: if is_tunnel { of_tunnel } else { inner.protocol },
+            next_header: if is_tunnel {
+                of_tunnel
+            } else {
+                inner.flow.protocol
+            },
         }
     }
 }

@@ -3,18 +3,20 @@
 
 use std::net::IpAddr;
 
+use wire::ip::checksum::{checksum_offset, update};
+use wire::ip::protocol::{ESP, ICMPV6, IPV4, IPV6, TCP, UDP};
+use wire::ip::{AddressChange, ChecksumState, Flow, flow, tcp};
+
 use crate::counters::DropReason;
-use crate::plane::checksum::{self, Sum};
+use crate::plane::checksum;
 use crate::plane::coalesce::Delivery;
-use crate::plane::inner::{self, Fragment, IPV4, IPV6, Inner, TCP, UDP, checksum_offset, put16};
+use crate::plane::inner::{Inner, be16, put16};
 use crate::plane::opener::Opener;
 use crate::plane::packets::Packets;
 use crate::plane::sealer::{finish_ip_header, write_ip_header};
-use crate::plane::split::translate_checksum;
-use crate::plane::{Kind, Offloads, policy, toobig};
+use crate::plane::{Kind, Offloads, policy};
 use crate::sa::{Mode, Path};
 
-const SYN: u8 = 0x02;
 const ECN: u8 = 3;
 const CONGESTION_EXPERIENCED: u8 = 3;
 /// IPv4's DF: what has identification 0 must not be fragmented (RFC 6864 §4.1).
@@ -65,15 +67,17 @@ impl Unwrap<'_> {
         }
         // what follows the packet is traffic flow confidentiality padding (RFC 4303 §2.7)
         let outer_class = self.outer_class();
-        let (ip, upper) = self.clear[..inner.total].split_at_mut(inner.upper);
+        let packet = &mut self.clear[..inner.flow.total_len];
+        let room = self.opener.largest_segment(inner.flow.transport);
+        tcp::clamp_mss(packet, &inner.flow, room, ChecksumState::Full);
+        let (ip, upper) = packet.split_at_mut(inner.flow.transport);
         decapsulate_ecn(ip, &inner, outer_class)?;
-        clamp_mss(self.opener, &inner, upper);
         let delivery = Delivery {
             inner: &inner,
             ip,
             upper,
             buffer: self.buffer,
-            start: self.start + inner.upper,
+            start: self.start + inner.flow.transport,
         };
         delivery.deliver(offloads, out);
         Ok(())
@@ -92,7 +96,12 @@ impl Unwrap<'_> {
             return Err(DropReason::SelectorMismatch);
         }
         self.repair_checksum(&inner)?;
-        clamp_mss(self.opener, &inner, self.clear);
+        let room = opener.largest_segment(header.len());
+        let segment = Flow {
+            transport: 0,
+            ..inner.flow
+        };
+        tcp::clamp_mss(self.clear, &segment, room, ChecksumState::Full);
         let delivery = Delivery {
             inner: &inner,
             ip: header,
@@ -104,6 +113,7 @@ impl Unwrap<'_> {
         Ok(())
     }
 
+    /// TOS or traffic class of the outer header.
     fn outer_class(&self) -> u8 {
         match (self.kind, self.outer.first().map(|octet| octet >> 4)) {
             (Kind::Udp, _) | (_, None) => self.traffic_class,
@@ -131,7 +141,7 @@ impl Unwrap<'_> {
         let header = header.get_mut(..length).ok_or(DropReason::BadInnerPacket)?;
         if self.kind == Kind::Udp {
             let class = self.traffic_class;
-            write_ip_header(header, ends, inner::ESP, class, (0, DONT_FRAGMENT));
+            write_ip_header(header, ends, ESP, class, (0, DONT_FRAGMENT));
         } else {
             header.copy_from_slice(self.outer);
             put_source(header, source);
@@ -139,13 +149,15 @@ impl Unwrap<'_> {
         finish_ip_header(header, length);
         let mut inner = Inner::parse(header).ok_or(DropReason::BadInnerPacket)?;
         header[inner.protocol_at] = self.next_header;
-        inner.protocol = self.next_header;
-        inner.total = length + self.clear.len();
-        if inner.total > usize::from(u16::MAX) || inner.fragment != Fragment::Whole {
+        inner.flow.protocol = self.next_header;
+        inner.flow.total_len = length + self.clear.len();
+        if inner.flow.total_len > usize::from(u16::MAX) || inner.flow.is_fragment {
             return Err(DropReason::BadInnerPacket);
         }
-        inner.read_ports(self.clear);
-        finish_ip_header(header, inner.total);
+        if flow::has_ports(self.next_header) && self.clear.len() >= 4 {
+            inner.flow.ports = Some((be16(self.clear, 0), be16(self.clear, 2)));
+        }
+        finish_ip_header(header, inner.flow.total_len);
         Ok((header, inner))
     }
 
@@ -153,48 +165,39 @@ impl Unwrap<'_> {
     /// it is translated, so that what was wrong stays wrong; else made anew, as the packet is
     /// authentic.
     fn repair_checksum(&mut self, inner: &Inner) -> Result<(), DropReason> {
-        let Some(at) = checksum_offset(inner.protocol) else {
-            return Ok(());
-        };
-        if inner.fragment != Fragment::Whole {
-            return Ok(());
-        }
-        let ends = (inner.source, inner.destination);
-        let outer = (self.path.remote.ip(), self.path.local.ip());
+        let protocol = inner.flow.protocol;
+        let ends = (inner.flow.source, inner.flow.destination);
         let seen = match self.opener.original {
             Some(original) => (original.peer, original.own),
-            None if self.opener.shape.is_udp_encapsulated => {
-                return renew_checksum(self.clear, at, inner, ends);
-            }
-            None => outer,
+            None if self.opener.shape.is_udp_encapsulated => return self.renew_checksum(inner),
+            None => (self.path.remote.ip(), self.path.local.ip()),
         };
-        if seen == ends {
+        if seen != ends {
+            let change = AddressChange::new(seen, ends);
+            change.repair(protocol, self.clear, ChecksumState::Full);
+        }
+        Ok(())
+    }
+
+    fn renew_checksum(&mut self, inner: &Inner) -> Result<(), DropReason> {
+        let protocol = inner.flow.protocol;
+        let at = match checksum_offset(protocol) {
+            Some(at) if matches!(protocol, TCP | UDP | ICMPV6) => at,
+            _ => return Ok(()),
+        };
+        let field = self.clear.get(at..at + 2);
+        let field = field.ok_or(DropReason::BadInnerPacket)?;
+        if protocol == UDP && field == [0, 0] {
             return Ok(());
         }
-        translate_checksum(self.clear, at, inner.protocol, seen, ends)
+        put16(self.clear, at, 0);
+        let ends = (inner.flow.source, inner.flow.destination);
+        let sum = checksum::pseudo_header(ends, protocol)
+            .word(self.clear.len() as u16)
+            .bytes(self.clear);
+        checksum::put(self.clear, at, protocol, sum);
+        Ok(())
     }
-}
-
-fn renew_checksum(
-    upper: &mut [u8],
-    at: usize,
-    inner: &Inner,
-    ends: (IpAddr, IpAddr),
-) -> Result<(), DropReason> {
-    let field = upper.get(at..at + 2).ok_or(DropReason::BadInnerPacket)?;
-    if inner.protocol == UDP && field == [0, 0] {
-        return Ok(());
-    }
-    put16(upper, at, 0);
-    let sum = Sum::pseudo(ends.0, ends.1, inner.protocol)
-        .add16(upper.len() as u16)
-        .add(upper);
-    let checksum = match sum.checksum() {
-        [0, 0] if inner.protocol == UDP => [0xff, 0xff],
-        checksum => checksum,
-    };
-    upper[at..at + 2].copy_from_slice(&checksum);
-    Ok(())
 }
 
 /// RFC 6040 §4.2: congestion seen on the way is told to the inner packet's receiver, and a packet
@@ -210,22 +213,13 @@ fn decapsulate_ecn(ip: &mut [u8], inner: &Inner, outer_class: u8) -> Result<(), 
     if inner.is_v6() {
         ip[1] = ip[1] & !0x30 | ecn << 4;
     } else {
-        let old = inner::be16(ip, 0);
+        let old = be16(ip, 0);
         ip[1] = ip[1] & !ECN | ecn;
-        let new = inner::be16(ip, 0);
-        checksum::update(ip, 10, |sum| checksum::replaced(sum, old, new));
+        let new = be16(ip, 0);
+        let sum = update(be16(ip, 10), old, new);
+        put16(ip, 10, sum);
     }
     Ok(())
-}
-
-fn clamp_mss(opener: &Opener, inner: &Inner, upper: &mut [u8]) {
-    let is_syn = inner.protocol == TCP
-        && inner.fragment == Fragment::Whole
-        && upper.get(13).is_some_and(|flags| flags & SYN != 0);
-    if is_syn {
-        let room = opener.largest.saturating_sub(inner.upper + 20);
-        toobig::clamp_mss(upper, room as u16, false);
-    }
 }
 
 fn put_source(header: &mut [u8], source: IpAddr) {

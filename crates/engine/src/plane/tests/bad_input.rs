@@ -4,10 +4,10 @@ use proptest::prelude::*;
 
 use super::support::*;
 use crate::counters::DropReason;
-use crate::plane::inner::{TCP, UDP};
 use crate::plane::{Change, Kind, Notice, Offloads};
 use crate::sa::{ChildId, Direction, Mode, Protocol, Sa};
 use crate::selector::TrafficSelector;
+use wire::ip::protocol::{TCP, UDP};
 
 fn frame(length: usize) -> Vec<u8> {
     plain(&packet(

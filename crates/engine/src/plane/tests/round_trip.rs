@@ -4,10 +4,10 @@ use proptest::prelude::*;
 
 use super::support::*;
 use crate::counters::DropReason;
-use crate::plane::inner::{ICMP, TCP, UDP};
 use crate::plane::{Change, Kind, Notice, wire_bytes};
 use crate::plane::{Shape, inner};
 use crate::sa::{Mode, Protocol, Sa};
+use wire::ip::protocol::{ICMP, TCP, UDP};
 
 /// SAs of each encapsulation between IPv4 and between IPv6 ends.
 fn variants(protection: crypto::packet::Protection) -> Vec<Sa> {

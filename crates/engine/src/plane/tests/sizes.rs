@@ -2,9 +2,10 @@
 
 use super::support::*;
 use crate::counters::DropReason;
-use crate::plane::inner::{ICMP, ICMPV6, Inner, TCP, UDP, be16, be32};
+use crate::plane::inner::{Inner, be16, be32};
 use crate::plane::{Change, Shape, wire_bytes};
 use crate::sa::{Mode, Protocol, Sa};
+use wire::ip::protocol::{ICMP, ICMPV6, TCP, UDP};
 
 fn shapes() -> Vec<Shape> {
     let mut shapes = Vec::new();
@@ -63,15 +64,11 @@ fn a_packet_too_big_with_df_tells_its_sender_the_exact_size() {
     let reply = &replies[0][10..];
     assert_checksums(reply);
     let inner = Inner::parse(reply).expect("a packet");
-    assert_eq!(inner.protocol, ICMP);
-    assert_eq!(inner.destination, ip("10.1.0.1"));
+    assert_eq!(inner.flow.protocol, ICMP);
+    assert_eq!(inner.flow.destination, ip("10.1.0.1"));
     assert_eq!(reply[20..22], [3, 4]);
     assert_eq!(usize::from(be16(reply, 26)), largest);
-    assert!(
-        crate::plane::checksum::Sum::default()
-            .add(&reply[20..])
-            .is_valid()
-    );
+    assert!(wire::ip::Sum::new().bytes(&reply[20..]).folded() == 0xffff);
     assert_eq!(reply[28..], big[..576 - 28]);
 }
 
@@ -85,7 +82,7 @@ fn ipv6_is_told_too_and_never_less_than_1280() {
         let replies: Vec<_> = pair.datagrams.replies().collect();
         let reply = &replies[0][10..];
         assert_checksums(reply);
-        assert_eq!(Inner::parse(reply).expect("a packet").protocol, ICMPV6);
+        assert_eq!(Inner::parse(reply).expect("a packet").flow.protocol, ICMPV6);
         assert_eq!((reply[40], be32(reply, 44)), (2, told));
         let small = packet("fd01::1", "fd02::1", UDP, &udp((1, 2), &data(1280 - 48)));
         assert_eq!(pair.carry(&[plain(&small)]).len(), 1);
@@ -145,8 +142,8 @@ fn reassemble(frames: &[Vec<u8>]) -> Vec<u8> {
 
 fn assert_checksums_of_header(packet: &[u8]) {
     let header = usize::from(packet[0] & 15) * 4;
-    let sum = crate::plane::checksum::Sum::default().add(&packet[..header]);
-    assert!(sum.is_valid());
+    let sum = wire::ip::Sum::new().bytes(&packet[..header]);
+    assert!(sum.folded() == 0xffff);
 }
 
 #[test]

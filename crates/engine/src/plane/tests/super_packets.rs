@@ -3,8 +3,9 @@
 use proptest::prelude::*;
 
 use super::support::*;
-use crate::plane::inner::{Inner, TCP, UDP, be16, be32};
+use crate::plane::inner::{Inner, be16, be32};
 use crate::sa::Sa;
+use wire::ip::protocol::{TCP, UDP};
 
 const ENDS: [(&str, &str); 2] = [("10.1.0.1", "10.2.0.1"), ("fd01::1", "fd02::1")];
 const TIMESTAMP: [u8; 12] = [1, 1, 8, 10, 0, 0, 1, 2, 3, 4, 5, 6];
@@ -152,7 +153,7 @@ proptest! {
         for write in &opened {
             let inner = Inner::parse(&write[10..]).expect("a packet");
             let headers = if is_udp { 8 } else { 32 };
-            text.extend_from_slice(&write[10 + inner.upper + headers..]);
+            text.extend_from_slice(&write[10 + inner.flow.transport + headers..]);
         }
         prop_assert_eq!(text, data(length));
         if (2..=64).contains(&sent.len()) {

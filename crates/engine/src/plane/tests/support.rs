@@ -8,8 +8,8 @@ use crypto::packet::{Encryption, Integrity, Protection};
 use crypto::rand::Seed;
 
 use crate::counters::DropReason;
-use crate::plane::checksum::Sum;
-use crate::plane::inner::{Inner, checksum_offset, put16};
+use crate::plane::checksum;
+use crate::plane::inner::{Inner, put16};
 use crate::plane::sealer::{finish_ip_header, write_ip_header};
 use crate::plane::{
     Change, Datagrams, InboundPlane, Kind, Notice, Offloads, OutboundPlane, Packets, Received,
@@ -17,6 +17,8 @@ use crate::plane::{
 use crate::sa::{ChildId, Direction, Mode, Path, Protocol, Sa, Secret};
 use crate::selector::TrafficSelector;
 use crate::time::Instant;
+use wire::ip::Sum;
+use wire::ip::checksum::checksum_offset;
 
 pub(super) const NOW: Instant = Instant(1_000_000_000);
 pub(super) const CHILD: ChildId = ChildId(7);
@@ -275,11 +277,10 @@ pub(super) fn packet(source: &str, destination: &str, protocol: u8, upper: &[u8]
     if let Some(at) = checksum_offset(protocol) {
         let upper = &mut packet[header..];
         put16(upper, at, 0);
-        let sum = Sum::pseudo(ends.0, ends.1, protocol)
-            .add16(upper.len() as u16)
-            .add(upper);
-        let checksum = sum.checksum();
-        upper[at..at + 2].copy_from_slice(&checksum);
+        let sum = checksum::pseudo_header(ends, protocol)
+            .word(upper.len() as u16)
+            .bytes(upper);
+        checksum::put(upper, at, protocol, sum);
     }
     packet
 }
@@ -320,24 +321,26 @@ pub(super) fn plain(packet: &[u8]) -> Vec<u8> {
 pub(super) fn super_packet(packet: &[u8], segment: usize) -> Vec<u8> {
     let inner = Inner::parse(packet).expect("a packet");
     let mut packet = packet.to_vec();
-    let at = checksum_offset(inner.protocol).expect("a checksum");
+    let at = checksum_offset(inner.flow.protocol).expect("a checksum");
     let headers = if at == 16 {
-        inner.upper + usize::from(packet[inner.upper + 12] >> 4) * 4
+        inner.flow.transport + usize::from(packet[inner.flow.transport + 12] >> 4) * 4
     } else {
-        inner.upper + 8
+        inner.flow.transport + 8
     };
-    let covered = (packet.len() - inner.upper) as u16;
-    let partial = Sum::pseudo(inner.source, inner.destination, inner.protocol)
-        .add16(covered)
-        .partial();
-    packet[inner.upper + at..inner.upper + at + 2].copy_from_slice(&partial);
+    let covered = (packet.len() - inner.flow.transport) as u16;
+    let ends = (inner.flow.source, inner.flow.destination);
+    let partial = checksum::pseudo_header(ends, inner.flow.protocol)
+        .word(covered)
+        .folded()
+        .to_be_bytes();
+    packet[inner.flow.transport + at..inner.flow.transport + at + 2].copy_from_slice(&partial);
     let kind = match (at, inner.is_v6()) {
         (16, false) => 1,
         (16, true) => 4,
         _ => 5,
     };
     let mut frame = vec![1, kind];
-    for field in [headers, segment, inner.upper, at] {
+    for field in [headers, segment, inner.flow.transport, at] {
         frame.extend_from_slice(&(field as u16).to_ne_bytes());
     }
     frame.extend_from_slice(&packet);
@@ -347,14 +350,19 @@ pub(super) fn super_packet(packet: &[u8], segment: usize) -> Vec<u8> {
 /// Panics unless all checksums of the packet are right.
 pub(super) fn assert_checksums(packet: &[u8]) {
     let inner = Inner::parse(packet).expect("a packet");
-    assert_eq!(inner.total, packet.len());
+    assert_eq!(inner.flow.total_len, packet.len());
     if !inner.is_v6() {
-        assert!(Sum::default().add(&packet[..inner.upper]).is_valid(), "ip");
+        assert!(
+            Sum::new().bytes(&packet[..inner.flow.transport]).folded() == 0xffff,
+            "ip"
+        );
     }
-    if checksum_offset(inner.protocol).is_some() {
-        let upper = &packet[inner.upper..];
-        let sum = Sum::pseudo(inner.source, inner.destination, inner.protocol);
-        let sum = sum.add16(upper.len() as u16).add(upper);
-        assert!(sum.is_valid(), "upper");
+    if checksum_offset(inner.flow.protocol).is_some() {
+        let upper = &packet[inner.flow.transport..];
+        let ends = (inner.flow.source, inner.flow.destination);
+        let sum = checksum::pseudo_header(ends, inner.flow.protocol)
+            .word(upper.len() as u16)
+            .bytes(upper);
+        assert!(sum.folded() == 0xffff, "upper");
     }
 }

@@ -3,10 +3,11 @@
 
 use super::support::*;
 use crate::counters::DropReason;
-use crate::plane::inner::{Inner, TCP, UDP};
+use crate::plane::inner::Inner;
 use crate::plane::{Change, Notice};
 use crate::sa::{ChildId, Direction, Mode, OriginalAddresses, Path, Sa};
 use crate::selector::TrafficSelector;
+use wire::ip::protocol::{TCP, UDP};
 
 const PRIVATE: &str = "192.168.1.2";
 const NAT: &str = "198.51.100.9";
@@ -81,7 +82,10 @@ fn translated_back(sent: &[Sent]) -> Vec<Sent> {
 
 fn addresses(frame: &[u8]) -> (String, String) {
     let inner = Inner::parse(&frame[10..]).expect("a packet");
-    (inner.source.to_string(), inner.destination.to_string())
+    (
+        inner.flow.source.to_string(),
+        inner.flow.destination.to_string(),
+    )
 }
 
 #[test]
