@@ -1,10 +1,12 @@
 //! Everything that the caravan program is made of: the only crate of this house that does IO, reads
 //! the clock, starts threads or runs async code.
 //!
-//! Packets: [`sys`] (system calls), [`tun`], [`udp`], [`raw`] (devices and sockets), `planes` (one
+//! Packets: [`sys`] (system calls), [`tun`], [`udp`], [`raw`] (devices and sockets), [`planes`] (one
 //! thread per direction around the engine's planes). `main.rs` only calls into here.
 
+pub mod capture;
 pub mod config;
+pub mod planes;
 pub mod raw;
 pub mod sys;
 pub mod tun;

@@ -1,0 +1,147 @@
+//! The folder of keys beside a capture: a Wireshark configuration folder (mode 0700, files 0600).
+//!
+//! Wireshark 4 reads no key of ChaCha20-Poly1305 for ESP: such lines are written as comments.
+
+use std::fmt::Write as _;
+use std::fs::{DirBuilder, File};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crypto::cipher::Cipher;
+use crypto::hash::Hash;
+use crypto::packet::{Encryption, Integrity, Protection};
+use engine::sa::{Protocol, Sa};
+use zeroize::Zeroizing;
+
+/// The folder, open for more keys.
+pub struct Keys {
+    folder: PathBuf,
+    esp: File,
+    ike: File,
+}
+
+impl Keys {
+    /// Makes `capture` + `.keys` with preferences that turn decryption on; `nat_port` is where ESP
+    /// in UDP travels.
+    pub fn create(capture: &Path, nat_port: u16) -> io::Result<Self> {
+        let mut folder = capture.as_os_str().to_owned();
+        folder.push(".keys");
+        let folder = PathBuf::from(folder);
+        match DirBuilder::new().mode(0o700).create(&folder) {
+            Err(fault) if fault.kind() == io::ErrorKind::AlreadyExists => {}
+            other => other?,
+        }
+        // An older folder may be open to others.
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+        std::fs::set_permissions(&folder, private)?;
+        let mut preferences = private_file(&folder, "preferences")?;
+        preferences.write_all(
+            b"esp.enable_encryption_decode: TRUE\nesp.enable_authentication_check: TRUE\n",
+        )?;
+        if nat_port != crate::udp::NAT_PORT {
+            let mut decode_as = private_file(&folder, "decode_as_entries")?;
+            writeln!(
+                decode_as,
+                "decode_as_entry: udp.port,{nat_port},(none),UDPENCAP"
+            )?;
+        }
+        Ok(Self {
+            esp: private_file(&folder, "esp_sa")?,
+            ike: private_file(&folder, "ikev1_decryption_table")?,
+            folder,
+        })
+    }
+
+    /// Where they are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The keys of one direction of a child. AH has nothing to decrypt.
+    pub fn add_sa(&mut self, sa: &Sa) -> io::Result<()> {
+        if sa.protocol == Protocol::Ah {
+            return Ok(());
+        }
+        let line = Zeroizing::new(esp_line(sa));
+        self.esp.write_all(line.as_bytes())?;
+        self.esp.flush()
+    }
+
+    /// The cipher key of an ISAKMP SA, named by its initiator's cookie.
+    pub fn add_ike(&mut self, cookie_i: [u8; 8], key: &[u8]) -> io::Result<()> {
+        let line = Zeroizing::new(format!("{},{}\n", &*hex(&cookie_i), &*hex(key)));
+        self.ike.write_all(line.as_bytes())?;
+        self.ike.flush()
+    }
+}
+
+fn private_file(folder: &Path, name: &str) -> io::Result<File> {
+    let path = folder.join(name);
+    // A file of an earlier run keeps its mode when it is opened again: begin anew.
+    match std::fs::remove_file(&path) {
+        Err(fault) if fault.kind() != io::ErrorKind::NotFound => return Err(fault),
+        _ => {}
+    }
+    let mut options = File::options();
+    options.append(true).create_new(true).mode(0o600);
+    options.open(path)
+}
+
+fn esp_line(sa: &Sa) -> String {
+    let family = if sa.path.remote.is_ipv4() {
+        "IPv4"
+    } else {
+        "IPv6"
+    };
+    let protection = sa.protection;
+    let known = encryption_name(protection);
+    let comment = if known.is_some() { "" } else { "# " };
+    format!(
+        "{comment}\"{family}\",\"*\",\"*\",\"0x{:08x}\",\"{}\",\"{}\",\"{}\",\"{}\"\n",
+        sa.spi,
+        known.unwrap_or("ChaCha20 with Poly1305 [RFC7634]"),
+        &*key(&sa.encryption_key.0),
+        integrity_name(protection),
+        &*key(&sa.integrity_key.0),
+    )
+}
+
+fn encryption_name(protection: Protection) -> Option<&'static str> {
+    Some(match protection.encryption {
+        Encryption::Null => "NULL",
+        Encryption::Cbc(Cipher::Des) => "DES-CBC [RFC2405]",
+        Encryption::Cbc(Cipher::TripleDes) => "TripleDES-CBC [RFC2451]",
+        Encryption::Cbc(Cipher::Aes128 | Cipher::Aes192 | Cipher::Aes256) => "AES-CBC [RFC3602]",
+        Encryption::AesGcm { .. } => "AES-GCM with 16 octet ICV [RFC4106]",
+        Encryption::ChaCha20Poly1305 => return None,
+    })
+}
+
+fn integrity_name(protection: Protection) -> &'static str {
+    match protection.integrity {
+        Integrity::None => "NULL",
+        Integrity::Hmac(Hash::Md5) => "HMAC-MD5-96 [RFC2403]",
+        Integrity::Hmac(Hash::Sha1) => "HMAC-SHA-1-96 [RFC2404]",
+        Integrity::Hmac(Hash::Sha256) => "HMAC-SHA-256-128 [RFC4868]",
+        Integrity::Hmac(Hash::Sha384) => "HMAC-SHA-384-192 [RFC4868]",
+        Integrity::Hmac(Hash::Sha512) => "HMAC-SHA-512-256 [RFC4868]",
+    }
+}
+
+/// As Wireshark reads a key: empty, or hexadecimal behind 0x.
+fn key(octets: &[u8]) -> Zeroizing<String> {
+    if octets.is_empty() {
+        return Zeroizing::default();
+    }
+    Zeroizing::new(format!("0x{}", &*hex(octets)))
+}
+
+fn hex(octets: &[u8]) -> Zeroizing<String> {
+    let mut text = Zeroizing::new(String::with_capacity(2 * octets.len()));
+    for octet in octets {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{octet:02x}");
+    }
+    text
+}

@@ -1,0 +1,61 @@
+use super::*;
+
+fn block_at(file: &[u8], at: usize) -> (u32, &[u8], usize) {
+    let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().expect("four octets"));
+    let total = word(at + 4) as usize;
+    assert_eq!(total, word(at + total - 4) as usize, "both lengths agree");
+    (word(at), &file[at + 8..at + total - 4], at + total)
+}
+
+fn address(text: &str) -> SocketAddr {
+    text.parse().expect("an address")
+}
+
+#[test]
+fn a_capture_holds_each_datagram_of_a_run_as_an_ip_packet() {
+    let path = std::env::temp_dir().join(format!("caravan-capture-{}", std::process::id()));
+    let capture = Capture::create(&path).expect("a file");
+    let run = Run {
+        path: Path {
+            local: address("192.0.2.1:4500"),
+            remote: address("192.0.2.2:4501"),
+        },
+        kind: Kind::Udp,
+        traffic_class: 8,
+        segment_bytes: 10,
+        range: 0..15,
+    };
+    capture.tap().run(&run, &[7; 15]);
+    capture.finish().expect("written");
+    let file = std::fs::read(&path).expect("a capture");
+    std::fs::remove_file(&path).expect("removed");
+    let (kind, _, next) = block_at(&file, 0);
+    assert_eq!(kind, SECTION_HEADER);
+    let (kind, body, mut next) = block_at(&file, next);
+    assert_eq!((kind, body[0]), (INTERFACE_DESCRIPTION, 101));
+    for payload in [10, 5] {
+        let (kind, body, after) = block_at(&file, next);
+        next = after;
+        assert_eq!(kind, ENHANCED_PACKET);
+        let packet = &body[20..20 + 28 + payload];
+        assert_eq!(checksum(&packet[..20]), 0);
+        assert_eq!(packet[1], 8);
+        assert_eq!(&packet[20..24], [0x11, 0x94, 0x11, 0x95]);
+        assert_eq!(&packet[28..], vec![7; payload]);
+    }
+    assert_eq!(next, file.len());
+}
+
+#[test]
+fn rebuilt_udp_checksums_are_right_in_both_families() {
+    for (from, to) in [
+        ("192.0.2.1:5", "192.0.2.2:6"),
+        ("[fd01::1]:5", "[fd01::2]:6"),
+    ] {
+        let (from, to) = (address(from), address(to));
+        let packet = udp_packet(from, to, 0, b"odd");
+        let udp = &packet[packet.len() - 11..];
+        let sum = Sum::pseudo_header(from.ip(), to.ip(), 17, 11).bytes(udp);
+        assert_eq!(sum.finish(), 0);
+    }
+}

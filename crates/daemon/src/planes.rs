@@ -1,0 +1,282 @@
+//! The packet threads: one plain thread per direction, each the owner of one of the engine's
+//! planes and of its buffers. No lock, allocation or async on a packet's way.
+//!
+//! Control talks to a thread through a bounded queue that it drains between bursts, and hears of
+//! it through one bounded channel. What a full channel cannot take is counted if a stranger caused
+//! it, and kept if it is a fact about our own associations.
+
+mod inbound;
+mod news;
+mod outbound;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+
+use engine::plane::{Change, InboundPlane, Notice, OutboundPlane, PlaneReport};
+use engine::sa::{Direction, Path};
+use engine::time::Instant;
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::capture::Tap;
+use crate::raw::RawSockets;
+use crate::tun::Tun;
+use crate::udp::UdpSockets;
+
+/// Changes that may wait for a packet thread; then control waits.
+const ORDERS: usize = 4096;
+/// Messages and notices that may wait for control.
+const NEWS: usize = 1024;
+
+/// The engine's clock: nanoseconds since it was started.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock(std::time::Instant);
+
+/// What the threads need.
+pub struct Parts {
+    /// Owns outbound SAs.
+    pub outbound: OutboundPlane,
+    /// Owns inbound SAs.
+    pub inbound: InboundPlane,
+    /// Clear packets.
+    pub tun: Arc<Tun>,
+    /// IKE, and ESP in UDP.
+    pub udp: Arc<UdpSockets>,
+    /// Raw ESP and AH, where an SA may need them.
+    pub raw: Option<Arc<RawSockets>>,
+    /// A capture of what travels.
+    pub tap: Option<Tap>,
+    /// The clock that control uses too.
+    pub clock: Clock,
+}
+
+/// Both threads, running. Dropping it stops them.
+pub struct Planes {
+    outbound: Worker,
+    inbound: Worker,
+}
+
+/// What the threads tell control.
+#[derive(Debug)]
+pub enum News {
+    /// An IKE message came; on the NAT port its marker is still on it.
+    Message {
+        /// Where from, and to which of our addresses and ports.
+        path: Path,
+        /// The UDP payload.
+        bytes: Vec<u8>,
+    },
+    /// From a plane.
+    Notice(Notice),
+    /// A thread ended because its device is gone.
+    Failed {
+        /// Which thread.
+        direction: Direction,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What one thread has done.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The plane's counts, associations among them.
+    pub plane: PlaneReport,
+    /// The thread's own.
+    pub io: IoReport,
+}
+
+/// Counts of input and output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct IoReport {
+    /// Frames read from or written to the TUN device; a frame may be many packets.
+    pub frames: u64,
+    /// Datagrams sent or received.
+    pub datagrams: u64,
+    /// Their octets.
+    pub bytes: u64,
+    /// System calls that moved packets.
+    pub calls: u64,
+    /// Datagrams or frames that the kernel refused.
+    pub refused: u64,
+    /// Messages and notices lost because control was busy.
+    pub unheard: u64,
+    /// Path MTUs learnt from the network.
+    pub path_mtus: u64,
+}
+
+/// A packet thread is gone: it failed, or it was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the packet thread is gone")]
+pub struct Gone;
+
+enum Order {
+    Change(Change),
+    Report(oneshot::Sender<Report>),
+    PathMtu(std::net::SocketAddr, u16),
+    Stop,
+}
+
+/// The sending half of a thread's queue.
+#[derive(Clone)]
+struct Orders {
+    queue: SyncSender<Order>,
+    bell: Arc<EventFd>,
+}
+
+struct Worker {
+    orders: Orders,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Tells control of a thread that panicked: a tunnel must not stand still in silence.
+struct Witness {
+    direction: Direction,
+    news: mpsc::Sender<News>,
+}
+
+/// The receiving half of a thread's queue.
+struct Inbox {
+    queue: Receiver<Order>,
+    bell: Arc<EventFd>,
+}
+
+impl Clock {
+    /// Starts at zero.
+    pub fn start() -> Self {
+        Self(std::time::Instant::now())
+    }
+
+    /// Time since the start.
+    pub fn now(&self) -> Instant {
+        Instant(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    }
+}
+
+impl Planes {
+    /// Starts both threads. What they tell comes out of the receiver.
+    pub fn start(parts: Parts) -> io::Result<(Self, mpsc::Receiver<News>)> {
+        let (news, heard) = mpsc::channel(NEWS);
+        let (to_outbound, outbound_inbox) = orders()?;
+        let (to_inbound, inbound_inbox) = orders()?;
+        let out = outbound::Outbound::new(&parts, outbound_inbox, news.clone());
+        let out_news = news.clone();
+        let back = inbound::Inbound::new(&parts, inbound_inbox, to_outbound.clone(), news);
+        let witness = |direction| Witness {
+            direction,
+            news: out_news.clone(),
+        };
+        let (seal, open) = (witness(Direction::Outbound), witness(Direction::Inbound));
+        let (outbound, inbound) = (parts.outbound, parts.inbound);
+        let outbound = spawn("caravan-out", to_outbound, move || {
+            let _seen = seal;
+            out.run(outbound);
+        })?;
+        let inbound = spawn("caravan-in", to_inbound, move || {
+            let _seen = open;
+            back.run(inbound);
+        })?;
+        Ok((Self { outbound, inbound }, heard))
+    }
+
+    /// Tells the plane of one direction; waits where its queue is full.
+    pub fn change(&self, direction: Direction, change: Change) -> Result<(), Gone> {
+        self.worker(direction).orders.give(Order::Change(change))
+    }
+
+    /// Asks what the thread of one direction has done; the answer comes between two bursts.
+    pub fn report(&self, direction: Direction) -> Result<oneshot::Receiver<Report>, Gone> {
+        let (answer, receiver) = oneshot::channel();
+        let orders = &self.worker(direction).orders;
+        orders.give(Order::Report(answer)).map(|()| receiver)
+    }
+
+    /// Stops both threads and waits for them.
+    pub fn stop(self) {
+        drop(self);
+    }
+
+    fn worker(&self, direction: Direction) -> &Worker {
+        match direction {
+            Direction::Outbound => &self.outbound,
+            Direction::Inbound => &self.inbound,
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // A thread that failed needs no order.
+        let _ = self.orders.give(Order::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let reason = "the thread panicked".to_owned();
+            let direction = self.direction;
+            // Control is gone too, or too busy to hear: nothing is left to do.
+            let _ = self.news.try_send(News::Failed { direction, reason });
+        }
+    }
+}
+
+impl Orders {
+    fn give(&self, order: Order) -> Result<(), Gone> {
+        let order = match self.queue.try_send(order) {
+            Ok(()) => return self.ring(),
+            Err(TrySendError::Disconnected(_)) => return Err(Gone),
+            Err(TrySendError::Full(order)) => order,
+        };
+        self.ring()?;
+        self.queue.send(order).map_err(|_| Gone)?;
+        self.ring()
+    }
+
+    /// Never waits: for one packet thread that tells the other. Lost when the queue is full.
+    fn offer(&self, order: Order) -> bool {
+        self.queue.try_send(order).is_ok() && self.ring().is_ok()
+    }
+
+    fn ring(&self) -> Result<(), Gone> {
+        self.bell.write(1).map(drop).map_err(|_| Gone)
+    }
+}
+
+impl Inbox {
+    /// The next order, if one waits.
+    fn take(&self) -> Option<Order> {
+        self.queue.try_recv().ok()
+    }
+
+    /// After the bell was seen to ring.
+    fn silence(&self) {
+        // An empty bell is silent already.
+        let _ = self.bell.read();
+    }
+}
+
+fn orders() -> io::Result<(Orders, Inbox)> {
+    let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
+    let bell = Arc::new(EventFd::from_value_and_flags(0, flags)?);
+    let (sender, queue) = sync_channel(ORDERS);
+    let orders = Orders {
+        queue: sender,
+        bell: bell.clone(),
+    };
+    Ok((orders, Inbox { queue, bell }))
+}
+
+fn spawn(name: &str, orders: Orders, body: impl FnOnce() + Send + 'static) -> io::Result<Worker> {
+    let builder = std::thread::Builder::new().name(name.to_owned());
+    Ok(Worker {
+        orders,
+        thread: Some(builder.spawn(body)?),
+    })
+}

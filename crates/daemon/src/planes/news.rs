@@ -1,0 +1,109 @@
+//! The way from a packet thread to control: never waits, loses only what strangers caused.
+
+use std::collections::VecDeque;
+
+use engine::plane::Notice;
+use tokio::sync::mpsc::{Sender, error::TrySendError};
+
+use crate::planes::News;
+
+/// Facts that wait for a busy control; beyond it even they are lost, and counted.
+const BACKLOG: usize = 4096;
+
+pub(super) struct Line {
+    sender: Sender<News>,
+    backlog: VecDeque<News>,
+}
+
+impl Line {
+    pub(super) fn new(sender: Sender<News>) -> Self {
+        Self {
+            sender,
+            backlog: VecDeque::new(),
+        }
+    }
+
+    /// Tells control, or keeps it for later, or counts it as unheard.
+    pub(super) fn tell(&mut self, news: News, unheard: &mut u64) {
+        if !self.backlog.is_empty() && is_ours(&news) {
+            return self.keep(news, unheard);
+        }
+        if let Err(TrySendError::Full(news)) = self.sender.try_send(news) {
+            self.keep(news, unheard);
+        }
+    }
+
+    /// Tries again what was kept.
+    pub(super) fn retry(&mut self) {
+        while let Some(news) = self.backlog.pop_front() {
+            if let Err(TrySendError::Full(news)) = self.sender.try_send(news) {
+                self.backlog.push_front(news);
+                return;
+            }
+        }
+    }
+
+    /// Whether something waits for [`Line::retry`].
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.backlog.is_empty()
+    }
+
+    fn keep(&mut self, news: News, unheard: &mut u64) {
+        if is_ours(&news) && self.backlog.len() < BACKLOG {
+            self.backlog.push_back(news);
+        } else {
+            *unheard += 1;
+        }
+    }
+}
+
+/// A fact about our own associations, which is told once.
+fn is_ours(news: &News) -> bool {
+    match news {
+        News::Message { .. } | News::Notice(Notice::UnknownSpi { .. }) => false,
+        News::Notice(_) | News::Failed { .. } => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::sa::ChildId;
+
+    fn fact(number: u32) -> News {
+        News::Notice(Notice::SoftLimit {
+            child: ChildId(number),
+        })
+    }
+
+    fn message() -> News {
+        let any = "127.0.0.1:1".parse().expect("an address");
+        News::Message {
+            path: engine::sa::Path {
+                local: any,
+                remote: any,
+            },
+            bytes: vec![1],
+        }
+    }
+
+    #[test]
+    fn a_busy_control_loses_messages_but_no_fact_and_no_order() {
+        let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
+        let mut line = Line::new(sender);
+        let mut unheard = 0;
+        for number in 0..3 {
+            line.tell(fact(number), &mut unheard);
+            line.tell(message(), &mut unheard);
+        }
+        assert_eq!(unheard, 3);
+        for number in 0..3 {
+            let Ok(News::Notice(Notice::SoftLimit { child })) = receiver.try_recv() else {
+                panic!("fact {number} is missing");
+            };
+            assert_eq!(child, ChildId(number));
+            line.retry();
+        }
+        assert!(!line.is_waiting());
+    }
+}
