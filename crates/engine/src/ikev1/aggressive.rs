@@ -136,10 +136,10 @@ impl Core {
         let cookies: Cookies = at.header.cookies;
         let work = &mut at.out.work;
         let mut session = self.agree(pair, &publics, cookies, choice.suite, work)?;
-        self.suite = choice.suite;
         let peer = Role::Responder;
         let hash = self.hash_of(peer, &session, &publics, cookies, id_body, work);
         let proven = auth::check(&self.candidates, id, &parts, &hash, at.calendar, work)?;
+        self.suite = choice.suite;
         self.cookies = cookies;
         self.publics = publics;
         self.take_lifetime(&choice);

@@ -40,6 +40,7 @@ pub(super) enum Step {
 
 /// Keys, and the IV of the next message.
 pub(super) struct Session {
+    pub(super) suite: IkeSuite,
     pub(super) keys: Keys,
     pub(super) iv: Iv,
 }
@@ -265,6 +266,7 @@ impl Core {
         let keys = Keys::derive(suite, &skeyid, shared.as_ref(), cookies, work);
         let first = suite.hash.digest(&[&publics.public_i, &publics.public_r]);
         Ok(Session {
+            suite,
             keys,
             iv: Iv::truncated(suite.cipher, first.as_ref()),
         })
@@ -289,7 +291,7 @@ impl Core {
         };
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         work.count(Task::Prf, bytes as u64);
-        self.suite.hash.hmac(&session.keys.skeyid.0, &parts)
+        session.suite.hash.hmac(&session.keys.skeyid.0, &parts)
     }
 
     /// Our ID payload.
@@ -347,16 +349,7 @@ impl Core {
     }
 
     pub(super) fn notify(&self, kind: NotifyType, value: Vec<u8>) -> Payload {
-        let Cookies {
-            initiator,
-            responder,
-        } = self.cookies;
-        Payload::Notify(Notify {
-            protocol: ProtocolId::Isakmp,
-            spi: [initiator.0, responder.0].concat(),
-            kind,
-            value,
-        })
+        notification(self.cookies, kind, value)
     }
 
     /// A message in clear, ready to go.
@@ -506,6 +499,16 @@ impl Publics {
         }
         Ok((public, nonce))
     }
+}
+
+/// A notification about the ISAKMP SA of these cookies.
+pub(super) fn notification(cookies: Cookies, kind: NotifyType, value: Vec<u8>) -> Payload {
+    Payload::Notify(Notify {
+        protocol: ProtocolId::Isakmp,
+        spi: [cookies.initiator.0, cookies.responder.0].concat(),
+        kind,
+        value,
+    })
 }
 
 /// A cookie that is not zero.

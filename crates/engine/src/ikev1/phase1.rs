@@ -10,11 +10,11 @@
 use std::sync::Arc;
 
 use crypto::rand::Stream;
-use wire::isakmp::{Cookie, Cookies, Exchange, Header, Located, Payload, payloads};
+use wire::isakmp::{Cookie, Cookies, Exchange, Header, Located, NotifyType, Payload, payloads};
 
 use super::exchange::{At, Core, Step, cookie};
 use super::parts::Parts;
-use super::refusal::fitting;
+use super::refusal::{fitting, in_clear};
 use super::retransmit::Retransmit;
 use super::{Fault, IsakmpSa, Outbox, Role};
 use crate::config::Connection;
@@ -28,8 +28,8 @@ pub const GRACE: Duration = Duration::from_secs(3);
 pub const MAX_DOUBTS: u32 = 32;
 /// A responder waits so long for the initiator's next message.
 pub const HALF_OPEN: Duration = Duration::from_secs(30);
-/// Duplicates of the last message are answered so long.
-pub const LINGER: Duration = Duration::from_secs(70);
+/// Duplicates of the last message are answered so long: until a peer like us has sent its last.
+pub const LINGER: Duration = Duration::from_secs(40);
 /// Octets of our nonces.
 pub const NONCE_LEN: usize = 32;
 
@@ -101,7 +101,11 @@ impl Phase1 {
         }
         let located = payloads(header.next_payload, body)?;
         let parts = Parts::sort(body, &located)?;
-        let candidates = fitting(candidates, path, is_aggressive)?;
+        let candidates = fitting(candidates, path, is_aggressive).inspect_err(|_| {
+            let kind = NotifyType::NoProposalChosen;
+            out.messages
+                .push(in_clear(header.cookies, kind, path, random));
+        })?;
         let cookies = Cookies {
             initiator: header.cookies.initiator,
             responder: cookie(random),

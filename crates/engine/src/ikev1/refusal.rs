@@ -4,12 +4,14 @@
 use std::sync::Arc;
 
 use crypto::rand::Stream;
-use wire::isakmp::{Exchange, Header, Located, NotifyType, Payload, write_payloads};
+use wire::isakmp::{
+    Cookies, Exchange, Flags, Header, Located, NotifyType, Payload, write_payloads,
+};
 
-use super::exchange::{Core, Session, Step};
+use super::exchange::{Core, Session, Step, notification};
 use super::proposal::{self, Method};
 use super::protect::{self, Iv};
-use super::{Fault, Outbox, names_of};
+use super::{Fault, Outbox, Sent, names_of};
 use crate::config::Connection;
 use crate::counters::DropReason;
 use crate::sa::Path;
@@ -29,34 +31,24 @@ impl Core {
             Fault::Unauthenticated(_) => NotifyType::AuthenticationFailed,
             _ => return,
         };
+        let Some(session) = session else {
+            out.messages
+                .push(in_clear(self.cookies, kind, self.path, random));
+            return;
+        };
         let chain = vec![self.notify(kind, Vec::new())];
         let header = self.header(Exchange::Informational, random.u32().max(1));
-        let (next_payload, body) = write_payloads(&chain);
-        let (message, payloads) = match session {
-            None => {
-                let header = Header {
-                    next_payload,
-                    ..header
-                };
-                (header.write(&body), names_of(&chain))
-            }
-            Some(session) => {
-                let id = header.message_id.to_be_bytes();
-                let hash = self
-                    .suite
-                    .hash
-                    .hmac(&session.keys.skeyid_a.0, &[&id, &body]);
-                let mut all = vec![Payload::Hash(hash.as_ref().to_vec())];
-                all.extend(chain);
-                let mut iv = self.notice_iv(session, header.message_id);
-                let (cipher, key) = (self.suite.cipher, &session.keys.cipher_key.0);
-                let work = &mut out.work;
-                let message = protect::encrypt(cipher, key, header, &all, &mut iv, work);
-                (message, names_of(&all))
-            }
-        };
+        let id = header.message_id.to_be_bytes();
+        let (_, body) = write_payloads(&chain);
+        let hash = session.suite.hash;
+        let hash = hash.hmac(&session.keys.skeyid_a.0, &[&id, &body]);
+        let mut all = vec![Payload::Hash(hash.as_ref().to_vec())];
+        all.extend(chain);
+        let mut iv = self.notice_iv(session, header.message_id);
+        let (cipher, key) = (session.suite.cipher, &session.keys.cipher_key.0);
+        let message = protect::encrypt(cipher, key, header, &all, &mut iv, &mut out.work);
         out.messages
-            .push(self.sent("informational", message, payloads));
+            .push(self.sent("informational", message, names_of(&all)));
     }
 
     /// Opens a sealed notification that came during phase 1 and checks its hash.
@@ -119,6 +111,31 @@ impl Core {
         let last = self.sealed.as_ref().unwrap_or(&session.iv);
         let digest = self.suite.hash.digest(&[last.as_ref(), &id]);
         Iv::truncated(self.suite.cipher, digest.as_ref())
+    }
+}
+
+/// A notification in clear, before there are keys.
+pub(super) fn in_clear(
+    cookies: Cookies,
+    kind: NotifyType,
+    path: Path,
+    random: &mut Stream,
+) -> Sent {
+    let chain = [notification(cookies, kind, Vec::new())];
+    let (next_payload, body) = write_payloads(&chain);
+    let header = Header {
+        cookies,
+        next_payload,
+        exchange: Exchange::Informational,
+        flags: Flags::default(),
+        message_id: random.u32().max(1),
+    };
+    Sent {
+        path,
+        message: header.write(&body),
+        what: "informational",
+        payloads: names_of(&chain),
+        may_fragment: false,
     }
 }
 

@@ -52,6 +52,11 @@ fn another_mode() {
         pair.r.sentence(),
         "no mode in common: the peer uses aggressive mode; we accept main mode"
     );
+    assert!(
+        pair.i
+            .sentence()
+            .starts_with("the peer refused with NO-PROPOSAL-CHOSEN")
+    );
 }
 
 #[test]
