@@ -1,0 +1,83 @@
+//! CPU time of one responder per handshake: phase 1, mode config, quick mode, SAs in the planes.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use crypto::cert::{Certificate, TrustStore};
+use crypto::rsa::PrivateKey;
+use engine::sa::Secret;
+use engine::time::{Calendar, Instant};
+use serde_json::{Value, json};
+
+use crate::pair::{Credentials, Gateway, Station, Terms};
+
+/// Handshakes before the first that counts.
+const WARM_UP: usize = 3;
+
+pub(crate) fn measure(
+    count: usize,
+    proposal: &str,
+    esp_proposal: &str,
+    keys: Option<&Path>,
+) -> anyhow::Result<Value> {
+    let terms = Terms {
+        proposal,
+        esp_proposal,
+    };
+    let now = Instant(1);
+    let calendar = calendar()?;
+    let mut gateway = Gateway::new(&terms, &credentials(keys, "sg.example")?)?;
+    gateway.set_calendar(calendar, now)?;
+    let own = credentials(keys, "ms.example")?;
+    let mut spent_ms = Vec::new();
+    for number in 0..WARM_UP + count {
+        let number = u32::try_from(number)?;
+        let mut station = Station::new(number, "ms.example", &terms, &own, now)?;
+        let before = gateway.cpu;
+        station.connect(&mut gateway, calendar, now)?;
+        spent_ms.push(milliseconds(gateway.cpu - before));
+        station.leave(&mut gateway, now)?;
+    }
+    let mut counted = spent_ms.split_off(WARM_UP);
+    counted.sort_by(f64::total_cmp);
+    Ok(json!({
+        "count": counted.len(),
+        "proposal": proposal,
+        "esp_proposal": esp_proposal,
+        "authentication": if keys.is_some() { "rsa" } else { "psk" },
+        "responder_ms_median": counted[counted.len() / 2],
+        "responder_ms_min": counted[0],
+        "responder_ms_max": counted[counted.len() - 1],
+        "responder_ms_mean": counted.iter().sum::<f64>() / counted.len() as f64,
+    }))
+}
+
+fn credentials(keys: Option<&Path>, name: &str) -> anyhow::Result<Credentials> {
+    let Some(folder) = keys else {
+        return Ok(Credentials::Shared(Arc::new(Secret(b"load".to_vec()))));
+    };
+    let read = |file: String| {
+        let path = folder.join(file);
+        std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+    };
+    let trusted = TrustStore {
+        authorities: Certificate::all_from_pem(&read("ca.pem".into())?)?,
+        ..TrustStore::default()
+    };
+    Ok(Credentials::Certified {
+        key: Arc::new(PrivateKey::from_pem(&read(format!("{name}.key"))?)?),
+        chain: Certificate::all_from_pem(&read(format!("{name}.pem"))?)?,
+        trusted: Arc::new(trusted),
+    })
+}
+
+fn calendar() -> anyhow::Result<Calendar> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH)?;
+    Ok(Calendar(i64::try_from(since.as_secs())?))
+}
+
+fn milliseconds(span: Duration) -> f64 {
+    span.as_secs_f64() * 1e3
+}

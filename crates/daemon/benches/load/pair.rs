@@ -1,0 +1,347 @@
+//! One gateway with its planes and one station after another, joined without a network.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{bail, ensure};
+use crypto::cert::{Certificate, TrustStore};
+use crypto::rand::Seed;
+use crypto::rsa::PrivateKey;
+use engine::config::{
+    Child, Config, Connection, IdentityPattern, InnerFamilies, Limits, LocalAuth, LocalMethod,
+    Pool, RemoteAuth, RemoteMethod, Start, Unique,
+};
+use engine::identity::Identity;
+use engine::node::{Command, Event, IKE_PORT, Input, Node, Output};
+use engine::plane::{InboundPlane, Offloads, OutboundPlane};
+use engine::sa::{Direction, Mode, Path, Secret};
+use engine::selector::TrafficSelector;
+use engine::time::{Calendar, Instant};
+use nix::time::{ClockId, clock_gettime};
+
+const GATEWAY: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+const STATIONS: Ipv4Addr = Ipv4Addr::new(100, 64, 0, 0);
+/// Longest time, on the nodes' own clock, that a handshake may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What both ends agree on.
+pub(crate) struct Terms<'a> {
+    pub(crate) proposal: &'a str,
+    pub(crate) esp_proposal: &'a str,
+}
+
+/// How one end proves itself, and whom it believes.
+#[derive(Clone)]
+pub(crate) enum Credentials {
+    Shared(Arc<Secret>),
+    Certified {
+        key: Arc<PrivateKey>,
+        chain: Vec<Certificate>,
+        trusted: Arc<TrustStore>,
+    },
+}
+
+/// A responder, its planes, and the CPU time that they took so far.
+pub(crate) struct Gateway {
+    node: Node,
+    outbound: OutboundPlane,
+    inbound: InboundPlane,
+    pub(crate) cpu: Duration,
+    pub(crate) children: usize,
+    due: Option<Instant>,
+    failure: Option<String>,
+}
+
+/// An initiator with the address that it is seen at.
+pub(crate) struct Station {
+    node: Node,
+    address: IpAddr,
+    children: usize,
+    due: Option<Instant>,
+}
+
+type Datagrams = VecDeque<(Path, Vec<u8>)>;
+
+impl Gateway {
+    pub(crate) fn new(terms: &Terms<'_>, credentials: &Credentials) -> anyhow::Result<Self> {
+        let seed = Seed::new([1; 32]);
+        let mut connection = connection(terms, credentials, "sg.example")?;
+        connection.pool = Some(0);
+        connection.children[0].local = inside();
+        let pool = Pool {
+            name: "inner".into(),
+            first: Ipv4Addr::new(10, 64, 0, 1).into(),
+            last: Ipv4Addr::new(10, 127, 255, 254).into(),
+            dns: Vec::new(),
+        };
+        let offloads = Offloads {
+            has_vnet_header: true,
+            has_udp_segments: true,
+        };
+        let mut node = Node::new(config(connection, vec![pool]), &seed, Instant(0));
+        while !matches!(node.poll(), Output::Wait(_)) {}
+        Ok(Self {
+            node,
+            outbound: OutboundPlane::new(seed.stream("outbound", 0), offloads),
+            inbound: InboundPlane::new(offloads),
+            cpu: Duration::ZERO,
+            children: 0,
+            due: None,
+            failure: None,
+        })
+    }
+
+    /// Lets the moment come: timers that are due go off.
+    pub(crate) fn wake(&mut self, now: Instant) -> anyhow::Result<()> {
+        while self.due.is_some_and(|due| due <= now) {
+            let mut sent = Datagrams::new();
+            self.take(Input::Wake, now, &mut sent)?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn set_calendar(&mut self, calendar: Calendar, now: Instant) -> anyhow::Result<()> {
+        self.take(Input::Calendar(calendar), now, &mut Datagrams::new())
+    }
+
+    /// Takes an input and drains; only what the gateway does is on its clock.
+    fn take(&mut self, input: Input<'_>, now: Instant, sent: &mut Datagrams) -> anyhow::Result<()> {
+        let began = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?;
+        let mut next = Some(input);
+        while let Some(input) = next.take() {
+            self.node.handle(input, now);
+            loop {
+                match self.node.poll() {
+                    Output::Datagram(path, payload) => sent.push_back((path, payload)),
+                    Output::Plane(Direction::Outbound, change) => self.outbound.apply(change, now),
+                    Output::Plane(Direction::Inbound, change) => self.inbound.apply(change, now),
+                    Output::Event(event) => self.note(event),
+                    Output::WantsReport => next = Some(Input::Report(&[])),
+                    Output::WantsLocalAddress(_) | Output::IkeKey(..) => {}
+                    Output::Wait(deadline) => {
+                        self.due = deadline.map(|deadline| deadline.at);
+                        break;
+                    }
+                }
+            }
+        }
+        let ended = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?;
+        self.cpu += Duration::from(ended - began);
+        Ok(())
+    }
+
+    fn note(&mut self, event: Event) {
+        match event {
+            Event::ChildEstablished { .. } => self.children += 1,
+            Event::NegotiationFailed { reason, .. } => self.failure = Some(reason),
+            _ => {}
+        }
+    }
+}
+
+impl Station {
+    /// The station of this number, with an address of its own; `identity` in the ID payload.
+    pub(crate) fn new(
+        number: u32,
+        identity: &str,
+        terms: &Terms<'_>,
+        credentials: &Credentials,
+        now: Instant,
+    ) -> anyhow::Result<Self> {
+        let mut octets = [2; 32];
+        octets[..4].copy_from_slice(&number.to_be_bytes());
+        let mut connection = connection(terms, credentials, identity)?;
+        connection.remote_addrs = vec![(GATEWAY, IKE_PORT).into()];
+        connection.start = Start::AtOnce;
+        connection.wants_inner.v4 = true;
+        connection.children[0].remote = inside();
+        Ok(Self {
+            node: Node::new(config(connection, Vec::new()), &Seed::new(octets), now),
+            address: Ipv4Addr::from_bits(STATIONS.to_bits() + number).into(),
+            children: 0,
+            due: None,
+        })
+    }
+
+    /// Brings the tunnel up against a gateway; returns when both ends hold it.
+    pub(crate) fn connect(
+        &mut self,
+        gateway: &mut Gateway,
+        calendar: Calendar,
+        now: Instant,
+    ) -> anyhow::Result<()> {
+        let before = gateway.children;
+        gateway.failure = None;
+        let mut to_gateway = self.drain(now);
+        to_gateway.extend(self.take(Input::Calendar(calendar), now));
+        let mut at = now;
+        loop {
+            self.settle(gateway, to_gateway, at)?;
+            if let Some(reason) = gateway.failure.take() {
+                bail!("the gateway refuses: {reason}");
+            }
+            if self.children == 1 && gateway.children == before + 1 {
+                return Ok(());
+            }
+            let due = self.due.filter(|due| due.since(now) < PATIENCE);
+            let Some(due) = due else {
+                bail!("no tunnel after {PATIENCE:?}");
+            };
+            at = due;
+            to_gateway = self.take(Input::Wake, at);
+        }
+    }
+
+    /// Ends the tunnel at both ends.
+    pub(crate) fn leave(&mut self, gateway: &mut Gateway, now: Instant) -> anyhow::Result<()> {
+        let goodbye = self.take(Input::Command(Command::Stop), now);
+        self.settle(gateway, goodbye, now)
+    }
+
+    /// Carries datagrams both ways until neither end says more.
+    fn settle(
+        &mut self,
+        gateway: &mut Gateway,
+        mut to_gateway: Datagrams,
+        now: Instant,
+    ) -> anyhow::Result<()> {
+        while let Some((path, payload)) = to_gateway.pop_front() {
+            let mut answers = Datagrams::new();
+            gateway.take(Input::Datagram(turned(path), &payload), now, &mut answers)?;
+            for (path, answer) in answers {
+                ensure!(
+                    path.remote.ip() == self.address,
+                    "an answer to {}",
+                    path.remote
+                );
+                to_gateway.extend(self.take(Input::Datagram(turned(path), &answer), now));
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, input: Input<'_>, now: Instant) -> Datagrams {
+        self.node.handle(input, now);
+        self.drain(now)
+    }
+
+    fn drain(&mut self, now: Instant) -> Datagrams {
+        let mut sent = Datagrams::new();
+        let mut answers = Vec::new();
+        loop {
+            match self.node.poll() {
+                Output::Datagram(path, payload) => sent.push_back((path, payload)),
+                Output::Event(Event::ChildEstablished { .. }) => self.children += 1,
+                Output::WantsReport => answers.push(Input::Report(&[])),
+                Output::WantsLocalAddress(remote) => {
+                    let local = Some(self.address);
+                    answers.push(Input::LocalAddress { remote, local });
+                }
+                Output::Wait(deadline) => {
+                    self.due = deadline.map(|deadline| deadline.at);
+                    let Some(answer) = answers.pop() else {
+                        return sent;
+                    };
+                    self.node.handle(answer, now);
+                }
+                Output::Event(_) | Output::Plane(..) | Output::IkeKey(..) => {}
+            }
+        }
+    }
+}
+
+/// The same path seen from the other end: no NAT stands between.
+fn turned(path: Path) -> Path {
+    Path {
+        local: path.remote,
+        remote: path.local,
+    }
+}
+
+fn inside() -> Vec<TrafficSelector> {
+    vec!["10.10.0.0/24".parse().expect("a prefix")]
+}
+
+fn config(connection: Connection, pools: Vec<Pool>) -> Config {
+    let limits = Limits {
+        half_open: 500,
+        half_open_total: 1_000,
+        half_open_per_address: 100,
+        quick_modes: 16,
+        half_open_lifetime: Duration::from_secs(30),
+    };
+    Config {
+        connections: vec![Arc::new(connection)],
+        pools,
+        limits,
+    }
+}
+
+/// A responder's connection to anybody who proves an identity; stations fill in the rest.
+fn connection(
+    terms: &Terms<'_>,
+    credentials: &Credentials,
+    identity: &str,
+) -> anyhow::Result<Connection> {
+    let (local, remote) = match credentials.clone() {
+        Credentials::Shared(secret) => (
+            LocalMethod::PresharedKey(secret.clone()),
+            RemoteMethod::PresharedKey(secret),
+        ),
+        Credentials::Certified {
+            key,
+            chain,
+            trusted,
+        } => (
+            LocalMethod::Signature { key, chain },
+            RemoteMethod::Signature(trusted),
+        ),
+    };
+    Ok(Connection {
+        name: "load".into(),
+        revision: 1,
+        local_addrs: Vec::new(),
+        remote_addrs: Vec::new(),
+        is_aggressive: true,
+        proposals: vec![terms.proposal.parse()?],
+        local: LocalAuth {
+            identity: Identity::Fqdn(identity.into()),
+            method: local,
+        },
+        remote: RemoteAuth {
+            identities: vec![IdentityPattern::Any],
+            method: remote,
+        },
+        children: vec![child(terms)?],
+        wants_inner: InnerFamilies::default(),
+        pool: None,
+        is_legacy: true,
+        start: Start::Responder,
+        forces_encapsulation: true,
+        fragments: true,
+        dpd_delay: None,
+        dpd_timeout: Duration::from_secs(10),
+        keepalive: Duration::from_secs(20),
+        lifetime: Duration::from_secs(14_400),
+        rekey_margin: Duration::from_secs(1_440),
+        unique: Unique::Keep,
+    })
+}
+
+fn child(terms: &Terms<'_>) -> anyhow::Result<Child> {
+    Ok(Child {
+        name: "net".into(),
+        mode: Mode::Tunnel,
+        proposals: vec![terms.esp_proposal.parse()?],
+        local: Vec::new(),
+        remote: Vec::new(),
+        lifetime: Duration::from_secs(3_600),
+        rekey_margin: Duration::from_secs(360),
+        lifetime_bytes: u64::MAX,
+        lifetime_packets: u64::MAX,
+        replay_window: 1_024,
+        path_mtu: 1_500,
+    })
+}

@@ -1,0 +1,68 @@
+//! Resident memory of a gateway with many idle tunnels: one ISAKMP SA and one ESP pair each.
+//!
+//! Stations are made and dropped one after another, so that only the gateway's share stays. They
+//! use a small group and a pre-shared key, which cost less time and leave nothing behind.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context;
+use engine::sa::Secret;
+use engine::time::{Calendar, Instant};
+use serde_json::{Value, json};
+
+use crate::pair::{Credentials, Gateway, Station, Terms};
+
+/// Tunnels before the first that counts: the program's own pages and tables are there by then.
+const WARM_UP: u32 = 100;
+/// How long the tunnels idle before memory is read: what a handshake holds for a while is gone.
+const REST: Duration = Duration::from_secs(120);
+const TERMS: Terms<'static> = Terms {
+    proposal: "aes128-sha1-modp768",
+    esp_proposal: "aes128gcm16",
+};
+
+pub(crate) fn measure(count: u32) -> anyhow::Result<Value> {
+    let credentials = Credentials::Shared(Arc::new(Secret(b"load".to_vec())));
+    let mut gateway = Gateway::new(&TERMS, &credentials)?;
+    add(&mut gateway, &credentials, 0..WARM_UP)?;
+    let before = resident_bytes()?;
+    add(&mut gateway, &credentials, WARM_UP..WARM_UP + count)?;
+    let busy = resident_bytes()?;
+    gateway.wake(Instant(1) + REST)?;
+    let after = resident_bytes()?;
+    Ok(json!({
+        "tunnels": count,
+        "resident_bytes_before": before,
+        "resident_bytes_when_made": busy,
+        "resident_bytes_after": after,
+        "bytes_per_tunnel": after.saturating_sub(before) as f64 / f64::from(count),
+    }))
+}
+
+fn add(
+    gateway: &mut Gateway,
+    credentials: &Credentials,
+    numbers: std::ops::Range<u32>,
+) -> anyhow::Result<()> {
+    let now = Instant(1);
+    for number in numbers {
+        let identity = format!("ms{number}.example");
+        Station::new(number, &identity, &TERMS, credentials, now)?
+            .connect(gateway, Calendar::default(), now)
+            .with_context(|| format!("tunnel {number}"))?;
+    }
+    Ok(())
+}
+
+/// `VmRSS` of this process.
+fn resident_bytes() -> anyhow::Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kibibytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    Ok(kibibytes
+        .context("no VmRSS in /proc/self/status")?
+        .trim()
+        .parse::<u64>()?
+        * 1024)
+}
