@@ -3,6 +3,8 @@
 
 use core::ops::Range;
 
+use wire::ip::fragment::{Fragments, Refused};
+
 use crate::plane::{Kind, Notice};
 use crate::sa::Path;
 
@@ -90,12 +92,14 @@ impl Datagrams {
     }
 
     /// Room for one more datagram, in the last run where it fits, else in a run of its own.
+    /// `is_alone`: it is larger than the path carries, and the kernel fragments no run.
     pub(crate) fn push(
         &mut self,
         path: &Path,
         kind: Kind,
         traffic_class: u8,
         length: usize,
+        is_alone: bool,
     ) -> &mut [u8] {
         let range = self.used..self.used + length;
         if self.buffer.len() < range.end {
@@ -104,7 +108,9 @@ impl Datagrams {
         }
         self.used = range.end;
         match self.runs.last_mut() {
-            Some(run) if run.takes(path, kind, traffic_class, length) => run.range.end = range.end,
+            Some(run) if !is_alone && run.takes(path, kind, traffic_class, length) => {
+                run.range.end = range.end;
+            }
             _ => self.runs.push(Run {
                 path: *path,
                 kind,
@@ -125,6 +131,22 @@ impl Datagrams {
                 self.runs.pop();
             }
         }
+    }
+
+    /// Cuts the datagram pushed last, a whole IPv4 packet of a raw kind, into fragments.
+    pub(crate) fn fragment_last(&mut self, mtu: usize) -> Result<(), Refused> {
+        let Some(run) = self.runs.last().cloned() else {
+            return Ok(());
+        };
+        let packet = self.buffer[run.range.clone()].to_vec();
+        let mut fragments = Fragments::new(&packet, mtu)?;
+        self.unpush(packet.len());
+        let mut scratch = vec![0; packet.len().max(mtu)];
+        while let Some(length) = fragments.write_next(&mut scratch) {
+            self.push(&run.path, run.kind, run.traffic_class, length, true)
+                .copy_from_slice(&scratch[..length]);
+        }
+        Ok(())
     }
 }
 

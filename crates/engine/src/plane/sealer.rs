@@ -158,7 +158,9 @@ impl Sealer {
         if length > usize::from(u16::MAX) {
             return Err(DropReason::TooBig);
         }
-        let packet = out.push(&self.path, self.kind(), outer.traffic_class, length);
+        let (kind, class) = (self.kind(), outer.traffic_class);
+        let is_too_long = length + self.shape.headers_of(kind) > self.path_mtu.into();
+        let packet = out.push(&self.path, kind, class, length, is_too_long);
         if headers > 0 {
             self.write_header(&mut packet[..headers], outer, length, random);
         }
@@ -194,6 +196,11 @@ impl Sealer {
         self.sequence = sequence;
         self.bytes += clear as u64;
         self.last = Some(now);
+        if is_too_long && kind != Kind::Udp && !self.shape.is_outer_v6 {
+            // UDP is fragmented by the kernel, which takes raw packets only as they are.
+            out.fragment_last(self.path_mtu.into())
+                .map_err(|_refused| DropReason::TooBig)?;
+        }
         Ok(())
     }
 
@@ -254,6 +261,9 @@ impl Sealer {
             header.copy_from_slice(outer.header);
             header[outer.protocol_at] = protocol;
             put_destination(header, remote);
+            if remote.is_ipv4() && !outer.dont_fragment {
+                header[6] &= !((DONT_FRAGMENT >> 8) as u8);
+            }
             if remote.is_ipv4() && header[4..6] == [0, 0] {
                 put16(header, 4, (random.u32() as u16).max(1));
             }

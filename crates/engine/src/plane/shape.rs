@@ -4,6 +4,7 @@ use crypto::packet::Protection;
 
 use crate::ah;
 use crate::esp::Layout;
+use crate::plane::Kind;
 use crate::sa::{Mode, Protocol, Sa};
 
 const UDP_HEADER_BYTES: usize = 8;
@@ -30,7 +31,8 @@ impl Shape {
             protection: sa.protection,
             protocol: sa.protocol,
             mode: sa.mode,
-            is_udp_encapsulated: sa.is_udp_encapsulated,
+            // AH covers the outer addresses: no NAT, and no UDP, may be in its way
+            is_udp_encapsulated: sa.is_udp_encapsulated && sa.protocol == Protocol::Esp,
             is_outer_v6: sa.path.remote.is_ipv6(),
         }
     }
@@ -38,6 +40,14 @@ impl Shape {
     /// Octets of the outer IP header that an SA makes itself.
     pub fn ip_header_bytes(&self) -> usize {
         if self.is_outer_v6 { 40 } else { 20 }
+    }
+
+    /// Octets of headers on the wire that datagrams of this kind do not hold.
+    pub(crate) fn headers_of(&self, kind: Kind) -> usize {
+        match kind {
+            Kind::Udp => self.ip_header_bytes() + UDP_HEADER_BYTES,
+            Kind::RawEsp | Kind::RawAh => 0,
+        }
     }
 
     /// Octets of the ESP packet, or of AH and what it protects, around so many octets of payload.

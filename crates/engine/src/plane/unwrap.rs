@@ -92,7 +92,8 @@ impl Unwrap<'_> {
         let (header, inner) = self.rebuild_header(&mut header)?;
         let opener = self.opener;
         // Behind a NAT the selectors hold addresses of before it: the SA stands for its peer.
-        if !policy::admits(&inner, &opener.remote, &opener.local, true) {
+        let is_host_only = self.kind == Kind::Udp || opener.pool_address.is_some();
+        if !policy::admits(&inner, &opener.remote, &opener.local, is_host_only) {
             return Err(DropReason::SelectorMismatch);
         }
         self.repair_checksum(&inner)?;
@@ -122,14 +123,26 @@ impl Unwrap<'_> {
         }
     }
 
+    /// The peer's address and ours: those of the SA, which authenticated packets move.
+    fn outer_ends(&self) -> (IpAddr, IpAddr) {
+        let (own, given) = (self.opener.path.local.ip(), self.path.local.ip());
+        let local = if own.is_unspecified() { given } else { own };
+        (self.opener.path.remote.ip(), local)
+    }
+
     /// The IP header that the packet had before ESP or AH: the outer one where it was given, else
     /// one of the datagram's addresses; its source is the pool address where the SA has one.
     fn rebuild_header<'b>(
         &self,
         header: &'b mut [u8; MAX_HEADER_BYTES],
     ) -> Result<(&'b [u8], Inner), DropReason> {
-        let source = self.opener.pool_address.unwrap_or(self.path.remote.ip());
-        let ends = (source, self.path.local.ip());
+        let outer = self.outer_ends();
+        // ESP does not prove the outer addresses: only the SA's own peer is spoken for.
+        if self.kind != Kind::Udp && self.path.remote.ip() != outer.0 {
+            return Err(DropReason::SelectorMismatch);
+        }
+        let source = self.opener.pool_address.unwrap_or(outer.0);
+        let ends = (source, outer.1);
         if ends.0.is_ipv4() != ends.1.is_ipv4() {
             return Err(DropReason::BadInnerPacket);
         }
@@ -170,7 +183,7 @@ impl Unwrap<'_> {
         let seen = match self.opener.original {
             Some(original) => (original.peer, original.own),
             None if self.opener.shape.is_udp_encapsulated => return self.renew_checksum(inner),
-            None => (self.path.remote.ip(), self.path.local.ip()),
+            None => self.outer_ends(),
         };
         if seen != ends {
             let change = AddressChange::new(seen, ends);

@@ -25,12 +25,15 @@ impl Sum {
     #[inline]
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Self {
-        let (chunks, tail) = bytes.as_chunks::<8>();
-        let mut words = self.words;
+        // Lanes of their own let the compiler add several words at once.
+        let mut lanes = [0u64; 8];
+        let (chunks, tail) = bytes.as_chunks::<32>();
         for chunk in chunks {
-            let pair = u64::from_ne_bytes(*chunk);
-            words += (pair & 0xffff_ffff) + (pair >> 32);
+            for (lane, four) in lanes.iter_mut().zip(chunk.as_chunks::<4>().0) {
+                *lane += u64::from(u32::from_ne_bytes(*four));
+            }
         }
+        let mut words = self.words + lanes.iter().sum::<u64>();
         // Word by word: a copy of a length unknown beforehand costs more than a header's sum.
         let (fours, tail) = tail.as_chunks::<4>();
         for four in fours {

@@ -167,6 +167,49 @@ fn without_df_a_packet_is_cut_before_it_is_sealed() {
 }
 
 #[test]
+fn raw_packets_without_df_are_cut_after_they_are_sealed() {
+    for protocol in [Protocol::Esp, Protocol::Ah] {
+        let protection = suites()[1];
+        let mut pair = Pair::new(Sa {
+            mode: Mode::Transport,
+            protocol,
+            is_udp_encapsulated: false,
+            path: path("10.1.0.1", "10.2.0.1", 0),
+            ..tunnel_sa(protection)
+        });
+        let mut big = packet("10.1.0.1", "10.2.0.1", UDP, &udp((1, 2), &data(4000)));
+        big[6] = 0;
+        crate::plane::checksum::put_v4(&mut big[..20]);
+        let sent = pair.seal(&[plain(&big)]);
+        assert_eq!(sent.len(), 3);
+        assert!(sent.iter().all(|sent| sent.bytes.len() <= 1500));
+        // the kernel puts them together before a raw socket sees them
+        let parts: Vec<_> = sent.iter().map(|sent| plain(&sent.bytes)).collect();
+        let whole = Sent {
+            bytes: reassemble(&parts),
+            ..sent[0].clone()
+        };
+        assert_eq!(pair.open(&[whole]), [plain(&big)]);
+    }
+}
+
+#[test]
+fn datagrams_larger_than_the_path_share_no_run() {
+    let mut pair = Pair::new(Sa {
+        copies_df: false,
+        ..tunnel_sa(AES_GCM)
+    });
+    let big = plain(&packet(
+        "10.1.0.1",
+        "10.2.0.1",
+        UDP,
+        &udp((1, 2), &data(2000)),
+    ));
+    assert_eq!(pair.seal(&[big.clone(), big]).len(), 2);
+    assert_eq!(pair.datagrams.runs().len(), 2);
+}
+
+#[test]
 fn maximum_segment_sizes_are_clamped_both_ways() {
     const SYN: u8 = 2;
     let sa = || tunnel_sa(AES_GCM);

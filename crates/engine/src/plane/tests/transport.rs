@@ -231,3 +231,21 @@ fn fragments_have_no_place_in_transport_mode() {
     assert!(up.seal(&[plain(&fragment)]).is_empty());
     assert_eq!(up.sent_drops(DropReason::BadInnerPacket), 1);
 }
+
+#[test]
+fn a_raw_packet_from_another_address_is_not_its_peers() {
+    let sa = Sa {
+        mode: Mode::Transport,
+        is_udp_encapsulated: false,
+        path: path("10.1.0.1", "10.2.0.1", 0),
+        ..tunnel_sa(AES_GCM)
+    };
+    let mut pair = Pair::new(sa);
+    let request = packet("10.1.0.1", "10.2.0.1", TCP, &tcp(1, ACK, &[], &data(70)));
+    let mut sent = pair.seal(&[plain(&request)]);
+    sent[0].path = path("10.1.0.66", "10.2.0.1", 0);
+    sent[0].bytes[15] = 66;
+    crate::plane::checksum::put_v4(&mut sent[0].bytes[..20]);
+    assert!(pair.open(&sent).is_empty());
+    assert_eq!(pair.received_drops(DropReason::SelectorMismatch), 1);
+}
