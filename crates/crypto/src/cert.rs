@@ -1,6 +1,10 @@
 //! X.509 certificates for IKE (RFC 4945): reading, the path check, revocation, and making them.
 
+mod make;
+
 use crate::rsa::PublicKey;
+
+pub use make::{Authority, KeyMaterial, MakeFault, Request, RevokedEntry, SigningKey, read_serial};
 
 /// A certificate that was read.
 #[derive(Clone)]

@@ -46,6 +46,41 @@ impl DropReason {
     /// How many reasons there are.
     pub const COUNT: usize = Self::TooManyExchanges as usize + 1;
 
+    /// Every reason, in order.
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::Truncated,
+        Self::UnknownSpi,
+        Self::BadIcv,
+        Self::Replayed,
+        Self::OutsideWindow,
+        Self::BadPadding,
+        Self::SelectorMismatch,
+        Self::WrongEncapsulation,
+        Self::BadInnerPacket,
+        Self::ClearPacket,
+        Self::SequenceExhausted,
+        Self::NoPolicy,
+        Self::NoSa,
+        Self::TooBig,
+        Self::TtlExpired,
+        Self::Unroutable,
+        Self::QueueFull,
+        Self::SendFailed,
+        Self::MalformedMessage,
+        Self::UnknownCookies,
+        Self::UnexpectedMessage,
+        Self::RetransmittedMessage,
+        Self::TooManyHalfOpen,
+        Self::TooManyFragments,
+        Self::BadHash,
+        Self::UndecryptableMessage,
+        Self::NoConnection,
+        Self::AuthenticationFailed,
+        Self::NoProposalChosen,
+        Self::UnsupportedExchange,
+        Self::TooManyExchanges,
+    ];
+
     /// Kebab-case name.
     pub fn name(self) -> &'static str {
         match self {

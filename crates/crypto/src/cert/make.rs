@@ -1,0 +1,399 @@
+//! Making keys, certificates and revocation lists for IKE (RFC 4945, RFC 5280), over rcgen.
+//!
+//! RSA keys only, signed with SHA-256. Serial numbers and moments are arguments; only
+//! [`SigningKey::generate`] draws on the operating system, by way of aws-lc.
+//! Left out: subordinate authorities, and keys that IKEv1's RSA signatures cannot use.
+
+use std::net::IpAddr;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams,
+    CertificateSigningRequestParams, DistinguishedName, DnType, DnValue, ExtendedKeyUsagePurpose,
+    IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, PublicKeyData, RevokedCertParams,
+    RsaKeySize, SanType, SerialNumber, SubjectPublicKeyInfo,
+};
+use time::OffsetDateTime;
+use zeroize::{Zeroize, Zeroizing};
+
+/// Certificates are valid from a little before they were made: clocks differ.
+const BACKDATE_SECONDS: i64 = 300;
+/// RFC 5280 §4.1.2.2.
+const SERIAL_BYTES_MAX: usize = 20;
+/// id-kp-ipsecIKE (RFC 4945 §5.1.3.12).
+const IPSEC_IKE: [u64; 9] = [1, 3, 6, 1, 5, 5, 7, 3, 17];
+
+/// Why something cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MakeFault {
+    /// Not a length that we make.
+    #[error("RSA keys have 2048, 3072 or 4096 bits, not {0}")]
+    KeyBits(u32),
+    /// A subject that cannot be read.
+    #[error("subject {0:?}: {1}")]
+    Subject(String, &'static str),
+    /// A subject alternative name that no certificate can carry.
+    #[error("{0:?} is no address, host name or mail address")]
+    AlternativeName(String),
+    /// A key in a form or of a kind that we do not use.
+    #[error("not an RSA key in PEM: {0}")]
+    Key(String),
+    /// A request that cannot be read, or that its key did not sign.
+    #[error("not a certificate request in PEM: {0}")]
+    Request(String),
+    /// A certificate that cannot be read.
+    #[error("not a certificate in PEM: {0}")]
+    Certificate(String),
+    /// Serial numbers have 1 to 20 bytes.
+    #[error("a serial number of {0} bytes, 1 to 20 can be")]
+    Serial(usize),
+    /// A moment outside of the calendar, or an end before the beginning.
+    #[error("{0} days of validity")]
+    Days(u32),
+    /// rcgen refuses.
+    #[error("cannot sign: {0}")]
+    Signing(String),
+}
+
+/// A private RSA key; wiped on drop.
+pub struct SigningKey(KeyPair);
+
+impl SigningKey {
+    /// A new key of 2048, 3072 or 4096 bits.
+    pub fn generate(bits: u32) -> Result<Self, MakeFault> {
+        let size = match bits {
+            2048 => RsaKeySize::_2048,
+            3072 => RsaKeySize::_3072,
+            4096 => RsaKeySize::_4096,
+            _ => return Err(MakeFault::KeyBits(bits)),
+        };
+        KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, size)
+            .map(Self)
+            .map_err(|error| MakeFault::Key(error.to_string()))
+    }
+
+    /// Reads PKCS #8 or PKCS #1 in PEM.
+    pub fn from_pem(text: &str) -> Result<Self, MakeFault> {
+        KeyPair::from_pem_and_sign_algo(text, &rcgen::PKCS_RSA_SHA256)
+            .map(Self)
+            .map_err(|error| MakeFault::Key(error.to_string()))
+    }
+
+    /// PEM: PKCS #8 for a key that was generated, else as it was read.
+    pub fn to_pem(&self) -> Zeroizing<String> {
+        Zeroizing::new(self.0.serialize_pem())
+    }
+}
+
+impl Drop for SigningKey {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
+
+/// Whose key a certificate is to hold.
+pub enum KeyMaterial<'a> {
+    /// One of ours.
+    Pair(&'a SigningKey),
+    /// PEM text of somebody's public key (`PUBLIC KEY`) or private key.
+    Pem(&'a str),
+    /// PEM text of a PKCS #10 request, whose signature is checked. Its names are taken where
+    /// the [`Request`] gives none.
+    SigningRequest(&'a str),
+}
+
+/// What is asked of an authority.
+pub struct Request<'a> {
+    /// `C=GR, O=x, CN=ms`; empty: that of the signing request.
+    pub subject: &'a str,
+    /// Addresses, host names, mail addresses.
+    pub alternative_names: &'a [String],
+    /// Whose key.
+    pub key: KeyMaterial<'a>,
+    /// 1 to 20 bytes that this authority never used before.
+    pub serial: &'a [u8],
+    /// Seconds since 1970.
+    pub now: i64,
+    /// Validity from `now` on.
+    pub days: u32,
+}
+
+/// A certificate that is revoked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RevokedEntry {
+    /// Its serial number.
+    pub serial: Vec<u8>,
+    /// When it was revoked, seconds since 1970.
+    pub at: i64,
+}
+
+/// An authority: its certificate and its key.
+pub struct Authority {
+    certificate_pem: String,
+    key: SigningKey,
+}
+
+impl Authority {
+    /// A new one that signs itself.
+    pub fn create(
+        subject: &str,
+        key: SigningKey,
+        serial: &[u8],
+        now: i64,
+        days: u32,
+    ) -> Result<Self, MakeFault> {
+        let mut params = params(serial, now, days)?;
+        params.distinguished_name = distinguished_name(subject)?;
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let made = params
+            .self_signed(&key.0)
+            .map_err(|error| MakeFault::Signing(error.to_string()))?;
+        let certificate_pem = made.pem();
+        Ok(Self {
+            certificate_pem,
+            key,
+        })
+    }
+
+    /// One that was made before.
+    pub fn load(certificate_pem: &str, key_pem: &str) -> Result<Self, MakeFault> {
+        let authority = Self {
+            certificate_pem: certificate_pem.to_owned(),
+            key: SigningKey::from_pem(key_pem)?,
+        };
+        authority.issuer()?;
+        Ok(authority)
+    }
+
+    /// Its certificate.
+    pub fn certificate_pem(&self) -> &str {
+        &self.certificate_pem
+    }
+
+    /// Its key.
+    pub fn key_pem(&self) -> Zeroizing<String> {
+        self.key.to_pem()
+    }
+
+    /// A certificate in PEM for an end of an IKE connection: digitalSignature, both TLS usages
+    /// and ipsecIKE, so that every IKE implementation takes it (RFC 4945 §5.1.3).
+    pub fn issue(&self, request: &Request<'_>) -> Result<String, MakeFault> {
+        let mut params = params(request.serial, request.now, request.days)?;
+        if let KeyMaterial::SigningRequest(text) = request.key {
+            let asked = signing_request(text)?;
+            params.distinguished_name = asked.params.distinguished_name;
+            params.subject_alt_names = asked.params.subject_alt_names;
+        }
+        if !request.subject.is_empty() {
+            params.distinguished_name = distinguished_name(request.subject)?;
+        }
+        if !request.alternative_names.is_empty() {
+            let names = request.alternative_names.iter();
+            params.subject_alt_names = names
+                .map(|name| alternative_name(name))
+                .collect::<Result<_, _>>()?;
+        }
+        params.is_ca = IsCa::ExplicitNoCa;
+        params.key_usages = vec![
+            KeyUsagePurpose::DigitalSignature,
+            KeyUsagePurpose::ContentCommitment,
+        ];
+        params.extended_key_usages = vec![
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+            ExtendedKeyUsagePurpose::Other(IPSEC_IKE.to_vec()),
+        ];
+        params.use_authority_key_identifier_extension = true;
+        let issuer = self.issuer()?;
+        let signed = match request.key {
+            KeyMaterial::Pair(pair) => params.signed_by(&pair.0, &issuer),
+            KeyMaterial::Pem(text) if text.contains("PRIVATE KEY") => {
+                params.signed_by(&SigningKey::from_pem(text)?.0, &issuer)
+            }
+            KeyMaterial::Pem(text) => {
+                let public = SubjectPublicKeyInfo::from_pem(text)
+                    .map_err(|error| MakeFault::Key(error.to_string()))?;
+                rsa_only(&public)?;
+                params.signed_by(&public, &issuer)
+            }
+            KeyMaterial::SigningRequest(text) => {
+                let public = signing_request(text)?.public_key;
+                rsa_only(&public)?;
+                params.signed_by(&public, &issuer)
+            }
+        };
+        signed
+            .map(|certificate| certificate.pem())
+            .map_err(|error| MakeFault::Signing(error.to_string()))
+    }
+
+    /// A revocation list in PEM, in force for `days`. Numbers grow from list to list
+    /// (RFC 5280 §5.2.3).
+    pub fn revocation_list(
+        &self,
+        revoked: &[RevokedEntry],
+        number: u64,
+        now: i64,
+        days: u32,
+    ) -> Result<String, MakeFault> {
+        let revoked_certs = revoked
+            .iter()
+            .map(|entry| {
+                Ok(RevokedCertParams {
+                    serial_number: serial(&entry.serial)?,
+                    revocation_time: moment(entry.at, days)?,
+                    reason_code: None,
+                    invalidity_date: None,
+                })
+            })
+            .collect::<Result<_, MakeFault>>()?;
+        let list = CertificateRevocationListParams {
+            this_update: moment(now.saturating_sub(BACKDATE_SECONDS), days)?,
+            next_update: moment(now.saturating_add(span(days)), days)?,
+            crl_number: SerialNumber::from(number),
+            issuing_distribution_point: None,
+            revoked_certs,
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        list.signed_by(&self.issuer()?)
+            .and_then(|made| made.pem())
+            .map_err(|error| MakeFault::Signing(error.to_string()))
+    }
+
+    fn issuer(&self) -> Result<Issuer<'_, &KeyPair>, MakeFault> {
+        Issuer::from_ca_cert_pem(&self.certificate_pem, &self.key.0)
+            .map_err(|error| MakeFault::Certificate(error.to_string()))
+    }
+}
+
+/// The serial number of the first certificate in a PEM text.
+pub fn read_serial(certificate_pem: &str) -> Result<Vec<u8>, MakeFault> {
+    let unreadable = |error: String| MakeFault::Certificate(error);
+    let (_, pem) = x509_parser::pem::parse_x509_pem(certificate_pem.as_bytes())
+        .map_err(|error| unreadable(error.to_string()))?;
+    let certificate = pem
+        .parse_x509()
+        .map_err(|error| unreadable(error.to_string()))?;
+    Ok(certificate.serial.to_bytes_be())
+}
+
+fn params(number: &[u8], now: i64, days: u32) -> Result<CertificateParams, MakeFault> {
+    let mut params = CertificateParams::default();
+    params.not_before = moment(now.saturating_sub(BACKDATE_SECONDS), days)?;
+    params.not_after = moment(now.saturating_add(span(days)), days)?;
+    params.serial_number = Some(serial(number)?);
+    Ok(params)
+}
+
+fn span(days: u32) -> i64 {
+    i64::from(days) * 86_400
+}
+
+fn moment(seconds: i64, days: u32) -> Result<OffsetDateTime, MakeFault> {
+    if days == 0 {
+        return Err(MakeFault::Days(days));
+    }
+    OffsetDateTime::from_unix_timestamp(seconds).map_err(|_| MakeFault::Days(days))
+}
+
+fn serial(bytes: &[u8]) -> Result<SerialNumber, MakeFault> {
+    if bytes.is_empty() || bytes.len() > SERIAL_BYTES_MAX {
+        return Err(MakeFault::Serial(bytes.len()));
+    }
+    Ok(SerialNumber::from_slice(bytes))
+}
+
+fn signing_request(text: &str) -> Result<CertificateSigningRequestParams, MakeFault> {
+    CertificateSigningRequestParams::from_pem(text)
+        .map_err(|error| MakeFault::Request(error.to_string()))
+}
+
+fn rsa_only(key: &impl PublicKeyData) -> Result<(), MakeFault> {
+    let rsa = [
+        &rcgen::PKCS_RSA_SHA256,
+        &rcgen::PKCS_RSA_SHA384,
+        &rcgen::PKCS_RSA_SHA512,
+    ];
+    match rsa.contains(&key.algorithm()) {
+        true => Ok(()),
+        false => Err(MakeFault::Key("it is of another kind".to_owned())),
+    }
+}
+
+/// `C=GR, O=x, CN=y` in that order. A backslash takes the next character as it is.
+fn distinguished_name(text: &str) -> Result<DistinguishedName, MakeFault> {
+    let fault = |why| MakeFault::Subject(text.to_owned(), why);
+    let mut name = DistinguishedName::new();
+    for part in split(text) {
+        let (kind, value) = part
+            .split_once('=')
+            .ok_or(fault("write C=GR, O=name, CN=name"))?;
+        let (kind, value) = (kind.trim().to_uppercase(), value.trim());
+        if value.is_empty() {
+            return Err(fault("an attribute has no value"));
+        }
+        let kind = match kind.as_str() {
+            "C" => DnType::CountryName,
+            "ST" | "S" => DnType::StateOrProvinceName,
+            "L" => DnType::LocalityName,
+            "O" => DnType::OrganizationName,
+            "OU" => DnType::OrganizationalUnitName,
+            "CN" => DnType::CommonName,
+            _ => return Err(fault("attributes are C, ST, L, O, OU and CN")),
+        };
+        if name.get(&kind).is_some() {
+            return Err(fault("an attribute comes twice"));
+        }
+        // RFC 5280 appendix A: a country is a PrintableString; UTF-8 serves all others.
+        let value = match kind {
+            DnType::CountryName if value.len() != 2 => {
+                return Err(fault("a country has two letters"));
+            }
+            DnType::CountryName => DnValue::PrintableString(
+                value
+                    .try_into()
+                    .map_err(|_| fault("a country has two letters"))?,
+            ),
+            _ => DnValue::Utf8String(value.to_owned()),
+        };
+        name.push(kind, value);
+    }
+    match name.iter().next() {
+        None => Err(fault("it is empty")),
+        Some(_) => Ok(name),
+    }
+}
+
+/// Parts between commas that no backslash protects.
+fn split(text: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        let last = parts.last_mut().expect("never empty");
+        match character {
+            ',' => parts.push(String::new()),
+            '\\' => last.extend(characters.next()),
+            other => last.push(other),
+        }
+    }
+    parts.retain(|part| !part.trim().is_empty());
+    parts
+}
+
+fn alternative_name(text: &str) -> Result<SanType, MakeFault> {
+    let fault = || MakeFault::AlternativeName(text.to_owned());
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return Ok(SanType::IpAddress(address));
+    }
+    if text.contains('@') {
+        return Ok(SanType::Rfc822Name(text.try_into().map_err(|_| fault())?));
+    }
+    let is_host = |c: char| c.is_ascii_alphanumeric() || "-_.*".contains(c);
+    if text.is_empty() || !text.chars().all(is_host) {
+        return Err(fault());
+    }
+    Ok(SanType::DnsName(text.try_into().map_err(|_| fault())?))
+}
+
+#[cfg(test)]
+mod tests;

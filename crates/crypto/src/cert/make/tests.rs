@@ -1,0 +1,122 @@
+use super::*;
+use x509_parser::prelude::*;
+
+const NOW: i64 = 1_750_000_000;
+
+fn authority() -> Authority {
+    let key = SigningKey::generate(2048).unwrap();
+    Authority::create("C=GR, O=Test, CN=ca", key, &[1], NOW, 3650).unwrap()
+}
+
+fn der(pem: &str) -> Vec<u8> {
+    x509_parser::pem::parse_x509_pem(pem.as_bytes())
+        .unwrap()
+        .1
+        .contents
+}
+
+#[test]
+fn an_issued_certificate_carries_its_names_and_its_authority_s_signature() {
+    let authority = authority();
+    let authority = Authority::load(authority.certificate_pem(), &authority.key_pem()).unwrap();
+    let key = SigningKey::generate(2048).unwrap();
+    let names = ["sg.example", "192.0.2.1", "a@example.org"].map(str::to_owned);
+    let request = Request {
+        subject: r"C=GR, O=Test\, more, CN=sg",
+        alternative_names: &names,
+        key: KeyMaterial::Pair(&key),
+        serial: &[0x7f, 2],
+        now: NOW,
+        days: 30,
+    };
+    let pem = authority.issue(&request).unwrap();
+    assert_eq!(read_serial(&pem).unwrap(), [0x7f, 2]);
+    let (leaf, ca) = (der(&pem), der(authority.certificate_pem()));
+    let (_, leaf) = X509Certificate::from_der(&leaf).unwrap();
+    let (_, ca) = X509Certificate::from_der(&ca).unwrap();
+    leaf.verify_signature(Some(ca.public_key())).unwrap();
+    assert_eq!(leaf.subject().to_string(), "C=GR, O=Test, more, CN=sg");
+    assert_eq!(leaf.issuer(), ca.subject());
+    assert_eq!(leaf.validity().not_after.timestamp(), NOW + 30 * 86_400);
+    let names = leaf.subject_alternative_name().unwrap().unwrap();
+    assert_eq!(names.value.general_names.len(), 3);
+    assert!(ca.is_ca() && !leaf.is_ca());
+    let usage = leaf.key_usage().unwrap().unwrap().value;
+    assert!(usage.digital_signature() && !usage.key_cert_sign());
+}
+
+#[test]
+fn a_key_of_others_is_certified_without_its_private_half() {
+    let authority = authority();
+    let key = SigningKey::generate(2048).unwrap();
+    let public = key.0.public_key_pem();
+    let request = Request {
+        subject: "CN=other",
+        alternative_names: &[],
+        key: KeyMaterial::Pem(&public),
+        serial: &[3],
+        now: NOW,
+        days: 30,
+    };
+    let leaf = der(&authority.issue(&request).unwrap());
+    let (_, leaf) = X509Certificate::from_der(&leaf).unwrap();
+    assert_eq!(
+        leaf.public_key().raw,
+        &key.0.subject_public_key_info()[..],
+        "the key itself"
+    );
+}
+
+#[test]
+fn a_signing_request_brings_its_own_names() {
+    let key = SigningKey::generate(2048).unwrap();
+    let mut asked = CertificateParams::new(vec!["ms.example".to_owned()]).unwrap();
+    asked.distinguished_name = distinguished_name("CN=ms").unwrap();
+    let text = asked.serialize_request(&key.0).unwrap().pem().unwrap();
+    let request = Request {
+        subject: "",
+        alternative_names: &[],
+        key: KeyMaterial::SigningRequest(&text),
+        serial: &[4],
+        now: NOW,
+        days: 30,
+    };
+    let leaf = der(&authority().issue(&request).unwrap());
+    let (_, leaf) = X509Certificate::from_der(&leaf).unwrap();
+    assert_eq!(leaf.subject().to_string(), "CN=ms");
+    assert!(leaf.subject_alternative_name().unwrap().is_some());
+}
+
+#[test]
+fn a_revocation_list_names_the_revoked_and_its_number() {
+    let authority = authority();
+    let revoked = [RevokedEntry {
+        serial: vec![9, 9],
+        at: NOW - 60,
+    }];
+    let text = authority.revocation_list(&revoked, 7, NOW, 30).unwrap();
+    let (list, ca) = (der(&text), der(authority.certificate_pem()));
+    let (_, list) = CertificateRevocationList::from_der(&list).unwrap();
+    let (_, ca) = X509Certificate::from_der(&ca).unwrap();
+    list.verify_signature(ca.public_key()).unwrap();
+    let serials: Vec<_> = list.iter_revoked_certificates().collect();
+    assert_eq!(serials[0].serial().to_bytes_be(), [9, 9]);
+    assert_eq!(list.crl_number().unwrap().to_bytes_be(), [7]);
+}
+
+#[test]
+fn what_cannot_be_made_is_refused_with_a_reason() {
+    assert_eq!(
+        SigningKey::generate(1024).err(),
+        Some(MakeFault::KeyBits(1024))
+    );
+    for subject in ["", "CN", "C=GRC, CN=x", "X=1", "CN=", "CN=a, CN=b"] {
+        assert!(distinguished_name(subject).is_err(), "{subject:?}");
+    }
+    for name in ["", "white space", "a/b"] {
+        assert!(alternative_name(name).is_err(), "{name:?}");
+    }
+    assert_eq!(serial(&[]).err(), Some(MakeFault::Serial(0)));
+    assert_eq!(serial(&[1; 21]).err(), Some(MakeFault::Serial(21)));
+    assert!(moment(i64::MAX, 1).is_err());
+}

@@ -1,0 +1,133 @@
+use super::client::{ask, find, running};
+use super::server::ControlServer;
+use super::*;
+
+/// A runtime directory of the test's own.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("caravan-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap()
+}
+
+/// Runs a server for `names` that answers each question with its own text.
+fn serving<T: Send + 'static>(
+    directory: &Path,
+    names: &[&str],
+    command: impl FnOnce(PathBuf) -> T + Send + 'static,
+) -> T {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    runtime().block_on(async {
+        let mut server = ControlServer::bind(directory, &names).unwrap();
+        let mut questions = server.serve();
+        let path = directory.to_owned();
+        let mut command = tokio::task::spawn_blocking(move || command(path));
+        loop {
+            tokio::select! {
+                done = &mut command => return done.unwrap(),
+                Some(asked) = questions.recv() => {
+                    let text = format!("{:?}", asked.request);
+                    let _ = asked.reply.send(Reply::Done { text });
+                }
+            }
+        }
+    })
+}
+
+#[test]
+fn a_question_is_answered_by_the_process_of_that_name() {
+    let directory = Directory::new("answer");
+    let reply = serving(&directory.0, &["home", "work"], |path| {
+        let names: Vec<String> = running(&path).into_iter().map(|r| r.name).collect();
+        assert_eq!(names, ["home", "work"]);
+        ask(&find(&path, "work").unwrap(), &Request::Reload).unwrap()
+    });
+    let text = "Reload".to_owned();
+    assert_eq!(reply, Reply::Done { text });
+    assert!(running(&directory.0).is_empty(), "sockets go with it");
+}
+
+#[test]
+fn an_unknown_name_is_told_which_names_run() {
+    let directory = Directory::new("unknown");
+    let error = serving(&directory.0, &["home"], |path| {
+        find(&path, "hom").unwrap_err().to_string()
+    });
+    assert!(error.contains("running: home"), "{error}");
+    let error = find(&directory.0, "home").unwrap_err().to_string();
+    assert!(error.contains("nothing is running"), "{error}");
+}
+
+#[test]
+fn one_name_runs_once_and_a_dead_socket_is_replaced() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = Directory::new("once");
+    let path = socket_path(&directory.0, "home");
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    assert!(path.exists(), "left behind");
+    let names = ["home".to_owned()];
+    runtime().block_on(async {
+        let _server = ControlServer::bind(&directory.0, &names).unwrap();
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let error = ControlServer::bind(&directory.0, &names).err().unwrap();
+        assert!(matches!(error, ControlError::AlreadyRuns { .. }), "{error}");
+        assert!(path.exists(), "the loser removes nothing");
+    });
+}
+
+#[test]
+fn nonsense_and_endless_lines_are_answered_and_dropped() {
+    let directory = Directory::new("nonsense");
+    let replies = serving(&directory.0, &["home"], |path| {
+        use std::io::{Read, Write};
+        let endless = vec![b'x'; REQUEST_BYTES_MAX];
+        [&b"{\"request\":\"fly\"}\n"[..], &endless].map(|question| {
+            let socket = socket_path(&path, "home");
+            let mut stream = std::os::unix::net::UnixStream::connect(socket).unwrap();
+            stream.write_all(question).unwrap();
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).unwrap();
+            text
+        })
+    });
+    for reply in replies {
+        assert!(reply.contains("not a request"), "{reply}");
+    }
+}
+
+#[test]
+fn names_stay_within_the_runtime_directory() {
+    for name in [
+        "",
+        ".",
+        "..",
+        "../x",
+        "a/b",
+        ".lock",
+        &"x".repeat(65),
+        "a b",
+    ] {
+        assert!(check_name(name).is_err(), "{name:?}");
+    }
+    for name in ["home", "a-b_c.d", &"x".repeat(64)] {
+        assert!(check_name(name).is_ok(), "{name:?}");
+    }
+}

@@ -1,0 +1,189 @@
+//! From what the engine shows to what `status` shows.
+
+use std::time::Duration;
+
+use crypto::packet::{Encryption, Integrity, Protection};
+use engine::counters::{DropCounters, DropReason};
+use engine::ikev1::Role;
+use engine::node;
+use engine::plane::SaReport;
+use engine::sa::Mode;
+use engine::time::Instant;
+use engine::work::{Task, Work};
+
+use super::{ChildStatus, ConnectionStatus, PoolStatus, SessionStatus, StatusReport, WorkStatus};
+
+/// What everything that shows IKEv1 says.
+pub const DEPRECATED: &str = "deprecated, RFC 9395";
+
+impl From<node::Status> for StatusReport {
+    fn from(status: node::Status) -> Self {
+        let pools = status
+            .pools
+            .into_iter()
+            .map(|(name, lent, size)| PoolStatus {
+                name,
+                lent: lent as u64,
+                size: size.to_string(),
+            });
+        Self {
+            connections: status.connections.into_iter().map(Into::into).collect(),
+            pools: pools.collect(),
+            half_open: status.half_open as u64,
+            ..Self::default()
+        }
+    }
+}
+
+impl From<node::ConnectionStatus> for ConnectionStatus {
+    fn from(connection: node::ConnectionStatus) -> Self {
+        let sessions: Vec<SessionStatus> =
+            connection.sessions.into_iter().map(Into::into).collect();
+        let is_established = sessions.iter().any(|session| !session.children.is_empty());
+        let state = match (is_established, connection.state) {
+            (true, _) => "established",
+            (false, "responder") => "listening",
+            (false, state) => state,
+        };
+        Self {
+            name: connection.name,
+            state: state.to_owned(),
+            version: "IKEv1".to_owned(),
+            deprecated: Some(DEPRECATED.to_owned()),
+            legacy: connection.is_legacy,
+            blocks: false,
+            clear: false,
+            sessions,
+        }
+    }
+}
+
+impl From<node::SessionStatus> for SessionStatus {
+    fn from(session: node::SessionStatus) -> Self {
+        let role = match session.role {
+            Role::Initiator => "initiator",
+            Role::Responder => "responder",
+        };
+        let nat = match session.nat {
+            (false, false) => "none",
+            (true, false) => "local",
+            (false, true) => "remote",
+            (true, true) => "both",
+        };
+        Self {
+            peer: Some(session.peer).filter(|text| !text.is_empty()),
+            local: Some(session.path.local),
+            remote: Some(session.path.remote),
+            role: role.to_owned(),
+            suite: Some(session.suite).filter(|text| !text.is_empty()),
+            deprecated: Some(DEPRECATED.to_owned()),
+            legacy: session.is_legacy,
+            nat: nat.to_owned(),
+            age_s: session.age.map(|age| age.as_secs_f64()),
+            inner: session.inner,
+            children: session.children.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<node::ChildStatus> for ChildStatus {
+    fn from(child: node::ChildStatus) -> Self {
+        let mode = match child.mode {
+            Mode::Tunnel => "tunnel",
+            Mode::Transport => "transport",
+        };
+        Self {
+            name: child.name,
+            protocol: child.protocol.to_owned(),
+            mode: mode.to_owned(),
+            suite: child.suite,
+            legacy: child.is_legacy,
+            encapsulated: child.is_udp_encapsulated,
+            spi_in: format!("{:08x}", child.spi_in),
+            spi_out: format!("{:08x}", child.spi_out),
+            local_ts: child.local,
+            remote_ts: child.remote,
+            pool_address: child.pool_address,
+            ..Self::default()
+        }
+    }
+}
+
+impl StatusReport {
+    /// Fills in what the packet planes counted: SAs are found by their SPIs.
+    pub fn add_traffic(&mut self, inbound: &[SaReport], outbound: &[SaReport], now: Instant) {
+        let find = |reports: &[SaReport], spi: &str| {
+            let number = u32::from_str_radix(spi, 16).ok()?;
+            reports.iter().find(|report| report.spi == number).cloned()
+        };
+        let sessions = self.connections.iter_mut().flat_map(|c| &mut c.sessions);
+        for child in sessions.flat_map(|session| &mut session.children) {
+            if let Some(report) = find(inbound, &child.spi_in) {
+                child.packets_in = report.packets;
+                child.bytes_in = report.bytes;
+                child.last_seen_s = report.last.map(|last| seconds(now.since(last)));
+            }
+            if let Some(report) = find(outbound, &child.spi_out) {
+                child.packets_out = report.packets;
+                child.bytes_out = report.bytes;
+            }
+        }
+    }
+
+    /// Adds counts of drops; every reason gets its key.
+    pub fn add_drops(&mut self, drops: &DropCounters) {
+        for reason in DropReason::ALL {
+            *self.drops.entry(reason.name().to_owned()).or_default() += drops.of(reason);
+        }
+    }
+
+    /// Adds what was computed.
+    pub fn add_work(&mut self, work: &Work) {
+        self.work.extend(
+            work.entries()
+                .iter()
+                .map(|&(task, times, bytes)| WorkStatus {
+                    task: task_name(task),
+                    times,
+                    bytes,
+                }),
+        );
+    }
+}
+
+fn seconds(span: Duration) -> f64 {
+    span.as_secs_f64()
+}
+
+/// "seal aes128gcm16", "agree modp2048", "sign rsa-2048".
+fn task_name(task: Task) -> String {
+    match task {
+        Task::Seal(protection) => format!("seal {}", protection_name(protection)),
+        Task::Open(protection) => format!("open {}", protection_name(protection)),
+        Task::KeyPair(group) => format!("key-pair {}", word(&group)),
+        Task::Agree(group) => format!("agree {}", word(&group)),
+        Task::Sign(bits) => format!("sign rsa-{bits}"),
+        Task::Verify(bits) => format!("verify rsa-{bits}"),
+        Task::MessageCipher => "message-cipher".to_owned(),
+        Task::Prf => "prf".to_owned(),
+    }
+}
+
+/// In proposal words.
+fn protection_name(protection: Protection) -> String {
+    let encryption = match protection.encryption {
+        Encryption::Null => "null".to_owned(),
+        Encryption::Cbc(cipher) => word(&cipher),
+        Encryption::AesGcm { key_len } => format!("aes{}gcm16", u32::from(key_len) * 8),
+        Encryption::ChaCha20Poly1305 => "chacha20poly1305".to_owned(),
+    };
+    match protection.integrity {
+        Integrity::None => encryption,
+        Integrity::Hmac(hash) => format!("{encryption}-{}", word(&hash)),
+    }
+}
+
+/// The names of these variants are proposal words but for their case.
+fn word(variant: &impl core::fmt::Debug) -> String {
+    format!("{variant:?}").to_lowercase()
+}

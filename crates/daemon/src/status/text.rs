@@ -1,0 +1,221 @@
+//! A status as people read it.
+
+use core::fmt::{self, Display, Formatter};
+
+use super::{ChildStatus, ConnectionStatus, ProcessStatus, SessionStatus, StatusReport};
+
+/// What everything that shows an insecure algorithm says.
+const LEGACY: &str = "LEGACY";
+
+impl Display for StatusReport {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        self.process.fmt(f)?;
+        for warning in &self.warnings {
+            writeln!(f, "WARNING: {warning}")?;
+        }
+        for connection in &self.connections {
+            writeln!(f)?;
+            connection.fmt(f)?;
+        }
+        if !self.pools.is_empty() {
+            writeln!(f)?;
+        }
+        for pool in &self.pools {
+            writeln!(f, "pool {}: {} of {} lent", pool.name, pool.lent, pool.size)?;
+        }
+        writeln!(f)?;
+        writeln!(f, "half-open exchanges: {}", self.half_open)?;
+        // In JSON every reason is there; here those that happened.
+        let drops: Vec<String> = self
+            .drops
+            .iter()
+            .filter(|(_, count)| **count > 0)
+            .map(|(reason, count)| format!("{reason} {count}"))
+            .collect();
+        match drops.is_empty() {
+            true => writeln!(f, "drops: none")?,
+            false => writeln!(f, "drops: {}", drops.join(", "))?,
+        }
+        for work in &self.work {
+            let size = Bytes(work.bytes);
+            writeln!(f, "work: {}, {} times, {size}", work.task, work.times)?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for ProcessStatus {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let uptime = Age(self.uptime_s);
+        writeln!(
+            f,
+            "caravan {} {}, pid {}, up {uptime}, {} resident",
+            self.version,
+            self.role,
+            self.pid,
+            Bytes(self.resident_bytes)
+        )?;
+        writeln!(f, "  config: {}", self.config)?;
+        let names = |in_force: bool| {
+            let fitting = self.offloads.iter().filter(|o| o.in_force == in_force);
+            let names = fitting.map(|offload| match &offload.reason {
+                Some(reason) if !in_force => format!("{} ({reason})", offload.name),
+                _ => offload.name.clone(),
+            });
+            let names: Vec<String> = names.collect();
+            match names.is_empty() {
+                true => "none".to_owned(),
+                false => names.join(", "),
+            }
+        };
+        writeln!(f, "  tun: {}; offloads: {}", self.tun, names(true))?;
+        if self.offloads.iter().any(|offload| !offload.in_force) {
+            writeln!(f, "  without offload: {}", names(false))?;
+        }
+        if !self.capabilities.is_empty() {
+            writeln!(f, "  capabilities: {}", self.capabilities.join(", "))?;
+        }
+        if let Some(capture) = &self.capture {
+            writeln!(
+                f,
+                "WARNING: packets and KEYS are being written to {capture} and beside it: \
+                 who reads them reads the traffic"
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl Display for ConnectionStatus {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}, {}", self.name, self.state, self.version)?;
+        if let Some(deprecated) = &self.deprecated {
+            write!(f, " ({deprecated})")?;
+        }
+        if self.legacy {
+            write!(f, ", {LEGACY} algorithms permitted")?;
+        }
+        if self.clear {
+            write!(f, ", NO IPsec: traffic in clear")?;
+        } else if self.blocks && self.state != "established" {
+            write!(f, ", traffic blocked until it is up")?;
+        }
+        writeln!(f)?;
+        self.sessions.iter().try_for_each(|session| session.fmt(f))
+    }
+}
+
+impl Display for SessionStatus {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let peer = self.peer.as_deref().unwrap_or("half open");
+        write!(f, "  {peer}")?;
+        if let (Some(local), Some(remote)) = (self.local, self.remote) {
+            write!(f, ", {local} to {remote}")?;
+        }
+        writeln!(f, ", {}", self.role)?;
+        if let Some(suite) = &self.suite {
+            write!(f, "    phase 1: {suite}{}", legacy(self.legacy))?;
+            let deprecated = self.deprecated.as_deref().unwrap_or_default();
+            write!(f, " (IKEv1 {deprecated})")?;
+            let nat = match self.nat.as_str() {
+                "local" => "we are behind a NAT",
+                "remote" => "the peer is behind a NAT",
+                "both" => "both are behind a NAT",
+                _ => "no NAT",
+            };
+            write!(f, ", {nat}")?;
+            if let Some(age) = self.age_s {
+                write!(f, ", up {}", Age(age))?;
+            }
+            writeln!(f)?;
+        }
+        if !self.inner.is_empty() {
+            let inner: Vec<String> = self.inner.iter().map(ToString::to_string).collect();
+            writeln!(f, "    inner: {}", inner.join(", "))?;
+        }
+        self.children.iter().try_for_each(|child| child.fmt(f))
+    }
+}
+
+impl Display for ChildStatus {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let transport = if self.encapsulated { " in UDP" } else { "" };
+        write!(
+            f,
+            "    {}: {} {}{transport}, {}{}, in {} out {}",
+            self.name,
+            self.protocol,
+            self.mode,
+            self.suite,
+            legacy(self.legacy),
+            self.spi_in,
+            self.spi_out
+        )?;
+        if let Some(age) = self.age_s {
+            write!(f, ", up {}", Age(age))?;
+        }
+        writeln!(f)?;
+        write!(f, "      {} === {}", self.local_ts, self.remote_ts)?;
+        if let Some(address) = self.pool_address {
+            write!(f, ", shown inside as {address}")?;
+        }
+        writeln!(f)?;
+        write!(
+            f,
+            "      in {} packets, {}; out {} packets, {}",
+            self.packets_in,
+            Bytes(self.bytes_in),
+            self.packets_out,
+            Bytes(self.bytes_out)
+        )?;
+        match self.last_seen_s {
+            Some(last) => writeln!(f, "; last seen {} ago", Age(last)),
+            None => writeln!(f, "; not seen yet"),
+        }
+    }
+}
+
+fn legacy(is_legacy: bool) -> String {
+    match is_legacy {
+        true => format!(" {LEGACY}"),
+        false => String::new(),
+    }
+}
+
+/// "1 d 2 h", "3 h 4 min", "5 min 6 s", "7 s".
+struct Age(f64);
+
+impl Display for Age {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.max(0.0) as u64;
+        let (days, hours) = (seconds / 86_400, seconds / 3_600 % 24);
+        let (minutes, rest) = (seconds / 60 % 60, seconds % 60);
+        match (days, hours, minutes) {
+            (0, 0, 0) => write!(f, "{rest} s"),
+            (0, 0, _) => write!(f, "{minutes} min {rest} s"),
+            (0, _, _) => write!(f, "{hours} h {minutes} min"),
+            _ => write!(f, "{days} d {hours} h"),
+        }
+    }
+}
+
+/// "999 B", "1.5 kB", "2.0 MB".
+struct Bytes(u64);
+
+impl Display for Bytes {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut value = self.0 as f64;
+        let mut units = ["kB", "MB", "GB", "TB"].iter();
+        let mut unit = "B";
+        while value >= 1000.0
+            && let Some(next) = units.next()
+        {
+            value /= 1000.0;
+            unit = next;
+        }
+        match unit {
+            "B" => write!(f, "{} B", self.0),
+            _ => write!(f, "{value:.1} {unit}"),
+        }
+    }
+}
