@@ -13,6 +13,10 @@ use crate::selector::TrafficSelector;
 use crate::suite::{EspSuite, IkeSuite};
 use crate::time::Duration;
 
+mod check;
+
+pub use check::{Finding, Severity};
+
 /// All that a node is told.
 pub struct Config {
     /// In order; a responder takes the first that fits.
@@ -198,4 +202,98 @@ pub struct Limits {
     pub quick_modes: usize,
     /// How long a half-open exchange may last.
     pub half_open_lifetime: Duration,
+}
+
+impl Connection {
+    /// A connection with the defaults; what has none is an argument. It responds only, uses main
+    /// mode, and neither asks for an inner address nor lends one.
+    pub fn new(
+        name: &str,
+        proposals: Vec<IkeSuite>,
+        local: LocalAuth,
+        remote: RemoteAuth,
+        children: Vec<Child>,
+    ) -> Self {
+        Self {
+            name: name.to_owned(),
+            revision: 0,
+            local_addrs: Vec::new(),
+            remote_addrs: Vec::new(),
+            // Main mode hides identities, and costs a stranger more to begin.
+            is_aggressive: false,
+            proposals,
+            local,
+            remote,
+            children,
+            wants_inner: InnerFamilies::default(),
+            pool: None,
+            is_legacy: false,
+            start: Start::Responder,
+            forces_encapsulation: false,
+            fragments: true,
+            dpd_delay: Some(DPD_DELAY),
+            dpd_timeout: DPD_TIMEOUT,
+            keepalive: KEEPALIVE,
+            lifetime: IKE_LIFETIME,
+            rekey_margin: IKE_REKEY_MARGIN,
+            unique: Unique::Replace,
+        }
+    }
+}
+
+impl Child {
+    /// A child with the defaults, whose traffic is that of the inner addresses (tunnel mode) or
+    /// of the two ends (transport mode).
+    pub fn new(name: &str, mode: Mode, proposals: Vec<EspSuite>) -> Self {
+        Self {
+            name: name.to_owned(),
+            mode,
+            proposals,
+            local: Vec::new(),
+            remote: Vec::new(),
+            lifetime: CHILD_LIFETIME,
+            rekey_margin: CHILD_REKEY_MARGIN,
+            lifetime_bytes: u64::MAX,
+            lifetime_packets: u64::MAX,
+            replay_window: REPLAY_WINDOW,
+            path_mtu: PATH_MTU,
+        }
+    }
+}
+
+/// ISAKMP SA: swanctl's 4 hours and a tenth over, in which the next one is made.
+pub const IKE_LIFETIME: Duration = Duration::from_secs(14_400 + 1_440);
+/// The tenth.
+pub const IKE_REKEY_MARGIN: Duration = Duration::from_secs(1_440);
+/// IPsec SA: swanctl's hour and a tenth over.
+pub const CHILD_LIFETIME: Duration = Duration::from_secs(3_600 + 360);
+/// The tenth.
+pub const CHILD_REKEY_MARGIN: Duration = Duration::from_secs(360);
+/// A gateway asks a silent peer once a minute: many stations sleep.
+pub const DPD_DELAY: Duration = Duration::from_secs(60);
+/// Five questions, two seconds apart.
+pub const DPD_TIMEOUT: Duration = Duration::from_secs(10);
+/// RFC 3948 §4.
+pub const KEEPALIVE: Duration = Duration::from_secs(20);
+/// Wide enough for what several threads and a long fat link reorder.
+pub const REPLAY_WINDOW: u32 = 1_024;
+/// Ethernet's.
+pub const PATH_MTU: u16 = 1_500;
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            // Beyond it a first message that costs a public key operation is a bad bargain; main
+            // mode's costs none.
+            half_open: 500,
+            // Some 20 MiB.
+            half_open_total: 5_000,
+            // A carrier's NAT has many stations behind one address.
+            half_open_per_address: 100,
+            // A child each, and renewals of both sides at once.
+            quick_modes: 16,
+            // Longer than the first five repetitions of an honest peer.
+            half_open_lifetime: Duration::from_secs(30),
+        }
+    }
 }

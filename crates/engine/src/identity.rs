@@ -62,8 +62,8 @@ impl Identity {
     /// Reads swanctl's words: an address, `name`, `@name` (a DNS name), `user@domain`,
     /// `@@user@domain`, `C=CH, O=x, CN=y`, `@#0a1b` (a key ID in hexadecimal), or a prefix that
     /// says which it is: `fqdn:`, `email:`, `keyid:`, `asn1dn:`.
-    pub fn parse(text: &str) -> Result<Self, IdentityFault> {
-        let text = text.trim();
+    pub fn parse(whole: &str) -> Result<Self, IdentityFault> {
+        let text = whole.trim();
         if text.len() > MAX_LEN {
             return Err(IdentityFault::TooLong(text.len()));
         }
@@ -76,7 +76,7 @@ impl Identity {
             return Ok(Self::Address(address));
         }
         if text.contains('=') {
-            return Self::distinguished_name(text);
+            return Self::distinguished_name(whole);
         }
         if text.contains('@') {
             return Self::user_fqdn(text);
@@ -194,6 +194,18 @@ impl IdentityPattern {
         match text.trim() {
             "*" | "%any" => Ok(Self::Any),
             text => Identity::parse(text).map(Self::Is),
+        }
+    }
+
+    /// Whether only one identity fits.
+    pub fn is_exact(&self) -> bool {
+        match self {
+            Self::Any => false,
+            Self::Is(Identity::Fqdn(name) | Identity::UserFqdn(name)) => !name.starts_with('*'),
+            Self::Is(Identity::DistinguishedName(der)) => {
+                DistinguishedName::from_der(der).is_ok_and(|name| !name.has_wildcard())
+            }
+            Self::Is(_) => true,
         }
     }
 

@@ -12,6 +12,9 @@ use wire::codec::{Malformed, Reader};
 /// Attributes that one name may have.
 pub const MAX_ATTRIBUTES: usize = 64;
 
+/// Octets that a name may have as text.
+pub const MAX_TEXT: usize = 4096;
+
 /// A distinguished name, read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DistinguishedName {
@@ -45,6 +48,9 @@ pub enum NameFault {
     /// A quotation mark without its partner, or a backslash at the end.
     #[error("a quotation or an escape does not end")]
     Open,
+    /// More octets than [`MAX_TEXT`].
+    #[error("a name of {0} octets is longer than {MAX_TEXT}")]
+    TooLong(usize),
     /// More than [`MAX_ATTRIBUTES`].
     #[error("more than {MAX_ATTRIBUTES} attributes")]
     TooMany,
@@ -85,6 +91,12 @@ impl DistinguishedName {
             tagged(SET, &encoded.concat())
         });
         tagged(SEQUENCE, &sets.collect::<Vec<_>>().concat())
+    }
+
+    /// Whether a value is `*`.
+    pub fn has_wildcard(&self) -> bool {
+        let mut all = self.relative.iter().flatten();
+        all.any(|attribute| attribute.text().as_deref() == Some("*"))
     }
 
     /// Whether both are the same, attribute by attribute in order, without regard to case and
@@ -216,9 +228,14 @@ impl FromStr for DistinguishedName {
     type Err = NameFault;
 
     fn from_str(text: &str) -> Result<Self, NameFault> {
-        let (text, divider) = match text.trim().strip_prefix('/') {
+        if text.len() > MAX_TEXT {
+            return Err(NameFault::TooLong(text.len()));
+        }
+        // A space at the end may be escaped: what is read of the last value decides.
+        let text = text.trim_start();
+        let (text, divider) = match text.strip_prefix('/') {
             Some(rest) => (rest, '/'),
-            None => (text.trim(), ','),
+            None => (text, ','),
         };
         let mut relative = Vec::new();
         let mut current = Vec::new();

@@ -76,6 +76,7 @@ fn special_values_survive() {
     for text in [
         r"O=Caravan\, Ltd, CN=a\+b",
         r"O=\ x\ , CN=\\\/",
+        r"O=x\ ",
         "O=Ünicode, E=ms@example.org",
         "C=CH+O=two, DC=org",
         "1.3.6.1.4.1.99999.1=x, UID=y",

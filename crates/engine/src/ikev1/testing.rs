@@ -7,7 +7,7 @@ use crate::config::Child;
 use crate::identity::Identity;
 use crate::sa::{Mode, Path, Secret};
 use crate::selector::TrafficSelector;
-use crate::time::{Duration, Instant};
+use crate::time::Instant;
 
 /// The station's end and the gateway's. The path between them is as through a NAT: the gateway
 /// sees another address than the station has.
@@ -59,19 +59,7 @@ fn end(words: &str, role: Role, path: Path, peer: &str) -> IsakmpSa {
 
 /// A child in tunnel mode, without proposals and selectors.
 pub(crate) fn child() -> Child {
-    Child {
-        name: "lan".into(),
-        mode: Mode::Tunnel,
-        proposals: Vec::new(),
-        local: Vec::new(),
-        remote: Vec::new(),
-        lifetime: Duration::from_secs(3600),
-        rekey_margin: Duration::from_secs(300),
-        lifetime_bytes: u64::MAX,
-        lifetime_packets: u64::MAX,
-        replay_window: 64,
-        path_mtu: 1500,
-    }
+    Child::new("lan", Mode::Tunnel, Vec::new())
 }
 
 pub(crate) fn selector(text: &str) -> TrafficSelector {

@@ -1,0 +1,181 @@
+//! What a configuration says about itself: errors that keep it from running, and warnings that
+//! everybody who shows it should show too.
+
+use core::fmt;
+
+use super::{Child, Connection, IdentityPattern, LocalMethod, RemoteMethod};
+use crate::identity::Identity;
+use crate::sa::{Mode, Protocol};
+
+/// One thing found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Whether it may run.
+    pub severity: Severity,
+    /// One sentence.
+    pub text: String,
+}
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Runs, and should be known.
+    Warning,
+    /// Does not run.
+    Error,
+}
+
+/// RSA keys of fewer bits are legacy (NIST SP 800-131A).
+const MIN_RSA_BITS: u32 = 2048;
+
+impl Connection {
+    /// Everything that is wrong or weak in it. Without an [`Severity::Error`] it can run.
+    pub fn check(&self) -> Vec<Finding> {
+        let mut found = Findings {
+            is_legacy: self.is_legacy,
+            all: Vec::new(),
+        };
+        found.warning("IKEv1 is deprecated, RFC 9395".into());
+        self.check_phase1(&mut found);
+        self.check_authentication(&mut found);
+        if self.children.is_empty() {
+            found.error("there is no child: nothing would be protected".into());
+        }
+        for child in &self.children {
+            self.check_child(child, &mut found);
+        }
+        found.all
+    }
+
+    fn check_phase1(&self, found: &mut Findings) {
+        if self.proposals.is_empty() {
+            found.error("there is no proposal for phase 1".into());
+        }
+        for suite in &self.proposals {
+            let reasons = suite.legacy_reasons();
+            if !reasons.is_empty() {
+                found.legacy(format!("proposal {suite} ({})", reasons.join("; ")));
+            }
+        }
+        // RFC 2409 §5: message 1 of aggressive mode carries one public value.
+        let group = self.proposals.first().map(|suite| suite.group);
+        let is_other = |suite: &super::IkeSuite| Some(suite.group) != group;
+        if self.is_aggressive && self.proposals.iter().any(is_other) {
+            found.warning("aggressive mode offers only the group of its first proposal".into());
+        }
+    }
+
+    fn check_authentication(&self, found: &mut Findings) {
+        let is_preshared = matches!(self.local.method, LocalMethod::PresharedKey(_))
+            || matches!(self.remote.method, RemoteMethod::PresharedKey(_));
+        if is_preshared && self.is_aggressive {
+            let text = "aggressive mode with a pre-shared key, which anybody who asks can guess at";
+            found.legacy(text.into());
+        }
+        if is_preshared && !self.is_aggressive && self.takes_many_peers() {
+            found.warning(
+                "a main-mode pre-shared key behind a NAT is one group key: each of its holders \
+                 can pose as the gateway"
+                    .into(),
+            );
+        }
+        if let LocalMethod::Signature { key, .. } = &self.local.method {
+            let bits = key.public().bits();
+            if bits < MIN_RSA_BITS {
+                found.legacy(format!("an RSA key of {bits} bits"));
+            }
+        }
+        let is_signed = matches!(self.remote.method, RemoteMethod::Signature(_));
+        for pattern in &self.remote.identities {
+            if let IdentityPattern::Is(identity @ Identity::KeyId(_)) = pattern
+                && is_signed
+            {
+                found.error(format!("no certificate proves the key ID {identity}"));
+            }
+        }
+    }
+
+    fn check_child(&self, child: &Child, found: &mut Findings) {
+        let name = &child.name;
+        if child.proposals.is_empty() {
+            found.error(format!("child {name} has no proposal"));
+        }
+        for suite in &child.proposals {
+            let reasons = suite.legacy_reasons();
+            if !reasons.is_empty() {
+                let reasons = reasons.join("; ");
+                found.legacy(format!("proposal {suite} of child {name} ({reasons})"));
+            }
+        }
+        let group = child.proposals.first().and_then(|suite| suite.pfs);
+        if child.proposals.iter().any(|suite| suite.pfs != group) && self.begins() {
+            found.warning(format!(
+                "child {name} offers only those proposals that have the group of its first one"
+            ));
+        }
+        let is_ah = |suite: &super::EspSuite| suite.protocol == Protocol::Ah;
+        if self.forces_encapsulation && child.proposals.iter().any(is_ah) {
+            found.error(format!(
+                "child {name} proposes AH, which cannot be encapsulated in UDP"
+            ));
+        }
+        let has_esp = !child.proposals.iter().all(is_ah);
+        let needs_pool = child.mode == Mode::Transport && has_esp && self.takes_many_peers();
+        if needs_pool && self.pool.is_none() {
+            found.error(format!(
+                "child {name} in transport mode needs a pool: behind one NAT two stations may \
+                 have the same address (RFC 3948 §5.2)"
+            ));
+        }
+    }
+
+    fn begins(&self) -> bool {
+        !self.remote_addrs.is_empty()
+    }
+
+    /// Whether several peers can be connected at once: a gateway that accepts more than one
+    /// identity.
+    fn takes_many_peers(&self) -> bool {
+        let is_one = matches!(self.remote.identities.as_slice(), [one] if one.is_exact());
+        !self.begins() && !is_one
+    }
+}
+
+struct Findings {
+    is_legacy: bool,
+    all: Vec<Finding>,
+}
+
+impl Findings {
+    fn error(&mut self, text: String) {
+        let severity = Severity::Error;
+        self.all.push(Finding { severity, text });
+    }
+
+    fn warning(&mut self, text: String) {
+        let severity = Severity::Warning;
+        self.all.push(Finding { severity, text });
+    }
+
+    /// What only a configuration with `legacy = true` may have.
+    fn legacy(&mut self, what: String) {
+        if self.is_legacy {
+            self.warning(format!("insecure, permitted by legacy = true: {what}"));
+        } else {
+            self.error(format!("legacy = true is needed for {what}"));
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = match self.severity {
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        };
+        write!(f, "{word}: {}", self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests;

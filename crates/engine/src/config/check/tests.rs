@@ -1,0 +1,122 @@
+use std::sync::Arc;
+
+use super::*;
+use crate::config::{LocalAuth, RemoteAuth};
+use crate::sa::Secret;
+
+fn connection(ike: &str, esp: &str) -> Connection {
+    let secret = || Arc::new(Secret(b"secret".to_vec()));
+    let children = vec![Child::new("net", Mode::Tunnel, vec![esp.parse().unwrap()])];
+    Connection::new(
+        "road",
+        vec![ike.parse().unwrap()],
+        LocalAuth {
+            identity: Identity::parse("gw.example.org").unwrap(),
+            method: LocalMethod::PresharedKey(secret()),
+        },
+        RemoteAuth {
+            identities: vec![IdentityPattern::parse("ms.example.org").unwrap()],
+            method: RemoteMethod::PresharedKey(secret()),
+        },
+        children,
+    )
+}
+
+fn errors(connection: &Connection) -> Vec<String> {
+    texts(connection, Severity::Error)
+}
+
+fn texts(connection: &Connection, severity: Severity) -> Vec<String> {
+    let all = connection.check().into_iter();
+    all.filter(|finding| finding.severity == severity)
+        .map(|finding| finding.text)
+        .collect()
+}
+
+#[test]
+fn a_current_connection_is_told_of_rfc_9395_only() {
+    let sound = connection("aes128-sha256-modp2048", "aes128gcm16-modp2048");
+    let all: Vec<String> = sound.check().iter().map(ToString::to_string).collect();
+    assert_eq!(all, ["warning: IKEv1 is deprecated, RFC 9395"]);
+}
+
+#[test]
+fn legacy_algorithms_need_the_word_and_are_named_with_it() {
+    let mut weak = connection("3des-md5-modp1024", "des-md5");
+    let found = errors(&weak);
+    assert_eq!(found.len(), 2);
+    assert!(found[0].starts_with("legacy = true is needed for proposal 3des-md5-modp1024 (3DES"));
+    assert!(found[1].contains("proposal des-md5 of child net (single DES"));
+    weak.is_legacy = true;
+    assert_eq!(errors(&weak), [""; 0]);
+    let warnings = texts(&weak, Severity::Warning);
+    assert!(warnings[1].starts_with("insecure, permitted by legacy = true: proposal 3des"));
+    for esp in [
+        "des",
+        "3des",
+        "aes128-md5",
+        "ah-md5",
+        "aes128gcm16-modp1536",
+    ] {
+        let weak = connection("aes128-sha1-modp2048", esp);
+        assert_eq!(errors(&weak).len(), 1, "{esp}");
+    }
+}
+
+#[test]
+fn a_preshared_key_is_legacy_in_aggressive_mode_and_a_group_key_in_main_mode() {
+    let mut shared = connection("aes128-sha256-modp2048", "aes128gcm16");
+    shared.is_aggressive = true;
+    assert!(errors(&shared)[0].contains("aggressive mode with a pre-shared key"));
+    shared.is_aggressive = false;
+    shared.remote.identities = vec![IdentityPattern::Any];
+    assert!(texts(&shared, Severity::Warning)[1].contains("is one group key"));
+    shared.remote_addrs = vec!["192.0.2.1:500".parse().unwrap()];
+    assert_eq!(texts(&shared, Severity::Warning).len(), 1);
+}
+
+#[test]
+fn ah_goes_into_no_udp() {
+    let mut wrong = connection("aes128-sha256-modp2048", "ah-sha256");
+    assert_eq!(errors(&wrong), [""; 0]);
+    wrong.forces_encapsulation = true;
+    assert!(errors(&wrong)[0].contains("AH, which cannot be encapsulated"));
+}
+
+#[test]
+fn transport_mode_for_many_needs_a_pool() {
+    let mut gateway = connection("aes128-sha256-modp2048", "aes128gcm16");
+    gateway.children[0].mode = Mode::Transport;
+    assert_eq!(errors(&gateway), [""; 0]);
+    for text in ["*", "*.example.org", "C=CH, CN=*"] {
+        gateway.remote.identities = vec![IdentityPattern::parse(text).unwrap()];
+        gateway.pool = None;
+        assert!(errors(&gateway)[0].contains("needs a pool"), "{text}");
+        gateway.pool = Some(0);
+        assert_eq!(errors(&gateway), [""; 0]);
+    }
+}
+
+#[test]
+fn what_can_never_work_is_an_error() {
+    let mut empty = connection("aes128-sha256-modp2048", "aes128gcm16");
+    empty.proposals.clear();
+    empty.children[0].proposals.clear();
+    assert_eq!(errors(&empty).len(), 2);
+    empty.children.clear();
+    assert!(errors(&empty)[1].contains("nothing would be protected"));
+    let mut unproven = connection("aes128-sha256-modp2048", "aes128gcm16");
+    unproven.remote.method = RemoteMethod::Signature(Arc::default());
+    unproven.remote.identities = vec![IdentityPattern::parse("keyid:group").unwrap()];
+    assert!(errors(&unproven)[0].contains("no certificate proves the key ID keyid:group"));
+}
+
+#[test]
+fn mixed_groups_are_told() {
+    let mut mixed = connection("aes128-sha256-modp2048", "aes128gcm16-modp2048");
+    mixed.remote_addrs = vec!["192.0.2.1:500".parse().unwrap()];
+    mixed.children[0]
+        .proposals
+        .push("aes128gcm16".parse().unwrap());
+    assert!(texts(&mixed, Severity::Warning)[1].contains("the group of its first one"));
+}
