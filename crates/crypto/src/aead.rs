@@ -1,103 +1,79 @@
 //! AES-GCM (RFC 4106) and ChaCha20-Poly1305 (RFC 7634), both with a 16-octet ICV, by aws-lc-rs.
 
 use aws_lc_rs::aead::{
-    AES_128_GCM, AES_192_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce,
-    UnboundKey,
+    AES_128_GCM, AES_192_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
 };
-use zeroize::ZeroizeOnDrop;
 
 use crate::packet::BadIcv;
 
-/// Octets at the end of the key material that begin every nonce.
-const SALT_LEN: usize = 4;
+/// Octets of the ICV.
+pub const ICV_LEN: usize = 16;
+/// Octets at the end of the key material that every nonce starts with.
+pub const SALT_LEN: usize = 4;
+/// Octets of the IV that travels: the rest of the nonce.
+pub const IV_LEN: usize = 8;
 
-/// A prepared key and the salt of its nonces.
-pub(crate) struct AeadKey {
-    key: LessSafeKey,
-    salt: Salt,
+/// The two families.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aead {
+    /// AES-GCM; the key's length says which AES.
+    AesGcm,
+    /// ChaCha20-Poly1305.
+    ChaCha20Poly1305,
 }
 
-#[derive(ZeroizeOnDrop)]
-struct Salt([u8; SALT_LEN]);
+/// A key with its salt and schedule, wiped on drop by aws-lc.
+pub struct AeadKey {
+    key: LessSafeKey,
+    salt: [u8; SALT_LEN],
+}
 
 impl AeadKey {
-    /// `key_len` octets of key, then the salt.
-    pub(crate) fn aes_gcm(key_len: usize, material: &[u8]) -> Self {
-        match key_len {
-            16 => Self::new(&AES_128_GCM, material),
-            24 => Self::new(&AES_192_GCM, material),
-            32 => Self::new(&AES_256_GCM, material),
-            _ => panic!("AES has keys of 16, 24 and 32 octets"),
-        }
-    }
-
-    pub(crate) fn chacha20_poly1305(material: &[u8]) -> Self {
-        Self::new(&CHACHA20_POLY1305, material)
-    }
-
-    fn new(algorithm: &'static Algorithm, material: &[u8]) -> Self {
-        let (key, salt) = material.split_at(material.len() - SALT_LEN);
-        let key = UnboundKey::new(algorithm, key).expect("the key is as long as its algorithm's");
+    /// From key material: a key of 16, 24 or 32 octets (ChaCha20-Poly1305: 32), then the salt.
+    /// Panics on any other length.
+    pub fn new(aead: Aead, material: &[u8]) -> Self {
+        let (key, salt) = material
+            .split_last_chunk()
+            .expect("key material ends in a salt");
+        let algorithm = match (aead, key.len()) {
+            (Aead::AesGcm, 16) => &AES_128_GCM,
+            (Aead::AesGcm, 24) => &AES_192_GCM,
+            (Aead::AesGcm, 32) => &AES_256_GCM,
+            (Aead::ChaCha20Poly1305, 32) => &CHACHA20_POLY1305,
+            (_, len) => panic!("an AEAD key of {len} octets"),
+        };
+        let key = UnboundKey::new(algorithm, key).expect("the length was checked");
         Self {
             key: LessSafeKey::new(key),
-            salt: Salt(salt.try_into().expect("4 octets")),
+            salt: *salt,
         }
     }
 
-    pub(crate) fn seal(
-        &self,
-        header: &[u8],
-        esn_high: Option<u32>,
-        iv: &[u8],
-        text: &mut [u8],
-        icv: &mut [u8],
-    ) {
-        let (aad, aad_len) = additional_data(header, esn_high);
-        let aad = Aad::from(&aad[..aad_len]);
+    /// Encrypts `data` in place and writes the ICV. An IV is used once under a key.
+    pub fn seal(&self, iv: [u8; IV_LEN], aad: &[u8], data: &mut [u8], icv: &mut [u8; ICV_LEN]) {
         let tag = self
             .key
-            .seal_in_place_separate_tag(self.nonce(iv), aad, text)
-            .expect("a packet is shorter than any limit of the algorithm");
+            .seal_in_place_separate_tag(self.nonce(iv), Aad::from(aad), data)
+            .expect("a packet is shorter than the limit of the AEAD");
         icv.copy_from_slice(tag.as_ref());
     }
 
-    pub(crate) fn open(
-        &self,
-        header: &[u8],
-        esn_high: Option<u32>,
-        iv: &[u8],
-        text: &mut [u8],
-        icv: &[u8],
-    ) -> Result<(), BadIcv> {
-        let (aad, aad_len) = additional_data(header, esn_high);
-        let aad = Aad::from(&aad[..aad_len]);
+    /// Checks the ICV at the end of `sealed` and decrypts what is before it in place. What is
+    /// there after a refusal means nothing.
+    pub fn open(&self, iv: [u8; IV_LEN], aad: &[u8], sealed: &mut [u8]) -> Result<(), BadIcv> {
         self.key
-            .open_in_place_separate_tag(self.nonce(iv), aad, icv, text)
-            .map(|_| ())
-            .map_err(|_| BadIcv)
+            .open_in_place(self.nonce(iv), Aad::from(aad), sealed)
+            .map_err(|_| BadIcv)?;
+        Ok(())
     }
 
-    fn nonce(&self, iv: &[u8]) -> Nonce {
-        let mut nonce = [0; 12];
-        nonce[..SALT_LEN].copy_from_slice(&self.salt.0);
-        nonce[SALT_LEN..].copy_from_slice(iv);
+    fn nonce(&self, iv: [u8; IV_LEN]) -> Nonce {
+        let mut nonce = [0; SALT_LEN + IV_LEN];
+        nonce[..SALT_LEN].copy_from_slice(&self.salt);
+        nonce[SALT_LEN..].copy_from_slice(&iv);
         Nonce::assume_unique_for_key(nonce)
     }
 }
 
-/// SPI and sequence number, with its upper half between them under ESN (RFC 4106 §5).
-fn additional_data(header: &[u8], esn_high: Option<u32>) -> ([u8; 12], usize) {
-    let mut aad = [0; 12];
-    aad[..4].copy_from_slice(&header[..4]);
-    match esn_high {
-        None => {
-            aad[4..8].copy_from_slice(&header[4..8]);
-            (aad, 8)
-        }
-        Some(high) => {
-            aad[4..8].copy_from_slice(&high.to_be_bytes());
-            aad[8..].copy_from_slice(&header[4..8]);
-            (aad, 12)
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

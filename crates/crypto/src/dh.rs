@@ -1,11 +1,14 @@
 //! Diffie-Hellman over the MODP groups of RFC 2409 §6 and RFC 3526.
-
-mod primes;
+//!
+//! The primes are safe (p = 2q + 1), so that 2..p-2 is the whole check of a peer's value
+//! (RFC 6989 §2.1). Elliptic curves are left out.
 
 use zeroize::ZeroizeOnDrop;
 
 use crate::rand::Stream;
-use crate::sys::{Modulus, mod_exp};
+use crate::sys::exponentiate;
+
+mod primes;
 
 /// MODP groups; the number is IANA's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,7 +31,6 @@ pub enum Group {
 /// group's strength in bits (RFC 3526 §8), at least 256 bits.
 pub struct KeyPair {
     group: Group,
-    modulus: Modulus,
     exponent: Exponent,
     public: Vec<u8>,
 }
@@ -59,6 +61,7 @@ impl Group {
     }
 
     /// Octets of the prime and of every public value.
+    #[expect(clippy::len_without_is_empty, reason = "no group is empty")]
     pub const fn len(self) -> usize {
         match self {
             Self::Modp768 => 96,
@@ -69,10 +72,9 @@ impl Group {
             Self::Modp4096 => 512,
         }
     }
-}
 
-impl Group {
-    fn prime(self) -> &'static [u8] {
+    /// The prime, big-endian.
+    pub const fn prime(self) -> &'static [u8] {
         match self {
             Self::Modp768 => &primes::MODP_768,
             Self::Modp1024 => &primes::MODP_1024,
@@ -83,40 +85,44 @@ impl Group {
         }
     }
 
-    /// Octets of a secret exponent.
+    /// Octets of our exponents: the first estimate of RFC 3526 §8, rounded up to whole words.
     const fn exponent_len(self) -> usize {
         match self {
-            // RFC 3526 §8 puts this group's strength at 150 bits.
-            Self::Modp4096 => 40,
+            Self::Modp3072 | Self::Modp4096 => 40,
             _ => 32,
         }
     }
 
-    /// Whether it is in 2..=p-2 and as long as the prime.
-    fn is_public_value(self, value: &[u8]) -> bool {
+    /// Whether `value` is in 2..p-2. Both ends of the range are public.
+    fn admits(self, value: &[u8]) -> bool {
         let prime = self.prime();
-        if value.len() != prime.len() {
-            return false;
-        }
-        let (last, head) = value.split_last().expect("not empty");
-        let is_small = head.iter().all(|octet| *octet == 0) && *last < 2;
-        // The prime is odd: p - 1 differs from it in the last bit only.
-        let (prime_last, prime_head) = prime.split_last().expect("not empty");
-        let is_p_minus_1 = head == prime_head && *last == prime_last - 1;
-        !is_small && !is_p_minus_1 && value < prime
+        let (last, front) = prime.split_last().expect("no prime is empty");
+        let below_p_minus_1 = match value.split_last() {
+            // An odd prime: p - 1 differs from it in the last octet only.
+            Some((value_last, value_front)) if value.len() == prime.len() => {
+                (value_front, *value_last) < (front, last - 1)
+            }
+            _ => false,
+        };
+        let above_1 = value.iter().rev().enumerate().any(|(at, octet)| match at {
+            0 => *octet > 1,
+            _ => *octet > 0,
+        });
+        below_p_minus_1 && above_1
     }
 }
 
 impl KeyPair {
     /// A fresh pair.
     pub fn generate(group: Group, random: &mut Stream) -> Self {
-        let modulus = Modulus::new(group.prime());
         let mut exponent = Exponent(vec![0; group.exponent_len()]);
         random.fill(&mut exponent.0);
-        let public = mod_exp(&[2], &exponent.0, &modulus);
+        // The first bit is set, so that the exponent is as long as it says.
+        exponent.0[0] |= 0x80;
+        let mut public = vec![0; group.len()];
+        exponentiate(&[2], &exponent.0, group.prime(), &mut public);
         Self {
             group,
-            modulus,
             exponent,
             public,
         }
@@ -132,12 +138,15 @@ impl KeyPair {
         &self.public
     }
 
-    /// g^xy with the peer's public value.
+    /// g^xy with the peer's public value, which must be as long as the prime: a sender pads it
+    /// (RFC 2409 §5).
     pub fn agree(&self, peer: &[u8]) -> Result<SharedSecret, BadPublicValue> {
-        if !self.group.is_public_value(peer) {
+        if !self.group.admits(peer) {
             return Err(BadPublicValue);
         }
-        Ok(SharedSecret(mod_exp(peer, &self.exponent.0, &self.modulus)))
+        let mut secret = SharedSecret(vec![0; self.group.len()]);
+        exponentiate(peer, &self.exponent.0, self.group.prime(), &mut secret.0);
+        Ok(secret)
     }
 }
 
@@ -146,3 +155,6 @@ impl AsRef<[u8]> for SharedSecret {
         &self.0
     }
 }
+
+#[cfg(test)]
+mod tests;

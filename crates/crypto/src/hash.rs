@@ -1,4 +1,11 @@
 //! Hashes, and HMAC as IKE's prf and as ESP's and AH's integrity (RFC 2104).
+//!
+//! HMAC is built here over aws-lc's compression functions, so that a prepared key is the two
+//! chaining values after the inner and the outer pad (RFC 2104 §4): 128 octets for every hash.
+
+use zeroize::{Zeroize, Zeroizing};
+
+use crate::sys::{Chain, Running};
 
 /// Hash functions of IKEv1 (RFC 2409 appendix A; SHA-2 as in IANA's ipsec-registry).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,8 +29,23 @@ pub struct Digest {
     len: u8,
 }
 
+/// An HMAC key, prepared: it is hashed once, not for each message. Wiped on drop.
+#[derive(Clone)]
+pub struct HmacKey {
+    hash: Hash,
+    inner: Chain,
+    outer: Chain,
+}
+
+/// An HMAC under way.
+pub struct HmacRunning<'a> {
+    key: &'a HmacKey,
+    inner: Running,
+}
+
 impl Hash {
     /// Octets of output.
+    #[expect(clippy::len_without_is_empty, reason = "no hash is empty")]
     pub const fn len(self) -> usize {
         match self {
             Self::Md5 => 16,
@@ -34,26 +56,102 @@ impl Hash {
         }
     }
 
+    /// Octets that the compression function takes at once.
+    pub const fn block_len(self) -> usize {
+        match self {
+            Self::Md5 | Self::Sha1 | Self::Sha256 => 64,
+            Self::Sha384 | Self::Sha512 => 128,
+        }
+    }
+
     /// Hash of the parts, one after the other.
     pub fn digest(self, parts: &[&[u8]]) -> Digest {
-        let mut out = Digest {
-            octets: [0; 64],
-            len: 0,
-        };
-        out.len = crate::sys::digest(self, parts, &mut out.octets) as u8;
-        out
+        let mut running = Running::new(self);
+        for part in parts {
+            running.update(part);
+        }
+        Digest::of(self, running)
     }
 
     /// HMAC over the parts, one after the other: IKE's prf (RFC 2409 §4).
     pub fn hmac(self, key: &[u8], parts: &[&[u8]]) -> Digest {
-        let mut state = crate::sys::Hmac::new(self, key);
-        parts.iter().for_each(|part| state.update(part));
-        let mut out = Digest {
-            octets: [0; 64],
-            len: 0,
+        HmacKey::new(self, key).sign(parts)
+    }
+}
+
+impl HmacKey {
+    /// A key of any length; one longer than a block is hashed first (RFC 2104 §2).
+    pub fn new(hash: Hash, key: &[u8]) -> Self {
+        let mut padded = Zeroizing::new([0; 128]);
+        let block = &mut padded[..hash.block_len()];
+        if key.len() > block.len() {
+            block[..hash.len()].copy_from_slice(hash.digest(&[key]).as_ref());
+        } else {
+            block[..key.len()].copy_from_slice(key);
+        }
+        let mut chain_after = |pad: u8| {
+            block.iter_mut().for_each(|octet| *octet ^= pad);
+            let mut running = Running::new(hash);
+            running.update(block);
+            block.iter_mut().for_each(|octet| *octet ^= pad);
+            running.chain()
         };
-        out.len = state.finish(&mut out.octets) as u8;
-        out
+        Self {
+            hash,
+            inner: chain_after(0x36),
+            outer: chain_after(0x5c),
+        }
+    }
+
+    /// The hash.
+    pub fn hash(&self) -> Hash {
+        self.hash
+    }
+
+    /// HMAC over the parts, one after the other.
+    pub fn sign(&self, parts: &[&[u8]]) -> Digest {
+        let mut running = self.start();
+        for part in parts {
+            running.update(part);
+        }
+        running.finish()
+    }
+
+    /// HMAC over what comes piece by piece.
+    pub fn start(&self) -> HmacRunning<'_> {
+        HmacRunning {
+            key: self,
+            inner: Running::resume(self.hash, &self.inner),
+        }
+    }
+}
+
+impl HmacRunning<'_> {
+    /// Takes in more octets.
+    pub fn update(&mut self, octets: &[u8]) {
+        self.inner.update(octets);
+    }
+
+    /// The HMAC.
+    pub fn finish(self) -> Digest {
+        let hash = self.key.hash;
+        let inner = Digest::of(hash, self.inner);
+        let mut outer = Running::resume(hash, &self.key.outer);
+        outer.update(inner.as_ref());
+        Digest::of(hash, outer)
+    }
+}
+
+impl Digest {
+    fn of(hash: Hash, running: Running) -> Self {
+        let mut octets = [0; 64];
+        running.finish(&mut octets);
+        let digest = Self {
+            octets,
+            len: hash.len() as u8,
+        };
+        octets.zeroize();
+        digest
     }
 }
 
@@ -63,7 +161,18 @@ impl AsRef<[u8]> for Digest {
     }
 }
 
+impl PartialEq for Digest {
+    fn eq(&self, other: &Self) -> bool {
+        is_equal(self.as_ref(), other.as_ref())
+    }
+}
+
+impl Eq for Digest {}
+
 /// Compares in constant time for equal lengths.
 pub fn is_equal(a: &[u8], b: &[u8]) -> bool {
     subtle::ConstantTimeEq::ct_eq(a, b).into()
 }
+
+#[cfg(test)]
+mod tests;

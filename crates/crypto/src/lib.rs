@@ -14,3 +14,19 @@ pub mod packet;
 pub mod rand;
 pub mod rsa;
 mod sys;
+
+#[cfg(test)]
+mod tests {
+    /// Octets of a hexadecimal text.
+    pub(crate) fn hex(text: &str) -> Vec<u8> {
+        let digits: Vec<u8> = text
+            .chars()
+            .filter(|c| !c.is_whitespace())
+            .map(|c| c.to_digit(16).expect("hexadecimal") as u8)
+            .collect();
+        digits
+            .chunks(2)
+            .map(|pair| pair[0] << 4 | pair[1])
+            .collect()
+    }
+}

@@ -1,15 +1,12 @@
 //! The keys of one ESP or AH security association in one direction: what turns the clear payload
 //! of a packet into what travels and back, in place, without allocation.
+//!
+//! Follows RFC 4303 §3.3 and §3.4, and for each algorithm the document named at it. Padding,
+//! sequence numbers and replay windows are the engine's.
 
-use core::ops::Range;
-
-use crate::aead::AeadKey;
+use crate::aead::{Aead, AeadKey, ICV_LEN};
 use crate::cipher::{CbcKey, Cipher};
-use crate::hash::{Hash, is_equal};
-use crate::sys::Hmac;
-
-/// SPI and sequence number.
-const ESP_HEADER_LEN: usize = 8;
+use crate::hash::{Hash, HmacKey, is_equal};
 
 /// ESP encryption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,7 +82,7 @@ impl Protection {
     /// Octets of the ICV.
     pub const fn icv_len(&self) -> usize {
         match (self.encryption, self.integrity) {
-            (Encryption::AesGcm { .. } | Encryption::ChaCha20Poly1305, _) => 16,
+            (Encryption::AesGcm { .. } | Encryption::ChaCha20Poly1305, _) => ICV_LEN,
             (_, Integrity::None) => 0,
             (_, Integrity::Hmac(Hash::Md5 | Hash::Sha1)) => 12,
             (_, Integrity::Hmac(hash)) => hash.len() / 2,
@@ -103,43 +100,49 @@ impl Protection {
 #[error("the integrity check value is wrong")]
 pub struct BadIcv;
 
-/// The keys of one direction. Small enough for a gateway of 100,000 tunnels; no allocation after
-/// `new`.
+/// The keys of one direction. Under 1 KiB in size; no allocation after `new`.
 pub struct PacketKey {
     protection: Protection,
-    cipher: PacketCipher,
-    hmac: Option<Box<Hmac>>,
+    crypt: Crypt,
+    mac: Option<HmacKey>,
 }
 
-enum PacketCipher {
+/// The key schedules lie on the heap: an AEAD's 584 octets, AES-CBC's 488, triple DES's 388.
+enum Crypt {
     Null,
     Cbc(CbcKey),
     Aead(AeadKey),
 }
 
+/// SPI and sequence number.
+const HEADER_LEN: usize = 8;
+
 impl PacketKey {
-    /// Keys of exactly the lengths that `protection` says; panics on others.
+    /// Keys of exactly the lengths that `protection` says; panics on others, and on an AEAD with
+    /// separate integrity.
     pub fn new(protection: Protection, encryption: &[u8], integrity: &[u8]) -> Self {
         assert_eq!(encryption.len(), protection.encryption_key_len());
         assert_eq!(integrity.len(), protection.integrity_key_len());
-        let cipher = match protection.encryption {
-            Encryption::Null => PacketCipher::Null,
-            Encryption::Cbc(cipher) => PacketCipher::Cbc(CbcKey::new(cipher, encryption)),
-            Encryption::AesGcm { key_len } => {
-                PacketCipher::Aead(AeadKey::aes_gcm(usize::from(key_len), encryption))
-            }
+        let crypt = match protection.encryption {
+            Encryption::Null => Crypt::Null,
+            Encryption::Cbc(cipher) => Crypt::Cbc(CbcKey::new(cipher, encryption)),
+            Encryption::AesGcm { .. } => Crypt::Aead(AeadKey::new(Aead::AesGcm, encryption)),
             Encryption::ChaCha20Poly1305 => {
-                PacketCipher::Aead(AeadKey::chacha20_poly1305(encryption))
+                Crypt::Aead(AeadKey::new(Aead::ChaCha20Poly1305, encryption))
             }
         };
-        let hmac = match protection.integrity {
+        let mac = match protection.integrity {
             Integrity::None => None,
-            Integrity::Hmac(hash) => Some(Box::new(Hmac::new(hash, integrity))),
+            Integrity::Hmac(hash) => Some(HmacKey::new(hash, integrity)),
         };
+        assert!(
+            mac.is_none() || !matches!(crypt, Crypt::Aead(_)),
+            "an AEAD has its own integrity"
+        );
         Self {
             protection,
-            cipher,
-            hmac,
+            crypt,
+            mac,
         }
     }
 
@@ -151,68 +154,136 @@ impl PacketKey {
     /// Seals an ESP packet in place. `packet` is SPI, sequence number, IV, then the clear text
     /// with its padding and trailer, then room for the ICV. `esn_high` is the implicit upper half
     /// of the sequence number with ESN (RFC 4303 §2.2.1). The IV is in place already: random for
-    /// CBC, the 64-bit sequence number for GCM and ChaCha20-Poly1305.
+    /// CBC, the 64-bit sequence number for GCM and ChaCha20-Poly1305. Panics on a packet that is
+    /// too short or, with CBC, not whole blocks.
     pub fn seal(&self, packet: &mut [u8], esn_high: Option<u32>) {
-        let icv_at = packet.len() - self.protection.icv_len();
-        let (covered, icv) = packet.split_at_mut(icv_at);
-        let (header, rest) = covered.split_at_mut(ESP_HEADER_LEN);
-        let (iv, text) = rest.split_at_mut(self.protection.iv_len());
-        match &self.cipher {
-            PacketCipher::Null => {}
-            PacketCipher::Cbc(key) => key.encrypt(iv, text),
-            PacketCipher::Aead(key) => return key.seal(header, esn_high, iv, text, icv),
+        let body = HEADER_LEN + self.protection.iv_len();
+        let end = packet.len() - self.protection.icv_len();
+        match &self.crypt {
+            Crypt::Null => {}
+            Crypt::Cbc(key) => {
+                let (head, clear) = packet[..end].split_at_mut(body);
+                key.encrypt(&head[HEADER_LEN..], clear);
+            }
+            Crypt::Aead(key) => {
+                let (head, rest) = packet.split_at_mut(body);
+                let (clear, icv) = rest.split_last_chunk_mut().expect("room for the ICV");
+                let aad = Aad::of(head, esn_high);
+                key.seal(iv_of(head), aad.octets(), clear, icv);
+            }
         }
-        if self.hmac.is_some() {
-            self.write_icv(&[covered], esn_high, icv);
+        if let Some(mac) = &self.mac {
+            let (sealed, icv) = packet.split_at_mut(end);
+            let digest = mac.sign(&[sealed, Esn::of(esn_high).octets()]);
+            icv.copy_from_slice(&digest.as_ref()[..icv.len()]);
         }
     }
 
     /// Opens an ESP packet in place: checks the ICV first, then decrypts. Returns where the clear
     /// text (padding and trailer still on it) lies. The caller has checked that `packet` is at
-    /// least 8 + IV + ICV octets and that the ciphertext is whole blocks.
-    pub fn open(&self, packet: &mut [u8], esn_high: Option<u32>) -> Result<Range<usize>, BadIcv> {
-        let icv_at = packet.len() - self.protection.icv_len();
-        let text_at = ESP_HEADER_LEN + self.protection.iv_len();
-        let (covered, icv) = packet.split_at_mut(icv_at);
-        if let PacketCipher::Aead(key) = &self.cipher {
-            let (header, rest) = covered.split_at_mut(ESP_HEADER_LEN);
-            let (iv, text) = rest.split_at_mut(self.protection.iv_len());
-            key.open(header, esn_high, iv, text, icv)?;
-            return Ok(text_at..icv_at);
+    /// least 8 + IV + ICV octets and that the ciphertext is whole blocks; a packet that is not is
+    /// refused as one with a wrong ICV.
+    pub fn open(
+        &self,
+        packet: &mut [u8],
+        esn_high: Option<u32>,
+    ) -> Result<core::ops::Range<usize>, BadIcv> {
+        let body = HEADER_LEN + self.protection.iv_len();
+        let end = packet.len().wrapping_sub(self.protection.icv_len());
+        if packet.len() < body + self.protection.icv_len() {
+            return Err(BadIcv);
         }
-        if self.hmac.is_some() {
-            let mut expected = [0; 64];
-            let expected = &mut expected[..icv.len()];
-            self.write_icv(&[covered], esn_high, expected);
-            if !is_equal(expected, icv) {
+        if let Some(mac) = &self.mac {
+            let (sealed, icv) = packet.split_at(end);
+            let digest = mac.sign(&[sealed, Esn::of(esn_high).octets()]);
+            if !is_equal(icv, &digest.as_ref()[..icv.len()]) {
                 return Err(BadIcv);
             }
         }
-        if let PacketCipher::Cbc(key) = &self.cipher {
-            let (head, text) = covered.split_at_mut(text_at);
-            key.decrypt(&head[ESP_HEADER_LEN..], text);
+        match &self.crypt {
+            Crypt::Null => {}
+            Crypt::Cbc(key) => {
+                let (head, sealed) = packet[..end].split_at_mut(body);
+                if !sealed.len().is_multiple_of(key.cipher().block_len()) {
+                    return Err(BadIcv);
+                }
+                key.decrypt(&head[HEADER_LEN..], sealed);
+            }
+            Crypt::Aead(key) => {
+                let (head, sealed) = packet.split_at_mut(body);
+                let aad = Aad::of(head, esn_high);
+                key.open(iv_of(head), aad.octets(), sealed)?;
+            }
         }
-        Ok(text_at..icv_at)
+        Ok(body..end)
     }
 
     /// AH's ICV over the parts (RFC 4302 §3.3.3), the upper half of an ESN among them. Panics
-    /// without a separate integrity algorithm.
+    /// without separate integrity, and unless `icv` has `icv_len` octets.
     pub fn icv(&self, parts: &[&[u8]], icv: &mut [u8]) {
-        self.write_icv(parts, None, icv);
+        let mac = self.mac.as_ref().expect("AH has separate integrity");
+        assert_eq!(icv.len(), self.protection.icv_len());
+        icv.copy_from_slice(&mac.sign(parts).as_ref()[..icv.len()]);
     }
 
-    fn write_icv(&self, parts: &[&[u8]], esn_high: Option<u32>, icv: &mut [u8]) {
-        let mut state = self
-            .hmac
-            .as_deref()
-            .expect("an integrity algorithm")
-            .clone();
-        parts.iter().for_each(|part| state.update(part));
-        if let Some(high) = esn_high {
-            state.update(&high.to_be_bytes());
+    /// Whether `icv` is AH's ICV over the parts, in constant time. Panics without separate
+    /// integrity.
+    pub fn verify_icv(&self, parts: &[&[u8]], icv: &[u8]) -> Result<(), BadIcv> {
+        let mac = self.mac.as_ref().expect("AH has separate integrity");
+        let digest = mac.sign(parts);
+        match is_equal(icv, &digest.as_ref()[..self.protection.icv_len()]) {
+            true => Ok(()),
+            false => Err(BadIcv),
         }
-        let mut out = [0; 64];
-        state.finish(&mut out);
-        icv.copy_from_slice(&out[..icv.len()]);
     }
 }
+
+/// The upper half of an extended sequence number as the HMAC takes it: after the packet
+/// (RFC 4303 §2.2.1), or nothing.
+struct Esn([u8; 4], usize);
+
+impl Esn {
+    fn of(high: Option<u32>) -> Self {
+        match high {
+            Some(high) => Self(high.to_be_bytes(), 4),
+            None => Self([0; 4], 0),
+        }
+    }
+
+    fn octets(&self) -> &[u8] {
+        &self.0[..self.1]
+    }
+}
+
+/// What an AEAD authenticates beside the ciphertext: SPI and sequence number, 32 or 64 bits
+/// (RFC 4106 §5, RFC 7634 §2.1).
+struct Aad([u8; 12], usize);
+
+impl Aad {
+    fn of(head: &[u8], esn_high: Option<u32>) -> Self {
+        let mut octets = [0; 12];
+        octets[..4].copy_from_slice(&head[..4]);
+        match esn_high {
+            Some(high) => {
+                octets[4..8].copy_from_slice(&high.to_be_bytes());
+                octets[8..].copy_from_slice(&head[4..8]);
+                Self(octets, 12)
+            }
+            None => {
+                octets[4..8].copy_from_slice(&head[4..8]);
+                Self(octets, 8)
+            }
+        }
+    }
+
+    fn octets(&self) -> &[u8] {
+        &self.0[..self.1]
+    }
+}
+
+fn iv_of(head: &[u8]) -> [u8; 8] {
+    head[HEADER_LEN..].try_into().expect("an IV of 8 octets")
+}
+
+#[cfg(test)]
+mod tests;

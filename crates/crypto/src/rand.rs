@@ -1,11 +1,18 @@
 //! Randomness as an argument: one seed, named streams.
+//!
+//! The operating system is never asked; who makes the seed decides how good everything is.
+
+use rand_chacha::ChaCha20Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use crate::hash::Hash;
 
 /// The one seed of a process or a simulation.
 #[derive(Clone, zeroize::ZeroizeOnDrop)]
 pub struct Seed([u8; 32]);
 
 /// A stream of random octets (ChaCha20), independent of every other name's.
-pub struct Stream(rand_chacha::ChaCha20Rng);
+pub struct Stream(ChaCha20Rng);
 
 impl Seed {
     /// From 32 octets; a daemon takes them from the operating system, a test from a number.
@@ -15,19 +22,16 @@ impl Seed {
 
     /// The stream of this name and number: SHA-256 of seed, name and number keys it.
     pub fn stream(&self, name: &str, number: u64) -> Stream {
-        use rand_chacha::rand_core::SeedableRng;
-        let digest =
-            crate::hash::Hash::Sha256.digest(&[&self.0, &number.to_be_bytes(), name.as_bytes()]);
+        let digest = Hash::Sha256.digest(&[&self.0, name.as_bytes(), &number.to_be_bytes()]);
         let mut key = zeroize::Zeroizing::new([0; 32]);
         key.copy_from_slice(digest.as_ref());
-        Stream(rand_chacha::ChaCha20Rng::from_seed(*key))
+        Stream(ChaCha20Rng::from_seed(*key))
     }
 }
 
 impl Stream {
     /// Fills `out`.
     pub fn fill(&mut self, out: &mut [u8]) {
-        use rand_chacha::rand_core::Rng;
         self.0.fill_bytes(out);
     }
 
@@ -38,3 +42,14 @@ impl Stream {
         u32::from_be_bytes(octets)
     }
 }
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // The generator cannot wipe itself: a public key takes the secret one's place.
+        self.0 = ChaCha20Rng::from_seed([0; 32]);
+        core::hint::black_box(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests;

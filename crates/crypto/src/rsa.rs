@@ -1,10 +1,19 @@
 //! RSA as IKEv1 signs: PKCS #1 v1.5 padding over the bare hash, no DigestInfo (RFC 2409 §5.1).
+//!
+//! aws-lc blinds the private operation with its own random numbers; signatures do not depend on
+//! them.
+
+use x509_parser::pem::Pem;
+use zeroize::{Zeroize, Zeroizing};
+
+use crate::hash::is_equal;
+use crate::sys::Rsa;
 
 /// A private key, at least 1024 bits (under 2048 is legacy), at most 8192.
-pub struct PrivateKey(crate::sys::Rsa);
+pub struct PrivateKey(Rsa);
 
 /// A public key.
-pub struct PublicKey(crate::sys::Rsa);
+pub struct PublicKey(Rsa);
 
 /// Why a key or a signature is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,40 +32,44 @@ pub enum RsaFault {
     BadSignature,
 }
 
+const MIN_BITS: u32 = 1024;
+const MAX_BITS: u32 = 8192;
+/// The longest hash that is signed: SHA2-512's.
+const MAX_HASH_LEN: usize = 64;
+
 impl PrivateKey {
     /// Reads DER, PKCS #8 or PKCS #1.
     pub fn from_der(der: &[u8]) -> Result<Self, RsaFault> {
-        checked(crate::sys::Rsa::private(der)).map(Self)
+        let key = Rsa::private_from_der(der).ok_or(RsaFault::NotAKey)?;
+        check_size(&key)?;
+        Ok(Self(key))
     }
 
     /// Reads the first private key of a PEM text.
     pub fn from_pem(text: &str) -> Result<Self, RsaFault> {
-        let bytes = text.as_bytes();
-        let pem = x509_parser::pem::Pem::iter_from_buffer(bytes)
-            .filter_map(Result::ok)
-            .find(|pem| pem.label == "PRIVATE KEY" || pem.label == "RSA PRIVATE KEY")
-            .ok_or(RsaFault::NotAKey)?;
-        let der = zeroize::Zeroizing::new(pem.contents);
-        Self::from_der(&der)
+        Self::from_der(&private_der_of_pem(text).ok_or(RsaFault::NotAKey)?)
     }
 
-    /// Signs the bare hash.
+    /// Signs the bare hash; panics on one longer than 64 octets.
     pub fn sign_bare(&self, hash: &[u8]) -> Vec<u8> {
+        assert!(hash.len() <= MAX_HASH_LEN);
         self.0
-            .sign_raw(hash)
-            .expect("a hash is shorter than any modulus we take")
+            .sign_padded(hash)
+            .expect("the padded hash fits into 1024 bits and the key was checked")
     }
 
     /// The public half.
     pub fn public(&self) -> PublicKey {
-        PublicKey(self.0.public_half())
+        PublicKey(self.0.public())
     }
 }
 
 impl PublicKey {
     /// Reads a SubjectPublicKeyInfo.
     pub fn from_spki(der: &[u8]) -> Result<Self, RsaFault> {
-        checked(crate::sys::Rsa::public(der)).map(Self)
+        let key = Rsa::public_from_spki(der).ok_or(RsaFault::NotAKey)?;
+        check_size(&key)?;
+        Ok(Self(key))
     }
 
     /// Bits of the modulus.
@@ -66,25 +79,40 @@ impl PublicKey {
 
     /// Checks a signature over the bare hash.
     pub fn verify_bare(&self, hash: &[u8], signature: &[u8]) -> Result<(), RsaFault> {
-        let recovered = self.0.verify_raw(signature).ok_or(RsaFault::BadSignature)?;
-        if crate::hash::is_equal(&recovered, hash) {
-            Ok(())
-        } else {
-            Err(RsaFault::BadSignature)
+        match self.0.recover_padded(signature) {
+            Some(signed) if is_equal(&signed, hash) => Ok(()),
+            _ => Err(RsaFault::BadSignature),
         }
     }
 }
 
 impl PartialEq for PublicKey {
     fn eq(&self, other: &Self) -> bool {
-        self.0.public_der() == other.0.public_der()
+        self.0.has_public_half_of(&other.0)
     }
 }
 
-fn checked(key: Option<crate::sys::Rsa>) -> Result<crate::sys::Rsa, RsaFault> {
-    let key = key.ok_or(RsaFault::NotAKey)?;
+impl Eq for PublicKey {}
+
+/// DER of the first private key of a PEM text, whatever its algorithm.
+pub(crate) fn private_der_of_pem(text: &str) -> Option<Zeroizing<Vec<u8>>> {
+    Pem::iter_from_buffer(text.as_bytes())
+        .map_while(Result::ok)
+        .find_map(|mut block| match block.label.as_str() {
+            "PRIVATE KEY" | "RSA PRIVATE KEY" => Some(Zeroizing::new(block.contents)),
+            _ => {
+                block.contents.zeroize();
+                None
+            }
+        })
+}
+
+fn check_size(key: &Rsa) -> Result<(), RsaFault> {
     match key.bits() {
-        1024..=8192 => Ok(key),
+        MIN_BITS..=MAX_BITS => Ok(()),
         bits => Err(RsaFault::Size { bits }),
     }
 }
+
+#[cfg(test)]
+mod tests;

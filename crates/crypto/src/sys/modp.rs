@@ -1,0 +1,67 @@
+//! Exponentiation modulo a prime, in constant time for the exponent.
+
+use aws_lc_sys as lc;
+use core::ptr::{NonNull, null};
+
+/// A number that is wiped when it is freed.
+struct Number(NonNull<lc::BIGNUM>);
+
+/// Scratch room.
+struct Scratch(NonNull<lc::BN_CTX>);
+
+/// `base ^ exponent mod modulus`, all big-endian, into `out`, left-padded. The modulus is odd, the
+/// base below it, `out` as long as it; panics otherwise. The time depends on the lengths only.
+pub(crate) fn exponentiate(base: &[u8], exponent: &[u8], modulus: &[u8], out: &mut [u8]) {
+    let scratch = Scratch::new();
+    let [base, exponent, modulus] = [base, exponent, modulus].map(Number::from_octets);
+    let result = Number::from_octets(&[]);
+    // SAFETY: all numbers are valid and distinct. A null Montgomery context makes the function
+    // compute its own, a thousandth of the whole.
+    let is_done = unsafe {
+        lc::BN_mod_exp_mont_consttime(
+            result.0.as_ptr(),
+            base.0.as_ptr(),
+            exponent.0.as_ptr(),
+            modulus.0.as_ptr(),
+            scratch.0.as_ptr(),
+            null(),
+        )
+    };
+    assert_eq!(is_done, 1, "an exponentiation outside its contract");
+    result.write(out);
+}
+
+impl Number {
+    fn from_octets(octets: &[u8]) -> Self {
+        // SAFETY: pointer and length are one slice; a null target makes a new number.
+        let number = unsafe { lc::BN_bin2bn(octets.as_ptr(), octets.len(), core::ptr::null_mut()) };
+        Self(NonNull::new(number).expect("memory"))
+    }
+
+    fn write(&self, out: &mut [u8]) {
+        // SAFETY: pointer and length are one writable slice, the number is valid.
+        let fits = unsafe { lc::BN_bn2bin_padded(out.as_mut_ptr(), out.len(), self.0.as_ptr()) };
+        assert_eq!(fits, 1, "a residue longer than its modulus");
+    }
+}
+
+impl Drop for Number {
+    fn drop(&mut self) {
+        // SAFETY: the pointer came from aws-lc and is freed once.
+        unsafe { lc::BN_clear_free(self.0.as_ptr()) }
+    }
+}
+
+impl Scratch {
+    fn new() -> Self {
+        // SAFETY: takes nothing, returns null or a context.
+        Self(NonNull::new(unsafe { lc::BN_CTX_new() }).expect("memory"))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // SAFETY: the pointer came from aws-lc and is freed once.
+        unsafe { lc::BN_CTX_free(self.0.as_ptr()) }
+    }
+}
