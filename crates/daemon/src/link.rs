@@ -1,0 +1,357 @@
+//! `caravan link`: a relay between two interfaces of its network namespace that gives them the
+//! rate, delay, loss and queue of a link, for machines whose kernel has no netem.
+//!
+//! Frames are taken and given by packet sockets. Super-frames are split, so that each datagram of
+//! the wire is charged by itself; offloads of both interfaces are turned off where they can be.
+//! Datagrams are charged by their IP length. Frames without IP (ARP) pass at once and free.
+
+pub mod model;
+pub mod split;
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crypto::rand::{Seed, Stream};
+use engine::time::Instant;
+use nix::libc;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::time::TimeSpec;
+
+use crate::config::values::{Size, Span};
+use crate::planes::Clock;
+use crate::sys::device::{feature, turn_off};
+use crate::sys::frame::{self, HEADER_BYTES};
+use crate::sys::gather::Gather;
+use crate::sys::set_option;
+use model::{Carrier, Counters, Fate, Link, Queue, Shape, Trace};
+use split::{ETHERNET_BYTES, is_ip};
+
+/// Largest super-frame with its virtio-net header.
+const FRAME_BYTES: usize = HEADER_BYTES + ETHERNET_BYTES + 65_536;
+/// Frames read before those that are due are sent.
+const BURST: usize = 64;
+/// Frames whose memory is kept for the next ones.
+const POOL: usize = 4096;
+/// What a packet socket may hold while we are not running.
+const BUFFER_BYTES: i32 = 16 << 20;
+
+/// Options of `caravan link`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Interface on one side.
+    #[arg(long)]
+    pub left: String,
+    /// Interface on the other side.
+    #[arg(long)]
+    pub right: String,
+    /// Rate of each direction, as 2mbit.
+    #[arg(long, value_parser = parse_rate, conflicts_with = "trace")]
+    pub rate: Option<u64>,
+    /// Rate from right to left, where it differs.
+    #[arg(long, value_parser = parse_rate, conflicts_with = "trace_back")]
+    pub rate_back: Option<u64>,
+    /// One-way delay, as 50ms.
+    #[arg(long, value_parser = parse_delay, default_value = "0ms")]
+    pub delay: Duration,
+    /// Probability of loss, 0 to 1.
+    #[arg(long, value_parser = parse_loss, default_value_t = 0.0)]
+    pub loss: f64,
+    /// What may wait in each direction: datagrams, or octets as 64kb.
+    #[arg(long, value_parser = parse_queue, default_value = "1000")]
+    pub queue: Queue,
+    /// Delivery opportunities in Mahimahi's form.
+    #[arg(long)]
+    pub trace: Option<PathBuf>,
+    /// The same from right to left, where it differs.
+    #[arg(long)]
+    pub trace_back: Option<PathBuf>,
+    /// Of the losses.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// What one direction did.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+pub struct Passed {
+    /// The link's own counts.
+    #[serde(flatten)]
+    pub link: Counters,
+    /// Frames without IP.
+    pub free_frames: u64,
+    /// Frames that could not be split.
+    pub malformed: u64,
+    /// Frames that the other interface refused.
+    pub refused: u64,
+}
+
+/// Printed at the end.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct Summary {
+    /// Left to right.
+    pub forth: Passed,
+    /// Right to left.
+    pub back: Passed,
+}
+
+/// Relays until SIGTERM or SIGINT, then prints a [`Summary`] as JSON. Prints "ready" on standard
+/// error once frames pass.
+pub fn run(args: &Args) -> io::Result<()> {
+    let mut stopping = SigSet::empty();
+    stopping.add(Signal::SIGTERM);
+    stopping.add(Signal::SIGINT);
+    stopping.thread_block()?;
+    let forth = shape(args, args.rate, args.trace.as_ref())?;
+    let trace_back = args.trace_back.as_ref().or(args.trace.as_ref());
+    let back = shape(args, args.rate_back.or(args.rate), trace_back)?;
+    let left = Arc::new(open(&args.left)?);
+    let right = Arc::new(open(&args.right)?);
+    let bell = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC)?);
+    let (forth, back) = (
+        Relay::new(forth, &left, &right, &bell, (args.seed, 0)),
+        Relay::new(back, &right, &left, &bell, (args.seed, 1)),
+    );
+    let threads = [forth, back].map(|relay| std::thread::spawn(move || relay.run()));
+    writeln!(io::stderr(), "ready")?;
+    stopping.wait()?;
+    bell.write(1)?;
+    let [forth, back] = threads.map(|thread| {
+        let ended = thread.join();
+        ended.unwrap_or_else(|_| Err(io::Error::other("a relay panicked")))
+    });
+    let summary = Summary {
+        forth: forth?,
+        back: back?,
+    };
+    let text = serde_json::to_string(&summary).map_err(io::Error::other)?;
+    writeln!(io::stdout(), "{text}")
+}
+
+fn shape(args: &Args, rate: Option<u64>, trace: Option<&PathBuf>) -> io::Result<Shape> {
+    let carrier = match (rate, trace) {
+        (Some(bits), _) => Carrier::Rate(bits),
+        (None, Some(path)) => {
+            let mut text = String::new();
+            File::open(path)?.read_to_string(&mut text)?;
+            Carrier::Trace(Trace::parse(&text).map_err(io::Error::other)?)
+        }
+        (None, None) => Carrier::Unlimited,
+    };
+    Ok(Shape {
+        carrier,
+        delay: args.delay,
+        loss: args.loss,
+        queue: args.queue,
+    })
+}
+
+fn open(interface: &str) -> io::Result<OwnedFd> {
+    for each in [feature::TSO, feature::GSO, feature::GRO, feature::TX_CSUM] {
+        // Where it cannot be turned off, frames are split and summed here.
+        let _ = turn_off(interface, each);
+    }
+    let fd = frame::open(interface)?;
+    for name in [libc::SO_RCVBUFFORCE, libc::SO_SNDBUFFORCE] {
+        // Without CAP_NET_ADMIN the system's maximum applies.
+        let _ = set_option(fd.as_fd(), libc::SOL_SOCKET, name, BUFFER_BYTES);
+    }
+    Ok(fd)
+}
+
+/// One direction, in a thread of its own.
+struct Relay {
+    from: Arc<OwnedFd>,
+    to: Arc<OwnedFd>,
+    bell: Arc<EventFd>,
+    line: Line,
+}
+
+/// The link and what is under way on it.
+struct Line {
+    link: Link,
+    chances: Stream,
+    under_way: VecDeque<(Instant, Vec<u8>)>,
+    pool: Vec<Vec<u8>>,
+    free: Vec<Vec<u8>>,
+    passed: Passed,
+}
+
+impl Relay {
+    fn new(
+        shape: Shape,
+        from: &Arc<OwnedFd>,
+        to: &Arc<OwnedFd>,
+        bell: &Arc<EventFd>,
+        (seed, direction): (u64, u64),
+    ) -> Self {
+        let mut octets = [0; 32];
+        octets[..8].copy_from_slice(&seed.to_be_bytes());
+        Self {
+            from: from.clone(),
+            to: to.clone(),
+            bell: bell.clone(),
+            line: Line {
+                link: Link::new(shape),
+                chances: Seed::new(octets).stream("link loss", direction),
+                under_way: VecDeque::new(),
+                pool: Vec::new(),
+                free: Vec::new(),
+                passed: Passed::default(),
+            },
+        }
+    }
+
+    fn run(mut self) -> io::Result<Passed> {
+        // The default slack of 50 us would be the largest error of every delay.
+        nix::sys::prctl::set_timerslack(1)?;
+        let clock = Clock::start();
+        let mut received = vec![0; FRAME_BYTES];
+        let mut gather = Gather::new();
+        let (from, bell) = (self.from.clone(), self.bell.clone());
+        let mut polled = [
+            PollFd::new(from.as_fd(), PollFlags::POLLIN),
+            PollFd::new(bell.as_fd(), PollFlags::POLLIN),
+        ];
+        loop {
+            for _ in 0..BURST {
+                match nix::sys::socket::recv(
+                    std::os::fd::AsRawFd::as_raw_fd(&*from),
+                    &mut received,
+                    nix::sys::socket::MsgFlags::MSG_DONTWAIT,
+                ) {
+                    Ok(len) => self.line.take(&mut received[..len], clock.now()),
+                    Err(nix::errno::Errno::EAGAIN) => break,
+                    // The interface is down for a while.
+                    Err(nix::errno::Errno::ENETDOWN) => break,
+                    Err(fault) => return Err(fault.into()),
+                }
+            }
+            while let Some(frame) = self.line.next_due(clock.now()) {
+                let mut writing = gather.begin();
+                writing.push(&[0; HEADER_BYTES]);
+                writing.push(&frame);
+                if writing.write(self.to.as_fd()).is_err() {
+                    self.line.passed.refused += 1;
+                }
+                self.line.recycle(frame);
+            }
+            let timeout = self.line.due_at().map(|at| {
+                let span = at.since(clock.now());
+                TimeSpec::from_duration(span)
+            });
+            // An interrupted wait is a wait that ended.
+            let _ = ppoll(&mut polled, timeout, None);
+            if polled[1].any().unwrap_or(false) {
+                self.line.passed.link = self.line.link.counters();
+                return Ok(self.line.passed);
+            }
+        }
+    }
+}
+
+impl Line {
+    fn take(&mut self, received: &mut [u8], now: Instant) {
+        let done = split::split(received, |frame| {
+            if !is_ip(frame) {
+                self.passed.free_frames += 1;
+                self.free.push(frame.to_vec());
+                return;
+            }
+            let chance = f64::from(self.chances.u32()) / 4_294_967_296.0;
+            let bytes = frame.len() - ETHERNET_BYTES;
+            if let Fate::Arrives(at) = self.link.offer(bytes, now, chance) {
+                let mut kept = self.pool.pop().unwrap_or_default();
+                kept.clear();
+                kept.extend_from_slice(frame);
+                self.under_way.push_back((at, kept));
+            }
+        });
+        if done.is_err() {
+            self.passed.malformed += 1;
+        }
+    }
+
+    fn next_due(&mut self, now: Instant) -> Option<Vec<u8>> {
+        if let Some(frame) = self.free.pop() {
+            return Some(frame);
+        }
+        let due = self.under_way.pop_front_if(|(at, _)| *at <= now);
+        due.map(|(_, frame)| frame)
+    }
+
+    fn due_at(&self) -> Option<Instant> {
+        self.under_way.front().map(|(at, _)| *at)
+    }
+
+    fn recycle(&mut self, frame: Vec<u8>) {
+        if self.pool.len() < POOL {
+            self.pool.push(frame);
+        }
+    }
+}
+
+fn parse_rate(text: &str) -> Result<u64, String> {
+    let wanted = || format!("{text} is not a rate such as 64kbit, 2mbit or 1.5gbit");
+    let units = [("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9), ("bit", 1.0)];
+    let unit = |(name, factor): (&str, f64)| text.strip_suffix(name).map(|number| (number, factor));
+    let (number, factor) = units.into_iter().find_map(unit).ok_or_else(wanted)?;
+    let rate = number.parse::<f64>().map_err(|_| wanted())? * factor;
+    if (1.0..=1e12).contains(&rate) {
+        Ok(rate as u64)
+    } else {
+        Err(wanted())
+    }
+}
+
+fn parse_delay(text: &str) -> Result<Duration, String> {
+    if let Some(number) = text.strip_suffix("us") {
+        let micros = number.parse().map_err(|_| format!("{text} is no span"))?;
+        return Ok(Duration::from_micros(micros));
+    }
+    Span::parse(text).map(|span| span.0)
+}
+
+fn parse_loss(text: &str) -> Result<f64, String> {
+    let share = text.parse::<f64>().ok();
+    share
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| format!("{text} is not a probability from 0 to 1"))
+}
+
+fn parse_queue(text: &str) -> Result<Queue, String> {
+    if let Ok(datagrams) = text.parse() {
+        return Ok(Queue::Datagrams(datagrams));
+    }
+    let octets = usize::try_from(Size::parse(text)?.0);
+    octets
+        .map(Queue::Bytes)
+        .map_err(|_| format!("{text} is too large"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_delays_losses_and_queues_carry_their_unit() {
+        assert_eq!(parse_rate("2mbit"), Ok(2_000_000));
+        assert_eq!(parse_rate("1.5gbit"), Ok(1_500_000_000));
+        assert_eq!(parse_rate("9600bit"), Ok(9600));
+        assert_eq!(parse_delay("50ms"), Ok(Duration::from_millis(50)));
+        assert_eq!(parse_delay("250us"), Ok(Duration::from_micros(250)));
+        assert_eq!(parse_queue("100"), Ok(Queue::Datagrams(100)));
+        assert_eq!(parse_queue("64kb"), Ok(Queue::Bytes(64_000)));
+        assert_eq!(parse_loss("0.01"), Ok(0.01));
+        for bad in ["", "2", "mbit", "0mbit", "-1mbit", "nanmbit"] {
+            assert!(parse_rate(bad).is_err(), "{bad}");
+        }
+        assert!(parse_loss("1.1").is_err());
+        assert!(parse_queue("kb").is_err());
+    }
+}
