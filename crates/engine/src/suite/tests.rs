@@ -56,10 +56,7 @@ fn faults_name_the_word_and_the_nearest_valid_one() {
         fault::<IkeSuite>("aes128-sha265-modp2048"),
         r#""aes128-sha265-modp2048": no algorithm is called "sha265"; the nearest is "sha256""#
     );
-    assert_eq!(
-        fault::<IkeSuite>("aes128gcm16-sha256-modp2048"),
-        r#""aes128gcm16-sha256-modp2048": no algorithm is called "aes128gcm16"; the nearest is "aes128""#
-    );
+    assert!(fault::<IkeSuite>("aes128gcm16-md5-modp768").ends_with(r#"nearest is "aes128""#));
     assert!(fault::<EspSuite>("chacha20poly1350").ends_with(r#"nearest is "chacha20poly1305""#));
     assert!(fault::<EspSuite>("none").contains(r#""none""#));
     assert_eq!(

@@ -111,9 +111,24 @@ pub(super) fn find(tables: &[&Table], text: &str) -> Result<Word, &'static str> 
         return Ok(*word);
     }
     // A distance costs time by both lengths; the rest of a longer word changes nothing.
-    let text: String = text.chars().take(LONGEST_COMPARED).collect();
-    let nearest = all().min_by_key(|(name, _)| strsim::damerau_levenshtein(name, &text));
+    let symbols: Vec<char> = text.chars().take(LONGEST_COMPARED).collect();
+    let nearest = all().min_by_key(|(name, _)| distance(name, &symbols));
     Err(nearest.map_or("", |(name, _)| name))
+}
+
+/// How many symbols must be put in, left out or changed to make one word the other
+/// (Levenshtein's distance).
+fn distance(name: &str, symbols: &[char]) -> usize {
+    let mut row: Vec<usize> = (0..=symbols.len()).collect();
+    for (i, own) in name.chars().enumerate() {
+        let mut diagonal = core::mem::replace(&mut row[0], i + 1);
+        for (j, theirs) in symbols.iter().enumerate() {
+            let changed = diagonal + usize::from(own != *theirs);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[symbols.len()]
 }
 
 const LONGEST_COMPARED: usize = 64;

@@ -189,7 +189,10 @@ proptest! {
     }
 
     #[test]
-    fn any_attributes_are_read(kind in 0_u16..20, value in proptest::collection::vec(any::<u8>(), 0..20)) {
+    fn any_attributes_are_read(
+        kind in 0_u16..20,
+        value in proptest::collection::vec(any::<u8>(), 0..20),
+    ) {
         let found = [Attribute::long(kind, value)];
         let lease = lease(&found, BOTH);
         prop_assert!(lease.addresses.len() + lease.dns.len() <= 1);
