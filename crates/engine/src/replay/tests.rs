@@ -39,7 +39,9 @@ proptest! {
     }
 
     #[test]
-    fn upper_half_is_recovered(start in 1u64..1 << 40, ahead in 0u64..1 << 30, behind in 0u64..4096) {
+    fn upper_half_is_recovered(
+        start in 1u64..1 << 40, ahead in 0u64..1 << 30, behind in 0u64..4096,
+    ) {
         let mut window = Window::new(4096, true);
         // a window is walked up to `start` by jumps that the lower half can express
         let mut at = 0;

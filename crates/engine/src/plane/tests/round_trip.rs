@@ -253,7 +253,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn any_payload_comes_back(
-        suite in 0usize..36, variant in 0usize..24, payload in prop::collection::vec(any::<u8>(), 0..1300),
+        suite in 0usize..36, variant in 0usize..24,
+        payload in prop::collection::vec(any::<u8>(), 0..1300),
         protocol in any::<u8>(),
     ) {
         let protection = suites()[suite];

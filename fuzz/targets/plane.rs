@@ -1,0 +1,177 @@
+//! The packet planes: what one seals the other opens, and clear text that a peer with the keys
+//! made up becomes packets as long as their headers say, or a counted drop.
+#![no_main]
+
+use std::net::IpAddr;
+
+use crypto::hash::Hash;
+use crypto::packet::{Encryption, Integrity, PacketKey, Protection};
+use crypto::rand::Seed;
+use engine::counters::DropReason;
+use engine::esp;
+use engine::plane::{
+    Change, Datagrams, InboundPlane, Kind, Offloads, OutboundPlane, Packets, Received,
+};
+use engine::sa::{ChildId, Direction, Mode, Path, Protocol, Sa, Secret};
+use engine::selector::TrafficSelector;
+use engine::time::Instant;
+use libfuzzer_sys::fuzz_target;
+use wire::ip::Flow;
+use wire::vnet;
+
+const NOW: Instant = Instant(1);
+const SPI: u32 = 0x1234_5678;
+const OFFLOADS: Offloads = Offloads {
+    has_vnet_header: true,
+    has_udp_segments: true,
+};
+/// Without a cipher the fuzzer's octets are what arrives.
+const PROTECTION: Protection = Protection {
+    encryption: Encryption::Null,
+    integrity: Integrity::Hmac(Hash::Md5),
+};
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&[first, ..], rest)) = input.split_at_checked(1) else {
+        return;
+    };
+    let mode = if first & 1 == 0 {
+        Mode::Tunnel
+    } else {
+        Mode::Transport
+    };
+    let mut receiver = InboundPlane::new(OFFLOADS);
+    receiver.apply(Change::Install(Box::new(sa(mode, Direction::Inbound))), NOW);
+    let mut packets = Packets::new();
+    if first & 2 == 0 {
+        frame(mode, rest, &mut receiver, &mut packets);
+    } else {
+        clear_texts(rest, &mut receiver, &mut packets);
+    }
+});
+
+/// One frame out and in.
+fn frame(mode: Mode, input: &[u8], receiver: &mut InboundPlane, packets: &mut Packets) {
+    let random = Seed::new([1; 32]).stream("iv", 0);
+    let mut sender = OutboundPlane::new(random, OFFLOADS);
+    sender.apply(
+        Change::Install(Box::new(sa(mode, Direction::Outbound))),
+        NOW,
+    );
+    let mut datagrams = Datagrams::new();
+    sender.seal(&mut input.to_vec(), NOW, &mut datagrams);
+    for run in datagrams.runs() {
+        let mut bytes = datagrams.bytes(run).to_vec();
+        open(&mut bytes, run.segment_bytes, receiver, packets);
+    }
+    let drops = receiver.report().drops;
+    for reason in [
+        DropReason::BadIcv,
+        DropReason::UnknownSpi,
+        DropReason::Truncated,
+        DropReason::BadPadding,
+        DropReason::Replayed,
+        DropReason::WrongEncapsulation,
+    ] {
+        assert_eq!(drops.of(reason), 0, "{}", reason.name());
+    }
+}
+
+/// Clear texts, each behind its length and next header.
+fn clear_texts(mut input: &[u8], receiver: &mut InboundPlane, packets: &mut Packets) {
+    let key = PacketKey::new(PROTECTION, &[], &[7; 16]);
+    let layout = esp::Layout::of(&PROTECTION);
+    let mut sequence = 0;
+    while let Some((&[length, next_header], rest)) = input.split_first_chunk() {
+        let (clear, rest) = rest.split_at(rest.len().min(length.into()));
+        input = rest;
+        sequence += 1;
+        let mut packet = vec![0; layout.sealed(clear.len())];
+        packet[layout.clear_at()..][..clear.len()].copy_from_slice(clear);
+        let length = clear.len();
+        esp::seal(
+            &key,
+            &mut packet,
+            length,
+            SPI,
+            sequence,
+            false,
+            next_header,
+            |_| {},
+        );
+        open(&mut packet, usize::MAX, receiver, packets);
+    }
+}
+
+fn open(bytes: &mut [u8], segment: usize, receiver: &mut InboundPlane, packets: &mut Packets) {
+    packets.clear();
+    let length = bytes.len();
+    let received = Received {
+        path: path(Direction::Inbound),
+        kind: Kind::Udp,
+        traffic_class: 3,
+        segment_bytes: segment.min(length).max(1),
+        bytes,
+    };
+    receiver.open(0, received, NOW, packets);
+    for write in packets.writes() {
+        let mut frame = write.header.to_vec();
+        for slice in write.slices {
+            frame.extend_from_slice(&bytes[slice.range.clone()]);
+        }
+        let packet = &frame[vnet::LEN..];
+        // Transport mode rebuilds a header before what may be no header of its protocol.
+        if let Ok(flow) = Flow::of(packet) {
+            assert_eq!(flow.total_len, packet.len());
+        }
+    }
+}
+
+fn path(direction: Direction) -> Path {
+    let (here, there) = (([10, 1, 0, 1], 4500).into(), ([10, 2, 0, 1], 4500).into());
+    match direction {
+        Direction::Outbound => Path {
+            local: here,
+            remote: there,
+        },
+        Direction::Inbound => Path {
+            local: there,
+            remote: here,
+        },
+    }
+}
+
+fn sa(mode: Mode, direction: Direction) -> Sa {
+    let any = |first: IpAddr, last: IpAddr| TrafficSelector {
+        first,
+        last,
+        protocol: 0,
+        port: 0,
+    };
+    let all = vec![
+        any([0; 4].into(), [255; 4].into()),
+        any([0u8; 16].into(), [255u8; 16].into()),
+    ];
+    Sa {
+        direction,
+        child: ChildId(1),
+        spi: SPI,
+        protocol: Protocol::Esp,
+        mode,
+        protection: PROTECTION,
+        encryption_key: Secret(Vec::new()),
+        integrity_key: Secret(vec![7; 16]),
+        has_esn: false,
+        replay_window: 1024,
+        is_udp_encapsulated: true,
+        path: path(direction),
+        local: all.clone(),
+        remote: all,
+        original: None,
+        pool_address: None,
+        soft_packets: u64::MAX,
+        soft_bytes: u64::MAX,
+        copies_df: true,
+        path_mtu: 1400,
+    }
+}
