@@ -159,11 +159,14 @@ impl OutboundPlane {
         result
     }
 
+    /// The child whose selectors admit the packet: one that names a protocol or port before one
+    /// that takes any, then the narrowest.
     fn find(&self, inner: &Inner) -> Option<Slot> {
-        self.index.candidates(inner.flow.destination).find(|slot| {
-            let child = self.children[*slot as usize].as_ref();
-            child.is_some_and(|child| child.admits(inner))
-        })
+        let child = |slot: Slot| self.children[slot as usize].as_ref();
+        self.index
+            .candidates(inner.flow.destination)
+            .filter(|slot| child(*slot).is_some_and(|child| child.admits(inner)))
+            .min_by_key(|slot| child(*slot).is_some_and(Child::takes_any_protocol))
     }
 
     fn install(&mut self, sa: Sa) {
@@ -244,6 +247,15 @@ impl Child {
                 policy::admits(inner, &expected.local, &expected.remote, false)
             }
             (None, None) => false,
+        }
+    }
+
+    fn takes_any_protocol(&self) -> bool {
+        let any = |selector: &TrafficSelector| selector.protocol == 0 && selector.port == 0;
+        match (self.sealers.last(), &self.expected) {
+            (Some(sealer), _) => sealer.local.iter().chain(&sealer.remote).all(any),
+            (None, Some(expected)) => expected.local.iter().chain(&expected.remote).all(any),
+            (None, None) => true,
         }
     }
 

@@ -199,6 +199,42 @@ fn expected_traffic_asks_for_its_child_and_never_leaves() {
 }
 
 #[test]
+fn the_narrowest_child_seals_and_a_named_port_goes_first() {
+    let selector = |first, last, port| crate::selector::TrafficSelector {
+        protocol: if port > 0 { UDP } else { 0 },
+        port,
+        ..within(first, last)
+    };
+    let mut pair = Pair::new(tunnel_sa(AES_GCM));
+    for (number, remote) in [
+        selector("10.2.5.0", "10.2.5.255", 0),
+        selector("10.2.5.9", "10.2.5.9", 0),
+        selector("10.2.5.9", "10.2.5.9", 53),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let sa = Sa {
+            child: crate::sa::ChildId(20 + number as u32),
+            spi: 1000 + number as u32,
+            remote: vec![remote],
+            ..tunnel_sa(AES_GCM)
+        };
+        pair.sender.apply(Change::Install(Box::new(sa)), NOW);
+    }
+    for (destination, port, spi) in [
+        ("10.2.4.1", 53, SPI),
+        ("10.2.5.1", 53, 1000),
+        ("10.2.5.9", 54, 1001),
+        ("10.2.5.9", 53, 1002),
+    ] {
+        let frame = packet("10.1.0.1", destination, UDP, &udp((1, port), &data(9)));
+        let sent = pair.seal(&[plain(&frame)]);
+        assert_eq!(inner::be32(&sent[0].bytes, 0), spi, "{destination} {port}");
+    }
+}
+
+#[test]
 fn soft_limits_are_told_once() {
     let mut pair = Pair::new(Sa {
         soft_packets: 3,
