@@ -148,7 +148,13 @@ impl Tap {
     }
 }
 
-fn udp_packet(from: SocketAddr, to: SocketAddr, traffic_class: u8, payload: &[u8]) -> Vec<u8> {
+/// An IPv4 or IPv6 packet around a UDP payload; empty if the families differ.
+pub(crate) fn udp_packet(
+    from: SocketAddr,
+    to: SocketAddr,
+    traffic_class: u8,
+    payload: &[u8],
+) -> Vec<u8> {
     const UDP: u8 = 17;
     let udp_bytes = 8 + payload.len();
     let mut packet = match (from.ip(), to.ip()) {

@@ -10,6 +10,7 @@ pub mod capture;
 pub mod config;
 pub mod control;
 pub mod link;
+pub mod packet;
 pub mod planes;
 pub mod raw;
 pub mod status;

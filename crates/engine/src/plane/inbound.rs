@@ -205,8 +205,9 @@ impl InboundPlane {
         }
     }
 
-    #[cfg(test)]
-    pub(crate) fn fixed_sequence_for_testing(&mut self, spi: u32, sequence: u64) {
+    /// Pretends that the SA of this SPI has accepted `sequence`: for tests against other
+    /// implementations. Panics without such an SA.
+    pub fn fixed_sequence_for_testing(&mut self, spi: u32, sequence: u64) {
         let opener = self.table.find(spi).expect("an SA");
         opener.fixed_sequence_for_testing(sequence);
     }

@@ -146,7 +146,7 @@ impl Opener {
         }
     }
 
-    #[cfg(test)]
+    /// See the plane.
     pub(crate) fn fixed_sequence_for_testing(&mut self, sequence: u64) {
         self.window.accept(sequence);
     }

@@ -212,8 +212,9 @@ impl OutboundPlane {
         }
     }
 
-    #[cfg(test)]
-    pub(crate) fn fixed_sequence_for_testing(&mut self, child: ChildId, sequence: u64) {
+    /// Sets the number of the last packet that this child's newest SA has sealed: for tests
+    /// against other implementations, never with a key that is in use. Panics without such an SA.
+    pub fn fixed_sequence_for_testing(&mut self, child: ChildId, sequence: u64) {
         let slot = self.by_id[&child];
         let child = self.children[slot as usize].as_mut().expect("in by_id");
         let sealer = child.sealers.last_mut().expect("an SA");

@@ -132,7 +132,7 @@ impl Sealer {
         }
     }
 
-    #[cfg(test)]
+    /// See the plane.
     pub(crate) fn fixed_sequence_for_testing(&mut self, sequence: u64) {
         self.sequence = sequence;
     }
