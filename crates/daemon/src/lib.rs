@@ -1,18 +1,28 @@
 //! Everything that the caravan program is made of: the only crate of this house that does IO, reads
 //! the clock, starts threads or runs async code.
 //!
-//! Packets: [`sys`] (system calls), [`tun`], [`udp`], [`raw`] (devices and sockets), [`planes`] (one
-//! thread per direction around the engine's planes). `main.rs` only calls into here.
+//! Packets: [`sys`] (system calls), [`tun`], [`udp`], [`raw`] (devices and sockets), [`planes`]
+//! (one thread per direction around the engine's planes). `main.rs` only calls into here.
 //!
-//! The user's side: [`control`] (the socket of a running process), [`status`].
+//! The user's side: [`cli`], [`control`] (the socket of a running process), [`status`], [`pki`].
+//! The host's: [`routes`], [`nft`], [`dns`], each noted in the [`footprint`]; [`privileges`],
+//! [`service`].
 
 pub mod capture;
+pub mod cli;
 pub mod config;
 pub mod control;
+pub mod dns;
+pub mod footprint;
 pub mod link;
+pub mod nft;
 pub mod packet;
+pub mod pki;
 pub mod planes;
+pub mod privileges;
 pub mod raw;
+pub mod routes;
+pub mod service;
 pub mod status;
 pub mod sys;
 pub mod tun;

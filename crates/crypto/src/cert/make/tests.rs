@@ -31,6 +31,16 @@ fn an_issued_certificate_carries_its_names_and_its_authority_s_signature() {
     };
     let pem = authority.issue(&request).unwrap();
     assert_eq!(read_serial(&pem).unwrap(), [0x7f, 2]);
+    let text = crate::cert::describe(&pem).unwrap();
+    for line in [
+        "serial: 7f02\n",
+        "names: sg.example, 192.0.2.1, a@example.org\n",
+        "key: RSA, 2048 bits\n",
+    ] {
+        assert!(text.contains(line), "{line:?} is not in\n{text}");
+    }
+    let text = crate::cert::describe(&key.to_pem()).unwrap();
+    assert_eq!(text, "private RSA key, 2048 bits\n");
     let (leaf, ca) = (der(&pem), der(authority.certificate_pem()));
     let (_, leaf) = X509Certificate::from_der(&leaf).unwrap();
     let (_, ca) = X509Certificate::from_der(&ca).unwrap();

@@ -1,0 +1,109 @@
+//! What a PEM file holds, in lines for people.
+
+use core::fmt::Write as _;
+
+use x509_parser::pem::Pem;
+use x509_parser::prelude::{
+    FromDer, GeneralName, X509Certificate, X509CertificationRequest, X509Error,
+};
+use x509_parser::revocation_list::CertificateRevocationList;
+
+use super::make::{MakeFault, SigningKey};
+
+/// Objects of one file that are described.
+const OBJECTS_MAX: usize = 64;
+
+/// Describes each certificate, revocation list, request and key of a PEM text; of a private key
+/// its length alone.
+pub fn describe(text: &str) -> Result<String, MakeFault> {
+    let mut lines = String::new();
+    for pem in Pem::iter_from_buffer(text.as_bytes()).take(OBJECTS_MAX) {
+        let pem = pem.map_err(|error| MakeFault::Certificate(error.to_string()))?;
+        let known = match pem.label.as_str() {
+            "CERTIFICATE" => certificate(&pem.contents),
+            "X509 CRL" => revocation_list(&pem.contents),
+            "CERTIFICATE REQUEST" | "NEW CERTIFICATE REQUEST" => request(&pem.contents),
+            _ => Ok(String::new()),
+        };
+        lines += &known.map_err(|error| MakeFault::Certificate(error.to_string()))?;
+        if pem.label.contains("PRIVATE KEY") {
+            match SigningKey::from_pem(text) {
+                Ok(key) => lines += &format!("private RSA key, {} bits\n", key.bits()),
+                Err(_) => lines += "private key that IKEv1's RSA signatures cannot use\n",
+            }
+        }
+    }
+    match lines.is_empty() {
+        true => Err(MakeFault::Certificate("it holds nothing known".to_owned())),
+        false => Ok(lines),
+    }
+}
+
+fn certificate(der: &[u8]) -> Result<String, X509Error> {
+    let (_, read) = X509Certificate::from_der(der)?;
+    let kind = match (read.is_ca(), read.subject() == read.issuer()) {
+        (true, true) => "authority that signs itself",
+        (true, false) => "authority",
+        _ => "end entity",
+    };
+    let mut text = format!("certificate, {kind}\n");
+    let validity = read.validity();
+    let mut add = |name: &str, value: &str| text += &format!("  {name}: {value}\n");
+    add("subject", &read.subject().to_string());
+    add("issuer", &read.issuer().to_string());
+    add("serial", &hex(&read.serial.to_bytes_be()));
+    add(
+        "valid",
+        &format!("{} to {}", validity.not_before, validity.not_after),
+    );
+    let names = read
+        .subject_alternative_name()?
+        .map(|names| names.value.general_names.iter().map(alternative).collect())
+        .unwrap_or_else(Vec::new);
+    if !names.is_empty() {
+        add("names", &names.join(", "));
+    }
+    if let Ok(x509_parser::public_key::PublicKey::RSA(key)) = read.public_key().parsed() {
+        add("key", &format!("RSA, {} bits", key.key_size()));
+    }
+    Ok(text)
+}
+
+fn revocation_list(der: &[u8]) -> Result<String, X509Error> {
+    let (_, read) = CertificateRevocationList::from_der(der)?;
+    let mut text = format!("revocation list of {}\n", read.issuer());
+    let _ = writeln!(text, "  made: {}", read.last_update());
+    if let Some(next) = read.next_update() {
+        let _ = writeln!(text, "  next: {next}");
+    }
+    for revoked in read.iter_revoked_certificates() {
+        let serial = hex(&revoked.serial().to_bytes_be());
+        let _ = writeln!(text, "  revoked: {serial} at {}", revoked.revocation_date);
+    }
+    Ok(text)
+}
+
+fn request(der: &[u8]) -> Result<String, X509Error> {
+    let (_, read) = X509CertificationRequest::from_der(der)?;
+    let subject = &read.certification_request_info.subject;
+    Ok(format!("certificate request of {subject}\n"))
+}
+
+fn alternative(name: &GeneralName<'_>) -> String {
+    match name {
+        GeneralName::IPAddress([a, b, c, d]) => format!("{a}.{b}.{c}.{d}"),
+        GeneralName::IPAddress(octets) => match <[u8; 16]>::try_from(*octets) {
+            Ok(octets) => std::net::Ipv6Addr::from(octets).to_string(),
+            Err(_) => hex(octets),
+        },
+        // Host names and mail addresses come as "DNSName(text)" and the like.
+        other => match other.to_string().split_once('(') {
+            Some((_, text)) => text.trim_end_matches(')').to_owned(),
+            None => other.to_string(),
+        },
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

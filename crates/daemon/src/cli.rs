@@ -1,0 +1,257 @@
+//! The command line.
+
+mod commands;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use tracing_subscriber::EnvFilter;
+
+use crate::config::ConfigError;
+use crate::service::Ready;
+use crate::{link, packet, pki};
+
+/// Something went wrong on the way.
+const FAILED: u8 = 1;
+/// The command line or the configuration is wrong.
+const WRONG: u8 = 2;
+
+/// A mobile IPsec VPN in userspace
+#[derive(Debug, Parser)]
+#[command(
+    name = "caravan",
+    version,
+    propagate_version = true,
+    after_help = "Examples:\n  \
+        caravan check client.toml           say what is wrong with a configuration\n  \
+        caravan up -c client.toml --detach  bring its connections up\n  \
+        caravan status                      what is up, and how it does\n  \
+        caravan down home                   take the connection [connections.home] down\n  \
+        caravan gateway -c gateway.toml     serve\n\n\
+        Exit status: 0 done, 1 it failed, 2 the command line or the configuration is wrong."
+)]
+pub struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, Args)]
+struct Global {
+    /// Where control sockets and notes of running processes are
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "CARAVAN_RUNTIME_DIR",
+        default_value = "/run/caravan"
+    )]
+    runtime_dir: PathBuf,
+    /// What is logged: error, warn, info, debug, trace, or "info,daemon::routes=debug"
+    #[arg(long, global = true, value_name = "LEVEL", default_value = "info")]
+    log_level: String,
+    /// Form of the log on standard error
+    #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
+    log_format: LogFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    /// Lines for people
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve as a gateway, in the foreground
+    #[command(after_help = "Example:\n  caravan gateway -c /etc/caravan/gateway.toml")]
+    Gateway(RunArgs),
+    /// Bring the connections of a configuration up and hold them up
+    #[command(after_help = "Examples:\n  \
+        caravan up -c ms1.toml            in the foreground; ^C takes it down\n  \
+        caravan up -c ms1.toml --detach   returns when the tunnel is up, or says why not\n\n\
+        While a connection with on_failure = \"block\" is not up, traffic for its networks is\n\
+        refused, after a crash or ^C too, until `caravan down NAME`.")]
+    Up {
+        #[command(flatten)]
+        run: RunArgs,
+        /// Return when it is up; the process stays in the background
+        #[arg(long)]
+        detach: bool,
+        /// This is the process in the background
+        #[arg(long, hide = true)]
+        background: bool,
+    },
+    /// Take a connection down and let its traffic take ordinary routes again
+    #[command(after_help = "Example:\n  caravan down home\n\n\
+        Where no process runs, what a crashed one left behind is removed.")]
+    Down {
+        /// Key of the connection: home for [connections.home]
+        name: String,
+    },
+    /// Read configuration and revocation lists again; unchanged connections keep their tunnels
+    Reload {
+        /// A connection of the process; none: the only one that runs
+        #[arg(conflicts_with = "all")]
+        name: Option<String>,
+        /// Every running process
+        #[arg(long)]
+        all: bool,
+    },
+    /// Renew the keys of a connection
+    Rekey {
+        /// Key of the connection
+        name: String,
+        /// Those of phase 1; else those of its children
+        #[arg(long)]
+        ike: bool,
+    },
+    /// Say what runs: connections, tunnels, counters, drops
+    Status {
+        /// Key of one connection; none: all
+        name: Option<String>,
+        /// JSON with fixed keys: one process is an object, several are {"processes": [...]}
+        #[arg(long)]
+        json: bool,
+    },
+    /// Read a configuration and say what is wrong or unwise in it
+    Check {
+        /// The file
+        file: PathBuf,
+    },
+    /// Keys and certificates
+    #[command(subcommand)]
+    Pki(pki::Command),
+    /// A link with rate, delay, loss and queue
+    #[command(hide = true)]
+    Link(link::Args),
+    /// Seal and open single packets with given keys: JSON lines on standard input
+    #[command(hide = true)]
+    Packet(packet::Args),
+}
+
+#[derive(Clone, Debug, Args)]
+struct RunArgs {
+    /// The configuration
+    #[arg(short, long, value_name = "FILE")]
+    config: PathBuf,
+    /// Record packets AND KEYS for Wireshark, mode 0600
+    #[arg(long, value_name = "FILE.pcapng")]
+    capture: Option<PathBuf>,
+}
+
+/// Which end a process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// `caravan gateway`
+    Gateway,
+    /// `caravan up`
+    Station,
+}
+
+/// What the main loop is started with.
+pub struct RunOptions {
+    /// Which end.
+    pub role: Role,
+    /// The configuration's path, absolute.
+    pub config: PathBuf,
+    /// Where sockets and footprints go.
+    pub runtime_dir: PathBuf,
+    /// Where packets and keys are recorded.
+    pub capture: Option<PathBuf>,
+    /// Who waits for the news that it is up.
+    pub ready: Ready,
+}
+
+/// Reads the command line and obeys; `run` is the main loop of `gateway` and `up`.
+pub fn main(run: impl FnOnce(RunOptions) -> anyhow::Result<()>) -> ExitCode {
+    let cli = Cli::parse();
+    let result = log(&cli.global).and_then(|()| cli.execute(run));
+    result.unwrap_or_else(|error| {
+        eprintln!("caravan: {error:#}");
+        let is_wrong = error.chain().any(|cause| cause.is::<ConfigError>());
+        ExitCode::from(if is_wrong { WRONG } else { FAILED })
+    })
+}
+
+fn log(global: &Global) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(&global.log_level)
+        .with_context(|| format!("--log-level {}", global.log_level))?;
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    match global.log_format {
+        LogFormat::Text => log.with_target(false).init(),
+        LogFormat::Json => log.json().init(),
+    }
+    Ok(())
+}
+
+impl Cli {
+    fn execute(
+        self,
+        run: impl FnOnce(RunOptions) -> anyhow::Result<()>,
+    ) -> anyhow::Result<ExitCode> {
+        let runtime_dir = self.global.runtime_dir;
+        let text = match self.command {
+            Command::Gateway(args) => {
+                let options = args.options(Role::Gateway, runtime_dir, Ready::new(false)?)?;
+                run(options)?;
+                String::new()
+            }
+            Command::Up {
+                run: args,
+                detach,
+                background,
+            } => {
+                if detach && !background {
+                    return commands::detach(&args.config, &runtime_dir);
+                }
+                let ready = Ready::new(background)?;
+                run(args.options(Role::Station, runtime_dir, ready)?)?;
+                String::new()
+            }
+            Command::Down { name } => commands::down(&runtime_dir, &name)?,
+            Command::Reload { name, all } => commands::reload(&runtime_dir, name.as_deref(), all)?,
+            Command::Rekey { name, ike } => commands::rekey(&runtime_dir, name, ike)?,
+            Command::Status { name, json } => {
+                commands::status(&runtime_dir, name.as_deref(), json)?
+            }
+            Command::Check { file } => commands::check(&file)?,
+            Command::Pki(command) => pki::run(&command)?,
+            Command::Link(args) => {
+                link::run(&args)?;
+                String::new()
+            }
+            Command::Packet(args) => {
+                packet::run(args)?;
+                String::new()
+            }
+        };
+        print!("{text}");
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl RunArgs {
+    fn options(self, role: Role, runtime_dir: PathBuf, ready: Ready) -> anyhow::Result<RunOptions> {
+        let config =
+            std::path::absolute(&self.config).with_context(|| self.config.display().to_string())?;
+        Ok(RunOptions {
+            role,
+            config,
+            runtime_dir,
+            capture: self.capture,
+            ready,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

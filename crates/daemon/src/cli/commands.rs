@@ -1,0 +1,170 @@
+//! The commands that talk to running processes, or tidy up after dead ones.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+
+use crate::control::client::{Running, ask, find, running};
+use crate::control::{ControlError, Reply, Request, check_name};
+use crate::footprint::{FootprintFile, leftovers};
+use crate::routes::Blocks;
+use crate::status::StatusReport;
+use crate::{config, dns, nft, routes, service};
+
+/// Starts `caravan up` in the background. Its log is named after the first connection.
+pub(super) fn detach(config: &Path, runtime_dir: &Path) -> anyhow::Result<ExitCode> {
+    // Said here, where the user sees it, before anything is started.
+    let loaded = config::load(config)?;
+    let Some(first) = loaded.engine.connections.first() else {
+        bail!(
+            "{}: no [connections.NAME]: there is nothing to bring up",
+            config.display()
+        );
+    };
+    std::fs::create_dir_all(runtime_dir)
+        .with_context(|| format!("cannot create {}", runtime_dir.display()))?;
+    let log = service::log_path(runtime_dir, &first.name);
+    service::detach(&log)
+        .with_context(|| format!("cannot start in the background ({})", log.display()))
+}
+
+pub(super) fn down(runtime_dir: &Path, name: &str) -> anyhow::Result<String> {
+    check_name(name)?;
+    let not_running = match find(runtime_dir, name) {
+        Ok(found) => {
+            let connection = name.to_owned();
+            return said(ask(&found, &Request::Down { connection })?);
+        }
+        Err(error @ ControlError::NotRunning { .. }) => error,
+        Err(error) => return Err(error.into()),
+    };
+    let left = leftovers(runtime_dir, name);
+    if left.is_empty() {
+        return Err(not_running.into());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    for file in left {
+        runtime.block_on(tidy(runtime_dir, file))?;
+    }
+    Ok(format!(
+        "{name}: nothing was running; what was left behind is removed\n"
+    ))
+}
+
+/// Undoes all that a dead process did.
+async fn tidy(runtime_dir: &Path, mut file: FootprintFile) -> anyhow::Result<()> {
+    dns::give_back(&mut file).context("cannot give the resolvers back")?;
+    nft::undo(&mut file)?;
+    routes::undo(runtime_dir, &mut file, Blocks::Lifted).await?;
+    file.close().context("cannot remove the notes")
+}
+
+pub(super) fn reload(runtime_dir: &Path, name: Option<&str>, all: bool) -> anyhow::Result<String> {
+    let processes = match name {
+        Some(name) => vec![find(runtime_dir, name)?],
+        None => by_process(runtime_dir)?
+            .into_values()
+            .map(|(one, _)| one)
+            .collect(),
+    };
+    if processes.is_empty() {
+        bail!("nothing is running under {}", runtime_dir.display());
+    }
+    if processes.len() > 1 && !all {
+        let names: Vec<&str> = processes.iter().map(|one| one.name.as_str()).collect();
+        bail!(
+            "several processes run ({}): name one, or say --all",
+            names.join(", ")
+        );
+    }
+    let mut text = String::new();
+    for process in &processes {
+        text += &said(ask(process, &Request::Reload)?)?;
+    }
+    Ok(text)
+}
+
+pub(super) fn rekey(runtime_dir: &Path, name: String, ike: bool) -> anyhow::Result<String> {
+    let found = find(runtime_dir, &name)?;
+    let connection = name;
+    said(ask(&found, &Request::Rekey { connection, ike })?)
+}
+
+pub(super) fn status(runtime_dir: &Path, name: Option<&str>, json: bool) -> anyhow::Result<String> {
+    let mut reports: Vec<StatusReport> = match name {
+        Some(name) => vec![report(&find(runtime_dir, name)?)?],
+        None => by_process(runtime_dir)?
+            .into_values()
+            .map(|(_, r)| r)
+            .collect(),
+    };
+    if let Some(name) = name {
+        reports.iter_mut().for_each(|report| report.only(name));
+    }
+    match (&reports[..], json) {
+        ([], _) => bail!("nothing is running under {}", runtime_dir.display()),
+        ([one], true) => Ok(one.to_json() + "\n"),
+        (several, true) => {
+            let all = serde_json::json!({ "processes": several });
+            Ok(serde_json::to_string_pretty(&all)? + "\n")
+        }
+        (several, false) => {
+            let texts: Vec<String> = several.iter().map(ToString::to_string).collect();
+            Ok(texts.join("\n"))
+        }
+    }
+}
+
+/// Each process once, by its number, with one of its sockets: a process has one a connection.
+fn by_process(runtime_dir: &Path) -> anyhow::Result<BTreeMap<u32, (Running, StatusReport)>> {
+    let mut found = BTreeMap::new();
+    for one in running(runtime_dir) {
+        let report = report(&one)?;
+        found.entry(report.process.pid).or_insert((one, report));
+    }
+    Ok(found)
+}
+
+fn report(process: &Running) -> anyhow::Result<StatusReport> {
+    match ask(process, &Request::Status)? {
+        Reply::Status { report } => Ok(*report),
+        other => said(other).and_then(|text| bail!("{} answers {text}", process.name)),
+    }
+}
+
+fn said(reply: Reply) -> anyhow::Result<String> {
+    match reply {
+        Reply::Done { text } if text.is_empty() => Ok(String::new()),
+        Reply::Done { text } => Ok(text + "\n"),
+        Reply::Failed { text } => bail!(text),
+        Reply::Status { report } => Ok(report.to_string()),
+    }
+}
+
+pub(super) fn check(file: &Path) -> anyhow::Result<String> {
+    let loaded = config::load(file)?;
+    let connections = &loaded.engine.connections;
+    for connection in connections {
+        check_name(&connection.name).context("the connection's key")?;
+    }
+    let mut text: String = loaded
+        .warnings
+        .iter()
+        .map(|(name, sentence)| format!("warning: {name}: {sentence}\n"))
+        .collect();
+    let names: Vec<&str> = connections.iter().map(|c| c.name.as_str()).collect();
+    text += &format!(
+        "{}: good, {} ({})\n",
+        file.display(),
+        match names.len() {
+            1 => "1 connection".to_owned(),
+            count => format!("{count} connections"),
+        },
+        names.join(", ")
+    );
+    Ok(text)
+}

@@ -1,0 +1,54 @@
+use clap::CommandFactory;
+
+use super::*;
+
+fn parse(line: &str) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(line.split_whitespace())
+}
+
+#[test]
+fn the_command_line_is_consistent() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn commands_of_the_manual_parse() {
+    for line in [
+        "caravan gateway -c g.toml --capture x.pcapng",
+        "caravan up -c c.toml --detach --log-format json",
+        "caravan --runtime-dir /tmp/x down home",
+        "caravan reload",
+        "caravan reload --all",
+        "caravan rekey home --ike",
+        "caravan status --json home",
+        "caravan check c.toml",
+        "caravan pki ca --subject CN=x --out pki",
+        "caravan pki issue --ca pki --name ms1 --bundle --gateway sg --remote-ts 10.0.0.0/8",
+        "caravan pki revoke --ca pki 00ff",
+    ] {
+        assert!(parse(line).is_ok(), "{line}");
+    }
+    for line in [
+        "caravan",
+        "caravan up",
+        "caravan down",
+        "caravan reload home --all",
+        "caravan pki issue --ca pki --name ms1 --bundle",
+        "caravan pki issue --ca pki --name x --key a --csr b",
+    ] {
+        assert!(parse(line).is_err(), "{line}");
+    }
+}
+
+#[test]
+fn nothing_running_is_said_with_the_place_that_was_searched() {
+    let folder = std::path::Path::new("/nonexistent/caravan");
+    for result in [
+        commands::status(folder, None, true),
+        commands::reload(folder, None, false),
+        commands::down(folder, "home"),
+    ] {
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains("/nonexistent/caravan"), "{error}");
+    }
+}

@@ -1,0 +1,264 @@
+//! The gateway's own nftables table: ports of its address that lead to servers inside.
+//!
+//! Traffic out of the tunnel is forwarded; from outside only where the policy is "none". Servers
+//! see the gateway's address, because those of the pools are foreign to their network. Packets that
+//! claim a pool address anywhere but in the tunnel are dropped before connections are looked up.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::net::IpAddr;
+use std::process::{Command, Stdio};
+
+use crate::config::file::Transport;
+use crate::config::{Loaded, PublishedPort};
+use crate::footprint::FootprintFile;
+
+/// Where nft is when PATH lacks the administrator's folders.
+const NFT: [&str; 3] = ["nft", "/usr/sbin/nft", "/sbin/nft"];
+
+/// What the table is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forwarding {
+    /// Names the table: `caravan_NAME`.
+    pub name: String,
+    /// The tunnel's device.
+    pub tun: String,
+    /// Ports and servers.
+    pub publish: Vec<PublishedPort>,
+    /// First and last address of each pool.
+    pub pools: Vec<(IpAddr, IpAddr)>,
+    /// Clear traffic from outside is forwarded as well: a connection's policy is "none".
+    pub from_outside: bool,
+    /// Servers see the gateway's address.
+    pub masquerade: bool,
+}
+
+/// Why the table cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum NftError {
+    /// The program is missing.
+    #[error(
+        "[[publish]] needs the program nft, which is not installed: \
+         `apt install nftables` (Debian, Ubuntu) or `dnf install nftables`"
+    )]
+    Missing,
+    /// It cannot be run.
+    #[error("cannot run nft: {0}")]
+    Run(io::Error),
+    /// It refuses.
+    #[error("nft refuses the table {table}: {text}")]
+    Refused {
+        /// Which.
+        table: String,
+        /// Its words.
+        text: String,
+    },
+    /// The footprint cannot be written.
+    #[error("cannot write down what is being changed on this host: {0}")]
+    Footprint(io::Error),
+}
+
+impl Forwarding {
+    /// As a configuration says it.
+    pub fn new(name: &str, loaded: &Loaded) -> Self {
+        let pools = loaded.engine.pools.iter();
+        Self {
+            name: name.to_owned(),
+            tun: loaded.daemon.tun.clone(),
+            publish: loaded.publish.clone(),
+            pools: pools.map(|pool| (pool.first, pool.last)).collect(),
+            from_outside: !loaded.clear.is_empty(),
+            masquerade: true,
+        }
+    }
+
+    /// The table's name.
+    pub fn table(&self) -> String {
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+        format!(
+            "caravan_{}",
+            self.name.chars().map(plain).collect::<String>()
+        )
+    }
+
+    /// Loads the table, in place of the one that is there; without ports there is none.
+    pub fn load(&self, file: &mut FootprintFile) -> Result<(), NftError> {
+        let table = self.table();
+        if self.publish.is_empty() {
+            if file.footprint.nft_tables.contains(&table) {
+                remove(&table)?;
+            }
+        } else {
+            file.update(|footprint| {
+                let _ = footprint.nft_tables.insert(table.clone());
+            })
+            .map_err(NftError::Footprint)?;
+            return run(&table, &self.text());
+        }
+        file.update(|footprint| {
+            let _ = footprint.nft_tables.remove(&table);
+        })
+        .map_err(NftError::Footprint)
+    }
+
+    /// The input of `nft -f -`: one transaction.
+    fn text(&self) -> String {
+        let (table, tun) = (self.table(), &self.tun);
+        // Declared first, so that deleting the old one cannot fail.
+        let mut text = format!("table inet {table}\ndelete table inet {table}\n");
+        text += &format!("table inet {table} {{\n");
+        text += "  chain spoofed {\n    type filter hook prerouting priority raw;\n";
+        for (first, last) in &self.pools {
+            let family = family(*first);
+            let _ = writeln!(
+                text,
+                "    iifname != \"{tun}\" {family} saddr {first}-{last} counter drop"
+            );
+        }
+        text += "  }\n  chain published {\n    type nat hook prerouting priority dstnat;\n";
+        let from = match self.from_outside {
+            true => String::new(),
+            false => format!("iifname \"{tun}\" "),
+        };
+        for PublishedPort { protocol, port, to } in &self.publish {
+            let (nfproto, family) = (nfproto(to.ip()), family(to.ip()));
+            let protocol = protocol_word(*protocol);
+            let _ = writeln!(
+                text,
+                "    {from}meta nfproto {nfproto} fib daddr type local {protocol} dport {port} \
+                 counter dnat {family} to {to}"
+            );
+        }
+        text += "  }\n  chain inside {\n    type nat hook postrouting priority srcnat;\n";
+        for published in self.publish.iter().filter(|_| self.masquerade) {
+            let (ip, port) = (published.to.ip(), published.to.port());
+            let (family, protocol) = (family(ip), protocol_word(published.protocol));
+            let original = published.port;
+            let _ = writeln!(
+                text,
+                "    ct status dnat {family} daddr {ip} {protocol} dport {port} \
+                 ct original proto-dst {original} counter masquerade"
+            );
+        }
+        text + "  }\n}\n"
+    }
+}
+
+/// Removes a table; one that is gone already is no fault.
+pub fn remove(table: &str) -> Result<(), NftError> {
+    run(
+        table,
+        &format!("table inet {table}\ndelete table inet {table}\n"),
+    )
+}
+
+/// Removes the tables of a footprint.
+pub fn undo(file: &mut FootprintFile) -> Result<(), NftError> {
+    for table in file.footprint.nft_tables.clone() {
+        remove(&table)?;
+        file.update(|footprint| {
+            let _ = footprint.nft_tables.remove(&table);
+        })
+        .map_err(NftError::Footprint)?;
+    }
+    Ok(())
+}
+
+fn run(table: &str, text: &str) -> Result<(), NftError> {
+    let start = |program: &&str| {
+        let mut command = Command::new(program);
+        command.args(["-f", "-"]).stdin(Stdio::piped());
+        match command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            other => Some(other),
+        }
+    };
+    let started = NFT.iter().find_map(start).ok_or(NftError::Missing)?;
+    let mut child = started.map_err(NftError::Run)?;
+    // What nft does not read it complains about.
+    let written = child
+        .stdin
+        .take()
+        .map(|mut input| input.write_all(text.as_bytes()));
+    let output = child.wait_with_output().map_err(NftError::Run)?;
+    if output.status.success() {
+        return written.unwrap_or(Ok(())).map_err(NftError::Run);
+    }
+    Err(NftError::Refused {
+        table: table.to_owned(),
+        text: String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+    })
+}
+
+fn family(address: IpAddr) -> &'static str {
+    if address.is_ipv4() { "ip" } else { "ip6" }
+}
+
+fn nfproto(address: IpAddr) -> &'static str {
+    if address.is_ipv4() { "ipv4" } else { "ipv6" }
+}
+
+fn protocol_word(protocol: Transport) -> &'static str {
+    match protocol {
+        Transport::Tcp => "tcp",
+        Transport::Udp => "udp",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn forwarding() -> Forwarding {
+        Forwarding {
+            name: "road-1".to_owned(),
+            tun: "caravan0".to_owned(),
+            publish: vec![
+                PublishedPort {
+                    protocol: Transport::Tcp,
+                    port: 8080,
+                    to: "10.10.0.2:80".parse().unwrap(),
+                },
+                PublishedPort {
+                    protocol: Transport::Udp,
+                    port: 53,
+                    to: "[fd00::53]:5353".parse().unwrap(),
+                },
+            ],
+            pools: vec![("10.99.0.1".parse().unwrap(), "10.99.0.9".parse().unwrap())],
+            from_outside: false,
+            masquerade: true,
+        }
+    }
+
+    #[test]
+    fn only_the_tunnel_reaches_a_published_port() {
+        let text = forwarding().text();
+        let (replace, table) = text.split_at(text.find("table inet caravan_road_1 {").unwrap());
+        assert_eq!(
+            replace,
+            "table inet caravan_road_1\ndelete table inet caravan_road_1\n"
+        );
+        for line in [
+            "iifname != \"caravan0\" ip saddr 10.99.0.1-10.99.0.9 counter drop",
+            "iifname \"caravan0\" meta nfproto ipv4 fib daddr type local tcp dport 8080 counter \
+             dnat ip to 10.10.0.2:80",
+            "iifname \"caravan0\" meta nfproto ipv6 fib daddr type local udp dport 53 counter \
+             dnat ip6 to [fd00::53]:5353",
+            "ct status dnat ip daddr 10.10.0.2 tcp dport 80 ct original proto-dst 8080 counter \
+             masquerade",
+        ] {
+            assert!(table.contains(line), "{line:?} is not in\n{table}");
+        }
+    }
+
+    #[test]
+    fn the_policy_none_lets_clear_traffic_in() {
+        let mut forwarding = forwarding();
+        forwarding.from_outside = true;
+        forwarding.masquerade = false;
+        let text = forwarding.text();
+        assert!(text.contains("    meta nfproto ipv4 fib daddr type local tcp dport 8080"));
+        assert!(!text.contains("counter masquerade"));
+    }
+}

@@ -1,0 +1,382 @@
+//! `caravan pki`: a small authority in a folder.
+//!
+//! The folder holds `ca.pem`, `ca.key` (mode 0600), `crl.pem` and `index.json`, which lists every
+//! certificate that was issued. [`bundle`] writes a client's ready configuration.
+
+mod bundle;
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::IpAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use crypto::cert::{Authority, KeyMaterial, Request, RevokedEntry, SigningKey, read_serial};
+use serde::{Deserialize, Serialize};
+
+/// Serial numbers are random, so that nobody foresees a certificate (RFC 5280 §4.1.2.2: positive,
+/// 20 bytes at most).
+const SERIAL_BYTES: usize = 16;
+
+/// What the authority is to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make an authority in a new folder
+    #[command(after_help = "Example:\n  \
+        caravan pki ca --subject \"C=GR, O=Example, CN=Example VPN\" --out /etc/caravan/pki")]
+    Ca(CaArgs),
+    /// Issue a certificate, or a client's ready configuration
+    #[command(after_help = "Examples:\n  \
+        A gateway:  caravan pki issue --ca pki --name sg.example --san 192.0.2.1\n  \
+        A client:   caravan pki issue --ca pki --name ms1 --bundle --gateway sg.example \\\n    \
+        --remote-ts 10.10.0.0/24\n              \
+        then `caravan up -c ms1/ms1.toml` on the client\n  \
+        A key of others:  caravan pki issue --ca pki --name box --csr box.csr")]
+    Issue(Box<IssueArgs>),
+    /// Revoke a certificate, named by its file or serial number, and renew crl.pem
+    Revoke {
+        /// The authority's folder
+        #[arg(long, value_name = "DIR")]
+        ca: PathBuf,
+        /// File in PEM, or serial number in hexadecimal
+        certificate: String,
+        /// Days that the list is in force
+        #[arg(long, default_value_t = 30)]
+        days: u32,
+    },
+    /// Renew crl.pem
+    Crl {
+        /// The authority's folder
+        #[arg(long, value_name = "DIR")]
+        ca: PathBuf,
+        /// Days that the list is in force
+        #[arg(long, default_value_t = 30)]
+        days: u32,
+    },
+    /// Say what a PEM file holds
+    Show {
+        /// The file
+        file: PathBuf,
+    },
+}
+
+/// `caravan pki ca`
+#[derive(Debug, Args)]
+pub struct CaArgs {
+    /// Its name, such as "C=GR, O=Example, CN=Example VPN"
+    #[arg(long)]
+    subject: String,
+    /// The folder
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Bits of the RSA key: 2048, 3072, 4096
+    #[arg(long, default_value_t = 3072)]
+    bits: u32,
+    /// Days of validity
+    #[arg(long, default_value_t = 3650)]
+    days: u32,
+}
+
+/// `caravan pki issue`
+#[derive(Debug, Args)]
+pub struct IssueArgs {
+    /// The authority's folder
+    #[arg(long, value_name = "DIR")]
+    ca: PathBuf,
+    /// Names the files; without --subject the subject is CN=NAME, and a host name, an address or a
+    /// mail address becomes an alternative name as well
+    #[arg(long)]
+    name: String,
+    /// Subject, such as "C=GR, O=Example, CN=ms1"
+    #[arg(long)]
+    subject: Option<String>,
+    /// Further names: addresses, host names, mail addresses
+    #[arg(long, value_name = "NAME")]
+    san: Vec<String>,
+    /// Somebody's public key (or a private key) in PEM; none: a new key is made
+    #[arg(long, value_name = "FILE", conflicts_with = "csr")]
+    key: Option<PathBuf>,
+    /// Somebody's certificate request in PEM; its names count where none are given
+    #[arg(long, value_name = "FILE")]
+    csr: Option<PathBuf>,
+    /// Where the files go; a bundle becomes a folder NAME in it
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    out: PathBuf,
+    /// Bits of a new RSA key: 2048, 3072, 4096
+    #[arg(long, default_value_t = 2048)]
+    bits: u32,
+    /// Days of validity
+    #[arg(long, default_value_t = 730)]
+    days: u32,
+    /// Write a client's ready configuration
+    #[arg(long, requires = "gateway", conflicts_with_all = ["key", "csr"])]
+    bundle: bool,
+    #[command(flatten)]
+    client: bundle::Client,
+}
+
+/// What has been issued.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Index {
+    /// Number of the next revocation list.
+    crl_number: u64,
+    issued: Vec<Issued>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Issued {
+    serial: String,
+    name: String,
+    /// Seconds since 1970.
+    not_after: i64,
+    /// Seconds since 1970.
+    revoked_at: Option<i64>,
+}
+
+/// Does it and returns what there is to say.
+pub fn run(command: &Command) -> anyhow::Result<String> {
+    let now = now()?;
+    match command {
+        Command::Ca(args) => create(args, now),
+        Command::Issue(args) => issue(args, now),
+        Command::Revoke {
+            ca,
+            certificate,
+            days,
+        } => revoke(ca, certificate, *days, now),
+        Command::Crl { ca, days } => {
+            let (authority, mut index) = open(ca)?;
+            write_list(ca, &authority, &mut index, *days, now)
+        }
+        Command::Show { file } => {
+            let text = read(file)?;
+            crypto::cert::describe(&text).with_context(|| file.display().to_string())
+        }
+    }
+}
+
+fn create(args: &CaArgs, now: i64) -> anyhow::Result<String> {
+    let folder = &args.out;
+    if folder.join("ca.key").exists() {
+        bail!(
+            "{} already holds an authority: name another folder",
+            folder.display()
+        );
+    }
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let key = SigningKey::generate(args.bits)?;
+    let authority = Authority::create(&args.subject, key, &new_serial()?, now, args.days)?;
+    write(&folder.join("ca.key"), &authority.key_pem(), 0o600)?;
+    write(&folder.join("ca.pem"), authority.certificate_pem(), 0o644)?;
+    let mut index = Index::default();
+    write_list(folder, &authority, &mut index, 30, now)?;
+    Ok(format!(
+        "{0}/ca.pem is the authority's certificate: every gateway and client needs it\n\
+         {0}/ca.key is its key: keep it where no gateway is\n",
+        folder.display()
+    ))
+}
+
+fn issue(args: &IssueArgs, now: i64) -> anyhow::Result<String> {
+    crate::control::check_name(&args.name)
+        .or_else(|error| match args.name.parse::<IpAddr>() {
+            Ok(_) => Ok(()),
+            Err(_) => Err(error),
+        })
+        .context("--name")?;
+    let (authority, mut index) = open(&args.ca)?;
+    let folder = match args.bundle {
+        true => args.out.join(&args.name),
+        false => args.out.clone(),
+    };
+    let (certificate_path, key_path) = (
+        folder.join(format!("{}.pem", args.name)),
+        folder.join(format!("{}.key", args.name)),
+    );
+    if let Some(there) = [&certificate_path, &key_path]
+        .into_iter()
+        .find(|p| p.exists())
+    {
+        bail!("{} is there already: remove it first", there.display());
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let foreign = args.key.as_ref().or(args.csr.as_ref());
+    let foreign = foreign.map(|file| read(file)).transpose()?;
+    let own = match foreign {
+        Some(_) => None,
+        None => Some(SigningKey::generate(args.bits)?),
+    };
+    let serial = new_serial()?;
+    let subject = match (&args.subject, &args.csr) {
+        (Some(subject), _) => subject.clone(),
+        (None, Some(_)) => String::new(),
+        (None, None) => format!("CN={}", args.name),
+    };
+    let key = match (&own, &foreign) {
+        (Some(own), _) => KeyMaterial::Pair(own),
+        (None, Some(text)) if args.csr.is_some() => KeyMaterial::SigningRequest(text),
+        (None, text) => KeyMaterial::Pem(text.as_deref().unwrap_or_default()),
+    };
+    let certificate = authority.issue(&Request {
+        subject: &subject,
+        alternative_names: &alternative_names(args),
+        key,
+        serial: &serial,
+        now,
+        days: args.days,
+    })?;
+    index.issued.push(Issued {
+        serial: hex(&serial),
+        name: args.name.clone(),
+        not_after: now + i64::from(args.days) * 86_400,
+        revoked_at: None,
+    });
+    write_index(&args.ca, &index)?;
+    if let Some(own) = &own {
+        write(&key_path, &own.to_pem(), 0o600)?;
+    }
+    write(&certificate_path, &certificate, 0o644)?;
+    if args.bundle {
+        let ca = authority.certificate_pem();
+        return bundle::write_client(&folder, &args.name, &args.client, ca);
+    }
+    Ok(format!(
+        "{}: serial {}\n",
+        certificate_path.display(),
+        hex(&serial)
+    ))
+}
+
+/// Those that were asked for, and the name itself where it says where somebody is.
+fn alternative_names(args: &IssueArgs) -> Vec<String> {
+    let is_place = args.name.parse::<IpAddr>().is_ok() || args.name.contains(['.', '@']);
+    let own = (is_place && args.csr.is_none()).then(|| args.name.clone());
+    own.into_iter().chain(args.san.iter().cloned()).collect()
+}
+
+fn revoke(folder: &Path, certificate: &str, days: u32, now: i64) -> anyhow::Result<String> {
+    let (authority, mut index) = open(folder)?;
+    let serial = if Path::new(certificate).is_file() {
+        let text = read(Path::new(certificate))?;
+        hex(&read_serial(&text).with_context(|| certificate.to_owned())?)
+    } else {
+        certificate.replace(':', "").to_lowercase()
+    };
+    let Some(issued) = index.issued.iter_mut().find(|i| same(&i.serial, &serial)) else {
+        bail!(
+            "{certificate} is neither a file nor a serial number in {}",
+            folder.join("index.json").display()
+        );
+    };
+    issued.revoked_at.get_or_insert(now);
+    let name = issued.name.clone();
+    let told = write_list(folder, &authority, &mut index, days, now)?;
+    Ok(format!("{name} ({serial}) is revoked\n{told}"))
+}
+
+/// Serial numbers are numbers: leading zeros do not count.
+fn same(a: &str, b: &str) -> bool {
+    a.trim_start_matches('0') == b.trim_start_matches('0')
+}
+
+fn write_list(
+    folder: &Path,
+    authority: &Authority,
+    index: &mut Index,
+    days: u32,
+    now: i64,
+) -> anyhow::Result<String> {
+    index.crl_number += 1;
+    let revoked: Vec<RevokedEntry> = index
+        .issued
+        .iter()
+        .filter_map(|issued| {
+            Some(RevokedEntry {
+                at: issued.revoked_at?,
+                serial: bytes(&issued.serial)?,
+            })
+        })
+        .collect();
+    let list = authority.revocation_list(&revoked, index.crl_number, now, days)?;
+    write_index(folder, index)?;
+    let path = folder.join("crl.pem");
+    write(&path, &list, 0o644)?;
+    Ok(format!(
+        "{} is list {}, in force for {days} days: bring it to the gateways, `caravan reload`\n",
+        path.display(),
+        index.crl_number
+    ))
+}
+
+fn open(folder: &Path) -> anyhow::Result<(Authority, Index)> {
+    let certificate = read(&folder.join("ca.pem"))
+        .with_context(|| format!("{} is no authority: `caravan pki ca`", folder.display()))?;
+    let key = read(&folder.join("ca.key"))?;
+    let authority = Authority::load(&certificate, &key)
+        .with_context(|| folder.join("ca.key").display().to_string())?;
+    let path = folder.join("index.json");
+    let index = match path.exists() {
+        true => serde_json::from_str(&read(&path)?)
+            .with_context(|| format!("{} is damaged", path.display()))?,
+        false => Index::default(),
+    };
+    Ok((authority, index))
+}
+
+fn write_index(folder: &Path, index: &Index) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(index)?;
+    write(&folder.join("index.json"), &text, 0o644)
+}
+
+fn read(path: &Path) -> anyhow::Result<String> {
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// All or nothing, and never readable by others for a moment.
+fn write(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = PathBuf::from(new);
+    let attempt = || -> std::io::Result<()> {
+        let _ = fs::remove_file(&new);
+        let mut options = File::options();
+        options.write(true).create_new(true).mode(mode);
+        options.open(&new)?.write_all(text.as_bytes())?;
+        fs::rename(&new, path)
+    };
+    attempt().with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn new_serial() -> anyhow::Result<Vec<u8>> {
+    let mut serial = vec![0; SERIAL_BYTES];
+    File::open("/dev/urandom")
+        .and_then(|mut source| source.read_exact(&mut serial))
+        .context("cannot read /dev/urandom")?;
+    // Positive, and of the same length always.
+    serial[0] = serial[0] & 0x7f | 0x40;
+    Ok(serial)
+}
+
+fn now() -> anyhow::Result<i64> {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .context("the clock is before 1970: set it")?;
+    Ok(since.as_secs() as i64)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn bytes(hex: &str) -> Option<Vec<u8>> {
+    (0..hex.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! A client's ready configuration: one folder for `caravan up -c`.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use clap::Args;
+
+/// What a client's file says besides its keys.
+#[derive(Debug, Args)]
+pub(super) struct Client {
+    /// Address or name of the gateway
+    #[arg(long, value_name = "ADDR")]
+    gateway: Option<String>,
+    /// Identity of the gateway; none: its address or name
+    #[arg(long, value_name = "ID")]
+    gateway_id: Option<String>,
+    /// Networks behind the gateway
+    #[arg(long, value_name = "PREFIX")]
+    remote_ts: Vec<String>,
+    /// Transport mode: the client talks to the gateway's own address
+    #[arg(long, conflicts_with = "remote_ts")]
+    transport: bool,
+    /// Aggressive mode: three messages and not six
+    #[arg(long)]
+    aggressive: bool,
+}
+
+/// Writes the file beside the certificate and the key, and the authority's certificate.
+pub(super) fn write_client(
+    folder: &Path,
+    name: &str,
+    client: &Client,
+    authority_pem: &str,
+) -> anyhow::Result<String> {
+    super::write(&folder.join("ca.pem"), authority_pem, 0o644)?;
+    let path = folder.join(format!("{name}.toml"));
+    super::write(&path, &text(name, client), 0o600)?;
+    Ok(format!(
+        "{} is ready: bring the folder to the client, there `caravan up -c {name}.toml`\n",
+        path.display()
+    ))
+}
+
+fn text(name: &str, client: &Client) -> String {
+    let gateway = client.gateway.as_deref().unwrap_or_default();
+    let id = client.gateway_id.as_deref().unwrap_or(gateway);
+    // TOML's basic strings are JSON's.
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    let list = |items: &[String]| serde_json::Value::from(items).to_string();
+    let connection = format!("connections.{}", quoted(name));
+    let mut text = format!("[{connection}]\nremote_addrs = [{}]\n", quoted(gateway));
+    if client.aggressive {
+        text += "aggressive = true\n";
+    }
+    if !client.transport {
+        text += "vips = [\"0.0.0.0\"]\n";
+    }
+    text += "dpd_delay = \"30s\"\n";
+    let (certificate, key) = (format!("{name}.pem"), format!("{name}.key"));
+    let _ = writeln!(
+        text,
+        "local = {{ certs = [{}], key = {} }}\n\
+         remote = {{ cacerts = [\"ca.pem\"], id = {} }}\n\n\
+         [{connection}.children.net]",
+        quoted(&certificate),
+        quoted(&key),
+        quoted(id)
+    );
+    text += match client.transport {
+        true => "mode = \"transport\"\n",
+        false => "mode = \"tunnel\"\n",
+    };
+    if !client.remote_ts.is_empty() {
+        let _ = writeln!(text, "remote_ts = {}", list(&client.remote_ts));
+    }
+    text
+}

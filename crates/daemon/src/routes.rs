@@ -1,0 +1,266 @@
+//! Addresses, routes and rules of the host, by rtnetlink.
+//!
+//! Traffic for the other side is routed into the TUN in a table of its own, which a rule consults
+//! for every packet but those that carry our mark: our own datagrams never loop. Blocking routes
+//! lie in the same table at a worse metric, so that what a vanished tunnel leaves is refused.
+//! [`prefix`] has the arithmetic, [`watch`] the host's changes and our own address.
+//! Left out: selectors of ports and protocols route whole addresses.
+
+mod netlink;
+pub mod prefix;
+pub mod watch;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::IpAddr;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::footprint::{Footprint, FootprintFile, is_shared};
+
+use netlink::Netlink;
+pub use prefix::{Prefix, prefixes};
+
+/// Before the main table's 32766, after the local table's 0.
+const RULE_PRIORITY: u32 = 221;
+/// Routes into the tunnel.
+const TUNNEL_METRIC: u32 = 100;
+/// Blocking routes: whatever else there is comes first.
+const BLOCK_METRIC: u32 = 4_000_000;
+
+/// `not fwmark MARK lookup TABLE`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Rule {
+    /// IPv6, else IPv4.
+    pub is_ipv6: bool,
+    /// The mark of our own datagrams.
+    pub fwmark: u32,
+    /// The table consulted.
+    pub table: u32,
+}
+
+/// A route in our table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct TableRoute {
+    /// Which table.
+    pub table: u32,
+    /// To where.
+    pub to: Prefix,
+    /// Our address for it.
+    pub source: Option<IpAddr>,
+}
+
+/// Why the host's tables are not as they should be.
+#[derive(Debug, thiserror::Error)]
+pub enum RouteError {
+    /// The kernel refuses.
+    #[error("cannot {what}: {source}")]
+    Netlink {
+        /// What was tried.
+        what: String,
+        /// The kernel's word.
+        source: io::Error,
+    },
+    /// The footprint cannot be written.
+    #[error("cannot write down what is being changed on this host: {0}")]
+    Footprint(io::Error),
+}
+
+/// How the host should be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Desired {
+    /// Inner addresses, on the TUN.
+    pub addresses: BTreeSet<IpAddr>,
+    /// Into the tunnel: to where, and from which of our addresses (the inner one in tunnel mode,
+    /// the outer one in transport mode).
+    pub routes: BTreeMap<Prefix, Option<IpAddr>>,
+    /// By connection: what is refused while no tunnel takes it.
+    pub blocks: BTreeMap<String, BTreeSet<Prefix>>,
+}
+
+impl Desired {
+    fn rules(&self, fwmark: u32, table: u32) -> BTreeSet<Rule> {
+        let blocks = self.blocks.values().flatten();
+        let all = self.routes.keys().chain(blocks);
+        all.map(|prefix| Rule {
+            is_ipv6: prefix.address.is_ipv6(),
+            fwmark,
+            table,
+        })
+        .collect()
+    }
+
+    fn table_routes(&self, table: u32) -> BTreeSet<TableRoute> {
+        let routes = self.routes.iter();
+        routes
+            .map(|(&to, &source)| TableRoute { table, to, source })
+            .collect()
+    }
+}
+
+/// What becomes of the blocking routes when a process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blocks {
+    /// They stay: nothing leaks until `caravan down`.
+    Stay,
+    /// They are lifted.
+    Lifted,
+}
+
+/// The routes of one process.
+pub struct Routes {
+    netlink: Netlink,
+    link: u32,
+    table: u32,
+    fwmark: u32,
+    addresses: BTreeSet<IpAddr>,
+}
+
+impl Routes {
+    /// For the TUN device of this name, which must exist. Brings it up, keeps link-local addresses
+    /// off it and loosens its reverse path filter. Must run within a tokio runtime.
+    pub async fn open(tun: &str, mtu: u16, table: u32, fwmark: u32) -> Result<Self, RouteError> {
+        // Files of absent families are absent; a filter that cannot be loosened is the host's wish.
+        let _ = std::fs::write(format!("/proc/sys/net/ipv4/conf/{tun}/rp_filter"), "2");
+        let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{tun}/addr_gen_mode"), "1");
+        let netlink = Netlink::open()?;
+        let link = netlink.link_index(tun).await?;
+        netlink.bring_up(link, mtu).await?;
+        Ok(Self {
+            netlink,
+            link,
+            table,
+            fwmark,
+            addresses: BTreeSet::new(),
+        })
+    }
+
+    /// Sets the largest inner packet.
+    pub async fn set_mtu(&self, mtu: u16) -> Result<(), RouteError> {
+        self.netlink.bring_up(self.link, mtu).await
+    }
+
+    /// Makes the host as desired: first what blocks, then what carries; what is superfluous goes
+    /// last, what blocks at the very end.
+    pub async fn apply(
+        &mut self,
+        desired: &Desired,
+        file: &mut FootprintFile,
+    ) -> Result<(), RouteError> {
+        let rules = desired.rules(self.fwmark, self.table);
+        let routes = desired.table_routes(self.table);
+        let before = file.footprint.clone();
+        file.update(|footprint| {
+            footprint.table = self.table;
+            footprint.rules.extend(&rules);
+            footprint.routes.extend(&routes);
+            for (name, prefixes) in &desired.blocks {
+                let known = footprint.blocks.entry(name.clone()).or_default();
+                known.extend(prefixes);
+            }
+        })
+        .map_err(RouteError::Footprint)?;
+        for prefix in desired.blocks.values().flatten() {
+            self.netlink
+                .add_block(self.table, *prefix, BLOCK_METRIC)
+                .await?;
+        }
+        for address in desired.addresses.difference(&self.addresses) {
+            self.netlink.add_address(self.link, *address).await?;
+        }
+        for route in &routes {
+            self.netlink
+                .add_route(self.link, route, TUNNEL_METRIC)
+                .await?;
+        }
+        for rule in &rules {
+            self.netlink.add_rule(rule, RULE_PRIORITY).await?;
+        }
+        self.remove_superfluous(desired, &before, file).await?;
+        self.addresses = desired.addresses.clone();
+        Ok(())
+    }
+
+    async fn remove_superfluous(
+        &self,
+        desired: &Desired,
+        before: &Footprint,
+        file: &mut FootprintFile,
+    ) -> Result<(), RouteError> {
+        let routes = desired.table_routes(self.table);
+        for route in before.routes.difference(&routes) {
+            // A route to the same place from another address has already taken its place.
+            if !desired.routes.contains_key(&route.to) {
+                self.netlink.remove_route(route, TUNNEL_METRIC).await?;
+            }
+        }
+        for address in self.addresses.difference(&desired.addresses) {
+            self.netlink.remove_address(self.link, *address).await?;
+        }
+        let wanted: BTreeSet<Prefix> = desired.blocks.values().flatten().copied().collect();
+        for prefix in before.blocks.values().flatten() {
+            if !wanted.contains(prefix) {
+                self.netlink
+                    .remove_block(before.table, *prefix, BLOCK_METRIC)
+                    .await?;
+            }
+        }
+        file.update(|footprint| {
+            footprint.routes = routes;
+            footprint.blocks = desired.blocks.clone();
+        })
+        .map_err(RouteError::Footprint)
+    }
+}
+
+/// Undoes what a footprint tells of routes and rules: of this process at its end, or of a dead
+/// one. Rules stay while blocking routes do, or while another process needs them.
+pub async fn undo(
+    runtime_dir: &Path,
+    file: &mut FootprintFile,
+    blocks: Blocks,
+) -> Result<(), RouteError> {
+    let netlink = Netlink::open()?;
+    let footprint = file.footprint.clone();
+    for route in &footprint.routes {
+        netlink.remove_route(route, TUNNEL_METRIC).await?;
+    }
+    let stays = blocks == Blocks::Stay && footprint.blocks.values().any(|b| !b.is_empty());
+    if !stays {
+        for prefix in footprint.blocks.values().flatten() {
+            netlink
+                .remove_block(footprint.table, *prefix, BLOCK_METRIC)
+                .await?;
+        }
+        for rule in &footprint.rules {
+            if !is_shared(runtime_dir, file.folder(), rule) {
+                netlink.remove_rule(rule, RULE_PRIORITY).await?;
+            }
+        }
+    }
+    file.update(|footprint| {
+        footprint.routes.clear();
+        if !stays {
+            footprint.blocks.clear();
+            footprint.rules.clear();
+        }
+    })
+    .map_err(RouteError::Footprint)
+}
+
+/// What a gateway should know: whether the kernel forwards packets for others at all.
+pub fn forwarding_warning(is_ipv6: bool) -> Option<String> {
+    let key = match is_ipv6 {
+        false => "net/ipv4/ip_forward",
+        true => "net/ipv6/conf/all/forwarding",
+    };
+    let text = std::fs::read_to_string(format!("/proc/sys/{key}")).ok()?;
+    let setting = key.replace('/', ".");
+    (text.trim() == "0").then(|| {
+        format!(
+            "{setting} is 0: this host forwards nothing to the servers inside; \
+             `sysctl -w {setting}=1` lets it"
+        )
+    })
+}

@@ -1,0 +1,228 @@
+//! The few rtnetlink requests that we need. Adding what is there and removing what is not succeed.
+
+use std::io;
+use std::net::IpAddr;
+
+use futures_util::TryStreamExt;
+use rtnetlink::packet_route::route::{RouteMessage, RouteScope, RouteType};
+use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleMessage};
+use rtnetlink::packet_route::{AddressFamily, route::RouteProtocol};
+use rtnetlink::{AddressMessageBuilder, Handle, LinkUnspec, RouteMessageBuilder};
+
+use super::{Prefix, RouteError, Rule, TableRoute};
+
+/// A socket to the kernel's tables.
+pub(super) struct Netlink(Handle);
+
+impl Netlink {
+    /// Must run within a tokio runtime, which drives the socket.
+    pub(super) fn open() -> Result<Self, RouteError> {
+        let (connection, handle, _) =
+            rtnetlink::new_connection().map_err(|source| RouteError::Netlink {
+                what: "open a netlink socket".to_owned(),
+                source,
+            })?;
+        tokio::spawn(connection);
+        Ok(Self(handle))
+    }
+
+    pub(super) async fn link_index(&self, name: &str) -> Result<u32, RouteError> {
+        let mut links = self.0.link().get().match_name(name.to_owned()).execute();
+        let found = links.try_next().await;
+        let what = || format!("find the device {name}");
+        let link = check(found, what, &[])?.flatten();
+        link.map(|link| link.header.index)
+            .ok_or_else(|| RouteError::Netlink {
+                what: what(),
+                source: io::ErrorKind::NotFound.into(),
+            })
+    }
+
+    pub(super) async fn bring_up(&self, link: u32, mtu: u16) -> Result<(), RouteError> {
+        let message = LinkUnspec::new_with_index(link).mtu(mtu.into()).up();
+        let done = self.0.link().set(message.build()).execute().await;
+        check(
+            done,
+            || format!("set the tunnel device's MTU to {mtu}"),
+            &[],
+        )
+        .map(drop)
+    }
+
+    pub(super) async fn add_address(&self, link: u32, address: IpAddr) -> Result<(), RouteError> {
+        let length = Prefix::host(address).length;
+        let request = self.0.address().add(link, address, length).replace();
+        let what = || format!("add the inner address {address}");
+        check(request.execute().await, what, &[libc_errno::EXIST]).map(drop)
+    }
+
+    pub(super) async fn remove_address(
+        &self,
+        link: u32,
+        address: IpAddr,
+    ) -> Result<(), RouteError> {
+        let length = Prefix::host(address).length;
+        let message = match address {
+            IpAddr::V4(v4) => AddressMessageBuilder::<std::net::Ipv4Addr>::new()
+                .index(link)
+                .address(v4, length)
+                .build(),
+            IpAddr::V6(v6) => AddressMessageBuilder::<std::net::Ipv6Addr>::new()
+                .index(link)
+                .address(v6, length)
+                .build(),
+        };
+        let done = self.0.address().del(message).execute().await;
+        check(
+            done,
+            || format!("remove the inner address {address}"),
+            &libc_errno::GONE,
+        )
+        .map(drop)
+    }
+
+    pub(super) async fn add_route(
+        &self,
+        link: u32,
+        route: &TableRoute,
+        metric: u32,
+    ) -> Result<(), RouteError> {
+        let mut message = route_message(route.table, route.to, metric).output_interface(link);
+        if route.to.address.is_ipv4() {
+            message = message.scope(RouteScope::Link);
+        }
+        if let Some(source) = route.source {
+            let wrong = |_| RouteError::Netlink {
+                what: format!("route {} from {source}", route.to),
+                source: io::ErrorKind::InvalidInput.into(),
+            };
+            message = message.pref_source(source).map_err(wrong)?;
+        }
+        let what = || format!("route {} into the tunnel", route.to);
+        self.add(message.build(), what).await
+    }
+
+    pub(super) async fn add_block(
+        &self,
+        table: u32,
+        to: Prefix,
+        metric: u32,
+    ) -> Result<(), RouteError> {
+        let message = route_message(table, to, metric).kind(RouteType::Unreachable);
+        self.add(message.build(), || format!("block {to}")).await
+    }
+
+    async fn add(
+        &self,
+        message: RouteMessage,
+        what: impl Fn() -> String,
+    ) -> Result<(), RouteError> {
+        let done = self.0.route().add(message).replace().execute().await;
+        check(done, what, &[libc_errno::EXIST]).map(drop)
+    }
+
+    pub(super) async fn remove_route(
+        &self,
+        route: &TableRoute,
+        metric: u32,
+    ) -> Result<(), RouteError> {
+        let message = route_message(route.table, route.to, metric);
+        let done = self.0.route().del(message.build()).execute().await;
+        check(
+            done,
+            || format!("remove the route to {}", route.to),
+            &libc_errno::GONE,
+        )
+        .map(drop)
+    }
+
+    pub(super) async fn remove_block(
+        &self,
+        table: u32,
+        to: Prefix,
+        metric: u32,
+    ) -> Result<(), RouteError> {
+        let message = route_message(table, to, metric).kind(RouteType::Unreachable);
+        let done = self.0.route().del(message.build()).execute().await;
+        check(
+            done,
+            || format!("lift the block on {to}"),
+            &libc_errno::GONE,
+        )
+        .map(drop)
+    }
+
+    pub(super) async fn add_rule(&self, rule: &Rule, priority: u32) -> Result<(), RouteError> {
+        let mut request = self.0.rule().add();
+        *request.message_mut() = rule_message(rule, priority);
+        let what = || format!("add the rule for table {}", rule.table);
+        check(request.execute().await, what, &[libc_errno::EXIST]).map(drop)
+    }
+
+    pub(super) async fn remove_rule(&self, rule: &Rule, priority: u32) -> Result<(), RouteError> {
+        let request = self.0.rule().del(rule_message(rule, priority));
+        let what = || format!("remove the rule for table {}", rule.table);
+        check(request.execute().await, what, &libc_errno::GONE).map(drop)
+    }
+}
+
+fn route_message(table: u32, to: Prefix, metric: u32) -> RouteMessageBuilder<IpAddr> {
+    RouteMessageBuilder::<IpAddr>::new()
+        .destination_prefix(to.address, to.length)
+        .expect("a prefix of its own family")
+        .table_id(table)
+        .priority(metric)
+        .protocol(RouteProtocol::Static)
+}
+
+fn rule_message(rule: &Rule, priority: u32) -> RuleMessage {
+    let mut message = RuleMessage::default();
+    message.header.family = match rule.is_ipv6 {
+        false => AddressFamily::Inet,
+        true => AddressFamily::Inet6,
+    };
+    message.header.action = RuleAction::ToTable;
+    message.header.flags = RuleFlags::Invert;
+    message.attributes = vec![
+        RuleAttribute::Priority(priority),
+        RuleAttribute::FwMark(rule.fwmark),
+        RuleAttribute::FwMask(u32::MAX),
+        RuleAttribute::Table(rule.table),
+    ];
+    message
+}
+
+/// Error numbers that mean that there is nothing to do.
+mod libc_errno {
+    use nix::libc;
+
+    pub(super) const EXIST: i32 = libc::EEXIST;
+    /// No such route, rule, address or device; or no IPv6 in this kernel.
+    pub(super) const GONE: [i32; 5] = [
+        libc::ESRCH,
+        libc::ENOENT,
+        libc::EADDRNOTAVAIL,
+        libc::ENODEV,
+        libc::EAFNOSUPPORT,
+    ];
+}
+
+/// The answer, or `None` where the kernel's error is one of `harmless`.
+fn check<T>(
+    result: Result<T, rtnetlink::Error>,
+    what: impl Fn() -> String,
+    harmless: &[i32],
+) -> Result<Option<T>, RouteError> {
+    let source = match result {
+        Ok(value) => return Ok(Some(value)),
+        Err(rtnetlink::Error::NetlinkError(message)) => message.to_io(),
+        Err(other) => io::Error::other(other.to_string()),
+    };
+    match source.raw_os_error() {
+        Some(number) if harmless.contains(&number) => Ok(None),
+        _ => Err(RouteError::Netlink {
+            what: what(),
+            source,
+        }),
+    }
+}

@@ -1,0 +1,152 @@
+//! Address prefixes, and ranges as prefixes.
+
+use core::fmt::{self, Display, Formatter};
+use core::str::FromStr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use serde::{Deserialize, Serialize};
+
+/// An address and how many of its first bits count; the others are 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Prefix {
+    /// The first address.
+    pub address: IpAddr,
+    /// Bits, 32 or 128 at most.
+    pub length: u8,
+}
+
+impl Prefix {
+    /// One address.
+    pub fn host(address: IpAddr) -> Self {
+        let length = bits(address);
+        Self { address, length }
+    }
+}
+
+impl Display for Prefix {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.length)
+    }
+}
+
+impl From<Prefix> for String {
+    fn from(prefix: Prefix) -> Self {
+        prefix.to_string()
+    }
+}
+
+impl TryFrom<String> for Prefix {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl FromStr for Prefix {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let fault = || format!("{text:?} is no prefix such as 10.0.0.0/8");
+        let (address, length) = text.split_once('/').ok_or_else(fault)?;
+        let address: IpAddr = address.parse().map_err(|_| fault())?;
+        let length: u8 = length.parse().map_err(|_| fault())?;
+        match length <= bits(address) {
+            true => Ok(Self { address, length }),
+            false => Err(fault()),
+        }
+    }
+}
+
+/// The fewest prefixes that cover a range of one family, 254 at most; none where `last` is before
+/// `first` or of the other family.
+pub fn prefixes(first: IpAddr, last: IpAddr) -> Vec<Prefix> {
+    let width = bits(first);
+    if width != bits(last) {
+        return Vec::new();
+    }
+    let (mut at, end) = (number(first), number(last));
+    let mut found = Vec::new();
+    while at <= end {
+        // The largest block that begins here and does not pass the end.
+        let aligned = at.trailing_zeros().min(u32::from(width));
+        let room = match (end - at).checked_add(1) {
+            Some(count) => count.ilog2(),
+            None => 128,
+        };
+        let size = aligned.min(room);
+        found.push(Prefix {
+            address: address(at, width),
+            length: width - size as u8,
+        });
+        match 1u128
+            .checked_shl(size)
+            .and_then(|step| at.checked_add(step))
+        {
+            Some(next) => at = next,
+            None => break,
+        }
+    }
+    found
+}
+
+fn bits(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
+}
+
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(v4) => u32::from(v4).into(),
+        IpAddr::V6(v6) => v6.into(),
+    }
+}
+
+fn address(number: u128, width: u8) -> IpAddr {
+    match width {
+        32 => IpAddr::V4(Ipv4Addr::from(number as u32)),
+        _ => IpAddr::V6(Ipv6Addr::from(number)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn covered(first: &str, last: &str) -> Vec<String> {
+        let found = prefixes(first.parse().unwrap(), last.parse().unwrap());
+        found.iter().map(Prefix::to_string).collect()
+    }
+
+    #[test]
+    fn a_range_is_covered_by_the_fewest_prefixes() {
+        assert_eq!(covered("10.0.0.0", "10.0.0.255"), ["10.0.0.0/24"]);
+        assert_eq!(covered("10.0.0.7", "10.0.0.7"), ["10.0.0.7/32"]);
+        assert_eq!(covered("0.0.0.0", "255.255.255.255"), ["0.0.0.0/0"]);
+        assert_eq!(
+            covered("10.0.0.10", "10.0.0.20"),
+            [
+                "10.0.0.10/31",
+                "10.0.0.12/30",
+                "10.0.0.16/30",
+                "10.0.0.20/32"
+            ]
+        );
+        let all = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
+        assert_eq!(covered("::", all), ["::/0"]);
+        assert_eq!(covered("::1", all).len(), 128);
+        assert_eq!(covered("fd00::", "fd00::ffff"), ["fd00::/112"]);
+        assert!(covered("10.0.0.2", "10.0.0.1").is_empty());
+        assert!(covered("10.0.0.2", "::1").is_empty());
+    }
+
+    #[test]
+    fn text_goes_there_and_back() {
+        for text in ["10.0.0.0/8", "fd00::/64", "0.0.0.0/0"] {
+            assert_eq!(text.parse::<Prefix>().unwrap().to_string(), text);
+        }
+        for text in ["10.0.0.0", "10.0.0.0/33", "x/8", "fd00::/129"] {
+            assert!(text.parse::<Prefix>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What the host tells of itself: that something changed, and which address of ours leads where.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use rtnetlink::MulticastGroup;
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::sync::mpsc;
+
+/// A change of link is many messages at once.
+const SETTLE: Duration = Duration::from_millis(100);
+/// Before a broken watch is opened anew.
+const REOPEN: Duration = Duration::from_secs(1);
+/// Discard: nothing is sent to it.
+const ANY_PORT: u16 = 9;
+
+/// Tells of each change of links, addresses and routes, at most ten times a second. Our own changes
+/// are told as well. Must run within a tokio runtime; ends when the receiver is dropped.
+pub fn changes() -> io::Result<mpsc::Receiver<()>> {
+    let mut messages = open()?;
+    let (sender, receiver) = mpsc::channel(1);
+    tokio::spawn(async move {
+        loop {
+            let seen = tokio::select! {
+                message = messages.next() => message.is_some(),
+                () = sender.closed() => return,
+            };
+            if seen {
+                tokio::time::sleep(SETTLE).await;
+                while let Ok(Some(_)) = tokio::time::timeout(Duration::ZERO, messages.next()).await
+                {
+                }
+            } else {
+                // Messages were lost: whatever they said, look again.
+                tokio::time::sleep(REOPEN).await;
+                match open() {
+                    Ok(opened) => messages = opened,
+                    Err(_) => continue,
+                }
+            }
+            // A word that was not heard yet says the same.
+            let _ = sender.try_send(());
+        }
+    });
+    Ok(receiver)
+}
+
+fn open() -> io::Result<impl futures_util::Stream<Item = impl Sized + Send> + Send + Unpin> {
+    let groups = [
+        MulticastGroup::Link,
+        MulticastGroup::Ipv4Ifaddr,
+        MulticastGroup::Ipv4Route,
+        MulticastGroup::Ipv6Ifaddr,
+        MulticastGroup::Ipv6Route,
+    ];
+    let (connection, _, messages) = rtnetlink::new_multicast_connection(&groups)?;
+    tokio::spawn(connection);
+    Ok(messages)
+}
+
+/// Our address towards `remote` for datagrams of this mark; `None`: no way there. A mark needs
+/// CAP_NET_ADMIN; 0 is none.
+pub fn local_address_for(remote: IpAddr, fwmark: u32) -> Option<IpAddr> {
+    let remote = SocketAddr::new(remote, ANY_PORT);
+    let socket = Socket::new(
+        Domain::for_address(remote),
+        Type::DGRAM,
+        Some(Protocol::UDP),
+    )
+    .ok()?;
+    if fwmark != 0 {
+        socket.set_mark(fwmark).ok()?;
+    }
+    socket.connect(&remote.into()).ok()?;
+    let local = socket.local_addr().ok()?.as_socket()?.ip();
+    (!local.is_unspecified()).then_some(local)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_is_reached_from_loopback() {
+        let loopback: IpAddr = "127.0.0.1".parse().unwrap();
+        assert_eq!(local_address_for(loopback, 0), Some(loopback));
+    }
+}

@@ -1,0 +1,219 @@
+//! How a process lives with its surroundings: the service manager, the terminal it leaves, signals.
+
+use std::env;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use nix::time::{ClockId, clock_gettime};
+use nix::unistd::{dup2_stdout, setsid};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// The hidden option by which a process knows that it is the one in the background.
+pub const BACKGROUND: &str = "--background";
+/// First words of the line that the one in the background says.
+const UP: &str = "up ";
+const FAILED: &str = "failed ";
+
+/// What the service manager is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice<'a> {
+    /// Set up: a gateway serves, a station's tunnels are up or wait for traffic.
+    Ready,
+    /// The configuration is being read again; [`Notice::Ready`] follows.
+    Reloading,
+    /// The end has begun.
+    Stopping,
+    /// One line for `systemctl status`.
+    Status(&'a str),
+}
+
+/// Tells the service manager; nothing happens where there is none.
+pub fn notify(notice: Notice<'_>) {
+    let Some(path) = env::var_os("NOTIFY_SOCKET") else {
+        return;
+    };
+    // A manager that does not listen is no reason to end.
+    let _ = send(&path, &notice.text());
+}
+
+impl Notice<'_> {
+    fn text(self) -> String {
+        match self {
+            Self::Ready => "READY=1".to_owned(),
+            Self::Reloading => {
+                // By this the manager tells this reload from earlier ones.
+                let now = clock_gettime(ClockId::CLOCK_MONOTONIC);
+                let microseconds =
+                    now.map_or(0, |now| now.tv_sec() * 1_000_000 + now.tv_nsec() / 1_000);
+                format!("RELOADING=1\nMONOTONIC_USEC={microseconds}")
+            }
+            Self::Stopping => "STOPPING=1".to_owned(),
+            Self::Status(text) => format!("STATUS={}", text.replace('\n', " ")),
+        }
+    }
+}
+
+fn send(path: &std::ffi::OsStr, text: &str) -> io::Result<()> {
+    use std::os::unix::ffi::OsStrExt;
+    let address = match path.as_bytes().strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name)?,
+        None => SocketAddr::from_pathname(path)?,
+    };
+    let socket = UnixDatagram::unbound()?;
+    socket.send_to_addr(text.as_bytes(), &address).map(drop)
+}
+
+/// Starts this program again in the background, with the same arguments and [`BACKGROUND`], waits
+/// until it is up or has failed, and prints its one line. Its log goes to `log`.
+pub fn detach(log: &Path) -> io::Result<ExitCode> {
+    let log_file = File::create(log)?;
+    let mut child = Command::new("/proc/self/exe")
+        .args(env::args_os().skip(1))
+        .arg(BACKGROUND)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log_file)
+        .spawn()?;
+    let mut line = String::new();
+    if let Some(output) = child.stdout.take() {
+        BufReader::new(output).read_line(&mut line)?;
+    }
+    if let Some(text) = line.strip_prefix(UP) {
+        print!("{text}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    match line.strip_prefix(FAILED) {
+        Some(text) => eprint!("caravan: {text}"),
+        None => eprintln!(
+            "caravan: it ended ({}): {}",
+            child.wait()?,
+            last_line(log).unwrap_or_else(|| format!("see {}", log.display()))
+        ),
+    }
+    Ok(ExitCode::FAILURE)
+}
+
+fn last_line(log: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(log).ok()?;
+    text.lines().last().map(str::to_owned)
+}
+
+/// Where the log of a process in the background goes.
+pub fn log_path(runtime_dir: &Path, name: &str) -> PathBuf {
+    runtime_dir.join(format!("{name}.log"))
+}
+
+/// Who waits for the news that everything is up: a service manager, or the terminal that a process
+/// in the background has left.
+pub struct Ready {
+    is_background: bool,
+}
+
+impl Ready {
+    /// In the background the process leaves the terminal's session here.
+    pub fn new(is_background: bool) -> io::Result<Self> {
+        if is_background {
+            setsid()?;
+        }
+        Ok(Self { is_background })
+    }
+
+    /// It is up: one line for the terminal and the service manager. Later calls do nothing but
+    /// renew the manager's status.
+    pub fn up(&mut self, line: &str) -> io::Result<()> {
+        notify(Notice::Ready);
+        notify(Notice::Status(line));
+        self.tell(UP, line)
+    }
+
+    /// It failed for good; the process ends.
+    pub fn failed(&mut self, line: &str) -> io::Result<()> {
+        notify(Notice::Status(line));
+        self.tell(FAILED, line)
+    }
+
+    fn tell(&mut self, word: &str, line: &str) -> io::Result<()> {
+        if !core::mem::take(&mut self.is_background) {
+            return Ok(());
+        }
+        let mut output = io::stdout();
+        // Who waits may be gone; the tunnel is not.
+        let _ = writeln!(output, "{word}{}", line.replace('\n', " "));
+        let _ = output.flush();
+        let null = File::options().write(true).open("/dev/null")?;
+        Ok(dup2_stdout(null)?)
+    }
+}
+
+/// What a signal asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// SIGTERM, SIGINT: end cleanly.
+    Stop,
+    /// SIGHUP: read the configuration again.
+    Reload,
+}
+
+/// The signals of this process.
+pub struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    /// From here on they no more end the process. Must run within a tokio runtime.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// The next one. Nothing is lost when this future is dropped.
+    pub async fn next(&mut self) -> Ask {
+        tokio::select! {
+            _ = self.terminate.recv() => Ask::Stop,
+            _ = self.interrupt.recv() => Ask::Stop,
+            _ = self.hang_up.recv() => Ask::Reload,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_service_manager_gets_one_datagram_a_notice() {
+        let path = env::temp_dir().join(format!("caravan-notify-{}", std::process::id()));
+        let manager = UnixDatagram::bind(&path).unwrap();
+        let mut buffer = [0; 256];
+        for (notice, expected) in [
+            (Notice::Ready, "READY=1"),
+            (Notice::Stopping, "STOPPING=1"),
+            (Notice::Status("a\nb"), "STATUS=a b"),
+        ] {
+            send(path.as_os_str(), &notice.text()).unwrap();
+            let length = manager.recv(&mut buffer).unwrap();
+            assert_eq!(&buffer[..length], expected.as_bytes());
+        }
+        assert!(Notice::Reloading.text().contains("\nMONOTONIC_USEC="));
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_manager_on_an_abstract_address_is_reached() {
+        let name = format!("caravan-notify-{}", std::process::id());
+        let address = SocketAddr::from_abstract_name(&name).unwrap();
+        let manager = UnixDatagram::bind_addr(&address).unwrap();
+        send(format!("@{name}").as_ref(), "READY=1").unwrap();
+        let mut buffer = [0; 16];
+        assert_eq!(manager.recv(&mut buffer).unwrap(), 7);
+    }
+}
