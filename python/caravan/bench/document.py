@@ -1,0 +1,93 @@
+"""BENCHMARKS.md: the tables of the last whole run between two markers, and where they come from."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from caravan.testbed.binary import caravan_binary
+
+BEGIN = "<!-- measured: begin -->"
+END = "<!-- measured: end -->"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where and when figures were measured, and the versions of what took part."""
+
+    processor: str
+    cores: int
+    kernel: str
+    date: str
+    versions: dict[str, str]
+
+
+def this_machine(peers: Path) -> Machine:
+    """This one; `peers` is where `tools/bench-peers` builds."""
+    versions = {"caravan": said([str(caravan_binary()), "--version"])}
+    versions |= {
+        name: path.read_text().strip()
+        for name in ("wireguard-go", "boringtun")
+        if (path := peers / f"{name}.version").is_file()
+    }
+    pki = shutil.which("pki")
+    if pki is not None:
+        versions["strongSwan"] = said([pki, "--help"])
+    versions["iperf3"] = said(["iperf3", "--version"])
+    return Machine(
+        processor_name(Path("/proc/cpuinfo").read_text()),
+        os.cpu_count() or 1,
+        platform.release(),
+        datetime.now(UTC).strftime("%Y-%m-%d"),
+        versions,
+    )
+
+
+def processor_name(cpuinfo: str) -> str:
+    """The processor's name, or the architecture's where the kernel tells none."""
+    found = re.search(r"^model name\s*: (.+)$", cpuinfo, re.MULTILINE)
+    return found[1].strip() if found else platform.machine()
+
+
+def said(argv: list[str]) -> str:
+    """The version in the first line that a program prints."""
+    done = subprocess.run(
+        argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=10
+    )
+    return version_in(done.stdout or done.stderr)
+
+
+def version_in(text: str) -> str:
+    """The first word that begins like a version; the first line when there is none."""
+    first = text.partition("\n")[0].strip()
+    found = re.search(r"\b[vU]?(\d+\.\d\S*)", first)
+    return found[1].rstrip(",;)") if found else first
+
+
+def provenance(machine: Machine) -> str:
+    """One paragraph."""
+    versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
+    return (
+        f"Measured on {machine.date}: {machine.processor}, {machine.cores} cores, "
+        f"Linux {machine.kernel}.\n{versions}."
+    )
+
+
+def rewrite(path: Path, measured: str) -> None:
+    """Put the text between the document's markers; `ValueError` when they are missing."""
+    path.write_text(replaced(path.read_text(), measured))
+
+
+def replaced(document: str, measured: str) -> str:
+    """The document with other text between its markers."""
+    before, begin, rest = document.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the document lacks {BEGIN} or {END}")
+    return f"{before}{BEGIN}\n{measured.strip()}\n{END}{after}"

@@ -1,0 +1,184 @@
+"""The data planes that are compared, each between two namespaces of its own joined by a veth.
+
+Every system carries the same thing: TCP from the station to an address inside the gateway, in
+packets of 1,400 bytes. All are set up once and stand side by side, idle but for the one measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from caravan.bench.wireguard import KeyPair, Peer, WireGuard
+from caravan.measurement import IKE_PROPOSAL, Keys
+from caravan.testbed.caravan import Caravan
+from caravan.testbed.connection import Connection
+from caravan.testbed.host import Host
+from caravan.testbed.network import Network
+from caravan.testbed.process import Process
+from caravan.testbed.strongswan import StrongSwan
+
+INNER_MTU_BYTES = 1400
+OUTER_MTU_BYTES = 1500
+STATION_OUTER, GATEWAY_OUTER = "192.0.2.2", "192.0.2.1"
+GATEWAY_INNER = "10.10.0.1"
+STATION_INNER = "10.10.0.2"
+INNER_NETWORK = "10.10.0.0/24"
+POOL = "10.99.0.0/24"
+
+PLAIN = "plain veth"
+WIREGUARD_GO = "wireguard-go"
+BORINGTUN = "boringtun"
+BORINGTUN_1 = "boringtun, 1 thread"
+STRONGSWAN = "strongSwan aes128gcm16"
+CARAVAN = "caravan aes128gcm16"
+PEERS = (PLAIN, WIREGUARD_GO, BORINGTUN_1, BORINGTUN, STRONGSWAN)
+SUITES = (
+    "aes256gcm16",
+    "chacha20poly1305",
+    "aes128-sha1",
+    "aes128-sha256",
+    "null-md5",
+    "des-md5",
+    "3des-md5",
+)
+
+
+@dataclass(frozen=True)
+class System:
+    """A tunnel that is up: where traffic goes to, and whose CPU time it costs."""
+
+    name: str
+    station: Host
+    gateway: Host
+    address: str
+    daemons: Sequence[Process] = ()
+
+    def cpu_s(self) -> float:
+        """CPU seconds so far of both ends' programs, all threads."""
+        return sum(daemon.cpu_s() for daemon in self.daemons)
+
+
+class Bench(Network):
+    """Pairs of hosts, one for each system."""
+
+    def __init__(self, keys: Keys, peers: Path, output: Path) -> None:
+        super().__init__(output)
+        self._keys = keys
+        self._peers = peers
+
+    def bring_up(self, name: str) -> System:
+        """The system of this name, up; `FileNotFoundError` when its program is missing."""
+        if name.startswith("caravan "):
+            return self.caravan(name.removeprefix("caravan "))
+        makers: dict[str, Callable[[], System]] = {
+            PLAIN: self.plain,
+            WIREGUARD_GO: self.wireguard_go,
+            BORINGTUN_1: lambda: self.boringtun(BORINGTUN_1, ["--threads", "1"]),
+            BORINGTUN: lambda: self.boringtun(BORINGTUN, []),
+            STRONGSWAN: lambda: self.strongswan(STRONGSWAN, "aes128gcm16"),
+        }
+        if name not in makers:
+            raise ValueError(f"no system named {name!r}; there are {', '.join(makers)}")
+        return makers[name]()
+
+    def plain(self) -> System:
+        """No tunnel: the veth itself, at the tunnels' inner MTU."""
+        station, gateway = self._pair(INNER_MTU_BYTES)
+        return System(PLAIN, station, gateway, GATEWAY_OUTER)
+
+    def wireguard_go(self) -> System:
+        """wireguard-go, as `tools/bench-peers` built it."""
+        program = self._program("wireguard-go")
+        return self._wireguard(WIREGUARD_GO, [program, "--foreground"])
+
+    def boringtun(self, name: str, options: Sequence[str]) -> System:
+        """boringtun, as `tools/bench-peers` built it."""
+        program = self._program("boringtun-cli")
+        argv = [program, "--foreground", "--disable-drop-privileges", *options]
+        return self._wireguard(name, argv)
+
+    def strongswan(self, name: str, esp_proposals: str) -> System:
+        """charon on both ends with its userspace ESP."""
+        station, gateway = self._ipsec_pair()
+        on_gateway, on_station = ipsec_ends(self._keys, esp_proposals)
+        responder = StrongSwan(gateway, on_gateway)
+        initiator = StrongSwan(station, on_station)
+        initiator.initiate()
+        daemons = (responder.process, initiator.process)
+        return System(name, station, gateway, GATEWAY_INNER, daemons)
+
+    def caravan(self, esp_proposals: str) -> System:
+        """Caravan on both ends."""
+        station, gateway = self._ipsec_pair()
+        on_gateway, on_station = ipsec_ends(self._keys, esp_proposals)
+        responder = Caravan(gateway, on_gateway).wait_ready()
+        initiator = Caravan(station, on_station).wait_ready()
+        for host in (station, gateway):
+            for interface in host.interfaces():
+                if interface not in ("lo", "wan0"):
+                    host.set_mtu(interface, INNER_MTU_BYTES)
+        daemons = (responder.process, initiator.process)
+        return System(f"caravan {esp_proposals}", station, gateway, GATEWAY_INNER, daemons)
+
+    def pair(self) -> tuple[Host, Host]:
+        """Station and gateway with an address inside, for IPsec to join."""
+        return self._ipsec_pair()
+
+    def _ipsec_pair(self) -> tuple[Host, Host]:
+        station, gateway = self._pair(OUTER_MTU_BYTES)
+        gateway.add_address("lo", f"{GATEWAY_INNER}/24")
+        return station, gateway
+
+    def _pair(self, mtu_bytes: int) -> tuple[Host, Host]:
+        number = len(self.hosts) // 2
+        station, gateway = self.host(f"ms{number}"), self.host(f"sg{number}")
+        station.connect("wan0", gateway, "wan0", mtu_bytes)
+        station.add_address("wan0", f"{STATION_OUTER}/24")
+        gateway.add_address("wan0", f"{GATEWAY_OUTER}/24")
+        return station, gateway
+
+    def _wireguard(self, name: str, argv: Sequence[str]) -> System:
+        hosts = self._pair(OUTER_MTU_BYTES)
+        inner, outer = (STATION_INNER, GATEWAY_INNER), (STATION_OUTER, GATEWAY_OUTER)
+        keys = (KeyPair.make(), KeyPair.make())
+        ends = []
+        for own, other in ((0, 1), (1, 0)):
+            host, interface = hosts[own], f"wg{len(self.hosts)}{'sg'[own]}"
+            peer = Peer(keys[other].public, outer[other], f"{inner[other]}/32")
+            ends.append(WireGuard(host, argv, interface, keys[own], peer))
+            host.add_address(interface, f"{inner[own]}/24")
+            host.set_mtu(interface, INNER_MTU_BYTES)
+            host.link_up(interface)
+        return System(name, *hosts, GATEWAY_INNER, tuple(end.process for end in ends))
+
+    def _program(self, name: str) -> str:
+        path = self._peers / "bin" / name
+        if not path.is_file():
+            raise FileNotFoundError(f"no {name} at {path}: tools/bench-peers builds it")
+        return str(path)
+
+
+def ipsec_ends(keys: Keys, esp_proposals: str) -> tuple[Connection, Connection]:
+    """Gateway and station: IKEv1 aggressive, RSA signatures, PFS, an inner address."""
+    gateway = Connection(
+        keys.gateway,
+        local_id="sg.example",
+        proposals=IKE_PROPOSAL,
+        esp_proposals=f"{esp_proposals}-modp2048",
+        local_ts=INNER_NETWORK,
+        pool=POOL,
+    )
+    station = replace(
+        gateway,
+        auth=keys.station,
+        local_id="ms.example",
+        remote_id="sg.example",
+        remote_addrs=GATEWAY_OUTER,
+        local_ts="",
+        remote_ts=INNER_NETWORK,
+        pool="",
+        wants_address=True,
+    )
+    return gateway, station
