@@ -8,6 +8,7 @@
 //! The host's: [`routes`], [`nft`], [`dns`], each noted in the [`footprint`]; [`privileges`],
 //! [`service`].
 
+pub mod bench;
 pub mod capture;
 pub mod cli;
 pub mod config;

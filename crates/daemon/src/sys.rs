@@ -50,6 +50,15 @@ pub fn option(fd: BorrowedFd<'_>, level: i32, name: i32) -> io::Result<i32> {
     check(done).map(|_| value)
 }
 
+/// The processor's time-stamp counter, where it has one.
+pub fn time_stamp() -> Option<u64> {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 processor has this instruction; Linux does not forbid it.
+    return Some(unsafe { std::arch::x86_64::_rdtsc() });
+    #[cfg(not(target_arch = "x86_64"))]
+    None
+}
+
 /// Turns a -1 into the error that the call left behind.
 fn check(result: i32) -> io::Result<i32> {
     if result < 0 {

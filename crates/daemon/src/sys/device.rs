@@ -79,6 +79,22 @@ pub fn set_mtu(name: &str, mtu: u16) -> io::Result<()> {
     interface_request(libc::SIOCSIFMTU, &mut request)
 }
 
+/// Gives an interface an IPv4 address and a prefix length.
+pub fn set_address(name: &str, address: std::net::Ipv4Addr, prefix: u8) -> io::Result<()> {
+    let mask = u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0);
+    for (code, value) in [
+        (libc::SIOCSIFADDR, address),
+        (libc::SIOCSIFNETMASK, std::net::Ipv4Addr::from(mask)),
+    ] {
+        let mut request = named(name)?;
+        let value = socket2::SockAddr::from(std::net::SocketAddr::from((value, 0)));
+        // SAFETY: a SockAddr holds at least a sockaddr, and this one an IPv4 one of its size.
+        request.ifr_ifru.ifru_addr = unsafe { value.as_ptr().cast::<libc::sockaddr>().read() };
+        interface_request(code, &mut request)?;
+    }
+    Ok(())
+}
+
 /// An interface's MTU.
 pub fn mtu(name: &str) -> io::Result<u32> {
     let mut request = named(name)?;

@@ -1,0 +1,205 @@
+//! `caravan bench`: what this machine takes for every suite, key exchange and step of the packet
+//! road; printed, and written as the device profile that the lab reads.
+//!
+//! Suites go through the engine's planes, as packets do. Figures are medians of repeats on one
+//! core, wall time; cycles are ns x TSC clock, not counted instructions.
+
+mod exchanges;
+mod road;
+mod stopwatch;
+mod suites;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use serde::Serialize;
+use time::OffsetDateTime;
+
+use stopwatch::Stopwatch;
+
+/// Options of `caravan bench`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    /// Print JSON, not a table.
+    #[arg(long)]
+    pub json: bool,
+    /// Fewer repeats: seconds rather than a minute, and less to be trusted.
+    #[arg(long)]
+    pub quick: bool,
+    /// Write the device profile to this TOML file.
+    #[arg(short, long)]
+    pub output: Option<PathBuf>,
+}
+
+/// Named costs in ns.
+pub type Costs = BTreeMap<String, f64>;
+
+/// A device profile: the machine, and what each thing costs it in ns.
+#[derive(Clone, Debug, Serialize)]
+pub struct Profile {
+    /// Which machine and when.
+    pub device: Device,
+    /// By suite: `seal_ns_64`, `open_ns_1400` and so on, the size being the clear IP packet's.
+    pub suite: BTreeMap<String, Costs>,
+    /// By group, key or hash: `generate_ns`, `agree_ns`, `sign_ns`, `verify_ns`, `prf_ns`.
+    pub exchange: BTreeMap<String, Costs>,
+    /// By device: a packet alone, and a packet of a burst of 64.
+    pub road: BTreeMap<String, Costs>,
+    /// Why a part is missing, one sentence each.
+    pub missing: Vec<String>,
+}
+
+/// Which machine and when.
+#[derive(Clone, Debug, Serialize)]
+pub struct Device {
+    /// Host name.
+    pub name: String,
+    /// As /proc/cpuinfo says.
+    pub cpu: String,
+    /// UTC.
+    pub date: String,
+    /// Clock of the time-stamp counter, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tsc_mhz: Option<f64>,
+    /// Fewer repeats were made.
+    pub is_quick: bool,
+}
+
+/// Measures everything and prints it.
+pub fn run(args: &Args) -> io::Result<()> {
+    let profile = measure(args.quick)?;
+    if let Some(path) = &args.output {
+        let text = toml::to_string(&profile).map_err(io::Error::other)?;
+        std::fs::write(path, text)?;
+    }
+    let text = if args.json {
+        let mut text = serde_json::to_string_pretty(&profile).map_err(io::Error::other)?;
+        text.push('\n');
+        text
+    } else {
+        profile.table()
+    };
+    io::stdout().write_all(text.as_bytes())
+}
+
+/// Measures everything.
+pub fn measure(is_quick: bool) -> io::Result<Profile> {
+    let stopwatch = Stopwatch::new(is_quick);
+    let mut missing = Vec::new();
+    let device = Device {
+        name: host(),
+        cpu: cpu(),
+        date: date(OffsetDateTime::now_utc()),
+        tsc_mhz: stopwatch::tsc_mhz(),
+        is_quick,
+    };
+    let suite = suites::measure(&stopwatch);
+    let exchange = exchanges::measure(&stopwatch)?;
+    let road = road::measure(&stopwatch, &mut missing)?;
+    Ok(Profile {
+        device,
+        suite,
+        exchange,
+        road,
+        missing,
+    })
+}
+
+impl Profile {
+    /// Text for people: one line a cost, ns and cycles.
+    pub fn table(&self) -> String {
+        let mut text = String::new();
+        let device = &self.device;
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{}, {}, {}", device.name, device.cpu, device.date);
+        if let Some(mhz) = device.tsc_mhz {
+            let _ = writeln!(text, "cycles are ns x the TSC clock of {mhz:.1} MHz");
+        }
+        for (title, part) in [
+            ("suite, bytes of the clear packet", &self.suite),
+            ("key exchange", &self.exchange),
+            ("packet road", &self.road),
+        ] {
+            let _ = writeln!(text, "\n{title:<42}{:>14}{:>16}", "ns", "cycles");
+            for (name, costs) in part {
+                for (what, ns) in costs {
+                    let name = format!("{name} {}", what.replace("_ns", "").replace('_', " "));
+                    let cycles = device
+                        .tsc_mhz
+                        .map(|mhz| format!("{:.0}", ns * mhz / 1000.0));
+                    let cycles = cycles.unwrap_or_default();
+                    let _ = writeln!(text, "{name:<42}{ns:>14.1}{cycles:>16}");
+                }
+            }
+        }
+        for reason in &self.missing {
+            let _ = writeln!(text, "\nnot measured: {reason}");
+        }
+        text
+    }
+}
+
+fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
+}
+
+fn cpu() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = text.lines().find(|line| line.starts_with("model name"));
+    let value = model.and_then(|line| line.split_once(':'));
+    let named = value.map(|(_, value)| value.trim().to_owned());
+    named.unwrap_or_else(|| std::env::consts::ARCH.to_owned())
+}
+
+fn date(at: OffsetDateTime) -> String {
+    let (date, hour, minute) = (at.date(), at.hour(), at.minute());
+    format!("{date} {hour:02}:{minute:02} UTC")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn profile() -> Profile {
+        let costs = |name: &str, ns: f64| Costs::from([(name.to_owned(), ns)]);
+        let part = |name: &str, costs| BTreeMap::from([(name.to_owned(), costs)]);
+        Profile {
+            device: Device {
+                name: "box".to_owned(),
+                cpu: "one".to_owned(),
+                date: "2026-01-01 00:00 UTC".to_owned(),
+                tsc_mhz: Some(2000.0),
+                is_quick: true,
+            },
+            suite: part("aes128gcm16", costs("seal_ns_64", 100.0)),
+            exchange: part("modp2048", costs("agree_ns", 3e5)),
+            road: part("tun", costs("read_ns_packet", 500.0)),
+            missing: vec!["nothing".to_owned()],
+        }
+    }
+
+    #[test]
+    fn a_profile_is_toml_with_a_table_for_each_thing() {
+        let text = toml::to_string(&profile()).expect("TOML");
+        let back: toml::Table = text.parse().expect("TOML");
+        assert_eq!(
+            back["suite"]["aes128gcm16"]["seal_ns_64"].as_float(),
+            Some(100.0)
+        );
+        assert_eq!(back["device"]["tsc_mhz"].as_float(), Some(2000.0));
+    }
+
+    #[test]
+    fn a_table_names_cycles_and_what_is_missing() {
+        let text = profile().table();
+        let line = text
+            .lines()
+            .find(|line| line.starts_with("aes128gcm16 seal 64"));
+        let words: Vec<_> = line.expect("a line").split_whitespace().skip(3).collect();
+        assert_eq!(words, ["100.0", "200"]);
+        assert!(text.contains("not measured: nothing"));
+    }
+}
