@@ -3,8 +3,8 @@
 //!
 //! Each datagram of the wire is charged by itself. Loss is after the carrier, as on the air: a lost
 //! datagram was still paid for. A trace has Mahimahi's form: one delivery opportunity of
-//! [`OPPORTUNITY_BYTES`] at each millisecond that a line names, repeated after the last one; what an
-//! opportunity does not use is left to datagrams that wait already, and is wasted otherwise.
+//! [`OPPORTUNITY_BYTES`] at each millisecond that a line names, repeated after the last one. What
+//! an opportunity does not use is left to datagrams that wait already, and is wasted otherwise.
 
 use std::collections::VecDeque;
 
