@@ -1,24 +1,20 @@
 //! X.509 certificates for IKE (RFC 4945): reading, the path check, revocation, and making them.
+//!
+//! Read are RSA and, for authorities, ECDSA keys; signatures PKCS #1 v1.5 and ECDSA with SHA-2,
+//! with SHA-1 where legacy is accepted. Names are compared octet by octet (RFC 5280 §7.1 allows
+//! more). Left out: RSA-PSS and EdDSA, MD5, name constraints (an authority that has them is
+//! refused), policies (any is accepted), delta and indirect revocation lists, fetching, OCSP.
 
 mod describe;
 mod make;
-
-use crate::rsa::PublicKey;
+mod name;
+mod read;
+mod signed;
+mod verify;
 
 pub use describe::describe;
 pub use make::{Authority, KeyMaterial, MakeFault, Request, RevokedEntry, SigningKey, read_serial};
-
-/// A certificate that was read.
-#[derive(Clone)]
-pub struct Certificate {
-    der: Vec<u8>,
-}
-
-/// A revocation list that was read.
-#[derive(Clone)]
-pub struct RevocationList {
-    der: Vec<u8>,
-}
+pub use read::{Certificate, RevocationList};
 
 /// A name in a certificate that an identity may match.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,12 +32,14 @@ pub enum Name {
 /// Whom we believe, and what has been revoked.
 #[derive(Clone, Default)]
 pub struct TrustStore {
-    /// Trust anchors.
+    /// Trust anchors. An end entity's certificate among them is trusted as it is.
     pub authorities: Vec<Certificate>,
     /// At most one in force per authority; the newest counts.
     pub revocations: Vec<RevocationList>,
     /// Whether a certificate whose issuer has no valid CRL is refused ("strict") or accepted.
     pub requires_revocation: bool,
+    /// Whether SHA-1 signatures and RSA keys from 1024 to 2047 bits are accepted.
+    pub accepts_legacy: bool,
 }
 
 /// A check that passed: the public key of the end entity and its names.
@@ -77,73 +75,8 @@ pub enum CertFault {
     NoRevocationList { issuer: String },
     #[error("the chain is longer than 8 certificates")]
     TooLong,
+    #[error("too many certificates have the same name: more than 32 signatures to check")]
+    TooMany,
     #[error("certificate {subject} has a key we do not use: {why}")]
     KeyUnsupported { subject: String, why: String },
-}
-
-impl Certificate {
-    /// Reads DER.
-    pub fn from_der(der: &[u8]) -> Result<Self, CertFault> {
-        let _ = der;
-        panic!("crypto")
-    }
-
-    /// Reads all certificates of a PEM text, in order.
-    pub fn all_from_pem(text: &str) -> Result<Vec<Self>, CertFault> {
-        let _ = text;
-        panic!("crypto")
-    }
-
-    /// DER.
-    pub fn der(&self) -> &[u8] {
-        &self.der
-    }
-
-    /// DER of the subject's name, as an ID payload carries it.
-    pub fn subject_der(&self) -> Vec<u8> {
-        panic!("crypto")
-    }
-
-    /// The subject as text (RFC 4514 order as strongSwan prints it: "C=CH, O=x, CN=y").
-    pub fn subject(&self) -> String {
-        panic!("crypto")
-    }
-
-    /// Subject and SANs.
-    pub fn names(&self) -> Vec<Name> {
-        panic!("crypto")
-    }
-
-    /// The RSA key.
-    pub fn public_key(&self) -> Result<PublicKey, CertFault> {
-        panic!("crypto")
-    }
-}
-
-impl RevocationList {
-    /// Reads DER or PEM.
-    pub fn parse(bytes: &[u8]) -> Result<Self, CertFault> {
-        let _ = bytes;
-        panic!("crypto")
-    }
-
-    /// DER.
-    pub fn der(&self) -> &[u8] {
-        &self.der
-    }
-}
-
-impl TrustStore {
-    /// Checks the path from `leaf` over `intermediates` to an authority at calendar time `now`
-    /// (seconds since 1970): signatures, validity, basic constraints, path length, key usage
-    /// (RFC 4945 §5.1.3), extended key usage, revocation.
-    pub fn verify(
-        &self,
-        leaf: &Certificate,
-        intermediates: &[Certificate],
-        now: i64,
-    ) -> Result<CertificateVerified, CertFault> {
-        let _ = (leaf, intermediates, now);
-        panic!("crypto")
-    }
 }

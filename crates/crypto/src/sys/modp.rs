@@ -16,7 +16,7 @@ pub(crate) fn exponentiate(base: &[u8], exponent: &[u8], modulus: &[u8], out: &m
     let [base, exponent, modulus] = [base, exponent, modulus].map(Number::from_octets);
     let result = Number::from_octets(&[]);
     // SAFETY: all numbers are valid and distinct. A null Montgomery context makes the function
-    // compute its own, a thousandth of the whole.
+    // compute its own, below one hundredth of the whole.
     let is_done = unsafe {
         lc::BN_mod_exp_mont_consttime(
             result.0.as_ptr(),

@@ -169,7 +169,7 @@ impl Builder<'_> {
             is_aggressive: table.aggressive,
             proposals,
             local: self.local(&key("local"), &table.local)?,
-            remote: self.remote(&key("remote"), &table.remote)?,
+            remote: self.remote(&key("remote"), &table.remote, table.legacy)?,
             children,
             wants_inner: InnerFamilies {
                 v4: family(true),
@@ -278,7 +278,12 @@ impl Builder<'_> {
         Ok(LocalAuth { identity, method })
     }
 
-    fn remote(&self, key: &str, table: &AuthTable) -> Result<RemoteAuth, ConfigError> {
+    fn remote(
+        &self,
+        key: &str,
+        table: &AuthTable,
+        accepts_legacy: bool,
+    ) -> Result<RemoteAuth, ConfigError> {
         let identities = match table.id.as_deref() {
             None => {
                 let text = "say whom you accept: id = \"sg.example\", a subject, or \"*\" for any";
@@ -324,6 +329,7 @@ impl Builder<'_> {
             authorities,
             revocations,
             requires_revocation,
+            accepts_legacy,
         };
         Ok(RemoteAuth {
             identities,

@@ -1,0 +1,383 @@
+//! Reading certificates and revocation lists: all that the path check needs is taken out once.
+
+use std::net::IpAddr;
+
+use x509_parser::certificate::X509Certificate;
+use x509_parser::extensions::{ExtendedKeyUsage, GeneralName, ParsedExtension, X509Extension};
+use x509_parser::pem::Pem;
+use x509_parser::prelude::FromDer;
+use x509_parser::revocation_list::CertificateRevocationList;
+
+use super::name::text_of;
+use super::signed::{Signed, VerifyKey};
+use super::{CertFault, Name};
+use crate::rsa::{PublicKey, RsaFault};
+
+/// A certificate that was read.
+#[derive(Clone)]
+pub struct Certificate {
+    der: Vec<u8>,
+    pub(super) facts: Facts,
+}
+
+/// A revocation list that was read.
+#[derive(Clone)]
+pub struct RevocationList {
+    der: Vec<u8>,
+    /// DER of the authority's name.
+    pub(super) issuer: Vec<u8>,
+    pub(super) this_update: i64,
+    pub(super) next_update: Option<i64>,
+    pub(super) signed: Signed,
+    /// Serial number and moment of revocation, in order.
+    revoked: Vec<(Vec<u8>, i64)>,
+}
+
+/// What a certificate says.
+#[derive(Clone)]
+pub(super) struct Facts {
+    pub(super) subject: Vec<u8>,
+    pub(super) subject_text: String,
+    pub(super) issuer: Vec<u8>,
+    pub(super) issuer_text: String,
+    /// Without leading zeros.
+    pub(super) serial: Vec<u8>,
+    pub(super) not_before: i64,
+    pub(super) not_after: i64,
+    pub(super) spki: Vec<u8>,
+    pub(super) key: VerifyKey,
+    pub(super) signed: Signed,
+    pub(super) extensions: Extensions,
+}
+
+/// What a certificate's extensions say.
+#[derive(Clone, Default)]
+pub(super) struct Extensions {
+    /// Basic constraints.
+    pub(super) is_authority: bool,
+    pub(super) path_len: Option<u32>,
+    pub(super) usage: Option<Usage>,
+    /// Whether the extended key usage, if any, admits IKE.
+    pub(super) is_for_something_else: bool,
+    pub(super) has_name_constraints: bool,
+    /// The first critical extension that we do not process.
+    pub(super) unknown_critical: Option<String>,
+    /// Subject alternative names.
+    names: Vec<Name>,
+}
+
+/// Key usage, as far as it matters here.
+#[derive(Clone, Copy)]
+pub(super) struct Usage {
+    pub(super) signs: bool,
+    pub(super) signs_certificates: bool,
+    pub(super) signs_revocations: bool,
+}
+
+/// Octets that a certificate may have.
+const MAX_CERTIFICATE: usize = 64 << 10;
+/// Octets that a revocation list may have.
+const MAX_REVOCATION_LIST: usize = 32 << 20;
+
+/// The purposes that a certificate for IKE may have beside anyExtendedKeyUsage, serverAuth and
+/// clientAuth: ipsecIKE (RFC 4945 §5.1.3.12), the older ipsecEndSystem, ipsecTunnel, ipsecUser,
+/// and iKEIntermediate. TLS's two are what authorities give to IKE's ends besides ipsecIKE.
+const IKE_PURPOSES: [&str; 5] = [
+    "1.3.6.1.5.5.7.3.17",
+    "1.3.6.1.5.5.7.3.5",
+    "1.3.6.1.5.5.7.3.6",
+    "1.3.6.1.5.5.7.3.7",
+    "1.3.6.1.5.5.8.2.2",
+];
+
+impl Certificate {
+    /// Reads DER that ends where the certificate ends.
+    pub fn from_der(der: &[u8]) -> Result<Self, CertFault> {
+        if der.len() > MAX_CERTIFICATE {
+            return Err(unreadable("longer than 64 KiB"));
+        }
+        let (rest, read) =
+            X509Certificate::from_der(der).map_err(|fault| unreadable(&fault.to_string()))?;
+        if !rest.is_empty() {
+            return Err(unreadable("octets follow it"));
+        }
+        if !ends_in(der, &read.signature_value.data) {
+            return Err(unreadable("its signature is no BIT STRING"));
+        }
+        Ok(Self {
+            der: der.to_vec(),
+            facts: Facts::of(&read)?,
+        })
+    }
+
+    /// Reads all certificates of a PEM text, in order. Other blocks are passed over; a text
+    /// without a certificate is a fault.
+    pub fn all_from_pem(text: &str) -> Result<Vec<Self>, CertFault> {
+        let mut all = Vec::new();
+        for block in Pem::iter_from_buffer(text.as_bytes()) {
+            let block = block.map_err(|fault| unreadable(&fault.to_string()))?;
+            if matches!(block.label.as_str(), "CERTIFICATE" | "X509 CERTIFICATE") {
+                all.push(Self::from_der(&block.contents)?);
+            }
+            // The block may have been a private key.
+            drop(zeroize::Zeroizing::new(block.contents));
+        }
+        match all.is_empty() {
+            true => Err(unreadable("no CERTIFICATE in the text")),
+            false => Ok(all),
+        }
+    }
+
+    /// DER.
+    pub fn der(&self) -> &[u8] {
+        &self.der
+    }
+
+    /// DER of the subject's name, as an ID payload carries it.
+    pub fn subject_der(&self) -> Vec<u8> {
+        self.facts.subject.clone()
+    }
+
+    /// The subject as text (RFC 4514 order as strongSwan prints it: "C=CH, O=x, CN=y").
+    pub fn subject(&self) -> String {
+        self.facts.subject_text.clone()
+    }
+
+    /// Subject and SANs.
+    pub fn names(&self) -> Vec<Name> {
+        let subject = Name::Subject(self.facts.subject.clone());
+        let mut names = vec![subject];
+        names.extend(self.facts.extensions.names.iter().cloned());
+        names
+    }
+
+    /// The RSA key.
+    pub fn public_key(&self) -> Result<PublicKey, CertFault> {
+        PublicKey::from_spki(&self.facts.spki).map_err(|fault| {
+            let why = match fault {
+                RsaFault::NotAKey => "not RSA".into(),
+                other => other.to_string(),
+            };
+            let subject = self.subject();
+            CertFault::KeyUnsupported { subject, why }
+        })
+    }
+}
+
+impl RevocationList {
+    /// Reads DER or PEM.
+    pub fn parse(bytes: &[u8]) -> Result<Self, CertFault> {
+        if bytes.len() > MAX_REVOCATION_LIST {
+            return Err(unreadable("a revocation list longer than 32 MiB"));
+        }
+        // DER begins with a SEQUENCE's tag, 0x30, which as text is a digit.
+        let is_der = bytes
+            .get(..2)
+            .is_some_and(|front| front[0] == 0x30 && front[1] >= 0x80);
+        if is_der {
+            return Self::from_der(bytes);
+        }
+        Pem::iter_from_buffer(bytes)
+            .map_while(Result::ok)
+            .find(|block| block.label == "X509 CRL")
+            .ok_or_else(|| unreadable("neither DER nor PEM of a revocation list"))
+            .and_then(|block| Self::from_der(&block.contents))
+    }
+
+    /// DER.
+    pub fn der(&self) -> &[u8] {
+        &self.der
+    }
+
+    /// When a serial number without leading zeros was revoked.
+    pub(super) fn revoked_at(&self, serial: &[u8]) -> Option<i64> {
+        self.revoked
+            .binary_search_by(|(revoked, _)| revoked.as_slice().cmp(serial))
+            .ok()
+            .map(|at| self.revoked[at].1)
+    }
+
+    fn from_der(der: &[u8]) -> Result<Self, CertFault> {
+        let (rest, read) = CertificateRevocationList::from_der(der)
+            .map_err(|fault| unreadable(&fault.to_string()))?;
+        if !rest.is_empty() {
+            return Err(unreadable("octets follow the revocation list"));
+        }
+        if !ends_in(der, &read.signature_value.data) {
+            return Err(unreadable("the list's signature is no BIT STRING"));
+        }
+        let list = &read.tbs_cert_list;
+        if list.signature != read.signature_algorithm {
+            return Err(unreadable("two signature algorithms"));
+        }
+        // Among the critical ones are those of delta and indirect lists (RFC 5280 §5.2).
+        let entries = list.revoked_certificates.iter();
+        let extensions = entries.flat_map(|entry| entry.extensions());
+        let mut all = list.extensions().iter().chain(extensions);
+        let is_processed =
+            |extension: &X509Extension<'_>| extension.oid.to_id_string() == REASON_CODE;
+        if let Some(critical) = all.find(|one| one.critical && !is_processed(one)) {
+            let text = format!("critical extension {} is not processed", critical.oid);
+            return Err(unreadable(&text));
+        }
+        let mut revoked: Vec<_> = list
+            .revoked_certificates
+            .iter()
+            .map(|entry| {
+                let serial = without_zeros(entry.raw_serial()).to_vec();
+                (serial, entry.revocation_date.timestamp())
+            })
+            .collect();
+        revoked.sort();
+        Ok(Self {
+            der: der.to_vec(),
+            issuer: list.issuer.as_raw().to_vec(),
+            this_update: list.this_update.timestamp(),
+            next_update: list.next_update.map(|time| time.timestamp()),
+            signed: Signed::new(
+                list.as_ref(),
+                &read.signature_algorithm,
+                &read.signature_value.data,
+            ),
+            revoked,
+        })
+    }
+}
+
+const REASON_CODE: &str = "2.5.29.21";
+
+impl Facts {
+    fn of(read: &X509Certificate<'_>) -> Result<Self, CertFault> {
+        let body = &read.tbs_certificate;
+        // RFC 5280 §4.1.1.2.
+        if body.signature != read.signature_algorithm {
+            return Err(unreadable("two signature algorithms"));
+        }
+        if body.issuer.iter_rdn().next().is_none() {
+            return Err(unreadable("no issuer"));
+        }
+        Ok(Self {
+            subject: body.subject.as_raw().to_vec(),
+            subject_text: text_of(&body.subject),
+            issuer: body.issuer.as_raw().to_vec(),
+            issuer_text: text_of(&body.issuer),
+            serial: without_zeros(body.raw_serial()).to_vec(),
+            not_before: body.validity.not_before.timestamp(),
+            not_after: body.validity.not_after.timestamp(),
+            spki: body.subject_pki.raw.to_vec(),
+            key: VerifyKey::new(&body.subject_pki),
+            signed: Signed::new(
+                body.as_ref(),
+                &read.signature_algorithm,
+                &read.signature_value.data,
+            ),
+            extensions: Extensions::of(body.extensions())?,
+        })
+    }
+}
+
+impl Extensions {
+    fn of(extensions: &[X509Extension<'_>]) -> Result<Self, CertFault> {
+        let mut all = Self::default();
+        for (at, extension) in extensions.iter().enumerate() {
+            let oid = &extension.oid;
+            // RFC 5280 §4.2.
+            if extensions[..at].iter().any(|other| other.oid == *oid) {
+                return Err(unreadable(&format!("extension {oid} comes twice")));
+            }
+            if !all.take(extension.parsed_extension())? && extension.critical {
+                all.unknown_critical.get_or_insert(oid.to_string());
+            }
+        }
+        Ok(all)
+    }
+
+    /// Whether it was processed.
+    fn take(&mut self, extension: &ParsedExtension<'_>) -> Result<bool, CertFault> {
+        match extension {
+            ParsedExtension::BasicConstraints(basic) => {
+                self.is_authority = basic.ca;
+                self.path_len = basic.path_len_constraint;
+            }
+            ParsedExtension::KeyUsage(usage) => {
+                self.usage = Some(Usage {
+                    signs: usage.digital_signature() || usage.non_repudiation(),
+                    signs_certificates: usage.key_cert_sign(),
+                    signs_revocations: usage.crl_sign(),
+                });
+            }
+            ParsedExtension::ExtendedKeyUsage(purposes) => {
+                self.is_for_something_else = !admits_ike(purposes);
+            }
+            ParsedExtension::SubjectAlternativeName(names) => {
+                self.names = names.general_names.iter().filter_map(name_of).collect();
+            }
+            // Refused in an authority, critical or not.
+            ParsedExtension::NameConstraints(_) => self.has_name_constraints = true,
+            // Any policy is accepted, so that these restrict nothing (RFC 5280 §6.1.1 (c)).
+            ParsedExtension::CertificatePolicies(_) => {}
+            // Help to find other certificates and lists; no limit on this one.
+            ParsedExtension::AuthorityKeyIdentifier(_)
+            | ParsedExtension::SubjectKeyIdentifier(_)
+            | ParsedExtension::IssuerAlternativeName(_)
+            | ParsedExtension::CRLDistributionPoints(_)
+            | ParsedExtension::AuthorityInfoAccess(_) => {}
+            ParsedExtension::ParseError { .. } => {
+                return Err(unreadable("an extension does not read"));
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+fn admits_ike(purposes: &ExtendedKeyUsage<'_>) -> bool {
+    purposes.any
+        || purposes.server_auth
+        || purposes.client_auth
+        || purposes
+            .other
+            .iter()
+            .any(|oid| IKE_PURPOSES.contains(&oid.to_id_string().as_str()))
+}
+
+/// A name that an identity may be; one that could be read in two ways is none.
+fn name_of(name: &GeneralName<'_>) -> Option<Name> {
+    let is_plain = |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_graphic());
+    match name {
+        GeneralName::DNSName(text) if is_plain(text) => Some(Name::Dns((*text).into())),
+        GeneralName::RFC822Name(text) if is_plain(text) => Some(Name::Email((*text).into())),
+        GeneralName::IPAddress(octets) => {
+            let v4 = <[u8; 4]>::try_from(*octets).map(IpAddr::from);
+            v4.or_else(|_| <[u8; 16]>::try_from(*octets).map(IpAddr::from))
+                .ok()
+                .map(Name::Address)
+        }
+        _ => None,
+    }
+}
+
+/// Whether `der` ends in a BIT STRING of whole octets around `signature`. The signature itself
+/// does not cover how it is wrapped, so that only one form may pass.
+fn ends_in(der: &[u8], signature: &[u8]) -> bool {
+    let len = signature.len() + 1;
+    let head: &[u8] = match len {
+        0..=0x7f => &[0x03, len as u8, 0],
+        0x80..=0xff => &[0x03, 0x81, len as u8, 0],
+        _ => &[0x03, 0x82, (len >> 8) as u8, len as u8, 0],
+    };
+    der.strip_suffix(signature)
+        .is_some_and(|front| front.ends_with(head))
+}
+
+fn without_zeros(serial: &[u8]) -> &[u8] {
+    let zeros = serial.iter().take_while(|octet| **octet == 0).count();
+    &serial[zeros..]
+}
+
+fn unreadable(why: &str) -> CertFault {
+    CertFault::Unreadable(why.into())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,593 @@
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CustomExtension, DnType,
+    ExtendedKeyUsagePurpose, GeneralSubtree, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
+    NameConstraints, RevokedCertParams, SanType, SerialNumber, SubjectPublicKeyInfo,
+};
+use time::OffsetDateTime;
+
+use super::*;
+use crate::cert::Name;
+use crate::rsa::{PrivateKey, PublicKey};
+
+/// 2027-01-15, and certificates are valid a year around it.
+const NOW: i64 = 1_800_000_000;
+const YEAR: i64 = 365 * 86_400;
+const LEGACY_CA: &str = include_str!("../keys/legacy-ca.crt");
+const LEGACY_MD5: &str = include_str!("../keys/legacy-md5.crt");
+const LEGACY_SHA1: &str = include_str!("../keys/legacy-sha1.crt");
+const LEGACY_SHA256: &str = include_str!("../keys/legacy-sha256.crt");
+const LEGACY_LIST: &str = include_str!("../keys/legacy.crl");
+const END_PUBLIC: &str = include_str!("../keys/end.pub");
+const END_PRIVATE: &str = include_str!("../keys/end.key");
+
+#[test]
+fn a_chain_of_three_verifies_whatever_the_order_of_intermediates() {
+    let (root, middle, other) = (root("root"), root("x"), root("other"));
+    let middle = Made::authority("middle", Some(&root), middle.key, |_| {});
+    let lower = Made::authority("lower", Some(&middle), new_key(), |_| {});
+    let leaf = leaf(&lower, |params| {
+        params.subject_alt_names = vec![
+            SanType::DnsName("gw.example".try_into().unwrap()),
+            SanType::IpAddress([192, 0, 2, 1].into()),
+        ];
+    });
+    let certificates = [other.read(), lower.read(), middle.read()];
+    let store = trust(&[&other, &root]);
+    let verified = store.verify(&leaf, &certificates, NOW).unwrap();
+    assert_eq!(verified.names, leaf.names());
+    assert!(verified.names.contains(&Name::Dns("gw.example".into())));
+    assert!(
+        verified
+            .names
+            .contains(&Name::Address([192, 0, 2, 1].into()))
+    );
+    assert_eq!(verified.not_after, NOW + YEAR);
+    let key = PublicKey::from_spki(&verified.spki).unwrap();
+    assert!(key == PrivateKey::from_pem(END_PRIVATE).unwrap().public());
+    // Without the link in the middle nobody known issued the lower one.
+    let fault = store.verify(&leaf, &certificates[..2], NOW).err();
+    let expected = CertFault::UnknownAuthority {
+        subject: "CN=lower".into(),
+        issuer: "CN=middle".into(),
+    };
+    assert_eq!(fault, Some(expected));
+    assert!(store.verify(&leaf, &[], NOW).is_err());
+    assert!(
+        TrustStore::default()
+            .verify(&leaf, &certificates, NOW)
+            .is_err()
+    );
+}
+
+#[test]
+fn only_the_validity_period_counts() {
+    let root = root("root");
+    let leaf = leaf(&root, |params| params.not_before = moment(NOW - 10));
+    let store = trust(&[&root]);
+    let at = |now| store.verify(&leaf, &[], now).err();
+    let subject = String::from("CN=end");
+    for now in [NOW - 10, NOW, NOW + YEAR] {
+        assert_eq!(at(now), None);
+    }
+    let not_before = "2027-01-15 07:59:50 UTC".into();
+    assert_eq!(
+        at(NOW - 11),
+        Some(CertFault::NotYetValid {
+            subject: subject.clone(),
+            not_before
+        })
+    );
+    let not_after = "2028-01-15 08:00:00 UTC".into();
+    assert_eq!(
+        at(NOW + YEAR + 1),
+        Some(CertFault::Expired { subject, not_after })
+    );
+    assert!(at(i64::MIN).is_some() && at(i64::MAX).is_some());
+}
+
+#[test]
+fn an_authority_out_of_date_issues_nothing() {
+    let root = Made::authority("root", None, new_key(), |params| {
+        params.not_after = moment(NOW - 1);
+    });
+    let fault = trust(&[&root]).verify(&leaf(&root, |_| {}), &[], NOW).err();
+    assert!(matches!(fault, Some(CertFault::Expired { subject, .. }) if subject == "CN=root"));
+}
+
+#[test]
+fn another_authority_of_the_same_name_did_not_sign() {
+    let (real, other) = (root("root"), root("root"));
+    let leaf = leaf(&real, |_| {});
+    let fault = trust(&[&other]).verify(&leaf, &[], NOW).err();
+    let expected = CertFault::BadSignature {
+        subject: "CN=end".into(),
+        issuer: "CN=root".into(),
+    };
+    assert_eq!(fault, Some(expected));
+    // Both known, as in a change of keys: the right one counts.
+    assert!(trust(&[&other, &real]).verify(&leaf, &[], NOW).is_ok());
+    assert!(trust(&[&real, &other]).verify(&leaf, &[], NOW).is_ok());
+}
+
+#[test]
+fn no_flipped_bit_passes() {
+    let root = root("root");
+    let (leaf, store) = (leaf(&root, |_| {}), trust(&[&root]));
+    for at in 0..leaf.der().len() {
+        let mut der = leaf.der().to_vec();
+        der[at] ^= 1 << (at % 8);
+        if let Ok(read) = Certificate::from_der(&der) {
+            assert!(
+                store.verify(&read, &[], NOW).is_err(),
+                "octet {at} in {:02x?}",
+                &der[at.saturating_sub(6)..]
+            );
+        }
+    }
+}
+
+#[test]
+fn key_usage_decides() {
+    use KeyUsagePurpose::{ContentCommitment, DigitalSignature, KeyEncipherment};
+    let root = root("root");
+    let verdict = |usages: &[KeyUsagePurpose]| {
+        let leaf = leaf(&root, |params| params.key_usages = usages.to_vec());
+        trust(&[&root]).verify(&leaf, &[], NOW).err()
+    };
+    for good in [
+        &[][..],
+        &[DigitalSignature],
+        &[ContentCommitment, KeyEncipherment],
+    ] {
+        assert_eq!(verdict(good), None);
+    }
+    let fault = verdict(&[KeyEncipherment]);
+    assert!(matches!(fault, Some(CertFault::WrongUsage { .. })));
+}
+
+#[test]
+fn extended_key_usage_decides() {
+    use ExtendedKeyUsagePurpose::{Any, ClientAuth, CodeSigning, Other, ServerAuth};
+    let root = root("root");
+    let verdict = |purposes: &[ExtendedKeyUsagePurpose]| {
+        let leaf = leaf(&root, |params| {
+            params.extended_key_usages = purposes.to_vec()
+        });
+        trust(&[&root]).verify(&leaf, &[], NOW).err()
+    };
+    let kp = |last| Other(vec![1, 3, 6, 1, 5, 5, 7, 3, last]);
+    let intermediate = Other(vec![1, 3, 6, 1, 5, 5, 8, 2, 2]);
+    let good = [
+        Any,
+        ClientAuth,
+        ServerAuth,
+        kp(17),
+        kp(5),
+        kp(6),
+        kp(7),
+        intermediate,
+    ];
+    assert_eq!(verdict(&[]), None);
+    for purpose in good {
+        assert_eq!(verdict(&[CodeSigning, purpose]), None);
+    }
+    for purpose in [CodeSigning, kp(8), kp(4)] {
+        assert!(matches!(
+            verdict(&[purpose]),
+            Some(CertFault::WrongUsage { .. })
+        ));
+    }
+}
+
+#[test]
+fn an_end_entity_issues_nothing() {
+    let root = root("root");
+    for ca in [IsCa::NoCa, IsCa::ExplicitNoCa] {
+        let end = Made::authority("end", Some(&root), new_key(), |params| params.is_ca = ca);
+        let leaf = leaf(&end, |_| {});
+        let fault = trust(&[&root]).verify(&leaf, &[end.read()], NOW).err();
+        assert!(
+            matches!(fault, Some(CertFault::WrongUsage { subject, .. }) if subject == "CN=end")
+        );
+        // Nor does one that is trusted as it is.
+        assert!(trust(&[&end]).verify(&leaf, &[], NOW).is_err());
+    }
+}
+
+#[test]
+fn an_authority_needs_its_key_usage_and_no_name_constraints() {
+    let bad: [fn(&mut CertificateParams); 2] = [
+        |params| params.key_usages = vec![KeyUsagePurpose::CrlSign],
+        |params| {
+            params.name_constraints = Some(NameConstraints {
+                permitted_subtrees: vec![GeneralSubtree::DnsName("example".into())],
+                excluded_subtrees: Vec::new(),
+            });
+        },
+    ];
+    for tweak in bad {
+        let root = Made::authority("root", None, new_key(), tweak);
+        let fault = trust(&[&root]).verify(&leaf(&root, |_| {}), &[], NOW).err();
+        assert!(matches!(fault, Some(CertFault::WrongUsage { .. })));
+    }
+    let root = Made::authority("root", None, new_key(), |params| params.key_usages.clear());
+    assert!(
+        trust(&[&root])
+            .verify(&leaf(&root, |_| {}), &[], NOW)
+            .is_ok()
+    );
+}
+
+#[test]
+fn unknown_critical_extensions_are_refused() {
+    let extension = |is_critical| {
+        let mut extension = CustomExtension::from_oid_content(&[1, 2, 3, 4], vec![5, 0]);
+        extension.set_criticality(is_critical);
+        vec![extension]
+    };
+    let good = root("root");
+    for is_critical in [false, true] {
+        let leaf_of = |issuer: &Made| {
+            leaf(issuer, |params| {
+                params.custom_extensions = extension(is_critical)
+            })
+        };
+        let fault = trust(&[&good]).verify(&leaf_of(&good), &[], NOW).err();
+        assert_eq!(fault.is_some(), is_critical, "{fault:?}");
+        let odd = Made::authority("root", None, new_key(), |params| {
+            params.custom_extensions = extension(is_critical);
+        });
+        let fault = trust(&[&odd]).verify(&leaf(&odd, |_| {}), &[], NOW).err();
+        assert_eq!(fault.is_some(), is_critical, "{fault:?}");
+    }
+}
+
+#[test]
+fn path_lengths_hold() {
+    let limited = |name: &str, issuer: Option<&Made>, most: u8| {
+        Made::authority(name, issuer, new_key(), |params| {
+            params.is_ca = IsCa::Ca(BasicConstraints::Constrained(most));
+        })
+    };
+    for (most, is_good) in [(0, false), (1, true)] {
+        let root = limited("root", None, most);
+        let middle = limited("middle", Some(&root), 0);
+        let under = leaf(&middle, |_| {});
+        let verdict = trust(&[&root]).verify(&under, &[middle.read()], NOW);
+        assert_eq!(verdict.is_ok(), is_good);
+        assert!(
+            trust(&[&root])
+                .verify(&leaf(&root, |_| {}), &[], NOW)
+                .is_ok()
+        );
+    }
+    // A certificate that an authority gives itself, as for new keys, does not count.
+    let old = limited("root", None, 0);
+    let new = limited("root", Some(&old), 0);
+    let verdict = trust(&[&old]).verify(&leaf(&new, |_| {}), &[new.read()], NOW);
+    assert!(verdict.is_ok(), "{:?}", verdict.err());
+}
+
+#[test]
+fn chains_of_eight_are_the_longest() {
+    for (authorities, is_good) in [(7, true), (8, false)] {
+        let mut chain = vec![root("ca 0")];
+        for at in 1..authorities {
+            let issuer = chain.last();
+            chain.push(Made::authority(
+                &format!("ca {at}"),
+                issuer,
+                new_key(),
+                |_| {},
+            ));
+        }
+        let leaf = leaf(chain.last().unwrap(), |_| {});
+        let others: Vec<_> = chain[1..].iter().map(Made::read).collect();
+        let fault = trust(&[&chain[0]]).verify(&leaf, &others, NOW).err();
+        assert_eq!(fault, (!is_good).then_some(CertFault::TooLong));
+    }
+}
+
+#[test]
+fn work_is_bounded_when_all_have_the_same_name() {
+    let real = root("same");
+    let others: Vec<_> = (0..40).map(|_| root("same").read()).collect();
+    let fault = trust(&[&root("same")])
+        .verify(&leaf(&real, |_| {}), &others, NOW)
+        .err();
+    assert_eq!(fault, Some(CertFault::TooMany));
+    // Two that issued each other lead nowhere.
+    let a = Made::authority(
+        "a",
+        Some(&Made {
+            name: "b".into(),
+            ..root("b")
+        }),
+        new_key(),
+        |_| {},
+    );
+    let b = Made::authority("b", Some(&a), new_key(), |_| {});
+    let leaf = leaf(&b, |_| {});
+    let verdict = trust(&[&real]).verify(&leaf, &[a.read(), b.read()], NOW);
+    assert!(verdict.is_err());
+}
+
+#[test]
+fn revoked_certificates_are_refused() {
+    let root = root("root");
+    let middle = Made::authority("middle", Some(&root), new_key(), |params| {
+        params.serial_number = Some(SerialNumber::from(77_u64));
+    });
+    let (leaf, chain) = (leaf(&middle, |_| {}), [middle.read()]);
+    let verdict = |lists: Vec<RevocationList>, is_strict| {
+        let store = TrustStore {
+            revocations: lists,
+            requires_revocation: is_strict,
+            ..trust(&[&root])
+        };
+        store.verify(&leaf, &chain, NOW).err()
+    };
+    let clean = || vec![root.list(&[], -9, 9), middle.list(&[1, 3], -9, 9)];
+    assert_eq!(verdict(clean(), true), None);
+    assert_eq!(verdict(clean(), false), None);
+    for is_strict in [false, true] {
+        let by_middle = vec![root.list(&[], -9, 9), middle.list(&[1, 5, 9], -9, 9)];
+        let expected = CertFault::Revoked {
+            subject: "CN=end".into(),
+            at: "2027-01-15 07:59:00 UTC".into(),
+        };
+        assert_eq!(verdict(by_middle, is_strict), Some(expected));
+        let by_root = vec![root.list(&[77], -9, 9), middle.list(&[], -9, 9)];
+        let fault = verdict(by_root, is_strict);
+        assert!(
+            matches!(fault, Some(CertFault::Revoked { subject, .. }) if subject == "CN=middle")
+        );
+    }
+    let missing = |issuer: &str| {
+        Some(CertFault::NoRevocationList {
+            issuer: issuer.into(),
+        })
+    };
+    assert_eq!(verdict(Vec::new(), false), None);
+    assert_eq!(verdict(Vec::new(), true), missing("CN=middle"));
+    assert_eq!(
+        verdict(vec![middle.list(&[], -9, 9)], true),
+        missing("CN=root")
+    );
+}
+
+#[test]
+fn the_newest_list_that_its_authority_signed_counts() {
+    let root = root("root");
+    let impostor = Made::authority("root", None, new_key(), |_| {});
+    let leaf = leaf(&root, |_| {});
+    let verdict = |revocations: Vec<RevocationList>, requires_revocation| {
+        let store = TrustStore {
+            revocations,
+            requires_revocation,
+            ..trust(&[&root])
+        };
+        store.verify(&leaf, &[], NOW).err()
+    };
+    let is_revoked = |fault| matches!(fault, Some(CertFault::Revoked { .. }));
+    let lists = || [root.list(&[], -20, 9), root.list(&[5], -10, 9)];
+    for lists in [lists().to_vec(), lists().into_iter().rev().collect()] {
+        assert!(is_revoked(verdict(lists, true)));
+    }
+    // One from the future, and one that somebody else signed, say nothing.
+    for odd in [root.list(&[5], 1, 9), impostor.list(&[5], -1, 9)] {
+        assert_eq!(
+            verdict(vec![odd.clone(), root.list(&[], -20, 9)], true),
+            None
+        );
+        assert!(matches!(
+            verdict(vec![odd], true),
+            Some(CertFault::NoRevocationList { .. })
+        ));
+    }
+    // One out of date is no proof of the absence, but still one of the presence.
+    assert_eq!(verdict(vec![root.list(&[], -20, -1)], false), None);
+    let stale = verdict(vec![root.list(&[], -20, -1)], true);
+    assert!(matches!(stale, Some(CertFault::NoRevocationList { .. })));
+    assert!(is_revoked(verdict(vec![root.list(&[5], -20, -1)], false)));
+}
+
+#[test]
+fn an_authority_without_crl_sign_has_no_list() {
+    let key = new_key();
+    let kept = KeyPair::from_pem(&key.serialize_pem()).unwrap();
+    let root = Made::authority("root", None, key, |_| {});
+    let silent = Made::authority("root", None, kept, |params| {
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    });
+    let store = TrustStore {
+        revocations: vec![root.list(&[], -9, 9)],
+        requires_revocation: true,
+        ..trust(&[&silent])
+    };
+    let fault = store.verify(&leaf(&root, |_| {}), &[], NOW).err();
+    assert!(matches!(fault, Some(CertFault::NoRevocationList { .. })));
+}
+
+#[test]
+fn rsa_and_every_curve_may_sign() {
+    let keys = [
+        KeyPair::from_pem(END_PRIVATE).unwrap(),
+        KeyPair::from_pem_and_sign_algo(END_PRIVATE, &rcgen::PKCS_RSA_SHA384).unwrap(),
+        KeyPair::from_pem_and_sign_algo(END_PRIVATE, &rcgen::PKCS_RSA_SHA512).unwrap(),
+        KeyPair::generate_for(&rcgen::PKCS_ECDSA_P384_SHA384).unwrap(),
+        KeyPair::generate_for(&rcgen::PKCS_ECDSA_P521_SHA512).unwrap(),
+    ];
+    for key in keys {
+        let root = Made::authority("root", None, key, |_| {});
+        let verdict = trust(&[&root]).verify(&leaf(&root, |_| {}), &[], NOW);
+        assert!(verdict.is_ok(), "{:?}", verdict.err());
+    }
+    let root = Made::authority(
+        "root",
+        None,
+        KeyPair::generate_for(&rcgen::PKCS_ED25519).unwrap(),
+        |_| {},
+    );
+    let fault = trust(&[&root]).verify(&leaf(&root, |_| {}), &[], NOW).err();
+    assert!(matches!(fault, Some(CertFault::BadSignature { .. })));
+}
+
+#[test]
+fn only_rsa_keys_end_a_chain() {
+    let root = root("root");
+    let end = Made::authority("end", Some(&root), new_key(), |params| {
+        params.is_ca = IsCa::NoCa;
+        params.key_usages.clear();
+    });
+    let fault = trust(&[&root]).verify(&end.read(), &[], NOW).err();
+    assert!(matches!(fault, Some(CertFault::KeyUnsupported { why, .. }) if why == "not RSA"));
+}
+
+#[test]
+fn sha1_and_1024_bits_need_legacy_and_md5_never_passes() {
+    let now = 1_830_000_000;
+    let read = |text| Certificate::all_from_pem(text).unwrap().swap_remove(0);
+    let mut store = TrustStore {
+        authorities: vec![read(LEGACY_CA)],
+        ..TrustStore::default()
+    };
+    let verdicts = |store: &TrustStore| {
+        [LEGACY_SHA256, LEGACY_SHA1, LEGACY_MD5]
+            .map(|text| store.verify(&read(text), &[], now).err())
+    };
+    for fault in verdicts(&store) {
+        assert!(matches!(fault, Some(CertFault::KeyUnsupported { .. })));
+    }
+    store.accepts_legacy = true;
+    let [sha256, sha1, md5] = verdicts(&store);
+    assert_eq!((sha256, sha1), (None, None));
+    assert!(matches!(md5, Some(CertFault::BadSignature { .. })));
+    // The list that openssl made of the same authority.
+    store.revocations = vec![RevocationList::parse(LEGACY_LIST.as_bytes()).unwrap()];
+    let fault = store.verify(&read(LEGACY_SHA256), &[], now).err();
+    let expected = CertFault::Revoked {
+        subject: "C=CH, O=Caravan Test, CN=old".into(),
+        at: "2027-01-01 00:00:00 UTC".into(),
+    };
+    assert_eq!(fault, Some(expected));
+}
+
+#[test]
+fn an_end_entity_among_the_authorities_is_trusted_as_it_is() {
+    let root = root("root");
+    let leaf = leaf(&root, |_| {});
+    let store = TrustStore {
+        authorities: vec![leaf.clone()],
+        requires_revocation: true,
+        ..TrustStore::default()
+    };
+    assert!(store.verify(&leaf, &[], NOW).is_ok());
+    assert!(store.verify(&leaf, &[], NOW + 2 * YEAR).is_err());
+}
+
+/// An authority, or what stands in for one, with its key.
+struct Made {
+    name: String,
+    params: CertificateParams,
+    key: KeyPair,
+    der: Vec<u8>,
+}
+
+impl Made {
+    fn authority(
+        name: &str,
+        issuer: Option<&Made>,
+        key: KeyPair,
+        tweak: impl FnOnce(&mut CertificateParams),
+    ) -> Self {
+        let mut params = params(name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        tweak(&mut params);
+        let made = match issuer {
+            None => params.self_signed(&key),
+            Some(issuer) => params.signed_by(&key, &issuer.issuer()),
+        };
+        Self {
+            name: name.into(),
+            der: made.unwrap().der().to_vec(),
+            params,
+            key,
+        }
+    }
+
+    fn issuer(&self) -> Issuer<'_, &KeyPair> {
+        assert!(!self.name.is_empty());
+        Issuer::from_params(&self.params, &self.key)
+    }
+
+    fn read(&self) -> Certificate {
+        Certificate::from_der(&self.der).unwrap()
+    }
+
+    /// A list from and to so many minutes from now.
+    fn list(&self, serials: &[u64], from: i64, to: i64) -> RevocationList {
+        let mut params = self.params.clone();
+        params.key_usages = vec![KeyUsagePurpose::CrlSign];
+        let list = CertificateRevocationListParams {
+            this_update: moment(NOW + 60 * from),
+            next_update: moment(NOW + 60 * to),
+            crl_number: SerialNumber::from(1_u64),
+            issuing_distribution_point: None,
+            revoked_certs: serials.iter().map(|serial| revoked(*serial)).collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let made = list
+            .signed_by(&Issuer::from_params(&params, &self.key))
+            .unwrap();
+        RevocationList::parse(made.der()).unwrap()
+    }
+}
+
+fn revoked(serial: u64) -> RevokedCertParams {
+    RevokedCertParams {
+        serial_number: SerialNumber::from(serial),
+        revocation_time: moment(NOW - 60),
+        reason_code: None,
+        invalidity_date: None,
+    }
+}
+
+fn root(name: &str) -> Made {
+    Made::authority(name, None, new_key(), |_| {})
+}
+
+/// Serial number 5, the fixed RSA key.
+fn leaf(issuer: &Made, tweak: impl FnOnce(&mut CertificateParams)) -> Certificate {
+    let mut params = params("end");
+    tweak(&mut params);
+    let public = SubjectPublicKeyInfo::from_pem(END_PUBLIC).unwrap();
+    let made = params.signed_by(&public, &issuer.issuer()).unwrap();
+    Certificate::from_der(made.der()).unwrap()
+}
+
+fn params(name: &str) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.serial_number = Some(SerialNumber::from(5_u64));
+    params.not_before = moment(NOW - YEAR);
+    params.not_after = moment(NOW + YEAR);
+    params
+}
+
+fn trust(authorities: &[&Made]) -> TrustStore {
+    TrustStore {
+        authorities: authorities.iter().map(|one| one.read()).collect(),
+        ..TrustStore::default()
+    }
+}
+
+fn new_key() -> KeyPair {
+    KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap()
+}
+
+fn moment(seconds: i64) -> OffsetDateTime {
+    OffsetDateTime::from_unix_timestamp(seconds).unwrap()
+}
