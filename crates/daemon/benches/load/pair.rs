@@ -106,6 +106,11 @@ impl Gateway {
         self.take(Input::Calendar(calendar), now, &mut Datagrams::new())
     }
 
+    /// How many ISAKMP SAs it holds.
+    pub(crate) fn established(&self) -> usize {
+        self.node.established()
+    }
+
     /// Takes an input and drains; only what the gateway does is on its clock.
     fn take(&mut self, input: Input<'_>, now: Instant, sent: &mut Datagrams) -> anyhow::Result<()> {
         let began = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?;

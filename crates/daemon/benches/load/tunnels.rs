@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use engine::sa::Secret;
 use engine::time::{Calendar, Instant};
 use serde_json::{Value, json};
@@ -31,6 +31,9 @@ pub(crate) fn measure(count: u32) -> anyhow::Result<Value> {
     let busy = resident_bytes()?;
     gateway.wake(Instant(1) + REST)?;
     let after = resident_bytes()?;
+    let held = gateway.established();
+    let made = usize::try_from(WARM_UP + count)?;
+    ensure!(held == made, "{held} tunnels are left of {made}");
     Ok(json!({
         "tunnels": count,
         "resident_bytes_before": before,
