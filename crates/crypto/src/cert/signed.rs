@@ -5,11 +5,13 @@ use aws_lc_rs::digest::{self, Digest};
 use aws_lc_rs::signature::{self as lc, UnparsedPublicKey, VerificationAlgorithm};
 use x509_parser::x509::{AlgorithmIdentifier, SubjectPublicKeyInfo};
 
+use crate::hash::Hash;
+
 /// A digest of the signed part and the signature over it.
 #[derive(Clone)]
 pub(super) struct Signed {
     /// `None` for a scheme that we do not check.
-    scheme: Option<(Family, Digest)>,
+    scheme: Option<(Family, Hash, Digest)>,
     signature: Vec<u8>,
 }
 
@@ -49,17 +51,17 @@ impl Signed {
             .iter()
             .find(|(oid, ..)| *oid == algorithm.algorithm.to_id_string());
         Self {
-            scheme: known.map(|(_, family, hash)| (*family, digest::digest(hash, tbs))),
+            scheme: known.map(|(_, family, hash)| (*family, *hash, digest_of(*hash, tbs))),
             signature: signature.to_vec(),
         }
     }
 
     /// Whether `key` made the signature, by an algorithm that is accepted.
     pub(super) fn is_by(&self, key: &VerifyKey, accepts_legacy: bool) -> bool {
-        let Some((family, digest)) = &self.scheme else {
+        let Some((family, hash, digest)) = &self.scheme else {
             return false;
         };
-        let Some(algorithm) = algorithm(*family, key.kind, digest, accepts_legacy) else {
+        let Some(algorithm) = algorithm(*family, key.kind, *hash, accepts_legacy) else {
             return false;
         };
         UnparsedPublicKey::new(algorithm, &key.octets)
@@ -92,104 +94,59 @@ impl VerifyKey {
     }
 }
 
+/// How a signature is checked, if it is accepted at all.
 fn algorithm(
     family: Family,
     key: KeyKind,
-    digest: &Digest,
+    hash: Hash,
     accepts_legacy: bool,
 ) -> Option<&'static dyn VerificationAlgorithm> {
-    let hash = digest.algorithm();
-    let legacy_rsa: [(_, &'static dyn VerificationAlgorithm); 3] = [
-        (
-            &digest::SHA1_FOR_LEGACY_USE_ONLY,
-            &lc::RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY,
-        ),
-        (
-            &digest::SHA256,
-            &lc::RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY,
-        ),
-        (
-            &digest::SHA512,
-            &lc::RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY,
-        ),
-    ];
-    let strong: [(Family, KeyKind, _, &'static dyn VerificationAlgorithm); 9] = [
-        (
-            Family::Rsa,
-            KeyKind::Rsa,
-            &digest::SHA256,
-            &lc::RSA_PKCS1_2048_8192_SHA256,
-        ),
-        (
-            Family::Rsa,
-            KeyKind::Rsa,
-            &digest::SHA384,
-            &lc::RSA_PKCS1_2048_8192_SHA384,
-        ),
-        (
-            Family::Rsa,
-            KeyKind::Rsa,
-            &digest::SHA512,
-            &lc::RSA_PKCS1_2048_8192_SHA512,
-        ),
-        (
-            Family::Ecdsa,
-            KeyKind::P256,
-            &digest::SHA256,
-            &lc::ECDSA_P256_SHA256_ASN1,
-        ),
-        (
-            Family::Ecdsa,
-            KeyKind::P256,
-            &digest::SHA384,
-            &lc::ECDSA_P256_SHA384_ASN1,
-        ),
-        (
-            Family::Ecdsa,
-            KeyKind::P384,
-            &digest::SHA256,
-            &lc::ECDSA_P384_SHA256_ASN1,
-        ),
-        (
-            Family::Ecdsa,
-            KeyKind::P384,
-            &digest::SHA384,
-            &lc::ECDSA_P384_SHA384_ASN1,
-        ),
-        (
-            Family::Ecdsa,
-            KeyKind::P521,
-            &digest::SHA256,
-            &lc::ECDSA_P521_SHA256_ASN1,
-        ),
-        (
-            Family::Ecdsa,
-            KeyKind::P521,
-            &digest::SHA512,
-            &lc::ECDSA_P521_SHA512_ASN1,
-        ),
-    ];
-    let legacy = legacy_rsa
-        .into_iter()
-        .filter(|_| accepts_legacy)
-        .map(|(by, algorithm)| (Family::Rsa, KeyKind::Rsa, by, algorithm));
-    legacy
-        .chain(strong)
-        .find(|(of, kind, by, _)| *of == family && *kind == key && *by == hash)
-        .map(|(.., algorithm)| algorithm)
+    use Hash::{Sha1, Sha256, Sha384, Sha512};
+    let legacy: Option<&'static dyn VerificationAlgorithm> = match (family, key, hash) {
+        _ if !accepts_legacy => None,
+        (Family::Rsa, KeyKind::Rsa, Sha1) => {
+            Some(&lc::RSA_PKCS1_1024_8192_SHA1_FOR_LEGACY_USE_ONLY)
+        }
+        (Family::Rsa, KeyKind::Rsa, Sha256) => {
+            Some(&lc::RSA_PKCS1_1024_8192_SHA256_FOR_LEGACY_USE_ONLY)
+        }
+        (Family::Rsa, KeyKind::Rsa, Sha512) => {
+            Some(&lc::RSA_PKCS1_1024_8192_SHA512_FOR_LEGACY_USE_ONLY)
+        }
+        _ => None,
+    };
+    legacy.or(match (family, key, hash) {
+        (Family::Rsa, KeyKind::Rsa, Sha256) => Some(&lc::RSA_PKCS1_2048_8192_SHA256),
+        (Family::Rsa, KeyKind::Rsa, Sha384) => Some(&lc::RSA_PKCS1_2048_8192_SHA384),
+        (Family::Rsa, KeyKind::Rsa, Sha512) => Some(&lc::RSA_PKCS1_2048_8192_SHA512),
+        (Family::Ecdsa, KeyKind::P256, Sha256) => Some(&lc::ECDSA_P256_SHA256_ASN1),
+        (Family::Ecdsa, KeyKind::P256, Sha384) => Some(&lc::ECDSA_P256_SHA384_ASN1),
+        (Family::Ecdsa, KeyKind::P384, Sha256) => Some(&lc::ECDSA_P384_SHA256_ASN1),
+        (Family::Ecdsa, KeyKind::P384, Sha384) => Some(&lc::ECDSA_P384_SHA384_ASN1),
+        (Family::Ecdsa, KeyKind::P521, Sha256) => Some(&lc::ECDSA_P521_SHA256_ASN1),
+        (Family::Ecdsa, KeyKind::P521, Sha512) => Some(&lc::ECDSA_P521_SHA512_ASN1),
+        _ => None,
+    })
 }
 
-/// RFC 8017 appendix A.2.4, RFC 5758 §3.2. SHA-1 is known here and refused at the check.
-static SCHEMES: [(&str, Family, &digest::Algorithm); 7] = [
-    (
-        "1.2.840.113549.1.1.5",
-        Family::Rsa,
-        &digest::SHA1_FOR_LEGACY_USE_ONLY,
-    ),
-    ("1.2.840.113549.1.1.11", Family::Rsa, &digest::SHA256),
-    ("1.2.840.113549.1.1.12", Family::Rsa, &digest::SHA384),
-    ("1.2.840.113549.1.1.13", Family::Rsa, &digest::SHA512),
-    ("1.2.840.10045.4.3.2", Family::Ecdsa, &digest::SHA256),
-    ("1.2.840.10045.4.3.3", Family::Ecdsa, &digest::SHA384),
-    ("1.2.840.10045.4.3.4", Family::Ecdsa, &digest::SHA512),
+fn digest_of(hash: Hash, octets: &[u8]) -> Digest {
+    let algorithm = match hash {
+        Hash::Sha256 => &digest::SHA256,
+        Hash::Sha384 => &digest::SHA384,
+        Hash::Sha512 => &digest::SHA512,
+        Hash::Md5 | Hash::Sha1 => &digest::SHA1_FOR_LEGACY_USE_ONLY,
+    };
+    digest::digest(algorithm, octets)
+}
+
+/// RFC 8017 appendix A.2.4, RFC 5758 §3.2. SHA-1 is known here and may be refused at the check;
+/// MD5 is not known.
+const SCHEMES: [(&str, Family, Hash); 7] = [
+    ("1.2.840.113549.1.1.5", Family::Rsa, Hash::Sha1),
+    ("1.2.840.113549.1.1.11", Family::Rsa, Hash::Sha256),
+    ("1.2.840.113549.1.1.12", Family::Rsa, Hash::Sha384),
+    ("1.2.840.113549.1.1.13", Family::Rsa, Hash::Sha512),
+    ("1.2.840.10045.4.3.2", Family::Ecdsa, Hash::Sha256),
+    ("1.2.840.10045.4.3.3", Family::Ecdsa, Hash::Sha384),
+    ("1.2.840.10045.4.3.4", Family::Ecdsa, Hash::Sha512),
 ];
