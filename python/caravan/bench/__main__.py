@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -63,6 +64,9 @@ def main(
     began = time.monotonic()
     output = output.resolve()
     output.mkdir(parents=True, exist_ok=True)
+    # Figures of parts that this run leaves out stay; keys and logs are of one run.
+    for name in ("pki", "logs"):
+        shutil.rmtree(output / name, ignore_errors=True)
     parts = part or list(Part)
     # Cargo may need the network, which the private corner does not have.
     load = control.build_load(TOP) if {Part.HANDSHAKES, Part.MEMORY} & set(parts) else None
@@ -99,7 +103,7 @@ class Run:
 
     def data_planes(self, names: Sequence[str], effort: Effort) -> list[roads.Road]:
         """Data planes by their names, all up at once, measured in turns."""
-        with self._bench(f"logs-{names[0].replace(' ', '-')}") as bench:
+        with self._bench(names[0].replace(" ", "-")) as bench:
             up = []
             for name in names:
                 say(f"bringing up {name}")
@@ -110,7 +114,7 @@ class Run:
         """The engine's share, then the programs'."""
         say("handshakes of the engine")
         found = [control.handshakes_alone(load, self.plan.alone, self.output / "pki")]
-        with self._bench("logs-handshakes") as bench:
+        with self._bench("handshakes") as bench:
             say("handshakes of caravan")
             found.append(control.handshakes_of_caravan(bench, self.keys, self.plan.handshakes))
             say("handshakes of strongSwan")
@@ -120,11 +124,11 @@ class Run:
     def memory(self, load: Path) -> control.Memory:
         """Idle tunnels, and a client at rest."""
         say(f"memory of {self.plan.tunnels:,} idle tunnels")
-        with self._bench("logs-memory") as bench:
+        with self._bench("memory") as bench:
             return control.memory(load, bench, self.keys, self.plan.tunnels)
 
     def _bench(self, logs: str) -> Bench:
-        return Bench(self.keys, PEERS_DIRECTORY, self.output / logs)
+        return Bench(self.keys, PEERS_DIRECTORY, self.output / "logs" / logs)
 
 
 def primitives() -> str:
