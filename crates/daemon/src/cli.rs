@@ -11,7 +11,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::ConfigError;
 use crate::service::Ready;
-use crate::{link, packet, pki};
+use crate::{bench, link, packet, pki};
 
 /// Something went wrong on the way.
 const FAILED: u8 = 1;
@@ -128,6 +128,9 @@ enum Command {
     /// Keys and certificates
     #[command(subcommand)]
     Pki(pki::Command),
+    /// Measure what this machine computes and carries, for the lab
+    #[command(after_help = "Example:\n  caravan bench --quick")]
+    Bench(bench::Args),
     /// A link with rate, delay, loss and queue
     #[command(hide = true)]
     Link(link::Args),
@@ -225,6 +228,10 @@ impl Cli {
             }
             Command::Check { file } => commands::check(&file)?,
             Command::Pki(command) => pki::run(&command)?,
+            Command::Bench(args) => {
+                bench::run(&args)?;
+                String::new()
+            }
             Command::Link(args) => {
                 link::run(&args)?;
                 String::new()

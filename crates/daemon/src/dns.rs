@@ -57,7 +57,7 @@ pub fn take(resolvers: &[IpAddr], tun: &str, file: &mut FootprintFile) -> io::Re
     if resolvers.is_empty() {
         return give_back(file);
     }
-    if Path::new(RESOLVED).is_dir() && resolvectl(&["--version"]).is_ok() {
+    if !uses_file() {
         let tun = tun.to_owned();
         let words: Vec<String> = resolvers.iter().map(ToString::to_string).collect();
         let mut arguments = vec!["dns", &tun];
@@ -67,6 +67,11 @@ pub fn take(resolvers: &[IpAddr], tun: &str, file: &mut FootprintFile) -> io::Re
         return file.update(|footprint| footprint.dns = Some(Backup::Resolved { tun }));
     }
     take_file(resolvers, Path::new(RESOLV_CONF), file)
+}
+
+/// Whether resolvers are taken by rewriting [`RESOLV_CONF`]: systemd-resolved does not run.
+pub fn uses_file() -> bool {
+    !Path::new(RESOLVED).is_dir() || resolvectl(&["--version"]).is_err()
 }
 
 /// Rewrites this file; `take` does it where systemd-resolved does not run.

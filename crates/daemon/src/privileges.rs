@@ -36,6 +36,9 @@ pub enum PrivilegeError {
 pub struct Kept<'a> {
     /// Raw sockets: AH, ESP without UDP.
     pub raw: bool,
+    /// Another user rewrites the file of resolvers ([`crate::dns::uses_file`]): root's own needs
+    /// nothing for that.
+    pub resolver_file: bool,
     /// User to become.
     pub user: Option<&'a str>,
 }
@@ -87,6 +90,9 @@ fn wanted(kept: Kept<'_>) -> CapsHashSet {
     let mut wanted = CapsHashSet::from([Capability::CAP_NET_ADMIN]);
     if kept.raw {
         wanted.insert(Capability::CAP_NET_RAW);
+    }
+    if kept.resolver_file && kept.user.is_some() {
+        wanted.insert(Capability::CAP_DAC_OVERRIDE);
     }
     wanted
 }
@@ -158,6 +164,7 @@ mod tests {
         assert_eq!(wanted(Kept::default()), CapsHashSet::from([admin]));
         let kept = Kept {
             raw: true,
+            resolver_file: true,
             user: None,
         };
         assert_eq!(wanted(kept), CapsHashSet::from([admin, raw]));

@@ -22,6 +22,7 @@ fn commands_of_the_manual_parse() {
         "caravan rekey home --ike",
         "caravan status --json home",
         "caravan check c.toml",
+        "caravan bench --quick --json",
         "caravan pki ca --subject CN=x --out pki",
         "caravan pki issue --ca pki --name ms1 --bundle --gateway sg --remote-ts 10.0.0.0/8",
         "caravan pki revoke --ca pki 00ff",

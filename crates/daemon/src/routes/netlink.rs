@@ -4,6 +4,7 @@ use std::io;
 use std::net::IpAddr;
 
 use futures_util::TryStreamExt;
+use rtnetlink::packet_route::address::{AddressAttribute, AddressFlags, AddressHeaderFlags};
 use rtnetlink::packet_route::route::{RouteMessage, RouteScope, RouteType};
 use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleMessage};
 use rtnetlink::packet_route::{AddressFamily, route::RouteProtocol};
@@ -51,7 +52,14 @@ impl Netlink {
 
     pub(super) async fn add_address(&self, link: u32, address: IpAddr) -> Result<(), RouteError> {
         let length = Prefix::host(address).length;
-        let request = self.0.address().add(link, address, length).replace();
+        let mut request = self.0.address().add(link, address, length).replace();
+        if address.is_ipv6() {
+            // Nobody else is on a tunnel; until detection were over no route could name it.
+            let message = request.message_mut();
+            message.header.flags = AddressHeaderFlags::Nodad;
+            let flags = AddressAttribute::Flags(AddressFlags::Nodad);
+            message.attributes.push(flags);
+        }
         let what = || format!("add the inner address {address}");
         check(request.execute().await, what, &[libc_errno::EXIST]).map(drop)
     }
