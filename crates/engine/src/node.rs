@@ -14,6 +14,8 @@ mod messages;
 mod session;
 mod stations;
 mod status;
+#[cfg(test)]
+mod tests;
 mod timers;
 
 use std::collections::{BTreeMap, VecDeque};

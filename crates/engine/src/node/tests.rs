@@ -1,0 +1,642 @@
+//! Nodes against each other over a small network in memory: loss, a NAT, time that jumps from
+//! deadline to deadline. Everything is drawn from a seed.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use crypto::rand::Seed;
+
+use super::*;
+use crate::config::{
+    Child, Connection, IdentityPattern, InnerFamilies, Limits, LocalAuth, LocalMethod, Pool,
+    RemoteAuth, RemoteMethod, Unique,
+};
+use crate::identity::Identity;
+use crate::sa::{Mode, Sa};
+use crate::time::Duration;
+
+const STATION: [u8; 4] = [10, 0, 0, 2];
+const NAT: [u8; 4] = [192, 0, 2, 100];
+const GATEWAY: [u8; 4] = [192, 0, 2, 1];
+
+#[test]
+fn a_station_behind_a_nat_comes_up_and_both_ends_hold_the_same_keys() {
+    let mut world = World::new(1, |_, _| {});
+    world.run(Duration::from_secs(2));
+    world.assert_up();
+    let (station, gateway) = (&world.ends[0], &world.ends[1]);
+    assert!(station.told(|event| matches!(event, Event::InnerAddress { .. })));
+    let path = gateway.path();
+    assert_eq!(path.remote.ip(), IpAddr::from(NAT));
+    assert_eq!(path.local.port(), NAT_T_PORT);
+}
+
+#[test]
+fn main_mode_comes_up_without_a_nat_too() {
+    let mut world = World::new(2, |connection, _| connection.is_aggressive = false);
+    world.nat = None;
+    world.run(Duration::from_secs(2));
+    world.assert_up();
+    assert_eq!(world.ends[1].path().local.port(), IKE_PORT);
+}
+
+#[test]
+fn a_third_of_all_datagrams_may_be_lost() {
+    for seed in 10..20 {
+        let mut world = World::new(seed, |_, _| {});
+        world.loss = 0.3;
+        world.run(Duration::from_secs(120));
+        world.loss = 0.0;
+        world.run(Duration::from_secs(120));
+        world.assert_up();
+    }
+}
+
+#[test]
+fn children_are_renewed_before_they_expire_and_never_overlap_for_long() {
+    let mut world = World::new(3, |connection, _| {
+        connection.children[0].lifetime = Duration::from_secs(100);
+        connection.children[0].rekey_margin = Duration::from_secs(20);
+    });
+    world.run(Duration::from_secs(1000));
+    world.assert_up();
+    let renewals = world.ends[0]
+        .count(|event| matches!(event, Event::ChildEstablished { is_rekey: true, .. }));
+    assert!((10..=14).contains(&renewals), "{renewals}");
+    assert!(!world.ends[0].told(|event| matches!(event, Event::ChildClosed { .. })));
+    world.run(Duration::from_secs(20));
+    assert!(world.ends[0].inbound.len() <= 2 && world.ends[1].inbound.len() <= 2);
+}
+
+#[test]
+fn the_isakmp_sa_is_renewed_and_the_children_move_over() {
+    let mut world = World::new(4, |connection, _| {
+        connection.lifetime = Duration::from_secs(200);
+        connection.rekey_margin = Duration::from_secs(50);
+    });
+    world.run(Duration::from_secs(1000));
+    world.assert_up();
+    let established = world.ends[0].count(|event| matches!(event, Event::IkeEstablished { .. }));
+    assert!((6..=8).contains(&established), "{established}");
+    assert!(!world.ends[0].told(|event| matches!(event, Event::ChildClosed { .. })));
+    assert_eq!(world.ends[1].node.established(), 1);
+}
+
+#[test]
+fn either_side_can_renew_at_once() {
+    let mut world = World::new(5, |_, _| {});
+    world.run(Duration::from_secs(2));
+    for end in [0, 1] {
+        world.command(end, Command::RekeyChildren("road".into()));
+        world.run(Duration::from_secs(60));
+        world.command(end, Command::RekeyIke("road".into()));
+        world.run(Duration::from_secs(60));
+        world.assert_up();
+    }
+    assert!(!world.ends[0].told(|event| matches!(event, Event::ChildClosed { .. })));
+}
+
+#[test]
+fn down_deletes_at_both_ends_and_up_brings_the_same_inner_address_back() {
+    let mut world = World::new(6, |_, _| {});
+    world.run(Duration::from_secs(2));
+    let first = world.ends[0].inner();
+    world.command(0, Command::Down("road".into()));
+    world.run(Duration::from_secs(5));
+    for end in &world.ends {
+        assert_eq!(end.node.established(), 0);
+        assert!(end.inbound.is_empty() && end.outbound.is_empty());
+    }
+    world.command(0, Command::Up("road".into()));
+    world.run(Duration::from_secs(5));
+    world.assert_up();
+    assert_eq!(world.ends[0].inner(), first);
+}
+
+#[test]
+fn a_restarted_gateway_is_found_dead_and_reached_again_with_the_same_inner_address() {
+    let mut world = World::new(7, |connection, is_station| {
+        if is_station {
+            connection.dpd_delay = Some(Duration::from_secs(10));
+        }
+    });
+    world.run(Duration::from_secs(2));
+    let first = world.ends[0].inner();
+    world.restart_gateway();
+    world.run(Duration::from_secs(60));
+    world.assert_up();
+    assert_eq!(world.ends[0].inner(), first);
+}
+
+#[test]
+fn a_station_on_demand_waits_for_traffic_and_for_it_again_after_a_loss() {
+    let mut world = World::new(8, |connection, is_station| {
+        if is_station {
+            connection.start = Start::OnTraffic;
+            connection.dpd_delay = Some(Duration::from_secs(10));
+        }
+    });
+    world.run(Duration::from_secs(60));
+    assert_eq!(world.ends[0].node.established(), 0);
+    world.notice(0, Notice::Acquire { child: ChildId(0) });
+    world.run(Duration::from_secs(5));
+    world.assert_up();
+    world.restart_gateway();
+    world.run(Duration::from_secs(60));
+    assert_eq!(world.ends[0].node.established(), 0);
+    world.notice(0, Notice::Acquire { child: ChildId(0) });
+    world.run(Duration::from_secs(5));
+    world.assert_up();
+}
+
+#[test]
+fn a_nat_that_forgets_its_mapping_moves_the_path_at_the_next_question() {
+    let mut world = World::new(9, |connection, is_station| {
+        if is_station {
+            connection.dpd_delay = Some(Duration::from_secs(10));
+        }
+    });
+    world.run(Duration::from_secs(2));
+    world.rebind();
+    world.run(Duration::from_secs(30));
+    let port = world.nat_port(NAT_T_PORT);
+    assert_eq!(world.ends[1].path().remote.port(), port);
+    assert!(world.ends[1].told(|event| matches!(event, Event::PathMoved { .. })));
+    assert_eq!(
+        world.ends[0].count(|event| matches!(event, Event::IkeEstablished { .. })),
+        1
+    );
+}
+
+#[test]
+fn a_moved_packet_path_moves_ike_and_the_outbound_sa() {
+    let mut world = World::new(21, |_, _| {});
+    world.run(Duration::from_secs(2));
+    let mut path = world.ends[1].path();
+    path.remote.set_port(7777);
+    let child = *world.ends[1].inbound.values().next().expect("a child");
+    world.notice(1, Notice::PathMoved { child, path });
+    assert_eq!(world.ends[1].path(), path);
+}
+
+#[test]
+fn a_wrong_selector_is_refused_in_one_sentence_at_both_ends() {
+    let mut world = World::new(22, |connection, is_station| {
+        if is_station {
+            connection.children[0].remote = vec!["10.77.0.0/24".parse().unwrap()];
+        }
+    });
+    world.run(Duration::from_secs(3));
+    let reason = world.ends[1].failure().expect("a failure");
+    assert!(reason.contains("no selector in common"), "{reason}");
+    assert!(
+        reason.contains("10.77.0.0/24") && reason.contains("10.10.0.0/24"),
+        "{reason}"
+    );
+    assert!(world.ends[0].told(|event| matches!(event, Event::PeerComplains { .. })));
+}
+
+#[test]
+fn a_wrong_key_ends_without_a_tunnel_and_without_a_hint_to_the_peer() {
+    let mut world = World::new(23, |connection, is_station| {
+        if is_station {
+            let secret = Arc::new(Secret(b"wrong".to_vec()));
+            connection.remote.method = RemoteMethod::PresharedKey(secret.clone());
+            connection.local.method = LocalMethod::PresharedKey(secret);
+        }
+    });
+    world.run(Duration::from_secs(90));
+    assert_eq!(world.ends[0].node.established(), 0);
+    assert_eq!(world.ends[1].node.established(), 0);
+}
+
+#[test]
+fn a_flood_of_first_messages_is_bounded_and_each_gets_at_most_one_answer() {
+    let mut world = World::new(24, |_, _| {});
+    world.run(Duration::from_secs(2));
+    let first = world
+        .first_message
+        .clone()
+        .expect("the station's first message");
+    let before = world.sent;
+    for n in 0..20_000_u32 {
+        let mut forged = first.clone();
+        forged[..4].copy_from_slice(&(n + 1).to_be_bytes());
+        let from = SocketAddr::from(([198, 51, (n >> 8) as u8, n as u8], IKE_PORT));
+        let path = Path {
+            local: (GATEWAY, IKE_PORT).into(),
+            remote: from,
+        };
+        world.deliver(1, path, &forged);
+    }
+    assert!(world.sent - before <= 500, "{}", world.sent - before);
+    let gateway = &world.ends[1].node;
+    assert!(gateway.half_open <= 500);
+    assert!(
+        gateway
+            .drops()
+            .of(crate::counters::DropReason::TooManyHalfOpen)
+            >= 19_500
+    );
+    world.run(Duration::from_secs(60));
+    assert_eq!(world.ends[1].node.half_open, 0);
+    world.assert_up();
+}
+
+#[test]
+fn a_reload_keeps_tunnels_whose_connection_says_the_same() {
+    let mut world = World::new(25, |_, _| {});
+    world.run(Duration::from_secs(2));
+    let same = Arc::new(config(false, &world.change));
+    world.input(1, Input::Configure(same));
+    world.run(Duration::from_secs(1));
+    world.assert_up();
+    let change = world.change.clone();
+    let other = config(
+        false,
+        &(Arc::new(move |connection: &mut Connection, is_station| {
+            change(connection, is_station);
+            connection.revision += 1;
+        }) as Change),
+    );
+    world.input(1, Input::Configure(Arc::new(other)));
+    assert_eq!(world.ends[1].node.established(), 0);
+}
+
+#[test]
+fn rubbish_is_counted_and_changes_nothing() {
+    let mut world = World::new(26, |_, _| {});
+    world.run(Duration::from_secs(2));
+    let mut random = Seed::new([9; 32]).stream("rubbish", 0);
+    let path = world.ends[1].path();
+    for n in 0..2_000_usize {
+        let mut octets = vec![0; n % 200];
+        random.fill(&mut octets);
+        world.deliver(1, path, &octets);
+    }
+    world.run(Duration::from_secs(1));
+    world.assert_up();
+}
+
+type Change = Arc<dyn Fn(&mut Connection, bool)>;
+
+/// One end: a node and the planes' view of its SAs.
+struct End {
+    node: Node,
+    events: Vec<Event>,
+    inbound: BTreeMap<u32, ChildId>,
+    outbound: BTreeMap<u32, ChildId>,
+    keys: BTreeMap<u32, Vec<u8>>,
+    due: Option<Instant>,
+}
+
+/// A station, a NAT (perhaps) and a gateway.
+struct World {
+    ends: [End; 2],
+    now: Instant,
+    /// Datagrams under way: when they arrive, at which end.
+    wire: Vec<(Instant, usize, Path, Vec<u8>)>,
+    /// Private port to public port.
+    nat: Option<BTreeMap<u16, u16>>,
+    next_port: u16,
+    loss: f64,
+    random: Stream,
+    sent: usize,
+    first_message: Option<Vec<u8>>,
+    change: Change,
+    seed: u8,
+}
+
+impl End {
+    fn new(node: Node) -> Self {
+        Self {
+            node,
+            events: Vec::new(),
+            inbound: BTreeMap::new(),
+            outbound: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            due: None,
+        }
+    }
+
+    fn told(&self, is_it: impl Fn(&Event) -> bool) -> bool {
+        self.events.iter().any(is_it)
+    }
+
+    fn count(&self, is_it: impl Fn(&Event) -> bool) -> usize {
+        self.events.iter().filter(|event| is_it(event)).count()
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.events.iter().find_map(|event| match event {
+            Event::NegotiationFailed { reason, .. } => Some(reason.clone()),
+            _ => None,
+        })
+    }
+
+    fn inner(&self) -> Vec<IpAddr> {
+        let last = self.events.iter().rev().find_map(|event| match event {
+            Event::InnerAddress { addresses, .. } => Some(addresses.clone()),
+            _ => None,
+        });
+        last.expect("an inner address")
+    }
+
+    fn path(&self) -> Path {
+        let sessions = self
+            .node
+            .sessions
+            .values()
+            .filter(|session| session.sa.is_some());
+        sessions.last().expect("a session").path
+    }
+
+    fn change(&mut self, change: crate::plane::Change) {
+        use crate::plane::Change;
+        match change {
+            Change::Install(sa) => self.install(*sa),
+            Change::Remove(_, spi, Direction::Inbound) => drop(self.inbound.remove(&spi)),
+            Change::Remove(_, spi, Direction::Outbound) => drop(self.outbound.remove(&spi)),
+            _ => {}
+        }
+    }
+
+    fn install(&mut self, sa: Sa) {
+        self.keys.insert(
+            sa.spi,
+            [&sa.encryption_key.0[..], &sa.integrity_key.0[..]].concat(),
+        );
+        let table = match sa.direction {
+            Direction::Inbound => &mut self.inbound,
+            Direction::Outbound => &mut self.outbound,
+        };
+        table.insert(sa.spi, sa.child);
+    }
+}
+
+impl World {
+    fn new(seed: u8, change: impl Fn(&mut Connection, bool) + 'static) -> Self {
+        let change: Change = Arc::new(change);
+        let now = Instant(1);
+        let end = |is_station: bool| {
+            let name = [seed, u8::from(is_station), 0];
+            let mut octets = [0; 32];
+            octets[..3].copy_from_slice(&name);
+            End::new(Node::new(
+                config(is_station, &change),
+                &Seed::new(octets),
+                now,
+            ))
+        };
+        let mut world = Self {
+            ends: [end(true), end(false)],
+            now,
+            wire: Vec::new(),
+            nat: Some(BTreeMap::new()),
+            next_port: 40_000,
+            loss: 0.0,
+            random: Seed::new([seed; 32]).stream("world", 0),
+            sent: 0,
+            first_message: None,
+            change,
+            seed,
+        };
+        world.drain(0);
+        world.drain(1);
+        world
+    }
+
+    fn restart_gateway(&mut self) {
+        let seed = Seed::new([self.seed ^ 0x80; 32]);
+        self.ends[1] = End::new(Node::new(config(false, &self.change), &seed, self.now));
+        self.drain(1);
+    }
+
+    fn rebind(&mut self) {
+        self.nat = Some(BTreeMap::new());
+    }
+
+    fn nat_port(&self, private: u16) -> u16 {
+        self.nat.as_ref().expect("a NAT")[&private]
+    }
+
+    fn command(&mut self, end: usize, command: Command) {
+        self.input(end, Input::Command(command));
+    }
+
+    fn notice(&mut self, end: usize, notice: Notice) {
+        self.input(end, Input::Notice(notice));
+    }
+
+    fn deliver(&mut self, end: usize, path: Path, payload: &[u8]) {
+        self.input(end, Input::Datagram(path, payload));
+    }
+
+    fn input(&mut self, end: usize, input: Input<'_>) {
+        self.ends[end].node.handle(input, self.now);
+        self.drain(end);
+    }
+
+    /// Drains to `Wait`; what the node asked for is answered after that.
+    fn drain(&mut self, end: usize) {
+        let mut answers = Vec::new();
+        loop {
+            match self.ends[end].node.poll() {
+                Output::Datagram(path, payload) => self.send(end, path, payload),
+                Output::Plane(_, change) => self.ends[end].change(change),
+                Output::Event(event) => self.ends[end].events.push(event),
+                Output::IkeKey(..) => {}
+                Output::WantsReport => answers.push(Input::Report(&[])),
+                Output::WantsLocalAddress(remote) => {
+                    let local = Some(if end == 0 { STATION.into() } else { GATEWAY.into() });
+                    answers.push(Input::LocalAddress { remote, local });
+                }
+                Output::Wait(deadline) => {
+                    self.ends[end].due = deadline.map(|deadline| deadline.at);
+                    let Some(answer) = answers.pop() else { return };
+                    self.ends[end].node.handle(answer, self.now);
+                }
+            }
+        }
+    }
+
+    /// Through the NAT and over the wire: 20 ms each way.
+    fn send(&mut self, end: usize, path: Path, payload: Vec<u8>) {
+        self.sent += 1;
+        if end == 0 && self.first_message.is_none() {
+            self.first_message = Some(payload.clone());
+        }
+        if f64::from(self.random.u32()) / f64::from(u32::MAX) < self.loss {
+            return;
+        }
+        let arrival = self.now + Duration::from_millis(20);
+        let (source, target) = match (end, &mut self.nat) {
+            (0, Some(ports)) => {
+                let next = &mut self.next_port;
+                let port = *ports.entry(path.local.port()).or_insert_with(|| {
+                    *next += 1;
+                    *next
+                });
+                (SocketAddr::from((NAT, port)), path.remote)
+            }
+            (1, Some(ports)) => {
+                let private = ports
+                    .iter()
+                    .find(|(_, public)| **public == path.remote.port());
+                let Some((private, _)) = private else { return };
+                (path.local, SocketAddr::from((STATION, *private)))
+            }
+            _ => (path.local, path.remote),
+        };
+        self.wire.push((
+            arrival,
+            1 - end,
+            Path {
+                local: target,
+                remote: source,
+            },
+            payload,
+        ));
+    }
+
+    fn run(&mut self, span: Duration) {
+        let end = self.now + span;
+        loop {
+            let arrival = self.wire.iter().map(|datagram| datagram.0).min();
+            let due = [arrival, self.ends[0].due, self.ends[1].due]
+                .into_iter()
+                .flatten()
+                .min();
+            let Some(at) = due.filter(|at| *at <= end) else {
+                break;
+            };
+            self.now = self.now.max(at);
+            if arrival.is_some_and(|arrival| arrival <= self.now) {
+                let first = self
+                    .wire
+                    .iter()
+                    .position(|d| Some(d.0) == arrival)
+                    .expect("one");
+                let (_, to, path, payload) = self.wire.remove(first);
+                self.deliver(to, path, &payload);
+                continue;
+            }
+            for end in [0, 1] {
+                if self.ends[end].due.is_some_and(|at| at <= self.now) {
+                    self.input(end, Input::Wake);
+                }
+            }
+        }
+        self.now = end;
+    }
+
+    /// Both ends are up, with the same keys under the same SPIs.
+    fn assert_up(&self) {
+        let [station, gateway] = &self.ends;
+        let failures: Vec<_> = self
+            .ends
+            .iter()
+            .map(|end| end.events.iter().rev().take(6).collect::<Vec<_>>())
+            .collect();
+        assert_eq!(station.node.established(), 1, "{failures:#?}");
+        assert!(!station.outbound.is_empty(), "{failures:#?}");
+        for (ours, theirs) in [(station, gateway), (gateway, station)] {
+            for spi in ours.outbound.keys() {
+                assert!(theirs.inbound.contains_key(spi), "{failures:#?}");
+                assert_eq!(ours.keys[spi], theirs.keys[spi]);
+            }
+        }
+    }
+}
+
+fn config(is_station: bool, change: &Change) -> Config {
+    let secret = Arc::new(Secret(b"a shared secret".to_vec()));
+    let (own, peer) = if is_station {
+        ("ms", "sg")
+    } else {
+        ("sg", "ms")
+    };
+    let fqdn = |name: &str| Identity::Fqdn(format!("{name}.example"));
+    let mut connection = Connection {
+        name: "road".into(),
+        revision: 1,
+        local_addrs: Vec::new(),
+        remote_addrs: if is_station {
+            vec![(GATEWAY, IKE_PORT).into()]
+        } else {
+            Vec::new()
+        },
+        is_aggressive: true,
+        proposals: vec!["aes128-sha256-modp2048".parse().unwrap()],
+        local: LocalAuth {
+            identity: fqdn(own),
+            method: LocalMethod::PresharedKey(secret.clone()),
+        },
+        remote: RemoteAuth {
+            identities: vec![IdentityPattern::Is(fqdn(peer))],
+            method: RemoteMethod::PresharedKey(secret),
+        },
+        children: vec![child(is_station)],
+        wants_inner: InnerFamilies {
+            v4: is_station,
+            v6: false,
+        },
+        pool: (!is_station).then_some(0),
+        is_legacy: true,
+        start: if is_station {
+            Start::AtOnce
+        } else {
+            Start::Responder
+        },
+        forces_encapsulation: false,
+        fragments: true,
+        dpd_delay: None,
+        dpd_timeout: Duration::from_secs(10),
+        keepalive: Duration::from_secs(20),
+        lifetime: Duration::from_secs(14_400),
+        rekey_margin: Duration::from_secs(1_440),
+        unique: Unique::Replace,
+    };
+    change(&mut connection, is_station);
+    let pool = Pool {
+        name: "inner".into(),
+        first: [10, 99, 0, 1].into(),
+        last: [10, 99, 0, 254].into(),
+        dns: vec![[10, 10, 0, 53].into()],
+    };
+    let pools = if is_station { Vec::new() } else { vec![pool] };
+    let limits = Limits {
+        half_open: 500,
+        half_open_total: 1_000,
+        half_open_per_address: 100,
+        quick_modes: 16,
+        half_open_lifetime: Duration::from_secs(30),
+    };
+    Config {
+        connections: vec![Arc::new(connection)],
+        pools,
+        limits,
+    }
+}
+
+fn child(is_station: bool) -> Child {
+    let inside = vec!["10.10.0.0/24".parse().unwrap()];
+    Child {
+        name: "net".into(),
+        mode: Mode::Tunnel,
+        proposals: vec!["aes128gcm16-modp2048".parse().unwrap()],
+        local: if is_station {
+            Vec::new()
+        } else {
+            inside.clone()
+        },
+        remote: if is_station { inside } else { Vec::new() },
+        lifetime: Duration::from_secs(3_600),
+        rekey_margin: Duration::from_secs(360),
+        lifetime_bytes: u64::MAX,
+        lifetime_packets: u64::MAX,
+        replay_window: 1_024,
+        path_mtu: 1_500,
+    }
+}
