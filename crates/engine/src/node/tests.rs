@@ -449,7 +449,11 @@ impl World {
                 Output::IkeKey(..) => {}
                 Output::WantsReport => answers.push(Input::Report(&[])),
                 Output::WantsLocalAddress(remote) => {
-                    let local = Some(if end == 0 { STATION.into() } else { GATEWAY.into() });
+                    let local = Some(if end == 0 {
+                        STATION.into()
+                    } else {
+                        GATEWAY.into()
+                    });
                     answers.push(Input::LocalAddress { remote, local });
                 }
                 Output::Wait(deadline) => {
