@@ -5,3 +5,4 @@ mod hostile;
 mod pair;
 mod phase1;
 mod protection;
+mod signatures;
