@@ -136,7 +136,7 @@ pub struct Node {
 
 impl Node {
     /// A node at rest; drain it with [`Node::poll`] to let its connections begin.
-    pub fn new(config: Config, seed: &Seed, now: Instant) -> Self {
+    pub fn new(config: Config, seed: &Seed, _now: Instant) -> Self {
         let mut node = Self {
             config: Arc::new(config),
             random: seed.stream("node", 0),
@@ -161,7 +161,7 @@ impl Node {
             is_stopping: false,
             wants_report: false,
         };
-        node.open_stations(now);
+        node.open_stations();
         node
     }
 
@@ -201,7 +201,7 @@ impl Node {
 
     fn on_notice(&mut self, notice: Notice, now: Instant) {
         match notice {
-            Notice::PathMoved { child, path } => self.move_child(child, path, now),
+            Notice::PathMoved { child, path } => self.move_child(child, path),
             Notice::SoftLimit { child } => self.rekey_child(child, now),
             Notice::Acquire { child } => self.acquire(child, now),
             Notice::UnknownSpi { .. } => {}
@@ -210,7 +210,7 @@ impl Node {
 
     fn on_command(&mut self, command: Command, now: Instant) {
         match command {
-            Command::Up(name) => self.bring_up(&name, now),
+            Command::Up(name) => self.bring_up(&name),
             Command::Down(name) => self.take_down(&name, now),
             Command::RekeyIke(name) => self.rekey_connection(&name, now),
             Command::RekeyChildren(name) => {
@@ -271,16 +271,16 @@ impl Node {
             self.close_session(id, "its configuration changed", true, now);
         }
         self.config = config;
-        self.open_stations(now);
+        self.open_stations();
     }
 
-    fn open_stations(&mut self, now: Instant) {
+    fn open_stations(&mut self) {
         for connection in self.config.connections.clone() {
             let is_known = self.stations.iter().any(|station| {
                 !station.is_retired && Arc::ptr_eq(&station.connection, &connection)
             });
             if !connection.remote_addrs.is_empty() && !is_known {
-                self.open_station(connection, now);
+                self.open_station(connection);
             }
         }
     }

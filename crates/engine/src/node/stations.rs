@@ -98,7 +98,7 @@ impl Station {
 }
 
 impl Node {
-    pub(super) fn open_station(&mut self, connection: Arc<Connection>, now: Instant) {
+    pub(super) fn open_station(&mut self, connection: Arc<Connection>) {
         let mut children = Vec::new();
         for (index, child) in connection.children.iter().enumerate() {
             for selectors in selector_pairs(child) {
@@ -124,7 +124,7 @@ impl Node {
             retry_children_at: None,
         });
         if begins {
-            self.attempt(self.stations.len() - 1, now);
+            self.attempt(self.stations.len() - 1);
         }
     }
 
@@ -141,11 +141,11 @@ impl Node {
         self.timers.arm(Timer::Station(index), None);
     }
 
-    pub(super) fn bring_up(&mut self, name: &str, now: Instant) {
+    pub(super) fn bring_up(&mut self, name: &str) {
         for index in self.stations_named(name) {
             if self.stations[index].state.session().is_none() {
                 self.stations[index].attempt = 0;
-                self.attempt(index, now);
+                self.attempt(index);
             }
         }
     }
@@ -223,7 +223,7 @@ impl Node {
         id
     }
 
-    fn attempt(&mut self, index: usize, _now: Instant) {
+    fn attempt(&mut self, index: usize) {
         let station = &mut self.stations[index];
         station.state = State::AwaitingAddress;
         let remote = station.remote().ip();
@@ -258,7 +258,7 @@ impl Node {
                 (State::Up(id), Some(local)) => self.own_address_moved(id, local, now),
                 (State::Backoff(_), Some(_)) => {
                     self.stations[index].attempt = 0;
-                    self.attempt(index, now);
+                    self.attempt(index);
                 }
                 _ => {}
             }
@@ -356,7 +356,7 @@ impl Node {
     }
 
     /// A child of this session is up.
-    pub(super) fn station_child_up(&mut self, id: SessionId, _now: Instant) {
+    pub(super) fn station_child_up(&mut self, id: SessionId) {
         if let Some(index) = self.station_of(id) {
             self.stations[index].state = State::Up(id);
             self.stations[index].attempt = 0;
@@ -392,7 +392,7 @@ impl Node {
             return;
         };
         match self.stations[index].state {
-            State::AwaitingTraffic => self.attempt(index, now),
+            State::AwaitingTraffic => self.attempt(index),
             State::Up(id) => {
                 let is_up = self
                     .children
@@ -468,7 +468,7 @@ impl Node {
         if let State::Backoff(at) = self.stations[index].state
             && at <= now
         {
-            self.attempt(index, now);
+            self.attempt(index);
         }
         self.arm_station(index);
     }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::Node;
 use super::children::protocol_name;
-use super::session::{Session, SessionId};
+use super::session::Session;
 use crate::ikev1::Role;
 use crate::sa::{Mode, Path};
 use crate::suite::Standing;
@@ -129,15 +129,6 @@ impl Node {
             .values()
             .filter(|session| session.sa.is_some())
             .count()
-    }
-
-    /// The connection that a session, named by its child, belongs to.
-    pub(super) fn session_name(&self, id: SessionId) -> Option<String> {
-        self.sessions
-            .get(&id)?
-            .connection
-            .as_ref()
-            .map(|connection| connection.name.clone())
     }
 
     fn session_status(&self, session: &Session, now: Instant) -> SessionStatus {

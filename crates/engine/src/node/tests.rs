@@ -279,7 +279,7 @@ fn rubbish_is_counted_and_changes_nothing() {
     world.assert_up();
 }
 
-type Change = Arc<dyn Fn(&mut Connection, bool)>;
+type Change = Arc<dyn Fn(&mut Connection, bool) + Send + Sync>;
 
 /// One end: a node and the planes' view of its SAs.
 struct End {
@@ -344,12 +344,12 @@ impl End {
     }
 
     fn path(&self) -> Path {
-        let sessions = self
+        let mut sessions = self
             .node
             .sessions
             .values()
             .filter(|session| session.sa.is_some());
-        sessions.last().expect("a session").path
+        sessions.next_back().expect("a session").path
     }
 
     fn change(&mut self, change: crate::plane::Change) {
@@ -376,7 +376,7 @@ impl End {
 }
 
 impl World {
-    fn new(seed: u8, change: impl Fn(&mut Connection, bool) + 'static) -> Self {
+    fn new(seed: u8, change: impl Fn(&mut Connection, bool) + Send + Sync + 'static) -> Self {
         let change: Change = Arc::new(change);
         let now = Instant(1);
         let end = |is_station: bool| {

@@ -1,0 +1,398 @@
+//! Quick mode between a session and its children: begun, answered, accepted or refused, and what
+//! it yields for the planes.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use wire::isakmp::Header;
+
+use super::super::session::{PendingQuick, SessionId};
+use super::super::{Event, Node};
+use super::selectors::{association, holds_local, holds_remote, mismatch, wanted_selectors};
+use super::{OVERLAP, Pair};
+use crate::config::{Child, Connection};
+use crate::counters::DropReason;
+use crate::ikev1::quick::{NegotiatedChild, Quick, QuickOffer, QuickProgress, QuickRequest};
+use crate::ikev1::{Fault, Outbox, informational};
+use crate::plane::Change;
+use crate::sa::{ChildId, Direction, Mode, Path};
+use crate::time::{Duration, Instant};
+
+impl Node {
+    /// Begins quick mode for a child under a session.
+    pub(in super::super) fn begin_quick(&mut self, id: SessionId, child: ChildId, now: Instant) {
+        let spi = self.fresh_spi(child);
+        let message_id = self.fresh_message_id();
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let (Some(sa), Some(entry)) = (session.sa.as_ref(), self.children.get_mut(&child)) else {
+            return;
+        };
+        if session
+            .quicks
+            .iter()
+            .any(|pending| pending.child == child && !pending.quick.is_done())
+        {
+            return;
+        }
+        entry.session = Some(id);
+        entry.rekey_at = None;
+        let inner = session
+            .lease
+            .as_ref()
+            .and_then(|lease| lease.addresses.first().copied());
+        let (local, remote) = wanted_selectors(entry, session.path, inner);
+        let request = QuickRequest {
+            child: entry.child(),
+            spi,
+            local,
+            remote,
+            forces_encapsulation: entry.connection.forces_encapsulation,
+        };
+        let mut out = Outbox::default();
+        match Quick::initiate(sa, request, message_id, &mut self.random, now, &mut out) {
+            Ok(quick) => {
+                session.quicks.push(PendingQuick {
+                    quick: Box::new(quick),
+                    child,
+                    spi,
+                });
+                self.flush(Some(id), out);
+                self.arm_session(id);
+                self.arm_child(child);
+            }
+            Err(fault) => {
+                self.flush(Some(id), out);
+                self.quick_failed(id, child, spi, &fault, now);
+            }
+        }
+    }
+
+    pub(in super::super) fn on_quick(
+        &mut self,
+        id: SessionId,
+        path: Path,
+        header: &Header,
+        message: &[u8],
+        now: Instant,
+    ) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let Some(sa) = session.sa.as_ref() else {
+            return self.drops.count(DropReason::UnexpectedMessage);
+        };
+        let mut out = Outbox::default();
+        let of_message =
+            |pending: &&mut PendingQuick| pending.quick.message_id() == header.message_id;
+        let Some(pending) = session.quicks.iter_mut().find(of_message) else {
+            return self.on_quick_offer(id, path, message, now);
+        };
+        let (child, spi) = (pending.child, pending.spi);
+        let progress = pending.quick.on_message(sa, message, now, &mut out);
+        self.flush(Some(id), out);
+        match progress {
+            Ok(progress) => {
+                self.authentic_from(id, path, now);
+                self.quick_progress(id, child, progress, now);
+            }
+            Err(fault @ (Fault::Malformed(_) | Fault::Misbehaved(_) | Fault::Dropped(_))) => {
+                self.count_fault(&fault)
+            }
+            Err(fault) => {
+                self.count_fault(&fault);
+                self.quick_failed(id, child, spi, &fault, now);
+            }
+        }
+        self.arm_session(id);
+    }
+
+    /// Message 1 of a quick mode that the peer begins.
+    fn on_quick_offer(&mut self, id: SessionId, path: Path, message: &[u8], now: Instant) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let (Some(sa), Some(connection)) = (session.sa.as_ref(), session.connection.clone()) else {
+            return;
+        };
+        if session.quicks.len() >= self.config.limits.quick_modes {
+            return self.drops.count(DropReason::TooManyExchanges);
+        }
+        let mut out = Outbox::default();
+        let offered = Quick::offered(sa, message, &mut out);
+        self.flush(Some(id), out);
+        let (quick, offer) = match offered {
+            Ok(offered) => offered,
+            Err(fault) => return self.count_fault(&fault),
+        };
+        self.authentic_from(id, path, now);
+        match self.child_for(id, &connection, &offer) {
+            Ok(child) => self.accept_quick(id, child, quick, now),
+            Err(fault) => {
+                self.count_fault(&fault);
+                self.refuse(id, &fault);
+            }
+        }
+    }
+
+    fn accept_quick(&mut self, id: SessionId, child: ChildId, mut quick: Quick, now: Instant) {
+        let spi = self.fresh_spi(child);
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let (Some(sa), Some(entry)) = (session.sa.as_ref(), self.children.get_mut(&child)) else {
+            return;
+        };
+        entry.session = Some(id);
+        let own = session.path.local.ip();
+        let mut out = Outbox::default();
+        let accepted = quick.accept(sa, entry.child(), spi, own, &mut self.random, now, &mut out);
+        self.flush(Some(id), out);
+        match accepted {
+            Ok(progress) => {
+                if let Some(session) = self.sessions.get_mut(&id) {
+                    session.quicks.push(PendingQuick {
+                        quick: Box::new(quick),
+                        child,
+                        spi,
+                    });
+                    if !session.children.contains(&child) {
+                        session.children.push(child);
+                    }
+                }
+                self.quick_progress(id, child, progress, now);
+                self.arm_session(id);
+            }
+            Err(fault) => {
+                self.count_fault(&fault);
+                self.by_spi.remove(&spi);
+                self.refuse(id, &fault);
+                self.drop_unused_child(child);
+            }
+        }
+    }
+
+    /// The child that an offer speaks of: the one it renews, else a new one of the first
+    /// configured child whose mode and selectors hold it.
+    fn child_for(
+        &mut self,
+        id: SessionId,
+        connection: &Arc<Connection>,
+        offer: &QuickOffer,
+    ) -> Result<ChildId, Fault> {
+        let session = &self.sessions[&id];
+        let renewed = session.children.iter().copied().find(|child| {
+            let current = self.children.get(child).and_then(|entry| entry.current);
+            current.is_some_and(|pair| {
+                pair.mode == offer.mode && pair.local == offer.local && pair.remote == offer.remote
+            })
+        });
+        if let Some(child) = renewed {
+            return Ok(child);
+        }
+        let inner: Vec<IpAddr> = session
+            .lease
+            .as_ref()
+            .map(|lease| lease.addresses.clone())
+            .unwrap_or_default();
+        let path = session.path;
+        let fits = |child: &Child| {
+            child.mode == offer.mode
+                && holds_local(child, &offer.local, path)
+                && holds_remote(child, &offer.remote, &inner)
+        };
+        let Some(index) = connection.children.iter().position(fits) else {
+            return Err(mismatch(connection, offer, &inner));
+        };
+        let selectors = (Some(offer.local), Some(offer.remote));
+        Ok(self.add_child(connection, index, false, selectors))
+    }
+
+    fn quick_progress(
+        &mut self,
+        id: SessionId,
+        child: ChildId,
+        progress: QuickProgress,
+        now: Instant,
+    ) {
+        match progress {
+            QuickProgress::Pending => {}
+            QuickProgress::InboundReady(negotiated) => {
+                self.install(id, child, &negotiated, Direction::Inbound);
+            }
+            QuickProgress::Complete(negotiated) => {
+                let Some(negotiated) = negotiated else { return };
+                let is_ours = self.sessions.get(&id).is_some_and(|session| {
+                    let of_pair = |p: &&PendingQuick| p.spi == negotiated.spi_in;
+                    session
+                        .quicks
+                        .iter()
+                        .find(of_pair)
+                        .is_none_or(|p| p.quick.is_initiator())
+                });
+                if is_ours {
+                    self.install(id, child, &negotiated, Direction::Inbound);
+                }
+                self.install(id, child, &negotiated, Direction::Outbound);
+                self.child_established(id, child, &negotiated, is_ours, now);
+            }
+        }
+    }
+
+    fn install(
+        &mut self,
+        id: SessionId,
+        child: ChildId,
+        negotiated: &NegotiatedChild,
+        direction: Direction,
+    ) {
+        let Some(session) = self.sessions.get(&id) else {
+            return;
+        };
+        let path = session.path;
+        let needs_pool = negotiated.mode == Mode::Transport && self.takes_from_pool(child);
+        if needs_pool && let Some(pool) = self.pool_of(child) {
+            let name = format!("{child:?}");
+            let address = self.leases.lend(&pool, &name, None);
+            if let Some(entry) = self.children.get_mut(&child) {
+                entry.pool_address = address;
+            }
+        }
+        let Some(entry) = self.children.get(&child) else {
+            return;
+        };
+        let sa = association(entry, negotiated, direction, path);
+        self.by_spi.insert(negotiated.spi_in, child);
+        self.change(direction, Change::Install(Box::new(sa)));
+    }
+
+    fn takes_from_pool(&self, child: ChildId) -> bool {
+        self.children.get(&child).is_some_and(|entry| {
+            !entry.is_ours && entry.pool_address.is_none() && entry.connection.pool.is_some()
+        })
+    }
+
+    fn pool_of(&self, child: ChildId) -> Option<crate::config::Pool> {
+        let index = self.children.get(&child)?.connection.pool?;
+        self.config.pools.get(index).cloned()
+    }
+
+    fn child_established(
+        &mut self,
+        id: SessionId,
+        child: ChildId,
+        negotiated: &NegotiatedChild,
+        is_ours: bool,
+        now: Instant,
+    ) {
+        let Some(entry) = self.children.get_mut(&child) else {
+            return;
+        };
+        let is_rekey = entry.current.is_some();
+        let new = Pair {
+            spi_in: negotiated.spi_in,
+            spi_out: negotiated.spi_out,
+            suite: negotiated.suite,
+            mode: negotiated.mode,
+            is_udp_encapsulated: negotiated.is_udp_encapsulated,
+            local: negotiated.local,
+            remote: negotiated.remote,
+        };
+        if let Some(old) = entry.current.replace(new) {
+            // Whoever renewed deletes the old pair after the overlap; the other side waits longer.
+            let wait = if is_ours { OVERLAP } else { OVERLAP * 4 };
+            entry.old.push((old, now + wait));
+        }
+        let lifetime = Duration::from_secs(negotiated.lifetime_s);
+        let margin = entry.child().rekey_margin;
+        let margin = if is_ours { margin } else { margin / 2 };
+        entry.rekey_at = Some(now + lifetime.saturating_sub(margin));
+        entry.expire_at = Some(now + lifetime);
+        entry.is_ours |= is_ours;
+        let event = Event::ChildEstablished {
+            connection: entry.connection.name.clone(),
+            child: entry.child().name.clone(),
+            suite: negotiated.suite.to_string(),
+            spis: (negotiated.spi_in, negotiated.spi_out),
+            is_rekey,
+        };
+        self.tell(event);
+        if let Some(session) = self.sessions.get_mut(&id)
+            && !session.children.contains(&child)
+        {
+            session.children.push(child);
+        }
+        self.arm_child(child);
+        self.station_child_up(id);
+    }
+
+    /// A quick mode ended without SAs.
+    pub(in super::super) fn quick_failed(
+        &mut self,
+        id: SessionId,
+        child: ChildId,
+        spi: u32,
+        fault: &Fault,
+        now: Instant,
+    ) {
+        self.refuse(id, fault);
+        self.by_spi.remove(&spi);
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.quicks.retain(|pending| pending.spi != spi);
+        }
+        let is_up = self
+            .children
+            .get(&child)
+            .is_some_and(|entry| entry.current.is_some());
+        if !is_up {
+            self.remove_inbound(child, spi);
+            self.drop_unused_child(child);
+            self.station_child_down(id, child, now);
+        }
+    }
+
+    /// Quick modes of a child that will not be finished.
+    pub(in super::super) fn abandon_quick(&mut self, id: SessionId, child: ChildId) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let spis: Vec<u32> = session
+            .quicks
+            .iter()
+            .filter(|pending| pending.child == child)
+            .map(|pending| pending.spi)
+            .collect();
+        session.quicks.retain(|pending| pending.child != child);
+        let current = self.children.get(&child).and_then(|entry| entry.current);
+        for spi in spis {
+            if current.is_none_or(|pair| pair.spi_in != spi) {
+                self.remove_inbound(child, spi);
+            }
+        }
+        self.drop_unused_child(child);
+    }
+
+    /// Logs a refusal and tells the peer its notify type, no more.
+    fn refuse(&mut self, id: SessionId, fault: &Fault) {
+        let message_id = self.fresh_message_id();
+        let Some(session) = self.sessions.get(&id) else {
+            return;
+        };
+        let event = Event::NegotiationFailed {
+            connection: session
+                .connection
+                .as_ref()
+                .map(|connection| connection.name.clone()),
+            path: session.path,
+            reason: fault.to_string(),
+        };
+        let mut out = Outbox::default();
+        if let (Some(sa), Fault::Incompatible { notify, .. }) = (&session.sa, fault) {
+            let payload = informational::refusal(*notify);
+            informational::send(sa, vec![payload], message_id, &mut out);
+        }
+        self.flush(Some(id), out);
+        self.tell(event);
+    }
+}

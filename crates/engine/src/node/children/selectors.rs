@@ -1,0 +1,163 @@
+//! Which traffic a child protects: what we ask for, what we accept, what the planes are given.
+
+use std::net::IpAddr;
+
+use super::ChildEntry;
+use crate::config::{Child, Connection};
+use crate::ikev1::Fault;
+use crate::ikev1::quick::{NegotiatedChild, QuickOffer};
+use crate::sa::{Direction, Mode, Path, Sa};
+use crate::selector::TrafficSelector;
+
+/// What quick mode asks for: in transport mode our own address and the peer's, with the protocol
+/// and port that are configured; in tunnel mode what is configured, else our inner address.
+pub(super) fn wanted_selectors(
+    entry: &ChildEntry,
+    path: Path,
+    inner: Option<IpAddr>,
+) -> (TrafficSelector, TrafficSelector) {
+    let host = |address: IpAddr, like: Option<TrafficSelector>| TrafficSelector {
+        protocol: like.map_or(0, |selector| selector.protocol),
+        port: like.map_or(0, |selector| selector.port),
+        ..TrafficSelector::host(address)
+    };
+    let (own, peer) = (path.local.ip(), path.remote.ip());
+    match entry.child().mode {
+        Mode::Transport => (host(own, entry.local), host(peer, entry.remote)),
+        Mode::Tunnel => {
+            let local = entry
+                .local
+                .unwrap_or_else(|| host(inner.unwrap_or(own), None));
+            let remote = entry.remote.unwrap_or_else(|| host(peer, None));
+            (local, remote)
+        }
+    }
+}
+
+pub(super) fn holds_local(child: &Child, offered: &TrafficSelector, path: Path) -> bool {
+    if child.local.is_empty() || child.mode == Mode::Transport {
+        let own = TrafficSelector::host(path.local.ip());
+        // Behind a destination NAT of our own the peer names the address it sees.
+        let is_own = child.mode == Mode::Transport || own.contains(offered);
+        let fits = |own: &TrafficSelector| own.holds_ports_of(offered);
+        return is_own && (child.local.is_empty() || child.local.iter().any(fits));
+    }
+    child.local.iter().any(|own| own.contains(offered))
+}
+
+pub(super) fn holds_remote(child: &Child, offered: &TrafficSelector, inner: &[IpAddr]) -> bool {
+    if child.mode == Mode::Transport {
+        return offered.is_host();
+    }
+    if child.remote.is_empty() {
+        return inner
+            .iter()
+            .any(|address| TrafficSelector::host(*address).contains(offered));
+    }
+    child.remote.iter().any(|remote| remote.contains(offered))
+}
+
+pub(super) fn mismatch(connection: &Connection, offer: &QuickOffer, inner: &[IpAddr]) -> Fault {
+    let ours: Vec<String> = connection
+        .children
+        .iter()
+        .map(|child| {
+            let list = |selectors: &[TrafficSelector], dynamic: &str| match selectors {
+                [] => dynamic.to_owned(),
+                some => some
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect::<Vec<_>>()
+                    .join(","),
+            };
+            let lent = inner
+                .first()
+                .map_or("its inner address".to_owned(), IpAddr::to_string);
+            let (local, remote) = (
+                list(&child.local, "our address"),
+                list(&child.remote, &lent),
+            );
+            format!("{:?} {local} === {remote}", child.mode)
+        })
+        .collect();
+    Fault::Incompatible {
+        what: format!(
+            "no selector in common: the peer asks for {:?} {} === {}; we protect {}",
+            offer.mode,
+            offer.local,
+            offer.remote,
+            ours.join(" or ")
+        ),
+        notify: wire::isakmp::NotifyType::InvalidIdInformation,
+    }
+}
+
+/// The SA of one direction. In transport mode the selectors are the addresses as our own stack
+/// sees them: the peer's pool address, or the address it is seen at.
+pub(super) fn association(
+    entry: &ChildEntry,
+    negotiated: &NegotiatedChild,
+    direction: Direction,
+    path: Path,
+) -> Sa {
+    let child = entry.child();
+    let is_inbound = direction == Direction::Inbound;
+    let keys = if is_inbound {
+        &negotiated.keys_in
+    } else {
+        &negotiated.keys_out
+    };
+    let (local, remote) = match negotiated.mode {
+        Mode::Tunnel => (negotiated.local, negotiated.remote),
+        Mode::Transport => {
+            let peer = entry.pool_address.unwrap_or(path.remote.ip());
+            (
+                negotiated.local.at(path.local.ip()),
+                negotiated.remote.at(peer),
+            )
+        }
+    };
+    let path = if negotiated.is_udp_encapsulated {
+        path
+    } else {
+        without_ports(path)
+    };
+    let is_authenticated = negotiated.suite.protection.is_authenticated();
+    Sa {
+        direction,
+        child: entry.id,
+        spi: if is_inbound {
+            negotiated.spi_in
+        } else {
+            negotiated.spi_out
+        },
+        protocol: negotiated.suite.protocol,
+        mode: negotiated.mode,
+        protection: negotiated.suite.protection,
+        encryption_key: keys.0.clone(),
+        integrity_key: keys.1.clone(),
+        has_esn: negotiated.suite.has_esn,
+        replay_window: if is_authenticated {
+            child.replay_window
+        } else {
+            0
+        },
+        is_udp_encapsulated: negotiated.is_udp_encapsulated,
+        path,
+        local: vec![local],
+        remote: vec![remote],
+        original: negotiated.original,
+        pool_address: entry.pool_address,
+        soft_packets: child.lifetime_packets,
+        soft_bytes: child.lifetime_bytes,
+        copies_df: true,
+        path_mtu: child.path_mtu,
+    }
+}
+
+fn without_ports(path: Path) -> Path {
+    Path {
+        local: (path.local.ip(), 0).into(),
+        remote: (path.remote.ip(), 0).into(),
+    }
+}
