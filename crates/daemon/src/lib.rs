@@ -23,6 +23,7 @@ pub mod planes;
 pub mod privileges;
 pub mod raw;
 pub mod routes;
+pub mod run;
 pub mod service;
 pub mod status;
 pub mod sys;

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    daemon::cli::main(|_| anyhow::bail!("this build has no main loop"))
+    daemon::cli::main(daemon::run::run)
 }

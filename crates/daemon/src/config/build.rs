@@ -10,7 +10,7 @@ use crypto::hash::Hash;
 use crypto::rsa::PrivateKey;
 use engine::config::{
     Child, Config, Connection, IdentityPattern, InnerFamilies, Limits, LocalAuth, LocalMethod,
-    Pool, RemoteAuth, RemoteMethod, Unique,
+    Pool, RemoteAuth, RemoteMethod, Severity, Unique,
 };
 use engine::identity::Identity;
 use engine::sa::{Mode, Secret};
@@ -62,7 +62,7 @@ pub fn build(path: &Path, file: ConfigFile) -> Result<Loaded, ConfigError> {
         engine: Config {
             connections: Vec::new(),
             pools,
-            limits: default_limits(),
+            limits: Limits::default(),
         },
         daemon: file.daemon,
         publish: Vec::new(),
@@ -106,6 +106,13 @@ impl Builder<'_> {
             return self.add_clear(loaded, name, table);
         }
         let connection = self.connection(&loaded.engine.pools, name, table)?;
+        for finding in connection.check() {
+            let text = finding.text;
+            match finding.severity {
+                Severity::Error => return Err(self.value(&key, &text)),
+                Severity::Warning => loaded.warnings.push((name.to_owned(), text)),
+            }
+        }
         loaded.engine.connections.push(Arc::new(connection));
         Ok(())
     }
@@ -476,15 +483,5 @@ fn previous(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(v4) => IpAddr::V4(u32::from(v4).saturating_sub(1).into()),
         IpAddr::V6(v6) => IpAddr::V6(u128::from(v6).saturating_sub(1).into()),
-    }
-}
-
-fn default_limits() -> Limits {
-    Limits {
-        half_open: 500,
-        half_open_total: 5_000,
-        half_open_per_address: 100,
-        quick_modes: 16,
-        half_open_lifetime: core::time::Duration::from_secs(30),
     }
 }

@@ -44,6 +44,8 @@ pub struct DaemonTable {
     pub table: u32,
     /// Half-open exchanges above which aggressive first messages are dropped.
     pub half_open: usize,
+    /// Take the resolvers that come with an inner address, and give them back.
+    pub dns: bool,
     /// User to become after set-up; only the capabilities in use are kept either way.
     pub user: Option<String>,
 }
@@ -59,6 +61,7 @@ impl Default for DaemonTable {
             // strongSwan's is 220.
             table: 221,
             half_open: 500,
+            dns: true,
             user: None,
         }
     }

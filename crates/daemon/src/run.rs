@@ -1,0 +1,581 @@
+//! The main loop of `caravan gateway` and `caravan up`: one thread that owns the node and tells
+//! the packet threads, the host and the user what it decides.
+//!
+//! Set-up goes from what needs most rights to what needs least; then the capabilities are cut, and
+//! only then do threads start. `host.rs` keeps routes, resolvers and nftables as the node's facts
+//! want them; `report.rs` answers `status` and writes the log.
+
+mod host;
+mod report;
+
+use std::collections::BTreeSet;
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use crypto::rand::Seed;
+use engine::config::{Config, Start};
+use engine::node::{Command, Event, Input, Node, Output};
+use engine::plane::{Change, InboundPlane, OutboundPlane, SaReport};
+use engine::sa::{Direction, Path};
+use engine::time::{Calendar, Deadline};
+use tokio::sync::mpsc;
+use tracing::{info, warn};
+
+use crate::capture::{Capture, Keys, Tap};
+use crate::cli::{Role, RunOptions};
+use crate::config::{self, Loaded};
+use crate::control::server::{Asked, ControlServer};
+use crate::control::{Reply, Request};
+use crate::planes::{Clock, News, Parts, Planes, Report};
+use crate::privileges::{self, Kept};
+use crate::raw::RawSockets;
+use crate::routes::{Blocks, watch};
+use crate::service::{self, Ask, Signals};
+use crate::tun::Tun;
+use crate::udp::{UdpConfig, UdpSockets};
+use crate::{capture, dns, footprint, routes};
+use host::Host;
+
+/// How often the node is told the calendar: certificates are checked against it.
+const CALENDAR_INTERVAL: Duration = Duration::from_secs(60);
+/// What is left of an outer packet when the largest overhead of any suite is taken off.
+const OVERHEAD_BYTES: u16 = 100;
+
+/// Runs until a signal or the user ends it.
+pub fn run(options: RunOptions) -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        let mut process = Process::open(options).await?;
+        let ended = process.serve().await;
+        process.close().await?;
+        ended
+    })
+}
+
+/// Everything that one process holds.
+struct Process {
+    options: RunOptions,
+    loaded: Loaded,
+    clock: Clock,
+    node: Node,
+    planes: Planes,
+    news: mpsc::Receiver<News>,
+    udp: Arc<UdpSockets>,
+    tun: Arc<Tun>,
+    host: Host,
+    asked: mpsc::Receiver<Asked>,
+    _control: ControlServer,
+    capture: Option<(Capture, Tap, Keys)>,
+    capabilities: Vec<String>,
+    /// Connections that the user took down: their blocks are lifted.
+    downed: BTreeSet<String>,
+    deadline: Option<Deadline>,
+    calendar_at: tokio::time::Instant,
+    is_ready: bool,
+    is_stopped: bool,
+    /// `down` took the last connection: nothing stays.
+    lifts: bool,
+}
+
+impl Process {
+    async fn open(options: RunOptions) -> anyhow::Result<Self> {
+        let loaded = config::load(&options.config)?;
+        check_role(&options, &loaded)?;
+        for (connection, warning) in &loaded.warnings {
+            warn!(connection, "{warning}");
+        }
+        privileges::require()?;
+        let names: Vec<String> = names(&loaded);
+        let control = ControlServer::bind(&options.runtime_dir, &names)?;
+        let mut file = footprint::FootprintFile::open(&options.runtime_dir, &names[0])
+            .with_context(|| format!("another process holds the connection {}", names[0]))?;
+        host::undo(&options.runtime_dir, &mut file, Blocks::Stay).await?;
+        file.update(|footprint| footprint.connections.clone_from(&names))?;
+        let table = &loaded.daemon;
+        let mtu = inner_mtu(&loaded.engine);
+        let tun = Tun::open(&table.tun, mtu)
+            .with_context(|| format!("cannot make the TUN device {}", table.tun))?;
+        let ports = UdpConfig {
+            ike_port: table.port,
+            nat_port: table.nat_port,
+            mark: Some(table.fwmark),
+        };
+        let udp = UdpSockets::bind(ports).with_context(|| {
+            format!(
+                "cannot bind UDP ports {} and {}",
+                table.port, table.nat_port
+            )
+        })?;
+        let raw = open_raw(&loaded.engine, table.fwmark);
+        let opened = routes::Routes::open(tun.name(), mtu, table.table, table.fwmark).await?;
+        let mut host = Host::new(options.role, opened, file, &names[0], tun.name());
+        host.load_forwarding(&loaded)?;
+        let user = table.user.as_deref();
+        if let Some(user) = user {
+            privileges::hand_over(host.folder(), user)?;
+        }
+        let kept = Kept {
+            raw: raw.is_some(),
+            resolver_file: dns::uses_file(),
+            user,
+        };
+        let capabilities = privileges::reduce(kept)?;
+        Self::start(
+            options,
+            loaded,
+            (tun, udp, raw),
+            host,
+            control,
+            capabilities,
+        )
+    }
+
+    /// From here on there are threads.
+    fn start(
+        options: RunOptions,
+        loaded: Loaded,
+        (tun, udp, raw): (Tun, UdpSockets, Option<RawSockets>),
+        host: Host,
+        mut control: ControlServer,
+        capabilities: Vec<String>,
+    ) -> anyhow::Result<Self> {
+        let capture = options
+            .capture
+            .as_deref()
+            .map(|path| open_capture(path, loaded.daemon.nat_port))
+            .transpose()?;
+        let clock = Clock::start();
+        let seed = system_seed()?;
+        let (tun, udp) = (Arc::new(tun), Arc::new(udp));
+        let parts = Parts {
+            outbound: OutboundPlane::new(seed.stream("outbound", 0), tun.offloads()),
+            inbound: InboundPlane::new(tun.offloads()),
+            tun: tun.clone(),
+            udp: udp.clone(),
+            raw: raw.map(Arc::new),
+            tap: capture.as_ref().map(|(_, tap, _)| tap.clone()),
+            clock,
+        };
+        let (planes, news) = Planes::start(parts)?;
+        let config = engine_config(&loaded);
+        let node = Node::new(config, &seed, clock.now());
+        let asked = control.serve();
+        Ok(Self {
+            options,
+            loaded,
+            clock,
+            node,
+            planes,
+            news,
+            udp,
+            tun,
+            host,
+            asked,
+            _control: control,
+            capture,
+            capabilities,
+            downed: BTreeSet::new(),
+            deadline: None,
+            calendar_at: tokio::time::Instant::now(),
+            is_ready: false,
+            is_stopped: false,
+            lifts: false,
+        })
+    }
+
+    async fn serve(&mut self) -> anyhow::Result<()> {
+        let mut signals = Signals::new()?;
+        let mut changes = watch::changes()?;
+        self.tell_calendar().await?;
+        self.host
+            .apply(&self.loaded, &self.node, self.clock.now(), &self.downed)
+            .await?;
+        self.become_ready()?;
+        while !self.is_stopped {
+            let wake = self.wake_at();
+            tokio::select! {
+                news = self.news.recv() => {
+                    let Some(news) = news else { anyhow::bail!("the packet threads are gone") };
+                    self.on_news(news).await?;
+                }
+                Some(asked) = self.asked.recv() => self.on_asked(asked).await?,
+                Some(()) = changes.recv() => self.on_link_change().await?,
+                ask = signals.next() => match ask {
+                    Ask::Stop => self.input(Input::Command(Command::Stop)).await?,
+                    Ask::Reload => drop(self.reload().await),
+                },
+                () = tokio::time::sleep_until(wake) => {
+                    if tokio::time::Instant::now() >= self.calendar_at {
+                        self.tell_calendar().await?;
+                    }
+                    self.input(Input::Wake).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is ours on the host goes; blocking routes stay unless the user took us down.
+    async fn close(self) -> anyhow::Result<()> {
+        service::notify(service::Notice::Stopping);
+        let Self {
+            planes,
+            host,
+            capture,
+            options,
+            lifts,
+            ..
+        } = self;
+        planes.stop();
+        if let Some((capture, tap, _)) = capture {
+            drop(tap);
+            let path = capture.path().to_owned();
+            capture
+                .finish()
+                .with_context(|| format!("cannot finish {}", path.display()))?;
+        }
+        let blocks = if lifts { Blocks::Lifted } else { Blocks::Stay };
+        host.close(&options.runtime_dir, blocks).await
+    }
+
+    fn wake_at(&self) -> tokio::time::Instant {
+        let now = tokio::time::Instant::now();
+        let due = self
+            .deadline
+            .map(|deadline| now + deadline.at.since(self.clock.now()));
+        due.map_or(self.calendar_at, |due| due.min(self.calendar_at))
+    }
+
+    async fn tell_calendar(&mut self) -> anyhow::Result<()> {
+        self.calendar_at = tokio::time::Instant::now() + CALENDAR_INTERVAL;
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let calendar = Calendar(i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
+        self.input(Input::Calendar(calendar)).await
+    }
+
+    async fn on_news(&mut self, news: News) -> anyhow::Result<()> {
+        match news {
+            News::Message { path, bytes } => self.input(Input::Datagram(path, &bytes)).await,
+            News::Notice(notice) => self.input(Input::Notice(notice)).await,
+            News::Failed { direction, reason } => {
+                anyhow::bail!("the {direction:?} packet thread ended: {reason}")
+            }
+        }
+    }
+
+    /// Links, addresses or routes changed: which address leads to each peer?
+    async fn on_link_change(&mut self) -> anyhow::Result<()> {
+        let mark = self.loaded.daemon.fwmark;
+        for remote in self.host.peers() {
+            let local = watch::local_address_for(remote, mark);
+            self.input(Input::LocalAddress { remote, local }).await?;
+        }
+        Ok(())
+    }
+
+    async fn on_asked(&mut self, asked: Asked) -> anyhow::Result<()> {
+        let reply = match asked.request {
+            Request::Status => Reply::Status {
+                report: Box::new(self.report().await),
+            },
+            Request::Down { connection } => self.take_down(connection).await?,
+            Request::Reload => match self.reload().await {
+                Ok(()) => Reply::Done {
+                    text: "the configuration was read again".to_owned(),
+                },
+                Err(error) => Reply::Failed {
+                    text: format!("{error:#}"),
+                },
+            },
+            Request::Rekey { connection, ike } => {
+                let command = match ike {
+                    true => Command::RekeyIke(connection),
+                    false => Command::RekeyChildren(connection),
+                };
+                self.input(Input::Command(command)).await?;
+                Reply::Done {
+                    text: String::new(),
+                }
+            }
+            Request::Stop => {
+                self.input(Input::Command(Command::Stop)).await?;
+                Reply::Done {
+                    text: String::new(),
+                }
+            }
+        };
+        // Whoever asked may be gone.
+        let _ = asked.reply.send(reply);
+        Ok(())
+    }
+
+    async fn take_down(&mut self, connection: String) -> anyhow::Result<Reply> {
+        self.input(Input::Command(Command::Down(connection.clone())))
+            .await?;
+        self.downed.insert(connection.clone());
+        self.host
+            .apply(&self.loaded, &self.node, self.clock.now(), &self.downed)
+            .await?;
+        if names(&self.loaded)
+            .iter()
+            .all(|name| self.downed.contains(name))
+        {
+            self.lifts = true;
+            self.input(Input::Command(Command::Stop)).await?;
+        }
+        Ok(Reply::Done {
+            text: format!("{connection} is down"),
+        })
+    }
+
+    /// Tunnels of connections that say the same stay up.
+    async fn reload(&mut self) -> anyhow::Result<()> {
+        service::notify(service::Notice::Reloading);
+        let result = self.reload_file().await;
+        service::notify(service::Notice::Ready);
+        if let Err(error) = &result {
+            warn!("not reloaded, the former configuration stays in force: {error:#}");
+        }
+        result
+    }
+
+    async fn reload_file(&mut self) -> anyhow::Result<()> {
+        let loaded = config::load(&self.options.config)?;
+        check_role(&self.options, &loaded)?;
+        if names(&loaded) != names(&self.loaded) {
+            anyhow::bail!("connections came or went: that takes a restart");
+        }
+        self.host.load_forwarding(&loaded)?;
+        let config = engine_config(&loaded);
+        self.loaded = loaded;
+        self.input(Input::Configure(Arc::new(config))).await?;
+        self.host
+            .apply(&self.loaded, &self.node, self.clock.now(), &self.downed)
+            .await?;
+        info!("the configuration was read again");
+        Ok(())
+    }
+
+    /// One input, and all that follows from it.
+    async fn input(&mut self, input: Input<'_>) -> anyhow::Result<()> {
+        self.node.handle(input, self.clock.now());
+        let mut is_changed = self.drain().await?;
+        while let Some(answer) = self.host.next_answer() {
+            is_changed |= self.answer(answer).await?;
+        }
+        if is_changed {
+            self.host
+                .apply(&self.loaded, &self.node, self.clock.now(), &self.downed)
+                .await?;
+            self.become_ready()?;
+        }
+        Ok(())
+    }
+
+    async fn answer(&mut self, answer: host::Answer) -> anyhow::Result<bool> {
+        match answer {
+            host::Answer::LocalAddress(remote) => {
+                let local = watch::local_address_for(remote, self.loaded.daemon.fwmark);
+                self.node
+                    .handle(Input::LocalAddress { remote, local }, self.clock.now());
+            }
+            host::Answer::Report => {
+                let reports = self.traffic(Direction::Inbound).await;
+                self.node.handle(Input::Report(&reports), self.clock.now());
+            }
+        }
+        self.drain().await
+    }
+
+    /// Carries out what the node wants. Whether routes may have to change.
+    async fn drain(&mut self) -> anyhow::Result<bool> {
+        let mut is_changed = false;
+        loop {
+            match self.node.poll() {
+                Output::Datagram(path, bytes) => self.send(&path, &bytes),
+                Output::Plane(direction, change) => self.change(direction, change)?,
+                Output::Event(event) => is_changed |= self.on_event(event),
+                Output::IkeKey(cookies, key) => {
+                    if let Some((_, _, keys)) = &mut self.capture {
+                        keys.add_ike(cookies.initiator.0, &key.0)?;
+                    }
+                }
+                Output::WantsReport => self.host.wants(host::Answer::Report),
+                Output::WantsLocalAddress(remote) => {
+                    self.host.wants(host::Answer::LocalAddress(remote));
+                }
+                Output::Wait(deadline) => {
+                    self.deadline = deadline;
+                    return Ok(is_changed);
+                }
+            }
+        }
+    }
+
+    fn send(&self, path: &Path, bytes: &[u8]) {
+        if let Some((_, tap, _)) = &self.capture {
+            tap.udp(path.local, path.remote, 0, bytes);
+        }
+        if let Err(error) = self.udp.send(path, bytes) {
+            warn!(remote = %path.remote, "cannot send: {error}");
+        }
+    }
+
+    fn change(&mut self, direction: Direction, change: Change) -> anyhow::Result<()> {
+        if let (Change::Install(sa), Some((_, _, keys))) = (&change, &mut self.capture) {
+            keys.add_sa(sa)?;
+        }
+        Ok(self.planes.change(direction, change)?)
+    }
+
+    fn on_event(&mut self, event: Event) -> bool {
+        report::log(&event);
+        let is_change = matches!(
+            event,
+            Event::InnerAddress { .. } | Event::ChildEstablished { .. } | Event::ChildClosed { .. }
+        );
+        self.host.on_event(&event);
+        if event == Event::Stopped {
+            self.is_stopped = true;
+        }
+        is_change
+    }
+
+    /// Says once that everything is up.
+    fn become_ready(&mut self) -> anyhow::Result<()> {
+        if self.is_ready || !self.is_up() {
+            return Ok(());
+        }
+        self.is_ready = true;
+        let line = match self.options.role {
+            Role::Gateway => format!("listening for {}", names(&self.loaded).join(", ")),
+            Role::Station => format!("up: {}", names(&self.loaded).join(", ")),
+        };
+        info!("{line}");
+        Ok(self.options.ready.up(&line)?)
+    }
+
+    /// A gateway that listens is up; a station, when every connection that begins at once is.
+    fn is_up(&self) -> bool {
+        let status = self.node.status(self.clock.now());
+        let is_awaited = |name: &str| {
+            let connection = self
+                .host
+                .config()
+                .connections
+                .iter()
+                .find(|c| c.name == name);
+            connection.is_some_and(|connection| connection.start == Start::AtOnce)
+        };
+        let awaited = status.connections.iter().filter(|c| is_awaited(&c.name));
+        let is_established = |c: &engine::node::ConnectionStatus| {
+            c.sessions
+                .iter()
+                .any(|session| !session.children.is_empty())
+        };
+        awaited.into_iter().all(is_established)
+    }
+
+    async fn traffic(&self, direction: Direction) -> Vec<SaReport> {
+        self.plane_report(direction)
+            .await
+            .map(|r| r.plane.associations)
+            .unwrap_or_default()
+    }
+
+    async fn plane_report(&self, direction: Direction) -> Option<Report> {
+        self.planes.report(direction).ok()?.await.ok()
+    }
+}
+
+/// The engine's part: connections are shared, the rest is small.
+fn engine_config(loaded: &Loaded) -> Config {
+    Config {
+        connections: loaded.engine.connections.clone(),
+        pools: loaded.engine.pools.clone(),
+        limits: loaded.engine.limits.clone(),
+    }
+}
+
+/// Every connection, with or without IPsec.
+fn names(loaded: &Loaded) -> Vec<String> {
+    loaded
+        .on_failure
+        .iter()
+        .map(|(name, _)| name.clone())
+        .collect()
+}
+
+fn check_role(options: &RunOptions, loaded: &Loaded) -> anyhow::Result<()> {
+    let is_station = |name: &str| {
+        let connection = loaded.engine.connections.iter().find(|c| c.name == name);
+        connection.is_none_or(|connection| !connection.remote_addrs.is_empty())
+    };
+    let wrong = names(loaded).into_iter().find(|name| match options.role {
+        Role::Station => !is_station(name),
+        Role::Gateway => false,
+    });
+    match wrong {
+        None => Ok(()),
+        Some(name) => anyhow::bail!(
+            "{}: connections.{name} has no remote_addrs: `caravan up` needs the gateway's address",
+            options.config.display()
+        ),
+    }
+}
+
+/// Raw sockets serve ESP without UDP and AH. Without the right to open them everything that goes
+/// in UDP still works.
+fn open_raw(config: &Config, mark: u32) -> Option<RawSockets> {
+    let is_needed = config.connections.iter().any(|c| !c.forces_encapsulation);
+    if !is_needed {
+        return None;
+    }
+    match RawSockets::open(Some(mark)) {
+        Ok(raw) => Some(raw),
+        Err(error) => {
+            warn!("no raw sockets ({error}): only ESP in UDP will pass");
+            None
+        }
+    }
+}
+
+fn open_capture(path: &std::path::Path, nat_port: u16) -> anyhow::Result<(Capture, Tap, Keys)> {
+    let context = || format!("cannot write the capture {}", path.display());
+    let capture = Capture::create(path).with_context(context)?;
+    let keys = capture::Keys::create(path, nat_port).with_context(context)?;
+    let folder: PathBuf = keys.folder().to_owned();
+    warn!(keys = %folder.display(), "a capture is on: the KEYS are written beside it");
+    let tap = capture.tap();
+    Ok((capture, tap, keys))
+}
+
+fn inner_mtu(config: &Config) -> u16 {
+    let children = config
+        .connections
+        .iter()
+        .flat_map(|connection| &connection.children);
+    children
+        .map(|child| child.path_mtu)
+        .min()
+        .unwrap_or(1_500)
+        .saturating_sub(OVERHEAD_BYTES)
+}
+
+fn system_seed() -> anyhow::Result<Seed> {
+    let mut octets = [0; 32];
+    let mut source = std::fs::File::open("/dev/urandom").context("cannot open /dev/urandom")?;
+    source
+        .read_exact(&mut octets)
+        .context("cannot read /dev/urandom")?;
+    let seed = Seed::new(octets);
+    zeroize::Zeroize::zeroize(&mut octets);
+    Ok(seed)
+}

@@ -1,0 +1,266 @@
+//! What the process does to its host: routes, resolvers, nftables, each as the node's facts want
+//! it and noted in the footprint.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
+use std::path::Path;
+
+use engine::config::{Child, Config, Connection};
+use engine::node::{Event, Node};
+use engine::sa::Mode;
+use engine::time::Instant;
+use tracing::warn;
+
+use crate::cli::Role;
+use crate::config::Loaded;
+use crate::config::file::OnFailure;
+use crate::dns;
+use crate::footprint::FootprintFile;
+use crate::nft::{self, Forwarding};
+use crate::routes::{self, Blocks, Desired, Prefix, Routes, prefixes, watch};
+
+/// What the node asked for; answered once its outputs are drained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// Our address towards this peer.
+    LocalAddress(IpAddr),
+    /// What the inbound plane has seen.
+    Report,
+}
+
+/// The host, as far as it is ours.
+pub(super) struct Host {
+    role: Role,
+    routes: Routes,
+    file: FootprintFile,
+    name: String,
+    tun: String,
+    /// Inner address and resolvers by connection.
+    leases: BTreeMap<String, (Vec<IpAddr>, Vec<IpAddr>)>,
+    resolvers: Vec<IpAddr>,
+    answers: VecDeque<Answer>,
+    config: Config,
+}
+
+impl Host {
+    pub(super) fn new(
+        role: Role,
+        routes: Routes,
+        file: FootprintFile,
+        name: &str,
+        tun: &str,
+    ) -> Self {
+        Self {
+            role,
+            routes,
+            file,
+            name: name.to_owned(),
+            tun: tun.to_owned(),
+            leases: BTreeMap::new(),
+            resolvers: Vec::new(),
+            answers: VecDeque::new(),
+            config: Config {
+                connections: Vec::new(),
+                pools: Vec::new(),
+                limits: engine::config::Limits::default(),
+            },
+        }
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        self.file.folder()
+    }
+
+    pub(super) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The gateway's own nftables table, and a copy of the connections.
+    pub(super) fn load_forwarding(&mut self, loaded: &Loaded) -> anyhow::Result<()> {
+        self.config = super::engine_config(loaded);
+        if self.role == Role::Gateway {
+            if let Some(warning) = routes::forwarding_warning(false) {
+                warn!("{warning}");
+            }
+            let mut forwarding = Forwarding::new(&self.name, loaded);
+            forwarding.tun.clone_from(&self.tun);
+            forwarding.load(&mut self.file)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn wants(&mut self, answer: Answer) {
+        self.answers.push_back(answer);
+    }
+
+    pub(super) fn next_answer(&mut self) -> Option<Answer> {
+        self.answers.pop_front()
+    }
+
+    /// Peers that we begin with.
+    pub(super) fn peers(&self) -> BTreeSet<IpAddr> {
+        let addresses = self.config.connections.iter().flat_map(|c| &c.remote_addrs);
+        addresses.map(std::net::SocketAddr::ip).collect()
+    }
+
+    pub(super) fn on_event(&mut self, event: &Event) {
+        if let Event::InnerAddress {
+            connection,
+            addresses,
+            dns,
+        } = event
+        {
+            self.leases
+                .insert(connection.clone(), (addresses.clone(), dns.clone()));
+        }
+    }
+
+    /// Makes routes and resolvers as they should be at this moment.
+    pub(super) async fn apply(
+        &mut self,
+        loaded: &Loaded,
+        node: &Node,
+        now: Instant,
+        downed: &BTreeSet<String>,
+    ) -> anyhow::Result<()> {
+        self.leases.retain(|name, _| !downed.contains(name));
+        let mut desired = Desired::default();
+        for connection in self
+            .config
+            .connections
+            .iter()
+            .filter(|c| !downed.contains(&c.name))
+        {
+            if connection.remote_addrs.is_empty() {
+                self.route_peers(connection, &mut desired);
+            } else {
+                self.route_gateway(connection, loaded, &mut desired);
+            }
+        }
+        if self.role == Role::Gateway && self.has_bare_transport() {
+            route_transport_peers(node, now, &mut desired);
+        }
+        self.routes.apply(&desired, &mut self.file).await?;
+        let resolvers: Vec<IpAddr> = self
+            .leases
+            .values()
+            .flat_map(|(_, dns)| dns.iter().copied())
+            .collect();
+        if loaded.daemon.dns && resolvers != self.resolvers {
+            if let Err(error) = dns::take(&resolvers, &self.tun, &mut self.file) {
+                warn!("cannot take the resolvers {resolvers:?}: {error}");
+            }
+            self.resolvers = resolvers;
+        }
+        Ok(())
+    }
+
+    /// A gateway: lent addresses and what lies behind its peers go into the tunnel.
+    fn route_peers(&self, connection: &Connection, desired: &mut Desired) {
+        if let Some(pool) = connection
+            .pool
+            .and_then(|index| self.config.pools.get(index))
+        {
+            for prefix in prefixes(pool.first, pool.last) {
+                desired.routes.insert(prefix, None);
+            }
+        }
+        for selector in connection.children.iter().flat_map(|child| &child.remote) {
+            for prefix in prefixes(selector.first, selector.last) {
+                desired.routes.insert(prefix, None);
+            }
+        }
+    }
+
+    /// A station: what lies behind the gateway, from our inner address; in transport mode the
+    /// gateway itself, from our outer one.
+    fn route_gateway(&self, connection: &Connection, loaded: &Loaded, desired: &mut Desired) {
+        let inner = self
+            .leases
+            .get(&connection.name)
+            .map(|lease| &lease.0[..])
+            .unwrap_or(&[]);
+        desired.addresses.extend(inner);
+        let mut blocked = BTreeSet::new();
+        for child in &connection.children {
+            for (prefix, is_host) in targets(connection, child) {
+                let of_family = |a: &&IpAddr| a.is_ipv4() == prefix.address.is_ipv4();
+                let source = match is_host {
+                    true => watch::local_address_for(prefix.address, loaded.daemon.fwmark),
+                    false => inner.iter().find(of_family).copied(),
+                };
+                desired.routes.insert(prefix, source);
+                blocked.insert(prefix);
+            }
+        }
+        let is_blocking = |(name, on_failure): &(String, OnFailure)| {
+            *name == connection.name && *on_failure == OnFailure::Block
+        };
+        if loaded.on_failure.iter().any(is_blocking) {
+            desired.blocks.insert(connection.name.clone(), blocked);
+        }
+    }
+
+    fn has_bare_transport(&self) -> bool {
+        self.config.connections.iter().any(|connection| {
+            connection.pool.is_none()
+                && connection
+                    .children
+                    .iter()
+                    .any(|child| child.mode == Mode::Transport)
+        })
+    }
+
+    /// Undoes everything; the blocks on demand.
+    pub(super) async fn close(mut self, runtime_dir: &Path, blocks: Blocks) -> anyhow::Result<()> {
+        undo(runtime_dir, &mut self.file, blocks).await?;
+        self.file.close()?;
+        Ok(())
+    }
+}
+
+/// Undoes what a footprint tells.
+pub(super) async fn undo(
+    runtime_dir: &Path,
+    file: &mut FootprintFile,
+    blocks: Blocks,
+) -> anyhow::Result<()> {
+    dns::give_back(file)?;
+    nft::undo(file)?;
+    routes::undo(runtime_dir, file, blocks).await?;
+    Ok(())
+}
+
+/// Where a child's traffic goes, and whether that is the peer itself (transport mode).
+fn targets(connection: &Connection, child: &Child) -> Vec<(Prefix, bool)> {
+    match child.mode {
+        Mode::Transport => {
+            let peers = connection.remote_addrs.iter();
+            peers
+                .map(|address| (Prefix::host(address.ip()), true))
+                .collect()
+        }
+        Mode::Tunnel => {
+            let remote = child.remote.iter().flat_map(|s| prefixes(s.first, s.last));
+            remote.map(|prefix| (prefix, false)).collect()
+        }
+    }
+}
+
+/// Transport mode without a pool: each peer that is up is reached through its SA.
+fn route_transport_peers(node: &Node, now: Instant, desired: &mut Desired) {
+    for session in node
+        .status(now)
+        .connections
+        .into_iter()
+        .flat_map(|c| c.sessions)
+    {
+        let is_bare = |child: &engine::node::ChildStatus| {
+            child.mode == Mode::Transport && child.pool_address.is_none()
+        };
+        if session.children.iter().any(is_bare) {
+            let peer = Prefix::host(session.path.remote.ip());
+            desired.routes.insert(peer, Some(session.path.local.ip()));
+        }
+    }
+}

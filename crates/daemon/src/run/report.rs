@@ -1,0 +1,213 @@
+//! What the process says of itself: events in the log, and the answer to `status`.
+
+use engine::node::Event;
+use engine::sa::Direction;
+use tracing::{info, warn};
+
+use super::{Process, names};
+use crate::cli::Role;
+use crate::config::file::OnFailure;
+use crate::status::{ConnectionStatus, OffloadStatus, ProcessStatus, StatusReport};
+
+impl Process {
+    /// All that `status` shows.
+    pub(super) async fn report(&self) -> StatusReport {
+        let now = self.clock.now();
+        let mut report = StatusReport::from(self.node.status(now));
+        let inbound = self
+            .plane_report(Direction::Inbound)
+            .await
+            .unwrap_or_default();
+        let outbound = self
+            .plane_report(Direction::Outbound)
+            .await
+            .unwrap_or_default();
+        let (seen, sent) = (&inbound.plane, &outbound.plane);
+        report.add_traffic(&seen.associations, &sent.associations, now);
+        for drops in [self.node.drops(), &seen.drops, &sent.drops] {
+            report.add_drops(drops);
+        }
+        for work in [self.node.work(), &seen.work, &sent.work] {
+            report.add_work(work);
+        }
+        report.process = self.process_status();
+        report.warnings = self
+            .loaded
+            .warnings
+            .iter()
+            .map(|(name, text)| format!("{name}: {text}"))
+            .collect();
+        if let Some(path) = &self.options.capture {
+            let path = path.display();
+            report
+                .warnings
+                .push(format!("the keys of all tunnels are written beside {path}"));
+        }
+        for connection in &mut report.connections {
+            connection.blocks = self.blocks(&connection.name);
+        }
+        let clear = names(&self.loaded)
+            .into_iter()
+            .filter(|n| self.loaded.clear.contains(n));
+        report.connections.extend(clear.map(in_clear));
+        report
+    }
+
+    fn blocks(&self, name: &str) -> bool {
+        let mut all = self.loaded.on_failure.iter();
+        let is_station = self.options.role == Role::Station;
+        is_station && all.any(|(own, what)| own == name && *what == OnFailure::Block)
+    }
+
+    fn process_status(&self) -> ProcessStatus {
+        let role = match self.options.role {
+            Role::Gateway => "gateway",
+            Role::Station => "station",
+        };
+        ProcessStatus {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            role: role.to_owned(),
+            uptime_s: self.clock.now().0 as f64 / 1e9,
+            config: self.options.config.display().to_string(),
+            tun: self.tun.name().to_owned(),
+            offloads: self.offloads(),
+            capture: self
+                .options
+                .capture
+                .as_ref()
+                .map(|path| path.display().to_string()),
+            capabilities: self.capabilities.clone(),
+            resident_bytes: resident_bytes(),
+        }
+    }
+
+    fn offloads(&self) -> Vec<OffloadStatus> {
+        let granted = self.tun.granted();
+        let refused = "this kernel does not offer it on TUN devices";
+        let udp_refused = "this kernel or device refused it";
+        [
+            ("tun vnet header", granted.vnet_header, refused),
+            ("tun checksum", granted.checksum, refused),
+            ("tun tcp segments", granted.tcp_segments, refused),
+            ("tun tcp ecn segments", granted.tcp_ecn_segments, refused),
+            ("tun udp segments", granted.udp_segments, refused),
+            ("udp gso", self.udp.has_gso(), udp_refused),
+            ("udp gro", self.udp.has_gro(), udp_refused),
+        ]
+        .into_iter()
+        .map(|(name, in_force, reason)| OffloadStatus {
+            name: name.to_owned(),
+            in_force,
+            reason: (!in_force).then(|| reason.to_owned()),
+        })
+        .collect()
+    }
+}
+
+fn in_clear(name: String) -> ConnectionStatus {
+    ConnectionStatus {
+        name,
+        state: "in clear".to_owned(),
+        version: "none".to_owned(),
+        deprecated: None,
+        legacy: true,
+        blocks: false,
+        clear: true,
+        sessions: Vec::new(),
+    }
+}
+
+/// From /proc/self/statm; 0 where there is none.
+fn resident_bytes() -> u64 {
+    const PAGE_BYTES: u64 = 4096;
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = text
+        .split(' ')
+        .nth(1)
+        .and_then(|pages| pages.parse::<u64>().ok());
+    pages.unwrap_or(0) * PAGE_BYTES
+}
+
+/// One event, one line; never a secret.
+pub(super) fn log(event: &Event) {
+    match event {
+        Event::Message {
+            connection,
+            what,
+            is_sent,
+            bytes,
+            datagrams,
+            payloads,
+        } => info!(
+            connection,
+            what, is_sent, bytes, datagrams, payloads, "handshake_message"
+        ),
+        Event::IkeEstablished {
+            connection,
+            peer,
+            suite,
+            path,
+            nat,
+        } => info!(
+            connection, peer, suite, local = %path.local, remote = %path.remote,
+            nat_local = nat.0, nat_remote = nat.1,
+            "IKEv1 established (deprecated, RFC 9395)"
+        ),
+        Event::ChildEstablished {
+            connection,
+            child,
+            suite,
+            spis,
+            is_rekey,
+        } => info!(
+            connection,
+            child,
+            suite,
+            is_rekey,
+            spi_in = format!("{:08x}", spis.0),
+            spi_out = format!("{:08x}", spis.1),
+            "child established"
+        ),
+        Event::InnerAddress {
+            connection,
+            addresses,
+            dns,
+        } => {
+            info!(connection, ?addresses, ?dns, "inner address");
+        }
+        Event::ChildClosed {
+            connection,
+            child,
+            reason,
+        } => {
+            info!(connection, child, reason, "child closed");
+        }
+        Event::IkeClosed { connection, reason } => info!(connection, reason, "IKE closed"),
+        Event::NegotiationFailed {
+            connection,
+            path,
+            reason,
+        } => {
+            warn!(connection, remote = %path.remote, "negotiation failed: {reason}");
+        }
+        Event::PeerComplains {
+            connection,
+            path,
+            complaint,
+        } => {
+            warn!(connection, remote = %path.remote, "the peer reports: {complaint}");
+        }
+        Event::PathMoved { connection, path } => {
+            info!(connection, local = %path.local, remote = %path.remote, "path moved");
+        }
+        Event::RetryScheduled {
+            connection,
+            in_ms,
+            attempt,
+        } => {
+            info!(connection, in_ms, attempt, "will try again");
+        }
+        event => info!("{event:?}"),
+    }
+}
