@@ -30,7 +30,7 @@ bench: setup release ## measures Caravan beside wireguard-go, boringtun and stro
 
 fuzz: ## fuzzes every parser and the responder for FUZZ_SECONDS (20) each
 	@tools/setup build
-	fuzz/run.sh $(FUZZ_SECONDS)
+	fuzz/run.sh all $(FUZZ_SECONDS)
 
 release:
 	cargo build --release --locked -p daemon

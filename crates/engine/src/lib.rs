@@ -6,10 +6,6 @@
 //! ([`sa::Sa`]). No IO, clock, randomness of the system, thread, async or hash order lives here.
 
 #![forbid(unsafe_code)]
-#![expect(
-    clippy::too_many_arguments,
-    reason = "time, randomness and outbox are arguments"
-)]
 
 pub mod ah;
 pub mod config;

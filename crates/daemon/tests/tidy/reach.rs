@@ -6,10 +6,12 @@ use crate::tree::{Finding, Tree, top};
 
 /// Every Rust file is a root of cargo's or the module of a reachable file, and none is `mod.rs`.
 pub(crate) fn rust_files(tree: &Tree) -> Vec<Finding> {
+    let declared = declared_roots(tree);
+    let is_root = |path: &str| is_found_root(path) || declared.contains(path);
     let mut pending: Vec<&str> = tree
         .with_extension("rs")
         .map(|f| f.path.as_str())
-        .filter(|p| is_root(p))
+        .filter(|path| is_root(path))
         .collect();
     let mut reached = BTreeSet::new();
     while let Some(path) = pending.pop() {
@@ -18,7 +20,7 @@ pub(crate) fn rust_files(tree: &Tree) -> Vec<Finding> {
         }
         let file = tree.find(path).expect("paths come from the tree");
         for module in file.lines().filter_map(|(_, line)| module_name(line)) {
-            let child = format!("{}/{module}.rs", module_folder(path));
+            let child = format!("{}/{module}.rs", module_folder(path, is_root(path)));
             pending.extend(tree.find(&child).map(|file| file.path.as_str()));
         }
     }
@@ -33,24 +35,48 @@ pub(crate) fn rust_files(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// What cargo compiles by itself.
-fn is_root(path: &str) -> bool {
+/// The files that a `path = "..."` of a manifest names for a target of its own.
+fn declared_roots(tree: &Tree) -> BTreeSet<String> {
+    let mut roots = BTreeSet::new();
+    for manifest in tree.files.iter().filter(|f| f.path.ends_with("Cargo.toml")) {
+        let folder = manifest
+            .path
+            .rsplit_once('/')
+            .map_or("", |(folder, _)| folder);
+        let mut is_target = false;
+        for (_, line) in manifest.lines() {
+            if line.starts_with('[') {
+                is_target = TARGETS.contains(&line.trim());
+            } else if let Some(path) = line.strip_prefix("path = \"").filter(|_| is_target) {
+                roots.insert(join(folder, path.trim_end().trim_end_matches('"')));
+            }
+        }
+    }
+    roots
+}
+
+/// The tables of a manifest that declare something to compile.
+const TARGETS: [&str; 5] = ["[lib]", "[[bin]]", "[[example]]", "[[bench]]", "[[test]]"];
+
+/// What cargo compiles without being told.
+fn is_found_root(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     let is_program = matches!(
         parts.as_slice(),
-        [.., "src", "lib.rs" | "main.rs"] | [.., "src", "bin", _] | [.., "fuzz_targets", _]
+        [.., "src", "lib.rs" | "main.rs"] | [.., "src", "bin", _]
     );
     let is_test = matches!(
         parts.as_slice(),
-        [_, _, "tests" | "benches", _] | [_, _, "tests" | "benches", _, "main.rs"]
+        [_, _, "tests" | "benches" | "examples", _]
+            | [_, _, "tests" | "benches" | "examples", _, "main.rs"]
     );
     is_program || is_test || parts.last() == Some(&"build.rs")
 }
 
 /// Where the modules of a file lie: beside a root, else in the folder of the file's own name.
-fn module_folder(path: &str) -> &str {
+fn module_folder(path: &str, is_root: bool) -> &str {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-    if is_root(path) {
+    if is_root {
         folder
     } else {
         path.trim_end_matches(".rs")
@@ -167,12 +193,33 @@ fn join(folder: &str, target: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::File;
 
     #[test]
     fn module_declarations_are_read() {
         assert_eq!(module_name("    pub(crate) mod codec;"), Some("codec"));
         assert_eq!(module_name("mod tests {"), None);
         assert_eq!(module_name("use a::mod_b;"), None);
+    }
+
+    #[test]
+    fn targets_that_a_manifest_declares_are_roots() {
+        let manifest = |path: &str, text: &str| File {
+            path: path.to_owned(),
+            text: text.to_owned(),
+        };
+        let files = vec![
+            manifest(
+                "fuzz/Cargo.toml",
+                "[[bin]]\nname = \"a\"\npath = \"targets/a.rs\"\n",
+            ),
+            manifest(
+                "b/Cargo.toml",
+                "[package.metadata]\npath = \"src/dead.rs\"\n",
+            ),
+        ];
+        let roots = declared_roots(&Tree { files });
+        assert_eq!(roots, BTreeSet::from(["fuzz/targets/a.rs".to_owned()]));
     }
 
     #[test]
