@@ -3,13 +3,14 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use wire::isakmp::{Cookie, Exchange, Header};
+use wire::isakmp::{Cookie, Exchange, Header, PayloadKind};
 
-use super::session::{ConfigReply, Session, SessionId, has_marker};
-use super::{Event, Node};
+use super::session::{ConfigReply, Session, SessionId, has_marker, with_marker};
+use super::{Event, Node, Output};
 use crate::config::Connection;
 use crate::counters::DropReason;
 use crate::ikev1::informational::Notice;
+use crate::ikev1::mode_config::Lease;
 use crate::ikev1::phase1::Phase1;
 use crate::ikev1::{Fault, Outbox, Role, informational, mode_config};
 use crate::sa::Path;
@@ -25,6 +26,15 @@ impl Node {
         let Some(message) = message else {
             return self.drops.count(DropReason::MalformedMessage);
         };
+        let Ok((header, _)) = Header::parse(message) else {
+            return self.drops.count(DropReason::MalformedMessage);
+        };
+        // Fragments are held: only for those whom we know, and for first messages.
+        let is_held = header.next_payload == PayloadKind::Fragment;
+        let is_first = header.cookies.responder == Cookie::ZERO;
+        if is_held && !is_first && self.session_of(&header).is_none() {
+            return self.drops.count(DropReason::UnknownCookies);
+        }
         match self.assembly.take(message, now) {
             Ok(Some(whole)) => self.on_message(path, &whole, now),
             Ok(None) => {}
@@ -36,7 +46,11 @@ impl Node {
         let Ok((header, _)) = Header::parse(message) else {
             return self.drops.count(DropReason::MalformedMessage);
         };
-        let is_first = header.cookies.responder == Cookie::ZERO;
+        let is_phase1 = matches!(
+            header.exchange,
+            Exchange::IdentityProtection | Exchange::Aggressive
+        );
+        let is_first = is_phase1 && header.cookies.responder == Cookie::ZERO;
         let known = if is_first {
             self.by_first_message
                 .get(&(header.cookies.initiator, path.remote))
@@ -44,19 +58,28 @@ impl Node {
         } else {
             self.session_of(&header)
         };
-        match (known, header.exchange) {
-            (Some(id), Exchange::IdentityProtection | Exchange::Aggressive) => {
+        let Some(id) = known else {
+            return match header.exchange {
+                _ if is_first => self.on_first_message(path, &header, message, now),
+                Exchange::Other(_) => self.drops.count(DropReason::UnsupportedExchange),
+                _ => self.drops.count(DropReason::UnknownCookies),
+            };
+        };
+        let is_established = self.sessions[&id].sa.is_some();
+        match header.exchange {
+            Exchange::Other(_) => self.drops.count(DropReason::UnsupportedExchange),
+            Exchange::IdentityProtection | Exchange::Aggressive => {
                 self.on_phase1(id, path, message, now);
             }
-            (None, Exchange::IdentityProtection | Exchange::Aggressive) if is_first => {
-                self.on_first_message(path, &header, message, now);
+            Exchange::Informational if !is_established => {
+                self.on_complaint(id, path, message);
+                self.on_phase1(id, path, message, now);
             }
-            (Some(id), Exchange::QuickMode) => self.on_quick(id, path, &header, message, now),
-            (Some(id), Exchange::Transaction) => self.on_transaction(id, &header, message, now),
-            (Some(id), Exchange::Informational) => self.on_informational(id, path, message, now),
-            (None, Exchange::Other(_)) => self.drops.count(DropReason::UnsupportedExchange),
-            (Some(_), Exchange::Other(_)) => self.drops.count(DropReason::UnsupportedExchange),
-            (None, _) => self.drops.count(DropReason::UnknownCookies),
+            // An aggressive initiator goes on although its last message was lost.
+            _ if !is_established => self.on_phase1(id, path, message, now),
+            Exchange::QuickMode => self.on_quick(id, path, &header, message, now),
+            Exchange::Transaction => self.on_transaction(id, path, &header, message, now),
+            Exchange::Informational => self.on_informational(id, path, message, now),
         }
     }
 
@@ -154,15 +177,16 @@ impl Node {
         let mut out = Outbox::default();
         let calendar = self.calendar;
         let result = phase1.on_message(path, message, &mut self.random, now, calendar, &mut out);
-        session.path = phase1.path();
+        if session.sa.is_none() {
+            session.path = phase1.path();
+        }
         self.flush(Some(id), out);
         match result {
             Ok(()) => {
                 self.establish(id, now);
                 self.arm_session(id);
             }
-            // Whoever sends rubbish must not be able to end somebody else's exchange.
-            Err(fault @ (Fault::Malformed(_) | Fault::Dropped(_))) => self.count_fault(&fault),
+            // Proven to be the peer's, else phase 1 has only counted it.
             Err(fault) => {
                 self.count_fault(&fault);
                 self.fail_session(id, &fault, now);
@@ -170,46 +194,68 @@ impl Node {
         }
     }
 
-    fn on_transaction(&mut self, id: SessionId, header: &Header, message: &[u8], now: Instant) {
+    fn on_transaction(
+        &mut self,
+        id: SessionId,
+        path: Path,
+        header: &Header,
+        message: &[u8],
+        now: Instant,
+    ) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
         let Some(sa) = session.sa.as_ref() else {
             return self.drops.count(DropReason::UnexpectedMessage);
         };
-        let mut out = Outbox::default();
-        if let Some(request) = session.config_request.as_mut()
-            && request.message_id() == header.message_id
+        if let Some(last) = session.config_reply.as_ref()
+            && last.request == message
         {
-            return match request.on_message(sa, message, &mut out) {
-                Ok(lease) => {
-                    session.config_request = None;
-                    session.liveness.sign(now);
-                    self.flush(Some(id), out);
-                    self.lease_arrived(id, lease, now);
-                }
-                Err(fault) => {
-                    self.flush(Some(id), out);
-                    self.count_fault(&fault);
-                }
-            };
-        }
-        if let Some(last) = session
-            .config_reply
-            .as_ref()
-            .filter(|last| last.request == message)
-        {
-            let (path, again) = (session.path, last.reply.clone());
+            let again = with_marker(session.path, last.reply.clone());
+            let datagram = Output::Datagram(session.path, again);
             self.drops.count(DropReason::RetransmittedMessage);
-            let datagram = super::session::with_marker(path, again);
-            return self
-                .outputs
-                .push_back(super::Output::Datagram(path, datagram));
+            return self.outputs.push_back(datagram);
         }
-        let answered = self.answer_config(id, message, now, &mut out);
+        let mut out = Outbox::default();
+        let families = session.connection.as_ref().map(|c| c.wants_inner);
+        let families = families.filter(|wanted| wanted.v4 || wanted.v6);
+        let request = session.config_request.as_mut();
+        let request = request.filter(|request| request.message_id() == header.message_id);
+        let handled = match (request, families) {
+            (Some(request), _) => request.on_message(sa, message, &mut out).map(Some),
+            (None, Some(families)) => {
+                let pushed = mode_config::pushed(sa, families, message, &mut out);
+                pushed.map(|(lease, reply)| {
+                    let request = message.to_vec();
+                    session.config_reply = Some(Box::new(ConfigReply { request, reply }));
+                    // One without addresses lends nothing that we could use.
+                    Some(lease).filter(|lease| !lease.addresses.is_empty())
+                })
+            }
+            (None, None) => self.answer_config(id, message, &mut out).map(|()| None),
+        };
         self.flush(Some(id), out);
-        if let Err(fault) = answered {
-            self.count_fault(&fault);
+        match handled {
+            Ok(lease) => {
+                self.authentic_from(id, path, now);
+                if let Some(lease) = lease {
+                    self.take_lease(id, lease, now);
+                }
+            }
+            Err(fault) => self.count_fault(&fault),
+        }
+    }
+
+    /// The gateway has answered or pushed; what we hold already is no news.
+    fn take_lease(&mut self, id: SessionId, lease: Lease, now: Instant) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        session.config_request = None;
+        let is_held = session.lease.as_deref() == Some(&lease);
+        self.arm_session(id);
+        if !is_held {
+            self.lease_arrived(id, lease, now);
         }
     }
 
@@ -217,7 +263,6 @@ impl Node {
         &mut self,
         id: SessionId,
         message: &[u8],
-        now: Instant,
         out: &mut Outbox,
     ) -> Result<(), Fault> {
         let session = &self.sessions[&id];
@@ -250,7 +295,6 @@ impl Node {
             reply,
         }));
         session.lease = lease.map(Box::new);
-        session.liveness.sign(now);
         Ok(())
     }
 
@@ -259,7 +303,7 @@ impl Node {
             return;
         };
         let Some(sa) = session.sa.as_ref() else {
-            return self.on_unprotected(id, path, message);
+            return self.drops.count(DropReason::UnexpectedMessage);
         };
         let mut out = Outbox::default();
         let read = informational::read(sa, message, &mut out);
@@ -275,9 +319,9 @@ impl Node {
         }
     }
 
-    /// Before phase 1 is done a peer's complaint proves nothing: it is told to the log only.
-    fn on_unprotected(&mut self, id: SessionId, path: Path, message: &[u8]) {
-        self.drops.count(DropReason::UnexpectedMessage);
+    /// Before phase 1 is done a complaint in clear proves nothing: the log hears it at once, the
+    /// exchange waits for something better.
+    fn on_complaint(&mut self, id: SessionId, path: Path, message: &[u8]) {
         let Ok(complaint) = informational::read_unprotected(message) else {
             return;
         };
@@ -350,13 +394,16 @@ impl Node {
         }
     }
 
-    /// A message that its hash proves came over `path`: a sign of life, and the peer's address.
+    /// A message of phase 2 that its hash proves came over `path`: a sign of life, the peer's
+    /// address, and the proof that it has all of phase 1.
     pub(super) fn authentic_from(&mut self, id: SessionId, path: Path, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
         session.liveness.sign(now);
-        if session.path != path {
+        let is_moved = session.path != path;
+        self.forget_phase1(id);
+        if is_moved {
             self.move_session(id, path);
         }
     }

@@ -16,6 +16,9 @@ use crate::ikev1::{Fault, IsakmpSa, Outbox, Role, fragments, informational};
 use crate::sa::{ChildId, Path, Protocol};
 use crate::time::{Deadline, Instant};
 
+/// How many quick modes of a session are remembered after they are over.
+const RECENT_QUICKS: usize = 64;
+
 /// Names a session within one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SessionId(pub(super) u32);
@@ -32,6 +35,9 @@ pub(super) struct Session {
     pub(super) own_cookie: Option<Cookie>,
     pub(super) path: Path,
     pub(super) quicks: Vec<PendingQuick>,
+    /// Message IDs of the latest quick modes, the oldest first, ours among them: a first message
+    /// that comes back is none (RFC 2409 §5.5 has no other freshness).
+    recent_quicks: Vec<u32>,
     pub(super) config_request: Option<Box<ConfigRequest>>,
     /// Our last mode config answer: message ID, request and reply, for a duplicate request.
     pub(super) config_reply: Option<Box<ConfigReply>>,
@@ -69,6 +75,7 @@ impl Session {
             own_cookie: None,
             path,
             quicks: Vec::new(),
+            recent_quicks: Vec::new(),
             config_request: None,
             config_reply: None,
             lease: None,
@@ -79,6 +86,20 @@ impl Session {
             replaces: None,
             is_replaced: false,
         }
+    }
+
+    /// Whether a quick mode of this message ID was begun or accepted lately.
+    pub(super) fn has_seen_quick(&self, message_id: u32) -> bool {
+        self.recent_quicks.contains(&message_id)
+    }
+
+    /// Keeps a quick mode that goes on, and remembers its message ID.
+    pub(super) fn keep_quick(&mut self, pending: PendingQuick) {
+        if self.recent_quicks.len() >= RECENT_QUICKS {
+            self.recent_quicks.remove(0);
+        }
+        self.recent_quicks.push(pending.quick.message_id());
+        self.quicks.push(pending);
     }
 
     pub(super) fn is_half_open(&self) -> bool {
@@ -401,11 +422,11 @@ impl Node {
                 .as_ref()
                 .is_some_and(|p| p.deadline().is_none())
         {
-            session.phase1 = None;
-            if let Some(first) = session.first_message.take() {
-                self.by_first_message.remove(&first);
-            }
+            self.forget_phase1(id);
         }
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return Ok(());
+        };
         if let Some(request) = session
             .config_request
             .as_mut()
@@ -414,6 +435,21 @@ impl Node {
             request.on_deadline(now, out)?;
         }
         Ok(())
+    }
+
+    /// The peer has all of phase 1: none of its messages is sent again, and a first message under
+    /// the same cookie is a new one. Nothing happens before there is an ISAKMP SA.
+    pub(super) fn forget_phase1(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id).filter(|s| s.sa.is_some()) else {
+            return;
+        };
+        if session.phase1.take().is_none() {
+            return;
+        }
+        if let Some(first) = session.first_message.take() {
+            self.by_first_message.remove(&first);
+        }
+        self.arm_session(id);
     }
 
     fn fire_quicks(&mut self, id: SessionId, now: Instant) {

@@ -6,12 +6,17 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use crypto::rand::Seed;
+use wire::isakmp::{
+    Attribute, ConfigAttributes, ConfigKind, ConfigType, Exchange, Flags, Header, Payload,
+    PayloadKind,
+};
 
 use super::*;
 use crate::config::{
     Child, Connection, IdentityPattern, InnerFamilies, Limits, LocalAuth, LocalMethod, Pool,
     RemoteAuth, RemoteMethod, Unique,
 };
+use crate::counters::DropReason;
 use crate::identity::Identity;
 use crate::sa::{Mode, Sa};
 use crate::time::Duration;
@@ -233,12 +238,7 @@ fn a_flood_of_first_messages_is_bounded_and_each_gets_at_most_one_answer() {
     assert!(world.sent - before <= 500, "{}", world.sent - before);
     let gateway = &world.ends[1].node;
     assert!(gateway.half_open <= 500);
-    assert!(
-        gateway
-            .drops()
-            .of(crate::counters::DropReason::TooManyHalfOpen)
-            >= 19_500
-    );
+    assert!(gateway.drops().of(DropReason::TooManyHalfOpen) >= 19_500);
     world.run(Duration::from_secs(60));
     assert_eq!(world.ends[1].node.half_open, 0);
     world.assert_up();
@@ -279,6 +279,128 @@ fn rubbish_is_counted_and_changes_nothing() {
     world.assert_up();
 }
 
+#[test]
+fn a_lost_third_aggressive_message_comes_again_as_soon_as_the_station_goes_on() {
+    let mut world = World::new(27, |_, _| {});
+    world.loses = Some(3);
+    world.run(Duration::from_secs(2));
+    world.assert_up();
+    assert_eq!(world.loses, None);
+}
+
+#[test]
+fn phase_1_is_forgotten_at_the_first_message_of_phase_2() {
+    for is_aggressive in [true, false] {
+        let mut world = World::new(28, move |connection, _| {
+            connection.is_aggressive = is_aggressive;
+        });
+        world.run(Duration::from_secs(1));
+        world.assert_up();
+        for end in &world.ends {
+            assert!(end.node.sessions.values().all(|s| s.phase1.is_none()));
+            assert!(end.node.by_first_message.is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_refusal_in_clear_ends_the_station_s_attempt_with_its_sentence() {
+    let mut world = World::new(29, |connection, is_station| {
+        if is_station {
+            connection.proposals = vec!["aes256-sha384-modp2048".parse().unwrap()];
+        }
+    });
+    world.run(Duration::from_secs(4));
+    let reason = world.ends[0].failure().expect("a failure");
+    assert!(reason.contains("the peer refused with"), "{reason}");
+    assert!(world.ends[0].told(|event| matches!(event, Event::PeerComplains { .. })));
+    assert_eq!(world.ends[1].node.half_open, 0);
+}
+
+#[test]
+fn fragments_are_held_only_for_known_cookies_and_first_messages() {
+    let mut world = World::new(30, |_, _| {});
+    world.run(Duration::from_secs(2));
+    let sa_cookies = {
+        let session = world.ends[1].node.sessions.values().next().expect("one");
+        session.sa.as_ref().expect("established").cookies
+    };
+    let unknown = Cookies {
+        responder: Cookie([7; 8]),
+        ..sa_cookies
+    };
+    let unasked = Cookies {
+        initiator: Cookie([9; 8]),
+        responder: Cookie::ZERO,
+    };
+    let path = world.ends[1].path();
+    for (cookies, is_held) in [(unknown, false), (sa_cookies, true), (unasked, true)] {
+        let before = world.ends[1].node.assembly.octets();
+        let refused = world.drops(1, DropReason::UnknownCookies);
+        world.deliver(1, path, &first_fragment(cookies));
+        let node = &world.ends[1].node;
+        assert_eq!(node.assembly.octets() > before, is_held);
+        let counted = node.drops().of(DropReason::UnknownCookies) - refused;
+        assert_eq!(counted, u64::from(!is_held));
+    }
+}
+
+#[test]
+fn a_replayed_quick_mode_is_dropped_after_the_exchange_is_forgotten() {
+    let mut world = World::new(31, |_, _| {});
+    world.run(Duration::from_secs(200));
+    let path = world.ends[1].path();
+    let is_quick = |datagram: &&Vec<u8>| {
+        let message = datagram.strip_prefix(&[0; 4]);
+        let header = message.and_then(|message| Header::parse(message).ok());
+        header.is_some_and(|(header, _)| header.exchange == Exchange::QuickMode)
+    };
+    let first = world
+        .log
+        .iter()
+        .find(is_quick)
+        .expect("a quick mode")
+        .clone();
+    assert!(
+        world
+            .ends
+            .iter()
+            .all(|end| end.node.sessions.values().all(|s| s.quicks.is_empty()))
+    );
+    let sent = world.sent;
+    for end in [1, 0] {
+        // At the responder it is a replay, at the initiator its own message reflected.
+        let path = if end == 1 { path } else { world.ends[0].path() };
+        let before = world.drops(end, DropReason::RetransmittedMessage);
+        world.deliver(end, path, &first);
+        assert_eq!(
+            world.drops(end, DropReason::RetransmittedMessage),
+            before + 1
+        );
+    }
+    assert_eq!(world.sent, sent);
+    world.assert_up();
+    assert_eq!(world.ends[1].inbound.len(), 1);
+}
+
+#[test]
+fn an_inner_address_that_the_gateway_pushes_is_taken_and_acknowledged_once_more() {
+    let mut world = World::new(32, |_, _| {});
+    world.run(Duration::from_secs(2));
+    let pushed = IpAddr::from([10, 99, 0, 77]);
+    let push = world.ends[1].push(pushed);
+    let path = world.ends[0].path();
+    for answers in [1, 0] {
+        let told = world.ends[0].count(|event| matches!(event, Event::InnerAddress { .. }));
+        let sent = world.sent;
+        world.deliver(0, path, &push);
+        assert!(world.sent > sent);
+        let after = world.ends[0].count(|event| matches!(event, Event::InnerAddress { .. }));
+        assert_eq!(after - told, answers);
+    }
+    assert_eq!(world.ends[0].inner(), [pushed]);
+}
+
 type Change = Arc<dyn Fn(&mut Connection, bool) + Send + Sync>;
 
 /// One end: a node and the planes' view of its SAs.
@@ -304,6 +426,10 @@ struct World {
     random: Stream,
     sent: usize,
     first_message: Option<Vec<u8>>,
+    /// The datagram that is lost, counted from 1.
+    loses: Option<usize>,
+    /// What was sent.
+    log: Vec<Vec<u8>>,
     change: Change,
     seed: u8,
 }
@@ -341,6 +467,27 @@ impl End {
             _ => None,
         });
         last.expect("an inner address")
+    }
+
+    /// A push of an inner address, as this end would send it.
+    fn push(&self, address: IpAddr) -> Vec<u8> {
+        let session = self.node.sessions.values().next().expect("a session");
+        let sa = session.sa.as_ref().expect("established");
+        let IpAddr::V4(v4) = address else {
+            unreachable!("an IPv4 address")
+        };
+        let kind = ConfigKind::InternalIp4Address.number();
+        let set = Payload::Attributes(ConfigAttributes {
+            kind: ConfigType::Set,
+            identifier: 1,
+            attributes: vec![Attribute::long(kind, v4.octets().to_vec())],
+        });
+        let (id, mut work) = (77_u32, Work::default());
+        let mut iv = sa.first_iv(id);
+        let prefix = id.to_be_bytes();
+        let transaction = Exchange::Transaction;
+        let message = sa.seal_hashed(transaction, id, &mut iv, &[&prefix], vec![set], &mut work);
+        super::session::with_marker(session.path, message)
     }
 
     fn path(&self) -> Path {
@@ -399,6 +546,8 @@ impl World {
             random: Seed::new([seed; 32]).stream("world", 0),
             sent: 0,
             first_message: None,
+            loses: None,
+            log: Vec::new(),
             change,
             seed,
         };
@@ -411,6 +560,10 @@ impl World {
         let seed = Seed::new([self.seed ^ 0x80; 32]);
         self.ends[1] = End::new(Node::new(config(false, &self.change), &seed, self.now));
         self.drain(1);
+    }
+
+    fn drops(&self, end: usize, reason: DropReason) -> u64 {
+        self.ends[end].node.drops().of(reason)
     }
 
     fn rebind(&mut self) {
@@ -470,6 +623,10 @@ impl World {
         self.sent += 1;
         if end == 0 && self.first_message.is_none() {
             self.first_message = Some(payload.clone());
+        }
+        self.log.push(payload.clone());
+        if self.loses.take_if(|lost| *lost == self.sent).is_some() {
+            return;
         }
         if f64::from(self.random.u32()) / f64::from(u32::MAX) < self.loss {
             return;
@@ -552,6 +709,19 @@ impl World {
             }
         }
     }
+}
+
+/// The first fragment of a message under these cookies, on port 4500.
+fn first_fragment(cookies: Cookies) -> Vec<u8> {
+    let header = Header {
+        cookies,
+        next_payload: PayloadKind::Sa,
+        exchange: Exchange::Aggressive,
+        flags: Flags::default(),
+        message_id: 0,
+    };
+    let parts = crate::ikev1::fragments::split(header.write(&[0; 3_000]), 1);
+    [&[0; 4], &parts[0][..]].concat()
 }
 
 fn config(is_station: bool, change: &Change) -> Config {

@@ -53,7 +53,7 @@ impl Node {
         let mut out = Outbox::default();
         match Quick::initiate(sa, request, message_id, &mut self.random, now, &mut out) {
             Ok(quick) => {
-                session.quicks.push(PendingQuick {
+                session.keep_quick(PendingQuick {
                     quick: Box::new(quick),
                     child,
                     spi,
@@ -87,6 +87,9 @@ impl Node {
         let of_message =
             |pending: &&mut PendingQuick| pending.quick.message_id() == header.message_id;
         let Some(pending) = session.quicks.iter_mut().find(of_message) else {
+            if session.has_seen_quick(header.message_id) {
+                return self.drops.count(DropReason::RetransmittedMessage);
+            }
             return self.on_quick_offer(id, path, message, now);
         };
         let (child, spi) = (pending.child, pending.spi);
@@ -152,7 +155,7 @@ impl Node {
         match accepted {
             Ok(progress) => {
                 if let Some(session) = self.sessions.get_mut(&id) {
-                    session.quicks.push(PendingQuick {
+                    session.keep_quick(PendingQuick {
                         quick: Box::new(quick),
                         child,
                         spi,
