@@ -1,6 +1,6 @@
 //! The configuration of one `caravan` process: TOML in swanctl's words.
 //!
-//! [`file`] is the text as it stands; [`build`] checks it and turns it into what the engine and
+//! [`mod@file`] is the text as it stands; [`build`] checks it and turns it into what the engine and
 //! the rest of the daemon work with. Nothing else ever sees the text.
 
 pub mod build;

@@ -1,9 +1,9 @@
 //! `caravan packet`: seals and opens single packets with given keys, so that other implementations
 //! can check the planes packet by packet, both ways.
 //!
-//! Standard input has JSON lines: first an [`Association`], then `{"seal": HEX}` or
+//! Standard input has JSON lines: first an `Association`, then `{"seal": HEX}` or
 //! `{"open": HEX}`, each a whole IP packet. Every line but the first is answered by one:
-//! `{"packet": HEX}` or `{"drop": REASON}`. A further [`Association`] begins anew. It is one
+//! `{"packet": HEX}` or `{"drop": REASON}`. A further `Association` begins anew. It is one
 //! direction's: what its sender seals, its receiver opens.
 
 use std::io::{self, BufRead, Write};

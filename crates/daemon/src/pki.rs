@@ -1,7 +1,7 @@
 //! `caravan pki`: a small authority in a folder.
 //!
 //! The folder holds `ca.pem`, `ca.key` (mode 0600), `crl.pem` and `index.json`, which lists every
-//! certificate that was issued. [`bundle`] writes a client's ready configuration.
+//! certificate that was issued. `bundle.rs` writes a client's ready configuration.
 
 mod bundle;
 

@@ -27,7 +27,7 @@ pub mod encryption {
     pub const DES_CBC: u16 = 1;
     /// 3DES-CBC.
     pub const TRIPLE_DES_CBC: u16 = 5;
-    /// AES-CBC (RFC 3602 §5.1); needs [`KEY_LENGTH`].
+    /// AES-CBC (RFC 3602 §5.1); needs [`super::KEY_LENGTH`].
     pub const AES_CBC: u16 = 7;
 }
 
