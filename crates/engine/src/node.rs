@@ -113,13 +113,13 @@ pub struct Node {
     calendar: Calendar,
     outputs: VecDeque<Output>,
     is_drained: bool,
-    sessions: BTreeMap<SessionId, Session>,
+    sessions: BTreeMap<SessionId, Box<Session>>,
     next_session: u32,
     /// Our own half of every session's cookies.
     by_cookie: BTreeMap<Cookie, SessionId>,
     /// Responder: the peer's half and its address, while first messages may be repeated.
     by_first_message: BTreeMap<(Cookie, SocketAddr), SessionId>,
-    children: BTreeMap<ChildId, ChildEntry>,
+    children: BTreeMap<ChildId, Box<ChildEntry>>,
     next_child: u32,
     by_spi: BTreeMap<u32, ChildId>,
     stations: Vec<Station>,
@@ -233,7 +233,7 @@ impl Node {
             match timer {
                 Timer::Session(id) => self.on_session_timer(id, now),
                 Timer::Child(id) => self.on_child_timer(id, now),
-                Timer::Station(index) => self.on_station_timer(index, now),
+                Timer::Station(index) => self.on_station_timer(index as usize, now),
             }
         }
     }

@@ -96,7 +96,7 @@ impl Node {
             rekey_at: None,
             expire_at: None,
         };
-        self.children.insert(id, entry);
+        self.children.insert(id, Box::new(entry));
         id
     }
 
@@ -296,7 +296,7 @@ impl Node {
     }
 
     fn arm_child(&mut self, child: ChildId) {
-        let deadline = self.children.get(&child).and_then(ChildEntry::deadline);
+        let deadline = self.children.get(&child).and_then(|c| c.deadline());
         self.timers.arm(Timer::Child(child), deadline);
     }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 
 use crate::config::Pool;
 
@@ -15,14 +16,19 @@ pub(super) struct Leases {
     /// Address to holder; a free one may stand here with the identity that had it last.
     held: BTreeMap<IpAddr, Holder>,
     /// What an identity had last.
-    sticky: BTreeMap<(String, String), IpAddr>,
+    sticky: BTreeMap<(PoolNumber, Arc<str>), IpAddr>,
+    pools: BTreeMap<String, PoolNumber>,
     /// Where the search for a free address of a pool goes on.
-    next: BTreeMap<String, u128>,
+    next: BTreeMap<PoolNumber, u128>,
 }
 
+/// Stands for a pool's name, of which there are few.
+type PoolNumber = u32;
+
 struct Holder {
-    pool: String,
-    identity: String,
+    /// `None`: whoever came.
+    identity: Option<Arc<str>>,
+    pool: PoolNumber,
     is_live: bool,
 }
 
@@ -35,31 +41,52 @@ impl Leases {
         identity: &str,
         asked: Option<IpAddr>,
     ) -> Option<IpAddr> {
-        let sticky = self
-            .sticky
-            .get(&(pool.name.clone(), identity.to_owned()))
-            .copied();
+        let number = self.number_of(pool);
+        let key = (number, Arc::from(identity));
+        let sticky = self.sticky.get(&key).copied();
         let wanted = [sticky, asked].into_iter().flatten();
         let address = wanted
             .filter(|address| contains(pool, *address))
             .find(|address| self.is_open_to(*address, identity))
-            .or_else(|| self.search(pool, true))
-            .or_else(|| self.search(pool, false))?;
-        if let Some(last) = self.held.get(&address) {
-            self.sticky
-                .remove(&(last.pool.clone(), last.identity.clone()));
-        }
-        let holder = Holder {
-            pool: pool.name.clone(),
-            identity: identity.to_owned(),
-            is_live: true,
-        };
-        self.held.insert(address, holder);
+            .or_else(|| self.search(pool, number, true))
+            .or_else(|| self.search(pool, number, false))?;
+        self.hold(address, number, Some(key.1.clone()));
         if self.sticky.len() < MAX_REMEMBERED {
-            self.sticky
-                .insert((pool.name.clone(), identity.to_owned()), address);
+            self.sticky.insert(key, address);
         }
         Some(address)
+    }
+
+    /// Lends an address to a peer that will not ask for it again.
+    pub(super) fn lend_to_anyone(&mut self, pool: &Pool) -> Option<IpAddr> {
+        let number = self.number_of(pool);
+        let address = self
+            .search(pool, number, true)
+            .or_else(|| self.search(pool, number, false))?;
+        self.hold(address, number, None);
+        Some(address)
+    }
+
+    fn hold(&mut self, address: IpAddr, pool: PoolNumber, identity: Option<Arc<str>>) {
+        let holder = Holder {
+            identity,
+            pool,
+            is_live: true,
+        };
+        if let Some(last) = self.held.insert(address, holder)
+            && let Some(identity) = last.identity
+        {
+            self.sticky.remove(&(last.pool, identity));
+        }
+    }
+
+    fn number_of(&mut self, pool: &Pool) -> PoolNumber {
+        if let Some(number) = self.pools.get(&pool.name) {
+            return *number;
+        }
+        let number = PoolNumber::try_from(self.pools.len()).unwrap_or(PoolNumber::MAX);
+        self.pools.insert(pool.name.clone(), number);
+        number
     }
 
     /// Takes an address back; its last holder is remembered.
@@ -71,23 +98,31 @@ impl Leases {
 
     /// How many addresses of a pool are lent.
     pub(super) fn live(&self, pool: &str) -> usize {
+        let Some(number) = self.pools.get(pool) else {
+            return 0;
+        };
         self.held
             .values()
-            .filter(|holder| holder.is_live && holder.pool == pool)
+            .filter(|holder| holder.is_live && holder.pool == *number)
             .count()
     }
 
     fn is_open_to(&self, address: IpAddr, identity: &str) -> bool {
         self.held
             .get(&address)
-            .is_none_or(|holder| !holder.is_live && holder.identity == identity)
+            .is_none_or(|holder| !holder.is_live && holder.identity.as_deref() == Some(identity))
     }
 
-    fn search(&mut self, pool: &Pool, only_unused: bool) -> Option<IpAddr> {
+    fn search(
+        &mut self,
+        pool: &Pool,
+        pool_number: PoolNumber,
+        only_unused: bool,
+    ) -> Option<IpAddr> {
         let (first, last) = (number(pool.first), number(pool.last));
         let start = if only_unused {
             self.next
-                .get(&pool.name)
+                .get(&pool_number)
                 .copied()
                 .unwrap_or(first)
                 .max(first)
@@ -99,7 +134,7 @@ impl Leases {
             holder.is_none_or(|holder| !only_unused && !holder.is_live)
         })?;
         if only_unused {
-            self.next.insert(pool.name.clone(), found + 1);
+            self.next.insert(pool_number, found + 1);
         }
         Some(address(pool, found))
     }
@@ -181,5 +216,17 @@ mod tests {
         let mut leases = Leases::default();
         let first = leases.lend(&pool(), "a", None);
         assert_ne!(first, leases.lend(&pool(), "a", first));
+    }
+
+    #[test]
+    fn nothing_is_remembered_of_who_does_not_come_again() {
+        let mut leases = Leases::default();
+        let first = leases.lend_to_anyone(&pool()).unwrap();
+        let second = leases.lend_to_anyone(&pool()).unwrap();
+        assert_ne!(first, second);
+        assert_eq!(leases.lend_to_anyone(&pool()), None);
+        leases.give_back(second);
+        assert_eq!(leases.lend(&pool(), "a", Some(first)), Some(second));
+        assert_eq!(leases.sticky.len(), 1);
     }
 }

@@ -143,7 +143,7 @@ impl Node {
             .by_first_message
             .range(first..)
             .filter(|((_, address), _)| address.ip() == remote)
-            .filter(|(_, id)| self.sessions.get(id).is_some_and(Session::is_half_open))
+            .filter(|(_, id)| self.sessions.get(id).is_some_and(|s| s.is_half_open()))
             .take(limits.half_open_per_address)
             .count();
         (of_address >= limits.half_open_per_address).then_some(DropReason::TooManyHalfOpen)
@@ -216,6 +216,9 @@ impl Node {
             self.drops.count(DropReason::RetransmittedMessage);
             return self.outputs.push_back(datagram);
         }
+        if session.has_seen(header.message_id) {
+            return self.drops.count(DropReason::RetransmittedMessage);
+        }
         let mut out = Outbox::default();
         let families = session.connection.as_ref().map(|c| c.wants_inner);
         let families = families.filter(|wanted| wanted.v4 || wanted.v6);
@@ -228,6 +231,7 @@ impl Node {
                 pushed.map(|(lease, reply)| {
                     let request = message.to_vec();
                     session.config_reply = Some(Box::new(ConfigReply { request, reply }));
+                    session.remember(header.message_id);
                     // One without addresses lends nothing that we could use.
                     Some(lease).filter(|lease| !lease.addresses.is_empty())
                 })

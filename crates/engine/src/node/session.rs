@@ -16,8 +16,8 @@ use crate::ikev1::{Fault, IsakmpSa, Outbox, Role, fragments, informational};
 use crate::sa::{ChildId, Path, Protocol};
 use crate::time::{Deadline, Instant};
 
-/// How many quick modes of a session are remembered after they are over.
-const RECENT_QUICKS: usize = 64;
+/// How many exchanges of a session are remembered after they are over.
+const MAX_RECENT: usize = 64;
 
 /// Names a session within one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,9 +35,9 @@ pub(super) struct Session {
     pub(super) own_cookie: Option<Cookie>,
     pub(super) path: Path,
     pub(super) quicks: Vec<PendingQuick>,
-    /// Message IDs of the latest quick modes, the oldest first, ours among them: a first message
-    /// that comes back is none (RFC 2409 §5.5 has no other freshness).
-    recent_quicks: Vec<u32>,
+    /// Message IDs of the latest quick modes and pushes, the oldest first, ours among them: a
+    /// first message that comes back is none (RFC 2409 §5.5 has no other freshness).
+    recent: Vec<u32>,
     pub(super) config_request: Option<Box<ConfigRequest>>,
     /// Our last mode config answer: message ID, request and reply, for a duplicate request.
     pub(super) config_reply: Option<Box<ConfigReply>>,
@@ -75,7 +75,7 @@ impl Session {
             own_cookie: None,
             path,
             quicks: Vec::new(),
-            recent_quicks: Vec::new(),
+            recent: Vec::new(),
             config_request: None,
             config_reply: None,
             lease: None,
@@ -88,18 +88,23 @@ impl Session {
         }
     }
 
-    /// Whether a quick mode of this message ID was begun or accepted lately.
-    pub(super) fn has_seen_quick(&self, message_id: u32) -> bool {
-        self.recent_quicks.contains(&message_id)
+    /// Whether an exchange of this message ID was begun or accepted lately.
+    pub(super) fn has_seen(&self, message_id: u32) -> bool {
+        self.recent.contains(&message_id)
     }
 
     /// Keeps a quick mode that goes on, and remembers its message ID.
     pub(super) fn keep_quick(&mut self, pending: PendingQuick) {
-        if self.recent_quicks.len() >= RECENT_QUICKS {
-            self.recent_quicks.remove(0);
-        }
-        self.recent_quicks.push(pending.quick.message_id());
+        self.remember(pending.quick.message_id());
         self.quicks.push(pending);
+    }
+
+    /// Remembers the message ID of an exchange that must not happen twice.
+    pub(super) fn remember(&mut self, message_id: u32) {
+        if self.recent.len() >= MAX_RECENT {
+            self.recent.remove(0);
+        }
+        self.recent.push(message_id);
     }
 
     pub(super) fn is_half_open(&self) -> bool {
@@ -140,13 +145,13 @@ impl Node {
         if let Some(first) = session.first_message {
             self.by_first_message.insert(first, id);
         }
-        self.sessions.insert(id, session);
+        self.sessions.insert(id, Box::new(session));
         id
     }
 
     /// Arms the session's timer anew; call after whatever changes its deadlines.
     pub(super) fn arm_session(&mut self, id: SessionId) {
-        let deadline = self.sessions.get(&id).and_then(Session::deadline);
+        let deadline = self.sessions.get(&id).and_then(|s| s.deadline());
         self.timers.arm(Timer::Session(id), deadline);
     }
 
@@ -474,6 +479,10 @@ impl Node {
                 }
             }
         });
+        if session.quicks.is_empty() {
+            // Most of its life a session has none.
+            session.quicks = Vec::new();
+        }
         self.flush(Some(id), out);
         for (child, spi, fault) in failed {
             self.quick_failed(id, child, spi, &fault, now);

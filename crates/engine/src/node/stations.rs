@@ -138,7 +138,7 @@ impl Node {
         for child in children {
             self.change(Direction::Outbound, Change::Forget(child));
         }
-        self.timers.arm(Timer::Station(index), None);
+        self.timers.arm(Timer::of_station(index), None);
     }
 
     pub(super) fn bring_up(&mut self, name: &str) {
@@ -496,7 +496,7 @@ impl Node {
 
     fn arm_station(&mut self, index: usize) {
         let deadline = self.stations[index].deadline();
-        self.timers.arm(Timer::Station(index), deadline);
+        self.timers.arm(Timer::of_station(index), deadline);
     }
 }
 

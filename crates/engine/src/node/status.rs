@@ -90,7 +90,7 @@ impl Node {
     /// What there is at this moment.
     pub fn status(&self, now: Instant) -> Status {
         let connections = self.config.connections.iter().map(|connection| {
-            let is_own = |session: &&Session| {
+            let is_own = |session: &Session| {
                 let own = session.connection.as_ref();
                 own.is_some_and(|own| std::sync::Arc::ptr_eq(own, connection))
             };
@@ -104,7 +104,7 @@ impl Node {
                 sessions: self
                     .sessions
                     .values()
-                    .filter(is_own)
+                    .filter(|session| is_own(session))
                     .map(|session| self.session_status(session, now))
                     .collect(),
             }

@@ -12,7 +12,15 @@ use crate::time::{Deadline, Instant};
 pub(super) enum Timer {
     Session(SessionId),
     Child(ChildId),
-    Station(usize),
+    /// By its index, which is kept small: there are two timers for each tunnel.
+    Station(u32),
+}
+
+impl Timer {
+    /// The timer of the station with this index.
+    pub(super) fn of_station(index: usize) -> Self {
+        Self::Station(u32::try_from(index).expect("fewer stations than 2^32"))
+    }
 }
 
 /// At most one deadline for each [`Timer`].

@@ -87,7 +87,7 @@ impl Node {
         let of_message =
             |pending: &&mut PendingQuick| pending.quick.message_id() == header.message_id;
         let Some(pending) = session.quicks.iter_mut().find(of_message) else {
-            if session.has_seen_quick(header.message_id) {
+            if session.has_seen(header.message_id) {
                 return self.drops.count(DropReason::RetransmittedMessage);
             }
             return self.on_quick_offer(id, path, message, now);
@@ -256,8 +256,7 @@ impl Node {
         let path = session.path;
         let needs_pool = negotiated.mode == Mode::Transport && self.takes_from_pool(child);
         if needs_pool && let Some(pool) = self.pool_of(child) {
-            let name = format!("{child:?}");
-            let address = self.leases.lend(&pool, &name, None);
+            let address = self.leases.lend_to_anyone(&pool);
             if let Some(entry) = self.children.get_mut(&child) {
                 entry.pool_address = address;
             }
@@ -321,10 +320,12 @@ impl Node {
             is_rekey,
         };
         self.tell(event);
-        if let Some(session) = self.sessions.get_mut(&id)
-            && !session.children.contains(&child)
-        {
-            session.children.push(child);
+        if let Some(session) = self.sessions.get_mut(&id) {
+            // Who has a child has our mode config answer.
+            session.config_reply = None;
+            if !session.children.contains(&child) {
+                session.children.push(child);
+            }
         }
         self.arm_child(child);
         self.station_child_up(id);
