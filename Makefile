@@ -28,7 +28,7 @@ bench: setup release ## measures Caravan beside wireguard-go, boringtun and stro
 	@tools/bench-peers
 	$(PYTHON) -m caravan.bench
 
-fuzz: ## fuzzes every parser and the responder for FUZZ_SECONDS (20) each
+fuzz: ## fuzzes every parser and the packet planes for FUZZ_SECONDS (20) each
 	@tools/setup build
 	fuzz/run.sh all $(FUZZ_SECONDS)
 
