@@ -238,6 +238,10 @@ fn bind_one(address: IpAddr, port: u16, mark: Option<u32>) -> io::Result<Socket>
         socket.set_mark(mark)?;
     }
     prepare(&socket, address.is_ipv4())?;
+    if address.is_ipv6() {
+        // Not in `prepare`: a raw socket is of one family by itself, and refuses the option.
+        socket.set_only_v6(true)?;
+    }
     socket.bind(&address.into())?;
     Ok(socket)
 }
@@ -253,7 +257,6 @@ pub(crate) fn prepare(socket: &Socket, is_v4: bool) -> io::Result<()> {
         set_option(fd, libc::IPPROTO_IP, discover, IP_PMTUDISC_WANT)?;
     } else {
         for name in [
-            libc::IPV6_V6ONLY,
             libc::IPV6_RECVPKTINFO,
             libc::IPV6_RECVTCLASS,
             libc::IPV6_RECVHOPLIMIT,

@@ -77,7 +77,7 @@ impl ConfigRequest {
             identifier: message_id as u16,
             attributes,
         };
-        let sent = seal(sa, message_id, "config request", request, &mut iv, out);
+        let sent = seal(sa, message_id, "config 1", request, &mut iv, out);
         Self {
             message_id,
             families,
@@ -102,7 +102,7 @@ impl ConfigRequest {
         let mut iv = self.iv;
         let opened = open(sa, message, self.message_id, &mut iv, out)?;
         let reply = attributes(&opened, &[ConfigType::Reply])?;
-        out.heard("config reply", message.len(), &opened.payloads);
+        out.heard("config 2", message.len(), &opened.payloads);
         self.retransmit = None;
         self.iv = iv;
         Ok(lease(&reply.attributes, self.families))
@@ -141,7 +141,7 @@ pub fn requested(sa: &IsakmpSa, message: &[u8], out: &mut Outbox) -> Result<Aske
     let mut iv = sa.first_iv(message_id);
     let opened = open(sa, message, message_id, &mut iv, out)?;
     let request = attributes(&opened, &[ConfigType::Request])?;
-    out.heard("config request", message.len(), &opened.payloads);
+    out.heard("config 1", message.len(), &opened.payloads);
     Ok(Asked {
         message_id,
         identifier: request.identifier,
@@ -171,7 +171,7 @@ pub fn reply(
         attributes: lent_attributes(lease, asks_for(wanted, ConfigKind::InternalIp4Netmask)),
     };
     let id = asked.message_id;
-    let sent = seal(sa, id, "config reply", reply, &mut iv, out);
+    let sent = seal(sa, id, "config 2", reply, &mut iv, out);
     let message = sent.message.clone();
     out.messages.push(sent);
     Ok(message)

@@ -14,7 +14,7 @@ use crate::ikev1::phase1::Phase1;
 use crate::ikev1::quick::Quick;
 use crate::ikev1::{Fault, IsakmpSa, Outbox, Role, fragments, informational};
 use crate::sa::{ChildId, Path, Protocol};
-use crate::time::{Deadline, Instant};
+use crate::time::{Deadline, Duration, Instant};
 
 /// How many exchanges of a session are remembered after they are over.
 const MAX_RECENT: usize = 64;
@@ -22,6 +22,19 @@ const MAX_RECENT: usize = 64;
 /// Names a session within one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SessionId(pub(super) u32);
+
+/// After a renewal the old ISAKMP SA stands for so long.
+const RENEWAL_OVERLAP: Duration = Duration::from_secs(3);
+
+/// When to renew: RFC 2409 leaves that to either side. The responder waits a tenth longer, so
+/// that two ends of one mind do not begin together.
+pub(super) fn renewal(lifetime: Duration, margin: Duration, role: Role) -> Duration {
+    let after = lifetime.saturating_sub(margin);
+    match role {
+        Role::Initiator => after,
+        Role::Responder => (after + after / 10).min(lifetime),
+    }
+}
 
 /// One ISAKMP SA and what depends on it.
 pub(super) struct Session {
@@ -215,9 +228,7 @@ impl Node {
             self.half_open = self.half_open.saturating_sub(1);
         }
         let lifetime = core::time::Duration::from_secs(sa.lifetime_s);
-        // RFC 2409 leaves renewal to either side; the one that began is the one that can be reached.
-        session.rekey_at = (session.role == Role::Initiator)
-            .then(|| now + lifetime.saturating_sub(connection.rekey_margin));
+        session.rekey_at = Some(now + renewal(lifetime, connection.rekey_margin, session.role));
         session.expire_at = Some(now + lifetime);
         session.path = sa.path;
         session.liveness.establish(&connection, &sa, now);
@@ -251,7 +262,7 @@ impl Node {
     ) {
         if let Some(old) = replaces {
             self.adopt(id, old);
-            self.close_session(old, "renewed", true, now);
+            self.retire_session(old, Some(now + RENEWAL_OVERLAP));
         }
         let session = &self.sessions[&id];
         let (Some(sa), Some(connection)) = (&session.sa, &session.connection) else {
@@ -272,13 +283,20 @@ impl Node {
             } else {
                 // The peer renews its ISAKMP SA and will delete the old one itself.
                 self.adopt(id, old);
-                if let Some(session) = self.sessions.get_mut(&old) {
-                    session.is_replaced = true;
-                    session.rekey_at = None;
-                }
-                self.arm_session(old);
+                self.retire_session(old, None);
             }
         }
+    }
+
+    /// A session that another took over from. Its peer deletes it; or we do at `until`, when the
+    /// peer has had time to take its children over as well.
+    fn retire_session(&mut self, old: SessionId, until: Option<Instant>) {
+        if let Some(session) = self.sessions.get_mut(&old) {
+            session.is_replaced = true;
+            session.rekey_at = None;
+            session.expire_at = until.or(session.expire_at);
+        }
+        self.arm_session(old);
     }
 
     /// Moves children and lease of `old` to `id`.

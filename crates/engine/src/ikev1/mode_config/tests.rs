@@ -79,7 +79,7 @@ fn a_request_as_strongswan_writes_it_is_answered() {
         ],
     };
     let mut iv = station.first_iv(ID);
-    let sent = seal(&station, ID, "config request", request, &mut iv, &mut out);
+    let sent = seal(&station, ID, "config 1", request, &mut iv, &mut out);
     let asked = requested(&gateway, &sent.message, &mut out).unwrap();
     assert_eq!(asked.families, V4);
     let answer = lent(&["10.9.0.7"], &["10.1.0.53"]);
@@ -176,7 +176,7 @@ fn silence_ends_the_request() {
             break fault;
         }
     };
-    assert_eq!(fault, Fault::TimedOut("config request"));
+    assert_eq!(fault, Fault::TimedOut("config 1"));
 }
 
 proptest! {

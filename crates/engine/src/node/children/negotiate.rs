@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use wire::isakmp::Header;
 
-use super::super::session::{PendingQuick, SessionId};
+use super::super::session::{PendingQuick, SessionId, renewal};
 use super::super::{Event, Node};
 use super::selectors::{association, holds_local, holds_remote, mismatch, wanted_selectors};
 use super::{OVERLAP, Pair};
 use crate::config::{Child, Connection};
 use crate::counters::DropReason;
 use crate::ikev1::quick::{NegotiatedChild, Quick, QuickOffer, QuickProgress, QuickRequest};
-use crate::ikev1::{Fault, Outbox, informational};
+use crate::ikev1::{Fault, Outbox, Role, informational};
 use crate::plane::Change;
 use crate::sa::{ChildId, Direction, Mode, Path};
 use crate::time::{Duration, Instant};
@@ -307,9 +307,12 @@ impl Node {
             entry.old.push((old, now + wait));
         }
         let lifetime = Duration::from_secs(negotiated.lifetime_s);
-        let margin = entry.child().rekey_margin;
-        let margin = if is_ours { margin } else { margin / 2 };
-        entry.rekey_at = Some(now + lifetime.saturating_sub(margin));
+        let role = if is_ours {
+            Role::Initiator
+        } else {
+            Role::Responder
+        };
+        entry.rekey_at = Some(now + renewal(lifetime, entry.child().rekey_margin, role));
         entry.expire_at = Some(now + lifetime);
         entry.is_ours |= is_ours;
         let event = Event::ChildEstablished {
