@@ -305,7 +305,7 @@ def test_a_refusal_says_what_differed(keys: tuple[PublicKey, PublicKey], output:
     with Road(RoadPlan(), output) as road:
         StrongSwan(road.sg, replace(gateway, proposals="aes256-sha256-modp2048"))
         ours = Caravan(road.ms, station)
-        wait_for_words(ours, "proposal")
+        wait_for_words(ours, "(?i)no.proposal.chosen")
 
 
 def wait_for_another_sa(charon: StrongSwan, unique_id: int) -> None:

@@ -184,6 +184,9 @@ def test_a_stopped_station_leaves_its_host_as_it_was(keys: Keys, output: Path) -
         with connected(road, ends, output / "www") as station:
             assert host_state(road) != before
             station.stop()
+            # What blocks stays until the user says so; nothing else does.
+            assert any(PRIVATE_NETWORK in route for route in road.ms.unreachable_routes())
+            station.down()
             assert host_state(road) == before
 
 

@@ -44,7 +44,8 @@ def ping(
     timeout_s: float = 2.0,
     dont_fragment: bool = False,
 ) -> Ping:
-    """Echo requests of `payload_bytes` after the 8-byte ICMP header; loss is a result."""
+    """Echo requests of `payload_bytes` after the 8-byte ICMP header; loss is a result, and so is a
+    host without a way to the address."""
     argv = ["ping", "-n", "-q", "-c", str(count), "-i", str(interval_s)]
     argv += ["-s", str(payload_bytes), "-W", str(timeout_s)]
     argv += ["-M", "do"] if dont_fragment else []
@@ -52,6 +53,8 @@ def ping(
     done = host.run([*argv, address], limit_s, check=False)
     counts = re.search(r"(\d+) packets transmitted, (\d+) received", done.stdout)
     if counts is None:
+        if "No route to host" in done.stderr or "unreachable" in done.stderr:
+            return Ping(count, 0, 0.0, 0.0, 0.0, 0.0)
         done.check()
         raise ValueError(f"ping said nothing of its packets: {done.stdout}")
     times = re.search(r"= ([\d.]+)/([\d.]+)/([\d.]+)/([\d.]+) ms", done.stdout)

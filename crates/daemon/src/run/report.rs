@@ -176,6 +176,13 @@ pub(super) fn log(event: &Event) {
         } => {
             info!(connection, ?addresses, ?dns, "inner address");
         }
+        event => log_trouble(event),
+    }
+}
+
+/// Ends, refusals and moves.
+fn log_trouble(event: &Event) {
+    match event {
         Event::ChildClosed {
             connection,
             child,

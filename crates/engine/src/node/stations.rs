@@ -513,18 +513,25 @@ fn selector_pairs(child: &Child) -> Vec<(Option<TrafficSelector>, Option<Traffic
         .collect()
 }
 
-/// The traffic that waits for a child: its selectors, or in transport mode the peer's addresses.
+/// The traffic that waits for a child: from anywhere on this host unless a selector says from
+/// where, to the other side's selector; in transport mode, to the peer itself.
 fn expected(
     connection: &Connection,
     child: &Child,
     (local, remote): (Option<TrafficSelector>, Option<TrafficSelector>),
 ) -> (Vec<TrafficSelector>, Vec<TrafficSelector>) {
-    if child.mode == Mode::Tunnel {
-        return (local.into_iter().collect(), remote.into_iter().collect());
-    }
     let peers = connection.remote_addrs.iter().map(|address| {
         let host = TrafficSelector::host(address.ip());
         remote.map_or(host, |remote| remote.at(address.ip()))
     });
-    (Vec::new(), peers.collect())
+    let remotes: Vec<TrafficSelector> = match (child.mode, remote) {
+        (Mode::Tunnel, Some(remote)) => vec![remote],
+        _ => peers.collect(),
+    };
+    let from_anywhere = |remote: &TrafficSelector| TrafficSelector::everything(remote.first);
+    let locals = match local {
+        Some(local) if child.mode == Mode::Tunnel => vec![local],
+        _ => remotes.iter().map(from_anywhere).collect(),
+    };
+    (locals, remotes)
 }
