@@ -7,16 +7,14 @@
 
 mod host;
 mod report;
+mod setup;
 
 use std::collections::BTreeSet;
-use std::io::Read;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use crypto::rand::Seed;
-use engine::config::{Config, Start};
+use engine::config::Start;
 use engine::node::{Command, Event, Input, Node, Output};
 use engine::plane::{Change, InboundPlane, OutboundPlane, SaReport};
 use engine::sa::{Direction, Path};
@@ -36,11 +34,14 @@ use crate::routes::{Blocks, watch};
 use crate::service::{self, Ask, Signals};
 use crate::tun::Tun;
 use crate::udp::{UdpConfig, UdpSockets};
-use crate::{capture, dns, footprint, routes};
+use crate::{dns, footprint, routes};
 use host::Host;
+use setup::{check_role, engine_config, inner_mtu, names, open_capture, open_raw, system_seed};
 
 /// How often the node is told the calendar: certificates are checked against it.
 const CALENDAR_INTERVAL: Duration = Duration::from_secs(60);
+/// After so many attempts `--detach` reports a failure.
+const ATTEMPTS_AWAITED: u32 = 2;
 /// What is left of an outer packet when the largest overhead of any suite is taken off.
 const OVERHEAD_BYTES: u16 = 100;
 
@@ -77,6 +78,10 @@ struct Process {
     deadline: Option<Deadline>,
     calendar_at: tokio::time::Instant,
     is_ready: bool,
+    /// Why the last negotiation failed.
+    trouble: Option<String>,
+    /// Attempts that failed before anything was up.
+    failed_attempts: u32,
     is_stopped: bool,
     /// `down` took the last connection: nothing stays.
     lifts: bool,
@@ -183,6 +188,8 @@ impl Process {
             deadline: None,
             calendar_at: tokio::time::Instant::now(),
             is_ready: false,
+            trouble: None,
+            failed_attempts: 0,
             is_stopped: false,
             lifts: false,
         })
@@ -197,6 +204,7 @@ impl Process {
             .await?;
         self.become_ready()?;
         while !self.is_stopped {
+            self.give_up()?;
             let wake = self.wake_at();
             tokio::select! {
                 news = self.news.recv() => {
@@ -442,10 +450,30 @@ impl Process {
             Event::InnerAddress { .. } | Event::ChildEstablished { .. } | Event::ChildClosed { .. }
         );
         self.host.on_event(&event);
-        if event == Event::Stopped {
-            self.is_stopped = true;
+        match event {
+            Event::Stopped => self.is_stopped = true,
+            Event::NegotiationFailed { reason, .. } => self.trouble = Some(reason),
+            Event::RetryScheduled { .. } => self.failed_attempts += 1,
+            _ => {}
         }
         is_change
+    }
+
+    /// In the foreground, and once it was up, a station tries for ever. Whoever waits at a terminal
+    /// for `--detach` to return is told why it does not come up.
+    fn give_up(&mut self) -> anyhow::Result<()> {
+        let is_awaited = !self.is_ready && self.options.ready.is_awaited();
+        if !is_awaited || self.failed_attempts < ATTEMPTS_AWAITED {
+            return Ok(());
+        }
+        let reason = self
+            .trouble
+            .take()
+            .unwrap_or_else(|| "no way to the peer".to_owned());
+        let line = format!("not up after {} attempts: {reason}", self.failed_attempts);
+        self.options.ready.failed(&line)?;
+        self.lifts = true;
+        anyhow::bail!(line)
     }
 
     /// Says once that everything is up.
@@ -493,89 +521,4 @@ impl Process {
     async fn plane_report(&self, direction: Direction) -> Option<Report> {
         self.planes.report(direction).ok()?.await.ok()
     }
-}
-
-/// The engine's part: connections are shared, the rest is small.
-fn engine_config(loaded: &Loaded) -> Config {
-    Config {
-        connections: loaded.engine.connections.clone(),
-        pools: loaded.engine.pools.clone(),
-        limits: loaded.engine.limits.clone(),
-    }
-}
-
-/// Every connection, with or without IPsec.
-fn names(loaded: &Loaded) -> Vec<String> {
-    loaded
-        .on_failure
-        .iter()
-        .map(|(name, _)| name.clone())
-        .collect()
-}
-
-fn check_role(options: &RunOptions, loaded: &Loaded) -> anyhow::Result<()> {
-    let is_station = |name: &str| {
-        let connection = loaded.engine.connections.iter().find(|c| c.name == name);
-        connection.is_none_or(|connection| !connection.remote_addrs.is_empty())
-    };
-    let wrong = names(loaded).into_iter().find(|name| match options.role {
-        Role::Station => !is_station(name),
-        Role::Gateway => false,
-    });
-    match wrong {
-        None => Ok(()),
-        Some(name) => anyhow::bail!(
-            "{}: connections.{name} has no remote_addrs: `caravan up` needs the gateway's address",
-            options.config.display()
-        ),
-    }
-}
-
-/// Raw sockets serve ESP without UDP and AH. Without the right to open them everything that goes
-/// in UDP still works.
-fn open_raw(config: &Config, mark: u32) -> Option<RawSockets> {
-    let is_needed = config.connections.iter().any(|c| !c.forces_encapsulation);
-    if !is_needed {
-        return None;
-    }
-    match RawSockets::open(Some(mark)) {
-        Ok(raw) => Some(raw),
-        Err(error) => {
-            warn!("no raw sockets ({error}): only ESP in UDP will pass");
-            None
-        }
-    }
-}
-
-fn open_capture(path: &std::path::Path, nat_port: u16) -> anyhow::Result<(Capture, Tap, Keys)> {
-    let context = || format!("cannot write the capture {}", path.display());
-    let capture = Capture::create(path).with_context(context)?;
-    let keys = capture::Keys::create(path, nat_port).with_context(context)?;
-    let folder: PathBuf = keys.folder().to_owned();
-    warn!(keys = %folder.display(), "a capture is on: the KEYS are written beside it");
-    let tap = capture.tap();
-    Ok((capture, tap, keys))
-}
-
-fn inner_mtu(config: &Config) -> u16 {
-    let children = config
-        .connections
-        .iter()
-        .flat_map(|connection| &connection.children);
-    children
-        .map(|child| child.path_mtu)
-        .min()
-        .unwrap_or(1_500)
-        .saturating_sub(OVERHEAD_BYTES)
-}
-
-fn system_seed() -> anyhow::Result<Seed> {
-    let mut octets = [0; 32];
-    let mut source = std::fs::File::open("/dev/urandom").context("cannot open /dev/urandom")?;
-    source
-        .read_exact(&mut octets)
-        .context("cannot read /dev/urandom")?;
-    let seed = Seed::new(octets);
-    zeroize::Zeroize::zeroize(&mut octets);
-    Ok(seed)
 }

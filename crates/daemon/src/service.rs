@@ -130,6 +130,11 @@ impl Ready {
         self.tell(UP, line)
     }
 
+    /// Whether a terminal waits for the news.
+    pub fn is_awaited(&self) -> bool {
+        self.is_background
+    }
+
     /// It failed for good; the process ends.
     pub fn failed(&mut self, line: &str) -> io::Result<()> {
         notify(Notice::Status(line));

@@ -77,7 +77,7 @@ impl Host {
 
     /// The gateway's own nftables table, and a copy of the connections.
     pub(super) fn load_forwarding(&mut self, loaded: &Loaded) -> anyhow::Result<()> {
-        self.config = super::engine_config(loaded);
+        self.config = super::setup::engine_config(loaded);
         if self.role == Role::Gateway {
             if let Some(warning) = routes::forwarding_warning(false) {
                 warn!("{warning}");

@@ -4,7 +4,8 @@ use engine::node::Event;
 use engine::sa::Direction;
 use tracing::{info, warn};
 
-use super::{Process, names};
+use super::Process;
+use super::setup::names;
 use crate::cli::Role;
 use crate::config::file::OnFailure;
 use crate::status::{ConnectionStatus, OffloadStatus, ProcessStatus, StatusReport};
