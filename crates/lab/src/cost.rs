@@ -1,0 +1,1 @@
+//! What computing and protection cost, with the source of every number.

@@ -1,0 +1,1 @@
+//! Scenario files: topology, devices, links, policy, traffic and seed.

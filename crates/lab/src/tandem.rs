@@ -1,0 +1,1 @@
+//! First in, first out stations in series, streamed without an event heap.
