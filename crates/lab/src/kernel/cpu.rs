@@ -1,0 +1,101 @@
+//! Processors: first in, first out, and seconds from cost tables.
+//!
+//! A [`Cpu`] stands on the way of plain packets and charges each by its clear size. Hosts charge
+//! their own work through [`Costs`].
+
+use engine::time::{Duration, Instant};
+use engine::work::Work;
+
+use super::Target;
+use crate::staircase::Staircase;
+
+/// Sizes whose service is computed once.
+const TABLE_BYTES: u32 = 2048;
+/// Longest service of one packet that is believed.
+const MAX_SECONDS: f64 = 1e6;
+
+/// What a host's processor takes for what it does.
+pub struct Costs {
+    /// Seconds to seal a packet, by its clear size.
+    pub seal: Staircase,
+    /// Seconds to open a packet, by its clear size.
+    pub open: Staircase,
+    /// Seconds for what control has just done, or why that has no price.
+    pub control: Price,
+}
+
+/// Seconds for work, or why it has no price.
+pub type Price = Box<dyn Fn(&Work) -> Result<f64, String>>;
+
+/// A processor on the way of plain packets.
+pub struct Cpu {
+    service: Staircase,
+    size: Option<Staircase>,
+    table: Vec<u64>,
+    pub(super) next: Target,
+    free_at: Instant,
+    busy: Duration,
+    packets: u64,
+}
+
+impl Costs {
+    /// Everything takes no time.
+    pub fn free() -> Self {
+        Self {
+            seal: Staircase::default(),
+            open: Staircase::default(),
+            control: Box::new(|_| Ok(0.0)),
+        }
+    }
+}
+
+impl Cpu {
+    /// `service`: seconds by clear size. `size`: what packets have afterwards, by clear size; none:
+    /// what they had.
+    pub fn new(service: Staircase, size: Option<Staircase>, next: Target) -> Self {
+        let table = (0..TABLE_BYTES).map(|bytes| nanoseconds(service.at(f64::from(bytes))));
+        Self {
+            table: table.collect(),
+            service,
+            size,
+            next,
+            free_at: Instant(0),
+            busy: Duration::ZERO,
+            packets: 0,
+        }
+    }
+
+    /// A packet of this clear size comes: when it is done.
+    #[inline]
+    pub fn offer(&mut self, clear: u32, now: Instant) -> Instant {
+        let span = match self.table.get(clear as usize) {
+            Some(span) => *span,
+            None => nanoseconds(self.service.at(f64::from(clear))),
+        };
+        self.packets += 1;
+        self.busy += Duration::from_nanos(span);
+        self.free_at = Instant(self.free_at.max(now).0.saturating_add(span));
+        self.free_at
+    }
+
+    /// The size of a packet afterwards, whole octets.
+    #[inline]
+    pub fn size(&self, clear: u32, bytes: u32) -> u32 {
+        let size = |size: &Staircase| libm::ceil(size.at(f64::from(clear))) as u32;
+        self.size.as_ref().map_or(bytes, size)
+    }
+
+    /// How long it has worked, and on how many packets.
+    pub fn busy(&self) -> (Duration, u64) {
+        (self.busy, self.packets)
+    }
+}
+
+/// Whole nanoseconds, the nearest; nonsense is nothing.
+pub fn nanoseconds(seconds: f64) -> u64 {
+    if seconds > 0.0 {
+        libm::round(seconds.min(MAX_SECONDS) * 1e9) as u64
+    } else {
+        0
+    }
+}

@@ -1,0 +1,117 @@
+//! Packets under way: a slab whose places, and the memory of their octets, are used again.
+
+use engine::time::Instant;
+
+/// Names a packet under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketId(u32);
+
+/// A packet. Plain packets have a length only; real ones have octets, and `bytes` is their length.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Packet {
+    /// Length of the IP packet as it is at this place.
+    pub bytes: u32,
+    /// Its length in clear, before anything was added.
+    pub clear: u32,
+    /// Which source it is from.
+    pub flow: u32,
+    /// When its source made it.
+    pub born: Instant,
+    /// The IP packet itself; empty for a plain one.
+    pub octets: Vec<u8>,
+}
+
+/// The slab.
+#[derive(Default)]
+pub struct Packets {
+    places: Vec<Packet>,
+    free: Vec<u32>,
+}
+
+impl Packets {
+    /// A packet of a length and no octets.
+    #[inline]
+    pub fn plain(&mut self, bytes: u32, flow: u32, born: Instant) -> PacketId {
+        let id = self.place();
+        let packet = &mut self.places[id.0 as usize];
+        (packet.bytes, packet.clear) = (bytes, bytes);
+        (packet.flow, packet.born) = (flow, born);
+        id
+    }
+
+    /// An IP packet; `octets` are copied.
+    pub fn real(&mut self, octets: &[u8], born: Instant) -> PacketId {
+        let id = self.plain(octets.len() as u32, 0, born);
+        self.places[id.0 as usize].octets.extend_from_slice(octets);
+        id
+    }
+
+    /// The packet of this name.
+    #[inline]
+    pub fn get(&self, id: PacketId) -> &Packet {
+        &self.places[id.0 as usize]
+    }
+
+    /// The same, to change it.
+    #[inline]
+    pub fn get_mut(&mut self, id: PacketId) -> &mut Packet {
+        &mut self.places[id.0 as usize]
+    }
+
+    /// Ends a packet.
+    #[inline]
+    pub fn free(&mut self, id: PacketId) {
+        let octets = &mut self.places[id.0 as usize].octets;
+        octets.clear();
+        // the memory of a rare giant is given back
+        if octets.capacity() > KEPT_BYTES {
+            *octets = Vec::new();
+        }
+        self.free.push(id.0);
+    }
+
+    /// How many are under way.
+    pub fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    /// Places made so far: the most that were under way at once.
+    pub fn places(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether none is under way.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    #[inline]
+    fn place(&mut self) -> PacketId {
+        if let Some(id) = self.free.pop() {
+            return PacketId(id);
+        }
+        self.places.push(Packet::default());
+        PacketId(self.places.len() as u32 - 1)
+    }
+}
+
+/// Memory that a free place keeps.
+const KEPT_BYTES: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_used_again_and_forget() {
+        let mut packets = Packets::default();
+        let first = packets.real(&[1, 2, 3], Instant(5));
+        assert_eq!(packets.get(first).octets, [1, 2, 3]);
+        packets.free(first);
+        assert!(packets.is_empty());
+        let second = packets.plain(9, 1, Instant(6));
+        assert_eq!(first, second);
+        assert!(packets.get(second).octets.is_empty());
+        assert_eq!(packets.len(), 1);
+    }
+}

@@ -1,0 +1,149 @@
+//! Where plain packets come from and where they end.
+
+use engine::time::{Duration, Instant};
+
+use super::Target;
+use super::cpu::nanoseconds;
+use super::random::Random;
+
+/// Spans between packets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Gaps {
+    /// Always the same.
+    Constant(Duration),
+    /// Exponential of this mean: Poisson arrivals.
+    Exponential(Duration),
+}
+
+/// Sizes of packets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Sizes {
+    /// Always the same.
+    Fixed(u32),
+    /// The smaller of a Pareto number and `most`, rounded up to whole octets.
+    Pareto {
+        /// Of the distribution.
+        shape: f64,
+        /// In octets.
+        smallest: f64,
+        /// In octets.
+        most: f64,
+    },
+}
+
+/// A source of plain packets.
+pub struct Source {
+    gaps: Gaps,
+    sizes: Sizes,
+    flow: u32,
+    until: Instant,
+    pub(super) to: Target,
+    random: Random,
+}
+
+/// What came to an end.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sink {
+    /// Packets.
+    pub packets: u64,
+    /// Their octets as they came.
+    pub bytes: u64,
+    /// Their octets in clear.
+    pub clear_bytes: u64,
+    /// Packets that came after one that was made later.
+    pub reordered: u64,
+    delay_ns: u128,
+    newest: Instant,
+    /// From birth to the end.
+    pub longest: Duration,
+    starts: Instant,
+}
+
+impl Source {
+    /// Packets of one flow from time 0 until `until`.
+    pub fn new(gaps: Gaps, sizes: Sizes, flow: u32, until: Instant, to: Target, seed: u64) -> Self {
+        let random = Random::new(seed, "source", flow.into());
+        Self {
+            gaps,
+            sizes,
+            flow,
+            until,
+            to,
+            random,
+        }
+    }
+
+    /// The span to the next packet.
+    #[inline]
+    pub(super) fn gap(&mut self) -> Duration {
+        match self.gaps {
+            Gaps::Constant(gap) => gap,
+            Gaps::Exponential(mean) => {
+                let seconds = mean.as_nanos() as f64 * 1e-9;
+                Duration::from_nanos(nanoseconds(seconds * self.random.exponential()))
+            }
+        }
+    }
+
+    /// The size of the next packet.
+    #[inline]
+    pub(super) fn size(&mut self) -> u32 {
+        self.sizes.draw(&mut self.random)
+    }
+
+    pub(super) fn flow(&self) -> u32 {
+        self.flow
+    }
+
+    /// Whether there is a packet at this time.
+    pub(super) fn is_on(&self, at: Instant) -> bool {
+        at <= self.until
+    }
+}
+
+impl Sizes {
+    /// Whole octets.
+    #[inline]
+    pub fn draw(&self, random: &mut Random) -> u32 {
+        match *self {
+            Self::Fixed(bytes) => bytes,
+            Self::Pareto {
+                shape,
+                smallest,
+                most,
+            } => libm::ceil(random.pareto(shape, smallest).min(most)) as u32,
+        }
+    }
+}
+
+impl Sink {
+    /// Counts from `starts` on.
+    pub fn from(starts: Instant) -> Self {
+        Self {
+            starts,
+            ..Self::default()
+        }
+    }
+
+    /// The mean time from birth to the end, in seconds; not a number without packets.
+    pub fn mean_delay_s(&self) -> f64 {
+        self.delay_ns as f64 / self.packets as f64 * 1e-9
+    }
+
+    #[inline]
+    pub(super) fn take(&mut self, packet: &super::packets::Packet, now: Instant) {
+        if now < self.starts {
+            return;
+        }
+        self.packets += 1;
+        self.bytes += u64::from(packet.bytes);
+        self.clear_bytes += u64::from(packet.clear);
+        let delay = now.since(packet.born);
+        self.delay_ns += delay.as_nanos();
+        self.longest = self.longest.max(delay);
+        if packet.born < self.newest {
+            self.reordered += 1;
+        }
+        self.newest = self.newest.max(packet.born);
+    }
+}
