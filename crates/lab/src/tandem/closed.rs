@@ -1,0 +1,289 @@
+//! What queueing theory says without simulating: capacities, utilisation, waits.
+//!
+//! Moments of staircases over truncated Pareto sizes are exact: between two block boundaries a
+//! staircase is a straight line, whose moments are known. The wait at the first loaded station is
+//! Pollaczek's and Khinchine's, exact for Poisson arrivals; at later stations arrivals are not
+//! Poisson, so the same formula is an approximation and says so. Left out: waits for arrivals
+//! that are not Poisson, for which there is no such formula.
+
+use super::outcome::{NEAR_SATURATION, State};
+use super::{Arrivals, Fault, Road, Sizes, Traffic, check_roads};
+use crate::staircase::Staircase;
+use serde::Serialize;
+
+/// What theory says of one road.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Model {
+    /// The road's policy.
+    pub policy: String,
+    /// Mean clear bytes of a packet.
+    pub mean_bytes: f64,
+    /// Squared coefficient of variation of the sizes.
+    pub bytes_cv2: f64,
+    /// Packets per second, `None` where they depend on the stations.
+    pub packets_per_s: Option<f64>,
+    /// Stations in order.
+    pub stations: Vec<StationModel>,
+    /// Clear bits per second at which the busiest station is full.
+    pub capacity_bps: f64,
+    /// Protected bytes per clear byte.
+    pub expansion: f64,
+    /// Protected bits per second that enter.
+    pub protected_bps: Option<f64>,
+    /// Mean seconds from end to end, as good as its worst part.
+    pub delay: Option<Wait>,
+    /// By the busiest station, `None` where the rate depends on the stations.
+    pub state: Option<State>,
+}
+
+/// What theory says of one station.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StationModel {
+    /// Its name.
+    pub name: String,
+    /// Clear bits per second that keep it busy all the time, infinite if it costs nothing.
+    #[serde(serialize_with = "finite")]
+    pub capacity_bps: f64,
+    /// Mean seconds of service.
+    pub service_s: f64,
+    /// Squared coefficient of variation of the service, 0 if it costs nothing.
+    pub service_cv2: f64,
+    /// Seconds of work per second.
+    pub utilisation: Option<f64>,
+    /// Mean seconds of waiting, `None` if it has no mean or no formula.
+    pub wait: Option<Wait>,
+    /// Mean clear bytes waiting, with the same standing.
+    pub queue_bytes: Option<f64>,
+}
+
+/// Mean seconds, and whether they are exact.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Wait {
+    /// Seconds.
+    pub seconds: f64,
+    /// How far to trust them.
+    pub standing: Standing,
+}
+
+/// How far to trust a formula.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Standing {
+    /// Holds for this traffic and this station.
+    Exact,
+    /// Takes arrivals for Poisson that are not.
+    Approximation,
+}
+
+/// JSON has no infinity: a capacity without limit is null.
+fn finite<S: serde::Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    value.is_finite().then_some(*value).serialize(serializer)
+}
+
+/// What theory says of `road` under `traffic`.
+pub fn model(road: &Road, traffic: &Traffic) -> Result<Model, Fault> {
+    traffic.check()?;
+    check_roads(std::slice::from_ref(road), traffic.sizes.smallest())?;
+    let size = traffic.sizes.moments_of(&Staircase::linear(1.0));
+    let rate = traffic.packets_per_s();
+    let poisson = traffic.arrivals == Arrivals::Poisson;
+    let mut first = true;
+    let stations: Vec<StationModel> = road
+        .stations
+        .iter()
+        .map(|station| {
+            let service = traffic.sizes.moments_of(&station.service);
+            let loaded = service.first > 0.0;
+            let standing = if first {
+                Standing::Exact
+            } else {
+                Standing::Approximation
+            };
+            first &= !loaded;
+            let utilisation = rate.map(|rate| rate * service.first);
+            let wait = rate.filter(|_| poisson).and_then(|rate| {
+                let seconds = service.wait(rate)?;
+                Some(Wait { seconds, standing })
+            });
+            StationModel {
+                name: station.name.clone(),
+                capacity_bps: 8.0 * size.first / service.first,
+                service_s: service.first,
+                service_cv2: service.cv2(),
+                utilisation,
+                wait,
+                // a packet's wait does not depend on its own size
+                queue_bytes: wait
+                    .zip(rate)
+                    .map(|(w, rate)| rate * size.first * w.seconds),
+            }
+        })
+        .collect();
+    let expansion = traffic.sizes.mean_of(&road.protected) / size.first;
+    Ok(Model {
+        policy: road.policy.clone(),
+        mean_bytes: size.first,
+        bytes_cv2: size.cv2(),
+        packets_per_s: rate,
+        capacity_bps: stations
+            .iter()
+            .map(|s| s.capacity_bps)
+            .fold(f64::INFINITY, f64::min),
+        expansion,
+        protected_bps: rate.map(|rate| 8.0 * rate * size.first * expansion),
+        delay: delay(&stations),
+        state: state(&stations),
+        stations,
+    })
+}
+
+fn delay(stations: &[StationModel]) -> Option<Wait> {
+    let mut whole = Wait {
+        seconds: 0.0,
+        standing: Standing::Exact,
+    };
+    for station in stations {
+        let wait = station.wait?;
+        whole.seconds += wait.seconds + station.service_s;
+        if station.service_s > 0.0 && wait.standing == Standing::Approximation {
+            whole.standing = Standing::Approximation;
+        }
+    }
+    Some(whole)
+}
+
+fn state(stations: &[StationModel]) -> Option<State> {
+    let mut highest = 0.0;
+    for station in stations {
+        highest = f64::max(highest, station.utilisation?);
+    }
+    Some(match highest {
+        h if h >= 1.0 => State::NotStationary,
+        h if h > NEAR_SATURATION => State::NearSaturation,
+        _ => State::Stationary,
+    })
+}
+
+/// The first two moments of a random value.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Moments {
+    /// The mean.
+    pub first: f64,
+    /// The mean of the square.
+    pub second: f64,
+}
+
+impl Moments {
+    /// Variance over squared mean; 0 for a value that is always 0.
+    pub fn cv2(&self) -> f64 {
+        if self.first > 0.0 {
+            (self.second / (self.first * self.first) - 1.0).max(0.0)
+        } else {
+            0.0
+        }
+    }
+
+    /// Pollaczek's and Khinchine's mean wait for services like this one under Poisson arrivals,
+    /// `None` if they bring a second of work per second or more.
+    pub fn wait(&self, packets_per_s: f64) -> Option<f64> {
+        let utilisation = packets_per_s * self.first;
+        let wait = packets_per_s * self.second / (2.0 * (1.0 - utilisation));
+        (utilisation < 1.0).then_some(wait)
+    }
+
+    fn add(&mut self, value: f64, weight: f64) {
+        self.first += weight * value;
+        self.second += weight * value * value;
+    }
+}
+
+impl Sizes {
+    /// Mean clear bytes.
+    pub fn mean(&self) -> f64 {
+        self.mean_of(&Staircase::linear(1.0))
+    }
+
+    /// Mean of a staircase over these sizes.
+    pub fn mean_of(&self, staircase: &Staircase) -> f64 {
+        self.moments_of(staircase).first
+    }
+
+    /// Moments of a staircase over these sizes, exact but for rounding.
+    pub fn moments_of(&self, staircase: &Staircase) -> Moments {
+        let mut moments = Moments::default();
+        match self {
+            Self::Fixed(bytes) => moments.add(staircase.at(*bytes), 1.0),
+            Self::Empirical(shares) => {
+                let total: f64 = shares.iter().map(|share| share.weight).sum();
+                for share in shares {
+                    moments.add(staircase.at(share.bytes), share.weight / total);
+                }
+            }
+            Self::Pareto {
+                shape,
+                smallest,
+                largest,
+            } => {
+                let pareto = Pareto {
+                    shape: *shape,
+                    smallest: *smallest,
+                };
+                pareto.add_blocks(staircase, *largest, &mut moments);
+                // what is cut lies at the largest size
+                let cut = libm::pow(smallest / largest, *shape);
+                moments.add(staircase.at(*largest), cut);
+            }
+        }
+        moments
+    }
+}
+
+struct Pareto {
+    shape: f64,
+    smallest: f64,
+}
+
+impl Pareto {
+    /// Adds the moments of sizes below `largest`, block by block.
+    fn add_blocks(&self, staircase: &Staircase, largest: f64, moments: &mut Moments) {
+        let mut from = self.smallest;
+        let mut blocks: Vec<f64> = staircase
+            .steps
+            .iter()
+            .map(|step| libm::ceil((from + step.offset) / step.width))
+            .collect();
+        while from < largest {
+            let ends = staircase.steps.iter().zip(&blocks);
+            let ends = ends.map(|(step, block)| step.width * block - step.offset);
+            let to = ends.fold(largest, f64::min);
+            let steps = staircase.steps.iter().zip(&blocks);
+            let level = staircase.fixed + steps.map(|(s, b)| s.height * b).sum::<f64>();
+            if to > from {
+                let slope = staircase.per_byte;
+                let [zero, one, two] = [0.0, 1.0, 2.0].map(|power| self.integral(power, from, to));
+                moments.first += level * zero + slope * one;
+                moments.second += level * level * zero;
+                moments.second += 2.0 * level * slope * one + slope * slope * two;
+            }
+            for (step, block) in staircase.steps.iter().zip(&mut blocks) {
+                if step.width * *block - step.offset <= to {
+                    *block += 1.0;
+                }
+            }
+            from = to;
+        }
+    }
+
+    /// Of `S^power` against the density between two sizes, by the logarithm of their ratio: no
+    /// difference of nearly equal numbers.
+    fn integral(&self, power: f64, from: f64, to: f64) -> f64 {
+        let ratio = libm::log1p((to - from) / from);
+        let exponent = power - self.shape;
+        let grown = if exponent == 0.0 {
+            ratio
+        } else {
+            libm::expm1(exponent * ratio) / exponent
+        };
+        self.shape * libm::pow(self.smallest / from, self.shape) * libm::pow(from, power) * grown
+    }
+}

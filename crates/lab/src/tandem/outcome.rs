@@ -1,0 +1,252 @@
+//! What replications mean: averages, intervals of confidence, percentiles, and whether they count.
+//!
+//! A replication is one observation; the half-widths are Student's at 95 %. Left out: the
+//! counting itself, which is in [`super::tally`].
+
+use super::tally::{Replication, Tally};
+use serde::Serialize;
+
+/// From here a finite run says little: it is marked `near saturation`.
+pub const NEAR_SATURATION: f64 = 0.97;
+/// Percentiles that an outcome lists.
+pub const PERCENTILES: [f64; 5] = [50.0, 90.0, 95.0, 99.0, 99.9];
+/// Replications from which drift is tested between the halves of the time.
+const DRIFT_REPLICATIONS: usize = 3;
+/// The halves' difference, in shares of the mean delay, that is drift if it is significant.
+const DRIFT_SHARE: f64 = 0.25;
+/// Share of the packets that may be left inside at the end if there are too few replications.
+const BACKLOG_SHARE: f64 = 0.02;
+/// Packets inside at the end that mean nothing in themselves.
+const BACKLOG_PACKETS: f64 = 1000.0;
+
+/// Whether averages mean anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Utilisation at most [`NEAR_SATURATION`], no drift.
+    Stationary,
+    /// Utilisation above it: longer runs would move the averages.
+    NearSaturation,
+    /// Utilisation 1 or more, or delays that grow with time: there is no average.
+    NotStationary,
+}
+
+/// What the replications of one road say together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    /// The road's policy.
+    pub policy: String,
+    /// Replications that saw a packet.
+    pub replications: usize,
+    /// Packets counted.
+    pub packets: u64,
+    /// Mean seconds from arrival to departure from the last station.
+    pub mean_delay_s: f64,
+    /// Its half-width at 95 %, `None` below two replications, as for all the others.
+    pub delay_ci95_s: Option<f64>,
+    /// Delays of all replications, within 3.2 %.
+    pub percentiles: Vec<Percentile>,
+    /// Clear bits per second that come.
+    pub offered_bps: f64,
+    /// Clear bits per second that leave the last station.
+    pub throughput_bps: f64,
+    /// Its half-width.
+    pub throughput_ci95_bps: Option<f64>,
+    /// Packets per second that leave the last station.
+    pub packets_per_s: f64,
+    /// Bits per second that leave, in their protected size.
+    pub protected_bps: f64,
+    /// Its half-width.
+    pub protected_ci95_bps: Option<f64>,
+    /// Protected bytes per clear byte of what came.
+    pub expansion: f64,
+    /// Stations in order.
+    pub stations: Vec<StationOutcome>,
+    /// Whether averages mean anything.
+    pub state: State,
+}
+
+/// A delay and the share of packets below it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Percentile {
+    /// 0 to 100.
+    pub percent: f64,
+    /// Seconds.
+    pub delay_s: f64,
+}
+
+/// One station's averages.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StationOutcome {
+    /// Its name.
+    pub name: String,
+    /// Seconds of work that come per second: 1 or more where it cannot keep up.
+    pub utilisation: f64,
+    /// Its half-width.
+    pub utilisation_ci95: Option<f64>,
+    /// Mean seconds that a packet waits before its service.
+    pub mean_wait_s: f64,
+    /// Its half-width.
+    pub wait_ci95_s: Option<f64>,
+    /// Clear bytes waiting, not in service, over time.
+    pub mean_queue_bytes: f64,
+    /// Its half-width.
+    pub queue_ci95_bytes: Option<f64>,
+}
+
+impl Tally {
+    /// What the replications say together; `None` if no packet was counted.
+    pub fn outcome(&self) -> Option<Outcome> {
+        let counted = self.replications.iter().filter(|r| r.packets > 0);
+        let all: Vec<&Replication> = counted.collect();
+        if all.is_empty() {
+            return None;
+        }
+        let over = |value: &dyn Fn(&Replication) -> f64| Estimate::of(&all, value);
+        let delay = over(&|r| r.delay_s / r.packets as f64);
+        let throughput = over(&|r| 8.0 * r.delivered_bytes / r.departing_s);
+        let protected = over(&|r| 8.0 * r.delivered_bytes / r.departing_s * r.protected / r.bytes);
+        let stations: Vec<_> = (0..self.stations.len())
+            .map(|index| self.station(index, &all))
+            .collect();
+        let state = self.state(&all, &stations, delay.mean);
+        let percentile = |percent| {
+            let delay_s = self.delays.quantile(percent / 100.0)?;
+            Some(Percentile { percent, delay_s })
+        };
+        Some(Outcome {
+            policy: self.policy.clone(),
+            replications: all.len(),
+            packets: all.iter().map(|r| r.packets).sum(),
+            mean_delay_s: delay.mean,
+            delay_ci95_s: delay.half_width,
+            percentiles: PERCENTILES.into_iter().filter_map(percentile).collect(),
+            offered_bps: over(&|r| 8.0 * r.bytes / r.seconds).mean,
+            throughput_bps: throughput.mean,
+            throughput_ci95_bps: throughput.half_width,
+            packets_per_s: over(&|r| r.delivered as f64 / r.departing_s).mean,
+            protected_bps: protected.mean,
+            protected_ci95_bps: protected.half_width,
+            expansion: over(&|r| r.protected / r.bytes).mean,
+            stations,
+            state,
+        })
+    }
+
+    fn station(&self, index: usize, all: &[&Replication]) -> StationOutcome {
+        let over = |value: &dyn Fn(&Replication) -> f64| Estimate::of(all, value);
+        let utilisation = over(&|r| r.stations[index].work_s / r.seconds);
+        let wait = over(&|r| r.stations[index].wait_s / r.packets as f64);
+        let queue = over(&|r| r.stations[index].byte_s / r.seconds);
+        StationOutcome {
+            name: self.stations[index].clone(),
+            utilisation: utilisation.mean,
+            utilisation_ci95: utilisation.half_width,
+            mean_wait_s: wait.mean,
+            wait_ci95_s: wait.half_width,
+            mean_queue_bytes: queue.mean,
+            queue_ci95_bytes: queue.half_width,
+        }
+    }
+
+    /// By the utilisation that the traffic promises where it is known, else by the measured one.
+    fn state(&self, all: &[&Replication], seen: &[StationOutcome], mean_delay: f64) -> State {
+        let measured = || {
+            seen.iter()
+                .map(|station| station.utilisation)
+                .fold(0.0, f64::max)
+        };
+        let promised = |list: &Vec<f64>| list.iter().copied().fold(0.0, f64::max);
+        let highest = self.expected.as_ref().map_or_else(measured, promised);
+        if highest >= 1.0 || drifts(all, mean_delay) {
+            State::NotStationary
+        } else if highest > NEAR_SATURATION {
+            State::NearSaturation
+        } else {
+            State::Stationary
+        }
+    }
+}
+
+/// Whether delays grow from the first half of the time to the second, or packets pile up inside.
+fn drifts(all: &[&Replication], mean_delay: f64) -> bool {
+    let halves: Vec<f64> = all
+        .iter()
+        .filter(|r| r.halves.iter().all(|half| half.packets > 0))
+        .map(|r| {
+            let [first, second] = r.halves.map(|half| half.delay_s / half.packets as f64);
+            second - first
+        })
+        .collect();
+    if halves.len() >= DRIFT_REPLICATIONS {
+        let difference = Estimate::from(&halves);
+        let least = difference.mean - 2.0 * difference.half_width.unwrap_or(0.0);
+        return least > DRIFT_SHARE * mean_delay;
+    }
+    let came: f64 = all.iter().map(|r| r.packets as f64).sum();
+    let left: f64 = all.iter().map(|r| r.delivered as f64).sum();
+    came - left > BACKLOG_PACKETS.max(BACKLOG_SHARE * came)
+}
+
+/// A mean of independent observations and its half-width at 95 %.
+struct Estimate {
+    mean: f64,
+    half_width: Option<f64>,
+}
+
+impl Estimate {
+    fn of(all: &[&Replication], value: &dyn Fn(&Replication) -> f64) -> Self {
+        let values: Vec<f64> = all.iter().map(|replication| value(replication)).collect();
+        Self::from(&values)
+    }
+
+    fn from(values: &[f64]) -> Self {
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let half_width = (values.len() > 1).then(|| {
+            let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
+            let deviation = libm::sqrt(squares / (count - 1.0));
+            student95(values.len() - 1) * deviation / libm::sqrt(count)
+        });
+        Self { mean, half_width }
+    }
+}
+
+/// Student's 97.5 % quantile.
+fn student95(freedom: usize) -> f64 {
+    const FEW: [f64; 30] = [
+        12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281, 2.2010,
+        2.1788, 2.1604, 2.1448, 2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860, 2.0796, 2.0739,
+        2.0687, 2.0639, 2.0595, 2.0555, 2.0518, 2.0484, 2.0452, 2.0423,
+    ];
+    if let Some(value) = freedom.checked_sub(1).and_then(|index| FEW.get(index)) {
+        return *value;
+    }
+    // the expansion in 1/freedom about the normal quantile
+    let z = 1.959_963_984_540_054_f64;
+    let (n, z2) = (freedom as f64, z * z);
+    let first = z * (z2 + 1.0) / 4.0;
+    let second = z * ((5.0 * z2 + 16.0) * z2 + 3.0) / 96.0;
+    z + first / n + second / (n * n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn students_quantiles_meet_at_the_end_of_the_table() {
+        assert!((student95(1) - 12.7062).abs() < 1e-9);
+        assert!((student95(30) - 2.0423).abs() < 1e-4);
+        assert!((student95(40) - 2.0211).abs() < 1e-4);
+        assert!((student95(1_000_000) - 1.95996).abs() < 1e-4);
+    }
+
+    #[test]
+    fn a_half_width_follows_from_the_deviation() {
+        let estimate = Estimate::from(&[1.0, 2.0, 3.0, 4.0]);
+        let expected = 3.1824 * libm::sqrt(5.0 / 3.0) / 2.0;
+        assert!((estimate.half_width.unwrap() - expected).abs() < 1e-9);
+        assert_eq!(Estimate::from(&[1.0]).half_width, None);
+    }
+}

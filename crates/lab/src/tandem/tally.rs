@@ -1,0 +1,184 @@
+//! What replications saw, one record each, so that runs can be split, merged and resumed.
+//!
+//! Left out: what it means, which [`super::outcome`] works out once all are in.
+
+use super::histogram::Histogram;
+use super::{Fault, Road, Run, STATIONS_MAX, Traffic};
+use serde::{Deserialize, Serialize};
+
+/// The results of one road: a record a replication, and all their delays.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tally {
+    /// The road's policy.
+    pub policy: String,
+    /// Stations in order.
+    pub stations: Vec<String>,
+    /// Utilisation of each station that the traffic's means promise, where they are known.
+    pub expected: Option<Vec<f64>>,
+    /// The run's seed.
+    pub seed: u64,
+    /// Simulated seconds, warm-up included.
+    pub seconds: f64,
+    /// Seconds at the beginning that count for nothing.
+    pub warm_up: f64,
+    /// Sorted by index, each at most once.
+    pub replications: Vec<Replication>,
+    /// Delays of all of them.
+    pub delays: Histogram,
+}
+
+/// What one replication saw after its warm-up.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Replication {
+    /// Its index, which names its randomness.
+    pub index: u64,
+    /// Seconds in which arrivals were counted.
+    pub seconds: f64,
+    /// Seconds in which departures were counted.
+    pub departing_s: f64,
+    /// Packets that came.
+    pub packets: u64,
+    /// Their clear bytes.
+    pub bytes: f64,
+    /// Their protected bytes.
+    pub protected: f64,
+    /// Their delays from end to end, added up.
+    pub delay_s: f64,
+    /// Packets that left the last station.
+    pub delivered: u64,
+    /// Their clear bytes.
+    pub delivered_bytes: f64,
+    /// Packets and delays of the first and of the second half of the time.
+    pub halves: [Half; 2],
+    /// What each station saw of the packets that came.
+    pub stations: Vec<Seen>,
+}
+
+/// Packets that came in one half of the time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Half {
+    /// How many.
+    pub packets: u64,
+    /// Their delays, added up.
+    pub delay_s: f64,
+}
+
+/// What one station saw.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Seen {
+    /// Service times, added up.
+    pub work_s: f64,
+    /// Waiting times, added up.
+    pub wait_s: f64,
+    /// Waiting time of each packet times its clear bytes, added up.
+    pub byte_s: f64,
+}
+
+impl Tally {
+    pub(super) fn new(road: &Road, traffic: Option<&Traffic>, run: &Run) -> Self {
+        let expected = traffic.and_then(|traffic| {
+            let rate = traffic.packets_per_s()?;
+            let service = |s: &super::Station| rate * traffic.sizes.mean_of(&s.service);
+            Some(road.stations.iter().map(service).collect())
+        });
+        Self {
+            policy: road.policy.clone(),
+            stations: road.stations.iter().map(|s| s.name.clone()).collect(),
+            expected,
+            seed: run.seed,
+            seconds: run.seconds,
+            warm_up: run.warm_up,
+            replications: Vec::new(),
+            delays: Histogram::default(),
+        }
+    }
+
+    /// Takes in other replications of the same run; refuses another run's, and any index twice.
+    ///
+    /// The order of merging does not matter.
+    pub fn merge(&mut self, other: &Self) -> Result<(), Fault> {
+        let mismatch = |what: &str| Fault::Mismatch(format!("{what} of {}", self.policy));
+        if self.policy != other.policy {
+            return Err(Fault::Mismatch(format!(
+                "policy {} and policy {}",
+                self.policy, other.policy
+            )));
+        }
+        if self.stations != other.stations || self.expected != other.expected {
+            return Err(mismatch("different stations"));
+        }
+        let shape = |tally: &Self| (tally.seed, tally.seconds, tally.warm_up);
+        if shape(self) != shape(other) {
+            return Err(mismatch("different seeds or durations"));
+        }
+        let mut all = self.replications.clone();
+        all.extend_from_slice(&other.replications);
+        all.sort_by_key(|replication| replication.index);
+        if let Some(pair) = all.windows(2).find(|pair| pair[0].index == pair[1].index) {
+            return Err(mismatch(&format!("replication {} twice", pair[0].index)));
+        }
+        self.replications = all;
+        self.delays.merge(&other.delays);
+        Ok(())
+    }
+
+    /// As JSON text, every number to its last bit.
+    pub fn to_json(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("numbers, texts and lists only")
+    }
+
+    /// From [`Self::to_json`]; refuses what no simulation could have counted.
+    pub fn from_json(text: &[u8]) -> Result<Self, Fault> {
+        let not = |why: String| Fault::NotATally(why);
+        let tally: Self = serde_json::from_slice(text).map_err(|e| not(e.to_string()))?;
+        let stations = tally.stations.len();
+        if stations == 0 || stations > STATIONS_MAX {
+            return Err(not(format!("{stations} stations")));
+        }
+        if tally
+            .expected
+            .as_ref()
+            .is_some_and(|list| list.len() != stations)
+        {
+            return Err(not("utilisations and stations differ in number".into()));
+        }
+        let mut before = None;
+        for replication in &tally.replications {
+            if replication.stations.len() != stations || !replication.is_sound() {
+                return Err(not(format!("replication {} is unsound", replication.index)));
+            }
+            if before.is_some_and(|before| before >= replication.index) {
+                return Err(not("replications are out of order".into()));
+            }
+            before = Some(replication.index);
+        }
+        Ok(tally)
+    }
+}
+
+impl Replication {
+    fn is_sound(&self) -> bool {
+        let own = [
+            self.bytes,
+            self.protected,
+            self.delay_s,
+            self.delivered_bytes,
+            self.halves[0].delay_s,
+            self.halves[1].delay_s,
+        ];
+        let each = self
+            .stations
+            .iter()
+            .flat_map(|s| [s.work_s, s.wait_s, s.byte_s]);
+        let sound = |value: f64| value.is_finite() && value >= 0.0;
+        self.seconds > 0.0
+            && self.departing_s > 0.0
+            && self.seconds.is_finite()
+            && self.departing_s.is_finite()
+            && own.into_iter().chain(each).all(sound)
+    }
+}

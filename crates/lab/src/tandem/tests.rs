@@ -1,0 +1,7 @@
+use super::closed::{Standing, model};
+use super::traffic::{ClosedLoop, PacketCall, Share};
+use super::*;
+use crate::staircase::Step;
+
+mod roads;
+mod theory;

@@ -1,0 +1,230 @@
+//! One packet at a time, in `f64`: for traffic that waits for its own packets, and for captures.
+//!
+//! It is also the reference against which the lanes are tested.
+
+use super::random::{Purpose, Stream};
+use super::tally::{Half, Replication, Seen, Tally};
+use super::traffic::{Arrivals, ClosedLoop, Draw, Pace, PacketCall};
+use super::{Fault, Packet, Road, Run, Traffic};
+
+/// Simulates every replication of every road.
+pub(super) fn simulate(roads: &[Road], traffic: &Traffic, run: &Run) -> Result<Vec<Tally>, Fault> {
+    let tally = |road: &Road| Tally::new(road, Some(traffic), run);
+    let mut tallies: Vec<Tally> = roads.iter().map(tally).collect();
+    for index in (run.first_replication..).take(run.replications as usize) {
+        for (road, tally) in roads.iter().zip(&mut tallies) {
+            let mut source = Source::new(traffic, run.seed, index);
+            let mut walker = Walker::new(road, run, index);
+            while walker.clock < run.seconds {
+                let (gap, bytes) = source.next(&walker.delays);
+                walker.packet(gap, bytes, tally);
+            }
+            tally
+                .replications
+                .push(walker.finish(run.seconds, run.seconds));
+        }
+    }
+    Ok(tallies)
+}
+
+/// Sends given packets down every road.
+pub(super) fn replay<P>(roads: &[Road], packets: P, run: &Run) -> Result<Vec<Tally>, Fault>
+where
+    P: IntoIterator<Item = Result<Packet, Fault>>,
+{
+    let mut tallies: Vec<Tally> = roads
+        .iter()
+        .map(|road| Tally::new(road, None, run))
+        .collect();
+    let mut walkers: Vec<Walker> = roads.iter().map(|road| Walker::new(road, run, 0)).collect();
+    let (mut clock, mut whole) = (0.0, true);
+    for packet in packets {
+        let Packet { at_s, bytes } = packet?;
+        check_packet(at_s, bytes)?;
+        if at_s >= run.seconds {
+            whole = false;
+            break;
+        }
+        let gap = (at_s - clock).max(0.0);
+        clock += gap;
+        for (walker, tally) in walkers.iter_mut().zip(&mut tallies) {
+            walker.packet(gap, bytes, tally);
+        }
+    }
+    for (walker, tally) in walkers.into_iter().zip(&mut tallies) {
+        if walker.seen.packets == 0 {
+            return Err(Fault::NoPackets("none after the warm-up"));
+        }
+        // a list that ends ends the run: its last packet still leaves
+        let last = walker.clock + walker.last_delay();
+        let (came, left) = if whole {
+            (clock, last)
+        } else {
+            (run.seconds, run.seconds)
+        };
+        let left = left.max(came).max(run.warm_up + f64::MIN_POSITIVE);
+        tally.replications.push(walker.finish(came, left));
+    }
+    Ok(tallies)
+}
+
+fn check_packet(at_s: f64, bytes: f64) -> Result<(), Fault> {
+    if !(0.0..=super::SECONDS_MAX).contains(&at_s) {
+        return Err(Fault::number(
+            "the time of a packet",
+            at_s,
+            "0 to ten years",
+        ));
+    }
+    if !(1.0..=super::BYTES_MAX).contains(&bytes) {
+        return Err(Fault::number(
+            "the size of a packet",
+            bytes,
+            "1 to 1,048,576 bytes",
+        ));
+    }
+    Ok(())
+}
+
+/// One road in one replication.
+pub(super) struct Walker<'a> {
+    road: &'a Road,
+    run: Run,
+    /// When the last packet came.
+    pub(super) clock: f64,
+    /// How long after its arrival it left each station.
+    pub(super) delays: Vec<f64>,
+    seen: Replication,
+}
+
+impl<'a> Walker<'a> {
+    pub(super) fn new(road: &'a Road, run: &Run, index: u64) -> Self {
+        let seen = Replication {
+            index,
+            stations: vec![Seen::default(); road.stations.len()],
+            ..Replication::default()
+        };
+        Self {
+            road,
+            run: *run,
+            clock: 0.0,
+            delays: vec![0.0; road.stations.len()],
+            seen,
+        }
+    }
+
+    fn last_delay(&self) -> f64 {
+        self.delays.last().copied().unwrap_or(0.0)
+    }
+
+    /// A packet of `bytes` comes `gap` seconds after the one before it.
+    pub(super) fn packet(&mut self, gap: f64, bytes: f64, tally: &mut Tally) {
+        self.clock += gap;
+        let counts = self.clock >= self.run.warm_up && self.clock < self.run.seconds;
+        let mut ahead = 0.0;
+        let stations = self.road.stations.iter().zip(&mut self.delays);
+        for ((station, delay), seen) in stations.zip(&mut self.seen.stations) {
+            let service = station.service.at(bytes);
+            let start = f64::max(*delay - gap, ahead);
+            if counts {
+                seen.work_s += service;
+                seen.wait_s += start - ahead;
+                seen.byte_s += (start - ahead) * bytes;
+            }
+            ahead = start + service;
+            *delay = ahead;
+        }
+        let left = self.clock + ahead;
+        if left >= self.run.warm_up && left < self.run.seconds {
+            self.seen.delivered += 1;
+            self.seen.delivered_bytes += bytes;
+        }
+        if counts {
+            let middle = 0.5 * (self.run.warm_up + self.run.seconds);
+            let half: &mut Half = &mut self.seen.halves[usize::from(self.clock >= middle)];
+            half.packets += 1;
+            half.delay_s += ahead;
+            self.seen.packets += 1;
+            self.seen.bytes += bytes;
+            self.seen.protected += self.road.protected.at(bytes);
+            self.seen.delay_s += ahead;
+            tally.delays.add(ahead);
+        }
+    }
+
+    /// The record, arrivals having been counted until `came` and departures until `left`.
+    pub(super) fn finish(mut self, came: f64, left: f64) -> Replication {
+        self.seen.seconds = came - self.run.warm_up;
+        self.seen.departing_s = left - self.run.warm_up;
+        self.seen
+    }
+}
+
+/// Where the packets of one replication come from.
+pub(super) struct Source<'a> {
+    traffic: &'a Traffic,
+    draw: Draw,
+    /// Mean seconds between packets at the traffic's rate.
+    pace_s: f64,
+    gaps: Stream,
+    sizes: Stream,
+    calls: Stream,
+    /// Whether the packet before was the last of its answer.
+    asks: bool,
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn new(traffic: &'a Traffic, seed: u64, index: u64) -> Self {
+        Self {
+            traffic,
+            draw: Draw::new(&traffic.sizes),
+            pace_s: 1.0 / traffic.pace_per_s(),
+            gaps: Stream::new(seed, Purpose::Gap, index),
+            sizes: Stream::new(seed, Purpose::Size, index),
+            calls: Stream::new(seed, Purpose::Call, index),
+            asks: false,
+        }
+    }
+
+    /// Seconds since the packet before, and clear bytes; `delays` of that packet at each station.
+    pub(super) fn next(&mut self, delays: &[f64]) -> (f64, f64) {
+        let bytes = self.draw.bytes(&mut self.sizes);
+        let gap = match self.traffic.arrivals {
+            Arrivals::Poisson => self.pace_s * self.gaps.exponential(),
+            Arrivals::Constant => self.pace_s,
+            Arrivals::PacketCall(call) => self.called(&call),
+            Arrivals::ClosedLoop(own) => self.asked(&own, bytes, delays),
+        };
+        (gap, bytes)
+    }
+
+    fn called(&mut self, call: &PacketCall) -> f64 {
+        let uniform = f64::from(self.calls.uniform());
+        let ends = 1.0 / call.packets;
+        let mean = if uniform > ends {
+            self.pace_s
+        } else if uniform > ends / call.calls {
+            call.reading_s
+        } else {
+            call.idle_s
+        };
+        mean * self.gaps.exponential()
+    }
+
+    fn asked(&mut self, own: &ClosedLoop, bytes: f64, delays: &[f64]) -> f64 {
+        let pace = match own.pace {
+            Pace::Exponential => self.pace_s * self.gaps.exponential(),
+            Pace::Making => 8.0 * bytes / self.traffic.rate,
+        };
+        let mut wait = 0.0;
+        if self.asks {
+            let station = own.after.unwrap_or(delays.len() - 1);
+            wait = delays[station] + own.ask_s;
+        }
+        if self.asks && own.think_s > 0.0 {
+            wait += own.think_s * self.gaps.exponential();
+        }
+        self.asks = f64::from(self.calls.uniform()) <= 1.0 / own.packets;
+        wait + pace
+    }
+}
