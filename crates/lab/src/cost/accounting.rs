@@ -1,0 +1,218 @@
+//! How large packets get: the papers' formulas, and the true sizes, which are the engine's own.
+
+use core::str::FromStr;
+
+use crypto::cipher::Cipher;
+use crypto::hash::Hash;
+use crypto::packet::{Encryption, Integrity};
+use engine::plane::shape::{Shape, wire_bytes};
+use engine::sa::{Mode, Protocol};
+
+use super::policy::Policy;
+use crate::staircase::{Staircase, Step};
+
+/// Whose sizes are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accounting {
+    /// Paper U, equations (9) to (11): transport mode in UDP, a trailer, no IV.
+    PaperU,
+    /// Paper W's tunnel mode: true sizes over IPv4 without UDP, whatever the policy's mode.
+    PaperW,
+    /// True sizes of the policy (RFC 4303, RFC 4302, RFC 3948): the engine's own.
+    Rfc,
+}
+
+/// That an accounting has no formula for a suite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoFormula;
+
+/// An accounting that does not exist.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no accounting is called {0:?}; there are paper-u, paper-w and rfc")]
+pub struct UnknownAccounting(String);
+
+impl Accounting {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::PaperU => "paper-u",
+            Self::PaperW => "paper-w",
+            Self::Rfc => "rfc",
+        }
+    }
+
+    /// Bytes on the wire, outer IP header included, of a clear IP packet's size; without
+    /// protection the packet itself. Paper U has formulas for its six suites alone.
+    pub fn size(self, policy: &Policy) -> Result<Staircase, NoFormula> {
+        let Some(shape) = policy.shape() else {
+            return Ok(Staircase::linear(1.0));
+        };
+        match self {
+            Self::PaperU => paper_u(&shape).ok_or(NoFormula),
+            Self::PaperW => Ok(Sizes::of(&paper_w(shape)).wire()),
+            Self::Rfc => Ok(Sizes::of(&shape).wire()),
+        }
+    }
+
+    /// What of a clear IP packet of `bytes` is the user's: paper U's equation (12) takes IP's and
+    /// TCP's headers off, as do true sizes; paper W speaks of what follows the IP header.
+    pub fn payload(self, bytes: f64) -> f64 {
+        let headers = match self {
+            Self::PaperU | Self::Rfc => 40.0,
+            Self::PaperW => 20.0,
+        };
+        (bytes - headers).max(0.0)
+    }
+}
+
+impl FromStr for Accounting {
+    type Err = UnknownAccounting;
+
+    fn from_str(name: &str) -> Result<Self, UnknownAccounting> {
+        let all = [Self::PaperU, Self::PaperW, Self::Rfc];
+        let found = all.into_iter().find(|one| one.name() == name);
+        found.ok_or_else(|| UnknownAccounting(name.to_owned()))
+    }
+}
+
+/// The engine's sizes under one shape, as a function: `fixed` and whole multiples of `alignment`.
+pub(super) struct Sizes {
+    shape: Shape,
+    fixed: f64,
+    alignment: f64,
+    offset: f64,
+}
+
+/// A size at which no header saturates.
+const PROBE_BYTES: usize = 1024;
+
+impl Sizes {
+    /// Found by asking the engine where its sizes step.
+    pub(super) fn of(shape: &Shape) -> Self {
+        let wire = |bytes| wire_bytes(shape, bytes);
+        let alignment = match shape.protocol {
+            Protocol::Esp => shape.protection.alignment(),
+            Protocol::Ah => 1,
+        };
+        let steps = |first: &usize| wire(first + 1) > wire(*first);
+        // The size after which the next octet opens a new block: `first + offset` is whole blocks.
+        let first = (PROBE_BYTES..PROBE_BYTES + alignment).find(steps);
+        let first = first.unwrap_or(PROBE_BYTES);
+        let offset = (alignment - first % alignment) % alignment;
+        Self {
+            shape: *shape,
+            fixed: wire(first) as f64 - (first + offset) as f64,
+            alignment: alignment as f64,
+            offset: offset as f64,
+        }
+    }
+
+    /// Octets on the wire.
+    pub(super) fn wire(&self) -> Staircase {
+        self.from(self.fixed)
+    }
+
+    /// Octets that are encrypted: payload, padding, trailer.
+    pub(super) fn encrypted(&self) -> Staircase {
+        let protection = &self.shape.protection;
+        let clear = ESP_HEADER_BYTES + protection.iv_len() + protection.icv_len();
+        self.from(self.fixed - self.outer() - clear as f64)
+    }
+
+    /// Blocks of `width` octets that hold what is encrypted and `extra` octets.
+    pub(super) fn encrypted_blocks(&self, extra: f64, width: f64) -> Step {
+        self.blocks(self.encrypted().fixed + extra, width)
+    }
+
+    /// Blocks of `width` octets that hold what the ICV covers and `extra` octets.
+    pub(super) fn covered_blocks(&self, extra: f64, width: f64) -> Step {
+        let fixed = match self.shape.protocol {
+            // RFC 4303 §2.8: from the SPI to the trailer
+            Protocol::Esp => self.fixed - self.outer() - self.shape.protection.icv_len() as f64,
+            // RFC 4302 §3.3.3: the whole packet
+            Protocol::Ah => self.fixed,
+        };
+        self.blocks(fixed + extra, width)
+    }
+
+    /// `ceil((fixed + alignment ceil((S + offset) / alignment)) / width)` as one step; `width` is
+    /// whole alignments. No boundary of `width` lies inside an alignment, so `fixed` may be
+    /// rounded up to whole ones, and the inner ceiling goes.
+    fn blocks(&self, fixed: f64, width: f64) -> Step {
+        let whole = if self.alignment > 1.0 {
+            libm::ceil(fixed / self.alignment) * self.alignment
+        } else {
+            fixed
+        };
+        Step {
+            height: 1.0,
+            offset: self.offset + whole,
+            width,
+        }
+    }
+
+    fn from(&self, fixed: f64) -> Staircase {
+        if self.alignment > 1.0 {
+            let step = Step {
+                height: self.alignment,
+                offset: self.offset,
+                width: self.alignment,
+            };
+            Staircase {
+                fixed,
+                per_byte: 0.0,
+                steps: vec![step],
+            }
+        } else {
+            Staircase {
+                fixed: fixed + self.offset,
+                per_byte: 1.0,
+                steps: Vec::new(),
+            }
+        }
+    }
+
+    /// Octets of outer IP header and UDP.
+    fn outer(&self) -> f64 {
+        let udp = if self.shape.is_udp_encapsulated { 8 } else { 0 };
+        (self.shape.ip_header_bytes() + udp) as f64
+    }
+}
+
+/// SPI and sequence number.
+const ESP_HEADER_BYTES: usize = 8;
+
+fn paper_w(shape: Shape) -> Shape {
+    Shape {
+        mode: Mode::Tunnel,
+        is_udp_encapsulated: false,
+        is_outer_v6: false,
+        ..shape
+    }
+}
+
+/// Equations (9) to (11): headers, and what is left of the packet in blocks.
+fn paper_u(shape: &Shape) -> Option<Staircase> {
+    if shape.protocol != Protocol::Esp {
+        return None;
+    }
+    let protection = &shape.protection;
+    let (fixed, block) = match (protection.encryption, protection.integrity) {
+        (Encryption::Cbc(Cipher::Des | Cipher::TripleDes), Integrity::None) => (36.0, 8.0),
+        (Encryption::Null, Integrity::Hmac(Hash::Md5)) => (48.0, 4.0),
+        (Encryption::Cbc(Cipher::Des | Cipher::TripleDes), Integrity::Hmac(Hash::Md5)) => {
+            (48.0, 8.0)
+        }
+        _ => return None,
+    };
+    let step = Step {
+        height: block,
+        offset: -18.0,
+        width: block,
+    };
+    Some(Staircase {
+        fixed,
+        per_byte: 0.0,
+        steps: vec![step],
+    })
+}

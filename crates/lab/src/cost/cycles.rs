@@ -1,0 +1,299 @@
+//! Profiles in cycles, as published: per byte of a primitive, per packet, per key operation.
+//!
+//! A suite is priced from its primitives over the octets that RFC 4303, RFC 4302, RFC 4106,
+//! RFC 7634 and RFC 2104 have them process. Left out: what nobody published. A cell without a
+//! value stays empty, and whoever asks for it is told its name.
+
+use std::collections::BTreeMap;
+
+use crypto::hash::Hash;
+use crypto::packet::{Encryption, Integrity};
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::accounting::Sizes;
+use super::bill::{Bill, Direction, Gap, Part};
+use super::file::{Cell, Fault, Source, nearest};
+use super::names;
+use super::policy::Policy;
+use super::works::{Each, Works};
+use crate::staircase::{Staircase, Step};
+
+/// A profile of `kind = "cycles"`.
+#[derive(Clone, Debug)]
+pub(super) struct Cycles {
+    pub(super) clock_mhz: Option<Cell>,
+    pub(super) mw_per_mhz: Option<Cell>,
+    per_byte: BTreeMap<String, Cell>,
+    per_packet: Option<Cell>,
+    works: Works,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CyclesFile {
+    #[expect(dead_code, reason = "read before, to know which kind this is")]
+    kind: String,
+    pub(super) name: Spanned<String>,
+    pub(super) title: String,
+    clock_mhz: Option<Spanned<Cell>>,
+    mw_per_mhz: Option<Spanned<Cell>>,
+    per_packet: Option<Spanned<Cell>>,
+    #[serde(default)]
+    per_byte: BTreeMap<String, Spanned<Cell>>,
+    #[serde(default)]
+    per_operation: BTreeMap<String, Spanned<Cell>>,
+}
+
+/// Fastest clock that makes sense.
+pub(super) const MOST_MHZ: f64 = 1e5;
+
+impl Cycles {
+    pub(super) fn read(source: Source<'_>, file: &CyclesFile) -> Result<Self, Fault> {
+        let optional = |key: &str, cell: &Option<Spanned<Cell>>| {
+            cell.as_ref().map(|cell| source.cell(key, cell)).transpose()
+        };
+        let clock_mhz = optional("clock_mhz", &file.clock_mhz)?;
+        if let (Some(clock), Some(cell)) = (&clock_mhz, &file.clock_mhz)
+            && clock.value > MOST_MHZ
+        {
+            let why = format!("{} is above {MOST_MHZ} MHz", clock.value);
+            return Err(source.fault(cell.span().start, "clock_mhz", why));
+        }
+        let mut per_byte = BTreeMap::new();
+        for (name, cell) in &file.per_byte {
+            let key = format!("per_byte.{name}");
+            let bare = name.strip_suffix("-seal").or(name.strip_suffix("-open"));
+            if !PRIMITIVES.contains(&bare.unwrap_or(name)) {
+                let near = nearest(name, PRIMITIVES.into_iter()).unwrap_or_default();
+                let why = format!("unknown primitive, the nearest valid one is {near:?}");
+                return Err(source.fault(cell.span().start, key, why));
+            }
+            if bare.is_some_and(|bare| file.per_byte.contains_key(bare)) {
+                let why = "both ways have a value already: give one, or -seal and -open";
+                return Err(source.fault(cell.span().start, key, why));
+            }
+            per_byte.insert(name.clone(), source.cell(&key, cell)?);
+        }
+        Ok(Self {
+            clock_mhz,
+            mw_per_mhz: optional("mw_per_mhz", &file.mw_per_mhz)?,
+            per_byte,
+            per_packet: optional("per_packet", &file.per_packet)?,
+            works: Works::read(source, &file.per_operation)?,
+        })
+    }
+
+    /// Cycles as functions of the clear IP packet's size.
+    pub(super) fn bill(&self, policy: &Policy, direction: Direction) -> Result<Bill, Gap> {
+        let mut bill = Bill::default();
+        let (Some(suite), Some(shape)) = (policy.suite.ipsec(), policy.shape()) else {
+            return Ok(bill);
+        };
+        let sizes = Sizes::of(&shape);
+        match suite.protection.encryption {
+            Encryption::Null => {}
+            Encryption::Cbc(cipher) => {
+                let name = format!("{}-cbc", names::of_cipher(cipher));
+                self.linear(&mut bill, &name, direction, sizes.encrypted())?;
+            }
+            Encryption::AesGcm { .. } => {
+                let cipher = names::of_encryption(suite.protection.encryption);
+                self.aead(&mut bill, &sizes, direction, &gcm(cipher))?;
+            }
+            Encryption::ChaCha20Poly1305 => {
+                self.aead(&mut bill, &sizes, direction, &chacha_poly())?;
+            }
+        }
+        if let Integrity::Hmac(hash) = suite.protection.integrity {
+            self.hmac(&mut bill, &sizes, hash)?;
+        }
+        match &self.per_packet {
+            Some(cell) => bill.parts.push(Part {
+                what: "packet".to_owned(),
+                units: Staircase::constant(cell.value),
+                source: cell.source.clone(),
+            }),
+            None => bill.note("long buffers: no source for what a packet costs besides its bytes"),
+        }
+        Ok(bill)
+    }
+
+    /// Cycles of one call of IKE's work.
+    pub(super) fn work(&self, each: &Each) -> Result<f64, Gap> {
+        match each {
+            Each::Cell(cell) => self.works.cost(cell),
+            Each::Cipher { cipher, bytes } => {
+                let name = format!("{cipher}-cbc");
+                Ok(self.cell(&name, Direction::Seal)?.value * bytes)
+            }
+            Each::Prf { hash, bytes } => {
+                let cell = self.cell(hash, Direction::Seal)?;
+                let (block, ends) = block_of(hash);
+                // The key's two blocks and the outer hash's one besides the text's.
+                let blocks = libm::ceil((bytes + ends) / block) + 3.0;
+                Ok(cell.value * block * blocks)
+            }
+        }
+    }
+
+    /// Every cell that has a value, for people: table and name, value, source.
+    pub(super) fn cells(&self) -> Vec<(String, &Cell)> {
+        let named = |name: &str, cell| (name.to_owned(), cell);
+        let heads = [
+            ("clock_mhz", &self.clock_mhz),
+            ("mw_per_mhz", &self.mw_per_mhz),
+            ("per_packet", &self.per_packet),
+        ];
+        let heads = heads.into_iter();
+        let heads = heads.filter_map(|(name, cell)| Some(named(name, cell.as_ref()?)));
+        let bytes = self.per_byte.iter();
+        let bytes = bytes.map(|(name, cell)| named(&format!("per_byte.{name}"), cell));
+        let works = self.works.cells();
+        let works = works.map(|(name, cell)| named(&format!("per_operation.{name}"), cell));
+        heads.chain(bytes).chain(works).collect()
+    }
+
+    fn linear(
+        &self,
+        bill: &mut Bill,
+        name: &str,
+        direction: Direction,
+        bytes: Staircase,
+    ) -> Result<(), Gap> {
+        let cell = self.cell(name, direction)?;
+        bill.parts.push(Part {
+            what: name.to_owned(),
+            units: bytes.times(cell.value),
+            source: cell.source.clone(),
+        });
+        Ok(())
+    }
+
+    /// As a whole where that was measured, as the sum of its halves otherwise.
+    fn aead(
+        &self,
+        bill: &mut Bill,
+        sizes: &Sizes,
+        direction: Direction,
+        aead: &Aead,
+    ) -> Result<(), Gap> {
+        if self.cell(&aead.whole, direction).is_ok() {
+            return self.linear(bill, &aead.whole, direction, sizes.encrypted());
+        }
+        let halves = self.cell(&aead.cipher, direction);
+        let gap = |missing: Gap| Gap(format!("per_byte.{} or {}", aead.whole, missing.0));
+        halves.map_err(gap)?;
+        self.cell(aead.mac, direction).map_err(gap)?;
+        let mut ciphered = sizes.encrypted();
+        ciphered.fixed += aead.key_bytes;
+        self.linear(bill, &aead.cipher, direction, ciphered)?;
+        // RFC 4106 §5: eight octets of header; they, and both lengths, in blocks of their own.
+        let step = Step {
+            height: MAC_BLOCK,
+            ..sizes.encrypted_blocks(0.0, MAC_BLOCK)
+        };
+        let hashed = Staircase {
+            fixed: 2.0 * MAC_BLOCK,
+            per_byte: 0.0,
+            steps: vec![step],
+        };
+        self.linear(bill, aead.mac, direction, hashed)?;
+        bill.note(format!(
+            "{}: sum of {} and {}, upper bound",
+            aead.whole, aead.cipher, aead.mac
+        ));
+        Ok(())
+    }
+
+    /// RFC 2104 §4: the key's blocks are hashed once for all packets, the outer hash is one more.
+    fn hmac(&self, bill: &mut Bill, sizes: &Sizes, hash: Hash) -> Result<(), Gap> {
+        let name = names::of_hash(hash);
+        let cell = self.cell(name, Direction::Seal)?;
+        let (block, ends) = block_of(name);
+        let per_block = cell.value * block;
+        let step = Step {
+            height: per_block,
+            ..sizes.covered_blocks(ends, block)
+        };
+        bill.parts.push(Part {
+            what: format!("hmac-{name}"),
+            units: Staircase {
+                fixed: per_block,
+                per_byte: 0.0,
+                steps: vec![step],
+            },
+            source: cell.source.clone(),
+        });
+        Ok(())
+    }
+
+    fn cell(&self, name: &str, direction: Direction) -> Result<&Cell, Gap> {
+        let one_way = format!("{name}-{}", direction.word());
+        let found = self.per_byte.get(name).or(self.per_byte.get(&one_way));
+        found.ok_or_else(|| Gap(format!("per_byte.{name}")))
+    }
+}
+
+/// An AEAD, whole and in halves.
+struct Aead {
+    whole: String,
+    cipher: String,
+    mac: &'static str,
+    /// Octets of key stream besides the text's.
+    key_bytes: f64,
+}
+
+/// RFC 4106: one block masks the tag.
+fn gcm(cipher: &str) -> Aead {
+    Aead {
+        whole: format!("{cipher}-gcm"),
+        cipher: format!("{cipher}-ctr"),
+        mac: "ghash",
+        key_bytes: 16.0,
+    }
+}
+
+/// RFC 8439 §2.6: one block of key stream is Poly1305's key.
+fn chacha_poly() -> Aead {
+    Aead {
+        whole: "chacha20-poly1305".to_owned(),
+        cipher: "chacha20".to_owned(),
+        mac: "poly1305",
+        key_bytes: 64.0,
+    }
+}
+
+/// Octets of a block, and of padding and length at least.
+fn block_of(hash: &str) -> (f64, f64) {
+    match hash {
+        "sha384" | "sha512" => (128.0, 17.0),
+        _ => (64.0, 9.0),
+    }
+}
+
+/// GHASH's and Poly1305's.
+const MAC_BLOCK: f64 = 16.0;
+
+const PRIMITIVES: [&str; 20] = [
+    "des-cbc",
+    "3des-cbc",
+    "aes128-cbc",
+    "aes192-cbc",
+    "aes256-cbc",
+    "aes128-ctr",
+    "aes192-ctr",
+    "aes256-ctr",
+    "aes128-gcm",
+    "aes192-gcm",
+    "aes256-gcm",
+    "ghash",
+    "chacha20",
+    "poly1305",
+    "chacha20-poly1305",
+    "md5",
+    "sha1",
+    "sha256",
+    "sha384",
+    "sha512",
+];

@@ -1,0 +1,346 @@
+//! A profile with its clock: what turns operations, cycles and ns into seconds, and prices.
+
+use engine::work::{Task, Work};
+use serde::Serialize;
+
+use super::accounting::Accounting;
+use super::bill::{Bill, Direction, Gap};
+use super::measured::Road;
+use super::names;
+use super::policy::Policy;
+use super::profile::{Missing, Profile, Table, Unit};
+use super::suite::{Standing, Suite};
+use super::works::Each;
+use crate::staircase::Staircase;
+
+/// How fast a device counts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Clock {
+    /// Million operations a second, for profiles in operations.
+    Mips(f64),
+    /// Million cycles a second, for profiles in cycles.
+    MegaHertz(f64),
+}
+
+/// A profile, ready to price.
+#[derive(Clone, Debug)]
+pub struct Device {
+    profile: Profile,
+    seconds_per_unit: f64,
+}
+
+/// Why there is no price.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Refusal {
+    /// The profile does not have it.
+    #[error(transparent)]
+    Missing(#[from] Missing),
+    /// No suite has that name.
+    #[error("{why}; suites inside {profile} are {}", inside.join(", "))]
+    UnknownSuite {
+        /// Which word, and the nearest.
+        why: String,
+        /// The profile.
+        profile: String,
+        /// Suites that it prices.
+        inside: Vec<String>,
+    },
+    /// A value that nothing has.
+    #[error("{key}: {value} {why}")]
+    Absurd {
+        /// Which argument.
+        key: &'static str,
+        /// Its value.
+        value: f64,
+        /// The limit.
+        why: &'static str,
+    },
+    /// A clock that is needed, or that does not go with the profile.
+    #[error("{profile}: {why}")]
+    Clock {
+        /// The profile.
+        profile: String,
+        /// What to do.
+        why: &'static str,
+    },
+}
+
+/// What one packet costs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Price {
+    /// The profile.
+    pub profile: String,
+    /// The suite.
+    pub suite: String,
+    /// `seal` or `open`.
+    pub direction: &'static str,
+    /// As asked.
+    pub bytes: f64,
+    /// Of the clear IP packet.
+    pub packet_bytes: f64,
+    /// Whose sizes.
+    pub accounting: &'static str,
+    /// Operations, where the profile counts those.
+    pub operations: Option<f64>,
+    /// Cycles, where the profile counts those or says its clock.
+    pub cycles: Option<f64>,
+    /// Time of the processor.
+    pub time_s: f64,
+    /// The same in ms.
+    pub time_ms: f64,
+    /// On the wire, outer IP header included.
+    pub protected_bytes: f64,
+    /// What of the wire's bytes is the user's.
+    pub payload_ratio: f64,
+    /// Energy of the processor; none where no source says what a cycle takes.
+    pub energy_j: Option<f64>,
+    /// Where the energy of a cycle was found.
+    pub energy_source: Option<String>,
+    /// `current`, `legacy` or `clear`.
+    pub standing: &'static str,
+    /// Why legacy.
+    pub reasons: Vec<&'static str>,
+    /// What must be said of the figures.
+    pub notes: Vec<String>,
+    /// Seconds and source of each part.
+    pub parts: Vec<PricedPart>,
+}
+
+/// One part of a price.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PricedPart {
+    /// Algorithm or step of the road.
+    pub what: String,
+    /// Time of the processor.
+    pub time_s: f64,
+    /// Where the number was found.
+    pub source: String,
+}
+
+impl Device {
+    /// A profile in operations needs MIPS; one in cycles takes MHz, or its own clock where it has
+    /// one; a measured one has its clock and takes none.
+    pub fn new(profile: Profile, clock: Option<Clock>) -> Result<Self, Refusal> {
+        let refuse = |why| {
+            let profile = profile.name.clone();
+            Err(Refusal::Clock { profile, why })
+        };
+        let seconds_per_unit = match (profile.unit(), clock) {
+            (Unit::Operations, Some(Clock::Mips(mips))) => 1e-6 / above_zero("mips", mips)?,
+            (Unit::Operations, None) => {
+                return refuse("it counts operations: say how many MIPS the processor does");
+            }
+            (Unit::Operations, Some(Clock::MegaHertz(_))) => {
+                return refuse("it counts operations: a clock in MHz does not say how many MIPS");
+            }
+            (Unit::Cycles, Some(Clock::MegaHertz(mhz))) => 1e-6 / above_zero("clock", mhz)?,
+            (Unit::Cycles, Some(Clock::Mips(_))) => {
+                return refuse("it counts cycles: give a clock in MHz, not MIPS");
+            }
+            (Unit::Cycles, None) => match profile.clock_mhz() {
+                Some((mhz, _)) => 1e-6 / mhz,
+                None => return refuse("it names no clock: give one in MHz"),
+            },
+            (Unit::Nanoseconds, None) => 1e-9,
+            (Unit::Nanoseconds, Some(_)) => {
+                return refuse("it was measured in ns at its own clock, which nothing can set");
+            }
+        };
+        Ok(Self {
+            profile,
+            seconds_per_unit,
+        })
+    }
+
+    /// The same device with this packet road charged; only measured profiles have one.
+    pub fn on(mut self, road: Road) -> Self {
+        if let Table::Measured(table) = self.profile.table {
+            self.profile.table = Table::Measured(table.on(road));
+        }
+        self
+    }
+
+    /// Its cost table.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// Seconds that a packet of a clear IP packet's size takes; none without protection.
+    pub fn service(&self, policy: &Policy, direction: Direction) -> Result<Staircase, Missing> {
+        Ok(self
+            .bill(policy, direction)?
+            .total()
+            .times(self.seconds_per_unit))
+    }
+
+    /// Parts of that with their sources and notes, in the profile's unit.
+    pub fn bill(&self, policy: &Policy, direction: Direction) -> Result<Bill, Missing> {
+        let bill = self.profile.bill(policy, direction);
+        bill.map_err(|gap| self.profile.missing(policy.suite.word(), gap))
+    }
+
+    /// What a packet of `bytes` costs under `policy`; with a paper's profile, `bytes` is what
+    /// that paper calls the packet's size ([`Profile::header_bytes`]).
+    pub fn price(
+        &self,
+        policy: &Policy,
+        bytes: f64,
+        direction: Direction,
+    ) -> Result<Price, Refusal> {
+        self.price_as(policy, bytes, direction, self.profile.accounting())
+    }
+
+    /// The same with another accounting's sizes.
+    pub fn price_as(
+        &self,
+        policy: &Policy,
+        bytes: f64,
+        direction: Direction,
+        accounting: Accounting,
+    ) -> Result<Price, Refusal> {
+        if !(1.0..=MOST_BYTES).contains(&bytes) {
+            return Err(Refusal::Absurd {
+                key: "bytes",
+                value: bytes,
+                why: "is not between 1 and 66666, paper U's largest packet",
+            });
+        }
+        let packet = bytes + self.profile.header_bytes();
+        let word = policy.suite.word();
+        let bill = self.bill(policy, direction)?;
+        let size = accounting.size(policy).map_err(|_no_formula| {
+            let cell = format!("the formula of {}'s accounting", accounting.name());
+            self.profile.missing(word, Gap(cell))
+        })?;
+        let units = bill.total().at(packet);
+        let time_s = units * self.seconds_per_unit;
+        let protected_bytes = size.at(packet);
+        let cycles = self.cycles(units);
+        let energy = self.nj_per_cycle();
+        let (standing, reasons) = match policy.standing() {
+            Standing::Current => ("current", Vec::new()),
+            Standing::Clear => ("clear", Vec::new()),
+            Standing::Legacy(reasons) => ("legacy", reasons),
+        };
+        let part = |part: &super::Part| PricedPart {
+            what: part.what.clone(),
+            time_s: part.units.at(packet) * self.seconds_per_unit,
+            source: part.source.clone(),
+        };
+        Ok(Price {
+            profile: self.profile.name.clone(),
+            suite: word.to_owned(),
+            direction: direction.word(),
+            bytes,
+            packet_bytes: packet,
+            accounting: accounting.name(),
+            operations: (self.profile.unit() == Unit::Operations).then_some(units),
+            cycles,
+            time_s,
+            time_ms: time_s * 1e3,
+            protected_bytes,
+            payload_ratio: accounting.payload(packet) / protected_bytes,
+            energy_j: energy.and_then(|(nj, _)| Some(cycles? * nj * 1e-9)),
+            energy_source: energy.map(|(_, source)| source.to_owned()),
+            standing,
+            reasons,
+            parts: bill.parts.iter().map(part).collect(),
+            notes: bill.notes,
+        })
+    }
+
+    /// Seconds of what an engine has just done. The policy says which hash and cipher IKE used.
+    /// Packets are priced at their mean size, bytes being those of clear IP packets.
+    pub fn work_time(&self, policy: &Policy, work: &Work) -> Result<f64, Missing> {
+        let mut seconds = 0.0;
+        for &(task, times, bytes) in work.entries() {
+            let mean = bytes as f64 / times.max(1) as f64;
+            seconds += self.task_time(policy, task, mean)? * times as f64;
+        }
+        Ok(seconds)
+    }
+
+    fn task_time(&self, policy: &Policy, task: Task, bytes: f64) -> Result<f64, Missing> {
+        let ike = policy.keys.map(|keys| keys.proposal);
+        let no_keys = || Gap(format!("keys.proposal of the policy {}", policy.name));
+        let each = match task {
+            Task::Seal(_) => return Ok(self.service(policy, Direction::Seal)?.at(bytes)),
+            Task::Open(_) => return Ok(self.service(policy, Direction::Open)?.at(bytes)),
+            Task::KeyPair(group) => cell(names::of_group(group), "generate"),
+            Task::Agree(group) => cell(names::of_group(group), "agree"),
+            Task::Sign(bits) => cell(&format!("rsa{bits}"), "sign"),
+            Task::Verify(bits) => cell(&format!("rsa{bits}"), "verify"),
+            Task::MessageCipher => ike.ok_or_else(no_keys).map(|ike| Each::Cipher {
+                cipher: names::of_cipher(ike.cipher),
+                bytes,
+            }),
+            Task::Prf => ike.ok_or_else(no_keys).map(|ike| Each::Prf {
+                hash: names::of_hash(ike.hash),
+                bytes,
+            }),
+        };
+        let units = each.and_then(|each| self.profile.work(&each));
+        let what = || format!("{task:?}");
+        let units = units.map_err(|gap| self.profile.missing(&what(), gap))?;
+        Ok(units * self.seconds_per_unit)
+    }
+
+    fn cycles(&self, units: f64) -> Option<f64> {
+        match self.profile.unit() {
+            Unit::Operations => None,
+            Unit::Cycles => Some(units),
+            Unit::Nanoseconds => self.profile.clock_mhz().map(|(mhz, _)| units * mhz / 1e3),
+        }
+    }
+
+    /// mW/MHz is nJ a cycle.
+    fn nj_per_cycle(&self) -> Option<(f64, &str)> {
+        match &self.profile.table {
+            Table::Cycles(table) => {
+                let power = table.mw_per_mhz.as_ref()?;
+                Some((power.value, power.source.as_str()))
+            }
+            Table::Operations(_) | Table::Measured(_) => None,
+        }
+    }
+}
+
+/// What a packet of `bytes` costs under the suite of that name, tunnel mode in UDP over IPv4 where
+/// the accounting does not say otherwise. An unknown or unpriced suite is refused with those
+/// inside.
+pub fn price(
+    profile: &Profile,
+    suite: &str,
+    bytes: f64,
+    clock: Option<Clock>,
+    direction: Direction,
+) -> Result<Price, Refusal> {
+    let parsed = suite.parse::<Suite>();
+    let suite = parsed.map_err(|fault| Refusal::UnknownSuite {
+        why: fault.to_string(),
+        profile: profile.name.clone(),
+        inside: profile.suites().iter().map(ToString::to_string).collect(),
+    })?;
+    let device = Device::new(profile.clone(), clock)?;
+    device.price(&Policy::of(suite), bytes, direction)
+}
+
+/// Paper U's m: above what IPv4 carries, and in its mean of 480 bytes.
+const MOST_BYTES: f64 = 66_666.0;
+/// MIPS or MHz beyond any processor.
+const MOST_MILLIONS: f64 = 1e9;
+
+fn above_zero(key: &'static str, value: f64) -> Result<f64, Refusal> {
+    if value > 0.0 && value <= MOST_MILLIONS {
+        return Ok(value);
+    }
+    Err(Refusal::Absurd {
+        key,
+        value,
+        why: "is not above 0 and at most 1e9",
+    })
+}
+
+fn cell(thing: &str, act: &str) -> Result<Each, Gap> {
+    Ok(Each::Cell(format!("{thing}-{act}")))
+}

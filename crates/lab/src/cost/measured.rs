@@ -1,0 +1,299 @@
+//! Profiles that `caravan bench` writes: what a machine took, in ns, for every suite, key exchange
+//! and step of the packet road.
+//!
+//! Between the sizes that were measured a line stands, fitted to them: fixed and per byte, with
+//! the least relative error, which is kept and said.
+
+use std::collections::BTreeMap;
+
+use crypto::packet::{Encryption, Protection};
+use engine::sa::Protocol;
+use engine::suite::EspSuite;
+use serde::Deserialize;
+
+use super::bill::{Bill, Direction, Gap, Part};
+use super::file::{Fault, Source};
+use super::policy::Policy;
+use super::works::Each;
+use crate::staircase::Staircase;
+
+/// A profile that a machine measured of itself.
+#[derive(Clone, Debug)]
+pub(super) struct Measured {
+    pub(super) name: String,
+    pub(super) title: String,
+    source: String,
+    pub(super) tsc_mhz: Option<f64>,
+    suites: BTreeMap<String, [Option<Fit>; 2]>,
+    costs: BTreeMap<String, f64>,
+    road: Road,
+}
+
+/// Which packet road a measured device charges besides its suites.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Road {
+    /// None: the suite alone.
+    None,
+    /// Every packet alone through TUN device and socket: what a lightly loaded gateway pays.
+    #[default]
+    Packet,
+    /// Packets in bursts of 64: what a busy gateway pays.
+    Burst,
+}
+
+/// A line through what was measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Fit {
+    fixed_ns: f64,
+    ns_per_byte: f64,
+    /// Largest relative difference between line and measurement.
+    error: f64,
+    first_bytes: f64,
+    last_bytes: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MeasuredFile {
+    #[expect(dead_code, reason = "read before, to know which kind this is")]
+    kind: Option<String>,
+    device: DeviceTable,
+    suite: Costs,
+    exchange: Costs,
+    road: Costs,
+    #[expect(dead_code, reason = "an absent table says the same")]
+    #[serde(default)]
+    missing: Vec<String>,
+}
+
+type Costs = BTreeMap<String, BTreeMap<String, toml::Spanned<f64>>>;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DeviceTable {
+    name: String,
+    cpu: String,
+    date: String,
+    tsc_mhz: Option<f64>,
+    is_quick: bool,
+}
+
+/// The longest that anything measured may take.
+const MOST_NS: f64 = 1e12;
+
+impl Measured {
+    pub(super) fn read(source: Source<'_>, file: &MeasuredFile) -> Result<Self, Fault> {
+        let device = &file.device;
+        if device
+            .tsc_mhz
+            .is_some_and(|mhz| !(mhz > 0.0 && mhz <= super::cycles::MOST_MHZ))
+        {
+            return Err(source.fault(0, "device.tsc_mhz", "it is not a clock in MHz"));
+        }
+        let mut costs = BTreeMap::new();
+        for (table, group) in [
+            ("suite", &file.suite),
+            ("exchange", &file.exchange),
+            ("road", &file.road),
+        ] {
+            for (thing, values) in group {
+                for (name, value) in values {
+                    let key = format!("{table}.{thing}.{name}");
+                    let ns = *value.get_ref();
+                    if !(ns > 0.0 && ns <= MOST_NS) {
+                        let why = format!("{ns} is not between 0 and {MOST_NS:e} ns");
+                        return Err(source.fault(value.span().start, key, why));
+                    }
+                    costs.insert(key, ns);
+                }
+            }
+        }
+        let mut suites = BTreeMap::new();
+        for (name, values) in &file.suite {
+            let at = values.values().next().map_or(0, |value| value.span().start);
+            let fit = |prefix: &str| {
+                let fit = Fit::of(prefix, values);
+                fit.map_err(|why| source.fault(at, format!("suite.{name}.{prefix}"), why))
+            };
+            suites.insert(name.clone(), [fit("seal_ns_")?, fit("open_ns_")?]);
+        }
+        let quick = if device.is_quick { ", quick" } else { "" };
+        Ok(Self {
+            name: device.name.clone(),
+            title: format!("{}, measured {}{quick}", device.cpu, device.date),
+            source: format!("caravan bench on {}, {}{quick}", device.name, device.date),
+            tsc_mhz: device.tsc_mhz,
+            suites,
+            costs,
+            road: Road::default(),
+        })
+    }
+
+    /// The same machine with this packet road charged.
+    pub(super) fn on(mut self, road: Road) -> Self {
+        self.road = road;
+        self
+    }
+
+    /// ns as functions of the clear IP packet's size. Without protection nothing of Caravan's is
+    /// on the way.
+    pub(super) fn bill(&self, policy: &Policy, direction: Direction) -> Result<Bill, Gap> {
+        let mut bill = Bill::default();
+        let Some(suite) = policy.suite.ipsec() else {
+            return Ok(bill);
+        };
+        let fit = self.fit(suite, direction)?;
+        let road = match direction {
+            Direction::Seal => ["tun.read", "udp.send"],
+            Direction::Open => ["udp.receive", "tun.write"],
+        };
+        let how = match self.road {
+            Road::None => None,
+            Road::Packet => Some("packet"),
+            Road::Burst => Some("burst"),
+        };
+        for step in road {
+            let Some(how) = how else { continue };
+            let cell = format!("road.{step}_ns_{how}");
+            bill.parts.push(Part {
+                what: step.to_owned(),
+                units: Staircase::constant(self.ns(&cell)?),
+                source: self.source.clone(),
+            });
+        }
+        // What is sealed is read first and sent last; what is opened is received first.
+        bill.parts
+            .insert(usize::from(how.is_some()), fit.part(suite, &self.source));
+        bill.note(format!(
+            "fitted to {} to {} bytes, largest error {:.1} %",
+            fit.first_bytes,
+            fit.last_bytes,
+            100.0 * fit.error
+        ));
+        Ok(bill)
+    }
+
+    /// ns of one call of IKE's work.
+    pub(super) fn work(&self, each: &Each) -> Result<f64, Gap> {
+        match each {
+            Each::Cell(cell) => {
+                let (thing, act) = cell.rsplit_once('-').unwrap_or((cell, ""));
+                self.ns(&format!("exchange.{thing}.{act}_ns"))
+            }
+            // A body is priced as an ESP packet of its size under the cipher and a hash: an upper
+            // bound, as the hash is counted again as a prf.
+            Each::Cipher { cipher, bytes } => {
+                let suites = HASHES.iter().map(|hash| format!("{cipher}{hash}"));
+                let found = suites
+                    .filter_map(|suite| self.suites.get(&suite)?[0])
+                    .next();
+                let gap = || Gap(format!("suite.{cipher}-sha1"));
+                Ok(found.ok_or_else(gap)?.at(*bytes))
+            }
+            // Measured at one size, which most calls stay below: an upper bound for those.
+            Each::Prf { hash, bytes } => {
+                let cell = format!("exchange.prf-{hash}.prf_ns_{PRF_BYTES}");
+                let calls = libm::ceil(bytes / f64::from(PRF_BYTES)).max(1.0);
+                Ok(self.ns(&cell)? * calls)
+            }
+        }
+    }
+
+    /// Every value of the file, for people.
+    pub(super) fn costs(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.costs.iter().map(|(name, ns)| (name.as_str(), *ns))
+    }
+
+    pub(super) fn source(&self) -> &str {
+        &self.source
+    }
+
+    fn fit(&self, suite: &EspSuite, direction: Direction) -> Result<Fit, Gap> {
+        let word = measured_as(suite.protocol, suite.protection);
+        let which = match direction {
+            Direction::Seal => 0,
+            Direction::Open => 1,
+        };
+        let fit = self.suites.get(&word).and_then(|fits| fits[which]);
+        fit.ok_or_else(|| Gap(format!("suite.{word}.{}_ns_*", direction.word())))
+    }
+
+    fn ns(&self, cell: &str) -> Result<f64, Gap> {
+        let found = self.costs.get(cell).copied();
+        found.ok_or_else(|| Gap(cell.to_owned()))
+    }
+}
+
+/// Hashes with which a cipher may have been measured, the bare cipher first.
+const HASHES: [&str; 4] = ["", "-sha1", "-sha256", "-md5"];
+/// Octets over which a prf is measured.
+const PRF_BYTES: u32 = 512;
+
+/// The word under which bench has these algorithms: without PFS and ESN.
+fn measured_as(protocol: Protocol, protection: Protection) -> String {
+    debug_assert!(protocol == Protocol::Esp || protection.encryption == Encryption::Null);
+    EspSuite::new(protocol, protection).to_string()
+}
+
+impl Fit {
+    /// `None` where nothing with that prefix was measured.
+    fn of(
+        prefix: &str,
+        values: &BTreeMap<String, toml::Spanned<f64>>,
+    ) -> Result<Option<Self>, String> {
+        let mut points = Vec::new();
+        for (name, value) in values {
+            if let Some(size) = name.strip_prefix(prefix) {
+                let size: u32 = size.parse().map_err(|_| format!("{name} names no size"))?;
+                points.push((f64::from(size), *value.get_ref()));
+            }
+        }
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        match points.as_slice() {
+            [] => Ok(None),
+            [_] => Err("one size says nothing of the others".to_owned()),
+            points => Ok(Some(Self::through(points))),
+        }
+    }
+
+    /// Least squares of the relative differences; neither constant nor slope below zero.
+    fn through(points: &[(f64, f64)]) -> Self {
+        let sum = |term: fn(f64, f64) -> f64| points.iter().map(|&(x, y)| term(x, y)).sum::<f64>();
+        let (w, wx) = (sum(|_, y| 1.0 / (y * y)), sum(|x, y| x / (y * y)));
+        let (wxx, wy) = (sum(|x, y| x * x / (y * y)), sum(|_, y| 1.0 / y));
+        let wxy = sum(|x, y| x / y);
+        let free = (w * wxy - wx * wy) / (w * wxx - wx * wx);
+        let start = (wy - free * wx) / w;
+        let (fixed_ns, ns_per_byte) = if free < 0.0 {
+            (wy / w, 0.0)
+        } else if start < 0.0 {
+            (0.0, wxy / wxx)
+        } else {
+            (start, free)
+        };
+        let off = |&(x, y): &(f64, f64)| ((fixed_ns + ns_per_byte * x) / y - 1.0).abs();
+        Self {
+            fixed_ns,
+            ns_per_byte,
+            error: points.iter().map(off).fold(0.0, f64::max),
+            first_bytes: points[0].0,
+            last_bytes: points[points.len() - 1].0,
+        }
+    }
+
+    fn at(&self, bytes: f64) -> f64 {
+        self.fixed_ns + self.ns_per_byte * bytes
+    }
+
+    fn part(&self, suite: &EspSuite, source: &str) -> Part {
+        Part {
+            what: measured_as(suite.protocol, suite.protection),
+            units: Staircase {
+                fixed: self.fixed_ns,
+                per_byte: self.ns_per_byte,
+                steps: Vec::new(),
+            },
+            source: source.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! A device's cost table, of one of three kinds, read from a text.
+
+use serde::Deserialize;
+
+use super::accounting::Accounting;
+use super::bill::{Bill, Direction, Gap};
+use super::cycles::{Cycles, CyclesFile};
+use super::file::{Fault, Source, nearest};
+use super::measured::{Measured, MeasuredFile};
+use super::operations::{Operations, OperationsFile};
+use super::policy::Policy;
+use super::suite::Suite;
+use super::works::Each;
+
+/// What computing costs a device, with the source of every number.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// File's or machine's name.
+    pub name: String,
+    /// For people.
+    pub title: String,
+    pub(super) table: Table,
+}
+
+/// In which unit a profile counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Operations of a processor of so many MIPS.
+    Operations,
+    /// Cycles of a clock of so many MHz.
+    Cycles,
+    /// Nanoseconds of the machine that was measured.
+    Nanoseconds,
+}
+
+/// One number of a profile.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Table and name.
+    pub name: String,
+    /// In the profile's unit.
+    pub value: f64,
+    /// Where it was found.
+    pub source: String,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Table {
+    Operations(Operations),
+    Cycles(Cycles),
+    Measured(Measured),
+}
+
+/// Of any file, what tells its kind.
+#[derive(Deserialize)]
+struct Kind {
+    kind: Option<toml::Spanned<String>>,
+    device: Option<toml::Value>,
+}
+
+impl Profile {
+    /// Reads a file of `devices/`, or one that `caravan bench` wrote; `file` names it in messages.
+    pub fn parse(file: &str, text: &str) -> Result<Self, Fault> {
+        let source = Source { file, text };
+        let head: Kind = source.read()?;
+        let kind = head.kind.as_ref();
+        let word = match (kind, &head.device) {
+            (Some(kind), _) => kind.get_ref().as_str(),
+            (None, Some(_)) => "measured",
+            (None, None) => return Err(source.fault(0, "kind", "the key is missing")),
+        };
+        let (name, title, table) = match word {
+            "operations" => {
+                let read: OperationsFile = source.read()?;
+                let table = Table::Operations(Operations::read(source, &read)?);
+                (read.name, read.title, table)
+            }
+            "cycles" => {
+                let read: CyclesFile = source.read()?;
+                let table = Table::Cycles(Cycles::read(source, &read)?);
+                (read.name, read.title, table)
+            }
+            "measured" => {
+                let read: MeasuredFile = source.read()?;
+                let measured = Measured::read(source, &read)?;
+                let name = toml::Spanned::new(0..0, measured.name.clone());
+                (name, measured.title.clone(), Table::Measured(measured))
+            }
+            other => {
+                let near = nearest(other, KINDS.into_iter()).unwrap_or_default();
+                let why = format!("no profile is {other:?}, the nearest valid kind is {near:?}");
+                let at = kind.map_or(0, |kind| kind.span().start);
+                return Err(source.fault(at, "kind", why));
+            }
+        };
+        if name.get_ref().trim().is_empty() {
+            return Err(source.fault(name.span().start, "name", "it is empty"));
+        }
+        let name = name.into_inner();
+        Ok(Self { name, title, table })
+    }
+
+    /// In which unit it counts.
+    pub fn unit(&self) -> Unit {
+        match self.table {
+            Table::Operations(_) => Unit::Operations,
+            Table::Cycles(_) => Unit::Cycles,
+            Table::Measured(_) => Unit::Nanoseconds,
+        }
+    }
+
+    /// Whose sizes go with it: a paper's own, or the true ones.
+    pub fn accounting(&self) -> Accounting {
+        match &self.table {
+            Table::Operations(table) => table.accounting,
+            Table::Cycles(_) | Table::Measured(_) => Accounting::Rfc,
+        }
+    }
+
+    /// What a size asked of this profile lacks to be an IP packet: paper W speaks of application
+    /// bytes, 20 fewer.
+    pub fn header_bytes(&self) -> f64 {
+        match &self.table {
+            Table::Operations(table) => table.header_bytes,
+            Table::Cycles(_) | Table::Measured(_) => 0.0,
+        }
+    }
+
+    /// The clock of the device in MHz and its source, where the profile has one.
+    pub fn clock_mhz(&self) -> Option<(f64, &str)> {
+        match &self.table {
+            Table::Operations(_) => None,
+            Table::Cycles(table) => {
+                let clock = table.clock_mhz.as_ref()?;
+                Some((clock.value, clock.source.as_str()))
+            }
+            Table::Measured(table) => Some((table.tsc_mhz?, table.source())),
+        }
+    }
+
+    /// The suites that it prices both ways and its accounting sizes.
+    pub fn suites(&self) -> Vec<Suite> {
+        let mut all = Suite::all();
+        all.retain(|suite| {
+            let policy = Policy::of(suite.clone());
+            let is_sized = self.accounting().size(&policy).is_ok();
+            let both = [Direction::Seal, Direction::Open];
+            is_sized && both.iter().all(|way| self.bill(&policy, *way).is_ok())
+        });
+        all
+    }
+
+    /// Every number of it, with its source.
+    pub fn entries(&self) -> Vec<Entry> {
+        let entry = |name: String, value, source: &str| Entry {
+            name,
+            value,
+            source: source.to_owned(),
+        };
+        match &self.table {
+            Table::Operations(table) => {
+                let cells = table.cells().into_iter();
+                cells
+                    .map(|(name, cell)| entry(name, cell.value, &cell.source))
+                    .collect()
+            }
+            Table::Cycles(table) => {
+                let cells = table.cells().into_iter();
+                cells
+                    .map(|(name, cell)| entry(name, cell.value, &cell.source))
+                    .collect()
+            }
+            Table::Measured(table) => {
+                let costs = table.costs();
+                costs
+                    .map(|(name, ns)| entry(name.to_owned(), ns, table.source()))
+                    .collect()
+            }
+        }
+    }
+
+    /// What a packet costs, in the profile's unit.
+    pub(super) fn bill(&self, policy: &Policy, direction: Direction) -> Result<Bill, Gap> {
+        match &self.table {
+            Table::Operations(table) => table.bill(policy, direction),
+            Table::Cycles(table) => table.bill(policy, direction),
+            Table::Measured(table) => table.bill(policy, direction),
+        }
+    }
+
+    /// What one call of IKE's work costs, in the profile's unit.
+    pub(super) fn work(&self, each: &Each) -> Result<f64, Gap> {
+        match &self.table {
+            Table::Operations(table) => table.work(each),
+            Table::Cycles(table) => table.work(each),
+            Table::Measured(table) => table.work(each),
+        }
+    }
+
+    /// What a file asks for is not there; says what is.
+    pub(super) fn missing(&self, what: &str, cell: Gap) -> Missing {
+        let inside = self.suites().iter().map(ToString::to_string).collect();
+        Missing {
+            profile: self.name.clone(),
+            what: what.to_owned(),
+            cell: cell.0,
+            inside,
+        }
+    }
+}
+
+/// A cost that a profile does not have. It is never made up from others.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{profile} has no cost of {what}: {cell} is empty; suites inside are {}",
+    inside.join(", ")
+)]
+pub struct Missing {
+    /// The profile.
+    pub profile: String,
+    /// Suite or operation.
+    pub what: String,
+    /// The cell that has no value.
+    pub cell: String,
+    /// Suites that the profile prices.
+    pub inside: Vec<String>,
+}
+
+const KINDS: [&str; 3] = ["operations", "cycles", "measured"];

@@ -1,0 +1,84 @@
+//! What key exchanges cost: cells by name for each operation.
+
+use std::collections::BTreeMap;
+
+use toml::Spanned;
+
+use super::bill::Gap;
+use super::file::{Cell, Fault, Source, nearest};
+
+/// Cells of `[per_operation]`, by name.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Works(BTreeMap<String, Cell>);
+
+/// One call of a task, as profiles price it.
+pub(super) enum Each {
+    /// A cell of its own.
+    Cell(String),
+    /// An IKE body under this cipher.
+    Cipher { cipher: &'static str, bytes: f64 },
+    /// A prf with this hash.
+    Prf { hash: &'static str, bytes: f64 },
+}
+
+impl Works {
+    pub(super) fn read(
+        source: Source<'_>,
+        cells: &BTreeMap<String, Spanned<Cell>>,
+    ) -> Result<Self, Fault> {
+        let mut works = BTreeMap::new();
+        for (name, cell) in cells {
+            let key = format!("per_operation.{name}");
+            if !names().any(|valid| valid == *name) {
+                let all: Vec<String> = names().collect();
+                let near = nearest(name, all.iter().map(String::as_str)).unwrap_or_default();
+                let why = format!("unknown operation, the nearest valid one is {near:?}");
+                return Err(source.fault(cell.span().start, key, why));
+            }
+            works.insert(name.clone(), source.cell(&key, cell)?);
+        }
+        Ok(Self(works))
+    }
+
+    pub(super) fn cost(&self, name: &str) -> Result<f64, Gap> {
+        let cell = self.0.get(name).map(|cell| cell.value);
+        cell.ok_or_else(|| Gap(format!("per_operation.{name}")))
+    }
+
+    pub(super) fn cells(&self) -> impl Iterator<Item = (&str, &Cell)> {
+        self.0.iter().map(|(name, cell)| (name.as_str(), cell))
+    }
+}
+
+/// Every operation that a profile may price: `modp2048-agree`, `ml-kem-768-encapsulate`.
+fn names() -> impl Iterator<Item = String> {
+    let kinds = OPERATIONS.iter();
+    kinds.flat_map(|(things, acts)| {
+        things
+            .iter()
+            .flat_map(|thing| acts.iter().map(move |act| format!("{thing}-{act}")))
+    })
+}
+
+type Kind = (&'static [&'static str], &'static [&'static str]);
+
+const OPERATIONS: [Kind; 4] = [
+    (
+        &[
+            "modp768", "modp1024", "modp1536", "modp2048", "modp3072", "modp4096", "x25519", "p256",
+        ],
+        &["generate", "agree"],
+    ),
+    (
+        &["rsa2048", "rsa3072", "rsa4096", "ecdsa-p256", "ed25519"],
+        &["sign", "verify"],
+    ),
+    (
+        &["ml-kem-512", "ml-kem-768", "ml-kem-1024"],
+        &["generate", "encapsulate", "decapsulate"],
+    ),
+    (
+        &["ml-dsa-44", "ml-dsa-65", "ml-dsa-87"],
+        &["generate", "sign", "verify"],
+    ),
+];
