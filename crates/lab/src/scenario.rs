@@ -1,1 +1,343 @@
-//! Scenario files: topology, devices, links, policy, traffic and seed.
+//! Scenario files: topology, devices, links, policy, traffic and seed, typed and checked.
+//!
+//! One file drives the three levels. `model` and the tandem read [`Scenario`] as stations in
+//! series, the event kernel builds its hosts from it, and the testbed its namespaces from
+//! [`Scenario::json`]. A road is a chain: station, relays and NATs, gateway, server.
+//!
+//! Left out: opening files. Texts come in through a [`Catalogue`]; traces and captures are named
+//! here and read by whoever runs the scenario.
+
+mod catalogue;
+mod document;
+mod edit;
+mod fault;
+mod link;
+mod quantity;
+mod topology;
+mod traffic;
+
+#[cfg(test)]
+mod tests;
+
+use serde::Serialize;
+
+pub use catalogue::{Catalogue, Entry, Kind};
+pub use document::{Item, Table, parse};
+pub use fault::{Fault, Place, nearest, unknown};
+pub use link::{Link, LinkFile, Rate};
+pub use traffic::{Direction, Model, Sizes, Traffic};
+
+/// A checked scenario: everything that it names exists, and every number is possible.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Scenario {
+    /// The word that results carry.
+    pub name: String,
+    /// One line for people.
+    pub title: String,
+    /// Where all randomness starts.
+    pub seed: u64,
+    /// A policy of the catalogue, between the station and the gateway.
+    pub policy: String,
+    /// How protected packets are counted: `paper-u`, `paper-w` or `rfc`.
+    pub accounting: String,
+    /// What the calendar shows when virtual time starts, in seconds since 1970, for certificates.
+    pub calendar_s: u64,
+    /// How long and how often it is simulated.
+    pub run: Run,
+    /// What applications send.
+    pub traffic: Traffic,
+    /// In order along the road, the station first.
+    pub nodes: Vec<Node>,
+    /// `links[i]` joins `nodes[i]` and `nodes[i + 1]`.
+    pub links: Vec<Link>,
+    /// SHA-256 of every catalogue file that it names, so that the hash covers them.
+    pub files: Vec<(String, String)>,
+}
+
+/// How long and how often a scenario is simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Run {
+    /// Virtual seconds that are measured.
+    pub time_s: f64,
+    /// Virtual seconds before them that are not.
+    pub warm_up_s: f64,
+    /// Independent repetitions.
+    pub replications: u32,
+}
+
+/// What stands on the road.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Node {
+    /// Unique within the scenario.
+    pub name: String,
+    /// What it does.
+    pub role: Role,
+    /// What it computes with; none: computing takes no time.
+    pub computer: Option<Computer>,
+    /// A NAT forgets a silent UDP mapping after so long.
+    pub udp_timeout_s: Option<f64>,
+}
+
+/// A device of the catalogue at a clock.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Computer {
+    /// Name in the catalogue.
+    pub device: String,
+    /// Operations or cycles in a second; none: the device's own.
+    pub speed: Option<Speed>,
+}
+
+/// How fast a device computes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Speed {
+    /// Million operations in a second, for devices that count operations.
+    Mips(f64),
+    /// Cycles in a second, for devices that count cycles.
+    ClockHz(f64),
+}
+
+/// What a node does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Asks, and protects its packets.
+    Station,
+    /// Stores and forwards.
+    Relay,
+    /// Forwards, and translates addresses and ports.
+    Nat,
+    /// The other end of the tunnel.
+    Gateway,
+    /// Answers, behind the gateway.
+    Server,
+}
+
+const ROLES: [(&str, Role); 5] = [
+    ("station", Role::Station),
+    ("relay", Role::Relay),
+    ("nat", Role::Nat),
+    ("gateway", Role::Gateway),
+    ("server", Role::Server),
+];
+
+const ACCOUNTINGS: [(&str, &str); 3] = [
+    ("paper-u", "paper-u"),
+    ("paper-w", "paper-w"),
+    ("rfc", "rfc"),
+];
+
+/// No processor that computes for one tunnel is faster.
+const MIPS_MAX: f64 = 1e9;
+/// Replications beyond it narrow no interval that anybody needs narrower.
+const REPLICATIONS_MAX: u64 = 100_000;
+/// A year of virtual time.
+const TIME_S_MAX: f64 = 366.0 * 86_400.0;
+/// 1 January 2026, where nothing else is said: certificates of tests are valid there.
+const CALENDAR_S: u64 = 1_767_225_600;
+
+impl Scenario {
+    /// Reads a scenario; `file` is the name for messages.
+    pub fn parse(file: &str, text: &str, catalogue: &Catalogue) -> Result<Self, Fault> {
+        Self::edited(file, text, &[], catalogue)
+    }
+
+    /// Reads a scenario after edits of the form `node.ms.mips=200`, in the order given.
+    ///
+    /// Members of lists go by their name, a link by the node it starts from, both also by their
+    /// number from 0. An edit that sets nothing (`node.ms.mips=`) removes the key.
+    pub fn edited(
+        file: &str,
+        text: &str,
+        edits: &[&str],
+        catalogue: &Catalogue,
+    ) -> Result<Self, Fault> {
+        let mut document = parse(file, text)?;
+        for text in edits {
+            edit::apply(&mut document, text)?;
+        }
+        Self::read(&document, catalogue)
+    }
+
+    fn read(document: &Item, catalogue: &Catalogue) -> Result<Self, Fault> {
+        let table = document.table()?;
+        let policy = table.need("policy")?;
+        let mut files = vec![catalogue.named(Kind::Policy, policy)?.fingerprint()];
+        let (nodes, links) = topology::read(&table, catalogue, &mut files)?;
+        let scenario = Self {
+            name: table.need("name")?.text()?.to_owned(),
+            title: table.need("title")?.text()?.to_owned(),
+            seed: table.or("seed", 1, |item| item.whole(0, i64::MAX.unsigned_abs()))?,
+            policy: policy.text()?.to_owned(),
+            accounting: table
+                .or("accounting", "rfc", |item| {
+                    item.choice("accounting", &ACCOUNTINGS)
+                })?
+                .to_owned(),
+            calendar_s: table.or("calendar", CALENDAR_S, calendar)?,
+            run: table.or("run", Run::default(), Run::read)?,
+            traffic: Traffic::read(table.need("traffic")?)?,
+            nodes,
+            links,
+            files,
+        };
+        if scenario.gateway().is_none() && scenario.policy != "none" {
+            let what = "a policy needs a gateway at its other end: add a node with that role, \
+                        or take the policy 'none'";
+            return Err(policy.fault(what));
+        }
+        table.finish()?;
+        Ok(scenario)
+    }
+
+    /// Where the tunnel ends, as an index into `nodes`; it begins at node 0, the station.
+    pub fn gateway(&self) -> Option<usize> {
+        self.nodes
+            .iter()
+            .position(|node| node.role == Role::Gateway)
+    }
+
+    /// The resolved scenario as JSON with keys in a fixed order.
+    pub fn json(&self) -> String {
+        serde_json::to_string(self).expect("finite numbers and texts")
+    }
+
+    /// SHA-256 of [`Scenario::json`] in hexadecimal: equal for files that say the same.
+    pub fn hash(&self) -> String {
+        catalogue::fingerprint(&self.json())
+    }
+}
+
+impl Run {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        let table = item.table()?;
+        let otherwise = Self::default();
+        let time = |item: &Item| {
+            item.quantity(quantity::time)
+                .and_then(|time_s| match time_s <= TIME_S_MAX {
+                    true => Ok(time_s),
+                    false => Err(item.fault("more than a year of virtual time")),
+                })
+        };
+        let run = Self {
+            time_s: table.or("time", otherwise.time_s, time)?,
+            warm_up_s: table.or("warm_up", otherwise.warm_up_s, time)?,
+            replications: table.or("replications", otherwise.replications, |item| {
+                let replications = item.whole(1, REPLICATIONS_MAX)?;
+                Ok(u32::try_from(replications).expect("the limit is below"))
+            })?,
+        };
+        if run.time_s <= 0.0 {
+            return Err(table.fault("the time must be above zero"));
+        }
+        table.finish()?;
+        Ok(run)
+    }
+}
+
+impl Default for Run {
+    /// An hour after a minute, sixteen times: what the papers' grids need.
+    fn default() -> Self {
+        Self {
+            time_s: 3600.0,
+            warm_up_s: 60.0,
+            replications: 16,
+        }
+    }
+}
+
+impl Node {
+    fn read(
+        item: &Item,
+        catalogue: &Catalogue,
+        files: &mut Vec<(String, String)>,
+    ) -> Result<Self, Fault> {
+        let table = item.table()?;
+        let role = table.need("role")?.choice("role", &ROLES)?;
+        let computes = matches!(role, Role::Station | Role::Gateway);
+        if !computes {
+            for key in ["device", "mips", "clock"] {
+                table.refuse(key, "only a station or a gateway computes")?;
+            }
+        }
+        if role != Role::Nat {
+            table.refuse("udp_timeout", "only a NAT forgets mappings")?;
+        }
+        let node = Self {
+            name: table.need("name")?.text()?.to_owned(),
+            role,
+            computer: Computer::read(&table, catalogue, files)?,
+            udp_timeout_s: table.or("udp_timeout", None, |item| {
+                item.quantity(quantity::time).map(Some)
+            })?,
+        };
+        table.finish()?;
+        Ok(node)
+    }
+}
+
+impl Computer {
+    fn read(
+        table: &Table<'_>,
+        catalogue: &Catalogue,
+        files: &mut Vec<(String, String)>,
+    ) -> Result<Option<Self>, Fault> {
+        let speed = match (table.find("mips"), table.find("clock")) {
+            (Some(_), Some(clock)) => {
+                return Err(clock.fault("both mips and clock are given: keep one"));
+            }
+            (Some(mips), None) => {
+                let mips = mips
+                    .number(0.0, MIPS_MAX)
+                    .and_then(|value| match value > 0.0 {
+                        true => Ok(value),
+                        false => Err(mips.fault("this must be above zero")),
+                    })?;
+                Some(Speed::Mips(mips))
+            }
+            (None, Some(clock)) => Some(Speed::ClockHz(clock.quantity(quantity::clock)?)),
+            (None, None) => None,
+        };
+        let Some(device) = table.find("device") else {
+            return match speed {
+                Some(_) => Err(table.fault("a speed without a device: name the device")),
+                None => Ok(None),
+            };
+        };
+        files.push(catalogue.named(Kind::Device, device)?.fingerprint());
+        Ok(Some(Self {
+            device: device.text()?.to_owned(),
+            speed,
+        }))
+    }
+}
+
+/// `2026-01-01` or `2026-01-01T12:00:00Z`, in seconds since 1970.
+fn calendar(item: &Item) -> Result<u64, Fault> {
+    let text = item.text()?;
+    let date = text.parse::<toml::value::Datetime>();
+    date.ok()
+        .and_then(|date| {
+            let day = date.date?;
+            let time = date.time.map_or(0, |time| {
+                let (hour, minute) = (u64::from(time.hour), u64::from(time.minute));
+                hour * 3600 + minute * 60 + u64::from(time.second.unwrap_or(0))
+            });
+            let days = days_since_1970(day.year.into(), day.month.into(), day.day.into())?;
+            Some(days * 86_400 + time)
+        })
+        .ok_or_else(|| item.fault("a date from 1970 on is wanted, such as 2026-01-01T00:00:00Z"))
+}
+
+/// Of the Gregorian calendar; none before 1970.
+fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
+    // March first: the leap day is the last of its year.
+    let (year, month) = match month {
+        1 | 2 => (year.checked_sub(1)?, month + 9),
+        _ => (year, month - 3),
+    };
+    let leap_days = year / 4 - year / 100 + year / 400;
+    let days = year * 365 + leap_days + (153 * month + 2) / 5 + day - 1;
+    // Days from 1 March of year 0 to 1 January 1970.
+    days.checked_sub(719_468)
+}

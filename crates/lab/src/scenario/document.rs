@@ -1,0 +1,314 @@
+//! A TOML text as a tree that remembers where everything was written, and how it is read: key by
+//! key, each with what it must be, and what nobody asked for is an error.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::fault::{Fault, Place, unknown};
+
+/// Larger texts are no scenario.
+const TEXT_BYTES_MAX: usize = 1 << 20;
+/// Deeper tables are no scenario.
+const DEPTH_MAX: usize = 16;
+
+/// A value and where it stands.
+#[derive(Clone, Debug)]
+pub struct Item {
+    pub(super) place: Place,
+    pub(super) value: Value,
+}
+
+/// What TOML knows, dates as text.
+#[derive(Clone, Debug)]
+pub(super) enum Value {
+    Text(String),
+    Integer(i64),
+    Float(f64),
+    Boolean(bool),
+    List(Vec<Item>),
+    Table(BTreeMap<String, Item>),
+}
+
+impl Value {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Text(_) => "a text",
+            Self::Integer(_) => "a whole number",
+            Self::Float(_) => "a number",
+            Self::Boolean(_) => "true or false",
+            Self::List(_) => "a list",
+            Self::Table(_) => "a table",
+        }
+    }
+}
+
+/// Reads a whole text; `file` is the name for messages.
+pub fn parse(file: &str, text: &str) -> Result<Item, Fault> {
+    let file: Arc<str> = file.into();
+    let at = |line, what: String| Fault {
+        place: Place {
+            file: file.clone(),
+            line,
+            key: String::new(),
+        },
+        what,
+    };
+    if text.len() > TEXT_BYTES_MAX {
+        let what = format!("{} bytes, limit {TEXT_BYTES_MAX}", text.len());
+        return Err(at(None, what));
+    }
+    let table = DeTable::parse(text).map_err(|error| {
+        let line = error.span().map(|span| line_of(text, span.start));
+        at(line, error.message().replace('\n', ", "))
+    })?;
+    let reader = Reader { file, text };
+    let top = reader.table(table.get_ref(), "", 0)?;
+    Ok(Item {
+        place: reader.place(0, String::new()),
+        value: Value::Table(top),
+    })
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    text.as_bytes()[..at.min(text.len())]
+        .iter()
+        .filter(|byte| **byte == b'\n')
+        .count()
+        + 1
+}
+
+struct Reader<'a> {
+    file: Arc<str>,
+    text: &'a str,
+}
+
+impl Reader<'_> {
+    fn place(&self, at: usize, key: String) -> Place {
+        Place {
+            file: self.file.clone(),
+            line: Some(line_of(self.text, at)),
+            key,
+        }
+    }
+
+    fn table(
+        &self,
+        table: &DeTable<'_>,
+        path: &str,
+        depth: usize,
+    ) -> Result<BTreeMap<String, Item>, Fault> {
+        let mut items = BTreeMap::new();
+        for (key, value) in table {
+            let path = join(path, key.get_ref());
+            let item = self.item(value, key.span().start, path, depth)?;
+            items.insert(key.get_ref().to_string(), item);
+        }
+        Ok(items)
+    }
+
+    fn item(
+        &self,
+        value: &Spanned<DeValue<'_>>,
+        at: usize,
+        path: String,
+        depth: usize,
+    ) -> Result<Item, Fault> {
+        let place = self.place(at, path);
+        let fault = |what: &str| Fault {
+            place: place.clone(),
+            what: what.to_owned(),
+        };
+        if depth > DEPTH_MAX {
+            return Err(fault("nested too deeply"));
+        }
+        let value = match value.get_ref() {
+            DeValue::String(text) => Value::Text(text.to_string()),
+            DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+                .map(Value::Integer)
+                .map_err(|_| fault("a whole number of at most 63 bits is wanted"))?,
+            DeValue::Float(number) => number
+                .as_str()
+                .parse()
+                .map(Value::Float)
+                .map_err(|_| fault("not a number"))?,
+            DeValue::Boolean(is) => Value::Boolean(*is),
+            DeValue::Datetime(date) => Value::Text(date.to_string()),
+            DeValue::Array(list) => {
+                let mut items = Vec::new();
+                for (index, value) in list.iter().enumerate() {
+                    let path = join(&place.key, &index.to_string());
+                    items.push(self.item(value, value.span().start, path, depth + 1)?);
+                }
+                Value::List(items)
+            }
+            DeValue::Table(table) => Value::Table(self.table(table, &place.key, depth + 1)?),
+        };
+        Ok(Item { place, value })
+    }
+}
+
+fn join(path: &str, key: &str) -> String {
+    match path {
+        "" => key.to_owned(),
+        path => format!("{path}.{key}"),
+    }
+}
+
+impl Item {
+    /// An error at this place.
+    pub fn fault(&self, what: impl Into<String>) -> Fault {
+        Fault {
+            place: self.place.clone(),
+            what: what.into(),
+        }
+    }
+
+    fn wrong(&self, wanted: &str) -> Fault {
+        self.fault(format!("{wanted} is wanted, not {}", self.value.kind()))
+    }
+
+    /// A table to be read key by key.
+    pub fn table(&self) -> Result<Table<'_>, Fault> {
+        match &self.value {
+            Value::Table(items) => Ok(Table {
+                item: self,
+                items,
+                asked: RefCell::default(),
+            }),
+            _ => Err(self.wrong("a table")),
+        }
+    }
+
+    /// A text that is not empty.
+    pub fn text(&self) -> Result<&str, Fault> {
+        match &self.value {
+            Value::Text(text) if text.trim().is_empty() => Err(self.fault("this text is empty")),
+            Value::Text(text) => Ok(text),
+            _ => Err(self.wrong("a text")),
+        }
+    }
+
+    /// A finite number in `least..=most`.
+    pub fn number(&self, least: f64, most: f64) -> Result<f64, Fault> {
+        let number = match &self.value {
+            #[expect(clippy::cast_precision_loss, reason = "a measure, not a count")]
+            Value::Integer(number) => *number as f64,
+            Value::Float(number) => *number,
+            _ => return Err(self.wrong("a number")),
+        };
+        if (least..=most).contains(&number) {
+            Ok(number)
+        } else {
+            Err(self.fault(format!("{number} is outside {least} to {most}")))
+        }
+    }
+
+    /// A whole number in `least..=most`.
+    pub fn whole(&self, least: u64, most: u64) -> Result<u64, Fault> {
+        let Value::Integer(number) = self.value else {
+            return Err(self.wrong("a whole number"));
+        };
+        match u64::try_from(number) {
+            Ok(number) if (least..=most).contains(&number) => Ok(number),
+            _ => Err(self.fault(format!("{number} is outside {least} to {most}"))),
+        }
+    }
+
+    /// True or false.
+    pub fn boolean(&self) -> Result<bool, Fault> {
+        match self.value {
+            Value::Boolean(is) => Ok(is),
+            _ => Err(self.wrong("true or false")),
+        }
+    }
+
+    /// A list.
+    pub fn list(&self) -> Result<&[Item], Fault> {
+        match &self.value {
+            Value::List(items) => Ok(items),
+            _ => Err(self.wrong("a list")),
+        }
+    }
+
+    /// One of the words given, as what stands beside it.
+    pub fn choice<T: Copy>(&self, what: &str, words: &[(&str, T)]) -> Result<T, Fault> {
+        let text = self.text()?;
+        let found = words.iter().find(|(word, _)| *word == text);
+        found
+            .map(|(_, value)| *value)
+            .ok_or_else(|| self.fault(unknown(what, text, words.iter().map(|(word, _)| *word))))
+    }
+
+    /// A text with a number and its unit, read by `quantity`.
+    pub fn quantity<T>(&self, read: impl Fn(&str) -> Result<T, String>) -> Result<T, Fault> {
+        match &self.value {
+            Value::Text(text) => read(text).map_err(|what| self.fault(what)),
+            Value::Integer(_) | Value::Float(_) => {
+                let example = read("").err().unwrap_or_default();
+                Err(self.fault(format!("a number without its unit: {example}")))
+            }
+            _ => Err(self.wrong("a text with a number and its unit")),
+        }
+    }
+}
+
+/// A table of which every key must be asked for.
+pub struct Table<'a> {
+    item: &'a Item,
+    items: &'a BTreeMap<String, Item>,
+    asked: RefCell<BTreeSet<&'static str>>,
+}
+
+impl<'a> Table<'a> {
+    /// The value of a key that may be absent.
+    pub fn find(&self, key: &'static str) -> Option<&'a Item> {
+        self.asked.borrow_mut().insert(key);
+        self.items.get(key)
+    }
+
+    /// The value of a key that must be there.
+    pub fn need(&self, key: &'static str) -> Result<&'a Item, Fault> {
+        self.find(key)
+            .ok_or_else(|| self.item.fault(format!("the key '{key}' is missing")))
+    }
+
+    /// What an absent key means.
+    pub fn or<T>(
+        &self,
+        key: &'static str,
+        otherwise: T,
+        read: impl FnOnce(&'a Item) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        self.find(key).map_or(Ok(otherwise), read)
+    }
+
+    /// A key that has no meaning here, with the reason.
+    pub fn refuse(&self, key: &'static str, why: &str) -> Result<(), Fault> {
+        match self.find(key) {
+            Some(item) => Err(item.fault(why)),
+            None => Ok(()),
+        }
+    }
+
+    /// The place of the table itself.
+    pub fn fault(&self, what: impl Into<String>) -> Fault {
+        self.item.fault(what)
+    }
+
+    /// An error for a key that nobody asked for.
+    pub fn finish(self) -> Result<(), Fault> {
+        let asked = self.asked.into_inner();
+        match self
+            .items
+            .iter()
+            .find(|(key, _)| !asked.contains(key.as_str()))
+        {
+            Some((key, item)) => Err(item.fault(unknown("key", key, asked.iter().copied()))),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Link files, and the links of a scenario: a file of the catalogue with keys overridden.
+
+use serde::Serialize;
+
+use super::document::{Item, Table, Value, parse};
+use super::fault::Fault;
+use super::quantity;
+use super::traffic::Direction;
+
+/// What carries packets between two nodes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Link {
+    /// Name in the catalogue; empty for a link that the scenario describes itself.
+    pub link: String,
+    /// Bits that it sends in a second.
+    pub rate: Rate,
+    /// Seconds from the last bit sent to the last bit received.
+    pub delay_s: f64,
+    /// Part of the packets that is lost.
+    pub loss: f64,
+    /// Part of the packets that is overtaken by the next.
+    pub reorder: f64,
+    /// Bytes that wait at most, beyond which packets are dropped; none: no limit.
+    pub queue_bytes: Option<f64>,
+    /// Largest packet; none: no limit, as in the papers.
+    pub mtu_bytes: Option<f64>,
+    /// Bytes that the link adds to every packet.
+    pub overhead_bytes: f64,
+    /// Name of a recording of delivery opportunities that stands in for the rate.
+    pub trace: Option<String>,
+}
+
+/// The two ways need not be equally fast.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Rate {
+    /// Away from the station.
+    pub up_bps: f64,
+    /// Towards the station.
+    pub down_bps: f64,
+}
+
+impl Rate {
+    /// Bits in a second for packets that go this way.
+    pub const fn of(&self, direction: Direction) -> f64 {
+        match direction {
+            Direction::Up => self.up_bps,
+            Direction::Down => self.down_bps,
+        }
+    }
+}
+
+/// A file of `links/`: a link, and where its numbers come from.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LinkFile {
+    /// One line for people.
+    pub title: String,
+    /// The numbers.
+    pub link: Link,
+    /// Key and source of every number that the file gives.
+    pub sources: Vec<(String, String)>,
+}
+
+/// The keys of a link, in a file and as overrides.
+const NUMBERS: [&str; 8] = [
+    "rate", "delay", "loss", "reorder", "queue", "mtu", "overhead", "trace",
+];
+
+/// The smallest MTU that IPv4 permits (RFC 791 §3.2).
+const MTU_MIN: f64 = 68.0;
+/// What the length of an IP packet can say.
+const MTU_MAX: f64 = 65_535.0;
+
+impl LinkFile {
+    /// Reads a file of the catalogue under its name; a number without a source is an error.
+    pub fn parse(name: &str, file: &str, text: &str) -> Result<Self, Fault> {
+        let document = parse(file, text)?;
+        let table = document.table()?;
+        let title = table.need("title")?.text()?.to_owned();
+        let named = table.need("sources")?.table()?;
+        let mut sources = Vec::new();
+        for key in NUMBERS {
+            match (table.find(key), named.find(key)) {
+                (Some(_), Some(source)) => {
+                    sources.push((key.to_owned(), source.text()?.to_owned()));
+                }
+                (Some(number), None) => {
+                    return Err(number.fault("a number without a source: say where it is from"));
+                }
+                (None, Some(source)) => return Err(source.fault("the source of no number")),
+                (None, None) => {}
+            }
+        }
+        named.finish()?;
+        let link = Link::read(&table, name)?;
+        table.finish()?;
+        Ok(Self {
+            title,
+            link,
+            sources,
+        })
+    }
+}
+
+impl Link {
+    fn read(table: &Table<'_>, name: &str) -> Result<Self, Fault> {
+        let part = |item: &Item| item.number(0.0, 1.0);
+        Ok(Self {
+            link: name.to_owned(),
+            rate: read_rate(table.need("rate")?)?,
+            delay_s: table.or("delay", 0.0, |item| item.quantity(quantity::time))?,
+            loss: table.or("loss", 0.0, part)?,
+            reorder: table.or("reorder", 0.0, part)?,
+            queue_bytes: table.or("queue", None, |item| {
+                item.quantity(quantity::size).map(Some)
+            })?,
+            mtu_bytes: table.or("mtu", None, |item| item.number(MTU_MIN, MTU_MAX).map(Some))?,
+            overhead_bytes: table.or("overhead", 0.0, |item| item.quantity(quantity::size))?,
+            trace: table.or("trace", None, |item| Ok(Some(item.text()?.to_owned())))?,
+        })
+    }
+
+    /// The link of a scenario: `base` is the file it names, overridden key by key.
+    pub(super) fn overridden(
+        item: &Item,
+        table: &Table<'_>,
+        base: Option<(&str, &str, &str)>,
+    ) -> Result<Self, Fault> {
+        let Some((name, file, text)) = base else {
+            return Self::read(table, "");
+        };
+        // A catalogue file is wholly good or not used at all.
+        LinkFile::parse(name, file, text)?;
+        let mut merged = item.clone();
+        let (Value::Table(keys), Value::Table(filed)) =
+            (&mut merged.value, parse(file, text)?.value)
+        else {
+            unreachable!("both were read as tables");
+        };
+        for (key, number) in filed {
+            if NUMBERS.contains(&key.as_str()) {
+                keys.entry(key).or_insert(number);
+            }
+        }
+        for key in NUMBERS {
+            table.find(key);
+        }
+        Self::read(&merged.table()?, name)
+    }
+}
+
+/// One rate for both ways, or a table with `up` and `down`.
+fn read_rate(item: &Item) -> Result<Rate, Fault> {
+    if let Value::Table(_) = item.value {
+        let table = item.table()?;
+        let rate = Rate {
+            up_bps: table.need("up")?.quantity(quantity::rate)?,
+            down_bps: table.need("down")?.quantity(quantity::rate)?,
+        };
+        table.finish()?;
+        return Ok(rate);
+    }
+    let bps = item.quantity(quantity::rate)?;
+    Ok(Rate {
+        up_bps: bps,
+        down_bps: bps,
+    })
+}

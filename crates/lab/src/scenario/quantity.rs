@@ -1,0 +1,121 @@
+//! Numbers with units: "512 kbit/s", "81.5 B", "20 ms", "80 MHz".
+//!
+//! k, M, G are decimal; Ki, Mi, Gi binary, for bytes only. A number without its unit is an error.
+
+const RATES: [(&str, f64); 4] = [
+    ("bit/s", 1.0),
+    ("kbit/s", 1e3),
+    ("Mbit/s", 1e6),
+    ("Gbit/s", 1e9),
+];
+const SIZES: [(&str, f64); 7] = [
+    ("B", 1.0),
+    ("KB", 1e3),
+    ("MB", 1e6),
+    ("GB", 1e9),
+    ("KiB", 1024.0),
+    ("MiB", 1_048_576.0),
+    ("GiB", 1_073_741_824.0),
+];
+const TIMES: [(&str, f64); 6] = [
+    ("us", 1e-6),
+    ("ms", 1e-3),
+    ("s", 1.0),
+    ("min", 60.0),
+    ("h", 3600.0),
+    ("d", 86_400.0),
+];
+const CLOCKS: [(&str, f64); 4] = [("Hz", 1.0), ("kHz", 1e3), ("MHz", 1e6), ("GHz", 1e9)];
+
+/// No link, processor, file or life is larger: a typing error is.
+const ABSURD: f64 = 1e15;
+
+/// Bits in a second, above zero.
+pub(super) fn rate(text: &str) -> Result<f64, String> {
+    read(text, &RATES, "such as \"512 kbit/s\"").and_then(above_zero)
+}
+
+/// Bytes, zero included.
+pub(super) fn size(text: &str) -> Result<f64, String> {
+    read(text, &SIZES, "such as \"480 B\" or \"64 KB\"")
+}
+
+/// Seconds, zero included.
+pub(super) fn time(text: &str) -> Result<f64, String> {
+    read(text, &TIMES, "such as \"20 ms\" or \"5 h\"")
+}
+
+/// Cycles in a second, above zero.
+pub(super) fn clock(text: &str) -> Result<f64, String> {
+    read(text, &CLOCKS, "such as \"80 MHz\"").and_then(above_zero)
+}
+
+fn above_zero(value: f64) -> Result<f64, String> {
+    match value > 0.0 {
+        true => Ok(value),
+        false => Err("this must be above zero".to_owned()),
+    }
+}
+
+fn read(text: &str, units: &[(&str, f64)], example: &str) -> Result<f64, String> {
+    let text = text.trim();
+    let end = text
+        .char_indices()
+        .find(|(at, c)| {
+            let is_exponent = matches!(c, 'e' | 'E')
+                && text[at + 1..].starts_with(|c: char| c.is_ascii_digit() || c == '-');
+            !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+') || is_exponent)
+        })
+        .map_or(text.len(), |(at, _)| at);
+    let (number, unit) = (&text[..end], text[end..].trim());
+    let number: f64 = number
+        .parse()
+        .map_err(|_| format!("a number and its unit are wanted, {example}"))?;
+    let Some((_, factor)) = units.iter().find(|(name, _)| *name == unit) else {
+        let names: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
+        let known = names.join(", ");
+        return Err(format!("the unit '{unit}' is none of {known}: {example}"));
+    };
+    let value = number * factor;
+    if value < 0.0 {
+        Err(format!("'{text}' is negative"))
+    } else if value > ABSURD {
+        Err(format!("'{text}' is absurdly large"))
+    } else {
+        Ok(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_with_units_are_read() {
+        assert_eq!(rate("512 kbit/s"), Ok(512_000.0));
+        assert_eq!(rate("1e3Mbit/s"), Ok(1e9));
+        assert_eq!(size("81.5 B"), Ok(81.5));
+        assert_eq!(size("2 KiB"), Ok(2048.0));
+        assert_eq!(time("1.5 h"), Ok(5400.0));
+        assert_eq!(time("0 s"), Ok(0.0));
+        assert_eq!(clock("80 MHz"), Ok(80e6));
+    }
+
+    #[test]
+    fn nonsense_is_refused_with_an_example() {
+        for bad in [
+            "",
+            "fast",
+            "512",
+            "512 kb",
+            "-1 bit/s",
+            "0 bit/s",
+            "1e300 bit/s",
+            "inf",
+        ] {
+            assert!(rate(bad).is_err(), "{bad}");
+        }
+        assert!(rate("5 kB/s").unwrap_err().contains("kbit/s"));
+        assert!(time("-2 s").unwrap_err().contains("negative"));
+    }
+}

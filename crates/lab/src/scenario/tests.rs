@@ -1,0 +1,287 @@
+use super::*;
+
+const UMTS: &str = r#"
+name = "umts"
+title = "An IPsec VPN over UMTS"
+policy = "3des-md5"
+accounting = "paper-u"
+
+[traffic]
+model = "poisson"
+rate = "512 kbit/s"
+sizes = { model = "pareto", shape = 1.1, smallest = "81.5 B", largest = "66666 B" }
+
+[[node]]
+name = "ms"
+role = "station"
+device = "paper-u"
+mips = 100
+
+[[node]]
+name = "sg"
+role = "gateway"
+device = "paper-u"
+mips = 11000
+
+[[node]]
+name = "server"
+role = "server"
+
+[[link]]
+from = "ms"
+to = "sg"
+link = "umts-radio"
+
+[[link]]
+from = "sg"
+to = "server"
+rate = "100 Mbit/s"
+"#;
+
+fn catalogue() -> Catalogue {
+    let entry = |kind, name: &str, text: &str| Entry {
+        kind,
+        name: name.to_owned(),
+        file: format!("{name}.toml"),
+        text: text.to_owned(),
+    };
+    let radio = "title = 'a'\nrate = '2 Mbit/s'\n[sources]\nrate = 'paper U table 3'\n";
+    Catalogue::new([
+        entry(Kind::Device, "paper-u", ""),
+        entry(Kind::Policy, "3des-md5", ""),
+        entry(Kind::Policy, "none", ""),
+        entry(Kind::Link, "umts-radio", radio),
+    ])
+}
+
+fn parse_edited(edits: &[&str]) -> Result<Scenario, Fault> {
+    Scenario::edited("umts.toml", UMTS, edits, &catalogue())
+}
+
+/// The message for the scenario with one piece of its text replaced.
+fn message(from: &str, to: &str) -> String {
+    assert!(UMTS.contains(from), "{from}");
+    let text = UMTS.replacen(from, to, 1);
+    Scenario::parse("umts.toml", &text, &catalogue())
+        .expect_err(to)
+        .to_string()
+}
+
+#[test]
+fn a_scenario_is_read_in_the_order_of_its_road() {
+    let scenario = parse_edited(&[]).unwrap();
+    let names: Vec<&str> = scenario.nodes.iter().map(|n| n.name.as_str()).collect();
+    assert_eq!(names, ["ms", "sg", "server"]);
+    assert_eq!(scenario.gateway(), Some(1));
+    assert_eq!(scenario.links[0].rate.up_bps, 2e6);
+    assert_eq!(scenario.links[1].link, "");
+    assert_eq!(scenario.calendar_s, 1_767_225_600);
+}
+
+#[test]
+fn an_unknown_key_names_file_line_key_and_the_nearest() {
+    let text = message("mips = 100", "mipz = 100");
+    assert_eq!(
+        text,
+        "umts.toml:16: node.0.mipz: unknown key 'mipz', the nearest valid one is 'mips'"
+    );
+    let text = message("rate = \"512", "rtae = \"512");
+    assert!(
+        text.contains("traffic: the key 'rate' is missing"),
+        "{text}"
+    );
+}
+
+#[test]
+fn impossible_values_are_refused_where_they_stand() {
+    for (from, to, wanted) in [
+        (
+            "mips = 100",
+            "mips = -100",
+            "umts.toml:16: node.0.mips: -100 is outside",
+        ),
+        ("mips = 100", "mips = 0", "above zero"),
+        ("mips = 100", "mips = nan", "outside"),
+        (
+            "mips = 100",
+            "mips = 100\nclock = '1 MHz'",
+            "both mips and clock",
+        ),
+        ("512 kbit/s", "-1 kbit/s", "negative"),
+        ("512 kbit/s", "0 kbit/s", "above zero"),
+        ("512 kbit/s", "1e30 kbit/s", "absurdly large"),
+        ("\"512 kbit/s\"", "512", "without its unit"),
+        ("66666 B", "66 B", "not above the smallest"),
+        ("81.5 B", "1 B", "no IP packet"),
+        (
+            "\"3des-md5\"",
+            "\"3des-md6\"",
+            "nearest valid one is '3des-md5'",
+        ),
+        (
+            "\"umts-radio\"",
+            "\"umts-radar\"",
+            "nearest valid one is 'umts-radio'",
+        ),
+        (
+            "device = \"paper-u\"",
+            "device = \"paper-x\"",
+            "the nearest valid one is 'paper-u'",
+        ),
+        (
+            "\"poisson\"",
+            "\"possion\"",
+            "the nearest valid one is 'poisson'",
+        ),
+        (
+            "role = \"server\"",
+            "role = \"server\"\nmips = 5",
+            "only a station or a gateway",
+        ),
+        (
+            "device = \"paper-u\"\nmips = 100",
+            "mips = 100",
+            "speed without a device",
+        ),
+        (
+            "role = \"gateway\"",
+            "role = \"relay\"",
+            "only a station or a gateway",
+        ),
+        ("name = \"umts\"", "name = ", "umts.toml:2"),
+        ("name = \"umts\"", "name = \"\"", "name: this text is empty"),
+    ] {
+        let text = message(from, to);
+        assert!(text.contains(wanted), "{to}: {text}");
+    }
+}
+
+#[test]
+fn a_road_neither_branches_nor_closes() {
+    for (from, to, wanted) in [
+        ("to = \"server\"", "to = \"ms\"", "closes a cycle"),
+        ("to = \"server\"", "to = \"sg\"", "to itself"),
+        (
+            "from = \"sg\"",
+            "from = \"ms\"",
+            "a second link out of 'ms'",
+        ),
+        (
+            "to = \"server\"",
+            "to = \"sevrer\"",
+            "nearest valid one is 'server'",
+        ),
+        (
+            "name = \"server\"",
+            "name = \"sg\"",
+            "two nodes are called 'sg'",
+        ),
+        (
+            "role = \"server\"",
+            "role = \"station\"",
+            "ends at a gateway or a server",
+        ),
+    ] {
+        let text = message(from, to);
+        assert!(text.contains(wanted), "{to}: {text}");
+    }
+    let aside = format!("{UMTS}\n[[node]]\nname = \"x\"\nrole = \"relay\"\n");
+    let text = Scenario::parse("a", &aside, &catalogue())
+        .unwrap_err()
+        .to_string();
+    assert!(text.contains("no link leads to 'x'"), "{text}");
+}
+
+#[test]
+fn a_policy_without_a_gateway_is_contradictory() {
+    let edits = ["node.sg.role=relay", "node.sg.device=", "node.sg.mips="];
+    let text = parse_edited(&edits).unwrap_err().to_string();
+    assert!(text.contains("needs a gateway"), "{text}");
+    let mut edits = edits.to_vec();
+    edits.push("policy=none");
+    assert_eq!(parse_edited(&edits).unwrap().gateway(), None);
+}
+
+#[test]
+fn edits_reach_every_value_and_their_faults_name_them() {
+    let scenario = parse_edited(&[
+        "node.ms.mips=300",
+        "link.ms.delay=20 ms",
+        "traffic.rate = 64 kbit/s",
+        "run.time=5 h",
+        "link.1.rate={ up = '1 Mbit/s', down = '2 Mbit/s' }",
+    ])
+    .unwrap();
+    let speed = scenario.nodes[0].computer.as_ref().unwrap().speed;
+    assert_eq!(speed, Some(Speed::Mips(300.0)));
+    assert_eq!(scenario.links[0].delay_s, 0.02);
+    assert_eq!(scenario.links[0].rate.up_bps, 2e6, "of the file");
+    assert_eq!(scenario.traffic.model.rate_bps(), Some(64e3));
+    assert_eq!(scenario.run.time_s, 18_000.0);
+    assert_eq!(scenario.links[1].rate.down_bps, 2e6);
+    for (edit, wanted) in [
+        (
+            "node.mz.mips=1",
+            "--set: node.mz.mips: unknown name 'mz', the nearest valid one is 'ms'",
+        ),
+        (
+            "node.ms.mips=many",
+            "--set: node.ms.mips: a number is wanted, not a text",
+        ),
+        (
+            "rnu.time=5 h",
+            "unknown key 'rnu', the nearest valid one is 'run'",
+        ),
+        ("seed", "KEY=VALUE"),
+        ("a..b=1", "between its dots"),
+        ("seed.x=1", "asked of what is no"),
+    ] {
+        let text = match edit {
+            "seed.x=1" => parse_edited(&["seed=1", edit]),
+            edit => parse_edited(&[edit]),
+        };
+        let text = text.unwrap_err().to_string();
+        assert!(text.contains(wanted), "{edit}: {text}");
+    }
+}
+
+#[test]
+fn the_hash_follows_the_meaning_and_not_the_wording() {
+    let plain = parse_edited(&[]).unwrap().hash();
+    let spelled = UMTS
+        .replace("512 kbit/s", "0.512 Mbit/s")
+        .replace("# ", "#");
+    let same = Scenario::parse("other.toml", &spelled, &catalogue()).unwrap();
+    assert_eq!(plain, same.hash());
+    assert_eq!(plain.len(), 64);
+    assert_ne!(plain, parse_edited(&["seed=2"]).unwrap().hash());
+    assert_ne!(plain, parse_edited(&["node.ms.mips=101"]).unwrap().hash());
+}
+
+#[test]
+fn a_link_file_says_where_each_number_is_from() {
+    let fault = |text: &str| {
+        LinkFile::parse("l", "l.toml", text)
+            .unwrap_err()
+            .to_string()
+    };
+    let text = fault("title = 'a'\nrate = '1 Mbit/s'\ndelay = '1 ms'\n[sources]\nrate = 'b'\n");
+    assert_eq!(
+        text,
+        "l.toml:3: delay: a number without a source: say where it is from"
+    );
+    let text = fault("title = 'a'\nrate = '1 Mbit/s'\n[sources]\nrate = 'b'\nloss = 'c'\n");
+    assert!(text.contains("l.toml:5: sources.loss"), "{text}");
+    let text = fault("title = 'a'\n[sources]\n");
+    assert!(text.contains("the key 'rate' is missing"), "{text}");
+}
+
+#[test]
+fn dates_are_counted_as_the_calendar_has_them() {
+    assert_eq!(days_since_1970(1970, 1, 1), Some(0));
+    assert_eq!(days_since_1970(2000, 3, 1), Some(11_017));
+    assert_eq!(days_since_1970(2024, 2, 29), Some(19_782));
+    assert_eq!(days_since_1970(1969, 12, 31), None);
+    let text = message("policy =", "calendar = 1969-12-31\npolicy =");
+    assert!(text.contains("from 1970"), "{text}");
+}

@@ -1,0 +1,279 @@
+//! What applications send.
+
+use serde::Serialize;
+
+use super::document::{Item, Table};
+use super::fault::Fault;
+use super::quantity;
+
+/// What applications send, and which way.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Traffic {
+    /// Which way the packets go that are counted.
+    pub direction: Direction,
+    /// When they are sent.
+    pub model: Model,
+    /// How large their clear IP packets are; a capture and TCP bring their own.
+    pub sizes: Option<Sizes>,
+}
+
+/// Which way packets go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Direction {
+    /// From the station.
+    Up,
+    /// To the station.
+    Down,
+}
+
+/// When packets are sent. Rates are of clear IP packets.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Model {
+    /// Independent packets.
+    Poisson {
+        /// Mean bits in a second.
+        rate_bps: f64,
+    },
+    /// Packets at equal distances.
+    Constant {
+        /// Mean bits in a second.
+        rate_bps: f64,
+    },
+    /// Web browsing as TR 101 112 has it: sessions of packet calls of datagrams.
+    PacketCall {
+        /// Mean bits in a second inside a packet call.
+        rate_bps: f64,
+        /// Packet calls in a session, on average.
+        calls: f64,
+        /// Seconds between packet calls, on average.
+        reading_s: f64,
+        /// Packets in a call, on average.
+        packets: f64,
+        /// Seconds between the starts of sessions, on average.
+        session_s: f64,
+    },
+    /// The station asks, the server answers with packets, and the station thinks.
+    ClosedLoop {
+        /// Mean bits in a second at which an answer's packets leave the server.
+        rate_bps: f64,
+        /// Bytes of the question.
+        request_bytes: f64,
+        /// Packets of an answer, on average.
+        packets: f64,
+        /// Seconds of thought after an answer, on average.
+        think_s: f64,
+    },
+    /// A recording, packet by packet.
+    Pcap {
+        /// The file.
+        file: String,
+    },
+    /// One transfer by TCP, for the levels where TCP runs.
+    Tcp {
+        /// Bytes to transfer.
+        bytes: u64,
+    },
+}
+
+/// How large clear IP packets are.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Sizes {
+    /// All alike.
+    Fixed {
+        /// Of each.
+        bytes: f64,
+    },
+    /// `min(P, largest)` where P is Pareto: what exceeds the limit is counted at it.
+    Pareto {
+        /// Exponent of the tail.
+        shape: f64,
+        /// Smallest size in bytes.
+        smallest_bytes: f64,
+        /// Largest size in bytes.
+        largest_bytes: f64,
+    },
+    /// Sizes with their frequency.
+    Empirical {
+        /// Bytes and weight.
+        points: Vec<(f64, f64)>,
+    },
+}
+
+#[derive(Clone, Copy)]
+enum Word {
+    Poisson,
+    Constant,
+    PacketCall,
+    ClosedLoop,
+    Pcap,
+    Tcp,
+}
+
+const MODELS: [(&str, Word); 6] = [
+    ("poisson", Word::Poisson),
+    ("constant", Word::Constant),
+    ("packet-call", Word::PacketCall),
+    ("closed-loop", Word::ClosedLoop),
+    ("pcap", Word::Pcap),
+    ("tcp", Word::Tcp),
+];
+
+const DIRECTIONS: [(&str, Direction); 2] = [("up", Direction::Up), ("down", Direction::Down)];
+
+/// An IP header of its own is the least.
+const PACKET_BYTES_MIN: f64 = 20.0;
+/// The papers go beyond what the length of an IP packet can say, to 66,666 bytes.
+const PACKET_BYTES_MAX: f64 = 1e6;
+/// A longer table of sizes is a capture.
+const POINTS_MAX: usize = 4096;
+/// 64 GB: a transfer that takes longer tells nothing more.
+const TRANSFER_BYTES_MAX: f64 = 64e9;
+/// Counts of calls and packets.
+const COUNT_MAX: f64 = 1e9;
+
+impl Traffic {
+    pub(super) fn read(item: &Item) -> Result<Self, Fault> {
+        let table = item.table()?;
+        let word = table.need("model")?.choice("model", &MODELS)?;
+        let model = Model::read(&table, word)?;
+        let sizes = match word {
+            Word::Pcap | Word::Tcp => {
+                table.refuse("sizes", "this model brings its own sizes")?;
+                table.refuse("rate", "this model brings its own rate")?;
+                None
+            }
+            _ => Some(Sizes::read(table.need("sizes")?)?),
+        };
+        let traffic = Self {
+            direction: table.or("direction", Direction::Up, |item| {
+                item.choice("direction", &DIRECTIONS)
+            })?,
+            model,
+            sizes,
+        };
+        table.finish()?;
+        Ok(traffic)
+    }
+}
+
+impl Model {
+    fn read(table: &Table<'_>, word: Word) -> Result<Self, Fault> {
+        let rate = || table.need("rate")?.quantity(quantity::rate);
+        let time = |item: &Item| item.quantity(quantity::time);
+        let count = |item: &Item| item.number(1.0, COUNT_MAX);
+        Ok(match word {
+            Word::Poisson => Self::Poisson { rate_bps: rate()? },
+            Word::Constant => Self::Constant { rate_bps: rate()? },
+            // TR 101 112's web browsing where nothing else is said.
+            Word::PacketCall => Self::PacketCall {
+                rate_bps: rate()?,
+                calls: table.or("calls", 5.0, count)?,
+                reading_s: table.or("reading", 412.0, time)?,
+                packets: table.or("packets", 25.0, count)?,
+                session_s: table.need("session")?.quantity(quantity::time)?,
+            },
+            Word::ClosedLoop => Self::ClosedLoop {
+                rate_bps: rate()?,
+                request_bytes: bytes(table.need("request")?)?,
+                packets: table.or("packets", 25.0, count)?,
+                think_s: table.or("think", 412.0, time)?,
+            },
+            Word::Pcap => Self::Pcap {
+                file: table.need("file")?.text()?.to_owned(),
+            },
+            Word::Tcp => {
+                let item = table.need("bytes")?;
+                let bytes = item.quantity(quantity::size)?;
+                if !(1.0..=TRANSFER_BYTES_MAX).contains(&bytes) {
+                    return Err(item.fault("1 B to 64 GB are wanted"));
+                }
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "in range"
+                )]
+                let bytes = bytes as u64;
+                Self::Tcp { bytes }
+            }
+        })
+    }
+
+    /// The mean rate that the file asks for, of models that have one.
+    pub const fn rate_bps(&self) -> Option<f64> {
+        match self {
+            Self::Poisson { rate_bps }
+            | Self::Constant { rate_bps }
+            | Self::PacketCall { rate_bps, .. }
+            | Self::ClosedLoop { rate_bps, .. } => Some(*rate_bps),
+            Self::Pcap { .. } | Self::Tcp { .. } => None,
+        }
+    }
+}
+
+impl Sizes {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        let table = item.table()?;
+        let words = [("fixed", 0), ("pareto", 1), ("empirical", 2)];
+        let sizes = match table.need("model")?.choice("model", &words)? {
+            0 => Self::Fixed {
+                bytes: bytes(table.need("bytes")?)?,
+            },
+            1 => {
+                let largest = table.need("largest")?;
+                let (smallest_bytes, largest_bytes) =
+                    (bytes(table.need("smallest")?)?, bytes(largest)?);
+                if smallest_bytes >= largest_bytes {
+                    return Err(largest.fault("the largest is not above the smallest"));
+                }
+                Self::Pareto {
+                    shape: table.need("shape")?.number(0.01, 100.0)?,
+                    smallest_bytes,
+                    largest_bytes,
+                }
+            }
+            _ => Self::Empirical {
+                points: points(table.need("points")?)?,
+            },
+        };
+        table.finish()?;
+        Ok(sizes)
+    }
+}
+
+fn bytes(item: &Item) -> Result<f64, Fault> {
+    let bytes = item.quantity(quantity::size)?;
+    check_packet(item, bytes)
+}
+
+fn check_packet(item: &Item, bytes: f64) -> Result<f64, Fault> {
+    match (PACKET_BYTES_MIN..=PACKET_BYTES_MAX).contains(&bytes) {
+        true => Ok(bytes),
+        false => Err(item.fault(format!(
+            "{bytes} bytes are no IP packet: {PACKET_BYTES_MIN} to {PACKET_BYTES_MAX}"
+        ))),
+    }
+}
+
+/// `[[bytes, weight], ...]`
+fn points(item: &Item) -> Result<Vec<(f64, f64)>, Fault> {
+    let list = item.list()?;
+    if list.is_empty() || list.len() > POINTS_MAX {
+        return Err(item.fault(format!("1 to {POINTS_MAX} sizes are wanted")));
+    }
+    let mut points = Vec::new();
+    for pair in list {
+        let [bytes, weight] = pair.list()? else {
+            return Err(pair.fault("a pair is wanted: bytes and weight"));
+        };
+        let bytes = check_packet(bytes, bytes.number(0.0, f64::MAX)?)?;
+        points.push((bytes, weight.number(0.0, f64::MAX)?));
+    }
+    let total: f64 = points.iter().map(|(_, weight)| weight).sum();
+    match total > 0.0 && total.is_finite() {
+        true => Ok(points),
+        false => Err(item.fault("the weights do not add up to anything")),
+    }
+}
