@@ -32,6 +32,15 @@ pub enum RsaFault {
     BadSignature,
 }
 
+/// Seeds the random numbers by which private operations are blinded, once a process. aws-lc gathers
+/// them from the processor's jitter, tens of milliseconds that the first signature would take; to
+/// call it again is nothing.
+pub fn prepare_blinding() {
+    let mut octets = Zeroizing::new([0; 32]);
+    // What cannot be seeded here aborts within aws-lc, as it would at the first signature.
+    let _ = aws_lc_rs::rand::fill(&mut octets[..]);
+}
+
 const MIN_BITS: u32 = 1024;
 const MAX_BITS: u32 = 8192;
 /// The longest hash that is signed: SHA2-512's.

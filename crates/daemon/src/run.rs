@@ -89,6 +89,8 @@ struct Process {
 
 impl Process {
     async fn open(options: RunOptions) -> anyhow::Result<Self> {
+        // Beside what follows; joined before rights are reduced, which a thread would keep.
+        let blinding = std::thread::spawn(crypto::rsa::prepare_blinding);
         let loaded = config::load(&options.config)?;
         check_role(&options, &loaded)?;
         for (connection, warning) in &loaded.warnings {
@@ -129,6 +131,8 @@ impl Process {
             resolver_file: dns::uses_file(),
             user,
         };
+        // A panic there would come back here at the first signature.
+        let _ = blinding.join();
         let capabilities = privileges::reduce(kept)?;
         Self::start(
             options,
@@ -437,8 +441,10 @@ impl Process {
     }
 
     fn change(&mut self, direction: Direction, change: Change) -> anyhow::Result<()> {
-        if let (Change::Install(sa), Some((_, _, keys))) = (&change, &mut self.capture) {
-            keys.add_sa(sa)?;
+        if let (Change::Install(sa), Some((_, _, keys))) = (&change, &mut self.capture)
+            && !keys.add_sa(sa)?
+        {
+            warn!("Wireshark opens no ESP of this suite: it stays closed in the capture");
         }
         Ok(self.planes.change(direction, change)?)
     }
