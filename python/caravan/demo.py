@@ -7,6 +7,8 @@ policy of the paper and today's beside them. Everything it prints comes from thi
 
 from __future__ import annotations
 
+import os
+import shlex
 import shutil
 import time
 from pathlib import Path
@@ -181,17 +183,26 @@ def _number(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:,.{digits}f}"
 
 
+def open_commands(capture: Path) -> tuple[str, str]:
+    """Shell commands that show what a capture holds in clear: what ESP carried, and IKE."""
+    path = shlex.quote(os.path.relpath(capture))
+    tshark = f"WIRESHARK_CONFIG_DIR={path}.keys tshark -r {path}"
+    return f"{tshark} -Y http", f"{tshark} -O isakmp -Y isakmp"
+
+
 def say_next(output: Path, capture: Path) -> None:
     """Where to look and what to try."""
-    logs = output / "logs"
-    console.print(f"Open  {capture}")
-    console.print("      with tshark or Wireshark: its keys are with it, so clear text shows.")
+    logs = os.path.relpath(output / "logs")
+    inside, ike = open_commands(capture)
+    console.print(f"Open  {inside}")
+    console.print("      the request that ESP carried: the keys are beside the capture")
+    console.print(f"      {ike}")
+    console.print("      what each IKE message says; or wireshark in place of tshark")
     console.print(f"Read  {logs}/ms/caravan/caravan.toml and {logs}/sg/caravan/caravan.toml")
-    console.print("      the whole configuration of both ends.")
+    console.print("      the whole configuration of both ends")
     console.print("Try   target/release/caravan bench    what each suite costs on this machine")
-    console.print(
-        "      .venv/bin/python -m caravan.demo --rate 2mbit --delay 50ms    the paper's radio"
-    )
+    console.print("      .venv/bin/python -m caravan.demo --rate 2mbit --delay 50ms")
+    console.print("      the same on a link like the paper's radio")
 
 
 if __name__ == "__main__":

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
+import subprocess
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from caravan.demo import cost_table, handshake_line, wire_cell
+from caravan.demo import cost_table, handshake_line, open_commands, wire_cell
 from caravan.measurement import (
     CLEAR,
     PUBLISHED_HTTP_PORT,
@@ -17,10 +18,12 @@ from caravan.measurement import (
     Keys,
     clear_road,
     measure,
+    transport_ends,
+    tunnel_ends,
 )
 from caravan.sizes import POLICIES, Policy
 from caravan.testbed import CommandFailed, Road, RoadPlan
-from caravan.testbed.caravan import HandshakeMessage
+from caravan.testbed.caravan import Caravan, HandshakeMessage
 from caravan.testbed.connection import PublicKey
 from caravan.testbed.pki import OpensslAuthority
 from caravan.testbed.road import GATEWAY_ADDRESS, SERVER_ADDRESS
@@ -92,3 +95,55 @@ def test_the_clear_road_closes_behind_itself(output: Path) -> None:
             assert download(road.ms, url).sha256 == expected
         with pytest.raises(CommandFailed, match=r"Couldn't connect|Failed to connect"):
             download(road.ms, url, timeout_s=1)
+
+
+def shell(command: str) -> str:
+    """What a command says, as a reader of the demonstration would type it."""
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    ("mode", "suite"),
+    [
+        ("transport", "aes128gcm16"),
+        ("tunnel", "aes128gcm16"),
+        ("tunnel", "aes128-sha1"),
+        ("tunnel", "null-md5"),
+        ("transport", "3des-md5"),
+        ("transport", "des"),
+    ],
+)
+def test_the_commands_that_are_named_show_what_a_capture_holds(
+    mode: str, suite: str, authority: OpensslAuthority, output: Path
+) -> None:
+    keys = Keys(
+        PublicKey(authority.issue("sg.example"), authority),
+        PublicKey(authority.issue("ms.example"), authority),
+    )
+    make_file(output / "www/file", 10_000)
+    make_ends, host = {
+        "transport": (transport_ends, f"{GATEWAY_ADDRESS}:{PUBLISHED_HTTP_PORT}"),
+        "tunnel": (tunnel_ends, SERVER_ADDRESS),
+    }[mode]
+    on_gateway, on_station = make_ends(keys, f"{suite}-modp2048")
+    capture = output / "a capture.pcapng"
+    with Road(RoadPlan(), output) as road:
+        serve_files(road.server, output / "www", SERVER_ADDRESS)
+        with Caravan(road.sg, on_gateway) as gateway:
+            gateway.wait_ready()
+            with Caravan(road.ms, on_station, options=["--capture", str(capture)]) as station:
+                station.wait_ready()
+                (warning,) = [line for line in station.status()["warnings"] if "keys" in line]
+                download(road.ms, f"http://{host}/file")
+    assert str(capture) in warning
+    assert capture.stat().st_mode & 0o777 == 0o600
+    inside, ike = (shell(command) for command in open_commands(capture))
+    assert "GET /file HTTP/1.1" in inside
+    assert "HTTP/1.1 200 OK" in inside
+    # Quick mode is encrypted throughout: its proposal is there only with the key.
+    quick = ike[ike.index("Exchange type: Quick Mode") :]
+    assert "Payload: Security Association" in quick
+    assert "Encapsulation-Mode: UDP-Encapsulated" in quick

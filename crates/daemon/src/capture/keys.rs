@@ -58,14 +58,16 @@ impl Keys {
         &self.folder
     }
 
-    /// The keys of one direction of a child. AH has nothing to decrypt.
-    pub fn add_sa(&mut self, sa: &Sa) -> io::Result<()> {
+    /// The keys of one direction of a child. AH has nothing to decrypt. `false`: Wireshark reads
+    /// no key of this suite, so these packets stay closed.
+    pub fn add_sa(&mut self, sa: &Sa) -> io::Result<bool> {
         if sa.protocol == Protocol::Ah {
-            return Ok(());
+            return Ok(true);
         }
         let line = Zeroizing::new(esp_line(sa));
         self.esp.write_all(line.as_bytes())?;
-        self.esp.flush()
+        self.esp.flush()?;
+        Ok(encryption_name(sa.protection).is_some())
     }
 
     /// The cipher key of an ISAKMP SA, named by its initiator's cookie.
