@@ -172,7 +172,7 @@ impl Process {
         };
         let (planes, news) = Planes::start(parts)?;
         let config = engine_config(&loaded);
-        let node = Node::new(config, &seed, clock.now());
+        let node = Node::new(config, &seed);
         let asked = control.serve();
         Ok(Self {
             options,

@@ -84,6 +84,13 @@ pub struct InnerFamilies {
     pub v6: bool,
 }
 
+impl InnerFamilies {
+    /// Whether an address of either is wanted.
+    pub fn is_any(self) -> bool {
+        self.v4 || self.v6
+    }
+}
+
 /// When a tunnel is brought up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
@@ -200,6 +207,8 @@ pub struct Limits {
     pub half_open_per_address: usize,
     /// Quick modes at once under one ISAKMP SA.
     pub quick_modes: usize,
+    /// Children of one peer: what a configuration holds may be asked for in many small pieces.
+    pub children: usize,
     /// How long a half-open exchange may last.
     pub half_open_lifetime: Duration,
 }
@@ -292,6 +301,8 @@ impl Default for Limits {
             half_open_per_address: 100,
             // A child each, and renewals of both sides at once.
             quick_modes: 16,
+            // Several subnets of both families, each with a port or two.
+            children: 64,
             // Longer than the first five repetitions of an honest peer.
             half_open_lifetime: Duration::from_secs(30),
         }

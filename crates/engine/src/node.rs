@@ -117,8 +117,8 @@ pub struct Node {
     next_session: u32,
     /// Our own half of every session's cookies.
     by_cookie: BTreeMap<Cookie, SessionId>,
-    /// Responder: the peer's half and its address, while first messages may be repeated.
-    by_first_message: BTreeMap<(Cookie, SocketAddr), SessionId>,
+    /// Responder: the peer's address and its half, while first messages may be repeated.
+    by_first_message: BTreeMap<(SocketAddr, Cookie), SessionId>,
     children: BTreeMap<ChildId, Box<ChildEntry>>,
     next_child: u32,
     by_spi: BTreeMap<u32, ChildId>,
@@ -136,7 +136,7 @@ pub struct Node {
 
 impl Node {
     /// A node at rest; drain it with [`Node::poll`] to let its connections begin.
-    pub fn new(config: Config, seed: &Seed, _now: Instant) -> Self {
+    pub fn new(config: Config, seed: &Seed) -> Self {
         let mut node = Self {
             config: Arc::new(config),
             random: seed.stream("node", 0),

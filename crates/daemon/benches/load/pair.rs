@@ -80,7 +80,7 @@ impl Gateway {
             has_vnet_header: true,
             has_udp_segments: true,
         };
-        let mut node = Node::new(config(connection, vec![pool]), &seed, Instant(0));
+        let mut node = Node::new(config(connection, vec![pool]), &seed);
         while !matches!(node.poll(), Output::Wait(_)) {}
         Ok(Self {
             node,
@@ -163,7 +163,7 @@ impl Station {
         connection.wants_inner.v4 = true;
         connection.children[0].remote = inside();
         Ok(Self {
-            node: Node::new(config(connection, Vec::new()), &Seed::new(octets), now),
+            node: Node::new(config(connection, Vec::new()), &Seed::new(octets)),
             address: Ipv4Addr::from_bits(STATIONS.to_bits() + number).into(),
             children: 0,
             due: None,
@@ -275,6 +275,7 @@ fn config(connection: Connection, pools: Vec<Pool>) -> Config {
         half_open_total: 1_000,
         half_open_per_address: 100,
         quick_modes: 16,
+        children: 64,
         half_open_lifetime: Duration::from_secs(30),
     };
     Config {

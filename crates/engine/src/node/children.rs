@@ -223,7 +223,10 @@ impl Node {
             .get(&child)
             .is_some_and(|entry| entry.current.is_none());
         if is_unused && !is_stations {
-            self.children.remove(&child);
+            let entry = self.children.remove(&child);
+            if let Some(address) = entry.and_then(|entry| entry.pool_address) {
+                self.leases.give_back(address);
+            }
             self.timers.arm(Timer::Child(child), None);
         }
     }
@@ -242,16 +245,16 @@ impl Node {
 
     fn send_delete(&mut self, id: SessionId, pair: &Pair) {
         let message_id = self.fresh_message_id();
-        let Some(sa) = self
-            .sessions
-            .get(&id)
-            .and_then(|session| session.sa.as_ref())
-        else {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let Some(sa) = session.sa.as_ref() else {
             return;
         };
         let payload = informational::delete(sa, pair.suite.protocol, &[pair.spi_in]);
         let mut out = Outbox::default();
         informational::send(sa, vec![payload], message_id, &mut out);
+        session.remember(message_id);
         self.flush(Some(id), out);
     }
 

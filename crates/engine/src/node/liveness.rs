@@ -17,7 +17,12 @@ pub(super) struct Liveness {
     ask_at: Option<Instant>,
     /// Since when we ask without an answer.
     unanswered_since: Option<Instant>,
-    number: u32,
+    /// The number of our first question, and of our latest.
+    numbers: Option<(u32, u32)>,
+    /// The number of the first question that is unanswered.
+    first_unanswered: u32,
+    /// The number of the peer's latest question.
+    heard: Option<u32>,
     keepalive_at: Option<Instant>,
 }
 
@@ -57,9 +62,30 @@ impl Liveness {
         self.unanswered_since = None;
     }
 
-    /// Whether the answer is to our latest question.
+    /// Whether the answer is to a question of ours that is unanswered.
     pub(super) fn is_answer(&self, number: u32) -> bool {
-        self.unanswered_since.is_none() || number == self.number
+        let first = self.first_unanswered;
+        self.unanswered_since.is_some()
+            && self
+                .numbers
+                .is_some_and(|(_, latest)| is_within(number, first, latest))
+    }
+
+    /// Whether the peer asks something new, which is remembered; a question of ours that comes
+    /// back is not.
+    pub(super) fn is_question(&mut self, number: u32) -> bool {
+        let is_newer = |last: u32| number != last && number.wrapping_sub(last) < 1 << 31;
+        let is_ours = |(first, latest)| is_within(number, first, latest);
+        let is_new = self.heard.is_none_or(is_newer) && !self.numbers.is_some_and(is_ours);
+        if is_new {
+            self.heard = Some(number);
+        }
+        is_new
+    }
+
+    /// Whether it is the peer's latest question.
+    pub(super) fn is_last_question(&self, number: u32) -> bool {
+        self.heard == Some(number)
     }
 }
 
@@ -115,13 +141,17 @@ impl Node {
             return;
         };
         let liveness = &mut session.liveness;
-        liveness.number = match liveness.number {
-            0 => first_number,
-            number => number.wrapping_add(1),
+        let (first, number) = match liveness.numbers {
+            None => (first_number, first_number),
+            Some((first, latest)) => (first, latest.wrapping_add(1)),
         };
-        liveness.unanswered_since.get_or_insert(now);
+        liveness.numbers = Some((first, number));
+        if liveness.unanswered_since.is_none() {
+            liveness.unanswered_since = Some(now);
+            liveness.first_unanswered = number;
+        }
         liveness.ask_at = Some(now + DPD_INTERVAL);
-        let payload = informational::sign_of_life(sa, liveness.number, false);
+        let payload = informational::sign_of_life(sa, number, false);
         let mut out = Outbox::default();
         informational::send(sa, vec![payload], message_id, &mut out);
         self.flush(Some(id), out);
@@ -141,4 +171,9 @@ impl Node {
             }
         }
     }
+}
+
+/// Whether a number that wraps lies in `first..=last`.
+fn is_within(number: u32, first: u32, last: u32) -> bool {
+    number.wrapping_sub(first) <= last.wrapping_sub(first)
 }

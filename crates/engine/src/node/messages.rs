@@ -1,6 +1,6 @@
 //! Datagrams on their way in: marker, fragments, cookies, then the session's exchange.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use wire::isakmp::{Cookie, Exchange, Header, PayloadKind};
@@ -53,7 +53,7 @@ impl Node {
         let is_first = is_phase1 && header.cookies.responder == Cookie::ZERO;
         let known = if is_first {
             self.by_first_message
-                .get(&(header.cookies.initiator, path.remote))
+                .get(&(path.remote, header.cookies.initiator))
                 .copied()
         } else {
             self.session_of(&header)
@@ -79,7 +79,7 @@ impl Node {
             _ if !is_established => self.on_phase1(id, path, message, now),
             Exchange::QuickMode => self.on_quick(id, path, &header, message, now),
             Exchange::Transaction => self.on_transaction(id, path, &header, message, now),
-            Exchange::Informational => self.on_informational(id, path, message, now),
+            Exchange::Informational => self.on_informational(id, path, &header, message, now),
         }
     }
 
@@ -107,7 +107,7 @@ impl Node {
             Ok(phase1) => {
                 let mut session = Session::new(Role::Responder, path, now);
                 session.own_cookie = Some(phase1.cookies().responder);
-                session.first_message = Some((header.cookies.initiator, path.remote));
+                session.first_message = Some((path.remote, header.cookies.initiator));
                 session.expire_at = Some(now + self.config.limits.half_open_lifetime);
                 session.phase1 = Some(Box::new(phase1));
                 let id = self.add_session(session);
@@ -135,14 +135,11 @@ impl Node {
         if is_full {
             return Some(DropReason::TooManyHalfOpen);
         }
-        let first = (
-            Cookie([0; 8]),
-            std::net::SocketAddr::from(([0, 0, 0, 0], 0)),
-        );
+        let first = (SocketAddr::new(remote, 0), Cookie::ZERO);
         let of_address = self
             .by_first_message
             .range(first..)
-            .filter(|((_, address), _)| address.ip() == remote)
+            .take_while(|((address, _), _)| address.ip() == remote)
             .filter(|(_, id)| self.sessions.get(id).is_some_and(|s| s.is_half_open()))
             .take(limits.half_open_per_address)
             .count();
@@ -221,9 +218,12 @@ impl Node {
         }
         let mut out = Outbox::default();
         let families = session.connection.as_ref().map(|c| c.wants_inner);
-        let families = families.filter(|wanted| wanted.v4 || wanted.v6);
+        let families = families.filter(|wanted| wanted.is_any());
+        let likely_path = session.likely_path(path);
         let request = session.config_request.as_mut();
         let request = request.filter(|request| request.message_id() == header.message_id);
+        // Whoever answers has read our question.
+        let path = request.as_ref().map_or(likely_path, |_| path);
         let handled = match (request, families) {
             (Some(request), _) => request.on_message(sa, message, &mut out).map(Some),
             (None, Some(families)) => {
@@ -273,6 +273,7 @@ impl Node {
         let (Some(sa), Some(connection)) = (session.sa.as_ref(), session.connection.clone()) else {
             return Ok(());
         };
+        let message_id = Header::parse(message)?.0.message_id;
         let asked = mode_config::requested(sa, message, out)?;
         let (identity, held) = (sa.identity.to_string(), session.lease.clone());
         let lease = match held {
@@ -294,6 +295,7 @@ impl Node {
         };
         let answer = lease.clone().unwrap_or_default();
         let reply = mode_config::reply(sa, &asked, &answer, message, out)?;
+        session.remember(message_id);
         session.config_reply = Some(Box::new(ConfigReply {
             request: message.to_vec(),
             reply,
@@ -302,7 +304,14 @@ impl Node {
         Ok(())
     }
 
-    fn on_informational(&mut self, id: SessionId, path: Path, message: &[u8], now: Instant) {
+    fn on_informational(
+        &mut self,
+        id: SessionId,
+        path: Path,
+        header: &Header,
+        message: &[u8],
+        now: Instant,
+    ) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
@@ -313,13 +322,46 @@ impl Node {
         let read = informational::read(sa, message, &mut out);
         self.flush(Some(id), out);
         match read {
-            Ok(notices) => {
-                self.authentic_from(id, path, now);
-                notices
-                    .into_iter()
-                    .for_each(|notice| self.on_peer_notice(id, notice, now));
-            }
+            Ok(notices) => self.on_notices(id, path, header.message_id, notices, now),
             Err(fault) => self.count_fault(&fault),
+        }
+    }
+
+    /// What an authentic message says, if it is no repetition of an earlier one, of the peer's or
+    /// of ours. Signs of life show that by their numbers (RFC 3706 §6.2), others by message ID.
+    fn on_notices(
+        &mut self,
+        id: SessionId,
+        path: Path,
+        message_id: u32,
+        notices: Vec<Notice>,
+        now: Instant,
+    ) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let path = match notices[..] {
+            [Notice::AreYouThere(number)] if session.liveness.is_question(number) => path,
+            [Notice::IAmHere(number)] if session.liveness.is_answer(number) => path,
+            // One that was sent again: its sender waits.
+            [Notice::AreYouThere(number)] if session.liveness.is_last_question(number) => {
+                self.drops.count(DropReason::RetransmittedMessage);
+                return self.answer_life(id, number);
+            }
+            [Notice::AreYouThere(_) | Notice::IAmHere(_)] => {
+                return self.drops.count(DropReason::RetransmittedMessage);
+            }
+            _ if session.has_seen(message_id) => {
+                return self.drops.count(DropReason::RetransmittedMessage);
+            }
+            _ => {
+                session.remember(message_id);
+                session.likely_path(path)
+            }
+        };
+        self.authentic_from(id, path, now);
+        for notice in notices {
+            self.on_peer_notice(id, notice, now);
         }
     }
 
@@ -346,13 +388,8 @@ impl Node {
             Notice::DeletedIke => self.close_session(id, "deleted by the peer", false, now),
             Notice::InitialContact => self.peer_restarted(id, now),
             Notice::AreYouThere(number) => self.answer_life(id, number),
-            Notice::IAmHere(number) => {
-                if let Some(session) = self.sessions.get_mut(&id)
-                    && session.liveness.is_answer(number)
-                {
-                    session.liveness.sign(now);
-                }
-            }
+            // That it is authentic has been taken for a sign of life.
+            Notice::IAmHere(_) => {}
             Notice::Other(notify) => {
                 if let Some(connection) = self.sessions.get(&id).and_then(|s| s.connection.clone())
                 {
@@ -398,8 +435,8 @@ impl Node {
         }
     }
 
-    /// A message of phase 2 that its hash proves came over `path`: a sign of life, the peer's
-    /// address, and the proof that it has all of phase 1.
+    /// A message of phase 2 that is the peer's, and no repetition, came over `path`: a sign of
+    /// life, the peer's address, and the proof that it has all of phase 1.
     pub(super) fn authentic_from(&mut self, id: SessionId, path: Path, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;

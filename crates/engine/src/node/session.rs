@@ -19,6 +19,9 @@ use crate::time::{Deadline, Duration, Instant};
 /// How many exchanges of a session are remembered after they are over.
 const MAX_RECENT: usize = 64;
 
+/// How many sessions of one peer may stand that others took over from: the peer deletes them.
+const MAX_REPLACED: usize = 4;
+
 /// Names a session within one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SessionId(pub(super) u32);
@@ -28,8 +31,10 @@ const RENEWAL_OVERLAP: Duration = Duration::from_secs(3);
 
 /// When to renew: RFC 2409 leaves that to either side. The responder waits a tenth longer, so
 /// that two ends of one mind do not begin together.
+///
+/// A peer may want a shorter life than the margin: then it is renewed after half of it.
 pub(super) fn renewal(lifetime: Duration, margin: Duration, role: Role) -> Duration {
-    let after = lifetime.saturating_sub(margin);
+    let after = lifetime.saturating_sub(margin.min(lifetime / 2));
     match role {
         Role::Initiator => after,
         Role::Responder => (after + after / 10).min(lifetime),
@@ -44,13 +49,16 @@ pub(super) struct Session {
     /// Kept after success while its last message may have to be sent again.
     pub(super) phase1: Option<Box<Phase1>>,
     pub(super) sa: Option<Box<IsakmpSa>>,
-    pub(super) first_message: Option<(Cookie, std::net::SocketAddr)>,
+    pub(super) first_message: Option<(std::net::SocketAddr, Cookie)>,
     pub(super) own_cookie: Option<Cookie>,
     pub(super) path: Path,
     pub(super) quicks: Vec<PendingQuick>,
-    /// Message IDs of the latest quick modes and pushes, the oldest first, ours among them: a
-    /// first message that comes back is none (RFC 2409 §5.5 has no other freshness).
+    /// Message IDs of the latest exchanges of phase 2, the oldest first, ours among them: a
+    /// first message that comes back is none (RFC 2409 §5.5 and §5.7 have no other freshness).
+    /// Signs of life have numbers of their own.
     recent: Vec<u32>,
+    /// Some were more than [`MAX_RECENT`] ago: one that comes back would not be known.
+    has_forgotten: bool,
     pub(super) config_request: Option<Box<ConfigRequest>>,
     /// Our last mode config answer: message ID, request and reply, for a duplicate request.
     pub(super) config_reply: Option<Box<ConfigReply>>,
@@ -89,6 +97,7 @@ impl Session {
             path,
             quicks: Vec::new(),
             recent: Vec::new(),
+            has_forgotten: false,
             config_request: None,
             config_reply: None,
             lease: None,
@@ -116,8 +125,15 @@ impl Session {
     pub(super) fn remember(&mut self, message_id: u32) {
         if self.recent.len() >= MAX_RECENT {
             self.recent.remove(0);
+            self.has_forgotten = true;
         }
         self.recent.push(message_id);
+    }
+
+    /// Where the peer is after a message over `path` that only its message ID shows to be no
+    /// repetition: there, as long as no message ID has been forgotten.
+    pub(super) fn likely_path(&self, path: Path) -> Path {
+        if self.has_forgotten { self.path } else { path }
     }
 
     pub(super) fn is_half_open(&self) -> bool {
@@ -271,19 +287,23 @@ impl Node {
         if session.role == Role::Initiator || connection.unique == Unique::Keep {
             return;
         }
-        let earlier: Vec<SessionId> = self
+        let earlier: Vec<(SessionId, bool)> = self
             .sessions
             .iter()
-            .filter(|(other, s)| **other != id && !s.is_replaced && s.has_peer(sa, connection))
-            .map(|(other, _)| *other)
+            .filter(|(other, s)| **other != id && s.has_peer(sa, connection))
+            .map(|(other, s)| (*other, s.is_replaced))
             .collect();
-        for old in earlier {
+        let mut surplus = earlier.len().saturating_sub(MAX_REPLACED);
+        for (old, is_replaced) in earlier {
             if is_first_contact {
                 self.close_session(old, "the peer has restarted", false, now);
-            } else {
+            } else if !is_replaced {
                 // The peer renews its ISAKMP SA and will delete the old one itself.
                 self.adopt(id, old);
                 self.retire_session(old, None);
+            } else if surplus > 0 {
+                surplus -= 1;
+                self.close_session(old, "the peer has newer ones", true, now);
             }
         }
     }
@@ -315,9 +335,14 @@ impl Node {
             return;
         };
         to.children.extend(children);
-        if to.lease.is_none() {
-            to.lease = lease;
-        }
+        let surplus = match &to.lease {
+            None => {
+                to.lease = lease;
+                None
+            }
+            Some(_) => lease,
+        };
+        self.give_back(surplus.as_deref());
         self.station_follows(old, id);
     }
 
@@ -375,13 +400,16 @@ impl Node {
         if let Some(first) = session.first_message {
             self.by_first_message.remove(&first);
         }
-        if session.role == Role::Responder {
-            let lent = session
-                .lease
-                .iter()
-                .flat_map(|lease| lease.addresses.iter());
-            lent.for_each(|address| self.leases.give_back(*address));
+        // A renewal that we began may have made us the initiator: the roles do not tell who lends.
+        let lends = |connection: &Arc<Connection>| !connection.wants_inner.is_any();
+        if session.connection.as_ref().is_some_and(lends) {
+            self.give_back(session.lease.as_deref());
         }
+    }
+
+    fn give_back(&mut self, lease: Option<&Lease>) {
+        let lent = lease.iter().flat_map(|lease| lease.addresses.iter());
+        lent.for_each(|address| self.leases.give_back(*address));
     }
 
     /// A fault ended an exchange of this session's phase 1, or the session as a whole.

@@ -17,6 +17,8 @@ pub struct Status {
     pub connections: Vec<ConnectionStatus>,
     /// Half-open exchanges.
     pub half_open: usize,
+    /// Octets of fragments that wait for the rest of their message.
+    pub fragment_octets: usize,
     /// Name, addresses lent and addresses in all, of each pool.
     pub pools: Vec<(String, usize, u128)>,
 }
@@ -119,6 +121,7 @@ impl Node {
         Status {
             connections: connections.collect(),
             half_open: self.half_open,
+            fragment_octets: self.assembly.octets(),
             pools: pools.collect(),
         }
     }

@@ -384,6 +384,100 @@ fn a_replayed_quick_mode_is_dropped_after_the_exchange_is_forgotten() {
 }
 
 #[test]
+fn nothing_that_comes_again_from_elsewhere_moves_a_peer_or_its_sas() {
+    let mut world = World::new(33, |connection, _| {
+        connection.dpd_delay = Some(Duration::from_secs(10));
+    });
+    world.run(Duration::from_secs(60));
+    for end in [0, 1] {
+        world.command(end, Command::RekeyChildren("road".into()));
+        world.run(Duration::from_secs(30));
+    }
+    assert!(world.log.len() > 30);
+    for octets in world.log.clone() {
+        for end in [0, 1] {
+            let is_moved = |event: &Event| matches!(event, Event::PathMoved { .. });
+            let before = world.ends[end].path();
+            let mut path = before;
+            path.remote = ([203, 0, 113, 7], 4_500).into();
+            world.deliver(end, path, &octets);
+            assert_eq!(world.ends[end].path(), before);
+            assert!(!world.ends[end].told(is_moved));
+        }
+    }
+    world.wire.clear();
+    world.run(Duration::from_secs(100));
+    world.assert_up();
+}
+
+#[test]
+fn rubbish_under_the_message_id_of_a_quick_mode_moves_nothing() {
+    let mut world = World::new(34, |_, _| {});
+    world.run(Duration::from_secs(2));
+    let is_quick = |datagram: &&Vec<u8>| datagram.get(4 + 18) == Some(&32);
+    let mut forged = world.log.iter().find(is_quick).expect("one").clone();
+    let last = forged.len() - 1;
+    forged[last] ^= 1;
+    for end in [0, 1] {
+        let before = world.ends[end].path();
+        let mut path = before;
+        path.remote = ([203, 0, 113, 7], 4_500).into();
+        world.deliver(end, path, &forged);
+        assert_eq!(world.ends[end].path(), before);
+    }
+}
+
+#[test]
+fn a_life_shorter_than_the_margin_is_renewed_at_its_half() {
+    let mut world = World::new(35, |connection, is_station| {
+        let child = &mut connection.children[0];
+        if is_station {
+            child.lifetime = Duration::from_secs(60);
+        }
+        child.rekey_margin = Duration::from_secs(360);
+        connection.rekey_margin = Duration::from_secs(100_000);
+    });
+    world.run(Duration::from_secs(600));
+    world.assert_up();
+    let renewals = world.ends[1]
+        .count(|event| matches!(event, Event::ChildEstablished { is_rekey: true, .. }));
+    assert!((15..=25).contains(&renewals), "{renewals}");
+    assert!(world.sent < 300, "{}", world.sent);
+}
+
+#[test]
+fn a_peer_holds_a_bounded_number_of_children() {
+    let mut world = World::new(36, |connection, is_station| {
+        if is_station {
+            connection.children = (0..8).map(|_| child(true)).collect();
+            for (number, child) in connection.children.iter_mut().enumerate() {
+                child.remote = vec![format!("10.10.0.{number}/32").parse().unwrap()];
+            }
+        }
+    });
+    let mut bounded = config(false, &world.change);
+    bounded.limits.children = 3;
+    world.input(1, Input::Configure(Arc::new(bounded)));
+    world.run(Duration::from_secs(100));
+    assert_eq!(world.ends[1].inbound.len(), 3);
+    assert!(world.drops(1, DropReason::TooManyExchanges) > 0);
+}
+
+#[test]
+fn replaced_sessions_of_one_peer_are_bounded() {
+    let mut world = World::new(37, |_, _| {});
+    world.run(Duration::from_secs(2));
+    for _ in 0..12 {
+        world.command(0, Command::RekeyIke("road".into()));
+        world.run(Duration::from_millis(200));
+        assert!(world.ends[1].node.sessions.len() <= 6);
+    }
+    world.run(Duration::from_secs(10));
+    world.assert_up();
+    assert_eq!(world.ends[1].node.established(), 1);
+}
+
+#[test]
 fn an_inner_address_that_the_gateway_pushes_is_taken_and_acknowledged_once_more() {
     let mut world = World::new(32, |_, _| {});
     world.run(Duration::from_secs(2));
@@ -530,11 +624,7 @@ impl World {
             let name = [seed, u8::from(is_station), 0];
             let mut octets = [0; 32];
             octets[..3].copy_from_slice(&name);
-            End::new(Node::new(
-                config(is_station, &change),
-                &Seed::new(octets),
-                now,
-            ))
+            End::new(Node::new(config(is_station, &change), &Seed::new(octets)))
         };
         let mut world = Self {
             ends: [end(true), end(false)],
@@ -558,7 +648,7 @@ impl World {
 
     fn restart_gateway(&mut self) {
         let seed = Seed::new([self.seed ^ 0x80; 32]);
-        self.ends[1] = End::new(Node::new(config(false, &self.change), &seed, self.now));
+        self.ends[1] = End::new(Node::new(config(false, &self.change), &seed));
         self.drain(1);
     }
 
@@ -785,6 +875,7 @@ fn config(is_station: bool, change: &Change) -> Config {
         half_open_total: 1_000,
         half_open_per_address: 100,
         quick_modes: 16,
+        children: 64,
         half_open_lifetime: Duration::from_secs(30),
     };
     Config {

@@ -96,6 +96,8 @@ impl Node {
         let progress = pending.quick.on_message(sa, message, now, &mut out);
         self.flush(Some(id), out);
         match progress {
+            // A duplicate, or what does not prove itself.
+            Ok(QuickProgress::Pending) => {}
             Ok(progress) => {
                 self.authentic_from(id, path, now);
                 self.quick_progress(id, child, progress, now);
@@ -129,10 +131,14 @@ impl Node {
             Ok(offered) => offered,
             Err(fault) => return self.count_fault(&fault),
         };
+        let path = self.sessions[&id].likely_path(path);
         self.authentic_from(id, path, now);
         match self.child_for(id, &connection, &offer) {
             Ok(child) => self.accept_quick(id, child, quick, now),
             Err(fault) => {
+                if let Some(session) = self.sessions.get_mut(&id) {
+                    session.remember(quick.message_id());
+                }
                 self.count_fault(&fault);
                 self.refuse(id, &fault);
             }
@@ -151,6 +157,9 @@ impl Node {
         let own = session.path.local.ip();
         let mut out = Outbox::default();
         let accepted = quick.accept(sa, entry.child(), spi, own, &mut self.random, now, &mut out);
+        if accepted.is_err() {
+            session.remember(quick.message_id());
+        }
         self.flush(Some(id), out);
         match accepted {
             Ok(progress) => {
@@ -208,6 +217,9 @@ impl Node {
         let Some(index) = connection.children.iter().position(fits) else {
             return Err(mismatch(connection, offer, &inner));
         };
+        if session.children.len() >= self.config.limits.children {
+            return Err(DropReason::TooManyExchanges.into());
+        }
         let selectors = (Some(offer.local), Some(offer.remote));
         Ok(self.add_child(connection, index, false, selectors))
     }
@@ -226,6 +238,10 @@ impl Node {
             }
             QuickProgress::Complete(negotiated) => {
                 let Some(negotiated) = negotiated else { return };
+                if !self.children.contains_key(&child) {
+                    // Deleted between our answer and message 3.
+                    return self.remove_inbound(child, negotiated.spi_in);
+                }
                 let is_ours = self.sessions.get(&id).is_some_and(|session| {
                     let of_pair = |p: &&PendingQuick| p.spi == negotiated.spi_in;
                     session
@@ -344,7 +360,6 @@ impl Node {
         now: Instant,
     ) {
         self.refuse(id, fault);
-        self.by_spi.remove(&spi);
         if let Some(session) = self.sessions.get_mut(&id) {
             session.quicks.retain(|pending| pending.spi != spi);
         }
@@ -352,8 +367,9 @@ impl Node {
             .children
             .get(&child)
             .is_some_and(|entry| entry.current.is_some());
+        // A responder's inbound SA stands since message 2.
+        self.remove_inbound(child, spi);
         if !is_up {
-            self.remove_inbound(child, spi);
             self.drop_unused_child(child);
             self.station_child_down(id, child, now);
         }
@@ -383,7 +399,7 @@ impl Node {
     /// Logs a refusal and tells the peer its notify type, no more.
     fn refuse(&mut self, id: SessionId, fault: &Fault) {
         let message_id = self.fresh_message_id();
-        let Some(session) = self.sessions.get(&id) else {
+        let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
         let event = Event::NegotiationFailed {
@@ -398,6 +414,7 @@ impl Node {
         if let (Some(sa), Fault::Incompatible { notify, .. }) = (&session.sa, fault) {
             let payload = informational::refusal(*notify);
             informational::send(sa, vec![payload], message_id, &mut out);
+            session.remember(message_id);
         }
         self.flush(Some(id), out);
         self.tell(event);

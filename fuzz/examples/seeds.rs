@@ -1,0 +1,446 @@
+//! Writes `seeds/responder/`: a station's real handshakes with the gateway of the fuzz target,
+//! recorded, and scripts of peers that hold keys.
+//!
+//!     cargo run --example seeds
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use crypto::rand::Seed;
+use engine::config::{Config, Connection, InnerFamilies, LocalMethod, Start};
+use engine::counters::DropReason;
+use engine::identity::Identity;
+use engine::node::{Command, Input, Node, Output};
+use engine::sa::Path;
+use engine::time::{Duration, Instant};
+use wire::isakmp::phase2::{self, encapsulation, esp};
+use wire::isakmp::{
+    Attribute, ConfigAttributes, ConfigKind, ConfigType, Cookies, Delete, Exchange, Header,
+    Identification, Notify, NotifyType, Payload, PayloadKind, Proposal, ProtocolId, SaPayload,
+    Transform, write_payloads,
+};
+
+use fuzz::responder::script::{self, Op};
+use fuzz::responder::world::{self, CALENDAR, Sent, Stage, pki};
+
+/// There and back.
+const LATENCY: u16 = 2;
+/// A recording ends after so many quiet steps.
+const MAX_STEPS: usize = 40;
+
+fn main() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/seeds/responder");
+    std::fs::create_dir_all(folder).expect("a folder");
+    let mut seeds: Vec<(String, Vec<Op>)> = Vec::new();
+    for is_aggressive in [true, false] {
+        for is_signed in [true, false] {
+            for is_natted in [true, false] {
+                seeds.push(recorded(is_aggressive, is_signed, is_natted));
+            }
+            seeds.push(scripted(is_aggressive, is_signed));
+        }
+    }
+    seeds.push(fragments());
+    seeds.push(flood());
+    for (name, ops) in seeds {
+        let mut stage = Stage::new();
+        let octets = script::write(&ops);
+        let ops = script::read(&octets);
+        let sent: usize = ops.iter().map(|op| stage.play(op).len()).sum();
+        println!(
+            "{name}: {} steps, {} octets, {sent} answers",
+            ops.len(),
+            octets.len()
+        );
+        for reason in DropReason::ALL {
+            let count = stage.node().drops().of(reason);
+            if count > 0 {
+                println!("  {} {count}", reason.name());
+            }
+        }
+        stage.facts().iter().for_each(|fact| println!("  {fact}"));
+        stage.end();
+        std::fs::write(format!("{folder}/{name}"), octets).expect("a file");
+    }
+}
+
+/// A station's datagrams: phase 1, mode config, quick mode, then both renewals and the end.
+fn recorded(is_aggressive: bool, is_signed: bool, is_natted: bool) -> (String, Vec<Op>) {
+    let mut recording = Recording::new(is_aggressive, is_signed, is_natted);
+    recording.run();
+    for command in [Command::RekeyChildren, Command::RekeyIke, Command::Down] {
+        recording.command(command("road".into()));
+        recording.run();
+    }
+    let mode = if is_aggressive { "aggressive" } else { "main" };
+    let method = if is_signed { "rsa" } else { "psk" };
+    let nat = if is_natted { "-nat" } else { "" };
+    (format!("recorded-{mode}-{method}{nat}"), recording.ops)
+}
+
+struct Recording {
+    stage: Stage,
+    station: Node,
+    due: Option<Instant>,
+    now: Instant,
+    own: IpAddr,
+    ops: Vec<Op>,
+    is_quiet: bool,
+}
+
+impl Recording {
+    fn new(is_aggressive: bool, is_signed: bool, is_natted: bool) -> Self {
+        let own: IpAddr = match is_natted {
+            true => [10, 0, 0, 2].into(),
+            false => world::path(0).remote.ip(),
+        };
+        let station = station(is_aggressive, is_signed);
+        let now = Instant(1);
+        let mut recording = Self {
+            stage: Stage::new(),
+            station: Node::new(station, &Seed::new([9; 32])),
+            due: None,
+            now,
+            own,
+            ops: Vec::new(),
+            is_quiet: false,
+        };
+        recording.drain();
+        recording
+    }
+
+    fn command(&mut self, command: Command) {
+        self.station.handle(Input::Command(command), self.now);
+        self.drain();
+    }
+
+    /// Up to the first second in which nothing is said.
+    fn run(&mut self) {
+        for _ in 0..MAX_STEPS {
+            self.is_quiet = true;
+            self.pass(LATENCY);
+            if self.is_quiet {
+                self.pass(100);
+            }
+            if self.is_quiet {
+                return;
+            }
+        }
+    }
+
+    fn pass(&mut self, span: u16) {
+        let sent = self.play(Op::Wait(span));
+        self.now = self.now + Duration::from_millis(u64::from(span) * 10);
+        self.receive(sent);
+        if self.due.is_some_and(|due| due <= self.now) {
+            self.station.handle(Input::Wake, self.now);
+            self.drain();
+        }
+    }
+
+    fn play(&mut self, op: Op) -> Sent {
+        let sent = self.stage.play(&op);
+        self.ops.push(op);
+        sent
+    }
+
+    fn receive(&mut self, sent: Sent) {
+        for (path, octets) in sent {
+            self.is_quiet = false;
+            let seen = Path {
+                local: (self.own, path.local.port()).into(),
+                remote: path.local,
+            };
+            self.station
+                .handle(Input::Datagram(seen, &octets), self.now);
+            self.drain();
+        }
+    }
+
+    fn drain(&mut self) {
+        let mut said = Vec::new();
+        let mut asked = None;
+        loop {
+            match self.station.poll() {
+                Output::Datagram(path, octets) => said.push((path, octets)),
+                Output::WantsLocalAddress(remote) => asked = Some(remote),
+                Output::Wait(due) => {
+                    self.due = due.map(|due| due.at);
+                    let Some(remote) = asked.take() else { break };
+                    self.station.handle(Input::Calendar(CALENDAR), self.now);
+                    while !matches!(self.station.poll(), Output::Wait(_)) {}
+                    let local = Some(self.own);
+                    let answer = Input::LocalAddress { remote, local };
+                    self.station.handle(answer, self.now);
+                }
+                _ => {}
+            }
+        }
+        for (path, octets) in said {
+            self.is_quiet = false;
+            let from = if path.local.port() == 500 { 0 } else { 8 };
+            let sent = self.play(Op::Datagram { from, octets });
+            self.receive(sent);
+        }
+    }
+}
+
+/// The gateway's configuration turned around.
+fn station(is_aggressive: bool, is_signed: bool) -> Config {
+    let mode = if is_aggressive { 'a' } else { 'm' };
+    let name = format!("{mode}-{}", if is_signed { "rsa" } else { "psk" });
+    let gateway = world::config();
+    let found = gateway.connections.iter().find(|one| one.name == name);
+    let gateway_side = Arc::clone(found.expect("a connection"));
+    drop(gateway);
+    let one = Arc::into_inner(gateway_side).expect("the only one");
+    let mut connection = Connection {
+        name: "road".into(),
+        remote_addrs: vec![SocketAddr::from(([192, 0, 2, 1], 500))],
+        start: Start::AtOnce,
+        pool: None,
+        wants_inner: InnerFamilies {
+            v4: true,
+            v6: false,
+        },
+        ..one
+    };
+    let identity = if is_signed {
+        let (key, certificate) = pki().station.clone();
+        let chain = vec![certificate];
+        connection.local.method = LocalMethod::Signature { key, chain };
+        "station@example"
+    } else {
+        "ms.psk.example"
+    };
+    connection.local.identity = Identity::parse(identity).expect("an identity");
+    connection.remote.identities =
+        vec![engine::config::IdentityPattern::parse("gateway.example").expect("a pattern")];
+    let net = &mut connection.children[0];
+    net.remote = core::mem::take(&mut net.local);
+    connection.children.truncate(1);
+    Config {
+        connections: vec![Arc::new(connection)],
+        pools: Vec::new(),
+        ..world::config()
+    }
+}
+
+/// A peer that holds keys says everything that there is to say.
+fn scripted(is_aggressive: bool, is_signed: bool) -> (String, Vec<Op>) {
+    let kind = u8::from(is_aggressive) | u8::from(is_signed) << 1;
+    let mut ops = vec![Op::Begin { kind, from: 1 }];
+    if !is_aggressive {
+        ops.push(Op::Exchange { peer: 0 });
+    }
+    ops.push(proof(is_aggressive, is_signed));
+    ops.push(phase_2(Exchange::Transaction, 1, &[request()]));
+    for (id, chain) in [
+        (2, tunnel(esp::AES_GCM_16)),
+        (3, tunnel(esp::DES)),
+        (4, transport()),
+    ] {
+        ops.push(phase_2(Exchange::QuickMode, id, &chain));
+        ops.push(phase_2(Exchange::QuickMode, id, &[]));
+    }
+    for (id, payload) in (5..).zip(notices()) {
+        ops.push(phase_2(Exchange::Informational, id, &[payload]));
+        ops.push(Op::Again { peer: 0, from: 2 });
+    }
+    ops.extend([
+        // The gateway renews a child; the peer accepts.
+        Op::Order { what: 3 },
+        phase_2(Exchange::QuickMode, 255, &tunnel(esp::AES_GCM_16)),
+        Op::Reflect { peer: 0 },
+        Op::Wait(500),
+        Op::Wait(60_000),
+        Op::Order { what: 0x12 },
+    ]);
+    let mode = if is_aggressive { "aggressive" } else { "main" };
+    let method = if is_signed { "rsa" } else { "psk" };
+    (format!("scripted-{mode}-{method}"), ops)
+}
+
+fn proof(is_aggressive: bool, is_signed: bool) -> Op {
+    let mut chain = Vec::new();
+    if !is_aggressive {
+        let name = if is_signed {
+            "station@example"
+        } else {
+            "p0.psk.example"
+        };
+        let identity = Identity::parse(name).expect("an identity");
+        chain.push(Payload::Identification(identity.to_identification()));
+    }
+    if is_signed {
+        chain.push(Payload::Certificate {
+            encoding: 4,
+            body: pki().station.1.der().to_vec(),
+        });
+        chain.push(Payload::Signature(vec![0; 256]));
+    } else {
+        chain.push(Payload::Hash(vec![0; 20]));
+    }
+    chain.push(Payload::Notify(Notify {
+        protocol: ProtocolId::Isakmp,
+        spi: vec![0; 16],
+        kind: NotifyType::InitialContact,
+        value: Vec::new(),
+    }));
+    let (first, chain) = write_payloads(&chain);
+    Op::Prove {
+        peer: 0,
+        flags: 0,
+        first: first.number(),
+        chain,
+    }
+}
+
+fn phase_2(exchange: Exchange, id: u8, chain: &[Payload]) -> Op {
+    let (first, chain) = write_payloads(chain);
+    Op::Phase2 {
+        peer: 0,
+        flags: 0,
+        exchange: exchange.number(),
+        id,
+        first: first.number(),
+        chain,
+    }
+}
+
+fn request() -> Payload {
+    let wanted = [
+        ConfigKind::InternalIp4Address,
+        ConfigKind::InternalIp4Dns,
+        ConfigKind::InternalIp4Netmask,
+        ConfigKind::ApplicationVersion,
+    ];
+    let attributes = wanted.map(|kind| Attribute::long(kind.number(), Vec::new()));
+    Payload::Attributes(ConfigAttributes {
+        kind: ConfigType::Request,
+        identifier: 7,
+        attributes: attributes.into(),
+    })
+}
+
+/// The first address of the pool towards the network behind the gateway.
+fn tunnel(transform: u8) -> Vec<Payload> {
+    let mut chain = quick(transform, encapsulation::TUNNEL);
+    let inner = Identification::address(IpAddr::from([10, 99, 0, 1]));
+    let net = Identification::subnet([10, 10, 0, 0].into(), 24);
+    chain.extend([inner, net].map(Payload::Identification));
+    chain
+}
+
+fn transport() -> Vec<Payload> {
+    let mut chain = quick(esp::NULL, encapsulation::TRANSPORT);
+    let path = world::path(1);
+    for end in [path.remote, path.local] {
+        let mut id = Identification::address(end.ip());
+        (id.protocol, id.port) = (6, 0);
+        chain.push(Payload::Identification(id));
+    }
+    chain.extend([path.remote, path.local].map(|end| Payload::NatOriginalAddress(end.ip())));
+    chain
+}
+
+fn quick(transform: u8, mode: u16) -> Vec<Payload> {
+    let mut attributes = vec![
+        Attribute::short(phase2::ENCAPSULATION, mode),
+        Attribute::short(phase2::LIFE_TYPE, phase2::life::SECONDS),
+        Attribute::number(phase2::LIFE_DURATION, 3_600),
+    ];
+    attributes.push(match transform {
+        esp::AES_GCM_16 => Attribute::short(phase2::KEY_LENGTH, 128),
+        _ => Attribute::short(phase2::AUTHENTICATION, phase2::authentication::HMAC_MD5),
+    });
+    let proposal = Proposal {
+        number: 1,
+        protocol: ProtocolId::Esp,
+        spi: vec![0xc0, 0, 0, transform],
+        transforms: vec![Transform {
+            number: 1,
+            id: transform,
+            attributes,
+        }],
+    };
+    let offer = SaPayload {
+        proposals: vec![proposal],
+    };
+    vec![Payload::Sa(offer), Payload::Nonce(vec![transform; 16])]
+}
+
+fn notices() -> Vec<Payload> {
+    let notify = |kind, value: &[u8]| {
+        Payload::Notify(Notify {
+            protocol: ProtocolId::Isakmp,
+            spi: vec![0; 16],
+            kind,
+            value: value.to_vec(),
+        })
+    };
+    vec![
+        notify(NotifyType::RUThere, &[0, 0, 0, 9]),
+        notify(NotifyType::RUThereAck, &[0, 0, 0, 9]),
+        notify(NotifyType::InitialContact, &[]),
+        notify(NotifyType::NoProposalChosen, &[]),
+        Payload::Delete(Delete {
+            protocol: ProtocolId::Esp,
+            spis: vec![vec![0xc0, 0, 0, esp::DES]],
+        }),
+    ]
+}
+
+/// A first message in two fragments, the later one first.
+fn fragments() -> (String, Vec<Op>) {
+    let recording = Recording::new(true, false, false);
+    let first = recording.ops.into_iter().find_map(|op| match op {
+        Op::Datagram { octets, .. } => Some(octets),
+        _ => None,
+    });
+    let mut message = first.expect("a first message");
+    // Vendor IDs make it long enough to be split.
+    let (header, body) = Header::parse(&message).expect("a message");
+    let mut chain: Vec<Payload> = wire::isakmp::payloads(header.next_payload, body)
+        .expect("payloads")
+        .into_iter()
+        .map(|found| found.payload)
+        .collect();
+    chain.extend((0..20).map(|number| Payload::VendorId(vec![number; 60])));
+    message = header.write(&write_payloads(&chain).1);
+    let mut parts = engine::ikev1::fragments::split(message, 3);
+    parts.reverse();
+    let datagram = |octets| Op::Datagram { from: 0, octets };
+    let mut ops: Vec<Op> = parts.into_iter().map(datagram).collect();
+    ops.push(Op::Wait(2_000));
+    ("fragments".into(), ops)
+}
+
+/// First messages of many, and rubbish between them.
+fn flood() -> (String, Vec<Op>) {
+    let mut ops = Vec::new();
+    for number in 0..6 {
+        ops.push(Op::Begin {
+            kind: number,
+            from: number,
+        });
+        ops.push(Op::Again {
+            peer: number,
+            from: number + 1,
+        });
+        let header = Header {
+            cookies: Cookies::default(),
+            next_payload: PayloadKind::None,
+            exchange: Exchange::Other(number),
+            flags: wire::isakmp::Flags(number),
+            message_id: number.into(),
+        };
+        let octets = header.write(&[]);
+        ops.push(Op::Datagram {
+            from: number,
+            octets,
+        });
+    }
+    ops.push(Op::Wait(3_100));
+    ("flood".into(), ops)
+}

@@ -1,0 +1,5 @@
+//! What fuzz targets and the maker of their seeds share.
+
+#![forbid(unsafe_code)]
+
+pub mod responder;

@@ -1,0 +1,440 @@
+//! A peer that holds keys, written apart from the engine's own exchanges: it makes phase 1's
+//! keys itself (RFC 2409 §5, appendix B) and seals whatever payloads an input says.
+//!
+//! It trusts what it hears, and sends nothing again.
+
+use std::collections::BTreeMap;
+
+use crypto::cipher::{CbcKey, Cipher};
+use crypto::dh::{Group, KeyPair};
+use crypto::hash::{Digest, Hash};
+use crypto::rand::Seed;
+use engine::identity::Identity;
+use engine::ikev1::fragments::Assembly;
+use engine::ikev1::protect::{Iv, Opened};
+use engine::ikev1::{IsakmpSa, NatFinding, PeerSupport, Role};
+use engine::sa::{Path, Secret};
+use engine::time::Instant;
+use engine::work::Work;
+use wire::isakmp::phase1::{self, authentication, encryption, hash, transform};
+use wire::isakmp::phase2::life;
+use wire::isakmp::{
+    Attribute, Cookie, Cookies, Exchange, Flags, Header, Payload, PayloadKind, Proposal,
+    ProtocolId, SaPayload, Transform, payloads, vendor, write_payloads,
+};
+
+use super::world::{SECRET, SUITE, pki};
+
+const HASH: Hash = Hash::Sha1;
+const CIPHER: Cipher = Cipher::Aes128;
+const GROUP: Group = Group::Modp768;
+/// The message ID that stands for the latest exchange which the gateway began.
+const THEIRS: u8 = 255;
+
+/// A peer.
+pub struct Peer {
+    is_aggressive: bool,
+    is_signed: bool,
+    /// As the gateway sees it.
+    pub path: Path,
+    /// For a repetition.
+    pub last_sent: Vec<u8>,
+    /// For a reflection.
+    pub last_heard: Vec<u8>,
+    cookies: Cookies,
+    pair: KeyPair,
+    nonce: Vec<u8>,
+    offer: Vec<u8>,
+    id: Payload,
+    their_public: Vec<u8>,
+    their_nonce: Vec<u8>,
+    skeyid: Option<Digest>,
+    sa: Option<IsakmpSa>,
+    exchanges: BTreeMap<u32, Under>,
+    theirs: u32,
+    assembly: Assembly,
+}
+
+/// An exchange of phase 2.
+struct Under {
+    iv: Iv,
+    is_theirs: bool,
+    nonce_i: Vec<u8>,
+    nonce_r: Vec<u8>,
+}
+
+impl Peer {
+    /// At rest; the `number`th of its input.
+    pub fn new(number: u8, kind: u8, path: Path) -> Self {
+        let (is_aggressive, is_signed) = (kind & 1 != 0, kind & 2 != 0);
+        let mut random = Seed::new([0x40 + number; 32]).stream("peer", kind.into());
+        let pair = KeyPair::generate(GROUP, &mut random);
+        let mut nonce = vec![0; 16];
+        random.fill(&mut nonce);
+        let mut cookie = [number; 8];
+        random.fill(&mut cookie[1..]);
+        cookie[7] |= 1;
+        let identity = if is_signed {
+            Identity::parse("station@example")
+        } else {
+            Identity::parse(&format!("p{number}.psk.example"))
+        };
+        let id = identity.expect("an identity").to_identification();
+        Self {
+            is_aggressive,
+            is_signed,
+            path,
+            last_sent: Vec::new(),
+            last_heard: Vec::new(),
+            cookies: Cookies {
+                initiator: Cookie(cookie),
+                responder: Cookie::ZERO,
+            },
+            pair,
+            nonce,
+            offer: Vec::new(),
+            id: Payload::Identification(id),
+            their_public: Vec::new(),
+            their_nonce: Vec::new(),
+            skeyid: None,
+            sa: None,
+            exchanges: BTreeMap::new(),
+            theirs: 0,
+            assembly: Assembly::default(),
+        }
+    }
+
+    /// Message 1 of either mode.
+    pub fn first(&mut self) -> Option<Vec<u8>> {
+        let method = match self.is_signed {
+            true => authentication::RSA_SIGNATURES,
+            false => authentication::PRE_SHARED_KEY,
+        };
+        let offer = Payload::Sa(offer(method));
+        self.offer = offer.body();
+        let mut chain = vec![offer];
+        if self.is_aggressive {
+            chain.push(Payload::KeyExchange(self.pair.public().to_vec()));
+            chain.push(Payload::Nonce(self.nonce.clone()));
+            chain.push(self.id.clone());
+        }
+        chain.extend(announcements());
+        self.clear(&chain)
+    }
+
+    /// Message 3 of main mode.
+    pub fn third(&mut self) -> Option<Vec<u8>> {
+        let chain = [
+            Payload::KeyExchange(self.pair.public().to_vec()),
+            Payload::Nonce(self.nonce.clone()),
+        ];
+        self.clear(&chain)
+    }
+
+    /// The last message of either mode, if keys are there.
+    pub fn prove(&mut self, flags: u8, first: u8, chain: &[u8]) -> Option<Vec<u8>> {
+        let kind = PayloadKind::from(first);
+        let mut body = chain.to_vec();
+        if flags & 1 == 0 {
+            self.make_right(kind, &mut body)?;
+        }
+        let header = self.header(kind, self.mode(), 0);
+        if flags & 2 != 0 {
+            return Some(self.send(header.write(&body)));
+        }
+        let seed = HASH.digest(&[self.pair.public(), &self.their_public]);
+        let iv = Iv::truncated(CIPHER, seed.as_ref());
+        let message = self.seal(header, &iv, body)?;
+        if let Some(sa) = &mut self.sa
+            && self.is_aggressive
+        {
+            sa.last_iv = last_block(&message);
+        }
+        Some(self.send(message))
+    }
+
+    /// A message of phase 2, if keys are there.
+    pub fn phase_2(
+        &mut self,
+        flags: u8,
+        exchange: u8,
+        id: u8,
+        first: u8,
+        chain: &[u8],
+    ) -> Option<Vec<u8>> {
+        let number = match id {
+            THEIRS => self.theirs,
+            id => u32::from(id) * 0x0101_0101,
+        };
+        let iv = self.sa.as_ref()?.first_iv(number);
+        let under = self.exchanges.entry(number).or_insert_with(|| Under {
+            iv,
+            is_theirs: false,
+            nonce_i: Vec::new(),
+            nonce_r: Vec::new(),
+        });
+        let found = payloads(PayloadKind::from(first), chain).unwrap_or_default();
+        let end = found.last().map_or(chain.len(), |last| last.range.end);
+        let nonce = found.iter().find_map(|found| match &found.payload {
+            Payload::Nonce(nonce) => Some(nonce.clone()),
+            _ => None,
+        });
+        let octets = number.to_be_bytes();
+        let is_third = !under.is_theirs && !under.nonce_r.is_empty();
+        let prefix: Vec<&[u8]> = match under.is_theirs {
+            true => vec![&octets, &under.nonce_i],
+            false if is_third => vec![&[0], &octets, &under.nonce_i, &under.nonce_r],
+            false => vec![&octets],
+        };
+        let mut parts = prefix.clone();
+        parts.push(&chain[..end]);
+        let mut hash = self.sa.as_ref()?.hash_over(&parts).as_ref().to_vec();
+        hash[0] ^= flags & 1;
+        if let (Some(nonce), false, false) = (nonce, under.is_theirs, is_third) {
+            under.nonce_i = nonce;
+        }
+        let iv = under.iv;
+        let len = u16::try_from(4 + hash.len()).expect("short").to_be_bytes();
+        let body = [&[first, 0][..], &len, &hash, chain].concat();
+        let exchange = Exchange::from(exchange);
+        let header = self.header(PayloadKind::Hash, exchange, number);
+        let message = self.seal(header, &iv, body)?;
+        if let Some(under) = self.exchanges.get_mut(&number) {
+            under.iv = Iv::truncated(CIPHER, &last_block(&message));
+        }
+        Some(self.send(message))
+    }
+
+    /// A datagram of the gateway, perhaps to us.
+    pub fn hear(&mut self, path: Path, datagram: &[u8], now: Instant) {
+        let message = match path.local.port() {
+            500 => Some(datagram),
+            _ => datagram.strip_prefix(&[0; 4]),
+        };
+        let Some(Ok((header, _))) = message.map(Header::parse) else {
+            return;
+        };
+        if header.cookies.initiator != self.cookies.initiator {
+            return;
+        }
+        self.last_heard = datagram.to_vec();
+        let message = message.unwrap_or_default();
+        if let Ok(Some(whole)) = self.assembly.take(message, now) {
+            self.read(&whole);
+        }
+    }
+
+    fn read(&mut self, message: &[u8]) -> Option<()> {
+        let (header, body) = Header::parse(message).ok()?;
+        if header.exchange == self.mode() {
+            return self.read_phase_1(&header, body, message);
+        }
+        let sa = self.sa.as_ref()?;
+        let number = header.message_id;
+        let is_new = !self.exchanges.contains_key(&number);
+        let iv = match self.exchanges.get(&number) {
+            Some(under) => under.iv,
+            None => sa.first_iv(number),
+        };
+        let opened = sa.open(message, &iv, &mut Work::default()).ok()?;
+        let nonce = nonce_of(&opened);
+        let under = self.exchanges.entry(number).or_insert_with(|| Under {
+            iv,
+            is_theirs: true,
+            nonce_i: Vec::new(),
+            nonce_r: Vec::new(),
+        });
+        under.iv = opened.next_iv;
+        match (nonce, under.is_theirs) {
+            (Some(nonce), true) => under.nonce_i = nonce,
+            (Some(nonce), false) => under.nonce_r = nonce,
+            (None, _) => {}
+        }
+        if is_new {
+            self.theirs = number;
+        }
+        Some(())
+    }
+
+    fn read_phase_1(&mut self, header: &Header, body: &[u8], message: &[u8]) -> Option<()> {
+        if header.flags.is_encrypted() {
+            // Main mode's last: phase 2 goes on from its last block.
+            self.sa.as_mut()?.last_iv = last_block(message);
+            return Some(());
+        }
+        self.cookies.responder = header.cookies.responder;
+        for found in payloads(header.next_payload, body).ok()? {
+            match found.payload {
+                Payload::KeyExchange(public) => self.their_public = public,
+                Payload::Nonce(nonce) => self.their_nonce = nonce,
+                _ => {}
+            }
+        }
+        if !self.their_nonce.is_empty() && self.sa.is_none() {
+            self.agree()?;
+        }
+        Some(())
+    }
+
+    /// RFC 2409 §5: SKEYID and what comes of it.
+    fn agree(&mut self) -> Option<()> {
+        let shared = self.pair.agree(&self.their_public).ok()?;
+        let shared = shared.as_ref();
+        let skeyid = match self.is_signed {
+            true => HASH.hmac(&[&self.nonce[..], &self.their_nonce].concat(), &[shared]),
+            false => HASH.hmac(SECRET, &[&self.nonce, &self.their_nonce]),
+        };
+        let (i, r) = (&self.cookies.initiator.0, &self.cookies.responder.0);
+        let key = skeyid.as_ref();
+        let d = HASH.hmac(key, &[shared, i, r, &[0]]);
+        let a = HASH.hmac(key, &[d.as_ref(), shared, i, r, &[1]]);
+        let e = HASH.hmac(key, &[a.as_ref(), shared, i, r, &[2]]);
+        self.sa = Some(IsakmpSa {
+            cookies: self.cookies,
+            role: Role::Initiator,
+            suite: SUITE.parse().expect("a suite"),
+            skeyid_d: Secret(d.as_ref().to_vec()),
+            skeyid_a: Secret(a.as_ref().to_vec()),
+            cipher_key: Secret(e.as_ref()[..CIPHER.key_len()].to_vec()),
+            last_iv: vec![0; CIPHER.block_len()],
+            nat: NatFinding::default(),
+            peer: PeerSupport::default(),
+            identity: Identity::parse("gateway.example").expect("an identity"),
+            is_initial_contact: false,
+            path: self.path,
+            since: Instant(0),
+            lifetime_s: 3_600,
+        });
+        self.skeyid = Some(skeyid);
+        Some(())
+    }
+
+    /// Writes HASH_I or our signature over it where the chain has a place for it.
+    fn make_right(&self, first: PayloadKind, chain: &mut [u8]) -> Option<()> {
+        let Ok(found) = payloads(first, chain) else {
+            return Some(());
+        };
+        let is_id = |kind: PayloadKind| kind == PayloadKind::Identification;
+        let sent = found.iter().find(|found| is_id(found.payload.kind()));
+        let id = match sent {
+            Some(found) if !self.is_aggressive => chain[found.body_range()].to_vec(),
+            _ => self.id.body(),
+        };
+        let (i, r) = (&self.cookies.initiator.0, &self.cookies.responder.0);
+        let parts = [
+            self.pair.public(),
+            &self.their_public,
+            i,
+            r,
+            &self.offer,
+            &id,
+        ];
+        let hash = HASH.hmac(self.skeyid.as_ref()?.as_ref(), &parts);
+        for found in found {
+            let place = &mut chain[found.body_range()];
+            match found.payload.kind() {
+                PayloadKind::Hash if place.len() == HASH.len() => {
+                    place.copy_from_slice(hash.as_ref());
+                }
+                PayloadKind::Signature => {
+                    let signature = pki().station.0.sign_bare(hash.as_ref());
+                    if place.len() == signature.len() {
+                        place.copy_from_slice(&signature);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Some(())
+    }
+
+    fn seal(&self, header: Header, iv: &Iv, mut body: Vec<u8>) -> Option<Vec<u8>> {
+        let sa = self.sa.as_ref()?;
+        body.resize(body.len().next_multiple_of(CIPHER.block_len()), 0);
+        if body.is_empty() {
+            return None;
+        }
+        CbcKey::new(CIPHER, &sa.cipher_key.0).encrypt(iv.as_ref(), &mut body);
+        let flags = Flags::ENCRYPTION;
+        Some(Header { flags, ..header }.write(&body))
+    }
+
+    fn clear(&mut self, chain: &[Payload]) -> Option<Vec<u8>> {
+        let (first, body) = write_payloads(chain);
+        let header = self.header(first, self.mode(), 0);
+        Some(self.send(header.write(&body)))
+    }
+
+    /// With the marker where there is one.
+    fn send(&mut self, message: Vec<u8>) -> Vec<u8> {
+        self.last_sent = match self.path.local.port() {
+            500 => message,
+            _ => [&[0; 4], &message[..]].concat(),
+        };
+        self.last_sent.clone()
+    }
+
+    fn header(&self, next_payload: PayloadKind, exchange: Exchange, message_id: u32) -> Header {
+        Header {
+            cookies: self.cookies,
+            next_payload,
+            exchange,
+            flags: Flags::default(),
+            message_id,
+        }
+    }
+
+    fn mode(&self) -> Exchange {
+        match self.is_aggressive {
+            true => Exchange::Aggressive,
+            false => Exchange::IdentityProtection,
+        }
+    }
+}
+
+fn nonce_of(opened: &Opened) -> Option<Vec<u8>> {
+    opened
+        .payloads
+        .iter()
+        .find_map(|found| match &found.payload {
+            Payload::Nonce(nonce) => Some(nonce.clone()),
+            _ => None,
+        })
+}
+
+fn last_block(message: &[u8]) -> Vec<u8> {
+    message[message.len() - CIPHER.block_len()..].to_vec()
+}
+
+fn announcements() -> [Payload; 3] {
+    let fragmentation = [&vendor::FRAGMENTATION[..], &[0x80, 0, 0, 0]].concat();
+    [
+        Payload::VendorId(vendor::NAT_T_RFC_3947.to_vec()),
+        Payload::VendorId(vendor::DPD.to_vec()),
+        Payload::VendorId(fragmentation),
+    ]
+}
+
+/// Phase 1's only offer.
+fn offer(method: u16) -> SaPayload {
+    SaPayload {
+        proposals: vec![Proposal {
+            number: 1,
+            protocol: ProtocolId::Isakmp,
+            spi: Vec::new(),
+            transforms: vec![Transform {
+                number: 1,
+                id: transform::KEY_IKE,
+                attributes: vec![
+                    Attribute::short(phase1::ENCRYPTION, encryption::AES_CBC),
+                    Attribute::short(phase1::KEY_LENGTH, 128),
+                    Attribute::short(phase1::HASH, hash::SHA1),
+                    Attribute::short(phase1::AUTHENTICATION, method),
+                    Attribute::short(phase1::GROUP, GROUP.number()),
+                    Attribute::short(phase1::LIFE_TYPE, life::SECONDS),
+                    Attribute::short(phase1::LIFE_DURATION, 3_600),
+                ],
+            }],
+        }],
+    }
+}
