@@ -176,12 +176,7 @@ impl Policy {
             Standing::Legacy(reasons) => reasons,
         };
         if let Some(keys) = &self.keys {
-            for reason in keys.proposal.legacy_reasons() {
-                // The group of PFS may be the exchange's.
-                if !reasons.contains(&reason) {
-                    reasons.push(reason);
-                }
-            }
+            reasons.extend(keys.proposal.legacy_reasons());
         }
         if reasons.is_empty() {
             Standing::Current

@@ -3,7 +3,5 @@ use super::traffic::{ClosedLoop, PacketCall, Share};
 use super::*;
 use crate::staircase::Step;
 
-mod lanes;
-mod laws;
-pub(crate) mod roads;
+mod roads;
 mod theory;

@@ -1,13 +1,16 @@
 //! Every value that papers U and W print.
 
-use super::*;
+use super::super::*;
+
+const PAPER_U: &str = include_str!("../../../../../python/caravan/catalogue/devices/paper-u.toml");
+const PAPER_W: &str = include_str!("../../../../../python/caravan/catalogue/devices/paper-w.toml");
 
 fn paper_u() -> Profile {
-    device("paper-u")
+    Profile::parse("paper-u.toml", PAPER_U).expect("a profile")
 }
 
 fn paper_w() -> Profile {
-    device("paper-w")
+    Profile::parse("paper-w.toml", PAPER_W).expect("a profile")
 }
 
 fn priced(profile: &Profile, suite: &str, bytes: f64, mips: f64) -> Price {

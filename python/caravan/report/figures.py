@@ -1,0 +1,247 @@
+"""Figures of a study as Vega-Lite: one specification makes the page's picture, PNG and SVG.
+
+Lines are the model, points the simulation with its 95 % interval, diamonds printed values, and a
+triangle at the top a rate at which queues grow without bound.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import pandas as pd
+import vl_convert
+
+from caravan.report.points import Points, points
+from caravan.study.metrics import NUMERIC_AXES, heading
+from caravan.study.plan import Figure, Study
+from caravan.study.results import land_bytes, land_text
+
+WIDTH = 460
+HEIGHT = 300
+MARKS_MAX = 60
+"""Points on a curve beyond which only its line is seen; the marks still tell their values."""
+PANEL_WIDTH = 230
+PNG_SCALE = 2
+INK = "#1f2933"
+FAINT = "#e4e7eb"
+PALETTE = (
+    "#52606d",
+    "#0b7285",
+    "#e67700",
+    "#2b8a3e",
+    "#c2255c",
+    "#5f3dc4",
+    "#1971c2",
+    "#a61e4d",
+    "#66a80f",
+    "#862e9c",
+    "#d9480f",
+    "#087f5b",
+)
+NUMBERS = ",.6~r"
+FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
+CONFIG: dict[str, Any] = {
+    "background": "white",
+    "font": FONT,
+    "view": {"stroke": None},
+    "axis": {
+        "gridColor": FAINT,
+        "domainColor": "#9aa5b1",
+        "tickColor": "#9aa5b1",
+        "labelColor": INK,
+        "titleColor": INK,
+        "titleFontWeight": 500,
+        "labelFontSize": 11,
+        "titleFontSize": 12,
+        "titlePadding": 8,
+    },
+    "legend": {
+        "labelFontSize": 11,
+        "titleFontSize": 11,
+        "symbolStrokeWidth": 3,
+        "orient": "bottom",
+        "columns": 4,
+        "labelLimit": 220,
+    },
+    "header": {"labelFontSize": 12, "labelFontWeight": 600, "titleFontSize": 0},
+}
+
+
+def specification(study: Study, figure: Figure, rows: pd.DataFrame) -> dict[str, Any]:
+    """The figure's Vega-Lite specification, data included."""
+    chosen = points(study, figure, rows)
+    drawing = _Drawing(study, figure, chosen)
+    chart = drawing.stack() if figure.draw == "stack" else drawing.chart()
+    spec: dict[str, Any] = chart.configure(**CONFIG).to_dict()
+    return spec
+
+
+def write_pictures(name: str, spec: dict[str, Any], directory: Path) -> None:
+    """`name.svg` and `name.png` in `directory`."""
+    land_text(directory / f"{name}.svg", vl_convert.vegalite_to_svg(spec))
+    land_bytes(directory / f"{name}.png", vl_convert.vegalite_to_png(spec, scale=PNG_SCALE))
+
+
+class _Drawing:
+    """The layers of one figure."""
+
+    def __init__(self, study: Study, figure: Figure, chosen: Points) -> None:
+        self._figure = figure
+        self._points = chosen
+        self._study = study
+        self._has_panels = bool(figure.panels)
+        self._pick = alt.selection_point(fields=["series"], bind="legend", name="pick")
+
+    def chart(self) -> Any:
+        """Curves or bars over one another, side by side in panels where the figure has them."""
+        layers = self._bars() if self._figure.draw == "bar" else self._curves()
+        width = PANEL_WIDTH if self._has_panels else WIDTH
+        chart = alt.layer(*layers, data=self._points.frame).properties(width=width, height=HEIGHT)
+        if not self._has_panels:
+            return chart.add_params(self._pick)
+        return chart.add_params(self._pick).facet(
+            column=alt.Column("panel:N", title=None, sort=list(self._points.panels))
+        )
+
+    def stack(self) -> Any:
+        """One bar a place, of parts."""
+        frame = self._points.frame
+        names = list(self._points.series)
+        color = alt.Color(
+            "series:N", title=None, scale=alt.Scale(domain=names, range=list(PALETTE)), sort=names
+        )
+        order = alt.Order("order:Q", sort="ascending")
+        frame = frame.assign(order=[names.index(name) for name in frame["series"]])
+        bars = (
+            alt.Chart(frame[frame["kind"] == "model"])
+            .mark_bar(stroke="white", strokeWidth=1)
+            .encode(
+                x=alt.X("y:Q", title=self._y_title(), stack="zero"),
+                y=alt.Y("x:N", title=None, sort=list(dict.fromkeys(frame["x"]))),
+                color=color,
+                order=order,
+                tooltip=self._tooltip(),
+            )
+        )
+        return bars.properties(width=WIDTH, height=34 * frame["x"].nunique())
+
+    def _curves(self) -> list[Any]:
+        kinds = self._points.kinds()
+        step = "step-before" if self._figure.draw == "step" else "linear"
+        color, x, y = self._color(), self._x(), self._y()
+        shown = alt.condition(self._pick, alt.value(1.0), alt.value(0.1))
+        layers = []
+        lines = "model" if "model" in kinds else "simulate"
+        if self._figure.draw != "points":
+            line = self._only(lines).mark_line(
+                strokeWidth=2, interpolate=step, strokeJoin="round", clip=True
+            )
+            layers.append(line.encode(x=x, y=y, color=color, opacity=shown))
+        if "simulate" in kinds:
+            bar = self._only("simulate").mark_rule(strokeWidth=1.5, clip=True)
+            layers.append(
+                bar.encode(x=x, y=self._y("low"), y2="high:Q", color=color, opacity=shown)
+            )
+        marked = "simulate" if "simulate" in kinds else "model"
+        is_sparse = len(self._points.frame) <= MARKS_MAX * max(1, len(self._points.series))
+        dot = self._only(marked).mark_circle(size=48)
+        seen = shown if is_sparse else alt.value(0)
+        layers.append(dot.encode(x=x, y=y, color=color, opacity=seen, tooltip=self._tooltip()))
+        if "diverges" in kinds:
+            mark = self._only("diverges").mark_point(shape="triangle-up", size=70, filled=False)
+            layers.append(
+                mark.encode(x=x, y=y, color=color, opacity=shown, tooltip=self._tooltip())
+            )
+        return [*layers, *self._diamonds(x, y, kinds)]
+
+    def _bars(self) -> list[Any]:
+        kinds = self._points.kinds()
+        drawn = "simulate" if "simulate" in kinds else "model"
+        x, y = self._x(), self._y()
+        offset = alt.XOffset("series:N", sort=list(self._points.series))
+        bar = self._only(drawn).mark_bar(cornerRadiusEnd=2)
+        shown = alt.condition(self._pick, alt.value(1.0), alt.value(0.15))
+        layers = [
+            bar.encode(
+                x=x,
+                y=y,
+                xOffset=offset,
+                color=self._color(),
+                opacity=shown,
+                tooltip=self._tooltip(),
+            )
+        ]
+        return [*layers, *self._diamonds(x, y, kinds, offset)]
+
+    def _diamonds(self, x: Any, y: Any, kinds: set[str], offset: Any = None) -> list[Any]:
+        if "printed" not in kinds:
+            return []
+        mark = self._only("printed").mark_point(
+            shape="diamond", size=110, filled=True, stroke="white", strokeWidth=1, color=INK
+        )
+        tooltip = [
+            alt.Tooltip("state:N", title="printed in"),
+            alt.Tooltip("series:N", title="series"),
+            alt.Tooltip("y:Q", title="value", format=",.4~g"),
+        ]
+        extra = {} if offset is None else {"xOffset": offset}
+        return [mark.encode(x=x, y=y, tooltip=tooltip, **extra)]
+
+    def _only(self, kind: str) -> Any:
+        return alt.Chart().transform_filter(alt.datum.kind == kind)
+
+    def _color(self) -> Any:
+        names = list(self._points.series)
+        palette = list(PALETTE[: len(names)]) if len(names) <= len(PALETTE) else list(PALETTE)
+        return alt.Color(
+            "series:N",
+            title=None,
+            sort=names,
+            scale=alt.Scale(domain=names, range=palette),
+            legend=alt.Legend(symbolOpacity=1),
+        )
+
+    def _x(self) -> Any:
+        title = heading(self._figure.x)
+        if self._figure.x not in NUMERIC_AXES:
+            order = list(dict.fromkeys(self._points.frame["x"]))
+            return alt.X("x:N", title=None, sort=order, axis=alt.Axis(labelAngle=0))
+        known: dict[str, Any] = {"type": self._figure.x_scale, "nice": True, "zero": False}
+        scale = alt.Scale(**known)
+        if self._figure.draw == "bar":
+            return alt.X("x:O", title=title, axis=alt.Axis(labelAngle=0))
+        return alt.X(
+            "x:Q", title=title, scale=scale, axis=alt.Axis(grid=False, format=NUMBERS, tickCount=8)
+        )
+
+    def _y(self, field: str = "y") -> Any:
+        is_log = self._figure.y_scale == "log"
+        top = self._points.y_top
+        known: dict[str, Any] = {"type": self._figure.y_scale, "nice": top is None}
+        if top is not None:
+            least = self._points.frame["y"].min()
+            known["domain"] = [max(least / 1.5, 1e-12) if is_log else 0, top]
+        elif not is_log:
+            known["zero"] = True
+        axis = alt.Axis(format=NUMBERS, tickCount=6)
+        return alt.Y(f"{field}:Q", title=self._y_title(), scale=alt.Scale(**known), axis=axis)
+
+    def _y_title(self) -> str:
+        titles = dict.fromkeys(heading(metric) for metric in self._figure.metrics)
+        if len(titles) == 1:
+            return next(iter(titles))
+        units = {title.rpartition(", ")[2] for title in titles}
+        return units.pop() if len(units) == 1 else ""
+
+    def _tooltip(self) -> list[Any]:
+        return [
+            alt.Tooltip("series:N", title="series"),
+            alt.Tooltip("x", title=heading(self._figure.x)),
+            alt.Tooltip("y:Q", title="value", format=",.5~g"),
+            alt.Tooltip("low:Q", title="95 % from", format=",.5~g"),
+            alt.Tooltip("high:Q", title="to", format=",.5~g"),
+            alt.Tooltip("kind:N", title="level"),
+            alt.Tooltip("state:N", title="state"),
+        ]

@@ -1,0 +1,215 @@
+"""The report: one HTML file that opens without a network, and its figures as PNG and SVG."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import vl_convert
+from markdown_it import MarkdownIt
+
+from caravan.report import tables
+from caravan.report.figures import specification, write_pictures
+from caravan.study.claims import Verdict, verdicts
+from caravan.study.metrics import AXES, is_known
+from caravan.study.plan import LEVELS, TOLERANCE, Figure, Study
+from caravan.study.results import land_text
+
+REPORT = "report.html"
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; "
+    "style-src 'unsafe-inline'; img-src data: blob:"
+)
+"""Content security: the page may not ask the network for anything."""
+DRAW = """
+const drawn = [], failed = [];
+for (const [name, spec] of Object.entries(FIGURES)) {
+  if (!spec.facet) {
+    spec.width = "container";
+    spec.autosize = {type: "fit-x", contains: "padding"};
+  }
+  vegaEmbed("#figure-" + name, spec, {
+    renderer: "svg", downloadFileName: name,
+    actions: {export: true, source: false, compiled: false, editor: false},
+  }).then(() => drawn.push(name), (fault) => failed.push(name + ": " + fault)).finally(() => {
+    document.body.dataset.drawn = drawn.join(" ");
+    document.body.dataset.failed = failed.join("; ");
+  });
+}
+"""
+SNIPPET = "window.vegaEmbed = vegaEmbed;"
+VALUE = re.compile(r"\{\{\s*([\w-]+)\s*:\s*([\w:-]+)([^{}]*)\}\}")
+
+
+def write_report(
+    study: Study, rows: pd.DataFrame, provenance: Mapping[str, str], directory: Path
+) -> Path:
+    """`report.html` in `directory`, and `figures/` with PNG and SVG; the path of the page."""
+    specs = {}
+    for figure in study.figures:
+        if has_rows(figure, rows):
+            specs[figure.name] = specification(study, figure, rows)
+            write_pictures(figure.name, specs[figure.name], directory / "figures")
+    path = directory / REPORT
+    land_text(path, page(study, rows, provenance, specs))
+    return path
+
+
+def has_rows(figure: Figure, rows: pd.DataFrame) -> bool:
+    """Whether this run holds anything that the figure shows."""
+    found = rows[(rows["sweep"] == figure.sweep) & rows["metric"].isin(figure.metrics)]
+    return bool(tables.at_point(found, figure.at)["value"].notna().any())
+
+
+def page(
+    study: Study,
+    rows: pd.DataFrame,
+    provenance: Mapping[str, str],
+    specs: Mapping[str, dict[str, Any]],
+) -> str:
+    """The whole document."""
+    claimed = verdicts(study, rows)
+    sections = [
+        ("answer", "In short", _summary(study, rows, claimed)),
+        ("figures", "Figures", _figures(study, specs)),
+        ("printed", "Printed values and ours", _printed(study, rows)),
+        ("claims", "What the text says", tables.claims(study, claimed)),
+        ("readings", "Readings tried", tables.readings(study, rows)),
+        ("levels", "Model against simulation", _levels(rows)),
+        ("provenance", "Provenance", _provenance(provenance)),
+    ]
+    shown = [(key, title, body) for key, title, body in sections if body]
+    links = "".join(f'<a href="#{key}">{title}</a>' for key, title, _ in shown)
+    body = "".join(
+        f'<section id="{key}"><h2>{title}</h2>{content}</section>\n'
+        for key, title, content in shown
+    )
+    style = resources.files("caravan.report").joinpath("style.css").read_text()
+    title = html.escape(study.title)
+    figures = json.dumps(specs, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title><style>{style}</style></head>
+<body><header><div><h1>{title}</h1><p>{html.escape(study.publication)}</p></div></header>
+<nav><div>{links}</div></nav>
+<main>{body}</main>
+<footer><div>{html.escape(_made(provenance))}</div></footer>
+<script>{_library()}</script>
+<script>const FIGURES = {figures};{DRAW}</script>
+</body></html>
+"""
+
+
+@cache
+def _library() -> str:
+    """Vega, Vega-Lite and Vega-Embed in one script."""
+    return vl_convert.javascript_bundle(SNIPPET).replace("</script", "<\\/script")
+
+
+def _summary(study: Study, rows: pd.DataFrame, claimed: list[Verdict]) -> str:
+    values = rows[rows["published"].notna()]
+    near = values["relative_difference"].abs() <= TOLERANCE
+    decided = [verdict for verdict in claimed if verdict.holds is not None]
+    cards = [
+        (f"{len(study.all_published()):,}", "printed values, each beside ours"),
+        (f"{int(near.sum()):,} of {len(values):,}", "comparisons within 2 %"),
+        (f"{sum(bool(v.holds) for v in decided)} of {len(decided)}", "sentences of the text hold"),
+        (f"{_packets(rows)}", "packets simulated"),
+    ]
+    drawn = "".join(
+        f'<div class="card"><b>{number}</b><span>{words}</span></div>'
+        for number, words in cards
+        if number not in ("0", "0 of 0")
+    )
+    texts = "".join(
+        f"<h3>{html.escape(title)}</h3>{prose(body, rows)}" for title, body in study.texts
+    )
+    return f'<div class="cards">{drawn}</div>{texts}'
+
+
+def _packets(rows: pd.DataFrame) -> str:
+    count = float(rows[rows["metric"] == "packets"]["value"].sum())
+    for size, word in ((1e9, "billion"), (1e6, "million")):
+        if count >= size:
+            return f"{count / size:.3g} {word}"
+    return f"{count:,.0f}"
+
+
+def prose(text: str, rows: pd.DataFrame) -> str:
+    """Markdown with values of this run: `{{ sweep: metric, axis = value, level = model }}`."""
+    filled = VALUE.sub(lambda match: _value(match, rows), text)
+    return str(MarkdownIt("commonmark", {"html": False}).enable("table").render(filled))
+
+
+def _value(match: re.Match[str], rows: pd.DataFrame) -> str:
+    found = rows[(rows["sweep"] == match[1]) & (rows["metric"] == match[2])]
+    if not is_known(match[2]):
+        return f"(no metric {match[2]})"
+    for part in filter(None, (part.strip() for part in match[3].split(","))):
+        axis, _, value = (piece.strip() for piece in part.partition("="))
+        if axis == "level":
+            found = found[found["level"] == value]
+        elif axis in AXES:
+            is_number = pd.api.types.is_numeric_dtype(found[axis])
+            found = found[found[axis] == (float(value) if is_number else value)]
+    if found.empty:
+        return "(not run)"
+    by_level = found.assign(rank=[-LEVELS.index(level) for level in found["level"]])
+    row = by_level.sort_values("rank").iloc[0]
+    return tables.number(row["value"]).replace("&ndash;", "-")
+
+
+def _figures(study: Study, specs: Mapping[str, dict[str, Any]]) -> str:
+    out = [
+        '<p class="legend">Lines: model. Points: simulation with 95 % intervals. &#9670; printed. '
+        "&#9651; at the top edge: queues grow without bound there. Point at a mark for its value; "
+        "click a name in a legend to see it alone.</p>",
+        '<div class="figures">',
+    ]
+    for figure in study.figures:
+        if figure.name not in specs:
+            continue
+        kind = ' class="wide"' if figure.panels else ""
+        printed = f"<small>{html.escape(figure.printed)}</small>" if figure.printed else ""
+        note = f"<p>{html.escape(figure.note)}</p>" if figure.note else ""
+        out.append(
+            f"<figure{kind}><figcaption>{html.escape(figure.title)}{printed}</figcaption>"
+            f'<div class="picture" id="figure-{figure.name}"></div>{note}</figure>'
+        )
+    return "".join(out) + "</div>" if len(out) > 2 else ""
+
+
+def _printed(study: Study, rows: pd.DataFrame) -> str:
+    values = tables.published_values(study, rows)
+    printed = tables.printed_tables(study, rows)
+    return (f"<h3>In the text</h3>{values}" if values else "") + printed
+
+
+def _levels(rows: pd.DataFrame) -> str:
+    body = tables.levels(rows)
+    return body and (
+        "<p>The relative difference of the simulated value from the closed form, over all points "
+        f"that are stationary.</p>{body}"
+    )
+
+
+def _provenance(provenance: Mapping[str, str]) -> str:
+    rows = [[html.escape(key), html.escape(value)] for key, value in provenance.items()]
+    return tables.table(["", ""], rows, words=(1,)) + (
+        "<p>Beside this page lie <code>results.parquet</code> and <code>results.csv</code> "
+        "(one row a metric, with scenario hash, seed, version and cost table) and the figures as "
+        "PNG and SVG in <code>figures/</code>.</p>"
+    )
+
+
+def _made(provenance: Mapping[str, str]) -> str:
+    return f"Made by {provenance.get('command', 'caravan-lab')}, caravan {provenance['caravan']}."

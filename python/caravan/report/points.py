@@ -1,0 +1,125 @@
+"""The rows of one figure, as the columns that its layers draw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from caravan.study.metrics import AXES, DIVERGES, NUMERIC_AXES, describe, needs_mean
+from caravan.study.plan import Figure, Study
+
+HEADROOM = 1.6
+"""How far above the highest stable value a diverging point is drawn."""
+
+
+@dataclass(frozen=True)
+class Points:
+    """What to draw. Columns: x, y, low, high, series, panel, kind, says."""
+
+    frame: pd.DataFrame
+    series: tuple[str, ...]
+    panels: tuple[str, ...]
+    y_top: float | None
+
+    def kinds(self) -> set[str]:
+        """Which layers have something to draw."""
+        return set(self.frame["kind"])
+
+
+def points(study: Study, figure: Figure, rows: pd.DataFrame) -> Points:
+    """The figure's rows: its sweep, its metrics, its place in the grid."""
+    chosen = rows[(rows["sweep"] == figure.sweep) & rows["metric"].isin(figure.metrics)]
+    for axis, value in figure.at.items():
+        chosen = chosen[chosen[axis] == value]
+    frame = pd.DataFrame(
+        {
+            "x": chosen[figure.x],
+            "y": chosen["value"],
+            "low": chosen["ci95_low"],
+            "high": chosen["ci95_high"],
+            "series": [_name(study, figure.series, row) for _, row in chosen.iterrows()],
+            "panel": [_name(study, figure.panels, row) for _, row in chosen.iterrows()],
+            "kind": chosen["level"],
+            "state": [
+                state if state != DIVERGES or needs_mean(metric) else "beyond capacity"
+                for state, metric in zip(chosen["state"], chosen["metric"], strict=True)
+            ],
+            "printed": chosen["published"],
+            "where": chosen["printed"],
+            "order": [_order(study, figure, row) for _, row in chosen.iterrows()],
+        }
+    ).reset_index(drop=True)
+    if figure.x not in NUMERIC_AXES:
+        frame["x"] = [label(study, figure.x, value) for value in frame["x"]]
+    top = _top(frame, figure)
+    frame = pd.concat([frame, _diverging(frame, top), _printed(frame)], ignore_index=True)
+    frame[["y", "low", "high"]] = frame[["y", "low", "high"]].astype(float)
+    frame = frame[(frame["kind"] != "simulate") | (frame["state"] != DIVERGES)]
+    frame = frame[~((frame["kind"] == "model") & frame["y"].isna())]
+    frame = frame.sort_values("order", kind="stable").reset_index(drop=True)
+    return Points(
+        frame=frame.drop(columns=["printed", "order"]),
+        series=tuple(dict.fromkeys(frame["series"])),
+        panels=tuple(dict.fromkeys(frame["panel"])),
+        y_top=top,
+    )
+
+
+def label(study: Study, axis: str, value: object) -> str:
+    """How a value of an axis is written: the study's own label, or the value with its unit."""
+    if isinstance(value, float):
+        unit = AXES[axis].unit
+        return f"{value:g} {unit}".strip()
+    return study.labels.get(str(value), str(value))
+
+
+def _name(study: Study, axis: str, row: pd.Series) -> str:
+    if axis == "":
+        return ""
+    if axis == "metric":
+        metric = str(row["metric"])
+        return study.labels.get(metric, describe(metric).label)
+    if axis == "level":
+        return str(row["level"])
+    return label(study, axis, row[axis])
+
+
+def _order(study: Study, figure: Figure, row: pd.Series) -> int:
+    """Series in the order of the grid, metrics in the order of the figure."""
+    if figure.series == "metric":
+        return figure.metrics.index(str(row["metric"]))
+    if figure.series in ("level", "reading"):
+        return 0
+    grid = study.sweep(figure.sweep).grid.get(figure.series, ())
+    value = row[figure.series]
+    return grid.index(value) if value in grid else len(grid)
+
+
+def _top(frame: pd.DataFrame, figure: Figure) -> float | None:
+    """Where diverging points are drawn; None where nothing diverges."""
+    if figure.y_most is not None:
+        return figure.y_most
+    stable = frame[(frame["state"] != DIVERGES) & (frame["kind"] == "simulate")]["y"].dropna()
+    if (frame["state"] == DIVERGES).any() and not stable.empty:
+        return float(stable.max()) * HEADROOM
+    return None
+
+
+def _diverging(frame: pd.DataFrame, top: float | None) -> pd.DataFrame:
+    """A mark at the top for each simulated point that has no mean."""
+    gone = frame[(frame["kind"] == "simulate") & (frame["state"] == DIVERGES)].copy()
+    if top is None:
+        return gone.iloc[:0]
+    gone[["y", "low", "high"]] = top, float("nan"), float("nan")
+    gone["kind"] = "diverges"
+    return gone
+
+
+def _printed(frame: pd.DataFrame) -> pd.DataFrame:
+    """A mark for each printed value."""
+    printed = frame[frame["printed"].notna()].drop_duplicates(["x", "series", "panel"]).copy()
+    printed["y"] = printed["printed"]
+    printed["kind"] = "printed"
+    printed["state"] = printed["where"]
+    return printed

@@ -1,0 +1,228 @@
+"""Printed values beside ours as tables of HTML.
+
+Each function gives a fragment; an empty text where the study has nothing of the kind.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Mapping, Sequence
+
+import pandas as pd
+
+from caravan.report.points import label
+from caravan.study.claims import Verdict
+from caravan.study.metrics import AXES, DIVERGES, describe, heading, needs_mean
+from caravan.study.plan import TOLERANCE, PrintedTable, Published, Study
+from caravan.study.results import POINT
+from caravan.study.text import Value
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]], words: Sequence[int] = ()) -> str:
+    """A table; columns in `words` hold sentences. Cells are HTML already."""
+
+    def cell(tag: str, index: int, content: str) -> str:
+        kind = ' class="words"' if index in words else ""
+        return f"<{tag}{kind}>{content}</{tag}>"
+
+    head = "".join(cell("th", index, text) for index, text in enumerate(headings))
+    body = "".join(
+        "<tr>" + "".join(cell("td", index, text) for index, text in enumerate(row)) + "</tr>\n"
+        for row in rows
+    )
+    inside = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+    return f'<div class="scroll"><table>{inside}</table></div>'
+
+
+def number(value: float | None) -> str:
+    """A number as a reader wants it: five digits, no exponent where it is avoidable."""
+    if value is None or pd.isna(value):
+        return "&ndash;"
+    if value != 0 and not 1e-4 <= abs(value) < 1e7:
+        return f"{value:.3g}"
+    if abs(value) >= 1000 or float(value).is_integer():
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:g}"
+    return f"{value:.4g}"
+
+
+def difference(value: float | None) -> str:
+    """A relative difference in per cent, coloured by the tolerance."""
+    if value is None or pd.isna(value):
+        return "&ndash;"
+    kind = "good" if abs(value) <= TOLERANCE else "near"
+    return f'<span class="{kind}">{value * 100:+.1f} %</span>'
+
+
+def where(study: Study, at: Mapping[str, Value], besides: Sequence[str] = ()) -> str:
+    """A point of a grid in words."""
+    parts = []
+    for axis in (*POINT, "reading"):
+        if axis in at and axis not in besides:
+            value = at[axis]
+            text = label(study, axis, value)
+            parts.append(f"{AXES[axis].label.lower()} {text}" if axis == "packet_bytes" else text)
+    return html.escape(", ".join(parts))
+
+
+def printed_tables(study: Study, rows: pd.DataFrame) -> str:
+    """Each table of the publication: ours, and where it differs what was printed."""
+    out = []
+    for item in study.tables:
+        title = html.escape(f"{item.printed}: {item.title}")
+        out.append(f"<h3>{title}</h3>{_printed_table(study, item, rows)}{_reasons(item, rows)}")
+    return "".join(out)
+
+
+def _printed_table(study: Study, item: PrintedTable, rows: pd.DataFrame) -> str:
+    ours = rows[(rows["sweep"] == item.sweep) & rows["published"].notna()]
+    ours = ours[(ours["metric"] == item.metric) & (ours["level"] == "model")]
+    axis = item.column or "reading"
+    names = [html.escape(label(study, axis, name)) for name in item.columns]
+    headings = [html.escape(heading(item.row))]
+    for name in names:
+        headings += [f"{name}<br>printed", "ours", ""]
+    body = []
+    lines = list(dict.fromkeys(cell.at[item.row] for cell in item.cells))
+    for line in lines:
+        cells = [html.escape(f"{line:g}" if isinstance(line, float) else str(line))]
+        for cell in (cell for cell in item.cells if cell.at[item.row] == line):
+            found = at_point(ours, cell.at)
+            value = found["value"].iloc[0] if len(found) else None
+            apart = found["relative_difference"].iloc[0] if len(found) else None
+            cells += [f"{cell.value:g}", number(value), difference(apart)]
+        body.append(cells)
+    return table(headings, body)
+
+
+def at_point(rows: pd.DataFrame, at: Mapping[str, Value]) -> pd.DataFrame:
+    """The rows at one point."""
+    for axis, value in at.items():
+        rows = rows[rows[axis] == value]
+    return rows
+
+
+def _reasons(item: PrintedTable, rows: pd.DataFrame) -> str:
+    """Every reason that a cell of the table has, once."""
+    there = rows[(rows["printed"] == item.printed) & rows["reason"].notna()]
+    texts = dict.fromkeys(str(reason) for reason in there["reason"])
+    return "".join(f"<p>{html.escape(text)}</p>" for text in texts)
+
+
+def published_values(study: Study, rows: pd.DataFrame) -> str:
+    """Values printed in the text: the model's, the simulation's, the difference and its reason."""
+    body = []
+    for item in study.published:
+        found = rows[(rows["sweep"] == item.sweep) & (rows["metric"] == item.metric)]
+        found = at_point(found[found["published"].notna()], item.at)
+        if "reading" not in item.at and study.sweep(item.sweep).readings:
+            continue
+        body.append(_value_cells(study, item, found))
+    if not body:
+        return ""
+    headings = ["printed in", "what", "printed", "model", "simulated", "difference", "reason"]
+    return table(headings, body, words=(1, 6))
+
+
+def _value_cells(study: Study, item: Published, found: pd.DataFrame) -> list[str]:
+    unit = describe(item.metric).unit
+    by_level = {str(row["level"]): row for _, row in found.iterrows()}
+    best = by_level.get("simulate", by_level.get("model"))
+    what = html.escape(item.says or describe(item.metric).label)
+    place = where(study, item.at)
+    reason = best["reason"] if best is not None else None
+    values = [
+        number(by_level[level]["value"]) if level in by_level else ""
+        for level in ("model", "simulate")
+    ]
+    return [
+        html.escape(item.printed),
+        f"{what}<small>{place}</small>",
+        f"{item.value:g} {unit}",
+        *values,
+        difference(best["relative_difference"] if best is not None else None),
+        html.escape(str(reason)) if isinstance(reason, str) else "",
+    ]
+
+
+def readings(study: Study, rows: pd.DataFrame) -> str:
+    """For each sweep with readings: a row a reading, a column a printed value."""
+    out = []
+    for sweep in study.sweeps:
+        items = [item for item in study.published if item.sweep == sweep.name]
+        items = [item for item in items if "reading" not in item.at]
+        if not sweep.readings or not items:
+            continue
+        out.append(f"<h3>{html.escape(sweep.title)}</h3>")
+        headings = ["reading", "what it says"]
+        for item in items:
+            place = where(study, item.at)
+            what = html.escape(item.says or describe(item.metric).label)
+            headings.append(f"{what}<br><small>{place}</small><br>printed {item.value:g}")
+        body = []
+        for reading in sweep.readings:
+            cells = [html.escape(reading.name), html.escape(reading.says)]
+            cells += [_reading_cell(rows, item, reading.name) for item in items]
+            body.append(cells)
+        out.append(table(headings, body, words=(1,)))
+    return "".join(out)
+
+
+def _reading_cell(rows: pd.DataFrame, item: Published, reading: str) -> str:
+    found = rows[(rows["sweep"] == item.sweep) & (rows["metric"] == item.metric)]
+    found = at_point(found, {**item.at, "reading": reading})
+    if found.empty:
+        return ""
+    row = found.sort_values("level").iloc[-1]
+    if row["state"] == DIVERGES and needs_mean(item.metric):
+        return '<span class="bad">diverges</span>'
+    return f"{number(row['value'])} {difference(row['relative_difference'])}"
+
+
+def claims(study: Study, verdicts: Sequence[Verdict]) -> str:
+    """Sentences of the publication and whether our numbers bear them out."""
+    body = []
+    for verdict in verdicts:
+        mark = {True: '<b class="good">holds</b>', False: '<b class="bad">does not hold</b>'}
+        word = '<span class="near">not run</span>' if verdict.holds is None else mark[verdict.holds]
+        seen = "<br>".join(html.escape(text) for text in verdict.numbers)
+        comment = html.escape(verdict.claim.comment)
+        body.append(
+            [
+                html.escape(verdict.claim.printed),
+                html.escape(verdict.claim.says),
+                word,
+                seen,
+                comment,
+            ]
+        )
+    return (
+        table(["printed in", "what", "", "ours", "remark"], body, words=(1, 3, 4)) if body else ""
+    )
+
+
+def levels(rows: pd.DataFrame) -> str:
+    """The model against the simulation: the differences metric by metric."""
+    keys = ["sweep", "reading", *POINT, "metric"]
+    model = rows[(rows["level"] == "model") & rows["value"].notna()]
+    simulated = rows[(rows["level"] == "simulate") & (rows["state"] != DIVERGES)]
+    both = model.merge(simulated, on=keys, suffixes=("_model", "_simulate"))
+    both = both[both["value_model"].abs() > 0]
+    if both.empty:
+        return ""
+    both["apart"] = (both["value_simulate"] - both["value_model"]).abs() / both["value_model"].abs()
+    body = []
+    for metric, group in both.groupby("metric", sort=False):
+        kinds = {state for state in group["state_model"] if state == "approximation"}
+        note = "approximation: arrivals there are not Poisson" if kinds else ""
+        body.append(
+            [
+                html.escape(describe(str(metric)).label),
+                f"{len(group):,}",
+                f"{group['apart'].median() * 100:.2f} %",
+                f"{group['apart'].quantile(0.95) * 100:.2f} %",
+                f"{group['apart'].max() * 100:.2f} %",
+                note,
+            ]
+        )
+    headings = ["metric", "points", "median", "95 of 100 below", "largest", ""]
+    return table(headings, body, words=(5,))

@@ -1,0 +1,56 @@
+"""Studies: a scenario, a grid, what was published, and figures, run by one call.
+
+    >>> import caravan.study
+    >>> rows = caravan.study.run("umts", quick=True).rows      # a pandas DataFrame
+    >>> caravan.study.compare("out-a", "out-b").differing
+
+`docs/lab-study-files.md` describes the files, `docs/lab-results.md` the columns.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+
+from caravan.study.compare import Comparison, compare
+from caravan.study.files import load, names
+from caravan.study.plan import Study
+from caravan.study.runner import Choice, Outcome
+from caravan.study.runner import run as run_study
+from caravan.study.text import StudyError
+
+__all__ = ["Choice", "Comparison", "Outcome", "Study", "StudyError", "compare", "load", "names"]
+
+
+def run(
+    study: str | Study,
+    *,
+    level: str | tuple[str, ...] = (),
+    quick: bool = False,
+    seed: int | None = None,
+    jobs: int | None = None,
+    cluster: str | None = None,
+    directory: str | Path | None = None,
+) -> Outcome:
+    """Run a study, by its name, path or value, and give its rows as a DataFrame.
+
+    Results land in `directory`, from which another run resumes; without one they are kept in
+    memory alone. `level`: model, simulate, testbed, or several; all but testbed if absent.
+    """
+    levels = (level,) if isinstance(level, str) else tuple(level)
+    choice = Choice(levels, quick, seed, jobs, cluster)
+    loaded = load(study) if isinstance(study, str) else study
+    console = Console(stderr=True)
+    if directory is not None:
+        return run_study(loaded, choice, Path(directory), console)
+    with tempfile.TemporaryDirectory(prefix="caravan-study-") as scratch:
+        return run_study(loaded, choice, Path(scratch), console)
+
+
+def report(outcome: Outcome, directory: str | Path) -> Path:
+    """Write `report.html` and the figures of a run; the path of the page."""
+    from caravan.report import write_report  # noqa: PLC0415
+
+    return write_report(outcome.study, outcome.rows, outcome.provenance, Path(directory))

@@ -1,0 +1,80 @@
+"""From a sweep to its cells, and from cells to jobs that any process anywhere may compute."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+
+from caravan.study.plan import Reading, Run, Sweep
+from caravan.study.text import Value
+
+REPLICATIONS_PER_JOB = 8
+"""What a job holds at most: a stop loses no more than the jobs that are running."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One point of a sweep under one reading."""
+
+    sweep: Sweep
+    reading: str
+    point: Mapping[str, Value]
+    settings: Mapping[str, Value]
+    run: Run
+
+
+@dataclass(frozen=True)
+class Job:
+    """A pure computation: the same job gives the same bytes on every machine.
+
+    `request` is JSON in canonical form and names no file: it holds every text that matters.
+    """
+
+    kind: str
+    request: str
+    packets: float
+    """What it has to do, roughly: the progress bar counts it."""
+
+    def address(self, engine: str) -> str:
+        """The name of its result. `engine` is the fingerprint of the code that computes it."""
+        content = "\0".join((engine, self.kind, self.request))
+        return hashlib.sha256(content.encode()).hexdigest()
+
+
+def cells(sweep: Sweep, is_quick: bool) -> list[Cell]:
+    """Every cell of the sweep, in the order of its grid."""
+    grid = {**sweep.grid, **(sweep.quick_grid if is_quick else {})}
+    readings = sweep.readings or (Reading("", ""),)
+    run = sweep.quick if is_quick else sweep.run
+    found = []
+    for reading in readings:
+        for point in points(grid):
+            settings = {**sweep.settings, **reading.settings}
+            found.append(Cell(sweep, reading.name, point, settings, run))
+    return found
+
+
+def points(grid: Mapping[str, tuple[Value, ...]]) -> Iterator[dict[str, Value]]:
+    """The product of the axes."""
+    for values in itertools.product(*grid.values()):
+        yield dict(zip(grid, values, strict=True))
+
+
+def replication_ranges(run: Run) -> Iterator[tuple[int, int]]:
+    """First replication and how many, job by job. More replications later reuse these."""
+    for first in range(0, run.replications, REPLICATIONS_PER_JOB):
+        yield first, min(REPLICATIONS_PER_JOB, run.replications - first)
+
+
+def canonical(request: Mapping[str, object]) -> str:
+    """JSON of which one form exists."""
+    return json.dumps(request, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def run_request(run: Run, seed: int, part: tuple[int, int]) -> dict[str, object]:
+    """The part of a request that says how long and which replications."""
+    first, count = part
+    return {**asdict(run), "replications": count, "first_replication": first, "seed": seed}

@@ -1,0 +1,57 @@
+"""Two runs side by side: what one has and the other lacks, and what differs beyond tolerance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from caravan.study import results
+from caravan.study.results import KEY
+
+TOLERANCE = 0.01
+"""Differences up to this part of the value are none."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What differs between two runs."""
+
+    compared: int
+    differing: pd.DataFrame
+    only_first: int
+    only_second: int
+
+    @property
+    def is_same(self) -> bool:
+        """Nothing differs and nothing is missing."""
+        return self.differing.empty and not self.only_first and not self.only_second
+
+
+def compare(first: Path, second: Path, tolerance: float = TOLERANCE) -> Comparison:
+    """The run in `first` against the run in `second`.
+
+    Values differ beyond tolerance where they are further apart than `tolerance` of the larger one
+    and their confidence intervals, where both have one, do not meet.
+    """
+    left, right = results.read(first), results.read(second)
+    both = left.merge(right, on=list(KEY), how="outer", suffixes=("_a", "_b"), indicator=True)
+    shared = both[both["_merge"] == "both"]
+    apart = (shared["value_a"] - shared["value_b"]).abs()
+    most = shared[["value_a", "value_b"]].abs().max(axis=1)
+    far = apart > tolerance * most
+    is_missing = shared["value_a"].isna() != shared["value_b"].isna()
+    meets = (shared["ci95_low_a"] <= shared["ci95_high_b"]) & (
+        shared["ci95_low_b"] <= shared["ci95_high_a"]
+    )
+    state = shared["state_a"] != shared["state_b"]
+    differing = shared[(far & ~meets) | is_missing | state].copy()
+    differing["difference"] = (differing["value_b"] - differing["value_a"]) / differing["value_a"]
+    columns = [*KEY, "value_a", "value_b", "difference", "state_a", "state_b"]
+    return Comparison(
+        compared=len(shared),
+        differing=differing[columns].sort_values("difference", key=abs, ascending=False),
+        only_first=int((both["_merge"] == "left_only").sum()),
+        only_second=int((both["_merge"] == "right_only").sum()),
+    )

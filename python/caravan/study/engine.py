@@ -1,0 +1,379 @@
+"""The native core as the runner sees it: cells in, measures out.
+
+Requests are JSON that hold every text they need, so that a job is the same on every machine.
+Left out: formulas. Costs, sizes and queues are computed by `caravan._lab` alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from caravan.study.cells import Cell, Job, canonical, run_request
+from caravan.study.files import CATALOGUE
+from caravan.study.metrics import DIVERGES
+from caravan.study.plan import Run, Study
+from caravan.study.text import StudyError, Value, nearest
+
+FOLDERS = {"device": "devices", "link": "links", "policy": "policies", "trace": "traces"}
+NEAR_SATURATION = 0.97
+FIXED_KEYS = {
+    "policy": "policy",
+    "rate_kbps": "traffic.rate",
+    "packet_bytes": "traffic.sizes.bytes",
+}
+"""Axes whose key is the same in every scenario; those of nodes and links follow the topology."""
+UNITS = {"rate_kbps": "kbit/s", "packet_bytes": "B"}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One metric of a cell. `reading` is set where a cell gives several of one name."""
+
+    metric: str
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    state: str = ""
+    reading: str = ""
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a cell resolves to: where it stands, and the request that computes it."""
+
+    scenario: str
+    scenario_hash: str
+    cost_table: str
+    policy: str | None
+    device: str | None
+    link: str | None
+    mips: float | None
+    rate_kbps: float | None
+    packet_bytes: float | None
+    request: Mapping[str, object]
+    document: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Files:
+    """Every text that a scenario may name: the catalogue's, and those beside the study."""
+
+    texts: Mapping[tuple[str, str], tuple[str, str]]
+    scenarios: Mapping[str, Path]
+
+    @classmethod
+    def of(cls, study: Study) -> Files:
+        """The later folder counts where two hold the same name."""
+        texts: dict[tuple[str, str], tuple[str, str]] = {}
+        scenarios: dict[str, Path] = {}
+        for root in (CATALOGUE, Path(study.file).parent):
+            for kind, folder in FOLDERS.items():
+                for path in sorted((root / folder).glob("*")):
+                    if path.suffix in (".toml", ".trace"):
+                        texts[kind, path.stem] = (_name(path), path.read_text(encoding="utf-8"))
+            for path in sorted((root / "scenarios").glob("*.toml")):
+                scenarios[path.stem] = path
+        return cls(texts, scenarios)
+
+    def scenario(self, name: str) -> tuple[str, str]:
+        """File and text of a scenario."""
+        path = self.scenarios.get(name)
+        if path is None:
+            raise StudyError(f'no scenario "{name}", {nearest(name, sorted(self.scenarios))}')
+        return _name(path), path.read_text(encoding="utf-8")
+
+    def entries(self) -> list[dict[str, str]]:
+        """All texts in the form that the native core reads."""
+        return [
+            {"kind": kind, "name": name, "file": file, "text": text}
+            for (kind, name), (file, text) in self.texts.items()
+        ]
+
+
+def _name(path: Path) -> str:
+    """A path for messages: from the catalogue on where it lies in there."""
+    return str(path.relative_to(CATALOGUE)) if path.is_relative_to(CATALOGUE) else str(path)
+
+
+def _native() -> Any:
+    """The native core, imported where it is first needed: reading files needs none."""
+    return importlib.import_module("caravan._lab")
+
+
+@cache
+def version() -> str:
+    """The version of the package and its core."""
+    _lab = _native()
+    return str(_lab.version())
+
+
+@cache
+def fingerprint() -> str:
+    """Of the native core's file: results of another build are computed again."""
+    _lab = _native()
+    return hashlib.sha256(Path(str(_lab.__file__)).read_bytes()).hexdigest()
+
+
+def place(cell: Cell, files: Files) -> Place:
+    """What the cell is: its scenario with the point's values set, or its question of a price."""
+    if cell.sweep.measure == "price":
+        return _price_place(cell, files)
+    file, text = files.scenario(cell.sweep.scenario)
+    edits = _edits(cell)
+    request = {"file": file, "text": text, "set": edits, "catalogue": files.entries()}
+    document = _ask("scenario", request)
+    scenario = document["scenario"]
+    named = {name for name, _ in scenario["files"]}
+    needed = [entry for entry in files.entries() if f"{entry['kind']}/{entry['name']}" in named]
+    station = scenario["nodes"][0]
+    computer = station["computer"] or {}
+    sizes = scenario["traffic"]["sizes"] or {}
+    rate_bps = scenario["traffic"]["model"].get("rate_bps")
+    return Place(
+        scenario=scenario["name"],
+        scenario_hash=document["hash"],
+        cost_table=computer.get("device", ""),
+        policy=scenario["policy"],
+        device=computer.get("device"),
+        link=scenario["links"][0]["link"] or None,
+        mips=(computer.get("speed") or {}).get("mips"),
+        rate_kbps=None if rate_bps is None else rate_bps / 1e3,
+        packet_bytes=sizes.get("bytes"),
+        request={**request, "catalogue": needed},
+        document=scenario,
+    )
+
+
+def _edits(cell: Cell) -> list[str]:
+    """Settings and the point as `KEY=VALUE`; the point last, for it is what the row says."""
+    settings = dict(cell.settings)
+    for axis, value in cell.point.items():
+        key = cell.sweep.axes.get(axis) or FIXED_KEYS.get(axis)
+        if key is None:
+            what = f'say which key of the scenario the axis "{axis}" sets, in [sweep.axes]'
+            raise StudyError(f"sweep {cell.sweep.name}: {what}")
+        for part in key.split(","):
+            settings[part.strip()] = f"{value:g} {UNITS[axis]}" if axis in UNITS else value
+    return [f"{key}={_literal(value)}" for key, value in settings.items()]
+
+
+def _literal(value: Value) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _price_place(cell: Cell, files: Files) -> Place:
+    known = {"profile": cell.sweep.profile, "suite": "none", **cell.settings}
+    for axis, value in cell.point.items():
+        known[{"policy": "suite", "device": "profile", "packet_bytes": "bytes"}.get(axis, axis)] = (
+            value
+        )
+    profile = str(known["profile"])
+    file, text = files.texts.get(("device", profile), ("", ""))
+    if not text:
+        names = sorted(name for kind, name in files.texts if kind == "device")
+        raise StudyError(f'no device "{profile}", {nearest(profile, names)}')
+    request = {**known, "file": file, "text": text}
+    content = canonical(request)
+    return Place(
+        scenario="",
+        scenario_hash=hashlib.sha256(content.encode()).hexdigest(),
+        cost_table=profile,
+        policy=str(known["suite"]),
+        device=profile,
+        link=None,
+        mips=_number(known.get("mips")),
+        rate_kbps=None,
+        packet_bytes=_number(known.get("bytes")),
+        request=request,
+        document={},
+    )
+
+
+def _number(value: Value | None) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def model(cell: Cell, found: Place) -> list[Measure]:
+    """Closed forms: of a packet, of the scenario's own numbers, or of the road."""
+    if cell.sweep.measure == "price":
+        return _prices(_ask("price", found.request))
+    if cell.sweep.measure == "parameters":
+        return [
+            Measure("value", parameter(found.document, key), reading=name)
+            for name, key in cell.sweep.keys.items()
+        ]
+    return _modelled(_ask("model", found.request), found)
+
+
+def missing(found: Place) -> str:
+    """Why the cell cannot be priced; empty where it can."""
+    try:
+        _ask("model" if found.document else "price", found.request)
+    except StudyError as fault:
+        return str(fault)
+    return ""
+
+
+def _prices(price: Mapping[str, Any]) -> list[Measure]:
+    energy = price.get("energy_j")
+    values = {
+        "operations": price.get("operations"),
+        "cycles": price.get("cycles"),
+        "time_ms": price["time_ms"],
+        "protected_bytes": price["protected_bytes"],
+        "payload_ratio": price["payload_ratio"],
+        "energy_uj": None if energy is None else energy * 1e6,
+    }
+    user = price["payload_ratio"] * price["protected_bytes"]
+    headers = price["packet_bytes"] - user
+    values["bytes:user"] = user
+    values["bytes:headers"] = headers
+    values["bytes:protection"] = price["protected_bytes"] - price["packet_bytes"]
+    return [Measure(name, value) for name, value in values.items() if value is not None]
+
+
+def parameter(document: Mapping[str, Any], key: str) -> float:
+    """The number at `key` of a resolved scenario, as `links.ms.rate.up_bps / 1e6`.
+
+    Nodes go by name, links by the node from which they start.
+    """
+    path, _, divisor = (part.strip() for part in key.partition("/"))
+    names = [node["name"] for node in document["nodes"]]
+    value: Any = document
+    for step in path.split("."):
+        if isinstance(value, list):
+            valid: Sequence[str] = names
+            value = value[names.index(step)] if step in names else None
+        elif isinstance(value, dict):
+            valid, value = list(value), value.get(step)
+        else:
+            valid, value = (), None
+        if value is None:
+            raise StudyError(f'no "{step}" of {path} in the scenario, {nearest(step, valid)}')
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise StudyError(f"{path} of the scenario is not a number")
+    return float(value) / float(divisor or 1)
+
+
+def _modelled(answer: Mapping[str, Any], found: Place) -> list[Measure]:
+    """What queueing theory says of the road and its stations."""
+    state = answer["state"] or ""
+    capacity = answer["capacity_bps"]
+    measures = [
+        Measure("mean_packet_bytes", answer["mean_bytes"]),
+        Measure("capacity_kbps", _kilo(capacity)),
+        Measure("cpu_capacity_kbps", _kilo(answer["stations"][0]["capacity_bps"])),
+    ]
+    offered = found.rate_kbps
+    if answer["protected_bps"] is not None and offered is not None and capacity is not None:
+        carried = min(offered, capacity / 1e3)
+        measures.append(Measure("throughput_kbps", carried))
+        measures.append(Measure("protected_kbps", carried * answer["expansion"]))
+    delay = answer["delay"]
+    if delay is not None:
+        measures.append(_mean("mean_delay_ms", delay["seconds"] * 1e3, delay["standing"], state))
+    elif state == DIVERGES:
+        measures.append(Measure("mean_delay_ms", None, state=state))
+    busiest = 0.0
+    for station in answer["stations"]:
+        if station["utilisation"] is None:
+            continue
+        busiest = max(busiest, station["utilisation"])
+        name, wait = station["name"], station["wait"]
+        measures.append(Measure(f"utilisation:{name}", station["utilisation"]))
+        if wait is not None:
+            here = _state(busiest)
+            measures.append(_mean(f"wait_ms:{name}", wait["seconds"] * 1e3, wait["standing"], here))
+            queue = station["queue_bytes"]
+            measures.append(_mean(f"queue_bytes:{name}", queue, wait["standing"], here))
+    return measures
+
+
+def _mean(metric: str, value: float, standing: str, state: str) -> Measure:
+    """A mean says whether it is exact, unless the queue itself is out of bounds."""
+    return Measure(metric, value, state=standing if standing != "exact" else state)
+
+
+def _state(utilisation: float) -> str:
+    if utilisation >= 1:
+        return DIVERGES
+    return "near-saturation" if utilisation > NEAR_SATURATION else "stationary"
+
+
+def _kilo(value: float | None) -> float | None:
+    return None if value is None else value / 1e3
+
+
+def job(found: Place, level: str, run: Run, seed: int, part: tuple[int, int]) -> Job:
+    """The job of some replications of a cell."""
+    request = {**found.request, "run": run_request(run, seed, part)}
+    packets = (found.rate_kbps or 1.0) * run.seconds * part[1]
+    return Job(level, canonical(request), packets)
+
+
+def compute(job: Job) -> bytes:
+    """The result of a job. Runs in any process that has this package."""
+    _lab = _native()
+    if job.kind == "simulate":
+        return bytes(_lab.simulate(job.request))
+    raise StudyError(f'"{job.kind}" is not a level of jobs')
+
+
+def outcome(found: Place, level: str, tallies: Sequence[bytes]) -> list[Measure]:
+    """What the replications of a cell say together."""
+    _lab = _native()
+    answer = json.loads(_lab.outcome(list(tallies)))
+    state = answer["state"]
+    measures = [
+        Measure("packets", answer["packets"], state=state),
+        _interval("mean_delay_ms", answer, ("mean_delay_s", "delay_ci95_s"), 1e3, state),
+        _interval(
+            "throughput_kbps", answer, ("throughput_bps", "throughput_ci95_bps"), 1e-3, state
+        ),
+        _interval("protected_kbps", answer, ("protected_bps", "protected_ci95_bps"), 1e-3, state),
+        Measure("throughput_pps", answer["packets_per_s"], state=state),
+    ]
+    for percentile in answer["percentiles"]:
+        name = f"p{percentile['percent']:g}_delay_ms"
+        if name in ("p50_delay_ms", "p95_delay_ms", "p99_delay_ms"):
+            measures.append(Measure(name, percentile["delay_s"] * 1e3, state=state))
+    busiest = 0.0
+    for station in answer["stations"]:
+        name = station["name"]
+        busiest = max(busiest, station["utilisation"])
+        here = _state(busiest) if state != "stationary" else state
+        measures += [
+            _interval(f"utilisation:{name}", station, ("utilisation", "utilisation_ci95"), 1, here),
+            _interval(f"wait_ms:{name}", station, ("mean_wait_s", "wait_ci95_s"), 1e3, here),
+            _interval(
+                f"queue_bytes:{name}", station, ("mean_queue_bytes", "queue_ci95_bytes"), 1, here
+            ),
+        ]
+    return measures
+
+
+def _interval(
+    metric: str, answer: Mapping[str, Any], keys: tuple[str, str], factor: float, state: str
+) -> Measure:
+    """A mean and the interval of 95 % about it."""
+    value, width = (answer[key] for key in keys)
+    if width is None:
+        return Measure(metric, value * factor, state=state)
+    low, high = (value - width) * factor, (value + width) * factor
+    return Measure(metric, value * factor, low, high, state)
+
+
+def _ask(function: str, request: Mapping[str, object]) -> Any:
+    """One call of the native core; its refusals are ours."""
+    _lab = _native()
+    try:
+        return json.loads(getattr(_lab, function)(canonical(request)))
+    except ValueError as fault:
+        raise StudyError(str(fault)) from None

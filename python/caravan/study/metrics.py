@@ -1,0 +1,86 @@
+"""The quantities that results carry: unit, words for axes and tables.
+
+A metric of one station is written `name:station`, as `utilisation:ms`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A quantity that a row of results can hold."""
+
+    unit: str
+    label: str
+
+
+METRICS = {
+    "operations": Metric("", "Operations"),
+    "cycles": Metric("", "Processor cycles"),
+    "time_ms": Metric("ms", "Processing time"),
+    "protected_bytes": Metric("bytes", "Protected packet"),
+    "payload_ratio": Metric("", "Payload ratio R"),
+    "energy_uj": Metric("uJ", "Energy"),
+    "mean_delay_ms": Metric("ms", "Mean end-to-end delay"),
+    "p50_delay_ms": Metric("ms", "Median delay"),
+    "p95_delay_ms": Metric("ms", "95th percentile of delay"),
+    "p99_delay_ms": Metric("ms", "99th percentile of delay"),
+    "throughput_kbps": Metric("kbit/s", "Throughput, clear"),
+    "protected_kbps": Metric("kbit/s", "Protected data rate"),
+    "throughput_pps": Metric("packets/s", "Throughput in packets"),
+    "packets": Metric("packets", "Packets simulated"),
+    "wait_ms": Metric("ms", "Mean wait"),
+    "queue_bytes": Metric("bytes", "Mean clear bytes waiting"),
+    "utilisation": Metric("", "Utilisation"),
+    "capacity_kbps": Metric("kbit/s", "Highest clear rate that the road carries"),
+    "cpu_capacity_kbps": Metric("kbit/s", "Highest clear rate that the first processor carries"),
+    "carried_kbps": Metric("kbit/s", "Highest stable rate of the grid"),
+    "mean_packet_bytes": Metric("bytes", "Mean packet"),
+    "bytes": Metric("bytes", "Part of a packet"),
+    "value": Metric("", "Value"),
+}
+
+AXES = {
+    "policy": Metric("", "Security policy"),
+    "device": Metric("", "Device"),
+    "link": Metric("", "Link"),
+    "mips": Metric("MIPS", "Processor"),
+    "rate_kbps": Metric("kbit/s", "Clear data rate"),
+    "packet_bytes": Metric("bytes", "Packet size"),
+    "reading": Metric("", "Reading"),
+}
+"""Columns of the results that a grid may run over."""
+
+NUMERIC_AXES = ("mips", "rate_kbps", "packet_bytes")
+
+DIVERGES = "not-stationary"
+"""The state of a point where queues grow without bound."""
+WITHOUT_MEAN = ("mean_delay_ms", "wait_ms", "queue_bytes")
+"""What has no value where queues grow without bound."""
+OF_THE_ROAD = ("capacity_kbps", "cpu_capacity_kbps", "mean_packet_bytes")
+"""What does not depend on the rate that is offered."""
+
+
+def needs_mean(metric: str) -> bool:
+    """Whether it has no value where queues grow without bound."""
+    return metric.partition(":")[0] in WITHOUT_MEAN or metric.endswith("_delay_ms")
+
+
+def describe(metric: str) -> Metric:
+    """Unit and words of `metric`, of one station or of the whole road."""
+    name, _, station = metric.partition(":")
+    known = METRICS[name]
+    return Metric(known.unit, f"{known.label} at {station}" if station else known.label)
+
+
+def is_known(metric: str) -> bool:
+    """Whether results can hold it."""
+    return metric.partition(":")[0] in METRICS
+
+
+def heading(name: str) -> str:
+    """Words and unit of a metric or an axis, for an axis or a column of a table."""
+    known = AXES.get(name) or describe(name)
+    return f"{known.label}, {known.unit}" if known.unit else known.label

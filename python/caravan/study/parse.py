@@ -1,0 +1,339 @@
+"""From the text of a study file to a `Study`; every fault names file, line, key and what is valid.
+
+The format is described in `docs/lab-study-files.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from caravan.study.metrics import AXES, METRICS, NUMERIC_AXES, is_known
+from caravan.study.plan import (
+    LEVELS,
+    MEASURES,
+    Claim,
+    ClaimTest,
+    Figure,
+    Point,
+    PrintedTable,
+    Published,
+    Reading,
+    Reason,
+    Run,
+    Study,
+    Sweep,
+)
+from caravan.study.text import StudyError, Table, Value, nearest
+
+CELLS_MAX = 100_000
+DRAWN = ("line", "step", "bar", "stack", "points")
+SCALES = ("linear", "log")
+COMPARES = ("<", "<=", ">", ">=", "=", "about")
+DEFAULT_RUN = Run(3600.0, 60.0, 4)
+SECONDS_MAX = 1e7
+
+
+def parse(file: str, text: str) -> Study:
+    """The study that `text` describes; `file` is its name in messages."""
+    table = Table.parse(file, text)
+    sweeps = table.tables("sweep", read_sweep)
+    if not sweeps:
+        raise table.fault("", "a study needs at least one [[sweep]]")
+    names = [sweep.name for sweep in sweeps]
+    for name in names:
+        if names.count(name) > 1:
+            raise table.fault("sweep", f'two sweeps are named "{name}"')
+    inside = _Inside({sweep.name: sweep for sweep in sweeps})
+    study = Study(
+        name=table.text("name"),
+        title=table.text("title"),
+        publication=table.text("publication", ""),
+        seed=table.count("seed", 1, 2**31 - 1),
+        texts=table.tables("text", lambda part: (part.text("title"), part.text("body"))),
+        sweeps=sweeps,
+        published=table.tables("published", inside.published),
+        tables=table.tables("table", inside.printed_table),
+        reasons=table.tables("reason", read_reason),
+        claims=table.tables("claim", inside.claim),
+        figures=table.tables("figure", inside.figure),
+        labels={key: str(label) for key, label in table.leaves("labels").items()},
+        file=file,
+    )
+    table.done()
+    _check_twice(table, study)
+    return study
+
+
+def read_sweep(table: Table) -> Sweep:
+    """One `[[sweep]]`."""
+    measure = table.choice("measure", MEASURES, "road")
+    levels = table.texts("levels") or (("model", "simulate") if measure == "road" else ("model",))
+    for level in levels:
+        if level not in LEVELS:
+            raise table.fault("levels", f'unknown "{level}", {nearest(level, LEVELS)}')
+    scenario, profile = table.text("scenario", ""), table.text("profile", "")
+    if measure != "price" and not scenario:
+        raise table.fault("", f'"{measure}" needs a scenario')
+    if measure == "price" and not profile:
+        raise table.fault("", '"price" needs a profile, a cost table of devices/')
+    grid = read_grid(table.table("grid"))
+    quick = table.table("quick")
+    run = read_run(table, DEFAULT_RUN)
+    sweep = Sweep(
+        name=table.text("name"),
+        title=table.text("title"),
+        measure=measure,
+        levels=levels,
+        scenario=scenario,
+        profile=profile,
+        grid=grid,
+        settings=table.leaves("set"),
+        axes={axis: str(key) for axis, key in table.leaves("axes", tuple(AXES)).items()},
+        readings=table.tables("reading", read_reading),
+        keys={name: str(key) for name, key in table.leaves("keys").items()},
+        run=run,
+        quick=read_run(quick, run),
+        is_quick=not quick.flag("skip"),
+        skips_missing=table.flag("skip_missing"),
+        quick_grid=read_grid(quick, ("seconds", "warm_up", "replications", "skip")),
+    )
+    quick.done()
+    if measure == "parameters" and not sweep.keys:
+        raise table.fault("", '"parameters" needs [sweep.keys]: a name and a key of the scenario')
+    return sweep
+
+
+def read_run(table: Table, default: Run) -> Run:
+    """`seconds`, `warm_up` and `replications`."""
+    seconds = table.number("seconds", default.seconds, above=0)
+    if seconds > SECONDS_MAX:
+        raise table.fault("seconds", f"at most {SECONDS_MAX:g} s, found {seconds:g}")
+    warm_up = table.number("warm_up", min(default.warm_up_s, seconds / 10), above=-1e-9)
+    if warm_up >= seconds:
+        raise table.fault("warm_up", f"must be shorter than the {seconds:g} s of the run")
+    return Run(seconds, warm_up, table.count("replications", default.replications, 100_000))
+
+
+def read_grid(table: Table, besides: tuple[str, ...] = ()) -> dict[str, tuple[Value, ...]]:
+    """The axes of a grid: a list of values, or `{ from, to, step }` for numbers."""
+    grid: dict[str, tuple[Value, ...]] = {}
+    cells = 1
+    for axis in table.names():
+        if axis in besides:
+            continue
+        if axis not in AXES or axis == "reading":
+            raise table.fault(axis, f"unknown axis, {nearest(axis, list(AXES))}")
+        grid[axis] = read_axis(table, axis)
+        cells *= len(grid[axis])
+        if cells > CELLS_MAX:
+            raise table.fault(axis, f"the grid has {cells} cells, limit {CELLS_MAX}")
+    if not besides:
+        table.done()
+    return grid
+
+
+def read_axis(table: Table, axis: str) -> tuple[Value, ...]:
+    """The values of one axis."""
+    if axis in NUMERIC_AXES and not isinstance(table.peek(axis), list):
+        span = table.table(axis)
+        start = span.number("from", above=0)
+        end = span.number("to", above=start)
+        step = span.number("step", above=0)
+        span.done()
+        if (end - start) / step > CELLS_MAX:
+            raise table.fault(axis, f"more than {CELLS_MAX} steps")
+        return tuple(start + step * index for index in range(int((end - start) / step + 1.5)))
+    values = table.values(axis)
+    if not values:
+        raise table.fault(axis, "must hold at least one value")
+    for value in values:
+        if axis in NUMERIC_AXES:
+            table.check_number(value, axis, above=0)
+        elif not isinstance(value, str):
+            raise table.fault(axis, f"must be a list of texts, found {value!r}")
+    if len(set(values)) < len(values):
+        raise table.fault(axis, "holds a value twice")
+    return tuple(float(value) if axis in NUMERIC_AXES else value for value in values)
+
+
+def read_reading(table: Table) -> Reading:
+    """One `[[sweep.reading]]`."""
+    return Reading(table.text("name"), table.text("says"), table.leaves("set"))
+
+
+def read_reason(table: Table) -> Reason:
+    """One `[[reason]]`."""
+    return Reason(
+        printed=table.text("printed"),
+        at=_at(table),
+        text=table.text("text"),
+        is_explained=not table.flag("unexplained"),
+    )
+
+
+class _Inside:
+    """Reads what refers to sweeps, and checks that sweeps hold it."""
+
+    def __init__(self, sweeps: Mapping[str, Sweep]) -> None:
+        self._sweeps = sweeps
+
+    def published(self, table: Table) -> Published:
+        sweep = self._sweep(table)
+        return Published(
+            printed=table.text("printed"),
+            sweep=sweep.name,
+            metric=self._metric(table, "metric"),
+            at=self._point(table, sweep),
+            value=table.number("value"),
+            says=table.text("says", ""),
+            reason=table.text("reason", ""),
+        )
+
+    def printed_table(self, table: Table) -> PrintedTable:
+        sweep = self._sweep(table)
+        metric = self._metric(table, "metric")
+        at = self._point(table, sweep)
+        row = table.choice("row", tuple(AXES))
+        column = table.choice("column", tuple(AXES)) if table.has("column") else None
+        columns = table.values("columns")
+        if not columns or (column is None and len(columns) > 1):
+            raise table.fault("columns", 'must name the columns; several need the key "column"')
+        printed = table.text("printed")
+        cells = []
+        for index, cell in enumerate(table.rows("rows")):
+            if len(cell) != len(columns) + 1:
+                what = f"row {index + 1} has {len(cell)} values, needs {len(columns) + 1}"
+                raise table.fault("rows", what)
+            for name, value in zip(columns, cell[1:], strict=True):
+                point = {**at, row: _axis_value(table, row, cell[0])}
+                if column is not None:
+                    point[column] = _axis_value(table, column, name)
+                self._check_point(table, "rows", sweep, point)
+                number = table.check_number(value, "rows")
+                cells.append(Published(printed, sweep.name, metric, point, number))
+        title = table.text("title")
+        name = table.text("name")
+        return PrintedTable(
+            name, printed, title, sweep.name, metric, at, row, column, columns, tuple(cells)
+        )
+
+    def claim(self, table: Table) -> Claim:
+        return Claim(
+            printed=table.text("printed"),
+            says=table.text("says"),
+            tests=table.tables("test", self._claim_test),
+            comment=table.text("comment", ""),
+        )
+
+    def _claim_test(self, table: Table) -> ClaimTest:
+        left = self._claim_point(table.table("left"))
+        compares = table.choice("is", COMPARES)
+        if table.has("value"):
+            return ClaimTest(left, compares, table.number("value"))
+        return ClaimTest(left, compares, self._claim_point(table.table("right")))
+
+    def _claim_point(self, table: Table) -> Point:
+        sweep = self._sweep(table)
+        minus = _at(table, "minus")
+        self._check_point(table, "minus", sweep, minus)
+        point = Point(
+            sweep=sweep.name,
+            metric=self._metric(table, "metric"),
+            at=self._point(table, sweep),
+            minus=minus,
+            level=table.choice("level", LEVELS, "simulate" if sweep.measure == "road" else "model"),
+            factor=table.number("factor", 1.0),
+        )
+        table.done()
+        return point
+
+    def figure(self, table: Table) -> Figure:
+        sweep = self._sweep(table)
+        metrics = table.texts("y")
+        for metric in metrics:
+            self._check_metric(table, "y", metric)
+        if not metrics:
+            raise table.fault("y", "must name at least one metric")
+        axes = tuple(AXES)
+        at = table.leaves("at", axes)
+        return Figure(
+            name=table.text("name"),
+            printed=table.text("printed", ""),
+            title=table.text("title"),
+            sweep=sweep.name,
+            metrics=metrics,
+            x=table.choice("x", axes),
+            series=table.choice("series", (*axes, "metric", "level")),
+            panels=table.choice("panels", (*axes, ""), ""),
+            draw=table.choice("draw", DRAWN, "line"),
+            at={axis: _axis_value(table, axis, value) for axis, value in at.items()},
+            x_scale=table.choice("x_scale", SCALES, "linear"),
+            y_scale=table.choice("y_scale", SCALES, "linear"),
+            y_most=table.number("y_most", above=0) if table.has("y_most") else None,
+            note=table.text("note", ""),
+        )
+
+    def _sweep(self, table: Table) -> Sweep:
+        return self._sweeps[table.choice("sweep", tuple(self._sweeps))]
+
+    def _metric(self, table: Table, key: str) -> str:
+        metric = table.text(key)
+        self._check_metric(table, key, metric)
+        return metric
+
+    @staticmethod
+    def _check_metric(table: Table, key: str, metric: str) -> None:
+        if not is_known(metric):
+            raise table.fault(key, f'unknown metric "{metric}", {nearest(metric, list(METRICS))}')
+
+    def _point(self, table: Table, sweep: Sweep) -> dict[str, Value]:
+        point = _at(table)
+        self._check_point(table, "at", sweep, point)
+        return point
+
+    @staticmethod
+    def _check_point(table: Table, key: str, sweep: Sweep, point: Mapping[str, Value]) -> None:
+        """A value that the grid does not hold would never be compared."""
+        for axis, value in point.items():
+            held: tuple[Value, ...] = sweep.grid.get(axis, ())
+            if axis == "reading":
+                held = tuple(reading.name for reading in sweep.readings) or tuple(sweep.keys)
+            if value not in held:
+                valid = [f"{item:g}" if isinstance(item, float) else str(item) for item in held]
+                what = f'the sweep "{sweep.name}" does not hold {axis} = {value}'
+                raise table.fault(key, f"{what}, {nearest(str(value), valid)}", axis)
+
+
+def _at(table: Table, key: str = "at") -> dict[str, Value]:
+    point = table.leaves(key, tuple(AXES))
+    return {axis: _axis_value(table, axis, value) for axis, value in point.items()}
+
+
+def _axis_value(table: Table, axis: str, value: object) -> Value:
+    """Numbers on numeric axes, texts on the others."""
+    if axis in NUMERIC_AXES:
+        return table.check_number(value, "at")
+    if not isinstance(value, str):
+        raise table.fault("at", f"{axis} must be text, found {value!r}")
+    return value
+
+
+def _check_twice(table: Table, study: Study) -> None:
+    """One printed value at one point: a second one could never be told from the first."""
+    seen: set[tuple[object, ...]] = set()
+    for item in study.all_published():
+        key = (item.sweep, item.metric, tuple(sorted(item.at.items())))
+        if key in seen:
+            raise table.fault("published", f"{item.metric} at {dict(item.at)} is published twice")
+        seen.add(key)
+    _names(table, "figure", [figure.name for figure in study.figures])
+    _names(table, "table", [printed.name for printed in study.tables])
+
+
+def _names(table: Table, key: str, names: list[str]) -> None:
+    for index, name in enumerate(names):
+        if name in names[:index]:
+            raise table.fault(key, f'two are named "{name}"', index)
+
+
+__all__ = ["StudyError", "parse"]

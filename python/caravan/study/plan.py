@@ -1,0 +1,179 @@
+"""What a study is, once its file has been read: sweeps, published values, figures and texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from caravan.study.text import Value
+
+LEVELS = ("model", "simulate", "testbed")
+MEASURES = ("road", "price", "parameters")
+TOLERANCE = 0.02
+"""A relative difference from print above this needs a reason."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One way to read what the publication leaves open: keys of the scenario that differ."""
+
+    name: str
+    says: str
+    settings: Mapping[str, Value] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Run:
+    """How long and how often a road is simulated."""
+
+    seconds: float
+    warm_up_s: float
+    replications: int
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One measure at every point of a grid.
+
+    `road` sends traffic through a scenario, `price` asks a cost table for single packets,
+    `parameters` looks up what the scenario itself holds.
+    """
+
+    name: str
+    title: str
+    measure: str
+    levels: tuple[str, ...]
+    scenario: str
+    profile: str
+    grid: Mapping[str, tuple[Value, ...]]
+    settings: Mapping[str, Value]
+    axes: Mapping[str, str]
+    readings: tuple[Reading, ...]
+    keys: Mapping[str, str]
+    run: Run
+    quick: Run
+    quick_grid: Mapping[str, tuple[Value, ...]]
+    is_quick: bool
+    skips_missing: bool
+    """Leave out cells that no cost table prices; the report counts and names them."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """A printed value and the point at which ours is compared with it."""
+
+    printed: str
+    sweep: str
+    metric: str
+    at: Mapping[str, Value]
+    value: float
+    says: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class PrintedTable:
+    """A table drawn as the publication prints it, ours beside each cell."""
+
+    name: str
+    printed: str
+    title: str
+    sweep: str
+    metric: str
+    at: Mapping[str, Value]
+    row: str
+    column: str | None
+    """None: one column, whose points are told apart by their row alone."""
+    columns: tuple[Value, ...]
+    cells: tuple[Published, ...]
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why printed values differ from ours: for all values `printed` there, at those points."""
+
+    printed: str
+    at: Mapping[str, Value]
+    text: str
+    is_explained: bool
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the publication, and comparisons of our values that decide whether it holds."""
+
+    printed: str
+    says: str
+    tests: tuple[ClaimTest, ...]
+    comment: str
+
+
+@dataclass(frozen=True)
+class Point:
+    """A value of ours: a metric at one point of a sweep, times `factor`.
+
+    With `minus`, less the value at the point that differs from it so.
+    """
+
+    sweep: str
+    metric: str
+    at: Mapping[str, Value]
+    minus: Mapping[str, Value]
+    level: str
+    factor: float
+
+
+@dataclass(frozen=True)
+class ClaimTest:
+    """`left compares right`, as `<`; right is a point or a number."""
+
+    left: Point
+    compares: str
+    right: Point | float
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One picture: which rows, which columns on which axes, and how they are drawn."""
+
+    name: str
+    printed: str
+    title: str
+    sweep: str
+    metrics: tuple[str, ...]
+    x: str
+    series: str
+    panels: str
+    draw: str
+    at: Mapping[str, Value]
+    x_scale: str
+    y_scale: str
+    y_most: float | None
+    note: str
+
+
+@dataclass(frozen=True)
+class Study:
+    """Everything that a study file says."""
+
+    name: str
+    title: str
+    publication: str
+    seed: int
+    texts: tuple[tuple[str, str], ...]
+    sweeps: tuple[Sweep, ...]
+    published: tuple[Published, ...]
+    tables: tuple[PrintedTable, ...]
+    reasons: tuple[Reason, ...]
+    claims: tuple[Claim, ...]
+    figures: tuple[Figure, ...]
+    labels: Mapping[str, str]
+    file: str
+
+    def sweep(self, name: str) -> Sweep:
+        """The sweep of that name; the parser has checked that it exists."""
+        return next(sweep for sweep in self.sweeps if sweep.name == name)
+
+    def all_published(self) -> tuple[Published, ...]:
+        """Printed values, those in tables included."""
+        return self.published + tuple(cell for table in self.tables for cell in table.cells)

@@ -1,0 +1,100 @@
+"""Where jobs run: threads of this process, or the workers of a Dask cluster.
+
+Each yields results as they come, in any order. The native code releases the GIL, so threads are
+enough on one machine. Left out: what is done with results, which is `store`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from typing import Protocol
+
+from caravan.study.cells import Job
+from caravan.study.text import StudyError
+
+CONNECT_S = 5
+RETRIES = 5
+"""How often a job is given to another worker after its worker died."""
+
+Compute = Callable[[Job], bytes]
+
+
+class Pool(Protocol):
+    """Computes jobs."""
+
+    def results(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, bytes]]:
+        """Each job with its result, as they end."""
+        ...
+
+
+class Threads:
+    """All cores of this machine, or as many as `jobs` says."""
+
+    def __init__(self, compute: Compute, jobs: int | None) -> None:
+        self._compute = compute
+        self._threads = jobs or len(os.sched_getaffinity(0))
+
+    def results(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, bytes]]:
+        """Longest first, so that no core waits for a long one at the end."""
+        queue = sorted(jobs, key=lambda job: -job.packets)
+        executor = ThreadPoolExecutor(self._threads)
+        try:
+            running = {executor.submit(self._compute, job): job for job in queue}
+            for future in as_completed(running):
+                yield running.pop(future), future.result()
+        finally:
+            # What runs cannot be broken off inside native code, and a job is short.
+            executor.shutdown(wait=True, cancel_futures=True)
+
+
+class Cluster:
+    """An existing Dask scheduler and its workers, which need the same caravan installed."""
+
+    def __init__(self, compute: Compute, address: str) -> None:
+        try:
+            from distributed import Client  # noqa: PLC0415
+        except ImportError:
+            raise StudyError(
+                "--cluster needs dask.distributed: pip install 'caravan[cluster]'"
+            ) from None
+        target = address if "://" in address else f"tcp://{address}"
+        try:
+            self._client = Client(target, timeout=CONNECT_S)
+        except (OSError, ValueError, ImportError) as fault:
+            raise StudyError(f"--cluster {address}: no Dask scheduler answers ({fault})") from None
+        if not self._client.scheduler_info()["workers"]:
+            self._client.close()
+            raise StudyError(f"--cluster {address}: the scheduler has no workers")
+        self._compute = compute
+
+    def results(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, bytes]]:
+        """Lost workers' jobs are computed by others; the name of a job makes it run once."""
+        from distributed import as_completed as completed  # noqa: PLC0415
+
+        queue = sorted(jobs, key=lambda job: -job.packets)
+        futures = {
+            self._client.submit(
+                self._compute, job, key=f"caravan-{job.address('')}", retries=RETRIES
+            ): job
+            for job in queue
+        }
+        try:
+            for future in completed(list(futures)):
+                result = future.result()
+                if not isinstance(result, bytes):
+                    raise StudyError("a worker answered something else than a result")
+                yield futures.pop(future), result
+        finally:
+            with suppress(OSError):
+                self._client.cancel(list(futures))
+                self._client.close()
+
+
+def pool(compute: Compute, jobs: int | None, cluster: str | None) -> Pool:
+    """The pool that the command line asks for."""
+    if cluster:
+        return Cluster(compute, cluster)
+    return Threads(compute, jobs)

@@ -1,0 +1,68 @@
+"""Printed values beside ours: the relative difference, and the reason that the study gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from caravan.study.plan import TOLERANCE, Published, Reason, Study
+from caravan.study.results import POINT, Row
+from caravan.study.text import Value
+
+UNEXPLAINED = "unexplained"
+
+
+def beside_published(study: Study, rows: Sequence[Row]) -> list[Row]:
+    """The rows, with what was printed of them."""
+    by_metric: dict[tuple[str, str], list[Published]] = {}
+    for item in study.all_published():
+        by_metric.setdefault((item.sweep, item.metric), []).append(item)
+    out = []
+    for row in rows:
+        printed = by_metric.get((row.sweep, row.metric), [])
+        here = next((item for item in printed if is_at(row, item.at)), None)
+        out.append(row if here is None else _compared(study, row, here))
+    return out
+
+
+def is_at(row: Row, at: Mapping[str, Value]) -> bool:
+    """Whether the row is where `at` points; a reading must be named to be meant."""
+    if row.reading != at.get("reading", row.reading):
+        return False
+    return all(getattr(row, axis) == at[axis] for axis in POINT if axis in at)
+
+
+def _compared(study: Study, row: Row, item: Published) -> Row:
+    difference = relative_difference(row.value, item.value)
+    is_close = difference is not None and abs(difference) <= TOLERANCE
+    reason = "" if is_close else item.reason or _reason(study, item)
+    return replace(
+        row,
+        printed=item.printed,
+        published=item.value,
+        relative_difference=difference,
+        reason=reason or (None if is_close else UNEXPLAINED),
+    )
+
+
+def relative_difference(ours: float | None, published: float) -> float | None:
+    """(ours - published) / published; None where there is nothing to divide."""
+    if ours is None or published == 0:
+        return None
+    return (ours - published) / published
+
+
+def reason_for(study: Study, item: Published) -> Reason | None:
+    """The first [[reason]] that covers the printed value."""
+    for reason in study.reasons:
+        is_there = item.printed.startswith(reason.printed)
+        if is_there and all(item.at.get(axis) == value for axis, value in reason.at.items()):
+            return reason
+    return None
+
+
+def _reason(study: Study, item: Published) -> str:
+    reason = reason_for(study, item)
+    if reason is None:
+        return ""
+    return reason.text if reason.is_explained else f"{UNEXPLAINED}: {reason.text}"

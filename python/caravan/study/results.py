@@ -1,0 +1,162 @@
+"""The one schema of results, and files of it that appear whole or not at all.
+
+One row is one metric at one point of a sweep, at one level. `docs/lab-results.md` explains the
+columns to those who read the files with other programs.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from caravan.study.text import StudyError
+
+PARQUET = "results.parquet"
+CSV = "results.csv"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One metric at one point. None where a column says nothing about the point."""
+
+    study: str
+    sweep: str
+    reading: str
+    scenario: str
+    scenario_hash: str
+    level: str
+    seed: int
+    version: str
+    cost_table: str
+    policy: str | None
+    device: str | None
+    link: str | None
+    mips: float | None
+    rate_kbps: float | None
+    packet_bytes: float | None
+    metric: str
+    unit: str
+    value: float | None
+    ci95_low: float | None = None
+    ci95_high: float | None = None
+    state: str = ""
+    replications: int | None = None
+    printed: str | None = None
+    published: float | None = None
+    relative_difference: float | None = None
+    reason: str | None = None
+
+
+TEXT = pa.string()
+NUMBER = pa.float64()
+SCHEMA = pa.schema(
+    [
+        ("study", TEXT),
+        ("sweep", TEXT),
+        ("reading", TEXT),
+        ("scenario", TEXT),
+        ("scenario_hash", TEXT),
+        ("level", TEXT),
+        ("seed", pa.int64()),
+        ("version", TEXT),
+        ("cost_table", TEXT),
+        ("policy", TEXT),
+        ("device", TEXT),
+        ("link", TEXT),
+        ("mips", NUMBER),
+        ("rate_kbps", NUMBER),
+        ("packet_bytes", NUMBER),
+        ("metric", TEXT),
+        ("unit", TEXT),
+        ("value", NUMBER),
+        ("ci95_low", NUMBER),
+        ("ci95_high", NUMBER),
+        ("state", TEXT),
+        ("replications", pa.int64()),
+        ("printed", TEXT),
+        ("published", NUMBER),
+        ("relative_difference", NUMBER),
+        ("reason", TEXT),
+    ]
+)
+COLUMNS = tuple(SCHEMA.names)
+POINT = ("policy", "device", "link", "mips", "rate_kbps", "packet_bytes")
+"""What places a row in its grid."""
+KEY = ("study", "sweep", "reading", "level", *POINT, "metric")
+"""What no two rows of one run share."""
+
+
+def frame(rows: Iterable[Row]) -> pd.DataFrame:
+    """The rows as a DataFrame with the schema's columns and types."""
+    table: pd.DataFrame = arrow(rows).to_pandas()
+    return table
+
+
+def arrow(rows: Iterable[Row]) -> pa.Table:
+    """The rows as an Arrow table."""
+    return pa.Table.from_pylist([asdict(row) for row in rows], schema=SCHEMA)
+
+
+def write(rows: Iterable[Row], directory: Path) -> None:
+    """`results.parquet` and `results.csv` in `directory`."""
+    table = arrow(rows)
+    land(directory / PARQUET, lambda path: pq.write_table(table, path, compression="zstd"))
+    text = table.to_pandas().to_csv(index=False, lineterminator="\n")
+    land_text(directory / CSV, text)
+
+
+def read(directory: Path) -> pd.DataFrame:
+    """The results that a run left in `directory`."""
+    path = directory / PARQUET
+    if not path.exists():
+        raise StudyError(f"{directory}: no {PARQUET} there: not the output of a run")
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowInvalid, OSError) as fault:
+        raise StudyError(f"{path}: not a results file: {fault}") from None
+    if tuple(table.column_names) != COLUMNS:
+        raise StudyError(f"{path}: columns of another version: run the study again")
+    rows: pd.DataFrame = table.to_pandas()
+    return rows
+
+
+def land(path: Path, write_to: Callable[[Path], object]) -> None:
+    """Let `write_to` fill a file beside `path`, then rename it: readers see all of it or none."""
+    partial = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".partial-", suffix=path.suffix)
+        partial = Path(name)
+        os.close(descriptor)
+        partial.chmod(0o644)
+        write_to(partial)
+        partial.replace(path)
+    except OSError as fault:
+        raise _in_words(path, fault) from fault
+    finally:
+        if partial is not None:
+            partial.unlink(missing_ok=True)
+
+
+def land_text(path: Path, text: str) -> None:
+    """`land` for text."""
+    land_bytes(path, text.encode())
+
+
+def land_bytes(path: Path, content: bytes) -> None:
+    """`land` for bytes."""
+    land(path, lambda partial: partial.write_bytes(content))
+
+
+def _in_words(path: Path, fault: OSError) -> StudyError:
+    if fault.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StudyError(f"{path.parent}: no space left on the disk; what was done is kept")
+    return StudyError(f"{path}: {fault.strerror or fault}")

@@ -1,0 +1,252 @@
+"""Runs a study: cells to jobs, jobs to a pool, their results to rows, rows to files and a report.
+
+Left out: what a cell means, which is `engine`, and pictures, which are `caravan.report`.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pandas as pd
+from rich.console import Console
+
+from caravan.study import engine, results
+from caravan.study.cells import Cell, Job, cells, replication_ranges
+from caravan.study.engine import Files, Measure, Place
+from caravan.study.metrics import OF_THE_ROAD, describe
+from caravan.study.plan import LEVELS, Study, Sweep
+from caravan.study.pool import pool
+from caravan.study.published import beside_published
+from caravan.study.results import Row
+from caravan.study.store import Store
+from caravan.study.text import StudyError, Value
+
+STABLE = ("stationary", "near-saturation", "approximation")
+TESTBED = "testbed"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the command line chooses."""
+
+    levels: tuple[str, ...] = ()
+    is_quick: bool = False
+    seed: int | None = None
+    jobs: int | None = None
+    cluster: str | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished run."""
+
+    study: Study
+    rows: pd.DataFrame
+    provenance: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A cell at one level, and the jobs that answer it."""
+
+    cell: Cell
+    level: str
+    place: Place
+    jobs: tuple[Job, ...]
+
+
+def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outcome:
+    """Everything that the study asks for, as rows; results land in `directory`."""
+    began = time.monotonic()
+    levels = _levels(study, choice.levels)
+    seed = study.seed if choice.seed is None else choice.seed
+    files = Files.of(study)
+    asked, without_source = [], []
+    for sweep in study.sweeps:
+        if sweep.is_quick or not choice.is_quick:
+            found, missing = _ask(sweep, levels, choice, seed, files)
+            asked += found
+            without_source += missing
+    store = Store(directory, engine.fingerprint())
+    jobs = [job for item in asked for job in item.jobs]
+    workers = pool(engine.compute, choice.jobs, choice.cluster) if jobs or choice.cluster else None
+    computed = store.fill(jobs, workers, console) if workers else 0
+    rows = _once([row for item in asked for row in _answer(study, item, store, seed)])
+    rows += _carried(rows)
+    rows = beside_published(study, rows)
+    results.write(rows, directory)
+    seconds = time.monotonic() - began
+    provenance = _provenance(study, choice, seed, rows)
+    provenance["jobs"] = f"{len(jobs):,}, of which {computed:,} were computed in this run"
+    provenance["time"] = f"{seconds:.1f} s"
+    if without_source:
+        reasons = dict.fromkeys(without_source)
+        provenance["cells without a source"] = f"{len(without_source)}: {'; '.join(reasons)}"
+    return Outcome(study, results.frame(rows), provenance)
+
+
+def _levels(study: Study, chosen: Sequence[str]) -> tuple[str, ...]:
+    """The levels to run: those chosen, else every one that the study has but the testbed."""
+    held = {level for sweep in study.sweeps for level in sweep.levels}
+    for level in chosen:
+        if level not in LEVELS:
+            raise StudyError(f'--level: unknown "{level}", valid: {", ".join(LEVELS)}')
+        if level not in held:
+            has = ", ".join(level for level in LEVELS if level in held)
+            raise StudyError(f'{study.name}: no sweep has the level "{level}"; it has {has}')
+    return tuple(chosen) or tuple(level for level in LEVELS if level in held and level != TESTBED)
+
+
+def _ask(
+    sweep: Sweep, levels: tuple[str, ...], choice: Choice, seed: int, files: Files
+) -> tuple[list[_Asked], list[str]]:
+    """The cells of a sweep, and those that no source prices, where the sweep may skip them."""
+    asked, missing = [], []
+    for cell in cells(sweep, choice.is_quick):
+        place = engine.place(cell, files)
+        if sweep.skips_missing and (why := engine.missing(place)):
+            missing.append(why)
+            continue
+        for level in levels:
+            if level not in sweep.levels:
+                continue
+            jobs: tuple[Job, ...] = ()
+            if level != "model":
+                ranges = replication_ranges(cell.run)
+                jobs = tuple(engine.job(place, level, cell.run, seed, part) for part in ranges)
+            asked.append(_Asked(cell, level, place, jobs))
+    return asked, missing
+
+
+def _answer(study: Study, item: _Asked, store: Store, seed: int) -> list[Row]:
+    """The rows of one cell."""
+    if item.level == "model":
+        measures = engine.model(item.cell, item.place)
+        replications = None
+    else:
+        measures = engine.outcome(item.place, item.level, [store.read(job) for job in item.jobs])
+        replications = item.cell.run.replications
+    return [_row(study, item, measure, seed, replications) for measure in measures]
+
+
+def _row(study: Study, item: _Asked, measure: Measure, seed: int, replications: int | None) -> Row:
+    place, point = item.place, item.cell.point
+    return Row(
+        study=study.name,
+        sweep=item.cell.sweep.name,
+        reading=measure.reading or item.cell.reading,
+        scenario=place.scenario,
+        scenario_hash=place.scenario_hash,
+        level=item.level,
+        seed=seed,
+        version=engine.version(),
+        cost_table=place.cost_table,
+        policy=_text(point.get("policy", place.policy)),
+        device=_text(point.get("device", place.device)),
+        link=_text(point.get("link", place.link)),
+        mips=_number(point.get("mips", place.mips)),
+        rate_kbps=_number(point.get("rate_kbps", place.rate_kbps)),
+        packet_bytes=_number(point.get("packet_bytes", place.packet_bytes)),
+        metric=measure.metric,
+        unit=describe(measure.metric).unit,
+        value=measure.value,
+        ci95_low=measure.low,
+        ci95_high=measure.high,
+        state=measure.state,
+        replications=replications,
+    )
+
+
+def _text(value: Value | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _number(value: Value | None) -> float | None:
+    return None if value is None or isinstance(value, str) else float(value)
+
+
+def _road(row: Row) -> tuple[object, ...]:
+    """What places a road, whatever its rate."""
+    place = (row.sweep, row.reading, row.level, row.policy, row.device, row.link, row.mips)
+    return (*place, row.packet_bytes)
+
+
+def _once(rows: Sequence[Row]) -> list[Row]:
+    """What does not depend on the rate stands once for each road, without a rate."""
+    out: list[Row] = []
+    seen: set[tuple[object, ...]] = set()
+    for row in rows:
+        if row.metric not in OF_THE_ROAD:
+            out.append(row)
+        elif (key := (*_road(row), row.metric)) not in seen:
+            seen.add(key)
+            out.append(replace(row, rate_kbps=None))
+    return out
+
+
+def _carried(rows: Sequence[Row]) -> list[Row]:
+    """The highest rate of each grid up to which every rate is stable, as `carried_kbps`.
+
+    Only where a sweep runs over rates; 0 where not even the lowest is stable.
+    """
+    roads: dict[tuple[object, ...], list[Row]] = {}
+    for row in rows:
+        if row.metric == "mean_delay_ms" and row.rate_kbps is not None:
+            roads.setdefault(_road(row), []).append(row)
+    found = []
+    for road in roads.values():
+        if len(road) < 2:
+            continue
+        carried = 0.0
+        for row in sorted(road, key=lambda row: row.rate_kbps or 0.0):
+            if row.state not in STABLE:
+                break
+            carried = row.rate_kbps or 0.0
+        found.append(
+            replace(
+                road[0],
+                rate_kbps=None,
+                metric="carried_kbps",
+                unit=describe("carried_kbps").unit,
+                value=carried,
+                ci95_low=None,
+                ci95_high=None,
+                state="",
+            )
+        )
+    return found
+
+
+def _provenance(study: Study, choice: Choice, seed: int, rows: Sequence[Row]) -> dict[str, str]:
+    """What is needed to make every number again."""
+    tables = sorted({row.cost_table for row in rows if row.cost_table})
+    scenarios = sorted({row.scenario for row in rows if row.scenario})
+    hashes = len({row.scenario_hash for row in rows if row.scenario_hash})
+    levels = [level for level in LEVELS if any(row.level == level for row in rows)]
+    packets = sum(row.value or 0.0 for row in rows if row.metric == "packets")
+    return {
+        "study": study.name,
+        "command": _command(study, choice),
+        "caravan": engine.version(),
+        "seed": str(seed),
+        "levels": ", ".join(levels),
+        "scenarios": f"{', '.join(scenarios)}: {hashes} variants, each with its hash in the rows",
+        "cost tables": ", ".join(tables),
+        "rows": f"{len(rows):,}",
+        "packets simulated": f"{packets:,.0f}",
+        "machine": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
+    }
+
+
+def _command(study: Study, choice: Choice) -> str:
+    words = ["caravan-lab run", study.name]
+    words += [f"--level {level}" for level in choice.levels]
+    if choice.is_quick:
+        words.append("--quick")
+    if choice.seed is not None:
+        words.append(f"--seed {choice.seed}")
+    return " ".join(words)

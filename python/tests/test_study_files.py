@@ -1,0 +1,116 @@
+"""Study files: what they say, and how faults in them are named."""
+
+from __future__ import annotations
+
+import pytest
+
+from caravan.study.files import CATALOGUE, load, names
+from caravan.study.metrics import AXES, is_known
+from caravan.study.parse import parse
+from caravan.study.text import Lines, StudyError
+
+SMALL = """\
+name = "small"
+title = "Two packets"
+
+[[sweep]]
+name = "packet"
+title = "One packet"
+measure = "price"
+profile = "paper-u"
+grid = { policy = ["des", "3des"], packet_bytes = [64, 128] }
+
+[[published]]
+printed = "Fig. 7"
+sweep = "packet"
+metric = "protected_bytes"
+at = { policy = "des", packet_bytes = 64 }
+value = 84
+
+[[figure]]
+name = "sizes"
+title = "Sizes"
+sweep = "packet"
+x = "packet_bytes"
+y = ["protected_bytes"]
+series = "policy"
+"""
+
+
+def test_a_study_says_what_its_file_says() -> None:
+    study = parse("small.toml", SMALL)
+    (sweep,) = study.sweeps
+    assert sweep.levels == ("model",)
+    assert sweep.grid == {"policy": ("des", "3des"), "packet_bytes": (64.0, 128.0)}
+    assert study.all_published()[0].value == 84
+    assert study.figures[0].draw == "line"
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_study_of_the_catalogue_is_read(name: str) -> None:
+    study = load(name)
+    assert study.name == name
+    for figure in study.figures:
+        assert all(is_known(metric) for metric in figure.metrics)
+        assert figure.x in AXES
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "line", "says"),
+    [
+        ('metric = "protected_bytes"', 'metric = "protected_byte"', 14, '"protected_bytes"'),
+        ("packet_bytes = [64, 128]", "packet_bytes = [64, -1]", 9, "above 0"),
+        ("packet_bytes = [64, 128]", "packet_bytes = [64, 64]", 9, "twice"),
+        ("packet_bytes = [64, 128]", "packet_bytes = []", 9, "at least one"),
+        ("packet_bytes = [64, 128]", "paket_bytes = [64]", 9, '"packet_bytes"'),
+        ("packet_bytes = 64 }", "packet_bytes = 65 }", 15, "does not hold packet_bytes = 65"),
+        ("value = 84", "value = nan", 16, "finite"),
+        ("value = 84", 'value = "84"', 16, "must be a number"),
+        ('series = "policy"', 'serie = "policy"', 24, 'did you mean "series"?'),
+        ('sweep = "packet"\nx', 'sweep = "packets"\nx', 21, 'did you mean "packet"?'),
+        ('profile = "paper-u"\n', "", 4, "needs a profile"),
+        ('measure = "price"', 'measure = "prices"', 7, '"price"'),
+        ('name = "small"', 'name = "small', 1, "line 1"),
+        ('title = "Sizes"', 'title = "Sizes"\nthis = 1', 21, "unknown key"),
+    ],
+)
+def test_faults_name_file_line_key_and_what_is_valid(
+    good: str, bad: str, line: int, says: str
+) -> None:
+    assert good in SMALL
+    with pytest.raises(StudyError) as fault:
+        parse("small.toml", SMALL.replace(good, bad, 1))
+    assert str(fault.value).startswith(f"small.toml:{line}:")
+    assert says in str(fault.value)
+
+
+def test_a_value_cannot_be_published_twice() -> None:
+    block = SMALL[SMALL.index("[[published]]") : SMALL.index("[[figure]]")]
+    with pytest.raises(StudyError, match="published twice"):
+        parse("small.toml", SMALL + block)
+
+
+def test_an_absurd_grid_is_refused_before_it_is_made() -> None:
+    text = SMALL.replace("[64, 128]", "{ from = 1, to = 1e12, step = 1 }")
+    with pytest.raises(StudyError, match="steps"):
+        parse("small.toml", text)
+
+
+def test_an_unknown_study_is_answered_with_the_nearest() -> None:
+    with pytest.raises(StudyError, match='did you mean "umts"'):
+        load("umtz")
+
+
+def test_lines_are_found_through_inline_tables_and_long_texts() -> None:
+    text = (
+        'a = """\nb = 1\n"""\n[t]\nlist = [\n  { c = 1 },\n  { d = 2 },\n]\n[[u]]\n[[u]]\ne = 3\n'
+    )
+    lines = Lines(text)
+    assert lines.find(["a"]) == 1
+    assert lines.find(["b"]) == 1
+    assert lines.find(["t", "list", 1, "d"]) == 7
+    assert lines.find(["u", 1, "e"]) == 11
+
+
+def test_the_catalogue_is_inside_the_package() -> None:
+    assert (CATALOGUE / "studies").is_dir()
