@@ -10,20 +10,28 @@
 //!
 //! [`simulate`] gives every policy the same packets (common random numbers) and every replication
 //! its own stream named by seed, purpose and index, so that replications may be computed anywhere,
-//! in any order and number, and merged. One packet at a time, in `f64`.
+//! in any order and number, and merged. Open models run as SIMD lanes, one replication a lane, in
+//! `f32` with sums in `f64`; only operations that IEEE 754 defines exactly are used, so that every
+//! instruction set gives the same bits. Traffic that waits for its own packets, and captures, run
+//! one packet at a time in `f64`.
 //!
 //! Left out: loss, finite buffers and priorities (the event kernel has them), threads (the caller
 //! spreads replications), handshakes.
 
 pub mod closed;
 pub mod histogram;
+mod instructions;
+mod lanes;
 pub mod outcome;
+mod plan;
 mod random;
+mod rows;
 pub mod tally;
 pub mod traffic;
 mod walk;
 
 use crate::staircase::Staircase;
+pub use instructions::Instructions;
 pub use outcome::{Outcome, State};
 pub use tally::Tally;
 pub use traffic::{Arrivals, Packet, Sizes, Traffic};
@@ -135,11 +143,30 @@ impl Fault {
 /// Replication `n` draws from streams named by `run.seed` and `n` alone: any split of
 /// replications over calls gives the same results once merged.
 pub fn simulate(roads: &[Road], traffic: &Traffic, run: &Run) -> Result<Vec<Tally>, Fault> {
+    let available = Instructions::available();
+    let widest = available.last().copied().unwrap_or(Instructions::Scalar);
+    simulate_with(widest, roads, traffic, run)
+}
+
+/// [`simulate`] with chosen instructions: for measuring, the results are the same.
+pub fn simulate_with(
+    instructions: Instructions,
+    roads: &[Road],
+    traffic: &Traffic,
+    run: &Run,
+) -> Result<Vec<Tally>, Fault> {
     run.check()?;
     traffic.check()?;
     check_roads(roads, traffic.sizes.smallest())?;
     traffic.check_against(roads, run)?;
-    walk::simulate(roads, traffic, run)
+    Ok(match traffic.arrivals {
+        Arrivals::ClosedLoop(_) => walk::simulate(roads, traffic, run),
+        _ => instructions.perform(rows::Job {
+            roads,
+            traffic,
+            run,
+        }),
+    })
 }
 
 /// Sends the packets of a capture, or of any other list, down every road, one tally a road.

@@ -114,7 +114,7 @@ impl Cycles {
                 units: Staircase::constant(cell.value),
                 source: cell.source.clone(),
             }),
-            None => bill.note("long buffers: no source for what a packet costs besides its bytes"),
+            None => bill.note("bytes alone are priced: what a packet costs besides has no source"),
         }
         Ok(bill)
     }

@@ -103,8 +103,11 @@ fn explain(message: &str) -> (Option<String>, String) {
     (None, message.lines().next().unwrap_or_default().to_owned())
 }
 
-/// The valid word that is nearest to `word`.
+/// The valid word that the fewest slips make of `word`.
 pub(super) fn nearest<'a>(word: &str, valid: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let near = |name: &str| strsim::jaro_winkler(word, name);
-    valid.max_by(|a, b| near(a).total_cmp(&near(b)))
+    // The distance costs time by both lengths; the rest of a long word changes nothing.
+    let word: String = word.chars().take(LONGEST_COMPARED).collect();
+    valid.min_by_key(|name| strsim::damerau_levenshtein(&word, name))
 }
+
+const LONGEST_COMPARED: usize = 64;

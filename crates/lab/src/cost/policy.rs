@@ -176,7 +176,12 @@ impl Policy {
             Standing::Legacy(reasons) => reasons,
         };
         if let Some(keys) = &self.keys {
-            reasons.extend(keys.proposal.legacy_reasons());
+            for reason in keys.proposal.legacy_reasons() {
+                // The group of PFS may be the exchange's.
+                if !reasons.contains(&reason) {
+                    reasons.push(reason);
+                }
+            }
         }
         if reasons.is_empty() {
             Standing::Current

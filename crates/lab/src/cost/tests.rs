@@ -1,1 +1,181 @@
+mod accounting;
+mod cycles;
+mod faults;
+mod measured;
 mod papers;
+
+use super::*;
+
+/// Texts of the catalogue, by name.
+macro_rules! texts {
+    ($folder:literal: $($name:literal)*) => {
+        &[$((
+            $name,
+            include_str!(concat!(
+                "../../../../python/caravan/catalogue/",
+                $folder,
+                "/",
+                $name,
+                ".toml"
+            )),
+        )),*]
+    };
+}
+
+const DEVICES: &[(&str, &str)] = texts!("devices":
+    "paper-u"
+    "paper-w"
+    "apple-a7"
+    "cortex-a8"
+    "cortex-a9"
+    "cortex-a15"
+    "cortex-a53"
+    "cortex-a53-soft"
+    "cortex-a57"
+    "cortex-a72"
+    "cortex-m0plus"
+    "cortex-m4"
+    "cortex-m4-asm"
+    "cortex-m4-hw"
+    "cortex-m7"
+    "cortex-m33"
+    "cortex-m33-hw"
+    "cortex-m33-l562"
+    "cortex-m33-u585-c"
+    "haswell"
+    "skylake"
+);
+const POLICIES: &[(&str, &str)] = texts!("policies":
+    "none"
+    "null-md5"
+    "des"
+    "3des"
+    "des-md5"
+    "3des-md5"
+    "md5"
+    "sha1"
+    "aes128"
+    "aes128-md5"
+    "aes192"
+    "aes256"
+    "aes128-sha1"
+    "aes128-sha256"
+    "aes256-sha512"
+    "aes128gcm16"
+    "aes256gcm16"
+    "chacha20poly1305"
+    "null-sha256"
+);
+
+fn device(name: &str) -> Profile {
+    let (_, text) = DEVICES
+        .iter()
+        .find(|(known, _)| *known == name)
+        .expect(name);
+    let profile = Profile::parse(name, text).expect(name);
+    assert_eq!(profile.name, name);
+    profile
+}
+
+fn policy(name: &str) -> Policy {
+    let (_, text) = POLICIES
+        .iter()
+        .find(|(known, _)| *known == name)
+        .expect(name);
+    let policy = Policy::parse(name, text).expect(name);
+    assert_eq!(policy.name, name);
+    policy
+}
+
+fn devices() -> Vec<Profile> {
+    DEVICES.iter().map(|(name, _)| device(name)).collect()
+}
+
+fn policies() -> Vec<Policy> {
+    POLICIES.iter().map(|(name, _)| policy(name)).collect()
+}
+
+/// A clock that goes with the profile.
+fn clock_for(profile: &Profile) -> Option<Clock> {
+    match profile.unit() {
+        Unit::Operations => Some(Clock::Mips(100.0)),
+        Unit::Cycles => Some(Clock::MegaHertz(1000.0)),
+        Unit::Nanoseconds => None,
+    }
+}
+
+#[test]
+fn every_profile_names_the_source_of_every_number() {
+    for profile in devices() {
+        assert!(!profile.entries().is_empty(), "{}", profile.name);
+        for entry in profile.entries() {
+            assert!(
+                entry.value > 0.0 && entry.source.len() > 6,
+                "{}",
+                entry.name
+            );
+        }
+    }
+}
+
+#[test]
+fn every_price_rises_with_the_size_and_none_costs_nothing() {
+    for profile in devices() {
+        let device = Device::new(profile.clone(), clock_for(&profile)).expect("a device");
+        for suite in profile.suites() {
+            let policy = Policy::of(suite.clone());
+            for direction in [Direction::Seal, Direction::Open] {
+                let service = device.service(&policy, direction).expect("a cost");
+                let size = profile.accounting().size(&policy).expect("a size");
+                for bytes in 40..3000 {
+                    let (less, more) = (f64::from(bytes), f64::from(bytes + 1));
+                    assert!(service.at(more) >= service.at(less) * (1.0 - 1e-12));
+                    assert!(size.at(more) >= size.at(less));
+                }
+                let is_free = service.at(1500.0) == 0.0;
+                assert_eq!(is_free, suite.ipsec().is_none(), "{} {suite}", profile.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn policies_say_how_todays_standards_see_them() {
+    for policy in policies() {
+        let standing = policy.standing();
+        match policy.name.as_str() {
+            "none" => assert_eq!(standing, Standing::Clear),
+            "aes128-sha1" | "aes128-sha256" | "aes256-sha512" | "aes128gcm16" | "aes256gcm16"
+            | "chacha20poly1305" | "null-sha256" | "sha1" => {
+                assert_eq!(standing, Standing::Current, "{}", policy.name);
+            }
+            _ => assert!(matches!(standing, Standing::Legacy(_)), "{}", policy.name),
+        }
+    }
+    let Standing::Legacy(reasons) = policy("3des-md5").standing() else {
+        panic!("3DES is legacy");
+    };
+    let once: std::collections::BTreeSet<_> = reasons.iter().collect();
+    assert_eq!(once.len(), reasons.len());
+    assert!(reasons.iter().any(|reason| reason.contains("RFC 8221")));
+    assert!(reasons.iter().any(|reason| reason.contains("RFC 8247")));
+}
+
+#[test]
+fn the_papers_words_name_the_engines_algorithms() {
+    for (word, algorithms) in [
+        ("md5", "ah-md5"),
+        ("sha1", "ah-sha1"),
+        ("3DES+MD5", "3des-md5"),
+        ("Null+MD5", "null-md5"),
+    ] {
+        let suite: Suite = word.parse().expect("a suite");
+        let named: Suite = algorithms.parse().expect("a suite");
+        assert_eq!(suite.ipsec(), named.ipsec());
+    }
+    for word in PAPER_SUITES {
+        assert_eq!(word.parse::<Suite>().expect("a suite").word(), word);
+    }
+    let unknown = "3dse-md5".parse::<Suite>().expect_err("no suite");
+    assert!(unknown.to_string().contains("3des"), "{unknown}");
+}

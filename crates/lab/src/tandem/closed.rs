@@ -8,7 +8,7 @@
 
 use super::outcome::{NEAR_SATURATION, State};
 use super::{Arrivals, Fault, Road, Sizes, Traffic, check_roads};
-use crate::staircase::Staircase;
+use crate::staircase::{Staircase, Step};
 use serde::Serialize;
 
 /// What theory says of one road.
@@ -200,12 +200,12 @@ impl Moments {
 impl Sizes {
     /// Mean clear bytes.
     pub fn mean(&self) -> f64 {
-        self.mean_of(&Staircase::linear(1.0))
+        self.moments_of(&Staircase::linear(1.0)).first
     }
 
     /// Mean of a staircase over these sizes.
     pub fn mean_of(&self, staircase: &Staircase) -> f64 {
-        self.moments_of(staircase).first
+        Means::new(self).of(staircase)
     }
 
     /// Moments of a staircase over these sizes, exact but for rounding.
@@ -235,6 +235,69 @@ impl Sizes {
             }
         }
         moments
+    }
+}
+
+/// Means of many staircases over the same sizes; each ceiling is worked out once.
+pub(super) struct Means<'a> {
+    sizes: &'a Sizes,
+    bytes: f64,
+    /// Offset, width, mean.
+    ceilings: Vec<(f64, f64, f64)>,
+}
+
+impl<'a> Means<'a> {
+    pub(super) fn new(sizes: &'a Sizes) -> Self {
+        Self {
+            sizes,
+            bytes: sizes.mean(),
+            ceilings: Vec::new(),
+        }
+    }
+
+    pub(super) fn of(&mut self, staircase: &Staircase) -> f64 {
+        let steps = staircase
+            .steps
+            .iter()
+            .map(|step| step.height * self.ceiling(step));
+        let steps: f64 = steps.sum();
+        staircase.fixed + staircase.per_byte * self.bytes + steps
+    }
+
+    fn ceiling(&mut self, step: &Step) -> f64 {
+        let mut known = self.ceilings.iter();
+        if let Some(known) = known.find(|own| (own.0, own.1) == (step.offset, step.width)) {
+            return known.2;
+        }
+        let one = Step {
+            height: 1.0,
+            ..*step
+        };
+        let mean = match self.sizes {
+            Sizes::Pareto {
+                shape,
+                smallest,
+                largest,
+            } => {
+                // E[n] = least n + sum of P(more than n) over n, a power a block
+                let least = one.at(*smallest);
+                let blocks = (one.at(*largest) - least) as u32;
+                let above = |more: u32| {
+                    let bytes = step.width * (least + f64::from(more)) - step.offset;
+                    libm::pow(smallest / bytes, *shape)
+                };
+                least + (0..blocks).map(above).sum::<f64>()
+            }
+            sizes => {
+                let staircase = Staircase {
+                    steps: vec![one],
+                    ..Staircase::default()
+                };
+                sizes.moments_of(&staircase).first
+            }
+        };
+        self.ceilings.push((step.offset, step.width, mean));
+        mean
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! Left out: what it means, which [`super::outcome`] works out once all are in.
 
+use super::closed::Means;
 use super::histogram::Histogram;
-use super::{Fault, Road, Run, STATIONS_MAX, Traffic};
+use super::{Fault, Road, Run, STATIONS_MAX, Station, Traffic};
 use serde::{Deserialize, Serialize};
 
 /// The results of one road: a record a replication, and all their delays.
@@ -79,12 +80,23 @@ pub struct Seen {
 }
 
 impl Tally {
-    pub(super) fn new(road: &Road, traffic: Option<&Traffic>, run: &Run) -> Self {
-        let expected = traffic.and_then(|traffic| {
-            let rate = traffic.packets_per_s()?;
-            let service = |s: &super::Station| rate * traffic.sizes.mean_of(&s.service);
-            Some(road.stations.iter().map(service).collect())
-        });
+    /// Empty tallies of roads under traffic; `None` if it is a list of packets.
+    pub(super) fn of(roads: &[Road], traffic: Option<&Traffic>, run: &Run) -> Vec<Self> {
+        let known = traffic.and_then(|traffic| Some((traffic, traffic.packets_per_s()?)));
+        let mut known = known.map(|(traffic, rate)| (rate, Means::new(&traffic.sizes)));
+        let expected = |road: &Road| {
+            let (rate, means) = known.as_mut()?;
+            let load = |station: &Station| *rate * means.of(&station.service);
+            Some(road.stations.iter().map(load).collect())
+        };
+        let expected: Vec<_> = roads.iter().map(expected).collect();
+        let pairs = roads.iter().zip(expected);
+        pairs
+            .map(|(road, expected)| Self::new(road, expected, run))
+            .collect()
+    }
+
+    fn new(road: &Road, expected: Option<Vec<f64>>, run: &Run) -> Self {
         Self {
             policy: road.policy.clone(),
             stations: road.stations.iter().map(|s| s.name.clone()).collect(),

@@ -3,5 +3,7 @@ use super::traffic::{ClosedLoop, PacketCall, Share};
 use super::*;
 use crate::staircase::Step;
 
-mod roads;
+mod lanes;
+mod laws;
+pub(crate) mod roads;
 mod theory;

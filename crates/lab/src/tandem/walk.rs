@@ -8,9 +8,8 @@ use super::traffic::{Arrivals, ClosedLoop, Draw, Pace, PacketCall};
 use super::{Fault, Packet, Road, Run, Traffic};
 
 /// Simulates every replication of every road.
-pub(super) fn simulate(roads: &[Road], traffic: &Traffic, run: &Run) -> Result<Vec<Tally>, Fault> {
-    let tally = |road: &Road| Tally::new(road, Some(traffic), run);
-    let mut tallies: Vec<Tally> = roads.iter().map(tally).collect();
+pub(super) fn simulate(roads: &[Road], traffic: &Traffic, run: &Run) -> Vec<Tally> {
+    let mut tallies = Tally::of(roads, Some(traffic), run);
     for index in (run.first_replication..).take(run.replications as usize) {
         for (road, tally) in roads.iter().zip(&mut tallies) {
             let mut source = Source::new(traffic, run.seed, index);
@@ -24,7 +23,7 @@ pub(super) fn simulate(roads: &[Road], traffic: &Traffic, run: &Run) -> Result<V
                 .push(walker.finish(run.seconds, run.seconds));
         }
     }
-    Ok(tallies)
+    tallies
 }
 
 /// Sends given packets down every road.
@@ -32,10 +31,7 @@ pub(super) fn replay<P>(roads: &[Road], packets: P, run: &Run) -> Result<Vec<Tal
 where
     P: IntoIterator<Item = Result<Packet, Fault>>,
 {
-    let mut tallies: Vec<Tally> = roads
-        .iter()
-        .map(|road| Tally::new(road, None, run))
-        .collect();
+    let mut tallies = Tally::of(roads, None, run);
     let mut walkers: Vec<Walker> = roads.iter().map(|road| Walker::new(road, run, 0)).collect();
     let (mut clock, mut whole) = (0.0, true);
     for packet in packets {

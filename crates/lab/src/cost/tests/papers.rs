@@ -1,16 +1,13 @@
 //! Every value that papers U and W print.
 
-use super::super::*;
-
-const PAPER_U: &str = include_str!("../../../../../python/caravan/catalogue/devices/paper-u.toml");
-const PAPER_W: &str = include_str!("../../../../../python/caravan/catalogue/devices/paper-w.toml");
+use super::*;
 
 fn paper_u() -> Profile {
-    Profile::parse("paper-u.toml", PAPER_U).expect("a profile")
+    device("paper-u")
 }
 
 fn paper_w() -> Profile {
-    Profile::parse("paper-w.toml", PAPER_W).expect("a profile")
+    device("paper-w")
 }
 
 fn priced(profile: &Profile, suite: &str, bytes: f64, mips: f64) -> Price {

@@ -1,0 +1,138 @@
+//! Published cycles: what a suite is made of, and what is missing.
+
+use engine::work::{Task, Work};
+
+use super::*;
+
+fn priced(profile: &Profile, suite: &str, bytes: f64) -> Price {
+    let clock = Some(Clock::MegaHertz(1000.0));
+    price(profile, suite, bytes, clock, Direction::Seal).expect("a price")
+}
+
+#[test]
+fn gcm_of_a_cortex_a53_is_a_sum_and_says_so() {
+    let price = priced(&device("cortex-a53"), "aes128gcm16", 1400.0);
+    // 1402 bytes in words of four; one block for the tag; header and lengths are a block each
+    let (counter, hash) = (1404.0 + 16.0, 88.0 * 16.0 + 32.0);
+    let cycles = 1.36 * counter + 0.85 * hash;
+    assert!((price.cycles.expect("cycles") - cycles).abs() < 1e-9);
+    assert!((price.time_s - cycles / 1e9).abs() < 1e-15);
+    assert_eq!(
+        price.notes[0],
+        "aes128-gcm: sum of aes128-ctr and ghash, upper bound"
+    );
+    assert_eq!(
+        price.protected_bytes,
+        20.0 + 8.0 + 8.0 + 8.0 + 1404.0 + 16.0
+    );
+    let poly = priced(&device("cortex-a53"), "chacha20poly1305", 1400.0);
+    assert!(poly.notes[0].ends_with("sum of chacha20 and poly1305, upper bound"));
+}
+
+#[test]
+fn a_whole_aead_is_taken_where_it_was_measured() {
+    let price = priced(&device("cortex-m7"), "aes128gcm16", 1400.0);
+    assert!(price.notes.iter().all(|note| !note.contains("sum")));
+    let cell = 480e6 / (8.374 * 1_048_576.0);
+    assert!((price.cycles.expect("cycles") / (cell * 1404.0) - 1.0).abs() < 1e-3);
+    // the table that is cited as 55 cycles a byte
+    assert!((cell - 55.0).abs() < 0.5);
+}
+
+#[test]
+fn hmac_hashes_whole_blocks_and_one_more() {
+    let price = priced(&device("cortex-a53"), "null-sha256", 480.0);
+    // SPI, sequence number, 482 bytes in words of four; padding and length of nine
+    let blocks = (8.0 + 484.0 + 9.0_f64) / 64.0;
+    let cycles = 2.38 * 64.0 * (blocks.ceil() + 1.0);
+    assert!((price.cycles.expect("cycles") - cycles).abs() < 1e-9);
+}
+
+#[test]
+fn each_way_has_its_own_cell() {
+    let profile = device("cortex-a53");
+    let clock = Some(Clock::MegaHertz(1000.0));
+    let both = [Direction::Seal, Direction::Open].map(|direction| {
+        let price = price(&profile, "aes128", 1400.0, clock, direction).expect("a price");
+        price.cycles.expect("cycles") / 1408.0
+    });
+    assert!((both[0] - 1.32).abs() < 1e-12 && (both[1] - 1.17).abs() < 1e-12);
+}
+
+#[test]
+fn an_empty_cell_is_named_and_never_another_cores() {
+    let profile = device("cortex-a72");
+    let clock = Some(Clock::MegaHertz(1500.0));
+    let refused = price(&profile, "aes128gcm16", 1400.0, clock, Direction::Seal);
+    let text = refused.expect_err("no GHASH").to_string();
+    assert!(
+        text.contains("per_byte.aes128-gcm or per_byte.ghash is empty"),
+        "{text}"
+    );
+    assert!(text.contains("inside are none, aes128"), "{text}");
+    // AES-256-CBC was measured sealing alone
+    let open = price(&profile, "aes256", 1400.0, clock, Direction::Open);
+    assert!(open.is_err() && !text.contains("aes256"));
+}
+
+#[test]
+fn a_core_without_a_clock_asks_for_one_and_clocks_must_fit() {
+    let core = device("cortex-a53");
+    let board = device("cortex-m4");
+    let paper = device("paper-u");
+    assert!(Device::new(core.clone(), None).is_err());
+    assert!(Device::new(core.clone(), Some(Clock::Mips(100.0))).is_err());
+    assert!(Device::new(board.clone(), None).is_ok());
+    assert!(Device::new(paper.clone(), None).is_err());
+    assert!(Device::new(paper.clone(), Some(Clock::MegaHertz(100.0))).is_err());
+    for absurd in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e12] {
+        assert!(Device::new(paper.clone(), Some(Clock::Mips(absurd))).is_err());
+        assert!(Device::new(core.clone(), Some(Clock::MegaHertz(absurd))).is_err());
+        let clock = Some(Clock::Mips(100.0));
+        let refused = price(&paper, "des", absurd, clock, Direction::Seal);
+        assert!(matches!(refused, Err(Refusal::Absurd { key: "bytes", .. })));
+    }
+}
+
+#[test]
+fn energy_is_said_only_where_a_cycle_has_a_source() {
+    let none = priced(&device("cortex-a53"), "aes128", 1400.0);
+    assert_eq!((none.energy_j, none.energy_source), (None, None));
+    let some = priced(&device("cortex-a8"), "chacha20poly1305", 1400.0);
+    let joules = some.cycles.expect("cycles") * 0.5e-9;
+    assert!((some.energy_j.expect("energy") / joules - 1.0).abs() < 1e-12);
+    assert!(some.energy_source.expect("a source").contains("300 mW"));
+}
+
+#[test]
+fn a_handshake_is_priced_from_its_work() {
+    let board = Device::new(device("cortex-m4"), None).expect("a device");
+    let policy = policies()
+        .into_iter()
+        .find(|policy| policy.name == "aes128-sha256");
+    let policy = policy.expect("in the catalogue");
+    let mut work = Work::default();
+    work.count(Task::KeyPair(crypto::dh::Group::Modp2048), 0);
+    work.count(Task::Agree(crypto::dh::Group::Modp2048), 0);
+    work.count(Task::Sign(2048), 0);
+    work.add(Task::Verify(2048), 3, 0);
+    let seconds = board.work_time(&policy, &work).expect("a time");
+    let printed = 0.539 + 1.2275 + 2.8215 + 3.0 * 0.044_458;
+    assert!((seconds - printed).abs() < 1e-6, "{seconds}");
+    work.count(Task::MessageCipher, 100);
+    work.add(Task::Prf, 2, 200);
+    let more = board.work_time(&policy, &work).expect("a time");
+    assert!(more > seconds && more < seconds + 0.01);
+    work.count(Task::Agree(crypto::dh::Group::Modp1024), 0);
+    let refused = board.work_time(&policy, &work).expect_err("no group 2");
+    assert_eq!(refused.cell, "per_operation.modp1024-agree");
+    let by_hand = Policy {
+        keys: None,
+        ..policy
+    };
+    let mut prf = Work::default();
+    prf.count(Task::Prf, 10);
+    assert!(board.work_time(&by_hand, &prf).is_err());
+    let papers = Device::new(device("paper-u"), Some(Clock::Mips(100.0))).expect("a device");
+    assert!(papers.work_time(&by_hand, &work).is_err());
+}

@@ -1,0 +1,61 @@
+//! Which instructions the lanes use: the widest that the machine has, or a chosen set.
+//!
+//! Left out: any influence on results, which are the same bits with every set.
+
+use super::rows::Job;
+use super::tally::Tally;
+use pulp::Simd;
+
+/// A set of vector instructions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Instructions {
+    /// None: one replication after another.
+    Scalar,
+    /// Eight lanes.
+    Avx2,
+    /// Sixteen lanes.
+    Avx512,
+    /// Four lanes.
+    Neon,
+}
+
+impl Instructions {
+    /// What this machine has, narrowest first.
+    pub fn available() -> Vec<Self> {
+        let mut found = vec![Self::Scalar];
+        #[cfg(target_arch = "x86_64")]
+        {
+            found.extend(pulp::x86::V3::try_new().map(|_| Self::Avx2));
+            found.extend(pulp::x86::V4::try_new().map(|_| Self::Avx512));
+        }
+        #[cfg(target_arch = "aarch64")]
+        found.extend(pulp::aarch64::Neon::try_new().map(|_| Self::Neon));
+        found
+    }
+
+    /// Does the job; a set that the machine lacks falls back to the scalar one.
+    pub(super) fn perform(self, job: Job<'_>) -> Vec<Tally> {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => {
+                if let Some(simd) = pulp::x86::V3::try_new() {
+                    return Simd::vectorize(simd, job);
+                }
+            }
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => {
+                if let Some(simd) = pulp::x86::V4::try_new() {
+                    return Simd::vectorize(simd, job);
+                }
+            }
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon => {
+                if let Some(simd) = pulp::aarch64::Neon::try_new() {
+                    return Simd::vectorize(simd, job);
+                }
+            }
+            _ => {}
+        }
+        Simd::vectorize(pulp::Scalar::new(), job)
+    }
+}

@@ -1,0 +1,166 @@
+//! Arithmetic on a row of lanes: random numbers, logarithm, power of two, ceiling.
+//!
+//! Polynomials on the mantissa and integers on the exponent. No fused operation and no reciprocal
+//! approximation: the same bits come out of every instruction set. Left out: special values, which
+//! the ranges stated here exclude.
+
+use super::random::{self, Purpose};
+use pulp::{Simd, bytemuck};
+
+/// Adding and taking away again rounds to the nearest integer, below 2^22.
+const ROUND: f32 = 12_582_912.0;
+/// An integer below 2^23 in the mantissa of this is itself plus 2^23.
+const WHOLE: u32 = 0x4b00_0000;
+/// The square root of one half.
+const ROOT_HALF: u32 = 0x3f35_04f3;
+const ONE: u32 = 0x3f80_0000;
+const MANTISSA: u32 = 0x007f_ffff;
+
+/// Lanes of a row seen as numbers.
+#[inline(always)]
+pub(super) fn each<S: Simd>(lanes: &S::f32s) -> &[f32] {
+    bytemuck::cast_slice(std::slice::from_ref(lanes))
+}
+
+/// The same, to be written.
+#[inline(always)]
+pub(super) fn each_mut<S: Simd>(lanes: &mut S::f32s) -> &mut [f32] {
+    bytemuck::cast_slice_mut(std::slice::from_mut(lanes))
+}
+
+/// Xoshiro128++, one stream a lane.
+#[derive(Clone, Copy)]
+pub(super) struct Streams<S: Simd> {
+    state: [S::u32s; 4],
+}
+
+impl<S: Simd> Streams<S> {
+    /// The streams of consecutive replications.
+    #[inline(always)]
+    pub(super) fn new(simd: S, seed: u64, purpose: Purpose, first: u64) -> Self {
+        let mut state = [simd.splat_u32s(0); 4];
+        for lane in 0..S::U32_LANES {
+            let words = random::state(seed, purpose, first.wrapping_add(lane as u64));
+            for (row, word) in state.iter_mut().zip(words) {
+                bytemuck::cast_slice_mut::<_, u32>(std::slice::from_mut(row))[lane] = word;
+            }
+        }
+        Self { state }
+    }
+
+    /// As [`random::uniform`]: above 0, at most 1.
+    #[inline(always)]
+    pub(super) fn uniform(&mut self, simd: S) -> S::f32s {
+        let bits = self.next(simd);
+        let high = simd.wrapping_dyn_shr_u32s(bits, simd.splat_u32s(9));
+        let low = simd.and_u32s(bits, simd.splat_u32s(0x1ff));
+        let high = simd.mul_f32s(whole(simd, high), simd.splat_f32s(1.0 / 8_388_608.0));
+        let low = simd.mul_f32s(whole(simd, low), simd.splat_f32s(1.0 / 4_294_967_296.0));
+        simd.add_f32s(
+            high,
+            simd.add_f32s(low, simd.splat_f32s(1.0 / 8_589_934_592.0)),
+        )
+    }
+
+    #[inline(always)]
+    fn next(&mut self, simd: S) -> S::u32s {
+        let [s0, s1, s2, s3] = self.state;
+        let result = simd.add_u32s(rotate::<S, 7>(simd, simd.add_u32s(s0, s3)), s0);
+        let shifted = simd.wrapping_dyn_shl_u32s(s1, simd.splat_u32s(9));
+        let s2 = simd.xor_u32s(s2, s0);
+        let s3 = simd.xor_u32s(s3, s1);
+        let s1 = simd.xor_u32s(s1, s2);
+        let s0 = simd.xor_u32s(s0, s3);
+        let s2 = simd.xor_u32s(s2, shifted);
+        self.state = [s0, s1, s2, rotate::<S, 11>(simd, s3)];
+        result
+    }
+}
+
+#[inline(always)]
+fn rotate<S: Simd, const LEFT: u32>(simd: S, bits: S::u32s) -> S::u32s {
+    let left = simd.wrapping_dyn_shl_u32s(bits, simd.splat_u32s(LEFT));
+    let right = simd.wrapping_dyn_shr_u32s(bits, simd.splat_u32s(32 - LEFT));
+    simd.or_u32s(left, right)
+}
+
+/// Integers below 2^23 as numbers.
+#[inline(always)]
+fn whole<S: Simd>(simd: S, integer: S::u32s) -> S::f32s {
+    let shifted = simd.transmute_f32s_u32s(simd.or_u32s(integer, simd.splat_u32s(WHOLE)));
+    simd.sub_f32s(shifted, simd.splat_f32s(8_388_608.0))
+}
+
+/// Horner's rule, highest coefficient first.
+#[inline(always)]
+fn polynomial<S: Simd, const N: usize>(simd: S, x: S::f32s, coefficients: [f32; N]) -> S::f32s {
+    let mut sum = simd.splat_f32s(coefficients[0]);
+    for coefficient in &coefficients[1..] {
+        sum = simd.add_f32s(simd.mul_f32s(sum, x), simd.splat_f32s(*coefficient));
+    }
+    sum
+}
+
+/// Natural logarithm of numbers from 2^-100 to 2^100, within 3e-7 relative or 1e-7 absolute.
+#[inline(always)]
+pub(super) fn ln<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
+    // x = m 2^e with m from sqrt(1/2) to sqrt(2)
+    let bits = simd.transmute_u32s_f32s(x);
+    let moved = simd.add_u32s(bits, simd.splat_u32s(ONE - ROOT_HALF));
+    let exponent = simd.wrapping_dyn_shr_u32s(moved, simd.splat_u32s(23));
+    let exponent = simd.sub_f32s(whole(simd, exponent), simd.splat_f32s(127.0));
+    let mantissa = simd.and_u32s(moved, simd.splat_u32s(MANTISSA));
+    let mantissa = simd.add_u32s(mantissa, simd.splat_u32s(ROOT_HALF));
+    let f = simd.sub_f32s(simd.transmute_f32s_u32s(mantissa), simd.splat_f32s(1.0));
+    // ln(1 + f) = f - f^2/2 + f^3 P(f)
+    let p = polynomial(simd, f, LN);
+    let square = simd.mul_f32s(f, f);
+    let tail = simd.sub_f32s(simd.mul_f32s(f, p), simd.splat_f32s(0.5));
+    let of_mantissa = simd.add_f32s(f, simd.mul_f32s(square, tail));
+    let of_exponent = simd.mul_f32s(exponent, simd.splat_f32s(std::f32::consts::LN_2));
+    simd.add_f32s(of_exponent, of_mantissa)
+}
+
+/// `(ln(1 + f) - f + f^2/2) / f^3`, from -0.29 to 0.41; least error at Chebyshev's points.
+const LN: [f32; 8] = [
+    -0.07902743772,
+    0.1262231985,
+    -0.1299818376,
+    0.1421449592,
+    -0.1664128146,
+    0.2000104509,
+    -0.2500030642,
+    0.3333333073,
+];
+
+/// Two to the power of numbers from -100 to 100, within 2e-7 relative.
+#[inline(always)]
+pub(super) fn exp2<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
+    let shifted = simd.add_f32s(x, simd.splat_f32s(ROUND));
+    let rest = simd.sub_f32s(x, simd.sub_f32s(shifted, simd.splat_f32s(ROUND)));
+    let mantissa = polynomial(simd, rest, EXP2);
+    let bits = simd.transmute_u32s_f32s(shifted);
+    let exponent = simd.wrapping_dyn_shl_u32s(bits, simd.splat_u32s(23));
+    simd.transmute_f32s_u32s(simd.add_u32s(simd.transmute_u32s_f32s(mantissa), exponent))
+}
+
+/// `2^x` from -1/2 to 1/2; least error at Chebyshev's points.
+const EXP2: [f32; 7] = [
+    0.000154614447,
+    0.001340042818,
+    0.009618056679,
+    0.05550327227,
+    0.2402265092,
+    0.6931472067,
+    1.0,
+];
+
+/// The least integer not below numbers within 2^22 of zero.
+#[inline(always)]
+pub(super) fn ceil<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
+    let round = simd.splat_f32s(ROUND);
+    let nearest = simd.sub_f32s(simd.add_f32s(x, round), round);
+    let short = simd.less_than_f32s(nearest, x);
+    let more = simd.select_f32s(short, simd.splat_f32s(1.0), simd.splat_f32s(0.0));
+    simd.add_f32s(nearest, more)
+}

@@ -1,0 +1,201 @@
+//! What the lanes compute of roads: each ceiling once, each shape of staircase once, then scales.
+//!
+//! A link carries the same bytes as the link before it, only faster, and a gateway does the
+//! operations of the station: their services are one staircase times different numbers. Left out:
+//! the arithmetic, which is in [`super::rows`].
+
+use super::Road;
+use crate::staircase::{Staircase, Step};
+
+/// Coefficients that differ by less, relatively, are the same number computed differently.
+const ALIKE: f64 = 1e-12;
+
+/// All roads of a simulation.
+pub(super) struct Plan {
+    /// Ceilings that any road needs.
+    pub(super) ceilings: Vec<Ceiling>,
+    /// In the order given.
+    pub(super) roads: Vec<RoadPlan>,
+}
+
+/// `ceil((S + offset) x inverse)`.
+pub(super) struct Ceiling {
+    pub(super) offset: f32,
+    pub(super) inverse: f32,
+}
+
+/// One road.
+pub(super) struct RoadPlan {
+    /// Staircases that differ by more than a factor.
+    pub(super) shapes: Vec<Shape>,
+    /// Stations that cost something, in order.
+    pub(super) loaded: Vec<Loaded>,
+    /// All stations: index of the loaded one.
+    pub(super) stations: Vec<Option<usize>>,
+    /// Shape and factor of the protected size.
+    pub(super) protected: Option<(usize, f64)>,
+}
+
+/// A station's service: a shape times a scale.
+pub(super) struct Loaded {
+    pub(super) shape: usize,
+    pub(super) scale: f64,
+}
+
+/// A staircase whose leading coefficient is 1.
+pub(super) struct Shape {
+    pub(super) fixed: f32,
+    pub(super) per_byte: f32,
+    /// Ceiling and height.
+    pub(super) steps: Vec<(usize, f32)>,
+    exact: Vec<(Term, f64)>,
+}
+
+/// What a coefficient belongs to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Term {
+    Ceiling(usize),
+    Byte,
+    Packet,
+}
+
+impl Plan {
+    pub(super) fn new(roads: &[Road]) -> Self {
+        let mut found = Ceilings::default();
+        let roads = roads
+            .iter()
+            .map(|road| RoadPlan::new(road, &mut found))
+            .collect();
+        let ceilings = found
+            .0
+            .iter()
+            .map(|&(offset, width)| Ceiling::new(offset, width));
+        Self {
+            ceilings: ceilings.collect(),
+            roads,
+        }
+    }
+}
+
+/// Offsets and widths, in the order found.
+#[derive(Default)]
+struct Ceilings(Vec<(f64, f64)>);
+
+impl Ceilings {
+    fn index(&mut self, step: &Step) -> usize {
+        let wanted = (step.offset, step.width);
+        let found = self.0.iter().position(|own| *own == wanted);
+        found.unwrap_or_else(|| {
+            self.0.push(wanted);
+            self.0.len() - 1
+        })
+    }
+}
+
+impl Ceiling {
+    fn new(offset: f64, width: f64) -> Self {
+        let mut inverse = (1.0 / width) as f32;
+        // a whole number of blocks must not come out a hair above itself: where the inverse is
+        // rounded it errs downwards by more than the product's own rounding
+        if f64::from(inverse) * width != 1.0 {
+            inverse = (1.0 / width * (1.0 - 3e-7)) as f32;
+        }
+        Self {
+            offset: offset as f32,
+            inverse,
+        }
+    }
+}
+
+impl RoadPlan {
+    fn new(road: &Road, ceilings: &mut Ceilings) -> Self {
+        let mut plan = Self {
+            shapes: Vec::new(),
+            loaded: Vec::new(),
+            stations: Vec::new(),
+            protected: None,
+        };
+        for station in &road.stations {
+            let place = plan
+                .place(&station.service, ceilings)
+                .map(|(shape, scale)| {
+                    plan.loaded.push(Loaded { shape, scale });
+                    plan.loaded.len() - 1
+                });
+            plan.stations.push(place);
+        }
+        plan.protected = plan.place(&road.protected, ceilings);
+        plan
+    }
+
+    /// The shape of a staircase, shared if there is one like it, and its factor.
+    fn place(&mut self, staircase: &Staircase, ceilings: &mut Ceilings) -> Option<(usize, f64)> {
+        let mut terms: Vec<(Term, f64)> = Vec::new();
+        let mut add = |term: Term, value: f64| match terms.iter_mut().find(|own| own.0 == term) {
+            Some(own) => own.1 += value,
+            None => terms.push((term, value)),
+        };
+        for step in &staircase.steps {
+            add(Term::Ceiling(ceilings.index(step)), step.height);
+        }
+        add(Term::Byte, staircase.per_byte);
+        add(Term::Packet, staircase.fixed);
+        terms.retain(|term| term.1 != 0.0);
+        let scale = terms.first()?.1;
+        for term in &mut terms {
+            term.1 /= scale;
+        }
+        let found = self.shapes.iter().position(|shape| shape.is_like(&terms));
+        let index = found.unwrap_or_else(|| {
+            self.shapes.push(Shape::new(terms));
+            self.shapes.len() - 1
+        });
+        Some((index, scale))
+    }
+}
+
+impl Shape {
+    fn new(exact: Vec<(Term, f64)>) -> Self {
+        let mut shape = Self {
+            fixed: 0.0,
+            per_byte: 0.0,
+            steps: Vec::new(),
+            exact: Vec::new(),
+        };
+        for &(term, value) in &exact {
+            match term {
+                Term::Ceiling(index) => shape.steps.push((index, value as f32)),
+                Term::Byte => shape.per_byte = value as f32,
+                Term::Packet => shape.fixed = value as f32,
+            }
+        }
+        shape.exact = exact;
+        shape
+    }
+
+    fn is_like(&self, terms: &[(Term, f64)]) -> bool {
+        let close = |one: f64, two: f64| (one - two).abs() <= ALIKE * one.abs();
+        let mut pairs = self.exact.iter().zip(terms);
+        self.exact.len() == terms.len()
+            && pairs.all(|(one, two)| one.0 == two.0 && close(one.1, two.1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::roads::umts;
+    use super::*;
+
+    #[test]
+    fn eight_stations_are_three_shapes() {
+        let plan = Plan::new(&[umts("3des-md5", 100.0), umts("none", 100.0)]);
+        // processors, the protected size, the clear size
+        assert_eq!(plan.roads[0].shapes.len(), 3);
+        assert_eq!(plan.roads[0].loaded.len(), 8);
+        assert_eq!(plan.ceilings.len(), 3);
+        // without security links only
+        assert_eq!(plan.roads[1].loaded.len(), 6);
+        assert_eq!(plan.roads[1].stations[0], None);
+        assert_eq!(plan.roads[1].shapes.len(), 1);
+    }
+}

@@ -1,0 +1,628 @@
+//! Open traffic, one replication a lane, a block of packets at a time.
+//!
+//! Two phases a block: sizes, gaps and ceilings once for all roads; then each road's stations.
+//! Delays count from the packet's own arrival, so that `f32` keeps seven digits of every delay
+//! however long the run; sums over a block go to `f64`. A delay that grows without bound, where a
+//! station is overloaded, loses digits as it grows and is marked as not stationary anyway. Left
+//! out: traffic with feedback, see [`super::walk`].
+
+use super::histogram::{self, BUCKETS};
+use super::lanes::{Streams, ceil, each, each_mut, exp2, ln};
+use super::plan::{Loaded, Plan, RoadPlan, Shape};
+use super::random::Purpose;
+use super::tally::{Replication, Seen, Tally};
+use super::traffic::{Arrivals, Table};
+use super::{Road, Run, Sizes, Traffic};
+use pulp::{Simd, WithSimd, bytemuck};
+
+/// Packets of a block, each a row of lanes.
+const ROWS: usize = 64;
+
+/// One number a packet and lane.
+type Block<T> = Box<[T; ROWS]>;
+
+/// Every replication of every road, in groups of as many as there are lanes.
+pub(super) struct Job<'a> {
+    pub(super) roads: &'a [Road],
+    pub(super) traffic: &'a Traffic,
+    pub(super) run: &'a Run,
+}
+
+impl WithSimd for Job<'_> {
+    type Output = Vec<Tally>;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Vec<Tally> {
+        let mut tallies = Tally::of(self.roads, Some(self.traffic), self.run);
+        let plan = Plan::new(self.roads);
+        let mut left = u64::from(self.run.replications);
+        let mut first = self.run.first_replication;
+        while left > 0 {
+            let used = left.min(S::F32_LANES as u64);
+            let mut group = Group::new(simd, &plan, &self, first, used as usize);
+            while group.goes_on() {
+                group.block(simd, &plan);
+            }
+            group.finish(&plan, first, &mut tallies);
+            left -= used;
+            first += used;
+        }
+        tallies
+    }
+}
+
+/// Replications that run together, one a lane.
+struct Group<S: Simd> {
+    run: Run,
+    /// Lanes in use.
+    used: usize,
+    source: Source<S>,
+    /// When each lane's last packet came.
+    clocks: Vec<f64>,
+    gaps: Block<S::f32s>,
+    sizes: Block<S::f32s>,
+    /// Sizes of packets that count, 0 for others.
+    counted: Block<S::f32s>,
+    /// 1 for packets that count, 0 for others.
+    weights: Block<S::f32s>,
+    ceilings: Vec<Block<S::f32s>>,
+    shapes: Vec<Block<S::f32s>>,
+    delays: Block<S::f32s>,
+    packets: Vec<f64>,
+    bytes: Vec<f64>,
+    /// Packets of each half of the time.
+    halves: [Vec<f64>; 2],
+    roads: Vec<Lanes<S>>,
+}
+
+/// What one road knows of its lanes; sums are per lane, or per station or shape and lane.
+struct Lanes<S: Simd> {
+    /// How long after its arrival the last packet left each loaded station.
+    state: Vec<S::f32s>,
+    /// When the last packet left the last station.
+    departed: Vec<f64>,
+    delivered: Vec<f64>,
+    delivered_bytes: Vec<f64>,
+    delay: [Vec<f64>; 2],
+    work: Vec<f64>,
+    wait: Vec<f64>,
+    byte: Vec<f64>,
+    counts: Vec<u64>,
+}
+
+impl<S: Simd> Lanes<S> {
+    fn new(simd: S, plan: &RoadPlan) -> Self {
+        let lanes = S::F32_LANES;
+        let zeros = |count: usize| vec![0.0; count * lanes];
+        let stations = plan.loaded.len();
+        Self {
+            state: vec![simd.splat_f32s(0.0); stations],
+            departed: zeros(1),
+            delivered: zeros(1),
+            delivered_bytes: zeros(1),
+            delay: [zeros(1), zeros(1)],
+            work: zeros(plan.shapes.len()),
+            wait: zeros(stations),
+            byte: zeros(stations),
+            counts: vec![0; BUCKETS],
+        }
+    }
+}
+
+/// What the whole block has in common.
+struct Span {
+    /// When each lane's block began.
+    began: Vec<f64>,
+    /// Every packet of every lane counts.
+    whole: bool,
+    /// Clear bytes of each lane, those that do not count included.
+    bytes: Vec<f32>,
+}
+
+impl<S: Simd> Group<S> {
+    #[inline(always)]
+    fn new(simd: S, plan: &Plan, job: &Job<'_>, first: u64, used: usize) -> Self {
+        let lanes = S::F32_LANES;
+        let block = || Box::new([simd.splat_f32s(0.0); ROWS]);
+        let shapes = plan.roads.iter().map(|road| road.shapes.len()).max();
+        // lanes without a replication have nothing left to do
+        let mut clocks = vec![job.run.seconds; lanes];
+        clocks[..used].fill(0.0);
+        let mut group = Self {
+            run: *job.run,
+            used,
+            source: Source::new(simd, job.traffic, job.run.seed, first),
+            clocks,
+            gaps: block(),
+            sizes: block(),
+            counted: block(),
+            weights: block(),
+            ceilings: plan.ceilings.iter().map(|_| block()).collect(),
+            shapes: (0..shapes.unwrap_or(0)).map(|_| block()).collect(),
+            delays: block(),
+            packets: vec![0.0; lanes],
+            bytes: vec![0.0; lanes],
+            halves: [vec![0.0; lanes], vec![0.0; lanes]],
+            roads: plan
+                .roads
+                .iter()
+                .map(|road| Lanes::new(simd, road))
+                .collect(),
+        };
+        group
+            .source
+            .fill_constant(simd, &mut group.gaps, &mut group.sizes);
+        group
+    }
+
+    fn goes_on(&self) -> bool {
+        self.clocks.iter().any(|clock| *clock < self.run.seconds)
+    }
+
+    /// Sixty-four packets of every lane down every road.
+    #[inline(always)]
+    fn block(&mut self, simd: S, plan: &Plan) {
+        self.source.fill_sizes(simd, &mut self.sizes);
+        self.source.fill_gaps(simd, &mut self.gaps);
+        let span = self.advance(simd);
+        for (ceiling, values) in plan.ceilings.iter().zip(&mut self.ceilings) {
+            let offset = simd.splat_f32s(ceiling.offset);
+            let inverse = simd.splat_f32s(ceiling.inverse);
+            for (value, size) in values.iter_mut().zip(self.sizes.iter()) {
+                *value = ceil(simd, simd.mul_f32s(simd.add_f32s(*size, offset), inverse));
+            }
+        }
+        for (index, road) in plan.roads.iter().enumerate() {
+            for shape in 0..road.shapes.len() {
+                self.shape(simd, index, shape, &road.shapes[shape], span.whole);
+            }
+            if span.whole {
+                self.road::<true>(simd, index, road, &span);
+            } else {
+                self.road::<false>(simd, index, road, &span);
+            }
+        }
+    }
+
+    /// Moves the clocks past the block, and finds which packets count.
+    #[inline(always)]
+    fn advance(&mut self, simd: S) -> Span {
+        let began = self.clocks.clone();
+        add_to::<S>(&mut self.clocks, sum(simd, &self.gaps));
+        let Run {
+            warm_up, seconds, ..
+        } = self.run;
+        let ends = self.clocks.iter();
+        let whole = began
+            .iter()
+            .zip(ends)
+            .all(|(from, to)| *from >= warm_up && *to < seconds);
+        if whole {
+            self.counted.copy_from_slice(&self.sizes[..]);
+            self.packets
+                .iter_mut()
+                .for_each(|packets| *packets += ROWS as f64);
+        } else {
+            self.weigh(simd, &began);
+        }
+        add_to::<S>(&mut self.bytes, sum(simd, &self.counted));
+        let middle = 0.5 * (warm_up + seconds);
+        for (lane, from) in began.iter().enumerate() {
+            let weights = || {
+                self.weights
+                    .iter()
+                    .map(|row| each::<S>(row)[lane])
+                    .sum::<f32>()
+            };
+            let counts = if whole {
+                ROWS as f64
+            } else {
+                f64::from(weights())
+            };
+            self.halves[usize::from(*from >= middle)][lane] += counts;
+        }
+        let bytes = each::<S>(&sum(simd, &self.sizes)).to_vec();
+        Span {
+            began,
+            whole,
+            bytes,
+        }
+    }
+
+    /// Weights each packet: 1 from the warm-up to the end, 0 outside.
+    #[inline(always)]
+    fn weigh(&mut self, simd: S, began: &[f64]) {
+        let window = self.run.warm_up..self.run.seconds;
+        for (lane, from) in began.iter().enumerate() {
+            let mut at = *from;
+            for (gap, weight) in self.gaps.iter().zip(self.weights.iter_mut()) {
+                at += f64::from(each::<S>(gap)[lane]);
+                let counts = lane < self.used && window.contains(&at);
+                each_mut::<S>(weight)[lane] = f32::from(u8::from(counts));
+            }
+        }
+        let rows = self.sizes.iter().zip(self.weights.iter());
+        for (counted, (size, weight)) in self.counted.iter_mut().zip(rows) {
+            *counted = simd.mul_f32s(*size, *weight);
+        }
+        add_to::<S>(&mut self.packets, sum(simd, &self.weights));
+    }
+
+    /// Values of a staircase for the block, and their sum.
+    #[inline(always)]
+    fn shape(&mut self, simd: S, road: usize, index: usize, shape: &Shape, whole: bool) {
+        let values = &mut self.shapes[index];
+        let fixed = simd.splat_f32s(shape.fixed);
+        let per_byte = simd.splat_f32s(shape.per_byte);
+        match shape.steps[..] {
+            [(one, high)] if shape.per_byte == 0.0 => {
+                let high = simd.splat_f32s(high);
+                for (value, one) in values.iter_mut().zip(self.ceilings[one].iter()) {
+                    *value = simd.add_f32s(simd.mul_f32s(*one, high), fixed);
+                }
+            }
+            [(one, high), (two, higher)] if shape.per_byte == 0.0 => {
+                let (high, higher) = (simd.splat_f32s(high), simd.splat_f32s(higher));
+                let rows = self.ceilings[one].iter().zip(self.ceilings[two].iter());
+                for (value, (one, two)) in values.iter_mut().zip(rows) {
+                    let first = simd.add_f32s(simd.mul_f32s(*one, high), fixed);
+                    *value = simd.add_f32s(first, simd.mul_f32s(*two, higher));
+                }
+            }
+            _ => {
+                for (value, size) in values.iter_mut().zip(self.sizes.iter()) {
+                    *value = simd.add_f32s(simd.mul_f32s(*size, per_byte), fixed);
+                }
+                for &(ceiling, height) in &shape.steps {
+                    let height = simd.splat_f32s(height);
+                    for (value, own) in values.iter_mut().zip(self.ceilings[ceiling].iter()) {
+                        *value = simd.add_f32s(*value, simd.mul_f32s(*own, height));
+                    }
+                }
+            }
+        }
+        let total = if whole {
+            sum(simd, values)
+        } else {
+            let mut total = simd.splat_f32s(0.0);
+            for (value, weight) in values.iter().zip(self.weights.iter()) {
+                total = simd.add_f32s(total, simd.mul_f32s(*value, *weight));
+            }
+            total
+        };
+        let lanes = S::F32_LANES;
+        add_to::<S>(&mut self.roads[road].work[index * lanes..][..lanes], total);
+    }
+
+    /// The block through the stations of one road.
+    #[inline(always)]
+    fn road<const WHOLE: bool>(&mut self, simd: S, index: usize, plan: &RoadPlan, span: &Span) {
+        self.delays.fill(simd.splat_f32s(0.0));
+        let mut station = 0;
+        let mut rest = &plan.loaded[..];
+        while let [one, two, three, four, more @ ..] = rest {
+            self.pass::<4, WHOLE>(simd, index, station, [one, two, three, four]);
+            station += 4;
+            rest = more;
+        }
+        while let [one, two, more @ ..] = rest {
+            self.pass::<2, WHOLE>(simd, index, station, [one, two]);
+            station += 2;
+            rest = more;
+        }
+        if let [one] = rest {
+            self.pass::<1, WHOLE>(simd, index, station, [one]);
+        }
+        self.delay::<WHOLE>(simd, index, span);
+        self.deliver(index, span);
+    }
+
+    /// The block through `K` stations, each row through all of them before the next.
+    #[inline(always)]
+    fn pass<const K: usize, const WHOLE: bool>(
+        &mut self,
+        simd: S,
+        road: usize,
+        first: usize,
+        stations: [&Loaded; K],
+    ) {
+        let road = &mut self.roads[road];
+        let shapes = stations.map(|station| &self.shapes[station.shape]);
+        let scales = stations.map(|station| simd.splat_f32s(station.scale as f32));
+        let mut left: [S::f32s; K] = std::array::from_fn(|k| road.state[first + k]);
+        let mut waits = [simd.splat_f32s(0.0); K];
+        let mut bytes = [simd.splat_f32s(0.0); K];
+        for row in 0..ROWS {
+            let (gap, size) = (self.gaps[row], self.counted[row]);
+            let mut ahead = self.delays[row];
+            for k in 0..K {
+                let start = simd.max_f32s(simd.sub_f32s(left[k], gap), ahead);
+                let wait = simd.sub_f32s(start, ahead);
+                let counted = if WHOLE {
+                    wait
+                } else {
+                    simd.mul_f32s(wait, self.weights[row])
+                };
+                waits[k] = simd.add_f32s(waits[k], counted);
+                bytes[k] = simd.add_f32s(bytes[k], simd.mul_f32s(wait, size));
+                ahead = simd.add_f32s(start, simd.mul_f32s(shapes[k][row], scales[k]));
+                left[k] = ahead;
+            }
+            self.delays[row] = ahead;
+        }
+        let lanes = S::F32_LANES;
+        for k in 0..K {
+            road.state[first + k] = left[k];
+            add_to::<S>(&mut road.wait[(first + k) * lanes..][..lanes], waits[k]);
+            add_to::<S>(&mut road.byte[(first + k) * lanes..][..lanes], bytes[k]);
+        }
+    }
+
+    /// Adds up the delays of the block, and counts them by bucket.
+    #[inline(always)]
+    fn delay<const WHOLE: bool>(&mut self, simd: S, index: usize, span: &Span) {
+        let road = &mut self.roads[index];
+        let shift = simd.splat_u32s(histogram::SHIFT);
+        let lowest = simd.splat_u32s(histogram::LOWEST);
+        let highest = simd.splat_u32s(histogram::LOWEST + BUCKETS as u32 - 1);
+        let mut total = simd.splat_f32s(0.0);
+        for (row, delay) in self.delays.iter().enumerate() {
+            let weight = self.weights[row];
+            let counted = if WHOLE {
+                *delay
+            } else {
+                simd.mul_f32s(*delay, weight)
+            };
+            total = simd.add_f32s(total, counted);
+            let bucket = simd.wrapping_dyn_shr_u32s(simd.transmute_u32s_f32s(*delay), shift);
+            let bucket = simd.min_u32s(simd.max_u32s(bucket, lowest), highest);
+            let bucket = simd.sub_u32s(bucket, lowest);
+            let buckets: &[u32] = bytemuck::cast_slice(std::slice::from_ref(&bucket));
+            for (lane, bucket) in buckets.iter().enumerate() {
+                let more = if WHOLE {
+                    1
+                } else {
+                    each::<S>(&weight)[lane] as u64
+                };
+                road.counts[*bucket as usize] += more;
+            }
+        }
+        let middle = 0.5 * (self.run.warm_up + self.run.seconds);
+        for (lane, total) in each::<S>(&total).iter().enumerate() {
+            let half = usize::from(span.began[lane] >= middle);
+            road.delay[half][lane] += f64::from(*total);
+        }
+    }
+
+    /// Counts what left the last station between the warm-up and the end.
+    ///
+    /// Departures are in order, so a block is looked at packet by packet only where it straddles.
+    #[inline(always)]
+    fn deliver(&mut self, index: usize, span: &Span) {
+        let Run {
+            warm_up, seconds, ..
+        } = self.run;
+        let road = &mut self.roads[index];
+        let last = each::<S>(&self.delays[ROWS - 1]);
+        for lane in 0..self.used {
+            let before = road.departed[lane];
+            let after = self.clocks[lane] + f64::from(last[lane]);
+            road.departed[lane] = after;
+            if after < warm_up || before >= seconds {
+                continue;
+            }
+            if before >= warm_up && after < seconds {
+                road.delivered[lane] += ROWS as f64;
+                road.delivered_bytes[lane] += f64::from(span.bytes[lane]);
+                continue;
+            }
+            let mut at = span.began[lane];
+            let (mut packets, mut bytes) = (0.0, 0.0f32);
+            for row in 0..ROWS {
+                at += f64::from(each::<S>(&self.gaps[row])[lane]);
+                let left = at + f64::from(each::<S>(&self.delays[row])[lane]);
+                if left >= warm_up && left < seconds {
+                    packets += 1.0;
+                    bytes += each::<S>(&self.sizes[row])[lane];
+                }
+            }
+            road.delivered[lane] += packets;
+            road.delivered_bytes[lane] += f64::from(bytes);
+        }
+    }
+
+    /// Turns lanes into records.
+    fn finish(&self, plan: &Plan, first: u64, tallies: &mut [Tally]) {
+        let lanes = S::F32_LANES;
+        let window = self.run.seconds - self.run.warm_up;
+        for ((road, plan), tally) in self.roads.iter().zip(&plan.roads).zip(tallies) {
+            tally.delays.add_counts(&road.counts);
+            for lane in 0..self.used {
+                let work = |shape: usize, scale: f64| scale * road.work[shape * lanes + lane];
+                let seen = |station: &Option<usize>| {
+                    station.map_or_else(Seen::default, |index| {
+                        let Loaded { shape, scale } = plan.loaded[index];
+                        Seen {
+                            work_s: work(shape, scale),
+                            wait_s: road.wait[index * lanes + lane],
+                            byte_s: road.byte[index * lanes + lane],
+                        }
+                    })
+                };
+                tally.replications.push(Replication {
+                    index: first + lane as u64,
+                    seconds: window,
+                    departing_s: window,
+                    packets: self.packets[lane] as u64,
+                    bytes: self.bytes[lane],
+                    protected: plan
+                        .protected
+                        .map_or(0.0, |(shape, scale)| work(shape, scale)),
+                    delay_s: road.delay[0][lane] + road.delay[1][lane],
+                    delivered: road.delivered[lane] as u64,
+                    delivered_bytes: road.delivered_bytes[lane],
+                    halves: [0, 1].map(|half| super::tally::Half {
+                        packets: self.halves[half][lane] as u64,
+                        delay_s: road.delay[half][lane],
+                    }),
+                    stations: plan.stations.iter().map(seen).collect(),
+                });
+            }
+        }
+    }
+}
+
+/// The sum of a block, lane by lane.
+#[inline(always)]
+fn sum<S: Simd>(simd: S, block: &[S::f32s; ROWS]) -> S::f32s {
+    let mut total = simd.splat_f32s(0.0);
+    for row in block {
+        total = simd.add_f32s(total, *row);
+    }
+    total
+}
+
+/// Adds lanes to sums.
+#[inline(always)]
+fn add_to<S: Simd>(sums: &mut [f64], lanes: S::f32s) {
+    for (sum, lane) in sums.iter_mut().zip(each::<S>(&lanes)) {
+        *sum += f64::from(*lane);
+    }
+}
+
+/// Where gaps and sizes come from.
+struct Source<S: Simd> {
+    gaps: Streams<S>,
+    sizes: Streams<S>,
+    calls: Streams<S>,
+    gap: Gap,
+    size: Size,
+}
+
+enum Gap {
+    Constant(f32),
+    Exponential(f32),
+    /// Probabilities that a call, and a session with it, ends; means within, between and beyond.
+    Call {
+        ends: f32,
+        leaves: f32,
+        means: [f32; 3],
+    },
+}
+
+enum Size {
+    Fixed(f32),
+    /// `2^(start + ln(u) slope)`, at most `largest`.
+    Pareto {
+        start: f32,
+        slope: f32,
+        top: f32,
+        largest: f32,
+    },
+    Empirical(Table),
+}
+
+impl<S: Simd> Source<S> {
+    #[inline(always)]
+    fn new(simd: S, traffic: &Traffic, seed: u64, first: u64) -> Self {
+        let pace = 1.0 / traffic.pace_per_s();
+        let gap = match &traffic.arrivals {
+            Arrivals::PacketCall(call) => Gap::Call {
+                ends: (1.0 / call.packets) as f32,
+                leaves: (1.0 / call.packets / call.calls) as f32,
+                means: [pace, call.reading_s, call.idle_s].map(|mean| mean as f32),
+            },
+            Arrivals::Constant => Gap::Constant(pace as f32),
+            Arrivals::Poisson | Arrivals::ClosedLoop(_) => Gap::Exponential(pace as f32),
+        };
+        let size = match &traffic.sizes {
+            Sizes::Fixed(bytes) => Size::Fixed(*bytes as f32),
+            Sizes::Pareto {
+                shape,
+                smallest,
+                largest,
+            } => Size::Pareto {
+                start: libm::log2(*smallest) as f32,
+                slope: (-std::f64::consts::LOG2_E / shape) as f32,
+                top: libm::log2(*largest) as f32,
+                largest: *largest as f32,
+            },
+            Sizes::Empirical(shares) => Size::Empirical(Table::new(shares)),
+        };
+        Self {
+            gaps: Streams::new(simd, seed, Purpose::Gap, first),
+            sizes: Streams::new(simd, seed, Purpose::Size, first),
+            calls: Streams::new(simd, seed, Purpose::Call, first),
+            gap,
+            size,
+        }
+    }
+
+    /// What never changes.
+    fn fill_constant(&self, simd: S, gaps: &mut [S::f32s; ROWS], sizes: &mut [S::f32s; ROWS]) {
+        if let Gap::Constant(gap) = self.gap {
+            gaps.fill(simd.splat_f32s(gap));
+        }
+        if let Size::Fixed(bytes) = self.size {
+            sizes.fill(simd.splat_f32s(bytes));
+        }
+    }
+
+    #[inline(always)]
+    fn fill_gaps(&mut self, simd: S, gaps: &mut [S::f32s; ROWS]) {
+        match self.gap {
+            Gap::Constant(_) => {}
+            Gap::Exponential(mean) => {
+                let mean = simd.splat_f32s(-mean);
+                for gap in gaps {
+                    *gap = simd.mul_f32s(ln(simd, self.gaps.uniform(simd)), mean);
+                }
+            }
+            Gap::Call {
+                ends,
+                leaves,
+                means,
+            } => {
+                let [within, between, beyond] = means.map(|mean| simd.splat_f32s(-mean));
+                let (ends, leaves) = (simd.splat_f32s(ends), simd.splat_f32s(leaves));
+                for gap in gaps {
+                    let uniform = self.calls.uniform(simd);
+                    let stays = simd.greater_than_f32s(uniform, leaves);
+                    let mean = simd.select_f32s(stays, between, beyond);
+                    let goes_on = simd.greater_than_f32s(uniform, ends);
+                    let mean = simd.select_f32s(goes_on, within, mean);
+                    *gap = simd.mul_f32s(ln(simd, self.gaps.uniform(simd)), mean);
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn fill_sizes(&mut self, simd: S, sizes: &mut [S::f32s; ROWS]) {
+        match &self.size {
+            Size::Fixed(_) => {}
+            Size::Pareto {
+                start,
+                slope,
+                top,
+                largest,
+            } => {
+                let [start, slope, top, largest] =
+                    [*start, *slope, *top, *largest].map(|value| simd.splat_f32s(value));
+                for size in sizes {
+                    let power = simd.mul_f32s(ln(simd, self.sizes.uniform(simd)), slope);
+                    let power = simd.min_f32s(simd.add_f32s(start, power), top);
+                    *size = simd.min_f32s(exp2(simd, power), largest);
+                }
+            }
+            Size::Empirical(table) => {
+                for size in sizes {
+                    *size = self.sizes.uniform(simd);
+                    for lane in each_mut::<S>(size) {
+                        *lane = table.at(*lane);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Laws that hold for every queue, and runs that can be split.
+
+use super::roads::{poisson, run, single, umts};
+use super::*;
+use proptest::prelude::*;
+
+#[test]
+fn replications_can_be_split_merged_and_stored() {
+    let roads = [umts("3des-md5", 100.0)];
+    let traffic = poisson(256.0);
+    let whole = simulate(&roads, &traffic, &run(200.0, 21))
+        .unwrap()
+        .remove(0);
+    let part = |first_replication, replications| {
+        let run = Run {
+            first_replication,
+            ..run(200.0, replications)
+        };
+        simulate(&roads, &traffic, &run).unwrap().remove(0)
+    };
+    let mut merged = part(16, 5);
+    merged.merge(&part(0, 3)).unwrap();
+    let stored = Tally::from_json(&part(3, 13).to_json()).unwrap();
+    merged.merge(&stored).unwrap();
+    assert_eq!(merged, whole);
+    assert_eq!(merged.outcome(), whole.outcome());
+    // the same replications once more, another road, another duration
+    assert!(matches!(merged.merge(&part(4, 1)), Err(Fault::Mismatch(_))));
+    let other = simulate(&[umts("des", 100.0)], &traffic, &run(200.0, 1)).unwrap();
+    assert!(merged.merge(&other[0]).is_err());
+    let longer = Run {
+        first_replication: 50,
+        ..run(300.0, 1)
+    };
+    assert!(
+        merged
+            .merge(&simulate(&roads, &traffic, &longer).unwrap()[0])
+            .is_err()
+    );
+}
+
+#[test]
+fn damaged_tallies_are_refused() {
+    let tally = &simulate(&[umts("des", 100.0)], &poisson(256.0), &run(50.0, 3)).unwrap()[0];
+    let text = String::from_utf8(tally.to_json()).unwrap();
+    for length in 0..text.len() {
+        assert!(Tally::from_json(&text.as_bytes()[..length]).is_err());
+    }
+    for (from, to) in [
+        ("\"index\":1", "\"index\":0"),
+        ("\"index\":1", "\"index\":7"),
+        ("\"seconds\":45.0", "\"seconds\":-45.0"),
+        ("\"policy\":\"des\"", "\"policy\":\"des\",\"extra\":1"),
+        ("\"stations\":[\"ms\",", "\"stations\":["),
+    ] {
+        assert!(text.contains(from));
+        assert!(
+            Tally::from_json(text.replacen(from, to, 1).as_bytes()).is_err(),
+            "{to}"
+        );
+    }
+}
+
+#[test]
+fn every_policy_gets_the_same_packets() {
+    let roads = ["none", "des", "3des-md5"].map(|policy| umts(policy, 100.0));
+    let together = simulate(&roads, &poisson(512.0), &run(100.0, 4)).unwrap();
+    for (road, tally) in roads.iter().zip(&together) {
+        let alone = simulate(std::slice::from_ref(road), &poisson(512.0), &run(100.0, 4)).unwrap();
+        assert_eq!(&alone[0], tally);
+        let same = |r: &tally::Replication| (r.packets, r.bytes);
+        assert_eq!(
+            same(&tally.replications[2]),
+            same(&together[0].replications[2])
+        );
+    }
+}
+
+#[test]
+fn littles_law_holds_packet_by_packet() {
+    // bytes inside over time equal the sum of bytes times delay: step through an exact trace
+    let packets = [(0.0, 100.0), (0.5, 300.0), (0.6, 100.0), (5.0, 200.0)];
+    let road = single(Staircase::linear(0.01));
+    let packets = packets.map(|(at_s, bytes)| Ok(Packet { at_s, bytes }));
+    let tally = &replay(&[road], packets, None, 0.0).unwrap()[0];
+    let seen = &tally.replications[0];
+    // waits 0, 0.5, 3.4, 0.0: departures at 1, 4, 5, 7
+    let station = seen.stations[0];
+    assert!((station.wait_s - 3.9).abs() < 1e-12);
+    assert!((station.byte_s - (0.5 * 300.0 + 3.4 * 100.0)).abs() < 1e-12);
+    assert!((station.work_s - 7.0).abs() < 1e-12);
+    assert!((seen.delay_s - (1.0 + 3.5 + 4.4 + 2.0)).abs() < 1e-12);
+    assert_eq!((seen.packets, seen.delivered), (4, 4));
+    assert!((seen.departing_s - 7.0).abs() < 1e-12);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Whatever the order of the stations, the total work is the same, and what comes goes.
+    #[test]
+    fn work_is_conserved(seed in 0u64..1000, kbps in 50.0..600.0f64) {
+        let forward = umts("3des-md5", 100.0);
+        let mut backward = forward.clone();
+        backward.stations.reverse();
+        let run = Run { seed, warm_up: 0.0, ..run(300.0, 3) };
+        let tallies = simulate(&[forward, backward], &poisson(kbps), &run).unwrap();
+        for (one, two) in tallies[0].replications.iter().zip(&tallies[1].replications) {
+            for (a, b) in one.stations.iter().zip(two.stations.iter().rev()) {
+                prop_assert!((a.work_s - b.work_s).abs() <= 1e-6 * a.work_s);
+            }
+            // a tandem of proportional services: the delay of all stations is the same sum
+            let sum = |r: &tally::Replication| {
+                r.stations.iter().map(|s| s.work_s + s.wait_s).sum::<f64>()
+            };
+            prop_assert!((sum(one) - one.delay_s).abs() <= 1e-4 * one.delay_s);
+            prop_assert!((sum(two) - two.delay_s).abs() <= 1e-4 * two.delay_s);
+            prop_assert!(one.delivered <= one.packets);
+            prop_assert!(one.packets - one.delivered < 5000);
+        }
+    }
+
+    /// With the same random numbers a higher rate shortens every gap: no delay gets smaller.
+    #[test]
+    fn delays_grow_with_the_rate(seed in 0u64..1000, kbps in 100.0..500.0f64) {
+        let traffic = |kbps| Traffic { sizes: Sizes::Fixed(480.0), ..poisson(kbps) };
+        let run = Run { seed, ..run(400.0, 8) };
+        let delay = |kbps| {
+            let tally = &simulate(&[umts("3des", 100.0)], &traffic(kbps), &run).unwrap()[0];
+            tally.outcome().unwrap().mean_delay_s
+        };
+        prop_assert!(delay(kbps) < delay(1.3 * kbps));
+    }
+}
+
+#[test]
+fn nonsense_is_refused_with_its_place() {
+    let good = (umts("des", 100.0), poisson(64.0), run(10.0, 1));
+    let refused = |road: Road, traffic: Traffic, run: Run, place: &str| {
+        let fault = simulate(&[road], &traffic, &run).unwrap_err().to_string();
+        assert!(fault.contains(place), "{fault}");
+    };
+    let (road, traffic, run) = good;
+    for rate in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e300] {
+        let traffic = Traffic {
+            rate,
+            ..traffic.clone()
+        };
+        refused(road.clone(), traffic, run, "the traffic's rate");
+    }
+    for sizes in [Sizes::Fixed(0.0), Sizes::Fixed(1e9), Sizes::Fixed(f64::NAN)] {
+        let traffic = Traffic {
+            sizes,
+            ..traffic.clone()
+        };
+        refused(road.clone(), traffic, run, "the packet size");
+    }
+    let traffic_of = |sizes| Traffic {
+        sizes,
+        ..traffic.clone()
+    };
+    let crossed = Sizes::Pareto {
+        shape: 1.1,
+        smallest: 100.0,
+        largest: 50.0,
+    };
+    refused(road.clone(), traffic_of(crossed), run, "the largest packet");
+    refused(
+        road.clone(),
+        traffic_of(Sizes::Empirical(Vec::new())),
+        run,
+        "the list of sizes",
+    );
+    refused(
+        road.clone(),
+        traffic.clone(),
+        Run {
+            seconds: -5.0,
+            ..run
+        },
+        "simulated seconds",
+    );
+    refused(
+        road.clone(),
+        traffic.clone(),
+        Run {
+            warm_up: 10.0,
+            ..run
+        },
+        "warm-up",
+    );
+    refused(
+        road.clone(),
+        traffic.clone(),
+        Run {
+            replications: 0,
+            ..run
+        },
+        "replications",
+    );
+    let endless = Traffic {
+        rate: 1e13,
+        ..traffic.clone()
+    };
+    refused(
+        road.clone(),
+        endless,
+        Run {
+            seconds: SECONDS_MAX,
+            ..run
+        },
+        "packets of one",
+    );
+    let empty = Road {
+        stations: Vec::new(),
+        ..road.clone()
+    };
+    refused(empty, traffic.clone(), run, "the road of des");
+    for service in [Staircase::constant(-1.0), Staircase::linear(f64::NAN)] {
+        refused(single(service), traffic.clone(), run, "the service of only");
+    }
+    let away = ClosedLoop {
+        after: Some(99),
+        ..ClosedLoop::SERIAL
+    };
+    let away = Traffic {
+        arrivals: Arrivals::ClosedLoop(away),
+        ..traffic
+    };
+    refused(road, away, run, "waits for station 99");
+    assert!(simulate(&[], &poisson(64.0), &run).is_err());
+}
+
+#[test]
+fn an_empty_or_broken_list_is_refused() {
+    let road = [single(Staircase::constant(0.1))];
+    let none: [Result<Packet, Fault>; 0] = [];
+    assert!(matches!(
+        replay(&road, none, None, 0.0),
+        Err(Fault::NoPackets(_))
+    ));
+    let odd = |at_s, bytes| replay(&road, [Ok(Packet { at_s, bytes })], None, 0.0);
+    assert!(odd(f64::NAN, 100.0).is_err());
+    assert!(odd(0.0, 0.0).is_err());
+    assert!(odd(0.0, 1e12).is_err());
+}
+
+#[test]
+fn an_overloaded_list_is_not_stationary() {
+    let road = [single(Staircase::constant(0.1))];
+    let packet = |n| {
+        Ok(Packet {
+            at_s: 0.05 * f64::from(n),
+            bytes: 100.0,
+        })
+    };
+    let tally = &replay(&road, (0..5000).map(packet), None, 0.0).unwrap()[0];
+    assert_eq!(tally.outcome().unwrap().state, State::NotStationary);
+    let packet = |n| {
+        Ok(Packet {
+            at_s: 0.2 * f64::from(n),
+            bytes: 100.0,
+        })
+    };
+    let tally = &replay(&road, (0..5000).map(packet), Some(500.0), 10.0).unwrap()[0];
+    let outcome = tally.outcome().unwrap();
+    assert_eq!(outcome.state, State::Stationary);
+    assert!((outcome.throughput_bps - 4000.0).abs() < 10.0);
+    assert!((outcome.mean_delay_s - 0.1).abs() < 1e-9);
+}
