@@ -5,6 +5,7 @@
 //! nothing grows with simulated time: `R_i = max(R_i - gap, R_(i-1)) + s_i`.
 //!
 //! - [`traffic`]: when packets come and how large they are.
+//! - [`capture`]: the same from a packet capture.
 //! - [`closed`]: what queueing theory says without simulating.
 //! - [`tally`], [`outcome`], [`histogram`]: what replications saw, and what it means.
 //!
@@ -18,6 +19,7 @@
 //! Left out: loss, finite buffers and priorities (the event kernel has them), threads (the caller
 //! spreads replications), handshakes.
 
+pub mod capture;
 pub mod closed;
 pub mod histogram;
 mod instructions;
@@ -26,6 +28,7 @@ pub mod outcome;
 mod plan;
 mod random;
 mod rows;
+mod sample;
 pub mod tally;
 pub mod traffic;
 mod walk;
@@ -120,6 +123,9 @@ pub enum Fault {
     /// The capture holds nothing that could be simulated.
     #[error("no packet came: {0}")]
     NoPackets(&'static str),
+    /// The capture cannot be read.
+    #[error(transparent)]
+    Capture(#[from] capture::Fault),
     /// Tallies of different runs cannot be merged.
     #[error("these results do not belong together: {0}")]
     Mismatch(String),

@@ -7,16 +7,12 @@
 //! out: traffic with feedback, see [`super::walk`].
 
 use super::histogram::{self, BUCKETS};
-use super::lanes::{Streams, ceil, each, each_mut, exp2, ln};
+use super::lanes::{ceil, each, each_mut};
 use super::plan::{Loaded, Plan, RoadPlan, Shape};
-use super::random::Purpose;
+use super::sample::{ROWS, Source};
 use super::tally::{Replication, Seen, Tally};
-use super::traffic::{Arrivals, Table};
-use super::{Road, Run, Sizes, Traffic};
+use super::{Road, Run, Traffic};
 use pulp::{Simd, WithSimd, bytemuck};
-
-/// Packets of a block, each a row of lanes.
-const ROWS: usize = 64;
 
 /// One number a packet and lane.
 type Block<T> = Box<[T; ROWS]>;
@@ -332,11 +328,11 @@ impl<S: Simd> Group<S> {
         let mut left: [S::f32s; K] = std::array::from_fn(|k| road.state[first + k]);
         let mut waits = [simd.splat_f32s(0.0); K];
         let mut bytes = [simd.splat_f32s(0.0); K];
-        for row in 0..ROWS {
-            let (gap, size) = (self.gaps[row], self.counted[row]);
+        for (row, gap) in self.gaps.iter().enumerate() {
+            let size = self.counted[row];
             let mut ahead = self.delays[row];
             for k in 0..K {
-                let start = simd.max_f32s(simd.sub_f32s(left[k], gap), ahead);
+                let start = simd.max_f32s(simd.sub_f32s(left[k], *gap), ahead);
                 let wait = simd.sub_f32s(start, ahead);
                 let counted = if WHOLE {
                     wait
@@ -404,9 +400,9 @@ impl<S: Simd> Group<S> {
         } = self.run;
         let road = &mut self.roads[index];
         let last = each::<S>(&self.delays[ROWS - 1]);
-        for lane in 0..self.used {
+        for (lane, last) in last.iter().enumerate().take(self.used) {
             let before = road.departed[lane];
-            let after = self.clocks[lane] + f64::from(last[lane]);
+            let after = self.clocks[lane] + f64::from(*last);
             road.departed[lane] = after;
             if after < warm_up || before >= seconds {
                 continue;
@@ -487,142 +483,5 @@ fn sum<S: Simd>(simd: S, block: &[S::f32s; ROWS]) -> S::f32s {
 fn add_to<S: Simd>(sums: &mut [f64], lanes: S::f32s) {
     for (sum, lane) in sums.iter_mut().zip(each::<S>(&lanes)) {
         *sum += f64::from(*lane);
-    }
-}
-
-/// Where gaps and sizes come from.
-struct Source<S: Simd> {
-    gaps: Streams<S>,
-    sizes: Streams<S>,
-    calls: Streams<S>,
-    gap: Gap,
-    size: Size,
-}
-
-enum Gap {
-    Constant(f32),
-    Exponential(f32),
-    /// Probabilities that a call, and a session with it, ends; means within, between and beyond.
-    Call {
-        ends: f32,
-        leaves: f32,
-        means: [f32; 3],
-    },
-}
-
-enum Size {
-    Fixed(f32),
-    /// `2^(start + ln(u) slope)`, at most `largest`.
-    Pareto {
-        start: f32,
-        slope: f32,
-        top: f32,
-        largest: f32,
-    },
-    Empirical(Table),
-}
-
-impl<S: Simd> Source<S> {
-    #[inline(always)]
-    fn new(simd: S, traffic: &Traffic, seed: u64, first: u64) -> Self {
-        let pace = 1.0 / traffic.pace_per_s();
-        let gap = match &traffic.arrivals {
-            Arrivals::PacketCall(call) => Gap::Call {
-                ends: (1.0 / call.packets) as f32,
-                leaves: (1.0 / call.packets / call.calls) as f32,
-                means: [pace, call.reading_s, call.idle_s].map(|mean| mean as f32),
-            },
-            Arrivals::Constant => Gap::Constant(pace as f32),
-            Arrivals::Poisson | Arrivals::ClosedLoop(_) => Gap::Exponential(pace as f32),
-        };
-        let size = match &traffic.sizes {
-            Sizes::Fixed(bytes) => Size::Fixed(*bytes as f32),
-            Sizes::Pareto {
-                shape,
-                smallest,
-                largest,
-            } => Size::Pareto {
-                start: libm::log2(*smallest) as f32,
-                slope: (-std::f64::consts::LOG2_E / shape) as f32,
-                top: libm::log2(*largest) as f32,
-                largest: *largest as f32,
-            },
-            Sizes::Empirical(shares) => Size::Empirical(Table::new(shares)),
-        };
-        Self {
-            gaps: Streams::new(simd, seed, Purpose::Gap, first),
-            sizes: Streams::new(simd, seed, Purpose::Size, first),
-            calls: Streams::new(simd, seed, Purpose::Call, first),
-            gap,
-            size,
-        }
-    }
-
-    /// What never changes.
-    fn fill_constant(&self, simd: S, gaps: &mut [S::f32s; ROWS], sizes: &mut [S::f32s; ROWS]) {
-        if let Gap::Constant(gap) = self.gap {
-            gaps.fill(simd.splat_f32s(gap));
-        }
-        if let Size::Fixed(bytes) = self.size {
-            sizes.fill(simd.splat_f32s(bytes));
-        }
-    }
-
-    #[inline(always)]
-    fn fill_gaps(&mut self, simd: S, gaps: &mut [S::f32s; ROWS]) {
-        match self.gap {
-            Gap::Constant(_) => {}
-            Gap::Exponential(mean) => {
-                let mean = simd.splat_f32s(-mean);
-                for gap in gaps {
-                    *gap = simd.mul_f32s(ln(simd, self.gaps.uniform(simd)), mean);
-                }
-            }
-            Gap::Call {
-                ends,
-                leaves,
-                means,
-            } => {
-                let [within, between, beyond] = means.map(|mean| simd.splat_f32s(-mean));
-                let (ends, leaves) = (simd.splat_f32s(ends), simd.splat_f32s(leaves));
-                for gap in gaps {
-                    let uniform = self.calls.uniform(simd);
-                    let stays = simd.greater_than_f32s(uniform, leaves);
-                    let mean = simd.select_f32s(stays, between, beyond);
-                    let goes_on = simd.greater_than_f32s(uniform, ends);
-                    let mean = simd.select_f32s(goes_on, within, mean);
-                    *gap = simd.mul_f32s(ln(simd, self.gaps.uniform(simd)), mean);
-                }
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn fill_sizes(&mut self, simd: S, sizes: &mut [S::f32s; ROWS]) {
-        match &self.size {
-            Size::Fixed(_) => {}
-            Size::Pareto {
-                start,
-                slope,
-                top,
-                largest,
-            } => {
-                let [start, slope, top, largest] =
-                    [*start, *slope, *top, *largest].map(|value| simd.splat_f32s(value));
-                for size in sizes {
-                    let power = simd.mul_f32s(ln(simd, self.sizes.uniform(simd)), slope);
-                    let power = simd.min_f32s(simd.add_f32s(start, power), top);
-                    *size = simd.min_f32s(exp2(simd, power), largest);
-                }
-            }
-            Size::Empirical(table) => {
-                for size in sizes {
-                    *size = self.sizes.uniform(simd);
-                    for lane in each_mut::<S>(size) {
-                        *lane = table.at(*lane);
-                    }
-                }
-            }
-        }
     }
 }

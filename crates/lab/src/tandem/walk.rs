@@ -48,17 +48,26 @@ where
         }
     }
     for (walker, tally) in walkers.into_iter().zip(&mut tallies) {
+        let (mut came, mut left) = (run.seconds, run.seconds);
+        if whole {
+            // a list that ends ends the run: its last packet still leaves
+            let packets = walker.seen.packets as f64;
+            left = walker.clock + walker.last_delay();
+            came = left;
+            if packets > 1.0 && clock > walker.first {
+                // so many packets have one gap fewer between them
+                let span = (clock - walker.first) * packets / (packets - 1.0);
+                came = run.warm_up + span;
+            }
+        }
         if walker.seen.packets == 0 {
             return Err(Fault::NoPackets("none after the warm-up"));
         }
-        // a list that ends ends the run: its last packet still leaves
-        let last = walker.clock + walker.last_delay();
-        let (came, left) = if whole {
-            (clock, last)
-        } else {
-            (run.seconds, run.seconds)
-        };
-        let left = left.max(came).max(run.warm_up + f64::MIN_POSITIVE);
+        if left <= run.warm_up || came <= run.warm_up {
+            return Err(Fault::NoPackets(
+                "all at one moment, and nothing keeps them",
+            ));
+        }
         tally.replications.push(walker.finish(came, left));
     }
     Ok(tallies)
@@ -88,6 +97,8 @@ pub(super) struct Walker<'a> {
     run: Run,
     /// When the last packet came.
     pub(super) clock: f64,
+    /// When the first packet that counts came.
+    first: f64,
     /// How long after its arrival it left each station.
     pub(super) delays: Vec<f64>,
     seen: Replication,
@@ -104,6 +115,7 @@ impl<'a> Walker<'a> {
             road,
             run: *run,
             clock: 0.0,
+            first: 0.0,
             delays: vec![0.0; road.stations.len()],
             seen,
         }
@@ -136,6 +148,9 @@ impl<'a> Walker<'a> {
             self.seen.delivered_bytes += bytes;
         }
         if counts {
+            if self.seen.packets == 0 {
+                self.first = self.clock;
+            }
             let middle = 0.5 * (self.run.warm_up + self.run.seconds);
             let half: &mut Half = &mut self.seen.halves[usize::from(self.clock >= middle)];
             half.packets += 1;

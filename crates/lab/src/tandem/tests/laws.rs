@@ -239,6 +239,27 @@ fn an_empty_or_broken_list_is_refused() {
         replay(&road, none, None, 0.0),
         Err(Fault::NoPackets(_))
     ));
+    // one packet is little, but it has a delay
+    let single = replay(
+        &road,
+        [Ok(Packet {
+            at_s: 3.0,
+            bytes: 10.0,
+        })],
+        None,
+        0.0,
+    )
+    .unwrap();
+    assert_eq!(single[0].outcome().unwrap().mean_delay_s, 0.1);
+    let free = [super::roads::single(Staircase::default())];
+    let moment = [Ok(Packet {
+        at_s: 0.0,
+        bytes: 10.0,
+    })];
+    assert!(matches!(
+        replay(&free, moment, None, 0.0),
+        Err(Fault::NoPackets(_))
+    ));
     let odd = |at_s, bytes| replay(&road, [Ok(Packet { at_s, bytes })], None, 0.0);
     assert!(odd(f64::NAN, 100.0).is_err());
     assert!(odd(0.0, 0.0).is_err());

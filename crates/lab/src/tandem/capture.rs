@@ -1,0 +1,185 @@
+//! Packets of a capture, streamed: classic pcap and pcapng, times and sizes of IP packets.
+//!
+//! Formats: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng, both byte orders, micro- and
+//! nanoseconds, any `if_tsresol`. Nothing is held but one packet's first bytes, so a capture may
+//! be of any size. The clear size is the IP packet's own length, not the captured one's. Left out:
+//! reassembly, payloads, name resolution; packets that are not IP are counted and passed over.
+
+mod blocks;
+mod frame;
+#[cfg(test)]
+mod tests;
+
+use super::Packet;
+use blocks::Format;
+use std::io::Read;
+use std::net::IpAddr;
+
+/// Bytes of one record or block beyond which the file is taken for damaged.
+pub const RECORD_MAX: u32 = 16 << 20;
+/// Bytes of a packet that are looked at: link headers, tags and the IP addresses.
+const LOOK: usize = 128;
+
+/// Why a capture cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// There is nothing in it.
+    #[error("the capture is empty")]
+    Empty,
+    /// Its first bytes belong to no known format.
+    #[error("neither pcap nor pcapng: it begins with {0:#010x}")]
+    Format(u32),
+    /// A version that is not read.
+    #[error("capture format version {0}.{1} is not read, 2.x of pcap and 1.x of pcapng are")]
+    Version(u16, u16),
+    /// It ends inside a record.
+    #[error("the capture ends inside record {record}, at byte {byte}")]
+    Truncated {
+        /// Counted from 1.
+        record: u64,
+        /// Where the file ends.
+        byte: u64,
+    },
+    /// A length is impossible.
+    #[error("record {record} has length {length}, it must be {least} to {RECORD_MAX}")]
+    Length {
+        /// Counted from 1.
+        record: u64,
+        /// As written.
+        length: u32,
+        /// The least that would do.
+        least: u32,
+    },
+    /// A packet names an interface that the section does not describe.
+    #[error("record {record} is of interface {interface}, the section describes {count}")]
+    Interface {
+        /// Counted from 1.
+        record: u64,
+        /// As written.
+        interface: u32,
+        /// How many there are.
+        count: usize,
+    },
+    /// An interface's clock ticks at no usable pace.
+    #[error("record {record} has a clock of resolution {resolution:#04x}")]
+    Clock {
+        /// Counted from 1.
+        record: u64,
+        /// As written.
+        resolution: u8,
+    },
+    /// More interfaces than anyone has.
+    #[error("the section describes more than {0} interfaces")]
+    Interfaces(usize),
+    /// A link type whose packets are not understood.
+    #[error("link type {0} is not understood: Ethernet, raw IP, Linux cooked, null and loop are")]
+    Link(u32),
+    /// Reading failed.
+    #[error("reading failed at byte {byte}: {why}")]
+    Read {
+        /// How far it got.
+        byte: u64,
+        /// What the reader said.
+        why: String,
+    },
+}
+
+/// Which packets are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wanted {
+    /// Both directions.
+    #[default]
+    All,
+    /// Sent by an address.
+    From(IpAddr),
+    /// Sent to an address.
+    To(IpAddr),
+}
+
+/// An iterator over the packets of a capture, the first at 0 s.
+///
+/// It ends after the first error.
+pub struct Capture<R> {
+    format: Format<R>,
+    wanted: Wanted,
+    first_s: Option<i128>,
+    last_s: f64,
+    strange: u64,
+    unwanted: u64,
+    reordered: u64,
+    ended: bool,
+}
+
+impl<R: Read> Capture<R> {
+    /// Reads the file's header.
+    pub fn open(reader: R, wanted: Wanted) -> Result<Self, Fault> {
+        Ok(Self {
+            format: Format::open(reader)?,
+            wanted,
+            first_s: None,
+            last_s: 0.0,
+            strange: 0,
+            unwanted: 0,
+            reordered: 0,
+            ended: false,
+        })
+    }
+
+    /// Packets passed over so far because they are not IP, or without a time.
+    pub fn strange(&self) -> u64 {
+        self.strange
+    }
+
+    /// Packets passed over so far because they were not wanted.
+    pub fn unwanted(&self) -> u64 {
+        self.unwanted
+    }
+
+    /// Packets so far whose time lay before their predecessor's; they count as together with it.
+    pub fn reordered(&self) -> u64 {
+        self.reordered
+    }
+
+    fn packet(&mut self) -> Result<Option<Packet>, Fault> {
+        while let Some(record) = self.format.record()? {
+            let head = frame::head(record.link, record.first(), record.length)?;
+            let (Some(head), Some(at_ns)) = (head, record.at_ns) else {
+                self.strange += 1;
+                continue;
+            };
+            let wanted = match self.wanted {
+                Wanted::All => true,
+                Wanted::From(address) => head.from == Some(address),
+                Wanted::To(address) => head.to == Some(address),
+            };
+            if !wanted {
+                self.unwanted += 1;
+                continue;
+            }
+            let first = *self.first_s.get_or_insert(at_ns);
+            let at_s = (at_ns - first) as f64 * 1e-9;
+            if at_s < self.last_s {
+                self.reordered += 1;
+            }
+            self.last_s = self.last_s.max(at_s);
+            return Ok(Some(Packet {
+                at_s: self.last_s,
+                bytes: f64::from(head.bytes),
+            }));
+        }
+        Ok(None)
+    }
+}
+
+impl<R: Read> Iterator for Capture<R> {
+    type Item = Result<Packet, super::Fault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let packet = self.packet().transpose();
+        self.ended = !matches!(packet, Some(Ok(_)));
+        packet.map(|packet| packet.map_err(super::Fault::from))
+    }
+}
