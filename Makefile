@@ -6,7 +6,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/sbin:/usr/sbin:/sbin
 PYTHON := .venv/bin/python
 FUZZ_SECONDS ?= 20
 
-.PHONY: help setup demo check test bench fuzz release
+.PHONY: help setup demo check test bench fuzz wheel release
 
 help: ## lists these commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -31,6 +31,10 @@ bench: setup release ## measures Caravan beside wireguard-go, boringtun and stro
 fuzz: ## fuzzes every parser and the packet planes for FUZZ_SECONDS (20) each
 	@tools/setup build
 	fuzz/run.sh all $(FUZZ_SECONDS)
+
+wheel: ## builds one Python wheel with caravan-lab, its core, the catalogue and caravan
+	@tools/setup build
+	@tools/wheel
 
 release:
 	cargo build --release --locked -p daemon

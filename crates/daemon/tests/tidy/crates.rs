@@ -74,20 +74,45 @@ impl Package {
 }
 
 /// What each pure crate may ship with. A crate that is not named here is free, but for ciphers.
-const ALLOWED: [(&str, &[&str]); 2] = [
+const ALLOWED: [(&str, &[&str]); 3] = [
     ("wire", &[]),
     (
         "engine",
         &["wire", "crypto", "thiserror", "zeroize", "subtle"],
     ),
+    (
+        "lab",
+        &[
+            "wire",
+            "crypto",
+            "engine",
+            "libm",
+            "pulp",
+            "rand_core",
+            "rand_xoshiro",
+            "serde",
+            "serde_json",
+            "smoltcp",
+            "strsim",
+            "thiserror",
+            "toml",
+        ],
+    ),
 ];
 
 /// What a crate may not depend on, even in tests.
-const FORBIDDEN: [(&str, &[&str]); 3] = [
+const FORBIDDEN: [(&str, &[&str]); 6] = [
     ("wire", &["crypto", "engine", "daemon", "lab", "python"]),
     ("crypto", &["wire", "engine", "daemon", "lab", "python"]),
+    ("engine", &["daemon", "lab", "python"]),
+    // Nothing that is deployed carries the simulator.
     ("daemon", &["lab", "python"]),
+    ("lab", &["daemon", "python"]),
+    ("python", &["daemon"]),
 ];
+
+/// What knows Python: for `python` alone.
+const PYTHON_CRATES: [&str; 3] = ["pyo3", "pyo3-ffi", "numpy"];
 
 /// Crates of ciphers, hashes, keys and certificates: for `crypto` alone, tests included.
 const CIPHER_CRATES: [&str; 40] = [
@@ -153,6 +178,10 @@ pub(crate) fn directions(metadata: &Metadata) -> Vec<Finding> {
             }
             if name != "crypto" && CIPHER_CRATES.contains(&dependency) {
                 let what = format!("{dependency} belongs to crypto: ask for it through crypto");
+                findings.push(package.finding(what));
+            }
+            if name != "python" && PYTHON_CRATES.contains(&dependency) {
+                let what = format!("{dependency} belongs to python: only it knows Python");
                 findings.push(package.finding(what));
             }
         }
