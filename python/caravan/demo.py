@@ -32,7 +32,7 @@ from caravan.sizes import POLICIES, Policy
 from caravan.testbed import CommandFailed, IsolationError, Road, RoadPlan, enter
 from caravan.testbed.caravan import READY_S, Caravan, HandshakeMessage
 from caravan.testbed.connection import Connection, PublicKey
-from caravan.testbed.pki import OpensslAuthority
+from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.relay import LinkPlan
 from caravan.testbed.road import GATEWAY_ADDRESS, SERVER_ADDRESS
 from caravan.testbed.traffic import download, make_file, serve_files
@@ -78,7 +78,7 @@ def main(
 
 def make_keys(directory: Path) -> Keys:
     """An authority and a certificate for each end."""
-    authority = OpensslAuthority(directory)
+    authority = CaravanAuthority(directory)
     return Keys(
         PublicKey(authority.issue("sg.example"), authority),
         PublicKey(authority.issue("ms.example"), authority),

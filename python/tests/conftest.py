@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from caravan.testbed import enter
-from caravan.testbed.pki import OpensslAuthority
+from caravan.testbed.pki import CaravanAuthority
 
 
 @pytest.hookimpl(trylast=True)
@@ -19,9 +19,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpensslAuthority]:
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CaravanAuthority]:
     """One certificate authority for the run: keys cost a good part of a second each."""
-    yield OpensslAuthority(tmp_path_factory.mktemp("pki"))
+    yield CaravanAuthority(tmp_path_factory.mktemp("pki"))
 
 
 @pytest.fixture

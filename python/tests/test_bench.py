@@ -31,7 +31,7 @@ from caravan.bench.systems import (
 from caravan.bench.wireguard import KeyPair, Peer, configuration, control
 from caravan.measurement import Keys
 from caravan.testbed.connection import PublicKey
-from caravan.testbed.pki import OpensslAuthority
+from caravan.testbed.pki import CaravanAuthority
 
 
 def road(name: str, mbit_s: float, rtt_us: float) -> Road:
@@ -173,7 +173,7 @@ def answer_once(listener: socket.socket, answer: bytes) -> None:
 
 @pytest.mark.root
 def test_plain_and_strongswan_are_measured_side_by_side(
-    authority: OpensslAuthority, output: Path
+    authority: CaravanAuthority, output: Path
 ) -> None:
     keys = Keys(
         PublicKey(authority.issue("sg.example"), authority),

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from caravan.testbed.caravan import caravan_toml, read_message
 from caravan.testbed.connection import Connection, PublicKey, SharedKey
-from caravan.testbed.pki import Credentials, OpensslAuthority
+from caravan.testbed.pki import CaravanAuthority, Credentials
 from caravan.testbed.strongswan import parse_pretty, swanctl_conf
 
 
 def public_key(directory: Path) -> PublicKey:
-    authority = object.__new__(OpensslAuthority)
+    authority = object.__new__(CaravanAuthority)
     authority.directory = directory
     return PublicKey(Credentials(directory / "ms.pem", directory / "ms.key", "CN=ms"), authority)
 

@@ -25,7 +25,7 @@ from caravan.sizes import POLICIES, Policy
 from caravan.testbed import CommandFailed, Road, RoadPlan
 from caravan.testbed.caravan import Caravan, HandshakeMessage
 from caravan.testbed.connection import PublicKey
-from caravan.testbed.pki import OpensslAuthority
+from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.road import GATEWAY_ADDRESS, SERVER_ADDRESS
 from caravan.testbed.traffic import download, make_file, serve_files
 
@@ -74,7 +74,7 @@ def sizes_by_rfc(policy: Policy) -> dict[int, int]:
 
 @pytest.mark.root
 def test_the_clear_policy_is_measured_on_the_same_road(
-    authority: OpensslAuthority, output: Path
+    authority: CaravanAuthority, output: Path
 ) -> None:
     key = PublicKey(authority.issue("unused.example"), authority)
     with Road(RoadPlan(), output) as road:
@@ -117,7 +117,7 @@ def shell(command: str) -> str:
     ],
 )
 def test_the_commands_that_are_named_show_what_a_capture_holds(
-    mode: str, suite: str, authority: OpensslAuthority, output: Path
+    mode: str, suite: str, authority: CaravanAuthority, output: Path
 ) -> None:
     keys = Keys(
         PublicKey(authority.issue("sg.example"), authority),

@@ -19,7 +19,7 @@ import pytest
 from caravan.testbed import Road, RoadPlan
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, PublicKey, SharedKey
-from caravan.testbed.pki import OpensslAuthority
+from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.road import (
     GATEWAY_ADDRESS,
     INNER_POOL,
@@ -102,7 +102,7 @@ MATRIX = [
 
 
 @pytest.fixture(scope="module")
-def keys(authority: OpensslAuthority) -> tuple[PublicKey, PublicKey]:
+def keys(authority: CaravanAuthority) -> tuple[PublicKey, PublicKey]:
     """The gateway's and the station's certificates."""
     return (
         PublicKey(authority.issue("sg.example"), authority),

@@ -9,7 +9,7 @@ import pytest
 
 from caravan.testbed import Road, RoadPlan
 from caravan.testbed.connection import Connection, PublicKey, SharedKey
-from caravan.testbed.pki import OpensslAuthority
+from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.road import GATEWAY_ADDRESS, INNER_POOL, PRIVATE_NETWORK, SERVER_ADDRESS
 from caravan.testbed.strongswan import StrongSwan
 from caravan.testbed.traffic import download, make_file, serve_files
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.root
 FILE_BYTES = 2_000_000
 
 
-def certificate_pair(authority: OpensslAuthority) -> tuple[Connection, Connection]:
+def certificate_pair(authority: CaravanAuthority) -> tuple[Connection, Connection]:
     """Gateway and station with certificates, aggressive mode, Mode Config."""
     gateway = Connection(
         PublicKey(authority.issue("sg.example"), authority),
@@ -39,7 +39,7 @@ def certificate_pair(authority: OpensslAuthority) -> tuple[Connection, Connectio
 
 
 def test_aggressive_certificates_carry_a_file_across_the_nat(
-    authority: OpensslAuthority, output: Path
+    authority: CaravanAuthority, output: Path
 ) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
     on_gateway, on_station = certificate_pair(authority)

@@ -22,7 +22,7 @@ from caravan.testbed import Road, RoadPlan
 from caravan.testbed.capture import IPPROTO_AH, IPPROTO_ESP, Capture
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, PublicKey
-from caravan.testbed.pki import OpensslAuthority
+from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.relay import LinkPlan
 from caravan.testbed.road import GATEWAY_ADDRESS, PRIVATE_NETWORK, SERVER_ADDRESS
 from caravan.testbed.traffic import (
@@ -44,7 +44,7 @@ SUITES = [policy.name for policy in POLICIES if policy.is_ipsec]
 
 
 @pytest.fixture(scope="module")
-def keys(authority: OpensslAuthority) -> Keys:
+def keys(authority: CaravanAuthority) -> Keys:
     """The gateway's and the station's certificates."""
     return Keys(
         PublicKey(authority.issue("sg.example"), authority),
@@ -83,7 +83,7 @@ def test_every_suite_carries_a_file_in_tunnel_mode(suite: str, keys: Keys, outpu
 
 
 def test_two_stations_with_equal_addresses_and_ports_download_at_once(
-    authority: OpensslAuthority, keys: Keys, output: Path
+    authority: CaravanAuthority, keys: Keys, output: Path
 ) -> None:
     """RFC 3948 §5.2: only the pool addresses tell their transport SAs apart."""
     expected = make_file(output / "www/file", 4 * FILE_BYTES)

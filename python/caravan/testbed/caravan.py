@@ -49,18 +49,16 @@ class Caravan:
         connection: Connection,
         *,
         options: Sequence[str] = (),
+        file: Path | None = None,
     ) -> None:
+        """`file`: a ready configuration; then `connection` says only its name and role."""
         self.host = host
         self.connection = connection
         self.is_gateway = not connection.remote_addrs
-        self.directory = host.logs / "caravan"
-        # A Unix socket's path has 107 bytes at most: not below the output directory.
-        self._runtime = Path("/run") / f"caravan-{host.namespace}"
-        self._runtime.mkdir(mode=0o700, exist_ok=True)
-        self.file = self._write()
+        self.file = file or write_files(host, connection)
         command = "gateway" if self.is_gateway else "up"
         argv = [str(caravan_binary()), command, "-c", str(self.file), "--log-format", "json"]
-        self.process = host.popen([*argv, *options], self._environment(), name="caravan")
+        self.process = host.popen([*argv, *options], environment(host), name="caravan")
 
     def wait_ready(self, timeout_s: float = READY_S) -> Self:
         """Wait until a gateway answers `status`, or a station's tunnel carries packets."""
@@ -88,7 +86,7 @@ class Caravan:
 
     def status(self) -> dict[str, Any]:
         """`caravan status --json`."""
-        done = self._command("status", "--json").check()
+        done = order(self.host, "status", "--json").check()
         report: dict[str, Any] = json.loads(done.stdout)
         return report
 
@@ -101,11 +99,11 @@ class Caravan:
 
     def down(self) -> Completed:
         """`caravan down`: end the connection and lift its blocking routes."""
-        return self._command("down", self.connection.name).check()
+        return order(self.host, "down", self.connection.name).check()
 
     def reload(self) -> Completed:
         """`caravan reload`: read configuration and revocation lists again."""
-        return self._command("reload").check()
+        return order(self.host, "reload").check()
 
     def wait_until(self, state: bool, timeout_s: float = READY_S) -> None:
         """Wait until the tunnel is up (`state`) or gone."""
@@ -137,6 +135,21 @@ class Caravan:
             moment = datetime.fromisoformat(stamp).timestamp()
             yield moment, entry.get("fields", entry)
 
+    def wait_for_event(self, words: str, timeout_s: float = READY_S) -> str:
+        """Wait until a line of the log holds these words; that line."""
+        found: list[str] = []
+
+        def is_said() -> bool:
+            found.extend(
+                message
+                for message in (str(fields.get("message", "")) for _, fields in self.events())
+                if words in message
+            )
+            return len(found) > 0
+
+        self.process.wait_for(is_said, repr(words), timeout_s)
+        return found[0]
+
     def handshake(self) -> list[HandshakeMessage]:
         """The messages of the key exchange so far, in order."""
         found = [
@@ -152,25 +165,40 @@ class Caravan:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _command(self, *arguments: str) -> Completed:
-        argv = [str(caravan_binary()), *arguments]
-        return self.host.run(argv, 10, self._environment(), check=False)
 
-    def _environment(self) -> Mapping[str, str]:
-        return {"CARAVAN_RUNTIME_DIR": str(self._runtime)}
+def order(host: Host, *arguments: str, timeout_s: float = 30) -> Completed:
+    """Run `caravan` with these arguments on a host, to its end; its exit code is not judged."""
+    argv = [str(caravan_binary()), *arguments]
+    return host.run(argv, timeout_s, environment(host), check=False, name="caravan-order")
 
-    def _write(self) -> Path:
-        self.directory.mkdir(exist_ok=True)
-        auth = self.connection.auth
-        if isinstance(auth, PublicKey):
-            shutil.copy(auth.own.certificate, self.directory / "own.pem")
-            shutil.copy(auth.own.key, self.directory / "own.key")
-            shutil.copy(auth.authority.certificate, self.directory / "ca.pem")
-            (self.directory / "own.key").chmod(0o600)
-        path = self.directory / "caravan.toml"
-        path.touch(0o600)
-        path.write_text(caravan_toml(self.connection))
-        return path
+
+def environment(host: Host) -> dict[str, str]:
+    """What every `caravan` of a host is told: a runtime directory of its own."""
+    # A Unix socket's path has 107 bytes at most: not below the output directory.
+    runtime = Path("/run") / f"caravan-{host.namespace}"
+    runtime.mkdir(mode=0o700, exist_ok=True)
+    return {"CARAVAN_RUNTIME_DIR": str(runtime)}
+
+
+def write_files(host: Host, connection: Connection) -> Path:
+    """The configuration and the keys it names, in a folder of the host's; the file's path."""
+    directory = host.logs / "caravan"
+    directory.mkdir(exist_ok=True)
+    write_credentials(directory, connection)
+    path = directory / "caravan.toml"
+    path.touch(0o600)
+    path.write_text(caravan_toml(connection))
+    return path
+
+
+def write_credentials(directory: Path, connection: Connection) -> None:
+    """Certificate, key and authority in place of those that are there."""
+    auth = connection.auth
+    if isinstance(auth, PublicKey):
+        shutil.copy(auth.own.certificate, directory / "own.pem")
+        shutil.copy(auth.own.key, directory / "own.key")
+        shutil.copy(auth.authority.certificate, directory / "ca.pem")
+        (directory / "own.key").chmod(0o600)
 
 
 def read_message(moment: float, fields: Mapping[str, Any]) -> HandshakeMessage:

@@ -1,17 +1,21 @@
 """Certificates for tests, behind one small interface: `Authority`.
 
-`OpensslAuthority` makes them by the openssl program, a second implementation beside the
-certificates of `caravan pki`; it also makes what no authority should: expired certificates and
-wrong usages.
+`CaravanAuthority` makes them by `caravan pki`, as a user does. `OpensslAuthority` makes what no
+authority should and `caravan pki` cannot: expired certificates and wrong usages. `SwanAuthority` is
+somebody else's: keys and certificates of strongSwan's `pki`, in PEM.
 """
 
 from __future__ import annotations
 
+import json
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
+
+from caravan.testbed.binary import caravan_binary
 
 KEY_BITS = 2048
 
@@ -39,10 +43,100 @@ class Authority(Protocol):
         """Revoke a certificate; the path of the new revocation list, PEM."""
 
 
+class CaravanAuthority:
+    """An authority in a directory of its own, by `caravan pki`."""
+
+    def __init__(self, directory: Path, name: str = "Caravan test CA") -> None:
+        self.directory = directory
+        self._pki("ca", "--subject", f"CN={name}", "--out", str(directory), "--bits", str(KEY_BITS))
+
+    @property
+    def certificate(self) -> Path:
+        """The authority's own certificate, PEM."""
+        return self.directory / "ca.pem"
+
+    @property
+    def revocations(self) -> Path:
+        """Its revocation list, PEM; there from the beginning."""
+        return self.directory / "crl.pem"
+
+    def issue(self, name: str) -> Credentials:
+        """A certificate with the subject `CN=name` and `name` as its DNS name.
+
+        Each in a folder of its own: a name may be issued to again.
+        """
+        count = len(json.loads((self.directory / "index.json").read_text())["issued"])
+        folder = self.directory / f"issued-{count}"
+        self._pki("issue", "--ca", str(self.directory), "--name", name, "--out", str(folder))
+        return Credentials(folder / f"{name}.pem", folder / f"{name}.key", f"CN={name}")
+
+    def bundle(self, name: str, output: Path, arguments: Sequence[str]) -> Path:
+        """A client's ready file; `arguments` as `caravan pki issue --bundle` has them."""
+        self._pki(
+            *("issue", "--ca", str(self.directory), "--name", name, "--out", str(output)),
+            *("--bundle", *arguments),
+        )
+        return output / name / f"{name}.toml"
+
+    def revoke(self, credentials: Credentials) -> Path:
+        """Revoke a certificate; the path of the new revocation list, PEM."""
+        self._pki("revoke", "--ca", str(self.directory), str(credentials.certificate))
+        return self.revocations
+
+    def _pki(self, *arguments: str) -> None:
+        _run([str(caravan_binary()), "pki", *arguments])
+
+
+class SwanAuthority:
+    """An authority by strongSwan's `pki`, whose private keys are PKCS #1."""
+
+    def __init__(self, directory: Path, name: str = "swan CA") -> None:
+        self.directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+        self._key("ca")
+        dn = ["--dn", f"C=CH, O=Test, CN={name}"]
+        self._pki("ca.pem", ["--self", "--ca", "--in", "ca.key", *dn])
+
+    @property
+    def certificate(self) -> Path:
+        """The authority's own certificate, PEM."""
+        return self.directory / "ca.pem"
+
+    def issue(self, name: str) -> Credentials:
+        """A certificate with the subject `C=CH, CN=name` and `name` as its DNS name."""
+        self._key(name)
+        self._pki(f"{name}.pub", ["--pub", "--in", f"{name}.key"])
+        signer = ["--cacert", "ca.pem", "--cakey", "ca.key"]
+        names = ["--dn", f"C=CH, CN={name}", "--san", name]
+        self._pki(f"{name}.pem", ["--issue", *signer, "--in", f"{name}.pub", *names])
+        folder = self.directory
+        return Credentials(folder / f"{name}.pem", folder / f"{name}.key", f"C=CH, CN={name}")
+
+    def request(self, name: str) -> Path:
+        """A certificate request for a new key, `name.key` beside it."""
+        self._key(name)
+        names = ["--dn", f"C=CH, CN={name}", "--san", name]
+        self._pki(f"{name}.csr", ["--req", "--type", "priv", "--in", f"{name}.key", *names])
+        return self.directory / f"{name}.csr"
+
+    def revoke(self, credentials: Credentials) -> Path:
+        """Revoke a certificate; the path of the new revocation list, PEM."""
+        signer = ["--cacert", "ca.pem", "--cakey", "ca.key"]
+        self._pki("ca.crl", ["--signcrl", *signer, "--cert", str(credentials.certificate)])
+        return self.directory / "ca.crl"
+
+    def _key(self, name: str) -> None:
+        self._pki(f"{name}.key", ["--gen", "--type", "rsa", "--size", str(KEY_BITS)])
+
+    def _pki(self, output: str, arguments: Sequence[str]) -> None:
+        pem = _run(["pki", *arguments, "--outform", "pem"], self.directory)
+        (self.directory / output).write_text(pem)
+
+
 class OpensslAuthority:
     """An authority in a directory of its own, by the openssl program."""
 
-    def __init__(self, directory: Path, name: str = "Caravan test CA") -> None:
+    def __init__(self, directory: Path, name: str = "openssl CA") -> None:
         self.directory = directory
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "index.txt").touch()
@@ -93,15 +187,14 @@ class OpensslAuthority:
 
     def _run(self, arguments: list[str]) -> None:
         command, *rest = arguments
-        done = subprocess.run(
-            ["openssl", command, "-config", "openssl.cnf", *rest],
-            cwd=self.directory,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise RuntimeError(f"openssl {' '.join(arguments)}: {done.stderr.strip()}")
+        _run(["openssl", command, "-config", "openssl.cnf", *rest], self.directory)
+
+
+def _run(argv: Sequence[str], directory: Path | None = None) -> str:
+    done = subprocess.run(argv, cwd=directory, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(argv)}: {done.stderr.strip()}")
+    return done.stdout
 
 
 def _new_key(name: str) -> list[str]:

@@ -1,0 +1,136 @@
+"""Certificates on the road: those that `caravan pki` makes, others', and those that are refused."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from caravan.measurement import Keys, tunnel_ends
+from caravan.testbed import Road, RoadPlan
+from caravan.testbed.binary import caravan_binary
+from caravan.testbed.caravan import Caravan
+from caravan.testbed.connection import PublicKey
+from caravan.testbed.pki import (
+    Authority,
+    CaravanAuthority,
+    Credentials,
+    OpensslAuthority,
+    SwanAuthority,
+)
+from caravan.testbed.road import GATEWAY_ADDRESS, PRIVATE_NETWORK, SERVER_ADDRESS
+from caravan.testbed.traffic import ping
+
+pytestmark = pytest.mark.root
+
+
+def keys_of(authority: Authority) -> Keys:
+    """Certificates of both ends by one authority."""
+    return Keys(
+        PublicKey(authority.issue("sg.example"), authority),
+        PublicKey(authority.issue("ms.example"), authority),
+    )
+
+
+def carries(keys: Keys, output: Path, file: Path | None = None) -> bool:
+    """Whether a road with these certificates, or this client's file, comes up and carries."""
+    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
+    with Road(RoadPlan(), output) as road, Caravan(road.sg, on_gateway) as gateway:
+        gateway.wait_ready()
+        with Caravan(road.ms, on_station, file=file) as station:
+            station.wait_ready()
+            return ping(road.ms, SERVER_ADDRESS, 3).received == 3
+
+
+def test_a_bundle_is_a_ready_client(authority: CaravanAuthority, output: Path) -> None:
+    gateway = ["--gateway", GATEWAY_ADDRESS, "--gateway-id", "sg.example", "--aggressive"]
+    file = authority.bundle("road", output / "clients", [*gateway, "--remote-ts", PRIVATE_NETWORK])
+    assert sorted(path.name for path in file.parent.iterdir()) == [
+        *("ca.pem", "road.key", "road.pem", "road.toml")
+    ]
+    assert carries(keys_of(authority), output, file)
+
+
+def test_keys_and_certificates_of_strongswan_serve_both_ends(tmp_path: Path, output: Path) -> None:
+    assert carries(keys_of(SwanAuthority(tmp_path / "swan")), output)
+
+
+def test_a_request_made_by_strongswan_is_certified(
+    authority: CaravanAuthority, tmp_path: Path, output: Path
+) -> None:
+    request = SwanAuthority(tmp_path / "swan").request("ms.example")
+    argv = [*("pki", "issue", "--ca", str(authority.directory), "--name", "ms.example")]
+    argv += ["--csr", str(request), "--out", str(tmp_path / "certified")]
+    subprocess.run([str(caravan_binary()), *argv], check=True, capture_output=True)
+    own = Credentials(
+        tmp_path / "certified/ms.example.pem",
+        request.with_suffix(".key"),
+        "C=CH, CN=ms.example",
+    )
+    keys = keys_of(authority)
+    assert carries(replace(keys, station=PublicKey(own, authority)), output)
+
+
+def test_an_authority_of_strongswan_goes_on_under_caravan(tmp_path: Path, output: Path) -> None:
+    swan = SwanAuthority(tmp_path / "swan")
+    keys = keys_of(swan)
+    argv = ["pki", "issue", "--ca", str(swan.directory), "--name", "ms.example"]
+    argv += ["--out", str(tmp_path / "further")]
+    subprocess.run([str(caravan_binary()), *argv], check=True, capture_output=True)
+    folder = tmp_path / "further"
+    own = Credentials(folder / "ms.example.pem", folder / "ms.example.key", "CN=ms.example")
+    assert carries(replace(keys, station=PublicKey(own, swan)), output)
+
+
+def expired(authority: OpensslAuthority) -> Credentials:
+    """Good until an hour ago."""
+    return authority.issue("ms.example", valid_until=timedelta(hours=-1))
+
+
+def future(authority: OpensslAuthority) -> Credentials:
+    """Good from tomorrow on."""
+    return authority.issue("ms.example", valid_from=timedelta(days=1))
+
+
+def misused(authority: OpensslAuthority) -> Credentials:
+    """For signing programs."""
+    return authority.issue("ms.example", extended_usage="codeSigning")
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [(expired, "expired"), (future, "not valid before"), (misused, "usage")],
+)
+def test_a_wrong_certificate_is_refused_in_one_sentence(
+    make: Callable[[OpensslAuthority], Credentials], reason: str, tmp_path: Path, output: Path
+) -> None:
+    authority = OpensslAuthority(tmp_path / "openssl")
+    keys = Keys(
+        PublicKey(authority.issue("sg.example"), authority), PublicKey(make(authority), authority)
+    )
+    assert reason in refusal(keys, output)
+
+
+def test_an_unknown_authority_is_refused_in_one_sentence(
+    authority: CaravanAuthority, tmp_path: Path, output: Path
+) -> None:
+    stranger = CaravanAuthority(tmp_path / "stranger", "a stranger's CA")
+    keys = keys_of(authority)
+    # The station believes the gateway; only its own certificate is a stranger's.
+    own = PublicKey(stranger.issue("ms.example"), authority)
+    assert "a stranger's CA" in refusal(replace(keys, station=own), output)
+
+
+def refusal(keys: Keys, output: Path) -> str:
+    """Why the gateway turns the station away, as it logs it; nothing may come up."""
+    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
+    with Road(RoadPlan(), output) as road, Caravan(road.sg, on_gateway) as gateway:
+        gateway.wait_ready()
+        with Caravan(road.ms, on_station) as station:
+            reasons = gateway.wait_for_event("negotiation failed")
+            assert not gateway.is_established() and not station.is_established()
+    return reasons
