@@ -29,8 +29,6 @@ pub struct Forwarding {
     pub pools: Vec<(IpAddr, IpAddr)>,
     /// Clear traffic from outside is forwarded as well: a connection's policy is "none".
     pub from_outside: bool,
-    /// Servers see the gateway's address.
-    pub masquerade: bool,
 }
 
 /// Why the table cannot be loaded.
@@ -68,7 +66,6 @@ impl Forwarding {
             publish: loaded.publish.clone(),
             pools: pools.map(|pool| (pool.first, pool.last)).collect(),
             from_outside: !loaded.clear.is_empty(),
-            masquerade: true,
         }
     }
 
@@ -120,7 +117,10 @@ impl Forwarding {
             true => String::new(),
             false => format!("iifname \"{tun}\" "),
         };
-        for PublishedPort { protocol, port, to } in &self.publish {
+        for published in &self.publish {
+            let PublishedPort {
+                protocol, port, to, ..
+            } = published;
             let (nfproto, family) = (nfproto(to.ip()), family(to.ip()));
             let protocol = protocol_word(*protocol);
             let _ = writeln!(
@@ -130,7 +130,7 @@ impl Forwarding {
             );
         }
         text += "  }\n  chain inside {\n    type nat hook postrouting priority srcnat;\n";
-        for published in self.publish.iter().filter(|_| self.masquerade) {
+        for published in self.publish.iter().filter(|one| one.masquerade) {
             let (ip, port) = (published.to.ip(), published.to.port());
             let (family, protocol) = (family(ip), protocol_word(published.protocol));
             let original = published.port;
@@ -218,16 +218,17 @@ mod tests {
                     protocol: Transport::Tcp,
                     port: 8080,
                     to: "10.10.0.2:80".parse().unwrap(),
+                    masquerade: true,
                 },
                 PublishedPort {
                     protocol: Transport::Udp,
                     port: 53,
                     to: "[fd00::53]:5353".parse().unwrap(),
+                    masquerade: true,
                 },
             ],
             pools: vec![("10.99.0.1".parse().unwrap(), "10.99.0.9".parse().unwrap())],
             from_outside: false,
-            masquerade: true,
         }
     }
 
@@ -256,9 +257,9 @@ mod tests {
     fn the_policy_none_lets_clear_traffic_in() {
         let mut forwarding = forwarding();
         forwarding.from_outside = true;
-        forwarding.masquerade = false;
+        forwarding.publish[0].masquerade = false;
         let text = forwarding.text();
         assert!(text.contains("    meta nfproto ipv4 fib daddr type local tcp dport 8080"));
-        assert!(!text.contains("counter masquerade"));
+        assert_eq!(text.matches("counter masquerade").count(), 1);
     }
 }

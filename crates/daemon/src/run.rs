@@ -3,9 +3,11 @@
 //!
 //! Set-up goes from what needs most rights to what needs least; then the capabilities are cut, and
 //! only then do threads start. `host.rs` keeps routes, resolvers and nftables as the node's facts
-//! want them; `report.rs` answers `status` and writes the log.
+//! want them; `reload.rs` takes a changed configuration over; `report.rs` answers `status` and
+//! writes the log.
 
 mod host;
+mod reload;
 mod report;
 mod setup;
 
@@ -70,7 +72,7 @@ struct Process {
     tun: Arc<Tun>,
     host: Host,
     asked: mpsc::Receiver<Asked>,
-    _control: ControlServer,
+    control: ControlServer,
     capture: Option<(Capture, Tap, Keys)>,
     capabilities: Vec<String>,
     /// Connections that the user took down: their blocks are lifted.
@@ -150,7 +152,7 @@ impl Process {
         loaded: Loaded,
         (tun, udp, raw): (Tun, UdpSockets, Option<RawSockets>),
         host: Host,
-        mut control: ControlServer,
+        (control, asked): (ControlServer, mpsc::Receiver<Asked>),
         capabilities: Vec<String>,
     ) -> anyhow::Result<Self> {
         let capture = options
@@ -173,7 +175,6 @@ impl Process {
         let (planes, news) = Planes::start(parts)?;
         let config = engine_config(&loaded);
         let node = Node::new(config, &seed);
-        let asked = control.serve();
         Ok(Self {
             options,
             loaded,
@@ -185,7 +186,7 @@ impl Process {
             tun,
             host,
             asked,
-            _control: control,
+            control,
             capture,
             capabilities,
             downed: BTreeSet::new(),
@@ -345,34 +346,6 @@ impl Process {
         Ok(Reply::Done {
             text: format!("{connection} is down"),
         })
-    }
-
-    /// Tunnels of connections that say the same stay up.
-    async fn reload(&mut self) -> anyhow::Result<()> {
-        service::notify(service::Notice::Reloading);
-        let result = self.reload_file().await;
-        service::notify(service::Notice::Ready);
-        if let Err(error) = &result {
-            warn!("not reloaded, the former configuration stays in force: {error:#}");
-        }
-        result
-    }
-
-    async fn reload_file(&mut self) -> anyhow::Result<()> {
-        let loaded = config::load(&self.options.config)?;
-        check_role(&self.options, &loaded)?;
-        if names(&loaded) != names(&self.loaded) {
-            anyhow::bail!("connections came or went: that takes a restart");
-        }
-        self.host.load_forwarding(&loaded)?;
-        let config = engine_config(&loaded);
-        self.loaded = loaded;
-        self.input(Input::Configure(Arc::new(config))).await?;
-        self.host
-            .apply(&self.loaded, &self.node, self.clock.now(), &self.downed)
-            .await?;
-        info!("the configuration was read again");
-        Ok(())
     }
 
     /// One input, and all that follows from it.

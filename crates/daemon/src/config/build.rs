@@ -45,6 +45,8 @@ pub struct PublishedPort {
     pub port: u16,
     /// Server inside.
     pub to: SocketAddr,
+    /// It sees the gateway's address.
+    pub masquerade: bool,
 }
 
 /// Builds from a parsed file; names of files are relative to the file's own folder.
@@ -77,10 +79,13 @@ pub fn build(path: &Path, file: ConfigFile) -> Result<Loaded, ConfigError> {
     for (name, table) in &file.connections {
         builder.add(&mut loaded, name, table)?;
     }
-    for published in file.publish {
-        let (protocol, port, to) = (published.protocol, published.port, published.to);
-        loaded.publish.push(PublishedPort { protocol, port, to });
-    }
+    let published = file.publish.into_iter().map(|table| PublishedPort {
+        protocol: table.protocol,
+        port: table.port,
+        to: table.to,
+        masquerade: table.masquerade,
+    });
+    loaded.publish.extend(published);
     Ok(loaded)
 }
 
@@ -170,7 +175,7 @@ impl Builder<'_> {
             .map_or(core::time::Duration::from_secs(default_dpd), |span| span.0);
         Ok(Connection {
             name: name.to_owned(),
-            revision: self.revision(table)?,
+            revision: revision(table),
             local_addrs: table.local_addrs.clone(),
             remote_addrs,
             is_aggressive: table.aggressive,
@@ -398,22 +403,6 @@ impl Builder<'_> {
         Ok(found)
     }
 
-    /// A hash of the table and of the files it names, revocation lists apart.
-    fn revision(&self, table: &ConnectionTable) -> Result<u64, ConfigError> {
-        let mut parts = vec![format!("{table:?}").into_bytes()];
-        for auth in [&table.local, &table.remote] {
-            let files = auth.certs.iter().chain(&auth.key).chain(&auth.cacerts);
-            for file in files.chain(&auth.secret_file) {
-                parts.push(self.read(file)?.into_bytes());
-            }
-        }
-        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-        let digest = Hash::Sha256.digest(&parts);
-        let mut first = [0; 8];
-        first.copy_from_slice(&digest.as_ref()[..8]);
-        Ok(u64::from_be_bytes(first))
-    }
-
     fn certificates(&self, key: &str, files: &[PathBuf]) -> Result<Vec<Certificate>, ConfigError> {
         let mut all = Vec::new();
         for file in files {
@@ -470,6 +459,25 @@ impl Builder<'_> {
             text: text.to_owned(),
         }
     }
+}
+
+/// A hash of all that a tunnel in being depends on. Certificates, keys, secrets and revocation
+/// lists are not in it: the next authentication goes by them.
+fn revision(table: &ConnectionTable) -> u64 {
+    let identity = |auth: &AuthTable| AuthTable {
+        auth: auth.auth,
+        id: auth.id.clone(),
+        ..AuthTable::default()
+    };
+    let kept = ConnectionTable {
+        local: identity(&table.local),
+        remote: identity(&table.remote),
+        ..table.clone()
+    };
+    let digest = Hash::Sha256.digest(&[format!("{kept:?}").as_bytes()]);
+    let mut first = [0; 8];
+    first.copy_from_slice(&digest.as_ref()[..8]);
+    u64::from_be_bytes(first)
 }
 
 fn next(address: IpAddr) -> IpAddr {

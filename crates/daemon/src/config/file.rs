@@ -29,7 +29,7 @@ pub struct ConfigFile {
 }
 
 /// `[daemon]`
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DaemonTable {
     /// Name of the TUN device.
@@ -68,7 +68,7 @@ impl Default for DaemonTable {
 }
 
 /// `[connections.NAME]`
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConnectionTable {
     /// IKE version; 1 is deprecated (RFC 9395).
@@ -136,7 +136,7 @@ pub struct ConnectionTable {
 }
 
 /// `local` and `remote`
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AuthTable {
     /// "pubkey" or "psk".
@@ -184,7 +184,7 @@ pub enum Revocation {
 }
 
 /// `[connections.NAME.children.NAME]`
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChildTable {
     /// "tunnel" or "transport".
@@ -286,6 +286,10 @@ pub struct PublishTable {
     pub port: u16,
     /// The server inside, such as "10.10.0.2:80".
     pub to: std::net::SocketAddr,
+    /// The server sees the gateway's address. `false`: that of the pool which stands for the
+    /// station, and then it needs a route there by way of the gateway.
+    #[serde(default = "yes")]
+    pub masquerade: bool,
 }
 
 /// A transport protocol.

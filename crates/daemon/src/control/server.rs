@@ -1,5 +1,6 @@
 //! The running process's end of the control socket.
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -11,6 +12,7 @@ use nix::fcntl::{Flock, FlockArg};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 
 use super::{ControlError, REQUEST_BYTES_MAX, Reply, Request, check_name, socket_path};
 
@@ -27,82 +29,98 @@ pub struct Asked {
     pub reply: oneshot::Sender<Reply>,
 }
 
-/// The sockets of one process; removed on drop.
+/// The sockets of one process; removed on drop. Questions come out of the channel that
+/// [`ControlServer::bind`] returns, one by one, from the runtime's tasks.
 pub struct ControlServer {
-    paths: Vec<PathBuf>,
-    listeners: Vec<UnixListener>,
+    runtime_dir: PathBuf,
+    sockets: BTreeMap<String, Socket>,
+    sender: mpsc::Sender<Asked>,
+}
+
+/// One connection's socket.
+struct Socket {
+    path: PathBuf,
+    task: JoinHandle<()>,
 }
 
 impl ControlServer {
     /// Opens one socket a name. Sockets that a dead process left are replaced; one that answers
     /// is an error. Must run within a tokio runtime that drives IO.
-    pub fn bind(runtime_dir: &Path, names: &[String]) -> Result<Self, ControlError> {
+    pub fn bind(
+        runtime_dir: &Path,
+        names: &[String],
+    ) -> Result<(Self, mpsc::Receiver<Asked>), ControlError> {
         make_directory(runtime_dir)?;
+        let (sender, receiver) = mpsc::channel(QUEUE);
+        let mut server = Self {
+            runtime_dir: runtime_dir.to_owned(),
+            sockets: BTreeMap::new(),
+            sender,
+        };
+        server.follow(names)?;
+        Ok((server, receiver))
+    }
+
+    /// Opens the sockets of these names that are not there, closes those of no name among them.
+    /// On an error nothing has changed.
+    pub fn follow(&mut self, names: &[String]) -> Result<(), ControlError> {
         // Two processes that start at once must not both find the other's socket dead.
-        let lock_path = runtime_dir.join(".lock");
+        let lock_path = self.runtime_dir.join(".lock");
         let lock = fs::File::create(&lock_path)
             .map_err(ControlError::io("cannot create the lock", &lock_path))?;
         let _lock = Flock::lock(lock, FlockArg::LockExclusive).map_err(|(_, errno)| {
             ControlError::io("cannot take the lock", &lock_path)(errno.into())
         })?;
-        let mut server = Self {
-            paths: Vec::new(),
-            listeners: Vec::new(),
-        };
+        let mut added = Vec::new();
         for name in names {
-            check_name(name)?;
-            let path = socket_path(runtime_dir, name);
-            if is_live(&path) {
-                let name = name.clone();
-                return Err(ControlError::AlreadyRuns { name, path });
+            if !self.sockets.contains_key(name) {
+                added.push((name.clone(), self.open(name)?));
             }
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(ControlError::io("cannot replace", &path)(error));
-                }
-                _ => (),
-            }
-            let listener =
-                UnixListener::bind(&path).map_err(ControlError::io("cannot listen on", &path))?;
-            server.paths.push(path.clone());
-            server.listeners.push(listener);
-            fs::set_permissions(&path, Permissions::from_mode(0o600))
-                .map_err(ControlError::io("cannot protect", &path))?;
         }
-        Ok(server)
+        self.sockets.retain(|name, _| names.contains(name));
+        self.sockets.extend(added);
+        Ok(())
     }
 
-    /// Serves all sockets on the runtime's tasks; questions come out of the channel one by one.
-    pub fn serve(&mut self) -> mpsc::Receiver<Asked> {
-        let (sender, receiver) = mpsc::channel(QUEUE);
-        for listener in self.listeners.drain(..) {
-            let sender = sender.clone();
-            tokio::spawn(async move {
-                while !sender.is_closed() {
-                    match listener.accept().await {
-                        Ok((stream, _)) => {
-                            tokio::spawn(attend(stream, sender.clone()));
-                        }
-                        // Out of descriptors, most likely: let others end first.
-                        Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
-                    }
-                }
-            });
+    fn open(&self, name: &str) -> Result<Socket, ControlError> {
+        check_name(name)?;
+        let path = socket_path(&self.runtime_dir, name);
+        if is_live(&path) {
+            let name = name.to_owned();
+            return Err(ControlError::AlreadyRuns { name, path });
         }
-        receiver
-    }
-
-    /// The sockets' paths.
-    pub fn paths(&self) -> &[PathBuf] {
-        &self.paths
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(ControlError::io("cannot replace", &path)(error));
+            }
+            _ => (),
+        }
+        let listener =
+            UnixListener::bind(&path).map_err(ControlError::io("cannot listen on", &path))?;
+        let task = tokio::spawn(accept(listener, self.sender.clone()));
+        let socket = Socket { path, task };
+        fs::set_permissions(&socket.path, Permissions::from_mode(0o600))
+            .map_err(ControlError::io("cannot protect", &socket.path))?;
+        Ok(socket)
     }
 }
 
-impl Drop for ControlServer {
+impl Drop for Socket {
     fn drop(&mut self) {
-        for path in &self.paths {
-            // What cannot be removed is found dead by the next process.
-            let _ = fs::remove_file(path);
+        self.task.abort();
+        // What cannot be removed is found dead by the next process.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+async fn accept(listener: UnixListener, sender: mpsc::Sender<Asked>) {
+    while !sender.is_closed() {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                tokio::spawn(attend(stream, sender.clone()));
+            }
+            // Out of descriptors, most likely: let others end first.
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     }
 }

@@ -34,8 +34,7 @@ fn serving<T: Send + 'static>(
 ) -> T {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     runtime().block_on(async {
-        let mut server = ControlServer::bind(directory, &names).unwrap();
-        let mut questions = server.serve();
+        let (_server, mut questions) = ControlServer::bind(directory, &names).unwrap();
         let path = directory.to_owned();
         let mut command = tokio::task::spawn_blocking(move || command(path));
         loop {
@@ -130,4 +129,22 @@ fn names_stay_within_the_runtime_directory() {
     for name in ["home", "a-b_c.d", &"x".repeat(64)] {
         assert!(check_name(name).is_ok(), "{name:?}");
     }
+}
+
+#[test]
+fn sockets_follow_the_names() {
+    let directory = Directory::new("follow");
+    let named = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
+    let running = || {
+        let found = running(&directory.0).into_iter().map(|one| one.name);
+        found.collect::<Vec<_>>()
+    };
+    runtime().block_on(async {
+        let (mut server, _questions) =
+            ControlServer::bind(&directory.0, &named(&["home", "work"])).unwrap();
+        server.follow(&named(&["ship", "work"])).unwrap();
+        assert_eq!(running(), ["ship", "work"]);
+        assert!(server.follow(&named(&["port", "../x"])).is_err());
+        assert_eq!(running(), ["ship", "work"]);
+    });
 }

@@ -89,6 +89,19 @@ impl Host {
         Ok(())
     }
 
+    /// Connections came or went: what the leases of those that went gave is no more.
+    pub(super) fn follow(&mut self, names: &[String]) -> anyhow::Result<()> {
+        self.leases.retain(|name, _| names.contains(name));
+        let connections = names.to_vec();
+        self.file
+            .update(|footprint| footprint.connections = connections)?;
+        Ok(())
+    }
+
+    pub(super) async fn set_mtu(&self, mtu: u16) -> anyhow::Result<()> {
+        Ok(self.routes.set_mtu(mtu).await?)
+    }
+
     pub(super) fn wants(&mut self, answer: Answer) {
         self.answers.push_back(answer);
     }

@@ -1,0 +1,67 @@
+//! `caravan reload` and SIGHUP: the configuration and every file it names are read again.
+//!
+//! Connections come and go. Tunnels of a connection that says the same stay, and so do those of
+//! one whose certificates, keys, secrets or revocation lists changed: the next authentication goes
+//! by them. What was opened before rights were given up (`[daemon]`) takes a restart.
+
+use std::sync::Arc;
+
+use engine::node::Input;
+use tracing::{info, warn};
+
+use super::Process;
+use super::setup::{check_role, engine_config, inner_mtu, names};
+use crate::config::file::DaemonTable;
+use crate::config::{self, Loaded};
+use crate::service;
+
+impl Process {
+    /// On an error the former configuration stays in force.
+    pub(super) async fn reload(&mut self) -> anyhow::Result<()> {
+        service::notify(service::Notice::Reloading);
+        let result = self.reload_file().await;
+        service::notify(service::Notice::Ready);
+        if let Err(error) = &result {
+            warn!("not reloaded, the former configuration stays in force: {error:#}");
+        }
+        result
+    }
+
+    async fn reload_file(&mut self) -> anyhow::Result<()> {
+        let loaded = config::load(&self.options.config)?;
+        check_role(&self.options, &loaded)?;
+        check_daemon(&self.loaded, &loaded)?;
+        let names = names(&loaded);
+        self.control.follow(&names)?;
+        self.host.follow(&names)?;
+        self.host.load_forwarding(&loaded)?;
+        for (connection, warning) in &loaded.warnings {
+            warn!(connection, "{warning}");
+        }
+        if inner_mtu(&loaded.engine) != inner_mtu(&self.loaded.engine) {
+            self.host.set_mtu(inner_mtu(&loaded.engine)).await?;
+        }
+        let config = engine_config(&loaded);
+        self.loaded = loaded;
+        self.downed.retain(|name| names.contains(name));
+        self.input(Input::Configure(Arc::new(config))).await?;
+        self.host
+            .apply(&self.loaded, &self.node, self.clock.now(), &self.downed)
+            .await?;
+        info!("the configuration was read again");
+        Ok(())
+    }
+}
+
+/// Devices, sockets and tables are those of the start.
+fn check_daemon(old: &Loaded, new: &Loaded) -> anyhow::Result<()> {
+    let fixed = |table: &DaemonTable| DaemonTable {
+        dns: true,
+        half_open: 0,
+        ..table.clone()
+    };
+    if fixed(&old.daemon) != fixed(&new.daemon) {
+        anyhow::bail!("[daemon]: only dns and half_open can be changed while it runs: restart it");
+    }
+    Ok(())
+}

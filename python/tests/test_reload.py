@@ -1,0 +1,186 @@
+"""`caravan reload`: what changes while tunnels carry traffic, and what the next authentication
+makes of it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from caravan.measurement import Keys, tunnel_ends
+from caravan.testbed import Road, RoadPlan
+from caravan.testbed.caravan import Caravan, caravan_toml, order, write_credentials
+from caravan.testbed.connection import Connection, PublicKey, SharedKey
+from caravan.testbed.host import Host
+from caravan.testbed.pki import CaravanAuthority
+from caravan.testbed.road import GATEWAY_ADDRESS, PRIVATE_NETWORK, SERVER_ADDRESS
+from caravan.testbed.traffic import ping
+
+pytestmark = pytest.mark.root
+
+PING_S = 0.02
+FARTHER_NETWORK = "10.20.0.0/24"
+
+
+@dataclass(frozen=True)
+class Running:
+    """A road with both ends up."""
+
+    road: Road
+    gateway: Caravan
+    station: Caravan
+
+    @contextlib.contextmanager
+    def without_loss(self) -> Iterator[None]:
+        """While entered, echoes go through the tunnel; all of them must come back."""
+        argv = ["ping", "-n", "-q", "-i", str(PING_S), "-w", "30", SERVER_ADDRESS]
+        echoes = self.road.ms.popen(argv)
+        assert ping(self.road.ms, SERVER_ADDRESS, 5, PING_S).received == 5
+        yield
+        assert ping(self.road.ms, SERVER_ADDRESS, 5, PING_S).received == 5
+        # It ends with its figures.
+        echoes.signal(2)
+        said = echoes.wait(10).stdout
+        assert " 0% packet loss" in said, said
+
+    def sessions(self) -> list[str]:
+        """The station's SPIs: a tunnel that was set up anew has others."""
+        return [child["spi_in"] for child in self.station.children()]
+
+
+@pytest.fixture
+def keys(authority: CaravanAuthority) -> Keys:
+    return Keys(
+        PublicKey(authority.issue("sg.example"), authority),
+        PublicKey(authority.issue("ms.example"), authority),
+    )
+
+
+@pytest.fixture
+def running(keys: Keys, output: Path) -> Iterator[Running]:
+    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
+    with Road(RoadPlan(), output) as road, Caravan(road.sg, on_gateway) as gateway:
+        gateway.wait_ready()
+        with Caravan(road.ms, on_station) as station:
+            yield Running(road, gateway, station.wait_ready())
+
+
+def names(host: Host) -> list[str]:
+    """The connections that run on a host."""
+    report = json.loads(order(host, "status", "--json").check().stdout)
+    return sorted(connection["name"] for connection in report["connections"])
+
+
+def second(connection: Connection) -> str:
+    """The text of another connection, by a pre-shared key."""
+    other = replace(
+        connection,
+        auth=SharedKey("of the second"),
+        name="second",
+        is_aggressive=False,
+        local_id="192.0.2.1",
+        pool="",
+        wants_address=False,
+    )
+    return caravan_toml(other)
+
+
+def test_a_gateway_s_connections_come_and_go_under_traffic(running: Running) -> None:
+    gateway, host = running.gateway, running.road.sg
+    before, text = running.sessions(), gateway.file.read_text()
+    with running.without_loss():
+        gateway.file.write_text(text + second(gateway.connection))
+        gateway.reload()
+        assert names(host) == ["road", "second"]
+        assert order(host, "status", "second").code == 0
+        gateway.file.write_text(text)
+        gateway.reload()
+        assert names(host) == ["road"]
+        assert order(host, "status", "second").code == 1
+    assert running.sessions() == before
+
+
+def test_a_station_s_connections_come_and_go_with_their_routes(running: Running) -> None:
+    station, host = running.station, running.road.ms
+    before, text = running.sessions(), station.file.read_text()
+    added = replace(station.connection, remote_ts=FARTHER_NETWORK, remote_id=GATEWAY_ADDRESS)
+    with running.without_loss():
+        station.file.write_text(text + second(added).replace("192.0.2.1", GATEWAY_ADDRESS))
+        station.reload()
+        assert names(host) == ["road", "second"]
+        assert any(FARTHER_NETWORK in route for route in host.unreachable_routes())
+        station.file.write_text(text)
+        station.reload()
+        assert names(host) == ["road"]
+        assert host.unreachable_routes() == [PRIVATE_NETWORK]
+    assert running.sessions() == before
+
+
+def test_new_certificates_serve_the_next_authentication(
+    running: Running, authority: CaravanAuthority
+) -> None:
+    before = running.sessions()
+    with running.without_loss():
+        for end in (running.gateway, running.station):
+            renewed = authority.issue(end.connection.local_id)
+            connection = replace(end.connection, auth=PublicKey(renewed, authority))
+            write_credentials(end.file.parent, connection)
+            end.reload()
+        assert running.sessions() == before
+        # Old keys are gone from both: phase 1 is done anew with the new ones.
+        order(running.road.ms, "rekey", "road", "--ike").check()
+        running.station.process.wait_for(lambda: established(running.station) == 2, "renewal", 10)
+    assert running.sessions() == before
+
+
+def established(end: Caravan) -> int:
+    """How many times phase 1 has been done."""
+    said = [str(fields.get("message", "")) for _, fields in end.events()]
+    return sum(message.startswith("IKEv1 established") for message in said)
+
+
+def test_a_revoked_peer_keeps_its_tunnel_until_it_authenticates_again(
+    running: Running, keys: Keys, authority: CaravanAuthority
+) -> None:
+    gateway, before = running.gateway, running.sessions()
+    revocations = authority.revoke(keys.station.own)
+    text = gateway.file.read_text()
+    with_list = text.replace(
+        'cacerts = ["ca.pem"]', f'cacerts = ["ca.pem"], crls = ["{revocations}"]'
+    )
+    assert with_list != text
+    with running.without_loss():
+        gateway.file.write_text(with_list)
+        gateway.reload()
+        order(running.road.ms, "rekey", "road", "--ike").check()
+        assert "revoked" in gateway.wait_for_event("negotiation failed")
+    assert running.sessions() == before
+    running.station.stop()
+    with Caravan(running.road.ms, running.station.connection) as again:
+        again.process.wait_for(lambda: refusals(gateway) > 1, "the second refusal", 10)
+        assert not again.is_established()
+
+
+def refusals(end: Caravan) -> int:
+    """How many negotiations failed."""
+    said = [str(fields.get("message", "")) for _, fields in end.events()]
+    return sum("negotiation failed" in message for message in said)
+
+
+def test_a_broken_file_changes_nothing(running: Running) -> None:
+    gateway, before = running.gateway, running.sessions()
+    text = gateway.file.read_text()
+    for broken, reason in (
+        (text.replace("proposals", "proposal", 1), "nearest valid"),
+        (text + '[daemon]\ntun = "other0"\n', "restart"),
+        (text.replace("own.pem", "gone.pem"), "gone.pem"),
+    ):
+        with running.without_loss():
+            gateway.file.write_text(broken)
+            done = order(running.road.sg, "reload")
+            assert done.code == 1 and reason in done.stderr, done
+    assert running.sessions() == before
