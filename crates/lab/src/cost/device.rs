@@ -26,7 +26,7 @@ pub enum Clock {
 #[derive(Clone, Debug)]
 pub struct Device {
     profile: Profile,
-    seconds_per_unit: f64,
+    units_per_second: f64,
 }
 
 /// Why there is no price.
@@ -125,30 +125,30 @@ impl Device {
             let profile = profile.name.clone();
             Err(Refusal::Clock { profile, why })
         };
-        let seconds_per_unit = match (profile.unit(), clock) {
-            (Unit::Operations, Some(Clock::Mips(mips))) => 1e-6 / above_zero("mips", mips)?,
+        let units_per_second = match (profile.unit(), clock) {
+            (Unit::Operations, Some(Clock::Mips(mips))) => 1e6 * above_zero("mips", mips)?,
             (Unit::Operations, None) => {
                 return refuse("it counts operations: say how many MIPS the processor does");
             }
             (Unit::Operations, Some(Clock::MegaHertz(_))) => {
                 return refuse("it counts operations: a clock in MHz does not say how many MIPS");
             }
-            (Unit::Cycles, Some(Clock::MegaHertz(mhz))) => 1e-6 / above_zero("clock", mhz)?,
+            (Unit::Cycles, Some(Clock::MegaHertz(mhz))) => 1e6 * above_zero("clock", mhz)?,
             (Unit::Cycles, Some(Clock::Mips(_))) => {
                 return refuse("it counts cycles: give a clock in MHz, not MIPS");
             }
             (Unit::Cycles, None) => match profile.clock_mhz() {
-                Some((mhz, _)) => 1e-6 / mhz,
+                Some((mhz, _)) => 1e6 * mhz,
                 None => return refuse("it names no clock: give one in MHz"),
             },
-            (Unit::Nanoseconds, None) => 1e-9,
+            (Unit::Nanoseconds, None) => 1e9,
             (Unit::Nanoseconds, Some(_)) => {
                 return refuse("it was measured in ns at its own clock, which nothing can set");
             }
         };
         Ok(Self {
             profile,
-            seconds_per_unit,
+            units_per_second,
         })
     }
 
@@ -170,7 +170,7 @@ impl Device {
         Ok(self
             .bill(policy, direction)?
             .total()
-            .times(self.seconds_per_unit))
+            .times(1.0 / self.units_per_second))
     }
 
     /// Parts of that with their sources and notes, in the profile's unit.
@@ -213,7 +213,7 @@ impl Device {
             self.profile.missing(word, Gap(cell))
         })?;
         let units = bill.total().at(packet);
-        let time_s = units * self.seconds_per_unit;
+        let time_s = units / self.units_per_second;
         let protected_bytes = size.at(packet);
         let cycles = self.cycles(units);
         let energy = self.nj_per_cycle();
@@ -224,7 +224,7 @@ impl Device {
         };
         let part = |part: &super::Part| PricedPart {
             what: part.what.clone(),
-            time_s: part.units.at(packet) * self.seconds_per_unit,
+            time_s: part.units.at(packet) / self.units_per_second,
             source: part.source.clone(),
         };
         Ok(Price {
@@ -237,7 +237,7 @@ impl Device {
             operations: (self.profile.unit() == Unit::Operations).then_some(units),
             cycles,
             time_s,
-            time_ms: time_s * 1e3,
+            time_ms: units / (self.units_per_second / 1e3),
             protected_bytes,
             payload_ratio: accounting.payload(packet) / protected_bytes,
             energy_j: energy.and_then(|(nj, _)| Some(cycles? * nj * 1e-9)),
@@ -264,8 +264,14 @@ impl Device {
         let ike = policy.keys.map(|keys| keys.proposal);
         let no_keys = || Gap(format!("keys.proposal of the policy {}", policy.name));
         let each = match task {
-            Task::Seal(_) => return Ok(self.service(policy, Direction::Seal)?.at(bytes)),
-            Task::Open(_) => return Ok(self.service(policy, Direction::Open)?.at(bytes)),
+            Task::Seal(protection) => {
+                let policy = policy.with(protection);
+                return Ok(self.service(&policy, Direction::Seal)?.at(bytes));
+            }
+            Task::Open(protection) => {
+                let policy = policy.with(protection);
+                return Ok(self.service(&policy, Direction::Open)?.at(bytes));
+            }
             Task::KeyPair(group) => cell(names::of_group(group), "generate"),
             Task::Agree(group) => cell(names::of_group(group), "agree"),
             Task::Sign(bits) => cell(&format!("rsa{bits}"), "sign"),
@@ -282,7 +288,7 @@ impl Device {
         let units = each.and_then(|each| self.profile.work(&each));
         let what = || format!("{task:?}");
         let units = units.map_err(|gap| self.profile.missing(&what(), gap))?;
-        Ok(units * self.seconds_per_unit)
+        Ok(units / self.units_per_second)
     }
 
     fn cycles(&self, units: f64) -> Option<f64> {

@@ -4,6 +4,7 @@
 //! Between the sizes that were measured a line stands, fitted to them: fixed and per byte, with
 //! the least relative error, which is kept and said.
 
+use core::fmt;
 use std::collections::BTreeMap;
 
 use crypto::packet::{Encryption, Protection};
@@ -164,12 +165,7 @@ impl Measured {
         // What is sealed is read first and sent last; what is opened is received first.
         bill.parts
             .insert(usize::from(how.is_some()), fit.part(suite, &self.source));
-        bill.note(format!(
-            "fitted to {} to {} bytes, largest error {:.1} %",
-            fit.first_bytes,
-            fit.last_bytes,
-            100.0 * fit.error
-        ));
+        bill.note(fit.to_string());
         Ok(bill)
     }
 
@@ -234,6 +230,24 @@ fn measured_as(protocol: Protocol, protection: Protection) -> String {
     debug_assert!(protocol == Protocol::Esp || protection.encryption == Encryption::Null);
     EspSuite::new(protocol, protection).to_string()
 }
+
+/// How far the line can be trusted.
+impl fmt::Display for Fit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (first, last, percent) = (self.first_bytes, self.last_bytes, 100.0 * self.error);
+        write!(
+            f,
+            "fitted to {first} to {last} bytes, largest error {percent:.1} %"
+        )?;
+        if self.error > GOOD_FIT {
+            f.write_str(": measure again on a quiet machine")?;
+        }
+        Ok(())
+    }
+}
+
+/// What quiet machines stay below: padding alone makes steps of so much in small packets.
+const GOOD_FIT: f64 = 0.15;
 
 impl Fit {
     /// `None` where nothing with that prefix was measured.

@@ -203,7 +203,7 @@ impl Operations {
                 per_byte: 0.0,
                 steps: vec![step],
             },
-            source: format!("{}; {}", cost.fixed.source, cost.per_block.source),
+            source: cost.source(),
         })
     }
 
@@ -252,6 +252,15 @@ impl CipherCost {
 }
 
 impl MacCost {
+    /// Of both cells, once where it is the same.
+    fn source(&self) -> String {
+        let (fixed, per_block) = (&self.fixed.source, &self.per_block.source);
+        if fixed == per_block {
+            return fixed.clone();
+        }
+        format!("{fixed}; {per_block}")
+    }
+
     fn read(source: Source<'_>, name: &str, table: &Spanned<MacFile>) -> Result<Self, Fault> {
         known(source, "mac", name, &names::HASHES, table.span().start)?;
         let (file, prefix) = (table.get_ref(), format!("mac.{name}"));

@@ -4,10 +4,12 @@
 //! Left out: other layers (access, link cipher, transport); a policy is IPsec's.
 
 use core::str::FromStr;
+use std::borrow::Cow;
 
+use crypto::packet::{Encryption, Protection};
 use engine::plane::shape::Shape;
 use engine::sa::{Mode, Protocol};
-use engine::suite::{IkeSuite, SuiteFault};
+use engine::suite::{EspSuite, IkeSuite, SuiteFault};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -153,6 +155,25 @@ impl Policy {
             is_outer_v6: read.outer.into_inner() == 6,
             keys,
         })
+    }
+
+    /// The same policy with the algorithms that an SA has; its own keep their name.
+    pub(super) fn with(&self, protection: Protection) -> Cow<'_, Self> {
+        let own = self.suite.ipsec();
+        if own.is_some_and(|own| own.protection == protection) {
+            return Cow::Borrowed(self);
+        }
+        // AH encrypts nothing: what does is ESP's.
+        let protocol = match own.map(|own| own.protocol) {
+            Some(Protocol::Ah) if protection.encryption == Encryption::Null => Protocol::Ah,
+            _ => Protocol::Esp,
+        };
+        let suite = Suite::from(EspSuite::new(protocol, protection));
+        let policy = Self {
+            suite,
+            ..self.clone()
+        };
+        Cow::Owned(policy)
     }
 
     /// What decides the size of its packets; `None` where nothing is protected.

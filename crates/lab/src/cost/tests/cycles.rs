@@ -77,7 +77,7 @@ fn an_empty_cell_is_named_and_never_another_cores() {
 
 #[test]
 fn a_core_without_a_clock_asks_for_one_and_clocks_must_fit() {
-    let core = device("cortex-a53");
+    let core = device("apple-a7");
     let board = device("cortex-m4");
     let paper = device("paper-u");
     assert!(Device::new(core.clone(), None).is_err());
@@ -135,4 +135,26 @@ fn a_handshake_is_priced_from_its_work() {
     assert!(board.work_time(&by_hand, &prf).is_err());
     let papers = Device::new(device("paper-u"), Some(Clock::Mips(100.0))).expect("a device");
     assert!(papers.work_time(&by_hand, &work).is_err());
+}
+
+#[test]
+fn a_packet_is_priced_by_the_algorithms_of_its_sa() {
+    let board = Device::new(device("cortex-m33-hw"), None).expect("a device");
+    let of = |word: &str| Policy::of(word.parse().expect("a suite"));
+    let protection = |policy: &Policy| policy.suite.ipsec().expect("IPsec").protection;
+    for (asked, policy) in [
+        ("3des-md5", "aes128gcm16"),
+        ("ah-sha1", "ah-sha1"),
+        ("des-md5", "none"),
+    ] {
+        let mut work = Work::default();
+        work.add(Task::Open(protection(&of(asked))), 3, 4200);
+        let time = board.work_time(&of(policy), &work);
+        let Ok(alone) = board.service(&of(asked), Direction::Open) else {
+            // DES was not measured there
+            assert!(time.is_err() && asked == "des-md5");
+            continue;
+        };
+        assert!((time.expect("a time") / (3.0 * alone.at(1400.0)) - 1.0).abs() < 1e-12);
+    }
 }
