@@ -29,6 +29,7 @@ from caravan.testbed.traffic import (
     download,
     finish_download,
     iperf,
+    iperf_server,
     make_file,
     ping,
     serve_files,
@@ -216,3 +217,30 @@ def test_the_link_loses_what_it_is_told_to(output: Path) -> None:
         echoes = ping(road.ms, GATEWAY_ADDRESS, 300, 0.01, timeout_s=1.0)
         # Both ways: 0.64 of them come back; five standard deviations of 300 trials are 0.14.
         assert 0.50 < echoes.received / echoes.sent < 0.78
+
+
+def test_both_directions_at_once_take_two_threads(keys: Keys, output: Path) -> None:
+    """The second packet thread is lent a direction while both are busy, and gives it back."""
+    # So slow a suite that one thread is not enough for it on any machine.
+    ends = tunnel_ends(keys, "3des-md5-modp2048")
+    both_ways = ["iperf3", "-c", SERVER_ADDRESS, "--bidir", "-t", "2"]
+    with Road(RoadPlan(), output) as road, connected(road, ends, output) as station:
+        assert ping(road.ms, SERVER_ADDRESS, 5, 0.1).received == 5
+        assert cpu_ticks(station.process.pid, "caravan-2") == 0
+        iperf_server(road.server, SERVER_ADDRESS)
+        road.ms.run(both_ways)
+        spent = cpu_ticks(station.process.pid, "caravan-2")
+        assert spent > 0
+        time.sleep(0.5)
+        assert ping(road.ms, SERVER_ADDRESS, 20, 0.02).received == 20
+        assert cpu_ticks(station.process.pid, "caravan-2") <= spent + 1
+
+
+def cpu_ticks(pid: int, thread: str) -> int:
+    """What the threads of this name have used, in the kernel's clock ticks."""
+    ticks = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        if (task / "comm").read_text().strip() == thread:
+            fields = (task / "stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks

@@ -1,13 +1,16 @@
-//! The packet threads: one plain thread per direction, each the owner of one of the engine's
-//! planes and of its buffers. No lock, allocation or async on a packet's way.
+//! The packet threads. Each direction is a value with one of the engine's planes and its buffers;
+//! one thread serves both, or two threads one each while there is enough to do ([`threads`]). No
+//! lock, allocation or async on a packet's way.
 //!
-//! Control talks to a thread through a bounded queue that it drains between bursts, and hears of
-//! it through one bounded channel. What a full channel cannot take is counted if a stranger caused
-//! it, and kept if it is a fact about our own associations.
+//! Control talks to a direction through a bounded queue that is drained between bursts, and hears
+//! of it through one bounded channel. What a full channel cannot take is counted if a stranger
+//! caused it, and kept if it is a fact about our own associations.
 
 mod inbound;
 mod news;
 mod outbound;
+mod paths;
+mod threads;
 
 use std::io;
 use std::sync::Arc;
@@ -20,6 +23,8 @@ use engine::time::Instant;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use tokio::sync::{mpsc, oneshot};
 
+use self::inbound::Inbound;
+use self::outbound::Outbound;
 use crate::capture::Tap;
 use crate::raw::RawSockets;
 use crate::tun::Tun;
@@ -52,10 +57,21 @@ pub struct Parts {
     pub clock: Clock,
 }
 
+/// What both directions share.
+struct Devices {
+    tun: Arc<Tun>,
+    udp: Arc<UdpSockets>,
+    raw: Option<Arc<RawSockets>>,
+    tap: Option<Tap>,
+    clock: Clock,
+    news: mpsc::Sender<News>,
+}
+
 /// Both threads, running. Dropping it stops them.
 pub struct Planes {
-    outbound: Worker,
-    inbound: Worker,
+    outbound: Orders,
+    inbound: Orders,
+    threads: Vec<JoinHandle<()>>,
 }
 
 /// What the threads tell control.
@@ -126,11 +142,6 @@ struct Orders {
     bell: Arc<EventFd>,
 }
 
-struct Worker {
-    orders: Orders,
-    thread: Option<JoinHandle<()>>,
-}
-
 /// Tells control of a thread that panicked: a tunnel must not stand still in silence.
 struct Witness {
     direction: Direction,
@@ -159,38 +170,51 @@ impl Planes {
     /// Starts both threads. What they tell comes out of the receiver.
     pub fn start(parts: Parts) -> io::Result<(Self, mpsc::Receiver<News>)> {
         let (news, heard) = mpsc::channel(NEWS);
+        let devices = Devices {
+            tun: parts.tun,
+            udp: parts.udp,
+            raw: parts.raw,
+            tap: parts.tap,
+            clock: parts.clock,
+            news: news.clone(),
+        };
         let (to_outbound, outbound_inbox) = orders()?;
         let (to_inbound, inbound_inbox) = orders()?;
-        let out = outbound::Outbound::new(&parts, outbound_inbox, news.clone());
-        let out_news = news.clone();
-        let back = inbound::Inbound::new(&parts, inbound_inbox, to_outbound.clone(), news);
         let witness = |direction| Witness {
             direction,
-            news: out_news.clone(),
+            news: news.clone(),
         };
-        let (seal, open) = (witness(Direction::Outbound), witness(Direction::Inbound));
-        let (outbound, inbound) = (parts.outbound, parts.inbound);
-        let outbound = spawn("caravan-out", to_outbound, move || {
-            let _seen = seal;
-            out.run(outbound);
+        // The first thread may have both directions: control must hear of it either way.
+        let (of_first, of_second) = (witness(Direction::Inbound), witness(Direction::Outbound));
+        let out = Outbound::new(&devices, parts.outbound, outbound_inbox);
+        let back = Inbound::new(&devices, parts.inbound, inbound_inbox, to_outbound.clone());
+        let (first, second) = threads::pair(back, out, to_inbound.clone(), parts.clock)?;
+        let mut planes = Self {
+            outbound: to_outbound,
+            inbound: to_inbound,
+            threads: Vec::new(),
+        };
+        planes.spawn("caravan-1", move || {
+            let _seen = of_first;
+            first.run();
         })?;
-        let inbound = spawn("caravan-in", to_inbound, move || {
-            let _seen = open;
-            back.run(inbound);
+        planes.spawn("caravan-2", move || {
+            let _seen = of_second;
+            second.run();
         })?;
-        Ok((Self { outbound, inbound }, heard))
+        Ok((planes, heard))
     }
 
     /// Tells the plane of one direction; waits where its queue is full.
     pub fn change(&self, direction: Direction, change: Change) -> Result<(), Gone> {
-        self.worker(direction).orders.give(Order::Change(change))
+        self.orders(direction).give(Order::Change(change))
     }
 
     /// Asks what the thread of one direction has done; the answer comes between two bursts.
     pub fn report(&self, direction: Direction) -> Result<oneshot::Receiver<Report>, Gone> {
         let (answer, receiver) = oneshot::channel();
-        let orders = &self.worker(direction).orders;
-        orders.give(Order::Report(answer)).map(|()| receiver)
+        let given = self.orders(direction).give(Order::Report(answer));
+        given.map(|()| receiver)
     }
 
     /// Stops both threads and waits for them.
@@ -198,7 +222,13 @@ impl Planes {
         drop(self);
     }
 
-    fn worker(&self, direction: Direction) -> &Worker {
+    fn spawn(&mut self, name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        let builder = std::thread::Builder::new().name(name.to_owned());
+        self.threads.push(builder.spawn(body)?);
+        Ok(())
+    }
+
+    fn orders(&self, direction: Direction) -> &Orders {
         match direction {
             Direction::Outbound => &self.outbound,
             Direction::Inbound => &self.inbound,
@@ -206,11 +236,12 @@ impl Planes {
     }
 }
 
-impl Drop for Worker {
+impl Drop for Planes {
     fn drop(&mut self) {
-        // A thread that failed needs no order.
-        let _ = self.orders.give(Order::Stop);
-        if let Some(thread) = self.thread.take() {
+        // A direction that failed needs no order.
+        let _ = self.outbound.give(Order::Stop);
+        let _ = self.inbound.give(Order::Stop);
+        for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
     }
@@ -244,6 +275,7 @@ impl Orders {
         self.queue.try_send(order).is_ok() && self.ring().is_ok()
     }
 
+    /// Wakes whoever serves the direction.
     fn ring(&self) -> Result<(), Gone> {
         self.bell.write(1).map(drop).map_err(|_| Gone)
     }
@@ -271,12 +303,4 @@ fn orders() -> io::Result<(Orders, Inbox)> {
         bell: bell.clone(),
     };
     Ok((orders, Inbox { queue, bell }))
-}
-
-fn spawn(name: &str, orders: Orders, body: impl FnOnce() + Send + 'static) -> io::Result<Worker> {
-    let builder = std::thread::Builder::new().name(name.to_owned());
-    Ok(Worker {
-        orders,
-        thread: Some(builder.spawn(body)?),
-    })
 }

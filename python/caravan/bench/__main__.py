@@ -18,7 +18,7 @@ import typer
 from caravan.bench import control, document, figures, roads
 from caravan.bench.figures import Results
 from caravan.bench.roads import Effort
-from caravan.bench.systems import CARAVAN, PEERS, SUITES, Bench
+from caravan.bench.systems import CARAVAN, CARAVAN_RAW, PEERS, SUITES, Bench
 from caravan.demo import make_keys
 from caravan.measurement import Keys
 from caravan.testbed import CommandFailed, IsolationError, enter
@@ -74,7 +74,7 @@ def main(
     machine = document.this_machine(PEERS_DIRECTORY)
     keys = make_keys(output / "pki")
     plan = QUICK if quick else WHOLE
-    run = Run(plan, keys, output, system or [*PEERS, CARAVAN])
+    run = Run(plan, keys, output, system or [*PEERS, CARAVAN, CARAVAN_RAW])
     results = Results(
         run.data_planes(run.systems, plan.roads) if Part.ROADS in parts else (),
         run.data_planes([f"caravan {suite}" for suite in SUITES], plan.suites)

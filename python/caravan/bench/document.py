@@ -15,15 +15,20 @@ from caravan.testbed.binary import caravan_binary
 
 BEGIN = "<!-- measured: begin -->"
 END = "<!-- measured: end -->"
+CONGESTION_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Where and when figures were measured, and the versions of what took part."""
+    """Where and when figures were measured, and the versions of what took part.
+
+    `congestion_control`: TCP's, the kernel's default for each of the systems alike.
+    """
 
     processor: str
     cores: int
     kernel: str
+    congestion_control: str
     date: str
     versions: dict[str, str]
 
@@ -44,6 +49,7 @@ def this_machine(peers: Path) -> Machine:
         processor_name(Path("/proc/cpuinfo").read_text()),
         os.cpu_count() or 1,
         platform.release(),
+        CONGESTION_CONTROL.read_text().strip(),
         datetime.now(UTC).strftime("%Y-%m-%d"),
         versions,
     )
@@ -75,7 +81,7 @@ def provenance(machine: Machine) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
     return (
         f"Measured on {machine.date}: {machine.processor}, {machine.cores} cores, "
-        f"Linux {machine.kernel}.\n{versions}."
+        f"Linux {machine.kernel}, TCP {machine.congestion_control}.\n{versions}."
     )
 
 

@@ -33,6 +33,8 @@ BORINGTUN = "boringtun"
 BORINGTUN_1 = "boringtun, 1 thread"
 STRONGSWAN = "strongSwan aes128gcm16"
 CARAVAN = "caravan aes128gcm16"
+AS_PROTOCOL_50 = ", protocol 50"
+CARAVAN_RAW = CARAVAN + AS_PROTOCOL_50
 PEERS = (PLAIN, WIREGUARD_GO, BORINGTUN_1, BORINGTUN, STRONGSWAN)
 SUITES = (
     "aes256gcm16",
@@ -71,7 +73,7 @@ class Bench(Network):
     def bring_up(self, name: str) -> System:
         """The system of this name, up; `FileNotFoundError` when its program is missing."""
         if name.startswith("caravan "):
-            return self.caravan(name.removeprefix("caravan "))
+            return self.caravan(name)
         makers: dict[str, Callable[[], System]] = {
             PLAIN: self.plain,
             WIREGUARD_GO: self.wireguard_go,
@@ -109,10 +111,12 @@ class Bench(Network):
         daemons = (responder.process, initiator.process)
         return System(name, station, gateway, GATEWAY_INNER, daemons)
 
-    def caravan(self, esp_proposals: str) -> System:
-        """Caravan on both ends."""
+    def caravan(self, name: str) -> System:
+        """Caravan on both ends: ESP in UDP as all others, or as IP protocol 50."""
+        is_encapsulated = not name.endswith(AS_PROTOCOL_50)
+        suite = name.removeprefix("caravan ").removesuffix(AS_PROTOCOL_50)
         station, gateway = self._ipsec_pair()
-        on_gateway, on_station = ipsec_ends(self._keys, esp_proposals)
+        on_gateway, on_station = ipsec_ends(self._keys, suite, is_encapsulated=is_encapsulated)
         responder = Caravan(gateway, on_gateway).wait_ready()
         initiator = Caravan(station, on_station).wait_ready()
         for host in (station, gateway):
@@ -120,7 +124,7 @@ class Bench(Network):
                 if interface not in ("lo", "wan0"):
                     host.set_mtu(interface, INNER_MTU_BYTES)
         daemons = (responder.process, initiator.process)
-        return System(f"caravan {esp_proposals}", station, gateway, GATEWAY_INNER, daemons)
+        return System(name, station, gateway, GATEWAY_INNER, daemons)
 
     def pair(self) -> tuple[Host, Host]:
         """Station and gateway with an address inside, for IPsec to join."""
@@ -160,7 +164,9 @@ class Bench(Network):
         return str(path)
 
 
-def ipsec_ends(keys: Keys, esp_proposals: str) -> tuple[Connection, Connection]:
+def ipsec_ends(
+    keys: Keys, esp_proposals: str, *, is_encapsulated: bool = True
+) -> tuple[Connection, Connection]:
     """Gateway and station: IKEv1 aggressive, RSA signatures, PFS, an inner address."""
     gateway = Connection(
         keys.gateway,
@@ -169,6 +175,7 @@ def ipsec_ends(keys: Keys, esp_proposals: str) -> tuple[Connection, Connection]:
         esp_proposals=f"{esp_proposals}-modp2048",
         local_ts=INNER_NETWORK,
         pool=POOL,
+        is_encapsulated=is_encapsulated,
     )
     station = replace(
         gateway,

@@ -225,6 +225,7 @@ def caravan_toml(connection: Connection) -> str:
         "remote_addrs": [connection.remote_addrs] if connection.remote_addrs else None,
         "vips": ["0.0.0.0"] if connection.wants_address else None,
         "pools": ["inner"] if connection.pool else None,
+        "encap": connection.is_encapsulated,
         "legacy": connection.is_legacy,
         "start": connection.start or None,
         "on_failure": connection.on_failure or None,

@@ -33,7 +33,9 @@ class Connection:
     `local_id` empty: the certificate's subject, or the address. `remote_id` empty: any peer that
     proves itself. `pool`: a prefix whose addresses are leased (in transport mode: that stand for
     peers). `wants_address`: ask for an inner address by Mode Config. `publish`: in transport mode
-    the gateway's ports and the servers behind them. Times in seconds; none: the program's own.
+    the gateway's ports and the servers behind them. `is_encapsulated`: ESP
+    always in UDP; none: each program's habit, Caravan's behind a NAT only, strongSwan's always.
+    Times in seconds; none: the program's own.
     """
 
     auth: PublicKey | SharedKey
@@ -51,7 +53,7 @@ class Connection:
     remote_ts: str = ""
     pool: str = ""
     wants_address: bool = False
-    is_encapsulated: bool = True
+    is_encapsulated: bool | None = None
     is_legacy: bool = True
     start: str = ""
     on_failure: str = ""

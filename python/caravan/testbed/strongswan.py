@@ -225,7 +225,7 @@ def swanctl_conf(connection: Connection) -> str:
         "proposals": connection.proposals,
         "local_addrs": "%any",
         "remote_addrs": connection.remote_addrs or "%any",
-        "encap": _yes(connection.is_encapsulated),
+        "encap": _yes(connection.is_encapsulated is not False),
         "fragmentation": "yes",
         "mobike": "no",
     }

@@ -1,4 +1,4 @@
-//! The thread from the network to the TUN device.
+//! From the network to the TUN device.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -6,11 +6,9 @@ use std::sync::Arc;
 
 use engine::plane::{InboundPlane, Kind, Packets, Received};
 use engine::sa::Path;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use tokio::sync::mpsc::Sender;
 
 use super::news::Line;
-use super::{Clock, Inbox, IoReport, News, Order, Orders, Parts, Report};
+use super::{Clock, Devices, Inbox, IoReport, News, Order, Orders, Report};
 use crate::capture::Tap;
 use crate::raw::{HEADER_V6_BYTES, RawSockets, write_header_v6};
 use crate::sys::datagram::{Batch, Incoming, receive_error};
@@ -25,10 +23,10 @@ const SINGLE_BATCH: usize = 64;
 const DATAGRAM_BYTES: usize = 65_535;
 /// Entries of an error queue that are read at once: strangers can fill it.
 const ERRORS_AT_ONCE: usize = 64;
-/// How long a fact waits for a busy control before it is told again, in ms.
-const RETELL_MS: u16 = 10;
 
+/// One direction: its plane, buffers and counts.
 pub(super) struct Inbound {
+    plane: InboundPlane,
     tun: Arc<Tun>,
     udp: Arc<UdpSockets>,
     raw: Option<Arc<RawSockets>>,
@@ -38,108 +36,104 @@ pub(super) struct Inbound {
     outbound: Orders,
     line: Line,
     io: IoReport,
+    packets: Packets,
+    gather: Gather,
 }
 
 /// Where a socket's datagrams go.
 #[derive(Clone, Copy)]
-enum Source {
+pub(super) enum Source {
     Udp(Role),
     Raw(Kind),
 }
 
 /// Buffers, and where in each the plane's ranges begin.
-struct Buffers {
+pub(super) struct Buffers {
     batch: Batch,
     starts: Vec<(usize, usize)>,
 }
 
 impl Inbound {
-    pub(super) fn new(parts: &Parts, inbox: Inbox, outbound: Orders, news: Sender<News>) -> Self {
+    /// `outbound`: to tell the other direction of path MTUs.
+    pub(super) fn new(
+        devices: &Devices,
+        plane: InboundPlane,
+        inbox: Inbox,
+        outbound: Orders,
+    ) -> Self {
         Self {
-            tun: parts.tun.clone(),
-            udp: parts.udp.clone(),
-            raw: parts.raw.clone(),
-            tap: parts.tap.clone(),
-            clock: parts.clock,
+            plane,
+            tun: devices.tun.clone(),
+            udp: devices.udp.clone(),
+            raw: devices.raw.clone(),
+            tap: devices.tap.clone(),
+            clock: devices.clock,
             inbox,
             outbound,
-            line: Line::new(news),
+            line: Line::new(devices.news.clone()),
             io: IoReport::default(),
+            packets: Packets::new(),
+            gather: Gather::new(),
         }
     }
 
-    pub(super) fn run(mut self, mut plane: InboundPlane) {
-        let (udp, raw) = (self.udp.clone(), self.raw.clone());
-        let bell = self.inbox.bell.clone();
-        let mut sources: Vec<(Source, BorrowedFd<'_>)> = Vec::new();
-        sources.extend(udp.iter().map(|(role, fd)| (Source::Udp(role), fd)));
-        if let Some(raw) = &raw {
-            sources.extend(raw.iter().map(|(kind, fd)| (Source::Raw(kind), fd)));
+    /// Becomes readable when orders wait.
+    pub(super) fn bell(&self) -> BorrowedFd<'_> {
+        self.inbox.bell.as_fd()
+    }
+
+    /// What to receive from.
+    pub(super) fn sockets(&self) -> (Arc<UdpSockets>, Option<Arc<RawSockets>>) {
+        (self.udp.clone(), self.raw.clone())
+    }
+
+    /// Octets received so far.
+    pub(super) fn bytes(&self) -> u64 {
+        self.io.bytes
+    }
+
+    /// Takes orders after the bell rang. Returns whether to go on.
+    pub(super) fn listen(&mut self) -> bool {
+        self.inbox.silence();
+        while let Some(order) = self.inbox.take() {
+            if self.obey(order) {
+                return false;
+            }
         }
-        let mut polled = vec![PollFd::new(bell.as_fd(), PollFlags::POLLIN)];
-        polled.extend(
-            sources
-                .iter()
-                .map(|(_, fd)| PollFd::new(*fd, PollFlags::POLLIN)),
-        );
-        let count = if udp.has_gro() {
+        true
+    }
+
+    /// Tries again what control was too busy to hear; whether something still waits.
+    pub(super) fn retell(&mut self) -> bool {
+        self.line.retry();
+        self.line.is_waiting()
+    }
+
+    /// Buffers for [`Inbound::turn`]: those of UDP sockets, and those of raw ones if there are any.
+    pub(super) fn buffers(&self) -> (Buffers, Option<Buffers>) {
+        let count = if self.udp.has_gro() {
             GATHERED_BATCH
         } else {
             SINGLE_BATCH
         };
-        let mut for_udp = Buffers::new(count, 0);
-        let mut for_raw = raw
-            .as_ref()
-            .map(|_| Buffers::new(SINGLE_BATCH, HEADER_V6_BYTES));
-        let mut packets = Packets::new();
-        let mut gather = Gather::new();
-        loop {
-            while let Some(order) = self.inbox.take() {
-                if self.obey(order, &mut plane) {
-                    return;
-                }
-            }
-            self.wait(&mut polled);
-            for (index, (source, fd)) in sources.iter().enumerate() {
-                let ready = polled[index + 1].revents().unwrap_or(PollFlags::empty());
-                if ready.contains(PollFlags::POLLERR) {
-                    self.read_errors(*fd);
-                }
-                if !ready.contains(PollFlags::POLLIN) {
-                    continue;
-                }
-                let buffers = match (source, &mut for_raw) {
-                    (Source::Raw(_), Some(buffers)) => buffers,
-                    _ => &mut for_udp,
-                };
-                self.receive(*source, *fd, buffers, &mut plane, &mut packets);
-                self.deliver(buffers, &mut packets, &mut gather);
-            }
-        }
+        let for_raw = |_| Buffers::new(SINGLE_BATCH, HEADER_V6_BYTES);
+        (Buffers::new(count, 0), self.raw.as_ref().map(for_raw))
     }
 
-    fn wait(&mut self, polled: &mut [PollFd<'_>]) {
-        self.line.retry();
-        let timeout = if self.line.is_waiting() {
-            PollTimeout::from(RETELL_MS)
-        } else {
-            PollTimeout::NONE
-        };
-        // An interrupted wait is a wait that ended.
-        let _ = poll(polled, timeout);
-        if polled[0].any().unwrap_or(false) {
-            self.inbox.silence();
-        }
+    /// Receives one batch, opens it and writes what came out to the device.
+    pub(super) fn turn(&mut self, source: Source, fd: BorrowedFd<'_>, buffers: &mut Buffers) {
+        self.receive(source, fd, buffers);
+        self.deliver(buffers);
     }
 
     /// Returns whether to stop.
-    fn obey(&mut self, order: Order, plane: &mut InboundPlane) -> bool {
+    fn obey(&mut self, order: Order) -> bool {
         match order {
-            Order::Change(change) => plane.apply(change, self.clock.now()),
+            Order::Change(change) => self.plane.apply(change, self.clock.now()),
             Order::Report(answer) => {
                 // Whoever asked may have gone.
                 let _ = answer.send(Report {
-                    plane: plane.report(),
+                    plane: self.plane.report(),
                     io: self.io,
                 });
             }
@@ -150,14 +144,7 @@ impl Inbound {
     }
 
     /// One batch of one socket into the plane, or to control.
-    fn receive(
-        &mut self,
-        source: Source,
-        fd: BorrowedFd<'_>,
-        buffers: &mut Buffers,
-        plane: &mut InboundPlane,
-        packets: &mut Packets,
-    ) {
+    fn receive(&mut self, source: Source, fd: BorrowedFd<'_>, buffers: &mut Buffers) {
         self.io.calls += 1;
         // An error that came by ICMP for an earlier datagram is no reason to stop.
         let received = buffers.batch.receive(fd).unwrap_or(0);
@@ -178,7 +165,8 @@ impl Inbound {
                         tap.received(&path, &incoming, bytes);
                     }
                     if role.carries_esp {
-                        plane.open(index, received_udp(path, &incoming, bytes), now, packets);
+                        let taken = received_udp(path, &incoming, bytes);
+                        self.plane.open(index, taken, now, &mut self.packets);
                     } else {
                         let bytes = bytes.to_vec();
                         let message = News::Message { path, bytes };
@@ -190,7 +178,7 @@ impl Inbound {
                     if let Some(tap) = &self.tap {
                         tap.packet(taken.bytes);
                     }
-                    plane.open(index, taken, now, packets);
+                    self.plane.open(index, taken, now, &mut self.packets);
                 }
             }
         }
@@ -206,9 +194,9 @@ impl Inbound {
     }
 
     /// Everything that the plane opened from one batch.
-    fn deliver(&mut self, buffers: &Buffers, packets: &mut Packets, gather: &mut Gather) {
-        for write in packets.writes() {
-            let mut writing = gather.begin();
+    fn deliver(&mut self, buffers: &Buffers) {
+        for write in self.packets.writes() {
+            let mut writing = self.gather.begin();
             writing.push(write.header);
             for slice in write.slices {
                 writing.push(&buffers.of(slice.buffer)[slice.range.clone()]);
@@ -219,7 +207,7 @@ impl Inbound {
                 Err(_) => self.io.refused += 1,
             }
         }
-        for control in packets.control() {
+        for control in self.packets.control() {
             let bytes = &buffers.of(control.slice.buffer)[control.slice.range.clone()];
             let message = News::Message {
                 path: control.path,
@@ -227,15 +215,15 @@ impl Inbound {
             };
             self.line.tell(message, &mut self.io.unheard);
         }
-        for notice in packets.notices() {
+        for notice in self.packets.notices() {
             let news = News::Notice(notice.clone());
             self.line.tell(news, &mut self.io.unheard);
         }
-        packets.clear();
+        self.packets.clear();
     }
 
     /// What ICMP said of datagrams that we sent: a smaller path concerns the outbound thread.
-    fn read_errors(&mut self, fd: BorrowedFd<'_>) {
+    pub(super) fn read_errors(&mut self, fd: BorrowedFd<'_>) {
         for _ in 0..ERRORS_AT_ONCE {
             let Ok(Some(error)) = receive_error(fd) else {
                 return;

@@ -1,0 +1,412 @@
+//! Who serves which direction.
+//!
+//! While one thread suffices it serves both: what comes in and is answered at once wakes nobody
+//! else. While both directions keep it busy it lends the outbound one to the second thread, which
+//! gives it back when there is little to do. A direction moves by value: whoever has it owns it,
+//! and neither thread ever waits for the other.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+
+use engine::time::{Duration, Instant};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+
+use super::inbound::{Inbound, Source};
+use super::outbound::{Outbound, Turn};
+use super::{Clock, Orders};
+use crate::raw::RawSockets;
+use crate::udp::UdpSockets;
+
+/// How long a fact waits for a busy control before it is told again, in ms.
+const RETELL_MS: u16 = 10;
+/// What a thread did is judged after so long.
+const WINDOW: Duration = Duration::from_millis(10);
+/// Busy for at least so much of a window, the first thread needs help.
+const HELP_SIXTEENTHS: u64 = 15;
+/// Help pays while the lesser direction has at least so much of all octets.
+const LESSER_SIXTEENTHS: u64 = 2;
+/// Busy for less than so much of a window, the second thread gives back what it was lent.
+const REST_SIXTEENTHS: u64 = 4;
+/// The second thread gives back what it was lent when nothing came for so long, in ms.
+const REST_MS: u16 = 100;
+/// Busy for less than so much of a window, a thread may stay awake.
+const CALM_SIXTEENTHS: u64 = 4;
+/// For how long it stays awake: about what it takes to be woken twice.
+const AWAKE: Duration = Duration::from_micros(50);
+/// A short wait is worth so many long ones: where fewer than one wait in three is short, as over
+/// any but a local network, the thread sleeps at once.
+const PATIENCE_GAIN: u8 = 2;
+const MAX_PATIENCE: u8 = 8;
+/// Most events of one wait.
+const EVENTS: usize = 16;
+
+/// Names of what a thread waits for; sockets follow.
+const BELL: u64 = 0;
+const OUTBOUND: u64 = 1;
+const OUTBOUND_BELL: u64 = 2;
+const SOURCES: u64 = 3;
+
+/// The thread that always serves the inbound direction, and the outbound one unless it is lent.
+pub(super) struct First {
+    inbound: Inbound,
+    outbound: Option<Box<Outbound>>,
+    lending: SyncSender<Box<Outbound>>,
+    returned: Receiver<Box<Outbound>>,
+    waiting: Waiting,
+    clock: Clock,
+}
+
+/// The thread that helps.
+pub(super) struct Second {
+    lent: Receiver<Box<Outbound>>,
+    returning: SyncSender<Box<Outbound>>,
+    /// Rings the first thread's bell.
+    first: Orders,
+    waiting: Waiting,
+    clock: Clock,
+}
+
+/// Both, the outbound direction with the first. `first`: the queue of the inbound direction.
+pub(super) fn pair(
+    inbound: Inbound,
+    outbound: Outbound,
+    first: Orders,
+    clock: Clock,
+) -> io::Result<(First, Second)> {
+    let (lending, lent) = sync_channel(1);
+    let (returning, returned) = sync_channel(1);
+    let waiting = Waiting::new()?;
+    waiting.add(inbound.bell(), BELL)?;
+    let (udp, raw) = inbound.sockets();
+    for ((_, fd), name) in sources(&udp, raw.as_deref()).iter().zip(SOURCES..) {
+        waiting.add(*fd, name)?;
+    }
+    waiting.add_outbound(&outbound);
+    let first_thread = First {
+        inbound,
+        outbound: Some(Box::new(outbound)),
+        lending,
+        returned,
+        waiting,
+        clock,
+    };
+    let second_thread = Second {
+        lent,
+        returning,
+        first,
+        waiting: Waiting::new()?,
+        clock,
+    };
+    Ok((first_thread, second_thread))
+}
+
+impl First {
+    /// Serves until told to stop.
+    pub(super) fn run(mut self) {
+        let (mut for_udp, mut for_raw) = self.inbound.buffers();
+        let (udp, raw) = self.inbound.sockets();
+        let sources = sources(&udp, raw.as_deref());
+        let mut load = Load::new(self.clock);
+        let mut may_be_more = false;
+        loop {
+            let events = self.wait(may_be_more, &mut load);
+            let mut is_outbound_due = may_be_more;
+            for index in 0..events {
+                let event = self.waiting.event(index);
+                match event.name {
+                    BELL if !self.inbound.listen() => return,
+                    BELL => self.take_back(),
+                    OUTBOUND_BELL => self.listen_outbound(),
+                    OUTBOUND => is_outbound_due = true,
+                    name => {
+                        let (source, fd) = sources[(name - SOURCES) as usize];
+                        if event.is_error {
+                            self.inbound.read_errors(fd);
+                        }
+                        if event.is_readable {
+                            let buffers = match (source, &mut for_raw) {
+                                (Source::Raw(_), Some(buffers)) => buffers,
+                                _ => &mut for_udp,
+                            };
+                            self.inbound.turn(source, fd, buffers);
+                            // What was delivered may have been answered already.
+                            is_outbound_due = true;
+                        }
+                    }
+                }
+            }
+            may_be_more = is_outbound_due && self.turn_outbound();
+            self.judge(&mut load);
+        }
+    }
+
+    fn wait(&mut self, may_be_more: bool, load: &mut Load) -> usize {
+        let outbound = self.outbound.as_mut();
+        let is_waiting = self.inbound.retell() | outbound.is_some_and(|it| it.retell());
+        let timeout = match (may_be_more, is_waiting) {
+            (true, _) => EpollTimeout::ZERO,
+            (false, true) => EpollTimeout::from(RETELL_MS),
+            (false, false) => EpollTimeout::NONE,
+        };
+        load.wait(&mut self.waiting, timeout)
+    }
+
+    /// Returns whether there may be more.
+    fn turn_outbound(&mut self) -> bool {
+        match self.outbound.as_mut().map(|outbound| outbound.turn()) {
+            Some(Turn::More) => true,
+            Some(Turn::Ended) => {
+                self.let_go();
+                false
+            }
+            Some(Turn::Drained) | None => false,
+        }
+    }
+
+    fn listen_outbound(&mut self) {
+        if self.outbound.as_mut().is_some_and(|it| !it.listen()) {
+            self.let_go();
+        }
+    }
+
+    /// Lends the outbound direction if this thread cannot keep up with both.
+    fn judge(&mut self, load: &mut Load) {
+        let Some(outbound) = &self.outbound else {
+            return;
+        };
+        let moved = [self.inbound.bytes(), outbound.bytes()];
+        if load.judge(moved).is_some_and(|past| past.needs_help())
+            && let Some(outbound) = self.let_go()
+            && let Err(refused) = self.lending.try_send(outbound)
+        {
+            // The second thread is gone.
+            let (TrySendError::Full(outbound) | TrySendError::Disconnected(outbound)) = refused;
+            self.hold(outbound);
+        }
+    }
+
+    fn take_back(&mut self) {
+        if let Ok(outbound) = self.returned.try_recv() {
+            self.hold(outbound);
+        }
+    }
+
+    fn let_go(&mut self) -> Option<Box<Outbound>> {
+        let outbound = self.outbound.take()?;
+        self.waiting.remove_outbound(&outbound);
+        Some(outbound)
+    }
+
+    fn hold(&mut self, outbound: Box<Outbound>) {
+        self.waiting.add_outbound(&outbound);
+        self.outbound = Some(outbound);
+    }
+}
+
+impl Second {
+    /// Serves what it is lent until the first thread is gone.
+    pub(super) fn run(mut self) {
+        while let Ok(mut outbound) = self.lent.recv() {
+            self.waiting.add_outbound(&outbound);
+            let is_left = self.serve(&mut outbound);
+            self.waiting.remove_outbound(&outbound);
+            if is_left && self.returning.try_send(outbound).is_ok() {
+                // The first thread is gone: so is this one.
+                let _ = self.first.ring();
+            }
+        }
+    }
+
+    /// Returns whether the direction goes on, with the other thread.
+    fn serve(&mut self, outbound: &mut Outbound) -> bool {
+        let mut load = Load::new(self.clock);
+        let mut may_be_more = true;
+        loop {
+            let timeout = match (may_be_more, outbound.retell()) {
+                (true, _) => EpollTimeout::ZERO,
+                (false, true) => EpollTimeout::from(RETELL_MS),
+                (false, false) => EpollTimeout::from(REST_MS),
+            };
+            let events = load.wait(&mut self.waiting, timeout);
+            for index in 0..events {
+                if self.waiting.event(index).name == OUTBOUND_BELL && !outbound.listen() {
+                    return false;
+                }
+            }
+            may_be_more = match outbound.turn() {
+                Turn::More => true,
+                Turn::Drained => false,
+                Turn::Ended => return false,
+            };
+            if load.judge([0, 0]).is_some_and(|past| past.is_rest()) {
+                return true;
+            }
+        }
+    }
+}
+
+/// What a thread waits for.
+struct Waiting {
+    epoll: Epoll,
+    events: [EpollEvent; EVENTS],
+}
+
+#[derive(Clone, Copy)]
+struct Event {
+    name: u64,
+    is_readable: bool,
+    is_error: bool,
+}
+
+impl Waiting {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?,
+            events: [EpollEvent::empty(); EVENTS],
+        })
+    }
+
+    fn add(&self, fd: BorrowedFd<'_>, name: u64) -> io::Result<()> {
+        let event = EpollEvent::new(EpollFlags::EPOLLIN, name);
+        self.epoll.add(fd, event).map_err(io::Error::from)
+    }
+
+    fn add_outbound(&self, outbound: &Outbound) {
+        let [device, bell] = outbound.wakers();
+        for (fd, name) in [(device, OUTBOUND), (bell, OUTBOUND_BELL)] {
+            // Fails only without memory in the kernel, when nothing else would go on either.
+            let _ = self.add(fd, name);
+        }
+    }
+
+    fn remove_outbound(&self, outbound: &Outbound) {
+        for fd in outbound.wakers() {
+            // It is there: it was added.
+            let _ = self.epoll.delete(fd);
+        }
+    }
+
+    /// How many events there are.
+    fn wait(&mut self, timeout: EpollTimeout) -> usize {
+        // An interrupted wait is a wait that ended.
+        self.epoll.wait(&mut self.events, timeout).unwrap_or(0)
+    }
+
+    fn event(&self, index: usize) -> Event {
+        let event = &self.events[index];
+        let has = |flag| event.events().contains(flag);
+        Event {
+            name: event.data(),
+            is_readable: has(EpollFlags::EPOLLIN),
+            is_error: has(EpollFlags::EPOLLERR),
+        }
+    }
+}
+
+/// How busy a thread is, and what its waits are like.
+struct Load {
+    clock: Clock,
+    began: Instant,
+    rested: Duration,
+    moved: [u64; 2],
+    /// The last window left time to spare.
+    is_calm: bool,
+    /// Grows with each short wait, shrinks with each long one.
+    patience: u8,
+}
+
+/// A window that is over.
+struct Past {
+    whole: Duration,
+    rested: Duration,
+    /// Octets of either direction.
+    moved: [u64; 2],
+}
+
+impl Load {
+    fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            began: clock.now(),
+            rested: Duration::ZERO,
+            moved: [0; 2],
+            is_calm: true,
+            patience: 0,
+        }
+    }
+
+    /// Waits for events: how many there are. The thread stays awake for a moment if answers have
+    /// been coming that soon: to wake a processor that sleeps takes longer than the answer.
+    fn wait(&mut self, waiting: &mut Waiting, timeout: EpollTimeout) -> usize {
+        let before = self.clock.now();
+        let stays_awake = self.is_calm && self.patience > 0 && timeout != EpollTimeout::ZERO;
+        let mut waited = Duration::ZERO;
+        let mut events = 0;
+        while stays_awake && events == 0 && waited < AWAKE {
+            events = waiting.wait(EpollTimeout::ZERO);
+            waited = self.clock.now().since(before);
+        }
+        if events == 0 {
+            events = waiting.wait(timeout);
+            waited = self.clock.now().since(before);
+        }
+        self.rested += waited;
+        self.patience = if waited < AWAKE {
+            (self.patience + PATIENCE_GAIN).min(MAX_PATIENCE)
+        } else {
+            self.patience.saturating_sub(1)
+        };
+        events
+    }
+
+    /// The window, if it is over: `moved` are octets since ever. Begins the next one.
+    fn judge(&mut self, moved: [u64; 2]) -> Option<Past> {
+        let now = self.clock.now();
+        let whole = now.since(self.began);
+        if whole < WINDOW {
+            return None;
+        }
+        let past = Past {
+            whole,
+            rested: self.rested,
+            moved: [0, 1].map(|way| moved[way] - self.moved[way]),
+        };
+        *self = Self {
+            began: now,
+            moved,
+            rested: Duration::ZERO,
+            is_calm: past.busy_sixteenths() < CALM_SIXTEENTHS,
+            ..*self
+        };
+        Some(past)
+    }
+}
+
+impl Past {
+    /// One thread cannot keep up, and another would have something to do.
+    fn needs_help(&self) -> bool {
+        let lesser = self.moved[0].min(self.moved[1]);
+        let both = self.moved[0] + self.moved[1];
+        self.busy_sixteenths() >= HELP_SIXTEENTHS && lesser * 16 >= both * LESSER_SIXTEENTHS
+    }
+
+    fn is_rest(&self) -> bool {
+        self.busy_sixteenths() < REST_SIXTEENTHS
+    }
+
+    fn busy_sixteenths(&self) -> u64 {
+        let busy = self.whole.saturating_sub(self.rested);
+        (busy.as_nanos() * 16 / self.whole.as_nanos().max(1)) as u64
+    }
+}
+
+fn sources<'a>(udp: &'a UdpSockets, raw: Option<&'a RawSockets>) -> Vec<(Source, BorrowedFd<'a>)> {
+    let udp = udp.iter().map(|(role, fd)| (Source::Udp(role), fd));
+    let raw = raw.into_iter().flat_map(RawSockets::iter);
+    udp.chain(raw.map(|(kind, fd)| (Source::Raw(kind), fd)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;
