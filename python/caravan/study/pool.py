@@ -7,6 +7,7 @@ enough on one machine. Left out: what is done with results, which is `store`.
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
@@ -61,6 +62,7 @@ class Cluster:
                 "--cluster needs dask.distributed: pip install 'caravan[cluster]'"
             ) from None
         target = address if "://" in address else f"tcp://{address}"
+        _knock(address, target)
         try:
             self._client = Client(target, timeout=CONNECT_S)
         except (OSError, ValueError, ImportError) as fault:
@@ -91,6 +93,20 @@ class Cluster:
             with suppress(OSError):
                 self._client.cancel(list(futures))
                 self._client.close()
+
+
+def _knock(address: str, target: str) -> None:
+    """A refused connection is told at once; Dask's own client would try again for seconds."""
+    scheme, _, place = target.partition("://")
+    host, _, port = place.rpartition(":")
+    if scheme not in ("tcp", "tls"):
+        return
+    if not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise StudyError(f"--cluster {address}: must be HOST:PORT, as tcp://scheduler:8786")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
+    except OSError as fault:
+        raise StudyError(f"--cluster {address}: no Dask scheduler answers ({fault})") from None
 
 
 def pool(compute: Compute, jobs: int | None, cluster: str | None) -> Pool:

@@ -1,0 +1,215 @@
+"""The report in a real browser: every figure draws, and nothing is asked of a network."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from caravan.report import write_report
+from caravan.report.page import prose
+from caravan.study import results
+from caravan.study.parse import parse
+from caravan.study.plan import Study
+from caravan.study.published import beside_published
+from caravan.study.results import Row
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+PAGE_S = 60
+STUDY = """\
+name = "small"
+title = "Two <policies>"
+publication = "A & B"
+
+[labels]
+des = "DES </script> & co"
+
+[[sweep]]
+name = "road"
+title = "A road"
+scenario = "umts"
+axes = { mips = "node.ms.mips" }
+grid = { policy = ["none", "des"], mips = [100], rate_kbps = [100, 200, 400] }
+
+[[published]]
+printed = "text"
+sweep = "road"
+metric = "mean_delay_ms"
+at = { policy = "des", mips = 100, rate_kbps = 200 }
+value = 25
+reason = "because"
+
+[[claim]]
+printed = "text"
+says = "Protection delays."
+[[claim.test]]
+left = { sweep = "road", metric = "mean_delay_ms", at = { policy = "des", rate_kbps = 100 } }
+is = ">"
+right = { sweep = "road", metric = "mean_delay_ms", at = { policy = "none", rate_kbps = 100 } }
+
+[[figure]]
+name = "lines"
+title = "Lines"
+sweep = "road"
+x = "rate_kbps"
+y = ["mean_delay_ms"]
+series = "policy"
+y_scale = "log"
+
+[[figure]]
+name = "panels"
+title = "Panels"
+sweep = "road"
+x = "rate_kbps"
+y = ["mean_delay_ms"]
+series = "policy"
+panels = "mips"
+draw = "points"
+
+[[figure]]
+name = "bars"
+title = "Bars"
+sweep = "road"
+x = "policy"
+y = ["mean_delay_ms"]
+series = "mips"
+draw = "bar"
+at = { rate_kbps = 200 }
+
+[[figure]]
+name = "parts"
+title = "Parts"
+sweep = "road"
+x = "policy"
+y = ["wait_ms:ms", "wait_ms:radio"]
+series = "metric"
+draw = "stack"
+at = { rate_kbps = 200 }
+
+[[text]]
+title = "Answer"
+body = "At 200: `{{ road: mean_delay_ms, policy = des, rate_kbps = 200 }}` ms."
+"""
+
+
+@pytest.fixture
+def study() -> Study:
+    """Every kind of figure."""
+    return parse("small.toml", STUDY)
+
+
+@pytest.fixture
+def rows(study: Study) -> pd.DataFrame:
+    """A model and a simulation of two policies at three rates, the last beyond capacity."""
+    found = []
+    for policy, base in (("none", 10.0), ("des", 12.0)):
+        for rate in (100.0, 200.0, 400.0):
+            is_gone = policy == "des" and rate == 400
+            for level in ("model", "simulate"):
+                row = Row(
+                    study="small",
+                    sweep="road",
+                    reading="",
+                    scenario="umts",
+                    scenario_hash="00",
+                    level=level,
+                    seed=1,
+                    version="0",
+                    cost_table="paper-u",
+                    policy=policy,
+                    device="paper-u",
+                    link=None,
+                    mips=100.0,
+                    rate_kbps=rate,
+                    packet_bytes=None,
+                    metric="mean_delay_ms",
+                    unit="ms",
+                    value=None if is_gone and level == "model" else base * rate / 100,
+                    ci95_low=base * rate / 110 if level == "simulate" else None,
+                    ci95_high=base * rate / 90 if level == "simulate" else None,
+                    state="not-stationary" if is_gone else "stationary",
+                )
+                found.append(row)
+                found += [replace(row, metric=f"wait_ms:{name}") for name in ("ms", "radio")]
+    return results.frame(beside_published(study, found))
+
+
+def open_in_browser(page: Path, scratch: Path) -> tuple[str, list[str]]:
+    """The page's document once its scripts have run, and what it asked of the network.
+
+    Names are not resolved, so that nothing leaves the machine, and the browser's own log tells
+    the page's requests from those that the browser makes for itself.
+    """
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    assert browser, f"none of {', '.join(BROWSERS)} found: `make setup` brings it"
+    log = scratch / "net.json"
+    command = [
+        browser,
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--disable-background-networking",
+        "--no-first-run",
+        "--host-resolver-rules=MAP * ~NOTFOUND",
+        f"--user-data-dir={scratch / 'profile'}",
+        f"--log-net-log={log}",
+        "--virtual-time-budget=20000",
+        "--dump-dom",
+        page.as_uri(),
+    ]
+    scratch.mkdir()
+    done = subprocess.run(command, capture_output=True, timeout=PAGE_S, check=False)
+    requests = re.findall(r'"initiator":"([^"]*)"[^\n]*?"url":"(https?:[^"]*)"', log.read_text())
+    return done.stdout.decode(), [url for origin, url in requests if origin != "not an origin"]
+
+
+def test_a_page_that_asks_the_network_would_be_seen(tmp_path: Path) -> None:
+    page = tmp_path / "asks.html"
+    page.write_text('<img src="http://asked.invalid/image.png">')
+    _, asked = open_in_browser(page, tmp_path / "browser")
+    assert "http://asked.invalid/image.png" in asked
+
+
+def test_the_report_draws_every_figure_offline(
+    study: Study, rows: pd.DataFrame, tmp_path: Path
+) -> None:
+    page = write_report(study, rows, {"caravan": "0"}, tmp_path / "out")
+    document, asked = open_in_browser(page, tmp_path / "browser")
+    drawn = re.search(r'data-drawn="([^"]*)"', document)
+    failed = re.search(r'data-failed="([^"]*)"', document)
+    assert drawn and sorted(drawn[1].split()) == ["bars", "lines", "panels", "parts"], document[
+        -500:
+    ]
+    assert failed and failed[1] == ""
+    for figure in study.figures:
+        inside = document.split(f'id="figure-{figure.name}"')[1]
+        assert inside.index("<svg") < 2000
+    assert asked == []
+
+
+def test_the_same_figures_are_pictures(study: Study, rows: pd.DataFrame, tmp_path: Path) -> None:
+    write_report(study, rows, {"caravan": "0"}, tmp_path)
+    for figure in study.figures:
+        assert (tmp_path / f"figures/{figure.name}.png").read_bytes().startswith(b"\x89PNG")
+        assert (tmp_path / f"figures/{figure.name}.svg").read_text().startswith("<svg")
+
+
+def test_the_page_says_what_was_printed_and_hides_nothing(
+    study: Study, rows: pd.DataFrame, tmp_path: Path
+) -> None:
+    text = write_report(study, rows, {"caravan": "0"}, tmp_path).read_text()
+    assert "because" in text and "-4.0 %" in text
+    assert "Two &lt;policies&gt;" in text
+    assert "At 200: <code>24</code> ms." in text
+    assert text.count("</script>") == 2
+
+
+def test_texts_name_values_that_were_not_run(rows: pd.DataFrame) -> None:
+    assert "(not run)" in prose("{{ road: mean_delay_ms, policy = aes }}", rows)
+    assert "<script>" not in prose("<script>", rows)

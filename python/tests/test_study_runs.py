@@ -1,0 +1,179 @@
+"""Jobs, what is kept of them, and what two runs say against each other."""
+
+from __future__ import annotations
+
+import errno
+import io
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from caravan.study import results
+from caravan.study.cells import Job, points, replication_ranges
+from caravan.study.compare import compare
+from caravan.study.plan import Run
+from caravan.study.pool import Threads, pool
+from caravan.study.results import COLUMNS, Row, land, land_text
+from caravan.study.store import Stopped, Store
+from caravan.study.text import StudyError
+
+JOBS = [Job("simulate", f'{{"n":{number}}}', 1.0 + number) for number in range(12)]
+ROW = Row(
+    study="s",
+    sweep="w",
+    reading="",
+    scenario="umts",
+    scenario_hash="00",
+    level="simulate",
+    seed=1,
+    version="0",
+    cost_table="paper-u",
+    policy="des",
+    device="paper-u",
+    link=None,
+    mips=100.0,
+    rate_kbps=512.0,
+    packet_bytes=None,
+    metric="mean_delay_ms",
+    unit="ms",
+    value=10.0,
+    ci95_low=9.5,
+    ci95_high=10.5,
+    state="stationary",
+    replications=4,
+)
+
+
+def quiet() -> Console:
+    return Console(file=io.StringIO())
+
+
+def counted(seen: list[str]) -> Callable[[Job], bytes]:
+    """A computation that keeps count."""
+
+    def compute(job: Job) -> bytes:
+        seen.append(job.request)
+        return job.request.encode()
+
+    return compute
+
+
+class Interrupted:
+    """A pool at which someone presses Ctrl-C after some results."""
+
+    def __init__(self, after: int) -> None:
+        self._after = after
+
+    def results(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, bytes]]:
+        for count, job in enumerate(jobs):
+            if count == self._after:
+                signal.raise_signal(signal.SIGINT)
+            yield job, job.request.encode()
+
+
+def test_a_second_run_computes_nothing(tmp_path: Path) -> None:
+    seen: list[str] = []
+    store = Store(tmp_path, "engine")
+    assert store.fill(JOBS, Threads(counted(seen), 3), quiet()) == len(JOBS)
+    assert store.fill(JOBS, Threads(counted(seen), 3), quiet()) == 0
+    assert sorted(seen) == sorted(job.request for job in JOBS)
+    assert store.read(JOBS[5]) == JOBS[5].request.encode()
+
+
+def test_ctrl_c_leaves_what_is_done_and_a_rerun_goes_on(tmp_path: Path) -> None:
+    store = Store(tmp_path, "engine")
+    with pytest.raises(Stopped, match="5 of 12"):
+        store.fill(JOBS, Interrupted(5), quiet())
+    seen: list[str] = []
+    assert store.fill(JOBS, Threads(counted(seen), 2), quiet()) == 7
+    assert len(seen) == 7
+
+
+def test_another_engine_computes_again(tmp_path: Path) -> None:
+    seen: list[str] = []
+    for engine in ("one", "two"):
+        Store(tmp_path, engine).fill(JOBS[:1], Threads(counted(seen), 1), quiet())
+    assert len(seen) == 2
+
+
+def test_a_failing_job_stops_the_run_with_its_reason(tmp_path: Path) -> None:
+    def compute(job: Job) -> bytes:
+        raise StudyError(f"cannot: {job.request}")
+
+    with pytest.raises(StudyError, match="cannot"):
+        Store(tmp_path, "engine").fill(JOBS, Threads(compute, 2), quiet())
+    assert not list((tmp_path / "cells").glob("*")) if (tmp_path / "cells").exists() else True
+
+
+def test_a_full_disk_is_said_and_leaves_no_half_file(tmp_path: Path) -> None:
+    def fill_up(path: Path) -> None:
+        path.write_text("half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(StudyError, match="no space left"):
+        land(tmp_path / "results.csv", fill_up)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_that_is_a_file_is_said(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("")
+    with pytest.raises(StudyError, match="out"):
+        land_text(tmp_path / "out" / "results.csv", "")
+
+
+@pytest.mark.parametrize("address", ["nonsense", ":8786", "host:port", "host:99999"])
+def test_an_address_of_no_cluster_is_said(address: str) -> None:
+    with pytest.raises(StudyError, match="must be HOST:PORT"):
+        pool(counted([]), None, address)
+
+
+def test_a_missing_cluster_is_said_at_once() -> None:
+    with pytest.raises(StudyError, match=r"127\.0\.0\.1:9: no Dask scheduler answers"):
+        pool(counted([]), None, "127.0.0.1:9")
+
+
+def test_results_keep_their_schema_through_parquet_and_csv(tmp_path: Path) -> None:
+    results.write([ROW, replace(ROW, policy=None, value=None)], tmp_path)
+    back = results.read(tmp_path)
+    assert tuple(back.columns) == COLUMNS
+    assert back["value"].tolist()[0] == 10.0
+    header = (tmp_path / "results.csv").read_text().splitlines()[0]
+    assert tuple(header.split(",")) == COLUMNS
+
+
+def test_every_column_is_documented() -> None:
+    document = Path(__file__).parents[2] / "docs/lab-results.md"
+    text = document.read_text()
+    assert [name for name in COLUMNS if f"`{name}`" not in text] == []
+
+
+def test_what_is_no_result_is_said(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="not the output of a run"):
+        results.read(tmp_path)
+    (tmp_path / "results.parquet").write_bytes(b"nothing")
+    with pytest.raises(StudyError, match="not a results file"):
+        results.read(tmp_path)
+
+
+def test_runs_differ_where_values_and_intervals_do(tmp_path: Path) -> None:
+    rows = [replace(ROW, rate_kbps=float(rate)) for rate in range(4)]
+    results.write(rows, tmp_path / "a")
+    results.write(rows, tmp_path / "b")
+    assert compare(tmp_path / "a", tmp_path / "b").is_same
+    near = replace(rows[0], value=10.4, ci95_low=10.0, ci95_high=10.8)
+    far = replace(rows[1], value=12.0, ci95_low=11.0, ci95_high=13.0)
+    results.write([near, far, rows[2]], tmp_path / "b")
+    found = compare(tmp_path / "a", tmp_path / "b")
+    assert found.differing["rate_kbps"].tolist() == [1.0]
+    assert found.differing["difference"].tolist() == pytest.approx([0.2])
+    assert (found.compared, found.only_first, found.only_second) == (3, 1, 0)
+
+
+def test_a_grid_is_the_product_of_its_axes() -> None:
+    grid = {"policy": ("a", "b"), "mips": (1.0, 2.0, 3.0)}
+    assert len(list(points(grid))) == 6
+    assert list(replication_ranges(Run(1, 0, 20))) == [(0, 8), (8, 8), (16, 4)]
