@@ -49,7 +49,7 @@ impl Cipher {
     }
 
     /// Whether IKE must not use this key: DES's weak and semi-weak keys (RFC 2409 appendix A,
-    /// RFC 2405 §2.3), and triple DES that is single DES in truth (RFC 2451 §2.3). Parity bits do
+    /// RFC 2405 §3), and triple DES that is single DES in truth (RFC 2451 §2.3). Parity bits do
     /// not count. Panics unless the key has `key_len` octets.
     pub fn is_weak_key(self, key: &[u8]) -> bool {
         assert_eq!(key.len(), self.key_len());

@@ -40,11 +40,12 @@ pub enum DropReason {
     NoProposalChosen,
     UnsupportedExchange,
     TooManyExchanges,
+    IncompleteMessage,
 }
 
 impl DropReason {
     /// How many reasons there are.
-    pub const COUNT: usize = Self::TooManyExchanges as usize + 1;
+    pub const COUNT: usize = Self::IncompleteMessage as usize + 1;
 
     /// Every reason, in order.
     pub const ALL: [Self; Self::COUNT] = [
@@ -79,6 +80,7 @@ impl DropReason {
         Self::NoProposalChosen,
         Self::UnsupportedExchange,
         Self::TooManyExchanges,
+        Self::IncompleteMessage,
     ];
 
     /// Kebab-case name.
@@ -115,6 +117,7 @@ impl DropReason {
             Self::NoProposalChosen => "no-proposal-chosen",
             Self::UnsupportedExchange => "unsupported-exchange",
             Self::TooManyExchanges => "too-many-exchanges",
+            Self::IncompleteMessage => "incomplete-message",
         }
     }
 }

@@ -264,6 +264,7 @@ impl Core {
         };
         work.count(Task::Prf, (ni.len() + nr.len()) as u64);
         let keys = Keys::derive(suite, &skeyid, shared.as_ref(), cookies, work);
+        keys::check_strength(suite.cipher, &keys.cipher_key)?;
         let first = suite.hash.digest(&[&publics.public_i, &publics.public_r]);
         Ok(Session {
             suite,

@@ -76,6 +76,7 @@ pub fn split(message: Vec<u8>, id: u16) -> Vec<Vec<u8>> {
 pub struct Assembly {
     partial: Vec<Partial>,
     last_datagrams: usize,
+    given_up: u64,
 }
 
 /// The fragments of one message, as far as they came.
@@ -93,6 +94,12 @@ impl Assembly {
         self.last_datagrams
     }
 
+    /// How many messages were given up whose fragments were held: their time was over, or a newer
+    /// message of the same peer took their place.
+    pub fn given_up(&self) -> u64 {
+        self.given_up
+    }
+
     /// Takes a datagram. A whole message comes back at once; a fragment, when it was the last one
     /// missing. `Err` is the reason to count.
     pub fn take(&mut self, datagram: &[u8], now: Instant) -> Result<Option<Vec<u8>>, DropReason> {
@@ -104,7 +111,9 @@ impl Assembly {
             }
         };
         let fragment = only_fragment(body).ok_or(DropReason::MalformedMessage)?;
+        let before = self.partial.len();
         self.partial.retain(|partial| now < partial.until);
+        self.given_up += (before - self.partial.len()) as u64;
         let cookies = header.cookies;
         let at = match self.find(cookies, fragment.id) {
             Some(at) => at,
@@ -114,11 +123,14 @@ impl Assembly {
             return Err(DropReason::TooManyFragments);
         }
         let partial = &mut self.partial[at];
-        if let Err(reason) = partial.add(fragment, now) {
-            if reason == DropReason::TooManyFragments {
-                self.partial.swap_remove(at);
+        match partial.add(fragment, now) {
+            Ok(is_another) => self.given_up += u64::from(is_another),
+            Err(reason) => {
+                if reason == DropReason::TooManyFragments {
+                    self.partial.swap_remove(at);
+                }
+                return Err(reason);
             }
-            return Err(reason);
         }
         if !partial.is_complete() {
             return Ok(None);
@@ -155,6 +167,7 @@ impl Assembly {
                 .filter(|at| own(&self.partial[*at]))
                 .min_by_key(|at| self.partial[*at].until);
             self.partial.swap_remove(oldest.expect("counted above"));
+            self.given_up += 1;
         }
         let is_first = |partial: &&Partial| partial.cookies.responder == Cookie::ZERO;
         let firsts = self.partial.iter().filter(is_first).count();
@@ -176,8 +189,9 @@ impl Assembly {
 
 impl Partial {
     /// Adds a fragment. One that contradicts what is there belongs to a newer message under the
-    /// same identifier (strongSwan's are all alike): what is there is given up.
-    fn add(&mut self, new: wire::isakmp::Fragment, now: Instant) -> Result<(), DropReason> {
+    /// same identifier (strongSwan's are all alike): what is there is given
+    /// up, and the result is true.
+    fn add(&mut self, new: wire::isakmp::Fragment, now: Instant) -> Result<bool, DropReason> {
         if self.parts.get(&new.number) == Some(&new.data) {
             return Err(DropReason::RetransmittedMessage);
         }
@@ -199,7 +213,7 @@ impl Partial {
             self.last = Some(new.number);
         }
         self.parts.insert(new.number, new.data);
-        Ok(())
+        Ok(is_contradiction)
     }
 
     fn is_complete(&self) -> bool {

@@ -1,14 +1,13 @@
-//! Keys of phase 1 and KEYMAT of phase 2 (RFC 2409 §5, §5.5, appendix B).
-//!
-//! Left out: the search for a DES key that is not weak (appendix B); the chance of a weak one is
-//! 2^-52 and single DES is legacy.
+//! Keys of phase 1 and KEYMAT of phase 2 (RFC 2409 §5, §5.5, appendix B). Weak keys of DES are
+//! passed over in phase 1; a triple DES key that is single DES in truth, and any weak key of
+//! phase 2, ends the exchange.
 
 use crypto::cipher::Cipher;
 use crypto::hash::{Digest, Hash};
-use wire::isakmp::Cookies;
+use wire::isakmp::{Cookies, NotifyType};
 use zeroize::Zeroize;
 
-use super::IsakmpSa;
+use super::{Fault, IsakmpSa};
 use crate::sa::{Protocol, Secret};
 use crate::suite::IkeSuite;
 use crate::work::{Task, Work};
@@ -62,9 +61,17 @@ impl Keys {
     }
 }
 
-/// The first octets of SKEYID_e, stretched where it is too short (RFC 2409 appendix B).
+/// The first octets of SKEYID_e, stretched where it is too short; for DES the first eight that
+/// are no weak key (RFC 2409 appendix B).
 fn cipher_key(hash: Hash, cipher: Cipher, skeyid_e: &[u8]) -> Secret {
     let len = cipher.key_len();
+    if cipher == Cipher::Des
+        && let Some(key) = skeyid_e
+            .chunks_exact(len)
+            .find(|key| !cipher.is_weak_key(key))
+    {
+        return Secret(key.to_vec());
+    }
     if skeyid_e.len() >= len {
         return Secret(skeyid_e[..len].to_vec());
     }
@@ -110,4 +117,50 @@ fn stretch(len: usize, block: impl Fn(Option<&[u8]>) -> Digest) -> Secret {
     octets[len..].zeroize();
     octets.truncate(len);
     Secret(octets)
+}
+
+/// Refuses a key that is known to be weak: the exchange is to be done again (RFC 2405 §3,
+/// RFC 2451 §2.3).
+pub(super) fn check_strength(cipher: Cipher, key: &Secret) -> Result<(), Fault> {
+    if !cipher.is_weak_key(&key.0) {
+        return Ok(());
+    }
+    Err(Fault::Incompatible {
+        what: "the key that came out of the exchange is a weak one of its cipher".into(),
+        notify: NotifyType::NoProposalChosen,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Parity does not count: the first of appendix A's list, and a semi-weak one.
+    const WEAK: [[u8; 8]; 2] = [[0; 8], [1, 0xfe, 1, 0xfe, 1, 0xfe, 1, 0xfe]];
+
+    #[test]
+    fn phase_1_passes_over_weak_des_keys() {
+        let good = [7, 1, 2, 3, 4, 5, 6, 7];
+        for skeyid_e in [
+            [good, WEAK[0]].concat(),
+            [WEAK[0], good].concat(),
+            [WEAK[1], WEAK[0], good].concat(),
+        ] {
+            assert_eq!(cipher_key(Hash::Md5, Cipher::Des, &skeyid_e).0, good);
+        }
+        let whole = [WEAK[0], good, good].concat();
+        let triple = cipher_key(Hash::Sha1, Cipher::TripleDes, &whole);
+        assert_eq!(triple.0, whole);
+        assert!(check_strength(Cipher::TripleDes, &triple).is_err());
+    }
+
+    #[test]
+    fn a_weak_key_ends_the_exchange_and_others_do_not() {
+        for weak in WEAK {
+            let fault = check_strength(Cipher::Des, &Secret(weak.to_vec()));
+            assert!(fault.unwrap_err().to_string().contains("weak"));
+        }
+        assert!(check_strength(Cipher::Des, &Secret((1..9).collect())).is_ok());
+        assert!(check_strength(Cipher::Aes128, &Secret(vec![0; 16])).is_ok());
+    }
 }

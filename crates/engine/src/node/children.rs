@@ -37,6 +37,7 @@ pub(super) struct ChildEntry {
     pub(super) pool_address: Option<IpAddr>,
     rekey_at: Option<Instant>,
     expire_at: Option<Instant>,
+    armed: Option<Instant>,
 }
 
 /// A pair of SAs.
@@ -95,6 +96,7 @@ impl Node {
             pool_address: None,
             rekey_at: None,
             expire_at: None,
+            armed: None,
         };
         self.children.insert(id, Box::new(entry));
         id
@@ -223,11 +225,13 @@ impl Node {
             .get(&child)
             .is_some_and(|entry| entry.current.is_none());
         if is_unused && !is_stations {
-            let entry = self.children.remove(&child);
-            if let Some(address) = entry.and_then(|entry| entry.pool_address) {
+            let Some(mut entry) = self.children.remove(&child) else {
+                return;
+            };
+            if let Some(address) = entry.pool_address {
                 self.leases.give_back(address);
             }
-            self.timers.arm(Timer::Child(child), None);
+            self.timers.arm(Timer::Child(child), &mut entry.armed, None);
         }
     }
 
@@ -299,8 +303,11 @@ impl Node {
     }
 
     fn arm_child(&mut self, child: ChildId) {
-        let deadline = self.children.get(&child).and_then(|c| c.deadline());
-        self.timers.arm(Timer::Child(child), deadline);
+        if let Some(entry) = self.children.get_mut(&child) {
+            let deadline = entry.deadline();
+            self.timers
+                .arm(Timer::Child(child), &mut entry.armed, deadline);
+        }
     }
 
     /// An SPI that is not in use, over 255 (RFC 4303 §2.1).

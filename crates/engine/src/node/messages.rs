@@ -35,7 +35,12 @@ impl Node {
         if is_held && !is_first && self.session_of(&header).is_none() {
             return self.drops.count(DropReason::UnknownCookies);
         }
-        match self.assembly.take(message, now) {
+        let given_up = self.assembly.given_up();
+        let taken = self.assembly.take(message, now);
+        for _ in given_up..self.assembly.given_up() {
+            self.drops.count(DropReason::IncompleteMessage);
+        }
+        match taken {
             Ok(Some(whole)) => self.on_message(path, &whole, now),
             Ok(None) => {}
             Err(reason) => self.drops.count(reason),

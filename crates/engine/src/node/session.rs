@@ -70,6 +70,7 @@ pub(super) struct Session {
     /// The session that this one is to take over from.
     pub(super) replaces: Option<SessionId>,
     pub(super) is_replaced: bool,
+    armed: Option<Instant>,
 }
 
 /// A mode config answer that was given.
@@ -107,6 +108,7 @@ impl Session {
             expire_at: None,
             replaces: None,
             is_replaced: false,
+            armed: None,
         }
     }
 
@@ -180,8 +182,11 @@ impl Node {
 
     /// Arms the session's timer anew; call after whatever changes its deadlines.
     pub(super) fn arm_session(&mut self, id: SessionId) {
-        let deadline = self.sessions.get(&id).and_then(|s| s.deadline());
-        self.timers.arm(Timer::Session(id), deadline);
+        if let Some(session) = self.sessions.get_mut(&id) {
+            let deadline = session.deadline();
+            self.timers
+                .arm(Timer::Session(id), &mut session.armed, deadline);
+        }
     }
 
     /// Sends what a machine wrote: marker, fragments, event; adds up its work and drops.
@@ -370,7 +375,7 @@ impl Node {
             .into_iter()
             .for_each(|child| self.abandon_quick(id, child));
         let message_id = self.fresh_message_id();
-        let Some(session) = self.sessions.remove(&id) else {
+        let Some(mut session) = self.sessions.remove(&id) else {
             return;
         };
         if let (Some(sa), true) = (&session.sa, tells_peer) {
@@ -380,7 +385,8 @@ impl Node {
             self.flush(None, out);
         }
         self.forget_session(&session);
-        self.timers.arm(Timer::Session(id), None);
+        self.timers
+            .arm(Timer::Session(id), &mut session.armed, None);
         if let Some(connection) = &session.connection {
             self.tell(Event::IkeClosed {
                 connection: connection.name.clone(),

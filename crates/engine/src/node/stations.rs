@@ -35,6 +35,7 @@ pub(super) struct Station {
     /// The inner address that we had, to ask for it again.
     had: Option<IpAddr>,
     retry_children_at: Option<Instant>,
+    armed: Option<Instant>,
 }
 
 /// Where a station stands.
@@ -122,6 +123,7 @@ impl Node {
             attempt: 0,
             had: None,
             retry_children_at: None,
+            armed: None,
         });
         if begins {
             self.attempt(self.stations.len() - 1);
@@ -138,7 +140,7 @@ impl Node {
         for child in children {
             self.change(Direction::Outbound, Change::Forget(child));
         }
-        self.timers.arm(Timer::of_station(index), None);
+        self.arm_station(index);
     }
 
     pub(super) fn bring_up(&mut self, name: &str) {
@@ -495,8 +497,10 @@ impl Node {
     }
 
     fn arm_station(&mut self, index: usize) {
-        let deadline = self.stations[index].deadline();
-        self.timers.arm(Timer::of_station(index), deadline);
+        let station = &mut self.stations[index];
+        let deadline = station.deadline();
+        self.timers
+            .arm(Timer::of_station(index), &mut station.armed, deadline);
     }
 }
 

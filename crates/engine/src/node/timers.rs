@@ -1,7 +1,7 @@
-//! All timers of a node in one ordered set: the next deadline costs nothing to find however many
-//! sessions there are.
+//! All timers of a node in one ordered map: the next deadline costs nothing to find however many
+//! sessions there are. Each owner keeps the moment that its own timer is set to.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::session::SessionId;
 use crate::sa::ChildId;
@@ -23,42 +23,40 @@ impl Timer {
     }
 }
 
-/// At most one deadline for each [`Timer`].
+/// At most one deadline for each [`Timer`], with its reason.
 #[derive(Default)]
-pub(super) struct Timers {
-    order: BTreeSet<(Instant, Timer)>,
-    armed: BTreeMap<Timer, Deadline>,
-}
+pub(super) struct Timers(BTreeMap<(Instant, Timer), &'static str>);
 
 impl Timers {
-    /// Replaces the timer's deadline.
-    pub(super) fn arm(&mut self, timer: Timer, deadline: Option<Deadline>) {
-        if self.armed.get(&timer).copied() == deadline {
-            return;
+    /// Replaces the timer's deadline. `armed` is the owner's: where its timer stands.
+    pub(super) fn arm(
+        &mut self,
+        timer: Timer,
+        armed: &mut Option<Instant>,
+        deadline: Option<Deadline>,
+    ) {
+        if let Some(at) = armed.take() {
+            self.0.remove(&(at, timer));
         }
-        if let Some(old) = self.armed.remove(&timer) {
-            self.order.remove(&(old.at, timer));
-        }
-        if let Some(deadline) = deadline {
-            self.order.insert((deadline.at, timer));
-            self.armed.insert(timer, deadline);
+        if let Some(Deadline { at, why }) = deadline {
+            self.0.insert((at, timer), why);
+            *armed = Some(at);
         }
     }
 
-    /// Takes out a timer that is due.
+    /// Takes out a timer that is due. Its owner arms it again, or is gone.
     pub(super) fn pop(&mut self, now: Instant) -> Option<Timer> {
-        let &(at, timer) = self.order.first()?;
-        if at > now {
-            return None;
-        }
-        self.arm(timer, None);
-        Some(timer)
+        let first = self.0.first_entry()?;
+        let (at, timer) = *first.key();
+        (at <= now).then(|| {
+            first.remove();
+            timer
+        })
     }
 
     /// The earliest deadline.
     pub(super) fn next(&self) -> Option<Deadline> {
-        self.order
-            .first()
-            .and_then(|(_, timer)| self.armed.get(timer).copied())
+        let (&(at, _), &why) = self.0.first_key_value()?;
+        Some(Deadline { at, why })
     }
 }

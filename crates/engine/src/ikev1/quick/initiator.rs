@@ -168,7 +168,7 @@ impl Asked {
             original: parts.original(Role::Initiator, sa),
         };
         let (ni, nr) = (&self.nonce, parts.nonce);
-        Ok(agreed.with_keys(sa, shared.as_ref(), ni, nr, &mut out.work))
+        agreed.with_keys(sa, shared.as_ref(), ni, nr, &mut out.work)
     }
 
     /// Message 3; `opened` is a message 2 that [`Self::read`] has found good.

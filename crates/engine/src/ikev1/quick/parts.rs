@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 
 use crypto::dh::{Group, KeyPair, SharedSecret};
+use crypto::packet::Encryption;
 use crypto::rand::Stream;
 use wire::isakmp::{Identification, Located, Notify, NotifyType, Payload, SaPayload};
 
-use super::super::keys::keymat;
+use super::super::keys::{check_strength, keymat};
 use super::super::phase2_proposal::Terms;
 use super::super::{Fault, IsakmpSa, Role};
 use super::{NONCE_LEN, NegotiatedChild};
@@ -157,7 +158,8 @@ pub(super) struct Agreed {
 }
 
 impl Agreed {
-    /// Keys of both directions from both nonces and the shared value of PFS.
+    /// Keys of both directions from both nonces and the shared value of PFS. A weak key is a
+    /// fault at both ends.
     pub(super) fn with_keys(
         self,
         sa: &IsakmpSa,
@@ -165,7 +167,7 @@ impl Agreed {
         ni: &[u8],
         nr: &[u8],
         work: &mut Work,
-    ) -> NegotiatedChild {
+    ) -> Result<NegotiatedChild, Fault> {
         let Terms {
             suite,
             mode,
@@ -184,15 +186,20 @@ impl Agreed {
             let (encryption, integrity) = all.0.split_at(key_len);
             (Secret(encryption.to_vec()), Secret(integrity.to_vec()))
         };
+        let (keys_in, keys_out) = (keys(self.spi_in), keys(self.spi_out));
+        if let Encryption::Cbc(cipher) = suite.protection.encryption {
+            check_strength(cipher, &keys_in.0)?;
+            check_strength(cipher, &keys_out.0)?;
+        }
         let needs_original = mode == Mode::Transport && is_udp;
-        NegotiatedChild {
+        Ok(NegotiatedChild {
             suite,
             mode,
             is_udp_encapsulated: is_udp,
             spi_in: self.spi_in,
             spi_out: self.spi_out,
-            keys_in: keys(self.spi_in),
-            keys_out: keys(self.spi_out),
+            keys_in,
+            keys_out,
             local: self.local,
             remote: self.remote,
             original: self.original.filter(|_| needs_original),
@@ -200,6 +207,6 @@ impl Agreed {
             lifetime_bytes: life
                 .kilobytes
                 .map(|kilobytes| kilobytes.saturating_mul(1024)),
-        }
+        })
     }
 }

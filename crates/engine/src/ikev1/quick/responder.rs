@@ -116,7 +116,7 @@ impl Offered {
             remote: self.offer.remote,
             original: self.offer.original,
         };
-        let child = agreed.with_keys(sa, shared.as_ref(), &self.nonce, &nonce, &mut out.work);
+        let child = agreed.with_keys(sa, shared.as_ref(), &self.nonce, &nonce, &mut out.work)?;
         Ok(Decided {
             child,
             proposal,
