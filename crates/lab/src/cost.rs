@@ -6,7 +6,36 @@
 //! - [`Accounting`]: how large packets get, after the papers or truly.
 //!
 //! Both time and size are a [`Staircase`](crate::staircase::Staircase) of the clear IP packet's
-//! size. Left out: costs that nobody published or measured. Asking for one is an error that names
+//! size.
+//!
+//! A device is a file of `devices/`, of one of three kinds. Every number is a cell with its source.
+//! ```toml
+//! kind = "cycles"                 # per byte of a primitive, per packet, per key operation
+//! name = "a-core"
+//! title = "for people"
+//! clock_mhz = { value = 80, source = "data sheet, page 1" }       # or given with the question
+//! mw_per_mhz = { value = 0.4, source = "data sheet, table 24" }   # or no energy is said
+//! [per_byte]                      # aes128-cbc, or aes128-cbc-seal and aes128-cbc-open
+//! aes128-gcm = { value = 55, source = "a benchmark, line 12" }
+//! [per_operation]
+//! modp2048-agree = { value = 16e6, source = "a benchmark, line 40" }
+//! ```
+//! `kind = "operations"` counts blocks as papers do (`devices/paper-w.toml` has every key), and a
+//! file that `caravan bench -o` wrote is one as it is. A policy is a file of `policies/`:
+//! ```toml
+//! name = "aes128gcm16"
+//! title = "for people"
+//! suite = "aes128gcm16-modp2048"  # strongSwan's words or the papers'; a group is PFS
+//! mode = "tunnel"                 # or transport
+//! udp = true                      # ESP in UDP
+//! outer = 4                       # or 6
+//! [keys]                          # none: keys are there by hand
+//! exchange = "ikev1-main"         # or ikev1-aggressive
+//! proposal = "aes128-sha256-modp2048"
+//! proof = "rsa2048"               # rsa3072, rsa4096, psk
+//! ```
+//!
+//! Left out: costs that nobody published or measured. Asking for one is an error that names
 //! the empty cell ([`Missing`]).
 
 mod accounting;

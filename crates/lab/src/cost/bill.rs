@@ -29,6 +29,8 @@ pub struct Bill {
     pub parts: Vec<Part>,
     /// Such as "sum, upper bound".
     pub notes: Vec<String>,
+    /// Smallest and largest packet that was measured, where packets were.
+    pub measured_bytes: Option<[f64; 2]>,
 }
 
 /// The cell that has no value.

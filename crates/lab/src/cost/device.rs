@@ -207,7 +207,14 @@ impl Device {
         }
         let packet = bytes + self.profile.header_bytes();
         let word = policy.suite.word();
-        let bill = self.bill(policy, direction)?;
+        let mut bill = self.bill(policy, direction)?;
+        if let Some([first, last]) = bill.measured_bytes
+            && !(first..=last).contains(&packet)
+        {
+            bill.note(format!(
+                "{packet} bytes were not measured: the line is drawn further"
+            ));
+        }
         let size = accounting.size(policy).map_err(|_no_formula| {
             let cell = format!("the formula of {}'s accounting", accounting.name());
             self.profile.missing(word, Gap(cell))

@@ -73,11 +73,11 @@ impl Source<'_> {
 
     /// What stands before the `=` of that line.
     fn key_at(&self, at: usize) -> String {
-        let at = at.min(self.text.len());
-        let start = self.text[..at].rfind('\n').map_or(0, |end| end + 1);
-        let line = self.text[start..].lines().next().unwrap_or_default();
+        let before = &self.text.as_bytes()[..at.min(self.text.len())];
+        let line = before.iter().filter(|octet| **octet == b'\n').count();
+        let line = self.text.split('\n').nth(line).unwrap_or_default();
         let key = line.split('=').next().unwrap_or_default();
-        key.trim().to_owned()
+        key.trim().chars().take(LONGEST_COMPARED).collect()
     }
 }
 

@@ -166,6 +166,7 @@ impl Measured {
         bill.parts
             .insert(usize::from(how.is_some()), fit.part(suite, &self.source));
         bill.note(fit.to_string());
+        bill.measured_bytes = Some([fit.first_bytes, fit.last_bytes]);
         Ok(bill)
     }
 

@@ -1,5 +1,7 @@
 //! Files that are wrong: file, line and key are named.
 
+use proptest::prelude::*;
+
 use super::*;
 
 const GOOD: &str = r#"kind = "cycles"
@@ -108,4 +110,23 @@ fn a_policy_is_checked_where_it_stands() {
     assert!(refused("\"3des-md5-modp1024\"", "\"none\"").contains("keys"));
     let at = refused("proposal = \"3des-md5-modp1024\"", "proposal = \"3des\"");
     assert!(at.starts_with("p.toml:11: keys.proposal: "), "{at}");
+}
+
+proptest! {
+    /// Any slip in a file is a fault of that file or no fault, never a panic.
+    #[test]
+    fn no_text_is_too_strange(at in 0_usize..400, slip in "[\\PC\\n]{0,6}", cut in 0_usize..40) {
+        let paper = include_str!("../../../../../python/caravan/catalogue/devices/paper-u.toml");
+        let bench = super::measured::BENCH;
+        let policy = include_str!("../../../../../python/caravan/catalogue/policies/3des-md5.toml");
+        for good in [GOOD, paper, bench, policy] {
+            let at = at.min(good.len());
+            let end = (at + cut).min(good.len());
+            let text = format!("{}{slip}{}", &good[..at], &good[end..]);
+            for fault in [Profile::parse("p", &text).err(), Policy::parse("p", &text).err()] {
+                let lines = text.split('\n').count();
+                prop_assert!(fault.is_none_or(|fault| (1..=lines).contains(&fault.line)));
+            }
+        }
+    }
 }

@@ -4,7 +4,7 @@ use engine::work::{Task, Work};
 
 use super::*;
 
-const BENCH: &str = r#"missing = []
+pub(super) const BENCH: &str = r#"missing = []
 
 [device]
 name = "box"
