@@ -1,0 +1,359 @@
+"""A station as a service: begun, supervised, interrupted, ended, and what its host is then."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from caravan.measurement import Keys, tunnel_ends
+from caravan.testbed import Road, RoadPlan
+from caravan.testbed.caravan import Caravan, order, write_files
+from caravan.testbed.connection import Connection, PublicKey
+from caravan.testbed.host import Host
+from caravan.testbed.pki import CaravanAuthority
+from caravan.testbed.road import HOME_ADDRESS, PRIVATE_NETWORK, SERVER_ADDRESS
+from caravan.testbed.traffic import ping
+
+pytestmark = pytest.mark.root
+
+UNITS = Path(__file__).resolve().parents[2] / "packaging"
+RESOLVER = "10.10.0.53"
+Ends = tuple[Connection, Connection]
+
+
+@pytest.fixture(scope="module")
+def ends(authority: CaravanAuthority) -> Ends:
+    """Gateway and station of a tunnel that notices within seconds that the peer is gone."""
+    keys = Keys(
+        PublicKey(authority.issue("sg.example"), authority),
+        PublicKey(authority.issue("ms.example"), authority),
+    )
+    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
+    return on_gateway, replace(on_station, dpd_s=1)
+
+
+@pytest.fixture
+def road(output: Path) -> Iterator[Road]:
+    with Road(RoadPlan(), output) as road:
+        yield road
+
+
+def state(host: Host) -> list[str]:
+    """What a tunnel changes at its station."""
+    argvs = (
+        ["ip", "-brief", "link"],
+        ["ip", "address"],
+        ["ip", "rule"],
+        ["ip", "route", "show", "table", "all"],
+        ["cat", "/etc/resolv.conf"],
+        ["nft", "list", "ruleset"],
+    )
+    # The kernel counts lifetimes of addresses down.
+    return [re.sub(r"valid_lft.*", "", host.run(argv).stdout) for argv in argvs]
+
+
+def inner_addresses(host: Host) -> list[str]:
+    """The addresses that the tunnels of a host were lent."""
+    report = json.loads(order(host, "status", "--json").check().stdout)
+    sessions = [s for connection in report["connections"] for s in connection["sessions"]]
+    return [address for session in sessions for address in session["inner"]]
+
+
+def wait_for_echo(host: Host, within_s: float) -> float:
+    """Seconds until the server answers again."""
+    began = time.monotonic()
+    while time.monotonic() - began < within_s:
+        if ping(host, SERVER_ADDRESS, 1, timeout_s=0.3).received == 1:
+            return time.monotonic() - began
+        time.sleep(0.1)
+    raise TimeoutError(f"{host.role}: no echo in {within_s} s")
+
+
+def resolvers(host: Host) -> str:
+    return host.run(["cat", "/etc/resolv.conf"]).stdout
+
+
+# From the terminal.
+
+
+def test_detach_returns_when_the_tunnel_is_up_and_down_ends_it(road: Road, ends: Ends) -> None:
+    before = state(road.ms)
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        file = write_files(road.ms, ends[1])
+        done = order(road.ms, "up", "-c", str(file), "--detach").check()
+        assert "road" in done.stdout
+        assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+        again = order(road.ms, "up", "-c", str(file), "--detach")
+        assert again.code == 1 and "already running" in again.stderr
+        assert "road is down" in order(road.ms, "down", "road").check().stdout
+        wait_for_end(road.ms)
+        assert state(road.ms) == before
+        assert order(road.ms, "down", "road").code == 1
+
+
+def wait_for_end(host: Host) -> None:
+    deadline = time.monotonic() + 5
+    while order(host, "status").code == 0:
+        assert time.monotonic() < deadline, "it did not end"
+        time.sleep(0.05)
+
+
+def test_detach_says_why_it_is_not_up_and_leaves_nothing(road: Road, ends: Ends) -> None:
+    before = state(road.ms)
+    # The gateway accepts somebody else alone.
+    with Caravan(road.sg, replace(ends[0], remote_id="other.example")) as gateway:
+        gateway.wait_ready()
+        file = write_files(road.ms, ends[1])
+        done = order(road.ms, "up", "-c", str(file), "--detach", timeout_s=60)
+        assert done.code == 1
+        assert "not up after" in done.stderr
+        wait_for_end(road.ms)
+    assert state(road.ms) == before
+
+
+def test_detach_without_a_gateway_ends_with_a_reason(road: Road, ends: Ends) -> None:
+    file = write_files(road.ms, ends[1])
+    road.ms.link_down("wan0")
+    done = order(road.ms, "up", "-c", str(file), "--detach", timeout_s=60)
+    assert done.code == 1 and "no way to the peer" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_cleans_up_but_keeps_the_block(
+    number: signal.Signals, road: Road, ends: Ends
+) -> None:
+    before = state(road.ms)
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        with Caravan(road.ms, ends[1]) as station:
+            station.wait_ready()
+            station.process.signal(number)
+            assert station.process.wait(10).code == 0
+        gateway.wait_until(False)
+    assert road.ms.unreachable_routes() == [PRIVATE_NETWORK]
+    assert RESOLVER not in resolvers(road.ms)
+    order(road.ms, "down", "road").check()
+    assert state(road.ms) == before
+
+
+def test_after_a_crash_the_next_one_takes_over_and_cleans_up(road: Road, ends: Ends) -> None:
+    before = state(road.ms)
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        for _ in range(2):
+            with Caravan(road.ms, ends[1]) as station:
+                station.wait_ready()
+                station.process.signal(signal.SIGKILL)
+                station.process.wait(5)
+            assert RESOLVER in resolvers(road.ms)
+            assert ping(road.ms, SERVER_ADDRESS, 1, timeout_s=0.5).received == 0
+        with Caravan(road.ms, ends[1]) as station:
+            station.wait_ready()
+            assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+            station.down()
+            station.process.wait(5)
+    assert state(road.ms) == before
+
+
+def test_on_failure_pass_leaves_no_block(road: Road, ends: Ends) -> None:
+    before = state(road.ms)
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        with Caravan(road.ms, replace(ends[1], on_failure="pass")) as station:
+            station.wait_ready()
+    assert state(road.ms) == before
+
+
+# Supervised.
+
+
+class Manager:
+    """The service manager's end of sd_notify(3)."""
+
+    def __init__(self, path: Path) -> None:
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(str(path))
+        self.socket.settimeout(10)
+
+    def next(self, word: str) -> str:
+        """The next notice that holds a word; others are passed over."""
+        while True:
+            notice = self.socket.recv(4096).decode()
+            if word in notice:
+                return notice
+
+
+def test_the_service_manager_hears_of_every_turn(
+    road: Road, ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        path = Path("/run") / f"notify-{os.getpid()}-{road.number}"
+        manager = Manager(path)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(path))
+        with Caravan(road.ms, ends[1]) as station:
+            manager.next("READY=1")
+            assert station.is_established()
+            assert "road" in manager.next("STATUS=")
+            station.process.signal(signal.SIGHUP)
+            assert "MONOTONIC_USEC=" in manager.next("RELOADING=1")
+            manager.next("READY=1")
+            station.process.signal(signal.SIGTERM)
+            manager.next("STOPPING=1")
+
+
+@pytest.mark.parametrize("unit", ["caravan-gateway.service", "caravan@.service"])
+def test_the_units_are_good(unit: str, tmp_path: Path) -> None:
+    text = (UNITS / unit).read_text().replace("/usr/local/bin/caravan", shutil.which("true") or "")
+    path = tmp_path / unit.replace("@", "@home")
+    path.write_text(text)
+    argv = ["systemd-analyze", "verify", "--man=no", str(path)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert unit.partition(".")[0].rstrip("@") not in done.stderr, done.stderr
+
+
+# Interrupted.
+
+
+def test_a_restarted_gateway_gets_its_station_back_with_the_address_it_had(
+    road: Road, ends: Ends
+) -> None:
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        with Caravan(road.ms, ends[1]) as station:
+            station.wait_ready()
+            address = inner_addresses(road.ms)
+            gateway.process.signal(signal.SIGKILL)
+            gateway.process.wait(5)
+            assert ping(road.ms, SERVER_ADDRESS, 1, timeout_s=0.5).received == 0
+            with Caravan(road.sg, ends[0]) as again:
+                again.wait_ready()
+                # The peer is given up ten seconds after the first question.
+                wait_for_echo(road.ms, 20)
+                assert inner_addresses(road.ms) == address
+                stopped = time.monotonic()
+                again.stop()
+                station.wait_until(False, 5)
+                assert time.monotonic() - stopped < 5, "a gateway that ends says so"
+            tries = retries(station)
+            assert tries == sorted(tries), "ever more time between attempts"
+            with Caravan(road.sg, ends[0]) as third:
+                third.wait_ready()
+                wait_for_echo(road.ms, 40)
+
+
+def retries(station: Caravan) -> list[int]:
+    """Numbers of the attempts, in order, since the tunnel was last up."""
+    found: list[int] = []
+    for _, fields in station.events():
+        if fields.get("message") == "child established":
+            found.clear()
+        if fields.get("message") == "will try again":
+            found.append(int(fields["attempt"]))
+    return found
+
+
+def test_a_lost_link_comes_back(road: Road, ends: Ends) -> None:
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        with Caravan(road.ms, ends[1]) as station:
+            station.wait_ready()
+            for seconds in (0.5, 13.0):
+                road.ms.link_down("wan0")
+                assert ping(road.ms, SERVER_ADDRESS, 1, timeout_s=0.3).received == 0
+                time.sleep(seconds)
+                road.ms.link_up("wan0")
+                road.ms.add_route("default", HOME_ADDRESS)
+                wait_for_echo(road.ms, 5)
+
+
+def test_a_station_is_lent_the_address_it_had(
+    road: Road, ends: Ends, authority: CaravanAuthority
+) -> None:
+    other = replace(
+        ends[1], auth=PublicKey(authority.issue("x.example"), authority), local_id="x.example"
+    )
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        lent: dict[str, list[Any]] = {"ms": [], "x": []}
+        for name, connection in (("x", other), ("ms", ends[1])) * 2:
+            with Caravan(road.ms, connection) as station:
+                station.wait_ready()
+                lent[name].append(inner_addresses(road.ms))
+    assert lent["ms"][0] == lent["ms"][1] != lent["x"][0] == lent["x"][1]
+
+
+# Resolvers.
+
+
+def test_resolv_conf_is_taken_and_given_back(road: Road, ends: Ends) -> None:
+    before = resolvers(road.ms)
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        with Caravan(road.ms, ends[1]) as station:
+            station.wait_ready()
+            assert f"nameserver {RESOLVER}\n" in resolvers(road.ms)
+            # No question goes elsewhere in clear while the tunnel is being set up again.
+            gateway.stop()
+            station.wait_until(False)
+            assert f"nameserver {RESOLVER}\n" in resolvers(road.ms)
+        assert resolvers(road.ms) == before
+
+
+RESOLVECTL = """#!/bin/sh
+echo "$@" >>{log}
+"""
+
+
+def test_systemd_resolved_is_told_and_reverted(
+    road: Road, ends: Ends, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a resolvectl of ours that writes down what it is told: the service itself needs a bus
+    and a systemd, which namespaces do not have."""
+    programs, log = output / "programs", output / "resolvectl.log"
+    programs.mkdir()
+    program = programs / "resolvectl"
+    program.write_text(RESOLVECTL.format(log=log))
+    program.chmod(0o755)
+    resolved = Path("/run/systemd/resolve")
+    resolved.mkdir(parents=True)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    before = resolvers(road.ms)
+    try:
+        with Caravan(road.sg, ends[0]) as gateway:
+            gateway.wait_ready()
+            with Caravan(road.ms, ends[1]) as station:
+                station.wait_ready()
+                assert resolvers(road.ms) == before
+    finally:
+        shutil.rmtree("/run/systemd")
+    told = [line for line in log.read_text().splitlines() if line != "--version"]
+    assert told == [
+        f"dns caravan0 {RESOLVER}",
+        "domain caravan0 ~.",
+        "revert caravan0",
+    ]
+
+
+def test_the_capabilities_that_stay_are_those_in_use(road: Road, ends: Ends) -> None:
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        status = Path(f"/proc/{gateway.process.pid}/status").read_text()
+        effective = int(re.findall(r"CapEff:\s*([0-9a-f]+)", status)[0], 16)
+        # CAP_NET_ADMIN and CAP_NET_RAW, from linux/capability.h.
+        assert effective == 1 << 12 | 1 << 13
+        assert "NoNewPrivs:\t1" in status
