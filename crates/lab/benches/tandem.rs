@@ -1,9 +1,11 @@
 //! Packets per second of the tandem simulator: paper U's road under 3des-md5, eight stations.
 //!
-//! `cargo bench -p lab --bench tandem [-- --json] [--seconds S]`. Rows: a plain scalar recursion in
-//! `f64`, a plain recursion over `[f32; 16]` that keeps nothing but the mean delay, ours with each
-//! instruction set, and ours with several roads off one stream. Rounds alternate between rows; the
-//! medians are printed, and ours over the plain row of the same instruction set.
+//! `cargo bench -p lab --bench tandem [-- [--json] [--seconds S] [--only PART] | --grid]`
+//!
+//! Rows: a plain scalar recursion in `f64`, a plain recursion over `[f32; 16]` that keeps nothing
+//! but the mean delay, ours with each instruction set, and ours with several roads off one stream.
+//! Rounds alternate between rows; the medians are printed, and ours over the plain rows. `--grid`
+//! runs the whole study.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -13,6 +15,7 @@
 use lab::staircase::{Staircase, Step};
 use lab::tandem::{Arrivals, Instructions, Road, Run, Sizes, Station, Traffic, simulate_with};
 use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
 #[path = "tandem/plain.rs"]
@@ -22,6 +25,7 @@ mod plain;
 const SECONDS: f64 = 3600.0;
 const ROUNDS: usize = 7;
 const KBPS: f64 = 512.0;
+const MIPS: [f64; 4] = [100.0, 200.0, 300.0, 500.0];
 
 fn steps(fixed: f64, steps: &[(f64, f64, f64)]) -> Staircase {
     let step = |&(height, offset, width): &(f64, f64, f64)| Step {
@@ -76,6 +80,13 @@ fn road(policy: &str, mips: f64) -> Road {
     }
 }
 
+/// Six suites on each processor.
+fn grid(mips: &[f64]) -> Vec<Road> {
+    let policies = ["none", "null-md5", "des", "3des", "des-md5", "3des-md5"];
+    let each = |&mips: &f64| policies.map(|policy| road(policy, mips));
+    mips.iter().flat_map(each).collect()
+}
+
 /// One row of the table.
 struct Row {
     name: String,
@@ -106,12 +117,39 @@ impl Row {
     }
 }
 
+/// Six suites and four processors at eleven rates, five hours, sixteen replications, two threads.
+fn whole_grid() {
+    const RATES: [f64; 11] = [
+        8.0, 64.0, 128.0, 256.0, 384.0, 512.0, 716.0, 768.0, 1024.0, 1536.0, 2048.0,
+    ];
+    let (next, packets) = (AtomicUsize::new(0), AtomicU64::new(0));
+    let start = Instant::now();
+    let work = || {
+        // the longest first, so that both threads end together
+        while let Some(kbps) = RATES.iter().rev().nth(next.fetch_add(1, Ordering::Relaxed)) {
+            let instructions = Instructions::available();
+            let widest = instructions.last().expect("there is always a scalar set");
+            let job = ours(*widest, grid(&MIPS), *kbps, 5.0 * 3600.0);
+            packets.fetch_add(job() as u64, Ordering::Relaxed);
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(work);
+        work();
+    });
+    let (seconds, packets) = (start.elapsed().as_secs_f64(), packets.into_inner() as f64);
+    println!(
+        "the whole grid: {:.2} billion packets in {seconds:.1} s",
+        packets / 1e9
+    );
+}
+
 /// Packets times roads that `simulate` sends.
-fn ours(instructions: Instructions, roads: Vec<Road>, seconds: f64) -> impl Fn() -> f64 {
+fn ours(instructions: Instructions, roads: Vec<Road>, kbps: f64, seconds: f64) -> impl Fn() -> f64 {
     let traffic = Traffic {
         arrivals: Arrivals::Poisson,
         sizes: Sizes::PAPER_U,
-        rate: 1e3 * KBPS,
+        rate: 1e3 * kbps,
     };
     let run = Run {
         seconds,
@@ -141,11 +179,11 @@ fn rows(seconds: f64) -> Vec<Row> {
     for set in Instructions::available() {
         let lanes = move || plain::lanes(set, (16.0 * packets) as u64);
         rows.push(Row::new(format!("plain [f32; 16] {set:?}"), lanes));
-        let one = ours(set, vec![road("3des-md5", 100.0)], seconds);
+        let one = ours(set, vec![road("3des-md5", 100.0)], KBPS, seconds);
         rows.push(Row::new(format!("tandem {set:?}"), one));
-        let six = ours(set, grid(&[100.0]), seconds);
+        let six = ours(set, grid(&[100.0]), KBPS, seconds);
         rows.push(Row::new(format!("tandem {set:?} 6 roads"), six));
-        let many = ours(set, grid(&[100.0, 200.0, 300.0, 500.0]), seconds / 4.0);
+        let many = ours(set, grid(&MIPS), KBPS, seconds / 4.0);
         rows.push(Row::new(format!("tandem {set:?} 24 roads"), many));
     }
     rows
@@ -153,9 +191,18 @@ fn rows(seconds: f64) -> Vec<Row> {
 
 fn main() {
     let words: Vec<String> = std::env::args().collect();
-    let after = words.iter().position(|word| word == "--seconds");
-    let seconds = after.and_then(|at| words.get(at + 1)?.parse().ok());
+    if words.iter().any(|word| word == "--grid") {
+        return whole_grid();
+    }
+    let after = |option: &str| {
+        let at = words.iter().position(|word| word == option)?;
+        words.get(at + 1)
+    };
+    let seconds = after("--seconds").and_then(|word| word.parse().ok());
     let mut rows = rows(seconds.unwrap_or(SECONDS));
+    if let Some(part) = after("--only") {
+        rows.retain(|row| row.name.contains(part));
+    }
     for _ in 0..ROUNDS {
         rows.iter_mut().for_each(Row::measure);
     }
@@ -172,9 +219,15 @@ fn main() {
         println!("{:<28}{:>10.1} M packets/s", row.name, row.median() / 1e6);
     }
     for set in Instructions::available() {
-        let ours = rate(&format!("tandem {set:?}"));
-        if let Some((ours, plain)) = ours.zip(rate(&format!("plain [f32; 16] {set:?}"))) {
-            println!("{set:?}: {:.2} of the plain row", ours / plain);
+        let Some(ours) = rate(&format!("tandem {set:?}")) else {
+            continue;
+        };
+        // as compiled for any machine of this kind, and for these instructions
+        for plain in [Instructions::Scalar, set] {
+            let name = format!("plain [f32; 16] {plain:?}");
+            if let Some(plain) = rate(&name) {
+                println!("tandem {set:?} / {name}: {:.2}", ours / plain);
+            }
         }
     }
 }

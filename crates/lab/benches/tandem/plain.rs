@@ -166,7 +166,13 @@ fn ln(x: f32) -> f32 {
 fn exp2(x: f32) -> f32 {
     let shifted = x + 12_582_912.0;
     let f = x - (shifted - 12_582_912.0);
-    let p = [0.009_618, 0.055_503, 0.240_226_5, 0.693_147_2, 1.0];
+    let p = [
+        0.009_618,
+        0.055_503,
+        0.240_226_5,
+        std::f32::consts::LN_2,
+        1.0,
+    ];
     let p = p.into_iter().fold(0.001_34, |sum, next| sum * f + next);
     f32::from_bits(p.to_bits().wrapping_add(shifted.to_bits() << 23))
 }

@@ -2,9 +2,9 @@
 //!
 //! Two phases a block: sizes, gaps and ceilings once for all roads; then each road's stations.
 //! Delays count from the packet's own arrival, so that `f32` keeps seven digits of every delay
-//! however long the run; sums over a block go to `f64`. A delay that grows without bound, where a
-//! station is overloaded, loses digits as it grows and is marked as not stationary anyway. Left
-//! out: traffic with feedback, see [`super::walk`].
+//! however long the run; sums over a block go to `f64`. Where a station is overloaded and delays
+//! grow without bound, each block counts them from a base in `f64`, or steps of a few milliseconds
+//! would drown in the digits of hours. Left out: traffic with feedback, see [`super::walk`].
 
 use super::histogram::{self, BUCKETS};
 use super::lanes::{ceil, each, each_mut};
@@ -13,6 +13,16 @@ use super::sample::{ROWS, Source};
 use super::tally::{Replication, Seen, Tally};
 use super::{Road, Run, Traffic};
 use pulp::{Simd, WithSimd, bytemuck};
+
+/// Places of a table of counts: the buckets, up to a power of two.
+const SLOTS: usize = BUCKETS.next_power_of_two();
+/// Tables of counts: two lanes in one bucket need not wait for each other.
+const TABLES: usize = 2;
+/// Blocks between flushes: no count gets near 2^32 before.
+const FLUSH: u32 = 1 << 20;
+
+/// A delay beyond this many seconds counts from a base.
+const REBASE_S: f32 = 4.0;
 
 /// One number a packet and lane.
 type Block<T> = Box<[T; ROWS]>;
@@ -36,9 +46,16 @@ impl WithSimd for Job<'_> {
         while left > 0 {
             let used = left.min(S::F32_LANES as u64);
             let mut group = Group::new(simd, &plan, &self, first, used as usize);
+            let mut blocks = 0u32;
             while group.goes_on() {
                 group.block(simd, &plan);
+                blocks += 1;
+                if blocks == FLUSH {
+                    group.roads.iter_mut().for_each(Lanes::flush);
+                    blocks = 0;
+                }
             }
+            group.roads.iter_mut().for_each(Lanes::flush);
             group.finish(&plan, first, &mut tallies);
             left -= used;
             first += used;
@@ -73,8 +90,16 @@ struct Group<S: Simd> {
 
 /// What one road knows of its lanes; sums are per lane, or per station or shape and lane.
 struct Lanes<S: Simd> {
-    /// How long after its arrival the last packet left each loaded station.
+    /// How long after its arrival the last packet left each loaded station, less the base.
     state: Vec<S::f32s>,
+    /// What the state counts from: 0 but where delays are long.
+    bases: Vec<f64>,
+    /// The base of the station before less the station's own.
+    shifts: Vec<S::f32s>,
+    /// The base of the last station.
+    last_base: S::f32s,
+    /// Some base is not 0.
+    rebased: bool,
     /// When the last packet left the last station.
     departed: Vec<f64>,
     delivered: Vec<f64>,
@@ -83,7 +108,9 @@ struct Lanes<S: Simd> {
     work: Vec<f64>,
     wait: Vec<f64>,
     byte: Vec<f64>,
-    counts: Vec<u64>,
+    /// Delays by bucket since the last flush; neighbours count in different tables.
+    counts: [Box<[u32; SLOTS]>; TABLES],
+    flushed: Vec<u64>,
 }
 
 impl<S: Simd> Lanes<S> {
@@ -93,6 +120,10 @@ impl<S: Simd> Lanes<S> {
         let stations = plan.loaded.len();
         Self {
             state: vec![simd.splat_f32s(0.0); stations],
+            bases: zeros(stations),
+            shifts: vec![simd.splat_f32s(0.0); stations],
+            last_base: simd.splat_f32s(0.0),
+            rebased: false,
             departed: zeros(1),
             delivered: zeros(1),
             delivered_bytes: zeros(1),
@@ -100,7 +131,52 @@ impl<S: Simd> Lanes<S> {
             work: zeros(plan.shapes.len()),
             wait: zeros(stations),
             byte: zeros(stations),
-            counts: vec![0; BUCKETS],
+            counts: std::array::from_fn(|_| Box::new([0; SLOTS])),
+            flushed: vec![0; BUCKETS],
+        }
+    }
+}
+
+impl<S: Simd> Lanes<S> {
+    /// Moves long delays to their bases; whether there are any.
+    #[inline(always)]
+    fn rebase(&mut self, simd: S) -> bool {
+        let mut highest = simd.splat_f32s(0.0);
+        for state in &self.state {
+            highest = simd.max_f32s(highest, *state);
+        }
+        if !self.rebased && simd.reduce_max_f32s(highest) <= REBASE_S {
+            return false;
+        }
+        self.rebased = false;
+        let lanes = S::F32_LANES;
+        for lane in 0..lanes {
+            let mut before = 0.0;
+            for (station, state) in self.state.iter_mut().enumerate() {
+                let state = &mut each_mut::<S>(state)[lane];
+                let base = &mut self.bases[station * lanes + lane];
+                let delay = *base + f64::from(*state);
+                let long = delay > f64::from(REBASE_S);
+                (*base, *state) = if long {
+                    (delay, 0.0)
+                } else {
+                    (0.0, delay as f32)
+                };
+                self.rebased |= long;
+                each_mut::<S>(&mut self.shifts[station])[lane] = (before - *base) as f32;
+                before = *base;
+            }
+            each_mut::<S>(&mut self.last_base)[lane] = before as f32;
+        }
+        true
+    }
+
+    /// Moves counts to where they cannot overflow.
+    fn flush(&mut self) {
+        for table in &mut self.counts {
+            for (sum, count) in self.flushed.iter_mut().zip(table.iter_mut()) {
+                *sum += u64::from(std::mem::take(count));
+            }
         }
     }
 }
@@ -172,10 +248,10 @@ impl<S: Simd> Group<S> {
             for shape in 0..road.shapes.len() {
                 self.shape(simd, index, shape, &road.shapes[shape], span.whole);
             }
-            if span.whole {
-                self.road::<true>(simd, index, road, &span);
-            } else {
-                self.road::<false>(simd, index, road, &span);
+            match (span.whole, self.roads[index].rebase(simd)) {
+                (true, false) => self.road::<true, false>(simd, index, road, &span),
+                (true, true) => self.road::<true, true>(simd, index, road, &span),
+                (false, _) => self.road::<false, true>(simd, index, road, &span),
             }
         }
     }
@@ -184,7 +260,7 @@ impl<S: Simd> Group<S> {
     #[inline(always)]
     fn advance(&mut self, simd: S) -> Span {
         let began = self.clocks.clone();
-        add_to::<S>(&mut self.clocks, sum(simd, &self.gaps));
+        add_to::<S>(&mut self.clocks, sum(simd, |row| self.gaps[row]));
         let Run {
             warm_up, seconds, ..
         } = self.run;
@@ -201,7 +277,13 @@ impl<S: Simd> Group<S> {
         } else {
             self.weigh(simd, &began);
         }
-        add_to::<S>(&mut self.bytes, sum(simd, &self.counted));
+        let all = sum(simd, |row| self.sizes[row]);
+        let counted = if whole {
+            all
+        } else {
+            sum(simd, |row| self.counted[row])
+        };
+        add_to::<S>(&mut self.bytes, counted);
         let middle = 0.5 * (warm_up + seconds);
         for (lane, from) in began.iter().enumerate() {
             let weights = || {
@@ -217,7 +299,7 @@ impl<S: Simd> Group<S> {
             };
             self.halves[usize::from(*from >= middle)][lane] += counts;
         }
-        let bytes = each::<S>(&sum(simd, &self.sizes)).to_vec();
+        let bytes = each::<S>(&all).to_vec();
         Span {
             began,
             whole,
@@ -241,7 +323,7 @@ impl<S: Simd> Group<S> {
         for (counted, (size, weight)) in self.counted.iter_mut().zip(rows) {
             *counted = simd.mul_f32s(*size, *weight);
         }
-        add_to::<S>(&mut self.packets, sum(simd, &self.weights));
+        add_to::<S>(&mut self.packets, sum(simd, |row| self.weights[row]));
     }
 
     /// Values of a staircase for the block, and their sum.
@@ -277,14 +359,11 @@ impl<S: Simd> Group<S> {
                 }
             }
         }
+        let values = &*values;
         let total = if whole {
-            sum(simd, values)
+            sum(simd, |row| values[row])
         } else {
-            let mut total = simd.splat_f32s(0.0);
-            for (value, weight) in values.iter().zip(self.weights.iter()) {
-                total = simd.add_f32s(total, simd.mul_f32s(*value, *weight));
-            }
-            total
+            sum(simd, |row| simd.mul_f32s(values[row], self.weights[row]))
         };
         let lanes = S::F32_LANES;
         add_to::<S>(&mut self.roads[road].work[index * lanes..][..lanes], total);
@@ -292,22 +371,34 @@ impl<S: Simd> Group<S> {
 
     /// The block through the stations of one road.
     #[inline(always)]
-    fn road<const WHOLE: bool>(&mut self, simd: S, index: usize, plan: &RoadPlan, span: &Span) {
+    fn road<const WHOLE: bool, const BASED: bool>(
+        &mut self,
+        simd: S,
+        index: usize,
+        plan: &RoadPlan,
+        span: &Span,
+    ) {
         self.delays.fill(simd.splat_f32s(0.0));
         let mut station = 0;
         let mut rest = &plan.loaded[..];
         while let [one, two, three, four, more @ ..] = rest {
-            self.pass::<4, WHOLE>(simd, index, station, [one, two, three, four]);
+            self.pass::<4, WHOLE, BASED>(simd, index, station, [one, two, three, four]);
             station += 4;
             rest = more;
         }
         while let [one, two, more @ ..] = rest {
-            self.pass::<2, WHOLE>(simd, index, station, [one, two]);
+            self.pass::<2, WHOLE, BASED>(simd, index, station, [one, two]);
             station += 2;
             rest = more;
         }
         if let [one] = rest {
-            self.pass::<1, WHOLE>(simd, index, station, [one]);
+            self.pass::<1, WHOLE, BASED>(simd, index, station, [one]);
+        }
+        if BASED {
+            let base = self.roads[index].last_base;
+            for delay in self.delays.iter_mut() {
+                *delay = simd.add_f32s(*delay, base);
+            }
         }
         self.delay::<WHOLE>(simd, index, span);
         self.deliver(index, span);
@@ -315,7 +406,7 @@ impl<S: Simd> Group<S> {
 
     /// The block through `K` stations, each row through all of them before the next.
     #[inline(always)]
-    fn pass<const K: usize, const WHOLE: bool>(
+    fn pass<const K: usize, const WHOLE: bool, const BASED: bool>(
         &mut self,
         simd: S,
         road: usize,
@@ -325,6 +416,7 @@ impl<S: Simd> Group<S> {
         let road = &mut self.roads[road];
         let shapes = stations.map(|station| &self.shapes[station.shape]);
         let scales = stations.map(|station| simd.splat_f32s(station.scale as f32));
+        let shifts: [S::f32s; K] = std::array::from_fn(|k| road.shifts[first + k]);
         let mut left: [S::f32s; K] = std::array::from_fn(|k| road.state[first + k]);
         let mut waits = [simd.splat_f32s(0.0); K];
         let mut bytes = [simd.splat_f32s(0.0); K];
@@ -332,6 +424,9 @@ impl<S: Simd> Group<S> {
             let size = self.counted[row];
             let mut ahead = self.delays[row];
             for k in 0..K {
+                if BASED {
+                    ahead = simd.add_f32s(ahead, shifts[k]);
+                }
                 let start = simd.max_f32s(simd.sub_f32s(left[k], *gap), ahead);
                 let wait = simd.sub_f32s(start, ahead);
                 let counted = if WHOLE {
@@ -378,9 +473,10 @@ impl<S: Simd> Group<S> {
                 let more = if WHOLE {
                     1
                 } else {
-                    each::<S>(&weight)[lane] as u64
+                    each::<S>(&weight)[lane] as u32
                 };
-                road.counts[*bucket as usize] += more;
+                // the remainder changes nothing but spares the check of bounds
+                road.counts[lane % TABLES][*bucket as usize % SLOTS] += more;
             }
         }
         let middle = 0.5 * (self.run.warm_up + self.run.seconds);
@@ -432,7 +528,7 @@ impl<S: Simd> Group<S> {
         let lanes = S::F32_LANES;
         let window = self.run.seconds - self.run.warm_up;
         for ((road, plan), tally) in self.roads.iter().zip(&plan.roads).zip(tallies) {
-            tally.delays.add_counts(&road.counts);
+            tally.delays.add_counts(&road.flushed);
             for lane in 0..self.used {
                 let work = |shape: usize, scale: f64| scale * road.work[shape * lanes + lane];
                 let seen = |station: &Option<usize>| {
@@ -468,14 +564,17 @@ impl<S: Simd> Group<S> {
     }
 }
 
-/// The sum of a block, lane by lane.
+/// The sum of a block's rows, lane by lane, in four chains that do not wait for each other.
 #[inline(always)]
-fn sum<S: Simd>(simd: S, block: &[S::f32s; ROWS]) -> S::f32s {
-    let mut total = simd.splat_f32s(0.0);
-    for row in block {
-        total = simd.add_f32s(total, *row);
+fn sum<S: Simd>(simd: S, rows: impl Fn(usize) -> S::f32s) -> S::f32s {
+    let mut chains = [simd.splat_f32s(0.0); 4];
+    for first in (0..ROWS).step_by(4) {
+        for (ahead, chain) in chains.iter_mut().enumerate() {
+            *chain = simd.add_f32s(*chain, rows(first + ahead));
+        }
     }
-    total
+    let [one, two, three, four] = chains;
+    simd.add_f32s(simd.add_f32s(one, two), simd.add_f32s(three, four))
 }
 
 /// Adds lanes to sums.

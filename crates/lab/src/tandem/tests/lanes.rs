@@ -44,7 +44,7 @@ fn every_instruction_set_gives_the_same_bits() {
         let with = |set| simulate_with(set, &roads, &traffic, &run).unwrap();
         let reference = with(Instructions::Scalar);
         for set in Instructions::available() {
-            assert_eq!(with(set), reference, "{set:?}");
+            assert!(with(set) == reference, "{set:?}");
         }
     }
 }
@@ -80,6 +80,33 @@ fn lanes_agree_with_the_reference_in_f64() {
             }
             for (one, two) in fast.percentiles.iter().zip(&slow.percentiles) {
                 close(one.delay_s, two.delay_s, 1e-3);
+            }
+        }
+    }
+}
+
+#[test]
+fn an_overloaded_station_keeps_its_pace_for_hours() {
+    // delays of hours, services of milliseconds, at the first station and behind it
+    let fixed = Traffic {
+        arrivals: Arrivals::Constant,
+        sizes: Sizes::Fixed(500.0),
+        rate: 1024e3,
+    };
+    let mut behind = umts("3des-md5", 100.0);
+    behind.stations.swap(0, 2);
+    let roads = [umts("3des-md5", 100.0), behind];
+    for traffic in [fixed, poisson(1024.0)] {
+        let run = run(18_000.0, 2);
+        let fast = simulate(&roads, &traffic, &run).unwrap();
+        let slow = walk::simulate(&roads, &traffic, &run);
+        for (fast, slow) in fast.iter().zip(&slow) {
+            let (fast, slow) = (fast.outcome().unwrap(), slow.outcome().unwrap());
+            assert_eq!(fast.state, State::NotStationary);
+            close(fast.throughput_bps, slow.throughput_bps, 2e-5);
+            close(fast.mean_delay_s, slow.mean_delay_s, 2e-4);
+            for (one, two) in fast.stations.iter().zip(&slow.stations) {
+                assert!((one.mean_wait_s - two.mean_wait_s).abs() < 2e-4 * two.mean_wait_s + 1e-7);
             }
         }
     }
@@ -147,11 +174,11 @@ fn ceilings_of_whole_sizes_are_exact() {
 fn sampled_sizes_have_their_moments() {
     let traffic = poisson(512.0);
     let sizes = single(Staircase::linear(1e-9));
-    let tally = &simulate(&[sizes], &traffic, &run(40_000.0, 16)).unwrap()[0];
+    let tally = &simulate(&[sizes], &traffic, &run(10_000.0, 16)).unwrap()[0];
     let bytes: f64 = tally.replications.iter().map(|r| r.bytes).sum();
     let packets: u64 = tally.replications.iter().map(|r| r.packets).sum();
-    // 77 million packets of squared variation 25.8: a standard error of 0.06 %
-    close(bytes / packets as f64, 479.74, 2e-3);
+    // 19 million packets of squared variation 25.8: a standard error of 0.12 %
+    close(bytes / packets as f64, 479.74, 4e-3);
     let mut stream = Streams::new(Scalar::new(), 1, Purpose::Size, 0);
     let uniforms = (0..4_000_000).map(|_| f64::from(stream.uniform(Scalar::new())));
     close(uniforms.sum::<f64>() / 4e6, 0.5, 1e-3);

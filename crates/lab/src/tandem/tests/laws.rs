@@ -22,7 +22,7 @@ fn replications_can_be_split_merged_and_stored() {
     merged.merge(&part(0, 3)).unwrap();
     let stored = Tally::from_json(&part(3, 13).to_json()).unwrap();
     merged.merge(&stored).unwrap();
-    assert_eq!(merged, whole);
+    assert!(merged == whole);
     assert_eq!(merged.outcome(), whole.outcome());
     // the same replications once more, another road, another duration
     assert!(matches!(merged.merge(&part(4, 1)), Err(Fault::Mismatch(_))));
@@ -67,7 +67,7 @@ fn every_policy_gets_the_same_packets() {
     let together = simulate(&roads, &poisson(512.0), &run(100.0, 4)).unwrap();
     for (road, tally) in roads.iter().zip(&together) {
         let alone = simulate(std::slice::from_ref(road), &poisson(512.0), &run(100.0, 4)).unwrap();
-        assert_eq!(&alone[0], tally);
+        assert!(&alone[0] == tally);
         let same = |r: &tally::Replication| (r.packets, r.bytes);
         assert_eq!(
             same(&tally.replications[2]),
