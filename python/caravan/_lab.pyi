@@ -1,4 +1,32 @@
-"""The native core of the lab: texts and JSON in, JSON out. Built from crates/python."""
+"""The native core of the lab, built from crates/python: JSON in, JSON and opaque bytes out.
+
+A request for a scenario holds `file` and `text`, `set` (edits as `KEY=VALUE`), `catalogue` (every
+text that it may name: `kind`, `name`, `file`, `text`), and `run` (`seconds` after `warm_up_s`,
+`replications` from `first_replication`, `seed`). Every function leaves the interpreter to other
+threads while it computes, and raises `ValueError` with a sentence for people.
+"""
 
 def version() -> str:
     """The version of this build."""
+
+def scenario(request: str, /) -> str:
+    """The scenario, checked and resolved, and its `hash`."""
+
+def price(request: str, /) -> str:
+    """What a packet of `bytes` costs: `file` and `text` of a device, `suite`, `mips` or
+    `clock_mhz`, `direction` (`seal`, `open`)."""
+
+def model(request: str, /) -> str:
+    """What queueing theory says of a scenario's stations."""
+
+def simulate(request: str, /) -> bytes:
+    """Some replications of a scenario, for `outcome`."""
+
+def outcome(tallies: list[bytes], /) -> str:
+    """What the replications of one scenario say together, in any order."""
+
+def replay(request: str, path: str, /) -> str:
+    """The packets of the capture at `path` under each of the request's `policies`."""
+
+def listing(request: str, /) -> str:
+    """Every `device`, `link` or `policy` (the request's `kind`) of its `catalogue`."""

@@ -6,6 +6,9 @@
 //!
 //! Left out: opening files. Texts come in through a [`Catalogue`]; traces and captures are named
 //! here and read by whoever runs the scenario.
+//!
+//! For the tandem, a scenario becomes a [`Road`](crate::tandem::Road): processors and links in the
+//! order in which the packets that are counted meet them.
 
 mod catalogue;
 mod document;
@@ -13,6 +16,7 @@ mod edit;
 mod fault;
 mod link;
 mod quantity;
+mod road;
 mod topology;
 mod traffic;
 
@@ -21,11 +25,13 @@ mod tests;
 
 use serde::Serialize;
 
+use crate::cost::Suite;
+
 pub use catalogue::{Catalogue, Entry, Kind};
 pub use document::{Item, Table, parse};
 pub use fault::{Fault, Place, nearest, unknown};
 pub use link::{Link, LinkFile, Rate};
-pub use traffic::{Direction, Model, Sizes, Traffic};
+pub use traffic::{After, Direction, Model, Pace, Sizes, Traffic};
 
 /// A checked scenario: everything that it names exists, and every number is possible.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -162,7 +168,13 @@ impl Scenario {
     fn read(document: &Item, catalogue: &Catalogue) -> Result<Self, Fault> {
         let table = document.table()?;
         let policy = table.need("policy")?;
-        let mut files = vec![catalogue.named(Kind::Policy, policy)?.fingerprint()];
+        let mut files = Vec::new();
+        match catalogue.find(Kind::Policy, policy.text()?) {
+            Some(entry) => files.push(entry.fingerprint()),
+            // Every suite is a policy by its own name.
+            None if policy.text()?.parse::<Suite>().is_ok() => {}
+            None => drop(catalogue.named(Kind::Policy, policy)?),
+        }
         let (nodes, links) = topology::read(&table, catalogue, &mut files)?;
         let scenario = Self {
             name: table.need("name")?.text()?.to_owned(),

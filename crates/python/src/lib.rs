@@ -1,15 +1,73 @@
-//! The binding of the lab for Python.
+//! The binding of the lab for Python: `caravan._lab`, typed in `python/caravan/_lab.pyi`.
+//!
+//! Texts and JSON come in, JSON and opaque bytes go out, so that a request means the same in every
+//! process and on every machine. While the lab computes, the interpreter is free: threads of Python
+//! spread replications over cores. What is wrong with a request is a `ValueError` with a sentence
+//! for people. Left out: formulas, and files other than captures, whose packets are streamed.
 
+mod answers;
+mod listing;
+mod request;
+
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+
+/// Runs `work` without the interpreter; its sentence becomes a `ValueError`.
+fn apart<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, String> + Send) -> PyResult<T> {
+    py.detach(work).map_err(PyValueError::new_err)
+}
 
 /// `caravan._lab`
 #[pymodule]
 mod _lab {
+    use super::{answers, apart};
     use pyo3::prelude::*;
 
     /// The version of this build.
     #[pyfunction]
     fn version() -> &'static str {
         env!("CARGO_PKG_VERSION")
+    }
+
+    /// A scenario, checked and resolved, and its hash.
+    #[pyfunction]
+    fn scenario(py: Python<'_>, request: &str) -> PyResult<String> {
+        apart(py, || answers::scenario(request))
+    }
+
+    /// What one packet costs on a device.
+    #[pyfunction]
+    fn price(py: Python<'_>, request: &str) -> PyResult<String> {
+        apart(py, || answers::price(request))
+    }
+
+    /// What queueing theory says of a scenario.
+    #[pyfunction]
+    fn model(py: Python<'_>, request: &str) -> PyResult<String> {
+        apart(py, || answers::model(request))
+    }
+
+    /// Some replications of a scenario, for `outcome`.
+    #[pyfunction]
+    fn simulate(py: Python<'_>, request: &str) -> PyResult<Vec<u8>> {
+        apart(py, || answers::simulate(request))
+    }
+
+    /// What the replications of one scenario say together.
+    #[pyfunction]
+    fn outcome(py: Python<'_>, tallies: Vec<Vec<u8>>) -> PyResult<String> {
+        apart(py, || answers::outcome(&tallies))
+    }
+
+    /// The packets of a capture sent down the roads of several policies.
+    #[pyfunction]
+    fn replay(py: Python<'_>, request: &str, path: &str) -> PyResult<String> {
+        apart(py, || answers::replay(request, path))
+    }
+
+    /// Devices, links and policies of a catalogue, or what is wrong with one.
+    #[pyfunction]
+    fn listing(py: Python<'_>, request: &str) -> PyResult<String> {
+        apart(py, || super::listing::of(request))
     }
 }

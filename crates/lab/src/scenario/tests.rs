@@ -1,4 +1,5 @@
 use super::*;
+use crate::tandem;
 
 const UMTS: &str = r#"
 name = "umts"
@@ -284,4 +285,148 @@ fn dates_are_counted_as_the_calendar_has_them() {
     assert_eq!(days_since_1970(1969, 12, 31), None);
     let text = message("policy =", "calendar = 1969-12-31\npolicy =");
     assert!(text.contains("from 1970"), "{text}");
+}
+
+/// A scenario of the catalogue, with what it names.
+macro_rules! filed {
+    ($name:literal) => {
+        include_str!(concat!(
+            "../../../../python/caravan/catalogue/",
+            $name,
+            ".toml"
+        ))
+    };
+}
+
+fn whole_catalogue() -> Catalogue {
+    let entry = |kind, path: &str, text: &str| Entry {
+        kind,
+        name: path.rsplit('/').next().unwrap().to_owned(),
+        file: format!("{path}.toml"),
+        text: text.to_owned(),
+    };
+    Catalogue::new([
+        entry(Kind::Device, "devices/paper-u", filed!("devices/paper-u")),
+        entry(Kind::Device, "devices/paper-w", filed!("devices/paper-w")),
+        entry(
+            Kind::Policy,
+            "policies/3des-md5",
+            filed!("policies/3des-md5"),
+        ),
+        entry(Kind::Link, "links/umts-radio", filed!("links/umts-radio")),
+        entry(
+            Kind::Link,
+            "links/frame-relay-100",
+            filed!("links/frame-relay-100"),
+        ),
+        entry(Kind::Link, "links/atm-155", filed!("links/atm-155")),
+        entry(Kind::Link, "links/wimax", filed!("links/wimax")),
+        entry(Kind::Link, "links/ethernet", filed!("links/ethernet")),
+    ])
+}
+
+fn umts(edits: &[&str]) -> tandem::closed::Model {
+    let catalogue = whole_catalogue();
+    let text = filed!("scenarios/umts");
+    let scenario = Scenario::edited("umts.toml", text, edits, &catalogue).unwrap();
+    let traffic = scenario.tandem_traffic().unwrap().unwrap();
+    tandem::closed::model(&scenario.road(&catalogue).unwrap(), &traffic).unwrap()
+}
+
+#[test]
+fn the_umts_scenario_has_the_capacities_that_are_known() {
+    // At 100 MIPS, of the processor, in kbit/s.
+    for (policy, kbps) in [("3des", 784.0), ("3des-md5", 771.0)] {
+        let model = umts(&[&format!("policy={policy}")]);
+        let capacity = model.stations[0].capacity_bps / 1e3;
+        assert!((capacity - kbps).abs() < 1.0, "{policy}: {capacity}");
+        assert_eq!(model.capacity_bps, model.stations[0].capacity_bps);
+    }
+    // Of the radio, in clear bits.
+    for (policy, kbps) in [("none", 2000.0), ("null-md5", 1875.0), ("des-md5", 1867.0)] {
+        let model = umts(&[&format!("policy={policy}"), "node.ms.mips=500"]);
+        let capacity = model.stations[1].capacity_bps / 1e3;
+        assert!((capacity - kbps).abs() < 1.0, "{policy}: {capacity}");
+    }
+    let waiting = umts(&["policy=des-md5", "traffic.rate=2000 kbit/s"]);
+    let kilobytes = waiting.stations[0].queue_bytes.unwrap() / 1e3;
+    assert!((kilobytes - 45.8).abs() < 0.1, "{kilobytes}");
+}
+
+#[test]
+fn a_road_is_met_in_the_order_of_its_traffic() {
+    let names = |edits: &[&str]| -> Vec<String> {
+        let stations = umts(edits).stations;
+        stations.into_iter().map(|station| station.name).collect()
+    };
+    let up = [
+        "ms",
+        "ms-node-b",
+        "node-b-rnc",
+        "rnc-sgsn",
+        "sgsn-ggsn",
+        "ggsn-sg",
+        "sg",
+        "sg-server",
+    ];
+    assert_eq!(names(&[]), up);
+    let mut down = up;
+    down.reverse();
+    assert_eq!(names(&["traffic.direction=down"]), down);
+}
+
+#[test]
+fn links_behind_the_gateway_carry_clear_packets() {
+    let model = umts(&["traffic.sizes={ model = 'fixed', bytes = '480 B' }"]);
+    // paper U equation (11): ceil((480 - 18) / 8) x 8 + 48 = 512 bytes
+    assert_eq!(model.stations[1].service_s, 512.0 * 8.0 / 2e6);
+    assert_eq!(model.stations[7].service_s, 480.0 * 8.0 / 100e6);
+}
+
+#[test]
+fn what_no_level_can_compute_is_said_before_it_runs() {
+    let catalogue = whole_catalogue();
+    let text = filed!("scenarios/umts");
+    for (edit, wanted) in [
+        (
+            "policy=aes128gcm16",
+            "umts: accounting: paper-u has no formula for the size of",
+        ),
+        (
+            "node.ms.mips=",
+            "umts: device: paper-u: it counts operations",
+        ),
+        (
+            "node.ms.device=paper-w",
+            "umts: policy: paper-w has no cost of",
+        ),
+    ] {
+        let edits = match edit {
+            "node.ms.device=paper-w" => vec![edit, "accounting=rfc", "policy=aes128gcm16"],
+            edit => vec![edit],
+        };
+        let scenario = Scenario::edited("umts.toml", text, &edits, &catalogue).unwrap();
+        let text = scenario.road(&catalogue).unwrap_err().to_string();
+        assert!(text.starts_with(wanted), "{edit}: {text}");
+    }
+}
+
+#[test]
+fn the_serial_source_of_paper_w_carries_400_kbps() {
+    let catalogue = whole_catalogue();
+    let text = filed!("scenarios/wimax");
+    let scenario = Scenario::parse("wimax.toml", text, &catalogue).unwrap();
+    let traffic = scenario.tandem_traffic().unwrap().unwrap();
+    let run = tandem::Run {
+        seconds: 60.0,
+        warm_up: 1.0,
+        replications: 1,
+        seed: 1,
+        first_replication: 0,
+    };
+    let road = scenario.road(&catalogue).unwrap();
+    let tally = tandem::simulate(&[road], &traffic, &run).unwrap();
+    let packets_per_s = tally[0].outcome().unwrap().packets_per_s;
+    // 800 application bytes a packet: 800 x 8 bits / (12.8 ms + 3.2 ms)
+    assert!((packets_per_s * 6.4 - 400.0).abs() < 1.0, "{packets_per_s}");
 }

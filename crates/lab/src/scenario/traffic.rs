@@ -27,7 +27,7 @@ pub enum Direction {
     Down,
 }
 
-/// When packets are sent. Rates are of clear IP packets.
+/// When packets are sent. Rates are of clear IP packets, in bits.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Model {
@@ -51,19 +51,21 @@ pub enum Model {
         reading_s: f64,
         /// Packets in a call, on average.
         packets: f64,
-        /// Seconds between the starts of sessions, on average.
-        session_s: f64,
+        /// Seconds between sessions, on average.
+        idle_s: f64,
     },
-    /// The station asks, the server answers with packets, and the station thinks.
+    /// A source that waits for its packets to pass before it makes more.
     ClosedLoop {
-        /// Mean bits in a second at which an answer's packets leave the server.
+        /// Bits in a second at which packets are made.
         rate_bps: f64,
-        /// Bytes of the question.
-        request_bytes: f64,
-        /// Packets of an answer, on average.
+        /// What packets must have passed.
+        after: After,
+        /// Packets between two waits, on average, geometric; 1 is always one.
         packets: f64,
-        /// Seconds of thought after an answer, on average.
+        /// Seconds of thought before the next packets, on average.
         think_s: f64,
+        /// How packets follow each other.
+        pace: Pace,
     },
     /// A recording, packet by packet.
     Pcap {
@@ -75,6 +77,28 @@ pub enum Model {
         /// Bytes to transfer.
         bytes: u64,
     },
+}
+
+/// What a closed loop's packets must have passed before more are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum After {
+    /// The first processor on their way.
+    Processor,
+    /// The first link.
+    Link,
+    /// The whole road.
+    Road,
+}
+
+/// How a closed loop's packets follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Pace {
+    /// Each takes its own size over the rate to be made.
+    Making,
+    /// After exponential times of that mean.
+    Exponential,
 }
 
 /// How large clear IP packets are.
@@ -120,6 +144,14 @@ const MODELS: [(&str, Word); 6] = [
     ("pcap", Word::Pcap),
     ("tcp", Word::Tcp),
 ];
+
+const AFTER: [(&str, After); 3] = [
+    ("processor", After::Processor),
+    ("link", After::Link),
+    ("road", After::Road),
+];
+
+const PACES: [(&str, Pace); 2] = [("making", Pace::Making), ("exponential", Pace::Exponential)];
 
 const DIRECTIONS: [(&str, Direction); 2] = [("up", Direction::Up), ("down", Direction::Down)];
 
@@ -167,19 +199,23 @@ impl Model {
         Ok(match word {
             Word::Poisson => Self::Poisson { rate_bps: rate()? },
             Word::Constant => Self::Constant { rate_bps: rate()? },
-            // TR 101 112's web browsing where nothing else is said.
+            // TR 101 112's web browsing where nothing else is said; between sessions as long.
             Word::PacketCall => Self::PacketCall {
                 rate_bps: rate()?,
                 calls: table.or("calls", 5.0, count)?,
                 reading_s: table.or("reading", 412.0, time)?,
                 packets: table.or("packets", 25.0, count)?,
-                session_s: table.need("session")?.quantity(quantity::time)?,
+                idle_s: table.or("idle", 412.0, time)?,
             },
+            // One packet after the other where nothing else is said.
             Word::ClosedLoop => Self::ClosedLoop {
                 rate_bps: rate()?,
-                request_bytes: bytes(table.need("request")?)?,
-                packets: table.or("packets", 25.0, count)?,
-                think_s: table.or("think", 412.0, time)?,
+                after: table.or("after", After::Processor, |item| {
+                    item.choice("place", &AFTER)
+                })?,
+                packets: table.or("packets", 1.0, count)?,
+                think_s: table.or("think", 0.0, time)?,
+                pace: table.or("pace", Pace::Making, |item| item.choice("pace", &PACES))?,
             },
             Word::Pcap => Self::Pcap {
                 file: table.need("file")?.text()?.to_owned(),

@@ -1,0 +1,174 @@
+//! What the lab computes: requests in, answers out. The caller opens threads, never this module.
+
+use std::fs::File;
+use std::io::BufReader;
+
+use lab::cost::{self, Clock, Direction, Profile};
+use lab::scenario::Scenario;
+use lab::tandem::capture::{Capture, Wanted};
+use lab::tandem::closed::{self, Model};
+use lab::tandem::{self, Outcome, Tally};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::request::{Asked, PriceAsked, Way, read};
+
+/// Replications of one scenario, and what its links' delays add to every packet's.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Job {
+    propagation_s: f64,
+    tally: Tally,
+}
+
+pub(crate) fn scenario(request: &str) -> Result<String, String> {
+    let (scenario, _) = read::<Asked>(request)?.scenario(&[])?;
+    let answer = json!({ "scenario": scenario, "hash": scenario.hash() });
+    Ok(answer.to_string())
+}
+
+pub(crate) fn price(request: &str) -> Result<String, String> {
+    let asked: PriceAsked = read(request)?;
+    let profile = Profile::parse(&asked.file, &asked.text).map_err(|fault| fault.to_string())?;
+    let clock = match (asked.mips, asked.clock_mhz) {
+        (Some(_), Some(_)) => return Err("both MIPS and a clock are given: keep one".to_owned()),
+        (Some(mips), None) => Some(Clock::Mips(mips)),
+        (None, Some(mhz)) => Some(Clock::MegaHertz(mhz)),
+        (None, None) => None,
+    };
+    let direction = match asked.direction {
+        None | Some(Way::Seal) => Direction::Seal,
+        Some(Way::Open) => Direction::Open,
+    };
+    let price = cost::price(&profile, &asked.suite, asked.bytes, clock, direction);
+    write(&price.map_err(|refusal| refusal.to_string())?)
+}
+
+pub(crate) fn model(request: &str) -> Result<String, String> {
+    let (scenario, catalogue) = read::<Asked>(request)?.scenario(&[])?;
+    let road = scenario
+        .road(&catalogue)
+        .map_err(|fault| fault.to_string())?;
+    let traffic = traffic(&scenario)?;
+    let mut model = closed::model(&road, &traffic).map_err(|fault| fault.to_string())?;
+    add_propagation(&mut model, scenario.propagation_s());
+    write(&model)
+}
+
+fn add_propagation(model: &mut Model, propagation_s: f64) {
+    if let Some(delay) = &mut model.delay {
+        delay.seconds += propagation_s;
+    }
+}
+
+pub(crate) fn simulate(request: &str) -> Result<Vec<u8>, String> {
+    let asked: Asked = read(request)?;
+    let (scenario, catalogue) = asked.scenario(&[])?;
+    let road = scenario
+        .road(&catalogue)
+        .map_err(|fault| fault.to_string())?;
+    let traffic = traffic(&scenario)?;
+    let tallies = tandem::simulate(&[road], &traffic, &asked.run(&scenario));
+    let mut tallies = tallies.map_err(|fault| fault.to_string())?;
+    let job = Job {
+        propagation_s: scenario.propagation_s(),
+        tally: tallies.remove(0),
+    };
+    serde_json::to_vec(&job).map_err(|error| error.to_string())
+}
+
+fn traffic(scenario: &Scenario) -> Result<tandem::Traffic, String> {
+    let traffic = scenario
+        .tandem_traffic()
+        .map_err(|fault| fault.to_string())?;
+    traffic.ok_or_else(|| {
+        let name = &scenario.name;
+        format!("{name}: traffic.model: a capture is replayed, and has no closed form: `ask`")
+    })
+}
+
+pub(crate) fn outcome(jobs: &[Vec<u8>]) -> Result<String, String> {
+    let mut whole: Option<Job> = None;
+    for text in jobs {
+        let job: Job =
+            serde_json::from_slice(text).map_err(|error| format!("no result: {error}"))?;
+        match &mut whole {
+            Some(whole) => whole
+                .tally
+                .merge(&job.tally)
+                .map_err(|fault| fault.to_string())?,
+            None => whole = Some(job),
+        }
+    }
+    let whole = whole.ok_or("there is no result to look at")?;
+    let outcome = counted(&whole.tally, whole.propagation_s)?;
+    write(&outcome)
+}
+
+/// Averages, or why there are none.
+fn counted(tally: &Tally, propagation_s: f64) -> Result<Outcome, String> {
+    let mut outcome = tally
+        .outcome()
+        .ok_or("no packet came in the time that counts: simulate longer, or raise the rate")?;
+    outcome.mean_delay_s += propagation_s;
+    for percentile in &mut outcome.percentiles {
+        percentile.delay_s += propagation_s;
+    }
+    Ok(outcome)
+}
+
+/// One answer a policy, in the order asked: its outcome, or why it is not carried.
+pub(crate) fn replay(request: &str, path: &str) -> Result<String, String> {
+    let asked: Asked = read(request)?;
+    let mut roads = Vec::new();
+    let mut answers = Vec::new();
+    let mut propagation_s = 0.0;
+    for policy in &asked.policies {
+        let (scenario, catalogue) = asked.scenario(&[format!("policy={policy}")])?;
+        propagation_s = scenario.propagation_s();
+        match scenario.road(&catalogue) {
+            Ok(road) => {
+                roads.push(road);
+                answers.push(json!({ "policy": policy }));
+            }
+            Err(fault) => answers.push(json!({ "policy": policy, "missing": fault.to_string() })),
+        }
+    }
+    if roads.is_empty() {
+        return write(&answers);
+    }
+    let file = File::open(path).map_err(|error| format!("{path}: {error}"))?;
+    let capture = Capture::open(BufReader::new(file), Wanted::All);
+    let capture = capture.map_err(|fault| format!("{path}: {fault}"))?;
+    let mut broken = None;
+    let packets = capture.map(|packet| {
+        packet.map_err(|fault| {
+            broken = Some(fault.to_string());
+            tandem::Fault::NoPackets("the capture cannot be read on")
+        })
+    });
+    let tallies = tandem::replay(&roads, packets, None, 0.0);
+    let tallies = tallies.map_err(|fault| {
+        let why = broken.take().unwrap_or_else(|| fault.to_string());
+        format!("{path}: {why}")
+    })?;
+    let mut tallies = tallies.iter();
+    for answer in &mut answers {
+        if answer.get("missing").is_none()
+            && let Some(tally) = tallies.next()
+        {
+            let outcome = counted(tally, propagation_s)?;
+            answer["outcome"] = json!(outcome);
+        }
+    }
+    write(&answers)
+}
+
+pub(crate) fn write<T: Serialize>(answer: &T) -> Result<String, String> {
+    serde_json::to_string(answer).map_err(|error| error.to_string())
+}
+
+/// A number that JSON can hold, or null.
+pub(crate) fn finite(value: f64) -> Value {
+    serde_json::Number::from_f64(value).map_or(Value::Null, Value::Number)
+}

@@ -1,0 +1,92 @@
+//! What there is to choose from: every device, link and policy of a catalogue, read and checked.
+
+use lab::cost::{Policy, Profile, Standing, Unit};
+use lab::scenario::{Catalogue, Entry, Kind, LinkFile};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::answers::{finite, write};
+use crate::request::read;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    kind: Kind,
+    catalogue: Vec<Entry>,
+}
+
+/// Entries of one kind, by name.
+pub(crate) fn of(request: &str) -> Result<String, String> {
+    let asked: Asked = read(request)?;
+    let catalogue = Catalogue::new(asked.catalogue);
+    let rows: Result<Vec<Value>, String> = catalogue
+        .all(asked.kind)
+        .map(|entry| match asked.kind {
+            Kind::Device => device(entry),
+            Kind::Link => link(entry),
+            Kind::Policy => policy(entry),
+            Kind::Trace => Ok(json!({ "name": entry.name, "file": entry.file })),
+        })
+        .collect();
+    write(&rows?)
+}
+
+fn device(entry: &Entry) -> Result<Value, String> {
+    let profile = Profile::parse(&entry.file, &entry.text).map_err(|fault| fault.to_string())?;
+    let suites: Vec<String> = profile.suites().iter().map(ToString::to_string).collect();
+    let cells: Vec<Value> = profile
+        .entries()
+        .iter()
+        .map(
+            |cell| json!({ "name": cell.name, "value": finite(cell.value), "source": cell.source }),
+        )
+        .collect();
+    Ok(json!({
+        "name": entry.name,
+        "file": entry.file,
+        "title": profile.title,
+        "unit": match profile.unit() {
+            Unit::Operations => "operations",
+            Unit::Cycles => "cycles",
+            Unit::Nanoseconds => "ns",
+        },
+        "clock_mhz": profile.clock_mhz().map(|(mhz, _)| mhz),
+        "accounting": profile.accounting().name(),
+        "suites": suites,
+        "cells": cells,
+    }))
+}
+
+fn link(entry: &Entry) -> Result<Value, String> {
+    let file = LinkFile::parse(&entry.name, &entry.file, &entry.text)
+        .map_err(|fault| fault.to_string())?;
+    let sources: Vec<Value> = file
+        .sources
+        .iter()
+        .map(|(key, source)| json!({ "key": key, "source": source }))
+        .collect();
+    Ok(json!({
+        "name": entry.name,
+        "file": entry.file,
+        "title": file.title,
+        "link": file.link,
+        "sources": sources,
+    }))
+}
+
+fn policy(entry: &Entry) -> Result<Value, String> {
+    let policy = Policy::parse(&entry.file, &entry.text).map_err(|fault| fault.to_string())?;
+    let (standing, reasons) = match policy.standing() {
+        Standing::Current => ("current", Vec::new()),
+        Standing::Clear => ("clear", Vec::new()),
+        Standing::Legacy(reasons) => ("legacy", reasons),
+    };
+    Ok(json!({
+        "name": entry.name,
+        "file": entry.file,
+        "title": policy.title,
+        "suite": policy.suite.word(),
+        "standing": standing,
+        "reasons": reasons,
+    }))
+}
