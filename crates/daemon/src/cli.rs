@@ -51,6 +51,15 @@ struct Global {
         default_value = "/run/caravan"
     )]
     runtime_dir: PathBuf,
+    /// Where the inner addresses that a station had last are kept
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "CARAVAN_STATE_DIR",
+        default_value = "/var/lib/caravan"
+    )]
+    state_dir: PathBuf,
     /// What is logged: error, warn, info, debug, trace, or "info,daemon::routes=debug"
     #[arg(long, global = true, value_name = "LEVEL", default_value = "info")]
     log_level: String,
@@ -166,6 +175,8 @@ pub struct RunOptions {
     pub config: PathBuf,
     /// Where sockets and footprints go.
     pub runtime_dir: PathBuf,
+    /// Where last leases are kept.
+    pub state_dir: PathBuf,
     /// Where packets and keys are recorded.
     pub capture: Option<PathBuf>,
     /// Who waits for the news that it is up.
@@ -202,9 +213,10 @@ impl Cli {
         run: impl FnOnce(RunOptions) -> anyhow::Result<()>,
     ) -> anyhow::Result<ExitCode> {
         let runtime_dir = self.global.runtime_dir;
+        let folders = (runtime_dir.clone(), self.global.state_dir);
         let text = match self.command {
             Command::Gateway(args) => {
-                let options = args.options(Role::Gateway, runtime_dir, Ready::new(false)?)?;
+                let options = args.options(Role::Gateway, folders, Ready::new(false)?)?;
                 run(options)?;
                 String::new()
             }
@@ -217,7 +229,7 @@ impl Cli {
                     return commands::detach(&args.config, &runtime_dir);
                 }
                 let ready = Ready::new(background)?;
-                run(args.options(Role::Station, runtime_dir, ready)?)?;
+                run(args.options(Role::Station, folders, ready)?)?;
                 String::new()
             }
             Command::Down { name } => commands::down(&runtime_dir, &name)?,
@@ -247,13 +259,19 @@ impl Cli {
 }
 
 impl RunArgs {
-    fn options(self, role: Role, runtime_dir: PathBuf, ready: Ready) -> anyhow::Result<RunOptions> {
+    fn options(
+        self,
+        role: Role,
+        (runtime_dir, state_dir): (PathBuf, PathBuf),
+        ready: Ready,
+    ) -> anyhow::Result<RunOptions> {
         let config =
             std::path::absolute(&self.config).with_context(|| self.config.display().to_string())?;
         Ok(RunOptions {
             role,
             config,
             runtime_dir,
+            state_dir,
             capture: self.capture,
             ready,
         })

@@ -15,6 +15,7 @@ pub mod config;
 pub mod control;
 pub mod dns;
 pub mod footprint;
+pub mod leases;
 pub mod link;
 pub mod nft;
 pub mod packet;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use engine::config::Start;
+use engine::config::{Connection, Start};
 use engine::node::{Command, Event, Input, Node, Output};
 use engine::plane::{Change, InboundPlane, OutboundPlane, SaReport};
 use engine::sa::{Direction, Path};
@@ -29,6 +29,7 @@ use crate::cli::{Role, RunOptions};
 use crate::config::{self, Loaded};
 use crate::control::server::{Asked, ControlServer};
 use crate::control::{Reply, Request};
+use crate::leases::LeaseFile;
 use crate::planes::{Clock, News, Parts, Planes, Report};
 use crate::privileges::{self, Kept};
 use crate::raw::RawSockets;
@@ -122,11 +123,21 @@ impl Process {
         })?;
         let raw = open_raw(&loaded.engine, table.fwmark);
         let opened = routes::Routes::open(tun.name(), mtu, table.table, table.fwmark).await?;
-        let mut host = Host::new(options.role, opened, file, &names[0], tun.name());
+        let leases = LeaseFile::open(&options.state_dir, &names[0]);
+        if options.role == Role::Station
+            && let Err(error) = leases.prepare()
+        {
+            let folder = leases.folder().display();
+            warn!("inner addresses are not kept in {folder}: {error}");
+        }
+        let of_names = (&names[0][..], tun.name());
+        let mut host = Host::new(options.role, opened, file, leases, of_names);
         host.load_forwarding(&loaded)?;
         let user = table.user.as_deref();
         if let Some(user) = user {
-            privileges::hand_over(host.folder(), user)?;
+            for folder in host.folders().into_iter().filter(|folder| folder.exists()) {
+                privileges::hand_over(folder, user)?;
+            }
         }
         let kept = Kept {
             raw: raw.is_some(),
@@ -204,6 +215,10 @@ impl Process {
         let mut signals = Signals::new()?;
         let mut changes = watch::changes()?;
         self.tell_calendar().await?;
+        let connections = self.loaded.engine.connections.clone();
+        for connection in &connections {
+            self.begin(connection).await?;
+        }
         self.host
             .apply(&self.loaded, &self.node, self.clock.now(), &self.downed)
             .await?;
@@ -231,6 +246,22 @@ impl Process {
             }
         }
         Ok(())
+    }
+
+    /// A station asks for the inner address that it had last. One that never had any learns it at
+    /// once, even where it is to wait for traffic: the first packets need it as their source.
+    async fn begin(&mut self, connection: &Connection) -> anyhow::Result<()> {
+        let wants = connection.wants_inner;
+        if connection.remote_addrs.is_empty() || !(wants.v4 || wants.v6) {
+            return Ok(());
+        }
+        let name = connection.name.clone();
+        let command = match (self.host.begin(connection), connection.start) {
+            (Some(address), _) => Command::AskFor(name, address),
+            (None, Start::OnTraffic) => Command::Up(name),
+            (None, Start::AtOnce | Start::Responder) => return Ok(()),
+        };
+        self.input(Input::Command(command)).await
     }
 
     /// What is ours on the host goes; blocking routes stay unless the user took us down.

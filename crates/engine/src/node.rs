@@ -78,6 +78,8 @@ pub enum Input<'a> {
 pub enum Command {
     /// Bring a connection up.
     Up(String),
+    /// Ask for this inner address when a connection is set up.
+    AskFor(String, IpAddr),
     /// Take it down: deletes are sent.
     Down(String),
     /// Renew phase 1 of a connection.
@@ -211,6 +213,7 @@ impl Node {
     fn on_command(&mut self, command: Command, now: Instant) {
         match command {
             Command::Up(name) => self.bring_up(&name),
+            Command::AskFor(name, address) => self.ask_for(&name, address),
             Command::Down(name) => self.take_down(&name, now),
             Command::RekeyIke(name) => self.rekey_connection(&name, now),
             Command::RekeyChildren(name) => {

@@ -173,11 +173,12 @@ def order(host: Host, *arguments: str, timeout_s: float = 30) -> Completed:
 
 
 def environment(host: Host) -> dict[str, str]:
-    """What every `caravan` of a host is told: a runtime directory of its own."""
+    """What every `caravan` of a host is told: directories of its own."""
     # A Unix socket's path has 107 bytes at most: not below the output directory.
     runtime = Path("/run") / f"caravan-{host.namespace}"
     runtime.mkdir(mode=0o700, exist_ok=True)
-    return {"CARAVAN_RUNTIME_DIR": str(runtime)}
+    state = runtime / "state"
+    return {"CARAVAN_RUNTIME_DIR": str(runtime), "CARAVAN_STATE_DIR": str(state)}
 
 
 def write_files(host: Host, connection: Connection) -> Path:

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::path::Path;
 
-use engine::config::{Child, Config, Connection};
+use engine::config::{Child, Config, Connection, Start};
 use engine::node::{Event, Node};
 use engine::sa::Mode;
 use engine::time::Instant;
@@ -16,6 +16,7 @@ use crate::config::Loaded;
 use crate::config::file::OnFailure;
 use crate::dns;
 use crate::footprint::FootprintFile;
+use crate::leases::{Lease, LeaseFile};
 use crate::nft::{self, Forwarding};
 use crate::routes::{self, Blocks, Desired, Prefix, Routes, prefixes, watch};
 
@@ -35,8 +36,9 @@ pub(super) struct Host {
     file: FootprintFile,
     name: String,
     tun: String,
-    /// Inner address and resolvers by connection.
-    leases: BTreeMap<String, (Vec<IpAddr>, Vec<IpAddr>)>,
+    /// By connection, what it has, or had last and asks for again.
+    leases: BTreeMap<String, Lease>,
+    lease_file: LeaseFile,
     resolvers: Vec<IpAddr>,
     answers: VecDeque<Answer>,
     config: Config,
@@ -47,8 +49,8 @@ impl Host {
         role: Role,
         routes: Routes,
         file: FootprintFile,
-        name: &str,
-        tun: &str,
+        lease_file: LeaseFile,
+        (name, tun): (&str, &str),
     ) -> Self {
         Self {
             role,
@@ -57,6 +59,7 @@ impl Host {
             name: name.to_owned(),
             tun: tun.to_owned(),
             leases: BTreeMap::new(),
+            lease_file,
             resolvers: Vec::new(),
             answers: VecDeque::new(),
             config: Config {
@@ -65,10 +68,6 @@ impl Host {
                 limits: engine::config::Limits::default(),
             },
         }
-    }
-
-    pub(super) fn folder(&self) -> &Path {
-        self.file.folder()
     }
 
     pub(super) fn config(&self) -> &Config {
@@ -87,6 +86,33 @@ impl Host {
             forwarding.load(&mut self.file)?;
         }
         Ok(())
+    }
+
+    /// A connection begins: it has the address that it was lent last, so that what programs send
+    /// before it is up has the right source. Resolvers come before the tunnel only where questions
+    /// bring it up. `None`: it never was lent one.
+    pub(super) fn begin(&mut self, connection: &Connection) -> Option<IpAddr> {
+        let last = self.lease_file.last(&connection.name)?.clone();
+        let wants = connection.wants_inner;
+        let is_wanted = |address: &IpAddr| match address {
+            IpAddr::V4(_) => wants.v4,
+            IpAddr::V6(_) => wants.v6,
+        };
+        let first = last.addresses.first().copied().filter(is_wanted)?;
+        let lease = Lease {
+            addresses: last.addresses.into_iter().filter(is_wanted).collect(),
+            dns: match connection.start {
+                Start::OnTraffic => last.dns,
+                Start::AtOnce | Start::Responder => Vec::new(),
+            },
+        };
+        self.leases.insert(connection.name.clone(), lease);
+        Some(first)
+    }
+
+    /// What the process becomes another user for must be able to write in these.
+    pub(super) fn folders(&self) -> [&Path; 2] {
+        [self.file.folder(), self.lease_file.folder()]
     }
 
     /// Connections came or went: what the leases of those that went gave is no more.
@@ -123,8 +149,14 @@ impl Host {
             dns,
         } = event
         {
-            self.leases
-                .insert(connection.clone(), (addresses.clone(), dns.clone()));
+            let lease = Lease {
+                addresses: addresses.clone(),
+                dns: dns.clone(),
+            };
+            if let Err(error) = self.lease_file.note(connection, lease.clone()) {
+                warn!(connection, "cannot note the inner address: {error}");
+            }
+            self.leases.insert(connection.clone(), lease);
         }
     }
 
@@ -157,7 +189,7 @@ impl Host {
         let resolvers: Vec<IpAddr> = self
             .leases
             .values()
-            .flat_map(|(_, dns)| dns.iter().copied())
+            .flat_map(|lease| lease.dns.iter().copied())
             .collect();
         if loaded.daemon.dns && resolvers != self.resolvers {
             if let Err(error) = dns::take(&resolvers, &self.tun, &mut self.file) {
@@ -191,7 +223,7 @@ impl Host {
         let inner = self
             .leases
             .get(&connection.name)
-            .map(|lease| &lease.0[..])
+            .map(|lease| &lease.addresses[..])
             .unwrap_or(&[]);
         desired.addresses.extend(inner);
         let mut blocked = BTreeSet::new();

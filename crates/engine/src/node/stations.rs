@@ -152,6 +152,12 @@ impl Node {
         }
     }
 
+    pub(super) fn ask_for(&mut self, name: &str, address: IpAddr) {
+        for index in self.stations_named(name) {
+            self.stations[index].had.get_or_insert(address);
+        }
+    }
+
     pub(super) fn take_down(&mut self, name: &str, now: Instant) {
         for index in self.stations_named(name) {
             self.stations[index].state = State::Down;

@@ -1,0 +1,90 @@
+//! The inner addresses that a station was lent last, kept over its end and over a reboot.
+//!
+//! A program's connection keeps the source address it began with. A station that waits for traffic
+//! must have an inner address before the first packet: the one it had, which it asks for again.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::net::IpAddr;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// What came with an inner address.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lease {
+    /// Inner addresses.
+    pub addresses: Vec<IpAddr>,
+    /// Resolvers that go with them.
+    pub dns: Vec<IpAddr>,
+}
+
+/// The leases of one process by connection: `NAME.d/leases.json` in the state directory.
+pub struct LeaseFile {
+    path: PathBuf,
+    leases: BTreeMap<String, Lease>,
+}
+
+impl LeaseFile {
+    /// Reads what is there. What cannot be read counts for nothing: leases come again.
+    pub fn open(state_dir: &Path, name: &str) -> Self {
+        let path = state_dir.join(format!("{name}.d")).join("leases.json");
+        let text = fs::read(&path).unwrap_or_default();
+        let leases = serde_json::from_slice(&text).unwrap_or_default();
+        Self { path, leases }
+    }
+
+    /// Makes the folder, for whoever may write there later only.
+    pub fn prepare(&self) -> io::Result<()> {
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(self.folder())
+    }
+
+    /// The folder: what the process becomes another user for must be able to write here.
+    pub fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("."))
+    }
+
+    /// What a connection had last.
+    pub fn last(&self, connection: &str) -> Option<&Lease> {
+        self.leases.get(connection)
+    }
+
+    /// Notes a lease, all or nothing.
+    pub fn note(&mut self, connection: &str, lease: Lease) -> io::Result<()> {
+        if self.leases.get(connection) == Some(&lease) {
+            return Ok(());
+        }
+        self.leases.insert(connection.to_owned(), lease);
+        let new = self.path.with_extension("json.new");
+        fs::write(&new, serde_json::to_vec_pretty(&self.leases)?)?;
+        fs::rename(&new, &self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_is_found_again_and_a_damaged_file_counts_for_nothing() {
+        let state = std::env::temp_dir().join(format!("caravan-leases-{}", std::process::id()));
+        let lease = Lease {
+            addresses: vec!["10.99.0.7".parse().unwrap()],
+            dns: vec!["10.10.0.53".parse().unwrap()],
+        };
+        let mut file = LeaseFile::open(&state, "home");
+        file.prepare().unwrap();
+        assert_eq!(file.last("home"), None);
+        file.note("home", lease.clone()).unwrap();
+        let file = LeaseFile::open(&state, "home");
+        assert_eq!(file.last("home"), Some(&lease));
+        assert_eq!(file.last("work"), None);
+        fs::write(file.folder().join("leases.json"), b"{\"home\":").unwrap();
+        assert_eq!(LeaseFile::open(&state, "home").last("home"), None);
+        fs::remove_dir_all(&state).unwrap();
+    }
+}
