@@ -6,12 +6,18 @@
 //! machine. Memory grows with what is under way, never with simulated time.
 //! Left out: anything in parallel. Replications are the caller's.
 
+pub mod capture;
 pub mod cpu;
 pub mod fingerprint;
+pub mod host;
+pub mod ip;
 pub mod link;
+pub mod nat;
 pub mod packets;
+pub mod pki;
 pub mod queue;
 pub mod random;
+pub mod reassembly;
 pub mod source;
 #[cfg(test)]
 mod tests;
@@ -20,14 +26,19 @@ pub mod trace;
 use engine::time::Instant;
 
 pub use cpu::{Costs, Cpu};
+pub use host::Host;
 pub use link::Link;
 pub use packets::{Packet, PacketId, Packets};
 pub use queue::{Event, What};
 pub use source::{Sink, Source};
 
+use capture::Capture;
 use fingerprint::Fingerprint;
 use link::Fate;
+use nat::Nat;
 use queue::{Lane, Queue};
+use reassembly::Reassembly;
+use wire::ip::fragment::Fragments;
 
 /// Most packets under way: a world that holds more does not carry what comes in.
 pub const MAX_UNDER_WAY: usize = 4_000_000;
@@ -55,6 +66,19 @@ pub enum Element {
     Source(Source),
     /// Counts what ends here.
     Sink(Sink),
+    /// Translates addresses between door 0, inside, and door 1.
+    Nat(Box<Router>),
+    /// Runs the real node, TCP, or both.
+    Host(Box<Host>),
+}
+
+/// A NAT and where its doors lead.
+pub struct Router {
+    /// The mappings.
+    pub nat: Nat,
+    inside: Target,
+    outside: Target,
+    reassembly: Reassembly,
 }
 
 /// Why a world cannot be, or cannot go on.
@@ -86,13 +110,18 @@ struct Named {
     name: String,
     lane: Lane,
     element: Element,
+    /// Of the capture: real packets that are offered to this link are written there.
+    tap: Option<u32>,
 }
 
 /// What an element sees of the world.
 pub(crate) struct Stage {
     pub(crate) now: Instant,
+    /// Whose turn it is.
+    pub(crate) element: u32,
     pub(crate) queue: Queue,
     pub(crate) packets: Packets,
+    capture: Option<Capture>,
 }
 
 /// Kinds of the event trace.
@@ -108,8 +137,10 @@ impl Default for Kernel {
             elements: Vec::new(),
             stage: Stage {
                 now: Instant(0),
+                element: 0,
                 queue: Queue::default(),
                 packets: Packets::default(),
+                capture: None,
             },
             fingerprint: None,
             events: 0,
@@ -126,8 +157,32 @@ impl Kernel {
             name: name.to_owned(),
             lane,
             element,
+            tap: None,
         });
         number
+    }
+
+    /// Writes what is offered to these links to a capture, an interface each, from here on.
+    pub fn capture(&mut self, to: Box<dyn std::io::Write>, links: &[u32]) {
+        let mut capture = Capture::new(to);
+        for &number in links {
+            if let Some(named) = self.elements.get_mut(number as usize) {
+                named.tap = Some(capture.interface(&named.name));
+            }
+        }
+        self.stage.capture = Some(capture);
+    }
+
+    /// Ends the capture, if there is one; the first fault of writing it.
+    pub fn finish_capture(&mut self) -> std::io::Result<()> {
+        self.stage.capture.take().map_or(Ok(()), Capture::finish)
+    }
+
+    /// Sends the packets of one element elsewhere: for elements that lead to each other.
+    pub fn lead(&mut self, element: u32, to: Target) {
+        if let Some(Element::Link(_, end)) = self.element_mut(element) {
+            *end = to;
+        }
     }
 
     /// Keeps a fingerprint from here on.
@@ -140,30 +195,42 @@ impl Kernel {
         self.fingerprint.as_ref().map(Fingerprint::hash)
     }
 
-    /// Checks the world and lets its sources begin. Once, before [`Kernel::run`].
+    /// Checks the world and lets its sources and hosts begin. Once, before [`Kernel::run`].
     pub fn start(&mut self) -> Result<(), Fault> {
         self.check()?;
-        for number in 0..self.elements.len() {
-            if let Element::Source(source) = &mut self.elements[number].element {
-                let at = Instant(0) + source.gap();
-                let (element, what) = (number as u32, What::Timer(0));
-                self.stage.queue.schedule(None, Event { at, element, what });
-            }
+        for number in 0..self.elements.len() as u32 {
+            let at = match &mut self.elements[number as usize].element {
+                Element::Source(source) => Instant(0) + source.gap(),
+                Element::Host(_) => Instant(0),
+                _ => continue,
+            };
+            self.timer(number, at);
         }
         Ok(())
+    }
+
+    /// Lets a host look what it has to do: after its programs were given something.
+    pub fn wake(&mut self, host: u32) {
+        self.timer(host, self.stage.now);
+    }
+
+    fn timer(&mut self, element: u32, at: Instant) {
+        let what = What::Timer(0);
+        self.stage.queue.schedule(None, Event { at, element, what });
     }
 
     /// Runs to `end`, its events included.
     pub fn run(&mut self, end: Instant) -> Result<(), Fault> {
         while let Some(event) = self.stage.queue.pop(end) {
             self.stage.now = event.at;
+            self.stage.element = event.element;
             self.events += 1;
             self.note(&event);
             let named = &mut self.elements[event.element as usize];
             let lane = named.lane;
             match (&mut named.element, event.what) {
                 (Element::Link(link, to), What::Arrives(_, packet)) => {
-                    self.stage.over_link(link, *to, lane, packet);
+                    self.stage.over_link(link, *to, lane, named.tap, packet);
                 }
                 (Element::Cpu(cpu), What::Arrives(_, packet)) => {
                     self.stage.through_cpu(cpu, lane, packet);
@@ -179,8 +246,17 @@ impl Kernel {
                         return Err(Fault::Overloaded { seconds });
                     }
                 }
+                (Element::Nat(router), What::Arrives(port, packet)) => {
+                    self.stage.through_nat(router, port, lane, packet);
+                }
+                (Element::Host(host), _) => {
+                    host.on(event, lane, &mut self.stage);
+                    if let Some(fault) = host.fault.take() {
+                        return Err(Fault::Element(named.name.clone(), fault));
+                    }
+                }
                 (Element::Source(_), What::Arrives(_, packet)) => self.stage.packets.free(packet),
-                (Element::Link(..) | Element::Cpu(_) | Element::Sink(_), What::Timer(_)) => {}
+                (_, What::Timer(_)) => {}
             }
         }
         self.stage.now = self.stage.now.max(end);
@@ -209,6 +285,28 @@ impl Kernel {
             .map(|named| &named.element)
     }
 
+    /// The same, to change it.
+    pub fn element_mut(&mut self, number: u32) -> Option<&mut Element> {
+        let named = self.elements.get_mut(number as usize);
+        named.map(|named| &mut named.element)
+    }
+
+    /// The host of this number.
+    pub fn host(&self, number: u32) -> Option<&Host> {
+        match self.element(number) {
+            Some(Element::Host(host)) => Some(host),
+            _ => None,
+        }
+    }
+
+    /// The same, to give its programs something; then [`Kernel::wake`] it.
+    pub fn host_mut(&mut self, number: u32) -> Option<&mut Host> {
+        match self.element_mut(number) {
+            Some(Element::Host(host)) => Some(host),
+            _ => None,
+        }
+    }
+
     /// The elements, their names and numbers.
     pub fn elements(&self) -> impl Iterator<Item = (u32, &str, &Element)> {
         let numbered = (0..).zip(&self.elements);
@@ -234,24 +332,33 @@ impl Kernel {
         for named in &self.elements {
             let fault = match &named.element {
                 Element::Link(link, _) => link.shape().fault(),
+                Element::Nat(router) => router.nat.plan().fault(),
                 _ => None,
             };
             if let Some(fault) = fault {
                 return Err(Fault::Element(named.name.clone(), fault));
             }
             self.follow(named)?;
+            named
+                .element
+                .doors()
+                .try_for_each(|to| self.find(named, to).map(drop))?;
         }
         Ok(())
+    }
+
+    fn find(&self, from: &Named, to: Target) -> Result<&Named, Fault> {
+        self.elements.get(to.element as usize).ok_or_else(|| {
+            let missing = format!("leads to element {}, which is not there", to.element);
+            Fault::Element(from.name.clone(), missing)
+        })
     }
 
     /// From an element on to where its packets end.
     fn follow<'a>(&'a self, from: &'a Named) -> Result<(), Fault> {
         let mut way: Vec<&Named> = vec![from];
         while let Some(to) = way[way.len() - 1].element.next() {
-            let next = self.elements.get(to.element as usize).ok_or_else(|| {
-                let missing = format!("leads to element {}, which is not there", to.element);
-                Fault::Element(way[way.len() - 1].name.clone(), missing)
-            })?;
+            let next = self.find(way[way.len() - 1], to)?;
             let met = way.iter().position(|before| std::ptr::eq(*before, next));
             way.push(next);
             if let Some(met) = met {
@@ -270,7 +377,29 @@ impl Element {
             Self::Link(_, to) => Some(*to),
             Self::Cpu(cpu) => Some(cpu.next),
             Self::Source(source) => Some(source.to),
-            Self::Sink(_) => None,
+            Self::Sink(_) | Self::Nat(_) | Self::Host(_) => None,
+        }
+    }
+
+    /// Where what is addressed may go.
+    fn doors(&self) -> impl Iterator<Item = Target> {
+        let (doors, host) = match self {
+            Self::Nat(router) => (vec![router.inside, router.outside], None),
+            Self::Host(host) => (Vec::new(), Some(host.doors())),
+            _ => (Vec::new(), None),
+        };
+        doors.into_iter().chain(host.into_iter().flatten())
+    }
+}
+
+impl Router {
+    /// A NAT between two links.
+    pub fn new(nat: Nat, inside: Target, outside: Target) -> Self {
+        Self {
+            nat,
+            inside,
+            outside,
+            reassembly: Reassembly::default(),
         }
     }
 }
@@ -283,10 +412,70 @@ impl Stage {
     }
 
     #[inline]
-    fn over_link(&mut self, link: &mut Link, to: Target, lane: Lane, packet: PacketId) {
+    fn over_link(
+        &mut self,
+        link: &mut Link,
+        to: Target,
+        lane: Lane,
+        tap: Option<u32>,
+        packet: PacketId,
+    ) {
+        let entry = self.packets.get(packet);
+        if !entry.octets.is_empty() {
+            if link.shape().mtu.is_some_and(|mtu| entry.bytes > mtu) && self.cut(link, packet) {
+                return;
+            }
+            if let (Some(capture), Some(tap)) = (&mut self.capture, tap) {
+                capture.packet(tap, self.now, &self.packets.get(packet).octets);
+            }
+        }
         match link.offer(self.packets.get(packet).bytes, self.now) {
             Fate::Arrives(at) => self.arrive(lane, at, to, packet),
             Fate::Lost | Fate::Overflows | Fate::TooBig => self.packets.free(packet),
+        }
+    }
+
+    /// Cuts a packet into fragments, which come to the link by themselves; whether it may be cut.
+    fn cut(&mut self, link: &Link, packet: PacketId) -> bool {
+        let whole = std::mem::take(&mut self.packets.get_mut(packet).octets);
+        let mtu = link.shape().mtu.unwrap_or(u32::MAX) as usize;
+        let Ok(mut fragments) = Fragments::new(&whole, mtu) else {
+            self.packets.get_mut(packet).octets = whole;
+            return false;
+        };
+        let mut scratch = vec![0; whole.len().max(mtu)];
+        while let Some(length) = fragments.write_next(&mut scratch) {
+            let fragment = self.packets.give(scratch[..length].to_vec(), self.now);
+            let (at, element, what) = (self.now, self.element, What::Arrives(Port(0), fragment));
+            self.queue.schedule(None, Event { at, element, what });
+        }
+        self.packets.free(packet);
+        true
+    }
+
+    fn through_nat(&mut self, router: &mut Router, port: Port, lane: Lane, packet: PacketId) {
+        let is_outward = port == Port(0);
+        let to = if is_outward {
+            router.outside
+        } else {
+            router.inside
+        };
+        if self.packets.get(packet).octets.is_empty() {
+            self.arrive(lane, self.now, to, packet);
+            return;
+        }
+        let octets = self.packets.take(packet);
+        let Some(mut whole) = router.reassembly.take(octets, self.now) else {
+            return;
+        };
+        let passes = if is_outward {
+            router.nat.outward(&mut whole, self.now)
+        } else {
+            router.nat.inward(&mut whole, self.now)
+        };
+        if passes {
+            let packet = self.packets.give(whole, self.now);
+            self.arrive(lane, self.now, to, packet);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Packets under way: a slab whose places, and the memory of their octets, are used again.
+//! Packets under way: a slab whose places are used again.
 
 use engine::time::Instant;
 
@@ -39,11 +39,18 @@ impl Packets {
         id
     }
 
-    /// An IP packet; `octets` are copied.
-    pub fn real(&mut self, octets: &[u8], born: Instant) -> PacketId {
+    /// An IP packet.
+    pub fn give(&mut self, octets: Vec<u8>, born: Instant) -> PacketId {
         let id = self.plain(octets.len() as u32, 0, born);
-        self.places[id.0 as usize].octets.extend_from_slice(octets);
+        self.places[id.0 as usize].octets = octets;
         id
+    }
+
+    /// Ends a packet and gives its octets.
+    pub fn take(&mut self, id: PacketId) -> Vec<u8> {
+        let octets = std::mem::take(&mut self.places[id.0 as usize].octets);
+        self.free.push(id.0);
+        octets
     }
 
     /// The packet of this name.
@@ -61,12 +68,7 @@ impl Packets {
     /// Ends a packet.
     #[inline]
     pub fn free(&mut self, id: PacketId) {
-        let octets = &mut self.places[id.0 as usize].octets;
-        octets.clear();
-        // the memory of a rare giant is given back
-        if octets.capacity() > KEPT_BYTES {
-            *octets = Vec::new();
-        }
+        self.places[id.0 as usize].octets = Vec::new();
         self.free.push(id.0);
     }
 
@@ -95,9 +97,6 @@ impl Packets {
     }
 }
 
-/// Memory that a free place keeps.
-const KEPT_BYTES: usize = 4096;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,7 +104,7 @@ mod tests {
     #[test]
     fn places_are_used_again_and_forget() {
         let mut packets = Packets::default();
-        let first = packets.real(&[1, 2, 3], Instant(5));
+        let first = packets.give(vec![1, 2, 3], Instant(5));
         assert_eq!(packets.get(first).octets, [1, 2, 3]);
         packets.free(first);
         assert!(packets.is_empty());

@@ -33,11 +33,18 @@ pub enum Sizes {
 
 /// A source of plain packets.
 pub struct Source {
-    gaps: Gaps,
+    spans: Spans,
     sizes: Sizes,
     flow: u32,
     until: Instant,
     pub(super) to: Target,
+    random: Random,
+}
+
+/// Spans as they are drawn.
+#[derive(Clone)]
+pub struct Spans {
+    gaps: Gaps,
     random: Random,
 }
 
@@ -62,9 +69,12 @@ pub struct Sink {
 impl Source {
     /// Packets of one flow from time 0 until `until`.
     pub fn new(gaps: Gaps, sizes: Sizes, flow: u32, until: Instant, to: Target, seed: u64) -> Self {
-        let random = Random::new(seed, "source", flow.into());
+        let random = Random::new(seed, "sizes", flow.into());
         Self {
-            gaps,
+            spans: Spans {
+                gaps,
+                random: Random::new(seed, "gaps", flow.into()),
+            },
             sizes,
             flow,
             until,
@@ -76,13 +86,7 @@ impl Source {
     /// The span to the next packet.
     #[inline]
     pub(super) fn gap(&mut self) -> Duration {
-        match self.gaps {
-            Gaps::Constant(gap) => gap,
-            Gaps::Exponential(mean) => {
-                let seconds = mean.as_nanos() as f64 * 1e-9;
-                Duration::from_nanos(nanoseconds(seconds * self.random.exponential()))
-            }
-        }
+        self.spans.draw()
     }
 
     /// The size of the next packet.
@@ -98,6 +102,28 @@ impl Source {
     /// Whether there is a packet at this time.
     pub(super) fn is_on(&self, at: Instant) -> bool {
         at <= self.until
+    }
+}
+
+impl Spans {
+    /// A stream of spans.
+    pub fn new(gaps: Gaps, seed: u64) -> Self {
+        Self {
+            gaps,
+            random: Random::new(seed, "gaps", 0),
+        }
+    }
+
+    /// The next span.
+    #[inline]
+    pub fn draw(&mut self) -> Duration {
+        match self.gaps {
+            Gaps::Constant(gap) => gap,
+            Gaps::Exponential(mean) => {
+                let seconds = mean.as_nanos() as f64 * 1e-9;
+                Duration::from_nanos(nanoseconds(seconds * self.random.exponential()))
+            }
+        }
     }
 }
 

@@ -170,7 +170,7 @@ fn the_same_seed_gives_the_same_fingerprint_on_every_machine() {
     assert_eq!(world(), world());
     assert_eq!(
         world(),
-        "0bdaf3756f99864fcc76a8fe0d8eca626d81adef8b9bb15cc45a6652720d6fa1"
+        "7258546138f14dce4902bd69af208feb139d54ddbd2341eb555dc3cf62614548"
     );
 }
 

@@ -1,0 +1,387 @@
+//! A host: one processor, perhaps the real control plane with both packet planes, perhaps a TCP
+//! stack, and doors to links.
+//!
+//! All that a host does is a job of its processor, first in, first out: a packet from a link, a
+//! packet of its own stack, a timer of control. What a job sends leaves when the job is paid for.
+//! The stack itself is free. Left out: ICMP errors of its own, IPv6.
+
+pub mod control;
+pub mod stack;
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+
+use engine::time::Instant;
+use wire::ip::{Flow, protocol};
+
+use super::cpu::nanoseconds;
+use super::queue::{Event, Lane, What};
+use super::reassembly::Reassembly;
+use super::{Costs, Port, Stage, Target, nat};
+
+pub use control::{Control, Log, Message};
+pub use stack::Stack;
+
+/// What a host is.
+pub struct Plan {
+    /// Its address towards the world; IKE and ESP come here.
+    pub address: Ipv4Addr,
+    /// Where its doors lead. Door 0 is towards the world.
+    pub doors: Vec<Target>,
+    /// Ranges of addresses, and the door for them; anything else leaves by door 0.
+    pub routes: Vec<(Ipv4Addr, Ipv4Addr, Port)>,
+    /// Ports of our own address, and the servers behind them: a destination NAT.
+    pub published: Vec<(u16, SocketAddrV4)>,
+    /// What its processor takes.
+    pub costs: Costs,
+    /// Jobs that may wait for the processor.
+    pub queue: usize,
+}
+
+/// Counts of what a host itself dropped; the planes have counts of their own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// The processor's queue was full.
+    pub queue_full: u64,
+    /// Could not be read, or was too large for an IP packet.
+    pub malformed: u64,
+    /// Came in clear and was not for us.
+    pub clear: u64,
+    /// For us, and nobody was there.
+    pub nobody: u64,
+}
+
+/// A host in a world.
+pub struct Host {
+    plan: Plan,
+    /// The control plane and the packet planes.
+    pub control: Option<Control>,
+    /// Its own TCP, UDP and ping.
+    pub stack: Option<Stack>,
+    reassembly: Reassembly,
+    jobs: VecDeque<Job>,
+    /// What the running job sends when it is done.
+    sends: Vec<Send>,
+    is_busy: bool,
+    busy_ns: u64,
+    armed: Option<Instant>,
+    dropped: Dropped,
+    pub(super) fault: Option<String>,
+}
+
+enum Job {
+    /// From a link.
+    Link(Port, Vec<u8>),
+    /// From our own stack.
+    Stack(Vec<u8>),
+    /// A timer of control.
+    Wake,
+}
+
+/// What a job does at its end.
+pub(crate) enum Send {
+    /// To a link, by the routes.
+    Out(Vec<u8>),
+    /// To our own stack.
+    Own(Vec<u8>),
+}
+
+/// Timers of a host.
+const DUE: u32 = 0;
+const DONE: u32 = 1;
+
+impl Plan {
+    /// A host at an address, with one door and a processor that takes no time.
+    pub fn new(address: Ipv4Addr, door: Target) -> Self {
+        Self {
+            address,
+            doors: vec![door],
+            routes: Vec::new(),
+            published: Vec::new(),
+            costs: Costs::free(),
+            queue: QUEUE,
+        }
+    }
+}
+
+/// As long as a device's queue may be made.
+const QUEUE: usize = 10_000;
+
+impl Host {
+    /// A host at rest.
+    pub fn new(plan: Plan, control: Option<Control>, stack: Option<Stack>) -> Self {
+        Self {
+            plan,
+            control,
+            stack,
+            reassembly: Reassembly::default(),
+            jobs: VecDeque::new(),
+            sends: Vec::new(),
+            is_busy: false,
+            busy_ns: 0,
+            armed: None,
+            dropped: Dropped::default(),
+            fault: None,
+        }
+    }
+
+    /// What it dropped.
+    pub fn dropped(&self) -> Dropped {
+        let malformed = self.dropped.malformed + self.reassembly.dropped;
+        Dropped {
+            malformed,
+            ..self.dropped
+        }
+    }
+
+    /// Seconds that its processor has worked.
+    pub fn busy_s(&self) -> f64 {
+        self.busy_ns as f64 * 1e-9
+    }
+
+    /// What is fixed.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    pub(super) fn doors(&self) -> impl Iterator<Item = Target> {
+        self.plan.doors.iter().copied()
+    }
+
+    pub(super) fn on(&mut self, event: Event, lane: Lane, stage: &mut Stage) {
+        match event.what {
+            What::Arrives(port, packet) => {
+                let octets = stage.packets.take(packet);
+                if let Some(whole) = self.reassembly.take(octets, stage.now) {
+                    self.queue(Job::Link(port, whole));
+                }
+            }
+            What::Timer(DONE) => {
+                self.is_busy = false;
+                self.release(lane, stage);
+            }
+            What::Timer(_) => {
+                self.armed = self.armed.filter(|at| *at > stage.now);
+                let is_due = |control: &Control| control.due().is_some_and(|at| at <= stage.now);
+                if self.control.as_ref().is_some_and(is_due) {
+                    self.queue(Job::Wake);
+                }
+            }
+        }
+        self.work(lane, stage);
+        self.arm(event.element, stage);
+    }
+
+    fn queue(&mut self, job: Job) {
+        if self.jobs.len() < self.plan.queue {
+            self.jobs.push_back(job);
+        } else {
+            self.dropped.queue_full += 1;
+        }
+    }
+
+    /// Runs jobs until one takes time or none is left.
+    fn work(&mut self, lane: Lane, stage: &mut Stage) {
+        loop {
+            self.poll_stack(stage.now);
+            if self.is_busy {
+                return;
+            }
+            let Some(job) = self.jobs.pop_front() else {
+                return;
+            };
+            let ns = match self.run(job, stage.now) {
+                Ok(seconds) => nanoseconds(seconds),
+                Err(fault) => {
+                    self.fault.get_or_insert(fault);
+                    0
+                }
+            };
+            if let Some(control) = &mut self.control {
+                control.stamp_sent(Instant(stage.now.0.saturating_add(ns)));
+            }
+            if ns == 0 {
+                self.release(lane, stage);
+                continue;
+            }
+            self.is_busy = true;
+            self.busy_ns += ns;
+            let at = Instant(stage.now.0.saturating_add(ns));
+            let (element, what) = (stage.element, What::Timer(DONE));
+            stage.queue.schedule(None, Event { at, element, what });
+        }
+    }
+
+    fn poll_stack(&mut self, now: Instant) {
+        let Some(stack) = &mut self.stack else { return };
+        if let Some(address) = self.control.as_mut().and_then(Control::take_inner_address) {
+            stack.set_address(address);
+        }
+        for packet in stack.poll(now) {
+            if self.jobs.len() < self.plan.queue {
+                self.jobs.push_back(Job::Stack(packet));
+            } else {
+                self.dropped.queue_full += 1;
+            }
+        }
+    }
+
+    fn release(&mut self, lane: Lane, stage: &mut Stage) {
+        for send in std::mem::take(&mut self.sends) {
+            match send {
+                Send::Out(octets) => {
+                    let Some(door) = self.door_for(&octets) else {
+                        self.dropped.malformed += 1;
+                        continue;
+                    };
+                    let packet = stage.packets.give(octets, stage.now);
+                    stage.arrive(lane, stage.now, door, packet);
+                }
+                Send::Own(octets) => match &mut self.stack {
+                    Some(stack) => stack.receive(octets, stage.now),
+                    None => self.dropped.nobody += 1,
+                },
+            }
+        }
+    }
+
+    fn door_for(&self, octets: &[u8]) -> Option<Target> {
+        let Ok(flow) = Flow::of(octets) else {
+            return None;
+        };
+        let IpAddr::V4(to) = flow.destination else {
+            return None;
+        };
+        let mut routes = self.plan.routes.iter();
+        let route = routes.find(|(first, last, _)| (*first..=*last).contains(&to));
+        let door = route.map_or(0, |(.., port)| port.0);
+        self.plan.doors.get(usize::from(door)).copied()
+    }
+
+    /// The earliest of control's and the stack's deadlines becomes an event.
+    fn arm(&mut self, element: u32, stage: &mut Stage) {
+        let control = self.control.as_ref().and_then(Control::due);
+        let stack = self.stack.as_mut().and_then(|stack| stack.due(stage.now));
+        let Some(due) = [control, stack].into_iter().flatten().min() else {
+            return;
+        };
+        // a job that waits for the processor keeps control's deadline in the past
+        let is_waiting = self.is_busy && due <= stage.now;
+        if is_waiting || self.armed.is_some_and(|armed| armed <= due) {
+            return;
+        }
+        let at = due.max(stage.now);
+        self.armed = Some(at);
+        let what = What::Timer(DUE);
+        stage.queue.schedule(None, Event { at, element, what });
+    }
+
+    /// Does a job and says how long it takes.
+    fn run(&mut self, job: Job, now: Instant) -> Result<f64, String> {
+        match job {
+            Job::Link(port, octets) => self.link_job(port, octets, now),
+            Job::Stack(octets) => Ok(self.outward(octets, now)),
+            Job::Wake => match &mut self.control {
+                Some(control) => {
+                    control.wake(now, &mut self.sends);
+                    (self.plan.costs.control)(&control.take_work())
+                }
+                None => Ok(0.0),
+            },
+        }
+    }
+
+    fn link_job(&mut self, port: Port, octets: Vec<u8>, now: Instant) -> Result<f64, String> {
+        let Ok(flow) = Flow::of(&octets) else {
+            self.dropped.malformed += 1;
+            return Ok(0.0);
+        };
+        if port != Port(0) {
+            return Ok(self.outward(octets, now));
+        }
+        let is_ours = flow.destination == IpAddr::V4(self.plan.address);
+        let Some(control) = &mut self.control else {
+            self.inward(octets);
+            return Ok(0.0);
+        };
+        if !is_ours {
+            self.dropped.clear += 1;
+            return Ok(0.0);
+        }
+        if !control.takes(&flow) {
+            self.sends.push(Send::Own(octets));
+            return Ok(0.0);
+        }
+        let opened = control.open(octets, &flow, now, &mut self.sends);
+        let mut seconds = (self.plan.costs.control)(&control.take_work())?;
+        for packet in opened {
+            seconds += self.plan.costs.open.at(packet.len() as f64);
+            self.inward(packet);
+        }
+        Ok(seconds)
+    }
+
+    /// A clear packet from the world's side or out of a tunnel: to our stack, or on to where it
+    /// goes.
+    fn inward(&mut self, mut octets: Vec<u8>) {
+        let Ok(flow) = Flow::of(&octets) else {
+            self.dropped.malformed += 1;
+            return;
+        };
+        let (IpAddr::V4(source), IpAddr::V4(destination)) = (flow.source, flow.destination) else {
+            self.dropped.malformed += 1;
+            return;
+        };
+        let own = self.plan.address;
+        let to = flow.ports.map(|ports| ports.1);
+        let published = self.plan.published.iter();
+        let server = published
+            .filter(|_| destination == own && flow.protocol == protocol::TCP)
+            .find(|(port, _)| Some(*port) == to);
+        if let Some((_, server)) = server {
+            let port = Some((false, server.port()));
+            nat::rewrite(&mut octets, &flow, (source, *server.ip()), port);
+            self.sends.push(Send::Out(octets));
+            return;
+        }
+        let mut routes = self.plan.routes.iter();
+        let is_onward = routes.any(|(first, last, _)| (*first..=*last).contains(&destination));
+        self.sends.push(if is_onward {
+            Send::Out(octets)
+        } else {
+            Send::Own(octets)
+        });
+    }
+
+    /// A clear packet from our stack or from behind us: sealed where there is a control plane.
+    fn outward(&mut self, mut octets: Vec<u8>, now: Instant) -> f64 {
+        self.unpublish(&mut octets);
+        let Some(control) = &mut self.control else {
+            self.sends.push(Send::Out(octets));
+            return 0.0;
+        };
+        let clear = octets.len() as f64;
+        if control.seal(octets, now, &mut self.sends) {
+            self.plan.costs.seal.at(clear)
+        } else {
+            0.0
+        }
+    }
+
+    /// What a published server says comes from us.
+    fn unpublish(&self, octets: &mut [u8]) {
+        let Ok(flow) = Flow::of(octets) else { return };
+        let (IpAddr::V4(source), IpAddr::V4(destination)) = (flow.source, flow.destination) else {
+            return;
+        };
+        let from = flow.ports.map(|ports| ports.0);
+        let mut published = self.plan.published.iter();
+        let found = published.find(|(_, server)| {
+            *server.ip() == source && Some(server.port()) == from && flow.protocol == protocol::TCP
+        });
+        if let Some((port, _)) = found {
+            let ours = (self.plan.address, destination);
+            nat::rewrite(octets, &flow, ours, Some((true, *port)));
+        }
+    }
+}

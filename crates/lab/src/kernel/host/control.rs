@@ -1,0 +1,351 @@
+//! The real control plane and both packet planes of a host, as the daemon drives them.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use crypto::rand::Seed;
+use engine::config::Config;
+use engine::counters::{DropCounters, DropReason};
+use engine::node::{Command, Event, IKE_PORT, Input, NAT_T_PORT, Node, Output};
+use engine::plane::{
+    Datagrams, InboundPlane, Kind, Notice, Offloads, OutboundPlane, Packets, Received,
+};
+use engine::sa::{Direction, Path};
+use engine::time::{Calendar, Instant};
+use engine::work::Work;
+use wire::ip::{Flow, protocol};
+
+use super::Send;
+use crate::kernel::ip;
+
+/// Messages and failures that a log keeps; later ones are counted by the node.
+pub const LOG_ENTRIES: usize = 1000;
+/// Octets of the largest UDP payload over IPv4.
+pub const MAX_DATAGRAM_BYTES: usize = 65_507;
+
+/// One IKE message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// When it left, or when work on it began.
+    pub at: Instant,
+    /// "aggressive 1", "quick 2", "informational".
+    pub what: String,
+    /// Sent by us.
+    pub is_sent: bool,
+    /// UDP payload octets, all datagrams together.
+    pub bytes: usize,
+    /// How many datagrams.
+    pub datagrams: usize,
+    /// Names of the payloads.
+    pub payloads: String,
+}
+
+/// What control told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Log {
+    /// The first [`LOG_ENTRIES`] messages.
+    pub messages: Vec<Message>,
+    /// When the first child came up.
+    pub established: Option<Instant>,
+    /// Children that came up, renewals included.
+    pub children: u64,
+    /// Paths that moved.
+    pub moved: u64,
+    /// The first [`LOG_ENTRIES`] failures, each a sentence.
+    pub failures: Vec<String>,
+}
+
+/// A node and its planes.
+pub struct Control {
+    node: Node,
+    outbound: OutboundPlane,
+    inbound: InboundPlane,
+    datagrams: Datagrams,
+    packets: Packets,
+    address: Ipv4Addr,
+    due: Option<Instant>,
+    inner: Option<Ipv4Addr>,
+    work: Work,
+    unstamped: usize,
+    next_id: u16,
+    own_drops: DropCounters,
+    /// What it told so far.
+    pub log: Log,
+}
+
+const OFFLOADS: Offloads = Offloads {
+    has_vnet_header: false,
+    has_udp_segments: false,
+};
+
+impl Control {
+    /// A node of this configuration at an address. Its connections begin at time 0.
+    pub fn new(config: Config, address: Ipv4Addr, seed: &Seed, calendar: Calendar) -> Self {
+        let mut control = Self {
+            node: Node::new(config, seed, Instant(0)),
+            outbound: OutboundPlane::new(seed.stream("outbound", 0), OFFLOADS),
+            inbound: InboundPlane::new(OFFLOADS),
+            datagrams: Datagrams::new(),
+            packets: Packets::new(),
+            address,
+            due: None,
+            inner: None,
+            work: Work::default(),
+            unstamped: 0,
+            next_id: 1,
+            own_drops: DropCounters::default(),
+            log: Log::default(),
+        };
+        // the calendar is told before the first message is made, in the first job
+        let mut sends = Vec::new();
+        control.drain(Instant(0), &mut sends);
+        control.input(Input::Calendar(calendar), Instant(0), &mut sends);
+        control.due = Some(control.due.unwrap_or(Instant(0)));
+        control
+    }
+
+    /// Messages and packets dropped, by reason.
+    pub fn drops(&self) -> DropCounters {
+        let mut all = self.node.drops().clone();
+        all.merge(&self.outbound.report().drops);
+        all.merge(&self.inbound.report().drops);
+        all.merge(&self.own_drops);
+        all
+    }
+
+    /// All work of control and planes so far.
+    pub fn work(&self) -> Work {
+        let mut all = self.node.work().clone();
+        all.merge(&self.outbound.report().work);
+        all.merge(&self.inbound.report().work);
+        all
+    }
+
+    /// Tunnels that stand.
+    pub fn established(&self) -> usize {
+        self.node.established()
+    }
+
+    /// When it wants to be woken.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    pub(super) fn take_inner_address(&mut self) -> Option<Ipv4Addr> {
+        self.inner.take()
+    }
+
+    /// Work of control since this was asked last.
+    pub(super) fn take_work(&mut self) -> Work {
+        let mut new = Work::default();
+        for &(task, times, bytes) in self.node.work().entries() {
+            let old = self.work.entries().iter().find(|entry| entry.0 == task);
+            let (old_times, old_bytes) = old.map_or((0, 0), |entry| (entry.1, entry.2));
+            if times > old_times {
+                new.add(task, times - old_times, bytes - old_bytes);
+            }
+        }
+        self.work.merge(&new);
+        new
+    }
+
+    /// The messages of the job that ends leave then.
+    pub(super) fn stamp_sent(&mut self, at: Instant) {
+        for message in &mut self.log.messages[self.unstamped..] {
+            if message.is_sent {
+                message.at = at;
+            }
+        }
+        self.unstamped = self.log.messages.len();
+    }
+
+    pub(super) fn wake(&mut self, now: Instant, sends: &mut Vec<Send>) {
+        self.input(Input::Wake, now, sends);
+    }
+
+    /// Whether a packet for our address is IKE, ESP or AH.
+    pub(super) fn takes(&self, flow: &Flow) -> bool {
+        match flow.protocol {
+            protocol::UDP => {
+                let port = flow.ports.map_or(0, |ports| ports.1);
+                port == IKE_PORT || port == NAT_T_PORT
+            }
+            other => other == protocol::ESP || other == protocol::AH,
+        }
+    }
+
+    /// A packet that [`Control::takes`]; the clear packets that come of it.
+    pub(super) fn open(
+        &mut self,
+        mut octets: Vec<u8>,
+        flow: &Flow,
+        now: Instant,
+        sends: &mut Vec<Send>,
+    ) -> Vec<Vec<u8>> {
+        let (from, to) = flow.ports.unwrap_or((0, 0));
+        let is_udp = flow.protocol == protocol::UDP;
+        let path = Path {
+            local: (flow.destination, if is_udp { to } else { 0 }).into(),
+            remote: (flow.source, if is_udp { from } else { 0 }).into(),
+        };
+        let start = if is_udp {
+            (flow.transport + wire::ip::udp::HEADER_LEN).min(flow.total_len)
+        } else {
+            0
+        };
+        let bytes = &mut octets[start..flow.total_len];
+        if is_udp && to == IKE_PORT {
+            self.input(Input::Datagram(path, bytes), now, sends);
+            return Vec::new();
+        }
+        let kind = match flow.protocol {
+            protocol::ESP => Kind::RawEsp,
+            protocol::AH => Kind::RawAh,
+            _ => Kind::Udp,
+        };
+        let mut packets = std::mem::take(&mut self.packets);
+        let received = Received {
+            path,
+            kind,
+            traffic_class: 0,
+            segment_bytes: bytes.len(),
+            bytes: &mut *bytes,
+        };
+        self.inbound.open(0, received, now, &mut packets);
+        let opened = packets.writes().map(|write| {
+            let mut packet = write.header.to_vec();
+            for slice in write.slices {
+                packet.extend_from_slice(&bytes[slice.range.clone()]);
+            }
+            packet
+        });
+        let opened: Vec<Vec<u8>> = opened.collect();
+        for message in packets.control() {
+            let payload = &bytes[message.slice.range.clone()];
+            self.input(Input::Datagram(message.path, payload), now, sends);
+        }
+        let notices = packets.notices().to_vec();
+        packets.clear();
+        self.packets = packets;
+        self.notice(notices, now, sends);
+        opened
+    }
+
+    /// Seals a clear packet; whether anything came of it.
+    pub(super) fn seal(&mut self, mut clear: Vec<u8>, now: Instant, sends: &mut Vec<Send>) -> bool {
+        let mut datagrams = std::mem::take(&mut self.datagrams);
+        self.outbound.seal(&mut clear, now, &mut datagrams);
+        for run in datagrams.runs() {
+            for sealed in datagrams.bytes(run).chunks(run.segment_bytes.max(1)) {
+                match run.kind {
+                    Kind::Udp => self.datagram(run.path, sealed, sends),
+                    Kind::RawEsp | Kind::RawAh => sends.push(Send::Out(sealed.to_vec())),
+                }
+            }
+        }
+        let replies = datagrams.replies().map(|reply| Send::Own(reply.to_vec()));
+        sends.extend(replies);
+        let is_sealed = !datagrams.is_empty();
+        let notices = datagrams.notices().to_vec();
+        datagrams.clear();
+        self.datagrams = datagrams;
+        self.notice(notices, now, sends);
+        is_sealed
+    }
+
+    /// Gives a command; what comes of it is sent at once.
+    pub(crate) fn command(&mut self, command: Command, now: Instant, sends: &mut Vec<Send>) {
+        self.input(Input::Command(command), now, sends);
+    }
+
+    fn notice(&mut self, notices: Vec<Notice>, now: Instant, sends: &mut Vec<Send>) {
+        for notice in notices {
+            self.input(Input::Notice(notice), now, sends);
+        }
+    }
+
+    fn input(&mut self, input: Input<'_>, now: Instant, sends: &mut Vec<Send>) {
+        self.node.handle(input, now);
+        self.drain(now, sends);
+    }
+
+    /// Drains to `Wait`; what the node asked for is answered after that.
+    fn drain(&mut self, now: Instant, sends: &mut Vec<Send>) {
+        let mut asked = Vec::new();
+        let mut wants_report = false;
+        loop {
+            match self.node.poll() {
+                Output::Datagram(path, payload) => self.datagram(path, &payload, sends),
+                Output::Plane(Direction::Outbound, change) => self.outbound.apply(change, now),
+                Output::Plane(Direction::Inbound, change) => self.inbound.apply(change, now),
+                Output::Event(event) => self.note(event, now),
+                Output::IkeKey(..) => {}
+                Output::WantsReport => wants_report = true,
+                Output::WantsLocalAddress(remote) => asked.push(remote),
+                Output::Wait(deadline) => {
+                    self.due = deadline.map(|deadline| deadline.at);
+                    if std::mem::take(&mut wants_report) {
+                        let report = self.inbound.report();
+                        self.node.handle(Input::Report(&report.associations), now);
+                    } else if let Some(remote) = asked.pop() {
+                        let local = Some(IpAddr::V4(self.address));
+                        let answer = Input::LocalAddress { remote, local };
+                        self.node.handle(answer, now);
+                    } else {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn datagram(&mut self, path: Path, payload: &[u8], sends: &mut Vec<Send>) {
+        let IpAddr::V4(to) = path.remote.ip() else {
+            return;
+        };
+        if payload.len() > MAX_DATAGRAM_BYTES {
+            self.own_drops.count(DropReason::TooBig);
+            return;
+        }
+        self.next_id = self.next_id.wrapping_add(1);
+        let from = (self.address, path.local.port());
+        let packet = ip::udp(from, (to, path.remote.port()), payload, self.next_id);
+        sends.push(Send::Out(packet));
+    }
+
+    fn note(&mut self, event: Event, now: Instant) {
+        let log = &mut self.log;
+        match event {
+            Event::Message {
+                what,
+                is_sent,
+                bytes,
+                datagrams,
+                payloads,
+                ..
+            } if log.messages.len() < LOG_ENTRIES => log.messages.push(Message {
+                at: now,
+                what,
+                is_sent,
+                bytes,
+                datagrams,
+                payloads,
+            }),
+            Event::ChildEstablished { .. } => {
+                log.established = log.established.or(Some(now));
+                log.children += 1;
+            }
+            Event::InnerAddress { addresses, .. } => {
+                self.inner = addresses.iter().find_map(|address| match address {
+                    IpAddr::V4(address) => Some(*address),
+                    IpAddr::V6(_) => None,
+                });
+            }
+            Event::PathMoved { .. } => log.moved += 1,
+            Event::NegotiationFailed { reason, .. }
+            | Event::PeerComplains {
+                complaint: reason, ..
+            } if log.failures.len() < LOG_ENTRIES => log.failures.push(reason),
+            _ => {}
+        }
+    }
+}

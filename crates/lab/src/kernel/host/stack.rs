@@ -1,0 +1,467 @@
+//! The programs of a host: TCP by smoltcp (CUBIC, window scaling, as large a window as asked), UDP
+//! at a constant or a random rate, ping.
+//!
+//! smoltcp answers pings by itself. Left out: SACK on the sender's side, which smoltcp does not
+//! use, and any cost of the stack's own.
+
+use std::collections::VecDeque;
+use std::net::Ipv4Addr;
+
+use engine::time::{Duration, Instant};
+use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
+use smoltcp::phy::{DeviceCapabilities, Medium, RxToken, TxToken};
+use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
+use smoltcp::time::Instant as Micros;
+use smoltcp::wire::{HardwareAddress, IpCidr, Ipv4Cidr};
+use wire::ip::{Flow, protocol};
+
+use crate::kernel::ip;
+use crate::kernel::random::Random;
+use crate::kernel::source::{Gaps, Sizes, Spans};
+
+/// Where datagrams of [`Datagrams`] come from and go to: the discard port.
+pub const DISCARD_PORT: u16 = 9;
+/// Identifier of our pings.
+const PING_IDENTIFIER: u16 = 0x4356;
+/// Octets of IP and UDP headers, and of the time in the payload.
+const UDP_OVERHEAD: usize = 28;
+const STAMP_BYTES: usize = 8;
+
+/// A TCP connection's way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Sends as much as it can for so long from its establishment on.
+    Sends(Duration),
+    /// Takes what comes.
+    Receives,
+}
+
+/// One end of a TCP connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    handle: SocketHandle,
+    role: Role,
+    /// Since when it is established.
+    pub since: Option<Instant>,
+    /// Octets that came.
+    pub received: u64,
+    /// When the last of them came.
+    pub last: Instant,
+}
+
+/// Pings to one address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pings {
+    to: Ipv4Addr,
+    left: u16,
+    interval: Duration,
+    payload_bytes: usize,
+    next: Instant,
+    sent_at: Vec<Instant>,
+    /// Round trips, in order of the answers.
+    pub round_trips: Vec<Duration>,
+}
+
+/// Datagrams to the discard port of one address.
+pub struct Datagrams {
+    to: Ipv4Addr,
+    spans: Spans,
+    sizes: Sizes,
+    most_bytes: u32,
+    random: Random,
+    next: Instant,
+    until: Instant,
+    /// What was asked for and what was sent.
+    pub cut: Cut,
+}
+
+/// What cutting sizes to what a datagram can hold has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cut {
+    /// IP packets sent.
+    pub packets: u64,
+    /// Of those, cut.
+    pub cut_packets: u64,
+    /// Octets asked for.
+    pub asked_bytes: u64,
+    /// Octets sent.
+    pub sent_bytes: u64,
+}
+
+/// Datagrams that came to the discard port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Discarded {
+    /// How many.
+    pub packets: u64,
+    /// IP packets' octets.
+    pub bytes: u64,
+    /// Sum of their delays.
+    pub delay_ns: u128,
+    /// When the first came.
+    pub first: Option<Instant>,
+    /// When the last came.
+    pub last: Option<Instant>,
+}
+
+/// A host's stack.
+pub struct Stack {
+    address: Ipv4Addr,
+    device: Device,
+    interface: Interface,
+    sockets: SocketSet<'static>,
+    /// Its connections, in the order they were made.
+    pub transfers: Vec<Transfer>,
+    /// Its pings.
+    pub pings: Option<Pings>,
+    /// Its datagrams.
+    pub datagrams: Option<Datagrams>,
+    /// Datagrams of others.
+    pub discarded: Discarded,
+    next_id: u16,
+    next_port: u16,
+}
+
+struct Device {
+    mtu: usize,
+    incoming: VecDeque<Vec<u8>>,
+    outgoing: Vec<Vec<u8>>,
+}
+
+/// Why a program cannot start.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("tcp refuses: {0}")]
+pub struct Refused(String);
+
+impl Stack {
+    /// A stack with an address; packets of at most `mtu` octets.
+    pub fn new(address: Ipv4Addr, mtu: u32, seed: u64) -> Self {
+        let mut device = Device {
+            mtu: mtu as usize,
+            incoming: VecDeque::new(),
+            outgoing: Vec::new(),
+        };
+        let mut config = Config::new(HardwareAddress::Ip);
+        config.random_seed = Random::new(seed, "stack", address.to_bits().into()).below(u64::MAX);
+        let interface = Interface::new(config, &mut device, Micros::ZERO);
+        let mut stack = Self {
+            address,
+            device,
+            interface,
+            sockets: SocketSet::new(Vec::new()),
+            transfers: Vec::new(),
+            pings: None,
+            datagrams: None,
+            discarded: Discarded::default(),
+            next_id: 0,
+            next_port: 49_152,
+        };
+        stack.set_address(address);
+        stack
+    }
+
+    /// Its address.
+    pub fn address(&self) -> Ipv4Addr {
+        self.address
+    }
+
+    /// Takes another address.
+    pub fn set_address(&mut self, address: Ipv4Addr) {
+        self.address = address;
+        self.interface.update_ip_addrs(|addresses| {
+            addresses.clear();
+            // one address always fits
+            let _ = addresses.push(IpCidr::Ipv4(Ipv4Cidr::new(address, 32)));
+        });
+        // all others are behind the one door; a table of one route is never full
+        let _ = self.interface.routes_mut().add_default_ipv4_route(address);
+    }
+
+    /// Waits for one connection at a port. Returns its place in [`Stack::transfers`].
+    pub fn listen(&mut self, port: u16, role: Role, window: usize) -> Result<usize, Refused> {
+        let mut socket = socket(window);
+        socket.listen(port).map_err(refused)?;
+        Ok(self.add(socket, role))
+    }
+
+    /// Connects. Returns the connection's place in [`Stack::transfers`].
+    pub fn connect(
+        &mut self,
+        to: (Ipv4Addr, u16),
+        role: Role,
+        window: usize,
+    ) -> Result<usize, Refused> {
+        let mut socket = socket(window);
+        let from = (self.address, self.next_port);
+        self.next_port = self.next_port.checked_add(1).unwrap_or(49_152);
+        let context = self.interface.context();
+        socket.connect(context, to, from).map_err(refused)?;
+        Ok(self.add(socket, role))
+    }
+
+    /// Sends `count` pings from `now` on.
+    pub fn ping(&mut self, to: Ipv4Addr, count: u16, interval: Duration, now: Instant) {
+        self.pings = Some(Pings {
+            to,
+            left: count,
+            interval,
+            payload_bytes: PING_PAYLOAD_BYTES,
+            next: now,
+            sent_at: Vec::new(),
+            round_trips: Vec::new(),
+        });
+    }
+
+    /// Sends datagrams whose IP packets have these sizes, cut to `most_bytes`, from `now` on.
+    pub fn send_datagrams(
+        &mut self,
+        to: Ipv4Addr,
+        (gaps, sizes): (Gaps, Sizes),
+        most_bytes: u32,
+        (now, until): (Instant, Instant),
+        seed: u64,
+    ) {
+        self.datagrams = Some(Datagrams {
+            to,
+            spans: Spans::new(gaps, seed),
+            sizes,
+            most_bytes,
+            random: Random::new(seed, "sizes", 0),
+            next: now,
+            until,
+            cut: Cut::default(),
+        });
+    }
+
+    /// A packet for us.
+    pub fn receive(&mut self, octets: Vec<u8>, now: Instant) {
+        let Ok(flow) = Flow::of(&octets) else { return };
+        if let Some((PING_IDENTIFIER, sequence)) = ip::echo_reply(&octets, &flow)
+            && let Some(pings) = &mut self.pings
+        {
+            if let Some(sent) = pings.sent_at.get(usize::from(sequence)) {
+                pings.round_trips.push(now.since(*sent));
+            }
+            return;
+        }
+        let is_discard = flow.ports.is_some_and(|ports| ports.1 == DISCARD_PORT);
+        if flow.protocol == protocol::UDP && is_discard {
+            self.discarded.take(&octets, &flow, now);
+            return;
+        }
+        self.device.incoming.push_back(octets);
+    }
+
+    /// Lets time come to `now`: the packets that leave.
+    pub fn poll(&mut self, now: Instant) -> Vec<Vec<u8>> {
+        self.send_pings(now);
+        self.send_due_datagrams(now);
+        let micros = Micros::from_micros((now.0 / 1000) as i64);
+        loop {
+            self.interface
+                .poll(micros, &mut self.device, &mut self.sockets);
+            let mut is_moved = false;
+            for transfer in &mut self.transfers {
+                let socket = self.sockets.get_mut::<Socket<'_>>(transfer.handle);
+                is_moved |= transfer.pump(socket, now);
+            }
+            if !is_moved {
+                return std::mem::take(&mut self.device.outgoing);
+            }
+        }
+    }
+
+    /// When to poll next.
+    pub fn due(&mut self, now: Instant) -> Option<Instant> {
+        let micros = Micros::from_micros((now.0 / 1000) as i64);
+        let tcp = self.interface.poll_at(micros, &self.sockets);
+        let tcp = tcp.map(|at| Instant((at.total_micros().max(0) as u64).saturating_mul(1000)));
+        // a poll has just been: what is due at once needs another packet, or a microsecond
+        let tcp = tcp.map(|at| at.max(now + Duration::from_micros(1)));
+        let pings = self.pings.as_ref();
+        let pings = pings.filter(|pings| pings.left > 0).map(|pings| pings.next);
+        let datagrams = self.datagrams.as_ref().map(|datagrams| datagrams.next);
+        let datagrams = datagrams.filter(|at| {
+            let until = self.datagrams.as_ref().map(|datagrams| datagrams.until);
+            until.is_some_and(|until| *at <= until)
+        });
+        [tcp, pings, datagrams].into_iter().flatten().min()
+    }
+
+    fn add(&mut self, socket: Socket<'static>, role: Role) -> usize {
+        self.transfers.push(Transfer {
+            handle: self.sockets.add(socket),
+            role,
+            since: None,
+            received: 0,
+            last: Instant(0),
+        });
+        self.transfers.len() - 1
+    }
+
+    fn send_pings(&mut self, now: Instant) {
+        let Some(pings) = &mut self.pings else { return };
+        while pings.left > 0 && pings.next <= now {
+            let sequence = pings.sent_at.len() as u16;
+            let ends = (self.address, pings.to);
+            let number = (PING_IDENTIFIER, sequence);
+            let packet = ip::echo(ends, true, number, pings.payload_bytes);
+            self.device.outgoing.push(packet);
+            pings.sent_at.push(now);
+            pings.left -= 1;
+            pings.next = pings.next + pings.interval;
+        }
+    }
+
+    fn send_due_datagrams(&mut self, now: Instant) {
+        let Some(datagrams) = &mut self.datagrams else {
+            return;
+        };
+        while datagrams.next <= now && datagrams.next <= datagrams.until {
+            let asked = datagrams.sizes.draw(&mut datagrams.random);
+            let bytes = asked.min(datagrams.most_bytes);
+            datagrams.cut.count(asked, bytes);
+            let room = (bytes as usize).saturating_sub(UDP_OVERHEAD);
+            let mut payload = vec![0; room.max(STAMP_BYTES)];
+            payload[..STAMP_BYTES].copy_from_slice(&datagrams.next.0.to_be_bytes());
+            self.next_id = self.next_id.wrapping_add(1);
+            let (from, to) = ((self.address, DISCARD_PORT), (datagrams.to, DISCARD_PORT));
+            let packet = ip::udp(from, to, &payload, self.next_id);
+            self.device.outgoing.push(packet);
+            datagrams.next = datagrams.next + datagrams.spans.draw();
+        }
+    }
+}
+
+/// What `ping` sends.
+const PING_PAYLOAD_BYTES: usize = 56;
+
+impl Pings {
+    /// How many were sent.
+    pub fn sent(&self) -> usize {
+        self.sent_at.len()
+    }
+}
+
+impl Cut {
+    fn count(&mut self, asked: u32, sent: u32) {
+        self.packets += 1;
+        self.cut_packets += u64::from(sent < asked);
+        self.asked_bytes += u64::from(asked);
+        self.sent_bytes += u64::from(sent);
+    }
+}
+
+impl Discarded {
+    fn take(&mut self, octets: &[u8], flow: &Flow, now: Instant) {
+        self.packets += 1;
+        self.bytes += flow.total_len as u64;
+        self.first = self.first.or(Some(now));
+        self.last = Some(now);
+        let start = flow.transport + wire::ip::udp::HEADER_LEN;
+        if let Some(stamp) = octets[start..].first_chunk::<STAMP_BYTES>() {
+            let sent = Instant(u64::from_be_bytes(*stamp));
+            self.delay_ns += now.since(sent).as_nanos();
+        }
+    }
+}
+
+impl Transfer {
+    /// Moves octets between the program and its socket; whether there were any.
+    fn pump(&mut self, socket: &mut Socket<'_>, now: Instant) -> bool {
+        if self.since.is_none() && socket.may_send() && socket.state() == State::Established {
+            self.since = Some(now);
+        }
+        match self.role {
+            Role::Receives => {
+                let mut moved = 0;
+                while socket.can_recv() {
+                    let taken = socket.recv(|octets| (octets.len(), octets.len()));
+                    let taken = taken.unwrap_or(0);
+                    if taken == 0 {
+                        break;
+                    }
+                    moved += taken;
+                }
+                self.received += moved as u64;
+                if moved > 0 {
+                    self.last = now;
+                }
+                if socket.state() == State::CloseWait {
+                    socket.close();
+                }
+                moved > 0
+            }
+            Role::Sends(span) => {
+                let is_over = self.since.is_some_and(|since| now.since(since) >= span);
+                if is_over {
+                    let was_open = socket.may_send();
+                    socket.close();
+                    return was_open;
+                }
+                let mut moved = 0;
+                while socket.can_send() {
+                    // zeros, as the buffer was made
+                    let sent = socket.send(|buffer| (buffer.len(), buffer.len()));
+                    let sent = sent.unwrap_or(0);
+                    if sent == 0 {
+                        break;
+                    }
+                    moved += sent;
+                }
+                moved > 0
+            }
+        }
+    }
+}
+
+fn socket(window: usize) -> Socket<'static> {
+    let buffer = || SocketBuffer::new(vec![0; window]);
+    let mut socket = Socket::new(buffer(), buffer());
+    socket.set_congestion_control(CongestionControl::Cubic);
+    socket.set_nagle_enabled(false);
+    socket
+}
+
+fn refused(fault: impl std::fmt::Display) -> Refused {
+    Refused(fault.to_string())
+}
+
+impl smoltcp::phy::Device for Device {
+    type RxToken<'a> = Incoming;
+    type TxToken<'a> = Outgoing<'a>;
+
+    fn receive(&mut self, _: Micros) -> Option<(Incoming, Outgoing<'_>)> {
+        let packet = self.incoming.pop_front()?;
+        Some((Incoming(packet), Outgoing(&mut self.outgoing)))
+    }
+
+    fn transmit(&mut self, _: Micros) -> Option<Outgoing<'_>> {
+        Some(Outgoing(&mut self.outgoing))
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        let mut capabilities = DeviceCapabilities::default();
+        capabilities.medium = Medium::Ip;
+        capabilities.max_transmission_unit = self.mtu;
+        capabilities
+    }
+}
+
+struct Incoming(Vec<u8>);
+
+struct Outgoing<'a>(&'a mut Vec<Vec<u8>>);
+
+impl RxToken for Incoming {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, f: F) -> R {
+        f(&self.0)
+    }
+}
+
+impl TxToken for Outgoing<'_> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, f: F) -> R {
+        let mut packet = vec![0; len];
+        let result = f(&mut packet);
+        self.0.push(packet);
+        result
+    }
+}
