@@ -7,6 +7,7 @@
 //! Left out: anything in parallel. Replications are the caller's.
 
 pub mod capture;
+pub mod closed;
 pub mod cpu;
 pub mod fingerprint;
 pub mod host;
@@ -19,11 +20,15 @@ pub mod queue;
 pub mod random;
 pub mod reassembly;
 pub mod source;
+mod stage;
 #[cfg(test)]
 mod tests;
 pub mod trace;
+pub mod world;
 
-use engine::time::Instant;
+use std::io::{self, Write};
+
+use engine::time::{Calendar, Instant};
 
 pub use cpu::{Costs, Cpu};
 pub use host::Host;
@@ -34,11 +39,10 @@ pub use source::{Sink, Source};
 
 use capture::Capture;
 use fingerprint::Fingerprint;
-use link::Fate;
 use nat::Nat;
 use queue::{Lane, Queue};
 use reassembly::Reassembly;
-use wire::ip::fragment::Fragments;
+use stage::Stage;
 
 /// Most packets under way: a world that holds more does not carry what comes in.
 pub const MAX_UNDER_WAY: usize = 4_000_000;
@@ -114,16 +118,6 @@ struct Named {
     tap: Option<u32>,
 }
 
-/// What an element sees of the world.
-pub(crate) struct Stage {
-    pub(crate) now: Instant,
-    /// Whose turn it is.
-    pub(crate) element: u32,
-    pub(crate) queue: Queue,
-    pub(crate) packets: Packets,
-    capture: Option<Capture>,
-}
-
 /// Kinds of the event trace.
 mod kind {
     /// A packet arrives at port 0 to 15.
@@ -163,8 +157,8 @@ impl Kernel {
     }
 
     /// Writes what is offered to these links to a capture, an interface each, from here on.
-    pub fn capture(&mut self, to: Box<dyn std::io::Write>, links: &[u32]) {
-        let mut capture = Capture::new(to);
+    pub fn capture(&mut self, to: Box<dyn Write>, calendar: Calendar, links: &[u32]) {
+        let mut capture = Capture::new(to, calendar);
         for &number in links {
             if let Some(named) = self.elements.get_mut(number as usize) {
                 named.tap = Some(capture.interface(&named.name));
@@ -174,7 +168,7 @@ impl Kernel {
     }
 
     /// Ends the capture, if there is one; the first fault of writing it.
-    pub fn finish_capture(&mut self) -> std::io::Result<()> {
+    pub fn finish_capture(&mut self) -> io::Result<()> {
         self.stage.capture.take().map_or(Ok(()), Capture::finish)
     }
 
@@ -221,45 +215,58 @@ impl Kernel {
 
     /// Runs to `end`, its events included.
     pub fn run(&mut self, end: Instant) -> Result<(), Fault> {
+        self.run_while(end, |_| true)
+    }
+
+    /// Runs to `end` or until `goes_on` says no after an event.
+    pub fn run_while(
+        &mut self,
+        end: Instant,
+        goes_on: impl Fn(&Self) -> bool,
+    ) -> Result<(), Fault> {
         while let Some(event) = self.stage.queue.pop(end) {
-            self.stage.now = event.at;
-            self.stage.element = event.element;
-            self.events += 1;
-            self.note(&event);
-            let named = &mut self.elements[event.element as usize];
-            let lane = named.lane;
-            match (&mut named.element, event.what) {
-                (Element::Link(link, to), What::Arrives(_, packet)) => {
-                    self.stage.over_link(link, *to, lane, named.tap, packet);
-                }
-                (Element::Cpu(cpu), What::Arrives(_, packet)) => {
-                    self.stage.through_cpu(cpu, lane, packet);
-                }
-                (Element::Sink(sink), What::Arrives(_, packet)) => {
-                    sink.take(self.stage.packets.get(packet), event.at);
-                    self.stage.packets.free(packet);
-                }
-                (Element::Source(source), What::Timer(_)) => {
-                    self.stage.emit(source, lane, event);
-                    if self.stage.packets.len() > MAX_UNDER_WAY {
-                        let seconds = event.at.0 / 1_000_000_000;
-                        return Err(Fault::Overloaded { seconds });
-                    }
-                }
-                (Element::Nat(router), What::Arrives(port, packet)) => {
-                    self.stage.through_nat(router, port, lane, packet);
-                }
-                (Element::Host(host), _) => {
-                    host.on(event, lane, &mut self.stage);
-                    if let Some(fault) = host.fault.take() {
-                        return Err(Fault::Element(named.name.clone(), fault));
-                    }
-                }
-                (Element::Source(_), What::Arrives(_, packet)) => self.stage.packets.free(packet),
-                (_, What::Timer(_)) => {}
+            self.step(event)?;
+            if !goes_on(self) {
+                return Ok(());
             }
         }
         self.stage.now = self.stage.now.max(end);
+        Ok(())
+    }
+
+    #[inline]
+    fn step(&mut self, event: Event) -> Result<(), Fault> {
+        self.stage.now = event.at;
+        self.stage.element = event.element;
+        self.events += 1;
+        self.note(&event);
+        let named = &mut self.elements[event.element as usize];
+        let lane = named.lane;
+        match (&mut named.element, event.what) {
+            (Element::Link(link, to), What::Arrives(_, packet)) => {
+                self.stage.over_link(link, *to, lane, named.tap, packet);
+            }
+            (Element::Cpu(cpu), What::Arrives(_, packet)) => {
+                self.stage.through_cpu(cpu, lane, packet);
+            }
+            (Element::Sink(sink), What::Arrives(_, packet)) => {
+                sink.take(self.stage.packets.get(packet), event.at);
+                self.stage.packets.free(packet);
+            }
+            (Element::Source(source), What::Timer(_)) => {
+                self.stage.emit(source, lane, event);
+                if self.stage.packets.len() > MAX_UNDER_WAY {
+                    let seconds = event.at.0 / 1_000_000_000;
+                    return Err(Fault::Overloaded { seconds });
+                }
+            }
+            (Element::Nat(router), What::Arrives(port, packet)) => {
+                self.stage.through_nat(router, port, lane, packet);
+            }
+            (Element::Host(host), _) => host.on(event, lane, &mut self.stage),
+            (Element::Source(_), What::Arrives(_, packet)) => self.stage.packets.free(packet),
+            (_, What::Timer(_)) => {}
+        }
         Ok(())
     }
 
@@ -401,101 +408,5 @@ impl Router {
             outside,
             reassembly: Reassembly::default(),
         }
-    }
-}
-
-impl Stage {
-    #[inline]
-    pub(crate) fn arrive(&mut self, lane: Lane, at: Instant, to: Target, packet: PacketId) {
-        let (element, what) = (to.element, What::Arrives(to.port, packet));
-        self.queue.schedule(Some(lane), Event { at, element, what });
-    }
-
-    #[inline]
-    fn over_link(
-        &mut self,
-        link: &mut Link,
-        to: Target,
-        lane: Lane,
-        tap: Option<u32>,
-        packet: PacketId,
-    ) {
-        let entry = self.packets.get(packet);
-        if !entry.octets.is_empty() {
-            if link.shape().mtu.is_some_and(|mtu| entry.bytes > mtu) && self.cut(link, packet) {
-                return;
-            }
-            if let (Some(capture), Some(tap)) = (&mut self.capture, tap) {
-                capture.packet(tap, self.now, &self.packets.get(packet).octets);
-            }
-        }
-        match link.offer(self.packets.get(packet).bytes, self.now) {
-            Fate::Arrives(at) => self.arrive(lane, at, to, packet),
-            Fate::Lost | Fate::Overflows | Fate::TooBig => self.packets.free(packet),
-        }
-    }
-
-    /// Cuts a packet into fragments, which come to the link by themselves; whether it may be cut.
-    fn cut(&mut self, link: &Link, packet: PacketId) -> bool {
-        let whole = std::mem::take(&mut self.packets.get_mut(packet).octets);
-        let mtu = link.shape().mtu.unwrap_or(u32::MAX) as usize;
-        let Ok(mut fragments) = Fragments::new(&whole, mtu) else {
-            self.packets.get_mut(packet).octets = whole;
-            return false;
-        };
-        let mut scratch = vec![0; whole.len().max(mtu)];
-        while let Some(length) = fragments.write_next(&mut scratch) {
-            let fragment = self.packets.give(scratch[..length].to_vec(), self.now);
-            let (at, element, what) = (self.now, self.element, What::Arrives(Port(0), fragment));
-            self.queue.schedule(None, Event { at, element, what });
-        }
-        self.packets.free(packet);
-        true
-    }
-
-    fn through_nat(&mut self, router: &mut Router, port: Port, lane: Lane, packet: PacketId) {
-        let is_outward = port == Port(0);
-        let to = if is_outward {
-            router.outside
-        } else {
-            router.inside
-        };
-        if self.packets.get(packet).octets.is_empty() {
-            self.arrive(lane, self.now, to, packet);
-            return;
-        }
-        let octets = self.packets.take(packet);
-        let Some(mut whole) = router.reassembly.take(octets, self.now) else {
-            return;
-        };
-        let passes = if is_outward {
-            router.nat.outward(&mut whole, self.now)
-        } else {
-            router.nat.inward(&mut whole, self.now)
-        };
-        if passes {
-            let packet = self.packets.give(whole, self.now);
-            self.arrive(lane, self.now, to, packet);
-        }
-    }
-
-    #[inline]
-    fn through_cpu(&mut self, cpu: &mut Cpu, lane: Lane, packet: PacketId) {
-        let entry = self.packets.get_mut(packet);
-        entry.bytes = cpu.size(entry.clear, entry.bytes);
-        let done = cpu.offer(entry.clear, self.now);
-        self.arrive(lane, done, cpu.next, packet);
-    }
-
-    #[inline]
-    fn emit(&mut self, source: &mut Source, lane: Lane, event: Event) {
-        if !source.is_on(event.at) {
-            return;
-        }
-        let bytes = source.size();
-        let packet = self.packets.plain(bytes, source.flow(), event.at);
-        self.arrive(lane, event.at, source.to, packet);
-        let at = event.at + source.gap();
-        self.queue.schedule(Some(lane), Event { at, ..event });
     }
 }

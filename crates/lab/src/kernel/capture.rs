@@ -5,9 +5,7 @@
 
 use std::io::{self, Write};
 
-use engine::time::Instant;
-
-use super::pki::CALENDAR;
+use engine::time::{Calendar, Instant};
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;
@@ -24,15 +22,20 @@ const NANOSECONDS: u8 = 9;
 /// A capture in the making.
 pub struct Capture {
     to: Box<dyn Write>,
+    /// What the calendar shows at time 0, in nanoseconds.
+    calendar_ns: u64,
     interfaces: u32,
     fault: Option<io::Error>,
 }
 
 impl Capture {
-    /// Writes the section's header.
-    pub fn new(to: Box<dyn Write>) -> Self {
+    /// Writes the section's header. `calendar`: what it shows at time 0.
+    pub fn new(to: Box<dyn Write>, calendar: Calendar) -> Self {
         let mut capture = Self {
             to,
+            calendar_ns: u64::try_from(calendar.0)
+                .unwrap_or(0)
+                .saturating_mul(1_000_000_000),
             interfaces: 0,
             fault: None,
         };
@@ -60,7 +63,7 @@ impl Capture {
 
     /// A packet at a tap.
     pub fn packet(&mut self, interface: u32, at: Instant, octets: &[u8]) {
-        let stamp = (CALENDAR.0.unsigned_abs() * 1_000_000_000).saturating_add(at.0);
+        let stamp = self.calendar_ns.saturating_add(at.0);
         let length = octets.len() as u32;
         let mut body = Vec::with_capacity(octets.len() + 24);
         for word in [

@@ -3,6 +3,8 @@
 //! A [`Cpu`] stands on the way of plain packets and charges each by its clear size. Hosts charge
 //! their own work through [`Costs`].
 
+use std::rc::Rc;
+
 use engine::time::{Duration, Instant};
 use engine::work::Work;
 
@@ -15,6 +17,7 @@ const TABLE_BYTES: u32 = 2048;
 const MAX_SECONDS: f64 = 1e6;
 
 /// What a host's processor takes for what it does.
+#[derive(Clone)]
 pub struct Costs {
     /// Seconds to seal a packet, by its clear size.
     pub seal: Staircase,
@@ -25,7 +28,7 @@ pub struct Costs {
 }
 
 /// Seconds for work, or why it has no price.
-pub type Price = Box<dyn Fn(&Work) -> Result<f64, String>>;
+pub type Price = Rc<dyn Fn(&Work) -> Result<f64, String>>;
 
 /// A processor on the way of plain packets.
 pub struct Cpu {
@@ -44,7 +47,7 @@ impl Costs {
         Self {
             seal: Staircase::default(),
             open: Staircase::default(),
-            control: Box::new(|_| Ok(0.0)),
+            control: Rc::new(|_| Ok(0.0)),
         }
     }
 }

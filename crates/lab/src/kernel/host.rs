@@ -11,6 +11,7 @@ pub mod stack;
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
+use engine::node::Command;
 use engine::time::Instant;
 use wire::ip::{Flow, protocol};
 
@@ -66,7 +67,7 @@ pub struct Host {
     busy_ns: u64,
     armed: Option<Instant>,
     dropped: Dropped,
-    pub(super) fault: Option<String>,
+    unpriced: Option<String>,
 }
 
 enum Job {
@@ -76,6 +77,8 @@ enum Job {
     Stack(Vec<u8>),
     /// A timer of control.
     Wake,
+    /// From the user.
+    Order(Command),
 }
 
 /// What a job does at its end.
@@ -121,7 +124,7 @@ impl Host {
             busy_ns: 0,
             armed: None,
             dropped: Dropped::default(),
-            fault: None,
+            unpriced: None,
         }
     }
 
@@ -132,6 +135,16 @@ impl Host {
             malformed,
             ..self.dropped
         }
+    }
+
+    /// What control did that has no price, the first of it: it took no time.
+    pub fn unpriced(&self) -> Option<&str> {
+        self.unpriced.as_deref()
+    }
+
+    /// Orders control to do something; then [`super::Kernel::wake`] the host.
+    pub fn order(&mut self, command: Command) {
+        self.jobs.push_back(Job::Order(command));
     }
 
     /// Seconds that its processor has worked.
@@ -190,13 +203,7 @@ impl Host {
             let Some(job) = self.jobs.pop_front() else {
                 return;
             };
-            let ns = match self.run(job, stage.now) {
-                Ok(seconds) => nanoseconds(seconds),
-                Err(fault) => {
-                    self.fault.get_or_insert(fault);
-                    0
-                }
-            };
+            let ns = nanoseconds(self.run(job, stage.now));
             if let Some(control) = &mut self.control {
                 control.stamp_sent(Instant(stage.now.0.saturating_add(ns)));
             }
@@ -276,49 +283,67 @@ impl Host {
         stage.queue.schedule(None, Event { at, element, what });
     }
 
-    /// Does a job and says how long it takes.
-    fn run(&mut self, job: Job, now: Instant) -> Result<f64, String> {
+    /// Does a job and says how many seconds it takes.
+    fn run(&mut self, job: Job, now: Instant) -> f64 {
         match job {
-            Job::Link(port, octets) => self.link_job(port, octets, now),
-            Job::Stack(octets) => Ok(self.outward(octets, now)),
-            Job::Wake => match &mut self.control {
-                Some(control) => {
+            Job::Link(port, octets) => return self.link_job(port, octets, now),
+            Job::Stack(octets) => return self.outward(octets, now),
+            Job::Wake => {
+                if let Some(control) = &mut self.control {
                     control.wake(now, &mut self.sends);
-                    (self.plan.costs.control)(&control.take_work())
                 }
-                None => Ok(0.0),
-            },
+            }
+            Job::Order(command) => {
+                if let Some(control) = &mut self.control {
+                    control.command(command, now, &mut self.sends);
+                }
+            }
+        }
+        self.control_seconds()
+    }
+
+    /// Seconds of what control has just done; nothing where that has no price, which is noted.
+    fn control_seconds(&mut self) -> f64 {
+        let Some(control) = &mut self.control else {
+            return 0.0;
+        };
+        match (self.plan.costs.control)(&control.take_work()) {
+            Ok(seconds) => seconds,
+            Err(missing) => {
+                self.unpriced.get_or_insert(missing);
+                0.0
+            }
         }
     }
 
-    fn link_job(&mut self, port: Port, octets: Vec<u8>, now: Instant) -> Result<f64, String> {
+    fn link_job(&mut self, port: Port, octets: Vec<u8>, now: Instant) -> f64 {
         let Ok(flow) = Flow::of(&octets) else {
             self.dropped.malformed += 1;
-            return Ok(0.0);
+            return 0.0;
         };
         if port != Port(0) {
-            return Ok(self.outward(octets, now));
+            return self.outward(octets, now);
         }
         let is_ours = flow.destination == IpAddr::V4(self.plan.address);
         let Some(control) = &mut self.control else {
             self.inward(octets);
-            return Ok(0.0);
+            return 0.0;
         };
         if !is_ours {
             self.dropped.clear += 1;
-            return Ok(0.0);
+            return 0.0;
         }
         if !control.takes(&flow) {
             self.sends.push(Send::Own(octets));
-            return Ok(0.0);
+            return 0.0;
         }
         let opened = control.open(octets, &flow, now, &mut self.sends);
-        let mut seconds = (self.plan.costs.control)(&control.take_work())?;
+        let mut seconds = self.control_seconds();
         for packet in opened {
             seconds += self.plan.costs.open.at(packet.len() as f64);
             self.inward(packet);
         }
-        Ok(seconds)
+        seconds
     }
 
     /// A clear packet from the world's side or out of a tunnel: to our stack, or on to where it

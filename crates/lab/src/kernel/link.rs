@@ -82,6 +82,8 @@ pub enum Fate {
 pub struct Counters {
     /// Packets offered.
     pub offered: u64,
+    /// Their octets, framing left out.
+    pub offered_bytes: u64,
     /// Packets that arrive.
     pub delivered: u64,
     /// Their octets, framing left out.
@@ -193,6 +195,7 @@ impl Link {
     #[inline]
     pub fn offer(&mut self, bytes: u32, now: Instant) -> Fate {
         self.counters.offered += 1;
+        self.counters.offered_bytes += u64::from(bytes);
         if self.shape.mtu.is_some_and(|mtu| bytes > mtu) {
             self.counters.too_big += 1;
             return Fate::TooBig;

@@ -10,8 +10,8 @@ use crypto::rsa::PrivateKey;
 use engine::config::{LocalMethod, RemoteMethod};
 use engine::time::Calendar;
 
-/// 2027-01-01 00:00:00 UTC, within every certificate's validity.
-pub const CALENDAR: Calendar = Calendar(1_798_761_600);
+/// 2026-01-01 00:00:00 UTC. The certificates are valid from 2020 to 2049.
+pub const CALENDAR: Calendar = Calendar(1_767_225_600);
 /// The name in the station's certificate.
 pub const STATION: &str = "ms.example";
 /// The name in the gateway's certificate.

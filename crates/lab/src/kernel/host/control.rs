@@ -81,7 +81,7 @@ impl Control {
     /// A node of this configuration at an address. Its connections begin at time 0.
     pub fn new(config: Config, address: Ipv4Addr, seed: &Seed, calendar: Calendar) -> Self {
         let mut control = Self {
-            node: Node::new(config, seed, Instant(0)),
+            node: Node::new(config, seed),
             outbound: OutboundPlane::new(seed.stream("outbound", 0), OFFLOADS),
             inbound: InboundPlane::new(OFFLOADS),
             datagrams: Datagrams::new(),
@@ -252,8 +252,8 @@ impl Control {
         is_sealed
     }
 
-    /// Gives a command; what comes of it is sent at once.
-    pub(crate) fn command(&mut self, command: Command, now: Instant, sends: &mut Vec<Send>) {
+    /// Obeys the user.
+    pub(super) fn command(&mut self, command: Command, now: Instant, sends: &mut Vec<Send>) {
         self.input(Input::Command(command), now, sends);
     }
 

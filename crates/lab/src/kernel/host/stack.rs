@@ -30,8 +30,8 @@ const STAMP_BYTES: usize = 8;
 /// A TCP connection's way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Sends as much as it can for so long from its establishment on.
-    Sends(Duration),
+    /// Sends so many octets, then closes.
+    Sends(u64),
     /// Takes what comes.
     Receives,
 }
@@ -43,9 +43,9 @@ pub struct Transfer {
     role: Role,
     /// Since when it is established.
     pub since: Option<Instant>,
-    /// Octets that came.
-    pub received: u64,
-    /// When the last of them came.
+    /// Octets that were given to TCP, or that came.
+    pub octets: u64,
+    /// When the last of them moved.
     pub last: Instant,
 }
 
@@ -198,13 +198,20 @@ impl Stack {
         Ok(self.add(socket, role))
     }
 
-    /// Sends `count` pings from `now` on.
-    pub fn ping(&mut self, to: Ipv4Addr, count: u16, interval: Duration, now: Instant) {
+    /// Sends `count` pings of this payload from `now` on.
+    pub fn ping(
+        &mut self,
+        to: Ipv4Addr,
+        count: u16,
+        payload_bytes: usize,
+        interval: Duration,
+        now: Instant,
+    ) {
         self.pings = Some(Pings {
             to,
             left: count,
             interval,
-            payload_bytes: PING_PAYLOAD_BYTES,
+            payload_bytes,
             next: now,
             sent_at: Vec::new(),
             round_trips: Vec::new(),
@@ -292,7 +299,7 @@ impl Stack {
             handle: self.sockets.add(socket),
             role,
             since: None,
-            received: 0,
+            octets: 0,
             last: Instant(0),
         });
         self.transfers.len() - 1
@@ -331,9 +338,6 @@ impl Stack {
         }
     }
 }
-
-/// What `ping` sends.
-const PING_PAYLOAD_BYTES: usize = 56;
 
 impl Pings {
     /// How many were sent.
@@ -382,7 +386,7 @@ impl Transfer {
                     }
                     moved += taken;
                 }
-                self.received += moved as u64;
+                self.octets += moved as u64;
                 if moved > 0 {
                     self.last = now;
                 }
@@ -391,24 +395,25 @@ impl Transfer {
                 }
                 moved > 0
             }
-            Role::Sends(span) => {
-                let is_over = self.since.is_some_and(|since| now.since(since) >= span);
-                if is_over {
-                    let was_open = socket.may_send();
-                    socket.close();
-                    return was_open;
-                }
-                let mut moved = 0;
-                while socket.can_send() {
+            Role::Sends(all) => {
+                let before = self.octets;
+                while self.octets < all && socket.can_send() {
+                    let left = usize::try_from(all - self.octets).unwrap_or(usize::MAX);
                     // zeros, as the buffer was made
-                    let sent = socket.send(|buffer| (buffer.len(), buffer.len()));
-                    let sent = sent.unwrap_or(0);
-                    if sent == 0 {
-                        break;
+                    let sent = socket.send(|buffer| {
+                        let sent = buffer.len().min(left);
+                        (sent, sent)
+                    });
+                    match sent {
+                        Ok(sent) if sent > 0 => self.octets += sent as u64,
+                        _ => break,
                     }
-                    moved += sent;
                 }
-                moved > 0
+                if self.octets == all && self.since.is_some() && socket.may_send() {
+                    socket.close();
+                    return true;
+                }
+                self.octets > before
             }
         }
     }

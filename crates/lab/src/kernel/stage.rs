@@ -1,0 +1,124 @@
+//! What elements see of the world while it is their turn, and what they do to packets.
+
+use engine::time::Instant;
+use wire::ip::fragment::Fragments;
+
+use super::capture::Capture;
+use super::cpu::Cpu;
+use super::link::{Fate, Link};
+use super::packets::{PacketId, Packets};
+use super::queue::{Event, Lane, Queue, What};
+use super::source::Source;
+use super::{Port, Router, Target};
+
+/// What an element sees of the world.
+pub(crate) struct Stage {
+    pub(crate) now: Instant,
+    /// Whose turn it is.
+    pub(crate) element: u32,
+    pub(crate) queue: Queue,
+    pub(crate) packets: Packets,
+    pub(crate) capture: Option<Capture>,
+}
+
+impl Stage {
+    #[inline]
+    pub(crate) fn arrive(&mut self, lane: Lane, at: Instant, to: Target, packet: PacketId) {
+        let (element, what) = (to.element, What::Arrives(to.port, packet));
+        self.queue.schedule(Some(lane), Event { at, element, what });
+    }
+
+    #[inline]
+    pub(super) fn over_link(
+        &mut self,
+        link: &mut Link,
+        to: Target,
+        lane: Lane,
+        tap: Option<u32>,
+        packet: PacketId,
+    ) {
+        let entry = self.packets.get(packet);
+        if !entry.octets.is_empty() {
+            if link.shape().mtu.is_some_and(|mtu| entry.bytes > mtu) && self.cut(link, packet) {
+                return;
+            }
+            if let (Some(capture), Some(tap)) = (&mut self.capture, tap) {
+                capture.packet(tap, self.now, &self.packets.get(packet).octets);
+            }
+        }
+        match link.offer(self.packets.get(packet).bytes, self.now) {
+            Fate::Arrives(at) => self.arrive(lane, at, to, packet),
+            Fate::Lost | Fate::Overflows | Fate::TooBig => self.packets.free(packet),
+        }
+    }
+
+    /// Cuts a packet into fragments, which come to the link by themselves; whether it may be cut.
+    fn cut(&mut self, link: &Link, packet: PacketId) -> bool {
+        let whole = std::mem::take(&mut self.packets.get_mut(packet).octets);
+        let mtu = link.shape().mtu.unwrap_or(u32::MAX) as usize;
+        let Ok(mut fragments) = Fragments::new(&whole, mtu) else {
+            self.packets.get_mut(packet).octets = whole;
+            return false;
+        };
+        let mut scratch = vec![0; whole.len().max(mtu)];
+        while let Some(length) = fragments.write_next(&mut scratch) {
+            let fragment = self.packets.give(scratch[..length].to_vec(), self.now);
+            let (at, element, what) = (self.now, self.element, What::Arrives(Port(0), fragment));
+            self.queue.schedule(None, Event { at, element, what });
+        }
+        self.packets.free(packet);
+        true
+    }
+
+    pub(super) fn through_nat(
+        &mut self,
+        router: &mut Router,
+        port: Port,
+        lane: Lane,
+        packet: PacketId,
+    ) {
+        let is_outward = port == Port(0);
+        let to = if is_outward {
+            router.outside
+        } else {
+            router.inside
+        };
+        if self.packets.get(packet).octets.is_empty() {
+            self.arrive(lane, self.now, to, packet);
+            return;
+        }
+        let octets = self.packets.take(packet);
+        let Some(mut whole) = router.reassembly.take(octets, self.now) else {
+            return;
+        };
+        let passes = if is_outward {
+            router.nat.outward(&mut whole, self.now)
+        } else {
+            router.nat.inward(&mut whole, self.now)
+        };
+        if passes {
+            let packet = self.packets.give(whole, self.now);
+            self.arrive(lane, self.now, to, packet);
+        }
+    }
+
+    #[inline]
+    pub(super) fn through_cpu(&mut self, cpu: &mut Cpu, lane: Lane, packet: PacketId) {
+        let entry = self.packets.get_mut(packet);
+        entry.bytes = cpu.size(entry.clear, entry.bytes);
+        let done = cpu.offer(entry.clear, self.now);
+        self.arrive(lane, done, cpu.next, packet);
+    }
+
+    #[inline]
+    pub(super) fn emit(&mut self, source: &mut Source, lane: Lane, event: Event) {
+        if !source.is_on(event.at) {
+            return;
+        }
+        let bytes = source.size();
+        let packet = self.packets.plain(bytes, source.flow(), event.at);
+        self.arrive(lane, event.at, source.to, packet);
+        let at = event.at + source.gap();
+        self.queue.schedule(Some(lane), Event { at, ..event });
+    }
+}

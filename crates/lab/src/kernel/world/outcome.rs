@@ -1,0 +1,281 @@
+//! What a run of a road gives: the same names as the other two levels.
+
+use engine::counters::DropReason;
+use engine::time::{Duration, Instant};
+use serde::Serialize;
+
+use super::seconds;
+use crate::kernel::Element;
+use crate::kernel::host::Log;
+use crate::kernel::host::stack::{Datagrams, Discarded, Pings, Transfer};
+
+/// What a run gives. Serialized, it is the JSON of the level `simulate`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Outcome {
+    /// Of the key exchange; none in clear.
+    pub exchange: Option<Exchange>,
+    /// Clear IP packets and the IP packets that carry them to the gateway, in octets.
+    pub wire_bytes: Vec<(u32, u32)>,
+    /// Of pings.
+    pub round_trips: Option<RoundTrips>,
+    /// Of a TCP transfer.
+    pub transferred: Option<Transferred>,
+    /// Of datagrams.
+    pub streamed: Option<Streamed>,
+    /// What was dropped, by place and reason.
+    pub drops: Vec<Drops>,
+    /// The first thing that a processor did that has no price: it took no time.
+    pub unpriced: Option<String>,
+    /// Simulated time in all.
+    pub simulated_s: f64,
+    /// Events in all.
+    pub events: u64,
+    /// SHA-256 of the event trace.
+    pub fingerprint: String,
+}
+
+/// A key exchange as the station saw it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Exchange {
+    /// Whether both ends hold the tunnel.
+    pub is_up: bool,
+    /// From the first message to the last, as the testbed measures it.
+    pub handshake_s: Option<f64>,
+    /// IP packets of all messages, in octets.
+    pub wire_bytes: u64,
+    /// The messages.
+    pub messages: Vec<Row>,
+    /// Why it failed, where it did.
+    pub failures: Vec<String>,
+}
+
+/// One message.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// "aggressive 1", "quick 2".
+    pub what: String,
+    /// By the station.
+    pub is_sent: bool,
+    /// Since the first message left.
+    pub at_s: f64,
+    /// UDP payload octets.
+    pub bytes: u64,
+    /// How many datagrams.
+    pub datagrams: u64,
+    /// IP packets of these datagrams, in octets.
+    pub wire_bytes: u64,
+}
+
+/// Pings.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct RoundTrips {
+    /// How many.
+    pub sent: usize,
+    /// How many came back.
+    pub received: usize,
+    /// Shortest.
+    pub min_s: f64,
+    /// Mean.
+    pub mean_s: f64,
+    /// Longest.
+    pub max_s: f64,
+}
+
+/// A TCP transfer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Transferred {
+    /// Octets that were to come.
+    pub bytes: u64,
+    /// Octets that came.
+    pub received_bytes: u64,
+    /// From the connection's beginning to the last octet.
+    pub seconds: f64,
+    /// Octets that came over that time, in bits a second.
+    pub throughput_bps: f64,
+    /// Whether all came within the time given.
+    pub is_complete: bool,
+}
+
+/// Datagrams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Streamed {
+    /// Sent.
+    pub sent: u64,
+    /// Came.
+    pub received: u64,
+    /// Mean delay of those that came.
+    pub mean_delay_s: f64,
+    /// Clear IP packets that came, in bits a second.
+    pub throughput_bps: f64,
+    /// What real packets cannot be as large as.
+    pub cut: Cut,
+}
+
+/// Sizes cut to what a datagram can hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Cut {
+    /// The largest clear IP packet.
+    pub limit_bytes: u32,
+    /// Packets cut.
+    pub packets: u64,
+    /// Mean size asked for.
+    pub asked_mean_bytes: f64,
+    /// Mean size sent.
+    pub sent_mean_bytes: f64,
+}
+
+/// Packets dropped.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Drops {
+    /// Name of the element.
+    pub place: String,
+    /// Why.
+    pub reason: &'static str,
+    /// How many.
+    pub packets: u64,
+}
+
+/// IP and UDP headers.
+const HEADERS_BYTES: u64 = 28;
+
+impl Exchange {
+    pub(super) fn new(log: &Log, is_up: bool) -> Self {
+        let begin = log.messages.first().map_or(Instant(0), |first| first.at);
+        let rows = log.messages.iter().map(|message| Row {
+            what: message.what.clone(),
+            is_sent: message.is_sent,
+            at_s: seconds(begin, message.at),
+            bytes: message.bytes as u64,
+            datagrams: message.datagrams as u64,
+            wire_bytes: message.bytes as u64 + HEADERS_BYTES * message.datagrams as u64,
+        });
+        let messages: Vec<Row> = rows.collect();
+        Self {
+            is_up,
+            handshake_s: messages.last().filter(|_| is_up).map(|last| last.at_s),
+            wire_bytes: messages.iter().map(|row| row.wire_bytes).sum(),
+            messages,
+            failures: log.failures.clone(),
+        }
+    }
+}
+
+impl RoundTrips {
+    pub(super) fn of(pings: Option<&Pings>) -> Self {
+        let Some(pings) = pings else {
+            return Self::default();
+        };
+        let spans: Vec<f64> = pings
+            .round_trips
+            .iter()
+            .map(Duration::as_secs_f64)
+            .collect();
+        if spans.is_empty() {
+            return Self {
+                sent: pings.sent(),
+                ..Self::default()
+            };
+        }
+        Self {
+            sent: pings.sent(),
+            received: spans.len(),
+            min_s: spans.iter().copied().fold(f64::INFINITY, f64::min),
+            mean_s: spans.iter().sum::<f64>() / spans.len() as f64,
+            max_s: spans.iter().copied().fold(0.0, f64::max),
+        }
+    }
+}
+
+impl Transferred {
+    pub(super) fn of(
+        transfer: Option<Transfer>,
+        bytes: u64,
+        start: Instant,
+        limit: Instant,
+    ) -> Self {
+        let received_bytes = transfer.map_or(0, |one| one.octets);
+        let is_complete = received_bytes >= bytes;
+        let end = match transfer {
+            Some(one) if is_complete => one.last,
+            _ => limit,
+        };
+        let seconds = seconds(start, end);
+        Self {
+            bytes,
+            received_bytes,
+            seconds,
+            throughput_bps: received_bytes as f64 * 8.0 / seconds,
+            is_complete,
+        }
+    }
+}
+
+impl Streamed {
+    pub(super) fn of(
+        sent: Option<&Datagrams>,
+        came: &Discarded,
+        span: Duration,
+        limit_bytes: u32,
+    ) -> Self {
+        let sent = sent.map(|one| one.cut).unwrap_or_default();
+        let mean = |sum: f64, count: u64| if count > 0 { sum / count as f64 } else { 0.0 };
+        Self {
+            sent: sent.packets,
+            received: came.packets,
+            mean_delay_s: mean(came.delay_ns as f64 * 1e-9, came.packets),
+            throughput_bps: came.bytes as f64 * 8.0 / span.as_secs_f64(),
+            cut: Cut {
+                limit_bytes,
+                packets: sent.cut_packets,
+                asked_mean_bytes: mean(sent.asked_bytes as f64, sent.packets),
+                sent_mean_bytes: mean(sent.sent_bytes as f64, sent.packets),
+            },
+        }
+    }
+}
+
+/// What an element dropped, reasons that never came left out.
+pub(super) fn drops(place: &str, element: &Element) -> Vec<Drops> {
+    let counts: Vec<(&'static str, u64)> = match element {
+        Element::Link(link, _) => {
+            let counts = link.counters();
+            vec![
+                ("lost", counts.lost),
+                ("queue-full", counts.overflowed),
+                ("too-big", counts.too_big),
+            ]
+        }
+        Element::Nat(router) => {
+            let counts = router.nat.counters();
+            vec![
+                ("no-mapping", counts.unknown),
+                ("no-port", counts.exhausted),
+                ("malformed", counts.malformed),
+            ]
+        }
+        Element::Host(host) => {
+            let own = host.dropped();
+            let mut counts = vec![
+                ("processor-queue-full", own.queue_full),
+                ("malformed", own.malformed),
+                ("in-clear", own.clear),
+                ("nobody", own.nobody),
+            ];
+            if let Some(control) = &host.control {
+                let drops = control.drops();
+                let reasons = DropReason::ALL.into_iter();
+                counts.extend(reasons.map(|reason| (reason.name(), drops.of(reason))));
+            }
+            counts
+        }
+        Element::Cpu(_) | Element::Source(_) | Element::Sink(_) => Vec::new(),
+    };
+    let counted = counts.into_iter().filter(|(_, packets)| *packets > 0);
+    counted
+        .map(|(reason, packets)| Drops {
+            place: place.to_owned(),
+            reason,
+            packets,
+        })
+        .collect()
+}

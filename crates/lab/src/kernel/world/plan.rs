@@ -1,0 +1,422 @@
+//! What a road is made of, and how it is read from a scenario.
+
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+
+use engine::plane::Shape as PacketShape;
+use engine::sa::Mode;
+use engine::time::{Calendar, Duration};
+
+use super::tunnel::{Proof, Tunnel};
+use super::{MOST_BYTES, after};
+use crate::cost::{self, Clock, Device, Direction, Policy, Profile};
+use crate::kernel::Costs;
+use crate::kernel::link::{Carrier, Delay, Limit, Shape};
+use crate::kernel::nat;
+use crate::kernel::source::{Gaps, Sizes};
+use crate::kernel::trace::Trace;
+use crate::scenario::{self, Catalogue, Kind, Model, Role, Scenario, Speed};
+
+/// A road.
+pub struct Plan {
+    /// Of everything random.
+    pub seed: u64,
+    /// What calendars show at time 0.
+    pub calendar: Calendar,
+    /// What stands on the road, in order, the station first.
+    pub stations: Vec<Station>,
+    /// What joins them: one less.
+    pub joints: Vec<Joint>,
+    /// None: in clear.
+    pub tunnel: Option<Tunnel>,
+    /// What is done with it.
+    pub programs: Programs,
+}
+
+/// What stands on the road.
+pub struct Station {
+    /// For messages and captures.
+    pub name: String,
+    /// What it does.
+    pub role: Role,
+    /// What its processor takes.
+    pub costs: Option<Costs>,
+    /// Of a NAT.
+    pub nat: nat::Plan,
+}
+
+/// A link both ways.
+#[derive(Clone, Debug)]
+pub struct Joint {
+    /// For messages and captures.
+    pub name: String,
+    /// Away from the station.
+    pub up: Shape,
+    /// Towards the station.
+    pub down: Shape,
+}
+
+/// What is done with the road once it is open. Round trips are always measured.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    /// From the station, else to it.
+    pub is_up: bool,
+    /// A TCP transfer of so many octets.
+    pub transfer: Option<u64>,
+    /// Datagrams.
+    pub stream: Option<(Gaps, Sizes)>,
+    /// How long datagrams are sent, and how long a transfer may last.
+    pub limit: Duration,
+}
+
+/// Why a scenario cannot be run by the kernel.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Unfit {
+    /// A file of the catalogue is not as it should be.
+    #[error("{0}")]
+    File(String),
+    /// Something that the kernel does not do.
+    #[error("{scenario}: {key}: {why}")]
+    Beyond {
+        /// Which scenario.
+        scenario: String,
+        /// Which of its keys.
+        key: String,
+        /// What can be done about it.
+        why: String,
+    },
+    /// A price that nobody knows.
+    #[error(transparent)]
+    Cost(#[from] cost::Refusal),
+}
+
+/// Smallest window of TCP, as Linux begins with.
+const MIN_WINDOW_BYTES: usize = 65_536;
+/// Largest window: Linux's `tcp_rmem`.
+const MAX_WINDOW_BYTES: usize = 6 << 20;
+/// Bandwidth-delay products that a window holds: the path is full, and half of it may wait.
+const WINDOW_PRODUCTS: f64 = 2.0;
+/// What TCP's timer and delayed acknowledgements need beyond the path's own delay.
+const SLACK_S: f64 = 0.05;
+/// A packet that is overtaken waits for so many full packets of others.
+const OVERTAKEN_BY_BITS: f64 = 2.0 * 1500.0 * 8.0;
+
+impl Plan {
+    /// The road of a scenario.
+    pub fn of(scenario: &Scenario, catalogue: &Catalogue) -> Result<Self, Unfit> {
+        let policy = policy(scenario, catalogue)?;
+        let tunnel = Tunnel::of(&policy).map_err(|why| beyond(scenario, "policy", why))?;
+        let gateway = scenario.gateway();
+        let nodes = scenario.nodes.iter();
+        let stations = nodes.map(|node| Station::of(node, &policy, scenario, catalogue));
+        let links = scenario.links.iter().enumerate();
+        let joints = links.map(|(index, link)| {
+            let from = &scenario.nodes[index].name;
+            let to = &scenario.nodes[index + 1].name;
+            Joint::of(&format!("{from} - {to}"), link, scenario, catalogue)
+        });
+        if tunnel.is_some() && gateway.is_none() {
+            let why = "a tunnel needs a gateway";
+            return Err(beyond(scenario, "node", why.into()));
+        }
+        Ok(Self {
+            seed: scenario.seed,
+            calendar: Calendar(i64::try_from(scenario.calendar_s).unwrap_or(i64::MAX)),
+            stations: stations.collect::<Result<_, _>>()?,
+            joints: joints.collect::<Result<_, _>>()?,
+            tunnel,
+            programs: Programs::of(scenario)?,
+        })
+    }
+
+    /// Octets of TCP's window: what fills the road, within what Linux gives.
+    pub fn window_bytes(&self) -> usize {
+        let shapes = || {
+            self.joints
+                .iter()
+                .flat_map(|joint| [&joint.up, &joint.down])
+        };
+        let rates = shapes().map(Shape::bits_per_second);
+        let slowest = rates.fold(f64::INFINITY, f64::min).min(1e12);
+        let delay_s: f64 = shapes().map(Shape::mean_delay_s).sum();
+        let products = slowest / 8.0 * (delay_s + SLACK_S) * WINDOW_PRODUCTS;
+        (products as usize).clamp(MIN_WINDOW_BYTES, MAX_WINDOW_BYTES)
+    }
+
+    /// The smallest MTU on the road.
+    pub fn mtu_bytes(&self) -> u32 {
+        let shapes = self
+            .joints
+            .iter()
+            .flat_map(|joint| [&joint.up, &joint.down]);
+        shapes
+            .filter_map(|shape| shape.mtu)
+            .min()
+            .map_or(MAX_IP_BYTES, |mtu| mtu.min(MAX_IP_BYTES))
+    }
+
+    /// The largest clear IP packet whose protected form is a UDP datagram.
+    pub fn most_bytes(&self) -> u32 {
+        let shape = self.tunnel.as_ref().map(|tunnel| self.shape(tunnel));
+        let largest = shape.map_or(MAX_IP_BYTES, |shape| {
+            shape.largest_packet(MAX_IP_BYTES as usize) as u32
+        });
+        largest.min(MOST_BYTES)
+    }
+
+    /// Whether a NAT stands before the gateway.
+    pub fn has_nat(&self) -> bool {
+        self.stations.iter().any(|one| one.role == Role::Nat)
+    }
+
+    /// What decides the size of protected packets.
+    pub fn shape(&self, tunnel: &Tunnel) -> PacketShape {
+        PacketShape {
+            protection: tunnel.esp.protection,
+            protocol: tunnel.esp.protocol,
+            mode: tunnel.mode,
+            is_udp_encapsulated: self.has_nat() || tunnel.forces_udp,
+            is_outer_v6: false,
+        }
+    }
+
+    /// Whether the station talks to the gateway's own address.
+    pub fn is_published(&self) -> bool {
+        let has_gateway = self.stations.iter().any(|one| one.role == Role::Gateway);
+        let is_tunnel = self
+            .tunnel
+            .as_ref()
+            .is_some_and(|one| one.mode == Mode::Tunnel);
+        has_gateway && !is_tunnel
+    }
+}
+
+/// What the length of an IP packet can say.
+const MAX_IP_BYTES: u32 = 65_535;
+
+impl Station {
+    fn of(
+        node: &scenario::Node,
+        policy: &Policy,
+        scenario: &Scenario,
+        catalogue: &Catalogue,
+    ) -> Result<Self, Unfit> {
+        let costs = match &node.computer {
+            Some(computer) => Some(costs(computer, policy, catalogue)?),
+            None => None,
+        };
+        let mut nat = nat::Plan {
+            address: super::NAT,
+            ..nat::Plan::default()
+        };
+        if let Some(timeout) = node.udp_timeout_s {
+            nat.udp_timeout = after(timeout);
+            nat.udp_stream_timeout = after(timeout);
+        }
+        let nats = scenario.nodes.iter().filter(|one| one.role == Role::Nat);
+        if nats.count() > 1 {
+            let why = "one NAT on a road is simulated";
+            return Err(beyond(scenario, "node", why.into()));
+        }
+        Ok(Self {
+            name: node.name.clone(),
+            role: node.role,
+            costs,
+            nat,
+        })
+    }
+
+    /// Its address towards the station's peer.
+    pub fn address(&self, has_nat: bool) -> Ipv4Addr {
+        match self.role {
+            Role::Station if has_nat => super::STATION,
+            Role::Station | Role::Nat => super::NAT,
+            Role::Gateway | Role::Relay => super::GATEWAY,
+            Role::Server => super::SERVER,
+        }
+    }
+}
+
+impl Joint {
+    fn of(
+        name: &str,
+        link: &scenario::Link,
+        scenario: &Scenario,
+        catalogue: &Catalogue,
+    ) -> Result<Self, Unfit> {
+        let trace = match &link.trace {
+            None => None,
+            Some(trace) => {
+                let entry = catalogue.find(Kind::Trace, trace).ok_or_else(|| {
+                    let why = format!("no trace is called {trace:?}");
+                    beyond(scenario, "link.trace", why)
+                })?;
+                let read = Trace::read(&entry.file, entry.text.as_bytes());
+                Some(read.map_err(|fault| Unfit::File(fault.to_string()))?)
+            }
+        };
+        let shape = |rate_bps: f64| Shape {
+            carrier: match &trace {
+                Some(trace) => Carrier::Trace(trace.clone()),
+                None => Carrier::Rate(rate_bps.clamp(1.0, 1e15) as u64),
+            },
+            delay: Delay::Fixed(after(link.delay_s)),
+            loss: link.loss,
+            queue: link
+                .queue_bytes
+                .map_or(Limit::None, |most| Limit::Bytes(most as u64)),
+            held_back: (link.reorder > 0.0)
+                .then(|| (link.reorder, after(OVERTAKEN_BY_BITS / rate_bps))),
+            mtu: link.mtu_bytes.map(|mtu| mtu as u32),
+            overhead_bytes: link.overhead_bytes.ceil() as u32,
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            up: shape(link.rate.up_bps),
+            down: shape(link.rate.down_bps),
+        })
+    }
+}
+
+impl Programs {
+    fn of(scenario: &Scenario) -> Result<Self, Unfit> {
+        let traffic = &scenario.traffic;
+        let mut programs = Self {
+            is_up: traffic.direction == scenario::Direction::Up,
+            transfer: None,
+            stream: None,
+            limit: after(scenario.run.time_s),
+        };
+        let (rate_bps, is_constant) = match &traffic.model {
+            Model::Tcp { bytes } => {
+                programs.transfer = Some(*bytes);
+                return Ok(programs);
+            }
+            Model::Poisson { rate_bps } => (*rate_bps, false),
+            Model::Constant { rate_bps } => (*rate_bps, true),
+            Model::PacketCall { .. } | Model::ClosedLoop { .. } | Model::Pcap { .. } => {
+                let why = "the event kernel runs tcp, poisson and constant; the others are the \
+                           tandem's";
+                return Err(beyond(scenario, "traffic.model", why.into()));
+            }
+        };
+        let (sizes, mean_bytes) = sizes(traffic.sizes.as_ref()).ok_or_else(|| {
+            beyond(
+                scenario,
+                "traffic.sizes",
+                "fixed and pareto run here".into(),
+            )
+        })?;
+        let gap = after(mean_bytes * 8.0 / rate_bps);
+        let gaps = if is_constant {
+            Gaps::Constant(gap)
+        } else {
+            Gaps::Exponential(gap)
+        };
+        programs.stream = Some((gaps, sizes));
+        Ok(programs)
+    }
+}
+
+fn sizes(sizes: Option<&scenario::Sizes>) -> Option<(Sizes, f64)> {
+    match sizes? {
+        scenario::Sizes::Fixed { bytes } => Some((Sizes::Fixed(bytes.ceil() as u32), *bytes)),
+        scenario::Sizes::Pareto {
+            shape,
+            smallest_bytes,
+            largest_bytes,
+        } => {
+            let sizes = Sizes::Pareto {
+                shape: *shape,
+                smallest: *smallest_bytes,
+                most: *largest_bytes,
+            };
+            Some((sizes, pareto_mean(*shape, *smallest_bytes, *largest_bytes)))
+        }
+        scenario::Sizes::Empirical { .. } => None,
+    }
+}
+
+/// The mean of `min(P, most)`.
+fn pareto_mean(shape: f64, smallest: f64, most: f64) -> f64 {
+    if shape == 1.0 {
+        return smallest * (1.0 + libm::log(most / smallest));
+    }
+    let tail = libm::pow(smallest / most, shape - 1.0);
+    smallest * (shape - tail) / (shape - 1.0)
+}
+
+fn costs(
+    computer: &scenario::Computer,
+    policy: &Policy,
+    catalogue: &Catalogue,
+) -> Result<Costs, Unfit> {
+    let entry = catalogue.find(Kind::Device, &computer.device);
+    let entry = entry.ok_or_else(|| Unfit::File(format!("no device {}", computer.device)))?;
+    let profile = Profile::parse(&entry.file, &entry.text);
+    let profile = profile.map_err(|fault| Unfit::File(fault.to_string()))?;
+    let clock = computer.speed.map(|speed| match speed {
+        Speed::Mips(mips) => Clock::Mips(mips),
+        Speed::ClockHz(hz) => Clock::MegaHertz(hz * 1e-6),
+    });
+    let device = Device::new(profile, clock)?;
+    let service = |direction| {
+        device
+            .service(policy, direction)
+            .map_err(cost::Refusal::from)
+    };
+    let (seal, open) = (service(Direction::Seal)?, service(Direction::Open)?);
+    let policy = policy.clone();
+    Ok(Costs {
+        seal,
+        open,
+        control: Rc::new(move |work| {
+            let time = device.work_time(&policy, work);
+            time.map_err(|missing| missing.to_string())
+        }),
+    })
+}
+
+fn policy(scenario: &Scenario, catalogue: &Catalogue) -> Result<Policy, Unfit> {
+    let entry = catalogue.find(Kind::Policy, &scenario.policy);
+    let entry = entry.ok_or_else(|| Unfit::File(format!("no policy {}", scenario.policy)))?;
+    Policy::parse(&entry.file, &entry.text).map_err(|fault| Unfit::File(fault.to_string()))
+}
+
+fn beyond(scenario: &Scenario, key: &str, why: String) -> Unfit {
+    Unfit::Beyond {
+        scenario: scenario.name.clone(),
+        key: key.into(),
+        why,
+    }
+}
+
+impl Tunnel {
+    /// Of a policy; none where it protects nothing.
+    fn of(policy: &Policy) -> Result<Option<Self>, String> {
+        let Some(esp) = policy.suite.ipsec() else {
+            return Ok(None);
+        };
+        if policy.is_outer_v6 {
+            return Err("the simulated road is IPv4".into());
+        }
+        let keys = policy
+            .keys
+            .ok_or("it has no [keys]: the kernel brings tunnels up by IKE")?;
+        let proof = match keys.proof {
+            cost::Proof::Rsa2048 => Proof::Certificates,
+            cost::Proof::Psk => Proof::Shared,
+            cost::Proof::Rsa3072 | cost::Proof::Rsa4096 => {
+                return Err("the simulator's certificates have keys of 2048 bits".into());
+            }
+        };
+        Ok(Some(Self {
+            mode: policy.mode,
+            esp: *esp,
+            ike: keys.proposal,
+            is_aggressive: keys.exchange == cost::Exchange::Aggressive,
+            proof,
+            forces_udp: policy.is_udp_encapsulated,
+        }))
+    }
+}
