@@ -66,6 +66,7 @@ pub struct Control {
     inner: Option<Ipv4Addr>,
     work: Work,
     unstamped: usize,
+    begun: Vec<Send>,
     next_id: u16,
     own_drops: DropCounters,
     /// What it told so far.
@@ -91,15 +92,17 @@ impl Control {
             inner: None,
             work: Work::default(),
             unstamped: 0,
+            begun: Vec::new(),
             next_id: 1,
             own_drops: DropCounters::default(),
             log: Log::default(),
         };
-        // the calendar is told before the first message is made, in the first job
-        let mut sends = Vec::new();
-        control.drain(Instant(0), &mut sends);
-        control.input(Input::Calendar(calendar), Instant(0), &mut sends);
-        control.due = Some(control.due.unwrap_or(Instant(0)));
+        // what begins at once leaves when the host is first woken
+        let mut begun = Vec::new();
+        control.drain(Instant(0), &mut begun);
+        control.input(Input::Calendar(calendar), Instant(0), &mut begun);
+        control.due = Some(Instant(0));
+        control.begun = begun;
         control
     }
 
@@ -159,6 +162,7 @@ impl Control {
     }
 
     pub(super) fn wake(&mut self, now: Instant, sends: &mut Vec<Send>) {
+        sends.append(&mut self.begun);
         self.input(Input::Wake, now, sends);
     }
 
