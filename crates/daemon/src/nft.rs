@@ -36,7 +36,7 @@ pub struct Forwarding {
 pub enum NftError {
     /// The program is missing.
     #[error(
-        "[[publish]] needs the program nft, which is not installed: \
+        "the program nft is not installed: \
          `apt install nftables` (Debian, Ubuntu) or `dnf install nftables`"
     )]
     Missing,
@@ -78,10 +78,15 @@ impl Forwarding {
         )
     }
 
-    /// Loads the table, in place of the one that is there; without ports there is none.
+    /// Whether traffic would not pass without the table; else it only keeps out what lies.
+    pub fn is_needed(&self) -> bool {
+        !self.publish.is_empty()
+    }
+
+    /// Loads the table, in place of the one that is there; without ports and pools there is none.
     pub fn load(&self, file: &mut FootprintFile) -> Result<(), NftError> {
         let table = self.table();
-        if self.publish.is_empty() {
+        if self.publish.is_empty() && self.pools.is_empty() {
             if file.footprint.nft_tables.contains(&table) {
                 remove(&table)?;
             }

@@ -83,7 +83,12 @@ impl Host {
             }
             let mut forwarding = Forwarding::new(&self.name, loaded);
             forwarding.tun.clone_from(&self.tun);
-            forwarding.load(&mut self.file)?;
+            match forwarding.load(&mut self.file) {
+                Err(error) if !forwarding.is_needed() => {
+                    warn!("clear packets that claim a pool address are not kept out: {error}");
+                }
+                result => result?,
+            }
         }
         Ok(())
     }

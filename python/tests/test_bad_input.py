@@ -1,0 +1,405 @@
+"""What nobody should send, at the real program: floods from forged addresses, rubbish, altered and
+repeated packets, certificates that do not hold. Each is a counted reason in `caravan status`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import struct
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from caravan.measurement import Keys, tunnel_ends
+from caravan.testbed import Road, RoadPlan
+from caravan.testbed.capture import IPPROTO_ESP, IPPROTO_ICMP, IPPROTO_UDP, Capture, Frame
+from caravan.testbed.caravan import Caravan, caravan_toml, write_files
+from caravan.testbed.connection import Connection, PublicKey
+from caravan.testbed.host import Host
+from caravan.testbed.pki import CaravanAuthority, OpensslAuthority
+from caravan.testbed.road import GATEWAY_ADDRESS, OPERATOR_ADDRESSES, SERVER_ADDRESS
+from caravan.testbed.traffic import ping
+
+pytestmark = pytest.mark.root
+
+STATION = OPERATOR_ADDRESSES[0]
+FORGED_NETWORK = "198.18.0.0/15"
+HALF_OPEN = 500
+"""The default bound above which aggressive first messages are dropped."""
+SUITE = "aes128gcm16-modp2048"
+ISAKMP_FRAGMENT = 132
+ETH_P_IP = 0x0800
+SETTLE_S = 10.0
+
+
+@pytest.fixture(scope="module")
+def keys(authority: CaravanAuthority) -> Keys:
+    """The gateway's and the station's certificates."""
+    return Keys(
+        PublicKey(authority.issue("sg.example"), authority),
+        PublicKey(authority.issue("ms.example"), authority),
+    )
+
+
+def two_modes(host: Host, connection: Connection) -> Path:
+    """The file of a gateway that takes main mode as well as aggressive mode."""
+    path = write_files(host, connection)
+    main = caravan_toml(replace(connection, name="main", is_aggressive=False))
+    # Both lend from the one pool.
+    connections, _, _ = main.partition("[pools.")
+    path.write_text(path.read_text() + connections)
+    return path
+
+
+def test_a_flood_of_forged_first_messages_is_bounded_and_main_mode_is_still_served(
+    keys: Keys, output: Path
+) -> None:
+    on_gateway, on_station = tunnel_ends(keys, SUITE)
+    count = HALF_OPEN + 200
+    with contextlib.ExitStack() as stack:
+        road = stack.enter_context(Road(RoadPlan(has_nat=False), output))
+        file = two_modes(road.sg, on_gateway)
+        gateway = stack.enter_context(Caravan(road.sg, on_gateway, file=file)).wait_ready()
+        first = first_message(road, on_station, output)
+        # What is answered comes to the link that we watch.
+        road.sg.add_route(FORGED_NETWORK, STATION)
+        with Capture(road.ms, "wan0", output / "flood.pcap") as capture:
+            sources = [f"198.18.{number >> 8}.{number & 255}" for number in range(1, count + 1)]
+            with raw_socket(road.ms) as send:
+                for number, source in enumerate(sources):
+                    forged = number.to_bytes(4, "big") + b"\1" + first[5:]
+                    send(udp_packet(source, 500, GATEWAY_ADDRESS, 500, forged))
+                    time.sleep(0.002)
+            await_drops(gateway, "too-many-half-open", count - HALF_OPEN)
+            status = gateway.status()
+            assert status["half_open"] == HALF_OPEN
+            assert status["drops"]["too-many-half-open"] == count - HALF_OPEN
+            # Above the bound an honest peer gets through by main mode.
+            with Caravan(road.ms, replace(on_station, is_aggressive=False)) as station:
+                station.wait_ready()
+                assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+            # Nothing is sent again by a timer.
+            time.sleep(4)
+        answers = Counter(
+            destination
+            for frame, destination in udp_from_gateway(capture)
+            if destination in set(sources) and is_first_part(frame)
+        )
+        assert len(answers) == HALF_OPEN
+        assert set(answers.values()) == {1}
+
+
+def test_rubbish_at_both_ports_is_counted_to_the_last_datagram(keys: Keys, output: Path) -> None:
+    on_gateway, on_station = tunnel_ends(keys, SUITE)
+    with Road(RoadPlan(has_nat=False), output) as road, Caravan(road.sg, on_gateway) as gateway:
+        gateway.wait_ready()
+        first = first_message(road, on_station, output)
+        with Caravan(road.ms, on_station) as station:
+            station.wait_ready()
+            with Capture(road.ms, "wan0", output / "echo.pcap") as capture:
+                road.sg.run(["ping", "-c", "1", STATION])
+            assert capture.frames()
+            rubbish = spoiled(first)
+            before = sum(drops(gateway).values())
+            with road.ms.entered(), socket.socket(type=socket.SOCK_DGRAM) as speaker:
+                for datagram in rubbish:
+                    speaker.sendto(datagram, (GATEWAY_ADDRESS, 500))
+                    # After the non-ESP marker (RFC 3948 §2.2), and as ESP under no SPI of ours.
+                    speaker.sendto(bytes(4) + datagram, (GATEWAY_ADDRESS, 4500))
+                    speaker.sendto(b"\0\0\1" + datagram, (GATEWAY_ADDRESS, 4500))
+                    time.sleep(0.002)
+            sent = 3 * len(rubbish)
+            settle(lambda: sum(drops(gateway).values()) - before >= sent)
+            counted = drops(gateway)
+            assert sum(counted.values()) - before == sent, counted
+            for reason in ("malformed-message", "unknown-cookies", "unsupported-exchange"):
+                assert counted[reason] > 0, counted
+            assert gateway.status()["half_open"] == 0
+            assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+
+
+def spoiled(first: bytes) -> list[bytes]:
+    """Variants of a first message that must be refused without an answer that costs much."""
+    cut = [first[:length] for length in range(1, len(first), 7)]
+    fitted = [set_length(part) for part in cut if len(part) >= 28]
+    payload_length = first[:30] + bytes(2) + first[32:]
+    return [
+        *cut,
+        *fitted,
+        # Longer than it says, and as long as UDP carries.
+        first + b"more",
+        set_length(first[:28] + bytes(60_000)),
+        # A payload of no length, which an incautious reader walks for ever.
+        payload_length,
+        # Cookies that nobody gave out, an exchange that nobody knows, another version.
+        set_octets(first, 8, bytes(range(1, 9))),
+        set_octets(first, 18, b"\xf0"),
+        set_octets(first, 17, b"\x20"),
+        bytes(28),
+        b"\xff" * 512,
+    ]
+
+
+def set_length(message: bytes) -> bytes:
+    """The message with a length field that fits."""
+    return set_octets(message, 24, struct.pack("!I", len(message)))
+
+
+def set_octets(message: bytes, at: int, octets: bytes) -> bytes:
+    """The message with octets replaced."""
+    return message[:at] + octets + message[at + len(octets) :]
+
+
+def test_altered_and_repeated_packets_are_dropped_by_reason(keys: Keys, output: Path) -> None:
+    ends = tunnel_ends(keys, SUITE)
+    with tunnel(ends, output) as (road, gateway):
+        echoes = echo_requests(road, output)
+        assert len(echoes) == 5
+        packet = echoes[-1]
+        header, esp = packet[:20], packet[20:]
+        cases = {
+            "replayed": esp,
+            # A sequence number that has not been yet, under the ICV of another.
+            "bad-icv": esp[:4] + struct.pack("!I", 1_000) + esp[8:],
+            "unknown-spi": b"\0\1\2\3" + esp[4:],
+            "truncated": esp[:4] + struct.pack("!I", 1_000) + esp[8:12],
+        }
+        with Capture(road.server, "lan0", output / "inside.pcap") as inside:
+            with raw_socket(road.ms) as send:
+                for reason, octets in cases.items():
+                    before = drops(gateway)[reason]
+                    for _ in range(10):
+                        send(header + octets)
+                    await_drops(gateway, reason, before + 10)
+                    assert drops(gateway)[reason] == before + 10, reason
+            assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+        requests = [frame for frame in inside.frames() if is_echo_request(frame)]
+        assert len(requests) == 2
+
+
+def test_bad_padding_is_counted_where_nothing_else_protects_a_packet(
+    keys: Keys, output: Path
+) -> None:
+    ends = tunnel_ends(keys, "des-modp2048")
+    with tunnel(ends, output) as (road, gateway):
+        packet = echo_requests(road, output)[-1]
+        with raw_socket(road.ms) as send:
+            for number in range(1, 65):
+                # In CBC a flipped bit flips the same one of the next block: here, pad length.
+                at = len(packet) - 10
+                send(packet[:at] + bytes([packet[at] ^ number]) + packet[at + 1 :])
+        await_drops(gateway, "bad-padding", 51)
+        assert drops(gateway)["bad-padding"] > 50, drops(gateway)
+        assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+
+
+def test_a_clear_packet_that_claims_an_inner_address_does_not_pass_the_gateway(
+    keys: Keys, output: Path
+) -> None:
+    ends = tunnel_ends(keys, SUITE)
+    with tunnel(ends, output) as (road, _):
+        (inner,) = (text.partition("/")[0] for text in road.ms.addresses("caravan0"))
+        forged = icmp_packet(inner, SERVER_ADDRESS)
+        (link,) = json.loads(road.sg.run(["ip", "-json", "link", "show", "wan0"]).stdout)
+        to = ("wan0", ETH_P_IP, 0, 0, bytes.fromhex(link["address"].replace(":", "")))
+        with Capture(road.server, "lan0", output / "inside.pcap") as inside:
+            with road.ms.entered():
+                speaker = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)
+            # Past the routes into the tunnel.
+            with speaker:
+                for _ in range(5):
+                    speaker.sendto(forged, to)
+            assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+        requests = [frame for frame in inside.frames() if is_echo_request(frame)]
+        assert len(requests) == 2
+
+
+def out_of_date(directory: Path, name: str) -> Keys:
+    """Both ends' certificates, of which the one for `name` ended yesterday."""
+    authority = OpensslAuthority(directory)
+
+    def issue(one: str) -> PublicKey:
+        until = timedelta(days=-1) if one == name else timedelta(days=10)
+        issued = authority.issue(one, valid_from=timedelta(days=-9), valid_until=until)
+        return PublicKey(issued, authority)
+
+    return Keys(issue("sg.example"), issue("ms.example"))
+
+
+@pytest.mark.parametrize("is_aggressive", [True, False], ids=["aggressive", "main"])
+def test_both_ends_hear_of_a_station_s_wrong_certificate(
+    is_aggressive: bool, tmp_path: Path, output: Path
+) -> None:
+    wrong = out_of_date(tmp_path / "openssl", "ms.example")
+    sentence = "certificate CN=ms.example expired at"
+    ends = tunnel_ends(wrong, SUITE)
+    check_refusal(ends, is_aggressive, sentence, output, is_gateway_refusing=True)
+
+
+@pytest.mark.parametrize("is_aggressive", [True, False], ids=["aggressive", "main"])
+def test_both_ends_hear_of_an_identity_that_is_not_pinned(
+    is_aggressive: bool, keys: Keys, output: Path
+) -> None:
+    on_gateway, on_station = tunnel_ends(keys, SUITE)
+    ends = (replace(on_gateway, remote_id="somebody.example"), on_station)
+    sentence = "the peer identifies itself as ms.example; we accept somebody.example"
+    check_refusal(ends, is_aggressive, sentence, output, is_gateway_refusing=True)
+
+
+@pytest.mark.parametrize("is_aggressive", [True, False], ids=["aggressive", "main"])
+def test_a_station_refuses_a_gateway_s_wrong_certificate(
+    is_aggressive: bool, tmp_path: Path, output: Path
+) -> None:
+    wrong = out_of_date(tmp_path / "openssl", "sg.example")
+    sentence = "certificate CN=sg.example expired at"
+    ends = tunnel_ends(wrong, SUITE)
+    check_refusal(ends, is_aggressive, sentence, output, is_gateway_refusing=False)
+
+
+def check_refusal(
+    ends: tuple[Connection, Connection],
+    is_aggressive: bool,
+    sentence: str,
+    output: Path,
+    *,
+    is_gateway_refusing: bool,
+) -> None:
+    """One end says why in a sentence; the other hears AUTHENTICATION-FAILED where the end that
+    refuses could tell it under keys."""
+    on_gateway, on_station = (replace(end, is_aggressive=is_aggressive) for end in ends)
+    with Road(RoadPlan(), output) as road, Caravan(road.sg, on_gateway) as gateway:
+        gateway.wait_ready()
+        with Caravan(road.ms, on_station) as station:
+            refusing, refused = (gateway, station) if is_gateway_refusing else (station, gateway)
+            settle(lambda: any(sentence in line for line in log(refusing)))
+            assert any(f"negotiation failed: {sentence}" in line for line in log(refusing))
+            assert drops(refusing)["authentication-failed"] > 0
+            # A station refuses message 2 of aggressive mode in silence: nobody has proven that
+            # he sent it.
+            if is_gateway_refusing or not is_aggressive:
+                settle(lambda: any("AUTHENTICATION" in line.upper() for line in log(refused)))
+                assert any(is_refusal(line) for line in log(refused))
+            assert not gateway.is_established() and not station.is_established()
+
+
+def is_refusal(line: str) -> bool:
+    """Whether a line of the log tells of the peer's refusal."""
+    return "AUTHENTICATION-FAILED" in line or "AuthenticationFailed" in line
+
+
+@contextlib.contextmanager
+def tunnel(ends: tuple[Connection, Connection], output: Path) -> Iterator[tuple[Road, Caravan]]:
+    """A tunnel in raw ESP; the road and the gateway."""
+    with Road(RoadPlan(has_nat=False), output) as road, Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        with Caravan(road.ms, ends[1]) as station:
+            station.wait_ready()
+            yield road, gateway
+
+
+def first_message(road: Road, on_station: Connection, output: Path) -> bytes:
+    """The first message of a station that then leaves."""
+    path = output / "first.pcap"
+    with Capture(road.ms, "wan0", path) as capture, Caravan(road.ms, on_station) as station:
+        station.wait_ready()
+    for frame in capture.frames():
+        if frame.source == STATION and frame.protocol == IPPROTO_UDP:
+            return frame.payload[8:]
+    raise ValueError(f"{path}: the station sent nothing")
+
+
+def echo_requests(road: Road, output: Path) -> list[bytes]:
+    """The ESP packets of five echo requests, as the station sent them."""
+    with Capture(road.ms, "wan0", output / "esp.pcap") as capture:
+        assert ping(road.ms, SERVER_ADDRESS, 5).received == 5
+    sent = [frame for frame in capture.frames() if frame.source == STATION]
+    return [frame.packet for frame in sent if frame.protocol == IPPROTO_ESP]
+
+
+def udp_from_gateway(capture: Capture) -> Iterator[tuple[Frame, str]]:
+    """IKE datagrams of the gateway and whom they are for."""
+    for frame in capture.frames():
+        if frame.source == GATEWAY_ADDRESS and frame.protocol == IPPROTO_UDP:
+            yield frame, socket.inet_ntoa(frame.packet[16:20])
+
+
+def is_first_part(frame: Frame) -> bool:
+    """Whether a datagram is a whole message or the first fragment of one."""
+    message = frame.payload[8:]
+    return message[16] != ISAKMP_FRAGMENT or message[34] == 1
+
+
+def is_echo_request(frame: Frame) -> bool:
+    """Whether a frame is an echo request in clear."""
+    return frame.protocol == IPPROTO_ICMP and frame.payload[0] == 8
+
+
+def drops(daemon: Caravan) -> Counter[str]:
+    """The daemon's counted reasons."""
+    return Counter(daemon.status()["drops"])
+
+
+def await_drops(daemon: Caravan, reason: str, count: int) -> None:
+    """Wait until so many have been counted."""
+    settle(lambda: drops(daemon)[reason] >= count)
+
+
+def log(daemon: Caravan) -> list[str]:
+    """What the daemon said."""
+    return [str(fields.get("message", "")) for _, fields in daemon.events()]
+
+
+def settle(is_true: Callable[[], bool]) -> None:
+    """Wait until something is true, or for so long that the assertion after it may fail."""
+    deadline = time.monotonic() + SETTLE_S
+    while not is_true() and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def raw_socket(host: Host) -> Iterator[Callable[[bytes], None]]:
+    """Send IP packets with their own headers, whatever source they name."""
+    with host.entered():
+        speaker = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+    with speaker:
+
+        def send(packet: bytes) -> None:
+            speaker.sendto(packet, (socket.inet_ntoa(packet[16:20]), 0))
+
+        yield send
+
+
+def udp_packet(
+    source: str, source_port: int, destination: str, destination_port: int, payload: bytes
+) -> bytes:
+    """An IPv4 packet of UDP without a checksum of its own."""
+    udp = struct.pack("!HHHH", source_port, destination_port, 8 + len(payload), 0)
+    return ip_header(source, destination, IPPROTO_UDP, 8 + len(payload)) + udp + payload
+
+
+def icmp_packet(source: str, destination: str) -> bytes:
+    """An echo request."""
+    body = struct.pack("!BBHHH", 8, 0, 0, 7, 1)
+    body = set_octets(body, 2, checksum(body))
+    return ip_header(source, destination, IPPROTO_ICMP, len(body)) + body
+
+
+def ip_header(source: str, destination: str, protocol: int, length: int) -> bytes:
+    """IPv4 without options."""
+    ends = socket.inet_aton(source) + socket.inet_aton(destination)
+    header = struct.pack("!BBHHHBBH", 0x45, 0, 20 + length, 0, 0, 64, protocol, 0) + ends
+    return set_octets(header, 10, checksum(header))
+
+
+def checksum(octets: bytes) -> bytes:
+    """The Internet's, over an even number of octets."""
+    total = sum(struct.unpack(f"!{len(octets) // 2}H", octets))
+    while total > 0xFFFF:
+        total = (total & 0xFFFF) + (total >> 16)
+    return struct.pack("!H", ~total & 0xFFFF)
