@@ -18,9 +18,9 @@ from caravan.measurement import (
     tunnel_ends,
 )
 from caravan.sizes import POLICIES
-from caravan.testbed import Road, RoadPlan
+from caravan.testbed import CommandFailed, Road, RoadPlan
 from caravan.testbed.capture import IPPROTO_AH, IPPROTO_ESP, Capture
-from caravan.testbed.caravan import Caravan
+from caravan.testbed.caravan import Caravan, order, write_files
 from caravan.testbed.connection import Connection, PublicKey
 from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.relay import LinkPlan
@@ -211,6 +211,78 @@ def test_a_stopped_station_leaves_its_host_as_it_was(keys: Keys, output: Path) -
             assert any(PRIVATE_NETWORK in route for route in road.ms.unreachable_routes())
             station.down()
             assert host_state(road) == before
+
+
+def test_the_policy_none_takes_the_same_path_in_clear(keys: Keys, output: Path) -> None:
+    expected = make_file(output / "www/file", FILE_BYTES)
+    on_gateway, on_station = transport_ends(keys, "none")
+    with Road(RoadPlan(), output) as road:
+        serve_files(road.server, output / "www", SERVER_ADDRESS)
+        before = host_state(road)
+        with Caravan(road.sg, on_gateway) as gateway, Caravan(road.ms, on_station) as station:
+            gateway.wait_ready()
+            station.process.wait_for(lambda: station.try_status() is not None, "control socket", 10)
+            for end in (gateway, station):
+                (connection,) = end.status()["connections"]
+                assert connection["state"] == "in clear"
+                assert any("NOT protected" in text for text in end.status()["warnings"])
+            with Capture(road.ms, "wan0", output / "clear.pcap") as capture:
+                assert download(road.ms, PUBLISHED_URL).sha256 == expected
+            assert any(b"GET /file" in frame.packet for frame in capture.frames())
+        assert host_state(road) == before
+        with pytest.raises(CommandFailed, match=r"Couldn't connect|Failed to connect"):
+            download(road.ms, PUBLISHED_URL, timeout_s=1)
+
+
+def test_a_server_sees_the_pool_s_address_where_the_file_wants_it(keys: Keys, output: Path) -> None:
+    expected = make_file(output / "www/file", FILE_BYTES)
+    ends = transport_ends(keys, "aes128gcm16-modp2048")
+    with Road(RoadPlan(), output) as road, connected(road, ends, output / "www") as station:
+        for masquerade, source in (("true", "10.10.0.1"), ("false", "10.99.0.1")):
+            file = road.sg.logs / "caravan/caravan.toml"
+            text = file.read_text().replace("masquerade = true\n", "")
+            file.write_text(
+                text.replace("port = 8080\n", f"port = 8080\nmasquerade = {masquerade}\n")
+            )
+            order(road.sg, "reload").check()
+            with Capture(road.server, "lan0", output / "lan.pcap") as capture:
+                assert download(road.ms, PUBLISHED_URL).sha256 == expected
+            asked = [frame for frame in capture.frames() if b"GET /file" in frame.packet]
+            assert [frame.source for frame in asked] == [source]
+        assert station.is_established()
+
+
+def test_a_strict_reverse_path_filter_is_named(keys: Keys, output: Path) -> None:
+    on_gateway, on_station = transport_ends(keys, "aes128gcm16-modp2048")
+    with Road(RoadPlan(), output) as road, Caravan(road.sg, on_gateway) as gateway:
+        gateway.wait_ready()
+        road.ms.sysctl("net.ipv4.conf.all.rp_filter", "1")
+        with Caravan(road.ms, on_station) as station:
+            station.process.wait_for(lambda: station.try_status() is not None, "control socket", 10)
+            (warning,) = [text for text in station.status()["warnings"] if "rp_filter" in text]
+            assert "wan0" in warning
+            time.sleep(1.5)
+            assert not station.is_established()
+            road.ms.sysctl("net.ipv4.conf.all.rp_filter", "2")
+            station.wait_ready()
+        with Caravan(road.ms, on_station) as station:
+            warnings = station.wait_ready().status()["warnings"]
+            assert not any("rp_filter" in text for text in warnings)
+
+
+def test_a_file_is_checked_without_a_network(keys: Keys, output: Path) -> None:
+    _, on_station = transport_ends(keys, "aes128gcm16-modp2048")
+    named = replace(on_station, remote_addrs="gateway.invalid")
+    with Road(RoadPlan(), output) as road:
+        file = write_files(road.ms, named)
+        done = order(road.ms, "check", str(file)).check()
+        assert "warning: road: remote_addrs: gateway.invalid cannot be resolved here" in done.stdout
+        assert "good, 1 connection (road)" in done.stdout
+        narrow = write_files(road.ms, replace(named, remote_ts=f"{GATEWAY_ADDRESS}/32[tcp/8080]"))
+        done = order(road.ms, "check", str(narrow)).check()
+        assert "what no selector covers is dropped there" in done.stdout
+        done = order(road.ms, "up", "-c", str(file), "--detach")
+        assert done.code == 2 and "cannot resolve gateway.invalid" in done.stderr
 
 
 def host_state(road: Road) -> list[str]:

@@ -42,12 +42,21 @@ pub enum ConfigError {
     },
 }
 
+/// What a name that cannot be resolved means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// An error: there is nobody to reach.
+    Needed,
+    /// A warning: the file is looked at where it may not be used.
+    Wanted,
+}
+
 /// Reads, checks and builds a configuration.
-pub fn load(path: &Path) -> Result<Loaded, ConfigError> {
+pub fn load(path: &Path, names: Names) -> Result<Loaded, ConfigError> {
     let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
         path: path.to_owned(),
         source,
     })?;
     let file = file::parse(path, &text)?;
-    build::build(path, file)
+    build::build(path, file, names)
 }

@@ -26,7 +26,7 @@ use tracing::{info, warn};
 
 use crate::capture::{Capture, Keys, Tap};
 use crate::cli::{Role, RunOptions};
-use crate::config::{self, Loaded};
+use crate::config::{self, Loaded, Names};
 use crate::control::server::{Asked, ControlServer};
 use crate::control::{Reply, Request};
 use crate::leases::LeaseFile;
@@ -94,8 +94,10 @@ impl Process {
     async fn open(options: RunOptions) -> anyhow::Result<Self> {
         // Beside what follows; joined before rights are reduced, which a thread would keep.
         let blinding = std::thread::spawn(crypto::rsa::prepare_blinding);
-        let loaded = config::load(&options.config)?;
+        let mut loaded = config::load(&options.config, Names::Needed)?;
         check_role(&options, &loaded)?;
+        let strict = setup::strict_filters(&loaded);
+        loaded.warnings.extend(strict);
         for (connection, warning) in &loaded.warnings {
             warn!(connection, "{warning}");
         }

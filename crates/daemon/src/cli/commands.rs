@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 
+use crate::config::Names;
 use crate::control::client::{Running, ask, find, running};
 use crate::control::{ControlError, Reply, Request, check_name};
 use crate::footprint::{FootprintFile, leftovers};
@@ -16,8 +17,8 @@ use crate::{config, dns, nft, routes, service};
 /// Starts `caravan up` in the background. Its log is named after the first connection.
 pub(super) fn detach(config: &Path, runtime_dir: &Path) -> anyhow::Result<ExitCode> {
     // Said here, where the user sees it, before anything is started.
-    let loaded = config::load(config)?;
-    let Some(first) = loaded.engine.connections.first() else {
+    let loaded = config::load(config, Names::Needed)?;
+    let Some((first, _)) = loaded.on_failure.first() else {
         bail!(
             "{}: no [connections.NAME]: there is nothing to bring up",
             config.display()
@@ -25,7 +26,7 @@ pub(super) fn detach(config: &Path, runtime_dir: &Path) -> anyhow::Result<ExitCo
     };
     std::fs::create_dir_all(runtime_dir)
         .with_context(|| format!("cannot create {}", runtime_dir.display()))?;
-    let log = service::log_path(runtime_dir, &first.name);
+    let log = service::log_path(runtime_dir, first);
     service::detach(&log)
         .with_context(|| format!("cannot start in the background ({})", log.display()))
 }
@@ -146,17 +147,20 @@ fn said(reply: Reply) -> anyhow::Result<String> {
 }
 
 pub(super) fn check(file: &Path) -> anyhow::Result<String> {
-    let loaded = config::load(file)?;
-    let connections = &loaded.engine.connections;
-    for connection in connections {
-        check_name(&connection.name).context("the connection's key")?;
+    let loaded = config::load(file, Names::Wanted)?;
+    let names: Vec<&str> = loaded
+        .on_failure
+        .iter()
+        .map(|(name, _)| &name[..])
+        .collect();
+    for name in &names {
+        check_name(name).context("the connection's key")?;
     }
     let mut text: String = loaded
         .warnings
         .iter()
         .map(|(name, sentence)| format!("warning: {name}: {sentence}\n"))
         .collect();
-    let names: Vec<&str> = connections.iter().map(|c| c.name.as_str()).collect();
     text += &format!(
         "{}: good, {} ({})\n",
         file.display(),

@@ -17,8 +17,8 @@ use engine::sa::{Mode, Secret};
 use engine::selector::TrafficSelector;
 use engine::suite::{EspSuite, IkeSuite};
 
-use super::ConfigError;
 use super::file::{self, Auth, AuthTable, ChildTable, ConfigFile, ConnectionTable, PoolTable};
+use super::{ConfigError, Names};
 
 /// What the program works with.
 pub struct Loaded {
@@ -50,10 +50,11 @@ pub struct PublishedPort {
 }
 
 /// Builds from a parsed file; names of files are relative to the file's own folder.
-pub fn build(path: &Path, file: ConfigFile) -> Result<Loaded, ConfigError> {
+pub fn build(path: &Path, file: ConfigFile, names: Names) -> Result<Loaded, ConfigError> {
     let builder = Builder {
         path,
         folder: path.parent().unwrap_or(Path::new(".")),
+        names,
     };
     let pools: Vec<Pool> = file
         .pools
@@ -92,6 +93,7 @@ pub fn build(path: &Path, file: ConfigFile) -> Result<Loaded, ConfigError> {
 struct Builder<'a> {
     path: &'a Path,
     folder: &'a Path,
+    names: Names,
 }
 
 impl Builder<'_> {
@@ -110,7 +112,11 @@ impl Builder<'_> {
         if table.children.values().any(is_clear) {
             return self.add_clear(loaded, name, table);
         }
-        let connection = self.connection(&loaded.engine.pools, name, table)?;
+        let remote_addrs = self.resolve(loaded, name, table)?;
+        let connection = self.connection(&loaded.engine.pools, name, table, remote_addrs)?;
+        if let Some(text) = unrouted_ports(&connection) {
+            loaded.warnings.push((name.to_owned(), text));
+        }
         for finding in connection.check() {
             let text = finding.text;
             match finding.severity {
@@ -152,6 +158,7 @@ impl Builder<'_> {
         pools: &[Pool],
         name: &str,
         table: &ConnectionTable,
+        remote_addrs: Vec<SocketAddr>,
     ) -> Result<Connection, ConfigError> {
         let key = |last: &str| format!("connections.{name}.{last}");
         let proposals = self.words::<IkeSuite>(&key("proposals"), &table.proposals)?;
@@ -166,7 +173,6 @@ impl Builder<'_> {
                 "there is none: nothing would be protected",
             ));
         }
-        let remote_addrs = self.resolve(&key("remote_addrs"), table)?;
         let is_station = !remote_addrs.is_empty();
         let family = |is_v4: bool| table.vips.iter().any(|address| address.is_ipv4() == is_v4);
         let default_dpd = if is_station { 20 } else { 60 };
@@ -388,17 +394,33 @@ impl Builder<'_> {
             .ok_or_else(|| self.value(key, &format!("there is no [pools.{name}]")))
     }
 
-    fn resolve(&self, key: &str, table: &ConnectionTable) -> Result<Vec<SocketAddr>, ConfigError> {
+    fn resolve(
+        &self,
+        loaded: &mut Loaded,
+        name: &str,
+        table: &ConnectionTable,
+    ) -> Result<Vec<SocketAddr>, ConfigError> {
+        let connection = name;
         let mut found = Vec::new();
         for name in &table.remote_addrs {
             if let Ok(address) = name.parse::<IpAddr>() {
                 found.push(SocketAddr::new(address, table.remote_port));
                 continue;
             }
-            let addresses = (name.as_str(), table.remote_port)
-                .to_socket_addrs()
-                .map_err(|error| self.value(key, &format!("cannot resolve {name}: {error}")))?;
-            found.extend(addresses);
+            match (name.as_str(), table.remote_port).to_socket_addrs() {
+                Ok(addresses) => found.extend(addresses),
+                Err(error) if self.names == Names::Wanted => {
+                    let text = format!("remote_addrs: {name} cannot be resolved here: {error}");
+                    loaded.warnings.push((connection.to_owned(), text));
+                    // The connection is a station's all the same; nothing is sent to it.
+                    let nobody = IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
+                    found.push(SocketAddr::new(nobody, table.remote_port));
+                }
+                Err(error) => {
+                    let key = format!("connections.{connection}.remote_addrs");
+                    return Err(self.value(&key, &format!("cannot resolve {name}: {error}")));
+                }
+            }
         }
         Ok(found)
     }
@@ -459,6 +481,18 @@ impl Builder<'_> {
             text: text.to_owned(),
         }
     }
+}
+
+/// Routes know addresses alone.
+fn unrouted_ports(connection: &Connection) -> Option<String> {
+    let selectors = connection.children.iter().flat_map(|child| &child.remote);
+    let is_station = !connection.remote_addrs.is_empty();
+    let mut narrow = selectors.filter(|selector| is_station && selector.protocol != 0);
+    let narrow = narrow.next()?;
+    Some(format!(
+        "remote_ts {narrow}: all traffic to these addresses enters the tunnel, and what no \
+         selector covers is dropped there"
+    ))
 }
 
 /// A hash of all that a tunnel in being depends on. Certificates, keys, secrets and revocation

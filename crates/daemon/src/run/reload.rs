@@ -12,7 +12,7 @@ use tracing::{info, warn};
 use super::Process;
 use super::setup::{check_role, engine_config, inner_mtu, names};
 use crate::config::file::DaemonTable;
-use crate::config::{self, Loaded};
+use crate::config::{self, Loaded, Names};
 use crate::service;
 
 impl Process {
@@ -28,7 +28,7 @@ impl Process {
     }
 
     async fn reload_file(&mut self) -> anyhow::Result<()> {
-        let loaded = config::load(&self.options.config)?;
+        let loaded = config::load(&self.options.config, Names::Needed)?;
         check_role(&self.options, &loaded)?;
         check_daemon(&self.loaded, &loaded)?;
         let names = names(&loaded);

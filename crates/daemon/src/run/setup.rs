@@ -1,11 +1,13 @@
 //! Small steps of the set-up: what a configuration asks of the process, and what the system gives.
 
 use std::io::Read;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use anyhow::Context;
 use crypto::rand::Seed;
-use engine::config::Config;
+use engine::config::{Config, Connection};
+use engine::sa::Mode;
 use tracing::warn;
 
 use super::OVERHEAD_BYTES;
@@ -48,6 +50,53 @@ pub(super) fn check_role(options: &RunOptions, loaded: &Loaded) -> anyhow::Resul
             options.config.display()
         ),
     }
+}
+
+/// Reverse path filters that would drop the gateway's answers: where traffic for the gateway itself
+/// goes into the tunnel, its datagrams do not come from where the route to it leads.
+pub(super) fn strict_filters(loaded: &Loaded) -> Vec<(String, String)> {
+    let folder = "/proc/sys/net/ipv4/conf";
+    let filter = |name: &str| {
+        let text = std::fs::read_to_string(format!("{folder}/{name}/rp_filter"));
+        text.ok()?.trim().parse::<u8>().ok()
+    };
+    let all = filter("all").unwrap_or(0);
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let links = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    // The kernel takes the greater of both: 1 is strict, 2 is loose.
+    let is_strict =
+        |name: &String| filter(name).unwrap_or(0).max(all) == 1 && *name != loaded.daemon.tun;
+    let strict: Vec<String> = links
+        .filter(|name| !["all", "default", "lo"].contains(&&name[..]))
+        .filter(is_strict)
+        .collect();
+    if strict.is_empty() {
+        return Vec::new();
+    }
+    let stations = loaded.engine.connections.iter();
+    let caught = stations.filter(|connection| catches_its_gateway(connection));
+    caught
+        .map(|connection| {
+            let text = format!(
+                "net.ipv4.conf.{}.rp_filter is strict and drops the gateway's answers: \
+                 `sysctl -w net.ipv4.conf.all.rp_filter=2` lets them in",
+                strict.join(", ")
+            );
+            (connection.name.clone(), text)
+        })
+        .collect()
+}
+
+fn catches_its_gateway(connection: &Connection) -> bool {
+    let is_caught = |gateway: IpAddr| {
+        connection.children.iter().any(|child| {
+            let mut selectors = child.remote.iter();
+            child.mode == Mode::Transport
+                || selectors.any(|s| (s.first..=s.last).contains(&gateway))
+        })
+    };
+    let gateways = connection.remote_addrs.iter().map(|address| address.ip());
+    gateways.filter(IpAddr::is_ipv4).any(is_caught)
 }
 
 /// Raw sockets serve ESP without UDP and AH. Without the right to open them everything that goes
