@@ -115,6 +115,8 @@ pub struct Routes {
     table: u32,
     fwmark: u32,
     addresses: BTreeSet<IpAddr>,
+    /// What the host was made last.
+    applied: Option<Desired>,
 }
 
 impl Routes {
@@ -133,6 +135,7 @@ impl Routes {
             table,
             fwmark,
             addresses: BTreeSet::new(),
+            applied: None,
         })
     }
 
@@ -142,8 +145,23 @@ impl Routes {
     }
 
     /// Makes the host as desired: first what blocks, then what carries; what is superfluous goes
-    /// last, what blocks at the very end.
+    /// last, what blocks at the very end. A host that is so already is left alone: on a gateway
+    /// most tunnels that come and go change nothing.
     pub async fn apply(
+        &mut self,
+        desired: &Desired,
+        file: &mut FootprintFile,
+    ) -> Result<(), RouteError> {
+        if self.applied.as_ref() == Some(desired) {
+            return Ok(());
+        }
+        self.applied = None;
+        self.change(desired, file).await?;
+        self.applied = Some(desired.clone());
+        Ok(())
+    }
+
+    async fn change(
         &mut self,
         desired: &Desired,
         file: &mut FootprintFile,

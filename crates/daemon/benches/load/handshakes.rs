@@ -34,7 +34,7 @@ pub(crate) fn measure(
     let mut spent_ms = Vec::new();
     for number in 0..WARM_UP + count {
         let number = u32::try_from(number)?;
-        let mut station = Station::new(number, "ms.example", &terms, &own, now)?;
+        let mut station = Station::new(number, "ms.example", &terms, &own)?;
         let before = gateway.cpu;
         station.connect(&mut gateway, calendar, now)?;
         spent_ms.push(milliseconds(gateway.cpu - before));

@@ -153,7 +153,6 @@ impl Station {
         identity: &str,
         terms: &Terms<'_>,
         credentials: &Credentials,
-        now: Instant,
     ) -> anyhow::Result<Self> {
         let mut octets = [2; 32];
         octets[..4].copy_from_slice(&number.to_be_bytes());

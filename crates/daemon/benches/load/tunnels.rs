@@ -51,7 +51,7 @@ fn add(
     let now = Instant(1);
     for number in numbers {
         let identity = format!("ms{number}.example");
-        Station::new(number, &identity, &TERMS, credentials, now)?
+        Station::new(number, &identity, &TERMS, credentials)?
             .connect(gateway, Calendar::default(), now)
             .with_context(|| format!("tunnel {number}"))?;
     }

@@ -34,6 +34,8 @@ const REST_MS: u16 = 100;
 const CALM_SIXTEENTHS: u64 = 4;
 /// For how long it stays awake: about what it takes to be woken twice.
 const AWAKE: Duration = Duration::from_micros(50);
+/// How long it sleeps at once after the processor was taken from it meanwhile.
+const CROWDED: Duration = Duration::from_secs(1);
 /// A short wait is worth so many long ones: where fewer than one wait in three is short, as over
 /// any but a local network, the thread sleeps at once.
 const PATIENCE_GAIN: u8 = 2;
@@ -111,6 +113,7 @@ impl First {
         let mut may_be_more = false;
         loop {
             let events = self.wait(may_be_more, &mut load);
+            let frames = self.frames();
             let mut is_outbound_due = may_be_more;
             for index in 0..events {
                 let event = self.waiting.event(index);
@@ -137,6 +140,7 @@ impl First {
                 }
             }
             may_be_more = is_outbound_due && self.turn_outbound();
+            load.note(self.frames() != frames);
             self.judge(&mut load);
         }
     }
@@ -150,6 +154,12 @@ impl First {
             (false, false) => EpollTimeout::NONE,
         };
         load.wait(&mut self.waiting, timeout)
+    }
+
+    /// Frames so far, of what this thread serves.
+    fn frames(&self) -> u64 {
+        let outbound = self.outbound.as_ref();
+        self.inbound.frames() + outbound.map_or(0, |outbound| outbound.frames())
     }
 
     /// Returns whether there may be more.
@@ -234,11 +244,13 @@ impl Second {
                     return false;
                 }
             }
+            let frames = outbound.frames();
             may_be_more = match outbound.turn() {
                 Turn::More => true,
                 Turn::Drained => false,
                 Turn::Ended => return false,
             };
+            load.note(outbound.frames() != frames);
             if load.judge([0, 0]).is_some_and(|past| past.is_rest()) {
                 return true;
             }
@@ -312,7 +324,10 @@ struct Load {
     moved: [u64; 2],
     /// The last window left time to spare.
     is_calm: bool,
-    /// Grows with each short wait, shrinks with each long one.
+    was_short: bool,
+    /// Until then others need the processor: it does not stay awake.
+    sleeps_until: Instant,
+    /// Grows with each packet that came soon, shrinks with each that did not.
     patience: u8,
 }
 
@@ -332,6 +347,8 @@ impl Load {
             rested: Duration::ZERO,
             moved: [0; 2],
             is_calm: true,
+            was_short: false,
+            sleeps_until: Instant(0),
             patience: 0,
         }
     }
@@ -340,24 +357,37 @@ impl Load {
     /// been coming that soon: to wake a processor that sleeps takes longer than the answer.
     fn wait(&mut self, waiting: &mut Waiting, timeout: EpollTimeout) -> usize {
         let before = self.clock.now();
-        let stays_awake = self.is_calm && self.patience > 0 && timeout != EpollTimeout::ZERO;
+        let may_stay = self.is_calm && self.patience > 0 && before >= self.sleeps_until;
+        let stays_awake = may_stay && timeout != EpollTimeout::ZERO;
         let mut waited = Duration::ZERO;
         let mut events = 0;
         while stays_awake && events == 0 && waited < AWAKE {
             events = waiting.wait(EpollTimeout::ZERO);
+            if events == 0 {
+                // Whoever makes the answer may be waiting for this very processor.
+                std::thread::yield_now();
+            }
             waited = self.clock.now().since(before);
+        }
+        if stays_awake && waited > AWAKE * 2 {
+            self.sleeps_until = before + waited + CROWDED;
         }
         if events == 0 {
             events = waiting.wait(timeout);
             waited = self.clock.now().since(before);
         }
         self.rested += waited;
-        self.patience = if waited < AWAKE {
-            (self.patience + PATIENCE_GAIN).min(MAX_PATIENCE)
-        } else {
-            self.patience.saturating_sub(1)
-        };
+        self.was_short = waited < AWAKE;
         events
+    }
+
+    /// After a wait and what followed from it: `has_moved` packets, or only served control.
+    fn note(&mut self, has_moved: bool) {
+        self.patience = match (has_moved, self.was_short) {
+            (true, true) => (self.patience + PATIENCE_GAIN).min(MAX_PATIENCE),
+            (true, false) => self.patience.saturating_sub(1),
+            (false, _) => 0,
+        };
     }
 
     /// The window, if it is over: `moved` are octets since ever. Begins the next one.

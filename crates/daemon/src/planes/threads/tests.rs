@@ -30,17 +30,30 @@ fn a_thread_is_patient_only_where_answers_come_at_once() {
     let mut load = Load::new(Clock::start());
     for _ in 0..3 {
         assert_eq!(load.wait(&mut waiting, EpollTimeout::from(1u8)), 0);
-        assert_eq!(load.patience, 0, "nothing came");
+        load.note(true);
+        assert_eq!(load.patience, 0, "it took long");
     }
     let bell = nix::sys::eventfd::EventFd::from_value(1).expect("an eventfd");
     waiting.add(bell.as_fd(), BELL).expect("room for it");
     for _ in 0..100 {
         assert_eq!(load.wait(&mut waiting, EpollTimeout::NONE), 1);
+        load.note(true);
     }
-    assert!(load.patience > 0, "it rings all the time");
+    assert!(load.patience > 0, "packets came all the time");
     bell.read().expect("it rang");
     for _ in 0..=MAX_PATIENCE {
         assert_eq!(load.wait(&mut waiting, EpollTimeout::from(1u8)), 0);
+        load.note(true);
     }
+    assert_eq!(load.patience, 0, "they come late");
+}
+
+#[test]
+fn control_does_not_make_a_thread_patient() {
+    let mut load = Load::new(Clock::start());
+    load.was_short = true;
+    load.note(true);
+    assert!(load.patience > 0);
+    load.note(false);
     assert_eq!(load.patience, 0);
 }
