@@ -1,0 +1,25 @@
+"""The lab as a library: what a policy costs on a device, over a link, for some traffic.
+
+    >>> from caravan import lab
+    >>> lab.price("paper-u", "3des-md5", 480, mips=100)["time_ms"]
+    >>> lab.simulate(lab.Question("scenarios/umts.toml", ("policy=des",)), replications=4)
+
+Names are paths, or those of the catalogue that the package carries. Left out: studies
+(`caravan.study`) and everything that runs on this machine's network (`caravan.testbed`).
+"""
+
+from __future__ import annotations
+
+from caravan.lab.core import LabError, Question, listing, model, price, scenario, version
+from caravan.lab.simulation import simulate
+
+__all__ = [
+    "LabError",
+    "Question",
+    "listing",
+    "model",
+    "price",
+    "scenario",
+    "simulate",
+    "version",
+]

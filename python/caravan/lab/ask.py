@@ -1,0 +1,256 @@
+"""The question itself: which policy can this device carry over this link, at what price, and why?
+
+The road is `station - link - gateway - server`, the gateway and what lies behind it being as fast
+as one likes: what is ranked is the device and the link. Without a capture, packets are Poisson and
+sized as TR 101 112's web browsing, cut at 1500 bytes. Left out: handshakes, and loss.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from caravan import _lab
+from caravan.lab.core import LabError, as_request, ask, catalogue, find, listing
+from caravan.lab.simulation import progress, simulate_request
+
+PACKETS = 400_000
+"""Packets simulated for each policy: enough for a delay within a few per cent."""
+REPLICATIONS = 16
+SECONDS_MAX = 100 * 86_400.0
+NOT_STATIONARY = "not-stationary"
+NEAR_SATURATION = "near-saturation"
+FAR_MBPS = 100_000
+STANDING_ORDER = {"current": 0, "legacy": 1, "clear": 2}
+
+ROAD = """
+name = "ask"
+title = "What a device carries over a link"
+policy = "none"
+accounting = "rfc"
+
+[traffic]
+{traffic}
+direction = "{direction}"
+
+[[node]]
+name = "station"
+role = "station"
+device = {device}
+{speed}
+
+[[node]]
+name = "gateway"
+role = "gateway"
+
+[[node]]
+name = "server"
+role = "server"
+
+[[link]]
+from = "station"
+to = "gateway"
+link = {link}
+
+[[link]]
+from = "gateway"
+to = "server"
+rate = "{far} Mbit/s"
+"""
+WEB = 'sizes = { model = "pareto", shape = 1.1, smallest = "81.5 B", largest = "1500 B" }'
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked: one of `rate_kbps` and `capture`; `packet_bytes` None for web browsing."""
+
+    device: str
+    link: str
+    rate_kbps: float | None = None
+    capture: Path | None = None
+    packet_bytes: float | None = None
+    mips: float | None = None
+    clock_mhz: float | None = None
+    direction: str = "up"
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One policy: whether it is `carried` (yes, barely, no, unknown), its price, and why.
+
+    Delays in ms, rates in kbit/s, `bytes` per clear packet. None where there is no number.
+    """
+
+    policy: str
+    title: str
+    standing: str
+    carried: str
+    delay_ms: float | None = None
+    p95_ms: float | None = None
+    throughput_kbps: float | None = None
+    capacity_kbps: float | None = None
+    protected_kbps: float | None = None
+    expansion: float | None = None
+    busiest: str = ""
+    utilisation: float | None = None
+    why: str = ""
+
+
+def answer(asked: Asked, jobs: int | None = None, console: Console | None = None) -> list[Verdict]:
+    """Every policy of the catalogue, the best first.
+
+    Carried before not, then what today's standards permit, then the smaller delay.
+    """
+    if (asked.rate_kbps is None) == (asked.capture is None):
+        raise LabError("--traffic or --rate-kbps: give one of them")
+    request, policies = _request(asked), listing("policy")
+    if asked.capture is not None:
+        found = _replayed(request, policies, asked.capture)
+    else:
+        found = _simulated(request, policies, asked, jobs, console)
+    order = {"yes": 0, "barely": 1, "no": 2, "unknown": 3}
+    return sorted(
+        found,
+        key=lambda one: (
+            order[one.carried],
+            STANDING_ORDER[one.standing],
+            one.delay_ms if one.delay_ms is not None else float("inf"),
+            one.policy,
+        ),
+    )
+
+
+def _request(asked: Asked) -> dict[str, object]:
+    """The road as a request of the native core."""
+    device, link = find("device", asked.device), find("link", asked.link)
+    speed = ""
+    if asked.mips is not None:
+        speed = f"mips = {asked.mips!r}"
+    elif asked.clock_mhz is not None:
+        speed = f'clock = "{asked.clock_mhz!r} MHz"'
+    if asked.rate_kbps is None:
+        traffic = 'model = "pcap"\nfile = "capture"'
+    else:
+        sizes = WEB
+        if asked.packet_bytes is not None:
+            sizes = f'sizes = {{ model = "fixed", bytes = "{asked.packet_bytes!r} B" }}'
+        traffic = f'model = "poisson"\nrate = "{asked.rate_kbps!r} kbit/s"\n{sizes}'
+    text = ROAD.format(
+        traffic=traffic,
+        direction=asked.direction,
+        device=json.dumps(device.name),
+        speed=speed,
+        link=json.dumps(link.name),
+        far=FAR_MBPS,
+    )
+    entries = {(entry.kind, entry.name): entry for entry in (*catalogue(), device, link)}
+    return {
+        "file": "ask",
+        "text": text,
+        "set": [],
+        "catalogue": [as_request(entry) for entry in entries.values()],
+    }
+
+
+def _replayed(
+    request: dict[str, object], policies: Sequence[dict[str, Any]], capture: Path
+) -> list[Verdict]:
+    whole = {**request, "policies": [policy["name"] for policy in policies]}
+    answers = ask(lambda text: _lab.replay(text, str(capture)), whole)
+    return [
+        _unknown(policy, found["missing"])
+        if "missing" in found
+        else _verdict(policy, found["outcome"], None)
+        for policy, found in zip(policies, answers, strict=True)
+    ]
+
+
+def _simulated(
+    request: dict[str, object],
+    policies: Sequence[dict[str, Any]],
+    asked: Asked,
+    jobs: int | None,
+    console: Console | None,
+) -> list[Verdict]:
+    found = []
+    with progress(console, len(policies)) as bar:
+        for policy in policies:
+            edits = [f"policy={policy['name']}"]
+            try:
+                model = ask(_lab.model, {**request, "set": edits})
+            except LabError as fault:
+                if " has no cost of " not in str(fault):
+                    raise
+                found.append(_unknown(policy, str(fault)))
+                bar.advance(1)
+                continue
+            rate = model["packets_per_s"]
+            seconds = min(SECONDS_MAX, max(1.0, PACKETS / REPLICATIONS / rate))
+            run = {
+                "seconds": seconds,
+                "warm_up_s": seconds / 20,
+                "replications": REPLICATIONS,
+                "seed": asked.seed,
+            }
+            outcome = simulate_request({**request, "set": edits}, run, jobs)
+            found.append(_verdict(policy, outcome, model))
+            bar.advance(1)
+    return found
+
+
+def _unknown(policy: dict[str, Any], fault: str) -> Verdict:
+    why = fault.split(": ", 2)[-1].partition("; suites inside")[0]
+    return Verdict(policy["name"], policy["title"], policy["standing"], "unknown", why=why)
+
+
+def _verdict(
+    policy: dict[str, Any], outcome: dict[str, Any], model: dict[str, Any] | None
+) -> Verdict:
+    busiest = max(outcome["stations"], key=lambda station: station["utilisation"])
+    state = outcome["state"]
+    carried = {NOT_STATIONARY: "no", NEAR_SATURATION: "barely"}.get(state, "yes")
+    percentiles = {one["percent"]: one["delay_s"] * 1e3 for one in outcome["percentiles"]}
+    if model is not None:
+        capacity = model["capacity_bps"] / 1e3
+    else:
+        capacity = outcome["offered_bps"] / 1e3 / max(busiest["utilisation"], 1e-12)
+    is_moving = carried == "no"
+    return Verdict(
+        policy=policy["name"],
+        title=policy["title"],
+        standing=policy["standing"],
+        carried=carried,
+        delay_ms=None if is_moving else outcome["mean_delay_s"] * 1e3,
+        p95_ms=None if is_moving else percentiles.get(95.0),
+        throughput_kbps=outcome["throughput_bps"] / 1e3,
+        capacity_kbps=capacity,
+        protected_kbps=outcome["protected_bps"] / 1e3,
+        expansion=outcome["expansion"],
+        busiest="device" if busiest["name"] == "station" else "link",
+        utilisation=busiest["utilisation"],
+        why=_why(policy, carried, busiest, capacity),
+    )
+
+
+def _why(
+    policy: dict[str, Any], carried: str, busiest: dict[str, Any], capacity_kbps: float
+) -> str:
+    where = "device" if busiest["name"] == "station" else "link"
+    share = busiest["utilisation"]
+    if carried == "no":
+        said = f"the {where} would be {share:.0%} busy: it carries {capacity_kbps:,.0f} kbit/s"
+    elif carried == "barely":
+        said = f"the {where} is {share:.1%} busy: queues depend on every burst"
+    else:
+        said = f"the {where} is {share:.1%} busy, and full at {capacity_kbps:,.0f} kbit/s"
+    if policy["standing"] == "clear":
+        return f"nothing is protected; {said}"
+    if policy["reasons"]:
+        return f"{said}; {', '.join(policy['reasons'])} (RFC 8221, RFC 8247)"
+    return said

@@ -1,0 +1,240 @@
+"""`caravan-lab`: what a security policy costs, asked from a terminal.
+
+Answers go to standard output, faults and progress to standard error. Status 0: answered, 1: a
+comparison found a difference, 2: the question is wrong, 130: stopped by Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+
+from caravan.lab import core, tables
+from caravan.lab.ask import Asked, answer
+from caravan.lab.core import LabError, Question
+from caravan.lab.edits import Choice, question
+from caravan.lab.simulation import simulate
+from caravan.study.commands import add_to
+from caravan.study.text import StudyError
+
+WRONG = 2
+STOPPED = 130
+DEFAULT_PICTURE = Path("caravan-ask.html")
+
+app = typer.Typer(
+    name="caravan-lab",
+    help="What does a security policy cost, on this device, over that link, for my traffic?",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+add_to(app)
+
+Json = Annotated[bool, typer.Option("--json", help="one JSON object for programs")]
+Mips = Annotated[
+    float | None, typer.Option(help="speed of a device that counts operations, in MIPS")
+]
+Mhz = Annotated[float | None, typer.Option(help="clock of a device that counts cycles, in MHz")]
+Jobs = Annotated[
+    int | None, typer.Option(min=1, max=1024, help="threads; all cores if absent, 1: one core")
+]
+Seed = Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="the scenario's if absent")]
+
+
+def main() -> None:
+    """The program."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        _errors().print("caravan-lab: stopped")
+        sys.exit(STOPPED)
+    except (LabError, StudyError) as fault:
+        _fail(str(fault))
+
+
+def _errors() -> Console:
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def _fail(text: str) -> NoReturn:
+    _errors().print(f"caravan-lab: {text}", style="red", markup=False)
+    sys.exit(WRONG)
+
+
+def _output() -> Console:
+    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+
+
+def _print_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, allow_nan=False) + "\n")
+
+
+def _version(is_asked: bool) -> None:
+    if is_asked:
+        sys.stdout.write(f"caravan-lab {core.version()}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="print the version"),
+    ] = False,
+) -> None:
+    """What does a security policy cost, on this device, over that link, for my traffic?"""
+
+
+@app.command()
+def cost(
+    *,
+    profile: Annotated[str, typer.Option(help="a device: its name or a file")],
+    suite: Annotated[str, typer.Option(help="as 3des-md5 or aes128gcm16")],
+    packet_bytes: Annotated[
+        float, typer.Option("--bytes", help="size of a clear packet as the profile counts it")
+    ],
+    mips: Mips = None,
+    mhz: Mhz = None,
+    decrypt: Annotated[bool, typer.Option("--decrypt", help="the other way")] = False,
+    as_json: Json = False,
+) -> None:
+    """Price one packet: operations, time, bytes on the wire, and where each number is from."""
+    price = core.price(profile, suite, packet_bytes, mips=mips, clock_mhz=mhz, decrypt=decrypt)
+    if as_json:
+        _print_json(price)
+    else:
+        tables.price(_output(), price)
+
+
+@app.command("simulate")
+def simulate_command(
+    scenario: Annotated[str, typer.Argument(help="a scenario: its name or a file")],
+    *,
+    suite: Annotated[str | None, typer.Option(help="a policy, or the suite itself")] = None,
+    rate_kbps: Annotated[float | None, typer.Option(help="clear rate")] = None,
+    mips: Mips = None,
+    mhz: Mhz = None,
+    device: Annotated[str | None, typer.Option(help="of the station: name or file")] = None,
+    hours: Annotated[float | None, typer.Option(help="simulated, after the warm-up")] = None,
+    replications: Annotated[int | None, typer.Option(min=1, max=100_000)] = None,
+    seed: Seed = None,
+    edits: Annotated[
+        list[str] | None, typer.Option("--set", help="KEY=VALUE, such as link.ms.delay='20 ms'")
+    ] = None,
+    jobs: Jobs = None,
+    as_json: Json = False,
+) -> None:
+    """Simulate a scenario: delay, throughput, buffers, protected rate."""
+    choice = Choice(suite, rate_kbps, mips, mhz, device, hours, replications, seed)
+    asked = question(scenario, choice, tuple(edits or ()))
+    outcome = simulate(asked, jobs=jobs, console=_errors())
+    summary = tables.summary(outcome)
+    if as_json:
+        _print_json(summary)
+    else:
+        tables.outcome(_output(), outcome, summary)
+
+
+@app.command("ask")
+def ask_command(
+    *,
+    device: Annotated[str, typer.Option(help="name or file")],
+    link: Annotated[str, typer.Option(help="name or file")],
+    traffic: Annotated[
+        Path | None, typer.Option(help="a capture of your own traffic (pcap, pcapng)")
+    ] = None,
+    rate_kbps: Annotated[float | None, typer.Option(help="or its mean clear rate")] = None,
+    packet_bytes: Annotated[
+        float | None, typer.Option("--bytes", help="packets of one size; web browsing if absent")
+    ] = None,
+    mips: Mips = None,
+    mhz: Mhz = None,
+    down: Annotated[bool, typer.Option("--down", help="traffic towards the device")] = False,
+    picture: Annotated[
+        Path, typer.Option("-o", "--picture", help="where the picture goes: .html, .png, .svg")
+    ] = DEFAULT_PICTURE,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1)] = 1,
+    jobs: Jobs = None,
+    as_json: Json = False,
+) -> None:
+    """Rank all policies for a device, a link and your traffic, and say why."""
+    from caravan.lab import picture as drawing  # noqa: PLC0415
+
+    direction = "down" if down else "up"
+    asked = Asked(device, link, rate_kbps, traffic, packet_bytes, mips, mhz, direction, seed)
+    drawing.check(picture)
+    verdicts = answer(asked, jobs, _errors())
+    drawing.write(picture, asked, verdicts)
+    if as_json:
+        _print_json(tables.verdicts_json(asked, verdicts, picture))
+    else:
+        tables.verdicts(_output(), asked, verdicts)
+        _output().print(f"Picture  {picture.resolve()}", markup=False)
+
+
+@app.command()
+def devices(as_json: Json = False) -> None:
+    """List the devices: what they count in, and the suites that each can price."""
+    _list("device", as_json)
+
+
+@app.command()
+def links(as_json: Json = False) -> None:
+    """List the links: rates both ways, delay, and where the numbers are from."""
+    _list("link", as_json)
+
+
+@app.command()
+def policies(as_json: Json = False) -> None:
+    """List the policies and how RFC 8221 and RFC 8247 see them."""
+    _list("policy", as_json)
+
+
+def _list(kind: str, as_json: bool) -> None:
+    rows = core.listing(kind)
+    if as_json:
+        _print_json(rows)
+    else:
+        tables.listing(_output(), kind, rows)
+
+
+@app.command()
+def show(
+    name: Annotated[str, typer.Argument(help="a device, link, policy or scenario")],
+    as_json: Json = False,
+) -> None:
+    """Show one thing whole: every number with its source, or a scenario as it is resolved."""
+    kind = _kind_of(name)
+    shown: Any
+    if kind == "scenario":
+        shown = core.scenario(Question(name))
+    else:
+        entry = core.find(kind, name)
+        shown = next(row for row in core.listing(kind, [entry]) if row["name"] == entry.name)
+    if as_json:
+        _print_json(shown)
+    else:
+        tables.thing(_output(), kind, shown)
+
+
+def _kind_of(name: str) -> str:
+    """Which kind a name of the catalogue is, or a file by what it says."""
+    path = Path(name)
+    if path.is_file():
+        text = core.find("scenario", name).text
+        for kind, mark in (("scenario", "[[node]]"), ("link", "rate ="), ("policy", "suite =")):
+            if mark in text:
+                return kind
+        return "device"
+    for kind, folder in core.FOLDERS.items():
+        stem = name.removeprefix(f"{folder}/").removesuffix(".toml")
+        if stem in core.names(kind) and (stem == name or name.startswith(folder)):
+            return kind
+    every = [one for kind in core.FOLDERS for one in core.names(kind)]
+    near = core.nearest(name, every)
+    raise LabError(f'there is no device, link, policy or scenario "{name}"{near}')

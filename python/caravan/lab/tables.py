@@ -1,0 +1,210 @@
+"""Answers as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from caravan.lab.ask import Asked, Verdict
+from caravan.lab.core import version
+
+CARRIED_STYLE = {"yes": "green", "barely": "yellow", "no": "red", "unknown": "dim"}
+
+
+def _table(*columns: str, right: Sequence[str] = ()) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        is_right = column in right
+        table.add_column(column, justify="right" if is_right else "left", no_wrap=is_right)
+    return table
+
+
+def _number(value: float | None, digits: int = 4) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
+
+
+def price(console: Console, found: Mapping[str, Any]) -> None:
+    """A packet's price, part by part."""
+    console.print(
+        f"{found['suite']} on {found['profile']}, {found['direction']}: "
+        f"{found['packet_bytes']:g} bytes become {found['protected_bytes']:g} "
+        f"({found['accounting']}), {found['payload_ratio']:.1%} of them the user's",
+        markup=False,
+    )
+    for unit in ("operations", "cycles"):
+        if found[unit] is not None:
+            console.print(f"{_number(found[unit], 7)} {unit}, {found['time_ms']:.6g} ms")
+    if found["operations"] is None and found["cycles"] is None:
+        console.print(f"{found['time_ms']:.6g} ms")
+    if found["energy_j"] is not None:
+        console.print(f"{found['energy_j'] * 1e6:.4g} uJ ({found['energy_source']})", markup=False)
+    table = _table("part", "ms", "source", right=("ms",))
+    for part in found["parts"]:
+        table.add_row(part["what"], f"{part['time_s'] * 1e3:.4g}", part["source"])
+    if found["parts"]:
+        console.print(table)
+    for line in (*found["notes"], *(f"legacy: {why}" for why in found["reasons"])):
+        console.print(line, markup=False)
+
+
+def summary(outcome: Mapping[str, Any]) -> dict[str, Any]:
+    """What `simulate --json` prints: delays in ms, rates in kbit/s."""
+    delay_ci95_s = outcome["delay_ci95_s"]
+    station = outcome["scenario"]["nodes"][0]["name"]
+    stations = {one["name"]: one for one in outcome["stations"]}
+    return {
+        "mean_delay_ms": outcome["mean_delay_s"] * 1e3,
+        "delay_ci95_ms": None if delay_ci95_s is None else delay_ci95_s * 1e3,
+        "throughput_kbps": outcome["throughput_bps"] / 1e3,
+        "cpu_queue_bytes": stations[station]["mean_queue_bytes"],
+        "protected_kbps": outcome["protected_bps"] / 1e3,
+        "stationary": outcome["state"] != "not-stationary",
+        "packets": outcome["packets"],
+        "wall_s": outcome["wall_s"],
+        "state": outcome["state"],
+        "percentiles_ms": {
+            f"{one['percent']:g}": one["delay_s"] * 1e3 for one in outcome["percentiles"]
+        },
+        "utilisation": {name: one["utilisation"] for name, one in stations.items()},
+        "policy": outcome["policy"],
+        "replications": outcome["replications"],
+        "seed": outcome["seed"],
+        "scenario_hash": outcome["scenario_hash"],
+        "version": version(),
+    }
+
+
+def outcome(console: Console, found: Mapping[str, Any], short: Mapping[str, Any]) -> None:
+    """A simulation's outcome, station by station."""
+    width = short["delay_ci95_ms"]
+    interval = "" if width is None else f" ± {width:.3g}"
+    console.print(
+        f"{found['scenario']['title']}: {found['policy']}, {found['state']}\n"
+        f"delay {short['mean_delay_ms']:.5g}{interval} ms, "
+        f"throughput {short['throughput_kbps']:.5g} kbit/s, "
+        f"protected {short['protected_kbps']:.5g} kbit/s\n"
+        f"{found['packets']:,} packets in {found['wall_s']:.2f} s, "
+        f"{found['replications']} replications, seed {found['seed']}",
+        markup=False,
+    )
+    right = ("busy", "wait, ms", "waiting, bytes")
+    table = _table("station", *right, right=right)
+    for one in found["stations"]:
+        table.add_row(
+            one["name"],
+            f"{one['utilisation']:.1%}",
+            f"{one['mean_wait_s'] * 1e3:.4g}",
+            _number(one["mean_queue_bytes"]),
+        )
+    console.print(table)
+
+
+def verdicts(console: Console, asked: Asked, found: Sequence[Verdict]) -> None:
+    """Policies by rank, each with its reason."""
+    console.print(f"{asked.device} over {asked.link}", markup=False)
+    right = ("delay, ms", "95 %, ms", "kbit/s", "at most", "bytes")
+    table = _table("policy", "carried", "standing", *right, "why", right=right)
+    for one in found:
+        style = CARRIED_STYLE[one.carried]
+        table.add_row(
+            one.policy,
+            f"[{style}]{one.carried}[/]",
+            one.standing,
+            _number(one.delay_ms),
+            _number(one.p95_ms),
+            _number(one.throughput_kbps),
+            _number(one.capacity_kbps),
+            "-" if one.expansion is None else f"x {one.expansion:.3f}",
+            one.why,
+        )
+    console.print(table)
+
+
+def verdicts_json(asked: Asked, found: Sequence[Verdict], picture: Path) -> dict[str, Any]:
+    """What `ask --json` prints."""
+    return {
+        "device": asked.device,
+        "link": asked.link,
+        "rate_kbps": asked.rate_kbps,
+        "traffic": None if asked.capture is None else str(asked.capture),
+        "seed": asked.seed,
+        "version": version(),
+        "picture": str(picture.resolve()),
+        "policies": [asdict(one) for one in found],
+    }
+
+
+def listing(console: Console, kind: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """All devices, links or policies."""
+    if kind == "device":
+        table = _table("device", "counts", "MHz", "suites", "title", right=("MHz", "suites"))
+        for row in rows:
+            clock = _number(row["clock_mhz"])
+            table.add_row(row["name"], row["unit"], clock, str(len(row["suites"])), row["title"])
+    elif kind == "link":
+        right = ("up, kbit/s", "down, kbit/s", "delay, ms")
+        table = _table("link", *right, "title", right=right)
+        for row in rows:
+            rate = row["link"]["rate"]
+            table.add_row(
+                row["name"],
+                f"{rate['up_bps'] / 1e3:,.10g}",
+                f"{rate['down_bps'] / 1e3:,.10g}",
+                f"{row['link']['delay_s'] * 1e3:g}",
+                row["title"],
+            )
+    else:
+        table = _table("policy", "standing", "title", "why legacy")
+        for row in rows:
+            table.add_row(row["name"], row["standing"], row["title"], ", ".join(row["reasons"]))
+    console.print(table)
+
+
+def thing(console: Console, kind: str, shown: Mapping[str, Any]) -> None:
+    """One device, link, policy or scenario."""
+    if kind == "scenario":
+        _scenario(console, shown)
+        return
+    console.print(f"{shown['name']}: {shown['title']} ({shown['file']})", markup=False)
+    if kind == "device":
+        console.print(f"suites: {', '.join(shown['suites']) or 'none'}", markup=False)
+        table = _table("cell", shown["unit"], "source", right=(shown["unit"],))
+        for cell in shown["cells"]:
+            table.add_row(cell["name"], _number(cell["value"], 6), cell["source"])
+        console.print(table)
+    elif kind == "link":
+        listing(console, kind, [shown])
+        for source in shown["sources"]:
+            console.print(f"{source['key']}: {source['source']}", markup=False)
+    else:
+        listing(console, kind, [shown])
+
+
+def _scenario(console: Console, shown: Mapping[str, Any]) -> None:
+    found = shown["scenario"]
+    console.print(f"{found['name']}: {found['title']}\nhash {shown['hash']}", markup=False)
+    console.print(
+        f"policy {found['policy']}, sizes after {found['accounting']}, "
+        f"{found['traffic']['model']['kind']} {found['traffic']['direction']}, "
+        f"seed {found['seed']}",
+        markup=False,
+    )
+    table = _table("node", "role", "computes with", "link", "Mbit/s", right=("Mbit/s",))
+    for index, node in enumerate(found["nodes"]):
+        computer = node["computer"]
+        link = found["links"][index] if index < len(found["links"]) else None
+        table.add_row(
+            node["name"],
+            node["role"],
+            "" if computer is None else computer["device"],
+            "" if link is None else link["link"] or "its own",
+            "" if link is None else f"{link['rate']['up_bps'] / 1e6:,g}",
+        )
+    console.print(table)
