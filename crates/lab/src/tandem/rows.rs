@@ -4,7 +4,9 @@
 //! Delays count from the packet's own arrival, so that `f32` keeps seven digits of every delay
 //! however long the run; sums over a block go to `f64`. Where a station is overloaded and delays
 //! grow without bound, each block counts them from a base in `f64`, or steps of a few milliseconds
-//! would drown in the digits of hours. Left out: traffic with feedback, see [`super::walk`].
+//! would drown in the digits of hours. Against [`super::walk`] over the same streams, mean delays
+//! differ by less than 2e-5, utilisations and rates by less than 1e-5, waits by less than 1e-4 plus
+//! a ten-millionth of the delay. Left out: traffic with feedback, see [`super::walk`].
 
 use super::histogram::{self, BUCKETS};
 use super::lanes::{ceil, each, each_mut};

@@ -65,16 +65,14 @@ fn lanes_agree_with_the_reference_in_f64() {
             assert_eq!(fast.state, slow.state);
             for (one, two) in fast.stations.iter().zip(&slow.stations) {
                 close(one.utilisation, two.utilisation, 1e-5);
-                // what is a ten-thousandth of the delay is lost in its digits
-                let least = 1e-4 * slow.mean_delay_s;
+                let wait = (one.mean_wait_s - two.mean_wait_s).abs();
                 assert!(
-                    (one.mean_wait_s - two.mean_wait_s).abs()
-                        < 1e-4 * two.mean_wait_s + 1e-3 * least
+                    wait < 1e-4 * two.mean_wait_s + 1e-7 * slow.mean_delay_s,
+                    "{wait}"
                 );
-                let least = 1e-5 * traffic.rate;
                 let bytes = (one.mean_queue_bytes - two.mean_queue_bytes).abs();
                 assert!(
-                    bytes < 1e-4 * two.mean_queue_bytes + 1e-3 * least,
+                    bytes < 1e-4 * two.mean_queue_bytes + 1e-8 * traffic.rate,
                     "{bytes}"
                 );
             }

@@ -94,6 +94,56 @@ fn littles_law_holds_packet_by_packet() {
     assert!((seen.departing_s - 7.0).abs() < 1e-12);
 }
 
+/// Time average of what waits before `station`, stepped through in order of events.
+fn stepped(road: &Road, packets: &[Packet], station: usize) -> f64 {
+    let mut free = vec![0.0f64; road.stations.len()];
+    let mut events = Vec::new();
+    for packet in packets {
+        let mut at = packet.at_s;
+        for (index, own) in road.stations.iter().enumerate() {
+            let start = free[index].max(at);
+            if index == station {
+                events.push((at, packet.bytes));
+                events.push((start, -packet.bytes));
+            }
+            at = start + own.service.at(packet.bytes);
+            free[index] = at;
+        }
+    }
+    events.sort_by(|one, two| one.0.total_cmp(&two.0));
+    let (mut inside, mut before, mut area) = (0.0, 0.0, 0.0);
+    for (at, change) in events {
+        area += inside * (at - before);
+        inside += change;
+        before = at;
+    }
+    area
+}
+
+proptest! {
+    /// Bytes waiting, integrated over time, are bytes times waits, added over packets.
+    #[test]
+    fn littles_law_holds_at_every_station(
+        gaps in proptest::collection::vec((0.0..0.02f64, 40.0..3000.0f64), 2..300),
+    ) {
+        let mut at_s = 0.0;
+        let packets: Vec<Packet> = gaps
+            .iter()
+            .map(|&(gap, bytes)| {
+                at_s += gap;
+                Packet { at_s, bytes }
+            })
+            .collect();
+        let road = umts("des-md5", 100.0);
+        let list = packets.iter().map(|packet| Ok(*packet));
+        let tally = &replay(std::slice::from_ref(&road), list, None, 0.0).unwrap()[0];
+        for (index, seen) in tally.replications[0].stations.iter().enumerate() {
+            let area = stepped(&road, &packets, index);
+            prop_assert!((seen.byte_s - area).abs() <= 1e-9 * area + 1e-9);
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
