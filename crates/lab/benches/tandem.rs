@@ -201,7 +201,8 @@ fn main() {
     let seconds = after("--seconds").and_then(|word| word.parse().ok());
     let mut rows = rows(seconds.unwrap_or(SECONDS));
     if let Some(part) = after("--only") {
-        rows.retain(|row| row.name.contains(part));
+        let exact = rows.iter().any(|row| row.name == *part);
+        rows.retain(|row| row.name == *part || (!exact && row.name.contains(part)));
     }
     for _ in 0..ROUNDS {
         rows.iter_mut().for_each(Row::measure);

@@ -323,10 +323,15 @@ impl Pareto {
             let level = staircase.fixed + steps.map(|(s, b)| s.height * b).sum::<f64>();
             if to > from {
                 let slope = staircase.per_byte;
-                let [zero, one, two] = [0.0, 1.0, 2.0].map(|power| self.integral(power, from, to));
-                moments.first += level * zero + slope * one;
+                let inside = self.inside(from, to);
+                let zero = inside.moment(0);
+                moments.first += level * zero;
                 moments.second += level * level * zero;
-                moments.second += 2.0 * level * slope * one + slope * slope * two;
+                if slope != 0.0 {
+                    let (one, two) = (inside.moment(1), inside.moment(2));
+                    moments.first += slope * one;
+                    moments.second += 2.0 * level * slope * one + slope * slope * two;
+                }
             }
             for (step, block) in staircase.steps.iter().zip(&mut blocks) {
                 if step.width * *block - step.offset <= to {
@@ -337,16 +342,37 @@ impl Pareto {
         }
     }
 
-    /// Of `S^power` against the density between two sizes, by the logarithm of their ratio: no
-    /// difference of nearly equal numbers.
-    fn integral(&self, power: f64, from: f64, to: f64) -> f64 {
-        let ratio = libm::log1p((to - from) / from);
-        let exponent = power - self.shape;
+    fn inside(&self, from: f64, to: f64) -> Inside {
+        Inside {
+            shape: self.shape,
+            from,
+            above: libm::pow(self.smallest / from, self.shape),
+            ratio: libm::log1p((to - from) / from),
+        }
+    }
+}
+
+/// What lies between two sizes.
+struct Inside {
+    shape: f64,
+    from: f64,
+    /// The share of packets above the smaller size.
+    above: f64,
+    /// Logarithm of the larger size over the smaller.
+    ratio: f64,
+}
+
+impl Inside {
+    /// Of `S^power` against the density, by the logarithm of the ratio: no difference of nearly
+    /// equal numbers.
+    fn moment(&self, power: i32) -> f64 {
+        let exponent = f64::from(power) - self.shape;
         let grown = if exponent == 0.0 {
-            ratio
+            self.ratio
         } else {
-            libm::expm1(exponent * ratio) / exponent
+            libm::expm1(exponent * self.ratio) / exponent
         };
-        self.shape * libm::pow(self.smallest / from, self.shape) * libm::pow(from, power) * grown
+        let scale = (0..power).fold(1.0, |scale, _| scale * self.from);
+        self.shape * self.above * scale * grown
     }
 }

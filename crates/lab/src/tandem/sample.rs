@@ -2,7 +2,7 @@
 //!
 //! Left out: the streams themselves and their arithmetic, which are in [`super::lanes`].
 
-use super::lanes::{Streams, each_mut, exp2, ln};
+use super::lanes::{Streams, each_mut, exp2};
 use super::random::Purpose;
 use super::traffic::{Arrivals, Table};
 use super::{Sizes, Traffic};
@@ -96,12 +96,14 @@ impl<S: Simd> Source<S> {
 
     #[inline(always)]
     pub(super) fn fill_gaps(&mut self, simd: S, gaps: &mut [S::f32s; ROWS]) {
+        // a copy stays in registers
+        let mut stream = self.gaps;
         match self.gap {
             Gap::Constant(_) => {}
             Gap::Exponential(mean) => {
                 let mean = simd.splat_f32s(-mean);
                 for gap in gaps {
-                    *gap = simd.mul_f32s(ln(simd, self.gaps.uniform(simd)), mean);
+                    *gap = simd.mul_f32s(stream.ln_uniform(simd), mean);
                 }
             }
             Gap::Call {
@@ -117,10 +119,11 @@ impl<S: Simd> Source<S> {
                     let mean = simd.select_f32s(stays, between, beyond);
                     let goes_on = simd.greater_than_f32s(uniform, ends);
                     let mean = simd.select_f32s(goes_on, within, mean);
-                    *gap = simd.mul_f32s(ln(simd, self.gaps.uniform(simd)), mean);
+                    *gap = simd.mul_f32s(stream.ln_uniform(simd), mean);
                 }
             }
         }
+        self.gaps = stream;
     }
 
     #[inline(always)]
@@ -135,11 +138,13 @@ impl<S: Simd> Source<S> {
             } => {
                 let [start, slope, top, largest] =
                     [*start, *slope, *top, *largest].map(|value| simd.splat_f32s(value));
+                let mut stream = self.sizes;
                 for size in sizes {
-                    let power = simd.mul_f32s(ln(simd, self.sizes.uniform(simd)), slope);
+                    let power = simd.mul_f32s(stream.ln_uniform(simd), slope);
                     let power = simd.min_f32s(simd.add_f32s(start, power), top);
                     *size = simd.min_f32s(exp2(simd, power), largest);
                 }
+                self.sizes = stream;
             }
             Size::Empirical(table) => {
                 for size in sizes {

@@ -127,14 +127,14 @@ fn polynomials_are_as_near_as_they_say() {
     let simd = Scalar::new();
     let mut x = 1.3e-10f32;
     while x <= 1.0 {
-        let (found, truth) = (f64::from(ln(simd, x)), libm::log(f64::from(x)));
-        assert!((found - truth).abs() < 3e-7 * truth.abs() + 1e-7, "ln {x}");
+        let (found, truth) = (f64::from(ln::<Scalar, 0>(simd, x)), libm::log(f64::from(x)));
+        assert!((found - truth).abs() < 3e-7 * truth.abs() + 2e-7, "ln {x}");
         x *= 1.000_1;
     }
     let mut x = -20.0f32;
     while x <= 20.0 {
         let (found, truth) = (f64::from(exp2(simd, x)), libm::exp2(f64::from(x)));
-        close(found, truth, 2.5e-7);
+        close(found, truth, 3e-7);
         x += 0.001;
     }
 }
