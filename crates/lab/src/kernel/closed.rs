@@ -1,1 +1,241 @@
-//! Closed forms beside the kernel.
+//! The level `model` of a road: what its tunnel costs in closed form, beside what the kernel
+//! simulates.
+//!
+//! Sizes are the engine's own: [`wire_bytes`] of packets, and the messages of one exchange between
+//! two real nodes that nothing separates. Left out, and therefore the difference to look at: loss,
+//! queues, TCP's slow start and its acknowledgements' way back.
+
+use engine::plane::wire_bytes;
+use serde::Serialize;
+
+use super::link::{Carrier, Delay, Limit, Shape};
+use super::world::{Exchange, Joint, Plan, Row, SIZES_BYTES, Station, World};
+use super::{Costs, Fault};
+use crate::scenario::Role;
+
+/// What a road gives, by formula.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Closed {
+    /// Every flight over the links as they are, and all that processors compute; none in clear, or
+    /// where something has no price.
+    pub handshake_s: Option<f64>,
+    /// IP packets of all messages, in octets.
+    pub handshake_wire_bytes: u64,
+    /// How many messages.
+    pub handshake_messages: usize,
+    /// Clear IP packets and the IP packets that carry them to the gateway, in octets.
+    pub wire_bytes: Vec<(u32, u32)>,
+    /// A ping there and back.
+    pub round_trip_s: f64,
+    /// TCP payload over the narrowest place, in bits a second.
+    pub throughput_bps: f64,
+    /// What the narrowest place is.
+    pub narrowest: String,
+    /// What has no price.
+    pub unpriced: Option<String>,
+}
+
+/// An IP packet of ping's 56 octets.
+const PING_BYTES: u32 = 84;
+/// IP and TCP headers without options, as smoltcp sends them.
+const TCP_HEADERS_BYTES: u32 = 40;
+/// Data packets that one acknowledgement answers.
+const SEGMENTS_AN_ACK: f64 = 2.0;
+/// What a link carries where it says nothing.
+const MTU_BYTES: u32 = 1500;
+
+/// What the road of a plan gives.
+pub fn road(plan: &Plan) -> Result<Closed, Fault> {
+    let mut closed = Closed {
+        wire_bytes: SIZES_BYTES
+            .iter()
+            .map(|size| (*size, plan.protected(*size)))
+            .collect(),
+        round_trip_s: plan.round_trip_s(PING_BYTES),
+        ..Closed::default()
+    };
+    let (narrowest, throughput_bps) = plan.narrowest();
+    (closed.narrowest, closed.throughput_bps) = (narrowest, throughput_bps);
+    if plan.tunnel.is_some() {
+        let (exchange, computing) = exchange(plan)?;
+        closed.handshake_wire_bytes = exchange.wire_bytes;
+        closed.handshake_messages = exchange.messages.len();
+        match computing {
+            Ok(seconds) => {
+                closed.handshake_s = Some(plan.flights_s(&exchange.messages) + seconds);
+            }
+            Err(missing) => closed.unpriced = Some(missing),
+        }
+    }
+    Ok(closed)
+}
+
+/// The exchange of two nodes that nothing separates, and what processors take for all of it.
+fn exchange(plan: &Plan) -> Result<(Exchange, Result<f64, String>), Fault> {
+    let at_once = |shape: &Shape| Shape {
+        carrier: Carrier::Unlimited,
+        delay: Delay::Fixed(core::time::Duration::ZERO),
+        loss: 0.0,
+        queue: Limit::None,
+        held_back: None,
+        ..shape.clone()
+    };
+    let joints = plan.joints.iter().map(|joint| Joint {
+        name: joint.name.clone(),
+        up: at_once(&joint.up),
+        down: at_once(&joint.down),
+    });
+    let idle = |station: &Station| Station {
+        costs: None,
+        ..station.clone()
+    };
+    let idle = Plan {
+        joints: joints.collect(),
+        stations: plan.stations.iter().map(idle).collect(),
+        ..plan.clone()
+    };
+    let (exchange, works) = World::new(idle)?.exchange_alone()?;
+    let mut seconds = Ok(0.0);
+    for (name, work) in works {
+        let station = plan.stations.iter().find(|station| station.name == name);
+        let Some(costs) = station.and_then(|station| station.costs.as_ref()) else {
+            continue;
+        };
+        let price = (costs.control)(&work).map_err(|missing| format!("{name}: {missing}"));
+        seconds = seconds.and_then(|sum| Ok(sum + price?));
+    }
+    Ok((exchange, seconds))
+}
+
+impl Plan {
+    /// Joints between station and gateway, where packets are protected.
+    fn outer_joints(&self) -> usize {
+        let gateway = self
+            .stations
+            .iter()
+            .position(|one| one.role == Role::Gateway);
+        gateway.unwrap_or(self.joints.len())
+    }
+
+    /// The IP packet that carries a clear one to the gateway.
+    fn protected(&self, clear: u32) -> u32 {
+        let shape = self.tunnel.as_ref().map(|tunnel| self.shape(tunnel));
+        shape.map_or(clear, |shape| wire_bytes(&shape, clear as usize) as u32)
+    }
+
+    /// Flights follow each other; a flight is all that one end says before the other must answer.
+    /// What the station says last ends the handshake as it leaves.
+    fn flights_s(&self, messages: &[Row]) -> f64 {
+        let mut flights: Vec<(bool, Vec<u64>)> = Vec::new();
+        for row in messages {
+            let datagrams = row.datagrams.max(1);
+            let sizes = (0..datagrams).map(|_| row.wire_bytes / datagrams);
+            match flights.last_mut() {
+                Some((is_sent, flight)) if *is_sent == row.is_sent => flight.extend(sizes),
+                _ => flights.push((row.is_sent, sizes.collect())),
+            }
+        }
+        flights.pop_if(|(is_sent, _)| *is_sent);
+        let times = flights
+            .iter()
+            .map(|(is_up, sizes)| self.flight_s(*is_up, sizes));
+        times.sum()
+    }
+
+    /// From the first octet sent to the last one there: the last packet over every link, those
+    /// before it over the slowest.
+    fn flight_s(&self, is_up: bool, sizes: &[u64]) -> f64 {
+        let Some((last, others)) = sizes.split_last() else {
+            return 0.0;
+        };
+        let shapes = || self.shapes(is_up).take(self.outer_joints());
+        let over = |shape: &Shape, bytes: u64| {
+            (bytes as f64 + f64::from(shape.overhead_bytes)) * 8.0 / shape.bits_per_second()
+        };
+        let alone: f64 = shapes()
+            .map(|shape| shape.mean_delay_s() + over(shape, *last))
+            .sum();
+        let before = shapes().map(|shape| others.iter().map(|bytes| over(shape, *bytes)).sum());
+        alone + before.fold(0.0, f64::max)
+    }
+
+    fn shapes(&self, is_up: bool) -> impl Iterator<Item = &Shape> {
+        let joints = self.joints.iter();
+        joints.map(move |joint| if is_up { &joint.up } else { &joint.down })
+    }
+
+    /// A ping to whom the station talks to: to the gateway where it publishes the server.
+    fn round_trip_s(&self, clear: u32) -> f64 {
+        let outer = self.outer_joints();
+        let far = if self.is_published() {
+            outer
+        } else {
+            self.joints.len()
+        };
+        let mut seconds = 0.0;
+        for (index, joint) in self.joints.iter().take(far).enumerate() {
+            let bytes = if index < outer {
+                self.protected(clear)
+            } else {
+                clear
+            };
+            for shape in [&joint.up, &joint.down] {
+                let bits = f64::from(bytes + shape.overhead_bytes) * 8.0;
+                seconds += shape.mean_delay_s() + bits / shape.bits_per_second();
+            }
+        }
+        let costs = self.costs();
+        let each = costs
+            .map(|(_, costs)| costs.seal.at(f64::from(clear)) + costs.open.at(f64::from(clear)));
+        seconds + each.sum::<f64>()
+    }
+
+    fn costs(&self) -> impl Iterator<Item = (&str, &Costs)> {
+        let stations = self.stations.iter().filter(|_| self.tunnel.is_some());
+        stations.filter_map(|one| Some((one.name.as_str(), one.costs.as_ref()?)))
+    }
+
+    /// Where a full segment takes longest, and TCP's payload there.
+    fn narrowest(&self) -> (String, f64) {
+        let clear = self.segment_bytes();
+        let outer = self.outer_joints();
+        let is_up = self.programs.is_up;
+        let joints = self.joints.iter().enumerate().map(|(index, joint)| {
+            let shape = if is_up { &joint.up } else { &joint.down };
+            let bytes = if index < outer {
+                self.protected(clear)
+            } else {
+                clear
+            };
+            let bits = f64::from(bytes + shape.overhead_bytes) * 8.0;
+            (joint.name.clone(), bits / shape.bits_per_second())
+        });
+        let processors = self.costs().map(|(name, costs)| {
+            let (data, ack) = (f64::from(clear), f64::from(TCP_HEADERS_BYTES));
+            let is_sender = (name == self.stations[0].name) == is_up;
+            let seconds = if is_sender {
+                costs.seal.at(data) + costs.open.at(ack) / SEGMENTS_AN_ACK
+            } else {
+                costs.open.at(data) + costs.seal.at(ack) / SEGMENTS_AN_ACK
+            };
+            (name.to_owned(), seconds)
+        });
+        let slowest = joints
+            .chain(processors)
+            .max_by(|one, other| one.1.total_cmp(&other.1));
+        let (name, seconds) = slowest.unwrap_or_default();
+        let payload = f64::from(clear.saturating_sub(TCP_HEADERS_BYTES));
+        (name, payload * 8.0 / seconds)
+    }
+
+    /// The largest clear TCP packet: what the planes let through unfragmented.
+    fn segment_bytes(&self) -> u32 {
+        let mtu = self.mtu_bytes().min(MTU_BYTES);
+        let shape = self.tunnel.as_ref().map(|tunnel| self.shape(tunnel));
+        let fits = shape.map_or(mtu, |shape| shape.largest_packet(mtu as usize) as u32);
+        fits.min(mtu)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -9,18 +9,21 @@ mod build;
 mod outcome;
 mod plan;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 mod tunnel;
 
 use std::io::Write;
 
 use engine::time::{Duration, Instant};
+use engine::work::Work;
 
+use super::host::control::since;
 use super::host::stack::Role;
 use super::{Element, Fault, Host, Kernel};
+use crate::scenario::{Catalogue, Scenario};
 
 pub use build::{GATEWAY, NAT, SERVER, SERVER_PORT, STATION};
-pub use outcome::{Cut, Drops, Exchange, Outcome, RoundTrips, Streamed, Transferred};
+pub use outcome::{Cut, Drops, Exchange, Outcome, RoundTrips, Row, Streamed, Transferred};
 pub use plan::{Joint, Plan, Programs, Station, Unfit};
 pub use tunnel::{Proof, Tunnel};
 
@@ -95,6 +98,29 @@ impl World {
         let written = self.kernel.finish_capture();
         written.map_err(|fault| Fault::Element("capture".into(), fault.to_string()))?;
         Ok(outcome)
+    }
+
+    /// Only the exchange, until all of it is there: its messages, and each host's work by name
+    /// from the first message on.
+    pub fn exchange_alone(mut self) -> Result<(Exchange, Vec<(String, Work)>), Fault> {
+        let before = self.works();
+        self.kernel.start()?;
+        let exchange = self.handshake()?.unwrap_or_default();
+        self.kernel.run(self.kernel.now() + QUIET)?;
+        let pairs = self.works().into_iter().zip(before);
+        let works = pairs.map(|((name, all), (_, begun))| (name, since(&all, &begun)));
+        Ok((exchange, works.collect()))
+    }
+
+    fn works(&self) -> Vec<(String, Work)> {
+        let works = self
+            .kernel
+            .elements()
+            .filter_map(|(_, name, element)| match element {
+                Element::Host(host) => Some((name.to_owned(), host.control.as_ref()?.work())),
+                _ => None,
+            });
+        works.collect()
     }
 
     fn handshake(&mut self) -> Result<Option<Exchange>, Fault> {
@@ -260,6 +286,26 @@ impl World {
 
 /// What `ping` sends.
 const PING_PAYLOAD_BYTES: usize = 56;
+
+/// What the levels `model` and `simulate` say of a scenario's road, as one JSON object with the
+/// keys `model` ([`super::closed::Closed`]) and `simulate` ([`Outcome`]).
+///
+/// `capture`: where the packets of all links go, as pcapng.
+pub fn both_levels(
+    scenario: &Scenario,
+    catalogue: &Catalogue,
+    capture: Option<Box<dyn Write>>,
+) -> Result<serde_json::Value, String> {
+    let plan = Plan::of(scenario, catalogue).map_err(|unfit| unfit.to_string())?;
+    let say = |fault: Fault| format!("{}: {fault}", scenario.name);
+    let model = super::closed::road(&plan).map_err(say)?;
+    let mut world = World::new(plan).map_err(say)?;
+    if let Some(to) = capture {
+        world.capture(to);
+    }
+    let outcome = world.run().map_err(say)?;
+    Ok(serde_json::json!({ "model": model, "simulate": outcome }))
+}
 
 /// The moment after so many seconds; for limits, so far away at most that sums stay possible.
 fn after(seconds: f64) -> Duration {

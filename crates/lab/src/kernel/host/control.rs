@@ -139,14 +139,7 @@ impl Control {
 
     /// Work of control since this was asked last.
     pub(super) fn take_work(&mut self) -> Work {
-        let mut new = Work::default();
-        for &(task, times, bytes) in self.node.work().entries() {
-            let old = self.work.entries().iter().find(|entry| entry.0 == task);
-            let (old_times, old_bytes) = old.map_or((0, 0), |entry| (entry.1, entry.2));
-            if times > old_times {
-                new.add(task, times - old_times, bytes - old_bytes);
-            }
-        }
+        let new = since(self.node.work(), &self.work);
         self.work.merge(&new);
         new
     }
@@ -352,4 +345,17 @@ impl Control {
             _ => {}
         }
     }
+}
+
+/// The work in `all` that is not in `before`, an earlier state of it.
+pub fn since(all: &Work, before: &Work) -> Work {
+    let mut new = Work::default();
+    for &(task, times, bytes) in all.entries() {
+        let old = before.entries().iter().find(|entry| entry.0 == task);
+        let (old_times, old_bytes) = old.map_or((0, 0), |entry| (entry.1, entry.2));
+        if times > old_times {
+            new.add(task, times - old_times, bytes - old_bytes);
+        }
+    }
+    new
 }

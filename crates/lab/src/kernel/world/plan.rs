@@ -18,6 +18,7 @@ use crate::kernel::trace::Trace;
 use crate::scenario::{self, Catalogue, Kind, Model, Role, Scenario, Speed};
 
 /// A road.
+#[derive(Clone)]
 pub struct Plan {
     /// Of everything random.
     pub seed: u64,
@@ -34,6 +35,7 @@ pub struct Plan {
 }
 
 /// What stands on the road.
+#[derive(Clone)]
 pub struct Station {
     /// For messages and captures.
     pub name: String,

@@ -27,11 +27,19 @@ fn entry(kind: Kind, name: &str, text: String) -> Entry {
 fn catalogue() -> Catalogue {
     let paper = include_str!("../../../../../python/caravan/catalogue/policies/3des-md5.toml");
     let clear = include_str!("../../../../../python/caravan/catalogue/policies/none.toml");
+    let board = include_str!("../../../../../python/caravan/catalogue/devices/cortex-m4.toml");
     let device = include_str!("../../../../../python/caravan/catalogue/devices/paper-u.toml");
     Catalogue::new([
         entry(Kind::Policy, "3des-md5", paper.into()),
         entry(Kind::Policy, "none", clear.into()),
         entry(Kind::Device, "paper-u", device.into()),
+        entry(Kind::Device, "cortex-m4", board.into()),
+        policy(
+            "aes",
+            "aes128-sha256-modp2048",
+            "transport",
+            "ikev1-aggressive",
+        ),
         policy("tunnel", "3des-md5-modp1024", "tunnel", "ikev1-aggressive"),
         policy("gcm", "aes128gcm16-modp2048", "tunnel", "ikev1-main"),
         policy("ah", "sha1_96-modp2048", "transport", "ikev1-main"),
@@ -40,14 +48,14 @@ fn catalogue() -> Catalogue {
     ])
 }
 
-fn plan(edits: &[&str]) -> Result<Plan, String> {
+pub(in crate::kernel) fn plan(edits: &[&str]) -> Result<Plan, String> {
     let catalogue = catalogue();
     let scenario = Scenario::edited("road.toml", ROAD, edits, &catalogue);
     let scenario = scenario.map_err(|fault| fault.to_string())?;
     Plan::of(&scenario, &catalogue).map_err(|fault| fault.to_string())
 }
 
-fn run(edits: &[&str]) -> Outcome {
+pub(in crate::kernel) fn run(edits: &[&str]) -> Outcome {
     let world = World::new(plan(edits).expect("a road"));
     world.expect("a world").run().expect("runs")
 }

@@ -1,0 +1,87 @@
+//! Formulas against the kernel.
+
+use super::*;
+use crate::kernel::world::tests::{plan, run};
+
+fn agree(edits: &[&str], within: f64) {
+    let closed = road(&plan(edits).expect("a road")).expect("a world");
+    let outcome = run(edits);
+    assert_eq!(closed.wire_bytes, outcome.wire_bytes, "{edits:?}");
+    let near = |what: &str, formula: f64, simulated: f64, within: f64| {
+        let relative = simulated / formula - 1.0;
+        assert!(
+            relative.abs() < within,
+            "{edits:?}: {what}: {formula} {simulated}"
+        );
+    };
+    let round_trips = outcome.round_trips.expect("pings");
+    near("round trip", closed.round_trip_s, round_trips.mean_s, 0.001);
+    if let Some(exchange) = outcome.exchange {
+        assert_eq!(
+            closed.handshake_wire_bytes, exchange.wire_bytes,
+            "{edits:?}"
+        );
+        let handshake_s = exchange.handshake_s.expect("up");
+        near(
+            "handshake",
+            closed.handshake_s.expect("priced"),
+            handshake_s,
+            0.005,
+        );
+    }
+    let transferred = outcome.transferred.expect("tcp");
+    near(
+        "tcp",
+        closed.throughput_bps,
+        transferred.throughput_bps,
+        within,
+    );
+}
+
+#[test]
+fn formulas_and_kernel_agree_where_the_link_limits() {
+    agree(&["policy=none"], 0.08);
+    agree(&[], 0.08);
+    agree(
+        &[
+            "policy=tunnel",
+            "link.nat.rate=2 Mbit/s",
+            "traffic.bytes=4 MB",
+        ],
+        0.05,
+    );
+    agree(&["policy=gcm", "traffic.direction=up"], 0.08);
+}
+
+#[test]
+fn a_slow_processor_limits_in_both() {
+    let edits = [
+        "policy=aes",
+        "node.ms.device=cortex-m4",
+        "node.ms.clock=2400 MHz",
+        "link.nat.rate=1 Gbit/s",
+        "link.nat.delay=1 ms",
+    ];
+    agree(&edits, 0.15);
+    let closed = road(&plan(&edits).expect("a road")).expect("a world");
+    assert_eq!(closed.narrowest, "ms");
+}
+
+#[test]
+fn what_has_no_price_is_named_and_not_made_up() {
+    let edits = ["node.ms.device=paper-u", "node.ms.mips=100"];
+    let closed = road(&plan(&edits).expect("a road")).expect("a world");
+    assert_eq!(closed.handshake_s, None);
+    let unpriced = closed.unpriced.expect("a reason");
+    assert!(
+        unpriced.starts_with("ms: ") && unpriced.contains("paper-u"),
+        "{unpriced}"
+    );
+    let outcome = run(&[&edits[..], &["traffic.bytes=100 KB"]].concat());
+    assert!(
+        outcome
+            .unpriced
+            .is_some_and(|what| what.starts_with("ms: "))
+    );
+    assert!(outcome.transferred.is_some_and(|one| one.is_complete));
+}
