@@ -30,3 +30,7 @@ def replay(request: str, path: str, /) -> str:
 
 def listing(request: str, /) -> str:
     """Every `device`, `link` or `policy` (the request's `kind`) of its `catalogue`."""
+
+def kernel(request: str, capture: str | None = None, /) -> str:
+    """The scenario's road with the real node on it: `model` and `simulate`. `capture` names the
+    pcapng file that gets every link's packets."""

@@ -8,6 +8,7 @@
 mod answers;
 mod listing;
 mod request;
+mod road;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -69,5 +70,12 @@ mod _lab {
     #[pyfunction]
     fn listing(py: Python<'_>, request: &str) -> PyResult<String> {
         apart(py, || super::listing::of(request))
+    }
+
+    /// A road with the real node on it, computed and simulated; its packets go to a capture.
+    #[pyfunction]
+    #[pyo3(signature = (request, capture = None, /))]
+    fn kernel(py: Python<'_>, request: &str, capture: Option<&str>) -> PyResult<String> {
+        apart(py, || super::road::kernel(request, capture))
     }
 }

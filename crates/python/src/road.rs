@@ -1,0 +1,28 @@
+//! A road with real machines on it: the levels `model` and `simulate` of the event kernel.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+
+use lab::kernel::world;
+
+use crate::request::{Asked, read};
+
+/// Both levels. The capture of all links appears under its name when it is whole.
+pub(crate) fn kernel(request: &str, capture: Option<&str>) -> Result<String, String> {
+    let (scenario, catalogue) = read::<Asked>(request)?.scenario(&[])?;
+    let Some(path) = capture else {
+        return Ok(world::both_levels(&scenario, &catalogue, None)?.to_string());
+    };
+    let part = format!("{path}.part");
+    let named = |fault: std::io::Error| format!("{path}: {fault}");
+    let file = File::create(&part).map_err(named)?;
+    let to: Box<dyn Write> = Box::new(BufWriter::new(file));
+    let levels = world::both_levels(&scenario, &catalogue, Some(to));
+    if levels.is_err() {
+        // what is half written is nobody's; the fault of the run is the one to tell
+        let _ = fs::remove_file(&part);
+    }
+    let levels = levels?;
+    fs::rename(&part, path).map_err(named)?;
+    Ok(levels.to_string())
+}
