@@ -23,6 +23,9 @@ class Cell:
     reading: str
     point: Mapping[str, Value]
     settings: Mapping[str, Value]
+    """Of the whole sweep; the point comes over them."""
+    last: Mapping[str, Value]
+    """Of the reading; they come over the point."""
     run: Run
 
 
@@ -52,8 +55,8 @@ def cells(sweep: Sweep, is_quick: bool) -> list[Cell]:
     found = []
     for reading in readings:
         for point in points(grid):
-            settings = {**sweep.settings, **reading.settings}
-            found.append(Cell(sweep, reading.name, point, settings, run))
+            last = reading.settings
+            found.append(Cell(sweep, reading.name, point, sweep.settings, last, run))
     return found
 
 

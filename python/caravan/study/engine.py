@@ -152,7 +152,7 @@ def place(cell: Cell, files: Files) -> Place:
 
 
 def _edits(cell: Cell) -> list[str]:
-    """Settings and the point as `KEY=VALUE`; the point last, for it is what the row says."""
+    """Settings, the point and the reading as `KEY=VALUE`, what comes later over the rest."""
     settings = dict(cell.settings)
     for axis, value in cell.point.items():
         key = cell.sweep.axes.get(axis) or FIXED_KEYS.get(axis)
@@ -161,6 +161,7 @@ def _edits(cell: Cell) -> list[str]:
             raise StudyError(f"sweep {cell.sweep.name}: {what}")
         for part in key.split(","):
             settings[part.strip()] = f"{value:g} {UNITS[axis]}" if axis in UNITS else value
+    settings.update(cell.last)
     return [f"{key}={_literal(value)}" for key, value in settings.items()]
 
 
@@ -169,7 +170,7 @@ def _literal(value: Value) -> str:
 
 
 def _price_place(cell: Cell, files: Files) -> Place:
-    known = {"profile": cell.sweep.profile, "suite": "none", **cell.settings}
+    known = {"profile": cell.sweep.profile, "suite": "none", **cell.settings, **cell.last}
     for axis, value in cell.point.items():
         known[{"policy": "suite", "device": "profile", "packet_bytes": "bytes"}.get(axis, axis)] = (
             value
