@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
@@ -18,9 +17,10 @@ from markdown_it import MarkdownIt
 from caravan.report import tables
 from caravan.report.figures import specification, write_pictures
 from caravan.study.claims import Verdict, verdicts
-from caravan.study.metrics import AXES, is_known
-from caravan.study.plan import LEVELS, TOLERANCE, Figure, Study
+from caravan.study.plan import TOLERANCE, Figure, Study
+from caravan.study.published import headline, is_trial
 from caravan.study.results import land_text
+from caravan.study.values import fill
 
 REPORT = "report.html"
 POLICY = (
@@ -45,7 +45,6 @@ for (const [name, spec] of Object.entries(FIGURES)) {
 }
 """
 SNIPPET = "window.vegaEmbed = vegaEmbed;"
-VALUE = re.compile(r"\{\{\s*([\w-]+)\s*:\s*([\w:-]+)([^{}]*)\}\}")
 
 
 def write_report(
@@ -80,7 +79,7 @@ def page(
         ("answer", "In short", _summary(study, rows, claimed)),
         ("figures", "Figures", _figures(study, specs)),
         ("printed", "Printed values and ours", _printed(study, rows)),
-        ("claims", "What the text says", tables.claims(study, claimed)),
+        ("claims", "What the text says", tables.claims(rows, claimed)),
         ("readings", "Readings tried", tables.readings(study, rows)),
         ("levels", "Model against simulation", _levels(rows)),
         ("provenance", "Provenance", _provenance(provenance)),
@@ -116,11 +115,11 @@ def _library() -> str:
 
 
 def _summary(study: Study, rows: pd.DataFrame, claimed: list[Verdict]) -> str:
-    values = rows[rows["published"].notna()]
+    values = headline(study, rows)
     near = values["relative_difference"].abs() <= TOLERANCE
     decided = [verdict for verdict in claimed if verdict.holds is not None]
     cards = [
-        (f"{len(study.all_published()):,}", "printed values, each beside ours"),
+        (f"{_values(study):,}", "printed values, each beside ours"),
         (f"{int(near.sum()):,} of {len(values):,}", "comparisons within 2 %"),
         (f"{sum(bool(v.holds) for v in decided)} of {len(decided)}", "sentences of the text hold"),
         (f"{_packets(rows)}", "packets simulated"),
@@ -136,6 +135,11 @@ def _summary(study: Study, rows: pd.DataFrame, claimed: list[Verdict]) -> str:
     return f'<div class="cards">{drawn}</div>{texts}'
 
 
+def _values(study: Study) -> int:
+    """Printed values, each once, however many readings are tried of it."""
+    return sum(not is_trial(study, item.sweep) for item in study.all_published())
+
+
 def _packets(rows: pd.DataFrame) -> str:
     count = float(rows[rows["metric"] == "packets"]["value"].sum())
     for size, word in ((1e9, "billion"), (1e6, "million")):
@@ -146,26 +150,8 @@ def _packets(rows: pd.DataFrame) -> str:
 
 def prose(text: str, rows: pd.DataFrame) -> str:
     """Markdown with values of this run: `{{ sweep: metric, axis = value, level = model }}`."""
-    filled = VALUE.sub(lambda match: _value(match, rows), text)
-    return str(MarkdownIt("commonmark", {"html": False}).enable("table").render(filled))
-
-
-def _value(match: re.Match[str], rows: pd.DataFrame) -> str:
-    found = rows[(rows["sweep"] == match[1]) & (rows["metric"] == match[2])]
-    if not is_known(match[2]):
-        return f"(no metric {match[2]})"
-    for part in filter(None, (part.strip() for part in match[3].split(","))):
-        axis, _, value = (piece.strip() for piece in part.partition("="))
-        if axis == "level":
-            found = found[found["level"] == value]
-        elif axis in AXES:
-            is_number = pd.api.types.is_numeric_dtype(found[axis])
-            found = found[found[axis] == (float(value) if is_number else value)]
-    if found.empty:
-        return "(not run)"
-    by_level = found.assign(rank=[-LEVELS.index(level) for level in found["level"]])
-    row = by_level.sort_values("rank").iloc[0]
-    return tables.number(row["value"]).replace("&ndash;", "-")
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+    return str(markdown.render(fill(text, rows)))
 
 
 def _figures(study: Study, specs: Mapping[str, dict[str, Any]]) -> str:

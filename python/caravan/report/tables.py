@@ -16,6 +16,7 @@ from caravan.study.metrics import AXES, DIVERGES, describe, heading, needs_mean
 from caravan.study.plan import TOLERANCE, PrintedTable, Published, Study
 from caravan.study.results import POINT
 from caravan.study.text import Value
+from caravan.study.values import fill, number
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], words: Sequence[int] = ()) -> str:
@@ -32,17 +33,6 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], words: Sequenc
     )
     inside = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
     return f'<div class="scroll"><table>{inside}</table></div>'
-
-
-def number(value: float | None) -> str:
-    """A number as a reader wants it: five digits, no exponent where it is avoidable."""
-    if value is None or pd.isna(value):
-        return "&ndash;"
-    if value != 0 and not 1e-4 <= abs(value) < 1e7:
-        return f"{value:.3g}"
-    if abs(value) >= 1000 or float(value).is_integer():
-        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:g}"
-    return f"{value:.4g}"
 
 
 def difference(value: float | None) -> str:
@@ -178,14 +168,14 @@ def _reading_cell(rows: pd.DataFrame, item: Published, reading: str) -> str:
     return f"{number(row['value'])} {difference(row['relative_difference'])}"
 
 
-def claims(study: Study, verdicts: Sequence[Verdict]) -> str:
+def claims(rows: pd.DataFrame, verdicts: Sequence[Verdict]) -> str:
     """Sentences of the publication and whether our numbers bear them out."""
     body = []
     for verdict in verdicts:
         mark = {True: '<b class="good">holds</b>', False: '<b class="bad">does not hold</b>'}
         word = '<span class="near">not run</span>' if verdict.holds is None else mark[verdict.holds]
         seen = "<br>".join(html.escape(text) for text in verdict.numbers)
-        comment = html.escape(verdict.claim.comment)
+        comment = html.escape(fill(verdict.claim.comment, rows))
         body.append(
             [
                 html.escape(verdict.claim.printed),

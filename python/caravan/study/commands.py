@@ -13,6 +13,7 @@ from caravan.study.claims import verdicts
 from caravan.study.compare import TOLERANCE, compare
 from caravan.study.files import load
 from caravan.study.plan import TOLERANCE as PRINTED_TOLERANCE
+from caravan.study.published import headline
 from caravan.study.runner import Choice, Outcome, run
 from caravan.study.store import Stopped
 from caravan.study.text import StudyError
@@ -74,7 +75,7 @@ def run_and_report(study: str, choice: Choice, output: Path, console: Console) -
 def summary(outcome: Outcome) -> str:
     """Two lines: what was run, and how it stands to what is printed."""
     rows = outcome.rows
-    printed = rows[rows["published"].notna()]
+    printed = headline(outcome.study, rows)
     near = int((printed["relative_difference"].abs() <= PRINTED_TOLERANCE).sum())
     decided = [verdict for verdict in verdicts(outcome.study, rows) if verdict.holds is not None]
     held = sum(bool(verdict.holds) for verdict in decided)

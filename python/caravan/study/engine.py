@@ -270,7 +270,7 @@ def _modelled(answer: Mapping[str, Any], found: Place) -> list[Measure]:
     measures = [
         Measure("mean_packet_bytes", answer["mean_bytes"]),
         Measure("capacity_kbps", _kilo(capacity)),
-        Measure("cpu_capacity_kbps", _kilo(answer["stations"][0]["capacity_bps"])),
+        Measure("cpu_capacity_kbps", _kilo(_station(answer, found)["capacity_bps"])),
     ]
     offered = found.rate_kbps
     if answer["protected_bps"] is not None and offered is not None and capacity is not None:
@@ -295,6 +295,16 @@ def _modelled(answer: Mapping[str, Any], found: Place) -> list[Measure]:
             queue = station["queue_bytes"]
             measures.append(_mean(f"queue_bytes:{name}", queue, wait["standing"], here))
     return measures
+
+
+def _station(answer: Mapping[str, Any], found: Place) -> Mapping[str, Any]:
+    """The processor of the road's first node, whichever way packets go."""
+    name = found.document["nodes"][0]["name"]
+    station: Mapping[str, Any]
+    for station in answer["stations"]:
+        if station["name"] == name:
+            return station
+    raise StudyError(f"the road has no station {name}")
 
 
 def _mean(metric: str, value: float, standing: str, state: str) -> Measure:
@@ -327,7 +337,7 @@ def compute(job: Job) -> bytes:
     raise StudyError(f'"{job.kind}" is not a level of jobs')
 
 
-def outcome(found: Place, level: str, tallies: Sequence[bytes]) -> list[Measure]:
+def outcome(tallies: Sequence[bytes]) -> list[Measure]:
     """What the replications of a cell say together."""
     _lab = _native()
     answer = json.loads(_lab.outcome(list(tallies)))

@@ -20,6 +20,12 @@ CONNECT_S = 5
 RETRIES = 5
 """How often a job is given to another worker after its worker died."""
 
+
+def available_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
 Compute = Callable[[Job], bytes]
 
 
@@ -36,7 +42,7 @@ class Threads:
 
     def __init__(self, compute: Compute, jobs: int | None) -> None:
         self._compute = compute
-        self._threads = jobs or len(os.sched_getaffinity(0))
+        self._threads = jobs or available_cores()
 
     def results(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, bytes]]:
         """Longest first, so that no core waits for a long one at the end."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import pandas as pd
+
 from caravan.study.plan import TOLERANCE, Published, Reason, Study
 from caravan.study.results import POINT, Row
 from caravan.study.text import Value
@@ -43,6 +45,19 @@ def _compared(study: Study, row: Row, item: Published) -> Row:
         relative_difference=difference,
         reason=reason or (None if is_close else UNEXPLAINED),
     )
+
+
+def headline(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with a printed value, those that only try a reading left out."""
+    tried = {sweep.name for sweep in study.sweeps if is_trial(study, sweep.name)}
+    return rows[rows["published"].notna() & ~rows["sweep"].isin(tried)]
+
+
+def is_trial(study: Study, sweep: str) -> bool:
+    """Whether the sweep compares several readings with the same printed values."""
+    items = [item for item in study.published if item.sweep == sweep]
+    has_readings = bool(study.sweep(sweep).readings)
+    return has_readings and any("reading" not in item.at for item in items)
 
 
 def relative_difference(ours: float | None, published: float) -> float | None:

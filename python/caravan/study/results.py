@@ -9,8 +9,8 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -94,23 +94,25 @@ KEY = ("study", "sweep", "reading", "level", *POINT, "metric")
 """What no two rows of one run share."""
 
 
-def frame(rows: Iterable[Row]) -> pd.DataFrame:
+def arrow(rows: Sequence[Row]) -> pa.Table:
+    """The rows as an Arrow table."""
+    columns = {name: [getattr(row, name) for row in rows] for name in COLUMNS}
+    return pa.table(columns, schema=SCHEMA)
+
+
+def frame(rows: Sequence[Row]) -> pd.DataFrame:
     """The rows as a DataFrame with the schema's columns and types."""
     table: pd.DataFrame = arrow(rows).to_pandas()
     return table
 
 
-def arrow(rows: Iterable[Row]) -> pa.Table:
-    """The rows as an Arrow table."""
-    return pa.Table.from_pylist([asdict(row) for row in rows], schema=SCHEMA)
-
-
-def write(rows: Iterable[Row], directory: Path) -> None:
-    """`results.parquet` and `results.csv` in `directory`."""
+def write(rows: Sequence[Row], directory: Path) -> pd.DataFrame:
+    """`results.parquet` and `results.csv` in `directory`, and the same as a DataFrame."""
     table = arrow(rows)
     land(directory / PARQUET, lambda path: pq.write_table(table, path, compression="zstd"))
-    text = table.to_pandas().to_csv(index=False, lineterminator="\n")
-    land_text(directory / CSV, text)
+    rows_read: pd.DataFrame = table.to_pandas()
+    land(directory / CSV, lambda path: rows_read.to_csv(path, index=False, lineterminator="\n"))
+    return rows_read
 
 
 def read(directory: Path) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,11 +20,12 @@ from caravan.study.cells import Cell, Job, cells, replication_ranges
 from caravan.study.engine import Files, Measure, Place
 from caravan.study.metrics import OF_THE_ROAD, describe
 from caravan.study.plan import LEVELS, Study, Sweep
-from caravan.study.pool import pool
+from caravan.study.pool import available_cores, pool
 from caravan.study.published import beside_published
 from caravan.study.results import Row
 from caravan.study.store import Store
 from caravan.study.text import StudyError, Value
+from caravan.study.values import fill
 
 STABLE = ("stationary", "near-saturation", "approximation")
 TESTBED = "testbed"
@@ -75,10 +77,18 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
     jobs = [job for item in asked for job in item.jobs]
     workers = pool(engine.compute, choice.jobs, choice.cluster) if jobs or choice.cluster else None
     computed = store.fill(jobs, workers, console) if workers else 0
-    rows = _once([row for item in asked for row in _answer(study, item, store, seed)])
+    with ThreadPoolExecutor(choice.jobs or available_cores()) as threads:
+        answers = list(threads.map(lambda item: _answer(item, store), asked))
+    rows = _once(
+        [
+            _row(study, item, measure, seed)
+            for item, measures in zip(asked, answers, strict=True)
+            for measure in measures
+        ]
+    )
     rows += _carried(rows)
-    rows = beside_published(study, rows)
-    results.write(rows, directory)
+    rows = _with_values(beside_published(study, rows))
+    table = results.write(rows, directory)
     seconds = time.monotonic() - began
     provenance = _provenance(study, choice, seed, rows)
     provenance["jobs"] = f"{len(jobs):,}, of which {computed:,} were computed in this run"
@@ -86,7 +96,7 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
     if without_source:
         reasons = dict.fromkeys(without_source)
         provenance["cells without a source"] = f"{len(without_source)}: {'; '.join(reasons)}"
-    return Outcome(study, results.frame(rows), provenance)
+    return Outcome(study, table, provenance)
 
 
 def _levels(study: Study, chosen: Sequence[str]) -> tuple[str, ...]:
@@ -122,19 +132,16 @@ def _ask(
     return asked, missing
 
 
-def _answer(study: Study, item: _Asked, store: Store, seed: int) -> list[Row]:
-    """The rows of one cell."""
+def _answer(item: _Asked, store: Store) -> list[Measure]:
+    """What one cell says."""
     if item.level == "model":
-        measures = engine.model(item.cell, item.place)
-        replications = None
-    else:
-        measures = engine.outcome(item.place, item.level, [store.read(job) for job in item.jobs])
-        replications = item.cell.run.replications
-    return [_row(study, item, measure, seed, replications) for measure in measures]
+        return engine.model(item.cell, item.place)
+    return engine.outcome([store.read(job) for job in item.jobs])
 
 
-def _row(study: Study, item: _Asked, measure: Measure, seed: int, replications: int | None) -> Row:
+def _row(study: Study, item: _Asked, measure: Measure, seed: int) -> Row:
     place, point = item.place, item.cell.point
+    replications = None if item.level == "model" else item.cell.run.replications
     return Row(
         study=study.name,
         sweep=item.cell.sweep.name,
@@ -219,6 +226,18 @@ def _carried(rows: Sequence[Row]) -> list[Row]:
             )
         )
     return found
+
+
+def _with_values(rows: list[Row]) -> list[Row]:
+    """Reasons with the values that they cite."""
+    if not any("{{" in (row.reason or "") for row in rows):
+        return rows
+    frame = results.frame(rows)
+    filled = []
+    for row in rows:
+        reason = row.reason
+        filled.append(row if reason is None else replace(row, reason=fill(reason, frame)))
+    return filled
 
 
 def _provenance(study: Study, choice: Choice, seed: int, rows: Sequence[Row]) -> dict[str, str]:

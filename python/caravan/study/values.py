@@ -1,0 +1,51 @@
+"""Values of a run inside texts: `{{ sweep: metric, axis = value, level = model }}`.
+
+Texts that explain differences cannot drift from the numbers that they speak of.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pandas as pd
+
+from caravan.study.metrics import AXES, is_known
+from caravan.study.plan import LEVELS
+
+PLACE = re.compile(r"\{\{\s*([\w-]+)\s*:\s*([\w:-]+)([^{}]*)\}\}")
+
+
+def fill(text: str, rows: pd.DataFrame) -> str:
+    """The text with our values in it, of the highest level that was run unless it names one."""
+    return PLACE.sub(lambda match: _value(match, rows), text)
+
+
+def number(value: float | None) -> str:
+    """A number as a reader wants it: four digits, no exponent where it is avoidable."""
+    if value is None or pd.isna(value):
+        return "-"
+    if value != 0 and not 1e-4 <= abs(value) < 1e7:
+        return f"{value:.3g}"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:g}" if float(value).is_integer() else f"{value:.4g}"
+
+
+def _value(match: re.Match[str], rows: pd.DataFrame) -> str:
+    sweep, metric, places = match.groups()
+    if not is_known(metric):
+        return f"(no metric {metric})"
+    found = rows[(rows["sweep"] == sweep) & (rows["metric"] == metric)]
+    for place in filter(None, (place.strip() for place in places.split(","))):
+        axis, _, value = (part.strip() for part in place.partition("="))
+        if axis == "level":
+            found = found[found["level"] == value]
+        elif axis in AXES:
+            is_number = pd.api.types.is_numeric_dtype(found[axis])
+            found = found[found[axis] == (float(value) if is_number else value.replace(";", ","))]
+        else:
+            return f"(no axis {axis})"
+    if found.empty:
+        return "(not run)"
+    ranked = found.assign(rank=[-LEVELS.index(level) for level in found["level"]])
+    return number(ranked.sort_values("rank", kind="stable").iloc[0]["value"])
