@@ -113,16 +113,10 @@ impl Process {
         let tun = Tun::open(&table.tun, mtu)
             .with_context(|| format!("cannot make the TUN device {}", table.tun))?;
         let ports = UdpConfig {
-            ike_port: table.port,
-            nat_port: table.nat_port,
             mark: Some(table.fwmark),
+            ..UdpConfig::default()
         };
-        let udp = UdpSockets::bind(ports).with_context(|| {
-            format!(
-                "cannot bind UDP ports {} and {}",
-                table.port, table.nat_port
-            )
-        })?;
+        let udp = UdpSockets::bind(ports).context("cannot bind UDP ports 500 and 4500")?;
         let raw = open_raw(&loaded.engine, table.fwmark);
         let opened = routes::Routes::open(tun.name(), mtu, table.table, table.fwmark).await?;
         let leases = LeaseFile::open(&options.state_dir, &names[0]);
@@ -168,11 +162,7 @@ impl Process {
         (control, asked): (ControlServer, mpsc::Receiver<Asked>),
         capabilities: Vec<String>,
     ) -> anyhow::Result<Self> {
-        let capture = options
-            .capture
-            .as_deref()
-            .map(|path| open_capture(path, loaded.daemon.nat_port))
-            .transpose()?;
+        let capture = options.capture.as_deref().map(open_capture).transpose()?;
         let clock = Clock::start();
         let seed = system_seed()?;
         let (tun, udp) = (Arc::new(tun), Arc::new(udp));

@@ -19,9 +19,9 @@ use crate::sys::datagram::{self, Outgoing, QueuedError};
 use crate::sys::set_option;
 
 /// The port of IKE.
-pub const IKE_PORT: u16 = 500;
+const IKE_PORT: u16 = engine::node::IKE_PORT;
 /// The port of IKE and ESP through NATs.
-pub const NAT_PORT: u16 = 4500;
+pub const NAT_PORT: u16 = engine::node::NAT_T_PORT;
 /// What we ask for in each direction; a burst of 64 KiB runs fits many times.
 const BUFFER_BYTES: usize = 8 << 20;
 const IP_PMTUDISC_WANT: i32 = 1;

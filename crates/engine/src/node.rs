@@ -25,6 +25,7 @@ use std::sync::Arc;
 use crypto::rand::{Seed, Stream};
 use wire::isakmp::{Cookie, Cookies};
 
+pub use crate::ikev1::nat::{IKE_PORT, NAT_T_PORT};
 pub use event::Event;
 pub use status::{ChildStatus, ConnectionStatus, SessionStatus, Status};
 
@@ -41,11 +42,6 @@ use leases::Leases;
 use session::{Session, SessionId};
 use stations::Station;
 use timers::{Timer, Timers};
-
-/// Where IKE begins.
-pub const IKE_PORT: u16 = 500;
-/// Where IKE and ESP in UDP meet (RFC 3948).
-pub const NAT_T_PORT: u16 = 4500;
 
 /// What can happen to a node.
 pub enum Input<'a> {

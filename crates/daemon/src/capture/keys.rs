@@ -22,9 +22,8 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Makes `capture` + `.keys` with preferences that turn decryption on; `nat_port` is where ESP
-    /// in UDP travels.
-    pub fn create(capture: &Path, nat_port: u16) -> io::Result<Self> {
+    /// Makes `capture` + `.keys` with preferences that turn decryption on.
+    pub fn create(capture: &Path) -> io::Result<Self> {
         let mut folder = capture.as_os_str().to_owned();
         folder.push(".keys");
         let folder = PathBuf::from(folder);
@@ -39,13 +38,6 @@ impl Keys {
         preferences.write_all(
             b"esp.enable_encryption_decode: TRUE\nesp.enable_authentication_check: TRUE\n",
         )?;
-        if nat_port != crate::udp::NAT_PORT {
-            let mut decode_as = private_file(&folder, "decode_as_entries")?;
-            writeln!(
-                decode_as,
-                "decode_as_entry: udp.port,{nat_port},(none),UDPENCAP"
-            )?;
-        }
         Ok(Self {
             esp: private_file(&folder, "esp_sa")?,
             ike: private_file(&folder, "ikev1_decryption_table")?,

@@ -34,10 +34,6 @@ pub struct ConfigFile {
 pub struct DaemonTable {
     /// Name of the TUN device.
     pub tun: String,
-    /// UDP port of IKE; the port for NAT traversal follows in `nat_port`.
-    pub port: u16,
-    /// UDP port of IKE and ESP behind a NAT.
-    pub nat_port: u16,
     /// Mark on our own datagrams, so that the routes into the tunnel do not catch them.
     pub fwmark: u32,
     /// Routing table of the routes into the tunnel.
@@ -54,8 +50,6 @@ impl Default for DaemonTable {
     fn default() -> Self {
         Self {
             tun: "caravan0".to_owned(),
-            port: 500,
-            nat_port: 4500,
             // Any number that nothing else on the host uses will do.
             fwmark: 0x00ca_7a4a,
             // strongSwan's is 220.

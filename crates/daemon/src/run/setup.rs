@@ -115,13 +115,10 @@ pub(super) fn open_raw(config: &Config, mark: u32) -> Option<RawSockets> {
     }
 }
 
-pub(super) fn open_capture(
-    path: &std::path::Path,
-    nat_port: u16,
-) -> anyhow::Result<(Capture, Tap, Keys)> {
+pub(super) fn open_capture(path: &std::path::Path) -> anyhow::Result<(Capture, Tap, Keys)> {
     let context = || format!("cannot write the capture {}", path.display());
     let capture = Capture::create(path).with_context(context)?;
-    let keys = capture::Keys::create(path, nat_port).with_context(context)?;
+    let keys = capture::Keys::create(path).with_context(context)?;
     let folder: PathBuf = keys.folder().to_owned();
     warn!(keys = %folder.display(), "a capture is on: the KEYS are written beside it");
     let tap = capture.tap();

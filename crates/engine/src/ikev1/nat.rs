@@ -11,7 +11,7 @@ use crate::sa::Path;
 /// Where IKE begins.
 pub const IKE_PORT: u16 = 500;
 /// Where IKE and ESP in UDP go through a NAT (RFC 3947 §4, RFC 3948 §2).
-pub const NAT_PORT: u16 = 4500;
+pub const NAT_T_PORT: u16 = 4500;
 
 /// The NAT-D payloads: the peer's end first, then ours. Who forces encapsulation gives a wrong
 /// hash of its own end, so that the peer believes in a NAT.
@@ -42,7 +42,7 @@ pub(super) fn find(hash: Hash, cookies: Cookies, path: Path, found: &[&[u8]]) ->
 pub(super) fn float(path: Path) -> Path {
     let moved = |mut end: SocketAddr| {
         if end.port() == IKE_PORT {
-            end.set_port(NAT_PORT);
+            end.set_port(NAT_T_PORT);
         }
         end
     };

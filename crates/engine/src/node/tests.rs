@@ -59,6 +59,25 @@ fn a_third_of_all_datagrams_may_be_lost() {
 }
 
 #[test]
+fn datagrams_may_overtake_each_other_and_come_twice() {
+    for (seed, is_aggressive) in (40..50).zip([true, false].into_iter().cycle()) {
+        let mut world = World::new(seed, move |connection, _| {
+            connection.is_aggressive = is_aggressive;
+        });
+        world.jitter = Duration::from_millis(700);
+        world.run(Duration::from_secs(60));
+        for end in [0, 1] {
+            world.command(end, Command::RekeyChildren("road".into()));
+            world.run(Duration::from_secs(30));
+            world.command(end, Command::RekeyIke("road".into()));
+            world.run(Duration::from_secs(30));
+        }
+        world.assert_up();
+        assert!(world.drops(1, DropReason::RetransmittedMessage) > 0);
+    }
+}
+
+#[test]
 fn children_are_renewed_before_they_expire_and_never_overlap_for_long() {
     let mut world = World::new(3, |connection, _| {
         connection.children[0].lifetime = Duration::from_secs(100);
@@ -517,6 +536,8 @@ struct World {
     nat: Option<BTreeMap<u16, u16>>,
     next_port: u16,
     loss: f64,
+    /// Each datagram comes twice, each time up to so much later.
+    jitter: Duration,
     random: Stream,
     sent: usize,
     first_message: Option<Vec<u8>>,
@@ -633,6 +654,7 @@ impl World {
             nat: Some(BTreeMap::new()),
             next_port: 40_000,
             loss: 0.0,
+            jitter: Duration::ZERO,
             random: Seed::new([seed; 32]).stream("world", 0),
             sent: 0,
             first_message: None,
@@ -721,7 +743,7 @@ impl World {
         if f64::from(self.random.u32()) / f64::from(u32::MAX) < self.loss {
             return;
         }
-        let arrival = self.now + Duration::from_millis(20);
+        let times = if self.jitter.is_zero() { 1 } else { 2 };
         let (source, target) = match (end, &mut self.nat) {
             (0, Some(ports)) => {
                 let next = &mut self.next_port;
@@ -740,15 +762,17 @@ impl World {
             }
             _ => (path.local, path.remote),
         };
-        self.wire.push((
-            arrival,
-            1 - end,
-            Path {
-                local: target,
-                remote: source,
-            },
-            payload,
-        ));
+        let path = Path {
+            local: target,
+            remote: source,
+        };
+        for _ in 0..times {
+            let late = self
+                .jitter
+                .mul_f64(f64::from(self.random.u32()) / f64::from(u32::MAX));
+            let arrival = self.now + Duration::from_millis(20) + late;
+            self.wire.push((arrival, 1 - end, path, payload.clone()));
+        }
     }
 
     fn run(&mut self, span: Duration) {
