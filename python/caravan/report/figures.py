@@ -1,7 +1,8 @@
 """Figures of a study as Vega-Lite: one specification makes the page's picture, PNG and SVG.
 
-Lines are the model, points the simulation with its 95 % interval, diamonds printed values, and a
-triangle at the top a rate at which queues grow without bound.
+Lines are the model (dashed where it is an approximation), points the simulation with its 95 %
+interval, diamonds printed values, and a triangle at the top a rate at which queues grow without
+bound.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import altair as alt
 import pandas as pd
 import vl_convert
 
-from caravan.report.points import Points, points
+from caravan.report.points import APPROXIMATION, Points, points
 from caravan.study.metrics import NUMERIC_AXES, heading
 from caravan.study.plan import Figure, Study
 from caravan.study.results import land_bytes, land_text
@@ -22,7 +23,9 @@ WIDTH = 460
 HEIGHT = 300
 MARKS_MAX = 60
 """Points on a curve beyond which only its line is seen; the marks still tell their values."""
-PANEL_WIDTH = 230
+PANEL_WIDTH = 290
+PANEL_HEIGHT = 230
+PANEL_COLUMNS = 3
 PNG_SCALE = 2
 INK = "#1f2933"
 FAINT = "#e4e7eb"
@@ -40,6 +43,8 @@ PALETTE = (
     "#d9480f",
     "#087f5b",
 )
+LABELS_LENGTH = 45
+"""Characters that fit under an axis side by side."""
 NUMBERS = ",.6~r"
 FONT = "Helvetica Neue, Helvetica, Arial, Liberation Sans, sans-serif"
 CONFIG: dict[str, Any] = {
@@ -62,7 +67,6 @@ CONFIG: dict[str, Any] = {
         "titleFontSize": 11,
         "symbolStrokeWidth": 3,
         "orient": "bottom",
-        "columns": 4,
         "labelLimit": 220,
     },
     "header": {"labelFontSize": 12, "labelFontWeight": 600, "titleFontSize": 0},
@@ -97,13 +101,12 @@ class _Drawing:
     def chart(self) -> Any:
         """Curves or bars over one another, side by side in panels where the figure has them."""
         layers = self._bars() if self._figure.draw == "bar" else self._curves()
-        width = PANEL_WIDTH if self._has_panels else WIDTH
-        chart = alt.layer(*layers, data=self._points.frame).properties(width=width, height=HEIGHT)
+        width, height = (PANEL_WIDTH, PANEL_HEIGHT) if self._has_panels else (WIDTH, HEIGHT)
+        chart = alt.layer(*layers, data=self._points.frame).properties(width=width, height=height)
         if not self._has_panels:
             return chart.add_params(self._pick)
-        return chart.add_params(self._pick).facet(
-            column=alt.Column("panel:N", title=None, sort=list(self._points.panels))
-        )
+        facet = alt.Facet("panel:N", title=None, sort=list(self._points.panels))
+        return chart.add_params(self._pick).facet(facet=facet, columns=PANEL_COLUMNS)
 
     def stack(self) -> Any:
         """One bar a place, of parts."""
@@ -133,10 +136,13 @@ class _Drawing:
         color, x, y = self._color(), self._x(), self._y()
         shown = alt.condition(self._pick, alt.value(1.0), alt.value(0.1))
         layers = []
-        lines = "model" if "model" in kinds else "simulate"
-        if self._figure.draw != "points":
-            line = self._only(lines).mark_line(
-                strokeWidth=2, interpolate=step, strokeJoin="round", clip=True
+        modelled = [kind for kind in ("model", APPROXIMATION) if kind in kinds]
+        for kind in modelled or ["simulate"]:
+            if self._figure.draw == "points":
+                break
+            dash = [5, 3] if kind == APPROXIMATION else [1, 0]
+            line = self._only(kind).mark_line(
+                strokeWidth=2, strokeDash=dash, interpolate=step, strokeJoin="round", clip=True
             )
             layers.append(line.encode(x=x, y=y, color=color, opacity=shown))
         if "simulate" in kinds:
@@ -144,11 +150,13 @@ class _Drawing:
             layers.append(
                 bar.encode(x=x, y=self._y("low"), y2="high:Q", color=color, opacity=shown)
             )
-        marked = "simulate" if "simulate" in kinds else "model"
-        is_sparse = len(self._points.frame) <= MARKS_MAX * max(1, len(self._points.series))
+        marked = "simulate" if "simulate" in kinds else (modelled or ["model"])[0]
+        curves = max(1, len(self._points.series) * len(self._points.panels))
+        is_sparse = len(self._points.frame) <= MARKS_MAX * curves
         dot = self._only(marked).mark_circle(size=48)
         seen = shown if is_sparse else alt.value(0)
-        layers.append(dot.encode(x=x, y=y, color=color, opacity=seen, tooltip=self._tooltip()))
+        tooltip, beside = self._tooltip(), self._beside()
+        layers.append(dot.encode(x=x, y=y, color=color, opacity=seen, tooltip=tooltip, **beside))
         if "diverges" in kinds:
             mark = self._only("diverges").mark_point(shape="triangle-up", size=70, filled=False)
             layers.append(
@@ -189,32 +197,39 @@ class _Drawing:
         extra = {} if offset is None else {"xOffset": offset}
         return [mark.encode(x=x, y=y, tooltip=tooltip, **extra)]
 
+    def _beside(self) -> dict[str, Any]:
+        """Points of one place stand side by side, so that none hides another."""
+        if self._figure.draw != "points" or self._figure.x in NUMERIC_AXES:
+            return {}
+        return {"xOffset": alt.XOffset("series:N", sort=list(self._points.series))}
+
     def _only(self, kind: str) -> Any:
         return alt.Chart().transform_filter(alt.datum.kind == kind)
 
     def _color(self) -> Any:
         names = list(self._points.series)
+        columns = 2 if max(map(len, names), default=0) > LABELS_LENGTH / 3 else 3
         palette = list(PALETTE[: len(names)]) if len(names) <= len(PALETTE) else list(PALETTE)
         return alt.Color(
             "series:N",
             title=None,
             sort=names,
             scale=alt.Scale(domain=names, range=palette),
-            legend=alt.Legend(symbolOpacity=1),
+            legend=alt.Legend(symbolOpacity=1, columns=columns),
         )
 
     def _x(self) -> Any:
         title = heading(self._figure.x)
         if self._figure.x not in NUMERIC_AXES:
             order = list(dict.fromkeys(self._points.frame["x"]))
-            return alt.X("x:N", title=None, sort=order, axis=alt.Axis(labelAngle=0))
-        known: dict[str, Any] = {"type": self._figure.x_scale, "nice": True, "zero": False}
-        scale = alt.Scale(**known)
+            is_long = sum(len(name) for name in order) > LABELS_LENGTH
+            turned = alt.Axis(labelAngle=-35 if is_long else 0, labelLimit=200)
+            return alt.X("x:N", title=None, sort=order, axis=turned)
         if self._figure.draw == "bar":
             return alt.X("x:O", title=title, axis=alt.Axis(labelAngle=0))
-        return alt.X(
-            "x:Q", title=title, scale=scale, axis=alt.Axis(grid=False, format=NUMBERS, tickCount=8)
-        )
+        known: dict[str, Any] = {"type": self._figure.x_scale, "nice": False, "zero": False}
+        axis = alt.Axis(grid=False, format=NUMBERS, tickCount=4 if self._has_panels else 8)
+        return alt.X("x:Q", title=title, scale=alt.Scale(**known), axis=axis)
 
     def _y(self, field: str = "y") -> Any:
         is_log = self._figure.y_scale == "log"

@@ -156,7 +156,8 @@ def prose(text: str, rows: pd.DataFrame) -> str:
 
 def _figures(study: Study, specs: Mapping[str, dict[str, Any]]) -> str:
     out = [
-        '<p class="legend">Lines: model. Points: simulation with 95 % intervals. &#9670; printed. '
+        '<p class="legend">Lines: model, dashed where it is an approximation. '
+        "Points: simulation with 95 % intervals. &#9670; printed. "
         "&#9651; at the top edge: queues grow without bound there. Point at a mark for its value; "
         "click a name in a legend to see it alone.</p>",
         '<div class="figures">',

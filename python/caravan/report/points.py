@@ -9,6 +9,8 @@ import pandas as pd
 from caravan.study.metrics import AXES, DIVERGES, NUMERIC_AXES, describe, needs_mean
 from caravan.study.plan import Figure, Study
 
+APPROXIMATION = "approximation"
+"""How the model says that a formula is used beyond what it was proved for."""
 HEADROOM = 1.6
 """How far above the highest stable value a diverging point is drawn."""
 
@@ -57,6 +59,8 @@ def points(study: Study, figure: Figure, rows: pd.DataFrame) -> Points:
     frame[["y", "low", "high"]] = frame[["y", "low", "high"]].astype(float)
     frame = frame[(frame["kind"] != "simulate") | (frame["state"] != DIVERGES)]
     frame = frame[~((frame["kind"] == "model") & frame["y"].isna())]
+    is_rough = (frame["kind"] == "model") & (frame["state"] == APPROXIMATION)
+    frame.loc[is_rough, "kind"] = APPROXIMATION
     frame = frame.sort_values("order", kind="stable").reset_index(drop=True)
     return Points(
         frame=frame.drop(columns=["printed", "order"]),

@@ -18,6 +18,9 @@ from caravan.study.results import POINT
 from caravan.study.text import Value
 from caravan.study.values import fill, number
 
+DELAY = "mean_delay_ms"
+ROUGH = "an approximation: behind the first loaded station arrivals are not Poisson"
+
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], words: Sequence[int] = ()) -> str:
     """A table; columns in `words` hold sentences. Cells are HTML already."""
@@ -68,7 +71,8 @@ def _printed_table(study: Study, item: PrintedTable, rows: pd.DataFrame) -> str:
     ours = ours[(ours["metric"] == item.metric) & (ours["level"] == "model")]
     axis = item.column or "reading"
     names = [html.escape(label(study, axis, name)) for name in item.columns]
-    headings = [html.escape(heading(item.row))]
+    named = "Parameter" if item.row == "reading" else heading(item.row)
+    headings = [html.escape(named)]
     for name in names:
         headings += [f"{name}<br>printed", "ours", ""]
     body = []
@@ -196,14 +200,14 @@ def levels(rows: pd.DataFrame) -> str:
     model = rows[(rows["level"] == "model") & rows["value"].notna()]
     simulated = rows[(rows["level"] == "simulate") & (rows["state"] != DIVERGES)]
     both = model.merge(simulated, on=keys, suffixes=("_model", "_simulate"))
-    both = both[both["value_model"].abs() > 0]
+    is_rough = both["state_model"] == "approximation"
+    both = both[(both["value_model"].abs() > 0) & (~is_rough | (both["metric"] == DELAY))]
     if both.empty:
         return ""
     both["apart"] = (both["value_simulate"] - both["value_model"]).abs() / both["value_model"].abs()
     body = []
     for metric, group in both.groupby("metric", sort=False):
-        kinds = {state for state in group["state_model"] if state == "approximation"}
-        note = "approximation: arrivals there are not Poisson" if kinds else ""
+        note = ROUGH if metric == DELAY else ""
         body.append(
             [
                 html.escape(describe(str(metric)).label),

@@ -12,6 +12,7 @@ import pandas as pd
 from caravan.study.metrics import DIVERGES, describe, needs_mean
 from caravan.study.plan import Claim, ClaimTest, Point, Study
 from caravan.study.text import Value
+from caravan.study.values import number
 
 ABOUT = 0.05
 """How near `about` is, as a part of the right side."""
@@ -93,7 +94,7 @@ def _times(point: Point | float) -> str:
 
 
 def _short(value: float) -> str:
-    return "without bound" if math.isinf(value) else f"{value:.4g}"
+    return "without bound" if math.isinf(value) else number(value)
 
 
 def _value(value: object) -> str:
