@@ -203,7 +203,7 @@ def test_a_clear_packet_that_claims_an_inner_address_does_not_pass_the_gateway(
     keys: Keys, output: Path
 ) -> None:
     ends = tunnel_ends(keys, SUITE)
-    with tunnel(ends, output) as (road, _):
+    with tunnel(ends, output) as (road, gateway):
         (inner,) = (text.partition("/")[0] for text in road.ms.addresses("caravan0"))
         forged = icmp_packet(inner, SERVER_ADDRESS)
         (link,) = json.loads(road.sg.run(["ip", "-json", "link", "show", "wan0"]).stdout)
@@ -218,6 +218,7 @@ def test_a_clear_packet_that_claims_an_inner_address_does_not_pass_the_gateway(
             assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
         requests = [frame for frame in inside.frames() if is_echo_request(frame)]
         assert len(requests) == 2
+        assert drops(gateway)["clear-packet"] == 5
 
 
 def out_of_date(directory: Path, name: str) -> Keys:

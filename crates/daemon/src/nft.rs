@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::net::IpAddr;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use crate::config::file::Transport;
 use crate::config::{Loaded, PublishedPort};
@@ -169,17 +169,43 @@ pub fn undo(file: &mut FootprintFile) -> Result<(), NftError> {
     Ok(())
 }
 
-fn run(table: &str, text: &str) -> Result<(), NftError> {
+/// How many packets a table has dropped that claimed a pool address; `None` without a table.
+pub fn spoofed(table: &str) -> Option<u64> {
+    let arguments = ["-j", "list", "chain", "inet", table, "spoofed"];
+    let output = start(&arguments).ok()?.wait_with_output().ok()?;
+    let listed = serde_json::from_slice(&output.stdout).ok()?;
+    output.status.success().then(|| counted(&listed))
+}
+
+/// The packets of every counter in a listing.
+fn counted(listed: &serde_json::Value) -> u64 {
+    let rules = listed["nftables"].as_array().into_iter().flatten();
+    let statements = rules.filter_map(|one| one["rule"]["expr"].as_array());
+    let packets = statements
+        .flatten()
+        .filter_map(|one| one["counter"]["packets"].as_u64());
+    packets.sum()
+}
+
+fn start(arguments: &[&str]) -> Result<Child, NftError> {
     let start = |program: &&str| {
         let mut command = Command::new(program);
-        command.args(["-f", "-"]).stdin(Stdio::piped());
-        match command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn() {
+        command.args(arguments).stdin(Stdio::piped());
+        match command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+        {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             other => Some(other),
         }
     };
     let started = NFT.iter().find_map(start).ok_or(NftError::Missing)?;
-    let mut child = started.map_err(NftError::Run)?;
+    started.map_err(NftError::Run)
+}
+
+fn run(table: &str, text: &str) -> Result<(), NftError> {
+    let mut child = start(&["-f", "-"])?;
     // What nft does not read it complains about.
     let written = child
         .stdin
@@ -256,6 +282,20 @@ mod tests {
         ] {
             assert!(table.contains(line), "{line:?} is not in\n{table}");
         }
+    }
+
+    #[test]
+    fn counters_of_a_listing_are_added_up() {
+        let rule = |packets: u64| {
+            serde_json::json!({"rule": {"expr": [
+                {"match": {"op": "!="}}, {"counter": {"packets": packets, "bytes": 9}},
+                {"drop": null}
+            ]}})
+        };
+        let chain = serde_json::json!({"chain": {"name": "spoofed"}});
+        let listed = serde_json::json!({"nftables": [chain, rule(3), rule(4)]});
+        assert_eq!(counted(&listed), 7);
+        assert_eq!(counted(&serde_json::Value::Null), 0);
     }
 
     #[test]

@@ -120,6 +120,11 @@ impl Host {
         [self.file.folder(), self.lease_file.folder()]
     }
 
+    /// The name of that table.
+    pub(super) fn table(&self, loaded: &Loaded) -> String {
+        Forwarding::new(&self.name, loaded).table()
+    }
+
     /// Connections came or went: what the leases of those that went gave is no more.
     pub(super) fn follow(&mut self, names: &[String]) -> anyhow::Result<()> {
         self.leases.retain(|name, _| names.contains(name));

@@ -8,6 +8,7 @@ use super::Process;
 use super::setup::names;
 use crate::cli::Role;
 use crate::config::file::OnFailure;
+use crate::nft;
 use crate::status::{ConnectionStatus, OffloadStatus, ProcessStatus, StatusReport};
 
 impl Process {
@@ -28,6 +29,7 @@ impl Process {
         for drops in [self.node.drops(), &seen.drops, &sent.drops] {
             report.add_drops(drops);
         }
+        report.add_clear_packets(self.clear_packets().await);
         for work in [self.node.work(), &seen.work, &sent.work] {
             report.add_work(work);
         }
@@ -52,6 +54,16 @@ impl Process {
             .filter(|n| self.loaded.clear.contains(n));
         report.connections.extend(clear.map(in_clear));
         report
+    }
+
+    /// Packets in clear that claimed an inner address, which the kernel drops for us.
+    async fn clear_packets(&self) -> u64 {
+        if self.options.role == Role::Station || self.loaded.engine.pools.is_empty() {
+            return 0;
+        }
+        let table = self.host.table(&self.loaded);
+        let asked = tokio::task::spawn_blocking(move || nft::spoofed(&table));
+        asked.await.ok().flatten().unwrap_or(0)
     }
 
     fn blocks(&self, name: &str) -> bool {

@@ -137,6 +137,12 @@ impl StatusReport {
         }
     }
 
+    /// Adds clear packets that the kernel dropped in our name.
+    pub fn add_clear_packets(&mut self, count: u64) {
+        let reason = DropReason::ClearPacket.name();
+        *self.drops.entry(reason.to_owned()).or_default() += count;
+    }
+
     /// Adds what was computed.
     pub fn add_work(&mut self, work: &Work) {
         self.work.extend(
