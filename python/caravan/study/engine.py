@@ -11,7 +11,7 @@ import importlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,11 @@ class Place:
     packet_bytes: float | None
     request: Mapping[str, object]
     document: Mapping[str, Any]
+
+    @cached_property
+    def modelled(self) -> Any:
+        """Closed forms of the road, or of the packet where there is no scenario."""
+        return _ask("model" if self.document else "price", self.request)
 
 
 @dataclass(frozen=True)
@@ -204,19 +209,19 @@ def _number(value: Value | None) -> float | None:
 def model(cell: Cell, found: Place) -> list[Measure]:
     """Closed forms: of a packet, of the scenario's own numbers, or of the road."""
     if cell.sweep.measure == "price":
-        return _prices(_ask("price", found.request))
+        return _prices(found.modelled)
     if cell.sweep.measure == "parameters":
         return [
             Measure("value", parameter(found.document, key), reading=name)
             for name, key in cell.sweep.keys.items()
         ]
-    return _modelled(_ask("model", found.request), found)
+    return _modelled(found.modelled, found)
 
 
 def missing(found: Place) -> str:
     """Why the cell cannot be priced; empty where it can."""
     try:
-        _ask("model" if found.document else "price", found.request)
+        _ = found.modelled
     except StudyError as fault:
         return str(fault)
     return ""

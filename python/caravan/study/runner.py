@@ -115,11 +115,14 @@ def _ask(
     sweep: Sweep, levels: tuple[str, ...], choice: Choice, seed: int, files: Files
 ) -> tuple[list[_Asked], list[str]]:
     """The cells of a sweep, and those that no source prices, where the sweep may skip them."""
-    asked, missing = [], []
-    for cell in cells(sweep, choice.is_quick):
-        place = engine.place(cell, files)
-        if sweep.skips_missing and (why := engine.missing(place)):
-            missing.append(why)
+    asked = []
+    found = cells(sweep, choice.is_quick)
+    with ThreadPoolExecutor(choice.jobs or available_cores()) as threads:
+        places = list(threads.map(lambda cell: engine.place(cell, files), found))
+        faults = list(threads.map(engine.missing, places)) if sweep.skips_missing else []
+    missing = list(filter(None, faults))
+    for index, (cell, place) in enumerate(zip(found, places, strict=True)):
+        if faults and faults[index]:
             continue
         for level in levels:
             if level not in sweep.levels:
