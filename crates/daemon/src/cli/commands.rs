@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 
 use crate::config::Names;
-use crate::control::client::{Running, ask, find, running};
+use crate::control::client::{Running, ask, find, nobody, running};
 use crate::control::{ControlError, Reply, Request, check_name};
 use crate::footprint::{FootprintFile, leftovers};
 use crate::routes::Blocks;
@@ -73,7 +73,7 @@ pub(super) fn reload(runtime_dir: &Path, name: Option<&str>, all: bool) -> anyho
             .collect(),
     };
     if processes.is_empty() {
-        bail!("nothing is running under {}", runtime_dir.display());
+        bail!(nobody(runtime_dir));
     }
     if processes.len() > 1 && !all {
         let names: Vec<&str> = processes.iter().map(|one| one.name.as_str()).collect();
@@ -107,7 +107,7 @@ pub(super) fn status(runtime_dir: &Path, name: Option<&str>, json: bool) -> anyh
         reports.iter_mut().for_each(|report| report.only(name));
     }
     match (&reports[..], json) {
-        ([], _) => bail!("nothing is running under {}", runtime_dir.display()),
+        ([], _) => bail!(nobody(runtime_dir)),
         ([one], true) => Ok(one.to_json() + "\n"),
         (several, true) => {
             let all = serde_json::json!({ "processes": several });

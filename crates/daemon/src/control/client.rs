@@ -40,6 +40,21 @@ pub fn running(runtime_dir: &Path) -> Vec<Running> {
     found
 }
 
+/// What to say where no process answers: none is there, or we may not ask it.
+pub fn nobody(runtime_dir: &Path) -> String {
+    let is_forbidden = |path: &Path| {
+        let refused = UnixStream::connect(path).err().map(|error| error.kind());
+        refused == Some(std::io::ErrorKind::PermissionDenied)
+    };
+    let entries = std::fs::read_dir(runtime_dir).into_iter().flatten();
+    let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let folder = runtime_dir.display();
+    match paths.any(|path| path.extension().is_some_and(|e| e == "sock") && is_forbidden(&path)) {
+        true => format!("what runs under {folder} answers root alone"),
+        false => format!("nothing is running under {folder}"),
+    }
+}
+
 /// The running connection of this name.
 pub fn find(runtime_dir: &Path, name: &str) -> Result<Running, ControlError> {
     check_name(name)?;
@@ -52,7 +67,7 @@ pub fn find(runtime_dir: &Path, name: &str) -> Result<Running, ControlError> {
     Err(ControlError::NotRunning {
         name: name.to_owned(),
         running: match names.is_empty() {
-            true => format!("nothing is running under {}", runtime_dir.display()),
+            true => nobody(runtime_dir),
             false => format!("running: {}", names.join(", ")),
         },
     })
