@@ -242,8 +242,8 @@ impl Builder<'_> {
             name: name.to_owned(),
             mode,
             proposals,
-            local: self.words::<TrafficSelector>(&format!("{key}.local_ts"), &table.local_ts)?,
-            remote: self.words::<TrafficSelector>(&format!("{key}.remote_ts"), &table.remote_ts)?,
+            local: self.selectors(&format!("{key}.local_ts"), mode, &table.local_ts)?,
+            remote: self.selectors(&format!("{key}.remote_ts"), mode, &table.remote_ts)?,
             lifetime: table.rekey_time.0 + table.over_time.0,
             rekey_margin: table.over_time.0,
             lifetime_bytes: table.rekey_bytes.map_or(u64::MAX, |size| size.0),
@@ -251,6 +251,27 @@ impl Builder<'_> {
             replay_window: table.replay_window,
             path_mtu: table.mtu,
         })
+    }
+
+    /// `dynamic` is what an empty list means. In transport mode, where addresses are those of the
+    /// two ends whatever the file says, it may carry a protocol and a port.
+    fn selectors(
+        &self,
+        key: &str,
+        mode: Mode,
+        words: &[String],
+    ) -> Result<Vec<TrafficSelector>, ConfigError> {
+        let addressed = |word: &String| match word.strip_prefix("dynamic[") {
+            Some(ports) if mode == Mode::Transport => Ok(format!("0.0.0.0/0[{ports}")),
+            Some(_) => {
+                let text = format!("{word:?} has ports only in transport mode: write the address");
+                Err(self.value(key, &text))
+            }
+            None => Ok(word.clone()),
+        };
+        let given = words.iter().filter(|word| *word != "dynamic");
+        let addressed: Vec<String> = given.map(addressed).collect::<Result<_, _>>()?;
+        self.words(key, &addressed)
     }
 
     fn local(&self, key: &str, table: &AuthTable) -> Result<LocalAuth, ConfigError> {
@@ -461,7 +482,6 @@ impl Builder<'_> {
     {
         words
             .iter()
-            .filter(|word| *word != "dynamic")
             .map(|word| {
                 word.parse()
                     .map_err(|error| self.value(key, &format!("{error}")))
@@ -525,5 +545,38 @@ fn previous(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(v4) => IpAddr::V4(u32::from(v4).saturating_sub(1).into()),
         IpAddr::V6(v6) => IpAddr::V6(u128::from(v6).saturating_sub(1).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn child(mode: &str, selector: &str) -> Result<Arc<Connection>, String> {
+        let text = format!(
+            "[connections.road]\nlegacy = true\nremote_addrs = [\"192.0.2.1\"]\n\
+             local = {{ auth = \"psk\", secret = \"s\", id = \"ms.example\" }}\n\
+             remote = {{ auth = \"psk\", secret = \"s\", id = \"sg.example\" }}\n\
+             [connections.road.children.net]\nmode = \"{mode}\"\nremote_ts = [\"{selector}\"]\n"
+        );
+        let file = toml::from_str(&text).expect("a file");
+        let built =
+            build(Path::new("road.toml"), file, Names::Needed).map_err(|fault| fault.to_string());
+        built.map(|loaded| Arc::clone(&loaded.engine.connections[0]))
+    }
+
+    #[test]
+    fn dynamic_has_a_protocol_and_a_port_in_transport_mode_alone() {
+        let connection = child("transport", "dynamic[tcp/80]").expect("a child");
+        let [remote] = connection.children[0].remote[..] else {
+            panic!("one selector")
+        };
+        let station = "192.0.2.1".parse().expect("an address");
+        assert_eq!(remote.at(station).to_string(), "192.0.2.1[tcp/80]");
+        let plain = child("transport", "dynamic").expect("a child");
+        assert!(plain.children[0].remote.is_empty());
+        let refused = child("tunnel", "dynamic[tcp/80]").err().expect("refused");
+        assert!(refused.contains("only in transport mode"), "{refused}");
+        assert!(child("transport", "dynamic[tcp/80").is_err());
     }
 }
