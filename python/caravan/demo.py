@@ -29,6 +29,8 @@ from caravan.measurement import (
     tunnel_ends,
 )
 from caravan.sizes import POLICIES, Policy
+from caravan.study.commands import run_and_report
+from caravan.study.runner import Choice
 from caravan.testbed import CommandFailed, IsolationError, Road, RoadPlan, enter
 from caravan.testbed.caravan import READY_S, Caravan, HandshakeMessage
 from caravan.testbed.connection import Connection, PublicKey
@@ -72,8 +74,10 @@ def main(
         show(road, ends, url, expected, output / "tunnel.pcapng")
         costs = measure_all(road, keys, seconds, output)
     console.print(cost_table(costs))
-    console.print(f"{time.monotonic() - began:.0f} s in all; every figure is of this run.\n")
-    say_next(output, capture)
+    console.print("[bold]The lab[/]: the paper's network by closed forms and by simulation")
+    report = run_and_report("umts", Choice(is_quick=True), output / "lab", console)
+    console.print(f"\n{time.monotonic() - began:.0f} s in all; every figure is of this run.\n")
+    say_next(output, capture, report)
 
 
 def make_keys(directory: Path) -> Keys:
@@ -190,7 +194,7 @@ def open_commands(capture: Path) -> tuple[str, str]:
     return f"{tshark} -Y http", f"{tshark} -O isakmp -Y isakmp"
 
 
-def say_next(output: Path, capture: Path) -> None:
+def say_next(output: Path, capture: Path, report: Path) -> None:
     """Where to look and what to try."""
     logs = os.path.relpath(output / "logs")
     inside, ike = open_commands(capture)
@@ -198,6 +202,8 @@ def say_next(output: Path, capture: Path) -> None:
     console.print("      the request that ESP carried: the keys are beside the capture")
     console.print(f"      {ike}")
     console.print("      what each IKE message says; or wireshark in place of tshark")
+    console.print(f"See   {os.path.relpath(report)}")
+    console.print("      in a browser: the paper's figures and numbers, ours beside them")
     console.print(f"Read  {logs}/ms/caravan/caravan.toml and {logs}/sg/caravan/caravan.toml")
     console.print("      the whole configuration of both ends")
     console.print("Try   target/release/caravan bench    what each suite costs on this machine")
