@@ -45,6 +45,8 @@ pub const STATIONS_MAX: usize = 64;
 pub const ROADS_MAX: usize = 256;
 /// Replications of one call.
 pub const REPLICATIONS_MAX: u32 = 1 << 20;
+/// Index of a call's first replication.
+pub const FIRST_REPLICATION_MAX: u64 = 1 << 62;
 /// Packets expected in one replication.
 pub const PACKETS_MAX: f64 = 1e12;
 /// The longest simulated time: ten years.
@@ -213,6 +215,14 @@ impl Run {
         if self.replications == 0 || self.replications > REPLICATIONS_MAX {
             let value = f64::from(self.replications);
             return Err(Fault::number("replications", value, "1 to 1,048,576"));
+        }
+        if self.first_replication > FIRST_REPLICATION_MAX {
+            let value = self.first_replication as f64;
+            return Err(Fault::number(
+                "the first replication",
+                value,
+                "at most 2^62",
+            ));
         }
         Ok(())
     }

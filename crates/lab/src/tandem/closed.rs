@@ -41,8 +41,8 @@ pub struct Model {
 pub struct StationModel {
     /// Its name.
     pub name: String,
-    /// Clear bits per second that keep it busy all the time, infinite if it costs nothing.
-    #[serde(serialize_with = "finite")]
+    /// Clear bits per second that keep it busy all the time, infinite (null in JSON) if it costs
+    /// nothing.
     pub capacity_bps: f64,
     /// Mean seconds of service.
     pub service_s: f64,
@@ -73,11 +73,6 @@ pub enum Standing {
     Exact,
     /// Takes arrivals for Poisson that are not.
     Approximation,
-}
-
-/// JSON has no infinity: a capacity without limit is null.
-fn finite<S: serde::Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
-    value.is_finite().then_some(*value).serialize(serializer)
 }
 
 /// What theory says of `road` under `traffic`.

@@ -14,6 +14,9 @@ pub(super) const LOWEST: u32 = (127 - 30) << FINE;
 /// From 2^-30 to 2^17 s.
 pub const BUCKETS: usize = 47 << FINE;
 
+/// Counts of one bucket that a text may claim.
+const COUNT_MAX: u64 = 1 << 48;
+
 /// Counts of delays by bucket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "Sparse", try_from = "Sparse")]
@@ -42,7 +45,7 @@ impl Histogram {
     /// Adds counts by bucket.
     pub(super) fn add_counts(&mut self, counts: &[u64]) {
         for (own, more) in self.counts.iter_mut().zip(counts) {
-            *own += more;
+            *own = own.saturating_add(*more);
         }
     }
 
@@ -116,8 +119,8 @@ impl TryFrom<Sparse> for Histogram {
                     BUCKETS - 1
                 ));
             };
-            // sums of counts stay far from overflow
-            if count > 1 << 56 || *own > 0 {
+            // sums over buckets stay far from overflow
+            if count > COUNT_MAX || *own > 0 {
                 return Err(format!("bucket {index} is counted twice or beyond reason"));
             }
             *own = count;

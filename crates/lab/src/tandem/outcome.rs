@@ -117,7 +117,7 @@ impl Tally {
         Some(Outcome {
             policy: self.policy.clone(),
             replications: all.len(),
-            packets: all.iter().map(|r| r.packets).sum(),
+            packets: all.iter().fold(0, |sum, r| sum.saturating_add(r.packets)),
             mean_delay_s: delay.mean,
             delay_ci95_s: delay.half_width,
             percentiles: PERCENTILES.into_iter().filter_map(percentile).collect(),

@@ -4,7 +4,7 @@
 
 use super::closed::Means;
 use super::histogram::Histogram;
-use super::{Fault, Road, Run, STATIONS_MAX, Station, Traffic};
+use super::{Fault, PACKETS_MAX, Road, Run, STATIONS_MAX, Station, Traffic};
 use serde::{Deserialize, Serialize};
 
 /// The results of one road: a record a replication, and all their delays.
@@ -187,7 +187,9 @@ impl Replication {
             .iter()
             .flat_map(|s| [s.work_s, s.wait_s, s.byte_s]);
         let sound = |value: f64| value.is_finite() && value >= 0.0;
-        self.seconds > 0.0
+        self.packets as f64 <= 2.0 * PACKETS_MAX
+            && self.delivered as f64 <= 2.0 * PACKETS_MAX
+            && self.seconds > 0.0
             && self.departing_s > 0.0
             && self.seconds.is_finite()
             && self.departing_s.is_finite()

@@ -248,6 +248,11 @@ fn nonsense_is_refused_with_its_place() {
         },
         "replications",
     );
+    let last = Run {
+        first_replication: u64::MAX,
+        ..run
+    };
+    refused(road.clone(), traffic.clone(), last, "the first replication");
     let endless = Traffic {
         rate: 1e13,
         ..traffic.clone()
