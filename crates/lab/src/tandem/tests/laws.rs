@@ -183,107 +183,111 @@ proptest! {
     }
 }
 
+/// The only change makes the simulation refuse, and say where.
+fn refused(road: Road, traffic: Traffic, run: Run, place: &str) {
+    let fault = simulate(&[road], &traffic, &run).unwrap_err().to_string();
+    assert!(fault.contains(place), "{fault}");
+}
+
 #[test]
-fn nonsense_is_refused_with_its_place() {
-    let good = (umts("des", 100.0), poisson(64.0), run(10.0, 1));
-    let refused = |road: Road, traffic: Traffic, run: Run, place: &str| {
-        let fault = simulate(&[road], &traffic, &run).unwrap_err().to_string();
-        assert!(fault.contains(place), "{fault}");
+fn nonsense_in_traffic_is_refused_with_its_place() {
+    let with = |traffic: Traffic, place: &str| {
+        refused(umts("des", 100.0), traffic, run(10.0, 1), place);
     };
-    let (road, traffic, run) = good;
+    let rated = |rate| Traffic {
+        rate,
+        ..poisson(64.0)
+    };
     for rate in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e300] {
-        let traffic = Traffic {
-            rate,
-            ..traffic.clone()
-        };
-        refused(road.clone(), traffic, run, "the traffic's rate");
+        with(rated(rate), "the traffic's rate");
     }
-    for sizes in [Sizes::Fixed(0.0), Sizes::Fixed(1e9), Sizes::Fixed(f64::NAN)] {
-        let traffic = Traffic {
-            sizes,
-            ..traffic.clone()
-        };
-        refused(road.clone(), traffic, run, "the packet size");
-    }
-    let traffic_of = |sizes| Traffic {
+    let sized = |sizes| Traffic {
         sizes,
-        ..traffic.clone()
+        ..poisson(64.0)
     };
-    let crossed = Sizes::Pareto {
-        shape: 1.1,
-        smallest: 100.0,
-        largest: 50.0,
-    };
-    refused(road.clone(), traffic_of(crossed), run, "the largest packet");
-    refused(
-        road.clone(),
-        traffic_of(Sizes::Empirical(Vec::new())),
-        run,
-        "the list of sizes",
-    );
-    refused(
-        road.clone(),
-        traffic.clone(),
-        Run {
-            seconds: -5.0,
-            ..run
-        },
-        "simulated seconds",
-    );
-    refused(
-        road.clone(),
-        traffic.clone(),
-        Run {
-            warm_up: 10.0,
-            ..run
-        },
-        "warm-up",
-    );
-    refused(
-        road.clone(),
-        traffic.clone(),
-        Run {
-            replications: 0,
-            ..run
-        },
-        "replications",
-    );
-    let last = Run {
-        first_replication: u64::MAX,
-        ..run
-    };
-    refused(road.clone(), traffic.clone(), last, "the first replication");
-    let endless = Traffic {
-        rate: 1e13,
-        ..traffic.clone()
-    };
-    refused(
-        road.clone(),
-        endless,
-        Run {
-            seconds: SECONDS_MAX,
-            ..run
-        },
-        "packets of one",
-    );
-    let empty = Road {
-        stations: Vec::new(),
-        ..road.clone()
-    };
-    refused(empty, traffic.clone(), run, "the road of des");
-    for service in [Staircase::constant(-1.0), Staircase::linear(f64::NAN)] {
-        refused(single(service), traffic.clone(), run, "the service of only");
+    for bytes in [0.0, 1e9, f64::NAN] {
+        with(sized(Sizes::Fixed(bytes)), "the packet size");
     }
+    let pareto = |shape, smallest, largest| Sizes::Pareto {
+        shape,
+        smallest,
+        largest,
+    };
+    with(sized(pareto(1.1, 100.0, 50.0)), "the largest packet");
+    with(sized(pareto(0.0, 100.0, 500.0)), "the Pareto shape");
+    with(sized(Sizes::Empirical(Vec::new())), "the list of sizes");
+    let share = Share {
+        bytes: 100.0,
+        weight: -1.0,
+    };
+    with(sized(Sizes::Empirical(vec![share])), "a weight");
+    let arriving = |arrivals| Traffic {
+        arrivals,
+        ..poisson(64.0)
+    };
+    let call = PacketCall {
+        packets: 0.5,
+        ..PacketCall::WEB
+    };
+    with(arriving(Arrivals::PacketCall(call)), "packets in a call");
     let away = ClosedLoop {
         after: Some(99),
         ..ClosedLoop::SERIAL
     };
-    let away = Traffic {
-        arrivals: Arrivals::ClosedLoop(away),
-        ..traffic
+    with(arriving(Arrivals::ClosedLoop(away)), "waits for station 99");
+}
+
+#[test]
+fn nonsense_in_runs_and_roads_is_refused_with_its_place() {
+    let road = || umts("des", 100.0);
+    let good = run(10.0, 1);
+    let with = |run: Run, place: &str| refused(road(), poisson(64.0), run, place);
+    with(
+        Run {
+            seconds: -5.0,
+            ..good
+        },
+        "simulated seconds",
+    );
+    with(
+        Run {
+            warm_up: 10.0,
+            ..good
+        },
+        "warm-up",
+    );
+    with(
+        Run {
+            replications: 0,
+            ..good
+        },
+        "replications",
+    );
+    with(
+        Run {
+            first_replication: u64::MAX,
+            ..good
+        },
+        "the first replication",
+    );
+    let endless = Traffic {
+        rate: 1e13,
+        ..poisson(64.0)
     };
-    refused(road, away, run, "waits for station 99");
-    assert!(simulate(&[], &poisson(64.0), &run).is_err());
+    let long = Run {
+        seconds: SECONDS_MAX,
+        ..good
+    };
+    refused(road(), endless, long, "packets of one");
+    let empty = Road {
+        stations: Vec::new(),
+        ..road()
+    };
+    refused(empty, poisson(64.0), good, "the road of des");
+    for service in [Staircase::constant(-1.0), Staircase::linear(f64::NAN)] {
+        refused(single(service), poisson(64.0), good, "the service of only");
+    }
+    assert!(simulate(&[], &poisson(64.0), &good).is_err());
 }
 
 #[test]

@@ -18,7 +18,6 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-#[path = "tandem/plain.rs"]
 mod plain;
 
 /// Simulated seconds of one measurement, per replication.
