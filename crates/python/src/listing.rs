@@ -86,6 +86,7 @@ fn policy(entry: &Entry) -> Result<Value, String> {
         "file": entry.file,
         "title": policy.title,
         "suite": policy.suite.word(),
+        "encrypts": policy.suite.encrypts(),
         "standing": standing,
         "reasons": reasons,
     }))

@@ -10,12 +10,22 @@ Names are paths, or those of the catalogue that the package carries. Left out: s
 
 from __future__ import annotations
 
-from caravan.lab.core import LabError, Question, listing, model, price, scenario, version
+from caravan.lab.core import (
+    LabError,
+    Question,
+    kernel,
+    listing,
+    model,
+    price,
+    scenario,
+    version,
+)
 from caravan.lab.simulation import simulate
 
 __all__ = [
     "LabError",
     "Question",
+    "kernel",
     "listing",
     "model",
     "price",

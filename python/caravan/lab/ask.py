@@ -26,7 +26,9 @@ SECONDS_MAX = 100 * 86_400.0
 NOT_STATIONARY = "not-stationary"
 NEAR_SATURATION = "near-saturation"
 FAR_MBPS = 100_000
-STANDING_ORDER = {"current": 0, "legacy": 1, "clear": 2}
+STANDING_ORDER = {"current": 0, "legacy": 2, "clear": 3}
+UNENCRYPTED = 1
+"""What is only authenticated stands behind what today's standards permit and encrypts."""
 
 ROAD = """
 name = "ask"
@@ -90,6 +92,7 @@ class Verdict:
     policy: str
     title: str
     standing: str
+    encrypts: bool
     carried: str
     delay_ms: float | None = None
     p95_ms: float | None = None
@@ -105,7 +108,7 @@ class Verdict:
 def answer(asked: Asked, jobs: int | None = None, console: Console | None = None) -> list[Verdict]:
     """Every policy of the catalogue, the best first.
 
-    Carried before not, then what today's standards permit, then the smaller delay.
+    Carried before not, then what today's standards permit and encrypts, then the smaller delay.
     """
     if (asked.rate_kbps is None) == (asked.capture is None):
         raise LabError("--traffic or --rate-kbps: give one of them")
@@ -119,11 +122,17 @@ def answer(asked: Asked, jobs: int | None = None, console: Console | None = None
         found,
         key=lambda one: (
             order[one.carried],
-            STANDING_ORDER[one.standing],
+            _worth(one),
             one.delay_ms if one.delay_ms is not None else float("inf"),
             one.policy,
         ),
     )
+
+
+def _worth(one: Verdict) -> int:
+    if one.standing == "current" and not one.encrypts:
+        return UNENCRYPTED
+    return STANDING_ORDER[one.standing]
 
 
 def _request(asked: Asked) -> dict[str, object]:
@@ -206,7 +215,14 @@ def _simulated(
 
 def _unknown(policy: dict[str, Any], fault: str) -> Verdict:
     why = fault.split(": ", 2)[-1].partition("; suites inside")[0]
-    return Verdict(policy["name"], policy["title"], policy["standing"], "unknown", why=why)
+    return Verdict(
+        policy["name"],
+        policy["title"],
+        policy["standing"],
+        policy["encrypts"],
+        "unknown",
+        why=why,
+    )
 
 
 def _verdict(
@@ -225,6 +241,7 @@ def _verdict(
         policy=policy["name"],
         title=policy["title"],
         standing=policy["standing"],
+        encrypts=policy["encrypts"],
         carried=carried,
         delay_ms=None if is_moving else outcome["mean_delay_s"] * 1e3,
         p95_ms=None if is_moving else percentiles.get(95.0),
@@ -244,13 +261,12 @@ def _why(
     where = "device" if busiest["name"] == "station" else "link"
     share = busiest["utilisation"]
     if carried == "no":
-        said = f"the {where} would be {share:.0%} busy: it carries {capacity_kbps:,.0f} kbit/s"
+        said = f"the {where} would be {share:.1%} busy: it carries {capacity_kbps:,.0f} kbit/s"
     elif carried == "barely":
         said = f"the {where} is {share:.1%} busy: queues depend on every burst"
     else:
         said = f"the {where} is {share:.1%} busy, and full at {capacity_kbps:,.0f} kbit/s"
     if policy["standing"] == "clear":
-        return f"nothing is protected; {said}"
-    if policy["reasons"]:
-        return f"{said}; {', '.join(policy['reasons'])} (RFC 8221, RFC 8247)"
-    return said
+        return f"{said}; nothing is protected"
+    reasons = policy["reasons"] if policy["encrypts"] else ["not encrypted", *policy["reasons"]]
+    return "; ".join((said, *reasons))

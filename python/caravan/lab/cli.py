@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -24,6 +25,7 @@ from caravan.study.text import StudyError
 
 WRONG = 2
 STOPPED = 130
+PIPE_COLUMNS = 240
 DEFAULT_PICTURE = Path("caravan-ask.html")
 
 app = typer.Typer(
@@ -67,7 +69,9 @@ def _fail(text: str) -> NoReturn:
 
 
 def _output() -> Console:
-    return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    # A pipe has no width: a program that reads words wants each row on its line.
+    width = None if sys.stdout.isatty() else PIPE_COLUMNS
+    return Console(highlight=False, soft_wrap=True, width=width)
 
 
 def _print_json(value: Any) -> None:
@@ -127,17 +131,42 @@ def simulate_command(
         list[str] | None, typer.Option("--set", help="KEY=VALUE, such as link.ms.delay='20 ms'")
     ] = None,
     jobs: Jobs = None,
+    events: Annotated[
+        bool, typer.Option("--events", help="by the event kernel: the real machines, TCP, loss")
+    ] = False,
+    capture: Annotated[
+        Path | None, typer.Option("--pcap", help="every packet of the event kernel, as pcapng")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Simulate a scenario: delay, throughput, buffers, protected rate."""
+    """Simulate a scenario: delay, throughput, buffers, protected rate.
+
+    Traffic of the model tcp runs on the event kernel, with the real protocol machines.
+    """
     choice = Choice(suite, rate_kbps, mips, mhz, device, hours, replications, seed)
     asked = question(scenario, choice, tuple(edits or ()))
+    model = core.scenario(asked)["scenario"]["traffic"]["model"]["kind"]
+    if events or capture is not None or model == "tcp":
+        _by_events(asked, capture, as_json)
+        return
     outcome = simulate(asked, jobs=jobs, console=_errors())
     summary = tables.summary(outcome)
     if as_json:
         _print_json(summary)
     else:
         tables.outcome(_output(), outcome, summary)
+
+
+def _by_events(asked: Question, capture: Path | None, as_json: bool) -> None:
+    resolved = core.scenario(asked)
+    began = time.perf_counter()
+    levels = core.kernel(asked, capture)
+    wall_s = time.perf_counter() - began
+    if as_json:
+        stamp = {"scenario_hash": resolved["hash"], "version": core.version(), "wall_s": wall_s}
+        _print_json({**levels, **stamp})
+    else:
+        tables.kernel(_output(), {**levels, "scenario": resolved["scenario"], "wall_s": wall_s})
 
 
 @app.command("ask")

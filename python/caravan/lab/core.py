@@ -138,6 +138,16 @@ def model(question: Question) -> dict[str, Any]:
     return answer
 
 
+def kernel(question: Question, capture: Path | None = None) -> dict[str, Any]:
+    """The scenario with the real node on it: its levels `model` and `simulate`.
+
+    Every packet of every link goes to `capture`, a pcapng, if one is named.
+    """
+    path = None if capture is None else str(capture)
+    answer: dict[str, Any] = ask(lambda text: _lab.kernel(text, path), question.request())
+    return answer
+
+
 def price(
     device: str,
     suite: str,

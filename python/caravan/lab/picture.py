@@ -13,13 +13,14 @@ import vl_convert
 
 from caravan.lab.ask import Asked, Verdict
 from caravan.lab.core import LabError
-from caravan.report.figures import CONFIG
+from caravan.report.figures import CONFIG, NUMBERS
 from caravan.study.results import land_bytes, land_text
 
 FORMATS = (".html", ".png", ".svg")
 COLORS = {"yes": "#2b8a3e", "barely": "#e67700", "no": "#c2255c"}
 PNG_SCALE = 2
 WIDTH = 320
+TIPS = ["policy", "title", "standing", "carried", "why"]
 
 
 def check(path: Path) -> None:
@@ -47,37 +48,62 @@ def specification(asked: Asked, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     if not known:
         raise LabError(f"{asked.device} prices no policy of the catalogue: nothing to draw")
     rows = pd.DataFrame(known)
-    order = [verdict.policy for verdict in verdicts]
-    policy = alt.Y("policy:N", sort=order, title=None)
     color = alt.Color(
         "carried:N",
         title="carried",
         scale=alt.Scale(domain=list(COLORS), range=list(COLORS.values())),
     )
-    tips = ["policy", "title", "standing", "carried", "why"]
-    capacity = (
-        alt.Chart(rows, title="Carries at most", width=WIDTH)
+    return _configured(asked, _capacities(asked, rows, color) | _delays(rows, color))
+
+
+def _order(rows: pd.DataFrame, axis: Any) -> Any:
+    """Policies in the order of their ranks, the same ones in both panes."""
+    order = rows["policy"].tolist()
+    scale = alt.Scale(domain=order)
+    return alt.Y("policy:N", sort=order, title=None, scale=scale, axis=axis)
+
+
+def _capacities(asked: Asked, rows: pd.DataFrame, color: Any) -> Any:
+    """Bars begin at half the smallest value: on their scale there is no zero."""
+    edges = [*rows["capacity_kbps"], *([asked.rate_kbps] if asked.rate_kbps else [])]
+    low, high = min(edges) / 2, max(edges) * 1.2
+    across = alt.X(
+        "capacity_kbps:Q",
+        title="kbit/s, clear; dashed: asked" if asked.rate_kbps else "kbit/s, clear",
+        scale=alt.Scale(type="log", domain=[low, high], nice=False),
+        axis=alt.Axis(format="~s", tickCount=5),
+    )
+    bars = (
+        alt.Chart(rows.assign(low=low), title="Carries at most", width=WIDTH)
         .mark_bar()
         .encode(
-            x=alt.X("capacity_kbps:Q", title="kbit/s, clear", scale=alt.Scale(type="log")),
-            y=policy,
+            x=across,
+            x2="low:Q",
+            y=_order(rows, alt.Axis()),
             color=color,
-            tooltip=[*tips, "capacity_kbps"],
+            tooltip=[*TIPS, alt.Tooltip("capacity_kbps:Q", format=NUMBERS)],
         )
     )
-    layers: Any = capacity
-    if asked.rate_kbps is not None:
-        asked_rate = pd.DataFrame({"rate": [asked.rate_kbps]})
-        layers = capacity + alt.Chart(asked_rate).mark_rule(strokeDash=[4, 3]).encode(x="rate:Q")
+    if asked.rate_kbps is None:
+        return bars
+    line = alt.Chart(pd.DataFrame({"rate": [asked.rate_kbps]})).mark_rule(strokeDash=[4, 3])
+    return bars + line.encode(x=alt.X("rate:Q"))
+
+
+def _delays(rows: pd.DataFrame, color: Any) -> Any:
     carried = rows[rows["delay_ms"].notna()]
     base = alt.Chart(carried, title="Delay: mean, and 95 % of packets", width=WIDTH)
-    base = base.encode(y=policy)
-    span = base.mark_rule().encode(x=alt.X("delay_ms:Q", title="ms"), x2="p95_ms:Q")
-    point = base.mark_point(filled=True, size=60, opacity=1).encode(
-        x="delay_ms:Q", color=color, tooltip=[*tips, "delay_ms", "p95_ms"]
-    )
-    chart = alt.hconcat(layers, span + point, title=_title(asked)).configure(**CONFIG)
-    spec: dict[str, Any] = chart.to_dict()
+    base = base.encode(y=_order(rows, alt.Axis(labels=False, ticks=False)), color=color)
+    delay = alt.X("delay_ms:Q", title="ms")
+    tips = [alt.Tooltip(f"{key}:Q", format=NUMBERS) for key in ("delay_ms", "p95_ms")]
+    span = base.mark_rule(strokeWidth=2).encode(x=delay, x2="p95_ms:Q")
+    point = base.mark_point(filled=True, size=60, opacity=1)
+    return span + point.encode(x=delay, tooltip=[*TIPS, *tips])
+
+
+def _configured(asked: Asked, chart: Any) -> dict[str, Any]:
+    titled = chart.properties(title=alt.TitleParams(_title(asked), anchor="start"))
+    spec: dict[str, Any] = titled.configure(**CONFIG).to_dict()
     return spec
 
 

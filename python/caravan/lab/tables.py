@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from rich.table import Table
 from caravan.lab.ask import Asked, Verdict
 from caravan.lab.core import version
 
-CARRIED_STYLE = {"yes": "green", "barely": "yellow", "no": "red", "unknown": "dim"}
+CARRIED_STYLE = {"yes": "green", "barely": "yellow", "no": "red"}
 
 
 def _table(*columns: str, right: Sequence[str] = ()) -> Table:
@@ -106,25 +106,80 @@ def outcome(console: Console, found: Mapping[str, Any], short: Mapping[str, Any]
     console.print(table)
 
 
+def kernel(console: Console, found: Mapping[str, Any]) -> None:
+    """Closed forms beside what the real machines did on simulated links."""
+    model, run = found["model"], found["simulate"]
+    scenario = found["scenario"]
+    console.print(f"{scenario['title']}: {scenario['policy']}", markup=False)
+    exchange = run["exchange"]
+    if exchange is not None and not exchange["is_up"]:
+        console.print(f"the tunnel does not come up: {'; '.join(exchange['failures'])}")
+    table = _table("", "model", "simulate", "differ by", right=("model", "simulate", "differ by"))
+    for name, computed, simulated in _both_levels(model, run):
+        if simulated is None:
+            continue
+        apart = "-" if not computed else f"{simulated / computed - 1:+.1%}"
+        table.add_row(name, _number(computed), _number(simulated), apart)
+    console.print(table)
+    if run["unpriced"] is not None:
+        console.print(f"took no time, for it has no price: {run['unpriced']}", markup=False)
+    console.print(
+        f"{run['events']:,} events, {run['simulated_s']:.4g} s simulated "
+        f"in {found['wall_s']:.2f} s\ntrace {run['fingerprint']}"
+    )
+
+
+def _both_levels(
+    model: Mapping[str, Any], run: Mapping[str, Any]
+) -> Iterator[tuple[str, float | None, float | None]]:
+    """What both levels know: its name, the model's value and the simulation's."""
+    exchange, trips, moved = run["exchange"], run["round_trips"], run["transferred"]
+    if exchange is not None:
+        handshake_s = exchange["handshake_s"]
+        seconds = model["handshake_s"]
+        yield (
+            "handshake, ms",
+            None if seconds is None else seconds * 1e3,
+            None if handshake_s is None else handshake_s * 1e3,
+        )
+        yield "handshake, bytes", model["handshake_wire_bytes"], exchange["wire_bytes"]
+    wire = dict(map(tuple, model["wire_bytes"]))
+    for clear, simulated in run["wire_bytes"]:
+        yield f"{clear} bytes on the wire", wire.get(clear), simulated
+    if trips is not None:
+        yield "round trip, ms", model["round_trip_s"] * 1e3, trips["mean_s"] * 1e3
+    streamed = run["streamed"]
+    if streamed is not None:
+        yield "delay, ms", None, streamed["mean_delay_s"] * 1e3
+        yield "datagrams that came", None, streamed["received"]
+    if moved is not None:
+        yield "TCP, kbit/s", model["throughput_bps"] / 1e3, moved["throughput_bps"] / 1e3
+
+
 def verdicts(console: Console, asked: Asked, found: Sequence[Verdict]) -> None:
     """Policies by rank, each with its reason."""
     console.print(f"{asked.device} over {asked.link}", markup=False)
     right = ("delay, ms", "95 %, ms", "kbit/s", "at most", "bytes")
-    table = _table("policy", "carried", "standing", *right, "why", right=right)
-    for one in found:
+    table = _table("policy", "carried", "standing", *right, right=right)
+    priced = [one for one in found if one.carried != "unknown"]
+    for one in priced:
         style = CARRIED_STYLE[one.carried]
         table.add_row(
             one.policy,
             f"[{style}]{one.carried}[/]",
-            one.standing,
+            one.standing if one.encrypts or one.standing == "clear" else f"{one.standing}, open",
             _number(one.delay_ms),
             _number(one.p95_ms),
             _number(one.throughput_kbps),
             _number(one.capacity_kbps),
             "-" if one.expansion is None else f"x {one.expansion:.3f}",
-            one.why,
         )
     console.print(table)
+    for one in priced:
+        console.print(f"{one.policy}: {one.why}", markup=False)
+    for one in found:
+        if one.carried == "unknown":
+            console.print(f"{one.policy}: {one.why}", markup=False, style="dim")
 
 
 def verdicts_json(asked: Asked, found: Sequence[Verdict], picture: Path) -> dict[str, Any]:
@@ -161,9 +216,10 @@ def listing(console: Console, kind: str, rows: Sequence[Mapping[str, Any]]) -> N
                 row["title"],
             )
     else:
-        table = _table("policy", "standing", "title", "why legacy")
+        table = _table("policy", "standing", "title", "why")
         for row in rows:
-            table.add_row(row["name"], row["standing"], row["title"], ", ".join(row["reasons"]))
+            reasons = row["reasons"] if row["encrypts"] else ["not encrypted", *row["reasons"]]
+            table.add_row(row["name"], row["standing"], row["title"], "; ".join(reasons))
     console.print(table)
 
 

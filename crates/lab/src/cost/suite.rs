@@ -65,6 +65,13 @@ impl Suite {
         self.ipsec.as_ref()
     }
 
+    /// Whether it hides what packets say: neither AH nor NULL does.
+    pub fn encrypts(&self) -> bool {
+        self.ipsec.as_ref().is_some_and(|suite| {
+            suite.protocol == Protocol::Esp && suite.protection.encryption != Encryption::Null
+        })
+    }
+
     /// Every suite that has a name here: the papers', then the engine's catalogue.
     pub fn all() -> Vec<Self> {
         let paper = PAPER_SUITES.iter().filter_map(|word| word.parse().ok());

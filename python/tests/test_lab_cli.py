@@ -1,0 +1,249 @@
+"""`caravan-lab` as others script it: exact forms, exact keys, status and where faults are said."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import struct
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from caravan.lab import core
+from caravan.lab.cli import main
+
+TOP = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a program left behind."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def lab(*words: str, cwd: Path = TOP) -> Done:
+    """`caravan-lab` in this process: a fresh interpreter takes longer than most questions."""
+    out, err = io.StringIO(), io.StringIO()
+    status = 0
+    with (
+        contextlib.chdir(cwd),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        mock.patch.object(sys, "argv", ["caravan-lab", *words]),
+    ):
+        try:
+            main()
+        except SystemExit as end:
+            status = end.code if isinstance(end.code, int) else 1 if end.code else 0
+    return Done(status, out.getvalue(), err.getvalue())
+
+
+def answer(*words: str, cwd: Path = TOP) -> dict[str, Any]:
+    done = lab(*words, "--json", cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def refusal(*words: str, cwd: Path = TOP) -> str:
+    """What is said on standard error by a question that is wrong; nothing may be answered."""
+    done = lab(*words, cwd=cwd)
+    assert (done.returncode, done.stdout) == (2, ""), done
+    return done.stderr
+
+
+def write_capture(path: Path, packets: int, packet_bytes: int, per_s: float) -> None:
+    """A pcap of raw IP packets at equal distances."""
+    with path.open("wb") as out:
+        out.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 101))
+        packet = b"\x45\x00" + struct.pack(">H", packet_bytes) + bytes(packet_bytes - 4)
+        for number in range(packets):
+            seconds, rest = divmod(number / per_s, 1)
+            head = struct.pack("<IIII", int(seconds), int(rest * 1e6), len(packet), packet_bytes)
+            out.write(head + packet)
+
+
+def test_cost_prints_the_papers_numbers() -> None:
+    words = ("cost", "--profile", "paper-u", "--suite", "3des-md5", "--bytes", "480")
+    found = answer(*words, "--mips", "100")
+    # paper U: 60 blocks of 8091, and 2264 + 744 x 8; equation (11)
+    assert found["operations"] == 60 * 8091 + 2264 + 744 * 8
+    assert found["time_ms"] == pytest.approx(found["operations"] / 100e6 * 1e3)
+    assert found["protected_bytes"] == 512
+    assert found["payload_ratio"] == pytest.approx(440 / 512)
+
+
+def test_cost_of_paper_w_goes_both_ways() -> None:
+    words = ("cost", "--profile", "paper-w", "--suite", "aes128", "--bytes", "800", "--mips", "400")
+    assert answer(*words)["time_ms"] == pytest.approx(0.802, abs=0.001)
+    assert answer(*words, "--decrypt")["operations"] == 52 * 10992
+
+
+def test_a_suite_outside_the_profile_names_those_inside() -> None:
+    said = refusal(
+        "cost", "--profile", "paper-u", "--suite", "aes128", "--bytes", "480", "--mips", "100"
+    )
+    for suite in ("none", "null-md5", "des", "3des", "des-md5", "3des-md5"):
+        assert suite in said.split("suites inside")[1]
+
+
+def test_simulate_prints_the_keys_that_others_read() -> None:
+    words = ["simulate", "scenarios/umts.toml", "--suite", "3des-md5", "--rate-kbps", "512"]
+    words += ["--mips", "100", "--hours", "0.2", "--replications", "8"]
+    found = answer(*words)
+    assert {
+        "mean_delay_ms",
+        "delay_ci95_ms",
+        "throughput_kbps",
+        "cpu_queue_bytes",
+        "protected_kbps",
+        "stationary",
+        "packets",
+        "wall_s",
+    } <= found.keys()
+    assert found["stationary"] is True
+    assert found["throughput_kbps"] == pytest.approx(512, rel=0.03)
+    assert found["protected_kbps"] > found["throughput_kbps"]
+    one = answer(*words, "--jobs", "1")
+    assert one["mean_delay_ms"] == pytest.approx(found["mean_delay_ms"], rel=1e-12)
+    assert one["scenario_hash"] == found["scenario_hash"]
+
+
+def test_a_rate_beyond_the_processor_is_not_stationary() -> None:
+    words = ("simulate", "umts", "--rate-kbps", "1024", "--hours", "0.2", "--replications", "4")
+    assert answer(*words)["stationary"] is False
+
+
+def test_a_device_of_ones_own_replaces_the_papers(tmp_path: Path) -> None:
+    own = tmp_path / "mine.toml"
+    own.write_text((core.CATALOGUE / "devices/paper-u.toml").read_text().replace("8091", "809"))
+    words = ("simulate", "umts", "--hours", "0.1", "--replications", "2")
+    found = answer(*words, "--device", str(own), "--mips", "100")
+    assert found["utilisation"]["ms"] < answer(*words)["utilisation"]["ms"] / 4
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--rate-kbps", "-5"), "traffic.rate: '-5.0 kbit/s' is negative"),
+        (("--rate-kbps", "nan"), "traffic.rate"),
+        (("--mips", "0"), "node.ms.mips"),
+        (("--hours", "0"), "the time must be above zero"),
+        (("--set", "node.ms.mipz=3"), "nearest valid one is 'mips'"),
+        (("--set", "node.mz.mips=3"), "nearest valid one is 'ms'"),
+        (("--set", "link.sg.to=ms"), "closes a cycle"),
+        (("--suite", "3des-md6"), "nearest valid one is '3des-md5'"),
+        (("--suite", "aes128gcm16"), "paper-u"),
+        (("--device", "papr-u"), 'the nearest is "paper-u"'),
+        (("--mips", "5", "--mhz", "5"), "give one"),
+    ],
+)
+def test_a_wrong_scenario_says_where(words: tuple[str, ...], said: str) -> None:
+    assert said in refusal("simulate", "umts", *words)
+
+
+def test_a_file_of_ones_own_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    text = (core.CATALOGUE / "scenarios/umts.toml").read_text()
+    path.write_text(text.replace('name = "rnc"', 'nmae = "rnc"'))
+    line = path.read_text().splitlines().index('nmae = "rnc"') + 1
+    said = refusal("simulate", str(path))
+    assert f"{path}:" in said
+    assert "'name' is missing" in said or f":{line}:" in said
+
+
+def test_every_kind_is_listed_and_shown() -> None:
+    for kind, name in (("devices", "cortex-m4"), ("links", "lte"), ("policies", "aes128gcm16")):
+        rows = json.loads(lab(kind, "--json").stdout)
+        assert name in [row["name"] for row in rows]
+        assert name in lab(kind).stdout
+        assert lab("show", name).stdout.startswith(f"{name}:")
+    assert answer("show", "umts")["scenario"]["nodes"][0]["name"] == "ms"
+    assert 'the nearest is "lte"' in refusal("show", "ltee")
+
+
+def test_every_link_of_the_catalogue_has_sources() -> None:
+    for row in core.listing("link"):
+        assert row["sources"], row["name"]
+        assert all(source["source"].strip() for source in row["sources"])
+
+
+def test_ask_ranks_what_is_carried_first_and_says_why(tmp_path: Path) -> None:
+    words = ("ask", "--device", "cortex-m4", "--link", "lte", "--rate-kbps", "2000")
+    picture = tmp_path / "answer.svg"
+    found = answer(*words, "-o", str(picture))
+    order = {"yes": 0, "barely": 1, "no": 2, "unknown": 3}
+    ranks = [order[policy["carried"]] for policy in found["policies"]]
+    assert ranks == sorted(ranks)
+    by_name = {policy["policy"]: policy for policy in found["policies"]}
+    assert by_name.keys() == set(core.names("policy"))
+    assert by_name["chacha20poly1305"]["carried"] == "yes"
+    assert by_name["aes256-sha512"]["carried"] == "no"
+    assert "the device would be" in by_name["aes256-sha512"]["why"]
+    assert by_name["sha1"]["carried"] == "unknown"
+    assert "has no cost of" in by_name["sha1"]["why"]
+    assert "RFC 8221" in by_name["aes128"]["why"]
+    assert found["policies"][0]["encrypts"]
+    assert picture.read_text().startswith("<svg")
+    assert [path.name for path in tmp_path.iterdir()] == ["answer.svg"]
+
+
+def test_ask_prices_a_capture_of_ones_own(tmp_path: Path) -> None:
+    capture = tmp_path / "mine.pcap"
+    write_capture(capture, packets=2000, packet_bytes=500, per_s=200)
+    words = ("ask", "--device", "cortex-a53", "--link", "lte", "--traffic", str(capture))
+    found = answer(*words, "-o", str(tmp_path / "answer.html"))
+    clear = next(policy for policy in found["policies"] if policy["policy"] == "none")
+    # 500 bytes at 20.2 Mbit/s after 10 ms: nobody waits
+    assert clear["delay_ms"] == pytest.approx(10 + 4000 / 20.2e3, rel=0.02)
+    assert clear["throughput_kbps"] == pytest.approx(800, rel=0.01)
+
+
+def test_a_capture_that_is_none_is_refused_by_name(tmp_path: Path) -> None:
+    words = ("ask", "--device", "cortex-a53", "--link", "lte", "--traffic")
+    capture = tmp_path / "mine.pcap"
+    assert "mine.pcap" in refusal(*words, str(capture), cwd=tmp_path)
+    capture.write_bytes(b"")
+    assert "empty" in refusal(*words, str(capture), cwd=tmp_path)
+    write_capture(capture, packets=10, packet_bytes=100, per_s=10)
+    capture.write_bytes(capture.read_bytes()[:-7])
+    assert "ends inside" in refusal(*words, str(capture), cwd=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.pcap"]
+
+
+def test_ask_wants_one_traffic_and_a_picture_that_it_can_write(tmp_path: Path) -> None:
+    words = ("ask", "--device", "cortex-a53", "--link", "lte")
+    assert "give one of them" in refusal(*words, cwd=tmp_path)
+    said = refusal(*words, "--rate-kbps", "5", "-o", "answer.gif", cwd=tmp_path)
+    assert ".html, .png, .svg" in said
+    assert "no such folder" in refusal(*words, "--rate-kbps", "5", "-o", "x/a.png", cwd=tmp_path)
+
+
+def test_the_road_runs_the_real_node_beside_its_model(tmp_path: Path) -> None:
+    capture = tmp_path / "road.pcapng"
+    words = ("simulate", "road", "--set", "traffic.bytes=200 KB", "--pcap", str(capture))
+    found = answer(*words)
+    assert found["simulate"]["exchange"]["is_up"]
+    assert found["model"]["handshake_wire_bytes"] == found["simulate"]["exchange"]["wire_bytes"]
+    assert capture.read_bytes()[:4] == b"\x0a\x0d\x0d\x0a"
+    assert answer(*words)["simulate"]["fingerprint"] == found["simulate"]["fingerprint"]
+    assert "handshake" in lab(*words).stdout
+
+
+def test_the_version_is_the_packages() -> None:
+    assert lab("--version").stdout == f"caravan-lab {core.version()}\n"
+
+
+def test_the_program_is_installed_beside_its_interpreter() -> None:
+    program = Path(sys.executable).parent / "caravan-lab"
+    done = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"caravan-lab {core.version()}\n"
