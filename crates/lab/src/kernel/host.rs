@@ -361,7 +361,7 @@ impl Host {
         let to = flow.ports.map(|ports| ports.1);
         let published = self.plan.published.iter();
         let server = published
-            .filter(|_| destination == own && flow.protocol == protocol::TCP)
+            .filter(|_| destination == own && has_ports(&flow))
             .find(|(port, _)| Some(*port) == to);
         if let Some((_, server)) = server {
             let port = Some((false, server.port()));
@@ -402,11 +402,16 @@ impl Host {
         let from = flow.ports.map(|ports| ports.0);
         let mut published = self.plan.published.iter();
         let found = published.find(|(_, server)| {
-            *server.ip() == source && Some(server.port()) == from && flow.protocol == protocol::TCP
+            *server.ip() == source && Some(server.port()) == from && has_ports(&flow)
         });
         if let Some((port, _)) = found {
             let ours = (self.plan.address, destination);
             nat::rewrite(octets, &flow, ours, Some((true, *port)));
         }
     }
+}
+
+/// Whether a published port may mean this packet.
+fn has_ports(flow: &Flow) -> bool {
+    flow.protocol == protocol::TCP || flow.protocol == protocol::UDP
 }

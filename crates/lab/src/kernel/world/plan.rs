@@ -121,13 +121,20 @@ impl Plan {
             let why = "a tunnel needs a gateway";
             return Err(beyond(scenario, "node", why.into()));
         }
+        let programs = Programs::of(scenario)?;
+        let has_nat = scenario.nodes.iter().any(|node| node.role == Role::Nat);
+        if programs.stream.is_some() && !programs.is_up && tunnel.is_none() && has_nat {
+            let why = "datagrams find no way in through a NAT that nobody inside has asked: take \
+                       the direction up, or a policy";
+            return Err(beyond(scenario, "traffic.direction", why.into()));
+        }
         Ok(Self {
             seed: scenario.seed,
             calendar: Calendar(i64::try_from(scenario.calendar_s).unwrap_or(i64::MAX)),
             stations: stations.collect::<Result<_, _>>()?,
             joints: joints.collect::<Result<_, _>>()?,
             tunnel,
-            programs: Programs::of(scenario)?,
+            programs,
         })
     }
 

@@ -29,6 +29,7 @@ fn catalogue() -> Catalogue {
     let clear = include_str!("../../../../../python/caravan/catalogue/policies/none.toml");
     let board = include_str!("../../../../../python/caravan/catalogue/devices/cortex-m4.toml");
     let device = include_str!("../../../../../python/caravan/catalogue/devices/paper-u.toml");
+    let raw = policy("raw", "aes128gcm16-modp2048", "transport", "ikev1-main");
     Catalogue::new([
         entry(Kind::Policy, "3des-md5", paper.into()),
         entry(Kind::Policy, "none", clear.into()),
@@ -42,7 +43,10 @@ fn catalogue() -> Catalogue {
         ),
         policy("tunnel", "3des-md5-modp1024", "tunnel", "ikev1-aggressive"),
         policy("gcm", "aes128gcm16-modp2048", "tunnel", "ikev1-main"),
-        policy("ah", "sha1_96-modp2048", "transport", "ikev1-main"),
+        Entry {
+            text: raw.text.replace("udp = true", "udp = false"),
+            ..raw
+        },
         entry(Kind::Trace, "fast", "1\n2\n".into()),
         entry(Kind::Trace, "broken", "1\n0\n".into()),
     ])
@@ -124,5 +128,195 @@ fn tcp_gets_what_the_link_leaves_it() {
         // 1400-odd octets of payload in each packet of 1500, and the beginning of the transfer
         assert!((0.80..0.95).contains(&share), "{rate}: {share}");
         assert_eq!(outcome.drops, [], "{rate}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_road_on_every_machine() {
+    let first = run(&[SMALL]);
+    assert_eq!(first, run(&[SMALL]));
+    let pinned = "addad870beb017d69a57fa3f1a5513a468e56fd62d9ca076a8abaa206ca56470";
+    assert_eq!(first.fingerprint, pinned);
+    // without loss a seed changes keys, and no length or time
+    let lossy = |seed| run(&[SMALL, seed, "link.nat.loss=0.02"]).fingerprint;
+    assert_ne!(lossy("seed=1"), lossy("seed=2"));
+}
+
+#[test]
+fn a_lossy_link_delays_the_handshake_and_slows_tcp_but_all_comes() {
+    let edits = ["link.nat.loss=0.02", "traffic.bytes=500 KB"];
+    let lossy = run(&edits);
+    assert!(lossy.exchange.is_some_and(|one| one.is_up));
+    let (lossy, clean) = (lossy.transferred, run(&edits[1..]).transferred);
+    let (lossy, clean) = (lossy.expect("tcp"), clean.expect("tcp"));
+    assert!(lossy.is_complete, "{lossy:?}");
+    assert!(lossy.throughput_bps < clean.throughput_bps);
+}
+
+#[test]
+fn real_packets_are_cut_at_what_a_datagram_holds() {
+    let sizes = "traffic.sizes={ model = 'pareto', shape = 0.4, smallest = '81.5 B', \
+                 largest = '66666 B' }";
+    let rate = [
+        "traffic.model=poisson",
+        "traffic.bytes=",
+        "traffic.rate=2 Mbit/s",
+    ];
+    let edits = [&rate[..], &["traffic.direction=up", sizes]].concat();
+    let limited = ["run.time=60 s", "link.nat.rate=100 Mbit/s"];
+    for (policy, limit_bytes) in [("none", 65_507), ("tunnel", 65_470)] {
+        let policy = format!("policy={policy}");
+        let outcome = run(&[&edits[..], &limited, &[&policy]].concat());
+        let streamed = outcome.streamed.expect("datagrams");
+        let cut = streamed.cut;
+        assert_eq!(cut.limit_bytes, limit_bytes, "{outcome:#?}");
+        assert!(
+            cut.packets > 10 && cut.sent_mean_bytes < cut.asked_mean_bytes,
+            "{cut:?}"
+        );
+        // fragments of each come together again, past the NAT and at the gateway
+        assert_eq!(streamed.received, streamed.sent, "{outcome:#?}");
+    }
+}
+
+#[test]
+fn a_gateway_may_end_the_road_and_a_nat_may_be_absent() {
+    let end = ROAD.find("[[node]]\nname = \"server\"").expect("a server");
+    let links = ROAD.find("# The access link").expect("links");
+    let last = ROAD.rfind("[[link]]").expect("a last link");
+    let text = format!("{}{}", &ROAD[..end], &ROAD[links..last]);
+    let catalogue = catalogue();
+    for policy in ["3des-md5", "tunnel", "none", "raw"] {
+        let mut text = text.clone();
+        if policy == "raw" {
+            let (from, to) = (
+                text.find("[[node]]\nname = \"nat\""),
+                text.find("[[node]]\nname = \"sg\""),
+            );
+            text.replace_range(from.expect("nat")..to.expect("sg"), "");
+            let (from, to) = (
+                text.find("[[link]]\nfrom = \"ms\""),
+                text.find("# The queue"),
+            );
+            text.replace_range(from.expect("link")..to.expect("queue"), "");
+            text = text.replace("from = \"nat\"", "from = \"ms\"");
+        }
+        let edits = [SMALL, &format!("policy={policy}")];
+        let scenario = Scenario::edited("road.toml", &text, &edits, &catalogue);
+        let plan = Plan::of(&scenario.expect(policy), &catalogue).expect(policy);
+        let outcome = World::new(plan).expect("a world").run().expect("runs");
+        let transferred = outcome.transferred;
+        assert!(
+            transferred.is_some_and(|one| one.is_complete),
+            "{policy}: {outcome:#?}"
+        );
+        assert_eq!(outcome.drops, [], "{policy}");
+    }
+}
+
+#[test]
+fn a_rebound_nat_moves_the_path_and_the_tunnel_goes_on() {
+    let mut world = World::new(plan(&[SMALL]).expect("a road")).expect("a world");
+    world.kernel.start().expect("a world that can be");
+    world.handshake().expect("runs").expect("a tunnel");
+    let nats = (0..).map_while(|number| Some((number, world.kernel.element(number)?)));
+    let nat = nats
+        .filter(|(_, element)| matches!(element, Element::Nat(_)))
+        .last();
+    let nat = nat.expect("a nat").0;
+    if let Some(Element::Nat(router)) = world.kernel.element_mut(nat) {
+        router.nat.rebind();
+    }
+    assert_eq!(
+        world.round_trips().expect("runs").received,
+        usize::from(PINGS)
+    );
+    let gateway = world.places.gateway.expect("a gateway");
+    let control = world.host(gateway).and_then(|host| host.control.as_ref());
+    assert!(control.is_some_and(|control| control.log.moved > 0));
+}
+
+#[test]
+fn a_capture_has_every_link_and_every_packet() {
+    #[derive(Clone, Default)]
+    struct Shared(std::rc::Rc<std::cell::RefCell<Vec<u8>>>);
+    impl Write for Shared {
+        fn write(&mut self, octets: &[u8]) -> std::io::Result<usize> {
+            self.0.borrow_mut().extend_from_slice(octets);
+            Ok(octets.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let shared = Shared::default();
+    let mut world = World::new(plan(&["traffic.bytes=10 KB"]).expect("a road")).expect("a world");
+    world.capture(Box::new(shared.clone()));
+    world.run().expect("runs");
+    let file = shared.0.borrow();
+    let (mut at, mut kinds) = (0, Vec::new());
+    while at < file.len() {
+        let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().expect("four"));
+        let length = word(at + 4) as usize;
+        assert_eq!(word(at + length - 4) as usize, length);
+        kinds.push(word(at));
+        at += length;
+    }
+    assert_eq!(kinds[0], 0x0a0d_0d0a);
+    assert_eq!(kinds.iter().filter(|kind| **kind == 1).count(), 6);
+    assert!(kinds.iter().filter(|kind| **kind == 6).count() > 120);
+}
+
+#[test]
+fn a_capture_that_cannot_be_written_fails_the_run() {
+    struct Full;
+    impl Write for Full {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::Error::other("no space left"))
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut world = World::new(plan(&["traffic.bytes=10 KB"]).expect("a road")).expect("a world");
+    world.capture(Box::new(Full));
+    let fault = world.run().expect_err("a full disk").to_string();
+    assert_eq!(fault, "capture: no space left");
+}
+
+#[test]
+fn what_the_kernel_does_not_run_is_named() {
+    let capture = "traffic={ model = 'pcap', file = 'x.pcap' }";
+    let stream = "traffic={ model = 'constant', rate = '1 Mbit/s', direction = 'down', \
+                  sizes = { model = 'fixed', bytes = '480 B' } }";
+    for (edit, said) in [
+        (
+            capture,
+            "traffic.model: the event kernel runs tcp, poisson and constant",
+        ),
+        (
+            "link.nat.trace=broken",
+            "broken.toml:2: 0 ms comes after 1 ms",
+        ),
+    ] {
+        let fault = plan(&[edit]).err().expect(edit);
+        assert!(fault.contains(said), "{fault}");
+    }
+    let fault = plan(&["policy=none", stream])
+        .err()
+        .expect("a nat in the way");
+    assert!(
+        fault.contains("traffic.direction: datagrams find no way in"),
+        "{fault}"
+    );
+    assert!(run(&["link.nat.trace=fast", SMALL]).transferred.is_some());
+    for policy in ["3des-md5", "tunnel"] {
+        let policy = format!("policy={policy}");
+        let outcome = run(&[&policy, stream, "run.time=5 s"]);
+        let streamed = outcome.streamed.expect("datagrams");
+        assert!(
+            streamed.sent > 1000 && streamed.sent == streamed.received,
+            "{outcome:#?}"
+        );
     }
 }

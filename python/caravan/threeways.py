@@ -1,0 +1,333 @@
+"""One scenario at three levels, side by side: computed, simulated, and run in namespaces.
+
+`python -m caravan.threeways [SCENARIO] [--set KEY=VALUE]` brings the scenario's tunnel up and uses
+it at each level, and prints the same metrics of all three with their differences. `model` and
+`simulate` are the event kernel's; `testbed` runs the real program, iperf3 and ping. Left out of
+the testbed: devices, because a namespace computes as fast as this machine does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from caravan import _lab
+from caravan.lab import core
+from caravan.measurement import (
+    CLEAR,
+    PING_HEADERS_BYTES,
+    SIZES_BYTES,
+    Keys,
+    handshake_ms,
+    transport_ends,
+    tunnel_ends,
+)
+from caravan.testbed import Road, RoadPlan, enter
+from caravan.testbed.capture import IPPROTO_ICMP, Capture, Frame
+from caravan.testbed.caravan import Caravan
+from caravan.testbed.connection import Connection, PublicKey
+from caravan.testbed.host import Host
+from caravan.testbed.pki import CaravanAuthority
+from caravan.testbed.relay import LinkPlan
+from caravan.testbed.road import GATEWAY_ADDRESS, SERVER_ADDRESS
+from caravan.testbed.traffic import iperf_server, ping
+
+Metrics = dict[str, float | None]
+"""By name: `handshake_ms`, `handshake_messages`, `handshake_bytes` (IP packets of all messages),
+`wire_bytes_64` and `wire_bytes_480` (IP packet that carries a clear one of that size), `rtt_ms`,
+`tcp_kbps`. None: there is no such thing in clear, or something has no price."""
+
+NAMES = (
+    "handshake_ms",
+    "handshake_messages",
+    "handshake_bytes",
+    *(f"wire_bytes_{size}" for size in SIZES_BYTES),
+    "rtt_ms",
+    "tcp_kbps",
+)
+ROUND_TRIPS = 20
+DATAGRAM_HEADERS_BYTES = 28
+LAN_BPS_MIN = 100e6
+"""Links besides the one to the gateway are bare in the testbed: they must not limit."""
+TRANSFER_TIMEOUT_S = 600.0
+
+
+class NotForTestbed(ValueError):
+    """Says which part of the scenario namespaces cannot show."""
+
+
+@dataclass(frozen=True)
+class Levels:
+    """A scenario's metrics at each level; `testbed` is None where it was not run.
+
+    `notes` say what must be known of the figures.
+    """
+
+    scenario: Mapping[str, Any]
+    model: Metrics
+    simulate: Metrics
+    testbed: Metrics | None
+    notes: tuple[str, ...]
+
+    def difference(self, name: str, level: str) -> float | None:
+        """How far a level is from `simulate`, relative to that level."""
+        other = getattr(self, level) or {}
+        ours, theirs = self.simulate.get(name), other.get(name)
+        return ours / theirs - 1 if ours is not None and theirs else None
+
+
+def three_ways(question: core.Question, output: Path, *, runs_testbed: bool = True) -> Levels:
+    """Every level of a scenario; captures and logs go to `output`."""
+    scenario = core.scenario(question)["scenario"]
+    output.mkdir(parents=True, exist_ok=True)
+    capture = str(output / "simulate.pcapng")
+    answer = core.ask(lambda request: _lab.kernel(request, capture), question.request())
+    measured = testbed(scenario, output / "testbed") if runs_testbed else None
+    return Levels(
+        scenario,
+        _computed(answer["model"]),
+        _simulated(answer["simulate"]),
+        measured,
+        _notes(answer["simulate"]),
+    )
+
+
+def _computed(model: Mapping[str, Any]) -> Metrics:
+    handshake_s = model["handshake_s"]
+    has_tunnel = model["handshake_messages"] > 0
+    return {
+        "handshake_ms": None if handshake_s is None else handshake_s * 1e3,
+        "handshake_messages": model["handshake_messages"] if has_tunnel else None,
+        "handshake_bytes": model["handshake_wire_bytes"] if has_tunnel else None,
+        **_wire(model["wire_bytes"]),
+        "rtt_ms": model["round_trip_s"] * 1e3,
+        "tcp_kbps": model["throughput_bps"] / 1e3,
+    }
+
+
+def _simulated(outcome: Mapping[str, Any]) -> Metrics:
+    exchange, tcp = outcome["exchange"], outcome["transferred"]
+    trips = outcome["round_trips"]
+    handshake_s = exchange and exchange["handshake_s"]
+    return {
+        "handshake_ms": None if handshake_s is None else handshake_s * 1e3,
+        "handshake_messages": exchange and len(exchange["messages"]),
+        "handshake_bytes": exchange and exchange["wire_bytes"],
+        **_wire(outcome["wire_bytes"]),
+        "rtt_ms": trips["mean_s"] * 1e3 if trips and trips["received"] else None,
+        "tcp_kbps": tcp and tcp["throughput_bps"] / 1e3,
+    }
+
+
+def _wire(sizes: list[list[int]]) -> Metrics:
+    return {f"wire_bytes_{clear}": wire for clear, wire in sizes}
+
+
+def _notes(outcome: Mapping[str, Any]) -> tuple[str, ...]:
+    notes = [f"simulate: {outcome['unpriced']}"] if outcome["unpriced"] else []
+    if outcome["exchange"] is not None:
+        notes += [f"simulate: {failure}" for failure in outcome["exchange"]["failures"]]
+    for drop in outcome["drops"]:
+        notes.append(f"simulate: {drop['place']} dropped {drop['packets']}: {drop['reason']}")
+    cut = outcome["streamed"] and outcome["streamed"]["cut"]
+    if cut:
+        notes.append(
+            f"simulate: real packets are cut at {cut['limit_bytes']} bytes: {cut['packets']} were, "
+            f"their mean is {cut['sent_mean_bytes']:.2f} and not {cut['asked_mean_bytes']:.2f}"
+        )
+    return tuple(notes)
+
+
+def testbed(scenario: Mapping[str, Any], output: Path) -> Metrics:
+    """The scenario with the real program in namespaces."""
+    plan = road_plan(scenario)
+    transfer = scenario["traffic"]["model"]
+    if transfer["kind"] != "tcp":
+        raise NotForTestbed(f"traffic.model: {transfer['kind']}: the testbed transfers by tcp")
+    output.mkdir(parents=True, exist_ok=True)
+    authority = CaravanAuthority(output / "pki")
+    keys = Keys(
+        PublicKey(authority.issue("sg.example"), authority),
+        PublicKey(authority.issue("ms.example"), authority),
+    )
+    ends = policy_ends(keys, scenario["policy"])
+    is_up = scenario["traffic"]["direction"] == "up"
+    address = SERVER_ADDRESS if ends[0].mode == "tunnel" else GATEWAY_ADDRESS
+    with Road(plan, output) as road, _connected(road, ends) as station:
+        metrics: Metrics = dict.fromkeys(NAMES)
+        if station is not None:
+            messages = station.handshake()
+            metrics["handshake_ms"] = handshake_ms(station)
+            metrics["handshake_messages"] = len(messages)
+            metrics["handshake_bytes"] = sum(
+                message.size_bytes + DATAGRAM_HEADERS_BYTES * message.datagrams
+                for message in messages
+            )
+        for size in SIZES_BYTES:
+            is_clear = station is None
+            metrics[f"wire_bytes_{size}"] = _wire_size(road, address, size, output, is_clear)
+        metrics["rtt_ms"] = ping(road.ms, address, ROUND_TRIPS).mean_ms
+        metrics["tcp_kbps"] = transfer_kbps(
+            road.ms, road.server, address, transfer["bytes"], is_up=is_up
+        )
+    return metrics
+
+
+def road_plan(scenario: Mapping[str, Any]) -> RoadPlan:
+    """The testbed's road of a scenario; `NotForTestbed` where it would be another one."""
+    nodes, links = scenario["nodes"], scenario["links"]
+    roles = [node["role"] for node in nodes]
+    if roles not in (["station", "nat", "gateway", "server"], ["station", "gateway", "server"]):
+        raise NotForTestbed(f"node: the testbed has ms - (nat -) sg - server, not {roles}")
+    outer = roles.index("gateway") - 1
+    for index, link in enumerate(links):
+        slowest = min(link["rate"].values())
+        if index != outer and (slowest < LAN_BPS_MIN or link["delay_s"] or link["loss"]):
+            named = f"link.{nodes[index]['name']}"
+            raise NotForTestbed(f"{named}: only the link to the gateway has a shape in the testbed")
+    timeouts = [node["udp_timeout_s"] for node in nodes if node["role"] == "nat"]
+    return RoadPlan(
+        has_nat="nat" in roles,
+        mtu_bytes=int(links[outer]["mtu_bytes"] or 1500),
+        udp_timeout_s=round(timeouts[0]) if timeouts and timeouts[0] else None,
+        link=_link_plan(links[outer]),
+    )
+
+
+def _link_plan(link: Mapping[str, Any]) -> LinkPlan:
+    rate = link["rate"]
+    if rate["up_bps"] != rate["down_bps"]:
+        raise NotForTestbed("link.rate: the testbed's link is equally fast both ways")
+    for key in ("reorder", "overhead_bytes", "trace"):
+        if link[key]:
+            raise NotForTestbed(f"link.{key.removesuffix('_bytes')}: not in the testbed")
+    queue_bytes = link["queue_bytes"]
+    return LinkPlan(
+        rate=f"{rate['up_bps']:.0f}bit",
+        delay=f"{link['delay_s'] * 1e6:.0f}us",
+        loss=link["loss"],
+        queue_packets=max(1, round(queue_bytes / 1500)) if queue_bytes else 100_000,
+    )
+
+
+def policy_ends(keys: Keys, policy: str) -> tuple[Connection, Connection | None]:
+    """Gateway and station of a policy of the catalogue; in clear the gateway only publishes."""
+    if policy == CLEAR:
+        return transport_ends(keys, CLEAR)[0], None
+    found = tomllib.loads(core.find("policy", policy).text)
+    make = tunnel_ends if found.get("mode", "tunnel") == "tunnel" else transport_ends
+    exchange = found["keys"]
+    if exchange["proof"] != "rsa2048":
+        raise NotForTestbed(f"policy {policy}: keys.proof: the testbed's keys have 2048 bits")
+    gateway, station = (
+        replace(
+            end,
+            proposals=exchange["proposal"],
+            is_aggressive=exchange["exchange"] == "ikev1-aggressive",
+        )
+        for end in make(keys, found["suite"])
+    )
+    return gateway, station
+
+
+@contextlib.contextmanager
+def _connected(road: Road, ends: tuple[Connection, Connection | None]) -> Iterator[Caravan | None]:
+    """Gateway and station up; None in clear."""
+    on_gateway, on_station = ends
+    with Caravan(road.sg, on_gateway) as gateway:
+        gateway.wait_ready()
+        if on_station is None:
+            yield None
+            return
+        with Caravan(road.ms, on_station) as station:
+            yield station.wait_ready()
+
+
+def transfer_kbps(
+    client: Host, server: Host, address: str, size_bytes: int, *, is_up: bool
+) -> float:
+    """A TCP transfer of so many bytes by iperf3, as its receiver saw it."""
+    with iperf_server(server, SERVER_ADDRESS):
+        argv = ["iperf3", "-c", address, "-J", "-n", str(size_bytes), *([] if is_up else ["-R"])]
+        done = client.run(argv, TRANSFER_TIMEOUT_S)
+    received = json.loads(done.stdout)["end"]["sum_received"]
+    return float(received["bits_per_second"]) / 1e3
+
+
+def _wire_size(road: Road, address: str, size: int, output: Path, is_clear: bool) -> int:
+    """Bytes of the IP packet that carries a clear packet of `size` on the outer link."""
+    host, interface = road.outer
+    own = road.nat.address if road.nat else road.ms.addresses("wan0")[0].partition("/")[0]
+    with Capture(host, interface, output / f"wire-{size}.pcap") as capture:
+        ping(road.ms, address, 3, 0.05, payload_bytes=size - PING_HEADERS_BYTES)
+    sent = [frame for frame in capture.frames() if frame.source == own]
+    sizes = Counter(len(frame.packet) for frame in sent if _carries(frame, is_clear))
+    if not sizes:
+        raise ValueError(f"no packet of {size} bytes on the outer link")
+    return sizes.most_common(1)[0][0]
+
+
+def _carries(frame: Frame, is_clear: bool) -> bool:
+    return frame.protocol == IPPROTO_ICMP if is_clear else frame.is_udp_esp
+
+
+def table(levels: Levels) -> Table:
+    """The metrics side by side."""
+    shown = Table(box=box.SIMPLE, pad_edge=False)
+    shown.add_column("metric")
+    for name in ("model", "simulate", "testbed", "to model", "to testbed"):
+        shown.add_column(name, justify="right")
+    for name in NAMES:
+        values = [
+            _number((level or {}).get(name))
+            for level in (levels.model, levels.simulate, levels.testbed)
+        ]
+        differences = [levels.difference(name, level) for level in ("model", "testbed")]
+        texts = ["-" if value is None else f"{value:+.1%}" for value in differences]
+        shown.add_row(name, *values, *texts)
+    return shown
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value == round(value) else f"{value:,.2f}"
+
+
+def main(
+    scenario: Annotated[str, typer.Argument(help="a path or a name of the catalogue")] = "road",
+    edits: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE")] = None,
+    output: Annotated[Path, typer.Option("-o", help="where captures and logs go")] = Path(
+        "threeways-out"
+    ),
+    skip_testbed: Annotated[bool, typer.Option(help="model and simulate only")] = False,
+) -> None:
+    """Show one scenario at three levels."""
+    console = Console(highlight=False)
+    question = core.Question(scenario, tuple(edits or ()))
+    if not skip_testbed:
+        enter()
+    try:
+        levels = three_ways(question, output.resolve(), runs_testbed=not skip_testbed)
+    except ValueError as fault:
+        console.print(f"[red]{fault}[/]")
+        raise typer.Exit(2) from None
+    console.print(f"[bold]{levels.scenario['title']}[/]\n")
+    console.print(table(levels))
+    for note in levels.notes:
+        console.print(note, markup=False)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,64 @@
+"""The road at three levels: where the link limits and nothing is lost, they must agree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from caravan.lab.core import Question, scenario
+from caravan.testbed.capture import PCAP_MAGIC
+from caravan.threeways import NAMES, NotForTestbed, road_plan, three_ways
+
+TCP_TOLERANCE = 0.15
+PCAPNG_MAGIC = 0x0A0D_0D0A
+LIMITED = [
+    ("2 Mbit/s", "2 MB", "3des-md5"),
+    ("10 Mbit/s", "8 MB", "3des-md5"),
+    ("10 Mbit/s", "8 MB", "aes128gcm16"),
+    ("10 Mbit/s", "8 MB", "none"),
+]
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(("rate", "size", "policy"), LIMITED)
+def test_simulation_and_testbed_agree_where_the_link_limits(
+    rate: str, size: str, policy: str, tmp_path: Path
+) -> None:
+    edits = (f"link.nat.rate={rate}", f"traffic.bytes={size}", f"policy={policy}")
+    levels = three_ways(Question("road", edits), tmp_path)
+    assert levels.testbed is not None
+    for name in NAMES:
+        difference = levels.difference(name, "testbed")
+        print(name, levels.model[name], levels.simulate[name], levels.testbed[name], difference)
+    for name in ("wire_bytes_64", "wire_bytes_480", "handshake_messages"):
+        assert levels.simulate[name] == levels.testbed[name], name
+    difference = levels.difference("tcp_kbps", "testbed")
+    assert difference is not None and abs(difference) < TCP_TOLERANCE
+
+
+def test_model_and_simulation_agree_and_leave_a_capture(tmp_path: Path) -> None:
+    edits = ("traffic.bytes=4 MB",)
+    levels = three_ways(Question("road", edits), tmp_path, runs_testbed=False)
+    again = three_ways(Question("road", edits), tmp_path, runs_testbed=False)
+    assert levels.simulate == again.simulate
+    for name, tolerance in (("handshake_ms", 0.01), ("rtt_ms", 0.01), ("tcp_kbps", 0.1)):
+        difference = levels.difference(name, "model")
+        assert difference is not None and abs(difference) < tolerance, name
+    assert levels.testbed is None and levels.difference("rtt_ms", "testbed") is None
+    captured = (tmp_path / "simulate.pcapng").read_bytes()
+    assert int.from_bytes(captured[:4], "little") == PCAPNG_MAGIC != PCAP_MAGIC
+    assert not list(tmp_path.glob("*.part"))
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        ("link.nat.reorder=0.1", "link.reorder"),
+        ("link.ms.delay=5 ms", "link.ms"),
+        ("link.nat.rate={ up = '1 Mbit/s', down = '2 Mbit/s' }", "equally fast"),
+    ],
+)
+def test_what_namespaces_cannot_show_is_named(edit: str, said: str) -> None:
+    with pytest.raises(NotForTestbed, match=said):
+        road_plan(scenario(Question("road", (edit,)))["scenario"])
