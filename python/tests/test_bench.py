@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -118,9 +119,11 @@ def test_versions_and_machines_are_told() -> None:
     assert version_in("iperf 3.12 (cJSON 1.7.15)\n") == "3.12"
     assert version_in("unnamed\n") == "unnamed"
     assert processor_name("flags\t: x\nmodel name\t: A Processor\n") == "A Processor"
-    machine = Machine("A Processor", 2, "6.1", "cubic", "2026-01-02", {"caravan": "0.1.0"})
+    machine = Machine("A Processor", 2, "6.1", "cubic", 0.1, "2026-01-02", {"caravan": "0.1.0"})
     expected = "Measured on 2026-01-02: A Processor, 2 cores, Linux 6.1, TCP cubic.\ncaravan 0.1.0."
     assert provenance(machine) == expected
+    busy = provenance(replace(machine, load=6.5))
+    assert "kept the machine busy: load 6.5." in busy
 
 
 def test_resident_memory_is_read_in_bytes() -> None:

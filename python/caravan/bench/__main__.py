@@ -68,10 +68,10 @@ def main(
     for name in ("pki", "logs"):
         shutil.rmtree(output / name, ignore_errors=True)
     parts = part or list(Part)
+    machine = document.this_machine(PEERS_DIRECTORY)
     # Cargo may need the network, which the private corner does not have.
     load = control.build_load(TOP) if {Part.HANDSHAKES, Part.MEMORY} & set(parts) else None
     enter()
-    machine = document.this_machine(PEERS_DIRECTORY)
     keys = make_keys(output / "pki")
     plan = QUICK if quick else WHOLE
     run = Run(plan, keys, output, system or [*PEERS, CARAVAN, CARAVAN_RAW])

@@ -22,13 +22,15 @@ CONGESTION_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 class Machine:
     """Where and when figures were measured, and the versions of what took part.
 
-    `congestion_control`: TCP's, the kernel's default for each of the systems alike.
+    `congestion_control`: TCP's, the kernel's default for each of the systems alike. `load`: how
+    many other programs wanted a processor before the run, by the kernel's average of a minute.
     """
 
     processor: str
     cores: int
     kernel: str
     congestion_control: str
+    load: float
     date: str
     versions: dict[str, str]
 
@@ -50,6 +52,7 @@ def this_machine(peers: Path) -> Machine:
         os.cpu_count() or 1,
         platform.release(),
         CONGESTION_CONTROL.read_text().strip(),
+        os.getloadavg()[0],
         datetime.now(UTC).strftime("%Y-%m-%d"),
         versions,
     )
@@ -79,9 +82,11 @@ def version_in(text: str) -> str:
 def provenance(machine: Machine) -> str:
     """One paragraph."""
     versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
+    busy = machine.load >= machine.cores / 2
+    warning = f" Other programs kept the machine busy: load {machine.load:.1f}." if busy else ""
     return (
         f"Measured on {machine.date}: {machine.processor}, {machine.cores} cores, "
-        f"Linux {machine.kernel}, TCP {machine.congestion_control}.\n{versions}."
+        f"Linux {machine.kernel}, TCP {machine.congestion_control}.{warning}\n{versions}."
     )
 
 
