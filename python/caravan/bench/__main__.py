@@ -113,7 +113,9 @@ class Run:
     def handshakes(self, load: Path) -> list[control.Handshakes]:
         """The engine's share, then the programs'."""
         say("handshakes of the engine")
-        found = [control.handshakes_alone(load, self.plan.alone, self.output / "pki")]
+        found = [
+            control.handshakes_alone(load, self.plan.alone, self.keys, self.output / "pki/of-load")
+        ]
         with self._bench("handshakes") as bench:
             say("handshakes of caravan")
             found.append(control.handshakes_of_caravan(bench, self.keys, self.plan.handshakes))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import time
 from dataclasses import dataclass
@@ -79,9 +80,14 @@ def run_load(program: Path, *arguments: str) -> dict[str, Any]:
     return report
 
 
-def handshakes_alone(program: Path, count: int, keys: Path) -> Handshakes:
-    """The engine's share, by the bench `load`."""
-    report = run_load(program, "handshakes", "--count", str(count), "--keys", str(keys))
+def handshakes_alone(program: Path, count: int, keys: Keys, folder: Path) -> Handshakes:
+    """The engine's share, by the bench `load`, which finds the certificates in `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(keys.gateway.authority.certificate, folder / "ca.pem")
+    for own in (keys.gateway.own, keys.station.own):
+        for path in (own.certificate, own.key):
+            shutil.copyfile(path, folder / path.name)
+    report = run_load(program, "handshakes", "--count", str(count), "--keys", str(folder))
     return Handshakes("caravan", "engine alone", count, float(report["responder_ms_median"]))
 
 
