@@ -7,6 +7,7 @@ use std::sync::Arc;
 use wire::isakmp::Cookie;
 
 use super::liveness::Liveness;
+use super::timers::renewal;
 use super::{Event, Node, Output, Timer};
 use crate::config::{Connection, Unique};
 use crate::ikev1::mode_config::{ConfigRequest, Lease};
@@ -28,18 +29,6 @@ pub(super) struct SessionId(pub(super) u32);
 
 /// After a renewal the old ISAKMP SA stands for so long.
 const RENEWAL_OVERLAP: Duration = Duration::from_secs(3);
-
-/// When to renew: RFC 2409 leaves that to either side. The responder waits a tenth longer, so
-/// that two ends of one mind do not begin together.
-///
-/// A peer may want a shorter life than the margin: then it is renewed after half of it.
-pub(super) fn renewal(lifetime: Duration, margin: Duration, role: Role) -> Duration {
-    let after = lifetime.saturating_sub(margin.min(lifetime / 2));
-    match role {
-        Role::Initiator => after,
-        Role::Responder => (after + after / 10).min(lifetime),
-    }
-}
 
 /// One ISAKMP SA and what depends on it.
 pub(super) struct Session {
@@ -249,7 +238,14 @@ impl Node {
             self.half_open = self.half_open.saturating_sub(1);
         }
         let lifetime = core::time::Duration::from_secs(sa.lifetime_s);
-        session.rekey_at = Some(now + renewal(lifetime, connection.rekey_margin, session.role));
+        session.rekey_at = Some(
+            now + renewal(
+                lifetime,
+                connection.lifetime,
+                connection.rekey_margin,
+                session.role,
+            ),
+        );
         session.expire_at = Some(now + lifetime);
         session.path = sa.path;
         session.liveness.establish(&connection, &sa, now);

@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::session::SessionId;
+use crate::ikev1::Role;
 use crate::sa::ChildId;
-use crate::time::{Deadline, Instant};
+use crate::time::{Deadline, Duration, Instant};
 
 /// Whose timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,5 +59,21 @@ impl Timers {
     pub(super) fn next(&self) -> Option<Deadline> {
         let (&(at, _), &why) = self.0.first_key_value()?;
         Some(Deadline { at, why })
+    }
+}
+
+/// When to renew: RFC 2409 leaves that to either side. The responder waits a tenth longer, so
+/// that two ends of one mind do not begin together.
+///
+/// A peer may want a life shorter than `own`, even than the margin, which was chosen for `own`:
+/// then it is renewed after half of it at the earliest.
+pub(super) fn renewal(lifetime: Duration, own: Duration, margin: Duration, role: Role) -> Duration {
+    let mut after = lifetime.saturating_sub(margin);
+    if lifetime < own || after.is_zero() {
+        after = after.max(lifetime / 2);
+    }
+    match role {
+        Role::Initiator => after,
+        Role::Responder => (after + after / 10).min(lifetime),
     }
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use wire::isakmp::Header;
 
-use super::super::session::{PendingQuick, SessionId, renewal};
+use super::super::session::{PendingQuick, SessionId};
+use super::super::timers::renewal;
 use super::super::{Event, Node};
 use super::selectors::{association, holds_local, holds_remote, mismatch, wanted_selectors};
 use super::{OVERLAP, Pair};
@@ -328,7 +329,8 @@ impl Node {
         } else {
             Role::Responder
         };
-        entry.rekey_at = Some(now + renewal(lifetime, entry.child().rekey_margin, role));
+        let (own, margin) = (entry.child().lifetime, entry.child().rekey_margin);
+        entry.rekey_at = Some(now + renewal(lifetime, own, margin, role));
         entry.expire_at = Some(now + lifetime);
         entry.is_ours |= is_ours;
         let event = Event::ChildEstablished {
