@@ -169,7 +169,11 @@ class _Drawing:
         drawn = "simulate" if "simulate" in kinds else "model"
         x, y = self._x(), self._y()
         offset = alt.XOffset("series:N", sort=list(self._points.series))
-        bar = self._only(drawn).mark_bar(cornerRadiusEnd=2)
+        if self._figure.series == "level":
+            chosen = alt.Chart().transform_filter(alt.datum.kind != "printed")
+        else:
+            chosen = self._only(drawn)
+        bar = chosen.mark_bar(cornerRadiusEnd=2)
         shown = alt.condition(self._pick, alt.value(1.0), alt.value(0.15))
         layers = [
             bar.encode(

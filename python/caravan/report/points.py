@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from caravan.study.metrics import AXES, DIVERGES, NUMERIC_AXES, describe, needs_mean
-from caravan.study.plan import Figure, Study
+from caravan.study.plan import LEVELS, Figure, Study
 
 APPROXIMATION = "approximation"
 """How the model says that a formula is used beyond what it was proved for."""
@@ -85,7 +85,7 @@ def _name(study: Study, axis: str, row: pd.Series) -> str:
         metric = str(row["metric"])
         return study.labels.get(metric, describe(metric).label)
     if axis == "level":
-        return str(row["level"])
+        return study.labels.get(str(row["level"]), str(row["level"]))
     return label(study, axis, row[axis])
 
 
@@ -93,7 +93,9 @@ def _order(study: Study, figure: Figure, row: pd.Series) -> int:
     """Series in the order of the grid, metrics in the order of the figure."""
     if figure.series == "metric":
         return figure.metrics.index(str(row["metric"]))
-    if figure.series in ("level", "reading"):
+    if figure.series == "level":
+        return LEVELS.index(str(row["level"]))
+    if figure.series == "reading":
         return 0
     grid = study.sweep(figure.sweep).grid.get(figure.series, ())
     value = row[figure.series]

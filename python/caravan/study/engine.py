@@ -15,13 +15,18 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from caravan.study.cells import Cell, Job, canonical, run_request
+from caravan.study import tunnel
+from caravan.study.cells import Cell, Job, canonical, replication_ranges, run_request
 from caravan.study.files import CATALOGUE
 from caravan.study.metrics import DIVERGES
 from caravan.study.plan import Run, Study
 from caravan.study.text import StudyError, Value, nearest
 
 FOLDERS = {"device": "devices", "link": "links", "policy": "policies", "trace": "traces"}
+KERNEL = "kernel"
+TESTBED = "testbed"
+TUNNEL_WEIGHT = 1e6
+"""A transfer through a tunnel takes about as long as so many packets of the tandem."""
 NEAR_SATURATION = 0.97
 FIXED_KEYS = {
     "policy": "policy",
@@ -327,11 +332,23 @@ def _kilo(value: float | None) -> float | None:
     return None if value is None else value / 1e3
 
 
-def job(found: Place, level: str, run: Run, seed: int, part: tuple[int, int]) -> Job:
+def jobs(cell: Cell, found: Place, level: str, seed: int) -> tuple[Job, ...]:
+    """What must be computed before a cell can be answered at a level."""
+    if cell.sweep.measure == "tunnel":
+        if level == TESTBED:
+            return (Job(TESTBED, canonical({"scenario": found.document}), TUNNEL_WEIGHT),)
+        seeded = [*_edits(cell), f"seed={seed}"]
+        return (Job(KERNEL, canonical({**found.request, "set": seeded}), TUNNEL_WEIGHT),)
+    if level != "simulate":
+        return ()
+    return tuple(_job(found, cell.run, seed, part) for part in replication_ranges(cell.run))
+
+
+def _job(found: Place, run: Run, seed: int, part: tuple[int, int]) -> Job:
     """The job of some replications of a cell."""
     request = {**found.request, "run": run_request(run, seed, part)}
     packets = (found.rate_kbps or 1.0) * run.seconds * part[1]
-    return Job(level, canonical(request), packets)
+    return Job("simulate", canonical(request), packets)
 
 
 def compute(job: Job) -> bytes:
@@ -339,7 +356,20 @@ def compute(job: Job) -> bytes:
     _lab = _native()
     if job.kind == "simulate":
         return bytes(_lab.simulate(job.request))
+    if job.kind == KERNEL:
+        answer = json.loads(_lab.kernel(job.request))
+        return canonical({level: answer[level] for level in ("model", "simulate")}).encode()
+    if job.kind == TESTBED:
+        return tunnel.measured(json.loads(job.request)["scenario"])
     raise StudyError(f'"{job.kind}" is not a level of jobs')
+
+
+def answer(cell: Cell, found: Place, level: str, results: Sequence[bytes]) -> list[Measure]:
+    """What a cell says at a level, from the results of its jobs."""
+    if cell.sweep.measure == "tunnel":
+        metrics = tunnel.read(level, results[0])
+        return [Measure(name, value) for name, value in metrics.items() if value is not None]
+    return model(cell, found) if level == "model" else outcome(results)
 
 
 def outcome(tallies: Sequence[bytes]) -> list[Measure]:

@@ -38,6 +38,13 @@ METRICS = {
     "cpu_capacity_kbps": Metric("kbit/s", "Capacity of the processor, clear"),
     "carried_kbps": Metric("kbit/s", "Highest stable rate of the grid"),
     "mean_packet_bytes": Metric("bytes", "Mean packet"),
+    "handshake_ms": Metric("ms", "Handshake"),
+    "handshake_messages": Metric("messages", "Messages of the handshake"),
+    "handshake_bytes": Metric("bytes", "Handshake on the wire"),
+    "wire_bytes_64": Metric("bytes", "A packet of 64 bytes on the wire"),
+    "wire_bytes_480": Metric("bytes", "A packet of 480 bytes on the wire"),
+    "rtt_ms": Metric("ms", "Round trip"),
+    "tcp_kbps": Metric("kbit/s", "TCP throughput"),
     "bytes": Metric("bytes", "Part of a packet"),
     "value": Metric("", "Value"),
 }

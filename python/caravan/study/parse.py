@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from caravan.study.metrics import AXES, METRICS, NUMERIC_AXES, is_known
 from caravan.study.plan import (
+    HELD,
     LEVELS,
     MEASURES,
     Claim,
@@ -67,10 +68,11 @@ def parse(file: str, text: str) -> Study:
 def read_sweep(table: Table) -> Sweep:
     """One `[[sweep]]`."""
     measure = table.choice("measure", MEASURES, "road")
-    levels = table.texts("levels") or (("model", "simulate") if measure == "road" else ("model",))
+    levels = table.texts("levels") or HELD[measure]
     for level in levels:
-        if level not in LEVELS:
-            raise table.fault("levels", f'unknown "{level}", {nearest(level, LEVELS)}')
+        if level not in HELD[measure]:
+            what = f'"{measure}" has no level "{level}"'
+            raise table.fault("levels", f"{what}, {nearest(level, HELD[measure])}")
     scenario, profile = table.text("scenario", ""), table.text("profile", "")
     if measure != "price" and not scenario:
         raise table.fault("", f'"{measure}" needs a scenario')

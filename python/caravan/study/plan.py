@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 from caravan.study.text import Value
 
 LEVELS = ("model", "simulate", "testbed")
-MEASURES = ("road", "price", "parameters")
+MEASURES = ("road", "price", "parameters", "tunnel")
+HELD = {
+    "road": ("model", "simulate"),
+    "price": ("model",),
+    "parameters": ("model",),
+    "tunnel": LEVELS,
+}
+"""The levels at which each measure can be had."""
 TOLERANCE = 0.02
 """A relative difference from print above this needs a reason."""
 
@@ -36,7 +43,8 @@ class Sweep:
     """One measure at every point of a grid.
 
     `road` sends traffic through a scenario, `price` asks a cost table for single packets,
-    `parameters` looks up what the scenario itself holds.
+    `parameters` looks up what the scenario itself holds, `tunnel` brings the scenario's tunnel up
+    with the real node and uses it.
     """
 
     name: str

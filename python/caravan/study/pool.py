@@ -57,6 +57,18 @@ class Threads:
             executor.shutdown(wait=True, cancel_futures=True)
 
 
+class OneByOne:
+    """The testbed: each job has the machine for itself."""
+
+    def __init__(self, compute: Compute) -> None:
+        self._compute = compute
+
+    def results(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, bytes]]:
+        """In the order given."""
+        for job in jobs:
+            yield job, self._compute(job)
+
+
 class Cluster:
     """An existing Dask scheduler and its workers, which need the same caravan installed."""
 

@@ -16,11 +16,11 @@ import pandas as pd
 from rich.console import Console
 
 from caravan.study import engine, results
-from caravan.study.cells import Cell, Job, cells, replication_ranges
-from caravan.study.engine import Files, Measure, Place
+from caravan.study.cells import Cell, Job, cells
+from caravan.study.engine import TESTBED, Files, Measure, Place
 from caravan.study.metrics import OF_THE_ROAD, describe
 from caravan.study.plan import LEVELS, Study, Sweep
-from caravan.study.pool import available_cores, pool
+from caravan.study.pool import OneByOne, available_cores, pool
 from caravan.study.published import beside_published
 from caravan.study.results import Row
 from caravan.study.store import Store
@@ -28,7 +28,6 @@ from caravan.study.text import StudyError, Value
 from caravan.study.values import fill
 
 STABLE = ("stationary", "near-saturation", "approximation")
-TESTBED = "testbed"
 
 
 @dataclass(frozen=True)
@@ -65,6 +64,8 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
     """Everything that the study asks for, as rows; results land in `directory`."""
     began = time.monotonic()
     levels = _levels(study, choice.levels)
+    if TESTBED in levels:
+        enter_testbed()
     seed = study.seed if choice.seed is None else choice.seed
     files = Files.of(study)
     asked, without_source = [], []
@@ -75,8 +76,11 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
             without_source += missing
     store = Store(directory, engine.fingerprint())
     jobs = [job for item in asked for job in item.jobs]
-    workers = pool(engine.compute, choice.jobs, choice.cluster) if jobs or choice.cluster else None
-    computed = store.fill(jobs, workers, console) if workers else 0
+    computed = 0
+    if there := [job for job in jobs if job.kind != TESTBED]:
+        computed += store.fill(there, pool(engine.compute, choice.jobs, choice.cluster), console)
+    if here := [job for job in jobs if job.kind == TESTBED]:
+        computed += store.fill(here, OneByOne(engine.compute), console)
     with ThreadPoolExecutor(choice.jobs or available_cores()) as threads:
         answers = list(threads.map(lambda item: _answer(item, store), asked))
     rows = _once(
@@ -97,6 +101,16 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
         reasons = dict.fromkeys(without_source)
         provenance["cells without a source"] = f"{len(without_source)}: {'; '.join(reasons)}"
     return Outcome(study, table, provenance)
+
+
+def enter_testbed() -> None:
+    """A private corner of the machine, which must come before any thread."""
+    from caravan.testbed import IsolationError, enter  # noqa: PLC0415
+
+    try:
+        enter()
+    except IsolationError as fault:
+        raise StudyError(f"--level testbed: {fault}") from None
 
 
 def _levels(study: Study, chosen: Sequence[str]) -> tuple[str, ...]:
@@ -125,26 +139,22 @@ def _ask(
         if faults and faults[index]:
             continue
         for level in levels:
-            if level not in sweep.levels:
-                continue
-            jobs: tuple[Job, ...] = ()
-            if level != "model":
-                ranges = replication_ranges(cell.run)
-                jobs = tuple(engine.job(place, level, cell.run, seed, part) for part in ranges)
-            asked.append(_Asked(cell, level, place, jobs))
+            if level in sweep.levels:
+                jobs = engine.jobs(cell, place, level, seed)
+                asked.append(_Asked(cell, level, place, jobs))
     return asked, missing
 
 
 def _answer(item: _Asked, store: Store) -> list[Measure]:
     """What one cell says."""
-    if item.level == "model":
-        return engine.model(item.cell, item.place)
-    return engine.outcome([store.read(job) for job in item.jobs])
+    results_of = [store.read(job) for job in item.jobs]
+    return engine.answer(item.cell, item.place, item.level, results_of)
 
 
 def _row(study: Study, item: _Asked, measure: Measure, seed: int) -> Row:
     place, point = item.place, item.cell.point
-    replications = None if item.level == "model" else item.cell.run.replications
+    is_repeated = item.level == "simulate" and item.cell.sweep.measure == "road"
+    replications = item.cell.run.replications if is_repeated else None
     return Row(
         study=study.name,
         sweep=item.cell.sweep.name,
