@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use engine::config::{Connection, Start};
+use engine::config::Start;
 use engine::node::{Command, Event, Input, Node, Output};
 use engine::plane::{Change, InboundPlane, OutboundPlane, SaReport};
 use engine::sa::{Direction, Path};
@@ -207,10 +207,7 @@ impl Process {
         let mut signals = Signals::new()?;
         let mut changes = watch::changes()?;
         self.tell_calendar().await?;
-        let connections = self.loaded.engine.connections.clone();
-        for connection in &connections {
-            self.begin(connection).await?;
-        }
+        self.begin().await?;
         self.host
             .apply(&self.loaded, &self.node, self.clock.now(), &self.downed)
             .await?;
@@ -242,18 +239,22 @@ impl Process {
 
     /// A station asks for the inner address that it had last. One that never had any learns it at
     /// once, even where it is to wait for traffic: the first packets need it as their source.
-    async fn begin(&mut self, connection: &Connection) -> anyhow::Result<()> {
-        let wants = connection.wants_inner;
-        if connection.remote_addrs.is_empty() || !(wants.v4 || wants.v6) {
-            return Ok(());
+    async fn begin(&mut self) -> anyhow::Result<()> {
+        for connection in self.loaded.engine.connections.clone() {
+            let wants = connection.wants_inner;
+            let is_lent = !connection.remote_addrs.is_empty() && (wants.v4 || wants.v6);
+            if !is_lent || self.downed.contains(&connection.name) {
+                continue;
+            }
+            let name = connection.name.clone();
+            let command = match (self.host.begin(&connection), connection.start) {
+                (Some(address), _) => Command::AskFor(name, address),
+                (None, Start::OnTraffic) => Command::Up(name),
+                (None, Start::AtOnce | Start::Responder) => continue,
+            };
+            self.input(Input::Command(command)).await?;
         }
-        let name = connection.name.clone();
-        let command = match (self.host.begin(connection), connection.start) {
-            (Some(address), _) => Command::AskFor(name, address),
-            (None, Start::OnTraffic) => Command::Up(name),
-            (None, Start::AtOnce | Start::Responder) => return Ok(()),
-        };
-        self.input(Input::Command(command)).await
+        Ok(())
     }
 
     /// What is ours on the host goes; blocking routes stay unless the user took us down.

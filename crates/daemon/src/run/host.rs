@@ -111,7 +111,9 @@ impl Host {
                 Start::AtOnce | Start::Responder => Vec::new(),
             },
         };
-        self.leases.insert(connection.name.clone(), lease);
+        // At a reload it may have one.
+        let name = connection.name.clone();
+        self.leases.entry(name).or_insert(lease);
         Some(first)
     }
 

@@ -42,22 +42,10 @@ impl Process {
             self.host.set_mtu(inner_mtu(&loaded.engine)).await?;
         }
         let config = engine_config(&loaded);
-        let before = super::setup::names(&self.loaded);
         self.loaded = loaded;
         self.downed.retain(|name| names.contains(name));
-        let is_new = |name: &String| !before.contains(name);
-        let added: Vec<_> = self
-            .loaded
-            .engine
-            .connections
-            .iter()
-            .filter(|connection| is_new(&connection.name))
-            .cloned()
-            .collect();
         self.input(Input::Configure(Arc::new(config))).await?;
-        for connection in &added {
-            self.begin(connection).await?;
-        }
+        self.begin().await?;
         self.host
             .apply(&self.loaded, &self.node, self.clock.now(), &self.downed)
             .await?;
