@@ -130,7 +130,9 @@ fn python_length(lines: &[&str]) -> usize {
             break;
         }
         in_signature &= !line.trim_end().ends_with(':');
-        in_string ^= line.matches("\"\"\"").count() % 2 == 1;
+        // Three quotes between single ones are a text about them.
+        let quotes = line.replace("'\"\"\"'", "");
+        in_string ^= quotes.matches("\"\"\"").count() % 2 == 1;
         if !line.trim().is_empty() {
             last = index;
         }
@@ -397,5 +399,7 @@ mod tests {
             "    t = \"\"\"\nleft\n\"\"\"\n    return t\n\n\nx = 1\n",
         );
         assert_eq!(python_functions(text)[0].lines, 7);
+        let text = "def f() -> str:\n    return '\"\"\"'\n\n\nx = 1\n";
+        assert_eq!(python_functions(text)[0].lines, 2);
     }
 }
