@@ -17,7 +17,7 @@ from rich.console import Console
 
 from caravan.lab import core, tables
 from caravan.lab.ask import Asked, answer
-from caravan.lab.core import LabError, Question
+from caravan.lab.core import LabError, Question, Stopped
 from caravan.lab.edits import Choice, question
 from caravan.lab.simulation import simulate
 from caravan.study.commands import add_to
@@ -52,7 +52,7 @@ def main() -> None:
     """The program."""
     try:
         app()
-    except KeyboardInterrupt:
+    except Stopped:
         _errors().print("caravan-lab: stopped")
         sys.exit(STOPPED)
     except (LabError, StudyError) as fault:

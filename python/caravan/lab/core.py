@@ -24,6 +24,10 @@ class LabError(ValueError):
     """Says which file, line, key or option is wrong, and what would be right."""
 
 
+class Stopped(Exception):
+    """Ctrl-C: nothing of the answer is kept."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """One text of the catalogue: `kind`, the `name` that scenarios use, its `file`."""

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from rich.console import Console
 
 from caravan import _lab
-from caravan.lab.core import LabError, Question, ask
+from caravan.lab.core import LabError, Question, Stopped, ask
 from caravan.study.store import Bar
 
 LANES = 16
@@ -101,6 +101,8 @@ def _pool(threads: int) -> Iterator[ThreadPoolExecutor]:
     executor = ThreadPoolExecutor(threads)
     try:
         yield executor
+    except KeyboardInterrupt:
+        raise Stopped from None
     finally:
         # What runs cannot be broken off inside native code, and a job is short.
         executor.shutdown(wait=True, cancel_futures=True)

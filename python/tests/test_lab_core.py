@@ -1,0 +1,95 @@
+"""The library under `caravan-lab`, and what hostile texts do to it."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from caravan import _lab, lab
+from caravan.lab import core, simulation
+
+UMTS = (core.CATALOGUE / "scenarios/umts.toml").read_text(encoding="utf-8")
+WORDS = ("", "-1", "nan", "inf", "1e308", "[]", "{}", "'x'", "true", "0", "[[node]]", '"', "\n=\n")
+
+
+def ask_text(text: str) -> None:
+    """The native core reads a scenario that is only a text; it may only refuse it."""
+    request = {**lab.Question("umts").request(), "text": text}
+    try:
+        core.ask(_lab.scenario, request)
+        core.ask(_lab.model, request)
+    except lab.LabError as fault:
+        assert str(fault).strip()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, len(UMTS)), st.integers(0, 12), st.sampled_from(WORDS))
+def test_a_damaged_scenario_is_refused_and_nothing_worse(at: int, cut: int, put: str) -> None:
+    ask_text(UMTS[:at] + put + UMTS[at + cut :])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(max_size=40), st.text(max_size=20))
+def test_a_strange_edit_is_refused_and_nothing_worse(key: str, value: str) -> None:
+    try:
+        lab.scenario(lab.Question("umts", (f"{key}={value}",)))
+    except lab.LabError as fault:
+        assert str(fault).strip()
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"file": 1}', '{"text": "", "x": 1}'])
+def test_what_is_no_request_is_refused(text: str) -> None:
+    for function in (_lab.scenario, _lab.price, _lab.model, _lab.simulate, _lab.listing):
+        with pytest.raises(ValueError, match="no request"):
+            function(text)
+    with pytest.raises(ValueError, match="no result"):
+        _lab.outcome([text.encode()])
+
+
+def test_every_split_of_replications_is_the_same_result() -> None:
+    question = lab.Question("umts", ("run.time=10 min", "run.warm_up=10 s"))
+    found = [lab.simulate(question, replications=6, jobs=jobs) for jobs in (1, 2, 5)]
+    delays = {f"{one['mean_delay_s']:.12e}" for one in found}
+    assert len(delays) == 1
+    assert all(one["replications"] == 6 for one in found)
+
+
+def test_jobs_fill_vectors_without_idle_cores() -> None:
+    assert list(simulation.split(64, 2)) == [(0, 16), (16, 16), (32, 16), (48, 16)]
+    assert list(simulation.split(6, 4)) == [(0, 2), (2, 2), (4, 2)]
+    assert list(simulation.split(1, 8)) == [(0, 1)]
+
+
+def test_the_interpreter_is_free_while_the_core_computes() -> None:
+    question = lab.Question("umts", ("run.time=20 h", "run.replications=16"))
+    ticks = 0
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(lab.simulate, question, jobs=1)
+        while not running.done():
+            ticks += 1
+            time.sleep(0.005)
+    assert ticks > 10
+
+
+def test_ctrl_c_is_told_apart_from_a_fault() -> None:
+    stopped = mock.patch.object(simulation, "as_completed", side_effect=KeyboardInterrupt)
+    with stopped, pytest.raises(core.Stopped):
+        lab.simulate(lab.Question("umts"), replications=1)
+
+
+def test_a_path_counts_before_the_catalogue(tmp_path: Path) -> None:
+    own = tmp_path / "lte.toml"
+    own.write_text("title = 'mine'\nrate = '1 Mbit/s'\n[sources]\nrate = 'measured'\n")
+    entry = core.find("link", str(own))
+    rows = {row["name"]: row for row in lab.listing("link", [entry])}
+    assert rows[str(own)]["link"]["rate"]["up_bps"] == 1e6
+    assert core.find("link", "lte").file == "links/lte.toml"
+    with pytest.raises(lab.LabError, match="limit"):
+        own.write_bytes(b" " * (core.TEXT_BYTES_MAX + 1))
+        core.find("link", str(own))
