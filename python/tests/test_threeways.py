@@ -38,9 +38,8 @@ def test_simulation_and_testbed_agree_where_the_link_limits(
 
 
 def test_model_and_simulation_agree_and_leave_a_capture(tmp_path: Path) -> None:
-    edits = ("traffic.bytes=4 MB",)
-    levels = three_ways(Question("road", edits), tmp_path, runs_testbed=False)
-    again = three_ways(Question("road", edits), tmp_path, runs_testbed=False)
+    levels = three_ways(Question("road"), tmp_path, runs_testbed=False)
+    again = three_ways(Question("road"), tmp_path, runs_testbed=False)
     assert levels.simulate == again.simulate
     for name, tolerance in (("handshake_ms", 0.01), ("rtt_ms", 0.01), ("tcp_kbps", 0.1)):
         difference = levels.difference(name, "model")

@@ -6,6 +6,7 @@ use super::link::{Delay, Limit, Shape};
 use super::source::{Gaps, Sizes};
 use super::*;
 use crate::staircase::Staircase;
+use crate::tandem;
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -96,6 +97,69 @@ fn a_processor_under_pareto_sizes_waits_as_the_theory_of_m_g_1_says() {
     let expected = first + rate * second / (2.0 * (1.0 - 0.7));
     let relative = sink.mean_delay_s() / expected - 1.0;
     assert!(relative.abs() < 0.02, "{relative}");
+}
+
+#[test]
+fn kernel_and_tandem_are_two_ways_to_the_same_delay() {
+    let (shape, smallest, most) = (2.5, 200.0, 2000.0);
+    let protected = Staircase {
+        fixed: 48.0,
+        per_byte: 0.0,
+        steps: vec![crate::staircase::Step {
+            height: 8.0,
+            offset: -18.0,
+            width: 8.0,
+        }],
+    };
+    let service = protected.clone().times(4e-6);
+    let radio = protected.clone().times(8.0 / 2e6);
+    let mean = smallest * (shape - libm::pow(smallest / most, shape - 1.0)) / (shape - 1.0);
+    let rate = 1.2e6;
+    let stations = [("cpu", &service), ("radio", &radio)];
+    let road = tandem::Road {
+        policy: "3des-md5".into(),
+        stations: stations
+            .iter()
+            .map(|(name, service)| tandem::Station {
+                name: (*name).into(),
+                service: (*service).clone(),
+            })
+            .collect(),
+        protected: protected.clone(),
+    };
+    let traffic = tandem::Traffic {
+        arrivals: tandem::Arrivals::Poisson,
+        sizes: tandem::Sizes::Pareto {
+            shape,
+            smallest,
+            largest: most,
+        },
+        rate,
+    };
+    let run_of_tandem = tandem::Run {
+        seconds: 1000.0,
+        warm_up: 10.0,
+        replications: 8,
+        seed: 1,
+        first_replication: 0,
+    };
+    let tallies = tandem::simulate(&[road], &traffic, &run_of_tandem).expect("runs");
+    let theirs = tallies[0].outcome().expect("packets").mean_delay_s;
+
+    let gaps = Gaps::Exponential(Duration::from_nanos((mean * 8.0 / rate * 1e9) as u64));
+    let cpu = Cpu::new(service, Some(protected), to(2));
+    let radio = link(Shape::plain(2_000_000, Duration::ZERO), 3);
+    let sizes = Sizes::Pareto {
+        shape,
+        smallest,
+        most,
+    };
+    let stations = vec![Element::Cpu(cpu), radio];
+    let mut kernel = line((gaps, sizes, 4000), stations, 10);
+    let ours = run(&mut kernel, 4001).mean_delay_s();
+    let relative = ours / theirs - 1.0;
+    // sizes of the kernel are whole octets, rounded up
+    assert!(relative.abs() < 0.02, "{ours} {theirs}: {relative}");
 }
 
 #[test]
