@@ -46,6 +46,8 @@ use stage::Stage;
 
 /// Most packets under way: a world that holds more does not carry what comes in.
 pub const MAX_UNDER_WAY: usize = 4_000_000;
+/// The same where hosts make real packets, which have octets.
+pub const MAX_REAL_UNDER_WAY: usize = 400_000;
 
 /// Which of its doors a packet takes into an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,8 +97,10 @@ pub enum Fault {
     #[error("{0}: {1}")]
     Element(String, String),
     /// More comes in than is carried.
-    #[error("{MAX_UNDER_WAY} packets are under way after {seconds} s: more comes in than goes out")]
+    #[error("{packets} packets are under way after {seconds} s: more comes in than goes out")]
     Overloaded {
+        /// Under way.
+        packets: usize,
         /// Simulated time.
         seconds: u64,
     },
@@ -255,15 +259,15 @@ impl Kernel {
             }
             (Element::Source(source), What::Timer(_)) => {
                 self.stage.emit(source, lane, event);
-                if self.stage.packets.len() > MAX_UNDER_WAY {
-                    let seconds = event.at.0 / 1_000_000_000;
-                    return Err(Fault::Overloaded { seconds });
-                }
+                return self.stage.check_room(MAX_UNDER_WAY);
             }
             (Element::Nat(router), What::Arrives(port, packet)) => {
                 self.stage.through_nat(router, port, lane, packet);
             }
-            (Element::Host(host), _) => host.on(event, lane, &mut self.stage),
+            (Element::Host(host), _) => {
+                host.on(event, lane, &mut self.stage);
+                return self.stage.check_room(MAX_REAL_UNDER_WAY);
+            }
             (Element::Source(_), What::Arrives(_, packet)) => self.stage.packets.free(packet),
             (_, What::Timer(_)) => {}
         }

@@ -9,7 +9,7 @@ use super::link::{Fate, Link};
 use super::packets::{PacketId, Packets};
 use super::queue::{Event, Lane, Queue, What};
 use super::source::Source;
-use super::{Port, Router, Target};
+use super::{Fault, Port, Router, Target};
 
 /// What an element sees of the world.
 pub(crate) struct Stage {
@@ -22,6 +22,17 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
+    /// Whether so many packets may be under way.
+    #[inline]
+    pub(super) fn check_room(&self, most: usize) -> Result<(), Fault> {
+        let packets = self.packets.len();
+        if packets <= most {
+            return Ok(());
+        }
+        let seconds = self.now.0 / 1_000_000_000;
+        Err(Fault::Overloaded { packets, seconds })
+    }
+
     #[inline]
     pub(crate) fn arrive(&mut self, lane: Lane, at: Instant, to: Target, packet: PacketId) {
         let (element, what) = (to.element, What::Arrives(to.port, packet));

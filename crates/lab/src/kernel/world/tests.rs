@@ -320,3 +320,18 @@ fn what_the_kernel_does_not_run_is_named() {
         );
     }
 }
+
+#[test]
+fn more_datagrams_than_the_road_carries_end_in_a_fault_and_not_in_all_memory() {
+    let stream = "traffic={ model = 'constant', rate = '400 Mbit/s', direction = 'up', \
+                  sizes = { model = 'fixed', bytes = '100 B' } }";
+    let edits = [
+        stream,
+        "policy=none",
+        "link.nat.queue=1 GB",
+        "link.nat.rate=10 kbit/s",
+    ];
+    let world = World::new(plan(&edits).expect("a road")).expect("a world");
+    let fault = world.run().expect_err("too much").to_string();
+    assert!(fault.contains("packets are under way after"), "{fault}");
+}
