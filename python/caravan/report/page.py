@@ -81,7 +81,7 @@ def page(
         ("printed", "Printed values and ours", _printed(study, rows)),
         ("claims", "What the text says", tables.claims(rows, claimed)),
         ("readings", "Readings tried", tables.readings(study, rows)),
-        ("levels", "Model against simulation", _levels(rows)),
+        ("levels", "Levels side by side", _levels(rows)),
         ("provenance", "Provenance", _provenance(provenance)),
     ]
     shown = [(key, title, body) for key, title, body in sections if body]
@@ -182,11 +182,12 @@ def _printed(study: Study, rows: pd.DataFrame) -> str:
 
 
 def _levels(rows: pd.DataFrame) -> str:
-    body = tables.levels(rows)
-    return body and (
-        "<p>The relative difference of the simulated value from the closed form, over all points "
-        f"that are stationary.</p>{body}"
-    )
+    out = []
+    for level, named in (("model", "the closed form"), ("testbed", "the one measured")):
+        body = tables.levels(rows, level)
+        what = f"The relative difference of the simulated value from {named}, over all points"
+        out.append(body and f"<p>{what} that are stationary.</p>{body}")
+    return "".join(out)
 
 
 def _provenance(provenance: Mapping[str, str]) -> str:

@@ -194,10 +194,10 @@ def claims(rows: pd.DataFrame, verdicts: Sequence[Verdict]) -> str:
     )
 
 
-def levels(rows: pd.DataFrame) -> str:
-    """The model against the simulation: the differences metric by metric."""
+def levels(rows: pd.DataFrame, against: str) -> str:
+    """The simulation against another level: the differences metric by metric."""
     keys = ["sweep", "reading", *POINT, "metric"]
-    model = rows[(rows["level"] == "model") & rows["value"].notna()]
+    model = rows[(rows["level"] == against) & rows["value"].notna()]
     simulated = rows[(rows["level"] == "simulate") & (rows["state"] != DIVERGES)]
     both = model.merge(simulated, on=keys, suffixes=("_model", "_simulate"))
     is_rough = both["state_model"] == "approximation"

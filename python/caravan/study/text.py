@@ -22,6 +22,8 @@ KEY = re.compile(r"""^\s*((?:"[^"]*"|'[^']*'|[\w-]+)(?:\s*\.\s*(?:"[^"]*"|[\w-]+
 PART = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|([\w-]+))\s*\.?""")
 STRING = re.compile(r'"(?:\\.|[^"\\])*"|\'[^\']*\'')
 
+TRIPLE_QUOTES = ('"' * 3, "'" * 3)
+
 
 class StudyError(ValueError):
     """Says which file, line and key are wrong, and what would be right."""
@@ -92,7 +94,7 @@ def split_key(dotted: str) -> list[str]:
 
 def _still_open(line: str, depth: int, quote: str) -> tuple[int, str]:
     """Brackets and triple quotes that are open after this line."""
-    for mark in ('"""', "'''"):
+    for mark in TRIPLE_QUOTES:
         if quote in ("", mark) and line.count(mark) % 2 == 1:
             return depth, "" if quote else mark
     if quote:
