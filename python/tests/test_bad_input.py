@@ -23,7 +23,13 @@ from caravan.testbed.caravan import Caravan, caravan_toml, write_files
 from caravan.testbed.connection import Connection, PublicKey
 from caravan.testbed.host import Host
 from caravan.testbed.pki import CaravanAuthority, OpensslAuthority
-from caravan.testbed.road import GATEWAY_ADDRESS, OPERATOR_ADDRESSES, SERVER_ADDRESS
+from caravan.testbed.road import (
+    GATEWAY_ADDRESS,
+    HOME_ADDRESS,
+    OPERATOR_ADDRESSES,
+    SERVER_ADDRESS,
+    STATION_ADDRESS,
+)
 from caravan.testbed.traffic import ping
 
 pytestmark = pytest.mark.root
@@ -219,6 +225,41 @@ def test_a_clear_packet_that_claims_an_inner_address_does_not_pass_the_gateway(
         requests = [frame for frame in inside.frames() if is_echo_request(frame)]
         assert len(requests) == 2
         assert drops(gateway)["clear-packet"] == 5
+
+
+def test_a_clear_packet_that_belongs_into_the_tunnel_does_not_reach_the_station(
+    keys: Keys, output: Path
+) -> None:
+    """From what the tunnel leads to, to the station's outer and inner addresses."""
+    ends = tunnel_ends(keys, SUITE)
+    with Road(RoadPlan(), output) as road, Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        with Caravan(road.ms, ends[1]) as station:
+            station.wait_ready()
+            (inner,) = (text.partition("/")[0] for text in road.ms.addresses("caravan0"))
+            with road.ms.entered():
+                listener = socket.socket(type=socket.SOCK_DGRAM)
+            assert road.nat
+            router = road.nat.host
+            (own,) = json.loads(road.ms.run(["ip", "-json", "link", "show", "wan0"]).stdout)
+            to = ("lan0", ETH_P_IP, 0, 0, bytes.fromhex(own["address"].replace(":", "")))
+            with router.entered():
+                speaker = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)
+            with listener, speaker:
+                listener.bind(("0.0.0.0", 7777))
+                listener.settimeout(1)
+                for destination in (STATION_ADDRESS, inner):
+                    forged = udp_packet(SERVER_ADDRESS, 53, destination, 7777, b"forged")
+                    for _ in range(3):
+                        speaker.sendto(forged, to)
+                # What no policy protects comes in.
+                honest = udp_packet(HOME_ADDRESS, 53, STATION_ADDRESS, 7777, b"honest")
+                speaker.sendto(honest, to)
+                assert listener.recv(100) == b"honest"
+                with pytest.raises(TimeoutError):
+                    listener.recv(100)
+            assert drops(station)["clear-packet"] == 6
+            assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
 
 
 def out_of_date(directory: Path, name: str) -> Keys:

@@ -1,20 +1,45 @@
-//! The gateway's own nftables table: ports of its address that lead to servers inside.
+//! The nftables table of a process: what must come through the tunnel comes no other way, and
+//! ports of a gateway's address lead to servers inside.
 //!
-//! Traffic out of the tunnel is forwarded; from outside only where the policy is "none". Servers
-//! see the gateway's address, because those of the pools are foreign to their network. Packets that
-//! claim a pool address anywhere but in the tunnel are dropped before connections are looked up.
+//! A packet in clear whose answer would go into the tunnel is dropped and counted before
+//! connections are looked up (RFC 4301 §5.2): the host's own routes say which those are, so that
+//! both directions follow one policy. What carries the tunnel itself, what keeps the link alive
+//! and errors of routers on the way are let in. Published ports: traffic out of the tunnel is
+//! forwarded; from outside only where the policy is "none". Servers see the gateway's address,
+//! because those of the pools are foreign to their network.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::net::IpAddr;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 
-use crate::config::file::Transport;
+use engine::config::Connection;
+use engine::sa::Mode;
+
+use crate::config::file::{OnFailure, Transport};
 use crate::config::{Loaded, PublishedPort};
 use crate::footprint::FootprintFile;
 
 /// Where nft is when PATH lacks the administrator's folders.
 const NFT: [&str; 3] = ["nft", "/usr/sbin/nft", "/sbin/nft"];
+
+/// What comes in clear although its answer would go into the tunnel: IKE, ESP and AH, fragments of
+/// these, neighbours of the link, and what routers say of packets under way.
+const IN_CLEAR: [&str; 10] = [
+    "iifname \"lo\"",
+    "fib daddr type local udp dport { 500, 4500 }",
+    "meta l4proto { esp, ah }",
+    "ip frag-off & 0x1fff != 0",
+    "frag frag-off != 0",
+    "ip6 saddr fe80::/10",
+    "icmpv6 type { nd-router-solicit, nd-router-advert, nd-neighbor-solicit, nd-neighbor-advert, \
+     nd-redirect }",
+    "icmpv6 type { destination-unreachable, packet-too-big, time-exceeded, parameter-problem }",
+    "icmp type { destination-unreachable, time-exceeded, parameter-problem }",
+    "fib daddr type { broadcast, multicast }",
+];
 
 /// What the table is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +52,10 @@ pub struct Forwarding {
     pub publish: Vec<PublishedPort>,
     /// First and last address of each pool.
     pub pools: Vec<(IpAddr, IpAddr)>,
+    /// First and last address of what a station's tunnels lead to: blocked while no tunnel is.
+    pub blocked: Vec<(IpAddr, IpAddr)>,
+    /// There is a policy to keep.
+    pub guards: bool,
     /// Clear traffic from outside is forwarded as well: a connection's policy is "none".
     pub from_outside: bool,
 }
@@ -65,6 +94,8 @@ impl Forwarding {
             tun: loaded.daemon.tun.clone(),
             publish: loaded.publish.clone(),
             pools: pools.map(|pool| (pool.first, pool.last)).collect(),
+            blocked: blocked(loaded),
+            guards: !loaded.engine.connections.is_empty(),
             from_outside: !loaded.clear.is_empty(),
         }
     }
@@ -83,10 +114,10 @@ impl Forwarding {
         !self.publish.is_empty()
     }
 
-    /// Loads the table, in place of the one that is there; without ports and pools there is none.
+    /// Loads the table, in place of the one that is there; without ports and policy there is none.
     pub fn load(&self, file: &mut FootprintFile) -> Result<(), NftError> {
         let table = self.table();
-        if self.publish.is_empty() && self.pools.is_empty() {
+        if self.publish.is_empty() && !self.guards {
             if file.footprint.nft_tables.contains(&table) {
                 remove(&table)?;
             }
@@ -109,14 +140,7 @@ impl Forwarding {
         // Declared first, so that deleting the old one cannot fail.
         let mut text = format!("table inet {table}\ndelete table inet {table}\n");
         text += &format!("table inet {table} {{\n");
-        text += "  chain spoofed {\n    type filter hook prerouting priority raw;\n";
-        for (first, last) in &self.pools {
-            let family = family(*first);
-            let _ = writeln!(
-                text,
-                "    iifname != \"{tun}\" {family} saddr {first}-{last} counter drop"
-            );
-        }
+        self.keep_out(&mut text);
         text += "  }\n  chain published {\n    type nat hook prerouting priority dstnat;\n";
         let from = match self.from_outside {
             true => String::new(),
@@ -147,6 +171,62 @@ impl Forwarding {
         }
         text + "  }\n}\n"
     }
+
+    /// Pool addresses come out of the tunnel at any time, so does what is routed into it; what is
+    /// refused while no tunnel is does not come in either.
+    fn keep_out(&self, text: &mut String) {
+        let tun = &self.tun;
+        *text += "  chain spoofed {\n    type filter hook prerouting priority raw;\n";
+        for (first, last) in &self.pools {
+            let family = family(*first);
+            let _ = writeln!(
+                text,
+                "    iifname != \"{tun}\" {family} saddr {first}-{last} counter drop"
+            );
+        }
+        if self.guards {
+            let _ = writeln!(text, "    iifname \"{tun}\" accept");
+            for clear in IN_CLEAR {
+                let _ = writeln!(text, "    {clear} accept");
+            }
+            let _ = writeln!(text, "    fib saddr oifname \"{tun}\" counter drop");
+        }
+        for (first, last) in &self.blocked {
+            let family = family(*first);
+            let _ = writeln!(
+                text,
+                "    {family} saddr {first}-{last} fib saddr type unreachable counter drop"
+            );
+        }
+    }
+}
+
+/// What a station's connections that block lead to.
+fn blocked(loaded: &Loaded) -> Vec<(IpAddr, IpAddr)> {
+    let blocks = |connection: &&Arc<Connection>| {
+        let mut all = loaded.on_failure.iter();
+        let is_station = !connection.remote_addrs.is_empty();
+        let is_blocking = |(name, on_failure): &(String, OnFailure)| {
+            *name == connection.name && *on_failure == OnFailure::Block
+        };
+        is_station && all.any(is_blocking)
+    };
+    let remote = |connection: &Arc<Connection>| {
+        let in_tunnels = connection.children.iter();
+        let in_tunnels = in_tunnels.filter(|child| child.mode == Mode::Tunnel);
+        let selectors = in_tunnels.flat_map(|child| &child.remote);
+        let ranges: Vec<_> = selectors.map(|s| (s.first, s.last)).collect();
+        let is_bare = connection
+            .children
+            .iter()
+            .any(|c| c.mode == Mode::Transport);
+        let gateways = connection.remote_addrs.iter().filter(|_| is_bare);
+        let gateways = gateways.map(|address| (address.ip(), address.ip()));
+        gateways.chain(ranges).collect::<Vec<_>>()
+    };
+    let connections = loaded.engine.connections.iter().filter(blocks);
+    let all: BTreeSet<_> = connections.flat_map(remote).collect();
+    all.into_iter().collect()
 }
 
 /// Removes a table; one that is gone already is no fault.
@@ -169,7 +249,7 @@ pub fn undo(file: &mut FootprintFile) -> Result<(), NftError> {
     Ok(())
 }
 
-/// How many packets a table has dropped that claimed a pool address; `None` without a table.
+/// How many packets in clear a table has dropped; `None` without a table.
 pub fn spoofed(table: &str) -> Option<u64> {
     let arguments = ["-j", "list", "chain", "inet", table, "spoofed"];
     let output = start(&arguments).ok()?.wait_with_output().ok()?;
@@ -259,6 +339,8 @@ mod tests {
                 },
             ],
             pools: vec![("10.99.0.1".parse().unwrap(), "10.99.0.9".parse().unwrap())],
+            blocked: vec![("fd00::".parse().unwrap(), "fd00::ffff".parse().unwrap())],
+            guards: true,
             from_outside: false,
         }
     }
@@ -273,6 +355,8 @@ mod tests {
         );
         for line in [
             "iifname != \"caravan0\" ip saddr 10.99.0.1-10.99.0.9 counter drop",
+            "    fib saddr oifname \"caravan0\" counter drop",
+            "    ip6 saddr fd00::-fd00::ffff fib saddr type unreachable counter drop",
             "iifname \"caravan0\" meta nfproto ipv4 fib daddr type local tcp dport 8080 counter \
              dnat ip to 10.10.0.2:80",
             "iifname \"caravan0\" meta nfproto ipv6 fib daddr type local udp dport 53 counter \

@@ -74,21 +74,21 @@ impl Host {
         &self.config
     }
 
-    /// The gateway's own nftables table, and a copy of the connections.
+    /// The process's own nftables table, and a copy of the connections.
     pub(super) fn load_forwarding(&mut self, loaded: &Loaded) -> anyhow::Result<()> {
         self.config = super::setup::engine_config(loaded);
-        if self.role == Role::Gateway {
-            if let Some(warning) = routes::forwarding_warning(false) {
-                warn!("{warning}");
+        if self.role == Role::Gateway
+            && let Some(warning) = routes::forwarding_warning(false)
+        {
+            warn!("{warning}");
+        }
+        let mut forwarding = Forwarding::new(&self.name, loaded);
+        forwarding.tun.clone_from(&self.tun);
+        match forwarding.load(&mut self.file) {
+            Err(error) if !forwarding.is_needed() => {
+                warn!("packets in clear that belong into the tunnel are not kept out: {error}");
             }
-            let mut forwarding = Forwarding::new(&self.name, loaded);
-            forwarding.tun.clone_from(&self.tun);
-            match forwarding.load(&mut self.file) {
-                Err(error) if !forwarding.is_needed() => {
-                    warn!("clear packets that claim a pool address are not kept out: {error}");
-                }
-                result => result?,
-            }
+            result => result?,
         }
         Ok(())
     }

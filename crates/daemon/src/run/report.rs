@@ -56,9 +56,9 @@ impl Process {
         report
     }
 
-    /// Packets in clear that claimed an inner address, which the kernel drops for us.
+    /// Packets in clear that belong into the tunnel, which the kernel drops for us.
     async fn clear_packets(&self) -> u64 {
-        if self.options.role == Role::Station || self.loaded.engine.pools.is_empty() {
+        if self.loaded.engine.connections.is_empty() {
             return 0;
         }
         let table = self.host.table(&self.loaded);
