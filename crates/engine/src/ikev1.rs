@@ -21,7 +21,7 @@ mod phase2_proposal;
 mod proposal;
 pub mod protect;
 pub mod quick;
-mod refusal;
+pub(crate) mod refusal;
 pub mod retransmit;
 #[cfg(test)]
 mod testing;
@@ -149,6 +149,9 @@ pub enum Fault {
         /// What the peer is told.
         notify: wire::isakmp::NotifyType,
     },
+    /// The peer refuses, under keys: there is nothing to tell it.
+    #[error("{0}")]
+    Refused(String),
     /// Identity, certificate, signature or pre-shared key were refused.
     #[error("{0}")]
     Unauthenticated(String),

@@ -341,7 +341,7 @@ impl Phase1 {
             }
             fault => {
                 out.drops.count(match &fault {
-                    Fault::Incompatible { .. } => DropReason::NoProposalChosen,
+                    Fault::Incompatible { .. } | Fault::Refused(_) => DropReason::NoProposalChosen,
                     _ => DropReason::AuthenticationFailed,
                 });
                 self.doubt(fault, now);

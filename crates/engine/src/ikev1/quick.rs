@@ -209,6 +209,14 @@ impl Quick {
         self.is_initiator
     }
 
+    /// What we ask for in a message 1 that nobody has answered, and our SPI in it.
+    pub fn asked(&self) -> Option<(String, u32)> {
+        match &self.state {
+            State::Asked(asked) => Some(asked.words()),
+            _ => None,
+        }
+    }
+
     /// It has given its SAs, and is kept only to answer duplicates.
     pub fn is_done(&self) -> bool {
         matches!(self.state, State::Done { .. })

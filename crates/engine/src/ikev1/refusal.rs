@@ -186,7 +186,7 @@ pub(super) fn fitting(
 }
 
 /// The RFC's name of a notify message type.
-pub(super) fn notify_name(kind: NotifyType) -> String {
+pub(crate) fn notify_name(kind: NotifyType) -> String {
     if let NotifyType::Other(number) = kind {
         return format!("notification {number}");
     }

@@ -19,6 +19,8 @@ use crate::time::{Deadline, Duration, Instant};
 
 /// After a renewal the old inbound SA still reads what is under way.
 const OVERLAP: Duration = Duration::from_secs(3);
+/// Before a child that was lost alone is begun again.
+const CHILD_RETRY: Duration = Duration::from_secs(1);
 
 /// One pair of selectors of one connection and what protects it.
 pub(super) struct ChildEntry {
@@ -210,7 +212,7 @@ impl Node {
         self.arm_child(child);
         self.drop_unused_child(child);
         if let Some(session) = session {
-            self.station_child_down(session, child, now);
+            self.station_child_down(session, child, CHILD_RETRY, now);
         }
     }
 

@@ -26,8 +26,7 @@ pub(super) struct Leases {
 type PoolNumber = u32;
 
 struct Holder {
-    /// `None`: whoever came.
-    identity: Option<Arc<str>>,
+    identity: Arc<str>,
     pool: PoolNumber,
     is_live: bool,
 }
@@ -50,33 +49,21 @@ impl Leases {
             .find(|address| self.is_open_to(*address, identity))
             .or_else(|| self.search(pool, number, true))
             .or_else(|| self.search(pool, number, false))?;
-        self.hold(address, number, Some(key.1.clone()));
+        self.hold(address, number, key.1.clone());
         if self.sticky.len() < MAX_REMEMBERED {
             self.sticky.insert(key, address);
         }
         Some(address)
     }
 
-    /// Lends an address to a peer that will not ask for it again.
-    pub(super) fn lend_to_anyone(&mut self, pool: &Pool) -> Option<IpAddr> {
-        let number = self.number_of(pool);
-        let address = self
-            .search(pool, number, true)
-            .or_else(|| self.search(pool, number, false))?;
-        self.hold(address, number, None);
-        Some(address)
-    }
-
-    fn hold(&mut self, address: IpAddr, pool: PoolNumber, identity: Option<Arc<str>>) {
+    fn hold(&mut self, address: IpAddr, pool: PoolNumber, identity: Arc<str>) {
         let holder = Holder {
             identity,
             pool,
             is_live: true,
         };
-        if let Some(last) = self.held.insert(address, holder)
-            && let Some(identity) = last.identity
-        {
-            self.sticky.remove(&(last.pool, identity));
+        if let Some(last) = self.held.insert(address, holder) {
+            self.sticky.remove(&(last.pool, last.identity));
         }
     }
 
@@ -110,7 +97,7 @@ impl Leases {
     fn is_open_to(&self, address: IpAddr, identity: &str) -> bool {
         self.held
             .get(&address)
-            .is_none_or(|holder| !holder.is_live && holder.identity.as_deref() == Some(identity))
+            .is_none_or(|holder| !holder.is_live && *holder.identity == *identity)
     }
 
     fn search(
@@ -216,17 +203,5 @@ mod tests {
         let mut leases = Leases::default();
         let first = leases.lend(&pool(), "a", None);
         assert_ne!(first, leases.lend(&pool(), "a", first));
-    }
-
-    #[test]
-    fn nothing_is_remembered_of_who_does_not_come_again() {
-        let mut leases = Leases::default();
-        let first = leases.lend_to_anyone(&pool()).unwrap();
-        let second = leases.lend_to_anyone(&pool()).unwrap();
-        assert_ne!(first, second);
-        assert_eq!(leases.lend_to_anyone(&pool()), None);
-        leases.give_back(second);
-        assert_eq!(leases.lend(&pool(), "a", Some(first)), Some(second));
-        assert_eq!(leases.sticky.len(), 1);
     }
 }

@@ -12,6 +12,7 @@ use crate::counters::DropReason;
 use crate::ikev1::informational::Notice;
 use crate::ikev1::mode_config::Lease;
 use crate::ikev1::phase1::Phase1;
+use crate::ikev1::refusal::notify_name;
 use crate::ikev1::{Fault, Outbox, Role, informational, mode_config};
 use crate::sa::Path;
 use crate::time::Instant;
@@ -402,8 +403,11 @@ impl Node {
                     self.tell(Event::PeerComplains {
                         connection: Some(connection.name.clone()),
                         path,
-                        complaint: format!("{:?}", notify.kind),
+                        complaint: notify_name(notify.kind),
                     });
+                }
+                if notify.kind.is_error() {
+                    self.peer_refuses(id, &notify, now);
                 }
             }
         }
@@ -459,7 +463,7 @@ impl Node {
             Fault::Dropped(reason) => *reason,
             Fault::Malformed(_) => DropReason::MalformedMessage,
             Fault::Misbehaved(_) | Fault::TimedOut(_) => DropReason::UnexpectedMessage,
-            Fault::Incompatible { .. } => DropReason::NoProposalChosen,
+            Fault::Incompatible { .. } | Fault::Refused(_) => DropReason::NoProposalChosen,
             Fault::Unauthenticated(_) => DropReason::AuthenticationFailed,
         });
     }

@@ -19,8 +19,6 @@ use crate::time::{Deadline, Duration, Instant};
 const FIRST_BACKOFF: Duration = Duration::from_millis(500);
 /// Attempts are never further apart.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
-/// Before a child that was lost alone is begun again.
-const CHILD_RETRY: Duration = Duration::from_secs(1);
 /// Before a renewal that failed is tried again.
 const RENEWAL_RETRY: Duration = Duration::from_secs(10);
 
@@ -371,23 +369,38 @@ impl Node {
         }
     }
 
-    /// A child was lost, or could not be brought up, while its session stands.
-    pub(super) fn station_child_down(&mut self, id: SessionId, child: ChildId, now: Instant) {
+    /// A child was lost, or could not be brought up, while its session stands: it is begun again
+    /// after `wait`, if others are up or under way.
+    pub(super) fn station_child_down(
+        &mut self,
+        id: SessionId,
+        child: ChildId,
+        wait: Duration,
+        now: Instant,
+    ) {
         let Some(index) = self.station_of(id) else {
             return;
         };
         let station = &mut self.stations[index];
-        if !station.children.contains(&child) || !self.sessions.contains_key(&id) {
+        let Some(session) = self.sessions.get(&id) else {
+            return;
+        };
+        if !station.children.contains(&child) {
             return;
         }
+        let mut quicks = session.quicks.iter();
+        let is_under_way = quicks.any(|pending| pending.quick.asked().is_some());
+        let begins = begins_at_once(station.connection.start);
         match station.state {
-            State::Up(_) if begins_at_once(station.connection.start) => {
-                station.retry_children_at = Some(now + CHILD_RETRY);
-                self.arm_station(index);
-            }
             // Nothing is up: the session alone is of no use.
-            State::Connecting(_) => {
+            State::Connecting(_) if !is_under_way => {
                 self.close_session(id, "no child could be brought up", true, now);
+            }
+            State::Up(_) | State::Connecting(_) if begins => {
+                let at = now + wait;
+                let earlier = station.retry_children_at.unwrap_or(at);
+                station.retry_children_at = Some(earlier.min(at));
+                self.arm_station(index);
             }
             _ => {}
         }

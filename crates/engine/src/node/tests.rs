@@ -219,6 +219,64 @@ fn a_wrong_selector_is_refused_in_one_sentence_at_both_ends() {
         "{reason}"
     );
     assert!(world.ends[0].told(|event| matches!(event, Event::PeerComplains { .. })));
+    // The station's attempt ends with it.
+    let reason = world.ends[0].failure().expect("a failure");
+    let sentence =
+        "the peer refused with INVALID-ID-INFORMATION; we asked for tunnel mode in UDP, ";
+    assert!(reason.starts_with(sentence), "{reason}");
+    assert!(reason.ends_with("=== 10.77.0.0/24"), "{reason}");
+    assert!(world.ends[0].told(|event| matches!(event, Event::RetryScheduled { .. })));
+}
+
+#[test]
+fn a_refused_child_leaves_the_others_up_and_is_not_begun_again_at_once() {
+    let mut world = World::new(31, |connection, is_station| {
+        if is_station {
+            let wrong = "10.77.0.0/24".parse().unwrap();
+            connection.children[0].remote.insert(0, wrong);
+        }
+    });
+    world.run(Duration::from_secs(20));
+    world.assert_up();
+    let refusals = |world: &World| {
+        world.ends[0].count(|event| matches!(event, Event::NegotiationFailed { .. }))
+    };
+    assert_eq!(refusals(&world), 1);
+    world.run(Duration::from_secs(40));
+    assert_eq!(refusals(&world), 2);
+    assert_eq!(
+        world.ends[0].count(|event| matches!(event, Event::IkeClosed { .. })),
+        0
+    );
+}
+
+#[test]
+fn a_transport_peer_is_shown_inside_under_the_address_it_had() {
+    let mut world = World::new(32, |connection, is_station| {
+        connection.wants_inner = InnerFamilies::default();
+        let child = &mut connection.children[0];
+        child.mode = Mode::Transport;
+        child.local.clear();
+        child.remote.clear();
+        if !is_station {
+            connection.pool = Some(0);
+        }
+    });
+    let mut shown = Vec::new();
+    for _ in 0..3 {
+        world.command(0, Command::Up("road".into()));
+        world.run(Duration::from_secs(5));
+        let status = world.ends[1].node.status(world.now);
+        let sessions = status.connections.iter().flat_map(|c| &c.sessions);
+        shown.extend(sessions.flat_map(|s| &s.children).map(|c| c.pool_address));
+        world.command(0, Command::Down("road".into()));
+        world.run(Duration::from_secs(5));
+    }
+    assert_eq!(shown.len(), 3);
+    assert!(
+        shown[0].is_some() && shown.iter().all(|one| *one == shown[0]),
+        "{shown:?}"
+    );
 }
 
 #[test]

@@ -89,6 +89,13 @@ impl Asked {
         })
     }
 
+    /// What message 1 asks for, and under which SPI.
+    pub(super) fn words(&self) -> (String, u32) {
+        let (way, suites) = (carriage(self.mode, self.is_udp), list(&self.suites));
+        let words = format!("{way}, {suites}, {} === {}", self.local, self.remote);
+        (words, self.spi)
+    }
+
     /// Opens what may be message 2; `None`, counted, if it does not prove itself.
     pub(super) fn open(
         &self,

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use wire::isakmp::Header;
+use wire::isakmp::{Header, Notify};
 
 use super::super::session::{PendingQuick, SessionId};
 use super::super::timers::renewal;
@@ -14,10 +14,14 @@ use super::{OVERLAP, Pair};
 use crate::config::{Child, Connection};
 use crate::counters::DropReason;
 use crate::ikev1::quick::{NegotiatedChild, Quick, QuickOffer, QuickProgress, QuickRequest};
+use crate::ikev1::refusal::notify_name;
 use crate::ikev1::{Fault, Outbox, Role, informational};
 use crate::plane::Change;
 use crate::sa::{ChildId, Direction, Mode, Path};
 use crate::time::{Duration, Instant};
+
+/// Before a child that could not be agreed on is begun again.
+const REFUSED_RETRY: Duration = Duration::from_secs(30);
 
 impl Node {
     /// Begins quick mode for a child under a session.
@@ -273,7 +277,14 @@ impl Node {
         let path = session.path;
         let needs_pool = negotiated.mode == Mode::Transport && self.takes_from_pool(child);
         if needs_pool && let Some(pool) = self.pool_of(child) {
-            let address = self.leases.lend_to_anyone(&pool);
+            // The same traffic of the same peer is shown inside under the address it had.
+            let sa = self
+                .sessions
+                .get(&id)
+                .and_then(|session| session.sa.as_ref());
+            let peer = sa.map(|sa| sa.identity.to_string()).unwrap_or_default();
+            let holder = format!("{peer} {}", negotiated.local);
+            let address = self.leases.lend(&pool, &holder, None);
             if let Some(entry) = self.children.get_mut(&child) {
                 entry.pool_address = address;
             }
@@ -373,8 +384,34 @@ impl Node {
         self.remove_inbound(child, spi);
         if !is_up {
             self.drop_unused_child(child);
-            self.station_child_down(id, child, now);
+            self.station_child_down(id, child, REFUSED_RETRY, now);
         }
+    }
+
+    /// An authentic error notification: the quick mode of ours that it names by its SPI is over,
+    /// or, where it names none, the one that has waited longest.
+    pub(in super::super) fn peer_refuses(&mut self, id: SessionId, notify: &Notify, now: Instant) {
+        let Some(session) = self.sessions.get(&id) else {
+            return;
+        };
+        let asked = session.quicks.iter().filter_map(|pending| {
+            let (words, spi) = pending.quick.asked()?;
+            Some((pending.child, words, spi))
+        });
+        let asked: Vec<_> = asked.collect();
+        let named = asked
+            .iter()
+            .find(|(_, _, spi)| notify.spi == spi.to_be_bytes());
+        let Some((child, words, spi)) = named.or(asked.first()) else {
+            return;
+        };
+        let name = notify_name(notify.kind);
+        let fault = Fault::Refused(format!(
+            "the peer refused with {name}; we asked for {words}"
+        ));
+        self.count_fault(&fault);
+        self.quick_failed(id, *child, *spi, &fault, now);
+        self.arm_session(id);
     }
 
     /// Quick modes of a child that will not be finished.
