@@ -19,6 +19,14 @@ use crate::work::Task;
 /// A child that is not up is asked for at most this often.
 const ACQUIRE_INTERVAL: Duration = Duration::from_millis(500);
 
+/// Multicast that never leaves its link (RFC 4291 §2.7, RFC 5771 §4).
+fn is_of_the_link(destination: IpAddr) -> bool {
+    match destination {
+        IpAddr::V4(v4) => v4.octets()[..3] == [224, 0, 0],
+        IpAddr::V6(v6) => v6.segments()[0] == 0xff02,
+    }
+}
+
 /// Outbound SAs and policies, and the packets that they seal.
 pub struct OutboundPlane {
     random: Stream,
@@ -127,7 +135,13 @@ impl OutboundPlane {
         if inner.ttl == 0 {
             return Err(DropReason::TtlExpired);
         }
-        let slot = self.find(&inner).ok_or(DropReason::NoPolicy)?;
+        let Some(slot) = self.find(&inner) else {
+            // The host greets its neighbours on any device: nothing that a policy was to carry.
+            return match is_of_the_link(inner.flow.destination) {
+                true => Ok(()),
+                false => Err(DropReason::NoPolicy),
+            };
+        };
         let child = self.children[slot as usize]
             .as_mut()
             .ok_or(DropReason::NoPolicy)?;
