@@ -2,6 +2,7 @@
 
 mod commands;
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -195,10 +196,12 @@ pub fn main(run: impl FnOnce(RunOptions) -> anyhow::Result<()>) -> ExitCode {
 }
 
 fn log(global: &Global) -> anyhow::Result<()> {
-    let filter = EnvFilter::try_new(&global.log_level)
+    // A library that warns of its own orderly end.
+    let filter = EnvFilter::try_new(format!("netlink_proto=off,{}", global.log_level))
         .with_context(|| format!("--log-level {}", global.log_level))?;
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
     match global.log_format {
         LogFormat::Text => log.with_target(false).init(),
