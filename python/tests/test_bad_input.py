@@ -130,6 +130,25 @@ def test_rubbish_at_both_ports_is_counted_to_the_last_datagram(keys: Keys, outpu
             assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
 
 
+def test_a_stranger_fills_neither_the_log_nor_a_queue_unseen(keys: Keys, output: Path) -> None:
+    on_gateway, on_station = tunnel_ends(keys, SUITE)
+    count = 5000
+    with Road(RoadPlan(has_nat=False), output) as road, Caravan(road.sg, on_gateway) as gateway:
+        gateway.wait_ready()
+        first = first_message(road, on_station, output)
+        before = sum(drops(gateway).values())
+        # A first message whose payloads are none, from a cookie of its own each.
+        broken = set_length(first[:60])
+        with road.ms.entered(), socket.socket(type=socket.SOCK_DGRAM) as speaker:
+            for number in range(count):
+                datagram = (number + 1).to_bytes(8, "big") + broken[8:]
+                speaker.sendto(datagram, (GATEWAY_ADDRESS, 500))
+        settle(lambda: sum(drops(gateway).values()) - before >= count)
+        counted = drops(gateway)
+        assert sum(counted.values()) - before == count, counted
+        assert len(log(gateway)) < 500
+
+
 def spoiled(first: bytes) -> list[bytes]:
     """Variants of a first message that must be refused without an answer that costs much."""
     cut = [first[:length] for length in range(1, len(first), 7)]

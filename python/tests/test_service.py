@@ -19,7 +19,8 @@ import pytest
 
 from caravan.measurement import Keys, tunnel_ends
 from caravan.testbed import Road, RoadPlan
-from caravan.testbed.caravan import Caravan, order, write_files
+from caravan.testbed.caravan import Caravan, environment, order, write_files
+from caravan.testbed.binary import caravan_binary
 from caravan.testbed.connection import Connection, PublicKey
 from caravan.testbed.host import Host
 from caravan.testbed.pki import CaravanAuthority
@@ -122,6 +123,95 @@ def test_detach_says_why_it_is_not_up_and_leaves_nothing(road: Road, ends: Ends)
         assert "not up after" in done.stderr
         wait_for_end(road.ms)
     assert state(road.ms) == before
+
+
+def test_a_child_that_the_gateway_refuses_is_told_at_once(road: Road, ends: Ends) -> None:
+    wrong = replace(ends[1], remote_ts="10.77.0.0/24")
+    refused = "the peer refused with INVALID-ID-INFORMATION; we asked for tunnel mode in UDP, "
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        file = write_files(road.ms, wrong)
+        began = time.monotonic()
+        done = order(road.ms, "up", "-c", str(file), "--detach")
+        assert time.monotonic() - began < 10
+        assert done.code == 1 and refused in done.stderr and "10.77.0.0/24" in done.stderr
+        wait_for_end(road.ms)
+        with Caravan(road.ms, wrong) as station:
+            station.process.wait_for(
+                lambda: refused in str(last_failure(station)), "last failure", 10
+            )
+
+
+def last_failure(station: Caravan) -> str | None:
+    """Why the only connection is not up."""
+    done = order(station.host, "status", "--json")
+    if done.code != 0:
+        return None
+    (connection,) = json.loads(done.stdout)["connections"]
+    failure: str | None = connection["last_failure"]
+    return failure
+
+
+def test_up_follows_down_at_once(road: Road, ends: Ends) -> None:
+    before = state(road.ms)
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        file = write_files(road.ms, ends[1])
+        for _ in range(6):
+            order(road.ms, "up", "-c", str(file), "--detach").check()
+            log = runtime(road.ms) / "road.log"
+            lines = log.read_text().splitlines()
+            assert order(road.ms, "up", "-c", str(file), "--detach").code == 1
+            assert log.read_text().splitlines()[: len(lines)] == lines
+            assert "\x1b" not in log.read_text()
+            order(road.ms, "down", "road").check()
+            assert order(road.ms, "status").code == 1
+        # Beside a process that ends by itself: its block is lifted all the same.
+        with Caravan(road.ms, ends[1]) as station:
+            station.wait_ready()
+            station.process.signal(signal.SIGTERM)
+            order(road.ms, "down", "road").check()
+    assert state(road.ms) == before
+
+
+def runtime(host: Host) -> Path:
+    """Where control sockets and logs are."""
+    return Path(environment(host)["CARAVAN_RUNTIME_DIR"])
+
+
+def test_an_interrupted_detach_leaves_nothing_in_the_background(road: Road, ends: Ends) -> None:
+    before = state(road.ms)
+    file = write_files(road.ms, ends[1])
+    argv = [str(caravan_binary()), "up", "-c", str(file), "--detach"]
+    process = road.ms.popen(argv, environment(road.ms), name="caravan-detach")
+    words = "road: no answer yet, aggressive 1 sent 2 times"
+    process.wait_for(lambda: words in process.stderr(), "note", 20)
+    process.signal(signal.SIGINT)
+    done = process.wait(10)
+    assert done.code == 1 and "nothing is left in the background" in done.stderr
+    assert order(road.ms, "status").code == 1
+    assert state(road.ms) == before
+
+
+def test_after_a_crash_status_says_what_stays_blocked(road: Road, ends: Ends) -> None:
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        with Caravan(road.ms, ends[1]) as station:
+            station.wait_ready()
+            station.process.signal(signal.SIGKILL)
+            station.process.wait(5)
+    done = order(road.ms, "status")
+    assert f"traffic for {PRIVATE_NETWORK} stays blocked: `caravan down road`" in done.stderr
+    order(road.ms, "down", "road").check()
+    assert "blocked" not in order(road.ms, "status").stderr
+    assert list(runtime(road.ms).glob("*.sock")) == []
+
+
+def test_a_station_waits_for_the_name_of_its_gateway(road: Road, ends: Ends) -> None:
+    named = replace(ends[1], remote_addrs="gateway.invalid")
+    with Caravan(road.ms, named) as station:
+        station.wait_for_event("cannot resolve gateway.invalid")
+        station.wait_for_event("trying again in 2 s")
 
 
 def test_detach_without_a_gateway_ends_with_a_reason(road: Road, ends: Ends) -> None:

@@ -54,6 +54,11 @@ pub enum Reply {
         /// One sentence, perhaps empty.
         text: String,
     },
+    /// It has begun, and the process ends with it: the asker may wait for its end.
+    Ending {
+        /// One sentence.
+        text: String,
+    },
     /// It cannot be done.
     Failed {
         /// Why.
@@ -104,6 +109,9 @@ pub enum ControlError {
         /// The system's word.
         source: std::io::Error,
     },
+    /// The process is about to end, or has ended meanwhile.
+    #[error("the process at {0} is ending")]
+    Ending(PathBuf),
     /// The process answers something else, or the program here is of another version.
     #[error("{path} answers what is no reply: {text}")]
     Reply {
@@ -120,6 +128,9 @@ impl ControlError {
         move |source| Self::Io { what, path, source }
     }
 }
+
+/// What a process answers that has no time left to look at the question.
+const LAST_WORD: &str = "the process is ending";
 
 /// Refuses names that would leave the runtime directory or hide in it.
 pub fn check_name(name: &str) -> Result<(), ControlError> {

@@ -113,6 +113,18 @@ impl FootprintFile {
 
 /// The footprints that dead processes left and that hold this connection.
 pub fn leftovers(runtime_dir: &Path, connection: &str) -> Vec<FootprintFile> {
+    let holds = |file: &FootprintFile| {
+        let footprint = &file.footprint;
+        footprint.connections.iter().any(|name| name == connection)
+            || footprint.blocks.contains_key(connection)
+    };
+    let mut files = abandoned(runtime_dir);
+    files.retain(holds);
+    files
+}
+
+/// The footprints that dead processes left.
+pub fn abandoned(runtime_dir: &Path) -> Vec<FootprintFile> {
     let Ok(entries) = fs::read_dir(runtime_dir) else {
         return Vec::new();
     };
@@ -121,11 +133,6 @@ pub fn leftovers(runtime_dir: &Path, connection: &str) -> Vec<FootprintFile> {
             let name = entry.ok()?.file_name();
             let name = name.to_str()?.strip_suffix(".d")?;
             FootprintFile::open(runtime_dir, name).ok()
-        })
-        .filter(|file| {
-            let footprint = &file.footprint;
-            footprint.connections.iter().any(|name| name == connection)
-                || footprint.blocks.contains_key(connection)
         })
         .collect()
 }

@@ -7,11 +7,12 @@
 //! writes the log.
 
 mod host;
+mod quota;
 mod reload;
 mod report;
 mod setup;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -39,10 +40,14 @@ use crate::tun::Tun;
 use crate::udp::{UdpConfig, UdpSockets};
 use crate::{dns, footprint, routes};
 use host::Host;
+use quota::Quota;
 use setup::{check_role, engine_config, inner_mtu, names, open_capture, open_raw, system_seed};
 
 /// How often the node is told the calendar: certificates are checked against it.
 const CALENDAR_INTERVAL: Duration = Duration::from_secs(60);
+/// How long a station waits before it asks again for its gateway's address, at first and at most.
+const FIRST_NAME_WAIT: Duration = Duration::from_secs(1);
+const LAST_NAME_WAIT: Duration = Duration::from_secs(30);
 /// After so many attempts `--detach` reports a failure.
 const ATTEMPTS_AWAITED: u32 = 2;
 /// What is left of an outer packet when the largest overhead of any suite is taken off.
@@ -59,6 +64,39 @@ pub fn run(options: RunOptions) -> anyhow::Result<()> {
         process.close().await?;
         ended
     })
+}
+
+/// A station that begins before its network is up waits for the names of its gateways; whoever
+/// waits at a terminal is told at once.
+async fn load_patiently(options: &RunOptions) -> anyhow::Result<Loaded> {
+    let mut wait = FIRST_NAME_WAIT;
+    loop {
+        let unresolved = match config::load(&options.config, Names::Needed) {
+            Ok(loaded) => return Ok(loaded),
+            Err(error) if options.ready.is_awaited() => return Err(error.into()),
+            Err(error) => error,
+        };
+        // What is wrong otherwise does not mend itself.
+        let offline = config::load(&options.config, Names::Wanted);
+        if options.role == Role::Gateway || offline.is_err() {
+            return Err(unresolved.into());
+        }
+        warn!("{unresolved}: trying again in {} s", wait.as_secs());
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(LAST_NAME_WAIT);
+    }
+}
+
+/// A process that could not be set up leaves nothing of its own.
+async fn withdraw(runtime_dir: &std::path::Path, name: &str) {
+    // Another process may hold it.
+    let Ok(mut file) = footprint::FootprintFile::open(runtime_dir, name) else {
+        return;
+    };
+    let undone = host::undo(runtime_dir, &mut file, Blocks::Stay).await;
+    if let Err(error) = undone.and_then(|()| Ok(file.close()?)) {
+        warn!("not all could be undone: {error:#}");
+    }
 }
 
 /// Everything that one process holds.
@@ -81,8 +119,12 @@ struct Process {
     deadline: Option<Deadline>,
     calendar_at: tokio::time::Instant,
     is_ready: bool,
-    /// Why the last negotiation failed.
-    trouble: Option<String>,
+    /// By connection, why the last negotiation failed, until one succeeds.
+    troubles: BTreeMap<String, String>,
+    /// The last message that we sent and how often, while nothing has come.
+    unanswered: (String, u32),
+    /// Lines of the log that strangers cause.
+    quota: Quota,
     /// Attempts that failed before anything was up.
     failed_attempts: u32,
     is_stopped: bool,
@@ -94,7 +136,7 @@ impl Process {
     async fn open(options: RunOptions) -> anyhow::Result<Self> {
         // Beside what follows; joined before rights are reduced, which a thread would keep.
         let blinding = std::thread::spawn(crypto::rsa::prepare_blinding);
-        let mut loaded = config::load(&options.config, Names::Needed)?;
+        let mut loaded = load_patiently(&options).await?;
         check_role(&options, &loaded)?;
         let strict = setup::strict_filters(&loaded);
         loaded.warnings.extend(strict);
@@ -102,6 +144,20 @@ impl Process {
             warn!(connection, "{warning}");
         }
         privileges::require()?;
+        let name = names(&loaded).into_iter().next().unwrap_or_default();
+        let runtime_dir = options.runtime_dir.clone();
+        let opened = Self::set_up(options, loaded, blinding).await;
+        if opened.is_err() {
+            withdraw(&runtime_dir, &name).await;
+        }
+        opened
+    }
+
+    async fn set_up(
+        options: RunOptions,
+        loaded: Loaded,
+        blinding: std::thread::JoinHandle<()>,
+    ) -> anyhow::Result<Self> {
         let names: Vec<String> = names(&loaded);
         let control = ControlServer::bind(&options.runtime_dir, &names)?;
         let mut file = footprint::FootprintFile::open(&options.runtime_dir, &names[0])
@@ -196,7 +252,9 @@ impl Process {
             deadline: None,
             calendar_at: tokio::time::Instant::now(),
             is_ready: false,
-            trouble: None,
+            troubles: BTreeMap::new(),
+            unanswered: (String::new(), 0),
+            quota: Quota::new(),
             failed_attempts: 0,
             is_stopped: false,
             lifts: false,
@@ -223,7 +281,11 @@ impl Process {
                 Some(asked) = self.asked.recv() => self.on_asked(asked).await?,
                 Some(()) = changes.recv() => self.on_link_change().await?,
                 ask = signals.next() => match ask {
-                    Ask::Stop => self.input(Input::Command(Command::Stop)).await?,
+                    Ask::Stop => {
+                        // Whoever waited at a terminal wants nothing of it to stay.
+                        self.lifts |= !self.is_ready && self.options.ready.is_awaited();
+                        self.input(Input::Command(Command::Stop)).await?;
+                    }
                     Ask::Reload => drop(self.reload().await),
                 },
                 () = tokio::time::sleep_until(wake) => {
@@ -277,6 +339,9 @@ impl Process {
                 .with_context(|| format!("cannot finish {}", path.display()))?;
         }
         let blocks = if lifts { Blocks::Lifted } else { Blocks::Stay };
+        if let (Blocks::Stay, Some(name)) = (blocks, host.blocking()) {
+            info!("traffic for its networks stays blocked: `caravan down {name}` lifts that");
+        }
         host.close(&options.runtime_dir, blocks).await
     }
 
@@ -290,6 +355,7 @@ impl Process {
 
     async fn tell_calendar(&mut self) -> anyhow::Result<()> {
         self.calendar_at = tokio::time::Instant::now() + CALENDAR_INTERVAL;
+        self.quota.tell();
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
@@ -354,6 +420,7 @@ impl Process {
     }
 
     async fn take_down(&mut self, connection: String) -> anyhow::Result<Reply> {
+        let text = format!("{connection} is down");
         self.input(Input::Command(Command::Down(connection.clone())))
             .await?;
         self.downed.insert(connection.clone());
@@ -366,10 +433,9 @@ impl Process {
         {
             self.lifts = true;
             self.input(Input::Command(Command::Stop)).await?;
+            return Ok(Reply::Ending { text });
         }
-        Ok(Reply::Done {
-            text: format!("{connection} is down"),
-        })
+        Ok(Reply::Done { text })
     }
 
     /// One input, and all that follows from it.
@@ -447,7 +513,11 @@ impl Process {
     }
 
     fn on_event(&mut self, event: Event) -> bool {
-        report::log(&event);
+        let now = self.clock.now();
+        if !report::is_of_a_stranger(&event) || self.quota.takes(now) {
+            report::log(&event);
+        }
+        self.note(&event);
         let is_change = matches!(
             event,
             Event::InnerAddress { .. } | Event::ChildEstablished { .. } | Event::ChildClosed { .. }
@@ -455,7 +525,6 @@ impl Process {
         self.host.on_event(&event);
         match event {
             Event::Stopped => self.is_stopped = true,
-            Event::NegotiationFailed { reason, .. } => self.trouble = Some(reason),
             Event::RetryScheduled { .. } => self.failed_attempts += 1,
             _ => {}
         }
@@ -469,10 +538,8 @@ impl Process {
         if !is_awaited || self.failed_attempts < ATTEMPTS_AWAITED {
             return Ok(());
         }
-        let reason = self
-            .trouble
-            .take()
-            .unwrap_or_else(|| "no way to the peer".to_owned());
+        let trouble = self.troubles.first_key_value();
+        let reason = trouble.map_or("no way to the peer", |(_, reason)| reason);
         let line = format!("not up after {} attempts: {reason}", self.failed_attempts);
         self.options.ready.failed(&line)?;
         self.lifts = true;

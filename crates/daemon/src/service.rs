@@ -2,21 +2,27 @@
 
 use std::env;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 
+use nix::sys::signal::kill;
 use nix::time::{ClockId, clock_gettime};
-use nix::unistd::{dup2_stdout, setsid};
+use nix::unistd::{Pid, dup2_stdout, setsid};
+use tokio::io::AsyncBufReadExt;
+use tokio::net::unix::pipe::Receiver;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The hidden option by which a process knows that it is the one in the background.
 pub const BACKGROUND: &str = "--background";
-/// First words of the line that the one in the background says.
+/// First words of the lines that the one in the background says.
 const UP: &str = "up ";
 const FAILED: &str = "failed ";
+const NOTE: &str = "note ";
 
 /// What the service manager is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,33 +74,76 @@ fn send(path: &std::ffi::OsStr, text: &str) -> io::Result<()> {
 }
 
 /// Starts this program again in the background, with the same arguments and [`BACKGROUND`], waits
-/// until it is up or has failed, and prints its one line. Its log goes to `log`.
-pub fn detach(log: &Path) -> io::Result<ExitCode> {
-    let log_file = File::create(log)?;
-    let mut child = Command::new("/proc/self/exe")
-        .args(env::args_os().skip(1))
+/// until it is up or has failed, and prints what it says meanwhile and then. Its log goes to
+/// `log`, which begins anew. ^C ends both. Must run within a tokio runtime.
+pub async fn detach(log: &Path) -> io::Result<ExitCode> {
+    let mut signals = Signals::new()?;
+    let log_file = File::options().append(true).create(true).open(log)?;
+    log_file.set_len(0)?;
+    let mut arguments = env::args_os();
+    let name = arguments.next().unwrap_or_else(|| "caravan".into());
+    let program = env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());
+    let mut child = Command::new(program)
+        .arg0(name)
+        .args(arguments)
         .arg(BACKGROUND)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log_file)
         .spawn()?;
-    let mut line = String::new();
-    if let Some(output) = child.stdout.take() {
-        BufReader::new(output).read_line(&mut line)?;
+    let output = child.stdout.take().map(OwnedFd::from);
+    let output = output.ok_or_else(|| io::Error::other("the pipe is missing"))?;
+    let mut lines = tokio::io::BufReader::new(Receiver::from_owned_fd(output)?).lines();
+    loop {
+        let line = tokio::select! {
+            line = lines.next_line() => line?,
+            ask = signals.next() => {
+                if ask == Ask::Stop {
+                    return interrupted(&mut child);
+                }
+                continue;
+            }
+        };
+        let Some(line) = line else {
+            return ended(&mut child, log);
+        };
+        if let Some(text) = line.strip_prefix(UP) {
+            println!("{text}");
+            return Ok(ExitCode::SUCCESS);
+        } else if let Some(text) = line.strip_prefix(FAILED) {
+            eprintln!("caravan: {text}");
+            return Ok(ExitCode::FAILURE);
+        } else if let Some(text) = line.strip_prefix(NOTE) {
+            eprintln!("caravan: {text}");
+        }
     }
-    if let Some(text) = line.strip_prefix(UP) {
-        print!("{text}");
-        return Ok(ExitCode::SUCCESS);
-    }
-    match line.strip_prefix(FAILED) {
-        Some(text) => eprint!("caravan: {text}"),
-        None => eprintln!(
-            "caravan: it ended ({}): {}",
-            child.wait()?,
-            last_line(log).unwrap_or_else(|| format!("see {}", log.display()))
-        ),
-    }
+}
+
+/// Who waits at the terminal wants it no more.
+fn interrupted(child: &mut Child) -> io::Result<ExitCode> {
+    let number = i32::try_from(child.id()).map_err(io::Error::other)?;
+    // One that has ended by itself is awaited all the same.
+    let _ = kill(Pid::from_raw(number), nix::sys::signal::Signal::SIGTERM);
+    child.wait()?;
+    eprintln!("caravan: interrupted: nothing is left in the background");
     Ok(ExitCode::FAILURE)
+}
+
+/// It ended without a word: its log has the reason.
+fn ended(child: &mut Child, log: &Path) -> io::Result<ExitCode> {
+    let status = child.wait()?;
+    let line = last_line(log);
+    match line
+        .as_deref()
+        .and_then(|line| line.strip_prefix("caravan: "))
+    {
+        Some(reason) => eprintln!("caravan: {reason}"),
+        None => eprintln!("caravan: it ended ({status}): see {}", log.display()),
+    }
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    Ok(code
+        .filter(|code| *code != 0)
+        .map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
 fn last_line(log: &Path) -> Option<String> {
@@ -133,6 +182,14 @@ impl Ready {
     /// Whether a terminal waits for the news.
     pub fn is_awaited(&self) -> bool {
         self.is_background
+    }
+
+    /// How it stands, for the terminal that waits.
+    pub fn note(&self, line: &str) {
+        if self.is_background {
+            // Who waits may be gone.
+            let _ = writeln!(io::stdout(), "{NOTE}{}", line.replace('\n', " "));
+        }
     }
 
     /// It failed for good; the process ends.

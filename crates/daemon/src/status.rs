@@ -84,6 +84,9 @@ pub struct ConnectionStatus {
     pub blocks: bool,
     /// No IPsec by configuration: traffic in clear.
     pub clear: bool,
+    /// Of a station: why the last attempt failed, until one succeeds.
+    #[serde(default)]
+    pub last_failure: Option<String>,
     /// Phase 1, established or under way.
     pub sessions: Vec<SessionStatus>,
 }

@@ -110,6 +110,20 @@ impl UdpSockets {
         each.map(|(role, _, socket)| (*role, socket.as_fd()))
     }
 
+    /// Datagrams that the kernel dropped because nobody had read those before them.
+    pub fn overflows(&self) -> u64 {
+        let inode = |socket: &Socket| nix::sys::stat::fstat(socket).map(|stat| stat.st_ino);
+        let own: Vec<u64> = self
+            .sockets
+            .iter()
+            .filter_map(|(_, _, socket)| inode(socket).ok())
+            .collect();
+        let tables = ["/proc/net/udp", "/proc/net/udp6"];
+        // A machine without the family is without its table.
+        let texts = tables.map(|path| std::fs::read_to_string(path).unwrap_or_default());
+        texts.iter().map(|text| overflows_of(text, &own)).sum()
+    }
+
     /// The kernel gathers received datagrams (UDP_GRO).
     pub fn has_gro(&self) -> bool {
         self.has_gro
@@ -319,6 +333,19 @@ pub fn local_address(remote: IpAddr, mark: Option<u32>) -> io::Result<IpAddr> {
     }
     probe.connect(&remote.into())?;
     Ok(UdpSocket::from(probe).local_addr()?.ip())
+}
+
+/// Drops of the sockets with these inodes, in one of the kernel's tables.
+fn overflows_of(table: &str, inodes: &[u64]) -> u64 {
+    // proc(5): the tenth column is the inode, the last one counts drops.
+    let lines = table.lines().skip(1).map(|line| line.split_whitespace());
+    let drops = lines.filter_map(|columns| {
+        let columns: Vec<&str> = columns.collect();
+        let inode = columns.get(9)?.parse().ok()?;
+        let drops = columns.last()?.parse::<u64>().ok()?;
+        inodes.contains(&inode).then_some(drops)
+    });
+    drops.sum()
 }
 
 #[cfg(test)]

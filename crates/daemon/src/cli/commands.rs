@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use anyhow::{Context, bail};
 
 use crate::config::Names;
-use crate::control::client::{Running, ask, find, nobody, running};
+use crate::control::client::{
+    PATIENCE, Running, TICK, ask, ask_to_end, discard, find, nobody, running,
+};
 use crate::control::{ControlError, Reply, Request, check_name};
-use crate::footprint::{FootprintFile, leftovers};
+use crate::footprint::{FootprintFile, abandoned, leftovers};
 use crate::routes::Blocks;
 use crate::status::StatusReport;
 use crate::{config, dns, nft, routes, service};
@@ -24,26 +27,48 @@ pub(super) fn detach(config: &Path, runtime_dir: &Path) -> anyhow::Result<ExitCo
             config.display()
         );
     };
+    for (name, _) in &loaded.on_failure {
+        if let Ok(Running { name, path }) = find(runtime_dir, name) {
+            return Err(ControlError::AlreadyRuns { name, path }.into());
+        }
+    }
     std::fs::create_dir_all(runtime_dir)
         .with_context(|| format!("cannot create {}", runtime_dir.display()))?;
     let log = service::log_path(runtime_dir, first);
-    service::detach(&log)
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime
+        .block_on(service::detach(&log))
         .with_context(|| format!("cannot start in the background ({})", log.display()))
 }
 
 pub(super) fn down(runtime_dir: &Path, name: &str) -> anyhow::Result<String> {
     check_name(name)?;
-    let not_running = match find(runtime_dir, name) {
-        Ok(found) => {
-            let connection = name.to_owned();
-            return said(ask(&found, &Request::Down { connection })?);
+    let until = Instant::now() + PATIENCE;
+    let mut was_ending = false;
+    let not_running = loop {
+        let found = match find(runtime_dir, name) {
+            Ok(found) => found,
+            Err(error @ ControlError::NotRunning { .. }) => break error,
+            Err(error) => return Err(error.into()),
+        };
+        let connection = name.to_owned();
+        match ask_to_end(&found, &Request::Down { connection }) {
+            // By itself it leaves its blocks: they are lifted once it has gone.
+            Err(ControlError::Ending(_)) if Instant::now() < until => {
+                was_ending = true;
+                std::thread::sleep(TICK);
+            }
+            reply => return said(reply?),
         }
-        Err(error @ ControlError::NotRunning { .. }) => error,
-        Err(error) => return Err(error.into()),
     };
+    discard(runtime_dir, name);
     let left = leftovers(runtime_dir, name);
-    if left.is_empty() {
-        return Err(not_running.into());
+    match (left.is_empty(), was_ending) {
+        (true, true) => return Ok(format!("{name} is down\n")),
+        (true, false) => return Err(not_running.into()),
+        (false, _) => {}
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -51,13 +76,17 @@ pub(super) fn down(runtime_dir: &Path, name: &str) -> anyhow::Result<String> {
     for file in left {
         runtime.block_on(tidy(runtime_dir, file))?;
     }
-    Ok(format!(
-        "{name}: nothing was running; what was left behind is removed\n"
-    ))
+    Ok(match was_ending {
+        true => format!("{name} is down\n"),
+        false => format!("{name}: nothing was running; what was left behind is removed\n"),
+    })
 }
 
 /// Undoes all that a dead process did.
 async fn tidy(runtime_dir: &Path, mut file: FootprintFile) -> anyhow::Result<()> {
+    for name in &file.footprint.connections {
+        discard(runtime_dir, name);
+    }
     dns::give_back(&mut file).context("cannot give the resolvers back")?;
     nft::undo(&mut file)?;
     routes::undo(runtime_dir, &mut file, Blocks::Lifted).await?;
@@ -107,7 +136,7 @@ pub(super) fn status(runtime_dir: &Path, name: Option<&str>, json: bool) -> anyh
         reports.iter_mut().for_each(|report| report.only(name));
     }
     match (&reports[..], json) {
-        ([], _) => bail!(nobody(runtime_dir)),
+        ([], _) => bail!("{}{}", nobody(runtime_dir), left_behind(runtime_dir)),
         ([one], true) => Ok(one.to_json() + "\n"),
         (several, true) => {
             let all = serde_json::json!({ "processes": several });
@@ -120,11 +149,37 @@ pub(super) fn status(runtime_dir: &Path, name: Option<&str>, json: bool) -> anyh
     }
 }
 
+/// What dead processes left: traffic that stays blocked, resolvers that nobody reaches.
+fn left_behind(runtime_dir: &Path) -> String {
+    let mut text = String::new();
+    for file in abandoned(runtime_dir) {
+        let footprint = &file.footprint;
+        let blocked = footprint.blocks.iter();
+        let blocked = blocked.filter(|(_, prefixes)| !prefixes.is_empty());
+        for (name, prefixes) in blocked {
+            let prefixes: Vec<String> = prefixes.iter().map(ToString::to_string).collect();
+            let prefixes = prefixes.join(", ");
+            text += &format!("; traffic for {prefixes} stays blocked: `caravan down {name}` lifts");
+            text += " that";
+        }
+        if footprint.dns.is_some()
+            && let Some(name) = footprint.connections.first()
+        {
+            text += &format!("; the resolvers are still the tunnel's: `caravan down {name}` gives");
+            text += " them back";
+        }
+    }
+    text
+}
+
 /// Each process once, by its number, with one of its sockets: a process has one a connection.
 fn by_process(runtime_dir: &Path) -> anyhow::Result<BTreeMap<u32, (Running, StatusReport)>> {
     let mut found = BTreeMap::new();
     for one in running(runtime_dir) {
-        let report = report(&one)?;
+        let report = match report(&one) {
+            Err(error) if matches!(error.downcast_ref(), Some(ControlError::Ending(_))) => continue,
+            report => report?,
+        };
         found.entry(report.process.pid).or_insert((one, report));
     }
     Ok(found)
@@ -140,7 +195,7 @@ fn report(process: &Running) -> anyhow::Result<StatusReport> {
 fn said(reply: Reply) -> anyhow::Result<String> {
     match reply {
         Reply::Done { text } if text.is_empty() => Ok(String::new()),
-        Reply::Done { text } => Ok(text + "\n"),
+        Reply::Done { text } | Reply::Ending { text } => Ok(text + "\n"),
         Reply::Failed { text } => bail!(text),
         Reply::Status { report } => Ok(report.to_string()),
     }

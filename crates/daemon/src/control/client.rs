@@ -1,15 +1,17 @@
 //! The command's end of the control socket: plain blocking calls.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::server::is_live;
-use super::{ControlError, REPLY_BYTES_MAX, Reply, Request, check_name, socket_path};
+use super::{ControlError, LAST_WORD, REPLY_BYTES_MAX, Reply, Request, check_name, socket_path};
 
 /// How long a process may take to answer. `down` waits for the peer's last word.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(20);
+/// How often a process is looked at whose end is awaited.
+pub const TICK: Duration = Duration::from_millis(20);
 
 /// A running connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +57,15 @@ pub fn nobody(runtime_dir: &Path) -> String {
     }
 }
 
+/// Removes the socket that a dead process left.
+pub fn discard(runtime_dir: &Path, name: &str) {
+    let path = socket_path(runtime_dir, name);
+    if !is_live(&path) {
+        // One that stays is found dead by whoever comes next.
+        let _ = std::fs::remove_file(&path);
+    }
+}
+
 /// The running connection of this name.
 pub fn find(runtime_dir: &Path, name: &str) -> Result<Running, ControlError> {
     check_name(name)?;
@@ -73,26 +84,63 @@ pub fn find(runtime_dir: &Path, name: &str) -> Result<Running, ControlError> {
     })
 }
 
-/// Asks and waits for the answer.
+/// Asks and waits for the answer. [`ControlError::Ending`]: the process goes without one.
 pub fn ask(running: &Running, request: &Request) -> Result<Reply, ControlError> {
+    converse(running, request).map(|(reply, _)| reply)
+}
+
+/// Asks for what may end the process. Where it does, waits until it has given back what it held.
+pub fn ask_to_end(running: &Running, request: &Request) -> Result<Reply, ControlError> {
+    let (reply, mut stream) = converse(running, request)?;
+    let until = Instant::now() + PATIENCE;
+    if matches!(reply, Reply::Ending { .. }) {
+        // It hangs up with its last breath, or before where it is slow.
+        let _ = stream.read(&mut [0]);
+        while is_live(&running.path) && Instant::now() < until {
+            std::thread::sleep(TICK);
+        }
+    }
+    Ok(reply)
+}
+
+fn converse(
+    running: &Running,
+    request: &Request,
+) -> Result<(Reply, BufReader<UnixStream>), ControlError> {
     let path = &running.path;
-    let mut stream =
-        UnixStream::connect(path).map_err(ControlError::io("cannot connect to", path))?;
+    let failed = |what| {
+        let told = ControlError::io(what, path);
+        move |error: io::Error| match error.kind() {
+            ErrorKind::ConnectionReset
+            | ErrorKind::ConnectionRefused
+            | ErrorKind::BrokenPipe
+            | ErrorKind::NotFound => ControlError::Ending(path.clone()),
+            _ => told(error),
+        }
+    };
+    let mut stream = UnixStream::connect(path).map_err(failed("cannot connect to"))?;
     stream
         .set_read_timeout(Some(PATIENCE))
         .and_then(|()| stream.set_write_timeout(Some(PATIENCE)))
-        .map_err(ControlError::io("cannot limit the wait for", path))?;
+        .map_err(failed("cannot limit the wait for"))?;
     let mut text = serde_json::to_vec(request).expect("requests are plain data");
     text.push(b'\n');
-    stream
-        .write_all(&text)
-        .map_err(ControlError::io("cannot ask", path))?;
+    stream.write_all(&text).map_err(failed("cannot ask"))?;
+    let mut stream = BufReader::new(stream);
     let mut line = Vec::new();
-    BufReader::new(stream.take(REPLY_BYTES_MAX as u64))
+    (&mut stream)
+        .take(REPLY_BYTES_MAX as u64)
         .read_until(b'\n', &mut line)
-        .map_err(ControlError::io("no answer from", path))?;
-    serde_json::from_slice(&line).map_err(|error| ControlError::Reply {
-        path: path.clone(),
-        text: error.to_string(),
-    })
+        .map_err(failed("no answer from"))?;
+    if line.is_empty() {
+        return Err(ControlError::Ending(path.clone()));
+    }
+    match serde_json::from_slice(&line) {
+        Ok(Reply::Failed { text }) if text == LAST_WORD => Err(ControlError::Ending(path.clone())),
+        Ok(reply) => Ok((reply, stream)),
+        Err(error) => Err(ControlError::Reply {
+            path: path.clone(),
+            text: error.to_string(),
+        }),
+    }
 }

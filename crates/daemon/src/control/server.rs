@@ -14,7 +14,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::{ControlError, REQUEST_BYTES_MAX, Reply, Request, check_name, socket_path};
+use super::{ControlError, LAST_WORD, REQUEST_BYTES_MAX, Reply, Request, check_name, socket_path};
 
 /// How long an asker may take to write its line.
 const ASKER_PATIENCE: Duration = Duration::from_secs(5);
@@ -171,10 +171,8 @@ async fn attend(stream: UnixStream, sender: mpsc::Sender<Asked>) {
 async fn ask(request: Request, sender: &mpsc::Sender<Asked>) -> Reply {
     let (reply, answer) = oneshot::channel();
     match sender.send(Asked { request, reply }).await {
-        Ok(()) => answer
-            .await
-            .unwrap_or_else(|_| failed("the process is ending")),
-        Err(_) => failed("the process is ending"),
+        Ok(()) => answer.await.unwrap_or_else(|_| failed(LAST_WORD)),
+        Err(_) => failed(LAST_WORD),
     }
 }
 

@@ -268,6 +268,13 @@ impl Host {
         })
     }
 
+    /// A connection whose traffic is refused while no tunnel takes it.
+    pub(super) fn blocking(&self) -> Option<&str> {
+        let mut blocks = self.file.footprint.blocks.iter();
+        let found = blocks.find(|(_, prefixes)| !prefixes.is_empty());
+        found.map(|(name, _)| name.as_str())
+    }
+
     /// Undoes everything; the blocks on demand.
     pub(super) async fn close(mut self, runtime_dir: &Path, blocks: Blocks) -> anyhow::Result<()> {
         undo(runtime_dir, &mut self.file, blocks).await?;

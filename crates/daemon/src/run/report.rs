@@ -29,6 +29,7 @@ impl Process {
         for drops in [self.node.drops(), &seen.drops, &sent.drops] {
             report.add_drops(drops);
         }
+        report.add_lost(inbound.io.unheard + outbound.io.unheard + self.udp.overflows());
         report.add_clear_packets(self.clear_packets().await);
         for work in [self.node.work(), &seen.work, &sent.work] {
             report.add_work(work);
@@ -40,14 +41,9 @@ impl Process {
             .iter()
             .map(|(name, text)| format!("{name}: {text}"))
             .collect();
-        if let Some(path) = &self.options.capture {
-            let path = path.display();
-            report
-                .warnings
-                .push(format!("the keys of all tunnels are written beside {path}"));
-        }
         for connection in &mut report.connections {
             connection.blocks = self.blocks(&connection.name);
+            connection.last_failure = self.troubles.get(&connection.name).cloned();
         }
         let clear = names(&self.loaded)
             .into_iter()
@@ -64,6 +60,51 @@ impl Process {
         let table = self.host.table(&self.loaded);
         let asked = tokio::task::spawn_blocking(move || nft::spoofed(&table));
         asked.await.ok().flatten().unwrap_or(0)
+    }
+
+    /// Keeps what a station's last attempt failed of, and tells a terminal that waits how it stands.
+    pub(super) fn note(&mut self, event: &Event) {
+        if self.options.role == Role::Gateway {
+            return;
+        }
+        match event {
+            Event::NegotiationFailed {
+                connection: Some(connection),
+                reason,
+                ..
+            } => {
+                self.options.ready.note(&format!("{connection}: {reason}"));
+                self.troubles.insert(connection.clone(), reason.clone());
+            }
+            Event::ChildEstablished { connection, .. } => {
+                self.troubles.remove(connection);
+            }
+            Event::RetryScheduled {
+                connection, in_ms, ..
+            } => {
+                let seconds = *in_ms as f64 / 1e3;
+                let line = format!("{connection}: trying again in {seconds:.1} s");
+                self.options.ready.note(&line);
+            }
+            Event::Message { is_sent: false, .. } => self.unanswered = (String::new(), 0),
+            Event::Message {
+                connection: Some(connection),
+                what,
+                ..
+            } => self.note_sent(connection, what),
+            _ => {}
+        }
+    }
+
+    fn note_sent(&mut self, connection: &str, what: &str) {
+        let (last, times) = &mut self.unanswered;
+        if last != what {
+            (*last, *times) = (what.to_owned(), 1);
+            return;
+        }
+        *times += 1;
+        let line = format!("{connection}: no answer yet, {what} sent {times} times");
+        self.options.ready.note(&line);
     }
 
     fn blocks(&self, name: &str) -> bool {
@@ -127,6 +168,7 @@ fn in_clear(name: String) -> ConnectionStatus {
         legacy: true,
         blocks: false,
         clear: true,
+        last_failure: None,
         sessions: Vec::new(),
     }
 }
@@ -140,6 +182,16 @@ fn resident_bytes() -> u64 {
         .nth(1)
         .and_then(|pages| pages.parse::<u64>().ok());
     pages.unwrap_or(0) * PAGE_BYTES
+}
+
+/// Whether whoever caused this has proven nothing: its lines are counted.
+pub(super) fn is_of_a_stranger(event: &Event) -> bool {
+    match event {
+        Event::Message { connection, .. }
+        | Event::NegotiationFailed { connection, .. }
+        | Event::PeerComplains { connection, .. } => connection.is_none(),
+        _ => false,
+    }
 }
 
 /// One event, one line; never a secret.

@@ -53,6 +53,7 @@ impl From<node::ConnectionStatus> for ConnectionStatus {
             legacy: connection.is_legacy,
             blocks: false,
             clear: false,
+            last_failure: None,
             sessions,
         }
     }
@@ -140,6 +141,12 @@ impl StatusReport {
     /// Adds clear packets that the kernel dropped in our name.
     pub fn add_clear_packets(&mut self, count: u64) {
         let reason = DropReason::ClearPacket.name();
+        *self.drops.entry(reason.to_owned()).or_default() += count;
+    }
+
+    /// Adds messages for which a queue or a socket's buffer had no room.
+    pub fn add_lost(&mut self, count: u64) {
+        let reason = DropReason::QueueFull.name();
         *self.drops.entry(reason.to_owned()).or_default() += count;
     }
 

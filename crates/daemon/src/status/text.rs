@@ -37,8 +37,11 @@ impl Display for StatusReport {
             false => writeln!(f, "drops: {}", drops.join(", "))?,
         }
         for work in &self.work {
-            let size = Bytes(work.bytes);
-            writeln!(f, "work: {}, {} times, {size}", work.task, work.times)?;
+            write!(f, "work: {}, {} times", work.task, work.times)?;
+            match work.bytes {
+                0 => writeln!(f)?,
+                bytes => writeln!(f, ", {}", Bytes(bytes))?,
+            }
         }
         Ok(())
     }
@@ -101,6 +104,9 @@ impl Display for ConnectionStatus {
             write!(f, ", traffic blocked until it is up")?;
         }
         writeln!(f)?;
+        if let Some(reason) = &self.last_failure {
+            writeln!(f, "  last failure: {reason}")?;
+        }
         self.sessions.iter().try_for_each(|session| session.fmt(f))
     }
 }

@@ -1,0 +1,79 @@
+//! How much of the log belongs to strangers: whoever has proven nothing could fill the disk.
+
+use engine::time::Instant;
+use tracing::warn;
+
+/// Lines in a row.
+const BURST: u32 = 100;
+/// Lines a second after that.
+const RATE: u32 = 5;
+const NS_A_LINE: u64 = 1_000_000_000 / RATE as u64;
+
+/// Lines that may still be written, and what was kept back.
+pub(super) struct Quota {
+    lines: u32,
+    since: Instant,
+    kept_back: u64,
+}
+
+impl Quota {
+    pub(super) fn new() -> Self {
+        Self {
+            lines: BURST,
+            since: Instant(0),
+            kept_back: 0,
+        }
+    }
+
+    /// Whether one more line may be written; else it is counted.
+    pub(super) fn takes(&mut self, now: Instant) -> bool {
+        let due = now.0.saturating_sub(self.since.0) / NS_A_LINE;
+        self.since = Instant(self.since.0.saturating_add(due * NS_A_LINE));
+        let due = u32::try_from(due).unwrap_or(BURST);
+        self.lines = self.lines.saturating_add(due).min(BURST);
+        let Some(rest) = self.lines.checked_sub(1) else {
+            self.kept_back += 1;
+            return false;
+        };
+        self.lines = rest;
+        true
+    }
+
+    /// How many lines were kept back since this was asked last.
+    fn take_kept_back(&mut self) -> u64 {
+        core::mem::take(&mut self.kept_back)
+    }
+
+    /// Says how many lines were kept back since it said so last, if there were any.
+    pub(super) fn tell(&mut self) {
+        let count = self.take_kept_back();
+        if count > 0 {
+            warn!(
+                "{count} more lines about unproven peers were kept back: `caravan status` counts"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strangers_write_a_burst_then_so_many_lines_a_second_and_the_rest_is_counted() {
+        let mut quota = Quota::new();
+        let count = |quota: &mut Quota, second: u64| {
+            let mut written = 0;
+            for number in 0..1000 {
+                written += u32::from(quota.takes(Instant(second * 1_000_000_000 + number)));
+            }
+            written
+        };
+        assert_eq!(count(&mut quota, 0), BURST);
+        assert_eq!(quota.take_kept_back(), u64::from(1000 - BURST));
+        assert_eq!(count(&mut quota, 1), RATE);
+        assert_eq!(count(&mut quota, 2), RATE);
+        assert_eq!(quota.take_kept_back(), u64::from(2 * (1000 - RATE)));
+        assert_eq!(count(&mut quota, 1000), BURST);
+    }
+}
