@@ -189,9 +189,21 @@ pub fn main(run: impl FnOnce(RunOptions) -> anyhow::Result<()>) -> ExitCode {
     let cli = Cli::parse();
     let result = log(&cli.global).and_then(|()| cli.execute(run));
     result.unwrap_or_else(|error| {
-        eprintln!("caravan: {error:#}");
+        eprintln!("caravan: {}", sentence(&error));
         let is_wrong = error.chain().any(|cause| cause.is::<ConfigError>());
         ExitCode::from(if is_wrong { WRONG } else { FAILED })
+    })
+}
+
+/// All causes of an error, each said once: many errors repeat the one below them.
+fn sentence(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |text, cause| {
+        let cause = cause.to_string();
+        match text.as_str() {
+            "" => cause,
+            said if said.contains(&cause) => text,
+            said => format!("{said}: {cause}"),
+        }
     })
 }
 

@@ -1,29 +1,34 @@
 //! The configuration of one `caravan` process: TOML in swanctl's words.
 //!
 //! [`mod@file`] is the text as it stands; [`build`] checks it and turns it into what the engine and
-//! the rest of the daemon work with. Nothing else ever sees the text.
+//! the rest of the daemon work with; `check` knows what types cannot say. Nothing else ever sees
+//! the text.
 
 pub mod build;
+mod check;
+mod explain;
 pub mod file;
+mod place;
 pub mod values;
 
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use build::{Loaded, PublishedPort};
 
-/// Why a configuration cannot be used: which file, which key, what to do.
+/// Why a configuration cannot be used: which file, which line and key, what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The file cannot be read.
-    #[error("cannot read {path}: {source}")]
+    /// The file itself cannot be read.
+    #[error("cannot read {}: {fault}", path.display())]
     Unreadable {
         /// Which file.
         path: PathBuf,
         /// The system's word.
-        source: std::io::Error,
+        fault: std::io::Error,
     },
     /// Not TOML, or an unknown key or wrong type; the text has line and column.
-    #[error("{path}: {text}")]
+    #[error("{}: {text}", path.display())]
     Syntax {
         /// Which file.
         path: PathBuf,
@@ -31,32 +36,92 @@ pub enum ConfigError {
         text: String,
     },
     /// A value that does not make sense.
-    #[error("{path}: {key}: {text}")]
+    #[error("{}: {}{key}: {text}", path.display(), at_line(*line))]
     Value {
         /// Which file.
         path: PathBuf,
+        /// Where the key stands, from 1.
+        line: Option<usize>,
         /// Dotted key.
         key: String,
         /// What is wrong, and what would be right.
         text: String,
     },
+    /// Several of these, a line each.
+    #[error("{}", lines(.0))]
+    Several(Vec<ConfigError>),
 }
 
-/// What a name that cannot be resolved means.
+fn at_line(line: Option<usize>) -> String {
+    line.map_or(String::new(), |line| format!("line {line}: "))
+}
+
+fn lines(all: &[ConfigError]) -> String {
+    let all: Vec<String> = all.iter().map(ToString::to_string).collect();
+    all.join("\n")
+}
+
+impl ConfigError {
+    /// All of them as one; `None` where there is none.
+    fn of(mut all: Vec<Self>) -> Option<Self> {
+        match all.len() {
+            0 | 1 => all.pop(),
+            _ => Some(Self::Several(all)),
+        }
+    }
+
+    /// Looks up where its key stands in the text of the file.
+    fn located(mut self, text: &str) -> Self {
+        match &mut self {
+            Self::Value { line, key, .. } => *line = place::line_of(text, key),
+            Self::Several(all) => {
+                let found = core::mem::take(all).into_iter();
+                *all = found.map(|one| one.located(text)).collect();
+            }
+            Self::Unreadable { .. } | Self::Syntax { .. } => {}
+        }
+        self
+    }
+}
+
+/// What a name that cannot be resolved means, or an own certificate that is not in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
-    /// An error: there is nobody to reach.
+    /// For use: without an address there is nobody to reach; a clock may be wrong, so a certificate
+    /// that seems expired is tried, with a warning.
     Needed,
-    /// A warning: the file is looked at where it may not be used.
+    /// For a look at the file, maybe on another machine: the name is a warning, the certificate an
+    /// error.
     Wanted,
 }
 
 /// Reads, checks and builds a configuration.
 pub fn load(path: &Path, names: Names) -> Result<Loaded, ConfigError> {
-    let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
+    let text = std::fs::read_to_string(path).map_err(|fault| ConfigError::Unreadable {
         path: path.to_owned(),
-        source,
+        fault,
     })?;
     let file = file::parse(path, &text)?;
-    build::build(path, file, names)
+    let mut loaded = build::build(path, file, names).map_err(|fault| fault.located(&text))?;
+    let Ok(since) = SystemTime::now().duration_since(UNIX_EPOCH) else {
+        return Ok(loaded);
+    };
+    let unbelievable = check::credentials(&loaded, since.as_secs() as i64).into_iter();
+    if names == Names::Needed {
+        let said =
+            unbelievable.map(|(name, text)| (name.to_owned(), format!("local.certs: {text}")));
+        let said: Vec<_> = said.collect();
+        loaded.warnings.extend(said);
+        return Ok(loaded);
+    }
+    let faults = unbelievable.map(|(name, sentence)| ConfigError::Value {
+        path: path.to_owned(),
+        line: None,
+        key: format!("connections.{name}.local.certs"),
+        text: sentence,
+    });
+    match ConfigError::of(faults.collect()) {
+        Some(fault) => Err(fault.located(&text)),
+        None => Ok(loaded),
+    }
 }

@@ -23,7 +23,7 @@ impl TrustStore {
         now: i64,
     ) -> Result<CertificateVerified, CertFault> {
         check_validity(leaf, now)?;
-        self.check_leaf(leaf)?;
+        check_leaf(leaf, self.accepts_legacy)?;
         let is_pinned = self.authorities.iter().any(|one| one.der() == leaf.der());
         if !is_pinned {
             let mut climb = Climb {
@@ -41,27 +41,37 @@ impl TrustStore {
             not_after: leaf.facts.not_after,
         })
     }
+}
 
-    /// What the end entity must be, whoever issued it.
-    fn check_leaf(&self, leaf: &Certificate) -> Result<(), CertFault> {
-        let extensions = &leaf.facts.extensions;
-        check_critical(leaf)?;
-        if extensions.usage.is_some_and(|usage| !usage.signs) {
-            let why = "its key usage has neither digitalSignature nor nonRepudiation";
-            return Err(wrong_usage(leaf, why));
-        }
-        if extensions.is_for_something_else {
-            return Err(wrong_usage(leaf, "its extended key usage is not for IKE"));
-        }
-        let bits = leaf.public_key()?.bits();
-        if bits < MIN_BITS && !self.accepts_legacy {
-            return Err(CertFault::KeyUnsupported {
-                subject: leaf.subject(),
-                why: format!("{bits} bits are fewer than {MIN_BITS}"),
-            });
-        }
-        Ok(())
+impl Certificate {
+    /// Whether a peer could believe it at calendar time `now` (seconds since 1970) as an end
+    /// entity, by its own words: validity, usage, key. Who issued it is not looked at. A key of
+    /// less than 2048 bits needs `accepts_legacy`.
+    pub fn check_as_own(&self, now: i64, accepts_legacy: bool) -> Result<(), CertFault> {
+        check_validity(self, now)?;
+        check_leaf(self, accepts_legacy)
     }
+}
+
+/// What the end entity must be, whoever issued it.
+fn check_leaf(leaf: &Certificate, accepts_legacy: bool) -> Result<(), CertFault> {
+    let extensions = &leaf.facts.extensions;
+    check_critical(leaf)?;
+    if extensions.usage.is_some_and(|usage| !usage.signs) {
+        let why = "its key usage has neither digitalSignature nor nonRepudiation";
+        return Err(wrong_usage(leaf, why));
+    }
+    if extensions.is_for_something_else {
+        return Err(wrong_usage(leaf, "its extended key usage is not for IKE"));
+    }
+    let bits = leaf.public_key()?.bits();
+    if bits < MIN_BITS && !accepts_legacy {
+        return Err(CertFault::KeyUnsupported {
+            subject: leaf.subject(),
+            why: format!("{bits} bits are fewer than {MIN_BITS}"),
+        });
+    }
+    Ok(())
 }
 
 /// A search for a path, upwards, with bounded depth and work.

@@ -1,23 +1,19 @@
 //! From the text's tables to what the program works with: reads the files that are named, parses
 //! words, and checks what types cannot.
 
+mod auth;
+
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use crypto::cert::{Certificate, RevocationList, TrustStore};
 use crypto::hash::Hash;
-use crypto::rsa::PrivateKey;
-use engine::config::{
-    Child, Config, Connection, IdentityPattern, InnerFamilies, Limits, LocalAuth, LocalMethod,
-    Pool, RemoteAuth, RemoteMethod, Severity, Unique,
-};
-use engine::identity::Identity;
-use engine::sa::{Mode, Secret};
+use engine::config::{Child, Config, Connection, InnerFamilies, Limits, Pool, Severity, Unique};
+use engine::sa::Mode;
 use engine::selector::TrafficSelector;
 use engine::suite::{EspSuite, IkeSuite};
 
-use super::file::{self, Auth, AuthTable, ChildTable, ConfigFile, ConnectionTable, PoolTable};
+use super::file::{self, AuthTable, ChildTable, ConfigFile, ConnectionTable, PoolTable};
 use super::{ConfigError, Names};
 
 /// What the program works with.
@@ -56,18 +52,25 @@ pub fn build(path: &Path, file: ConfigFile, names: Names) -> Result<Loaded, Conf
         folder: path.parent().unwrap_or(Path::new(".")),
         names,
     };
+    let mut faults: Vec<ConfigError> = Vec::new();
+    let said = |(key, text): super::check::Fault| builder.value(&key, &text);
+    faults.extend(super::check::values(&file).into_iter().map(said));
     let pools: Vec<Pool> = file
         .pools
         .iter()
-        .map(|(name, table)| builder.pool(name, table))
-        .collect::<Result<_, _>>()?;
+        .filter_map(|(name, table)| {
+            let pool = builder.pool(name, table);
+            pool.map_err(|fault| faults.push(fault)).ok()
+        })
+        .collect();
+    faults.extend(super::check::pools(&pools).into_iter().map(said));
     let mut loaded = Loaded {
         engine: Config {
             connections: Vec::new(),
             pools,
             limits: Limits::default(),
         },
-        daemon: file.daemon,
+        daemon: file.daemon.clone(),
         publish: Vec::new(),
         on_failure: Vec::new(),
         clear: Vec::new(),
@@ -75,11 +78,15 @@ pub fn build(path: &Path, file: ConfigFile, names: Names) -> Result<Loaded, Conf
     };
     loaded.engine.limits.half_open = loaded.daemon.half_open;
     if file.connections.is_empty() {
-        return Err(builder.value("connections", "there is none: add [connections.NAME]"));
+        faults.push(builder.value("connections", "there is none: add [connections.NAME]"));
     }
     for (name, table) in &file.connections {
-        builder.add(&mut loaded, name, table)?;
+        faults.extend(builder.add(&mut loaded, name, table).err());
     }
+    if let Some(fault) = ConfigError::of(faults) {
+        return Err(fault);
+    }
+    super::check::surroundings(builder.folder, path, &file, &mut loaded);
     let published = file.publish.into_iter().map(|table| PublishedPort {
         protocol: table.protocol,
         port: table.port,
@@ -108,6 +115,14 @@ impl Builder<'_> {
             return Err(self.value(&format!("{key}.version"), "this version speaks IKEv1: 1"));
         }
         loaded.on_failure.push((name.to_owned(), table.on_failure));
+        for (child, it) in &table.children {
+            if it.esp_proposals.len() > 1 && it.esp_proposals.iter().any(|word| word == "none") {
+                let text = "\"none\" stands alone: it is no IPsec at all, and no choice beside \
+                            proposals; esp_proposals = [\"none\"] sends this traffic in clear";
+                let key = format!("{key}.children.{child}.esp_proposals");
+                return Err(self.value(&key, text));
+            }
+        }
         let is_clear = |child: &ChildTable| child.esp_proposals == ["none"];
         if table.children.values().any(is_clear) {
             return self.add_clear(loaded, name, table);
@@ -173,6 +188,7 @@ impl Builder<'_> {
                 "there is none: nothing would be protected",
             ));
         }
+        let (local, remote) = self.sides(name, table)?;
         let is_station = !remote_addrs.is_empty();
         let family = |is_v4: bool| table.vips.iter().any(|address| address.is_ipv4() == is_v4);
         let default_dpd = if is_station { 20 } else { 60 };
@@ -186,8 +202,8 @@ impl Builder<'_> {
             remote_addrs,
             is_aggressive: table.aggressive,
             proposals,
-            local: self.local(&key("local"), &table.local)?,
-            remote: self.remote(&key("remote"), &table.remote, table.legacy)?,
+            local,
+            remote,
             children,
             wants_inner: InnerFamilies {
                 v4: family(true),
@@ -274,108 +290,6 @@ impl Builder<'_> {
         self.words(key, &addressed)
     }
 
-    fn local(&self, key: &str, table: &AuthTable) -> Result<LocalAuth, ConfigError> {
-        let identity = table
-            .id
-            .as_ref()
-            .map(|id| self.identity(key, id))
-            .transpose()?;
-        if table.auth == Auth::Psk {
-            let identity =
-                identity.ok_or_else(|| self.value(key, "with auth = \"psk\" give an id"))?;
-            let method = LocalMethod::PresharedKey(Arc::new(self.secret(key, table)?));
-            return Ok(LocalAuth { identity, method });
-        }
-        let chain = self.certificates(&format!("{key}.certs"), &table.certs)?;
-        let Some(leaf) = chain.first() else {
-            return Err(self.value(&format!("{key}.certs"), "name our certificate's PEM file"));
-        };
-        let Some(file) = &table.key else {
-            return Err(self.value(&format!("{key}.key"), "name our private key's PEM file"));
-        };
-        let text = Secret(self.read(file)?.into_bytes());
-        let private = PrivateKey::from_pem(&String::from_utf8_lossy(&text.0))
-            .map_err(|fault| self.value(&format!("{key}.key"), &fault.to_string()))?;
-        let public = leaf.public_key();
-        if public.is_ok_and(|public| public != private.public()) {
-            let text = format!("{} is not the key of {}", file.display(), leaf.subject());
-            return Err(self.value(&format!("{key}.key"), &text));
-        }
-        let identity = identity.unwrap_or_else(|| Identity::DistinguishedName(leaf.subject_der()));
-        let names = leaf.names();
-        if !identity.proven_by(&names) {
-            let text = format!(
-                "{identity} is neither subject nor SAN of {}",
-                leaf.subject()
-            );
-            return Err(self.value(&format!("{key}.id"), &text));
-        }
-        let method = LocalMethod::Signature {
-            key: Arc::new(private),
-            chain,
-        };
-        Ok(LocalAuth { identity, method })
-    }
-
-    fn remote(
-        &self,
-        key: &str,
-        table: &AuthTable,
-        accepts_legacy: bool,
-    ) -> Result<RemoteAuth, ConfigError> {
-        let identities = match table.id.as_deref() {
-            None => {
-                let text = "say whom you accept: id = \"sg.example\", a subject, or \"*\" for any";
-                return Err(self.value(&format!("{key}.id"), text));
-            }
-            Some("*" | "%any") => vec![IdentityPattern::Any],
-            Some(id) => vec![IdentityPattern::Is(self.identity(key, id)?)],
-        };
-        if table.auth == Auth::Psk {
-            let method = RemoteMethod::PresharedKey(Arc::new(self.secret(key, table)?));
-            return Ok(RemoteAuth { identities, method });
-        }
-        let mut authorities = self.certificates(&format!("{key}.cacerts"), &table.cacerts)?;
-        authorities.extend(self.certificates(&format!("{key}.certs"), &table.certs)?);
-        if authorities.is_empty() {
-            let text = "name the PEM file of the authority that issues the peer's certificate";
-            return Err(self.value(&format!("{key}.cacerts"), text));
-        }
-        let revocations = table
-            .crls
-            .iter()
-            .map(|file| {
-                let bytes = std::fs::read(self.folder.join(file)).map_err(|source| {
-                    ConfigError::Unreadable {
-                        path: self.folder.join(file),
-                        source,
-                    }
-                })?;
-                RevocationList::parse(&bytes).map_err(|fault| {
-                    self.value(
-                        &format!("{key}.crls"),
-                        &format!("{}: {fault}", file.display()),
-                    )
-                })
-            })
-            .collect::<Result<_, _>>()?;
-        let requires_revocation = match table.revocation {
-            file::Revocation::Strict => true,
-            file::Revocation::Ifcrl => !table.crls.is_empty(),
-            file::Revocation::Relaxed => false,
-        };
-        let store = TrustStore {
-            authorities,
-            revocations,
-            requires_revocation,
-            accepts_legacy,
-        };
-        Ok(RemoteAuth {
-            identities,
-            method: RemoteMethod::Signature(Arc::new(store)),
-        })
-    }
-
     fn pool(&self, name: &str, table: &PoolTable) -> Result<Pool, ConfigError> {
         let key = format!("pools.{name}.addrs");
         let selector: TrafficSelector = table
@@ -446,32 +360,6 @@ impl Builder<'_> {
         Ok(found)
     }
 
-    fn certificates(&self, key: &str, files: &[PathBuf]) -> Result<Vec<Certificate>, ConfigError> {
-        let mut all = Vec::new();
-        for file in files {
-            let read = Certificate::all_from_pem(&self.read(file)?)
-                .map_err(|fault| self.value(key, &format!("{}: {fault}", file.display())))?;
-            if read.is_empty() {
-                let text = format!("{} holds no certificate in PEM", file.display());
-                return Err(self.value(key, &text));
-            }
-            all.extend(read);
-        }
-        Ok(all)
-    }
-
-    fn secret(&self, key: &str, table: &AuthTable) -> Result<Secret, ConfigError> {
-        match (&table.secret, &table.secret_file) {
-            (Some(secret), None) if !secret.is_empty() => Ok(Secret(secret.clone().into_bytes())),
-            (None, Some(file)) => Ok(Secret(self.read(file)?.trim_end().as_bytes().to_vec())),
-            _ => Err(self.value(key, "give the pre-shared key as secret or as secret_file")),
-        }
-    }
-
-    fn identity(&self, key: &str, text: &str) -> Result<Identity, ConfigError> {
-        Identity::parse(text).map_err(|error| self.value(&format!("{key}.id"), &error.to_string()))
-    }
-
     fn words<T: core::str::FromStr>(
         &self,
         key: &str,
@@ -489,14 +377,19 @@ impl Builder<'_> {
             .collect()
     }
 
-    fn read(&self, file: &Path) -> Result<String, ConfigError> {
+    fn read(&self, key: &str, file: &Path) -> Result<String, ConfigError> {
         let path = self.folder.join(file);
-        std::fs::read_to_string(&path).map_err(|source| ConfigError::Unreadable { path, source })
+        std::fs::read_to_string(&path).map_err(|fault| self.unreadable(key, &path, &fault))
+    }
+
+    fn unreadable(&self, key: &str, path: &Path, fault: &std::io::Error) -> ConfigError {
+        self.value(key, &format!("cannot read {}: {fault}", path.display()))
     }
 
     fn value(&self, key: &str, text: &str) -> ConfigError {
         ConfigError::Value {
             path: self.path.to_owned(),
+            line: None,
             key: key.to_owned(),
             text: text.to_owned(),
         }
@@ -534,14 +427,14 @@ fn revision(table: &ConnectionTable) -> u64 {
     u64::from_be_bytes(first)
 }
 
-fn next(address: IpAddr) -> IpAddr {
+pub(super) fn next(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(v4) => IpAddr::V4(u32::from(v4).saturating_add(1).into()),
         IpAddr::V6(v6) => IpAddr::V6(u128::from(v6).saturating_add(1).into()),
     }
 }
 
-fn previous(address: IpAddr) -> IpAddr {
+pub(super) fn previous(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(v4) => IpAddr::V4(u32::from(v4).saturating_sub(1).into()),
         IpAddr::V6(v6) => IpAddr::V6(u128::from(v6).saturating_sub(1).into()),
@@ -549,34 +442,4 @@ fn previous(address: IpAddr) -> IpAddr {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn child(mode: &str, selector: &str) -> Result<Arc<Connection>, String> {
-        let text = format!(
-            "[connections.road]\nlegacy = true\nremote_addrs = [\"192.0.2.1\"]\n\
-             local = {{ auth = \"psk\", secret = \"s\", id = \"ms.example\" }}\n\
-             remote = {{ auth = \"psk\", secret = \"s\", id = \"sg.example\" }}\n\
-             [connections.road.children.net]\nmode = \"{mode}\"\nremote_ts = [\"{selector}\"]\n"
-        );
-        let file = toml::from_str(&text).expect("a file");
-        let built =
-            build(Path::new("road.toml"), file, Names::Needed).map_err(|fault| fault.to_string());
-        built.map(|loaded| Arc::clone(&loaded.engine.connections[0]))
-    }
-
-    #[test]
-    fn dynamic_has_a_protocol_and_a_port_in_transport_mode_alone() {
-        let connection = child("transport", "dynamic[tcp/80]").expect("a child");
-        let [remote] = connection.children[0].remote[..] else {
-            panic!("one selector")
-        };
-        let station = "192.0.2.1".parse().expect("an address");
-        assert_eq!(remote.at(station).to_string(), "192.0.2.1[tcp/80]");
-        let plain = child("transport", "dynamic").expect("a child");
-        assert!(plain.children[0].remote.is_empty());
-        let refused = child("tunnel", "dynamic[tcp/80]").err().expect("refused");
-        assert!(refused.contains("only in transport mode"), "{refused}");
-        assert!(child("transport", "dynamic[tcp/80").is_err());
-    }
-}
+mod tests;

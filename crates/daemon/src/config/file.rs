@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::ConfigError;
+use super::explain::{explain, strange_table};
 use super::values::{Size, Span};
 
 /// A whole file.
@@ -38,7 +39,8 @@ pub struct DaemonTable {
     pub fwmark: u32,
     /// Routing table of the routes into the tunnel.
     pub table: u32,
-    /// Half-open exchanges above which aggressive first messages are dropped.
+    /// Half-open exchanges above which aggressive first messages are dropped. Whatever it is, one
+    /// address has 100 at most, all together 5000, and each lasts 30 s.
     pub half_open: usize,
     /// Take the resolvers that come with an inner address, and give them back.
     pub dns: bool,
@@ -86,7 +88,8 @@ pub struct ConnectionTable {
     /// Ask for inner addresses: "0.0.0.0", "::".
     #[serde(default)]
     pub vips: Vec<IpAddr>,
-    /// Pool that peers are lent addresses from.
+    /// Pool that peers are lent addresses from: one, of one family. A peer that is to have both
+    /// families inside takes two connections.
     #[serde(default)]
     pub pools: Vec<String>,
     /// Always encapsulate ESP in UDP.
@@ -95,7 +98,8 @@ pub struct ConnectionTable {
     /// Split long IKE messages when the peer can read fragments.
     #[serde(default = "yes")]
     pub fragmentation: bool,
-    /// Ask a silent peer whether it is there after this long; "0": never.
+    /// Ask a silent peer whether it is there after this long; "0": never. None: 20 s at a station,
+    /// 60 s at a gateway.
     pub dpd_delay: Option<Span>,
     /// Without an answer for this long it is not.
     #[serde(default = "dpd_timeout")]
@@ -147,7 +151,7 @@ pub struct AuthTable {
     pub revocation: Revocation,
     /// Identity: an address, a name, user@name, a subject; "*" accepts any (remote).
     pub id: Option<String>,
-    /// The pre-shared key itself, or `secret_file`.
+    /// The pre-shared key itself, or `secret_file`; at one side alone it is that of both.
     pub secret: Option<String>,
     /// File with the pre-shared key.
     pub secret_file: Option<PathBuf>,
@@ -191,6 +195,7 @@ pub struct ChildTable {
     #[serde(default)]
     pub remote_ts: Vec<String>,
     /// ESP proposals, such as "aes128gcm16-modp2048"; "none" alone: no IPsec, traffic in clear.
+    /// Without any, and without AH's: "aes128gcm16-modp2048", "aes128-sha256-modp2048".
     #[serde(default)]
     pub esp_proposals: Vec<String>,
     /// AH proposals, such as "sha256-modp2048".
@@ -299,42 +304,14 @@ pub enum Transport {
 
 /// Reads the text of a file.
 pub fn parse(path: &Path, text: &str) -> Result<ConfigFile, ConfigError> {
-    toml::from_str(text).map_err(|error| ConfigError::Syntax {
+    let syntax = |text| ConfigError::Syntax {
         path: path.to_owned(),
-        text: explain(text, &error),
-    })
-}
-
-/// Line, column and sentence; for an unknown key, the nearest valid one.
-fn explain(text: &str, error: &toml::de::Error) -> String {
-    let place = error.span().map(|span| {
-        let before = &text[..span.start.min(text.len())];
-        let line = before.matches('\n').count() + 1;
-        let column = before.len() - before.rfind('\n').map_or(0, |at| at + 1) + 1;
-        format!("line {line}, column {column}: ")
-    });
-    let message = error.message();
-    let nearest = unknown_key(message).and_then(|(key, valid)| {
-        let near = valid.iter().max_by(|a, b| {
-            strsim::jaro_winkler(&key, a).total_cmp(&strsim::jaro_winkler(&key, b))
-        })?;
-        Some(format!(
-            "unknown key '{key}', the nearest valid one is '{near}'"
-        ))
-    });
-    let sentence = nearest.unwrap_or_else(|| message.to_owned());
-    format!("{}{sentence}", place.unwrap_or_default())
-}
-
-/// serde says "unknown field `x`, expected one of `a`, `b`".
-fn unknown_key(message: &str) -> Option<(String, Vec<String>)> {
-    let rest = message
-        .strip_prefix("unknown field `")
-        .or(message.strip_prefix("unknown variant `"))?;
-    let mut names = rest.split('`');
-    let key = names.next()?.to_owned();
-    let valid = names.skip(1).step_by(2).map(str::to_owned).collect();
-    Some((key, valid))
+        text,
+    };
+    if let Some(strange) = strange_table(text) {
+        return Err(syntax(strange));
+    }
+    toml::from_str(text).map_err(|error| syntax(explain(text, &error)))
 }
 
 fn one() -> u8 {

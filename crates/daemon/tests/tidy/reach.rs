@@ -70,7 +70,9 @@ fn is_found_root(path: &str) -> bool {
         [_, _, "tests" | "benches" | "examples", _]
             | [_, _, "tests" | "benches" | "examples", _, "main.rs"]
     );
-    is_program || is_test || parts.last() == Some(&"build.rs")
+    // A build script lies beside its manifest.
+    let is_script = parts.last() == Some(&"build.rs") && !parts.contains(&"src");
+    is_program || is_test || is_script
 }
 
 /// Where the modules of a file lie: beside a root, else in the folder of the file's own name.

@@ -1,0 +1,178 @@
+//! Who we are and whom we accept: certificates, keys, secrets, identities.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crypto::cert::{Certificate, RevocationList, TrustStore};
+use crypto::rsa::PrivateKey;
+use engine::config::{IdentityPattern, LocalAuth, LocalMethod, RemoteAuth, RemoteMethod};
+use engine::identity::Identity;
+use engine::sa::Secret;
+
+use super::super::ConfigError;
+use super::super::file::{self, Auth, AuthTable, ConnectionTable};
+use super::Builder;
+
+impl Builder<'_> {
+    /// Both sides; what is wrong with either is said at once. A pre-shared key is one key, so it
+    /// may be given at one side alone.
+    pub(super) fn sides(
+        &self,
+        name: &str,
+        table: &ConnectionTable,
+    ) -> Result<(LocalAuth, RemoteAuth), ConfigError> {
+        let (mut local, mut remote) = (table.local.clone(), table.remote.clone());
+        let has_secret = |auth: &AuthTable| auth.secret.is_some() || auth.secret_file.is_some();
+        let share = |from: &AuthTable, to: &mut AuthTable| {
+            if from.auth == Auth::Psk && to.auth == Auth::Psk && !has_secret(to) {
+                to.secret.clone_from(&from.secret);
+                to.secret_file.clone_from(&from.secret_file);
+            }
+        };
+        share(&local, &mut remote);
+        share(&remote, &mut local);
+        let key = format!("connections.{name}");
+        let local = self.local(&format!("{key}.local"), &local);
+        let remote = self.remote(&format!("{key}.remote"), &remote, table.legacy);
+        match (local, remote) {
+            (Ok(local), Ok(remote)) => Ok((local, remote)),
+            (local, remote) => {
+                let faults: Vec<ConfigError> =
+                    local.err().into_iter().chain(remote.err()).collect();
+                Err(ConfigError::of(faults).expect("one of them failed"))
+            }
+        }
+    }
+
+    fn local(&self, key: &str, table: &AuthTable) -> Result<LocalAuth, ConfigError> {
+        let identity = table
+            .id
+            .as_ref()
+            .map(|id| self.identity(key, id))
+            .transpose()?;
+        if table.auth == Auth::Psk {
+            let identity =
+                identity.ok_or_else(|| self.value(key, "with auth = \"psk\" give an id"))?;
+            let method = LocalMethod::PresharedKey(Arc::new(self.secret(key, table)?));
+            return Ok(LocalAuth { identity, method });
+        }
+        let chain = self.certificates(&format!("{key}.certs"), &table.certs)?;
+        let Some(leaf) = chain.first() else {
+            return Err(self.value(&format!("{key}.certs"), "name our certificate's PEM file"));
+        };
+        let Some(file) = &table.key else {
+            return Err(self.value(&format!("{key}.key"), "name our private key's PEM file"));
+        };
+        let text = Secret(self.read(&format!("{key}.key"), file)?.into_bytes());
+        let private = PrivateKey::from_pem(&String::from_utf8_lossy(&text.0))
+            .map_err(|fault| self.value(&format!("{key}.key"), &fault.to_string()))?;
+        let public = leaf.public_key();
+        if public.is_ok_and(|public| public != private.public()) {
+            let text = format!("{} is not the key of {}", file.display(), leaf.subject());
+            return Err(self.value(&format!("{key}.key"), &text));
+        }
+        let identity = identity.unwrap_or_else(|| Identity::DistinguishedName(leaf.subject_der()));
+        let names = leaf.names();
+        if !identity.proven_by(&names) {
+            let text = format!(
+                "{identity} is neither subject nor SAN of {}",
+                leaf.subject()
+            );
+            return Err(self.value(&format!("{key}.id"), &text));
+        }
+        let method = LocalMethod::Signature {
+            key: Arc::new(private),
+            chain,
+        };
+        Ok(LocalAuth { identity, method })
+    }
+
+    fn remote(
+        &self,
+        key: &str,
+        table: &AuthTable,
+        accepts_legacy: bool,
+    ) -> Result<RemoteAuth, ConfigError> {
+        let identities = match table.id.as_deref() {
+            None => {
+                let text = "say whom you accept: id = \"sg.example\", a subject, or \"*\" for any";
+                return Err(self.value(&format!("{key}.id"), text));
+            }
+            Some("*" | "%any") => vec![IdentityPattern::Any],
+            Some(id) => vec![IdentityPattern::Is(self.identity(key, id)?)],
+        };
+        if table.auth == Auth::Psk {
+            let method = RemoteMethod::PresharedKey(Arc::new(self.secret(key, table)?));
+            return Ok(RemoteAuth { identities, method });
+        }
+        let mut authorities = self.certificates(&format!("{key}.cacerts"), &table.cacerts)?;
+        authorities.extend(self.certificates(&format!("{key}.certs"), &table.certs)?);
+        if authorities.is_empty() {
+            let text = "name the PEM file of the authority that issues the peer's certificate";
+            return Err(self.value(&format!("{key}.cacerts"), text));
+        }
+        let revocations = table
+            .crls
+            .iter()
+            .map(|file| {
+                let path = self.folder.join(file);
+                let bytes = std::fs::read(&path)
+                    .map_err(|fault| self.unreadable(&format!("{key}.crls"), &path, &fault))?;
+                RevocationList::parse(&bytes).map_err(|fault| {
+                    self.value(
+                        &format!("{key}.crls"),
+                        &format!("{}: {fault}", file.display()),
+                    )
+                })
+            })
+            .collect::<Result<_, _>>()?;
+        let requires_revocation = match table.revocation {
+            file::Revocation::Strict => true,
+            file::Revocation::Ifcrl => !table.crls.is_empty(),
+            file::Revocation::Relaxed => false,
+        };
+        let store = TrustStore {
+            authorities,
+            revocations,
+            requires_revocation,
+            accepts_legacy,
+        };
+        Ok(RemoteAuth {
+            identities,
+            method: RemoteMethod::Signature(Arc::new(store)),
+        })
+    }
+
+    fn certificates(&self, key: &str, files: &[PathBuf]) -> Result<Vec<Certificate>, ConfigError> {
+        let mut all = Vec::new();
+        for file in files {
+            let read = Certificate::all_from_pem(&self.read(key, file)?)
+                .map_err(|fault| self.value(key, &format!("{}: {fault}", file.display())))?;
+            if read.is_empty() {
+                let text = format!("{} holds no certificate in PEM", file.display());
+                return Err(self.value(key, &text));
+            }
+            all.extend(read);
+        }
+        Ok(all)
+    }
+
+    fn secret(&self, key: &str, table: &AuthTable) -> Result<Secret, ConfigError> {
+        match (&table.secret, &table.secret_file) {
+            (Some(secret), None) if !secret.is_empty() => Ok(Secret(secret.clone().into_bytes())),
+            (None, Some(file)) => {
+                let text = Secret(self.read(&format!("{key}.secret_file"), file)?.into_bytes());
+                let secret = text.0.trim_ascii_end();
+                match secret.is_empty() {
+                    true => Err(self.value(&format!("{key}.secret_file"), "the file is empty")),
+                    false => Ok(Secret(secret.to_vec())),
+                }
+            }
+            _ => Err(self.value(key, "give the pre-shared key as secret or as secret_file")),
+        }
+    }
+
+    fn identity(&self, key: &str, text: &str) -> Result<Identity, ConfigError> {
+        Identity::parse(text).map_err(|error| self.value(&format!("{key}.id"), &error.to_string()))
+    }
+}

@@ -1,0 +1,29 @@
+use super::*;
+
+fn child(mode: &str, selector: &str) -> Result<Arc<Connection>, String> {
+    let text = format!(
+        "[connections.road]\nlegacy = true\nremote_addrs = [\"192.0.2.1\"]\n\
+         local = {{ auth = \"psk\", secret = \"s\", id = \"ms.example\" }}\n\
+         remote = {{ auth = \"psk\", secret = \"s\", id = \"sg.example\" }}\n\
+         [connections.road.children.net]\nmode = \"{mode}\"\nremote_ts = [\"{selector}\"]\n"
+    );
+    let file = toml::from_str(&text).expect("a file");
+    let built =
+        build(Path::new("road.toml"), file, Names::Needed).map_err(|fault| fault.to_string());
+    built.map(|loaded| Arc::clone(&loaded.engine.connections[0]))
+}
+
+#[test]
+fn dynamic_has_a_protocol_and_a_port_in_transport_mode_alone() {
+    let connection = child("transport", "dynamic[tcp/80]").expect("a child");
+    let [remote] = connection.children[0].remote[..] else {
+        panic!("one selector")
+    };
+    let station = "192.0.2.1".parse().expect("an address");
+    assert_eq!(remote.at(station).to_string(), "192.0.2.1[tcp/80]");
+    let plain = child("transport", "dynamic").expect("a child");
+    assert!(plain.children[0].remote.is_empty());
+    let refused = child("tunnel", "dynamic[tcp/80]").err().expect("refused");
+    assert!(refused.contains("only in transport mode"), "{refused}");
+    assert!(child("transport", "dynamic[tcp/80").is_err());
+}

@@ -1,0 +1,223 @@
+//! What types cannot say of a whole file: values that no process can use, tables that contradict
+//! one another, and what this machine would make of it.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use engine::config::{Connection, LocalMethod, Pool};
+use engine::selector::TrafficSelector;
+
+use super::Loaded;
+use super::file::{Auth, ConfigFile, DaemonTable, PublishTable, Transport};
+
+/// Octets of an interface's name without its end (IFNAMSIZ).
+const MAX_TUN_NAME: usize = 15;
+/// Linux's own routing tables: unspecified, and default, main, local.
+const TABLES_OF_THE_SYSTEM: [u32; 4] = [0, 253, 254, 255];
+/// What IKE itself listens on.
+const IKE_PORTS: [u16; 2] = [500, 4500];
+
+/// A key and what is wrong with its value.
+pub(super) type Fault = (String, String);
+
+/// Values that cannot work anywhere.
+pub(super) fn values(file: &ConfigFile) -> Vec<Fault> {
+    let mut faults = daemon(&file.daemon);
+    let mut taken = BTreeSet::new();
+    for (index, table) in file.publish.iter().enumerate() {
+        let place = format!("publish[{}]", index + 1);
+        faults.extend(published(&place, table));
+        let name = match table.protocol {
+            Transport::Tcp => "tcp",
+            Transport::Udp => "udp",
+        };
+        if !taken.insert((name, table.port)) {
+            let text = format!(
+                "{name} {} is published twice: one server a port",
+                table.port
+            );
+            faults.push((format!("{place}.port"), text));
+        }
+    }
+    faults
+}
+
+fn daemon(table: &DaemonTable) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let mut say = |key: &str, text: String| faults.push((format!("daemon.{key}"), text));
+    let tun = &table.tun;
+    let is_odd = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '/' | '%' | ':');
+    if tun.is_empty() || tun.len() > MAX_TUN_NAME || tun.contains(is_odd) || tun.starts_with('.') {
+        let text = format!(
+            "{tun:?} is no name of an interface: 1 to {MAX_TUN_NAME} letters and digits, such as \
+             \"caravan0\""
+        );
+        say("tun", text);
+    }
+    if table.half_open == 0 {
+        let text = "0 would drop every station's first message; 500 is the default";
+        say("half_open", text.to_owned());
+    }
+    if table.fwmark == 0 {
+        let text = "0 is no mark: the tunnel's own datagrams would be routed into the tunnel";
+        say("fwmark", text.to_owned());
+    }
+    if TABLES_OF_THE_SYSTEM.contains(&table.table) {
+        let text = format!(
+            "{} is the system's own table; 221 is the default",
+            table.table
+        );
+        say("table", text);
+    }
+    faults
+}
+
+fn published(place: &str, table: &PublishTable) -> Option<Fault> {
+    if table.port == 0 {
+        let text = "0 is no port: say which one of the gateway's, 1 to 65535";
+        return Some((format!("{place}.port"), text.to_owned()));
+    }
+    if table.to.port() == 0 {
+        let text = format!(
+            "{} has no port: write the server's, such as \"10.10.0.2:80\"",
+            table.to
+        );
+        return Some((format!("{place}.to"), text));
+    }
+    if table.protocol == Transport::Udp && IKE_PORTS.contains(&table.port) {
+        let text = format!(
+            "udp {} is IKE's own: no station would reach this gateway",
+            table.port
+        );
+        return Some((format!("{place}.port"), text));
+    }
+    None
+}
+
+/// Pools that lend an address twice.
+pub(super) fn pools(pools: &[Pool]) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for (at, one) in pools.iter().enumerate() {
+        let twice = pools[..at]
+            .iter()
+            .find(|other| meet(&range(one), &range(other)));
+        if let Some(other) = twice {
+            let text = format!(
+                "shares addresses with [pools.{}]: two peers would get one",
+                other.name
+            );
+            faults.push((format!("pools.{}.addrs", one.name), text));
+        }
+    }
+    faults
+}
+
+/// What works somewhere, or at another time, and not here: connection and sentence.
+pub(super) fn surroundings(folder: &Path, path: &Path, file: &ConfigFile, loaded: &mut Loaded) {
+    let mut warnings = Vec::new();
+    if let Some(user) = &file.daemon.user
+        && !matches!(nix::unistd::User::from_name(user), Ok(Some(_)))
+    {
+        let text = format!(
+            "user: there is no user {user:?} on this machine: `useradd --system {user}` makes one"
+        );
+        warnings.push(("daemon".to_owned(), text));
+    }
+    for (name, table) in &file.connections {
+        let both = [(&table.local, "local"), (&table.remote, "remote")];
+        for (auth, side) in both {
+            let own = (side == "local").then_some(auth.key.as_ref()).flatten();
+            let secret = auth.secret_file.as_ref();
+            let here = auth.secret.as_ref().map(|_| path.to_owned());
+            let files = [own, secret.filter(|_| auth.auth == Auth::Psk)];
+            let files = files.into_iter().flatten().map(|file| folder.join(file));
+            for file in files.chain(here).filter(|file| is_open_to_all(file)) {
+                let text = format!(
+                    "{side}: everybody on this machine can read {0}, which holds a secret: \
+                     `chmod 600 {0}`",
+                    file.display()
+                );
+                warnings.push((name.clone(), text));
+            }
+        }
+    }
+    for connection in &loaded.engine.connections {
+        let pools = &loaded.engine.pools;
+        warnings.extend(overlaps(connection, pools).map(|text| (connection.name.clone(), text)));
+    }
+    warnings.dedup();
+    loaded.warnings.extend(warnings);
+}
+
+/// Own certificates that no peer could believe at calendar time `now`.
+pub(super) fn credentials(loaded: &Loaded, now: i64) -> Vec<(&str, String)> {
+    let connections = loaded.engine.connections.iter();
+    let unbelievable = connections.filter_map(|connection| {
+        let LocalMethod::Signature { chain, .. } = &connection.local.method else {
+            return None;
+        };
+        let fault = chain
+            .first()?
+            .check_as_own(now, connection.is_legacy)
+            .err()?;
+        let text = format!("no peer will believe this certificate: {fault}");
+        Some((connection.name.as_str(), text))
+    });
+    unbelievable.collect()
+}
+
+fn is_open_to_all(file: &Path) -> bool {
+    std::fs::metadata(file).is_ok_and(|found| found.permissions().mode() & 0o004 != 0)
+}
+
+/// A pool inside a network that has wires of its own: servers look for lent addresses there, and
+/// the gateway drops what claims one of them in clear.
+fn overlaps<'a>(
+    connection: &'a Connection,
+    pools: &'a [Pool],
+) -> impl Iterator<Item = String> + 'a {
+    let selectors = connection.children.iter().flat_map(|child| {
+        // A second selector that is the pool itself lets stations reach each other.
+        let local = child
+            .local
+            .iter()
+            .map(move |it| (it, child.local.len() > 1));
+        local.chain(child.remote.iter().map(|it| (it, false)))
+    });
+    let pairs = selectors.flat_map(move |selector| pools.iter().map(move |pool| (selector, pool)));
+    pairs.filter_map(|((selector, may_be_pool), pool)| {
+        let everything = TrafficSelector::everything(selector.first);
+        let is_all = selector.first == everything.first && selector.last == everything.last;
+        let is_pool = may_be_pool && is_about(selector, pool);
+        (!is_all && !is_pool && meet(selector, &range(pool))).then(|| {
+            format!(
+                "[pools.{}] {}-{} lies in {selector}: machines there look for its addresses on \
+                 their own wire, and what comes from these in clear is dropped; lend from a \
+                 network that is used nowhere else",
+                pool.name, pool.first, pool.last
+            )
+        })
+    })
+}
+
+fn range(pool: &Pool) -> TrafficSelector {
+    TrafficSelector {
+        last: pool.last,
+        ..TrafficSelector::host(pool.first)
+    }
+}
+
+fn meet(a: &TrafficSelector, b: &TrafficSelector) -> bool {
+    let same_family = a.first.is_ipv4() == b.first.is_ipv4();
+    same_family && a.first <= b.last && b.first <= a.last
+}
+
+/// The pool's subnet: one address more at either end.
+fn is_about(selector: &TrafficSelector, pool: &Pool) -> bool {
+    super::build::next(selector.first) >= pool.first
+        && super::build::previous(selector.last) <= pool.last
+}
+
+#[cfg(test)]
+mod tests;

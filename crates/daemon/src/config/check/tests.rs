@@ -1,0 +1,204 @@
+use std::fs;
+use std::path::PathBuf;
+
+use crypto::cert::{Authority, KeyMaterial, Request, SigningKey};
+
+use super::super::{Names, load};
+use super::*;
+
+const PSK: &str = "[connections.home]
+legacy = true
+remote_addrs = [\"192.0.2.1\"]
+local = { auth = \"psk\", secret = \"s\", id = \"ms.example\" }
+remote = { auth = \"psk\", id = \"sg.example\" }
+[connections.home.children.net]
+remote_ts = [\"10.10.0.0/24\"]
+";
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let name = format!("caravan-check-{}-{name}", std::process::id());
+        let folder = Self(std::env::temp_dir().join(name));
+        fs::create_dir_all(&folder.0).expect("a folder");
+        folder
+    }
+
+    fn write(&self, name: &str, text: &str, mode: u32) {
+        let path = self.0.join(name);
+        fs::write(&path, text).expect("written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("its mode");
+    }
+
+    fn load(&self, text: &str) -> Result<Loaded, String> {
+        self.write("x.toml", text, 0o600);
+        load(&self.0.join("x.toml"), Names::Wanted).map_err(|fault| fault.to_string())
+    }
+
+    fn refuses(&self, text: &str) -> String {
+        self.load(text)
+            .err()
+            .unwrap_or_else(|| panic!("good:\n{text}"))
+    }
+
+    fn warns(&self, text: &str) -> String {
+        let loaded = self.load(text).unwrap_or_else(|fault| panic!("{fault}"));
+        format!("{:?}", loaded.warnings)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn values_that_cannot_work_are_refused_with_line_and_key() {
+    let folder = Folder::new("values");
+    assert_eq!(folder.load(PSK).expect("good").engine.connections.len(), 1);
+    let server = "to = \"10.10.0.2:80\"";
+    for (more, wanted) in [
+        (
+            "[daemon]\ntun = \"a-name-that-is-too-long\"",
+            "line 9: daemon.tun: \"a-name",
+        ),
+        ("[daemon]\ntun = \"a b\"", "is no name of an interface"),
+        ("[daemon]\nhalf_open = 0", "daemon.half_open: 0 would drop"),
+        ("[daemon]\nfwmark = 0", "daemon.fwmark: 0 is no mark"),
+        ("[daemon]\ntable = 254", "daemon.table: 254 is the system's"),
+        (
+            &format!("[[publish]]\nport = 0\n{server}"),
+            "publish[1].port: 0 is no port",
+        ),
+        (
+            "[[publish]]\nport = 80\nto = \"10.10.0.2:0\"",
+            "publish[1].to: 10.10.0.2:0 has",
+        ),
+        (
+            &format!("[[publish]]\nprotocol = \"udp\"\nport = 4500\n{server}"),
+            "udp 4500 is IKE's own",
+        ),
+        (
+            &format!("[[publish]]\nport = 80\n{server}\n[[publish]]\nport = 80\n{server}"),
+            "line 12: publish[2].port: tcp 80 is published twice",
+        ),
+        (
+            "[pools.a]\naddrs = \"10.99.0.0/24\"\n[pools.b]\naddrs = \"10.99.0.9-10.99.0.20\"",
+            "pools.b.addrs: shares addresses with [pools.a]",
+        ),
+    ] {
+        let said = folder.refuses(&format!("{PSK}{more}\n"));
+        assert!(said.contains(wanted), "{said}\nwanted {wanted}");
+    }
+}
+
+#[test]
+fn every_mistake_is_told_at_once() {
+    let folder = Folder::new("several");
+    let text = "[daemon]\nhalf_open = 0\n[connections.a]\n\
+                local = { certs = [\"no.pem\"], key = \"no.key\" }\n\
+                remote = { cacerts = [\"none.pem\"], id = \"*\" }\n\
+                [connections.a.children.net]\nlocal_ts = [\"10.10.0.0/24\"]\n";
+    let said = folder.refuses(text);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 3, "{said}");
+    assert!(lines[0].contains("line 2: daemon.half_open"), "{said}");
+    assert!(
+        lines[1].contains("line 4: connections.a.local.certs: cannot read"),
+        "{said}"
+    );
+    assert!(
+        lines[2].contains("line 5: connections.a.remote.cacerts: cannot read"),
+        "{said}"
+    );
+    assert!(lines[2].contains("none.pem: No such file"), "{said}");
+    assert_eq!(said.matches("No such file").count(), 2, "{said}");
+}
+
+#[test]
+fn what_is_unwise_here_is_a_warning() {
+    let folder = Folder::new("warnings");
+    assert_eq!(folder.warns(PSK).matches("chmod").count(), 0);
+    folder.write("psk", "secret\n", 0o644);
+    let open = PSK.replace("secret = \"s\"", "secret_file = \"psk\"");
+    let said = folder.warns(&open);
+    assert!(
+        said.contains("everybody on this machine can read"),
+        "{said}"
+    );
+    folder.write("psk", "secret\n", 0o600);
+    assert!(!folder.warns(&open).contains("chmod"));
+    let user = format!("{PSK}[daemon]\nuser = \"nosuch-user\"\n");
+    assert!(folder.warns(&user).contains("useradd --system nosuch-user"));
+    let pool = format!("{PSK}[pools.a]\naddrs = \"10.10.0.128/25\"\n");
+    assert!(folder.warns(&pool).contains("lies in 10.10.0.0/24"));
+    for other in ["10.99.0.0/24", "fd00::/64"] {
+        let pool = format!("{PSK}[pools.a]\naddrs = \"{other}\"\n");
+        assert!(!folder.warns(&pool).contains("lies in"), "{other}");
+    }
+    let beside = PSK
+        .replace("remote_addrs = [\"192.0.2.1\"]", "pools = [\"a\"]")
+        .replace("remote_ts = [", "local_ts = [\"10.99.0.0/24\", ");
+    let pool = format!("{beside}[pools.a]\naddrs = \"10.99.0.0/24\"\n");
+    assert!(
+        !folder.warns(&pool).contains("lies in"),
+        "stations may reach each other"
+    );
+}
+
+#[test]
+fn none_is_no_choice_beside_proposals() {
+    let folder = Folder::new("none");
+    let text = format!("{PSK}esp_proposals = [\"none\", \"aes128-sha1\"]\n");
+    let said = folder.refuses(&text);
+    assert!(
+        said.contains("children.net.esp_proposals: \"none\" stands alone"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_certificate_that_no_peer_believes_is_not_good() {
+    let folder = Folder::new("expired");
+    let key = SigningKey::generate(2048).expect("a key");
+    let key_pem = key.to_pem();
+    let began = 1_600_000_000;
+    let authority_key = SigningKey::generate(2048).expect("a key");
+    let authority = Authority::create("CN=ca", authority_key, &[1], began, 30).expect("made");
+    let issued = authority
+        .issue(&Request {
+            subject: "CN=ms.example",
+            alternative_names: &["ms.example".to_owned()],
+            key: KeyMaterial::Pair(&key),
+            serial: &[2],
+            now: began,
+            days: 2,
+        })
+        .expect("issued");
+    folder.write("ms.pem", &issued, 0o644);
+    folder.write("ms.key", &key_pem, 0o644);
+    folder.write("ca.pem", authority.certificate_pem(), 0o644);
+    let text = "[connections.home]\nremote_addrs = [\"192.0.2.1\"]\n\
+                local = { certs = [\"ms.pem\"], key = \"ms.key\" }\n\
+                remote = { cacerts = [\"ca.pem\"], id = \"sg.example\" }\n\
+                [connections.home.children.net]\nremote_ts = [\"10.10.0.0/24\"]\n";
+    let said = folder.refuses(text);
+    assert!(
+        said.contains("line 3: connections.home.local.certs: no peer"),
+        "{said}"
+    );
+    assert!(said.contains("expired at"), "{said}");
+    let path = folder.0.join("x.toml");
+    let loaded = load(&path, Names::Needed).unwrap_or_else(|fault| panic!("{fault}"));
+    let warnings = format!("{:?}", loaded.warnings);
+    assert!(
+        warnings.contains("local.certs: no peer"),
+        "a process may try: {warnings}"
+    );
+    assert!(
+        warnings.contains("ms.key, which holds a secret"),
+        "{warnings}"
+    );
+}
