@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use clap::Args;
+use engine::identity::Identity;
+use engine::selector::TrafficSelector;
 
 /// What a client's file says besides its keys.
 #[derive(Debug, Args)]
@@ -12,10 +14,10 @@ pub(super) struct Client {
     #[arg(long, value_name = "ADDR")]
     gateway: Option<String>,
     /// Identity of the gateway; none: its address or name
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = identity)]
     gateway_id: Option<String>,
     /// Networks behind the gateway
-    #[arg(long, value_name = "PREFIX")]
+    #[arg(long, value_name = "PREFIX", value_parser = network)]
     remote_ts: Vec<String>,
     /// Transport mode: the client talks to the gateway's own address
     #[arg(long, conflicts_with = "remote_ts")]
@@ -23,6 +25,36 @@ pub(super) struct Client {
     /// Aggressive mode: three messages and not six
     #[arg(long)]
     aggressive: bool,
+}
+
+impl Client {
+    /// An inner address of each family that the networks have; IPv4 where none is named.
+    fn families(&self) -> Vec<String> {
+        let networks = self.remote_ts.iter().filter_map(|text| text.parse().ok());
+        let v4 = |network: TrafficSelector| network.first.is_ipv4();
+        let (v4, v6): (Vec<bool>, Vec<bool>) = networks.map(v4).partition(|is_v4| *is_v4);
+        let any = [
+            (!v4.is_empty() || v6.is_empty()).then_some("0.0.0.0"),
+            (!v6.is_empty()).then_some("::"),
+        ];
+        any.into_iter().flatten().map(str::to_owned).collect()
+    }
+}
+
+/// A selector that a configuration accepts, as it was written.
+fn network(text: &str) -> Result<String, String> {
+    match TrafficSelector::parse(text) {
+        Ok(Some(_)) => Ok(text.to_owned()),
+        Ok(None) => Err("name a network, such as 10.10.0.0/24".to_owned()),
+        Err(fault) => Err(fault.to_string()),
+    }
+}
+
+fn identity(text: &str) -> Result<String, String> {
+    match Identity::parse(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(fault) => Err(fault.to_string()),
+    }
 }
 
 /// Writes the file beside the certificate and the key, and the authority's certificate.
@@ -53,7 +85,7 @@ fn text(name: &str, client: &Client) -> String {
         text += "aggressive = true\n";
     }
     if !client.transport {
-        text += "vips = [\"0.0.0.0\"]\n";
+        let _ = writeln!(text, "vips = {}", list(&client.families()));
     }
     text += "dpd_delay = \"30s\"\n";
     let (certificate, key) = (format!("{name}.pem"), format!("{name}.key"));
