@@ -9,8 +9,7 @@ pub mod model;
 pub mod split;
 
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -137,9 +136,10 @@ fn shape(args: &Args, rate: Option<u64>, trace: Option<&PathBuf>) -> io::Result<
     let carrier = match (rate, trace) {
         (Some(bits), _) => Carrier::Rate(bits),
         (None, Some(path)) => {
-            let mut text = String::new();
-            File::open(path)?.read_to_string(&mut text)?;
-            Carrier::Trace(Trace::parse(&text).map_err(io::Error::other)?)
+            let named =
+                |fault: String| io::Error::other(format!("--trace {}: {fault}", path.display()));
+            let text = std::fs::read_to_string(path).map_err(|fault| named(fault.to_string()))?;
+            Carrier::Trace(Trace::parse(&text).map_err(|fault| named(fault.to_string()))?)
         }
         (None, None) => Carrier::Unlimited,
     };
@@ -156,12 +156,23 @@ fn open(interface: &str) -> io::Result<OwnedFd> {
         // Where it cannot be turned off, frames are split and summed here.
         let _ = turn_off(interface, each);
     }
-    let fd = frame::open(interface)?;
+    let fd = frame::open(interface).map_err(|fault| unopened(interface, &fault))?;
     for name in [libc::SO_RCVBUFFORCE, libc::SO_SNDBUFFORCE] {
         // Without CAP_NET_ADMIN the system's maximum applies.
         let _ = set_option(fd.as_fd(), libc::SOL_SOCKET, name, BUFFER_BYTES);
     }
     Ok(fd)
+}
+
+fn unopened(interface: &str, fault: &io::Error) -> io::Error {
+    let text = match fault.raw_os_error() {
+        Some(libc::ENODEV) => {
+            format!("there is no interface {interface:?} here: `ip link` lists those that are")
+        }
+        Some(libc::EPERM) => format!("interface {interface:?}: {fault}: this needs CAP_NET_RAW"),
+        _ => format!("interface {interface:?}: {fault}"),
+    };
+    io::Error::new(fault.kind(), text)
 }
 
 /// One direction, in a thread of its own.
