@@ -5,8 +5,12 @@ export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/sbin:/usr/sbin:/sbin
 
 PYTHON := .venv/bin/python
 FUZZ_SECONDS ?= 20
+# Where `make install` puts things, below DESTDIR; units name the program by PREFIX alone.
+PREFIX ?= /usr/local
+DESTDIR ?=
+BINARY ?= target/release/caravan
 
-.PHONY: help setup demo check test bench fuzz wheel release
+.PHONY: help setup demo check test bench fuzz wheel release install
 
 help: ## lists these commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -36,5 +40,17 @@ wheel: ## builds one Python wheel with caravan-lab, its core, the catalogue and 
 	@tools/setup build
 	@tools/wheel
 
-release:
+release: ## builds the program, target/release/caravan
 	cargo build --release --locked -p daemon
+
+install: ## puts what `make release` built, units and samples under PREFIX (/usr/local)
+	@test -x $(BINARY) || { echo "$(BINARY) is missing: make release" >&2; exit 1; }
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/systemd/system $(DESTDIR)$(PREFIX)/share/doc/caravan
+	strip --strip-debug -o $(DESTDIR)$(PREFIX)/bin/caravan $(BINARY)
+	chmod 755 $(DESTDIR)$(PREFIX)/bin/caravan
+	for unit in caravan-gateway.service caravan@.service; do \
+	  sed 's|/usr/local/bin/|$(PREFIX)/bin/|' packaging/$$unit \
+	    > $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit || exit 1; done
+	install -m 644 packaging/gateway.toml packaging/station.toml docs/vpn-*.md \
+	  $(DESTDIR)$(PREFIX)/share/doc/caravan
+	@echo "next: /etc/caravan/gateway.toml or station.toml, as in $(PREFIX)/share/doc/caravan"

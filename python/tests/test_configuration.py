@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -106,3 +107,25 @@ def test_a_message_of_the_log_is_read() -> None:
     assert (message.exchange, message.number, message.direction) == ("aggressive", 2, "received")
     assert (message.size_bytes, message.datagrams) == (1600, 2)
     assert read_message(1, fields | {"what": "informational"}).exchange == "informational"
+
+
+def test_install_puts_program_units_and_samples_under_the_prefix(tmp_path: Path) -> None:
+    # Any program will do: what is installed is the one that was named.
+    settings = [f"DESTDIR={tmp_path}/root", "PREFIX=/opt/caravan", "BINARY=/bin/true"]
+    top = Path(__file__).resolve().parents[2]
+    subprocess.run(["make", "-s", "install", *settings], cwd=top, check=True, timeout=60)
+    prefix = tmp_path / "root/opt/caravan"
+    assert (prefix / "bin/caravan").stat().st_mode & 0o777 == 0o755
+    subprocess.run([prefix / "bin/caravan"], check=True, timeout=10)
+    for unit, order in (("caravan-gateway", "gateway"), ("caravan@", "up")):
+        text = (prefix / f"lib/systemd/system/{unit}.service").read_text()
+        assert f"ExecStart=/opt/caravan/bin/caravan {order} -c " in text
+    documents = prefix / "share/doc/caravan"
+    for name in ("gateway.toml", "station.toml", "vpn-configuration.md"):
+        assert (documents / name).is_file()
+    done = subprocess.run(
+        ["make", "-s", "install", *settings, "BINARY=nowhere"],
+        cwd=top, check=False, capture_output=True, text=True, timeout=60,
+    )
+    assert done.returncode != 0
+    assert "make release" in done.stderr

@@ -69,6 +69,73 @@ fn a_bundle_is_a_configuration_that_parses_with_all_its_files() {
 }
 
 #[test]
+fn the_samples_are_good_beside_the_files_that_they_name() {
+    let folder = Folder::new("samples");
+    folder
+        .pki("issue --ca @/pki --name sg.example --out @")
+        .unwrap();
+    folder.pki("issue --ca @/pki --name ms1 --out @").unwrap();
+    fs::copy(folder.0.join("pki/ca.pem"), folder.0.join("ca.pem")).unwrap();
+    let gateway = include_str!("../../../../packaging/gateway.toml");
+    let station = include_str!("../../../../packaging/station.toml");
+    // What is offered in comments stands in the file as well as without them.
+    let offers = |text: &str| {
+        let lines = text.lines().map(|line| match line.strip_prefix("# ") {
+            Some(bare) if bare.contains(" = ") || bare.starts_with("[[") => bare,
+            _ => line,
+        });
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let published = offers(gateway);
+    for text in [gateway, station, &published, &offers(station)] {
+        let path = folder.0.join("sample.toml");
+        fs::write(&path, text).unwrap();
+        let loaded = crate::config::load(&path, crate::config::Names::Wanted);
+        let loaded = loaded.unwrap_or_else(|fault| panic!("{fault}\n{text}"));
+        assert_eq!(loaded.warnings, [], "{text}");
+    }
+    assert!(
+        published.contains("\n[[publish]]\nport = 8080"),
+        "{published}"
+    );
+}
+
+#[test]
+fn a_bundle_asks_for_addresses_of_the_families_of_its_networks() {
+    let folder = Folder::new("families");
+    for (name, networks, vips) in [
+        ("a", "--remote-ts 10.10.0.0/24", vec!["0.0.0.0"]),
+        ("b", "--remote-ts fd00:c::/64", vec!["::"]),
+        (
+            "c",
+            "--remote-ts fd00:c::/64 --remote-ts 10.0.0.0/8",
+            vec!["0.0.0.0", "::"],
+        ),
+        ("d", "", vec!["0.0.0.0"]),
+    ] {
+        let order = format!("issue --ca @/pki --name {name} --out @ --bundle --gateway sg.example");
+        folder.pki(&format!("{order} {networks}")).unwrap();
+        let text = folder.text(&format!("{name}/{name}.toml"));
+        let file = crate::config::file::parse(Path::new("x.toml"), &text).unwrap();
+        let asked: Vec<String> = file.connections[name]
+            .vips
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(asked, vips, "{networks}");
+    }
+    let order = "issue --ca @/pki --name e --out @ --bundle --gateway sg.example";
+    for wrong in [
+        "--remote-ts garbage",
+        "--remote-ts 10.0.0.0/33",
+        "--remote-ts dynamic",
+    ] {
+        assert!(folder.pki(&format!("{order} {wrong}")).is_err(), "{wrong}");
+        assert!(!folder.0.join("e").exists(), "{wrong}");
+    }
+}
+
+#[test]
 fn a_revoked_certificate_is_on_the_list() {
     let folder = Folder::new("revoke");
     folder

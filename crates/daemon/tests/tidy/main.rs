@@ -5,6 +5,7 @@
 
 mod conformance;
 mod crates;
+mod keys;
 mod reach;
 mod style;
 mod tree;
@@ -76,4 +77,9 @@ fn lock_files_name_only_the_public_registries() {
 #[test]
 fn the_conformance_table_is_current() {
     demand_none(&conformance::is_current(&Tree::read()));
+}
+
+#[test]
+fn the_page_of_keys_is_current() {
+    demand_none(&keys::is_current(&Tree::read()));
 }

@@ -1,0 +1,256 @@
+//! `docs/vpn-configuration.md`: every key of a configuration, its value, default and meaning, from
+//! the tables of `config/file.rs`.
+//!
+//! `CARAVAN_BLESS=1 cargo test -p daemon --test tidy` writes it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crate::tree::{Finding, Tree, top};
+
+const PAGE: &str = "docs/vpn-configuration.md";
+const SOURCE: &str = "crates/daemon/src/config/file.rs";
+
+const HEAD: &str = "# Every key of a configuration
+
+One TOML file is a process: `caravan gateway -c FILE` or `caravan up -c FILE`. `caravan check FILE`
+says what is wrong or unwise in it. Unknown keys are errors. Names of files are relative to the
+file's own folder; times and sizes are text with a unit: `\"500ms\"`, `\"90s\"`, `\"4h\"`;
+`\"64kb\"`, `\"1gib\"`. A key without default may be left out, unless it is *needed*.
+
+Samples: [a gateway's](../packaging/gateway.toml), [a station's](../packaging/station.toml). This
+page is made from `crates/daemon/src/config/file.rs` and tested against it.
+";
+
+/// A table of the file, and the struct that reads it.
+const TABLES: [(&str, &str); 6] = [
+    ("`[daemon]`: the process", "DaemonTable"),
+    (
+        "`[connections.NAME]`: a peer, or a kind of peer",
+        "ConnectionTable",
+    ),
+    ("`local` and `remote`: who proves what", "AuthTable"),
+    (
+        "`[connections.NAME.children.NAME]`: what is protected",
+        "ChildTable",
+    ),
+    ("`[pools.NAME]`: inner addresses to lend", "PoolTable"),
+    (
+        "`[[publish]]`: a port of the gateway that leads to a server inside",
+        "PublishTable",
+    ),
+];
+
+/// A field or a variant.
+#[derive(Default)]
+struct Entry {
+    name: String,
+    kind: String,
+    doc: String,
+    attribute: String,
+}
+
+/// The page on disk is the one that the code gives; with CARAVAN_BLESS set, it is written.
+pub(crate) fn is_current(tree: &Tree) -> Vec<Finding> {
+    let source = tree.find(SOURCE).expect("the configuration's text");
+    let wanted = page(&source.text);
+    let there = tree.find(PAGE).map_or("", |file| file.text.as_str());
+    if there == wanted {
+        return Vec::new();
+    }
+    if std::env::var_os("CARAVAN_BLESS").is_some() {
+        std::fs::write(top().join(PAGE), wanted).expect("the page can be written");
+        return Vec::new();
+    }
+    vec![Finding {
+        path: PAGE.to_owned(),
+        line: 1,
+        what: "not what config/file.rs says: CARAVAN_BLESS=1 cargo test -p daemon --test tidy"
+            .to_owned(),
+    }]
+}
+
+fn page(source: &str) -> String {
+    let items = items(source);
+    let mut page = HEAD.to_owned();
+    for (title, name) in TABLES {
+        let _ = write!(
+            page,
+            "\n## {title}\n\n| key | value | default | meaning |\n|---|---|---|---|\n"
+        );
+        for field in &items[name] {
+            let _ = writeln!(
+                page,
+                "| `{}` | {} | {} | {} |",
+                field.name,
+                value(&items, &field.kind),
+                default(source, &items, name, field),
+                field.doc.replace('|', "\\|")
+            );
+        }
+    }
+    page
+}
+
+/// Structs and enums with their fields and variants.
+fn items(source: &str) -> BTreeMap<String, Vec<Entry>> {
+    let mut items = BTreeMap::new();
+    let mut current: Option<(String, Vec<Entry>)> = None;
+    let mut next = Entry::default();
+    for line in source
+        .lines()
+        .take_while(|line| !line.starts_with("#[cfg(test)]"))
+    {
+        let line_in = line.trim();
+        let opened = ["pub struct ", "pub enum "]
+            .iter()
+            .find_map(|it| line.strip_prefix(it));
+        if let Some(name) = opened.and_then(|rest| rest.strip_suffix(" {")) {
+            current = Some((name.to_owned(), Vec::new()));
+            next = Entry::default();
+        } else if line == "}" {
+            items.extend(current.take());
+        } else if let Some((_, entries)) = &mut current {
+            if let Some(doc) = line_in.strip_prefix("/// ") {
+                next.doc = format!("{} {doc}", next.doc).trim().to_owned();
+            } else if line_in.starts_with("#[") {
+                next.attribute = line_in.to_owned();
+            } else if let Some(declared) = line_in.strip_suffix(',') {
+                let declared = declared.strip_prefix("pub ").unwrap_or(declared);
+                let (name, kind) = declared.split_once(": ").unwrap_or((declared, ""));
+                (next.name, next.kind) = (name.to_owned(), kind.to_owned());
+                entries.push(core::mem::take(&mut next));
+            }
+        }
+    }
+    items
+}
+
+fn inside<'a>(kind: &'a str, around: &str) -> Option<&'a str> {
+    kind.strip_prefix(around)?
+        .strip_prefix('<')?
+        .strip_suffix('>')
+}
+
+/// A type in words.
+fn value(items: &BTreeMap<String, Vec<Entry>>, kind: &str) -> String {
+    if let Some(kind) = inside(kind, "Option") {
+        return value(items, kind);
+    }
+    if let Some(kind) = inside(kind, "Vec") {
+        return format!("list of {}", value(items, kind));
+    }
+    match kind {
+        "String" => "text".to_owned(),
+        "PathBuf" => "file".to_owned(),
+        "IpAddr" => "address".to_owned(),
+        "std::net::SocketAddr" => "address:port".to_owned(),
+        "bool" => "true, false".to_owned(),
+        "u8" | "u16" | "u32" | "u64" | "usize" => "number".to_owned(),
+        "Span" => "time".to_owned(),
+        "Size" => "size".to_owned(),
+        "AuthTable" => "table".to_owned(),
+        _ if kind.starts_with("BTreeMap") => "tables".to_owned(),
+        _ => {
+            let variants = items.get(kind).expect("a type of the file").iter();
+            let words: Vec<String> = variants
+                .map(|variant| format!("`\"{}\"`", word(&variant.name)))
+                .collect();
+            words.join(", ")
+        }
+    }
+}
+
+/// A variant as files write it: `AtOnce` is at-once.
+fn word(variant: &str) -> String {
+    let mut word = String::new();
+    for letter in variant.chars() {
+        if letter.is_uppercase() && !word.is_empty() {
+            word.push('-');
+        }
+        word.extend(letter.to_lowercase());
+    }
+    word
+}
+
+fn default(
+    source: &str,
+    items: &BTreeMap<String, Vec<Entry>>,
+    table: &str,
+    field: &Entry,
+) -> String {
+    let given = field
+        .attribute
+        .split("default = \"")
+        .nth(1)
+        .and_then(|it| it.split('"').next());
+    if let Some(function) = given {
+        return format!("`{}`", returned(source, function));
+    }
+    // The struct itself says what stands where nothing does.
+    let whole = source.split(&format!("impl Default for {table} {{")).nth(1);
+    if let Some(whole) = whole.and_then(|rest| rest.split("\n}").next()) {
+        let start = format!("{}: ", field.name);
+        let mut lines = whole.lines().map(str::trim);
+        let line = lines
+            .find_map(|line| line.strip_prefix(&start))
+            .expect("a default");
+        return match line.trim_end_matches(',') {
+            "None" => String::new(),
+            text => format!("`{}`", plain(text)),
+        };
+    }
+    let is_needed = field.attribute.is_empty() && table != "AuthTable";
+    match field.kind.as_str() {
+        kind if inside(kind, "Option").is_some() => String::new(),
+        _ if is_needed => "*needed*".to_owned(),
+        "bool" => "`false`".to_owned(),
+        kind if inside(kind, "Vec").is_some() => String::new(),
+        kind => {
+            let mut variants = items[kind].iter();
+            let first = variants
+                .find(|it| it.attribute == "#[default]")
+                .expect("a default");
+            format!("`\"{}\"`", word(&first.name))
+        }
+    }
+}
+
+/// What a function without arguments returns, as files write it.
+fn returned(source: &str, function: &str) -> String {
+    let body = source
+        .split(&format!("\nfn {function}() -> "))
+        .nth(1)
+        .expect("a function");
+    let body = body.split("\n}").next().expect("its end");
+    let lines = body
+        .lines()
+        .skip(1)
+        .map(str::trim)
+        .filter(|line| !line.starts_with("//"));
+    plain(&lines.collect::<String>())
+}
+
+/// A Rust value as TOML.
+fn plain(text: &str) -> String {
+    if let Some(seconds) = text
+        .strip_prefix("seconds(")
+        .and_then(|it| it.strip_suffix(')'))
+    {
+        let seconds: u64 = seconds.replace('_', "").parse().expect("seconds");
+        return match (seconds % 3600, seconds % 60) {
+            (0, _) => format!("\"{}h\"", seconds / 3600),
+            (_, 0) => format!("\"{}m\"", seconds / 60),
+            _ => format!("\"{seconds}s\""),
+        };
+    }
+    let text = text
+        .split(".map(")
+        .next()
+        .expect("a front")
+        .trim_end_matches(".to_owned()");
+    match text.starts_with(|c: char| c.is_ascii_digit()) {
+        true => text.replace('_', ""),
+        false => text.to_owned(),
+    }
+}
