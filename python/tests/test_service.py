@@ -19,8 +19,8 @@ import pytest
 
 from caravan.measurement import Keys, tunnel_ends
 from caravan.testbed import Road, RoadPlan
-from caravan.testbed.caravan import Caravan, environment, order, write_files
 from caravan.testbed.binary import caravan_binary
+from caravan.testbed.caravan import Caravan, environment, order, write_files
 from caravan.testbed.connection import Connection, PublicKey
 from caravan.testbed.host import Host
 from caravan.testbed.pki import CaravanAuthority

@@ -62,7 +62,7 @@ impl Process {
         asked.await.ok().flatten().unwrap_or(0)
     }
 
-    /// Keeps what a station's last attempt failed of, and tells a terminal that waits how it stands.
+    /// Keeps why a station's last attempt failed, and tells a terminal that waits how it stands.
     pub(super) fn note(&mut self, event: &Event) {
         if self.options.role == Role::Gateway {
             return;
