@@ -50,6 +50,16 @@ const WISHES: [u32; 5] = {
     ]
 };
 
+/// Says what to do where another process has the device.
+fn taken(fault: io::Error) -> io::Error {
+    if fault.raw_os_error() != Some(libc::EBUSY) {
+        return fault;
+    }
+    let text = "another process has a device of this name: `caravan status` tells whether it is \
+                caravan; daemon.tun in the file gives another name";
+    io::Error::new(fault.kind(), text)
+}
+
 impl Tun {
     /// Creates the interface (a `%d` in the name is replaced by the kernel), sets its MTU, leaves
     /// it down. It goes away with the last handle. Needs CAP_NET_ADMIN.
@@ -60,7 +70,7 @@ impl Tun {
                 let (file, name) = Self::attach(name, 0)?;
                 (file, name, false)
             }
-            Err(fault) => return Err(fault),
+            Err(fault) => return Err(taken(fault)),
         };
         let bits = if vnet_header {
             device::set_header_bytes(file.as_fd(), HEADER_BYTES as i32)?;

@@ -77,6 +77,18 @@ impl Default for UdpConfig {
     }
 }
 
+/// Says what to do where another process has the port.
+fn taken(port: u16, fault: io::Error) -> io::Error {
+    if fault.kind() != io::ErrorKind::AddrInUse {
+        return fault;
+    }
+    let text = format!(
+        "another process has UDP port {port} (`ss -ulpn` names it): one process serves all \
+         connections of a host, so put them into one file, or end the other one"
+    );
+    io::Error::new(fault.kind(), text)
+}
+
 impl UdpSockets {
     /// Binds both ports for IPv4, and for IPv6 where the machine has it.
     pub fn bind(config: UdpConfig) -> io::Result<Self> {
@@ -84,7 +96,8 @@ impl UdpSockets {
         let mut has_gro = true;
         for (port, carries_esp) in [(config.ike_port, false), (config.nat_port, true)] {
             let role = Role { port, carries_esp };
-            let v4 = bind_one(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port, config.mark)?;
+            let v4 = bind_one(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port, config.mark)
+                .map_err(|fault| taken(port, fault))?;
             has_gro &= !carries_esp || turn_on_gro(&v4);
             sockets.push((role, true, v4));
             match bind_one(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port, config.mark) {
@@ -93,7 +106,7 @@ impl UdpSockets {
                     sockets.push((role, false, v6));
                 }
                 Err(fault) if is_without_family(&fault) => {}
-                Err(fault) => return Err(fault),
+                Err(fault) => return Err(taken(port, fault)),
             }
         }
         Ok(Self {

@@ -133,3 +133,16 @@ fn the_kernel_tells_our_address_towards_a_peer() {
     let remote = IpAddr::V4(Ipv4Addr::LOCALHOST);
     assert_eq!(local_address(remote, None).expect("a route"), remote);
 }
+
+#[test]
+fn a_port_that_is_taken_is_named_with_what_to_do() {
+    let one = std::net::UdpSocket::bind("0.0.0.0:0").expect("a socket");
+    let port = one.local_addr().expect("its address").port();
+    let config = UdpConfig {
+        ike_port: port,
+        ..UdpConfig::default()
+    };
+    let said = UdpSockets::bind(config).err().expect("taken").to_string();
+    assert!(said.contains(&format!("UDP port {port}")), "{said}");
+    assert!(said.contains("into one file"), "{said}");
+}
