@@ -40,8 +40,9 @@ pub struct Cli {
     command: Command,
 }
 
-/// Options of every command.
+/// Options of every command, below its own in the help.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Options of every command")]
 struct Global {
     /// Where control sockets and notes of running processes are
     #[arg(
@@ -154,7 +155,7 @@ struct RunArgs {
     /// The configuration
     #[arg(short, long, value_name = "FILE")]
     config: PathBuf,
-    /// Record packets AND KEYS for Wireshark, mode 0600
+    /// Record packets, mode 0600, AND THEIR KEYS in FILE.pcapng.keys, for Wireshark
     #[arg(long, value_name = "FILE.pcapng")]
     capture: Option<PathBuf>,
 }
