@@ -118,11 +118,14 @@ impl Profile {
             let _ = writeln!(text, "cycles are ns x the TSC clock of {mhz:.1} MHz");
         }
         for (title, part) in [
-            ("suite, bytes of the clear packet", &self.suite),
-            ("key exchange", &self.exchange),
-            ("packet road", &self.road),
+            ("suite, for a clear packet of so many bytes", &self.suite),
+            ("key exchange, for one operation", &self.exchange),
+            (
+                "packet road, for one packet, alone or of a burst of 64",
+                &self.road,
+            ),
         ] {
-            let _ = writeln!(text, "\n{title:<42}{:>14}{:>16}", "ns", "cycles");
+            let _ = writeln!(text, "\n{title}\n{:<42}{:>14}{:>16}", "", "ns", "cycles");
             for (name, costs) in part {
                 for (what, ns) in costs {
                     let name = format!("{name} {}", what.replace("_ns", "").replace('_', " "));
