@@ -33,8 +33,7 @@ from caravan.study.commands import run_and_report
 from caravan.study.runner import Choice
 from caravan.testbed import CommandFailed, IsolationError, Road, RoadPlan, enter
 from caravan.testbed.caravan import READY_S, Caravan, HandshakeMessage
-from caravan.testbed.connection import Connection, PublicKey
-from caravan.testbed.pki import CaravanAuthority
+from caravan.testbed.connection import Connection
 from caravan.testbed.relay import LinkPlan
 from caravan.testbed.road import GATEWAY_ADDRESS, SERVER_ADDRESS
 from caravan.testbed.traffic import download, make_file, serve_files
@@ -59,7 +58,7 @@ def main(
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
     console.print("[bold]Caravan[/]: ms - nat - sg - server, IKEv1 (deprecated, RFC 9395)\n")
-    keys = make_keys(output / "pki")
+    keys = Keys.make(output / "pki")
     expected = make_file(output / "www/file", FILE_BYTES)
     link = LinkPlan(rate=rate or None, delay=delay or None) if rate or delay else None
     with Road(RoadPlan(link=link), output / "logs") as road:
@@ -78,15 +77,6 @@ def main(
     report = run_and_report("umts", Choice(is_quick=True), output / "lab", console)
     console.print(f"\n{time.monotonic() - began:.0f} s in all; every figure is of this run.\n")
     say_next(output, capture, report)
-
-
-def make_keys(directory: Path) -> Keys:
-    """An authority and a certificate for each end."""
-    authority = CaravanAuthority(directory)
-    return Keys(
-        PublicKey(authority.issue("sg.example"), authority),
-        PublicKey(authority.issue("ms.example"), authority),
-    )
 
 
 def show(

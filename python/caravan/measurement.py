@@ -15,6 +15,7 @@ from pathlib import Path
 from caravan.testbed.capture import IPPROTO_ICMP, Capture, Frame
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, PublicKey
+from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.road import GATEWAY_ADDRESS, INNER_POOL, PRIVATE_NETWORK, SERVER_ADDRESS, Road
 from caravan.testbed.traffic import IPERF_PORT, iperf, ping
 
@@ -33,6 +34,15 @@ class Keys:
 
     gateway: PublicKey
     station: PublicKey
+
+    @classmethod
+    def make(cls, directory: Path) -> Keys:
+        """An authority in this directory, and a certificate for each end."""
+        authority = CaravanAuthority(directory)
+        return cls(
+            PublicKey(authority.issue("sg.example"), authority),
+            PublicKey(authority.issue("ms.example"), authority),
+        )
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from caravan.bench import control, document, figures, roads
 from caravan.bench.figures import Results
 from caravan.bench.roads import Effort
 from caravan.bench.systems import CARAVAN, CARAVAN_RAW, PEERS, SUITES, Bench
-from caravan.demo import make_keys
 from caravan.measurement import Keys
 from caravan.testbed import CommandFailed, IsolationError, enter
 from caravan.testbed.binary import caravan_binary
@@ -72,7 +71,7 @@ def main(
     # Cargo may need the network, which the private corner does not have.
     load = control.build_load(TOP) if {Part.HANDSHAKES, Part.MEMORY} & set(parts) else None
     enter()
-    keys = make_keys(output / "pki")
+    keys = Keys.make(output / "pki")
     plan = QUICK if quick else WHOLE
     run = Run(plan, keys, output, system or [*PEERS, CARAVAN, CARAVAN_RAW])
     results = Results(
