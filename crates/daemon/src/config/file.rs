@@ -88,8 +88,8 @@ pub struct ConnectionTable {
     /// Ask for inner addresses: "0.0.0.0", "::".
     #[serde(default)]
     pub vips: Vec<IpAddr>,
-    /// Pool that peers are lent addresses from: one, of one family. A peer that is to have both
-    /// families inside takes two connections.
+    /// Pool that peers are lent addresses from: one, of one family. A gateway lends an inner address
+    /// of either family to a connection's peers, not of both.
     #[serde(default)]
     pub pools: Vec<String>,
     /// Always encapsulate ESP in UDP.
