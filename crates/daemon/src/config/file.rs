@@ -88,7 +88,7 @@ pub struct ConnectionTable {
     /// Ask for inner addresses: "0.0.0.0", "::".
     #[serde(default)]
     pub vips: Vec<IpAddr>,
-    /// Pool that peers are lent addresses from: one, of one family. A gateway lends an inner address
+    /// Pool that peers are lent addresses from: one, of one family. A gateway lends inner addresses
     /// of either family to a connection's peers, not of both.
     #[serde(default)]
     pub pools: Vec<String>,
