@@ -15,7 +15,7 @@ import pytest
 import caravan.study
 from caravan.study import Outcome
 from caravan.study.claims import verdicts
-from caravan.study.published import UNEXPLAINED, headline
+from caravan.study.published import TRIED, UNEXPLAINED, headline, matches
 
 DES, TRIPLE_DES = 2697, 8091
 MIPS = 1e6
@@ -164,6 +164,26 @@ def test_every_printed_value_is_compared_and_differences_have_reasons(
     apart = rows[rows["relative_difference"].abs() > 0.02]
     assert apart[apart["reason"] == UNEXPLAINED].empty
     assert not apart["reason"].str.contains("not run").any()
+
+
+@pytest.mark.parametrize("name", ["umts", "wimax"])
+def test_a_reason_stands_only_where_it_was_written_for(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    outcome: Outcome = request.getfixturevalue(name)
+    rows = outcome.rows[outcome.rows["sweep"].eq("readings") & outcome.rows["reason"].notna()]
+    first = outcome.study.sweep("readings").readings[0].name
+    assert set(rows[rows["reading"] != first]["reason"]) == {TRIED}
+    assert TRIED not in set(rows[rows["reading"] == first]["reason"])
+
+
+def test_an_approximation_near_print_is_no_match(umts: Outcome) -> None:
+    rows = umts.rows[(umts.rows["sweep"] == "readings") & umts.rows["published"].notna()]
+    down = rows[(rows["reading"] == "clear packet, down") & (rows["policy"] == "des-md5")]
+    assert set(down["state"]) == {"approximation", "not-stationary"}
+    assert down["relative_difference"].abs().min() < 0.02
+    assert matches(down) == 0
+    assert set(down["reason"]) == {TRIED}
 
 
 @pytest.mark.parametrize("name", ["umts", "wimax"])

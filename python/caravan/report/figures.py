@@ -14,8 +14,8 @@ import altair as alt
 import pandas as pd
 import vl_convert
 
-from caravan.report.points import APPROXIMATION, Points, points
-from caravan.study.metrics import NUMERIC_AXES, heading
+from caravan.report.points import Points, points
+from caravan.study.metrics import APPROXIMATION, NUMERIC_AXES, heading
 from caravan.study.plan import Figure, Study
 from caravan.study.results import land_bytes, land_text
 

@@ -17,8 +17,8 @@ from markdown_it import MarkdownIt
 from caravan.report import tables
 from caravan.report.figures import specification, write_pictures
 from caravan.study.claims import Verdict, verdicts
-from caravan.study.plan import TOLERANCE, Figure, Study
-from caravan.study.published import headline, is_trial
+from caravan.study.plan import Figure, Study
+from caravan.study.published import headline, is_trial, matches
 from caravan.study.results import land_text
 from caravan.study.values import fill
 
@@ -116,11 +116,10 @@ def _library() -> str:
 
 def _summary(study: Study, rows: pd.DataFrame, claimed: list[Verdict]) -> str:
     values = headline(study, rows)
-    near = values["relative_difference"].abs() <= TOLERANCE
     decided = [verdict for verdict in claimed if verdict.holds is not None]
     cards = [
         (f"{_values(study):,}", "printed values, each beside ours"),
-        (f"{int(near.sum()):,} of {len(values):,}", "comparisons within 2 %"),
+        (f"{matches(values):,} of {len(values):,}", "comparisons within 2 %"),
         (f"{sum(bool(v.holds) for v in decided)} of {len(decided)}", "sentences of the text hold"),
         (f"{_packets(rows)}", "packets simulated"),
     ]

@@ -6,11 +6,16 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from caravan.study.metrics import AXES, DIVERGES, NUMERIC_AXES, describe, needs_mean
+from caravan.study.metrics import (
+    APPROXIMATION,
+    AXES,
+    DIVERGES,
+    NUMERIC_AXES,
+    describe,
+    needs_mean,
+)
 from caravan.study.plan import LEVELS, Figure, Study
 
-APPROXIMATION = "approximation"
-"""How the model says that a formula is used beyond what it was proved for."""
 HEADROOM = 1.6
 """How far above the highest stable value a diverging point is drawn."""
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from caravan.report.points import label
 from caravan.study.claims import Verdict
-from caravan.study.metrics import AXES, DIVERGES, describe, heading, needs_mean
+from caravan.study.metrics import APPROXIMATION, AXES, DIVERGES, describe, heading, needs_mean
 from caravan.study.plan import TOLERANCE, PrintedTable, Published, Study
 from caravan.study.results import POINT
 from caravan.study.text import Value
@@ -169,6 +169,8 @@ def _reading_cell(rows: pd.DataFrame, item: Published, reading: str) -> str:
     row = found.sort_values("level").iloc[-1]
     if row["state"] == DIVERGES and needs_mean(item.metric):
         return '<span class="bad">diverges</span>'
+    if row["state"] == APPROXIMATION:
+        return f'{number(row["value"])} <span class="near">approximation</span>'
     return f"{number(row['value'])} {difference(row['relative_difference'])}"
 
 

@@ -12,8 +12,7 @@ from rich.table import Table
 from caravan.study.claims import verdicts
 from caravan.study.compare import TOLERANCE, compare
 from caravan.study.files import load
-from caravan.study.plan import TOLERANCE as PRINTED_TOLERANCE
-from caravan.study.published import headline
+from caravan.study.published import headline, matches
 from caravan.study.runner import Choice, Outcome, run
 from caravan.study.store import Stopped
 from caravan.study.text import StudyError
@@ -76,7 +75,7 @@ def summary(outcome: Outcome) -> str:
     """Two lines: what was run, and how it stands to what is printed."""
     rows = outcome.rows
     printed = headline(outcome.study, rows)
-    near = int((printed["relative_difference"].abs() <= PRINTED_TOLERANCE).sum())
+    near = matches(printed)
     decided = [verdict for verdict in verdicts(outcome.study, rows) if verdict.holds is not None]
     held = sum(bool(verdict.holds) for verdict in decided)
     packets = float(rows[rows["metric"] == "packets"]["value"].sum())

@@ -64,6 +64,8 @@ NUMERIC_AXES = ("mips", "rate_kbps", "packet_bytes")
 
 DIVERGES = "not-stationary"
 """The state of a point where queues grow without bound."""
+APPROXIMATION = "approximation"
+"""The state of a closed form that is used beyond what it was proved for."""
 WITHOUT_MEAN = ("mean_delay_ms", "wait_ms", "queue_bytes")
 """What has no value where queues grow without bound."""
 OF_THE_ROAD = ("capacity_kbps", "cpu_capacity_kbps", "mean_packet_bytes")

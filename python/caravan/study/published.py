@@ -7,11 +7,14 @@ from dataclasses import replace
 
 import pandas as pd
 
+from caravan.study.metrics import APPROXIMATION, DIVERGES, needs_mean
 from caravan.study.plan import TOLERANCE, Published, Reason, Study
 from caravan.study.results import POINT, Row
 from caravan.study.text import Value
 
 UNEXPLAINED = "unexplained"
+TRIED = "a reading that was tried; the study does not use it"
+"""What is said of a reading other than the first: a [[reason]] speaks of the first alone."""
 
 
 def beside_published(study: Study, rows: Sequence[Row]) -> list[Row]:
@@ -36,8 +39,17 @@ def is_at(row: Row, at: Mapping[str, Value]) -> bool:
 
 def _compared(study: Study, row: Row, item: Published) -> Row:
     difference = relative_difference(row.value, item.value)
-    is_close = difference is not None and abs(difference) <= TOLERANCE
-    reason = "" if is_close else item.reason or _reason(study, item)
+    is_close = (
+        difference is not None
+        and abs(difference) <= TOLERANCE
+        and not is_loose(row.state, row.metric)
+    )
+    if is_close:
+        reason = ""
+    elif _is_tried(study, row, item):
+        reason = TRIED
+    else:
+        reason = item.reason or _reason(study, item)
     return replace(
         row,
         printed=item.printed,
@@ -45,6 +57,25 @@ def _compared(study: Study, row: Row, item: Published) -> Row:
         relative_difference=difference,
         reason=reason or (None if is_close else UNEXPLAINED),
     )
+
+
+def is_loose(state: str, metric: str) -> bool:
+    """Whether a value near print is no match: a mean that diverges, or an approximation."""
+    return state == APPROXIMATION or (state == DIVERGES and needs_mean(metric))
+
+
+def matches(rows: pd.DataFrame) -> int:
+    """How many rows agree with print."""
+    near = rows[rows["relative_difference"].abs() <= TOLERANCE]
+    pairs = zip(near["state"], near["metric"], strict=True)
+    return sum(not is_loose(state, metric) for state, metric in pairs)
+
+
+def _is_tried(study: Study, row: Row, item: Published) -> bool:
+    """Whether the row belongs to a reading besides the first, and no printed value names it."""
+    readings = study.sweep(row.sweep).readings
+    names = [reading.name for reading in readings]
+    return "reading" not in item.at and row.reading in names[1:]
 
 
 def headline(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
