@@ -1,5 +1,5 @@
 //! The packet threads. Each direction is a value with one of the engine's planes and its buffers;
-//! one thread serves both, or two threads one each while there is enough to do ([`threads`]). No
+//! one thread serves both, or two threads one each while there is enough to do (`threads`). No
 //! lock, allocation or async on a packet's way.
 //!
 //! Control talks to a direction through a bounded queue that is drained between bursts, and hears
