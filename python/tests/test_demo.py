@@ -123,9 +123,8 @@ def test_the_commands_that_are_named_show_what_a_capture_holds(
             gateway.wait_ready()
             with Caravan(road.ms, on_station, options=["--capture", str(capture)]) as station:
                 station.wait_ready()
-                (warning,) = [line for line in station.status()["warnings"] if "keys" in line]
+                assert station.status()["process"]["capture"] == str(capture)
                 download(road.ms, f"http://{host}/file")
-    assert str(capture) in warning
     assert capture.stat().st_mode & 0o777 == 0o600
     inside, ike = (shell(command) for command in open_commands(capture))
     assert "GET /file HTTP/1.1" in inside
