@@ -118,6 +118,53 @@ def test_simulate_prints_the_keys_that_others_read() -> None:
     assert one["scenario_hash"] == found["scenario_hash"]
 
 
+@pytest.mark.parametrize("edit", ["loss=0.1", "reorder=0.1", "queue=5 KB", "mtu=1500", "trace=x"])
+def test_the_tandem_refuses_what_only_the_event_kernel_has(edit: str) -> None:
+    said = refusal("simulate", "scenarios/umts.toml", "--set", f"link.ms.{edit}")
+    key = edit.partition("=")[0]
+    assert f"link.ms.{key}: the tandem has no {key}" in said
+    assert "--events" in said
+
+
+def test_loss_of_the_scenario_itself_is_refused_too(tmp_path: Path) -> None:
+    own = tmp_path / "lossy.toml"
+    text = (TOP / "scenarios/umts.toml").read_text()
+    own.write_text(text.replace('link = "umts-radio"', 'link = "umts-radio"\nloss = 0.01'))
+    assert "the tandem has no loss" in refusal("simulate", str(own))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--bytes", "nan"), "bytes: nan is no number"),
+        (("--bytes", "inf"), "bytes: inf is no number"),
+        (("--bytes", "480", "--mips", "nan"), "mips: nan is no number"),
+        (("--bytes", "480", "--mips", "inf"), "mips: inf is no number"),
+    ],
+)
+def test_cost_refuses_what_is_no_number(words: tuple[str, ...], said: str) -> None:
+    assert said in refusal("cost", "--profile", "paper-u", "--suite", "3des", *words)
+    assert said in refusal("cost", "--profile", "paper-u", "--suite", "3des", "--json", *words)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("simulate", "umts", "--hours", "nan"), "hours: nan is no number"),
+        (("simulate", "umts", "--rate-kbps", "inf"), "rate-kbps: inf is no number"),
+        (("ask", "--rate-kbps", "nan"), "rate-kbps: nan is no number"),
+        (("ask", "--rate-kbps", "-5"), "rate-kbps: -5, must be above 0"),
+        (("ask", "--rate-kbps", "5", "--bytes", "0"), "bytes: 0, must be above 0"),
+    ],
+)
+def test_a_wrong_number_is_named_by_its_option(
+    words: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    if words[0] == "ask":
+        words = (*words, "--device", "cortex-a53", "--link", "lte")
+    assert said in refusal(*words, cwd=tmp_path)
+
+
 def test_a_rate_beyond_the_processor_is_not_stationary() -> None:
     words = ("simulate", "umts", "--rate-kbps", "1024", "--hours", "0.2", "--replications", "4")
     assert answer(*words)["stationary"] is False

@@ -16,7 +16,7 @@ from typing import Any
 from rich.console import Console
 
 from caravan import _lab
-from caravan.lab.core import LabError, as_request, ask, catalogue, find, listing
+from caravan.lab.core import LabError, as_request, ask, catalogue, find, listing, positive
 from caravan.lab.simulation import progress, simulate_request
 
 PACKETS = 400_000
@@ -112,6 +112,9 @@ def answer(asked: Asked, jobs: int | None = None, console: Console | None = None
     """
     if (asked.rate_kbps is None) == (asked.capture is None):
         raise LabError("--traffic or --rate-kbps: give one of them")
+    positive(
+        rate_kbps=asked.rate_kbps, bytes=asked.packet_bytes, mips=asked.mips, mhz=asked.clock_mhz
+    )
     request, policies = _request(asked), listing("policy")
     if asked.capture is not None:
         found = _replayed(request, policies, asked.capture)

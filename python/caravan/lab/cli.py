@@ -18,7 +18,7 @@ from rich.console import Console
 from caravan.lab import core, tables
 from caravan.lab.ask import Asked, answer
 from caravan.lab.core import LabError, Question, Stopped
-from caravan.lab.edits import Choice, question
+from caravan.lab.edits import Choice, check_tandem, question
 from caravan.lab.simulation import simulate
 from caravan.study.commands import add_to
 from caravan.study.text import StudyError
@@ -145,10 +145,11 @@ def simulate_command(
     """
     choice = Choice(suite, rate_kbps, mips, mhz, device, hours, replications, seed)
     asked = question(scenario, choice, tuple(edits or ()))
-    model = core.scenario(asked)["scenario"]["traffic"]["model"]["kind"]
-    if events or capture is not None or model == "tcp":
+    resolved = core.scenario(asked)["scenario"]
+    if events or capture is not None or resolved["traffic"]["model"]["kind"] == "tcp":
         _by_events(asked, capture, as_json)
         return
+    check_tandem(resolved, asked.edits)
     outcome = simulate(asked, jobs=jobs, console=_errors())
     summary = tables.summary(outcome)
     if as_json:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -130,6 +131,21 @@ def ask(function: Callable[[str], str], request: Mapping[str, object]) -> Any:
         raise LabError(str(fault)) from None
 
 
+def finite(**numbers: float | None) -> None:
+    """Refuse what is no number, such as nan, by the name of its option."""
+    for name, number in numbers.items():
+        if number is not None and not math.isfinite(number):
+            raise LabError(f"{name.replace('_', '-')}: {number} is no number")
+
+
+def positive(**numbers: float | None) -> None:
+    """Refuse, besides that, zero and what lies below."""
+    finite(**numbers)
+    for name, number in numbers.items():
+        if number is not None and number <= 0:
+            raise LabError(f"{name.replace('_', '-')}: {number:g}, must be above 0")
+
+
 def scenario(question: Question) -> dict[str, Any]:
     """`scenario`, checked and resolved, and its `hash`."""
     answer: dict[str, Any] = ask(_lab.scenario, question.request())
@@ -162,6 +178,7 @@ def price(
     decrypt: bool = False,
 ) -> dict[str, Any]:
     """What one packet of `packet_bytes` costs on a device; times in ms, sizes in bytes."""
+    finite(bytes=packet_bytes, mips=mips, mhz=clock_mhz)
     entry = find("device", device)
     request = {
         "profile": device,

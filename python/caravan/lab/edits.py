@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from caravan.lab.core import LabError, Question, find, scenario
+from caravan.lab.core import LabError, Question, find, finite, scenario
+
+KERNEL_ALONE = ("loss", "reorder", "queue", "mtu", "trace")
+"""Keys of a link that the tandem cannot follow."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +28,7 @@ class Choice:
 
 def question(name: str, choice: Choice, edits: tuple[str, ...]) -> Question:
     """The scenario `name` with the short options set, and then `edits`, which win."""
+    finite(rate_kbps=choice.rate_kbps, mips=choice.mips, mhz=choice.mhz, hours=choice.hours)
     extra = []
     settings: list[str] = []
     if choice.mips is not None and choice.mhz is not None:
@@ -50,6 +56,29 @@ def question(name: str, choice: Choice, edits: tuple[str, ...]) -> Question:
     if choice.seed is not None:
         settings.append(f"seed={choice.seed}")
     return Question(name, (*settings, *edits), tuple(extra))
+
+
+def check_tandem(resolved: Mapping[str, Any], edits: Sequence[str]) -> None:
+    """Refuse what the tandem would leave out without a word.
+
+    Loss, reordering and queues wherever they stand; an MTU and a trace where `edits` set them: a
+    catalogue's link may have an MTU that no packet reaches, and a trace file states its mean rate.
+    """
+    for edit in edits:
+        path, _, value = edit.partition("=")
+        head, _, key = path.strip().rpartition(".")
+        if head.startswith("link.") and key in KERNEL_ALONE and value.strip() not in ("", "0"):
+            raise _no_tandem(path.strip(), key)
+    for link in resolved["links"]:
+        for key, name in (("loss", "loss"), ("reorder", "reorder"), ("queue_bytes", "queue")):
+            if link[key]:
+                raise _no_tandem(f'link "{link["link"]}": {name}', name)
+
+
+def _no_tandem(place: str, key: str) -> LabError:
+    return LabError(
+        f"{place}: the tandem has no {key}: add --events for the event kernel, which has it"
+    )
 
 
 def _station(name: str) -> str:
