@@ -182,7 +182,7 @@ def test_a_device_of_ones_own_replaces_the_papers(tmp_path: Path) -> None:
     ("words", "said"),
     [
         (("--rate-kbps", "-5"), "traffic.rate: '-5.0 kbit/s' is negative"),
-        (("--rate-kbps", "nan"), "traffic.rate"),
+        (("--rate-kbps", "nan"), "rate-kbps: nan"),
         (("--mips", "0"), "node.ms.mips"),
         (("--hours", "0"), "the time must be above zero"),
         (("--set", "node.ms.mipz=3"), "nearest valid one is 'mips'"),
