@@ -244,6 +244,13 @@ def test_ask_ranks_what_is_carried_first_and_says_why(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["answer.svg"]
 
 
+def test_the_question_of_the_readme_is_answered(tmp_path: Path) -> None:
+    lines = (TOP / "README.md").read_text().splitlines()
+    line = next(line for line in lines if line.startswith("caravan-lab ask "))
+    words = line.partition("#")[0].split()[1:]
+    assert answer(*words, cwd=tmp_path)["policies"][0]["carried"] == "yes"
+
+
 def test_ask_prices_a_capture_of_ones_own(tmp_path: Path) -> None:
     capture = tmp_path / "mine.pcap"
     write_capture(capture, packets=2000, packet_bytes=500, per_s=200)
