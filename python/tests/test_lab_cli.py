@@ -17,6 +17,8 @@ import pytest
 
 from caravan.lab import core
 from caravan.lab.cli import main
+from caravan.study import commands
+from caravan.study.store import Stopped
 
 TOP = Path(__file__).resolve().parents[2]
 
@@ -268,6 +270,8 @@ def test_a_capture_that_is_none_is_refused_by_name(tmp_path: Path) -> None:
     assert "mine.pcap" in refusal(*words, str(capture), cwd=tmp_path)
     capture.write_bytes(b"")
     assert "empty" in refusal(*words, str(capture), cwd=tmp_path)
+    write_capture(capture, packets=0, packet_bytes=100, per_s=10)
+    assert "the capture holds no packets" in refusal(*words, str(capture), cwd=tmp_path)
     write_capture(capture, packets=10, packet_bytes=100, per_s=10)
     capture.write_bytes(capture.read_bytes()[:-7])
     assert "ends inside" in refusal(*words, str(capture), cwd=tmp_path)
@@ -291,6 +295,24 @@ def test_the_road_runs_the_real_node_beside_its_model(tmp_path: Path) -> None:
     assert capture.read_bytes()[:4] == b"\x0a\x0d\x0d\x0a"
     assert answer(*words)["simulate"]["fingerprint"] == found["simulate"]["fingerprint"]
     assert "handshake" in lab(*words).stdout
+
+
+def test_a_suite_that_the_papers_accounting_cannot_size_says_what_to_set() -> None:
+    words = ("simulate", "scenarios/umts.toml", "--device", "cortex-m4", "--suite", "aes128gcm16")
+    said = refusal(*words)
+    assert "--set accounting=rfc" in said
+    assert "in the file" in said
+
+
+@pytest.mark.parametrize("fault", [KeyboardInterrupt(), Stopped(5, 12)])
+def test_a_run_that_is_stopped_says_so_where_output_is_redirected(
+    fault: BaseException, tmp_path: Path
+) -> None:
+    with mock.patch.object(commands, "run", side_effect=fault):
+        done = lab("run", "umts", "-o", str(tmp_path / "out"))
+    assert (done.returncode, done.stdout) == (130, "")
+    assert "stopped" in done.stderr
+    assert "run again to go on" in done.stderr
 
 
 def test_the_version_is_the_packages() -> None:

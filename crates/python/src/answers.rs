@@ -141,7 +141,9 @@ pub(crate) fn replay(request: &str, path: &str) -> Result<String, String> {
     let capture = Capture::open(BufReader::new(file), Wanted::All);
     let capture = capture.map_err(|fault| format!("{path}: {fault}"))?;
     let mut broken = None;
+    let mut is_bare = true;
     let packets = capture.map(|packet| {
+        is_bare = false;
         packet.map_err(|fault| {
             broken = Some(fault.to_string());
             tandem::Fault::NoPackets("the capture cannot be read on")
@@ -149,7 +151,11 @@ pub(crate) fn replay(request: &str, path: &str) -> Result<String, String> {
     });
     let tallies = tandem::replay(&roads, packets, None, 0.0);
     let tallies = tallies.map_err(|fault| {
-        let why = broken.take().unwrap_or_else(|| fault.to_string());
+        let why = if is_bare {
+            "the capture holds no packets of IP".to_owned()
+        } else {
+            broken.take().unwrap_or_else(|| fault.to_string())
+        };
         format!("{path}: {why}")
     })?;
     let mut tallies = tallies.iter();

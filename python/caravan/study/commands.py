@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -56,8 +57,9 @@ def run_command(
     except StudyError as fault:
         _fail(console, str(fault))
     except Stopped as stopped:
-        console.print(str(stopped), markup=False)
-        raise typer.Exit(STOPPED) from None
+        _stop(str(stopped))
+    except KeyboardInterrupt:
+        _stop("stopped; run again to go on")
     console.print(f"Report  {report}", markup=False)
 
 
@@ -126,6 +128,12 @@ def compare_command(
         console.print(table)
     if not found.is_same:
         raise typer.Exit(1)
+
+
+def _stop(text: str) -> NoReturn:
+    # Where results go to a file, whoever pressed the keys still reads this.
+    sys.stderr.write(f"caravan-lab: {text}\n")
+    raise typer.Exit(STOPPED) from None
 
 
 def _fail(console: Console, text: str) -> None:

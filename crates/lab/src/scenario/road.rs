@@ -153,7 +153,8 @@ impl Scenario {
         accounting.size(policy).map_err(|_no_formula| {
             let (accounting, policy) = (&self.accounting, &self.policy);
             let what = format!(
-                "{accounting} has no formula for the size of {policy}: take 'rfc', the true sizes"
+                "{accounting} has no formula for the size of {policy}: \
+                 take the true sizes, --set accounting=rfc or accounting = \"rfc\" in the file"
             );
             self.fault("accounting", what)
         })

@@ -408,6 +408,12 @@ fn what_no_level_can_compute_is_said_before_it_runs() {
         let scenario = Scenario::edited("umts.toml", text, &edits, &catalogue).unwrap();
         let text = scenario.road(&catalogue).unwrap_err().to_string();
         assert!(text.starts_with(wanted), "{edit}: {text}");
+        let is_accounting = text.contains("accounting:");
+        assert_eq!(
+            text.contains("--set accounting=rfc"),
+            is_accounting,
+            "{text}"
+        );
     }
 }
 
