@@ -125,7 +125,11 @@ def test_install_puts_program_units_and_samples_under_the_prefix(tmp_path: Path)
         assert (documents / name).is_file()
     done = subprocess.run(
         ["make", "-s", "install", *settings, "BINARY=nowhere"],
-        cwd=top, check=False, capture_output=True, text=True, timeout=60,
+        cwd=top,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert done.returncode != 0
     assert "make release" in done.stderr
