@@ -24,6 +24,7 @@ from rich.table import Table
 
 from caravan import _lab
 from caravan.lab import core
+from caravan.levels import Metrics, computed, simulated
 from caravan.measurement import (
     CLEAR,
     PING_HEADERS_BYTES,
@@ -42,11 +43,6 @@ from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.relay import LinkPlan
 from caravan.testbed.road import GATEWAY_ADDRESS, SERVER_ADDRESS
 from caravan.testbed.traffic import iperf_server, ping
-
-Metrics = dict[str, float | None]
-"""By name: `handshake_ms`, `handshake_messages`, `handshake_bytes` (IP packets of all messages),
-`wire_bytes_64` and `wire_bytes_480` (IP packet that carries a clear one of that size), `rtt_ms`,
-`tcp_kbps`. None: there is no such thing in clear, or something has no price."""
 
 NAMES = (
     "handshake_ms",
@@ -96,42 +92,11 @@ def three_ways(question: core.Question, output: Path, *, runs_testbed: bool = Tr
     measured = testbed(scenario, output / "testbed") if runs_testbed else None
     return Levels(
         scenario,
-        _computed(answer["model"]),
-        _simulated(answer["simulate"]),
+        computed(answer["model"]),
+        simulated(answer["simulate"]),
         measured,
         _notes(answer["simulate"]),
     )
-
-
-def _computed(model: Mapping[str, Any]) -> Metrics:
-    handshake_s = model["handshake_s"]
-    has_tunnel = model["handshake_messages"] > 0
-    return {
-        "handshake_ms": None if handshake_s is None else handshake_s * 1e3,
-        "handshake_messages": model["handshake_messages"] if has_tunnel else None,
-        "handshake_bytes": model["handshake_wire_bytes"] if has_tunnel else None,
-        **_wire(model["wire_bytes"]),
-        "rtt_ms": model["round_trip_s"] * 1e3,
-        "tcp_kbps": model["throughput_bps"] / 1e3,
-    }
-
-
-def _simulated(outcome: Mapping[str, Any]) -> Metrics:
-    exchange, tcp = outcome["exchange"], outcome["transferred"]
-    trips = outcome["round_trips"]
-    handshake_s = exchange and exchange["handshake_s"]
-    return {
-        "handshake_ms": None if handshake_s is None else handshake_s * 1e3,
-        "handshake_messages": exchange and len(exchange["messages"]),
-        "handshake_bytes": exchange and exchange["wire_bytes"],
-        **_wire(outcome["wire_bytes"]),
-        "rtt_ms": trips["mean_s"] * 1e3 if trips and trips["received"] else None,
-        "tcp_kbps": tcp and tcp["throughput_bps"] / 1e3,
-    }
-
-
-def _wire(sizes: list[list[int]]) -> Metrics:
-    return {f"wire_bytes_{clear}": wire for clear, wire in sizes}
 
 
 def _notes(outcome: Mapping[str, Any]) -> tuple[str, ...]:

@@ -144,7 +144,8 @@ pub(super) fn of_encryption(encryption: Encryption) -> &'static str {
     }
 }
 
-pub(super) fn of_cipher(cipher: Cipher) -> &'static str {
+/// The word of a cipher in CBC mode, such as `aes128`.
+pub fn of_cipher(cipher: Cipher) -> &'static str {
     match cipher {
         Cipher::Des => "des",
         Cipher::TripleDes => "3des",
@@ -154,7 +155,8 @@ pub(super) fn of_cipher(cipher: Cipher) -> &'static str {
     }
 }
 
-pub(super) fn of_hash(hash: Hash) -> &'static str {
+/// The word of a hash, such as `sha256`.
+pub fn of_hash(hash: Hash) -> &'static str {
     match hash {
         Hash::Md5 => "md5",
         Hash::Sha1 => "sha1",
@@ -164,7 +166,8 @@ pub(super) fn of_hash(hash: Hash) -> &'static str {
     }
 }
 
-pub(super) fn of_group(group: Group) -> &'static str {
+/// The word of a Diffie-Hellman group, such as `modp2048`.
+pub fn of_group(group: Group) -> &'static str {
     match group {
         Group::Modp768 => "modp768",
         Group::Modp1024 => "modp1024",

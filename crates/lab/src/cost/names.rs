@@ -1,44 +1,11 @@
 //! What algorithms are called in profiles.
 
-use crypto::cipher::Cipher;
-use crypto::dh::Group;
-use crypto::hash::Hash;
 use crypto::packet::Encryption;
+pub(super) use engine::suite::{of_cipher, of_group, of_hash};
 use toml::Spanned;
 
 pub(super) const CBC: [&str; 5] = ["des", "3des", "aes128", "aes192", "aes256"];
 pub(super) const HASHES: [&str; 5] = ["md5", "sha1", "sha256", "sha384", "sha512"];
-
-pub(super) fn of_cipher(cipher: Cipher) -> &'static str {
-    match cipher {
-        Cipher::Des => "des",
-        Cipher::TripleDes => "3des",
-        Cipher::Aes128 => "aes128",
-        Cipher::Aes192 => "aes192",
-        Cipher::Aes256 => "aes256",
-    }
-}
-
-pub(super) fn of_hash(hash: Hash) -> &'static str {
-    match hash {
-        Hash::Md5 => "md5",
-        Hash::Sha1 => "sha1",
-        Hash::Sha256 => "sha256",
-        Hash::Sha384 => "sha384",
-        Hash::Sha512 => "sha512",
-    }
-}
-
-pub(super) fn of_group(group: Group) -> &'static str {
-    match group {
-        Group::Modp768 => "modp768",
-        Group::Modp1024 => "modp1024",
-        Group::Modp1536 => "modp1536",
-        Group::Modp2048 => "modp2048",
-        Group::Modp3072 => "modp3072",
-        Group::Modp4096 => "modp4096",
-    }
-}
 
 /// The cipher alone, without mode.
 pub(super) fn of_encryption(encryption: Encryption) -> &'static str {
