@@ -17,8 +17,7 @@ import pytest
 
 from caravan.lab import core
 from caravan.lab.cli import main
-from caravan.study import commands
-from caravan.study.store import Stopped
+from caravan.messages import Stopped
 
 TOP = Path(__file__).resolve().parents[2]
 
@@ -183,16 +182,16 @@ def test_a_device_of_ones_own_replaces_the_papers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--rate-kbps", "-5"), "traffic.rate: '-5.0 kbit/s' is negative"),
+        (("--rate-kbps", "-5"), "--rate-kbps: -5, must be above 0"),
         (("--rate-kbps", "nan"), "rate-kbps: nan"),
-        (("--mips", "0"), "node.ms.mips"),
-        (("--hours", "0"), "the time must be above zero"),
+        (("--mips", "0"), "--mips: 0, must be above 0"),
+        (("--hours", "0"), "--hours: 0, must be above 0"),
         (("--set", "node.ms.mipz=3"), "nearest valid one is 'mips'"),
         (("--set", "node.mz.mips=3"), "nearest valid one is 'ms'"),
         (("--set", "link.sg.to=ms"), "closes a cycle"),
         (("--suite", "3des-md6"), "nearest valid one is '3des-md5'"),
         (("--suite", "aes128gcm16"), "paper-u"),
-        (("--device", "papr-u"), 'the nearest is "paper-u"'),
+        (("--device", "papr-u"), "the nearest valid one is 'paper-u'"),
         (("--mips", "5", "--mhz", "5"), "give one"),
     ],
 )
@@ -217,7 +216,7 @@ def test_every_kind_is_listed_and_shown() -> None:
         assert name in lab(kind).stdout
         assert lab("show", name).stdout.startswith(f"{name}:")
     assert answer("show", "umts")["scenario"]["nodes"][0]["name"] == "ms"
-    assert 'the nearest is "lte"' in refusal("show", "ltee")
+    assert "the nearest valid one is 'lte'" in refusal("show", "ltee")
 
 
 def test_every_link_of_the_catalogue_has_sources() -> None:
@@ -283,7 +282,9 @@ def test_ask_wants_one_traffic_and_a_picture_that_it_can_write(tmp_path: Path) -
     assert "give one of them" in refusal(*words, cwd=tmp_path)
     said = refusal(*words, "--rate-kbps", "5", "-o", "answer.gif", cwd=tmp_path)
     assert ".html, .png, .svg" in said
-    assert "no such folder" in refusal(*words, "--rate-kbps", "5", "-o", "x/a.png", cwd=tmp_path)
+    assert "there is no folder x" in refusal(
+        *words, "--rate-kbps", "5", "-o", "x/a.png", cwd=tmp_path
+    )
 
 
 def test_the_road_runs_the_real_node_beside_its_model(tmp_path: Path) -> None:
@@ -304,11 +305,11 @@ def test_a_suite_that_the_papers_accounting_cannot_size_says_what_to_set() -> No
     assert "in the file" in said
 
 
-@pytest.mark.parametrize("fault", [KeyboardInterrupt(), Stopped(5, 12)])
+@pytest.mark.parametrize("fault", [KeyboardInterrupt(), Stopped("stopped: run again to go on")])
 def test_a_run_that_is_stopped_says_so_where_output_is_redirected(
     fault: BaseException, tmp_path: Path
 ) -> None:
-    with mock.patch.object(commands, "run", side_effect=fault):
+    with mock.patch("caravan.study.runner.run", side_effect=fault):
         done = lab("run", "umts", "-o", str(tmp_path / "out"))
     assert (done.returncode, done.stdout) == (130, "")
     assert "stopped" in done.stderr

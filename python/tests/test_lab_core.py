@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from caravan import _lab, lab
 from caravan.lab import core, simulation
+from caravan.messages import Stopped
 
 UMTS = (core.CATALOGUE / "scenarios/umts.toml").read_text(encoding="utf-8")
 WORDS = ("", "-1", "nan", "inf", "1e308", "[]", "{}", "'x'", "true", "0", "[[node]]", '"', "\n=\n")
@@ -78,8 +79,8 @@ def test_the_interpreter_is_free_while_the_core_computes() -> None:
 
 
 def test_ctrl_c_is_told_apart_from_a_fault() -> None:
-    stopped = mock.patch.object(simulation, "as_completed", side_effect=KeyboardInterrupt)
-    with stopped, pytest.raises(core.Stopped):
+    stopped = mock.patch.object(simulation, "computed", side_effect=KeyboardInterrupt)
+    with stopped, pytest.raises(Stopped):
         lab.simulate(lab.Question("umts"), replications=1)
 
 

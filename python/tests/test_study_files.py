@@ -58,18 +58,18 @@ def test_every_study_of_the_catalogue_is_read(name: str) -> None:
 @pytest.mark.parametrize(
     ("good", "bad", "line", "says"),
     [
-        ('metric = "protected_bytes"', 'metric = "protected_byte"', 14, '"protected_bytes"'),
+        ('metric = "protected_bytes"', 'metric = "protected_byte"', 14, "'protected_bytes'"),
         ("packet_bytes = [64, 128]", "packet_bytes = [64, -1]", 9, "above 0"),
         ("packet_bytes = [64, 128]", "packet_bytes = [64, 64]", 9, "twice"),
         ("packet_bytes = [64, 128]", "packet_bytes = []", 9, "at least one"),
-        ("packet_bytes = [64, 128]", "paket_bytes = [64]", 9, '"packet_bytes"'),
+        ("packet_bytes = [64, 128]", "paket_bytes = [64]", 9, "'packet_bytes'"),
         ("packet_bytes = 64 }", "packet_bytes = 65 }", 15, "does not hold packet_bytes = 65"),
         ("value = 84", "value = nan", 16, "finite"),
         ("value = 84", 'value = "84"', 16, "must be a number"),
-        ('series = "policy"', 'serie = "policy"', 24, 'did you mean "series"?'),
-        ('sweep = "packet"\nx', 'sweep = "packets"\nx', 21, 'did you mean "packet"?'),
+        ('series = "policy"', 'serie = "policy"', 24, "the nearest valid one is 'series'"),
+        ('sweep = "packet"\nx', 'sweep = "packets"\nx', 21, "the nearest valid one is 'packet'"),
         ('profile = "paper-u"\n', "", 4, "needs a profile"),
-        ('measure = "price"', 'measure = "prices"', 7, '"price"'),
+        ('measure = "price"', 'measure = "prices"', 7, "'price'"),
         ('name = "small"', 'name = "small', 1, "line 1"),
         ('title = "Sizes"', 'title = "Sizes"\nthis = 1', 21, "unknown key"),
     ],
@@ -97,7 +97,7 @@ def test_an_absurd_grid_is_refused_before_it_is_made() -> None:
 
 
 def test_an_unknown_study_is_answered_with_the_nearest() -> None:
-    with pytest.raises(StudyError, match='did you mean "umts"'):
+    with pytest.raises(StudyError, match="the nearest valid one is 'umts'"):
         load("umtz")
 
 

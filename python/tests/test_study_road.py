@@ -30,7 +30,7 @@ def test_model_and_simulation_of_the_tunnel_agree() -> None:
 
 
 def test_sweeps_have_the_levels_of_their_measure() -> None:
-    with pytest.raises(StudyError, match="no sweep has the level"):
+    with pytest.raises(StudyError, match="no sweep of wimax has 'testbed'"):
         caravan.study.run("wimax", level="testbed")
 
 

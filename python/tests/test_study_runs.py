@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from caravan.messages import Stopped
 from caravan.study import results
 from caravan.study.cells import Job, points, replication_ranges
-from caravan.study.compare import compare
+from caravan.study.comparison import compare
 from caravan.study.plan import Run
 from caravan.study.pool import Threads, pool
 from caravan.study.results import COLUMNS, Row, land, land_text
-from caravan.study.store import Stopped, Store
+from caravan.study.store import Store
 from caravan.study.text import StudyError
 
 JOBS = [Job("simulate", f'{{"n":{number}}}', 1.0 + number) for number in range(12)]
@@ -85,6 +86,8 @@ def test_a_second_run_computes_nothing(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_leaves_what_is_done_and_a_rerun_goes_on(tmp_path: Path) -> None:
+    # A shell that starts this in the background has Ctrl-C ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     store = Store(tmp_path, "engine")
     with pytest.raises(Stopped, match="5 of 12"):
         store.fill(JOBS, Interrupted(5), quiet())

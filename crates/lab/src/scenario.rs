@@ -23,6 +23,8 @@ mod traffic;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use crate::cost::Suite;
@@ -58,6 +60,9 @@ pub struct Scenario {
     pub links: Vec<Link>,
     /// SHA-256 of every catalogue file that it names, so that the hash covers them.
     pub files: Vec<(String, String)>,
+    /// Where the values stand that only show a fault when they are used, by key.
+    #[serde(skip)]
+    places: BTreeMap<String, Place>,
 }
 
 /// How long and how often a scenario is simulated.
@@ -175,6 +180,7 @@ impl Scenario {
             None if policy.text()?.parse::<Suite>().is_ok() => {}
             None => drop(catalogue.named(Kind::Policy, policy)?),
         }
+        let traffic = table.need("traffic")?;
         let (nodes, links) = topology::read(&table, catalogue, &mut files)?;
         let scenario = Self {
             name: table.need("name")?.text()?.to_owned(),
@@ -188,10 +194,11 @@ impl Scenario {
                 .to_owned(),
             calendar_s: table.or("calendar", CALENDAR_S, calendar)?,
             run: table.or("run", Run::default(), Run::read)?,
-            traffic: Traffic::read(table.need("traffic")?)?,
+            traffic: Traffic::read(traffic)?,
             nodes,
             links,
             files,
+            places: document.places(),
         };
         if scenario.gateway().is_none() && scenario.policy != "none" {
             let what = "a policy needs a gateway at its other end: add a node with that role, \
@@ -240,7 +247,7 @@ impl Run {
             })?,
         };
         if run.time_s <= 0.0 {
-            return Err(table.fault("the time must be above zero"));
+            return Err(table.fault_of(&["time"], "the time must be above zero"));
         }
         table.finish()?;
         Ok(run)
@@ -295,8 +302,9 @@ impl Computer {
         files: &mut Vec<(String, String)>,
     ) -> Result<Option<Self>, Fault> {
         let speed = match (table.find("mips"), table.find("clock")) {
-            (Some(_), Some(clock)) => {
-                return Err(clock.fault("both mips and clock are given: keep one"));
+            (Some(_), Some(_)) => {
+                let what = "both mips and clock are given: keep one";
+                return Err(table.fault_of(&["mips", "clock"], what));
             }
             (Some(mips), None) => {
                 let mips = mips
@@ -312,7 +320,10 @@ impl Computer {
         };
         let Some(device) = table.find("device") else {
             return match speed {
-                Some(_) => Err(table.fault("a speed without a device: name the device")),
+                Some(_) => {
+                    let what = "a speed without a device: name the device";
+                    Err(table.fault_of(&["device", "mips", "clock"], what))
+                }
                 None => Ok(None),
             };
         };

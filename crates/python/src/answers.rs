@@ -22,8 +22,14 @@ struct Job {
 }
 
 pub(crate) fn scenario(request: &str) -> Result<String, String> {
-    let (scenario, _) = read::<Asked>(request)?.scenario(&[])?;
-    let answer = json!({ "scenario": scenario, "hash": scenario.hash() });
+    let (scenario, catalogue) = read::<Asked>(request)?.scenario(&[])?;
+    let beyond = scenario.check_tandem(&catalogue).err();
+    let answer = json!({
+        "scenario": scenario,
+        "hash": scenario.hash(),
+        // Why only the event kernel can follow it, if so.
+        "beyond_tandem": beyond.map(|fault| fault.to_string()),
+    });
     Ok(answer.to_string())
 }
 
@@ -102,14 +108,23 @@ pub(crate) fn outcome(jobs: &[Vec<u8>]) -> Result<String, String> {
     }
     let whole = whole.ok_or("there is no result to look at")?;
     let outcome = counted(&whole.tally, whole.propagation_s)?;
+    let asked = whole.tally.replications.len();
+    let silent = asked - outcome.replications;
+    if silent > 0 {
+        return Err(format!(
+            "in {silent} of {asked} replications no packet came in the time that counts: {REMEDY}"
+        ));
+    }
     write(&outcome)
 }
+
+const REMEDY: &str = "simulate longer (run.time, --hours), or raise the rate";
 
 /// Averages, or why there are none.
 fn counted(tally: &Tally, propagation_s: f64) -> Result<Outcome, String> {
     let mut outcome = tally
         .outcome()
-        .ok_or("no packet came in the time that counts: simulate longer, or raise the rate")?;
+        .ok_or_else(|| format!("no packet came in the time that counts: {REMEDY}"))?;
     outcome.mean_delay_s += propagation_s;
     for percentile in &mut outcome.percentiles {
         percentile.delay_s += propagation_s;
@@ -126,6 +141,9 @@ pub(crate) fn replay(request: &str, path: &str) -> Result<String, String> {
     for policy in &asked.policies {
         let (scenario, catalogue) = asked.scenario(&[format!("policy={policy}")])?;
         propagation_s = scenario.propagation_s();
+        scenario
+            .check_tandem(&catalogue)
+            .map_err(|fault| fault.to_string())?;
         match scenario.road(&catalogue) {
             Ok(road) => {
                 roads.push(road);

@@ -15,7 +15,21 @@ use pyo3::prelude::*;
 
 /// Runs `work` without the interpreter; its sentence becomes a `ValueError`.
 fn apart<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, String> + Send) -> PyResult<T> {
-    py.detach(work).map_err(PyValueError::new_err)
+    py.detach(work)
+        .map_err(|said| PyValueError::new_err(without_number(said)))
+}
+
+/// The sentence without the system's number for it, as in "No such file (os error 2)".
+fn without_number(said: String) -> String {
+    match said.split_once(" (os error ") {
+        Some((before, rest)) => match rest.split_once(')') {
+            Some((number, after)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
+                format!("{before}{after}")
+            }
+            _ => said,
+        },
+        None => said,
+    }
 }
 
 /// `caravan._lab`

@@ -11,13 +11,25 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any
 
 from caravan import _lab
-from caravan.lab.core import LabError, as_request, ask, catalogue, find, listing, positive
-from caravan.lab.simulation import progress, simulate_request
+from caravan.lab.core import (
+    LabError,
+    as_request,
+    ask,
+    ask_slow,
+    catalogue,
+    find,
+    listing,
+    positive,
+)
+from caravan.lab.simulation import simulate_request
+from caravan.messages import is_unpriced, without_place
+from caravan.progress import progress
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 PACKETS = 400_000
 """Packets simulated for each policy: enough for a delay within a few per cent."""
@@ -29,6 +41,11 @@ FAR_MBPS = 100_000
 STANDING_ORDER = {"current": 0, "legacy": 2, "clear": 3}
 UNENCRYPTED = 1
 """What is only authenticated stands behind what today's standards permit and encrypts."""
+
+ORDER = (
+    "best first: carried, barely, not, unknown; then what is permitted today and encrypts, what "
+    "only authenticates, legacy, clear; then the smaller mean delay"
+)
 
 ROAD = """
 name = "ask"
@@ -106,12 +123,9 @@ class Verdict:
 
 
 def answer(asked: Asked, jobs: int | None = None, console: Console | None = None) -> list[Verdict]:
-    """Every policy of the catalogue, the best first.
-
-    Carried before not, then what today's standards permit and encrypts, then the smaller delay.
-    """
+    """Every policy of the catalogue, in the order that `ORDER` describes."""
     if (asked.rate_kbps is None) == (asked.capture is None):
-        raise LabError("--traffic or --rate-kbps: give one of them")
+        raise LabError("--traffic, --rate-kbps: give one of them")
     positive(
         rate_kbps=asked.rate_kbps, bytes=asked.packet_bytes, mips=asked.mips, mhz=asked.clock_mhz
     )
@@ -174,7 +188,7 @@ def _replayed(
     request: dict[str, object], policies: Sequence[dict[str, Any]], capture: Path
 ) -> list[Verdict]:
     whole = {**request, "policies": [policy["name"] for policy in policies]}
-    answers = ask(lambda text: _lab.replay(text, str(capture)), whole)
+    answers = ask_slow(lambda text: _lab.replay(text, str(capture)), whole)
     return [
         _unknown(policy, found["missing"])
         if "missing" in found
@@ -197,7 +211,7 @@ def _simulated(
             try:
                 model = ask(_lab.model, {**request, "set": edits})
             except LabError as fault:
-                if " has no cost of " not in str(fault):
+                if not is_unpriced(str(fault)):
                     raise
                 found.append(_unknown(policy, str(fault)))
                 bar.advance(1)
@@ -217,14 +231,13 @@ def _simulated(
 
 
 def _unknown(policy: dict[str, Any], fault: str) -> Verdict:
-    why = fault.split(": ", 2)[-1].partition("; suites inside")[0]
     return Verdict(
         policy["name"],
         policy["title"],
         policy["standing"],
         policy["encrypts"],
         "unknown",
-        why=why,
+        why=without_place(fault),
     )
 
 

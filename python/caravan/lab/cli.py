@@ -10,23 +10,28 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from rich.console import Console
 
+from caravan.background import leave
 from caravan.lab import core, tables
 from caravan.lab.ask import Asked, answer
-from caravan.lab.core import LabError, Question, Stopped
-from caravan.lab.edits import Choice, check_tandem, question
+from caravan.lab.core import LabError, Question
+from caravan.lab.edits import Choice, in_options, question
 from caravan.lab.simulation import simulate
+from caravan.lab.wording import UsageError, in_words
+from caravan.messages import Refused, Stopped, nearest
 from caravan.study.commands import add_to
-from caravan.study.text import StudyError
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 WRONG = 2
 STOPPED = 130
 PIPE_COLUMNS = 240
 DEFAULT_PICTURE = Path("caravan-ask.html")
+PICTURES = (".html", ".png", ".svg")
 
 app = typer.Typer(
     name="caravan-lab",
@@ -34,6 +39,8 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 add_to(app)
 
@@ -51,24 +58,44 @@ Seed = Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="the scenar
 def main() -> None:
     """The program."""
     try:
-        app()
-    except Stopped:
-        _errors().print("caravan-lab: stopped")
-        sys.exit(STOPPED)
-    except (LabError, StudyError) as fault:
+        status = app(prog_name="caravan-lab", standalone_mode=False)
+    except Stopped as stopped:
+        _say(str(stopped))
+        leave(STOPPED)
+    except UsageError as fault:
+        if type(fault).__name__ == "NoArgsIsHelpError":
+            sys.stderr.write(f"{fault.ctx.get_help()}\n")
+            sys.exit(WRONG)
+        _fail(in_words(fault))
+    except Refused as fault:
         _fail(str(fault))
+    except MemoryError:
+        _fail("there is not enough memory for this question")
+    if status == STOPPED:
+        _say("stopped")
+    leave(status if isinstance(status, int) else 0)
 
 
 def _errors() -> Console:
+    from rich.console import Console  # noqa: PLC0415
+
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
+def _say(text: str) -> None:
+    # Where output goes to a file, whoever pressed the keys still reads this.
+    sys.stderr.write(f"caravan-lab: {text}\n")
+
+
 def _fail(text: str) -> NoReturn:
-    _errors().print(f"caravan-lab: {text}", style="red", markup=False)
-    sys.exit(WRONG)
+    red, plain = ("\x1b[31m", "\x1b[0m") if sys.stderr.isatty() else ("", "")
+    sys.stderr.write(f"{red}caravan-lab: {text}{plain}\n")
+    leave(WRONG)
 
 
 def _output() -> Console:
+    from rich.console import Console  # noqa: PLC0415
+
     # A pipe has no width: a program that reads words wants each row on its line.
     width = None if sys.stdout.isatty() else PIPE_COLUMNS
     return Console(highlight=False, soft_wrap=True, width=width)
@@ -107,7 +134,7 @@ def cost(
     decrypt: Annotated[bool, typer.Option("--decrypt", help="the other way")] = False,
     as_json: Json = False,
 ) -> None:
-    """Price one packet: operations, time, bytes on the wire, and where each number is from."""
+    """Price one packet: operations, time and bytes on the wire."""
     price = core.price(profile, suite, packet_bytes, mips=mips, clock_mhz=mhz, decrypt=decrypt)
     if as_json:
         _print_json(price)
@@ -144,12 +171,18 @@ def simulate_command(
     Traffic of the model tcp runs on the event kernel, with the real protocol machines.
     """
     choice = Choice(suite, rate_kbps, mips, mhz, device, hours, replications, seed)
-    asked = question(scenario, choice, tuple(edits or ()))
-    resolved = core.scenario(asked)["scenario"]
-    if events or capture is not None or resolved["traffic"]["model"]["kind"] == "tcp":
-        _by_events(asked, capture, as_json)
-        return
-    check_tandem(resolved, asked.edits)
+    asked, options = question(scenario, choice, tuple(edits or ()))
+    try:
+        resolved = core.scenario(asked)["scenario"]
+        if events or capture is not None or resolved["traffic"]["model"]["kind"] == "tcp":
+            _by_events(asked, capture, as_json)
+        else:
+            _by_tandem(asked, jobs, as_json)
+    except LabError as fault:
+        raise LabError(in_options(str(fault), options)) from None
+
+
+def _by_tandem(asked: Question, jobs: int | None, as_json: bool) -> None:
     outcome = simulate(asked, jobs=jobs, console=_errors())
     summary = tables.summary(outcome)
     if as_json:
@@ -192,13 +225,13 @@ def ask_command(
     jobs: Jobs = None,
     as_json: Json = False,
 ) -> None:
-    """Rank all policies for a device, a link and your traffic, and say why."""
-    from caravan.lab import picture as drawing  # noqa: PLC0415
-
+    """Rank all policies for a device, a link and your traffic."""
     direction = "down" if down else "up"
     asked = Asked(device, link, rate_kbps, traffic, packet_bytes, mips, mhz, direction, seed)
-    drawing.check(picture)
+    _check_picture(picture)
     verdicts = answer(asked, jobs, _errors())
+    from caravan.lab import picture as drawing  # noqa: PLC0415
+
     drawing.write(picture, asked, verdicts)
     if as_json:
         _print_json(tables.verdicts_json(asked, verdicts, picture))
@@ -207,15 +240,23 @@ def ask_command(
         _output().print(f"Picture  {picture.resolve()}", markup=False)
 
 
+def _check_picture(path: Path) -> None:
+    """Refuse a picture that could not be written, before anything is computed."""
+    if path.suffix not in PICTURES:
+        raise LabError(f"--picture {path}: a picture ends in {', '.join(PICTURES)}")
+    if not path.parent.is_dir():
+        raise LabError(f"--picture {path}: there is no folder {path.parent}")
+
+
 @app.command()
 def devices(as_json: Json = False) -> None:
-    """List the devices: what they count in, and the suites that each can price."""
+    """List the devices and the suites that each can price."""
     _list("device", as_json)
 
 
 @app.command()
 def links(as_json: Json = False) -> None:
-    """List the links: rates both ways, delay, and where the numbers are from."""
+    """List the links: rates both ways, and delay."""
     _list("link", as_json)
 
 
@@ -238,7 +279,7 @@ def show(
     name: Annotated[str, typer.Argument(help="a device, link, policy or scenario")],
     as_json: Json = False,
 ) -> None:
-    """Show one thing whole: every number with its source, or a scenario as it is resolved."""
+    """Show one of them whole, or a scenario as it is resolved."""
     kind = _kind_of(name)
     shown: Any
     if kind == "scenario":
@@ -266,5 +307,7 @@ def _kind_of(name: str) -> str:
         if stem in core.names(kind) and (stem == name or name.startswith(folder)):
             return kind
     every = [one for kind in core.FOLDERS for one in core.names(kind)]
-    near = core.nearest(name, every)
-    raise LabError(f'there is no device, link, policy or scenario "{name}"{near}')
+    raise LabError(
+        f"there is no device, link, policy or scenario '{name}', neither as a file nor in the "
+        f"catalogue; {nearest(name, every)}"
+    )

@@ -5,28 +5,30 @@ Left out: formulas, which are the native core's, and threads (`caravan.lab.simul
 
 from __future__ import annotations
 
-import difflib
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from caravan import _lab
+from caravan.background import computed
+from caravan.messages import Refused, Stopped, nearest
 
 CATALOGUE = Path(__file__).resolve().parent.parent / "catalogue"
 FOLDERS = {"device": "devices", "link": "links", "policy": "policies", "scenario": "scenarios"}
 TEXT_BYTES_MAX = 1 << 20
+TRACE_BYTES_MAX = 64 << 20
+NAMED = ("device", "link", "policy", "trace")
+"""Keys of a scenario that name a text."""
 
 
-class LabError(ValueError):
+class LabError(Refused):
     """Says which file, line, key or option is wrong, and what would be right."""
-
-
-class Stopped(Exception):
-    """Ctrl-C: nothing of the answer is kept."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Question:
     def request(self) -> dict[str, object]:
         """The request for the native core; it holds every text that it needs."""
         found = find("scenario", self.scenario)
-        entries = [*catalogue(), *self.extra]
+        entries = [*catalogue(), *self.extra, *_named_files(found, self.edits)]
         return {
             "file": found.file,
             "text": found.text,
@@ -97,7 +99,40 @@ def find(kind: str, name: str) -> Entry:
     if inside.is_file() and inside.parent == CATALOGUE / FOLDERS[kind]:
         return _read(kind, inside, inside.stem)
     near = nearest(_stem(kind, name), names(kind))
-    raise LabError(f'there is no {kind} "{name}", neither as a file nor in the catalogue{near}')
+    where = "neither as a file nor in the catalogue"
+    raise LabError(f"there is no {kind} '{name}', {where}; {near}")
+
+
+def beside(scenario: Entry, name: str) -> Path | None:
+    """The file that a scenario means by `name`: from its own folder, else from here."""
+    for folder in (Path(scenario.file).parent, Path()):
+        path = folder / name
+        if path.is_file():
+            return path
+    return None
+
+
+def _named_files(found: Entry, edits: Iterable[str]) -> Iterator[Entry]:
+    """Devices, links, policies and traces that a scenario or its edits name by a path."""
+    named: list[tuple[str, object]] = []
+    # What is no TOML has no names; the native core says where it is wrong.
+    with suppress(tomllib.TOMLDecodeError):
+        document = tomllib.loads(found.text)
+        named.append(("policy", document.get("policy")))
+        for key, kinds in (("node", ("device",)), ("link", ("link", "trace"))):
+            members = document.get(key)
+            for member in members if isinstance(members, list) else ():
+                if isinstance(member, dict):
+                    named += [(kind, member.get(kind)) for kind in kinds]
+    for edit in edits:
+        key, _, value = edit.partition("=")
+        named.append((key.strip().rpartition(".")[2], value.strip().strip("\"'")))
+    for kind, name in dict.fromkeys(pair for pair in named if isinstance(pair[1], str)):
+        if kind not in NAMED or not name or "\0" in str(name):
+            continue
+        path = beside(found, str(name))
+        if path is not None:
+            yield _read(kind, path, str(name))
 
 
 def _stem(kind: str, name: str) -> str:
@@ -108,19 +143,14 @@ def _read(kind: str, path: Path, name: str) -> Entry:
     file = str(path.relative_to(CATALOGUE)) if path.is_relative_to(CATALOGUE) else str(path)
     try:
         size = path.stat().st_size
-        if size > TEXT_BYTES_MAX:
-            raise LabError(f"{file}: {size} bytes, limit {TEXT_BYTES_MAX}: not a {kind}")
+        limit = TRACE_BYTES_MAX if kind == "trace" else TEXT_BYTES_MAX
+        if size > limit:
+            raise LabError(f"{file}: {size} bytes, limit {limit}: not a {kind}")
         return Entry(kind, name, file, path.read_text(encoding="utf-8"))
     except OSError as fault:
         raise LabError(f"{file}: {fault.strerror or fault}") from None
     except UnicodeDecodeError:
         raise LabError(f"{file}: not text in UTF-8") from None
-
-
-def nearest(word: str, valid: Iterable[str]) -> str:
-    """Half a sentence that names the valid word most like `word`; empty if there is none."""
-    found = difflib.get_close_matches(word, list(valid), n=1, cutoff=0)
-    return f', the nearest is "{found[0]}"' if found else ""
 
 
 def ask(function: Callable[[str], str], request: Mapping[str, object]) -> Any:
@@ -131,11 +161,23 @@ def ask(function: Callable[[str], str], request: Mapping[str, object]) -> Any:
         raise LabError(str(fault)) from None
 
 
+def ask_slow(function: Callable[[str], str], request: Mapping[str, object]) -> Any:
+    """`ask` for what may take minutes: Ctrl-C is heard at once, and nothing is kept."""
+    text = json.dumps(request)
+    try:
+        ((_, answer),) = computed([lambda: function(text)], 1)
+    except KeyboardInterrupt:
+        raise Stopped("stopped") from None
+    except ValueError as fault:
+        raise LabError(str(fault)) from None
+    return json.loads(answer)
+
+
 def finite(**numbers: float | None) -> None:
     """Refuse what is no number, such as nan, by the name of its option."""
     for name, number in numbers.items():
         if number is not None and not math.isfinite(number):
-            raise LabError(f"{name.replace('_', '-')}: {number} is no number")
+            raise LabError(f"--{name.replace('_', '-')}: {number} is no number")
 
 
 def positive(**numbers: float | None) -> None:
@@ -143,7 +185,7 @@ def positive(**numbers: float | None) -> None:
     finite(**numbers)
     for name, number in numbers.items():
         if number is not None and number <= 0:
-            raise LabError(f"{name.replace('_', '-')}: {number:g}, must be above 0")
+            raise LabError(f"--{name.replace('_', '-')}: {number:g}, must be above 0")
 
 
 def scenario(question: Question) -> dict[str, Any]:
@@ -164,7 +206,12 @@ def kernel(question: Question, capture: Path | None = None) -> dict[str, Any]:
     Every packet of every link goes to `capture`, a pcapng, if one is named.
     """
     path = None if capture is None else str(capture)
-    answer: dict[str, Any] = ask(lambda text: _lab.kernel(text, path), question.request())
+    try:
+        answer: dict[str, Any] = ask_slow(lambda text: _lab.kernel(text, path), question.request())
+    except Stopped:
+        if path is not None:
+            Path(f"{path}.part").unlink(missing_ok=True)
+        raise
     return answer
 
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from caravan.lab.core import LabError, Question, find, finite, scenario
-
-KERNEL_ALONE = ("loss", "reorder", "queue", "mtu", "trace")
-"""Keys of a link that the tandem cannot follow."""
+from caravan.lab.core import Entry, LabError, Question, find, positive, scenario
 
 
 @dataclass(frozen=True)
@@ -26,59 +22,56 @@ class Choice:
     seed: int | None = None
 
 
-def question(name: str, choice: Choice, edits: tuple[str, ...]) -> Question:
-    """The scenario `name` with the short options set, and then `edits`, which win."""
-    finite(rate_kbps=choice.rate_kbps, mips=choice.mips, mhz=choice.mhz, hours=choice.hours)
-    extra = []
-    settings: list[str] = []
-    if choice.mips is not None and choice.mhz is not None:
-        raise LabError("--mips and --mhz: a device counts operations or cycles, give one")
-    station = ""
-    if choice.device is not None or choice.mips is not None or choice.mhz is not None:
-        station = f"node.{_station(name)}"
-    if choice.device is not None:
-        device = find("device", choice.device)
-        extra.append(device)
-        # The clock of another device says nothing of this one.
-        settings += [f'{station}.device="{device.name}"', f"{station}.mips=", f"{station}.clock="]
-    if choice.mips is not None:
-        settings += [f"{station}.mips={choice.mips!r}", f"{station}.clock="]
-    if choice.mhz is not None:
-        settings += [f"{station}.clock={choice.mhz!r} MHz", f"{station}.mips="]
-    if choice.suite is not None:
-        settings.append(f'policy="{choice.suite}"')
-    if choice.rate_kbps is not None:
-        settings.append(f"traffic.rate={choice.rate_kbps!r} kbit/s")
-    if choice.hours is not None:
-        settings.append(f"run.time={choice.hours!r} h")
-    if choice.replications is not None:
-        settings.append(f"run.replications={choice.replications}")
-    if choice.seed is not None:
-        settings.append(f"seed={choice.seed}")
-    return Question(name, (*settings, *edits), tuple(extra))
+def question(name: str, choice: Choice, edits: tuple[str, ...]) -> tuple[Question, dict[str, str]]:
+    """The scenario `name` with the short options set, and then `edits`, which win.
 
-
-def check_tandem(resolved: Mapping[str, Any], edits: Sequence[str]) -> None:
-    """Refuse what the tandem would leave out without a word.
-
-    Loss, reordering and queues wherever they stand; an MTU and a trace where `edits` set them: a
-    catalogue's link may have an MTU that no packet reaches, and a trace file states its mean rate.
+    Beside it, which option has set a key: faults are said by its name.
     """
+    positive(rate_kbps=choice.rate_kbps, mips=choice.mips, mhz=choice.mhz, hours=choice.hours)
+    if choice.mips is not None and choice.mhz is not None:
+        raise LabError("--mips, --mhz: a device counts operations or cycles: give one of them")
+    device = None if choice.device is None else find("device", choice.device)
+    settings = list(_settings(name, choice, device))
+    options = {edit.partition("=")[0]: option for option, edit in settings}
     for edit in edits:
-        path, _, value = edit.partition("=")
-        head, _, key = path.strip().rpartition(".")
-        if head.startswith("link.") and key in KERNEL_ALONE and value.strip() not in ("", "0"):
-            raise _no_tandem(path.strip(), key)
-    for link in resolved["links"]:
-        for key, name in (("loss", "loss"), ("reorder", "reorder"), ("queue_bytes", "queue")):
-            if link[key]:
-                raise _no_tandem(f'link "{link["link"]}": {name}', name)
+        options.pop(edit.partition("=")[0].strip(), None)
+    extra = () if device is None else (device,)
+    return Question(name, (*(edit for _, edit in settings), *edits), extra), options
 
 
-def _no_tandem(place: str, key: str) -> LabError:
-    return LabError(
-        f"{place}: the tandem has no {key}: add --events for the event kernel, which has it"
-    )
+def _settings(name: str, choice: Choice, device: Entry | None) -> Iterator[tuple[str, str]]:
+    """Options and the edits that they stand for."""
+    station = ""
+    if device is not None or choice.mips is not None or choice.mhz is not None:
+        station = f"node.{_station(name)}"
+    if device is not None:
+        yield "--device", f'{station}.device="{device.name}"'
+        # The clock of another device says nothing of this one.
+        yield "--device", f"{station}.mips="
+        yield "--device", f"{station}.clock="
+    if choice.mips is not None:
+        yield "--mips", f"{station}.mips={choice.mips!r}"
+        yield "--mips", f"{station}.clock="
+    if choice.mhz is not None:
+        yield "--mhz", f"{station}.clock={choice.mhz!r} MHz"
+        yield "--mhz", f"{station}.mips="
+    if choice.suite is not None:
+        yield "--suite", f'policy="{choice.suite}"'
+    if choice.rate_kbps is not None:
+        yield "--rate-kbps", f"traffic.rate={choice.rate_kbps!r} kbit/s"
+    if choice.hours is not None:
+        yield "--hours", f"run.time={choice.hours!r} h"
+    if choice.replications is not None:
+        yield "--replications", f"run.replications={choice.replications}"
+    if choice.seed is not None:
+        yield "--seed", f"seed={choice.seed}"
+
+
+def in_options(fault: str, options: Mapping[str, str]) -> str:
+    """The fault of an edit by the name of the option that stands for it."""
+    place, _, what = fault.partition(": ")
+    option = options.get(place.removeprefix("--set "))
+    return f"{option}: {what}" if option and place.startswith("--set ") else fault
 
 
 def _station(name: str) -> str:

@@ -16,19 +16,10 @@ from caravan.lab.core import LabError
 from caravan.report.figures import CONFIG, NUMBERS
 from caravan.study.results import land_bytes, land_text
 
-FORMATS = (".html", ".png", ".svg")
 COLORS = {"yes": "#2b8a3e", "barely": "#e67700", "no": "#c2255c"}
 PNG_SCALE = 2
 WIDTH = 320
 TIPS = ["policy", "title", "standing", "carried", "why"]
-
-
-def check(path: Path) -> None:
-    """Refuse a picture that could not be written, before anything is computed."""
-    if path.suffix not in FORMATS:
-        raise LabError(f"{path}: a picture ends in {', '.join(FORMATS)}")
-    if not path.parent.is_dir():
-        raise LabError(f"{path.parent}: there is no such folder")
 
 
 def write(path: Path, asked: Asked, verdicts: Sequence[Verdict]) -> None:

@@ -11,26 +11,20 @@ import math
 import os
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
-from typing import Any, Protocol
-
-from rich.console import Console
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from caravan import _lab
-from caravan.lab.core import LabError, Question, Stopped, ask
-from caravan.study.store import Bar
+from caravan.background import computed
+from caravan.lab.core import Entry, LabError, Question, ask, ask_slow, beside
+from caravan.messages import Stopped
+from caravan.progress import progress
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 LANES = 16
 """Replications of one job at most: as many as the widest vector holds."""
-
-
-class Progress(Protocol):
-    """What hears of jobs that end."""
-
-    def advance(self, packets: float, /) -> None:
-        """So much more is done."""
-        ...
 
 
 def simulate(
@@ -44,8 +38,7 @@ def simulate(
 ) -> dict[str, Any]:
     """The outcome of a scenario, and `wall_s`, the seconds that the simulation alone took.
 
-    What is None is as the scenario says; `jobs` None is all cores. Ctrl-C ends it after the jobs
-    that run.
+    What is None is as the scenario says; `jobs` None is all cores.
     """
     run = {"seconds": seconds, "replications": replications, "seed": seed}
     return simulate_request(question.request(), run, jobs, console)
@@ -60,6 +53,8 @@ def simulate_request(
     """The same of a request for the native core; `run` overrides how long and how often."""
     resolved = ask(_lab.scenario, request)
     scenario = resolved["scenario"]
+    if scenario["traffic"]["model"]["kind"] == "pcap":
+        return _replayed(request, resolved)
     count = run.get("replications") or scenario["run"]["replications"]
     threads = jobs or len(os.sched_getaffinity(0))
     parts = [
@@ -68,16 +63,16 @@ def simulate_request(
     ]
     began = time.perf_counter()
     tallies = []
-    with progress(console, count) as bar, _pool(threads) as pool:
-        running = {
-            pool.submit(_lab.simulate, json.dumps({**request, "run": part})): part for part in parts
-        }
-        for future in as_completed(running):
-            try:
-                tallies.append(future.result())
-            except ValueError as fault:
-                raise LabError(str(fault)) from None
-            bar.advance(running[future]["replications"] or 0)
+    calls = [partial(_lab.simulate, json.dumps({**request, "run": part})) for part in parts]
+    try:
+        with progress(console, count) as bar:
+            for number, tally in computed(calls, threads):
+                tallies.append(tally)
+                bar.advance(parts[number]["replications"] or 0)
+    except KeyboardInterrupt:
+        raise Stopped("stopped") from None
+    except ValueError as fault:
+        raise LabError(str(fault)) from None
     wall_s = time.perf_counter() - began
     seed = run.get("seed")
     return {
@@ -89,37 +84,28 @@ def simulate_request(
     }
 
 
+def _replayed(request: Mapping[str, object], resolved: Mapping[str, Any]) -> dict[str, Any]:
+    """The outcome of a capture's own packets: one replication, without an interval."""
+    scenario = resolved["scenario"]
+    name = scenario["traffic"]["model"]["file"]
+    entry = Entry("scenario", "", str(request["file"]), "")
+    path = str(beside(entry, name) or name)
+    began = time.perf_counter()
+    whole = {**request, "policies": [scenario["policy"]]}
+    (answer,) = ask_slow(lambda text: _lab.replay(text, path), whole)
+    if "missing" in answer:
+        raise LabError(answer["missing"])
+    return {
+        **answer["outcome"],
+        "wall_s": time.perf_counter() - began,
+        "seed": scenario["seed"],
+        "scenario": scenario,
+        "scenario_hash": resolved["hash"],
+    }
+
+
 def split(replications: int, threads: int) -> Iterator[tuple[int, int]]:
     """First replication and number of each job: full vectors, but no idle core."""
     size = min(LANES, max(1, math.ceil(replications / threads)))
     for first in range(0, replications, size):
         yield first, min(size, replications - first)
-
-
-@contextmanager
-def _pool(threads: int) -> Iterator[ThreadPoolExecutor]:
-    executor = ThreadPoolExecutor(threads)
-    try:
-        yield executor
-    except KeyboardInterrupt:
-        raise Stopped from None
-    finally:
-        # What runs cannot be broken off inside native code, and a job is short.
-        executor.shutdown(wait=True, cancel_futures=True)
-
-
-@contextmanager
-def progress(console: Console | None, total: float) -> Iterator[Progress]:
-    """A bar with the time left, on a terminal, once two seconds have passed."""
-    if console is None or not console.is_terminal:
-        yield Silence()
-        return
-    with Bar(console, total) as bar:
-        yield bar
-
-
-class Silence:
-    """Progress that nobody sees."""
-
-    def advance(self, packets: float, /) -> None:
-        """So much more is done."""

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.table import Table
-
-from caravan.lab.ask import Asked, Verdict
+from caravan.lab.ask import ORDER, Asked, Verdict
 from caravan.lab.core import version
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 CARRIED_STYLE = {"yes": "green", "barely": "yellow", "no": "red"}
 
 
 def _table(*columns: str, right: Sequence[str] = ()) -> Table:
+    from rich.table import Table  # noqa: PLC0415
+
     table = Table(box=None, pad_edge=False)
     for column in columns:
         is_right = column in right
@@ -158,7 +161,7 @@ def _both_levels(
 
 def verdicts(console: Console, asked: Asked, found: Sequence[Verdict]) -> None:
     """Policies by rank, each with its reason."""
-    console.print(f"{asked.device} over {asked.link}", markup=False)
+    console.print(f"{asked.device} over {asked.link}; {ORDER}", markup=False)
     right = ("delay, ms", "95 %, ms", "kbit/s", "at most", "bytes")
     table = _table("policy", "carried", "standing", *right, right=right)
     priced = [one for one in found if one.carried != "unknown"]
@@ -192,6 +195,7 @@ def verdicts_json(asked: Asked, found: Sequence[Verdict], picture: Path) -> dict
         "seed": asked.seed,
         "version": version(),
         "picture": str(picture.resolve()),
+        "order": ORDER,
         "policies": [asdict(one) for one in found],
     }
 

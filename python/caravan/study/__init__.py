@@ -9,19 +9,35 @@
 
 from __future__ import annotations
 
+import importlib
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
-from caravan.study.compare import Comparison, compare
 from caravan.study.files import load, names
 from caravan.study.plan import Study
-from caravan.study.runner import Choice, Outcome
-from caravan.study.runner import run as run_study
 from caravan.study.text import StudyError
 
+if TYPE_CHECKING:
+    from caravan.study.comparison import Comparison, compare
+    from caravan.study.runner import Choice, Outcome
+
 __all__ = ["Choice", "Comparison", "Outcome", "Study", "StudyError", "compare", "load", "names"]
+
+_HEAVY = {
+    "Choice": "runner",
+    "Outcome": "runner",
+    "Comparison": "comparison",
+    "compare": "comparison",
+}
+"""What brings pandas along, by its module: imported where it is first asked for."""
+
+
+def __getattr__(name: str) -> Any:
+    module = _HEAVY.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{module}"), name)
 
 
 def run(
@@ -39,6 +55,11 @@ def run(
     Results land in `directory`, from which another run resumes; without one they are kept in
     memory alone. `level`: model, simulate, testbed, or several; all but testbed if absent.
     """
+    from rich.console import Console  # noqa: PLC0415
+
+    from caravan.study.runner import Choice  # noqa: PLC0415
+    from caravan.study.runner import run as run_study  # noqa: PLC0415
+
     levels = (level,) if isinstance(level, str) else tuple(level)
     choice = Choice(levels, quick, seed, jobs, cluster)
     loaded = load(study) if isinstance(study, str) else study

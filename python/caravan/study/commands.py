@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from caravan.study.claims import verdicts
-from caravan.study.compare import TOLERANCE, compare
-from caravan.study.files import load
-from caravan.study.published import headline, matches
-from caravan.study.runner import Choice, Outcome, run
-from caravan.study.store import Stopped
+from caravan.messages import Stopped
 from caravan.study.text import StudyError
 
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from caravan.study.comparison import Comparison
+    from caravan.study.runner import Choice, Outcome
+
 DIFFERENCES_SHOWN = 20
-STOPPED = 130
+TOLERANCE = 0.01
+"""Differences up to this part of the value are none."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -47,27 +47,31 @@ def run_command(
         int | None, typer.Option(min=0, max=2**31 - 1, help="the study's own if absent")
     ] = None,
 ) -> None:
-    """Run a study: results as Parquet and CSV, figures, and a report to open in a browser."""
-    console = Console(highlight=False, soft_wrap=True)
+    """Run a study: results, figures, and a report for a browser."""
+    from rich.console import Console  # noqa: PLC0415
+
+    from caravan.study.runner import Choice  # noqa: PLC0415
+
     if jobs and cluster:
-        _fail(console, "--jobs and --cluster: choose one")
+        raise StudyError("--jobs, --cluster: give one of them")
     choice = Choice(tuple(level or ()), quick, seed, jobs, cluster)
+    console = Console(highlight=False, soft_wrap=True)
     try:
         report = run_and_report(study, choice, output, console)
-    except StudyError as fault:
-        _fail(console, str(fault))
-    except Stopped as stopped:
-        _stop(str(stopped))
     except KeyboardInterrupt:
-        _stop("stopped; run again to go on")
+        raise Stopped("stopped; run again to go on") from None
     console.print(f"Report  {report}", markup=False)
 
 
 def run_and_report(study: str, choice: Choice, output: Path, console: Console) -> Path:
     """Run the study and write its report; print what came of it. The path of the report."""
-    from caravan.report import write_report  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415
 
-    outcome = run(load(study), choice, output, console)
+    from caravan.report import write_report  # noqa: PLC0415
+    from caravan.study.files import load  # noqa: PLC0415
+    from caravan.study.runner import run  # noqa: PLC0415
+
+    outcome = run(load(study), choice, output, Console(stderr=True))
     report = write_report(outcome.study, outcome.rows, outcome.provenance, output)
     console.print(summary(outcome), markup=False)
     return report.resolve()
@@ -75,6 +79,9 @@ def run_and_report(study: str, choice: Choice, output: Path, console: Console) -
 
 def summary(outcome: Outcome) -> str:
     """Two lines: what was run, and how it stands to what is printed."""
+    from caravan.study.claims import verdicts  # noqa: PLC0415
+    from caravan.study.published import headline, matches  # noqa: PLC0415
+
     rows = outcome.rows
     printed = headline(outcome.study, rows)
     near = matches(printed)
@@ -96,46 +103,38 @@ def compare_command(
         float, typer.Option(min=0, max=1, help="part of a value that is no difference")
     ] = TOLERANCE,
 ) -> None:
-    """Show where two runs differ beyond tolerance; status 1 if they do."""
+    """Compare two runs of a study; status 1 if they differ."""
+    from rich.console import Console  # noqa: PLC0415
+
+    from caravan.study.comparison import compare  # noqa: PLC0415
+
+    found = compare(first, second, tolerance)
     console = Console(highlight=False, soft_wrap=True)
-    try:
-        found = compare(first, second, tolerance)
-    except StudyError as fault:
-        _fail(console, str(fault))
     console.print(f"{found.compared:,} values compared, {len(found.differing):,} differ")
     for count, where in ((found.only_first, first), (found.only_second, second)):
         if count:
             console.print(f"{count:,} values only in {where}", markup=False)
     if not found.differing.empty:
-        table = Table(box=None, pad_edge=False)
-        for name in ("sweep", "reading", "level", "where", "metric", "first", "second", "%"):
-            table.add_column(name, justify="right" if name in ("first", "second", "%") else "left")
-        for _, row in found.differing.head(DIFFERENCES_SHOWN).iterrows():
-            axes = [row[axis] for axis in ("policy", "device", "link")]
-            axes += [f"{row[axis]:g}" for axis in ("mips", "rate_kbps", "packet_bytes")]
-            where_cell = " ".join(str(part) for part in axes if part and part != "nan")
-            values = [f"{row[key]:.5g}" for key in ("value_a", "value_b")]
-            apart = f"{row['difference'] * 100:+.2f}"
-            table.add_row(
-                row["sweep"],
-                row["reading"],
-                row["level"],
-                where_cell,
-                row["metric"],
-                *values,
-                apart,
-            )
-        console.print(table)
+        console.print(_differences(found))
+    if (hidden := len(found.differing) - DIFFERENCES_SHOWN) > 0:
+        console.print(f"and {hidden:,} smaller ones")
     if not found.is_same:
         raise typer.Exit(1)
 
 
-def _stop(text: str) -> NoReturn:
-    # Where results go to a file, whoever pressed the keys still reads this.
-    sys.stderr.write(f"caravan-lab: {text}\n")
-    raise typer.Exit(STOPPED) from None
+def _differences(found: Comparison) -> Table:
+    """The largest differences, each at its point of the grid."""
+    from rich.table import Table  # noqa: PLC0415
 
-
-def _fail(console: Console, text: str) -> None:
-    console.print(f"caravan-lab: {text}", style="red", markup=False)
-    raise typer.Exit(2)
+    table = Table(box=None, pad_edge=False)
+    for name in ("sweep", "reading", "level", "where", "metric", "first", "second", "%"):
+        table.add_column(name, justify="right" if name in ("first", "second", "%") else "left")
+    for _, row in found.differing.head(DIFFERENCES_SHOWN).iterrows():
+        axes = [row[axis] for axis in ("policy", "device", "link")]
+        axes += [f"{row[axis]:g}" for axis in ("mips", "rate_kbps", "packet_bytes")]
+        where = " ".join(str(part) for part in axes if part and part != "nan")
+        values = [f"{row[key]:.5g}" for key in ("value_a", "value_b")]
+        apart = f"{row['difference'] * 100:+.2f}"
+        place = (row["sweep"], row["reading"], row["level"], where, row["metric"])
+        table.add_row(*place, *values, apart)
+    return table

@@ -15,12 +15,13 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+from caravan.messages import is_unpriced, nearest, unknown, without_place
 from caravan.study import tunnel
 from caravan.study.cells import Cell, Job, canonical, replication_ranges, run_request
 from caravan.study.files import CATALOGUE
 from caravan.study.metrics import DIVERGES
 from caravan.study.plan import Run, Study
-from caravan.study.text import StudyError, Value, nearest
+from caravan.study.text import StudyError, Value
 
 FOLDERS = {"device": "devices", "link": "links", "policy": "policies", "trace": "traces"}
 KERNEL = "kernel"
@@ -96,7 +97,7 @@ class Files:
         """File and text of a scenario."""
         path = self.scenarios.get(name)
         if path is None:
-            raise StudyError(f'no scenario "{name}", {nearest(name, sorted(self.scenarios))}')
+            raise StudyError(unknown("scenario", name, sorted(self.scenarios)))
         return _name(path), path.read_text(encoding="utf-8")
 
     def entries(self) -> list[dict[str, str]]:
@@ -139,6 +140,8 @@ def place(cell: Cell, files: Files) -> Place:
     edits = _edits(cell)
     request = {"file": file, "text": text, "set": edits, "catalogue": files.entries()}
     document = _ask("scenario", request)
+    if cell.sweep.measure == "road" and document["beyond_tandem"]:
+        raise StudyError(document["beyond_tandem"])
     scenario = document["scenario"]
     named = {name for name, _ in scenario["files"]}
     needed = [entry for entry in files.entries() if f"{entry['kind']}/{entry['name']}" in named]
@@ -189,7 +192,7 @@ def _price_place(cell: Cell, files: Files) -> Place:
     file, text = files.texts.get(("device", profile), ("", ""))
     if not text:
         names = sorted(name for kind, name in files.texts if kind == "device")
-        raise StudyError(f'no device "{profile}", {nearest(profile, names)}')
+        raise StudyError(unknown("device", profile, names))
     request = {**known, "file": file, "text": text}
     content = canonical(request)
     return Place(
@@ -228,7 +231,9 @@ def missing(found: Place) -> str:
     try:
         _ = found.modelled
     except StudyError as fault:
-        return str(fault)
+        if not is_unpriced(str(fault)):
+            raise
+        return without_place(str(fault))
     return ""
 
 
@@ -267,7 +272,8 @@ def parameter(document: Mapping[str, Any], key: str) -> float:
         else:
             valid, value = (), None
         if value is None:
-            raise StudyError(f'no "{step}" of {path} in the scenario, {nearest(step, valid)}')
+            what = f"no '{step}' of {path} in the scenario"
+            raise StudyError(f"{what}, {nearest(step, valid)}")
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise StudyError(f"{path} of the scenario is not a number")
     return float(value) / float(divisor or 1)
@@ -354,11 +360,14 @@ def _job(found: Place, run: Run, seed: int, part: tuple[int, int]) -> Job:
 def compute(job: Job) -> bytes:
     """The result of a job. Runs in any process that has this package."""
     _lab = _native()
-    if job.kind == "simulate":
-        return bytes(_lab.simulate(job.request))
-    if job.kind == KERNEL:
-        answer = json.loads(_lab.kernel(job.request))
-        return canonical({level: answer[level] for level in ("model", "simulate")}).encode()
+    try:
+        if job.kind == "simulate":
+            return bytes(_lab.simulate(job.request))
+        if job.kind == KERNEL:
+            answer = json.loads(_lab.kernel(job.request))
+            return canonical({level: answer[level] for level in ("model", "simulate")}).encode()
+    except ValueError as fault:
+        raise StudyError(str(fault)) from None
     if job.kind == TESTBED:
         return tunnel.measured(json.loads(job.request)["scenario"])
     raise StudyError(f'"{job.kind}" is not a level of jobs')
@@ -375,7 +384,10 @@ def answer(cell: Cell, found: Place, level: str, results: Sequence[bytes]) -> li
 def outcome(tallies: Sequence[bytes]) -> list[Measure]:
     """What the replications of a cell say together."""
     _lab = _native()
-    answer = json.loads(_lab.outcome(list(tallies)))
+    try:
+        answer = json.loads(_lab.outcome(list(tallies)))
+    except ValueError as fault:
+        raise StudyError(str(fault)) from None
     state = answer["state"]
     measures = [
         Measure("packets", answer["packets"], state=state),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+from caravan.messages import nearest
 from caravan.study.parse import parse
-from caravan.study.plan import Study
-from caravan.study.text import StudyError, nearest
+from caravan.study.plan import Study, Sweep
+from caravan.study.text import Lines, Step, StudyError
 
 CATALOGUE = Path(__file__).resolve().parent.parent / "catalogue"
 STUDY_FILE = "study.toml"
@@ -40,9 +43,39 @@ def locate(name: str) -> Path:
         return inside
     if path.is_dir():
         raise StudyError(f"{name}: no {STUDY_FILE} in this folder")
-    raise StudyError(f'no study "{name}", {nearest(name, names())}')
+    where = "neither as a file nor in the catalogue"
+    raise StudyError(f"there is no study '{name}', {where}; {nearest(name, names())}")
 
 
 def names() -> list[str]:
     """The studies of the catalogue."""
     return sorted(path.parent.name for path in CATALOGUE.glob(f"studies/*/{STUDY_FILE}"))
+
+
+def located(study: Study, sweep: Sweep, fault: str) -> StudyError:
+    """A fault that a sweep's values cause in its scenario, at the line of the study file."""
+    edit, _, what = fault.partition(": ")
+    key = edit.removeprefix("--set ")
+    if key == edit:
+        return StudyError(fault)
+    line = ""
+    # A study that was never a file has no lines.
+    with suppress(OSError, UnicodeDecodeError):
+        lines = Lines(Path(study.file).read_text(encoding="utf-8"))
+        for path in _paths(study, sweep, key):
+            line = f":{lines.find(path)}"
+    return StudyError(f"{study.file}{line}: sweep.{sweep.name}: {key}: {what}")
+
+
+def _paths(study: Study, sweep: Sweep, key: str) -> Iterator[tuple[Step, ...]]:
+    """Where the study may set `key`; the last one counts."""
+    top = ("sweep", study.sweeps.index(sweep))
+    yield top
+    if key in sweep.settings:
+        yield (*top, "set", key)
+    for axis, keys in sweep.axes.items():
+        if key in [one.strip() for one in keys.split(",")]:
+            yield (*top, "axes", axis)
+    for number, reading in enumerate(sweep.readings):
+        if key in reading.settings:
+            yield (*top, "reading", number, "set", key)

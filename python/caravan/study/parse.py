@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from caravan.messages import nearest, unknown
 from caravan.study.metrics import AXES, METRICS, NUMERIC_AXES, is_known
 from caravan.study.plan import (
     HELD,
@@ -24,7 +25,7 @@ from caravan.study.plan import (
     Study,
     Sweep,
 )
-from caravan.study.text import StudyError, Table, Value, nearest
+from caravan.study.text import StudyError, Table, Value
 
 CELLS_MAX = 100_000
 DRAWN = ("line", "step", "bar", "stack", "points")
@@ -124,7 +125,7 @@ def read_grid(table: Table, besides: tuple[str, ...] = ()) -> dict[str, tuple[Va
         if axis in besides:
             continue
         if axis not in AXES or axis == "reading":
-            raise table.fault(axis, f"unknown axis, {nearest(axis, list(AXES))}")
+            raise table.fault(axis, unknown("axis", axis, AXES))
         grid[axis] = read_axis(table, axis)
         cells *= len(grid[axis])
         if cells > CELLS_MAX:
@@ -286,7 +287,7 @@ class _Inside:
     @staticmethod
     def _check_metric(table: Table, key: str, metric: str) -> None:
         if not is_known(metric):
-            raise table.fault(key, f'unknown metric "{metric}", {nearest(metric, list(METRICS))}')
+            raise table.fault(key, unknown("metric", metric, METRICS))
 
     def _point(self, table: Table, sweep: Sweep) -> dict[str, Value]:
         point = _at(table)

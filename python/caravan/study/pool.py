@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
+from functools import partial
 from typing import Protocol
 
+from caravan.background import computed
 from caravan.study.cells import Job
 from caravan.study.text import StudyError
 
@@ -47,14 +48,9 @@ class Threads:
     def results(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, bytes]]:
         """Longest first, so that no core waits for a long one at the end."""
         queue = sorted(jobs, key=lambda job: -job.packets)
-        executor = ThreadPoolExecutor(self._threads)
-        try:
-            running = {executor.submit(self._compute, job): job for job in queue}
-            for future in as_completed(running):
-                yield running.pop(future), future.result()
-        finally:
-            # What runs cannot be broken off inside native code, and a job is short.
-            executor.shutdown(wait=True, cancel_futures=True)
+        calls = [partial(self._compute, job) for job in queue]
+        for number, result in computed(calls, self._threads):
+            yield queue[number], result
 
 
 class OneByOne:
@@ -124,7 +120,8 @@ def _knock(address: str, target: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
     except OSError as fault:
-        raise StudyError(f"--cluster {address}: no Dask scheduler answers ({fault})") from None
+        said = fault.strerror or fault
+        raise StudyError(f"--cluster {address}: no Dask scheduler answers: {said}") from None
 
 
 def pool(compute: Compute, jobs: int | None, cluster: str | None) -> Pool:

@@ -15,9 +15,11 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console
 
+from caravan.messages import unknown
 from caravan.study import engine, results
 from caravan.study.cells import Cell, Job, cells
 from caravan.study.engine import TESTBED, Files, Measure, Place
+from caravan.study.files import located
 from caravan.study.metrics import OF_THE_ROAD, describe
 from caravan.study.plan import LEVELS, Study, Sweep
 from caravan.study.pool import OneByOne, available_cores, pool
@@ -71,9 +73,16 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
     asked, without_source = [], []
     for sweep in study.sweeps:
         if sweep.is_quick or not choice.is_quick:
-            found, missing = _ask(sweep, levels, choice, seed, files)
+            try:
+                found, missing = _ask(sweep, levels, choice, seed, files)
+            except StudyError as fault:
+                raise located(study, sweep, str(fault)) from None
             asked += found
             without_source += missing
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise StudyError(f"--output {directory}: {fault.strerror or fault}") from None
     store = Store(directory, engine.fingerprint())
     jobs = [job for item in asked for job in item.jobs]
     computed = 0
@@ -118,10 +127,10 @@ def _levels(study: Study, chosen: Sequence[str]) -> tuple[str, ...]:
     held = {level for sweep in study.sweeps for level in sweep.levels}
     for level in chosen:
         if level not in LEVELS:
-            raise StudyError(f'--level: unknown "{level}", valid: {", ".join(LEVELS)}')
+            raise StudyError(f"--level: {unknown('level', level, LEVELS)}")
         if level not in held:
             has = ", ".join(level for level in LEVELS if level in held)
-            raise StudyError(f'{study.name}: no sweep has the level "{level}"; it has {has}')
+            raise StudyError(f"--level: no sweep of {study.name} has '{level}'; it has {has}")
     return tuple(chosen) or tuple(level for level in LEVELS if level in held and level != TESTBED)
 
 

@@ -5,28 +5,16 @@ A file appears by rename, so one that is there is whole; a later run finds it an
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from caravan.messages import Stopped
+from caravan.progress import Bar
 from caravan.study.cells import Job
 from caravan.study.pool import Pool
 from caravan.study.results import land_bytes
-
-QUIET_S = 2.0
-"""A run shorter than this shows no progress bar."""
-
-
-class Stopped(Exception):
-    """Ctrl-C: what is done is on disk."""
-
-    def __init__(self, done: int, jobs: int) -> None:
-        super().__init__(f"stopped: {done} of {jobs} jobs are kept; run again to go on")
-        self.done = done
-        self.jobs = jobs
 
 
 class Store:
@@ -59,38 +47,6 @@ class Store:
                     done += 1
                     bar.advance(job.packets)
             except KeyboardInterrupt:
-                raise Stopped(done, len(wanted)) from None
+                said = f"stopped: {done} of {len(wanted)} jobs are kept; run again to go on"
+                raise Stopped(said) from None
         return len(missing)
-
-
-class Bar:
-    """A progress bar with the time left, on anything that lasts."""
-
-    def __init__(self, console: Console, total: float) -> None:
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.percentage:>3.0f} %"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=console,
-            transient=True,
-        )
-        self._task = self._progress.add_task("simulating", total=total)
-        self._began = time.monotonic()
-        self._is_shown = False
-
-    def __enter__(self) -> Bar:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._is_shown:
-            self._progress.stop()
-
-    def advance(self, packets: float) -> None:
-        """So much more is done."""
-        self._progress.advance(self._task, packets)
-        if not self._is_shown and time.monotonic() - self._began > QUIET_S:
-            self._is_shown = True
-            self._progress.start()

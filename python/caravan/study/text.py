@@ -12,6 +12,8 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
+from caravan.messages import LIKENESS, Refused, unknown
+
 Step = str | int
 T = TypeVar("T")
 Value = str | int | float | bool
@@ -25,7 +27,7 @@ STRING = re.compile(r'"(?:\\.|[^"\\])*"|\'[^\']*\'')
 TRIPLE_QUOTES = ('"' * 3, "'" * 3)
 
 
-class StudyError(ValueError):
+class StudyError(Refused):
     """Says which file, line and key are wrong, and what would be right."""
 
 
@@ -104,14 +106,6 @@ def _still_open(line: str, depth: int, quote: str) -> tuple[int, str]:
     return max(0, depth + opened), ""
 
 
-def nearest(word: str, valid: Sequence[str]) -> str:
-    """`, did you mean "x"?`, or all that is valid."""
-    close = difflib.get_close_matches(word, valid, n=1, cutoff=0.5)
-    if close:
-        return f'did you mean "{close[0]}"?'
-    return "valid: " + ", ".join(valid)
-
-
 class Table:
     """One table of the file. Every key is taken once; `done` refuses those that are left."""
 
@@ -133,6 +127,8 @@ class Table:
             where = re.search(r"line (\d+)", str(fault))
             line = where[1] if where else text.count("\n") + 1
             raise StudyError(f"{file}:{line}: {fault}") from None
+        if not values:
+            raise StudyError(f"{file}: the file is empty")
         return cls(file, Lines(text), (), values)
 
     def fault(self, key: str, what: str, *inner: Step) -> StudyError:
@@ -149,10 +145,10 @@ class Table:
     def _take(self, key: str) -> object:
         self._known.append(key)
         if key not in self._values:
-            unknown = [name for name in self._values if name not in self._known]
-            if close := difflib.get_close_matches(key, unknown, n=1):
-                raise self.fault(close[0], f'unknown key, did you mean "{key}"?')
-            raise self.fault("", f'"{key}" is missing')
+            strange = [name for name in self._values if name not in self._known]
+            if close := difflib.get_close_matches(key, strange, n=1, cutoff=LIKENESS):
+                raise self.fault(close[0], unknown("key", close[0], [key]))
+            raise self.fault("", f"the key '{key}' is missing")
         return self._values[key]
 
     def text(self, key: str, default: str | None = None) -> str:
@@ -168,7 +164,7 @@ class Table:
         """A string out of `valid`."""
         value = self.text(key, default)
         if value not in valid:
-            raise self.fault(key, f'unknown "{value}", {nearest(value, valid)}')
+            raise self.fault(key, unknown("value", value, valid))
         return value
 
     def number(self, key: str, default: float | None = None, above: float = -1e300) -> float:
@@ -229,7 +225,7 @@ class Table:
             raise self.fault(key, f"must be a table, found {found!r}")
         for name, value in found.items():
             if valid and name not in valid:
-                raise self.fault(key, f'unknown "{name}", {nearest(name, valid)}', name)
+                raise self.fault(key, unknown("key", name, valid), name)
             if not isinstance(value, Value):
                 raise self.fault(key, f"must be text or a number, found {value!r}", name)
         return dict(found)
@@ -274,4 +270,4 @@ class Table:
         """Refuse keys that nobody took."""
         for key in self._values:
             if key not in self._known:
-                raise self.fault(key, f"unknown key, {nearest(key, sorted(set(self._known)))}")
+                raise self.fault(key, unknown("key", key, sorted(set(self._known))))

@@ -31,6 +31,8 @@ pub(super) enum Value {
     Boolean(bool),
     List(Vec<Item>),
     Table(BTreeMap<String, Item>),
+    /// An edit took the key away; it is remembered for messages about what is missing.
+    Removed,
 }
 
 impl Value {
@@ -42,6 +44,7 @@ impl Value {
             Self::Boolean(_) => "true or false",
             Self::List(_) => "a list",
             Self::Table(_) => "a table",
+            Self::Removed => "nothing",
         }
     }
 }
@@ -65,6 +68,9 @@ pub fn parse(file: &str, text: &str) -> Result<Item, Fault> {
         let line = error.span().map(|span| line_of(text, span.start));
         at(line, error.message().replace('\n', ", "))
     })?;
+    if table.get_ref().is_empty() {
+        return Err(at(None, "the file is empty".to_owned()));
+    }
     let reader = Reader { file, text };
     let top = reader.table(table.get_ref(), "", 0)?;
     Ok(Item {
@@ -140,7 +146,8 @@ impl Reader<'_> {
             DeValue::Array(list) => {
                 let mut items = Vec::new();
                 for (index, value) in list.iter().enumerate() {
-                    let path = join(&place.key, &index.to_string());
+                    let index = index.to_string();
+                    let path = join(&place.key, member(value.get_ref()).unwrap_or(&index));
                     items.push(self.item(value, value.span().start, path, depth + 1)?);
                 }
                 Value::List(items)
@@ -151,6 +158,15 @@ impl Reader<'_> {
     }
 }
 
+/// The name of a list's member: a node goes by its own, a link by where it starts.
+fn member<'a>(value: &'a DeValue<'_>) -> Option<&'a str> {
+    let DeValue::Table(table) = value else {
+        return None;
+    };
+    let name = table.get("name").or_else(|| table.get("from"))?;
+    name.get_ref().as_str().filter(|name| !name.is_empty())
+}
+
 fn join(path: &str, key: &str) -> String {
     match path {
         "" => key.to_owned(),
@@ -159,6 +175,62 @@ fn join(path: &str, key: &str) -> String {
 }
 
 impl Item {
+    /// The same as `member` of what is read already; empty for what has no name.
+    pub(super) fn name(&self) -> String {
+        let Value::Table(table) = &self.value else {
+            return String::new();
+        };
+        let name = table.get("name").or_else(|| table.get("from"));
+        match name.map(|item| &item.value) {
+            Some(Value::Text(text)) => text.clone(),
+            _ => String::new(),
+        }
+    }
+
+    /// An error in how the `keys` of this table stand to each other: an edit of one is to blame.
+    pub fn fault_of(&self, keys: &[&str], what: impl Into<String>) -> Fault {
+        let mut places = Vec::new();
+        if let Value::Table(items) = &self.value {
+            places.extend(keys.iter().filter_map(|key| Some(&items.get(*key)?.place)));
+        }
+        let edited = places.into_iter().find(|place| place.is_edit());
+        Fault {
+            place: edited.unwrap_or(&self.place).clone(),
+            what: what.into(),
+        }
+    }
+
+    /// Where every value stands, by its key with members of lists under their names; what an edit
+    /// takes away as `key=`.
+    pub(super) fn places(&self) -> BTreeMap<String, Place> {
+        let mut places = BTreeMap::new();
+        self.gather(String::new(), &mut places);
+        places
+    }
+
+    fn gather(&self, key: String, places: &mut BTreeMap<String, Place>) {
+        match &self.value {
+            Value::Table(items) => {
+                for (name, item) in items {
+                    item.gather(join(&key, name), places);
+                }
+            }
+            Value::List(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    let name = Some(item.name()).filter(|name| !name.is_empty());
+                    item.gather(join(&key, &name.unwrap_or(index.to_string())), places);
+                }
+            }
+            _ => {}
+        }
+        let mark = if matches!(self.value, Value::Removed) {
+            "="
+        } else {
+            ""
+        };
+        places.insert(format!("{key}{mark}"), self.place.clone());
+    }
+
     /// An error at this place.
     pub fn fault(&self, what: impl Into<String>) -> Fault {
         Fault {
@@ -267,13 +339,16 @@ impl<'a> Table<'a> {
     /// The value of a key that may be absent.
     pub fn find(&self, key: &'static str) -> Option<&'a Item> {
         self.asked.borrow_mut().insert(key);
-        self.items.get(key)
+        let item = self.items.get(key);
+        item.filter(|item| !matches!(item.value, Value::Removed))
     }
 
     /// The value of a key that must be there.
     pub fn need(&self, key: &'static str) -> Result<&'a Item, Fault> {
-        self.find(key)
-            .ok_or_else(|| self.item.fault(format!("the key '{key}' is missing")))
+        self.find(key).ok_or_else(|| match self.items.get(key) {
+            Some(removed) => removed.fault("this takes away what must be there"),
+            None => self.item.fault(format!("the key '{key}' is missing")),
+        })
     }
 
     /// What an absent key means.
@@ -294,19 +369,17 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The place of the table itself.
-    pub fn fault(&self, what: impl Into<String>) -> Fault {
-        self.item.fault(what)
+    /// An error in how some keys stand to each other.
+    pub fn fault_of(&self, keys: &[&str], what: impl Into<String>) -> Fault {
+        self.item.fault_of(keys, what)
     }
 
     /// An error for a key that nobody asked for.
     pub fn finish(self) -> Result<(), Fault> {
         let asked = self.asked.into_inner();
-        match self
-            .items
-            .iter()
-            .find(|(key, _)| !asked.contains(key.as_str()))
-        {
+        match self.items.iter().find(|(key, item)| {
+            !asked.contains(key.as_str()) && !matches!(item.value, Value::Removed)
+        }) {
             Some((key, item)) => Err(item.fault(unknown("key", key, asked.iter().copied()))),
             None => Ok(()),
         }

@@ -3,15 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::document::{Item, Value, parse};
-use super::fault::{Fault, Place, unknown};
-
-/// How messages name an edit.
-const FILE: &str = "--set";
+use super::fault::{EDIT, Fault, Place, unknown};
 
 /// Sets one value; an empty one removes the key.
 pub(super) fn apply(document: &mut Item, edit: &str) -> Result<(), Fault> {
     let fault = |key: &str, what: String| Fault {
-        place: place(key),
+        place: Place::edit(key),
         what,
     };
     let Some((key, text)) = edit.split_once('=') else {
@@ -29,69 +26,55 @@ pub(super) fn apply(document: &mut Item, edit: &str) -> Result<(), Fault> {
         item = step(item, part, key)?;
     }
     match &mut item.value {
-        Value::Table(table) if text.is_empty() => drop(table.remove(last)),
+        Value::Table(table) if text.is_empty() => drop(table.insert(
+            last.to_owned(),
+            Item {
+                place: Place::edit(key),
+                value: Value::Removed,
+            },
+        )),
         Value::Table(table) => drop(table.insert(last.to_owned(), value(key, text))),
         _ => return Err(fault(key, format!("'{last}' is asked of what is no table"))),
     }
     Ok(())
 }
 
-fn place(key: &str) -> Place {
-    Place {
-        file: FILE.into(),
-        line: None,
-        key: key.to_owned(),
-    }
-}
-
 /// One step down: into a table, or to the member of a list that goes by this name or number.
 fn step<'a>(item: &'a mut Item, part: &str, key: &str) -> Result<&'a mut Item, Fault> {
     match &mut item.value {
         Value::Table(table) => Ok(table.entry(part.to_owned()).or_insert_with(|| Item {
-            place: place(key),
+            place: Place::edit(key),
             value: Value::Table(BTreeMap::new()),
         })),
         Value::List(items) => {
-            let names: Vec<String> = items.iter().map(name_of).collect();
+            let names: Vec<String> = items.iter().map(Item::name).collect();
             let by_name = names.iter().position(|name| name == part);
             let index = by_name.or_else(|| part.parse().ok().filter(|index| *index < items.len()));
             match index {
                 Some(index) => Ok(&mut items[index]),
                 None => Err(Fault {
-                    place: place(key),
+                    place: Place::edit(key),
                     what: unknown("name", part, names.iter().map(String::as_str)),
                 }),
             }
         }
         _ => Err(Fault {
-            place: place(key),
+            place: Place::edit(key),
             what: format!("'{part}' is asked of what is neither table nor list"),
         }),
     }
 }
 
-/// A node goes by its name, a link by where it starts.
-fn name_of(item: &Item) -> String {
-    let Value::Table(table) = &item.value else {
-        return String::new();
-    };
-    let name = table.get("name").or_else(|| table.get("from"));
-    match name.map(|item| &item.value) {
-        Some(Value::Text(text)) => text.clone(),
-        _ => String::new(),
-    }
-}
-
 /// A TOML value where it is one, else the bare text.
 fn value(key: &str, text: &str) -> Item {
-    let parsed = parse(FILE, &format!("value = {text}")).ok();
+    let parsed = parse(EDIT, &format!("value = {text}")).ok();
     let found = parsed.and_then(|item| match item.value {
         // A text with a line end in it would bring keys of its own.
         Value::Table(mut table) if table.len() == 1 => table.remove("value"),
         _ => None,
     });
     let mut item = found.unwrap_or_else(|| Item {
-        place: place(key),
+        place: Place::edit(key),
         value: Value::Text(text.to_owned()),
     });
     relocate(&mut item, key);
@@ -100,7 +83,7 @@ fn value(key: &str, text: &str) -> Item {
 
 /// Everything inside an edit stands where the edit stands.
 fn relocate(item: &mut Item, key: &str) {
-    item.place = place(key);
+    item.place = Place::edit(key);
     match &mut item.value {
         Value::List(items) => items.iter_mut().for_each(|item| relocate(item, key)),
         Value::Table(table) => {

@@ -3,6 +3,12 @@
 use core::fmt;
 use std::sync::Arc;
 
+/// How messages name an edit from outside.
+pub(super) const EDIT: &str = "--set";
+/// Below this likeness (Jaro and Winkler's) a word is no slip of another one.
+const LIKENESS: f64 = 0.75;
+const LONGEST_COMPARED: usize = 64;
+
 /// Where a value was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -14,16 +20,33 @@ pub struct Place {
     pub key: String,
 }
 
+impl Place {
+    /// The place of an edit of `key`.
+    pub(super) fn edit(key: &str) -> Self {
+        Self {
+            file: EDIT.into(),
+            line: None,
+            key: key.to_owned(),
+        }
+    }
+
+    /// Whether an edit put the value there.
+    pub fn is_edit(&self) -> bool {
+        &*self.file == EDIT
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.file)?;
         if let Some(line) = self.line {
             write!(f, ":{line}")?;
         }
-        if !self.key.is_empty() {
-            write!(f, ": {}", self.key)?;
+        match (self.key.as_str(), self.is_edit()) {
+            ("", _) => Ok(()),
+            (key, true) => write!(f, " {key}"),
+            (key, false) => write!(f, ": {key}"),
         }
-        Ok(())
     }
 }
 
@@ -37,22 +60,36 @@ pub struct Fault {
     pub what: String,
 }
 
-/// The candidate that looks most like `word`.
+/// The candidate that `word` is a slip of, or a part of; none where no one looks like it.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let likeness = |candidate: &str| strsim::jaro_winkler(word, candidate);
-    candidates
-        .into_iter()
-        .max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
+    // Likeness costs time by both lengths; the rest of a long word changes nothing.
+    let word: String = word.chars().take(LONGEST_COMPARED).collect();
+    let likeness = |candidate: &str| strsim::jaro_winkler(&word, candidate);
+    let is_near = |candidate: &&str| {
+        let shorter = word.len().min(candidate.len());
+        let is_part = candidate.contains(&word) || word.contains(*candidate);
+        let is_slip = shorter > 1 && strsim::damerau_levenshtein(&word, candidate) == 1;
+        likeness(candidate) >= LIKENESS || is_slip || shorter > 2 && is_part
+    };
+    let near = candidates.into_iter().filter(is_near);
+    near.max_by(|a, b| likeness(a).total_cmp(&likeness(b)))
 }
 
-/// "unknown `what` 'word', the nearest valid one is 'near'".
+/// "unknown `what` 'word', the nearest valid one is 'near'", or all that would do.
 pub fn unknown<'a>(
     what: &str,
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> String {
-    match nearest(word, candidates) {
+    let valid: Vec<&str> = candidates.into_iter().collect();
+    match nearest(word, valid.iter().copied()) {
         Some(near) => format!("unknown {what} '{word}', the nearest valid one is '{near}'"),
-        None => format!("unknown {what} '{word}', and there is none to choose from"),
+        None if valid.is_empty() => {
+            format!("unknown {what} '{word}', and there is none to choose from")
+        }
+        None => format!(
+            "unknown {what} '{word}', valid are '{}'",
+            valid.join("', '")
+        ),
     }
 }

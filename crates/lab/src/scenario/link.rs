@@ -113,7 +113,7 @@ impl Link {
             queue_bytes: table.or("queue", None, |item| {
                 item.quantity(quantity::size).map(Some)
             })?,
-            mtu_bytes: table.or("mtu", None, |item| item.number(MTU_MIN, MTU_MAX).map(Some))?,
+            mtu_bytes: table.or("mtu", None, |item| read_mtu(item).map(Some))?,
             overhead_bytes: table.or("overhead", 0.0, |item| item.quantity(quantity::size))?,
             trace: table.or("trace", None, |item| Ok(Some(item.text()?.to_owned())))?,
         })
@@ -137,14 +137,29 @@ impl Link {
             unreachable!("both were read as tables");
         };
         for (key, number) in filed {
-            if NUMBERS.contains(&key.as_str()) {
-                keys.entry(key).or_insert(number);
+            let is_absent = |item: &Item| matches!(item.value, Value::Removed);
+            if NUMBERS.contains(&key.as_str()) && keys.get(&key).is_none_or(is_absent) {
+                keys.insert(key, number);
             }
         }
         for key in NUMBERS {
             table.find(key);
         }
         Self::read(&merged.table()?, name)
+    }
+}
+
+/// A number of bytes, as systems show an MTU, or a size with its unit.
+fn read_mtu(item: &Item) -> Result<f64, Fault> {
+    let Value::Text(_) = item.value else {
+        return item.number(MTU_MIN, MTU_MAX);
+    };
+    let bytes = item.quantity(quantity::size)?;
+    match (MTU_MIN..=MTU_MAX).contains(&bytes) && bytes.fract() == 0.0 {
+        true => Ok(bytes),
+        false => Err(item.fault(format!(
+            "an MTU is {MTU_MIN} to {MTU_MAX} whole bytes, such as 1500"
+        ))),
     }
 }
 

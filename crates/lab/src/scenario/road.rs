@@ -1,8 +1,9 @@
 //! A scenario as the tandem and the closed forms see it: stations in series, and traffic.
 //!
 //! A link's delay is no station: it holds nobody up. [`Scenario::propagation_s`] is what all links
-//! add to every packet's delay. Left out: what only the event kernel has (loss, finite queues, MTU,
-//! NATs, traces); of a link with a trace the tandem takes the mean rate that its file states.
+//! add to every packet's delay. Left out: what only the event kernel has (loss, reordering, finite
+//! queues, MTU, traces), which is refused where a scenario asks for it; of a catalogue's link the
+//! MTU is left aside, and of one with a trace the tandem takes the mean rate that its file states.
 
 use super::catalogue::{Catalogue, Kind};
 use super::fault::{Fault, Place};
@@ -11,6 +12,9 @@ use crate::cost;
 use crate::staircase::Staircase;
 use crate::tandem;
 
+/// What the length of an IP packet can say.
+const CAPTURED_BYTES_MAX: f64 = 65_535.0;
+
 impl Scenario {
     /// The policy, from its file or by its suite's name.
     pub fn resolved_policy(&self, catalogue: &Catalogue) -> Result<cost::Policy, Fault> {
@@ -18,33 +22,81 @@ impl Scenario {
             Some(entry) => cost::Policy::parse(&entry.file, &entry.text).map_err(Fault::from),
             None => match self.policy.parse() {
                 Ok(suite) => Ok(cost::Policy::of(suite)),
-                Err(fault) => Err(self.fault("policy", format!("{fault}"))),
+                Err(fault) => Err(self.fault(&["policy"], format!("{fault}"))),
             },
         }
     }
 
-    /// A device of the catalogue, at the scenario's clock.
-    pub fn resolved_device(
+    /// The device of a node that computes, at the scenario's clock.
+    fn device(
         &self,
+        node: &str,
         computer: &Computer,
         catalogue: &Catalogue,
     ) -> Result<cost::Device, Fault> {
+        let keys = ["device", "mips", "clock", "mips=", "clock="];
+        let keys = keys.map(|key| format!("node.{node}.{key}"));
+        let keys = keys.each_ref().map(String::as_str);
         let Some(entry) = catalogue.find(Kind::Device, &computer.device) else {
             let what = format!("the device '{}' is not in the catalogue", computer.device);
-            return Err(self.fault("device", what));
+            return Err(self.fault(&keys, what));
         };
         let profile = cost::Profile::parse(&entry.file, &entry.text)?;
         let clock = computer.speed.map(|speed| match speed {
             Speed::Mips(mips) => cost::Clock::Mips(mips),
             Speed::ClockHz(hz) => cost::Clock::MegaHertz(hz / 1e6),
         });
-        cost::Device::new(profile, clock)
-            .map_err(|refusal| self.fault("device", refusal.to_string()))
+        cost::Device::new(profile, clock).map_err(|refusal| self.fault(&keys, refusal.to_string()))
+    }
+
+    /// Refuses what the tandem and the closed forms would leave out without a word.
+    pub fn check_tandem(&self, catalogue: &Catalogue) -> Result<(), Fault> {
+        for (node, link) in self.nodes.iter().zip(&self.links) {
+            let key = |name: &str| format!("link.{}.{name}", node.name);
+            // What the catalogue's file says of these two needs no kernel.
+            let is_asked = |name| self.places.contains_key(&key(name));
+            let mtu = link.mtu_bytes.filter(|_| is_asked("mtu"));
+            let is_beyond = match mtu {
+                Some(mtu) => self.largest_bytes(catalogue)? + link.overhead_bytes > mtu,
+                None => false,
+            };
+            let beyond = [
+                ("loss", link.loss > 0.0),
+                ("reorder", link.reorder > 0.0),
+                ("queue", link.queue_bytes.is_some()),
+                ("mtu", is_beyond),
+                ("trace", link.trace.is_some() && is_asked("trace")),
+            ];
+            if let Some((name, _)) = beyond.iter().find(|(_, is_there)| *is_there) {
+                let what = format!(
+                    "the tandem has no {name}: take the event kernel, which has it \
+                     (simulate --events), or leave it out"
+                );
+                return Err(self.fault(&[&key(name), &key("link")], what));
+            }
+        }
+        Ok(())
+    }
+
+    /// The largest packet of the traffic once it is protected.
+    fn largest_bytes(&self, catalogue: &Catalogue) -> Result<f64, Fault> {
+        let clear = match &self.traffic.sizes {
+            Some(Sizes::Fixed { bytes }) => *bytes,
+            Some(Sizes::Pareto { largest_bytes, .. }) => *largest_bytes,
+            Some(Sizes::Empirical { points }) => {
+                points.iter().map(|(bytes, _)| *bytes).fold(0.0, f64::max)
+            }
+            // A capture may hold any.
+            None => CAPTURED_BYTES_MAX,
+        };
+        let policy = self.resolved_policy(catalogue)?;
+        Ok(self.protected_size(&policy)?.at(clear))
     }
 
     /// Stations in the order in which the counted packets meet them: processors by the name of
     /// their node, links by the names of both ends.
     pub fn road(&self, catalogue: &Catalogue) -> Result<tandem::Road, Fault> {
+        self.check_tandem(catalogue)?;
         let policy = self.resolved_policy(catalogue)?;
         let protected = self.protected_size(&policy)?;
         let gateway = self.gateway().unwrap_or(self.nodes.len());
@@ -59,9 +111,12 @@ impl Scenario {
                 };
                 let service = match &node.computer {
                     Some(computer) => self
-                        .resolved_device(computer, catalogue)?
+                        .device(&node.name, computer, catalogue)?
                         .service(&policy, direction)
-                        .map_err(|missing| self.fault("policy", missing.to_string()))?,
+                        .map_err(|missing| {
+                            let device = format!("node.{}.device", node.name);
+                            self.fault(&["policy", &device], missing.to_string())
+                        })?,
                     None => Staircase::constant(0.0),
                 };
                 stations.push(tandem::Station {
@@ -132,7 +187,7 @@ impl Scenario {
             Model::Pcap { .. } => return Ok(None),
             Model::Tcp { .. } => {
                 let what = "tcp needs the event kernel or the testbed: take another model here";
-                return Err(self.fault("traffic.model", what.to_owned()));
+                return Err(self.fault(&["traffic.model"], what.to_owned()));
             }
         };
         let sizes = self.traffic.sizes.as_ref().map(Sizes::tandem);
@@ -148,7 +203,7 @@ impl Scenario {
             self.accounting
                 .parse()
                 .map_err(|fault: cost::UnknownAccounting| {
-                    self.fault("accounting", fault.to_string())
+                    self.fault(&["accounting"], fault.to_string())
                 })?;
         accounting.size(policy).map_err(|_no_formula| {
             let (accounting, policy) = (&self.accounting, &self.policy);
@@ -156,7 +211,7 @@ impl Scenario {
                 "{accounting} has no formula for the size of {policy}: \
                  take the true sizes, --set accounting=rfc or accounting = \"rfc\" in the file"
             );
-            self.fault("accounting", what)
+            self.fault(&["accounting", "policy"], what)
         })
     }
 
@@ -178,14 +233,19 @@ impl Scenario {
         }
     }
 
-    /// A fault of the scenario as a whole, which only shows when it is used.
-    fn fault(&self, key: &str, what: String) -> Fault {
+    /// A fault that only shows when the scenario is used: an edit of one of the keys is to blame,
+    /// else the first of them that is written somewhere.
+    pub(super) fn fault(&self, keys: &[&str], what: String) -> Fault {
+        let places = || keys.iter().filter_map(|key| self.places.get(*key));
+        let place = places().find(|place| place.is_edit());
+        let place = place.or_else(|| places().next()).cloned();
+        let nowhere = || Place {
+            file: self.name.as_str().into(),
+            line: None,
+            key: keys.first().copied().unwrap_or_default().to_owned(),
+        };
         Fault {
-            place: Place {
-                file: self.name.as_str().into(),
-                line: None,
-                key: key.to_owned(),
-            },
+            place: place.unwrap_or_else(nowhere),
             what,
         }
     }

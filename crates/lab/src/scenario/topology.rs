@@ -11,6 +11,9 @@ use super::{Node, Role};
 /// More hops are a mistake.
 const NODES_MAX: usize = 64;
 
+/// What a link joins.
+const ENDS: [&str; 2] = ["from", "to"];
+
 /// A link as written: where it stands, and what it joins.
 struct Joint<'a> {
     item: &'a Item,
@@ -34,7 +37,7 @@ pub(super) fn read(
     for item in items {
         let node = Node::read(item, catalogue, files)?;
         if nodes.iter().any(|other| other.name == node.name) {
-            return Err(item.fault(format!("two nodes are called '{}'", node.name)));
+            return Err(item.fault_of(&["name"], format!("two nodes are called '{}'", node.name)));
         }
         nodes.push(node);
     }
@@ -75,7 +78,7 @@ impl<'a> Joint<'a> {
         };
         let (from, to) = (end("from")?, end("to")?);
         if from == to {
-            return Err(item.fault("a link from a node to itself"));
+            return Err(item.fault_of(&ENDS, "a link from a node to itself"));
         }
         let base = match table.find("link") {
             Some(name) => {
@@ -113,17 +116,19 @@ fn walk(
         if onward.insert(joint.from, joint.to).is_some() {
             let name = &nodes[joint.from].name;
             let what = format!("a second link out of '{name}': a road does not branch");
-            return Err(joint.item.fault(what));
+            return Err(joint.item.fault_of(&ENDS, what));
         }
         if backward.insert(joint.to, joint.from).is_some() {
             let name = &nodes[joint.to].name;
             let what = format!("a second link into '{name}': a road does not branch");
-            return Err(joint.item.fault(what));
+            return Err(joint.item.fault_of(&ENDS, what));
         }
     }
     let Some(start) = (0..nodes.len()).find(|index| !backward.contains_key(index)) else {
         let what = match joints.last() {
-            Some(joint) => return Err(joint.item.fault("this link closes a cycle")),
+            Some(joint) => {
+                return Err(joint.item.fault_of(&ENDS, "this link closes a cycle"));
+            }
             None => "there is no node",
         };
         return Err(list.fault(what));
@@ -137,7 +142,7 @@ fn walk(
         Some(aside) if backward.contains_key(&aside) => {
             let joint = joints.iter().rfind(|joint| !order.contains(&joint.from));
             let item = joint.map_or(&items[aside], |joint| joint.item);
-            Err(item.fault("this link closes a cycle beside the road"))
+            Err(item.fault_of(&ENDS, "this link closes a cycle beside the road"))
         }
         Some(aside) => {
             let what = format!("no link leads to '{}'", nodes[aside].name);
@@ -151,21 +156,27 @@ fn check_roles(nodes: &[Node], items: &[Item], order: &[usize]) -> Result<(), Fa
     let role = |at: usize| nodes[order[at]].role;
     let last = order.len() - 1;
     if role(0) != Role::Station {
-        return Err(items[order[0]].fault("a road begins at a station"));
+        return Err(items[order[0]].fault_of(&["role"], "a road begins at a station"));
     }
     if last == 0 || !matches!(role(last), Role::Gateway | Role::Server) {
-        return Err(items[order[last]].fault("a road ends at a gateway or a server"));
+        return Err(items[order[last]].fault_of(&["role"], "a road ends at a gateway or a server"));
     }
     let mut gateways = 0;
     for (at, index) in order.iter().enumerate().skip(1) {
         let item = &items[*index];
         match role(at) {
-            Role::Station => return Err(item.fault("a second station on one road")),
-            Role::Gateway if gateways == 1 => return Err(item.fault("a second gateway")),
+            Role::Station => return Err(item.fault_of(&["role"], "a second station on one road")),
+            Role::Gateway if gateways == 1 => {
+                return Err(item.fault_of(&["role"], "a second gateway"));
+            }
             Role::Gateway => gateways = 1,
-            Role::Server if at != last => return Err(item.fault("a server ends the road")),
+            Role::Server if at != last => {
+                return Err(item.fault_of(&["role"], "a server ends the road"));
+            }
             Role::Nat if gateways == 1 => {
-                return Err(item.fault("a NAT behind the gateway: it stands before it"));
+                return Err(
+                    item.fault_of(&["role"], "a NAT behind the gateway: it stands before it")
+                );
             }
             Role::Server | Role::Nat | Role::Relay => {}
         }

@@ -262,7 +262,8 @@ impl Sizes {
                 let (smallest_bytes, largest_bytes) =
                     (bytes(table.need("smallest")?)?, bytes(largest)?);
                 if smallest_bytes >= largest_bytes {
-                    return Err(largest.fault("the largest is not above the smallest"));
+                    let what = "the largest is not above the smallest";
+                    return Err(table.fault_of(&["largest", "smallest"], what));
                 }
                 Self::Pareto {
                     shape: table.need("shape")?.number(0.01, 100.0)?,

@@ -8,10 +8,9 @@ from pathlib import Path
 import pandas as pd
 
 from caravan.study import results
+from caravan.study.commands import TOLERANCE
 from caravan.study.results import KEY
-
-TOLERANCE = 0.01
-"""Differences up to this part of the value are none."""
+from caravan.study.text import StudyError
 
 
 @dataclass(frozen=True)
@@ -36,6 +35,7 @@ def compare(first: Path, second: Path, tolerance: float = TOLERANCE) -> Comparis
     and their confidence intervals, where both have one, do not meet.
     """
     left, right = results.read(first), results.read(second)
+    _check_same_study((first, left), (second, right))
     both = left.merge(right, on=list(KEY), how="outer", suffixes=("_a", "_b"), indicator=True)
     shared = both[both["_merge"] == "both"]
     apart = (shared["value_a"] - shared["value_b"]).abs()
@@ -55,3 +55,13 @@ def compare(first: Path, second: Path, tolerance: float = TOLERANCE) -> Comparis
         only_first=int((both["_merge"] == "left_only").sum()),
         only_second=int((both["_merge"] == "right_only").sum()),
     )
+
+
+def _check_same_study(*runs: tuple[Path, pd.DataFrame]) -> None:
+    """Two studies have no value in common that could differ."""
+    held = [sorted(rows["study"].unique()) for _, rows in runs]
+    if held[0] != held[1]:
+        said = [
+            f"{path} holds {', '.join(names)}" for (path, _), names in zip(runs, held, strict=True)
+        ]
+        raise StudyError(f"{'; '.join(said)}: only runs of one study can be compared")

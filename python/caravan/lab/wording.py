@@ -1,0 +1,66 @@
+"""What the command line's parser refuses, in the lab's own voice: one sentence, the place first."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import typer
+
+from caravan.messages import unknown
+
+UsageError: Any = typer.BadParameter.__base__
+"""The parser's own exception for every question that it refuses."""
+
+EXTRA = re.compile(r"Got unexpected extra argument.* \((.*)\)$")
+
+
+def in_words(fault: Any) -> str:
+    """The parser's refusal as `OPTION: what is wrong; what to do`."""
+    kind, context = type(fault).__name__, fault.ctx
+    more = f"see {'caravan-lab' if context is None else context.command_path} --help"
+    if kind == "NoSuchOption":
+        known = [name for one in context.command.params for name in one.opts]
+        return f"{_unknown('option', fault.option_name, known)}; {more}"
+    if kind == "MissingParameter" and fault.param is not None:
+        asked = f" ({fault.param.help})" if fault.param.help else ""
+        return f"{_name(fault.param)} is missing{asked}; {more}"
+    if kind == "BadParameter" and fault.param is not None:
+        return f"{_name(fault.param)}: {_wrong_value(fault)}"
+    if kind == "BadOptionUsage":
+        return f"{fault.option_name}: its value is missing; {more}"
+    if (word := _unknown_command(fault)) is not None:
+        return f"{_unknown('command', word, sorted(context.command.commands))}; {more}"
+    said = fault.format_message().rstrip(".")
+    if match := EXTRA.match(said):
+        return f"'{match[1]}' is more than is asked for; {more}"
+    return f"{said[:1].lower()}{said[1:]}; {more}"
+
+
+def _unknown(what: str, word: str, valid: list[str]) -> str:
+    """The nearest one, but not all: the help has them."""
+    said = unknown(what, word, valid)
+    return said if "nearest" in said else f"unknown {what} '{word}'"
+
+
+def _name(param: Any) -> str:
+    """`--option`, or `ARGUMENT`."""
+    if param.param_type_name == "argument":
+        return str(param.name).upper()
+    return str(max(param.opts, key=len))
+
+
+def _wrong_value(fault: Any) -> str:
+    """What was given, and what must be given."""
+    wanted = str(fault.message).rstrip(".").partition(",")[0]
+    wanted = wanted.replace("Input should be ", "must be ").replace(" valid", "")
+    # The parser behind the parser knows what was given.
+    errors: list[dict[str, Any]] = getattr(fault.__cause__, "errors", list)()
+    given = errors[0].get("input") if errors else None
+    return wanted if given is None else f"{given}, {wanted}"
+
+
+def _unknown_command(fault: Any) -> str | None:
+    """The word that is no command."""
+    head, _, rest = str(fault.message).partition("No such command ")
+    return rest.partition("'")[2].partition("'")[0] if rest and not head else None

@@ -1,0 +1,82 @@
+"""A progress bar with the time left, on anything past two seconds."""
+
+from __future__ import annotations
+
+import time
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+QUIET_S = 2.0
+"""A run shorter than this shows no progress bar."""
+
+
+class Progress(Protocol):
+    """What hears of work that ends."""
+
+    def advance(self, packets: float, /) -> None:
+        """So much more is done."""
+        ...
+
+
+def progress(console: Console | None, total: float) -> AbstractContextManager[Progress]:
+    """A bar on a terminal, nothing elsewhere."""
+    if console is None or not console.is_terminal:
+        return Silence()
+    return Bar(console, total)
+
+
+class Silence:
+    """Progress that nobody sees."""
+
+    def __enter__(self) -> Silence:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def advance(self, packets: float, /) -> None:
+        """So much more is done."""
+
+
+class Bar:
+    """A progress bar with the time left, on anything that lasts."""
+
+    def __init__(self, console: Console, total: float) -> None:
+        from rich.progress import (  # noqa: PLC0415
+            BarColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+        )
+        self._task = self._progress.add_task("simulating", total=total)
+        self._began = time.monotonic()
+        self._is_shown = False
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_shown:
+            self._progress.stop()
+
+    def advance(self, packets: float, /) -> None:
+        """So much more is done."""
+        self._progress.advance(self._task, packets)
+        if not self._is_shown and time.monotonic() - self._began > QUIET_S:
+            self._is_shown = True
+            self._progress.start()

@@ -1,0 +1,165 @@
+"""Every refusal of `caravan-lab` has one voice: a sentence, its place first, on standard error."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_lab_cli import TOP, answer, lab, refusal, write_capture
+
+from caravan.messages import is_unpriced, unknown, without_place
+
+LOSSY_STUDY = """
+name = "lossy"
+title = "A link that loses packets"
+
+[[sweep]]
+name = "rates"
+title = "Delay"
+scenario = "umts"
+levels = [{levels}]
+seconds = 10
+grid = {{ policy = ["none"], mips = [100] }}
+axes = {{ mips = "node.ms.mips" }}
+set = {{ "traffic.rate" = "64 kbit/s", "link.ms.loss" = 0.1 }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--bytez",), "unknown option '--bytez'; see caravan-lab --help"),
+        (("cots",), "unknown command 'cots', the nearest valid one is 'cost'; see caravan-lab"),
+        (("cost", "--suites", "x"), "'--suites', the nearest valid one is '--suite'; see"),
+        (("cost", "--suite", "x"), "--profile is missing (a device: its name or a file); see"),
+        (("cost", "--bytes", "abc"), "--bytes: abc, must be a number"),
+        (("simulate",), "SCENARIO is missing (a scenario: its name or a file); see"),
+        (("simulate", "umts", "more"), "'more' is more than is asked for; see"),
+        (("simulate", "umts", "--seed"), "--seed: its value is missing; see"),
+        (("simulate", "umts", "--jobs", "0"), "--jobs: 0, must be greater than or equal to 1"),
+        (("simulate", "umts", "--suite", "zzz"), "--suite: unknown policy 'zzz', valid are"),
+        (("simulate", "umts", "--set", "link.zz.loss=1"), "--set link.zz.loss: unknown name 'zz',"),
+        (("simulate", "umts", "--set", "node.ms.mips="), "--set node.ms.mips: paper-u: it counts"),
+        (("show", "zebra"), "there is no device, link, policy or scenario 'zebra', neither as"),
+        (("run", "umts", "-o", "x", "--level", "modle"), "the nearest valid one is 'model'"),
+        (("run", "umtz", "-o", "x"), "the nearest valid one is 'umts'"),
+        (("run", "umts", "-o", "/dev/null/x", "--quick"), "--output /dev/null/x: Not a directory"),
+        (("compare", ".", "."), "not the output of a run"),
+    ],
+)
+def test_every_refusal_is_one_sentence_on_standard_error(
+    words: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    text = refusal(*words, cwd=tmp_path)
+    assert text.startswith("caravan-lab: ")
+    assert said in text
+    assert text.count("\n") == 1
+    assert not set(text) & set("\u2500\u2502\u256d\x1b"), "neither boxes nor colours in a pipe"
+
+
+def test_a_word_that_is_near_to_nothing_is_answered_with_all_that_would_do() -> None:
+    assert unknown("key", "mipz", ["mips", "clock"]).endswith("the nearest valid one is 'mips'")
+    assert unknown("key", "zebra", ["mips", "clock"]).endswith("valid are 'mips', 'clock'")
+    assert unknown("level", "sim", ["model", "simulate"]).endswith("one is 'simulate'")
+    assert unknown("key", "x", []) == "unknown key 'x', and there is none to choose from"
+
+
+def test_a_refusal_in_a_list_leaves_its_place_out() -> None:
+    fault = "--set policy: m4 has no cost of des: per_byte.des is empty; suites inside are none"
+    assert is_unpriced(fault)
+    assert without_place(fault) == "m4 has no cost of des: per_byte.des is empty"
+
+
+@pytest.mark.parametrize("levels", ['"simulate"', '"model"', '"model", "simulate"'])
+def test_a_study_whose_links_lose_packets_is_refused_at_its_line(
+    levels: str, tmp_path: Path
+) -> None:
+    study = tmp_path / "lossy.toml"
+    study.write_text(LOSSY_STUDY.format(levels=levels))
+    said = refusal("run", str(study), "-o", str(tmp_path / "out"))
+    assert f"{study}:13: sweep.rates: link.ms.loss: the tandem has no loss" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_catalogue_link_that_loses_packets_is_refused_by_every_question(tmp_path: Path) -> None:
+    link = tmp_path / "lossy.toml"
+    text = (TOP / "links/lte.toml").read_text()
+    link.write_text(text.replace("[sources]", "loss = 0.01\n[sources]\nloss = 'made up'", 1))
+    said = refusal("simulate", "umts", "--set", f"link.ms.link={link}")
+    assert "--set link.ms.link: the tandem has no loss" in said
+    words = ("ask", "--device", "cortex-m4", "--link", str(link))
+    assert "the tandem has no loss" in refusal(*words, "--rate-kbps", "8", cwd=tmp_path)
+    write_capture(tmp_path / "mine.pcap", packets=9, packet_bytes=100, per_s=10)
+    said = refusal(*words, "--traffic", "mine.pcap", cwd=tmp_path)
+    assert "the tandem has no loss" in said
+
+
+def test_a_run_too_short_for_a_packet_says_so() -> None:
+    said = refusal("simulate", "umts", "--hours", "0.0000001")
+    assert "of 16 replications no packet came in the time that counts: simulate longer" in said
+
+
+def test_an_empty_file_is_said_to_be_empty(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.toml"
+    empty.write_text("")
+    assert f"{empty}: the file is empty" in refusal("simulate", str(empty))
+    assert f"{empty}: the file is empty" in refusal("run", str(empty), "-o", str(tmp_path / "out"))
+
+
+def test_a_scenario_names_files_beside_it(tmp_path: Path) -> None:
+    text = (TOP / "scenarios/road.toml").read_text()
+    (tmp_path / "slow.trace").write_text("20\n40\n")
+    own = tmp_path / "own.toml"
+    own.write_text(text.replace('from = "ms"', 'from = "ms"\ntrace = "slow.trace"', 1))
+    found = answer("simulate", str(own), "--set", "traffic.bytes=50 KB")
+    # 1500 bytes in 20 ms
+    assert found["simulate"]["transferred"]["throughput_bps"] < 600e3
+
+
+def test_a_scenario_of_a_capture_is_simulated(tmp_path: Path) -> None:
+    write_capture(tmp_path / "mine.pcap", packets=2000, packet_bytes=480, per_s=50)
+    text = (TOP / "scenarios/umts.toml").read_text()
+    head, _, tail = text.partition('model = "poisson"')
+    tail = tail.partition("[run]")[2]
+    own = tmp_path / "own.toml"
+    own.write_text(f'{head}model = "pcap"\nfile = "mine.pcap"\n[run]{tail}')
+    found = answer("simulate", str(own))
+    assert found["packets"] == 2000
+    assert found["throughput_kbps"] == pytest.approx(480 * 8 * 50 / 1e3, rel=0.01)
+    assert "mine.pcap" in lab("show", str(own), "--json").stdout
+
+
+def test_two_studies_are_not_compared(tmp_path: Path) -> None:
+    for name in ("wimax", "road"):
+        done = lab("run", name, "-o", str(tmp_path / name), "--level", "model", "--quick")
+        assert done.returncode == 0, done.stderr
+    said = refusal("compare", str(tmp_path / "wimax"), str(tmp_path / "road"))
+    assert "only runs of one study can be compared" in said
+    assert lab("compare", str(tmp_path / "road"), str(tmp_path / "road")).returncode == 0
+
+
+def test_the_order_of_an_answer_is_explained(tmp_path: Path) -> None:
+    words = ("ask", "--device", "cortex-m4", "--link", "lte", "--rate-kbps", "64")
+    done = lab(*words, "-o", str(tmp_path / "a.svg"))
+    assert "best first: carried, barely, not" in done.stdout
+    assert "mean delay" in done.stdout
+
+
+@pytest.mark.parametrize("words", [["--help"], ["policies"]])
+def test_a_short_question_brings_no_heavy_library_along(words: list[str]) -> None:
+    heavy = ("pandas", "pyarrow", "altair", "distributed", "vl_convert", "numpy")
+    script = f"""
+import sys
+from caravan.lab.cli import main
+sys.argv = ["caravan-lab", *{words!r}]
+try:
+    main()
+except SystemExit:
+    print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stderr == "[]\n"
