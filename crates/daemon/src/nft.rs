@@ -29,7 +29,7 @@ const NFT: [&str; 3] = ["nft", "/usr/sbin/nft", "/sbin/nft"];
 /// these, neighbours of the link, and what routers say of packets under way.
 const IN_CLEAR: [&str; 10] = [
     "iifname \"lo\"",
-    "fib daddr type local udp dport { 500, 4500 }",
+    "udp dport { 500, 4500 } fib daddr type local",
     "meta l4proto { esp, ah }",
     "ip frag-off & 0x1fff != 0",
     "frag frag-off != 0",
@@ -136,12 +136,22 @@ impl Forwarding {
 
     /// The input of `nft -f -`: one transaction.
     fn text(&self) -> String {
-        let (table, tun) = (self.table(), &self.tun);
+        let table = self.table();
         // Declared first, so that deleting the old one cannot fail.
         let mut text = format!("table inet {table}\ndelete table inet {table}\n");
         text += &format!("table inet {table} {{\n");
         self.keep_out(&mut text);
-        text += "  }\n  chain published {\n    type nat hook prerouting priority dstnat;\n";
+        // A NAT chain, even an empty one, has the kernel track every packet of the host.
+        if !self.publish.is_empty() {
+            self.forward(&mut text);
+        }
+        text + "  }\n}\n"
+    }
+
+    /// Published ports, and the gateway's own address towards their servers.
+    fn forward(&self, text: &mut String) {
+        let tun = &self.tun;
+        *text += "  }\n  chain published {\n    type nat hook prerouting priority dstnat;\n";
         let from = match self.from_outside {
             true => String::new(),
             false => format!("iifname \"{tun}\" "),
@@ -158,7 +168,7 @@ impl Forwarding {
                  counter dnat {family} to {to}"
             );
         }
-        text += "  }\n  chain inside {\n    type nat hook postrouting priority srcnat;\n";
+        *text += "  }\n  chain inside {\n    type nat hook postrouting priority srcnat;\n";
         for published in self.publish.iter().filter(|one| one.masquerade) {
             let (ip, port) = (published.to.ip(), published.to.port());
             let (family, protocol) = (family(ip), protocol_word(published.protocol));
@@ -169,7 +179,6 @@ impl Forwarding {
                  ct original proto-dst {original} counter masquerade"
             );
         }
-        text + "  }\n}\n"
     }
 
     /// Pool addresses come out of the tunnel at any time, so does what is routed into it; what is
@@ -366,6 +375,15 @@ mod tests {
         ] {
             assert!(table.contains(line), "{line:?} is not in\n{table}");
         }
+    }
+
+    #[test]
+    fn without_published_ports_no_connection_is_tracked() {
+        let mut forwarding = forwarding();
+        forwarding.publish.clear();
+        let text = forwarding.text();
+        assert!(text.contains("chain spoofed"));
+        assert!(!text.contains("type nat"), "{text}");
     }
 
     #[test]
