@@ -1,0 +1,116 @@
+//! The node's one door in and one door out: an input, and everything that it makes the node want.
+
+use engine::node::{Event, Input, Output};
+use engine::plane::{Change, SaReport};
+use engine::sa::{Direction, Path};
+use tracing::warn;
+
+use super::{Process, host, report};
+use crate::planes::Report;
+use crate::routes::watch;
+
+impl Process {
+    /// One input, and all that follows from it.
+    pub(super) async fn input(&mut self, input: Input<'_>) -> anyhow::Result<()> {
+        self.node.handle(input, self.clock.now());
+        let mut is_changed = self.drain().await?;
+        while let Some(answer) = self.host.next_answer() {
+            is_changed |= self.answer(answer).await?;
+        }
+        if is_changed {
+            self.host
+                .apply(&self.loaded, &self.node, self.clock.now(), &self.downed)
+                .await?;
+            self.become_ready()?;
+        }
+        Ok(())
+    }
+
+    async fn answer(&mut self, answer: host::Answer) -> anyhow::Result<bool> {
+        match answer {
+            host::Answer::LocalAddress(remote) => {
+                let local = watch::local_address_for(remote, self.loaded.daemon.fwmark);
+                self.node
+                    .handle(Input::LocalAddress { remote, local }, self.clock.now());
+            }
+            host::Answer::Report => {
+                let reports = self.traffic(Direction::Inbound).await;
+                self.node.handle(Input::Report(&reports), self.clock.now());
+            }
+        }
+        self.drain().await
+    }
+
+    /// Carries out what the node wants. Whether routes may have to change.
+    async fn drain(&mut self) -> anyhow::Result<bool> {
+        let mut is_changed = false;
+        loop {
+            match self.node.poll() {
+                Output::Datagram(path, bytes) => self.send(&path, &bytes),
+                Output::Plane(direction, change) => self.change(direction, change)?,
+                Output::Event(event) => is_changed |= self.on_event(event),
+                Output::IkeKey(cookies, key) => {
+                    if let Some((_, _, keys)) = &mut self.capture {
+                        keys.add_ike(cookies.initiator.0, &key.0)?;
+                    }
+                }
+                Output::WantsReport => self.host.wants(host::Answer::Report),
+                Output::WantsLocalAddress(remote) => {
+                    self.host.wants(host::Answer::LocalAddress(remote));
+                }
+                Output::Wait(deadline) => {
+                    self.deadline = deadline;
+                    return Ok(is_changed);
+                }
+            }
+        }
+    }
+
+    fn send(&self, path: &Path, bytes: &[u8]) {
+        if let Some((_, tap, _)) = &self.capture {
+            tap.udp(path.local, path.remote, 0, bytes);
+        }
+        if let Err(error) = self.udp.send(path, bytes) {
+            warn!(remote = %path.remote, "cannot send: {error}");
+        }
+    }
+
+    fn change(&mut self, direction: Direction, change: Change) -> anyhow::Result<()> {
+        if let (Change::Install(sa), Some((_, _, keys))) = (&change, &mut self.capture)
+            && !keys.add_sa(sa)?
+        {
+            warn!("Wireshark opens no ESP of this suite: it stays closed in the capture");
+        }
+        Ok(self.planes.change(direction, change)?)
+    }
+
+    fn on_event(&mut self, event: Event) -> bool {
+        let now = self.clock.now();
+        if !report::is_of_a_stranger(&event) || self.quota.takes(now) {
+            report::log(&event);
+        }
+        self.note(&event);
+        let is_change = matches!(
+            event,
+            Event::InnerAddress { .. } | Event::ChildEstablished { .. } | Event::ChildClosed { .. }
+        );
+        self.host.on_event(&event);
+        match event {
+            Event::Stopped => self.is_stopped = true,
+            Event::RetryScheduled { .. } => self.failed_attempts += 1,
+            _ => {}
+        }
+        is_change
+    }
+
+    async fn traffic(&self, direction: Direction) -> Vec<SaReport> {
+        self.plane_report(direction)
+            .await
+            .map(|r| r.plane.associations)
+            .unwrap_or_default()
+    }
+
+    pub(super) async fn plane_report(&self, direction: Direction) -> Option<Report> {
+        self.planes.report(direction).ok()?.await.ok()
+    }
+}
