@@ -28,7 +28,7 @@ check: ## the part of the tests without root or network: run before each commit
 test: setup ## everything that must pass: check, namespaces, strongSwan, fuzzing
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/test all
 
-bench: setup release ## measures Caravan beside wireguard-go, boringtun and strongSwan
+bench: setup release ## measures Caravan beside wireguard-go, boringtun and strongSwan, and the lab
 	@tools/bench-peers
 	$(PYTHON) -m caravan.bench
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
+import subprocess
+import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from caravan.bench.control import Handshakes, Memory, parse_executable, resident_bytes
+from caravan.bench.affinity import held, one_cpu, threads
+from caravan.bench.benches import parse_executable
+from caravan.bench.congestion import Congestion, choose, is_accepted, preferred
+from caravan.bench.control import Handshakes, Memory, resident_bytes
 from caravan.bench.document import (
     BEGIN,
     END,
@@ -21,6 +29,7 @@ from caravan.bench.document import (
 )
 from caravan.bench.figures import Results, report, road_table, targets
 from caravan.bench.roads import Effort, Road, Sample, measure, parse_round_trips_us, summary
+from caravan.bench.simulators import Kernel, Tandem, parse_kernel, parse_tandem
 from caravan.bench.systems import (
     BORINGTUN_1,
     CARAVAN,
@@ -34,9 +43,15 @@ from caravan.measurement import Keys
 from caravan.testbed.connection import PublicKey
 from caravan.testbed.pki import CaravanAuthority
 
+CUBIC = Congestion("cubic", "cubic")
+BESIDE_BBR = Congestion("cubic", "bbr")
+
 
 def road(name: str, mbit_s: float, rtt_us: float) -> Road:
-    return Road(name, mbit_s, mbit_s - 1, mbit_s + 1, rtt_us, None if name == PLAIN else 7.25)
+    """Under BBR three quarters of the rate; on one CPU half the round trip."""
+    cost = None if name == PLAIN else 7.25
+    rates = (mbit_s, mbit_s - 1, mbit_s + 1, 0.75 * mbit_s)
+    return Road(name, *rates, rtt_us, rtt_us / 2, cost)
 
 
 ROADS = (
@@ -56,19 +71,114 @@ def test_round_trips_are_read_line_by_line() -> None:
 
 
 def test_a_summary_holds_medians_and_the_extremes_of_the_rate() -> None:
-    samples = [Sample(10, 5, 1.0), Sample(30, 7, 3.0), Sample(20, 9, 2.0)]
-    assert summary("x", samples) == Road("x", 20, 10, 30, 7, 2.0)
-    assert summary("x", [Sample(10, 5, None)]).cpu_s_per_gb is None
+    samples = [
+        Sample(10, 9, 5, 2, 1.0),
+        Sample(30, 8, 7, 3, 3.0),
+        Sample(20, 7, 9, 4, 2.0),
+    ]
+    assert summary("x", samples) == Road("x", 20, 10, 30, 8, 7, 3, 2.0)
+    bare = summary("x", [Sample(10, None, 5, 2, None)])
+    assert (bare.default_mbit_s, bare.cpu_s_per_gb) == (None, None)
 
 
 def test_targets_compare_with_the_peers_of_the_same_run() -> None:
-    found = {target.what: target for target in targets(Results(ROADS))}
-    rate = found[f"TCP rate over that of {WIREGUARD_GO}"]
+    found = {target.what: target for target in targets(Results(BESIDE_BBR, ROADS))}
+    rate = found[f"TCP rate over that of {WIREGUARD_GO}, cubic"]
     assert (rate.measured, rate.is_met) == (3.0, True)
-    assert found[f"TCP rate over that of {STRONGSWAN}"].measured == 20
+    assert found[f"TCP rate over that of {STRONGSWAN}, cubic"].measured == 20
+    rate = found[f"TCP rate over that of {STRONGSWAN}, bbr as this machine has it"]
+    assert (rate.measured, rate.limit) == (20, 15)
     delay = found[f"added round trip, 0.5 x {WIREGUARD_GO}'s"]
     assert (delay.measured, delay.limit, delay.is_met) == (190, 200, True)
     assert not found[f"added round trip, 1 x {BORINGTUN_1}'s"].is_met
+    alone = found[f"added round trip on one CPU, 0.5 x {WIREGUARD_GO}'s"]
+    assert (alone.measured, alone.limit, alone.is_met) == (95, 100, True)
+
+
+def test_the_congestion_control_is_the_first_that_a_flow_may_have() -> None:
+    assert preferred("bbr", {"cubic", "reno", "bbr"}.__contains__) == Congestion("cubic", "bbr")
+    assert preferred("bbr", {"reno", "bbr"}.__contains__) == Congestion("reno", "bbr")
+    assert preferred("bbr", {"bbr"}.__contains__).other is None
+    assert preferred("cubic", lambda _: True).other is None
+    assert is_accepted(choose().primary)
+    assert not is_accepted("no-such-control")
+
+
+def test_threads_are_held_on_one_cpu_and_let_go_again() -> None:
+    allowed = os.sched_getaffinity(0)
+    program = "import threading, time; threading.Thread(target=time.sleep, args=(60,)).start()"
+    with subprocess.Popen([sys.executable, "-c", program]) as process:
+        try:
+            deadline = time.monotonic() + 10
+            while len(threads(process.pid)) < 2 and time.monotonic() < deadline:
+                time.sleep(0.01)
+            found = threads(process.pid)
+            assert len(found) == 2
+            with held([process.pid], one_cpu()):
+                assert all(os.sched_getaffinity(each) == {one_cpu()} for each in found)
+            assert all(os.sched_getaffinity(each) == allowed for each in found)
+        finally:
+            process.send_signal(signal.SIGKILL)
+    assert threads(process.pid) == []
+
+
+def tandem(million_per_s: float, widest: str = "Avx512") -> Tandem:
+    rows = [
+        ("plain f64", "Scalar", 0, 9e6),
+        ("plain [f32; 16] Scalar", "Scalar", 0, 100e6),
+        ("tandem Scalar", "Scalar", 1, 20e6),
+        (f"plain [f32; 16] {widest}", widest, 0, 600e6),
+        (f"tandem {widest}", widest, 1, million_per_s * 1e6),
+        (f"tandem {widest} 24 roads", widest, 24, 900e6),
+    ]
+    keys = ("name", "instructions", "roads", "packets_per_s")
+    grid = {"points": 264, "packets": 13_000_000_000, "threads": 2, "wall_s": 20.5}
+    return parse_tandem({"rows": [dict(zip(keys, row, strict=True)) for row in rows]}, grid)
+
+
+def kernel(peak_bytes: int) -> Kernel:
+    rows = [
+        {"fingerprint": False, "packets_per_s": 2.5e6, "packets_per_s_max": 2.6e6},
+        {"fingerprint": True, "packets_per_s": 1.9e6, "packets_per_s_max": 2.0e6},
+    ]
+    memory = [
+        {"hours": 1, "packets": 480_000, "peak_bytes": 2**21},
+        {"hours": 10, "packets": 4_800_000, "peak_bytes": peak_bytes},
+    ]
+    return parse_kernel({"stations": 8, "rows": rows}, memory)
+
+
+def test_targets_of_the_simulators() -> None:
+    found = targets(Results(CUBIC, tandem=tandem(450), kernel=kernel(2**21)))
+    assert [(target.measured, target.is_met) for target in found] == [
+        (450, True),
+        (4.5, True),
+        (20.5, True),
+        (2.5, True),
+        (1.0, True),
+    ]
+    missed = targets(Results(CUBIC, tandem=tandem(80), kernel=kernel(3 * 2**20)))
+    assert [target.is_met for target in missed] == [False, False, True, True, False]
+
+
+def test_the_number_of_the_tandem_is_one_for_the_widest_instructions() -> None:
+    found = targets(Results(CUBIC, tandem=tandem(95, "Avx2")))
+    assert [target.unit for target in found] == ["times", "s"]
+
+
+def test_the_simulators_have_a_row_a_way_to_compute() -> None:
+    text = report(Results(CUBIC, tandem=tandem(450), kernel=kernel(2**21)))
+    for line in (
+        "| plain f64 | as the workspace is built | - | 9.0 |",
+        "| plain [f32; 16] | as the workspace is built | - | 100.0 |",
+        "| plain [f32; 16] | compiled for AVX-512 | - | 600.0 |",
+        "| tandem | none | 1 | 20.0 |",
+        "| tandem | AVX-512 | 24 | 900.0 |",
+        "| events alone | 2.50 (2.60) |",
+        "| 10 | 4,800,000 | 2.00 |",
+    ):
+        assert line in text
+    assert "264 points, 13.00 billion packets, 20.5 s on 2 cores." in text
 
 
 def test_targets_of_handshakes_and_memory_are_ours_alone() -> None:
@@ -77,24 +187,27 @@ def test_targets_of_handshakes_and_memory_are_ours_alone() -> None:
         Handshakes("strongSwan", "program", 20, 8.4),
     )
     memory = Memory(100_000, 7 * 1024, 10 * 1024**2)
-    found = targets(Results(handshakes=handshakes, memory=memory))
+    found = targets(Results(CUBIC, handshakes=handshakes, memory=memory))
     assert [target.is_met for target in found] == [True, False, True]
     assert [target.measured for target in found] == [2.4, 7, 10]
 
 
 def test_without_our_own_road_there_is_no_road_target() -> None:
-    assert targets(Results(ROADS[:-1])) == []
+    assert targets(Results(CUBIC, ROADS[:-1])) == []
 
 
 def test_a_table_has_a_row_a_system_and_shares_of_the_plain_road() -> None:
-    lines = road_table(ROADS, ROADS[0]).splitlines()
-    assert lines[2] == "| plain veth | 20,000 (19,999 - 20,001) | 1.000 | 50 | 0 | - |"
-    assert lines[6] == f"| {CARAVAN} | 6,000 (5,999 - 6,001) | 0.300 | 240 | 190 | 7.2 |"
-    assert "share" not in road_table(ROADS[1:], None)
+    lines = road_table(ROADS, ROADS[0], CUBIC).splitlines()
+    assert lines[2] == "| plain veth | 20,000 (19,999 - 20,001) | 1.000 | 50 | 0 | 25 | - |"
+    assert lines[6] == f"| {CARAVAN} | 6,000 (5,999 - 6,001) | 0.300 | 240 | 190 | 120 | 7.2 |"
+    beside = road_table(ROADS, ROADS[0], BESIDE_BBR).splitlines()
+    assert "| Mbit/s, cubic (min - max) | share of plain | Mbit/s, bbr |" in beside[0]
+    assert "| 0.300 | 4,500 | 240 |" in beside[6]
+    assert "share" not in road_table(ROADS[1:], None, CUBIC)
 
 
 def test_a_report_names_only_what_was_measured() -> None:
-    text = report(Results(memory=Memory(1_000, 5_120, 2**20), primitives="aes 1 ns\n"))
+    text = report(Results(CUBIC, memory=Memory(1_000, 5_120, 2**20), primitives="aes 1 ns\n"))
     assert "each of 1,000 idle tunnels in a gateway | 5.00 KiB" in text
     assert "```text\naes 1 ns\n```" in text
     assert "## Data planes" not in text
@@ -119,9 +232,12 @@ def test_versions_and_machines_are_told() -> None:
     assert version_in("iperf 3.12 (cJSON 1.7.15)\n") == "3.12"
     assert version_in("unnamed\n") == "unnamed"
     assert processor_name("flags\t: x\nmodel name\t: A Processor\n") == "A Processor"
-    machine = Machine("A Processor", 2, "6.1", "cubic", 0.1, "2026-01-02", {"caravan": "0.1.0"})
+    machine = Machine("A Processor", 2, "6.1", CUBIC, 0.1, "2026-01-02", {"caravan": "0.1.0"})
     expected = "Measured on 2026-01-02: A Processor, 2 cores, Linux 6.1, TCP cubic.\ncaravan 0.1.0."
     assert provenance(machine) == expected
+    assert "TCP cubic (the machine's own: bbr)." in provenance(
+        replace(machine, congestion=BESIDE_BBR)
+    )
     busy = provenance(replace(machine, load=6.5))
     assert "kept the machine busy: load 6.5." in busy
 
@@ -137,9 +253,9 @@ def test_the_program_that_cargo_built_is_found() -> None:
         '{"reason":"compiler-artifact","target":{"name":"daemon"},"executable":null}\n'
         '{"reason":"compiler-artifact","target":{"name":"load"},"executable":"/t/load-1"}\n'
     )
-    assert parse_executable(messages) == Path("/t/load-1")
+    assert parse_executable(messages, "load") == Path("/t/load-1")
     with pytest.raises(ValueError, match="no bench"):
-        parse_executable("")
+        parse_executable(messages, "tandem")
 
 
 def test_a_configuration_holds_our_private_and_the_peers_public_key() -> None:
@@ -185,12 +301,12 @@ def test_plain_and_strongswan_are_measured_side_by_side(
     told: list[str] = []
     with Bench(keys, output / "no-peers", output) as bench:
         systems = [bench.bring_up(name) for name in (PLAIN, STRONGSWAN)]
-        found = measure(systems, Effort(1, 1, 10), told.append)
+        found = measure(systems, Effort(1, 1, 10), Congestion("reno", "cubic"), told.append)
         with pytest.raises(FileNotFoundError, match="bench-peers builds it"):
             bench.bring_up(WIREGUARD_GO)
-    assert [(one.name, one.mbit_s > 1, one.rtt_us > 0) for one in found] == [
-        (PLAIN, True, True),
-        (STRONGSWAN, True, True),
-    ]
+    assert [one.name for one in found] == [PLAIN, STRONGSWAN]
+    for one in found:
+        assert one.mbit_s > 1 and one.default_mbit_s and one.default_mbit_s > 1
+        assert one.rtt_us > 0 and one.one_cpu_us > 0
     assert found[0].cpu_s_per_gb is None and found[1].cpu_s_per_gb
     assert len(told) == 2

@@ -1,7 +1,9 @@
 //! How many packets a second the event kernel moves through eight stations, on one core: four
 //! processors with a cost of steps and four links, Poisson arrivals of paper U's sizes.
 //!
-//! `cargo bench -p lab --bench kernel [-- SECONDS]` prints one line of JSON.
+//! `cargo bench -p lab --bench kernel [-- [--json] [--seconds S] | --memory HOURS]` prints rates as
+//! lines or as one JSON object; `--memory` simulates so many hours of paper U's 512 kbit/s once, and
+//! prints the most memory that this took, as one JSON object (Linux).
 
 #![expect(
     clippy::disallowed_types,
@@ -9,6 +11,7 @@
     reason = "a measurement needs a clock"
 )]
 
+use std::fs;
 use std::time::Instant as Clock;
 
 use engine::time::{Duration, Instant};
@@ -17,30 +20,76 @@ use lab::kernel::random::Random;
 use lab::kernel::source::{Gaps, Sizes};
 use lab::kernel::{Cpu, Element, Kernel, Link, Port, Sink, Source, Target};
 use lab::staircase::{Staircase, Step};
+use serde_json::json;
 
 const STATIONS: u32 = 8;
 const RUNS: usize = 5;
 /// Simulated; 100,000 packets each.
 const SECONDS: u64 = 10;
+/// Between packets where rates are measured.
+const GAP: Duration = Duration::from_micros(10);
+/// Between paper U's packets of 480 bytes at 512 kbit/s.
+const PAPER_GAP: Duration = Duration::from_micros(7_500);
 
 fn main() {
-    let asked = std::env::args().filter_map(|word| word.parse().ok()).next();
-    let seconds = asked.unwrap_or(SECONDS);
-    for keeps_fingerprint in [false, true] {
-        let mut rates: Vec<f64> = (0..RUNS).map(|_| run(seconds, keeps_fingerprint)).collect();
+    let words: Vec<String> = std::env::args().collect();
+    let after = |option: &str| {
+        let at = words.iter().position(|word| word == option)?;
+        words.get(at + 1)?.parse().ok()
+    };
+    if let Some(hours) = after("--memory") {
+        return memory(hours);
+    }
+    let seconds = after("--seconds").unwrap_or(SECONDS);
+    let rows = [false, true].map(|keeps_fingerprint| {
+        let mut rates: Vec<f64> = (0..RUNS)
+            .map(|_| run(seconds, GAP, keeps_fingerprint))
+            .map(|(packets, elapsed)| packets as f64 / elapsed)
+            .collect();
         rates.sort_by(f64::total_cmp);
+        (keeps_fingerprint, rates[RUNS / 2], rates[RUNS - 1])
+    });
+    if words.iter().any(|word| word == "--json") {
+        let rows = rows.map(|(keeps_fingerprint, median, best)| {
+            json!({
+                "fingerprint": keeps_fingerprint,
+                "packets_per_s": median,
+                "packets_per_s_max": best,
+            })
+        });
+        println!("{}", json!({ "stations": STATIONS, "rows": rows }));
+        return;
+    }
+    for (keeps_fingerprint, median, best) in rows {
+        let fingerprint = if keeps_fingerprint {
+            "kept"
+        } else {
+            "not kept"
+        };
         println!(
-            "{{\"bench\": \"kernel\", \"stations\": {STATIONS}, \"fingerprint\": \
-             {keeps_fingerprint}, \"million_packets_per_second\": {:.3}, \"best\": {:.3}}}",
-            rates[RUNS / 2],
-            rates[RUNS - 1],
+            "{STATIONS} stations, fingerprint {fingerprint:<10}{:>8.2} M packets/s (best {:.2})",
+            median * 1e-6,
+            best * 1e-6,
         );
     }
 }
 
-/// Millions of packets a second.
-fn run(seconds: u64, keeps_fingerprint: bool) -> f64 {
-    let mut kernel = world(seconds);
+/// One run of so many hours, and the highest resident size of this process.
+fn memory(hours: u64) {
+    let (packets, _) = run(3600 * hours, PAPER_GAP, false);
+    let status = fs::read_to_string("/proc/self/status").expect("Linux tells it");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = peak.and_then(|words| words.split_whitespace().next()?.parse::<u64>().ok());
+    let bytes = 1024 * kib.expect("the kernel counts in kB");
+    println!(
+        "{}",
+        json!({ "hours": hours, "packets": packets, "peak_bytes": bytes })
+    );
+}
+
+/// Packets that came through, and the seconds it took.
+fn run(seconds: u64, gap: Duration, keeps_fingerprint: bool) -> (u64, f64) {
+    let mut kernel = world(seconds, gap);
     if keeps_fingerprint {
         kernel.keep_fingerprint();
     }
@@ -50,20 +99,20 @@ fn run(seconds: u64, keeps_fingerprint: bool) -> f64 {
         .run(Instant(seconds * 1_000_000_000))
         .expect("it is carried");
     let elapsed = start.elapsed().as_secs_f64();
-    let Some(Element::Sink(sink)) = kernel.element(STATIONS + 1) else {
-        return 0.0;
-    };
-    sink.packets as f64 / elapsed * 1e-6
+    match kernel.element(STATIONS + 1) {
+        Some(Element::Sink(sink)) => (sink.packets, elapsed),
+        _ => (0, elapsed),
+    }
 }
 
-fn world(seconds: u64) -> Kernel {
+fn world(seconds: u64, gap: Duration) -> Kernel {
     let mut kernel = Kernel::default();
     let sizes = Sizes::Pareto {
         shape: 1.1,
         smallest: 81.5,
         most: 66_666.0,
     };
-    let gaps = Gaps::Exponential(Duration::from_micros(10));
+    let gaps = Gaps::Exponential(gap);
     let until = Instant(seconds * 1_000_000_000);
     let source = Source::new(gaps, sizes, 0, until, to(1), 1);
     kernel.add("source", Element::Source(source));

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -15,7 +16,8 @@ from typing import Annotated, Any
 
 import typer
 
-from caravan.bench import control, document, figures, roads
+from caravan.bench import benches, control, document, figures, roads, simulators
+from caravan.bench.congestion import Congestion, choose
 from caravan.bench.figures import Results
 from caravan.bench.roads import Effort
 from caravan.bench.systems import CARAVAN, CARAVAN_RAW, PEERS, SUITES, Bench
@@ -35,22 +37,26 @@ class Part(StrEnum):
     SUITES = "suites"
     HANDSHAKES = "handshakes"
     MEMORY = "memory"
+    TANDEM = "tandem"
+    KERNEL = "kernel"
     PRIMITIVES = "primitives"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much a run measures."""
+    """How much a run measures; `tandem` and `kernel`: simulated seconds."""
 
     roads: Effort
     suites: Effort
     handshakes: int
     alone: int
     tunnels: int
+    tandem: float
+    kernel: int
 
 
-WHOLE = Plan(Effort(5, 4, 200), Effort(3, 3, 200), 20, 300, 100_000)
-QUICK = Plan(Effort(2, 1, 100), Effort(1, 1, 100), 5, 50, 5_000)
+WHOLE = Plan(Effort(5, 4, 200), Effort(3, 3, 200), 20, 300, 100_000, 3600, 10)
+QUICK = Plan(Effort(2, 1, 100), Effort(1, 1, 100), 5, 50, 5_000, 600, 2)
 
 
 def main(
@@ -67,28 +73,40 @@ def main(
     for name in ("pki", "logs"):
         shutil.rmtree(output / name, ignore_errors=True)
     parts = part or list(Part)
-    machine = document.this_machine(PEERS_DIRECTORY)
-    # Cargo may need the network, which the private corner does not have.
-    load = control.build_load(TOP) if {Part.HANDSHAKES, Part.MEMORY} & set(parts) else None
+    load = os.getloadavg()[0]
+    programs = build(parts)
     enter()
-    keys = Keys.make(output / "pki")
+    congestion = choose()
+    machine = document.this_machine(PEERS_DIRECTORY, congestion, load)
     plan = QUICK if quick else WHOLE
-    run = Run(plan, keys, output, system or [*PEERS, CARAVAN, CARAVAN_RAW])
-    results = Results(
-        run.data_planes(run.systems, plan.roads) if Part.ROADS in parts else (),
-        run.data_planes([f"caravan {suite}" for suite in SUITES], plan.suites)
-        if Part.SUITES in parts
-        else (),
-        run.handshakes(load) if load and Part.HANDSHAKES in parts else (),
-        run.memory(load) if load and Part.MEMORY in parts else None,
-        primitives() if Part.PRIMITIVES in parts else "",
-    )
+    names = system or [*PEERS, CARAVAN, CARAVAN_RAW]
+    keys = Keys.make(output / "pki")
+    results = Run(plan, keys, output, names, congestion, programs).results(parts)
     save(output, machine, results)
     text = document.provenance(machine) + "\n\n" + figures.report(results)
     print(text)
     if not quick and not part and not system:
         document.rewrite(TOP / "BENCHMARKS.md", text)
     say(f"{time.monotonic() - began:.0f} s in all; results are in {output}")
+
+
+# The crate and the bench that a part runs.
+BENCHES = {
+    Part.HANDSHAKES: ("daemon", "load"),
+    Part.MEMORY: ("daemon", "load"),
+    Part.TANDEM: ("lab", "tandem"),
+    Part.KERNEL: ("lab", "kernel"),
+}
+
+
+def build(parts: Sequence[Part]) -> dict[Part, Path]:
+    """The crates' own benches that the parts run.
+
+    Cargo may need the network, which the private corner does not have.
+    """
+    wanted = {part: BENCHES[part] for part in parts if part in BENCHES}
+    built = {names: benches.build(TOP, *names) for names in dict.fromkeys(wanted.values())}
+    return {part: built[names] for part, names in wanted.items()}
 
 
 @dataclass(frozen=True)
@@ -99,6 +117,29 @@ class Run:
     keys: Keys
     output: Path
     systems: Sequence[str]
+    congestion: Congestion
+    programs: Mapping[Part, Path]
+
+    def results(self, parts: Sequence[Part]) -> Results:
+        """All parts asked for, in the order of `Part`."""
+        makers: dict[Part, Callable[[], Any]] = {
+            Part.ROADS: lambda: self.data_planes(self.systems, self.plan.roads),
+            Part.SUITES: lambda: self.data_planes(
+                [f"caravan {suite}" for suite in SUITES], self.plan.suites
+            ),
+            Part.HANDSHAKES: self.handshakes,
+            Part.MEMORY: self.memory,
+            Part.TANDEM: self.tandem,
+            Part.KERNEL: self.kernel,
+            Part.PRIMITIVES: primitives,
+        }
+        found = {}
+        for part, make in makers.items():
+            if part in parts:
+                began = time.monotonic()
+                found[part.value] = make()
+                say(f"{part}: {time.monotonic() - began:.0f} s")
+        return Results(self.congestion, **found)
 
     def data_planes(self, names: Sequence[str], effort: Effort) -> list[roads.Road]:
         """Data planes by their names, all up at once, measured in turns."""
@@ -107,10 +148,11 @@ class Run:
             for name in names:
                 say(f"bringing up {name}")
                 up.append(bench.bring_up(name))
-            return roads.measure(up, effort, say)
+            return roads.measure(up, effort, self.congestion, say)
 
-    def handshakes(self, load: Path) -> list[control.Handshakes]:
+    def handshakes(self) -> list[control.Handshakes]:
         """The engine's share, then the programs'."""
+        load = self.programs[Part.HANDSHAKES]
         say("handshakes of the engine")
         found = [
             control.handshakes_alone(load, self.plan.alone, self.keys, self.output / "pki/of-load")
@@ -122,11 +164,22 @@ class Run:
             found.append(control.handshakes_of_strongswan(bench, self.keys, self.plan.handshakes))
         return found
 
-    def memory(self, load: Path) -> control.Memory:
+    def memory(self) -> control.Memory:
         """Idle tunnels, and a client at rest."""
         say(f"memory of {self.plan.tunnels:,} idle tunnels")
         with self._bench("memory") as bench:
+            load = self.programs[Part.MEMORY]
             return control.memory(load, bench, self.keys, self.plan.tunnels)
+
+    def tandem(self) -> simulators.Tandem:
+        """Rates of the tandem simulator, and the study's grid."""
+        say("the tandem simulator, and the whole grid")
+        return simulators.tandem(self.programs[Part.TANDEM], self.plan.tandem)
+
+    def kernel(self) -> simulators.Kernel:
+        """Rates and memory of the event kernel."""
+        say("the event kernel")
+        return simulators.kernel(self.programs[Part.KERNEL], self.plan.kernel)
 
     def _bench(self, logs: str) -> Bench:
         return Bench(self.keys, PEERS_DIRECTORY, self.output / "logs" / logs)
@@ -147,6 +200,8 @@ def primitives() -> str:
 def save(output: Path, machine: document.Machine, results: Results) -> None:
     """One JSON file a part, each with the machine; what was not measured keeps its file."""
     parts: dict[str, Any] = {key: value for key, value in asdict(results).items() if value}
+    # It is told of the machine.
+    del parts["congestion"]
     parts["targets"] = [
         asdict(target) | {"is_met": target.is_met} for target in figures.targets(results)
     ]

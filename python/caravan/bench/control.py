@@ -8,15 +8,13 @@ delete which ends each tunnel.
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
-import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from caravan.bench import benches
 from caravan.bench.systems import Bench, ipsec_ends
 from caravan.measurement import Keys
 from caravan.testbed.caravan import Caravan
@@ -24,7 +22,6 @@ from caravan.testbed.strongswan import StrongSwan
 
 SUITE = "aes128gcm16"
 REST_S = 2.0
-LOAD_TIMEOUT_S = 600
 
 
 @dataclass(frozen=True)
@@ -46,40 +43,6 @@ class Memory:
     client_bytes: int
 
 
-def build_load(top: Path) -> Path:
-    """Build the crate's bench `load`; its program."""
-    argv = ["cargo", "bench", "-q", "--locked", "-p", "daemon", "--bench", "load", "--no-run"]
-    done = subprocess.run(
-        [*argv, "--message-format", "json"], cwd=top, stdout=subprocess.PIPE, text=True, check=True
-    )
-    return parse_executable(done.stdout)
-
-
-def parse_executable(messages: str) -> Path:
-    """The program that cargo's messages name; `ValueError` when there is none."""
-    for line in messages.splitlines():
-        message = json.loads(line)
-        if message.get("executable") and message["target"]["name"] == "load":
-            return Path(message["executable"])
-    raise ValueError("cargo built no bench named load")
-
-
-def run_load(program: Path, *arguments: str) -> dict[str, Any]:
-    """Run `load`; its report."""
-    done = subprocess.run(
-        [str(program), *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=LOAD_TIMEOUT_S,
-    )
-    if done.returncode != 0:
-        tail = "\n".join(done.stderr.splitlines()[-20:])
-        raise RuntimeError(f"load {' '.join(arguments)}: exit code {done.returncode}\n{tail}")
-    report: dict[str, Any] = json.loads(done.stdout)
-    return report
-
-
 def handshakes_alone(program: Path, count: int, keys: Keys, folder: Path) -> Handshakes:
     """The engine's share, by the bench `load`, which finds the certificates in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -87,7 +50,7 @@ def handshakes_alone(program: Path, count: int, keys: Keys, folder: Path) -> Han
     for own in (keys.gateway.own, keys.station.own):
         for path in (own.certificate, own.key):
             shutil.copyfile(path, folder / path.name)
-    report = run_load(program, "handshakes", "--count", str(count), "--keys", str(folder))
+    report = benches.run(program, "handshakes", "--count", str(count), "--keys", str(folder))
     return Handshakes("caravan", "engine alone", count, float(report["responder_ms_median"]))
 
 
@@ -120,7 +83,7 @@ def handshakes_of_strongswan(bench: Bench, keys: Keys, count: int) -> Handshakes
 
 def memory(program: Path, bench: Bench, keys: Keys, tunnels: int) -> Memory:
     """Idle tunnels in one gateway, and a real client at rest."""
-    report = run_load(program, "tunnels", "--count", str(tunnels))
+    report = benches.run(program, "tunnels", "--count", str(tunnels))
     return Memory(tunnels, float(report["bytes_per_tunnel"]), client_bytes(bench, keys))
 
 

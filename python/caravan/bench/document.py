@@ -11,31 +11,31 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from caravan.bench.congestion import Congestion
 from caravan.testbed.binary import caravan_binary
 
 BEGIN = "<!-- measured: begin -->"
 END = "<!-- measured: end -->"
-CONGESTION_CONTROL = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 
 
 @dataclass(frozen=True)
 class Machine:
     """Where and when figures were measured, and the versions of what took part.
 
-    `congestion_control`: TCP's, the kernel's default for each of the systems alike. `load`: how
-    many other programs wanted a processor before the run, by the kernel's average of a minute.
+    `congestion`: TCP's, for each of the systems alike. `load`: how many other programs wanted a
+    processor before the run, by the kernel's average of a minute.
     """
 
     processor: str
     cores: int
     kernel: str
-    congestion_control: str
+    congestion: Congestion
     load: float
     date: str
     versions: dict[str, str]
 
 
-def this_machine(peers: Path) -> Machine:
+def this_machine(peers: Path, congestion: Congestion, load: float) -> Machine:
     """This one; `peers` is where `tools/bench-peers` builds."""
     versions = {"caravan": said([str(caravan_binary()), "--version"])}
     versions |= {
@@ -51,8 +51,8 @@ def this_machine(peers: Path) -> Machine:
         processor_name(Path("/proc/cpuinfo").read_text()),
         os.cpu_count() or 1,
         platform.release(),
-        CONGESTION_CONTROL.read_text().strip(),
-        os.getloadavg()[0],
+        congestion,
+        load,
         datetime.now(UTC).strftime("%Y-%m-%d"),
         versions,
     )
@@ -84,9 +84,12 @@ def provenance(machine: Machine) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
     busy = machine.load >= machine.cores / 2
     warning = f" Other programs kept the machine busy: load {machine.load:.1f}." if busy else ""
+    congestion = machine.congestion.primary
+    if machine.congestion.other is not None:
+        congestion += f" (the machine's own: {machine.congestion.other})"
     return (
         f"Measured on {machine.date}: {machine.processor}, {machine.cores} cores, "
-        f"Linux {machine.kernel}, TCP {machine.congestion_control}.{warning}\n{versions}."
+        f"Linux {machine.kernel}, TCP {congestion}.{warning}\n{versions}."
     )
 
 

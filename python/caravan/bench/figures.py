@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from caravan.bench import simulators
+from caravan.bench.congestion import Congestion
 from caravan.bench.control import Handshakes, Memory
 from caravan.bench.roads import Road, plain_of
+from caravan.bench.simulators import Grid, Kernel, Tandem
 from caravan.bench.systems import BORINGTUN, BORINGTUN_1, CARAVAN, STRONGSWAN, WIREGUARD_GO
 
 TIMES_WIREGUARD_GO = 3.0
@@ -18,19 +21,29 @@ SHARE_OF_WIREGUARD_GO_DELAY = 0.5
 HANDSHAKE_MS = 2.5
 TUNNEL_BYTES = 6 * 1024
 CLIENT_BYTES = 15 * 1024 * 1024
+TANDEM_PER_S = 100e6
+SHARE_OF_PLAIN_ROW = 0.9
+KERNEL_PER_S = 2e6
+# Pages come and go by a few: more than these is growth.
+KERNEL_GROWTH = 1.05
+GRID_S = 120.0
 
 
 @dataclass(frozen=True)
 class Results:
     """What a run measured; a part that was left out is empty or none.
 
-    `primitives`: the table of `caravan bench` as it printed it.
+    `congestion`: what the rates of roads and suites are under. `primitives`: the table of
+    `caravan bench` as it printed it.
     """
 
+    congestion: Congestion
     roads: Sequence[Road] = ()
     suites: Sequence[Road] = ()
     handshakes: Sequence[Handshakes] = ()
     memory: Memory | None = None
+    tandem: Tandem | None = None
+    kernel: Kernel | None = None
     primitives: str = ""
 
 
@@ -54,7 +67,7 @@ class Target:
 
 def targets(results: Results) -> list[Target]:
     """Every target that the results can tell of."""
-    found = road_targets(results.roads)
+    found = rate_targets(results.roads, results.congestion) + delay_targets(results.roads)
     found += [
         Target(
             f"responder CPU per handshake, {one.how}",
@@ -75,46 +88,105 @@ def targets(results: Results) -> list[Target]:
                 *("at most", CLIENT_BYTES / 1024**2, memory.client_bytes / 1024**2, "MiB"),
             ),
         ]
+    found += tandem_targets(results.tandem) if results.tandem is not None else []
+    found += kernel_targets(results.kernel) if results.kernel is not None else []
     return found
 
 
-def road_targets(roads: Sequence[Road]) -> list[Target]:
-    """Rates and added round trips against the peers that were measured."""
+def rate_targets(roads: Sequence[Road], congestion: Congestion) -> list[Target]:
+    """Rates against the peers that were measured, under each congestion control."""
     by_name = {road.name: road for road in roads}
-    own, plain = by_name.get(CARAVAN), plain_of(roads)
+    own = by_name.get(CARAVAN)
     if own is None:
         return []
-    found = [
-        Target(f"TCP rate over that of {name}", "at least", times, ratio, "times")
-        for name, times in ((WIREGUARD_GO, TIMES_WIREGUARD_GO), (STRONGSWAN, TIMES_STRONGSWAN))
-        if name in by_name
-        for ratio in [own.mbit_s / by_name[name].mbit_s]
-    ]
-    if plain is None:
-        return found
-    shares = [(WIREGUARD_GO, SHARE_OF_WIREGUARD_GO_DELAY), (BORINGTUN, 1.0), (BORINGTUN_1, 1.0)]
-    for name, share in shares:
-        if name in by_name:
-            limit = share * (by_name[name].rtt_us - plain.rtt_us)
-            what = f"added round trip, {share:g} x {name}'s"
-            found.append(Target(what, "at most", limit, own.rtt_us - plain.rtt_us, "us"))
+    found = []
+    for name, times in ((WIREGUARD_GO, TIMES_WIREGUARD_GO), (STRONGSWAN, TIMES_STRONGSWAN)):
+        peer = by_name.get(name)
+        if peer is None:
+            continue
+        what = f"TCP rate over that of {name}"
+        ratio = own.mbit_s / peer.mbit_s
+        found.append(Target(f"{what}, {congestion.primary}", "at least", times, ratio, "times"))
+        if own.default_mbit_s is not None and peer.default_mbit_s is not None:
+            what += f", {congestion.default} as this machine has it"
+            ratio = own.default_mbit_s / peer.default_mbit_s
+            found.append(Target(what, "at least", times, ratio, "times"))
     return found
+
+
+def delay_targets(roads: Sequence[Road]) -> list[Target]:
+    """Added round trips against the peers that were measured, as they come and on one CPU."""
+    by_name = {road.name: road for road in roads}
+    own, plain = by_name.get(CARAVAN), plain_of(roads)
+    if own is None or plain is None:
+        return []
+    kinds: list[tuple[str, Callable[[Road], float]]] = [
+        ("added round trip", lambda road: road.rtt_us - plain.rtt_us),
+        ("added round trip on one CPU", lambda road: road.one_cpu_us - plain.one_cpu_us),
+    ]
+    shares = [(WIREGUARD_GO, SHARE_OF_WIREGUARD_GO_DELAY), (BORINGTUN, 1.0), (BORINGTUN_1, 1.0)]
+    return [
+        Target(
+            f"{what}, {share:g} x {name}'s",
+            *("at most", share * added(by_name[name]), added(own), "us"),
+        )
+        for what, added in kinds
+        for name, share in shares
+        if name in by_name
+    ]
+
+
+def tandem_targets(tandem: Tandem) -> list[Target]:
+    """The widest instructions against a number where it holds, and against the plain row."""
+    own, plain = tandem.single()[-1], tandem.plain(simulators.SCALAR)
+    found = []
+    if own.instructions == simulators.WIDEST_X86:
+        what = "tandem with 3des-md5, one core with AVX-512"
+        rate = own.packets_per_s
+        found.append(Target(what, "at least", TANDEM_PER_S / 1e6, rate / 1e6, "million/s"))
+    if plain is not None:
+        what = "tandem over the plain row `[f32; 16]`, one core"
+        ratio = own.packets_per_s / plain.packets_per_s
+        found.append(Target(what, "at least", SHARE_OF_PLAIN_ROW, ratio, "times"))
+    grid = tandem.grid
+    what = f"the whole UMTS grid, {grid.threads} cores"
+    return [*found, Target(what, "at most", GRID_S, grid.wall_s, "s")]
+
+
+def kernel_targets(kernel: Kernel) -> list[Target]:
+    """Rate and memory."""
+    rate = kernel.rows[0].packets_per_s
+    hours = f"{kernel.memory[-1].hours} simulated hours over {kernel.memory[0].hours}"
+    return [
+        Target(
+            f"event kernel, {kernel.stations} stations, one core",
+            *("at least", KERNEL_PER_S / 1e6, rate / 1e6, "million/s"),
+        ),
+        Target(
+            f"event kernel, memory of {hours}",
+            *("at most", KERNEL_GROWTH, kernel.growth, "times"),
+        ),
+    ]
 
 
 Column = tuple[str, Callable[[Road], str]]
 
 
-def road_table(roads: Sequence[Road], plain: Road | None) -> str:
+def road_table(roads: Sequence[Road], plain: Road | None, congestion: Congestion) -> str:
     """Rates, round trips and costs, a row a system."""
     columns: list[Column] = [
         ("system", lambda road: road.name),
-        ("TCP Mbit/s (min - max)", rates),
+        (f"Mbit/s, {congestion.primary} (min - max)", rates),
     ]
     if plain is not None:
         columns.append(("share of plain", lambda road: f"{road.mbit_s / plain.mbit_s:.3f}"))
+    if congestion.other is not None:
+        heading = f"Mbit/s, {congestion.other}"
+        columns.append((heading, lambda road: number(road.default_mbit_s, 0)))
     columns.append(("RTT us", lambda road: f"{road.rtt_us:.0f}"))
     if plain is not None:
         columns.append(("added us", lambda road: f"{road.rtt_us - plain.rtt_us:.0f}"))
+    columns.append(("one CPU us", lambda road: f"{road.one_cpu_us:.0f}"))
     columns.append(("CPU s/GB, both ends", lambda road: number(road.cpu_s_per_gb, 1)))
     rows = [[cell(road) for _, cell in columns] for road in roads]
     return markdown([heading for heading, _ in columns], rows)
@@ -143,6 +215,56 @@ def memory_table(memory: Memory) -> str:
     return markdown(["what", "resident"], rows)
 
 
+def tandem_table(tandem: Tandem) -> str:
+    """A row a way to compute."""
+    rows = [
+        [
+            row.name.removesuffix(f" {row.roads} roads").removesuffix(f" {row.instructions}"),
+            compiled(row.instructions) if row.roads == 0 else INSTRUCTIONS[row.instructions],
+            "-" if row.roads == 0 else str(row.roads),
+            f"{row.packets_per_s / 1e6:,.1f}",
+        ]
+        for row in tandem.rows
+    ]
+    return markdown(["row", "instructions", "roads off one stream", "million packets/s"], rows)
+
+
+def compiled(instructions: str) -> str:
+    """What a plain row was compiled for."""
+    if instructions == simulators.SCALAR:
+        return "as the workspace is built"
+    return f"compiled for {INSTRUCTIONS[instructions]}"
+
+
+def grid_sentence(grid: Grid) -> str:
+    """How long the study's grid took."""
+    return (
+        f"The whole grid of `studies/umts`: {grid.points} points, {grid.packets / 1e9:.2f} billion "
+        f"packets, {grid.wall_s:.1f} s on {grid.threads} cores."
+    )
+
+
+def kernel_table(kernel: Kernel) -> str:
+    """Rates."""
+    rows = [
+        [
+            "with the fingerprint of every event" if row.fingerprint else "events alone",
+            f"{row.packets_per_s / 1e6:.2f} ({row.packets_per_s_max / 1e6:.2f})",
+        ]
+        for row in kernel.rows
+    ]
+    return markdown([f"{kernel.stations} stations", "million packets/s (best)"], rows)
+
+
+def kernel_memory_table(kernel: Kernel) -> str:
+    """Peaks, a row a length."""
+    rows = [
+        [str(each.hours), f"{each.packets:,}", f"{each.peak_bytes / 1024**2:.2f}"]
+        for each in kernel.memory
+    ]
+    return markdown(["simulated hours", "packets", "most resident, MiB"], rows)
+
+
 def target_table(found: Sequence[Target]) -> str:
     """A row a target."""
     rows = [
@@ -165,13 +287,23 @@ def report(results: Results) -> str:
         parts.append("## Targets\n\n" + target_table(found))
     plain = plain_of(results.roads)
     if results.roads:
-        parts.append(ROADS + road_table(results.roads, plain))
+        parts.append(
+            ROADS
+            + congestion_text(results.congestion)
+            + road_table(results.roads, plain, results.congestion)
+        )
     if results.suites:
-        parts.append(SUITES + road_table(results.suites, plain))
+        parts.append(SUITES + road_table(results.suites, plain, results.congestion))
     if results.handshakes:
         parts.append(HANDSHAKES + handshake_table(results.handshakes))
     if results.memory is not None:
         parts.append(MEMORY + memory_table(results.memory))
+    if results.tandem is not None:
+        grid = grid_sentence(results.tandem.grid)
+        parts.append(TANDEM + tandem_table(results.tandem) + "\n\n" + grid)
+    if results.kernel is not None:
+        tables = (kernel_table(results.kernel), kernel_memory_table(results.kernel))
+        parts.append(KERNEL + "\n\n".join(tables))
     if results.primitives:
         parts.append(PRIMITIVES + "```text\n" + results.primitives.strip() + "\n```")
     return "\n\n".join(parts)
@@ -188,12 +320,33 @@ def number(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:,.{digits}f}"
 
 
+def congestion_text(congestion: Congestion) -> str:
+    """Why the rates stand under the congestion control that they stand under."""
+    text = (
+        f"TCP's congestion control is {congestion.primary}, set for each flow: on a road of a\n"
+        "tenth of a millisecond that loses nothing it only fills the window, so that the rate is\n"
+        "the tunnel's."
+    )
+    if congestion.other is not None:
+        text += (
+            f" This machine's own, {congestion.other}, has a column beside it: a control that\n"
+            "paces by its own estimate of the road is measured as much as the tunnel."
+        )
+    return text + "\n\n"
+
+
+INSTRUCTIONS = {"Scalar": "none", "Avx2": "AVX2", "Avx512": "AVX-512", "Neon": "NEON"}
+
 ROADS = """## Data planes
 
 Two namespaces joined by a veth, inner MTU 1400, one TCP stream by iperf3; round trips are medians
 of ping's on an idle tunnel. The CPU time is that of the tunnel programs, not of iperf3. All
 tunnels are in UDP, but for the one named protocol 50: there the kernel neither cuts nor gathers,
 so it costs a system call a packet.
+
+An idle tunnel's round trip on a virtual machine is mostly the waking of sleeping processors, the
+same for every tunnel, and moves with where the scheduler put the programs. `one CPU us` is the
+round trip once more with both ends' programs and ping held on one processor: the path's own length.
 
 """
 SUITES = """## Caravan's suites
@@ -211,6 +364,19 @@ is a running gateway to which a station comes and goes, the delete included.
 MEMORY = """## Memory
 
 A tunnel is one ISAKMP SA and one ESP pair, in both packet planes.
+
+"""
+TANDEM = """## Tandem simulator
+
+`cargo bench -p lab --bench tandem`: the road of `scenarios/umts.toml`, eight stations, 3des-md5 but
+where several roads share one stream of packets; one core. The plain rows are the bare recursion,
+which keeps nothing but a mean; the first of them over sixteen lanes is what ours is held against.
+
+"""
+KERNEL = """## Event kernel
+
+`cargo bench -p lab --bench kernel`: four processors and four links in turns, Poisson packets of
+the same sizes; one core. Memory is that of the whole process, at 512 kbit/s.
 
 """
 PRIMITIVES = """## Suites and packet road

@@ -88,16 +88,19 @@ def iperf(
     payload_bytes: int | None = None,
     streams: int = 1,
     bind: str | None = None,
+    congestion: str | None = None,
 ) -> Flow:
     """TCP, or UDP at `udp_mbit_s`, from client to server, the other way round with `reverse`.
 
-    `bind`: the server's own address where that is not the one the client is told.
+    `bind`: the server's own address where that is not the one the client is told. `congestion`:
+    TCP's congestion control for this flow where it is not the machine's own.
     """
     with iperf_server(server, bind or address):
         argv = ["iperf3", "-c", address, "-J", "-t", str(seconds), "-P", str(streams)]
         argv += ["-R"] if reverse else []
         argv += ["-u", "-b", f"{udp_mbit_s}M"] if udp_mbit_s is not None else []
         argv += ["-l", str(payload_bytes)] if payload_bytes is not None else []
+        argv += ["-C", congestion] if congestion is not None else []
         done = client.run(argv, seconds + 30)
     return _flow(json.loads(done.stdout), is_udp=udp_mbit_s is not None)
 

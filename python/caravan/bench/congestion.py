@@ -1,0 +1,49 @@
+"""TCP's congestion control: chosen for each flow, because a sender's own pace is no tunnel's doing.
+
+BBR paces by its own estimate of the road, so a rate under it tells of that estimate as much as of
+the tunnel. CUBIC (RFC 9438), and Reno (RFC 5681) likewise, only fill the window where nothing is
+lost. Left out: any change to the machine's settings.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+PREFERRED = ("cubic", "reno")
+DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+
+
+@dataclass(frozen=True)
+class Congestion:
+    """What flows are measured under: one that only fills the window, and the machine's own."""
+
+    primary: str
+    default: str
+
+    @property
+    def other(self) -> str | None:
+        """The machine's own where it is not the primary one."""
+        return None if self.default == self.primary else self.default
+
+
+def choose() -> Congestion:
+    """What flows may use here: in the network, and with the rights, of whoever calls."""
+    return preferred(DEFAULT.read_text().strip(), is_accepted)
+
+
+def preferred(default: str, accepts: Callable[[str], bool]) -> Congestion:
+    """The first of those preferred that a flow is let have; the machine's own if none is."""
+    return Congestion(next((name for name in PREFERRED if accepts(name)), default), default)
+
+
+def is_accepted(name: str) -> bool:
+    """Whether the kernel lets a socket of ours have it: asked by trying, which alone tells."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as flow:
+        try:
+            flow.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+        except OSError:
+            return False
+    return True
