@@ -10,7 +10,8 @@ def version() -> str:
     """The version of this build."""
 
 def scenario(request: str, /) -> str:
-    """The scenario, checked and resolved, and its `hash`."""
+    """The scenario, checked and resolved, its `hash`, and why only the event kernel can follow it,
+    if so, as `beyond_tandem`."""
 
 def price(request: str, /) -> str:
     """What a packet of `bytes` costs: `file` and `text` of a device, `suite`, `mips` or

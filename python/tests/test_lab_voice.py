@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -94,6 +96,41 @@ def test_a_catalogue_link_that_loses_packets_is_refused_by_every_question(tmp_pa
     write_capture(tmp_path / "mine.pcap", packets=9, packet_bytes=100, per_s=10)
     said = refusal(*words, "--traffic", "mine.pcap", cwd=tmp_path)
     assert "the tandem has no loss" in said
+
+
+def test_ask_says_faults_of_its_road_by_option(tmp_path: Path) -> None:
+    words = ("ask", "--device", "paper-u", "--link", "lte", "--rate-kbps", "8")
+    said = refusal(*words, cwd=tmp_path)
+    assert said.startswith("caravan-lab: --device: paper-u: it counts operations")
+    said = refusal(*words, "--mips", "100", "--bytes", "5", cwd=tmp_path)
+    assert said.startswith("caravan-lab: --rate-kbps, --bytes: 5 bytes are no IP packet")
+
+
+def test_what_is_shown_tells_speeds_and_leaves_no_blanks() -> None:
+    shown = lab("show", "road").stdout
+    assert "queue 1,500,000 B, mtu 1,500 B" in shown
+    assert "paper-u, 100 MIPS" in lab("show", "scenarios/umts").stdout
+    for words in (("show", "road"), ("policies",), ("devices",), ("links",)):
+        lines = lab(*words).stdout.splitlines()
+        assert lines == [line.rstrip() for line in lines]
+    both = lab("show", "wimax")
+    assert both.stdout.startswith("wimax: Fixed WiMAX")
+    assert "'wimax' is a link and a scenario: scenarios/wimax shows that" in both.stderr
+
+
+def test_ctrl_c_is_heard_while_the_core_computes() -> None:
+    words = ["simulate", "umts", "--hours", "8000", "--jobs", "1"]
+    code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    script = (
+        f"{code}; sys.argv = {['caravan-lab', *words]!r}; from caravan.lab.cli import main; main()"
+    )
+    running = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True)
+    time.sleep(2)
+    began = time.monotonic()
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate(timeout=30)
+    assert time.monotonic() - began < 5
+    assert (running.returncode, said) == (130, "caravan-lab: stopped\n")
 
 
 def test_a_run_too_short_for_a_packet_says_so() -> None:

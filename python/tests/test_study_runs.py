@@ -18,7 +18,7 @@ from caravan.study.cells import Job, points, replication_ranges
 from caravan.study.comparison import compare
 from caravan.study.plan import Run
 from caravan.study.pool import Threads, pool
-from caravan.study.results import COLUMNS, Row, land, land_text
+from caravan.study.results import COLUMNS, Row, land, land_all, land_text
 from caravan.study.store import Store
 from caravan.study.text import StudyError
 
@@ -120,6 +120,18 @@ def test_a_full_disk_is_said_and_leaves_no_half_file(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match="no space left"):
         land(tmp_path / "results.csv", fill_up)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_two_files_of_one_result_appear_together_or_not_at_all(tmp_path: Path) -> None:
+    def fill_up(path: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    first, second = tmp_path / "a.parquet", tmp_path / "a.csv"
+    with pytest.raises(StudyError, match="no space left"):
+        land_all({first: lambda path: path.write_text("new"), second: fill_up})
+    assert list(tmp_path.iterdir()) == []
+    land_all({path: lambda part: part.write_text("new") for path in (first, second)})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.csv", "a.parquet"]
 
 
 def test_an_output_that_is_a_file_is_said(tmp_path: Path) -> None:

@@ -22,7 +22,10 @@ pub(crate) fn kernel(request: &str, capture: Option<&str>) -> Result<String, Str
         // what is half written is nobody's; the fault of the run is the one to tell
         let _ = fs::remove_file(&part);
     }
-    let levels = levels?;
+    let levels = levels.map_err(|fault| match fault.split_once(": capture: ") {
+        Some((_, why)) => format!("{path}: {why}"),
+        None => fault,
+    })?;
     fs::rename(&part, path).map_err(named)?;
     Ok(levels.to_string())
 }

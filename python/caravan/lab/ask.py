@@ -8,6 +8,7 @@ sized as TR 101 112's web browsing, cut at 1500 bytes. Left out: handshakes, and
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,6 +82,8 @@ from = "gateway"
 to = "server"
 rate = "{far} Mbit/s"
 """
+ROAD_KEY = re.compile(r"ask:\d+: (node|link|traffic)[^:]*: (.*)", re.DOTALL)
+OPTIONS = {"node": "--device", "link": "--link", "traffic": "--rate-kbps, --bytes"}
 WEB = 'sizes = { model = "pareto", shape = 1.1, smallest = "81.5 B", largest = "1500 B" }'
 
 
@@ -130,10 +133,13 @@ def answer(asked: Asked, jobs: int | None = None, console: Console | None = None
         rate_kbps=asked.rate_kbps, bytes=asked.packet_bytes, mips=asked.mips, mhz=asked.clock_mhz
     )
     request, policies = _request(asked), listing("policy")
-    if asked.capture is not None:
-        found = _replayed(request, policies, asked.capture)
-    else:
-        found = _simulated(request, policies, asked, jobs, console)
+    try:
+        if asked.capture is not None:
+            found = _replayed(request, policies, asked.capture)
+        else:
+            found = _simulated(request, policies, asked, jobs, console)
+    except LabError as fault:
+        raise LabError(_in_options(str(fault))) from None
     order = {"yes": 0, "barely": 1, "no": 2, "unknown": 3}
     return sorted(
         found,
@@ -144,6 +150,12 @@ def answer(asked: Asked, jobs: int | None = None, console: Console | None = None
             one.policy,
         ),
     )
+
+
+def _in_options(fault: str) -> str:
+    """A fault of the road, which nobody wrote, by the option that it comes from."""
+    match = ROAD_KEY.match(fault)
+    return f"{OPTIONS[match[1]]}: {match[2]}" if match else fault
 
 
 def _worth(one: Verdict) -> int:

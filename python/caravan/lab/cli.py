@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 WRONG = 2
 STOPPED = 130
-PIPE_COLUMNS = 240
+PIPE_COLUMNS = 1000
 DEFAULT_PICTURE = Path("caravan-ask.html")
 PICTURES = (".html", ".png", ".svg")
 
@@ -155,7 +155,8 @@ def simulate_command(
     replications: Annotated[int | None, typer.Option(min=1, max=100_000)] = None,
     seed: Seed = None,
     edits: Annotated[
-        list[str] | None, typer.Option("--set", help="KEY=VALUE, such as link.ms.delay='20 ms'")
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="such as link.ms.delay='20 ms'"),
     ] = None,
     jobs: Jobs = None,
     events: Annotated[
@@ -302,10 +303,15 @@ def _kind_of(name: str) -> str:
             if mark in text:
                 return kind
         return "device"
+    found = []
     for kind, folder in core.FOLDERS.items():
         stem = name.removeprefix(f"{folder}/").removesuffix(".toml")
         if stem in core.names(kind) and (stem == name or name.startswith(folder)):
-            return kind
+            found.append(kind)
+    for other in found[1:]:
+        _say(f"'{name}' is a {found[0]} and a {other}: {core.FOLDERS[other]}/{name} shows that")
+    if found:
+        return found[0]
     every = [one for kind in core.FOLDERS for one in core.names(kind)]
     raise LabError(
         f"there is no device, link, policy or scenario '{name}', neither as a file nor in the "

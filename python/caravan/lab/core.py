@@ -237,7 +237,11 @@ def price(
         "clock_mhz": clock_mhz,
         "direction": "open" if decrypt else "seal",
     }
-    answer: dict[str, Any] = ask(_lab.price, request)
+    try:
+        answer: dict[str, Any] = ask(_lab.price, request)
+    except LabError as fault:
+        said = str(fault)
+        raise LabError(f"--{said}" if said.startswith("bytes: ") else said) from None
     return answer
 
 

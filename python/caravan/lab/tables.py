@@ -27,6 +27,14 @@ def _table(*columns: str, right: Sequence[str] = ()) -> Table:
     return table
 
 
+def _show(console: Console, table: Table) -> None:
+    """A table without the blanks that would fill its last column."""
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        console.file.write(f"{line.rstrip()}\n")
+
+
 def _number(value: float | None, digits: int = 4) -> str:
     if value is None:
         return "-"
@@ -52,7 +60,7 @@ def price(console: Console, found: Mapping[str, Any]) -> None:
     for part in found["parts"]:
         table.add_row(part["what"], f"{part['time_s'] * 1e3:.4g}", part["source"])
     if found["parts"]:
-        console.print(table)
+        _show(console, table)
     for line in (*found["notes"], *(f"legacy: {why}" for why in found["reasons"])):
         console.print(line, markup=False)
 
@@ -106,7 +114,7 @@ def outcome(console: Console, found: Mapping[str, Any], short: Mapping[str, Any]
             f"{one['mean_wait_s'] * 1e3:.4g}",
             _number(one["mean_queue_bytes"]),
         )
-    console.print(table)
+    _show(console, table)
 
 
 def kernel(console: Console, found: Mapping[str, Any]) -> None:
@@ -123,7 +131,13 @@ def kernel(console: Console, found: Mapping[str, Any]) -> None:
             continue
         apart = "-" if not computed else f"{simulated / computed - 1:+.1%}"
         table.add_row(name, _number(computed), _number(simulated), apart)
-    console.print(table)
+    _show(console, table)
+    cut = (run["streamed"] or {}).get("cut")
+    if cut and cut["packets"]:
+        console.print(
+            f"{cut['packets']:,} datagrams were cut at {cut['limit_bytes']:,} bytes: "
+            f"their mean became {cut['sent_mean_bytes']:.5g} of {cut['asked_mean_bytes']:.5g} bytes"
+        )
     if run["unpriced"] is not None:
         console.print(f"took no time, for it has no price: {run['unpriced']}", markup=False)
     console.print(
@@ -154,7 +168,7 @@ def _both_levels(
     streamed = run["streamed"]
     if streamed is not None:
         yield "delay, ms", None, streamed["mean_delay_s"] * 1e3
-        yield "datagrams that came", None, streamed["received"]
+        yield f"datagrams that came, of {streamed['sent']:,}", None, streamed["received"]
     if moved is not None:
         yield "TCP, kbit/s", model["throughput_bps"] / 1e3, moved["throughput_bps"] / 1e3
 
@@ -177,7 +191,7 @@ def verdicts(console: Console, asked: Asked, found: Sequence[Verdict]) -> None:
             _number(one.capacity_kbps),
             "-" if one.expansion is None else f"x {one.expansion:.3f}",
         )
-    console.print(table)
+    _show(console, table)
     for one in priced:
         console.print(f"{one.policy}: {one.why}", markup=False)
     for one in found:
@@ -224,7 +238,7 @@ def listing(console: Console, kind: str, rows: Sequence[Mapping[str, Any]]) -> N
         for row in rows:
             reasons = row["reasons"] if row["encrypts"] else ["not encrypted", *row["reasons"]]
             table.add_row(row["name"], row["standing"], row["title"], "; ".join(reasons))
-    console.print(table)
+    _show(console, table)
 
 
 def thing(console: Console, kind: str, shown: Mapping[str, Any]) -> None:
@@ -238,7 +252,7 @@ def thing(console: Console, kind: str, shown: Mapping[str, Any]) -> None:
         table = _table("cell", shown["unit"], "source", right=(shown["unit"],))
         for cell in shown["cells"]:
             table.add_row(cell["name"], _number(cell["value"], 6), cell["source"])
-        console.print(table)
+        _show(console, table)
     elif kind == "link":
         listing(console, kind, [shown])
         for source in shown["sources"]:
@@ -250,21 +264,45 @@ def thing(console: Console, kind: str, shown: Mapping[str, Any]) -> None:
 def _scenario(console: Console, shown: Mapping[str, Any]) -> None:
     found = shown["scenario"]
     console.print(f"{found['name']}: {found['title']}\nhash {shown['hash']}", markup=False)
+    traffic = found["traffic"]
+    rate_bps = traffic["model"].get("rate_bps")
     console.print(
         f"policy {found['policy']}, sizes after {found['accounting']}, "
-        f"{found['traffic']['model']['kind']} {found['traffic']['direction']}, "
-        f"seed {found['seed']}",
+        f"{traffic['model']['kind']} {traffic['direction']}"
+        f"{'' if rate_bps is None else f' at {rate_bps / 1e3:,g} kbit/s'}, seed {found['seed']}",
         markup=False,
     )
-    table = _table("node", "role", "computes with", "link", "Mbit/s", right=("Mbit/s",))
+    right = ("Mbit/s", "ms")
+    table = _table("node", "role", "computes with", "link", *right, "besides", right=right)
     for index, node in enumerate(found["nodes"]):
-        computer = node["computer"]
         link = found["links"][index] if index < len(found["links"]) else None
-        table.add_row(
-            node["name"],
-            node["role"],
-            "" if computer is None else computer["device"],
-            "" if link is None else link["link"] or "its own",
-            "" if link is None else f"{link['rate']['up_bps'] / 1e6:,g}",
-        )
-    console.print(table)
+        carries = ("", "", "", "") if link is None else _link(link)
+        table.add_row(node["name"], node["role"], _computer(node["computer"]), *carries)
+    _show(console, table)
+
+
+def _computer(computer: Mapping[str, Any] | None) -> str:
+    """A device and its speed."""
+    if computer is None:
+        return ""
+    speed = computer["speed"] or {}
+    if "mips" in speed:
+        return f"{computer['device']}, {speed['mips']:,g} MIPS"
+    if "clock_hz" in speed:
+        return f"{computer['device']}, {speed['clock_hz'] / 1e6:,g} MHz"
+    return str(computer["device"])
+
+
+def _link(link: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """A link's name, rate, delay, and what else it does to packets."""
+    up, down = (link["rate"][way] / 1e6 for way in ("up_bps", "down_bps"))
+    rate = f"{up:,g}" if up == down else f"{up:,g} up, {down:,g} down"
+    besides = [f"{key} {link[key]:g}" for key in ("loss", "reorder") if link[key]]
+    for key, name in (("queue_bytes", "queue"), ("mtu_bytes", "mtu")):
+        if link[key] is not None:
+            besides.append(f"{name} {link[key]:,.10g} B")
+    if link["overhead_bytes"]:
+        besides.append(f"overhead {link['overhead_bytes']:g} B")
+    if link["trace"] is not None:
+        besides.append(f"trace {link['trace']}")
+    return link["link"] or "its own", rate, f"{link['delay_s'] * 1e3:g}", ", ".join(besides)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from caravan.messages import Stopped
+from caravan.study.files import names
 from caravan.study.text import StudyError
 
 if TYPE_CHECKING:
@@ -29,12 +30,15 @@ def add_to(app: typer.Typer) -> None:
 
 
 def run_command(
-    study: Annotated[str, typer.Argument(help="a study's name, file or folder")],
+    study: Annotated[str, typer.Argument(help=f"its file, folder or name: {', '.join(names())}")],
     *,
     output: Annotated[Path, typer.Option("-o", "--output", help="folder for results and report")],
     level: Annotated[
         list[str] | None,
-        typer.Option(help="model, simulate or testbed; may be repeated; all but testbed if absent"),
+        typer.Option(
+            metavar="LEVEL",
+            help="model, simulate or testbed; may be repeated; all but testbed if absent",
+        ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="shorter runs and a smaller grid")] = False,
     jobs: Annotated[
@@ -78,7 +82,7 @@ def run_and_report(study: str, choice: Choice, output: Path, console: Console) -
 
 
 def summary(outcome: Outcome) -> str:
-    """Two lines: what was run, and how it stands to what is printed."""
+    """What was run, and how it stands to what is printed."""
     from caravan.study.claims import verdicts  # noqa: PLC0415
     from caravan.study.published import headline, matches  # noqa: PLC0415
 
@@ -88,12 +92,16 @@ def summary(outcome: Outcome) -> str:
     decided = [verdict for verdict in verdicts(outcome.study, rows) if verdict.holds is not None]
     held = sum(bool(verdict.holds) for verdict in decided)
     packets = float(rows[rows["metric"] == "packets"]["value"].sum())
-    return (
-        f"{outcome.study.title}\n"
-        f"{len(rows):,} rows, {packets / 1e6:,.0f} million packets, {outcome.provenance['time']}\n"
-        f"{near} of {len(printed)} comparisons with print within 2 %; "
-        f"{held} of {len(decided)} sentences hold"
-    )
+    counts = [f"{len(rows):,} rows"]
+    if packets:
+        counts.append(f"{packets / 1e6:,.0f} million packets")
+    compared: list[str] = []
+    if len(printed):
+        compared.append(f"{near} of {len(printed)} comparisons with print within 2 %")
+    if decided:
+        compared.append(f"{held} of {len(decided)} sentences hold")
+    lines = [outcome.study.title, ", ".join((*counts, outcome.provenance["time"]))]
+    return "\n".join((*lines, *filter(None, ["; ".join(compared)])))
 
 
 def compare_command(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -109,9 +109,14 @@ def frame(rows: Sequence[Row]) -> pd.DataFrame:
 def write(rows: Sequence[Row], directory: Path) -> pd.DataFrame:
     """`results.parquet` and `results.csv` in `directory`, and the same as a DataFrame."""
     table = arrow(rows)
-    land(directory / PARQUET, lambda path: pq.write_table(table, path, compression="zstd"))
     rows_read: pd.DataFrame = table.to_pandas()
-    land(directory / CSV, lambda path: rows_read.to_csv(path, index=False, lineterminator="\n"))
+    # Both or none: no reader finds one run's columns beside another's.
+    land_all(
+        {
+            directory / PARQUET: lambda path: pq.write_table(table, path, compression="zstd"),
+            directory / CSV: lambda path: rows_read.to_csv(path, index=False, lineterminator="\n"),
+        }
+    )
     return rows_read
 
 
@@ -132,19 +137,29 @@ def read(directory: Path) -> pd.DataFrame:
 
 def land(path: Path, write_to: Callable[[Path], object]) -> None:
     """Let `write_to` fill a file beside `path`, then rename it: readers see all of it or none."""
-    partial = None
+    land_all({path: write_to})
+
+
+def land_all(writers: Mapping[Path, Callable[[Path], object]]) -> None:
+    """The same for several files, of which none appears before all are written."""
+    partials: dict[Path, Path] = {}
+    path = Path()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".partial-", suffix=path.suffix)
-        partial = Path(name)
-        os.close(descriptor)
-        partial.chmod(0o644)
-        write_to(partial)
-        partial.replace(path)
+        for path, write_to in writers.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor, name = tempfile.mkstemp(
+                dir=path.parent, prefix=".partial-", suffix=path.suffix
+            )
+            partials[path] = Path(name)
+            os.close(descriptor)
+            partials[path].chmod(0o644)
+            write_to(partials[path])
+        for path, partial in partials.items():
+            partial.replace(path)
     except OSError as fault:
         raise _in_words(path, fault) from fault
     finally:
-        if partial is not None:
+        for partial in partials.values():
             partial.unlink(missing_ok=True)
 
 
@@ -160,5 +175,5 @@ def land_bytes(path: Path, content: bytes) -> None:
 
 def _in_words(path: Path, fault: OSError) -> StudyError:
     if fault.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StudyError(f"{path.parent}: no space left on the disk; what was done is kept")
+        return StudyError(f"{path.parent}: no space left on the disk: free some and run again")
     return StudyError(f"{path}: {fault.strerror or fault}")
