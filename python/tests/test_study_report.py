@@ -197,7 +197,10 @@ def test_the_same_figures_are_pictures(study: Study, rows: pd.DataFrame, tmp_pat
     write_report(study, rows, {"caravan": "0"}, tmp_path)
     for figure in study.figures:
         assert (tmp_path / f"figures/{figure.name}.png").read_bytes().startswith(b"\x89PNG")
-        assert (tmp_path / f"figures/{figure.name}.svg").read_text().startswith("<svg")
+        picture = (tmp_path / f"figures/{figure.name}.svg").read_text()
+        assert picture.startswith("<svg")
+        # Out of the page it tells by itself what it shows.
+        assert f">{figure.title}<" in picture
 
 
 def test_the_page_says_what_was_printed_and_hides_nothing(

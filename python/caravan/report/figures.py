@@ -7,6 +7,7 @@ bound.
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,16 @@ PALETTE = (
     "#d9480f",
     "#087f5b",
 )
+MARKS = {
+    "model": "lines: model",
+    APPROXIMATION: "dashed: model, approximate",
+    "simulate": "points: simulation, 95 % interval",
+    "diverges": "triangles: queues grow without bound",
+    "printed": "diamonds: printed",
+}
+MARKED = ("line", "step", "points")
+"""Figures whose marks differ by what they are of."""
+SUBTITLE_LENGTH = 76
 LABELS_LENGTH = 45
 """Characters that fit under an axis side by side."""
 NUMBERS = ",.6~r"
@@ -82,10 +93,35 @@ def specification(study: Study, figure: Figure, rows: pd.DataFrame) -> dict[str,
     return spec
 
 
-def write_pictures(name: str, spec: dict[str, Any], directory: Path) -> None:
-    """`name.svg` and `name.png` in `directory`."""
-    land_text(directory / f"{name}.svg", vl_convert.vegalite_to_svg(spec))
-    land_bytes(directory / f"{name}.png", vl_convert.vegalite_to_png(spec, scale=PNG_SCALE))
+def write_pictures(
+    study: Study, figure: Figure, rows: pd.DataFrame, spec: dict[str, Any], directory: Path
+) -> None:
+    """The figure as SVG and PNG in `directory`, with the heading that the page has around it."""
+    spec = spec | {"title": _heading(study, figure, points(study, figure, rows).kinds())}
+    land_text(directory / f"{figure.name}.svg", vl_convert.vegalite_to_svg(spec))
+    land_bytes(directory / f"{figure.name}.png", vl_convert.vegalite_to_png(spec, scale=PNG_SCALE))
+
+
+def _heading(study: Study, figure: Figure, kinds: set[str]) -> dict[str, Any]:
+    """Title, where it was printed, and what the drawn marks mean."""
+    is_marked = figure.draw in MARKED
+    marks = [says for kind, says in MARKS.items() if kind in kinds and is_marked]
+    where = f"{figure.printed}. {study.title}" if figure.printed else study.title
+    return {
+        "text": figure.title,
+        "subtitle": [*_lines(where), *_lines("; ".join(marks))],
+        "anchor": "start",
+        "frame": "bounds",
+        "color": INK,
+        "subtitleColor": INK,
+        "fontSize": 14,
+        "subtitleFontSize": 11,
+        "offset": 12,
+    }
+
+
+def _lines(text: str) -> list[str]:
+    return textwrap.wrap(text, SUBTITLE_LENGTH)
 
 
 class _Drawing:

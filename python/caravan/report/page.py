@@ -55,7 +55,7 @@ def write_report(
     for figure in study.figures:
         if has_rows(figure, rows):
             specs[figure.name] = specification(study, figure, rows)
-            write_pictures(figure.name, specs[figure.name], directory / "figures")
+            write_pictures(study, figure, rows, specs[figure.name], directory / "figures")
     path = directory / REPORT
     land_text(path, page(study, rows, provenance, specs))
     return path
