@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -250,6 +251,52 @@ def test_a_server_sees_the_pool_s_address_where_the_file_wants_it(keys: Keys, ou
             asked = [frame for frame in capture.frames() if b"GET /file" in frame.packet]
             assert [frame.source for frame in asked] == [source]
         assert station.is_established()
+
+
+@pytest.mark.parametrize("has_nat", [True, False], ids=["nat", "raw"])
+def test_a_published_udp_port_takes_and_gives_datagrams_longer_than_the_links(
+    has_nat: bool, keys: Keys, output: Path
+) -> None:
+    """RFC 4303 §3.3.4: transport mode protects whole datagrams, which the hosts' stacks cut."""
+    ends = transport_ends(keys, "aes128gcm16")
+    with Road(RoadPlan(has_nat=has_nat), output) as road, connected(road, ends, output) as station:
+        file = road.sg.logs / "caravan/caravan.toml"
+        published = f'[[publish]]\nprotocol = "udp"\nport = 7777\nto = "{SERVER_ADDRESS}:7777"\n'
+        file.write_text(file.read_text() + published)
+        order(road.sg, "reload").check()
+        server = road.server.popen([sys.executable, "-c", ECHO, SERVER_ADDRESS], name="echo")
+        server.wait_for(lambda: "ready" in server.stdout(), "echo server", 10)
+        # Twice: after the first the station's kernel knows what the tunnel carries.
+        for length in (100, 1472, 3000, 3000, 20_000):
+            argv = [sys.executable, "-c", ASK, GATEWAY_ADDRESS, str(length)]
+            assert road.ms.run(argv).stdout.strip() == "same", length
+        assert ping(road.ms, GATEWAY_ADDRESS, 3, 0.05, payload_bytes=3000).received == 3
+        assert station.is_established()
+
+
+ECHO = """
+import socket, sys
+end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+end.bind((sys.argv[1], 7777))
+print("ready", flush=True)
+while True:
+    data, peer = end.recvfrom(65535)
+    end.sendto(data, peer)
+"""
+ASK = """
+import random, socket, sys
+end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+end.settimeout(1)
+end.connect((sys.argv[1], 7777))
+data = random.Random(1).randbytes(int(sys.argv[2]))
+for attempt in range(3):
+    try:
+        end.send(data)
+        print("same" if end.recv(65535) == data else "different")
+        break
+    except OSError as fault:
+        print(fault, file=sys.stderr)
+"""
 
 
 def test_a_strict_reverse_path_filter_is_named(keys: Keys, output: Path) -> None:

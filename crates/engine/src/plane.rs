@@ -14,6 +14,7 @@ mod opener;
 pub mod outbound;
 pub mod packets;
 mod policy;
+pub mod reassembly;
 mod sealer;
 pub mod shape;
 mod split;

@@ -18,7 +18,6 @@ pub mod packets;
 pub mod pki;
 pub mod queue;
 pub mod random;
-pub mod reassembly;
 pub mod source;
 mod stage;
 #[cfg(test)]
@@ -28,6 +27,7 @@ pub mod world;
 
 use std::io::{self, Write};
 
+use engine::plane::reassembly::Reassembly;
 use engine::time::{Calendar, Instant};
 
 pub use cpu::{Costs, Cpu};
@@ -41,7 +41,6 @@ use capture::Capture;
 use fingerprint::Fingerprint;
 use nat::Nat;
 use queue::{Lane, Queue};
-use reassembly::Reassembly;
 use stage::Stage;
 
 /// Most packets under way: a world that holds more does not carry what comes in.

@@ -178,6 +178,7 @@ impl InboundPlane {
             traffic_class: datagram.traffic_class,
             outer: &mut head[..at],
             next_header: opened.next_header,
+            id: low as u16,
             clear: &mut rest[..opened.clear.len()],
             buffer: datagram.buffer,
             start: datagram.start + opened.clear.start,

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use crypto::rand::Stream;
+use wire::vnet::VnetHeader;
 
 use crate::counters::DropReason;
 use crate::plane::inner::Inner;
 use crate::plane::policy::{self, Index, Slot};
+use crate::plane::reassembly::Reassembly;
 use crate::plane::sealer::Sealer;
 use crate::plane::split::Burst;
 use crate::plane::{Change, Datagrams, Notice, Offloads, PlaneReport, SaReport};
@@ -35,6 +37,8 @@ pub struct OutboundPlane {
     free: Vec<Slot>,
     by_id: BTreeMap<ChildId, Slot>,
     index: Index,
+    /// What the host's stack cut although transport mode takes whole packets only.
+    fragments: Reassembly,
     report: PlaneReport,
 }
 
@@ -67,6 +71,7 @@ impl OutboundPlane {
             free: Vec::new(),
             by_id: BTreeMap::new(),
             index: Index::default(),
+            fragments: Reassembly::default(),
             report: PlaneReport::default(),
         }
     }
@@ -135,7 +140,44 @@ impl OutboundPlane {
         if inner.ttl == 0 {
             return Err(DropReason::TtlExpired);
         }
-        let Some(slot) = self.find(&inner) else {
+        if inner.flow.is_fragment && self.leads_to_transport(inner.flow.destination) {
+            let fragment = packet[..inner.flow.total_len].to_vec();
+            return self.seal_whole_of(fragment, now, out);
+        }
+        self.seal_packet(&offload, &inner, packet, now, out)
+    }
+
+    /// Transport mode protects whole packets (RFC 4303 §3.3.4), and the device's MTU made the
+    /// stack cut them: their parts wait here for the last of them.
+    fn seal_whole_of(
+        &mut self,
+        fragment: Vec<u8>,
+        now: Instant,
+        out: &mut Datagrams,
+    ) -> Result<(), DropReason> {
+        let before = self.fragments.dropped;
+        let whole = self.fragments.take(fragment, now);
+        for _ in before..self.fragments.dropped {
+            self.report.drops.count(DropReason::BadInnerPacket);
+        }
+        let Some(mut whole) = whole else {
+            return Ok(());
+        };
+        let mut inner = Inner::parse(&whole).ok_or(DropReason::BadInnerPacket)?;
+        // its sender let it be cut
+        inner.dont_fragment = false;
+        self.seal_packet(&VnetHeader::default(), &inner, &mut whole, now, out)
+    }
+
+    fn seal_packet(
+        &mut self,
+        offload: &VnetHeader,
+        inner: &Inner,
+        packet: &mut [u8],
+        now: Instant,
+        out: &mut Datagrams,
+    ) -> Result<(), DropReason> {
+        let Some(slot) = self.find(inner) else {
             // The host greets its neighbours on any device: nothing that a policy was to carry.
             return match is_of_the_link(inner.flow.destination) {
                 true => Ok(()),
@@ -157,7 +199,7 @@ impl OutboundPlane {
             now,
             out,
         };
-        let result = burst.seal(&offload, &inner, packet);
+        let result = burst.seal(offload, inner, packet);
         let sealer = burst.sealer;
         let after = sealer.report();
         let packets = after.packets - before.packets;
@@ -181,6 +223,15 @@ impl OutboundPlane {
             .candidates(inner.flow.destination)
             .filter(|slot| child(*slot).is_some_and(|child| child.admits(inner)))
             .min_by_key(|slot| child(*slot).is_some_and(Child::takes_any_protocol))
+    }
+
+    fn leads_to_transport(&self, destination: IpAddr) -> bool {
+        let is_transport = |slot: Slot| {
+            let child = self.children[slot as usize].as_ref();
+            let sealer = child.and_then(|child| child.sealers.last());
+            sealer.is_some_and(|sealer| sealer.shape.mode == Mode::Transport)
+        };
+        self.index.candidates(destination).any(is_transport)
     }
 
     fn install(&mut self, sa: Sa) {

@@ -19,8 +19,6 @@ use crate::sa::{Mode, Path};
 
 const ECN: u8 = 3;
 const CONGESTION_EXPERIENCED: u8 = 3;
-/// IPv4's DF: what has identification 0 must not be fragmented (RFC 6864 §4.1).
-const DONT_FRAGMENT: u16 = 0x4000;
 /// An IPv6 header, or an IPv4 header with options, or IPv6 with short extensions.
 const MAX_HEADER_BYTES: usize = 128;
 
@@ -33,6 +31,8 @@ pub(crate) struct Unwrap<'a> {
     /// Raw kinds: the outer IP header.
     pub(crate) outer: &'a mut [u8],
     pub(crate) next_header: u8,
+    /// Differs from those of the SA's packets before it.
+    pub(crate) id: u16,
     pub(crate) clear: &'a mut [u8],
     pub(crate) buffer: usize,
     /// Where `clear` lies in the buffer.
@@ -154,7 +154,9 @@ impl Unwrap<'_> {
         let header = header.get_mut(..length).ok_or(DropReason::BadInnerPacket)?;
         if self.kind == Kind::Udp {
             let class = self.traffic_class;
-            write_ip_header(header, ends, ESP, class, (0, DONT_FRAGMENT));
+            // DF of the header that was given is not known: a packet that was fragmented on its way
+            // here may be again, and then needs an identification (RFC 6864 §4.2)
+            write_ip_header(header, ends, ESP, class, (self.id.max(1), 0));
         } else {
             header.copy_from_slice(self.outer);
             put_source(header, source);

@@ -12,12 +12,12 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
 use engine::node::Command;
+use engine::plane::reassembly::Reassembly;
 use engine::time::Instant;
 use wire::ip::{Flow, protocol};
 
 use super::cpu::nanoseconds;
 use super::queue::{Event, Lane, What};
-use super::reassembly::Reassembly;
 use super::{Costs, Port, Stage, Target, nat};
 
 pub use control::{Control, Log, Message};

@@ -3,10 +3,11 @@
 
 use super::support::*;
 use crate::counters::DropReason;
-use crate::plane::inner::Inner;
+use crate::plane::inner::{Inner, be16};
 use crate::plane::{Change, Notice};
 use crate::sa::{ChildId, Direction, Mode, OriginalAddresses, Path, Sa};
 use crate::selector::TrafficSelector;
+use wire::ip::fragment::Fragments;
 use wire::ip::protocol::{TCP, UDP};
 
 const PRIVATE: &str = "192.168.1.2";
@@ -222,13 +223,56 @@ fn authenticated_packets_move_the_path_and_old_ones_do_not() {
     assert_eq!(up.received_drops(DropReason::BadIcv), 1);
 }
 
+/// A UDP datagram as the stack cuts it for a device's MTU of 1400, and whole.
+fn datagram(source: &str, destination: &str, length: usize) -> (Vec<Vec<u8>>, Vec<u8>) {
+    let mut whole = packet(source, destination, UDP, &udp((7, 7), &data(length)));
+    whole[6] = 0;
+    crate::plane::checksum::put_v4(&mut whole[..20]);
+    let mut cut = Fragments::new(&whole, 1400).expect("may be cut");
+    let mut scratch = vec![0; 1400];
+    let mut parts = Vec::new();
+    while let Some(length) = cut.write_next(&mut scratch) {
+        parts.push(plain(&scratch[..length]));
+    }
+    (parts, whole)
+}
+
 #[test]
-fn fragments_have_no_place_in_transport_mode() {
+fn fragments_are_put_together_before_transport_mode_and_may_be_cut_behind_it() {
+    let any = |sa: Sa| Sa {
+        local: vec![within("0.0.0.0", "255.255.255.255")],
+        remote: vec![within("0.0.0.0", "255.255.255.255")],
+        ..sa
+    };
+    let [station_out, gateway_in, gateway_out, station_in] = sas(1, 4500, "10.99.0.1").map(any);
+    let mut up = Pair::of(station_out, gateway_in, OFFLOADS);
+    let mut down = Pair::of(gateway_out, station_in, OFFLOADS);
+    let (parts, whole) = datagram(PRIVATE, GATEWAY, 3000);
+    assert_eq!(parts.len(), 3);
+    assert!(up.seal(&parts[..2]).is_empty());
+    let sent = up.seal(&parts[2..]);
+    assert_eq!(sent.len(), 1);
+    let mut opened = up.open(&translated(&sent, 4500));
+    let (parts, answer) = datagram(GATEWAY, "10.99.0.1", 3000);
+    let sent = down.seal(&parts);
+    opened.extend(down.open(&translated_back(&sent)));
+    for (frame, whole) in opened.iter().zip([whole, answer]) {
+        assert_checksums(&frame[10..]);
+        assert_eq!(frame[38..], whole[28..]);
+        // no DF, no fragment, and an identification that the next packet has not
+        assert_eq!(be16(frame, 16), 0);
+        assert_eq!(be16(frame, 14), 1);
+    }
+    assert_eq!(opened.len(), 2);
+    assert_eq!(up.sent_drops(DropReason::BadInnerPacket), 0);
+}
+
+#[test]
+fn a_fragment_without_the_others_is_never_sent() {
     let [station_out, gateway_in, ..] = sas(1, 4500, "10.99.0.1");
     let mut up = Pair::of(station_out, gateway_in, OFFLOADS);
-    let mut fragment = packet(PRIVATE, GATEWAY, TCP, &tcp(1, ACK, &[], &data(72)));
-    fragment[6] = 0x20;
-    assert!(up.seal(&[plain(&fragment)]).is_empty());
+    let (parts, _) = datagram(PRIVATE, GATEWAY, 3000);
+    assert!(up.seal(&[parts[0].clone(), parts[0].clone()]).is_empty());
     assert_eq!(up.sent_drops(DropReason::BadInnerPacket), 1);
 }
 
