@@ -21,7 +21,7 @@ from caravan.measurement import Keys, tunnel_ends
 from caravan.testbed import Road, RoadPlan
 from caravan.testbed.binary import caravan_binary
 from caravan.testbed.caravan import Caravan, environment, order, write_files
-from caravan.testbed.connection import Connection, PublicKey
+from caravan.testbed.connection import Connection, PublicKey, SharedKey
 from caravan.testbed.host import Host
 from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.road import HOME_ADDRESS, PRIVATE_NETWORK, SERVER_ADDRESS
@@ -219,6 +219,34 @@ def test_detach_without_a_gateway_ends_with_a_reason(road: Road, ends: Ends) -> 
     road.ms.link_down("wan0")
     done = order(road.ms, "up", "-c", str(file), "--detach", timeout_s=60)
     assert done.code == 1 and "no way to the peer" in done.stderr
+
+
+def test_detach_gives_up_when_its_time_is_over(road: Road, ends: Ends) -> None:
+    before = state(road.ms)
+    file = write_files(road.ms, ends[1])
+    began = time.monotonic()
+    done = order(road.ms, "up", "-c", str(file), "--detach", "--timeout", "3", timeout_s=60)
+    assert 3 <= time.monotonic() - began < 10
+    assert done.code == 1
+    assert "not up after 3 s (--timeout): no answer to aggressive 1, sent " in done.stderr
+    assert "nothing is left in the background" in done.stderr
+    wait_for_end(road.ms)
+    assert state(road.ms) == before
+
+
+def test_a_wrong_key_in_main_mode_is_told_from_a_silent_gateway(road: Road, ends: Ends) -> None:
+    gateway, station = (
+        replace(end, auth=SharedKey(secret), is_aggressive=False)
+        for end, secret in zip(ends, ("right", "wrong"), strict=True)
+    )
+    with Caravan(road.sg, gateway) as serving:
+        serving.wait_ready()
+        file = write_files(road.ms, station)
+        done = order(road.ms, "up", "-c", str(file), "--detach", "--timeout", "4", timeout_s=60)
+    assert done.code == 1
+    told = "the peer answers but cannot read our authentication: a wrong PSK looks like this"
+    assert f"not up after 4 s (--timeout): {told}" in done.stderr
+    wait_for_end(road.ms)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -5,6 +5,7 @@ mod commands;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -87,6 +88,9 @@ enum Command {
     #[command(after_help = "Examples:\n  \
         caravan up -c ms1.toml            in the foreground; ^C takes it down\n  \
         caravan up -c ms1.toml --detach   returns when the tunnel is up, or says why not\n\n\
+        In the foreground it tries for ever. With --detach it gives up, with status 1 and the\n\
+        reason, once each address of the gateway has failed once or --timeout is over: nothing\n\
+        is left in the background then. A gateway that is silent fails after 68 seconds.\n\n\
         While a connection with on_failure = \"block\" is not up, traffic for its networks is\n\
         refused, after a crash or ^C too, until `caravan down NAME`.")]
     Up {
@@ -95,6 +99,15 @@ enum Command {
         /// Return when it is up; the process stays in the background
         #[arg(long)]
         detach: bool,
+        /// Seconds that --detach waits until it is up, before it gives up
+        #[arg(
+            long,
+            value_name = "SECONDS",
+            requires = "detach",
+            default_value_t = 30,
+            value_parser = clap::value_parser!(u32).range(1..)
+        )]
+        timeout: u32,
         /// This is the process in the background
         #[arg(long, hide = true)]
         background: bool,
@@ -183,6 +196,8 @@ pub struct RunOptions {
     pub capture: Option<PathBuf>,
     /// Who waits for the news that it is up.
     pub ready: Ready,
+    /// How long it waits for that.
+    pub timeout: Duration,
 }
 
 /// Reads the command line and obeys; `run` is the main loop of `gateway` and `up`.
@@ -232,19 +247,22 @@ impl Cli {
         let folders = (runtime_dir.clone(), self.global.state_dir);
         let text = match self.command {
             Command::Gateway(args) => {
-                let options = args.options(Role::Gateway, folders, Ready::new(false)?)?;
+                let ready = (Ready::new(false)?, Duration::MAX);
+                let options = args.options(Role::Gateway, folders, ready)?;
                 run(options)?;
                 String::new()
             }
             Command::Up {
                 run: args,
                 detach,
+                timeout,
                 background,
             } => {
                 if detach && !background {
                     return commands::detach(&args.config, &runtime_dir);
                 }
-                let ready = Ready::new(background)?;
+                let timeout = Duration::from_secs(timeout.into());
+                let ready = (Ready::new(background)?, timeout);
                 run(args.options(Role::Station, folders, ready)?)?;
                 String::new()
             }
@@ -279,7 +297,7 @@ impl RunArgs {
         self,
         role: Role,
         (runtime_dir, state_dir): (PathBuf, PathBuf),
-        ready: Ready,
+        (ready, timeout): (Ready, Duration),
     ) -> anyhow::Result<RunOptions> {
         let config =
             std::path::absolute(&self.config).with_context(|| self.config.display().to_string())?;
@@ -290,6 +308,7 @@ impl RunArgs {
             state_dir,
             capture: self.capture,
             ready,
+            timeout,
         })
     }
 }

@@ -16,7 +16,7 @@ mod reload;
 mod report;
 mod setup;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -38,6 +38,7 @@ use crate::tun::Tun;
 use crate::udp::UdpSockets;
 use host::Host;
 use quota::Quota;
+use readiness::Progress;
 
 /// How often the node is told the calendar: certificates are checked against it.
 const CALENDAR_INTERVAL: Duration = Duration::from_secs(60);
@@ -77,14 +78,9 @@ struct Process {
     deadline: Option<Deadline>,
     calendar_at: tokio::time::Instant,
     is_ready: bool,
-    /// By connection, why the last negotiation failed, until one succeeds.
-    troubles: BTreeMap<String, String>,
-    /// The last message that we sent and how often, while nothing has come.
-    unanswered: (String, u32),
+    progress: Progress,
     /// Lines of the log that strangers cause.
     quota: Quota,
-    /// Attempts that failed before anything was up.
-    failed_attempts: u32,
     is_stopped: bool,
     /// `down` took the last connection: nothing stays.
     lifts: bool,
@@ -180,7 +176,9 @@ impl Process {
         let due = self
             .deadline
             .map(|deadline| now + deadline.at.since(self.clock.now()));
-        due.map_or(self.calendar_at, |due| due.min(self.calendar_at))
+        let given_up = self.patience_left().map(|left| now + left);
+        let others = [due, given_up].into_iter().flatten();
+        others.fold(self.calendar_at, tokio::time::Instant::min)
     }
 
     async fn tell_calendar(&mut self) -> anyhow::Result<()> {

@@ -16,6 +16,7 @@ fn commands_of_the_manual_parse() {
     for line in [
         "caravan gateway -c g.toml --capture x.pcapng",
         "caravan up -c c.toml --detach --log-format json",
+        "caravan up -c c.toml --detach --timeout 90",
         "caravan --runtime-dir /tmp/x down home",
         "caravan reload",
         "caravan reload --all",
@@ -32,6 +33,8 @@ fn commands_of_the_manual_parse() {
     for line in [
         "caravan",
         "caravan up",
+        "caravan up -c c.toml --timeout 90",
+        "caravan up -c c.toml --detach --timeout 0",
         "caravan down",
         "caravan reload home --all",
         "caravan pki issue --ca pki --name ms1 --bundle",

@@ -1,7 +1,7 @@
 //! Set-up, from what needs most rights to what needs least; then the capabilities are cut, and only
 //! then do threads start.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use tracing::warn;
 use super::Process;
 use super::host::{self, Host};
 use super::quota::Quota;
+use super::readiness::Progress;
 use super::setup::{
     check_role, engine_config, inner_mtu, names, open_capture, open_raw, strict_filters,
     system_seed,
@@ -154,10 +155,8 @@ impl Process {
             deadline: None,
             calendar_at: tokio::time::Instant::now(),
             is_ready: false,
-            troubles: BTreeMap::new(),
-            unanswered: (String::new(), 0),
+            progress: Progress::default(),
             quota: Quota::new(),
-            failed_attempts: 0,
             is_stopped: false,
             lifts: false,
         })

@@ -95,11 +95,7 @@ impl Process {
             Event::InnerAddress { .. } | Event::ChildEstablished { .. } | Event::ChildClosed { .. }
         );
         self.host.on_event(&event);
-        match event {
-            Event::Stopped => self.is_stopped = true,
-            Event::RetryScheduled { .. } => self.failed_attempts += 1,
-            _ => {}
-        }
+        self.is_stopped |= event == Event::Stopped;
         is_change
     }
 

@@ -1,26 +1,192 @@
 //! When everything is up, and when whoever waits for that has waited long enough.
+//!
+//! In the foreground, and once it was up, a station tries for ever. Who waits at a terminal for
+//! `--detach` to return is told how it stands; it is told that it failed when an attempt at each
+//! address of a gateway has failed, or when its patience ends, whichever comes first.
 
-use engine::config::Start;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::config::{Connection, RemoteMethod, Start};
+use engine::node::Event;
 use tracing::info;
 
 use super::Process;
 use super::setup::names;
 use crate::cli::Role;
 
-/// After so many attempts `--detach` reports a failure.
-const ATTEMPTS_AWAITED: u32 = 2;
+/// The message that proves who we are in main mode; a pre-shared key makes its cipher key.
+const MAIN_PROOF: &str = "main 5";
+/// What silence after that message means.
+const WRONG_KEY: &str =
+    "the peer answers but cannot read our authentication: a wrong PSK looks like this";
+
+/// How the connections of a station come up.
+#[derive(Default)]
+pub(super) struct Progress {
+    /// By connection, why the last negotiation failed, until one succeeds.
+    troubles: BTreeMap<String, String>,
+    /// By connection, the last message that we sent and how often, while nothing has come.
+    unanswered: BTreeMap<String, (String, u32)>,
+    /// By connection, attempts that failed since it was up last.
+    failed: BTreeMap<String, usize>,
+}
+
+impl Progress {
+    /// Why a connection's last negotiation failed, if it is not up since.
+    pub(super) fn trouble(&self, connection: &str) -> Option<String> {
+        self.troubles.get(connection).cloned()
+    }
+
+    /// Takes an event in; what is worth a line for who waits.
+    fn on_event(&mut self, event: &Event, connections: &[Arc<Connection>]) -> Option<String> {
+        match event {
+            Event::NegotiationFailed {
+                connection: Some(connection),
+                reason,
+                ..
+            } => {
+                self.troubles.insert(connection.clone(), reason.clone());
+                Some(format!("{connection}: {reason}"))
+            }
+            Event::ChildEstablished { connection, .. } => {
+                self.troubles.remove(connection);
+                self.failed.remove(connection);
+                None
+            }
+            Event::RetryScheduled {
+                connection, in_ms, ..
+            } => {
+                *self.failed.entry(connection.clone()).or_default() += 1;
+                let seconds = *in_ms as f64 / 1e3;
+                Some(format!("{connection}: trying again in {seconds:.1} s"))
+            }
+            Event::Message {
+                connection: Some(connection),
+                is_sent: false,
+                ..
+            } => {
+                self.unanswered.remove(connection);
+                None
+            }
+            Event::Message {
+                connection: Some(connection),
+                what,
+                ..
+            } => self.on_sent(connection, what, connections),
+            _ => None,
+        }
+    }
+
+    fn on_sent(
+        &mut self,
+        connection: &str,
+        what: &str,
+        connections: &[Arc<Connection>],
+    ) -> Option<String> {
+        let entry = self.unanswered.entry(connection.to_owned()).or_default();
+        if entry.0 != what {
+            *entry = (what.to_owned(), 0);
+        }
+        entry.1 += 1;
+        let times = entry.1;
+        let line = format!("{connection}: no answer yet, {what} sent {times} times");
+        (times > 1).then(|| match is_proof_by_key(connection, what, connections) {
+            true => format!("{line}: {WRONG_KEY}"),
+            false => line,
+        })
+    }
+
+    /// Why who waits has waited long enough, in one sentence. `None`: it has not.
+    fn end(
+        &self,
+        waited: Duration,
+        timeout: Duration,
+        connections: &[Arc<Connection>],
+    ) -> Option<String> {
+        let has_failed = |connection: &&Arc<Connection>| {
+            let failed = self.failed.get(&connection.name).copied();
+            connection.start == Start::AtOnce
+                && failed.is_some_and(|failed| failed >= connection.remote_addrs.len())
+        };
+        let (name, after) = match connections.iter().find(has_failed) {
+            Some(connection) => {
+                let attempts = match self.failed[&connection.name] {
+                    1 => "1 attempt".to_owned(),
+                    several => format!("{several} attempts"),
+                };
+                (Some(connection.name.as_str()), attempts)
+            }
+            None if waited < timeout => return None,
+            None => (None, format!("{} s (--timeout)", timeout.as_secs())),
+        };
+        let reason = self.reason(name, connections);
+        Some(format!(
+            "not up after {after}: {reason}; nothing is left in the background"
+        ))
+    }
+
+    /// Of this connection, or of any that has something to tell.
+    fn reason(&self, name: Option<&str>, connections: &[Arc<Connection>]) -> String {
+        let is_meant = |of: &str| name.is_none_or(|name| name == of);
+        let mut troubles = self.troubles.iter();
+        if let Some((_, reason)) = troubles.find(|(of, _)| is_meant(of)) {
+            return reason.clone();
+        }
+        let mut unanswered = self.unanswered.iter();
+        match unanswered.find(|(of, _)| name.is_none() && is_meant(of)) {
+            Some((of, (what, _))) if is_proof_by_key(of, what, connections) => WRONG_KEY.to_owned(),
+            Some((_, (what, 1))) => format!("no answer to {what}"),
+            Some((_, (what, times))) => format!("no answer to {what}, sent {times} times"),
+            None => "no way to the peer".to_owned(),
+        }
+    }
+}
+
+/// Whether a message is one that a peer with another pre-shared key cannot read.
+fn is_proof_by_key(name: &str, what: &str, connections: &[Arc<Connection>]) -> bool {
+    let mut connections = connections.iter();
+    let connection = connections.find(|connection| connection.name == name);
+    let is_by_key = |connection: &Arc<Connection>| {
+        matches!(connection.remote.method, RemoteMethod::PresharedKey(_))
+    };
+    what == MAIN_PROOF && connection.is_some_and(is_by_key)
+}
 
 impl Process {
-    /// In the foreground, and once it was up, a station tries for ever. Whoever waits at a terminal
-    /// for `--detach` to return is told why it does not come up.
-    pub(super) fn give_up(&mut self) -> anyhow::Result<()> {
-        let is_awaited = !self.is_ready && self.options.ready.is_awaited();
-        if !is_awaited || self.failed_attempts < ATTEMPTS_AWAITED {
-            return Ok(());
+    /// Keeps how a station's attempts go, and tells a terminal that waits.
+    pub(super) fn note(&mut self, event: &Event) {
+        if self.options.role == Role::Gateway {
+            return;
         }
-        let trouble = self.troubles.first_key_value();
-        let reason = trouble.map_or("no way to the peer", |(_, reason)| reason);
-        let line = format!("not up after {} attempts: {reason}", self.failed_attempts);
+        let connections = &self.loaded.engine.connections;
+        if let Some(line) = self.progress.on_event(event, connections) {
+            self.options.ready.note(&line);
+        }
+    }
+
+    /// How long who waits at a terminal will go on waiting.
+    pub(super) fn patience_left(&self) -> Option<Duration> {
+        let is_awaited = !self.is_ready && self.options.ready.is_awaited();
+        let waited = Duration::from_nanos(self.clock.now().0);
+        is_awaited.then(|| self.options.timeout.saturating_sub(waited))
+    }
+
+    /// Whoever waits at a terminal for `--detach` to return is told why it does not come up; then
+    /// the process ends.
+    pub(super) fn give_up(&mut self) -> anyhow::Result<()> {
+        let Some(left) = self.patience_left() else {
+            return Ok(());
+        };
+        let timeout = self.options.timeout;
+        let connections = &self.loaded.engine.connections;
+        let Some(line) = self
+            .progress
+            .end(timeout.saturating_sub(left), timeout, connections)
+        else {
+            return Ok(());
+        };
         self.options.ready.failed(&line)?;
         self.lifts = true;
         anyhow::bail!(line)
@@ -61,3 +227,6 @@ impl Process {
         awaited.into_iter().all(is_established)
     }
 }
+
+#[cfg(test)]
+mod tests;

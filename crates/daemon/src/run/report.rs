@@ -43,7 +43,7 @@ impl Process {
             .collect();
         for connection in &mut report.connections {
             connection.blocks = self.blocks(&connection.name);
-            connection.last_failure = self.troubles.get(&connection.name).cloned();
+            connection.last_failure = self.progress.trouble(&connection.name);
         }
         let clear = names(&self.loaded)
             .into_iter()
@@ -60,51 +60,6 @@ impl Process {
         let table = self.host.table(&self.loaded);
         let asked = tokio::task::spawn_blocking(move || nft::spoofed(&table));
         asked.await.ok().flatten().unwrap_or(0)
-    }
-
-    /// Keeps why a station's last attempt failed, and tells a terminal that waits how it stands.
-    pub(super) fn note(&mut self, event: &Event) {
-        if self.options.role == Role::Gateway {
-            return;
-        }
-        match event {
-            Event::NegotiationFailed {
-                connection: Some(connection),
-                reason,
-                ..
-            } => {
-                self.options.ready.note(&format!("{connection}: {reason}"));
-                self.troubles.insert(connection.clone(), reason.clone());
-            }
-            Event::ChildEstablished { connection, .. } => {
-                self.troubles.remove(connection);
-            }
-            Event::RetryScheduled {
-                connection, in_ms, ..
-            } => {
-                let seconds = *in_ms as f64 / 1e3;
-                let line = format!("{connection}: trying again in {seconds:.1} s");
-                self.options.ready.note(&line);
-            }
-            Event::Message { is_sent: false, .. } => self.unanswered = (String::new(), 0),
-            Event::Message {
-                connection: Some(connection),
-                what,
-                ..
-            } => self.note_sent(connection, what),
-            _ => {}
-        }
-    }
-
-    fn note_sent(&mut self, connection: &str, what: &str) {
-        let (last, times) = &mut self.unanswered;
-        if last != what {
-            (*last, *times) = (what.to_owned(), 1);
-            return;
-        }
-        *times += 1;
-        let line = format!("{connection}: no answer yet, {what} sent {times} times");
-        self.options.ready.note(&line);
     }
 
     fn blocks(&self, name: &str) -> bool {

@@ -93,7 +93,8 @@ impl Core {
     pub(super) fn timeout(&self, step: &Step) -> Fault {
         match step {
             Step::Main6(_) if self.method == Method::PresharedKey => Fault::Unauthenticated(
-                "no answer to main 5: the pre-shared key or the identity may differ".into(),
+                "the peer answers but cannot read our authentication: a wrong PSK looks like this"
+                    .into(),
             ),
             Step::Main2 => Fault::TimedOut("main 1"),
             Step::Main3 => Fault::TimedOut("main 2"),

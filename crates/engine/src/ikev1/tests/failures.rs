@@ -78,7 +78,7 @@ fn another_preshared_key_in_main_mode() {
     assert_eq!(pair.r.sentence(), "the pre-shared key differs");
     assert_eq!(
         pair.i.sentence(),
-        "no answer to main 5: the pre-shared key or the identity may differ"
+        "the peer answers but cannot read our authentication: a wrong PSK looks like this"
     );
 }
 

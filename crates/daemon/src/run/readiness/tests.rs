@@ -1,0 +1,122 @@
+use super::*;
+use crate::config::{Names, load};
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(1);
+
+/// Two stations in main mode by one key; the first knows two addresses of its gateway.
+fn stations() -> Vec<Arc<Connection>> {
+    let one = |name: &str, addresses: &str| {
+        format!(
+            "[connections.{name}]\nlegacy = true\naggressive = false\n\
+             remote_addrs = [{addresses}]\n\
+             local = {{ auth = \"psk\", secret = \"s\", id = \"ms.example\" }}\n\
+             remote = {{ auth = \"psk\", id = \"sg.example\" }}\n\
+             [connections.{name}.children.net]\nremote_ts = [\"10.10.0.0/24\"]\n"
+        )
+    };
+    let text = one("a", "\"192.0.2.1\", \"192.0.2.2\"") + &one("b", "\"192.0.2.3\"");
+    let own = (std::process::id(), std::thread::current().id());
+    let path = std::env::temp_dir().join(format!("caravan-readiness-{own:?}.toml"));
+    std::fs::write(&path, text).expect("written");
+    let loaded = load(&path, Names::Wanted).expect("good");
+    std::fs::remove_file(&path).expect("removed");
+    loaded.engine.connections.clone()
+}
+
+fn message(connection: &str, what: &str, is_sent: bool) -> Event {
+    Event::Message {
+        connection: Some(connection.to_owned()),
+        what: what.to_owned(),
+        is_sent,
+        bytes: 100,
+        datagrams: 1,
+        payloads: String::new(),
+    }
+}
+
+fn retry(connection: &str) -> Event {
+    Event::RetryScheduled {
+        connection: connection.to_owned(),
+        in_ms: 500,
+        attempt: 1,
+    }
+}
+
+fn failure(connection: &str, reason: &str) -> Event {
+    let address = "192.0.2.1:500".parse().expect("an address");
+    Event::NegotiationFailed {
+        connection: Some(connection.to_owned()),
+        path: engine::sa::Path {
+            local: address,
+            remote: address,
+        },
+        reason: reason.to_owned(),
+    }
+}
+
+/// What is told on the way, and at last.
+fn after(events: &[Event], waited: Duration) -> (Vec<String>, Option<String>) {
+    let connections = stations();
+    let mut progress = Progress::default();
+    let told = events.iter();
+    let told = told.filter_map(|event| progress.on_event(event, &connections));
+    let told = told.collect();
+    (told, progress.end(waited, TIMEOUT, &connections))
+}
+
+#[test]
+fn one_attempt_at_each_address_is_enough() {
+    let silent = failure("b", "no answer to main 1");
+    let (told, end) = after(&[silent.clone(), retry("b")], SOON);
+    assert_eq!(told, ["b: no answer to main 1", "b: trying again in 0.5 s"]);
+    let expected = "not up after 1 attempt: no answer to main 1; nothing is left in the background";
+    assert_eq!(end.as_deref(), Some(expected));
+    // Another address of the first gateway is still to be tried.
+    assert_eq!(after(&[retry("a")], SOON).1, None);
+    let (_, end) = after(&[silent, retry("a"), retry("a")], SOON);
+    let expected = "not up after 2 attempts: no way to the peer; nothing is left in the background";
+    assert_eq!(end.as_deref(), Some(expected));
+}
+
+#[test]
+fn an_attempt_that_failed_before_the_tunnel_was_up_counts_no_more() {
+    let up = Event::ChildEstablished {
+        connection: "b".to_owned(),
+        child: "net".to_owned(),
+        suite: String::new(),
+        spis: (1, 2),
+        is_rekey: false,
+    };
+    assert_eq!(after(&[retry("b"), up], SOON).1, None);
+}
+
+#[test]
+fn patience_ends_while_an_attempt_goes_on() {
+    let sent = message("b", "main 1", true);
+    let events = [sent.clone(), sent.clone(), sent];
+    let (told, end) = after(&events, SOON);
+    assert_eq!(told[1], "b: no answer yet, main 1 sent 3 times");
+    assert_eq!(end, None);
+    let (_, end) = after(&events, TIMEOUT);
+    let expected = "not up after 30 s (--timeout): no answer to main 1, sent 3 times; \
+                    nothing is left in the background";
+    assert_eq!(end.as_deref(), Some(expected));
+}
+
+#[test]
+fn silence_after_main_modes_proof_looks_like_another_key() {
+    let answered = [message("b", "main 3", true), message("b", "main 4", false)];
+    let proof = [message("b", "main 5", true), message("b", "main 5", true)];
+    let events = [&answered[..], &proof[..]].concat();
+    let (told, end) = after(&events, TIMEOUT);
+    assert!(told[0].ends_with(WRONG_KEY), "{told:?}");
+    let end = end.expect("its end");
+    assert!(end.contains(WRONG_KEY), "{end}");
+    // An answer takes the suspicion away.
+    let end = after(
+        &[&events[..], &[message("b", "main 6", false)]].concat(),
+        TIMEOUT,
+    );
+    assert!(end.1.is_some_and(|end| !end.contains(WRONG_KEY)));
+}
