@@ -13,10 +13,11 @@ use toml::Spanned;
 
 use super::accounting::Sizes;
 use super::bill::{Bill, Direction, Gap, Part};
-use super::file::{Cell, Fault, Source, nearest};
+use super::file::{Cell, Fault, Source};
 use super::names;
 use super::policy::Policy;
 use super::works::{Each, Works};
+use crate::scenario::unknown;
 use crate::staircase::{Staircase, Step};
 
 /// A profile of `kind = "cycles"`.
@@ -65,8 +66,7 @@ impl Cycles {
             let key = format!("per_byte.{name}");
             let bare = name.strip_suffix("-seal").or(name.strip_suffix("-open"));
             if !PRIMITIVES.contains(&bare.unwrap_or(name)) {
-                let near = nearest(name, PRIMITIVES.into_iter()).unwrap_or_default();
-                let why = format!("unknown primitive, the nearest valid one is {near:?}");
+                let why = unknown("primitive", name, PRIMITIVES);
                 return Err(source.fault(cell.span().start, key, why));
             }
             if bare.is_some_and(|bare| file.per_byte.contains_key(bare)) {

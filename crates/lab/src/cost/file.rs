@@ -4,6 +4,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 
+use crate::scenario::unknown;
+
 /// What is wrong with a text, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {key}: {why}")]
@@ -77,7 +79,7 @@ impl Source<'_> {
         let line = before.iter().filter(|octet| **octet == b'\n').count();
         let line = self.text.split('\n').nth(line).unwrap_or_default();
         let key = line.split('=').next().unwrap_or_default();
-        key.trim().chars().take(LONGEST_COMPARED).collect()
+        key.trim().chars().take(LONGEST_SHOWN).collect()
     }
 }
 
@@ -91,11 +93,7 @@ fn explain(message: &str) -> (Option<String>, String) {
     if message.starts_with("unknown field") {
         let valid: Vec<&str> = quoted.collect();
         let name = key.clone().unwrap_or_default();
-        let why = match nearest(&name, valid.iter().copied()) {
-            Some(near) => format!("unknown key, the nearest valid one is {near:?}"),
-            None => "unknown key".to_owned(),
-        };
-        return (key, why);
+        return (key, unknown("key", &name, valid));
     }
     if message.starts_with("missing field") {
         return (key, "the key is missing".to_owned());
@@ -103,11 +101,4 @@ fn explain(message: &str) -> (Option<String>, String) {
     (None, message.lines().next().unwrap_or_default().to_owned())
 }
 
-/// The valid word that the fewest slips make of `word`.
-pub(super) fn nearest<'a>(word: &str, valid: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // The distance costs time by both lengths; the rest of a long word changes nothing.
-    let word: String = word.chars().take(LONGEST_COMPARED).collect();
-    valid.min_by_key(|name| strsim::damerau_levenshtein(&word, name))
-}
-
-const LONGEST_COMPARED: usize = 64;
+const LONGEST_SHOWN: usize = 64;

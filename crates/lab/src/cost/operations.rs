@@ -9,10 +9,11 @@ use toml::Spanned;
 
 use super::accounting::Accounting;
 use super::bill::{Bill, Direction, Gap, Part};
-use super::file::{Cell, Fault, Source, nearest};
+use super::file::{Cell, Fault, Source};
 use super::names;
 use super::policy::Policy;
 use super::works::{Each, Works};
+use crate::scenario::unknown;
 use crate::staircase::{Staircase, Step};
 
 /// A profile of `kind = "operations"`.
@@ -293,8 +294,7 @@ fn known(
     if valid.contains(&name) {
         return Ok(());
     }
-    let near = nearest(name, valid.iter().copied()).unwrap_or_default();
-    let why = format!("unknown name, the nearest valid one is {near:?}");
+    let why = unknown("name", name, valid.iter().copied());
     Err(source.fault(at, format!("{table}.{name}"), why))
 }
 

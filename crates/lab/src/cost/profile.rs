@@ -5,12 +5,13 @@ use serde::Deserialize;
 use super::accounting::Accounting;
 use super::bill::{Bill, Direction, Gap};
 use super::cycles::{Cycles, CyclesFile};
-use super::file::{Fault, Source, nearest};
+use super::file::{Fault, Source};
 use super::measured::{Measured, MeasuredFile};
 use super::operations::{Operations, OperationsFile};
 use super::policy::Policy;
 use super::suite::Suite;
 use super::works::Each;
+use crate::scenario::unknown;
 
 /// What computing costs a device, with the source of every number.
 #[derive(Clone, Debug)]
@@ -87,8 +88,7 @@ impl Profile {
                 (name, measured.title.clone(), Table::Measured(measured))
             }
             other => {
-                let near = nearest(other, KINDS.into_iter()).unwrap_or_default();
-                let why = format!("no profile is {other:?}, the nearest valid kind is {near:?}");
+                let why = unknown("kind", other, KINDS);
                 let at = kind.map_or(0, |kind| kind.span().start);
                 return Err(source.fault(at, "kind", why));
             }

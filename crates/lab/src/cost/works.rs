@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 
 use super::bill::Gap;
-use super::file::{Cell, Fault, Source, nearest};
+use super::file::{Cell, Fault, Source};
+use crate::scenario::unknown;
 
 /// Cells of `[per_operation]`, by name.
 #[derive(Clone, Debug, Default)]
@@ -31,8 +32,7 @@ impl Works {
             let key = format!("per_operation.{name}");
             if !names().any(|valid| valid == *name) {
                 let all: Vec<String> = names().collect();
-                let near = nearest(name, all.iter().map(String::as_str)).unwrap_or_default();
-                let why = format!("unknown operation, the nearest valid one is {near:?}");
+                let why = unknown("operation", name, all.iter().map(String::as_str));
                 return Err(source.fault(cell.span().start, key, why));
             }
             works.insert(name.clone(), source.cell(&key, cell)?);
