@@ -2,8 +2,8 @@
 //! processors with a cost of steps and four links, Poisson arrivals of paper U's sizes.
 //!
 //! `cargo bench -p lab --bench kernel [-- [--json] [--seconds S] | --memory HOURS]` prints rates as
-//! lines or as one JSON object; `--memory` simulates so many hours of paper U's 512 kbit/s once, and
-//! prints the most memory that this took, as one JSON object (Linux).
+//! lines or as one JSON object; `--memory` simulates so many hours of paper U's 512 kbit/s once,
+//! and prints the most memory that this took, as one JSON object (Linux).
 
 #![expect(
     clippy::disallowed_types,
