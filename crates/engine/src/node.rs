@@ -202,6 +202,7 @@ impl Node {
             Notice::PathMoved { child, path } => self.move_child(child, path),
             Notice::SoftLimit { child } => self.rekey_child(child, now),
             Notice::Acquire { child } => self.acquire(child, now),
+            Notice::InboundUsed { child, spi } => self.inbound_used(child, spi),
             Notice::UnknownSpi { .. } => {}
         }
     }

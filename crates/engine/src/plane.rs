@@ -83,6 +83,13 @@ pub enum Notice {
         /// Where the peer is.
         path: Path,
     },
+    /// The first authenticated packet came under an inbound SA: the peer has installed its pair.
+    InboundUsed {
+        /// Which child.
+        child: ChildId,
+        /// Our SPI.
+        spi: u32,
+    },
     /// An SA reached a soft limit of packets or bytes.
     SoftLimit {
         /// Which child.

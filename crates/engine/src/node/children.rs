@@ -3,6 +3,7 @@
 
 mod negotiate;
 mod selectors;
+mod takeover;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use crate::sa::{ChildId, Direction, Mode, Path, Protocol};
 use crate::selector::TrafficSelector;
 use crate::suite::EspSuite;
 use crate::time::{Deadline, Duration, Instant};
+use takeover::Takeover;
 
 /// After a renewal the old inbound SA still reads what is under way.
 const OVERLAP: Duration = Duration::from_secs(3);
@@ -35,7 +37,10 @@ pub(super) struct ChildEntry {
     pub(super) local: Option<TrafficSelector>,
     pub(super) remote: Option<TrafficSelector>,
     pub(super) current: Option<Pair>,
-    old: Vec<(Pair, Instant)>,
+    /// Pairs that were renewed, and when they go.
+    pub(super) old: Vec<(Pair, Instant)>,
+    /// The outbound half of `current`, while it waits for the peer's.
+    takeover: Option<Box<Takeover>>,
     pub(super) pool_address: Option<IpAddr>,
     rekey_at: Option<Instant>,
     expire_at: Option<Instant>,
@@ -68,6 +73,10 @@ impl ChildEntry {
                 self.old.iter().map(|(_, at)| *at).min(),
                 "remove the SAs that were renewed",
             ),
+            at(
+                self.takeover.as_ref().map(|takeover| takeover.at),
+                "send on the renewed SA",
+            ),
         ]
         .into_iter()
         .flatten()
@@ -95,6 +104,7 @@ impl Node {
             remote: selectors.1,
             current: None,
             old: Vec::new(),
+            takeover: None,
             pool_address: None,
             rekey_at: None,
             expire_at: None,
@@ -124,6 +134,9 @@ impl Node {
         let is_expired = entry.expire_at.is_some_and(|at| at <= now);
         let is_due = entry.rekey_at.is_some_and(|at| at <= now);
         let is_ours = entry.is_ours;
+        if entry.takeover.as_ref().is_some_and(|waits| waits.at <= now) {
+            self.take_over(child);
+        }
         for (pair, _) in over {
             if is_ours && let Some(session) = session {
                 self.send_delete(session, &pair);
@@ -162,6 +175,10 @@ impl Node {
             let is_current = entry
                 .current
                 .is_some_and(|pair| spis.contains(&pair.spi_out));
+            if !gone.is_empty() {
+                self.take_over(child);
+                self.arm_child(child);
+            }
             gone.iter().for_each(|pair| self.remove_pair(child, pair));
             if is_current {
                 self.close_child(child, "deleted by the peer", false, now);
@@ -187,7 +204,7 @@ impl Node {
             .into_iter()
             .chain(entry.old.drain(..).map(|p| p.0))
             .collect();
-        (entry.rekey_at, entry.expire_at) = (None, None);
+        (entry.rekey_at, entry.expire_at, entry.takeover) = (None, None, None);
         let pool_address = entry.pool_address.take();
         let event = Event::ChildClosed {
             connection: entry.connection.name.clone(),

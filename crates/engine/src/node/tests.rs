@@ -540,6 +540,88 @@ fn a_peer_holds_a_bounded_number_of_children() {
     assert!(world.drops(1, DropReason::TooManyExchanges) > 0);
 }
 
+/// Renews the child from one end and lets the exchange end, no more; the other end's SPIs.
+fn renewed_by(world: &mut World, end: usize) -> (u32, u32) {
+    world.run(Duration::from_secs(2));
+    let old = world.sealing(1 - end);
+    world.command(end, Command::RekeyChildren("road".into()));
+    world.run(Duration::from_millis(100));
+    let renewals =
+        world.ends[1 - end].count(|e| matches!(e, Event::ChildEstablished { is_rekey: true, .. }));
+    assert_eq!(renewals, 1);
+    let new = world.ends[end].node.children.values().next();
+    let new = new.and_then(|child| child.current).expect("a pair");
+    (old, new.spi_in)
+}
+
+#[test]
+fn who_answered_a_renewal_seals_anew_when_the_peer_has_done_so() {
+    for (end, seed) in [(0, 41), (1, 42)] {
+        let mut world = World::new(seed, |_, _| {});
+        let (old, new) = renewed_by(&mut world, end);
+        assert_eq!(world.sealing(1 - end), old);
+        // who began seals anew at once
+        assert_ne!(world.sealing(end), old);
+        let entry = world.ends[1 - end].node.children.values().next();
+        let entry = entry.expect("a child");
+        let (child, used) = (entry.id, entry.current.expect("a pair").spi_in);
+        let spi = entry.old[0].0.spi_in;
+        world.notice(1 - end, Notice::InboundUsed { child, spi });
+        assert_eq!(world.sealing(1 - end), old);
+        let spi = used;
+        world.notice(1 - end, Notice::InboundUsed { child, spi });
+        assert_eq!(world.sealing(1 - end), new);
+        world.run(Duration::from_secs(60));
+        assert_eq!(world.sealing(1 - end), new);
+        world.assert_up();
+    }
+}
+
+#[test]
+fn who_answered_a_renewal_seals_anew_after_a_short_time_too() {
+    let mut world = World::new(43, |_, _| {});
+    let (old, new) = renewed_by(&mut world, 0);
+    world.run(Duration::from_millis(900));
+    assert_eq!(world.sealing(1), old);
+    world.run(Duration::from_millis(100));
+    assert_eq!(world.sealing(1), new);
+    // the peer removes the old pair long after
+    assert_eq!(world.ends[0].inbound.len(), 2);
+    world.assert_up();
+}
+
+#[test]
+fn a_renewal_under_the_last_breath_of_an_sa_does_not_outlive_it() {
+    let mut world = World::new(44, |connection, _| {
+        connection.children[0].lifetime = Duration::from_secs(100);
+        connection.children[0].rekey_margin = Duration::ZERO;
+    });
+    world.run(Duration::from_secs(2));
+    world.run(Duration::from_millis(95_500));
+    let (old, new) = renewed_by(&mut world, 0);
+    assert_eq!(world.sealing(1), old);
+    world.run(Duration::from_millis(850));
+    assert_eq!(world.sealing(1), new);
+    world.assert_up();
+}
+
+#[test]
+fn a_deleted_pair_is_sealed_with_no_longer() {
+    let mut world = World::new(45, |_, _| {});
+    let (old, new) = renewed_by(&mut world, 0);
+    assert_eq!(world.sealing(1), old);
+    let station = world.ends[0].node.children.values_mut().next();
+    let child = station.expect("a child");
+    let id = child.id;
+    child.old[0].1 = world.now;
+    world.ends[0].node.on_child_timer(id, world.now);
+    world.drain(0);
+    world.run(Duration::from_millis(100));
+    assert_eq!(world.sealing(1), new);
+    assert!(!world.ends[1].outbound.contains_key(&old));
+    world.assert_up();
+}
+
 #[test]
 fn replaced_sessions_of_one_peer_are_bounded() {
     let mut world = World::new(37, |_, _| {});
@@ -580,6 +662,8 @@ struct End {
     events: Vec<Event>,
     inbound: BTreeMap<u32, ChildId>,
     outbound: BTreeMap<u32, ChildId>,
+    /// The outbound SA that was installed last.
+    sealing: u32,
     keys: BTreeMap<u32, Vec<u8>>,
     due: Option<Instant>,
 }
@@ -614,6 +698,7 @@ impl End {
             events: Vec::new(),
             inbound: BTreeMap::new(),
             outbound: BTreeMap::new(),
+            sealing: 0,
             keys: BTreeMap::new(),
             due: None,
         }
@@ -689,7 +774,10 @@ impl End {
         );
         let table = match sa.direction {
             Direction::Inbound => &mut self.inbound,
-            Direction::Outbound => &mut self.outbound,
+            Direction::Outbound => {
+                self.sealing = sa.spi;
+                &mut self.outbound
+            }
         };
         table.insert(sa.spi, sa.child);
     }
@@ -724,6 +812,11 @@ impl World {
         world.drain(0);
         world.drain(1);
         world
+    }
+
+    /// The peer's SPI that an end seals under.
+    fn sealing(&self, end: usize) -> u32 {
+        self.ends[end].sealing
     }
 
     fn restart_gateway(&mut self) {

@@ -163,6 +163,10 @@ impl InboundPlane {
             let (child, path) = (opener.child, datagram.path);
             out.notices.push(Notice::PathMoved { child, path });
         }
+        if opened.is_first {
+            let (child, spi) = (opener.child, opener.spi);
+            out.notices.push(Notice::InboundUsed { child, spi });
+        }
         if opener.take_soft_limit() {
             let child = opener.child;
             out.notices.push(Notice::SoftLimit { child });

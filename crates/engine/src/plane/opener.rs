@@ -45,6 +45,8 @@ pub(crate) struct Opened {
     pub(crate) next_header: u8,
     /// It is authenticated, and newer than all before: its path is the peer's.
     pub(crate) is_newest: bool,
+    /// It is the first that is authenticated.
+    pub(crate) is_first: bool,
 }
 
 impl Opener {
@@ -118,6 +120,7 @@ impl Opener {
         let is_proven = !matches!(opened, Err(DropReason::BadIcv | DropReason::Truncated));
         let is_newest = is_proven && self.window.accept(sequence);
         let (clear, next_header) = opened?;
+        let is_first = is_newest && self.packets == 0;
         self.packets += 1;
         self.bytes += clear.len() as u64;
         self.last = Some(now);
@@ -125,6 +128,7 @@ impl Opener {
             clear,
             next_header,
             is_newest,
+            is_first,
         })
     }
 

@@ -10,7 +10,7 @@ use super::super::session::{PendingQuick, SessionId};
 use super::super::timers::renewal;
 use super::super::{Event, Node};
 use super::selectors::{association, holds_local, holds_remote, mismatch, wanted_selectors};
-use super::{OVERLAP, Pair};
+use super::{ChildEntry, OVERLAP, Pair};
 use crate::config::{Child, Connection};
 use crate::counters::DropReason;
 use crate::ikev1::quick::{NegotiatedChild, Quick, QuickOffer, QuickProgress, QuickRequest};
@@ -258,13 +258,18 @@ impl Node {
                 if is_ours {
                     self.install(id, child, &negotiated, Direction::Inbound);
                 }
-                self.install(id, child, &negotiated, Direction::Outbound);
+                let is_up = |entry: &Box<ChildEntry>| entry.current.is_some();
+                if !is_ours && self.children.get(&child).is_some_and(is_up) {
+                    self.take_over_later(id, child, negotiated.clone(), now);
+                } else {
+                    self.install(id, child, &negotiated, Direction::Outbound);
+                }
                 self.child_established(id, child, &negotiated, is_ours, now);
             }
         }
     }
 
-    fn install(
+    pub(super) fn install(
         &mut self,
         id: SessionId,
         child: ChildId,
@@ -329,6 +334,10 @@ impl Node {
             local: negotiated.local,
             remote: negotiated.remote,
         };
+        if is_ours {
+            // what waited is older than what we have just installed
+            entry.takeover = None;
+        }
         if let Some(old) = entry.current.replace(new) {
             // Whoever renewed deletes the old pair after the overlap; the other side waits longer.
             let wait = if is_ours { OVERLAP } else { OVERLAP * 4 };

@@ -250,9 +250,27 @@ fn soft_limits_are_told_once() {
         &udp((1, 2), &data(10)),
     ));
     pair.carry(&vec![frame; 8]);
-    let told = [Notice::SoftLimit { child: CHILD }];
-    assert_eq!(pair.datagrams.notices(), told);
-    assert_eq!(pair.receiver_notices(), told);
+    let (child, spi) = (CHILD, SPI);
+    let told = Notice::SoftLimit { child };
+    assert_eq!(pair.datagrams.notices(), std::slice::from_ref(&told));
+    let used = Notice::InboundUsed { child, spi };
+    assert_eq!(pair.receiver_notices(), [used, told]);
+}
+
+#[test]
+fn the_first_authentic_packet_under_an_sa_is_told_once() {
+    let mut pair = Pair::new(tunnel_sa(AES_GCM));
+    let frame = plain(&packet("10.1.0.1", "10.2.0.1", UDP, &udp((1, 2), &data(9))));
+    let mut sent = pair.seal(&vec![frame; 3]);
+    sent[0].bytes[20] ^= 1;
+    pair.open(&sent[..1]);
+    assert_eq!(pair.receiver_notices(), []);
+    pair.open(&sent[1..]);
+    let (child, spi) = (CHILD, SPI);
+    assert_eq!(
+        pair.receiver_notices(),
+        [Notice::InboundUsed { child, spi }]
+    );
 }
 
 #[test]

@@ -210,7 +210,9 @@ fn authenticated_packets_move_the_path_and_old_ones_do_not() {
     let moved = reversed(translated(&sent, 62_000)[0].path);
     let child = ChildId(1);
     let notice = Notice::PathMoved { child, path: moved };
-    assert_eq!(up.receiver_notices(), [notice]);
+    let spi = SPI + 17;
+    let used = Notice::InboundUsed { child, spi };
+    assert_eq!(up.receiver_notices(), [notice, used]);
     up.open(&translated(&sent[..1], 63_000)); // older, though never seen
     assert_eq!(up.receiver_notices(), []);
     up.open(&translated(&sent[1..2], 64_000)); // replayed
