@@ -65,11 +65,16 @@ pub fn read_unprotected(message: &[u8]) -> Result<String, Fault> {
 /// Payloads of an unprotected message that the log names.
 const MAX_NAMED: usize = 4;
 
-/// An error notification without SPI or data: all that a peer is told of a refusal.
-pub fn refusal(kind: NotifyType) -> Payload {
+/// The SPI of a proposal of the peer's, and whose it is.
+pub type ProposedSpi = (ProtocolId, Vec<u8>);
+
+/// An error notification without data: all that a peer is told of a refusal. It speaks of the SA
+/// under the receiver's own SPI (RFC 2408 §3.14): that of `refused`, else of the ISAKMP SA.
+pub fn refusal(sa: &IsakmpSa, kind: NotifyType, refused: Option<ProposedSpi>) -> Payload {
+    let (protocol, spi) = refused.unwrap_or((ProtocolId::Isakmp, sa.cookie_octets()));
     Payload::Notify(Notify {
-        protocol: ProtocolId::Isakmp,
-        spi: Vec::new(),
+        protocol,
+        spi,
         kind,
         value: Vec::new(),
     })

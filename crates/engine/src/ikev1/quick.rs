@@ -17,10 +17,11 @@
 use std::net::IpAddr;
 
 use crypto::rand::Stream;
-use wire::isakmp::{Exchange, Header};
+use wire::isakmp::{Exchange, Header, Payload};
 
+use super::informational::ProposedSpi;
 use super::phase2::Place;
-use super::protect::Iv;
+use super::protect::{Iv, Opened};
 use super::{Fault, IsakmpSa, Outbox};
 use crate::config::Child;
 use crate::counters::DropReason;
@@ -109,6 +110,8 @@ pub struct Quick {
     message_id: u32,
     is_initiator: bool,
     iv: Iv,
+    /// What the peer has proposed, or chosen, under its SPI.
+    proposed: Option<ProposedSpi>,
     state: State,
 }
 
@@ -145,6 +148,7 @@ impl Quick {
             message_id,
             is_initiator: true,
             iv,
+            proposed: None,
             state: State::Asked(Box::new(asked)),
         })
     }
@@ -170,6 +174,7 @@ impl Quick {
             message_id,
             is_initiator: false,
             iv,
+            proposed: proposed(&opened),
             state: State::Offered(Box::new(offered)),
         };
         Ok((quick, offer))
@@ -209,6 +214,11 @@ impl Quick {
         self.is_initiator
     }
 
+    /// The SPI by which a refusal names the exchange to the peer (RFC 2408 §3.14).
+    pub fn proposed(&self) -> Option<ProposedSpi> {
+        self.proposed.clone()
+    }
+
     /// What we ask for in a message 1 that nobody has answered, and our SPI in it.
     pub fn asked(&self) -> Option<(String, u32)> {
         match &self.state {
@@ -245,6 +255,7 @@ impl Quick {
                 else {
                     return Ok(QuickProgress::Pending);
                 };
+                self.proposed = proposed(&opened);
                 let child = asked.read(sa, &opened, out)?;
                 out.heard("quick 2", message.len(), &opened.payloads);
                 let place = place(self.message_id, "quick 3");
@@ -305,6 +316,21 @@ impl Quick {
         }
     }
 }
+
+/// Protocol and SPI of the first proposal; none without an SPI of ESP's or AH's length.
+fn proposed(opened: &Opened) -> Option<ProposedSpi> {
+    let offer = opened
+        .payloads
+        .iter()
+        .find_map(|found| match &found.payload {
+            Payload::Sa(offer) => offer.proposals.first(),
+            _ => None,
+        })?;
+    (offer.spi.len() == SPI_LEN).then(|| (offer.protocol, offer.spi.clone()))
+}
+
+/// Octets of an SPI of ESP or AH.
+const SPI_LEN: usize = 4;
 
 fn place(message_id: u32, what: &'static str) -> Place {
     Place {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crypto::rand::Seed;
 use wire::isakmp::{
-    Attribute, ConfigAttributes, ConfigKind, ConfigType, Exchange, Flags, Header, Payload,
-    PayloadKind,
+    Attribute, ConfigAttributes, ConfigKind, ConfigType, Exchange, Flags, Header, NotifyType,
+    Payload, PayloadKind, ProtocolId,
 };
 
 use super::*;
@@ -18,6 +18,7 @@ use crate::config::{
 };
 use crate::counters::DropReason;
 use crate::identity::Identity;
+use crate::ikev1::{Outbox, informational};
 use crate::sa::{Mode, Sa};
 use crate::time::Duration;
 
@@ -247,6 +248,80 @@ fn a_refused_child_leaves_the_others_up_and_is_not_begun_again_at_once() {
     assert_eq!(
         world.ends[0].count(|event| matches!(event, Event::IkeClosed { .. })),
         0
+    );
+}
+
+/// Where in the log, counted from 1, the first datagram of quick mode is.
+fn first_quick(world: &World) -> usize {
+    let is_quick = |datagram: &Vec<u8>| {
+        let message = datagram.strip_prefix(&[0; 4]);
+        let header = message.and_then(|message| Header::parse(message).ok());
+        header.is_some_and(|(header, _)| header.exchange == Exchange::QuickMode)
+    };
+    world.log.iter().position(is_quick).expect("a quick mode") + 1
+}
+
+#[test]
+fn a_refusal_ends_the_quick_mode_that_it_names_by_its_spi() {
+    let world = || {
+        World::new(46, |connection, is_station| {
+            if is_station {
+                let wrong = "10.77.0.0/24".parse().unwrap();
+                connection.children[0].remote.push(wrong);
+            }
+        })
+    };
+    let mut first = world();
+    first.run(Duration::from_secs(2));
+    let mut world = world();
+    // both are asked for at once; the answer to the good one is late
+    world.loses = Some(first_quick(&first) + 2);
+    world.run(Duration::from_secs(2));
+    assert_eq!(world.loses, None);
+    let reason = world.ends[0].failure().expect("a failure");
+    assert!(reason.ends_with("=== 10.77.0.0/24"), "{reason}");
+    world.run(Duration::from_secs(10));
+    world.assert_up();
+    let refused = |event: &Event| matches!(event, Event::NegotiationFailed { .. });
+    assert_eq!(world.ends[0].count(refused), 1);
+}
+
+#[test]
+fn an_answer_of_ours_that_the_peer_refuses_is_taken_back() {
+    let begun = || {
+        let mut world = World::new(47, |_, _| {});
+        world.run(Duration::from_secs(2));
+        world
+    };
+    let mut world = begun();
+    // the third message of a renewal is lost
+    world.command(0, Command::RekeyChildren("road".into()));
+    world.loses = Some(world.sent + 2);
+    world.run(Duration::from_millis(100));
+    assert_eq!(world.ends[1].inbound.len(), 2);
+    let session = world.ends[1].node.sessions.values().next().expect("one");
+    let pending = session.quicks.iter().find(|quick| !quick.quick.is_done());
+    let spi = pending.expect("an exchange").spi;
+    let refuse = |world: &mut World, spi: u32, id: u32| {
+        let session = world.ends[0].node.sessions.values().next().expect("one");
+        let sa = session.sa.as_ref().expect("established");
+        let named = Some((ProtocolId::Esp, spi.to_be_bytes().to_vec()));
+        let refusal = informational::refusal(sa, NotifyType::NoProposalChosen, named);
+        let mut out = Outbox::default();
+        informational::send(sa, vec![refusal], id, &mut out);
+        let message = super::session::with_marker(session.path, out.messages[0].message.clone());
+        let path = world.ends[1].path();
+        world.deliver(1, path, &message);
+    };
+    refuse(&mut world, spi ^ 1, 0x51);
+    assert_eq!(world.ends[1].inbound.len(), 2);
+    refuse(&mut world, spi, 0x52);
+    assert_eq!(world.ends[1].inbound.len(), 1);
+    assert!(!world.ends[1].inbound.contains_key(&spi));
+    let reason = world.ends[1].failure().expect("a failure");
+    assert_eq!(
+        reason,
+        "the peer refused our answer with NO-PROPOSAL-CHOSEN"
     );
 }
 

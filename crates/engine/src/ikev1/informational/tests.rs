@@ -49,10 +49,28 @@ fn each_notice_arrives_as_it_was_sent() {
     assert_eq!(told(vec![ask]), [Notice::AreYouThere(7)]);
     let answer = sign_of_life(&sa, u32::MAX, true);
     assert_eq!(told(vec![answer]), [Notice::IAmHere(u32::MAX)]);
-    let contact = refusal(NotifyType::InitialContact);
+    let contact = refusal(&sa, NotifyType::InitialContact, None);
     assert_eq!(told(vec![contact]), [Notice::InitialContact]);
-    let refused = told(vec![refusal(NotifyType::InvalidSpi)]);
-    assert!(matches!(&refused[..], [Notice::Other(n)] if n.kind == NotifyType::InvalidSpi));
+    // RFC 2408 §3.14: the receiver's SPI; that of an ISAKMP SA is its cookies
+    let cookies = sa.cookie_octets();
+    for (refused, protocol, spi) in [
+        (None, ProtocolId::Isakmp, cookies),
+        (
+            Some((ProtocolId::Ah, vec![1, 2, 3, 4])),
+            ProtocolId::Ah,
+            vec![1, 2, 3, 4],
+        ),
+    ] {
+        let kind = NotifyType::NoProposalChosen;
+        let told = told(vec![refusal(&sa, kind, refused)]);
+        let [Notice::Other(notify)] = &told[..] else {
+            panic!("{told:?}");
+        };
+        assert_eq!(
+            (notify.kind, notify.protocol, &notify.spi),
+            (kind, protocol, &spi)
+        );
+    }
 }
 
 #[test]
@@ -92,16 +110,16 @@ fn a_message_changed_or_cut_anywhere_is_dropped() {
 
 #[test]
 fn unprotected_messages_are_words_for_the_log_only() {
+    let (sa, _) = isakmp_pair("aes128-sha1-modp2048");
     let chain = [
-        refusal(NotifyType::NoProposalChosen),
-        refusal(NotifyType::Other(40_000)),
+        refusal(&sa, NotifyType::NoProposalChosen, None),
+        refusal(&sa, NotifyType::Other(40_000), None),
     ];
     let message = unprotected(Exchange::Informational, &chain);
     assert_eq!(
         read_unprotected(&message),
         Ok("NO-PROPOSAL-CHOSEN, notification 40000".into())
     );
-    let (sa, _) = isakmp_pair("aes128-sha1-modp2048");
     let mut out = Outbox::default();
     assert_eq!(
         read(&sa, &message, &mut out),

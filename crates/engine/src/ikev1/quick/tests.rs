@@ -704,7 +704,8 @@ fn an_answer_that_was_not_offered_is_refused() {
             "the peer refused with NO-PROPOSAL-CHOSEN",
             Box::new(|chain: &mut Vec<Payload>| {
                 let notify = NotifyType::NoProposalChosen;
-                chain.push(crate::ikev1::informational::refusal(notify));
+                let sa = Pair::new(&["aes128gcm16"]).gateway;
+                chain.push(crate::ikev1::informational::refusal(&sa, notify, None));
             }),
         ),
     ] {

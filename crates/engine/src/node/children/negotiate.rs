@@ -13,6 +13,7 @@ use super::selectors::{association, holds_local, holds_remote, mismatch, wanted_
 use super::{ChildEntry, OVERLAP, Pair};
 use crate::config::{Child, Connection};
 use crate::counters::DropReason;
+use crate::ikev1::informational::ProposedSpi;
 use crate::ikev1::quick::{NegotiatedChild, Quick, QuickOffer, QuickProgress, QuickRequest};
 use crate::ikev1::refusal::notify_name;
 use crate::ikev1::{Fault, Outbox, Role, informational};
@@ -145,7 +146,7 @@ impl Node {
                     session.remember(quick.message_id());
                 }
                 self.count_fault(&fault);
-                self.refuse(id, &fault);
+                self.refuse(id, &fault, quick.proposed());
             }
         }
     }
@@ -160,6 +161,7 @@ impl Node {
         };
         entry.session = Some(id);
         let own = session.path.local.ip();
+        let proposed = quick.proposed();
         let mut out = Outbox::default();
         let accepted = quick.accept(sa, entry.child(), spi, own, &mut self.random, now, &mut out);
         if accepted.is_err() {
@@ -184,7 +186,7 @@ impl Node {
             Err(fault) => {
                 self.count_fault(&fault);
                 self.by_spi.remove(&spi);
-                self.refuse(id, &fault);
+                self.refuse(id, &fault, proposed);
                 self.drop_unused_child(child);
             }
         }
@@ -258,8 +260,8 @@ impl Node {
                 if is_ours {
                     self.install(id, child, &negotiated, Direction::Inbound);
                 }
-                let is_up = |entry: &Box<ChildEntry>| entry.current.is_some();
-                if !is_ours && self.children.get(&child).is_some_and(is_up) {
+                let is_up = |entry: &ChildEntry| entry.current.is_some();
+                if !is_ours && self.children.get(&child).is_some_and(|entry| is_up(entry)) {
                     self.take_over_later(id, child, negotiated.clone(), now);
                 } else {
                     self.install(id, child, &negotiated, Direction::Outbound);
@@ -381,7 +383,10 @@ impl Node {
         fault: &Fault,
         now: Instant,
     ) {
-        self.refuse(id, fault);
+        let quicks = self.sessions.get(&id).map(|session| &session.quicks);
+        let failed = quicks.and_then(|quicks| quicks.iter().find(|pending| pending.spi == spi));
+        let proposed = failed.and_then(|pending| pending.quick.proposed());
+        self.refuse(id, fault, proposed);
         if let Some(session) = self.sessions.get_mut(&id) {
             session.quicks.retain(|pending| pending.spi != spi);
         }
@@ -397,29 +402,29 @@ impl Node {
         }
     }
 
-    /// An authentic error notification: the quick mode of ours that it names by its SPI is over,
-    /// or, where it names none, the one that has waited longest.
+    /// An authentic error notification: the quick mode that it names by our SPI is over, or, where
+    /// it names none, the one of ours that has waited longest. Some peers name an SPI of their own:
+    /// then it is the one under way, if there is no other.
     pub(in super::super) fn peer_refuses(&mut self, id: SessionId, notify: &Notify, now: Instant) {
         let Some(session) = self.sessions.get(&id) else {
             return;
         };
-        let asked = session.quicks.iter().filter_map(|pending| {
-            let (words, spi) = pending.quick.asked()?;
-            Some((pending.child, words, spi))
-        });
-        let asked: Vec<_> = asked.collect();
-        let named = asked
-            .iter()
-            .find(|(_, _, spi)| notify.spi == spi.to_be_bytes());
-        let Some((child, words, spi)) = named.or(asked.first()) else {
+        let is_named = |spi: u32| notify.spi == spi.to_be_bytes();
+        let mut open = session.quicks.iter().filter(|p| !p.quick.is_done());
+        let asked = || session.quicks.iter().filter(|p| p.quick.asked().is_some());
+        let names_none = notify.spi.len() != 4 || is_named(0) || asked().count() == 1;
+        let named = open.find(|pending| is_named(pending.spi));
+        let Some(pending) = named.or_else(|| asked().next().filter(|_| names_none)) else {
             return;
         };
+        let (child, spi) = (pending.child, pending.spi);
         let name = notify_name(notify.kind);
-        let fault = Fault::Refused(format!(
-            "the peer refused with {name}; we asked for {words}"
-        ));
+        let fault = Fault::Refused(match pending.quick.asked() {
+            Some((words, _)) => format!("the peer refused with {name}; we asked for {words}"),
+            None => format!("the peer refused our answer with {name}"),
+        });
         self.count_fault(&fault);
-        self.quick_failed(id, *child, *spi, &fault, now);
+        self.quick_failed(id, child, spi, &fault, now);
         self.arm_session(id);
     }
 
@@ -445,7 +450,7 @@ impl Node {
     }
 
     /// Logs a refusal and tells the peer its notify type, no more.
-    fn refuse(&mut self, id: SessionId, fault: &Fault) {
+    fn refuse(&mut self, id: SessionId, fault: &Fault, refused: Option<ProposedSpi>) {
         let message_id = self.fresh_message_id();
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
@@ -460,7 +465,7 @@ impl Node {
         };
         let mut out = Outbox::default();
         if let (Some(sa), Fault::Incompatible { notify, .. }) = (&session.sa, fault) {
-            let payload = informational::refusal(*notify);
+            let payload = informational::refusal(sa, *notify, refused);
             informational::send(sa, vec![payload], message_id, &mut out);
             session.remember(message_id);
         }
