@@ -54,10 +54,21 @@ impl<S: Simd> Streams<S> {
         simd.mul_f32s(self.scaled(simd), simd.splat_f32s(1.0 / 8_388_608.0))
     }
 
-    /// Natural logarithm of the next uniform number.
+    /// Natural logarithms of the next uniform numbers.
+    ///
+    /// Two passes: a processor looks ahead only so far, and of a shorter chain of operations more
+    /// rows are under way at once. What follows on a row deserves a pass of its own too.
     #[inline(always)]
-    pub(super) fn ln_uniform(&mut self, simd: S) -> S::f32s {
-        ln::<S, 23>(simd, self.scaled(simd))
+    pub(super) fn fill_ln(&mut self, simd: S, rows: &mut [S::f32s]) {
+        // a copy stays in registers
+        let mut stream = *self;
+        for row in rows.iter_mut() {
+            *row = stream.scaled(simd);
+        }
+        *self = stream;
+        for row in rows {
+            *row = ln::<S, 23>(simd, *row);
+        }
     }
 
     /// 2^23 times the next uniform number: scaling by powers of two rounds nothing.

@@ -74,11 +74,15 @@ struct Group<S: Simd> {
     source: Source<S>,
     /// When each lane's last packet came.
     clocks: Vec<f64>,
+    /// When each lane's block began.
+    began: Vec<f64>,
+    /// Clear bytes of each lane in the block, those that do not count included.
+    offered: Vec<f32>,
     gaps: Block<S::f32s>,
     sizes: Block<S::f32s>,
-    /// Sizes of packets that count, 0 for others.
+    /// Sizes of packets that count, 0 for others; where not all count.
     counted: Block<S::f32s>,
-    /// 1 for packets that count, 0 for others.
+    /// 1 for packets that count, 0 for others; where not all count.
     weights: Block<S::f32s>,
     ceilings: Vec<Block<S::f32s>>,
     shapes: Vec<Block<S::f32s>>,
@@ -183,16 +187,6 @@ impl<S: Simd> Lanes<S> {
     }
 }
 
-/// What the whole block has in common.
-struct Span {
-    /// When each lane's block began.
-    began: Vec<f64>,
-    /// Every packet of every lane counts.
-    whole: bool,
-    /// Clear bytes of each lane, those that do not count included.
-    bytes: Vec<f32>,
-}
-
 impl<S: Simd> Group<S> {
     #[inline(always)]
     fn new(simd: S, plan: &Plan, job: &Job<'_>, first: u64, used: usize) -> Self {
@@ -207,6 +201,8 @@ impl<S: Simd> Group<S> {
             used,
             source: Source::new(simd, job.traffic, job.run.seed, first),
             clocks,
+            began: vec![0.0; lanes],
+            offered: vec![0.0; lanes],
             gaps: block(),
             sizes: block(),
             counted: block(),
@@ -238,7 +234,7 @@ impl<S: Simd> Group<S> {
     fn block(&mut self, simd: S, plan: &Plan) {
         self.source.fill_sizes(simd, &mut self.sizes);
         self.source.fill_gaps(simd, &mut self.gaps);
-        let span = self.advance(simd);
+        let whole = self.advance(simd);
         for (ceiling, values) in plan.ceilings.iter().zip(&mut self.ceilings) {
             let offset = simd.splat_f32s(ceiling.offset);
             let inverse = simd.splat_f32s(ceiling.inverse);
@@ -248,36 +244,36 @@ impl<S: Simd> Group<S> {
         }
         for (index, road) in plan.roads.iter().enumerate() {
             for shape in 0..road.shapes.len() {
-                self.shape(simd, index, shape, &road.shapes[shape], span.whole);
+                self.shape(simd, index, shape, &road.shapes[shape], whole);
             }
-            match (span.whole, self.roads[index].rebase(simd)) {
-                (true, false) => self.road::<true, false>(simd, index, road, &span),
-                (true, true) => self.road::<true, true>(simd, index, road, &span),
-                (false, _) => self.road::<false, true>(simd, index, road, &span),
+            match (whole, self.roads[index].rebase(simd)) {
+                (true, false) => self.road::<true, false>(simd, index, road),
+                (true, true) => self.road::<true, true>(simd, index, road),
+                (false, _) => self.road::<false, true>(simd, index, road),
             }
         }
     }
 
-    /// Moves the clocks past the block, and finds which packets count.
+    /// Moves the clocks past the block, and finds which packets count; whether all do.
     #[inline(always)]
-    fn advance(&mut self, simd: S) -> Span {
-        let began = self.clocks.clone();
+    fn advance(&mut self, simd: S) -> bool {
+        self.began.copy_from_slice(&self.clocks);
         add_to::<S>(&mut self.clocks, sum(simd, |row| self.gaps[row]));
         let Run {
             warm_up, seconds, ..
         } = self.run;
         let ends = self.clocks.iter();
-        let whole = began
+        let whole = self
+            .began
             .iter()
             .zip(ends)
             .all(|(from, to)| *from >= warm_up && *to < seconds);
         if whole {
-            self.counted.copy_from_slice(&self.sizes[..]);
             self.packets
                 .iter_mut()
                 .for_each(|packets| *packets += ROWS as f64);
         } else {
-            self.weigh(simd, &began);
+            self.weigh(simd);
         }
         let all = sum(simd, |row| self.sizes[row]);
         let counted = if whole {
@@ -287,7 +283,7 @@ impl<S: Simd> Group<S> {
         };
         add_to::<S>(&mut self.bytes, counted);
         let middle = 0.5 * (warm_up + seconds);
-        for (lane, from) in began.iter().enumerate() {
+        for (lane, from) in self.began.iter().enumerate() {
             let weights = || {
                 self.weights
                     .iter()
@@ -301,19 +297,15 @@ impl<S: Simd> Group<S> {
             };
             self.halves[usize::from(*from >= middle)][lane] += counts;
         }
-        let bytes = each::<S>(&all).to_vec();
-        Span {
-            began,
-            whole,
-            bytes,
-        }
+        self.offered.copy_from_slice(each::<S>(&all));
+        whole
     }
 
     /// Weights each packet: 1 from the warm-up to the end, 0 outside.
     #[inline(always)]
-    fn weigh(&mut self, simd: S, began: &[f64]) {
+    fn weigh(&mut self, simd: S) {
         let window = self.run.warm_up..self.run.seconds;
-        for (lane, from) in began.iter().enumerate() {
+        for (lane, from) in self.began.iter().enumerate() {
             let mut at = *from;
             for (gap, weight) in self.gaps.iter().zip(self.weights.iter_mut()) {
                 at += f64::from(each::<S>(gap)[lane]);
@@ -378,7 +370,6 @@ impl<S: Simd> Group<S> {
         simd: S,
         index: usize,
         plan: &RoadPlan,
-        span: &Span,
     ) {
         self.delays.fill(simd.splat_f32s(0.0));
         let mut station = 0;
@@ -402,8 +393,8 @@ impl<S: Simd> Group<S> {
                 *delay = simd.add_f32s(*delay, base);
             }
         }
-        self.delay::<WHOLE>(simd, index, span);
-        self.deliver(index, span);
+        self.deliver(index);
+        self.delay::<WHOLE>(simd, index);
     }
 
     /// The block through `K` stations, each row through all of them before the next.
@@ -422,8 +413,9 @@ impl<S: Simd> Group<S> {
         let mut left: [S::f32s; K] = std::array::from_fn(|k| road.state[first + k]);
         let mut waits = [simd.splat_f32s(0.0); K];
         let mut bytes = [simd.splat_f32s(0.0); K];
+        let sizes = if WHOLE { &self.sizes } else { &self.counted };
         for (row, gap) in self.gaps.iter().enumerate() {
-            let size = self.counted[row];
+            let size = sizes[row];
             let mut ahead = self.delays[row];
             for k in 0..K {
                 if BASED {
@@ -451,39 +443,42 @@ impl<S: Simd> Group<S> {
         }
     }
 
-    /// Adds up the delays of the block, and counts them by bucket.
+    /// Adds up the delays of the block, and counts them by bucket; delays become buckets.
     #[inline(always)]
-    fn delay<const WHOLE: bool>(&mut self, simd: S, index: usize, span: &Span) {
+    fn delay<const WHOLE: bool>(&mut self, simd: S, index: usize) {
         let road = &mut self.roads[index];
         let shift = simd.splat_u32s(histogram::SHIFT);
         let lowest = simd.splat_u32s(histogram::LOWEST);
         let highest = simd.splat_u32s(histogram::LOWEST + BUCKETS as u32 - 1);
         let mut total = simd.splat_f32s(0.0);
-        for (row, delay) in self.delays.iter().enumerate() {
-            let weight = self.weights[row];
+        for (row, delay) in self.delays.iter_mut().enumerate() {
             let counted = if WHOLE {
                 *delay
             } else {
-                simd.mul_f32s(*delay, weight)
+                simd.mul_f32s(*delay, self.weights[row])
             };
             total = simd.add_f32s(total, counted);
             let bucket = simd.wrapping_dyn_shr_u32s(simd.transmute_u32s_f32s(*delay), shift);
             let bucket = simd.min_u32s(simd.max_u32s(bucket, lowest), highest);
-            let bucket = simd.sub_u32s(bucket, lowest);
-            let buckets: &[u32] = bytemuck::cast_slice(std::slice::from_ref(&bucket));
+            *delay = simd.transmute_f32s_u32s(simd.sub_u32s(bucket, lowest));
+        }
+        // a pass of its own reads lanes from memory, which is cheaper than out of a register
+        let tables = road.counts.each_mut().map(|table| &mut **table);
+        for (row, buckets) in self.delays.iter().enumerate() {
+            let buckets: &[u32] = bytemuck::cast_slice(std::slice::from_ref(buckets));
             for (lane, bucket) in buckets.iter().enumerate() {
                 let more = if WHOLE {
                     1
                 } else {
-                    each::<S>(&weight)[lane] as u32
+                    each::<S>(&self.weights[row])[lane] as u32
                 };
                 // the remainder changes nothing but spares the check of bounds
-                road.counts[lane % TABLES][*bucket as usize % SLOTS] += more;
+                tables[lane % TABLES][*bucket as usize % SLOTS] += more;
             }
         }
         let middle = 0.5 * (self.run.warm_up + self.run.seconds);
         for (lane, total) in each::<S>(&total).iter().enumerate() {
-            let half = usize::from(span.began[lane] >= middle);
+            let half = usize::from(self.began[lane] >= middle);
             road.delay[half][lane] += f64::from(*total);
         }
     }
@@ -492,7 +487,7 @@ impl<S: Simd> Group<S> {
     ///
     /// Departures are in order, so a block is looked at packet by packet only where it straddles.
     #[inline(always)]
-    fn deliver(&mut self, index: usize, span: &Span) {
+    fn deliver(&mut self, index: usize) {
         let Run {
             warm_up, seconds, ..
         } = self.run;
@@ -507,10 +502,10 @@ impl<S: Simd> Group<S> {
             }
             if before >= warm_up && after < seconds {
                 road.delivered[lane] += ROWS as f64;
-                road.delivered_bytes[lane] += f64::from(span.bytes[lane]);
+                road.delivered_bytes[lane] += f64::from(self.offered[lane]);
                 continue;
             }
-            let mut at = span.began[lane];
+            let mut at = self.began[lane];
             let (mut packets, mut bytes) = (0.0, 0.0f32);
             for row in 0..ROWS {
                 at += f64::from(each::<S>(&self.gaps[row])[lane]);

@@ -96,14 +96,13 @@ impl<S: Simd> Source<S> {
 
     #[inline(always)]
     pub(super) fn fill_gaps(&mut self, simd: S, gaps: &mut [S::f32s; ROWS]) {
-        // a copy stays in registers
-        let mut stream = self.gaps;
         match self.gap {
             Gap::Constant(_) => {}
             Gap::Exponential(mean) => {
                 let mean = simd.splat_f32s(-mean);
+                self.gaps.fill_ln(simd, gaps);
                 for gap in gaps {
-                    *gap = simd.mul_f32s(stream.ln_uniform(simd), mean);
+                    *gap = simd.mul_f32s(*gap, mean);
                 }
             }
             Gap::Call {
@@ -113,17 +112,17 @@ impl<S: Simd> Source<S> {
             } => {
                 let [within, between, beyond] = means.map(|mean| simd.splat_f32s(-mean));
                 let (ends, leaves) = (simd.splat_f32s(ends), simd.splat_f32s(leaves));
+                self.gaps.fill_ln(simd, gaps);
                 for gap in gaps {
                     let uniform = self.calls.uniform(simd);
                     let stays = simd.greater_than_f32s(uniform, leaves);
                     let mean = simd.select_f32s(stays, between, beyond);
                     let goes_on = simd.greater_than_f32s(uniform, ends);
                     let mean = simd.select_f32s(goes_on, within, mean);
-                    *gap = simd.mul_f32s(stream.ln_uniform(simd), mean);
+                    *gap = simd.mul_f32s(*gap, mean);
                 }
             }
         }
-        self.gaps = stream;
     }
 
     #[inline(always)]
@@ -138,13 +137,12 @@ impl<S: Simd> Source<S> {
             } => {
                 let [start, slope, top, largest] =
                     [*start, *slope, *top, *largest].map(|value| simd.splat_f32s(value));
-                let mut stream = self.sizes;
+                self.sizes.fill_ln(simd, sizes);
                 for size in sizes {
-                    let power = simd.mul_f32s(stream.ln_uniform(simd), slope);
+                    let power = simd.mul_f32s(*size, slope);
                     let power = simd.min_f32s(simd.add_f32s(start, power), top);
                     *size = simd.min_f32s(exp2(simd, power), largest);
                 }
-                self.sizes = stream;
             }
             Size::Empirical(table) => {
                 for size in sizes {
