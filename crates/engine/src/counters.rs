@@ -40,6 +40,7 @@ pub enum DropReason {
     NoProposalChosen,
     UnsupportedExchange,
     TooManyExchanges,
+    TooManySessions,
     IncompleteMessage,
 }
 
@@ -80,6 +81,7 @@ impl DropReason {
         Self::NoProposalChosen,
         Self::UnsupportedExchange,
         Self::TooManyExchanges,
+        Self::TooManySessions,
         Self::IncompleteMessage,
     ];
 
@@ -117,6 +119,7 @@ impl DropReason {
             Self::NoProposalChosen => "no-proposal-chosen",
             Self::UnsupportedExchange => "unsupported-exchange",
             Self::TooManyExchanges => "too-many-exchanges",
+            Self::TooManySessions => "too-many-sessions",
             Self::IncompleteMessage => "incomplete-message",
         }
     }

@@ -16,7 +16,7 @@ pub mod name;
 use name::DistinguishedName;
 
 /// An identity as configured or as received.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Identity {
     /// An address.
     Address(IpAddr),

@@ -18,7 +18,7 @@ mod status;
 mod tests;
 mod timers;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -31,6 +31,7 @@ pub use status::{ChildStatus, ConnectionStatus, SessionStatus, Status};
 
 use crate::config::{Config, Connection, Start};
 use crate::counters::DropCounters;
+use crate::identity::Identity;
 use crate::ikev1::fragments::Assembly;
 use crate::plane::{Change, Notice, SaReport};
 use crate::sa::{ChildId, Direction, Path, Secret};
@@ -117,6 +118,8 @@ pub struct Node {
     by_cookie: BTreeMap<Cookie, SessionId>,
     /// Responder: the peer's address and its half, while first messages may be repeated.
     by_first_message: BTreeMap<(SocketAddr, Cookie), SessionId>,
+    /// Who the peers of the established sessions are; the oldest session of one is first.
+    by_identity: BTreeSet<(Identity, SessionId)>,
     children: BTreeMap<ChildId, Box<ChildEntry>>,
     next_child: u32,
     by_spi: BTreeMap<u32, ChildId>,
@@ -130,6 +133,7 @@ pub struct Node {
     work: Work,
     is_stopping: bool,
     wants_report: bool,
+    next_report: Instant,
 }
 
 impl Node {
@@ -145,6 +149,7 @@ impl Node {
             next_session: 0,
             by_cookie: BTreeMap::new(),
             by_first_message: BTreeMap::new(),
+            by_identity: BTreeSet::new(),
             children: BTreeMap::new(),
             next_child: 0,
             by_spi: BTreeMap::new(),
@@ -158,6 +163,7 @@ impl Node {
             work: Work::default(),
             is_stopping: false,
             wants_report: false,
+            next_report: Instant::default(),
         };
         node.open_stations();
         node

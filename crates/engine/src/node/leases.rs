@@ -1,7 +1,7 @@
 //! Inner addresses lent to peers. Leases are sticky: an identity gets the address it had, or asks
 //! for, as long as nobody else holds it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
@@ -17,6 +17,8 @@ pub(super) struct Leases {
     held: BTreeMap<IpAddr, Holder>,
     /// What an identity had last.
     sticky: BTreeMap<(PoolNumber, Arc<str>), IpAddr>,
+    /// Addresses that were given back.
+    free: BTreeSet<IpAddr>,
     pools: BTreeMap<String, PoolNumber>,
     /// Where the search for a free address of a pool goes on.
     next: BTreeMap<PoolNumber, u128>,
@@ -47,8 +49,8 @@ impl Leases {
         let address = wanted
             .filter(|address| contains(pool, *address))
             .find(|address| self.is_open_to(*address, identity))
-            .or_else(|| self.search(pool, number, true))
-            .or_else(|| self.search(pool, number, false))?;
+            .or_else(|| self.unused(pool, number))
+            .or_else(|| self.free.range(pool.first..=pool.last).next().copied())?;
         self.hold(address, number, key.1.clone());
         if self.sticky.len() < MAX_REMEMBERED {
             self.sticky.insert(key, address);
@@ -63,6 +65,7 @@ impl Leases {
             is_live: true,
         };
         if let Some(last) = self.held.insert(address, holder) {
+            self.free.remove(&address);
             self.sticky.remove(&(last.pool, last.identity));
         }
     }
@@ -80,6 +83,7 @@ impl Leases {
     pub(super) fn give_back(&mut self, address: IpAddr) {
         if let Some(holder) = self.held.get_mut(&address) {
             holder.is_live = false;
+            self.free.insert(address);
         }
     }
 
@@ -100,30 +104,14 @@ impl Leases {
             .is_none_or(|holder| !holder.is_live && *holder.identity == *identity)
     }
 
-    fn search(
-        &mut self,
-        pool: &Pool,
-        pool_number: PoolNumber,
-        only_unused: bool,
-    ) -> Option<IpAddr> {
+    /// The next that nobody has ever held. Each address is looked at once.
+    fn unused(&mut self, pool: &Pool, pool_number: PoolNumber) -> Option<IpAddr> {
         let (first, last) = (number(pool.first), number(pool.last));
-        let start = if only_unused {
-            self.next
-                .get(&pool_number)
-                .copied()
-                .unwrap_or(first)
-                .max(first)
-        } else {
-            first
-        };
-        let found = (start..=last).find(|n| {
-            let holder = self.held.get(&address(pool, *n));
-            holder.is_none_or(|holder| !only_unused && !holder.is_live)
-        })?;
-        if only_unused {
-            self.next.insert(pool_number, found + 1);
-        }
-        Some(address(pool, found))
+        let next = self.next.entry(pool_number).or_insert(first);
+        let start = (*next).max(first);
+        let found = (start..=last).find(|n| !self.held.contains_key(&address(pool, *n)));
+        *next = found.unwrap_or(last) + 1;
+        found.map(|found| address(pool, found))
     }
 }
 
@@ -185,6 +173,43 @@ mod tests {
         assert_eq!(leases.lend(&pool(), "c", None), Some(a));
         assert_eq!(leases.lend(&pool(), "a", None), None);
         assert_eq!(leases.live("inner"), 2);
+    }
+
+    #[test]
+    fn a_large_pool_that_was_lent_once_is_searched_no_more() {
+        let wide = Pool {
+            last: [10, 255, 255, 254].into(),
+            ..pool()
+        };
+        let mut leases = Leases::default();
+        let number = leases.number_of(&wide);
+        leases.next.insert(number, super::number(wide.last) + 1);
+        assert_eq!(leases.lend(&wide, "a", None), None);
+        for n in 1..=200 {
+            leases.hold([10, 0, 0, n].into(), number, "others".into());
+        }
+        for n in [7, 70] {
+            leases.give_back([10, 0, 0, n].into());
+        }
+        assert_eq!(leases.lend(&wide, "b", None), Some([10, 0, 0, 7].into()));
+        assert_eq!(leases.lend(&wide, "c", None), Some([10, 0, 0, 70].into()));
+        assert_eq!(leases.lend(&wide, "d", None), None);
+        assert!(leases.free.is_empty());
+    }
+
+    #[test]
+    fn a_pool_under_another_name_lends_what_was_given_back() {
+        let mut leases = Leases::default();
+        for identity in ["a", "b"] {
+            leases.lend(&pool(), identity, None).expect("an address");
+        }
+        leases.give_back([10, 0, 0, 2].into());
+        let renamed = Pool {
+            name: "other".into(),
+            ..pool()
+        };
+        let lent = leases.lend(&renamed, "c", None);
+        assert_eq!(lent, Some([10, 0, 0, 2].into()));
     }
 
     #[test]

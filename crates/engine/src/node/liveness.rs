@@ -10,6 +10,10 @@ use crate::time::{Deadline, Duration, Instant};
 /// Between two unanswered R-U-THEREs.
 const DPD_INTERVAL: Duration = Duration::from_secs(2);
 
+/// A report names every SA: with many sessions some one asks all the time. Who has no answer asks
+/// again, and is in the next.
+const REPORT_INTERVAL: Duration = DPD_INTERVAL;
+
 /// When a session last heard of its peer, and when it must ask.
 #[derive(Default)]
 pub(super) struct Liveness {
@@ -124,8 +128,9 @@ impl Node {
         }
         self.ask(id, now);
         // Packets are a sign of life as well: the report that this brings ends the questions.
-        if !self.wants_report {
+        if !self.wants_report && now >= self.next_report {
             self.wants_report = true;
+            self.next_report = now + REPORT_INTERVAL;
             self.outputs.push_back(Output::WantsReport);
         }
     }

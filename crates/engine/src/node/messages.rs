@@ -7,7 +7,7 @@ use wire::isakmp::{Cookie, Exchange, Header, PayloadKind};
 
 use super::session::{ConfigReply, Session, SessionId, has_marker, with_marker};
 use super::{Event, Node, Output};
-use crate::config::Connection;
+use crate::config::{Connection, Unique};
 use crate::counters::DropReason;
 use crate::ikev1::informational::Notice;
 use crate::ikev1::mode_config::Lease;
@@ -428,16 +428,21 @@ impl Node {
         self.flush(Some(id), out);
     }
 
-    /// INITIAL-CONTACT in an exchange of its own: the peer's other sessions are gone.
+    /// INITIAL-CONTACT in an exchange of its own: the peer's other sessions are gone, unless
+    /// several peers may have one identity.
     fn peer_restarted(&mut self, id: SessionId, now: Instant) {
-        let identity = self.sessions[&id].sa.as_ref().map(|sa| sa.identity.clone());
+        let session = &self.sessions[&id];
+        let is_kept = |c: &Arc<Connection>| c.unique == Unique::Keep;
+        let Some(sa) = session.sa.as_ref() else {
+            return;
+        };
+        if session.role == Role::Responder && session.connection.as_ref().is_some_and(is_kept) {
+            return;
+        }
         let earlier: Vec<SessionId> = self
-            .sessions
-            .iter()
-            .filter(|(other, session)| {
-                **other != id && session.sa.as_ref().map(|sa| &sa.identity) == identity.as_ref()
-            })
-            .map(|(other, _)| *other)
+            .sessions_of(&sa.identity)
+            .map(|(other, _)| other)
+            .filter(|other| *other != id)
             .collect();
         for old in earlier {
             self.close_session(old, "the peer has restarted", false, now);

@@ -1,6 +1,8 @@
 //! A session: one ISAKMP SA from its first message on, the exchanges that run under it, and the
 //! children that depend on it.
 
+mod predecessors;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -9,7 +11,7 @@ use wire::isakmp::Cookie;
 use super::liveness::Liveness;
 use super::timers::renewal;
 use super::{Event, Node, Output, Timer};
-use crate::config::{Connection, Unique};
+use crate::config::Connection;
 use crate::ikev1::mode_config::{ConfigRequest, Lease};
 use crate::ikev1::phase1::Phase1;
 use crate::ikev1::quick::Quick;
@@ -19,9 +21,6 @@ use crate::time::{Deadline, Duration, Instant};
 
 /// How many exchanges of a session are remembered after they are over.
 const MAX_RECENT: usize = 64;
-
-/// How many sessions of one peer may stand that others took over from: the peer deletes them.
-const MAX_REPLACED: usize = 4;
 
 /// Names a session within one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -259,6 +258,7 @@ impl Node {
         let key = Output::IkeKey(sa.cookies, sa.cipher_key.clone());
         let is_first_contact = sa.is_initial_contact;
         session.connection = Some(connection);
+        self.by_identity.insert((sa.identity.clone(), id));
         session.sa = Some(Box::new(sa));
         let replaces = session.replaces.take();
         self.tell(event);
@@ -266,85 +266,6 @@ impl Node {
         self.settle_predecessors(id, replaces, is_first_contact, now);
         self.station_established(id, now);
         self.arm_session(id);
-    }
-
-    /// What becomes of earlier sessions of the same peer: the one this session renews, and those
-    /// of the same identity (RFC 2407 §4.6.3.3).
-    fn settle_predecessors(
-        &mut self,
-        id: SessionId,
-        replaces: Option<SessionId>,
-        is_first_contact: bool,
-        now: Instant,
-    ) {
-        if let Some(old) = replaces {
-            self.adopt(id, old);
-            self.retire_session(old, Some(now + RENEWAL_OVERLAP));
-        }
-        let session = &self.sessions[&id];
-        let (Some(sa), Some(connection)) = (&session.sa, &session.connection) else {
-            return;
-        };
-        if session.role == Role::Initiator || connection.unique == Unique::Keep {
-            return;
-        }
-        let earlier: Vec<(SessionId, bool)> = self
-            .sessions
-            .iter()
-            .filter(|(other, s)| **other != id && s.has_peer(sa, connection))
-            .map(|(other, s)| (*other, s.is_replaced))
-            .collect();
-        let mut surplus = earlier.len().saturating_sub(MAX_REPLACED);
-        for (old, is_replaced) in earlier {
-            if is_first_contact {
-                self.close_session(old, "the peer has restarted", false, now);
-            } else if !is_replaced {
-                // The peer renews its ISAKMP SA and will delete the old one itself.
-                self.adopt(id, old);
-                self.retire_session(old, None);
-            } else if surplus > 0 {
-                surplus -= 1;
-                self.close_session(old, "the peer has newer ones", true, now);
-            }
-        }
-    }
-
-    /// A session that another took over from. Its peer deletes it; or we do at `until`, when the
-    /// peer has had time to take its children over as well.
-    fn retire_session(&mut self, old: SessionId, until: Option<Instant>) {
-        if let Some(session) = self.sessions.get_mut(&old) {
-            session.is_replaced = true;
-            session.rekey_at = None;
-            session.expire_at = until.or(session.expire_at);
-        }
-        self.arm_session(old);
-    }
-
-    /// Moves children and lease of `old` to `id`.
-    fn adopt(&mut self, id: SessionId, old: SessionId) {
-        let Some(from) = self.sessions.get_mut(&old) else {
-            return;
-        };
-        let children = core::mem::take(&mut from.children);
-        let lease = from.lease.take();
-        for child in &children {
-            if let Some(entry) = self.children.get_mut(child) {
-                entry.session = Some(id);
-            }
-        }
-        let Some(to) = self.sessions.get_mut(&id) else {
-            return;
-        };
-        to.children.extend(children);
-        let surplus = match &to.lease {
-            None => {
-                to.lease = lease;
-                None
-            }
-            Some(_) => lease,
-        };
-        self.give_back(surplus.as_deref());
-        self.station_follows(old, id);
     }
 
     /// Ends a session and the children that are still its own. `tells_peer`: deletes are sent.
@@ -380,7 +301,7 @@ impl Node {
             informational::send(sa, vec![payload], message_id, &mut out);
             self.flush(None, out);
         }
-        self.forget_session(&session);
+        self.forget_session(id, &session);
         self.timers
             .arm(Timer::Session(id), &mut session.armed, None);
         if let Some(connection) = &session.connection {
@@ -392,7 +313,10 @@ impl Node {
         self.station_lost(id, now);
     }
 
-    fn forget_session(&mut self, session: &Session) {
+    fn forget_session(&mut self, id: SessionId, session: &Session) {
+        if let Some(sa) = &session.sa {
+            self.by_identity.remove(&(sa.identity.clone(), id));
+        }
         if session.is_half_open() {
             self.half_open = self.half_open.saturating_sub(1);
         }
@@ -556,18 +480,6 @@ impl Node {
             addresses: vec![address],
             dns: pool.dns.clone(),
         })
-    }
-}
-
-impl Session {
-    fn has_peer(&self, sa: &IsakmpSa, connection: &Arc<Connection>) -> bool {
-        self.sa
-            .as_ref()
-            .is_some_and(|own| own.identity == sa.identity)
-            && self
-                .connection
-                .as_ref()
-                .is_some_and(|own| Arc::ptr_eq(own, connection))
     }
 }
 

@@ -697,6 +697,77 @@ fn a_deleted_pair_is_sealed_with_no_longer() {
     world.assert_up();
 }
 
+/// A station with so many connections to the gateway, all of one identity.
+fn many_of_one_identity(seed: u8, number: usize, dpd: Option<Duration>) -> World {
+    let mut world = World::new(seed, move |connection, is_station| {
+        connection.unique = Unique::Keep;
+        if is_station {
+            connection.start = Start::Responder;
+            connection.dpd_delay = dpd;
+        }
+    });
+    let mut many = config(true, &world.change);
+    many.connections = (0..number)
+        .map(|n| {
+            let mut connections = config(true, &world.change).connections;
+            let mut one = Arc::into_inner(connections.remove(0)).expect("the only one");
+            one.name = format!("road{n}");
+            Arc::new(one)
+        })
+        .collect();
+    world.input(0, Input::Configure(Arc::new(many)));
+    for n in 0..number {
+        world.command(0, Command::Up(format!("road{n}")));
+        world.run(Duration::from_millis(300));
+    }
+    world
+}
+
+#[test]
+fn kept_sessions_of_one_identity_are_bounded_and_the_oldest_ends() {
+    let world = many_of_one_identity(48, 16, None);
+    assert_eq!(world.ends[1].node.established(), 16);
+    assert_eq!(world.drops(1, DropReason::TooManySessions), 0);
+    let world = many_of_one_identity(49, 18, None);
+    assert_eq!(world.ends[1].node.established(), 16);
+    // whose session ended begins again, and ends the oldest of the others
+    let ended = world.drops(1, DropReason::TooManySessions) as usize;
+    assert!((2..=4).contains(&ended), "{ended}");
+    let node = &world.ends[1].node;
+    assert_eq!(node.by_identity.len(), 16);
+    let peer = Identity::Fqdn("ms.example".into());
+    let kept: Vec<SessionId> = node.sessions_of(&peer).map(|(id, _)| id).collect();
+    assert_eq!(kept, node.sessions.keys().copied().collect::<Vec<_>>());
+    let closed = |event: &Event| match event {
+        Event::IkeClosed { reason, .. } => reason == "the peer has newer ones",
+        _ => false,
+    };
+    assert_eq!(world.ends[1].count(closed), ended);
+}
+
+#[test]
+fn initial_contact_ends_nothing_where_several_may_have_one_identity() {
+    let mut world = many_of_one_identity(50, 3, None);
+    let session = world.ends[0].node.sessions.values().next().expect("one");
+    let sa = session.sa.as_ref().expect("established");
+    let contact = informational::refusal(sa, NotifyType::InitialContact, None);
+    let mut out = Outbox::default();
+    informational::send(sa, vec![contact], 0x53, &mut out);
+    let message = super::session::with_marker(session.path, out.messages[0].message.clone());
+    let path = world.ends[1].path();
+    world.deliver(1, path, &message);
+    assert_eq!(world.ends[1].node.established(), 3);
+}
+
+#[test]
+fn many_idle_sessions_ask_the_planes_together() {
+    let mut world = many_of_one_identity(51, 10, Some(Duration::from_secs(10)));
+    world.reports = 0;
+    world.run(Duration::from_secs(100));
+    // each asks its peer every ten seconds, three tenths of a second after the one before
+    assert!((9..=25).contains(&world.reports), "{}", world.reports);
+}
+
 #[test]
 fn replaced_sessions_of_one_peer_are_bounded() {
     let mut world = World::new(37, |_, _| {});
@@ -757,6 +828,8 @@ struct World {
     jitter: Duration,
     random: Stream,
     sent: usize,
+    /// How often the planes were asked.
+    reports: usize,
     first_message: Option<Vec<u8>>,
     /// The datagram that is lost, counted from 1.
     loses: Option<usize>,
@@ -878,6 +951,7 @@ impl World {
             jitter: Duration::ZERO,
             random: Seed::new([seed; 32]).stream("world", 0),
             sent: 0,
+            reports: 0,
             first_message: None,
             loses: None,
             log: Vec::new(),
@@ -938,7 +1012,10 @@ impl World {
                 Output::Plane(_, change) => self.ends[end].change(change),
                 Output::Event(event) => self.ends[end].events.push(event),
                 Output::IkeKey(..) => {}
-                Output::WantsReport => answers.push(Input::Report(&[])),
+                Output::WantsReport => {
+                    self.reports += 1;
+                    answers.push(Input::Report(&[]));
+                }
                 Output::WantsLocalAddress(remote) => {
                     let local = Some(if end == 0 {
                         STATION.into()

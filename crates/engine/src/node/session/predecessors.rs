@@ -1,0 +1,123 @@
+//! Earlier sessions of a peer: renewed, replaced or kept beside a new one (RFC 2407 §4.6.3.3).
+
+use std::sync::Arc;
+
+use super::{RENEWAL_OVERLAP, Session, SessionId};
+use crate::config::{Connection, Unique};
+use crate::counters::DropReason;
+use crate::identity::Identity;
+use crate::ikev1::Role;
+use crate::node::Node;
+use crate::time::Instant;
+
+/// How many sessions of one peer may stand that others took over from: the peer deletes them.
+const MAX_REPLACED: usize = 4;
+
+/// How many sessions of one identity a connection keeps that keeps them all; the oldest goes.
+const MAX_KEPT: usize = 16;
+
+impl Node {
+    /// What becomes of earlier sessions of the same peer: the one this session renews, and those
+    /// of the same identity (RFC 2407 §4.6.3.3).
+    pub(super) fn settle_predecessors(
+        &mut self,
+        id: SessionId,
+        replaces: Option<SessionId>,
+        is_first_contact: bool,
+        now: Instant,
+    ) {
+        if let Some(old) = replaces {
+            self.adopt(id, old);
+            self.retire_session(old, Some(now + RENEWAL_OVERLAP));
+        }
+        let session = &self.sessions[&id];
+        let (Some(sa), Some(connection)) = (&session.sa, &session.connection) else {
+            return;
+        };
+        if session.role == Role::Initiator {
+            return;
+        }
+        let is_kept = connection.unique == Unique::Keep;
+        let earlier: Vec<(SessionId, bool)> = self
+            .sessions_of(&sa.identity)
+            .filter(|(other, s)| *other != id && s.is_under(connection))
+            .map(|(other, s)| (other, s.is_replaced))
+            .collect();
+        if is_kept {
+            let surplus = (earlier.len() + 1).saturating_sub(MAX_KEPT);
+            for (old, _) in earlier.into_iter().take(surplus) {
+                self.drops.count(DropReason::TooManySessions);
+                self.close_session(old, "the peer has newer ones", true, now);
+            }
+            return;
+        }
+        let mut surplus = earlier.len().saturating_sub(MAX_REPLACED);
+        for (old, is_replaced) in earlier {
+            if is_first_contact {
+                self.close_session(old, "the peer has restarted", false, now);
+            } else if !is_replaced {
+                // The peer renews its ISAKMP SA and will delete the old one itself.
+                self.adopt(id, old);
+                self.retire_session(old, None);
+            } else if surplus > 0 {
+                surplus -= 1;
+                self.close_session(old, "the peer has newer ones", true, now);
+            }
+        }
+    }
+
+    /// The established sessions of an identity, the oldest first.
+    pub(in super::super) fn sessions_of(
+        &self,
+        identity: &Identity,
+    ) -> impl Iterator<Item = (SessionId, &Session)> {
+        let all = (identity.clone(), SessionId(0))..=(identity.clone(), SessionId(u32::MAX));
+        let found = self.by_identity.range(all);
+        found.filter_map(|(_, id)| Some((*id, &**self.sessions.get(id)?)))
+    }
+
+    /// A session that another took over from. Its peer deletes it; or we do at `until`, when the
+    /// peer has had time to take its children over as well.
+    fn retire_session(&mut self, old: SessionId, until: Option<Instant>) {
+        if let Some(session) = self.sessions.get_mut(&old) {
+            session.is_replaced = true;
+            session.rekey_at = None;
+            session.expire_at = until.or(session.expire_at);
+        }
+        self.arm_session(old);
+    }
+
+    /// Moves children and lease of `old` to `id`.
+    fn adopt(&mut self, id: SessionId, old: SessionId) {
+        let Some(from) = self.sessions.get_mut(&old) else {
+            return;
+        };
+        let children = core::mem::take(&mut from.children);
+        let lease = from.lease.take();
+        for child in &children {
+            if let Some(entry) = self.children.get_mut(child) {
+                entry.session = Some(id);
+            }
+        }
+        let Some(to) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        to.children.extend(children);
+        let surplus = match &to.lease {
+            None => {
+                to.lease = lease;
+                None
+            }
+            Some(_) => lease,
+        };
+        self.give_back(surplus.as_deref());
+        self.station_follows(old, id);
+    }
+}
+
+impl Session {
+    fn is_under(&self, connection: &Arc<Connection>) -> bool {
+        let own = self.connection.as_ref();
+        own.is_some_and(|own| Arc::ptr_eq(own, connection))
+    }
+}
