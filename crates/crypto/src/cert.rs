@@ -14,6 +14,7 @@ mod verify;
 
 pub use describe::describe;
 pub use make::{Authority, KeyMaterial, MakeFault, Request, RevokedEntry, SigningKey, read_serial};
+pub use name::{DistinguishedName, NameFault};
 pub use read::{Certificate, RevocationList};
 
 /// A name in a certificate that an identity may match.

@@ -5,15 +5,11 @@
 use core::fmt;
 use std::net::IpAddr;
 
-use crypto::cert::Name;
+use crypto::cert::{DistinguishedName, Name};
 use wire::codec::Malformed;
 use wire::isakmp::{Identification, IdentificationType};
 
 use crate::config::IdentityPattern;
-
-pub mod name;
-
-use name::DistinguishedName;
 
 /// An identity as configured or as received.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -103,7 +99,8 @@ impl Identity {
             IdentificationType::Fqdn => text().map(Self::Fqdn),
             IdentificationType::UserFqdn => text().map(Self::UserFqdn),
             IdentificationType::DerAsn1Dn => {
-                DistinguishedName::from_der(&id.value)?;
+                DistinguishedName::from_der(&id.value)
+                    .map_err(|_| Malformed::Value("distinguished name"))?;
                 Ok(Self::DistinguishedName(id.value.clone()))
             }
             IdentificationType::KeyId => Ok(Self::KeyId(id.value.clone())),

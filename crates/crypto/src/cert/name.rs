@@ -1,102 +1,476 @@
-//! A distinguished name as text: the order of the certificate, `C=CH, O=x, CN=y`, as strongSwan
-//! prints it, with RFC 4514's escapes.
+//! Distinguished names: DER and text, both ways (RFC 5280 §4.1.2.4, RFC 4514), in the order of
+//! the certificate as strongSwan prints it: `C=CH, O=x, CN=y`.
+//!
+//! Left out: string types other than UTF-8, Printable, IA5, Numeric, Visible and T61 (as Latin-1);
+//! the white space folding of RFC 5280 §7.1.
 
-use core::fmt::Write;
-use x509_parser::x509::{AttributeTypeAndValue, X509Name};
+use core::fmt;
+use core::str::FromStr;
 
-/// The whole name.
-pub(super) fn text_of(name: &X509Name<'_>) -> String {
-    let mut text = String::new();
-    for relative in name.iter_rdn() {
-        for (at, attribute) in relative.iter().enumerate() {
-            text.push_str(match at {
-                0 if text.is_empty() => "",
-                0 => ", ",
-                _ => "+",
-            });
-            push_attribute(&mut text, attribute);
+/// Attributes that one name may have.
+const MAX_ATTRIBUTES: usize = 64;
+
+/// Octets that a name may have as text.
+const MAX_TEXT: usize = 4096;
+
+/// A distinguished name, read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DistinguishedName {
+    /// Outer: the relative names in order. Inner: the attributes of one, mostly a single one.
+    relative: Vec<Vec<Attribute>>,
+}
+
+/// One attribute of a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Attribute {
+    /// Content octets of the object identifier.
+    oid: Vec<u8>,
+    /// DER tag of the value.
+    tag: u8,
+    /// Content octets of the value.
+    value: Vec<u8>,
+}
+
+/// Why a text is not a distinguished name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NameFault {
+    /// No `=` in a part.
+    #[error("{0:?} is not TYPE=VALUE")]
+    NoEquals(String),
+    /// A type that is neither a name that we know nor numbers with dots.
+    #[error("{0:?} is no attribute type such as C, O, OU, CN")]
+    Type(String),
+    /// Nothing after the `=`.
+    #[error("{0} has no value")]
+    NoValue(String),
+    /// A quotation mark without its partner, or a backslash at the end.
+    #[error("a quotation or an escape does not end")]
+    Open,
+    /// More octets than a name may have as text.
+    #[error("a name of {0} octets is longer than {MAX_TEXT}")]
+    TooLong(usize),
+    /// Octets that are not the DER of a name.
+    #[error("not the DER of a distinguished name")]
+    Der,
+    /// More attributes than a name may have.
+    #[error("more than {MAX_ATTRIBUTES} attributes")]
+    TooMany,
+}
+
+impl DistinguishedName {
+    /// Reads DER, which must end where the name ends.
+    pub fn from_der(der: &[u8]) -> Result<Self, NameFault> {
+        let mut outer = Der(der);
+        let mut names = outer.element(SEQUENCE)?;
+        outer.finish()?;
+        let mut relative = Vec::new();
+        let mut count = 0;
+        while !names.0.is_empty() {
+            let mut set = names.element(SET)?;
+            let mut attributes = Vec::new();
+            while !set.0.is_empty() {
+                count += 1;
+                if count > MAX_ATTRIBUTES {
+                    return Err(NameFault::TooMany);
+                }
+                attributes.push(Attribute::read(&mut set)?);
+            }
+            if attributes.is_empty() {
+                return Err(NameFault::Der);
+            }
+            relative.push(attributes);
         }
+        Ok(Self { relative })
+    }
+
+    /// DER.
+    pub fn to_der(&self) -> Vec<u8> {
+        let sets = self.relative.iter().map(|attributes| {
+            let mut encoded: Vec<_> = attributes.iter().map(Attribute::to_der).collect();
+            // DER sorts the elements of a SET OF.
+            encoded.sort();
+            tagged(SET, &encoded.concat())
+        });
+        tagged(SEQUENCE, &sets.collect::<Vec<_>>().concat())
+    }
+
+    /// Whether a value is `*`.
+    pub fn has_wildcard(&self) -> bool {
+        let mut all = self.relative.iter().flatten();
+        all.any(|attribute| attribute.text().as_deref() == Some("*"))
+    }
+
+    /// Whether both are the same, attribute by attribute in order, without regard to case and
+    /// string type. With wildcards a value `*` of ours fits any value.
+    pub fn fits(&self, other: &Self, has_wildcards: bool) -> bool {
+        self.relative.len() == other.relative.len()
+            && self.relative.iter().zip(&other.relative).all(|(a, b)| {
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.fits(b, has_wildcards))
+            })
+    }
+}
+
+impl Attribute {
+    fn read(set: &mut Der<'_>) -> Result<Self, NameFault> {
+        let mut pair = set.element(SEQUENCE)?;
+        let oid = pair.element(OID)?.0.to_vec();
+        if oid.is_empty() {
+            return Err(NameFault::Der);
+        }
+        let (tag, value) = pair.next()?;
+        pair.finish()?;
+        let value = value.to_vec();
+        Ok(Self { oid, tag, value })
+    }
+
+    fn to_der(&self) -> Vec<u8> {
+        let inner = [tagged(OID, &self.oid), tagged(self.tag, &self.value)].concat();
+        tagged(SEQUENCE, &inner)
+    }
+
+    /// From a type's name and a value in clear.
+    fn new(kind: &str, value: &str) -> Result<Self, NameFault> {
+        if value.is_empty() {
+            return Err(NameFault::NoValue(kind.into()));
+        }
+        let known = TYPES
+            .iter()
+            .find(|(names, ..)| names.iter().any(|name| name.eq_ignore_ascii_case(kind)));
+        let (oid, prefers) = match known {
+            Some((_, oid, tag)) => (oid.to_vec(), *tag),
+            None => {
+                let oid = oid_from_dots(kind).ok_or_else(|| NameFault::Type(kind.into()))?;
+                (oid, PRINTABLE_STRING)
+            }
+        };
+        let fits = match prefers {
+            IA5_STRING => value.is_ascii(),
+            _ => value.bytes().all(is_printable),
+        };
+        Ok(Self {
+            oid,
+            tag: if fits { prefers } else { UTF8_STRING },
+            value: value.as_bytes().to_vec(),
+        })
+    }
+
+    fn fits(&self, other: &Self, has_wildcards: bool) -> bool {
+        if self.oid != other.oid {
+            return false;
+        }
+        match (self.text(), other.text()) {
+            (Some(own), Some(_)) if has_wildcards && own == "*" => true,
+            (Some(own), Some(theirs)) => own.eq_ignore_ascii_case(&theirs),
+            _ => self.tag == other.tag && self.value == other.value,
+        }
+    }
+
+    /// The value as text, if its type is a string.
+    fn text(&self) -> Option<String> {
+        match self.tag {
+            UTF8_STRING | PRINTABLE_STRING | IA5_STRING | NUMERIC_STRING | VISIBLE_STRING => {
+                String::from_utf8(self.value.clone()).ok()
+            }
+            T61_STRING => Some(self.value.iter().map(|octet| char::from(*octet)).collect()),
+            _ => None,
+        }
+    }
+}
+
+/// Parts joined by `, `, several attributes of one part by `+`; what is special is escaped by a
+/// backslash, what does not print is in hexadecimal.
+impl fmt::Display for DistinguishedName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, attributes) in self.relative.iter().enumerate() {
+            for (j, attribute) in attributes.iter().enumerate() {
+                match (i, j) {
+                    (0, 0) => {}
+                    (_, 0) => write!(f, ", ")?,
+                    _ => write!(f, "+")?,
+                }
+                write!(f, "{attribute}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Attribute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match TYPES.iter().find(|(_, oid, _)| *oid == self.oid) {
+            Some((names, ..)) => write!(f, "{}=", names[0])?,
+            None => write!(f, "{}=", dots_from_oid(&self.oid))?,
+        }
+        let Some(text) = self.text() else {
+            write!(f, "#{:02x}", self.tag)?;
+            return self.value.iter().try_for_each(|o| write!(f, "{o:02x}"));
+        };
+        let last = text.chars().count().saturating_sub(1);
+        for (at, symbol) in text.chars().enumerate() {
+            let is_outer_space = symbol == ' ' && (at == 0 || at == last);
+            if SPECIAL.contains(symbol) || is_outer_space {
+                write!(f, "\\{symbol}")?;
+            } else if symbol.is_control() {
+                let mut octets = [0; 4];
+                for octet in symbol.encode_utf8(&mut octets).bytes() {
+                    write!(f, "\\{octet:02x}")?;
+                }
+            } else {
+                write!(f, "{symbol}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads `C=CH, O="Caravan, Ltd", CN=y`: parts divided by `,`, or by `/` where the text begins
+/// with it; `+` joins attributes of one part; a backslash takes what follows as it is.
+impl FromStr for DistinguishedName {
+    type Err = NameFault;
+
+    fn from_str(text: &str) -> Result<Self, NameFault> {
+        if text.len() > MAX_TEXT {
+            return Err(NameFault::TooLong(text.len()));
+        }
+        // A space at the end may be escaped: what is read of the last value decides.
+        let text = text.trim_start();
+        let (text, divider) = match text.strip_prefix('/') {
+            Some(rest) => (rest, '/'),
+            None => (text, ','),
+        };
+        let mut relative = Vec::new();
+        let mut current = Vec::new();
+        let mut count = 0;
+        let mut rest = text;
+        loop {
+            let (attribute, end, tail) = attribute_text(rest, divider)?;
+            count += 1;
+            if count > MAX_ATTRIBUTES {
+                return Err(NameFault::TooMany);
+            }
+            current.push(attribute);
+            if end != Some('+') {
+                relative.push(core::mem::take(&mut current));
+            }
+            if end.is_none() {
+                return Ok(Self { relative });
+            }
+            rest = tail;
+        }
+    }
+}
+
+/// One `TYPE=VALUE`, what ended it, and what follows.
+fn attribute_text(text: &str, divider: char) -> Result<(Attribute, Option<char>, &str), NameFault> {
+    let (kind, rest) = text
+        .split_once('=')
+        .ok_or_else(|| NameFault::NoEquals(text.trim().into()))?;
+    let mut octets = Vec::new();
+    // How much of `octets` must stay although it ends in spaces.
+    let mut kept = 0;
+    let mut is_quoted = false;
+    let mut ended = None;
+    let mut chars = rest.char_indices();
+    while let Some((at, symbol)) = chars.next() {
+        match symbol {
+            '\\' => {
+                push_escaped(&mut octets, &mut chars)?;
+                kept = octets.len();
+            }
+            '"' => {
+                is_quoted = !is_quoted;
+                kept = octets.len();
+            }
+            _ if !is_quoted && (symbol == divider || symbol == '+') => {
+                ended = Some((symbol, at + symbol.len_utf8()));
+                break;
+            }
+            ' ' if !is_quoted && octets.is_empty() => {}
+            _ => {
+                octets.extend_from_slice(symbol.encode_utf8(&mut [0; 4]).as_bytes());
+                if is_quoted || symbol != ' ' {
+                    kept = octets.len();
+                }
+            }
+        }
+    }
+    if is_quoted {
+        return Err(NameFault::Open);
+    }
+    octets.truncate(kept);
+    let value = String::from_utf8(octets).map_err(|_| NameFault::Open)?;
+    let attribute = Attribute::new(kind.trim(), &value)?;
+    Ok(match ended {
+        Some((symbol, next)) => (attribute, Some(symbol), &rest[next..]),
+        None => (attribute, None, ""),
+    })
+}
+
+/// What follows a backslash: two hexadecimal digits, or a symbol as it is.
+fn push_escaped(
+    octets: &mut Vec<u8>,
+    chars: &mut core::str::CharIndices<'_>,
+) -> Result<(), NameFault> {
+    let (_, first) = chars.next().ok_or(NameFault::Open)?;
+    let second = chars.as_str().chars().next();
+    match (
+        first.to_digit(16),
+        second.and_then(|symbol| symbol.to_digit(16)),
+    ) {
+        (Some(high), Some(low)) => {
+            chars.next();
+            octets.push((high << 4 | low) as u8);
+        }
+        _ => octets.extend_from_slice(first.encode_utf8(&mut [0; 4]).as_bytes()),
+    }
+    Ok(())
+}
+
+/// A certificate's name in words; one that does not read is in hexadecimal.
+pub(super) fn text_of(der: &[u8]) -> String {
+    let in_hexadecimal = |_| der.iter().map(|octet| format!("{octet:02x}")).collect();
+    DistinguishedName::from_der(der).map_or_else(in_hexadecimal, |name| name.to_string())
+}
+
+/// What is left of a run of elements.
+struct Der<'a>(&'a [u8]);
+
+impl<'a> Der<'a> {
+    /// The content of the next element, which must have this tag.
+    fn element(&mut self, tag: u8) -> Result<Self, NameFault> {
+        let (found, content) = self.next()?;
+        if found == tag {
+            Ok(Self(content))
+        } else {
+            Err(NameFault::Der)
+        }
+    }
+
+    /// Tag and content of the next element; its length is definite, of at most two octets.
+    fn next(&mut self) -> Result<(u8, &'a [u8]), NameFault> {
+        let (tag, len, rest) = match *self.0 {
+            [tag, len @ 0..=0x7f, ref rest @ ..] => (tag, usize::from(len), rest),
+            [tag, 0x81, len, ref rest @ ..] => (tag, usize::from(len), rest),
+            [tag, 0x82, high, low, ref rest @ ..] => {
+                (tag, u16::from_be_bytes([high, low]).into(), rest)
+            }
+            _ => return Err(NameFault::Der),
+        };
+        let (content, rest) = rest.split_at_checked(len).ok_or(NameFault::Der)?;
+        self.0 = rest;
+        Ok((tag, content))
+    }
+
+    fn finish(&self) -> Result<(), NameFault> {
+        self.0.is_empty().then_some(()).ok_or(NameFault::Der)
+    }
+}
+
+fn tagged(tag: u8, content: &[u8]) -> Vec<u8> {
+    let len = content.len();
+    let mut octets = vec![tag];
+    match len {
+        0..=0x7f => octets.push(len as u8),
+        0x80..=0xff => octets.extend([0x81, len as u8]),
+        _ => {
+            let len = u16::try_from(len).expect("a name below 64 KiB");
+            octets.push(0x82);
+            octets.extend(len.to_be_bytes());
+        }
+    }
+    octets.extend_from_slice(content);
+    octets
+}
+
+/// Content octets of an object identifier from `2.5.4.3`.
+fn oid_from_dots(text: &str) -> Option<Vec<u8>> {
+    let mut arcs = text.split('.').map(|arc| arc.parse::<u32>().ok());
+    let (first, second) = (arcs.next()??, arcs.next()??);
+    if first > 2 || (first < 2 && second > 39) {
+        return None;
+    }
+    let mut octets = Vec::new();
+    push_arc(&mut octets, second.checked_add(first * 40)?);
+    for arc in arcs {
+        push_arc(&mut octets, arc?);
+    }
+    Some(octets)
+}
+
+fn push_arc(octets: &mut Vec<u8>, arc: u32) {
+    let groups = (32 - arc.leading_zeros()).div_ceil(7).max(1);
+    for group in (0..groups).rev() {
+        let more = if group > 0 { 0x80 } else { 0 };
+        octets.push((arc >> (group * 7)) as u8 & 0x7f | more);
+    }
+}
+
+fn dots_from_oid(octets: &[u8]) -> String {
+    let mut text = String::new();
+    let mut arc = 0_u64;
+    for octet in octets {
+        arc = arc << 7 & (u64::MAX >> 1) | u64::from(octet & 0x7f);
+        if octet & 0x80 != 0 {
+            continue;
+        }
+        if text.is_empty() {
+            let first = (arc / 40).min(2);
+            text = format!("{first}.{}", arc - first * 40);
+        } else {
+            text = format!("{text}.{arc}");
+        }
+        arc = 0;
     }
     text
 }
 
-/// A moment of the calendar, `2027-01-02 03:04:05 UTC`.
-pub(super) fn text_of_time(seconds: i64) -> String {
-    match time::OffsetDateTime::from_unix_timestamp(seconds) {
-        Ok(at) => {
-            let (hour, minute, second) = at.to_hms();
-            format!("{} {hour:02}:{minute:02}:{second:02} UTC", at.date())
-        }
-        Err(_) => format!("{seconds} seconds from 1970"),
-    }
+/// RFC 5280 appendix B, PrintableString; `*` is in none, so that a wildcard is a UTF8String.
+fn is_printable(octet: u8) -> bool {
+    octet.is_ascii_alphanumeric() || b" '()+,-./:=?".contains(&octet)
 }
 
-fn push_attribute(text: &mut String, attribute: &AttributeTypeAndValue<'_>) {
-    let oid = attribute.attr_type().to_id_string();
-    let short = TYPES.iter().find(|(known, _)| *known == oid);
-    text.push_str(short.map_or(&oid, |(_, short)| short));
-    text.push('=');
-    let value = attribute.as_slice();
-    let decoded = match attribute.attr_value().tag().0 {
-        UTF8_STRING | PRINTABLE_STRING | IA5_STRING | NUMERIC_STRING | VISIBLE_STRING => {
-            core::str::from_utf8(value).ok().map(str::to_owned)
-        }
-        T61_STRING => Some(value.iter().map(|octet| char::from(*octet)).collect()),
-        _ => None,
-    };
-    match decoded {
-        Some(decoded) => push_escaped(text, &decoded),
-        None => {
-            text.push('#');
-            push_hex(text, value);
-        }
-    }
-}
+const SPECIAL: &str = "\\,+\"/";
 
-/// What would be read as syntax gets a backslash; what does not print is hexadecimal.
-fn push_escaped(text: &mut String, value: &str) {
-    let last = value.chars().count().saturating_sub(1);
-    for (at, symbol) in value.chars().enumerate() {
-        if ",+\"\\/".contains(symbol) || symbol == ' ' && (at == 0 || at == last) {
-            text.push('\\');
-            text.push(symbol);
-        } else if symbol.is_control() {
-            for octet in symbol.encode_utf8(&mut [0; 4]).bytes() {
-                text.push('\\');
-                push_hex(text, &[octet]);
-            }
-        } else {
-            text.push(symbol);
-        }
-    }
-}
+const OID: u8 = 0x06;
+const UTF8_STRING: u8 = 0x0c;
+const NUMERIC_STRING: u8 = 0x12;
+const PRINTABLE_STRING: u8 = 0x13;
+const T61_STRING: u8 = 0x14;
+const IA5_STRING: u8 = 0x16;
+const VISIBLE_STRING: u8 = 0x1a;
+const SEQUENCE: u8 = 0x30;
+const SET: u8 = 0x31;
 
-fn push_hex(text: &mut String, octets: &[u8]) {
-    for octet in octets {
-        write!(text, "{octet:02x}").expect("a String takes everything");
-    }
-}
+/// Names (the first is printed), object identifier, preferred string type.
+type Kind = (&'static [&'static str], &'static [u8], u8);
 
-const UTF8_STRING: u32 = 12;
-const NUMERIC_STRING: u32 = 18;
-const PRINTABLE_STRING: u32 = 19;
-const T61_STRING: u32 = 20;
-const IA5_STRING: u32 = 22;
-const VISIBLE_STRING: u32 = 26;
-
-/// RFC 4519 and RFC 2985, in strongSwan's short words.
-const TYPES: [(&str, &str); 13] = [
-    ("2.5.4.3", "CN"),
-    ("2.5.4.6", "C"),
-    ("2.5.4.7", "L"),
-    ("2.5.4.8", "ST"),
-    ("2.5.4.9", "STREET"),
-    ("2.5.4.10", "O"),
-    ("2.5.4.11", "OU"),
-    ("2.5.4.12", "T"),
-    ("2.5.4.5", "SN"),
-    ("2.5.4.42", "G"),
-    ("1.2.840.113549.1.9.1", "E"),
-    ("0.9.2342.19200300.100.1.25", "DC"),
-    ("0.9.2342.19200300.100.1.1", "UID"),
+const TYPES: [Kind; 13] = [
+    (&["CN"], &[0x55, 4, 3], PRINTABLE_STRING),
+    (&["C"], &[0x55, 4, 6], PRINTABLE_STRING),
+    (&["L"], &[0x55, 4, 7], PRINTABLE_STRING),
+    (&["ST", "S"], &[0x55, 4, 8], PRINTABLE_STRING),
+    (&["STREET"], &[0x55, 4, 9], PRINTABLE_STRING),
+    (&["O"], &[0x55, 4, 10], PRINTABLE_STRING),
+    (&["OU"], &[0x55, 4, 11], PRINTABLE_STRING),
+    (&["T"], &[0x55, 4, 12], PRINTABLE_STRING),
+    (&["SN", "serialNumber"], &[0x55, 4, 5], PRINTABLE_STRING),
+    (&["G", "GN"], &[0x55, 4, 42], PRINTABLE_STRING),
+    (
+        &["E", "emailAddress"],
+        &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 1],
+        IA5_STRING,
+    ),
+    (
+        &["DC"],
+        &[0x09, 0x92, 0x26, 0x89, 0x93, 0xf2, 0x2c, 0x64, 1, 25],
+        IA5_STRING,
+    ),
+    (
+        &["UID"],
+        &[0x09, 0x92, 0x26, 0x89, 0x93, 0xf2, 0x2c, 0x64, 1, 1],
+        PRINTABLE_STRING,
+    ),
 ];
+
+#[cfg(test)]
+mod tests;

@@ -258,9 +258,9 @@ impl Facts {
         }
         Ok(Self {
             subject: body.subject.as_raw().to_vec(),
-            subject_text: text_of(&body.subject),
+            subject_text: text_of(body.subject.as_raw()),
             issuer: body.issuer.as_raw().to_vec(),
-            issuer_text: text_of(&body.issuer),
+            issuer_text: text_of(body.issuer.as_raw()),
             serial: without_zeros(body.raw_serial()).to_vec(),
             not_before: body.validity.not_before.timestamp(),
             not_after: body.validity.not_after.timestamp(),

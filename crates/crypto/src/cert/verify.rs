@@ -1,6 +1,5 @@
 //! The path from an end entity to an authority that we believe (RFC 5280 §6.1, RFC 4945 §5).
 
-use super::name::text_of_time;
 use super::read::{Certificate, RevocationList};
 use super::{CertFault, CertificateVerified, TrustStore};
 
@@ -263,6 +262,17 @@ fn wrong_usage(certificate: &Certificate, why: &str) -> CertFault {
     CertFault::WrongUsage {
         subject: certificate.subject(),
         why: why.into(),
+    }
+}
+
+/// A moment of the calendar, `2027-01-02 03:04:05 UTC`.
+fn text_of_time(seconds: i64) -> String {
+    match time::OffsetDateTime::from_unix_timestamp(seconds) {
+        Ok(at) => {
+            let (hour, minute, second) = at.to_hms();
+            format!("{} {hour:02}:{minute:02}:{second:02} UTC", at.date())
+        }
+        Err(_) => format!("{seconds} seconds from 1970"),
     }
 }
 

@@ -202,9 +202,9 @@ fn a_certificate_proves_its_subject_and_its_alternative_names_only() {
 #[test]
 fn string_types_do_not_part_equal_names() {
     let printable =
-        name::DistinguishedName::from_der(b"\x30\x0c\x31\x0a\x30\x08\x06\x03\x55\x04\x03\x13\x01x");
+        DistinguishedName::from_der(b"\x30\x0c\x31\x0a\x30\x08\x06\x03\x55\x04\x03\x13\x01x");
     let utf8 =
-        name::DistinguishedName::from_der(b"\x30\x0c\x31\x0a\x30\x08\x06\x03\x55\x04\x03\x0c\x01X");
+        DistinguishedName::from_der(b"\x30\x0c\x31\x0a\x30\x08\x06\x03\x55\x04\x03\x0c\x01X");
     assert!(printable.unwrap().fits(&utf8.unwrap(), false));
 }
 
@@ -214,10 +214,10 @@ fn der_cut_anywhere_is_refused() {
         panic!("not a name");
     };
     for len in 0..der.len() {
-        assert!(name::DistinguishedName::from_der(&der[..len]).is_err());
+        assert!(DistinguishedName::from_der(&der[..len]).is_err());
     }
     let longer = [der.as_slice(), &[0]].concat();
-    assert!(name::DistinguishedName::from_der(&longer).is_err());
+    assert!(DistinguishedName::from_der(&longer).is_err());
 }
 
 proptest! {
@@ -252,9 +252,9 @@ proptest! {
                 }
             })
             .collect();
-        let name: name::DistinguishedName = quoted.join(", ").parse().unwrap();
-        let again: name::DistinguishedName = name.to_string().parse().unwrap();
+        let name: DistinguishedName = quoted.join(", ").parse().unwrap();
+        let again: DistinguishedName = name.to_string().parse().unwrap();
         prop_assert_eq!(&again, &name);
-        prop_assert_eq!(name::DistinguishedName::from_der(&name.to_der()), Ok(name));
+        prop_assert_eq!(DistinguishedName::from_der(&name.to_der()), Ok(name));
     }
 }

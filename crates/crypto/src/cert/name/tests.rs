@@ -1,0 +1,30 @@
+use super::*;
+
+#[test]
+fn one_reader_serves_text_der_and_what_a_certificate_shows() {
+    for text in [
+        "C=CH, O=Caravan, CN=ms",
+        "DC=example, CN=b+OU=a",
+        "1.2.3.4=x, E=ms@example.org",
+        "CN=\\ a\\,b\\\"c\\\\d\\/\\0a",
+    ] {
+        let name: DistinguishedName = text.parse().unwrap();
+        let der = name.to_der();
+        assert_eq!(DistinguishedName::from_der(&der).as_ref(), Ok(&name));
+        assert_eq!(text_of(&der), text);
+    }
+    // strings of every length form
+    for len in [1, 127, 128, 255, 256, 4000] {
+        let text = format!("CN={}", "x".repeat(len));
+        let der = text.parse::<DistinguishedName>().unwrap().to_der();
+        assert_eq!(text_of(&der), text);
+    }
+}
+
+#[test]
+fn what_does_not_read_is_shown_in_hexadecimal() {
+    assert_eq!(text_of(&[0x30, 2, 0x31, 0]), "30023100");
+    assert_eq!(text_of(&[0x30, 0x84, 0, 0, 0, 0]), "308400000000");
+    assert_eq!(text_of(&[]), "");
+    assert_eq!(text_of(&[0x30, 0]), "");
+}
