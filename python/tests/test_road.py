@@ -161,7 +161,10 @@ def test_the_first_packet_brings_the_road_up(keys: Keys, output: Path) -> None:
             station.process.wait_for(lambda: station.try_status() is not None, "control socket", 10)
             time.sleep(0.5)
             assert not station.is_established()
-            # The one connection that brings the road up is also carried: its source is right.
+            # The packet that brings the road up waits for it, and its source is right.
+            assert ping(road.ms, SERVER_ADDRESS, 1, timeout_s=3).received == 1
+            assert station.status()["drops"]["no-sa"] == 0
+            # So is the connection that brings it up.
             fetched = download(road.ms, PRIVATE_URL)
             assert fetched.sha256 == expected
             assert fetched.local_address.startswith("10.99.0.")
@@ -178,6 +181,7 @@ def test_a_transport_road_comes_up_at_the_first_packet(keys: Keys, output: Path)
             station.process.wait_for(lambda: station.try_status() is not None, "control socket", 10)
             time.sleep(0.5)
             assert not station.is_established()
+            assert ping(road.ms, GATEWAY_ADDRESS, 1, timeout_s=3).received == 1
             assert download(road.ms, PUBLISHED_URL).sha256 == expected
 
 

@@ -138,7 +138,12 @@ impl Default for DropCounters {
 impl DropCounters {
     /// One more.
     pub fn count(&mut self, reason: DropReason) {
-        self.0[reason as usize] += 1;
+        self.add(reason, 1);
+    }
+
+    /// So many more.
+    pub fn add(&mut self, reason: DropReason, number: u64) {
+        self.0[reason as usize] += number;
     }
 
     /// How many so far.

@@ -8,6 +8,7 @@
 mod checksum;
 mod coalesce;
 pub mod datagrams;
+pub mod hold;
 pub mod inbound;
 mod inner;
 mod opener;

@@ -92,6 +92,9 @@ impl Outbound {
                 return false;
             }
         }
+        if !self.out.is_empty() {
+            self.flush();
+        }
         true
     }
 
@@ -142,7 +145,9 @@ impl Outbound {
         match order {
             Order::Change(change) => {
                 self.paths.note(&change);
-                self.plane.apply(change, self.clock.now());
+                let now = self.clock.now();
+                self.plane.apply(change, now);
+                self.plane.release(now, &mut self.out);
             }
             Order::Report(answer) => {
                 // Whoever asked may have gone.

@@ -235,10 +235,7 @@ impl Node {
 
     /// A child that no station waits for leaves the table with its last SA.
     fn drop_unused_child(&mut self, child: ChildId) {
-        let is_stations = self
-            .stations
-            .iter()
-            .any(|station| station.children.contains(&child));
+        let is_stations = self.is_of_station(child);
         let is_unused = self
             .children
             .get(&child)
@@ -281,7 +278,17 @@ impl Node {
         self.flush(Some(id), out);
     }
 
+    /// Whether a station holds this child up: its traffic is expected as long as it does.
+    fn is_of_station(&self, child: ChildId) -> bool {
+        let mut stations = self.stations.iter();
+        stations.any(|station| station.children.contains(&child))
+    }
+
+    /// An inbound SA whose quick mode came to nothing.
     fn remove_inbound(&mut self, child: ChildId, spi: u32) {
+        if !self.is_of_station(child) {
+            self.change(Direction::Outbound, Change::Forget(child));
+        }
         self.by_spi.remove(&spi);
         self.change(
             Direction::Inbound,

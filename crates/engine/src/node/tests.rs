@@ -800,6 +800,24 @@ fn an_inner_address_that_the_gateway_pushes_is_taken_and_acknowledged_once_more(
     assert_eq!(world.ends[0].inner(), [pushed]);
 }
 
+#[test]
+fn a_gateway_is_ready_to_receive_and_keeps_its_answers_before_it_says_so() {
+    let mut world = World::new(38, |_, _| {});
+    world.run(Duration::from_secs(2));
+    let trail = &world.ends[1].trail;
+    let first = trail.iter().position(|step| step == "quick 1");
+    let expected = [
+        "quick 1",
+        "install Inbound",
+        "expect",
+        "quick 2",
+        "quick 3",
+        "install Outbound",
+        "forget",
+    ];
+    assert_eq!(trail[first.expect("quick 1")..][..expected.len()], expected);
+}
+
 type Change = Arc<dyn Fn(&mut Connection, bool) + Send + Sync>;
 
 /// One end: a node and the planes' view of its SAs.
@@ -810,6 +828,8 @@ struct End {
     outbound: BTreeMap<u32, ChildId>,
     /// The outbound SA that was installed last.
     sealing: u32,
+    /// What the planes were told and which messages were sent, in order.
+    trail: Vec<String>,
     keys: BTreeMap<u32, Vec<u8>>,
     due: Option<Instant>,
 }
@@ -847,6 +867,7 @@ impl End {
             inbound: BTreeMap::new(),
             outbound: BTreeMap::new(),
             sealing: 0,
+            trail: Vec::new(),
             keys: BTreeMap::new(),
             due: None,
         }
@@ -908,7 +929,12 @@ impl End {
     fn change(&mut self, change: crate::plane::Change) {
         use crate::plane::Change;
         match change {
-            Change::Install(sa) => self.install(*sa),
+            Change::Install(sa) => {
+                self.trail.push(format!("install {:?}", sa.direction));
+                self.install(*sa);
+            }
+            Change::Expect(..) => self.trail.push("expect".into()),
+            Change::Forget(_) => self.trail.push("forget".into()),
             Change::Remove(_, spi, Direction::Inbound) => drop(self.inbound.remove(&spi)),
             Change::Remove(_, spi, Direction::Outbound) => drop(self.outbound.remove(&spi)),
             _ => {}
@@ -1010,7 +1036,12 @@ impl World {
             match self.ends[end].node.poll() {
                 Output::Datagram(path, payload) => self.send(end, path, payload),
                 Output::Plane(_, change) => self.ends[end].change(change),
-                Output::Event(event) => self.ends[end].events.push(event),
+                Output::Event(event) => {
+                    if let Event::Message { what, .. } = &event {
+                        self.ends[end].trail.push(what.clone());
+                    }
+                    self.ends[end].events.push(event);
+                }
                 Output::IkeKey(..) => {}
                 Output::WantsReport => {
                     self.reports += 1;

@@ -7,6 +7,7 @@ use crypto::rand::Stream;
 use wire::vnet::VnetHeader;
 
 use crate::counters::DropReason;
+use crate::plane::hold::{Held, Hold};
 use crate::plane::inner::Inner;
 use crate::plane::policy::{self, Index, Slot};
 use crate::plane::reassembly::Reassembly;
@@ -39,6 +40,8 @@ pub struct OutboundPlane {
     index: Index,
     /// What the host's stack cut although transport mode takes whole packets only.
     fragments: Reassembly,
+    /// What waited for children that are up by now.
+    released: Vec<Held>,
     report: PlaneReport,
 }
 
@@ -59,6 +62,7 @@ struct Expected {
     local: Vec<TrafficSelector>,
     remote: Vec<TrafficSelector>,
     asked: Option<Instant>,
+    hold: Hold,
 }
 
 impl OutboundPlane {
@@ -72,11 +76,13 @@ impl OutboundPlane {
             by_id: BTreeMap::new(),
             index: Index::default(),
             fragments: Reassembly::default(),
+            released: Vec::new(),
             report: PlaneReport::default(),
         }
     }
 
-    /// Takes one change; inbound SAs and what is unknown are ignored.
+    /// Takes one change; inbound SAs and what is unknown are ignored. What waited for a new SA
+    /// leaves by [`OutboundPlane::release`].
     pub fn apply(&mut self, change: Change, _now: Instant) {
         match change {
             Change::Install(sa) if sa.direction == Direction::Outbound => self.install(*sa),
@@ -85,14 +91,20 @@ impl OutboundPlane {
             }
             Change::Move(child, path) => self.edit(child, |child| child.follow(path)),
             Change::Expect(id, local, remote) => self.edit_or_add(id, |child| {
-                let asked = child.expected.take().and_then(|expected| expected.asked);
+                let former = child.expected.take();
+                let (asked, hold) = former.map_or_else(Default::default, |it| (it.asked, it.hold));
                 child.expected = Some(Box::new(Expected {
                     local,
                     remote,
                     asked,
+                    hold,
                 }));
             }),
-            Change::Forget(child) => self.edit(child, |child| child.expected = None),
+            Change::Forget(child) => {
+                let lost = self.take_hold(child).len();
+                self.report.drops.add(DropReason::NoSa, lost as u64);
+                self.edit(child, |child| child.expected = None);
+            }
             Change::PathMtu(child, mtu) => self.edit(child, |child| {
                 for sealer in &mut child.sealers {
                     sealer.set_path_mtu(mtu);
@@ -104,10 +116,27 @@ impl OutboundPlane {
 
     /// Seals one frame from the TUN device, at most 64 KiB: the virtio-net header if the device
     /// has them, then one IP packet or super-packet. Appends to `out`; never fails, drops are
-    /// counted. `frame` is scratch afterwards.
+    /// counted. A copy of what needs a child that is not up is held for it. `frame` is scratch
+    /// afterwards.
     pub fn seal(&mut self, frame: &mut [u8], now: Instant, out: &mut Datagrams) {
-        if let Err(reason) = self.try_seal(frame, now, out) {
-            self.report.drops.count(reason);
+        match self.try_seal(frame, now, out) {
+            Ok(()) => {}
+            Err(DropReason::NoSa) => self.hold(frame, now),
+            Err(reason) => self.report.drops.count(reason),
+        }
+    }
+
+    /// Seals what waited for children that are up by now. Call it after [`OutboundPlane::apply`];
+    /// it costs nothing where nothing waited.
+    pub fn release(&mut self, now: Instant, out: &mut Datagrams) {
+        for mut held in core::mem::take(&mut self.released) {
+            let result = match held.is_stale(now) {
+                true => Err(DropReason::NoSa),
+                false => self.try_seal(&mut held.frame, now, out),
+            };
+            if let Err(reason) = result {
+                self.report.drops.count(reason);
+            }
         }
     }
 
@@ -234,7 +263,29 @@ impl OutboundPlane {
         self.index.candidates(destination).any(is_transport)
     }
 
+    /// Nothing of a frame without an SA was changed.
+    fn hold(&mut self, frame: &mut [u8], now: Instant) {
+        let parsed = crate::plane::vnet::take(frame, self.offloads);
+        let inner = parsed.ok().and_then(|(_, packet)| Inner::parse(packet));
+        let slot = inner.and_then(|inner| self.find(&inner));
+        let child = slot.and_then(|slot| self.children[slot as usize].as_mut());
+        let expected = child.and_then(|child| child.expected.as_mut());
+        let lost = expected.map_or(1, |expected| expected.hold.put(frame, now));
+        self.report.drops.add(DropReason::NoSa, lost as u64);
+    }
+
+    fn take_hold(&mut self, child: ChildId) -> Hold {
+        let slot = self.by_id.get(&child);
+        let child = slot.and_then(|slot| self.children[*slot as usize].as_mut());
+        let expected = child.and_then(|child| child.expected.as_mut());
+        expected.map_or_else(Hold::default, |expected| {
+            core::mem::take(&mut expected.hold)
+        })
+    }
+
     fn install(&mut self, sa: Sa) {
+        let held = self.take_hold(sa.child);
+        self.released.extend(held.into_frames());
         self.edit_or_add(sa.child, |child| {
             child.sealers.retain(|old| old.spi != sa.spi);
             child.sealers.push(Box::new(Sealer::new(sa)));

@@ -1,6 +1,7 @@
 //! Pairs of planes through memory: what one seals the other opens.
 
 mod bad_input;
+mod hold;
 mod round_trip;
 mod sizes;
 mod super_packets;

@@ -167,7 +167,6 @@ impl Node {
         if accepted.is_err() {
             session.remember(quick.message_id());
         }
-        self.flush(Some(id), out);
         match accepted {
             Ok(progress) => {
                 if let Some(session) = self.sessions.get_mut(&id) {
@@ -180,10 +179,13 @@ impl Node {
                         session.children.push(child);
                     }
                 }
+                // Who reads message 2 may send at once: the inbound SA goes first.
                 self.quick_progress(id, child, progress, now);
+                self.flush(Some(id), out);
                 self.arm_session(id);
             }
             Err(fault) => {
+                self.flush(Some(id), out);
                 self.count_fault(&fault);
                 self.by_spi.remove(&spi);
                 self.refuse(id, &fault, proposed);
@@ -242,6 +244,7 @@ impl Node {
             QuickProgress::Pending => {}
             QuickProgress::InboundReady(negotiated) => {
                 self.install(id, child, &negotiated, Direction::Inbound);
+                self.expect_answers(id, child, &negotiated);
             }
             QuickProgress::Complete(negotiated) => {
                 let Some(negotiated) = negotiated else { return };
@@ -265,6 +268,9 @@ impl Node {
                     self.take_over_later(id, child, negotiated.clone(), now);
                 } else {
                     self.install(id, child, &negotiated, Direction::Outbound);
+                }
+                if !is_ours && !self.is_of_station(child) {
+                    self.change(Direction::Outbound, Change::Forget(child));
                 }
                 self.child_established(id, child, &negotiated, is_ours, now);
             }
@@ -302,6 +308,29 @@ impl Node {
         let sa = association(entry, negotiated, direction, path);
         self.by_spi.insert(negotiated.spi_in, child);
         self.change(direction, Change::Install(Box::new(sa)));
+    }
+
+    /// The initiator may send right behind message 3, and what it asks be answered before we have
+    /// read that message: the answer waits for the outbound SA.
+    fn expect_answers(&mut self, id: SessionId, child: ChildId, negotiated: &NegotiatedChild) {
+        let (Some(session), Some(entry)) = (self.sessions.get(&id), self.children.get(&child))
+        else {
+            return;
+        };
+        if entry.current.is_some() || entry.is_ours {
+            return;
+        }
+        let path = session.path;
+        let (local, remote) = match negotiated.mode {
+            Mode::Tunnel => (negotiated.local, negotiated.remote),
+            Mode::Transport => {
+                let peer = entry.pool_address.unwrap_or(path.remote.ip());
+                let own = path.local.ip();
+                (negotiated.local.at(own), negotiated.remote.at(peer))
+            }
+        };
+        let expect = Change::Expect(child, vec![local], vec![remote]);
+        self.change(Direction::Outbound, expect);
     }
 
     fn takes_from_pool(&self, child: ChildId) -> bool {

@@ -200,6 +200,17 @@ impl Pair {
             self.sender
                 .seal(&mut frame.clone(), NOW, &mut self.datagrams);
         }
+        self.sent()
+    }
+
+    /// What waited for children that are up by now.
+    pub(super) fn release(&mut self, now: Instant) -> Vec<Sent> {
+        self.datagrams.clear();
+        self.sender.release(now, &mut self.datagrams);
+        self.sent()
+    }
+
+    fn sent(&self) -> Vec<Sent> {
         let mut sent = Vec::new();
         for run in self.datagrams.runs() {
             let bytes = self.datagrams.bytes(run);

@@ -231,6 +231,17 @@ impl Control {
     pub(super) fn seal(&mut self, mut clear: Vec<u8>, now: Instant, sends: &mut Vec<Send>) -> bool {
         let mut datagrams = std::mem::take(&mut self.datagrams);
         self.outbound.seal(&mut clear, now, &mut datagrams);
+        self.send(datagrams, now, sends)
+    }
+
+    /// What waited for a tunnel that is up by now.
+    fn release(&mut self, now: Instant, sends: &mut Vec<Send>) {
+        let mut datagrams = std::mem::take(&mut self.datagrams);
+        self.outbound.release(now, &mut datagrams);
+        self.send(datagrams, now, sends);
+    }
+
+    fn send(&mut self, mut datagrams: Datagrams, now: Instant, sends: &mut Vec<Send>) -> bool {
         for run in datagrams.runs() {
             for sealed in datagrams.bytes(run).chunks(run.segment_bytes.max(1)) {
                 match run.kind {
@@ -263,6 +274,7 @@ impl Control {
     fn input(&mut self, input: Input<'_>, now: Instant, sends: &mut Vec<Send>) {
         self.node.handle(input, now);
         self.drain(now, sends);
+        self.release(now, sends);
     }
 
     /// Drains to `Wait`; what the node asked for is answered after that.
