@@ -20,12 +20,20 @@ from caravan.measurement import (
 )
 from caravan.sizes import POLICIES
 from caravan.testbed import CommandFailed, Road, RoadPlan
-from caravan.testbed.capture import IPPROTO_AH, IPPROTO_ESP, Capture
+from caravan.testbed.capture import IPPROTO_AH, IPPROTO_ESP, IPPROTO_UDP, Capture
 from caravan.testbed.caravan import Caravan, order, write_files
 from caravan.testbed.connection import Connection, PublicKey
 from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.relay import LinkPlan
-from caravan.testbed.road import GATEWAY_ADDRESS, PRIVATE_NETWORK, SERVER_ADDRESS
+from caravan.testbed.road import (
+    GATEWAY_ADDRESS,
+    GATEWAY_ADDRESS6,
+    PRIVATE_NETWORK,
+    PRIVATE_NETWORK6,
+    SERVER_ADDRESS,
+    SERVER_ADDRESS6,
+    STATION_NETWORK6,
+)
 from caravan.testbed.traffic import (
     download,
     finish_download,
@@ -255,6 +263,53 @@ def test_a_server_sees_the_pool_s_address_where_the_file_wants_it(keys: Keys, ou
             asked = [frame for frame in capture.frames() if b"GET /file" in frame.packet]
             assert [frame.source for frame in asked] == [source]
         assert station.is_established()
+
+
+@pytest.mark.parametrize("mode", ["tunnel", "transport"])
+@pytest.mark.parametrize(
+    ("protocol", "ah_proposals"),
+    [(IPPROTO_ESP, ""), (IPPROTO_AH, "sha256"), (IPPROTO_UDP, "")],
+    ids=["esp", "ah", "udp"],
+)
+def test_an_ipv6_road_carries_a_file_and_long_datagrams(
+    mode: str, protocol: int, ah_proposals: str, keys: Keys, output: Path
+) -> None:
+    expected = make_file(output / "www/file", FILE_BYTES)
+    ends = (
+        replace(
+            end,
+            mode=mode,
+            ah_proposals=ah_proposals,
+            is_encapsulated=protocol == IPPROTO_UDP,
+            wants_address=False,
+            local_ts="",
+            remote_ts="",
+        )
+        for end in tunnel_ends(keys, "aes128gcm16")
+    )
+    on_gateway, on_station = ends
+    on_station = replace(on_station, remote_addrs=GATEWAY_ADDRESS6)
+    if mode == "tunnel":
+        inside, outside = PRIVATE_NETWORK6, STATION_NETWORK6
+        on_gateway = replace(on_gateway, pool="", local_ts=inside, remote_ts=outside)
+        on_station = replace(on_station, local_ts=outside, remote_ts=inside)
+    else:
+        on_gateway = replace(on_gateway, pool="fd99::/112")
+    place = SERVER_ADDRESS6 if mode == "tunnel" else GATEWAY_ADDRESS6
+    with Road(RoadPlan(is_dual_stack=True), output) as road:
+        holder = road.server if mode == "tunnel" else road.sg
+        serve_files(holder, output / "www", place)
+        with Caravan(road.sg, on_gateway) as gateway:
+            gateway.wait_ready()
+            with Caravan(road.ms, on_station) as station:
+                station.wait_ready()
+                with Capture(road.ms, "wan0", output / "wire.pcap") as capture:
+                    assert download(road.ms, f"http://[{place}]/file").sha256 == expected
+                    capture.stop()
+                    seen = [frame for frame in capture.frames() if len(frame.packet) > 1000]
+                    assert {frame.protocol for frame in seen} == {protocol}
+                # One may be lost while a sender learns what the road carries.
+                assert ping(road.ms, place, 4, 0.05, payload_bytes=3000).received >= 3
 
 
 @pytest.mark.parametrize("has_nat", [True, False], ids=["nat", "raw"])

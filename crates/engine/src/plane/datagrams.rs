@@ -4,7 +4,10 @@
 use core::ops::Range;
 
 use wire::ip::fragment::{Fragments, Refused};
+use wire::ip::ipv6::{self, FRAGMENT_LEN};
+use wire::ip::protocol::FRAGMENT;
 
+use crate::plane::inner::{put16, put32};
 use crate::plane::{Kind, Notice};
 use crate::sa::Path;
 
@@ -145,6 +148,41 @@ impl Datagrams {
         while let Some(length) = fragments.write_next(&mut scratch) {
             self.push(&run.path, run.kind, run.traffic_class, length, true)
                 .copy_from_slice(&scratch[..length]);
+        }
+        Ok(())
+    }
+
+    /// Cuts the datagram pushed last, a whole IPv6 packet of a raw kind, as its source may
+    /// (RFC 8200 §4.5): `header` octets stand in each fragment, and the octet at `named_at` names
+    /// what follows them.
+    pub(crate) fn fragment_last_v6(
+        &mut self,
+        mtu: usize,
+        (header, named_at): (usize, usize),
+        id: u32,
+    ) -> Result<(), Refused> {
+        let Some(run) = self.runs.last().cloned() else {
+            return Ok(());
+        };
+        let packet = self.buffer[run.range.clone()].to_vec();
+        let (head, payload) = packet.split_at(header);
+        let room = mtu.saturating_sub(header + FRAGMENT_LEN) & !7;
+        if room == 0 {
+            return Err(Refused::MtuTooSmall);
+        }
+        self.unpush(packet.len());
+        for (number, part) in payload.chunks(room).enumerate() {
+            let length = header + FRAGMENT_LEN + part.len();
+            let to = self.push(&run.path, run.kind, run.traffic_class, length, true);
+            to[..header].copy_from_slice(head);
+            put16(to, 4, (length - ipv6::HEADER_LEN) as u16);
+            to[header..header + 2].copy_from_slice(&[head[named_at], 0]);
+            to[named_at] = FRAGMENT;
+            let offset = number * room;
+            let has_more = u16::from(offset + part.len() < payload.len());
+            put16(to, header + 2, offset as u16 | has_more);
+            put32(to, header + 4, id);
+            to[header + FRAGMENT_LEN..].copy_from_slice(part);
         }
         Ok(())
     }

@@ -196,12 +196,30 @@ impl Sealer {
         self.sequence = sequence;
         self.bytes += clear as u64;
         self.last = Some(now);
-        if is_too_long && kind != Kind::Udp && !self.shape.is_outer_v6 {
+        if is_too_long && kind != Kind::Udp {
             // UDP is fragmented by the kernel, which takes raw packets only as they are.
-            out.fragment_last(self.path_mtu.into())
-                .map_err(|_refused| DropReason::TooBig)?;
+            self.fragment_last((headers, outer), random, out)?;
         }
         Ok(())
+    }
+
+    fn fragment_last(
+        &self,
+        (headers, outer): (usize, &Outer<'_>),
+        random: &mut Stream,
+        out: &mut Datagrams,
+    ) -> Result<(), DropReason> {
+        let mtu = self.path_mtu.into();
+        let cut = if self.shape.is_outer_v6 {
+            let named_at = match self.shape.mode {
+                Mode::Tunnel => 6,
+                Mode::Transport => outer.protocol_at,
+            };
+            out.fragment_last_v6(mtu, (headers, named_at), random.u32())
+        } else {
+            out.fragment_last(mtu)
+        };
+        cut.map_err(|_refused| DropReason::TooBig)
     }
 
     fn last_sequence(&self) -> u64 {

@@ -3,6 +3,7 @@
 use super::support::*;
 use crate::counters::DropReason;
 use crate::plane::inner::{Inner, be16, be32};
+use crate::plane::reassembly::Reassembly;
 use crate::plane::{Change, Shape, wire_bytes};
 use crate::sa::{Mode, Protocol, Sa};
 use wire::ip::protocol::{ICMP, ICMPV6, TCP, UDP};
@@ -190,6 +191,36 @@ fn raw_packets_without_df_are_cut_after_they_are_sealed() {
             ..sent[0].clone()
         };
         assert_eq!(pair.open(&[whole]), [plain(&big)]);
+    }
+}
+
+#[test]
+fn raw_ipv6_packets_are_cut_after_they_are_sealed() {
+    for protocol in [Protocol::Esp, Protocol::Ah] {
+        for mode in [Mode::Tunnel, Mode::Transport] {
+            let mut pair = Pair::new(Sa {
+                mode,
+                protocol,
+                is_udp_encapsulated: false,
+                path: path("fd01::1", "fd02::1", 0),
+                copies_df: false,
+                ..tunnel_sa(suites()[1])
+            });
+            let big = packet("fd01::1", "fd02::1", UDP, &udp((1, 2), &data(4000)));
+            let sent = pair.seal(&[plain(&big)]);
+            assert_eq!(sent.len(), 3);
+            assert!(sent.iter().all(|sent| sent.bytes.len() <= 1500));
+            // the kernel puts them together before a raw socket sees them
+            let mut kernel = Reassembly::default();
+            let mut made = sent.iter().map(|s| kernel.take(s.bytes.clone(), NOW));
+            assert_eq!((made.next(), made.next()), (Some(None), Some(None)));
+            let bytes = made.next().flatten().expect("whole");
+            let whole = Sent {
+                bytes,
+                ..sent[0].clone()
+            };
+            assert_eq!(pair.open(&[whole]), [plain(&big)]);
+        }
     }
 }
 
