@@ -17,6 +17,9 @@ use std::net::IpAddr;
 
 /// Bytes of one record or block beyond which the file is taken for damaged.
 pub const RECORD_MAX: u32 = 16 << 20;
+/// Nanoseconds by which a packet may be behind its predecessors, as queues of one card leave it:
+/// it counts as together with them.
+pub const BACK_NS_MAX: i128 = 1_000_000;
 /// Bytes of a packet that are looked at: link headers, tags and the IP addresses.
 const LOOK: usize = 128;
 
@@ -68,6 +71,17 @@ pub enum Fault {
         /// As written.
         resolution: u8,
     },
+    /// Times go back further than the clocks of one machine do.
+    #[error(
+        "record {record} is {} s before an earlier one: sort the capture with reordercap",
+        seconds(*.back_ns)
+    )]
+    Unsorted {
+        /// Counted from 1.
+        record: u64,
+        /// Nanoseconds behind the latest record before it.
+        back_ns: i128,
+    },
     /// More interfaces than anyone has.
     #[error("the section describes more than {0} interfaces")]
     Interfaces(usize),
@@ -102,8 +116,8 @@ pub enum Wanted {
 pub struct Capture<R> {
     format: Format<R>,
     wanted: Wanted,
-    first_s: Option<i128>,
-    last_s: f64,
+    /// Times of the first packet and of the latest one.
+    span_ns: Option<(i128, i128)>,
     strange: u64,
     unwanted: u64,
     reordered: u64,
@@ -116,8 +130,7 @@ impl<R: Read> Capture<R> {
         Ok(Self {
             format: Format::open(reader)?,
             wanted,
-            first_s: None,
-            last_s: 0.0,
+            span_ns: None,
             strange: 0,
             unwanted: 0,
             reordered: 0,
@@ -135,7 +148,8 @@ impl<R: Read> Capture<R> {
         self.unwanted
     }
 
-    /// Packets so far whose time lay before their predecessor's; they count as together with it.
+    /// Packets so far that lay up to [`BACK_NS_MAX`] before a predecessor; they count as together
+    /// with it.
     pub fn reordered(&self) -> u64 {
         self.reordered
     }
@@ -156,19 +170,35 @@ impl<R: Read> Capture<R> {
                 self.unwanted += 1;
                 continue;
             }
-            let first = *self.first_s.get_or_insert(at_ns);
-            let at_s = (at_ns - first) as f64 * 1e-9;
-            if at_s < self.last_s {
-                self.reordered += 1;
-            }
-            self.last_s = self.last_s.max(at_s);
             return Ok(Some(Packet {
-                at_s: self.last_s,
+                at_s: self.arrival(at_ns)?,
                 bytes: f64::from(head.bytes),
             }));
         }
         Ok(None)
     }
+
+    /// Seconds after the first packet, never before the one before.
+    fn arrival(&mut self, at_ns: i128) -> Result<f64, Fault> {
+        let (first, latest) = *self.span_ns.get_or_insert((at_ns, at_ns));
+        let back_ns = latest - at_ns;
+        if back_ns > BACK_NS_MAX {
+            return Err(Fault::Unsorted {
+                record: self.format.read(),
+                back_ns,
+            });
+        }
+        if back_ns > 0 {
+            self.reordered += 1;
+        }
+        let latest = latest.max(at_ns);
+        self.span_ns = Some((first, latest));
+        Ok(seconds(latest - first))
+    }
+}
+
+fn seconds(nanoseconds: i128) -> f64 {
+    nanoseconds as f64 / 1e9
 }
 
 impl<R: Read> Iterator for Capture<R> {

@@ -101,6 +101,11 @@ impl<R: Read> Format<R> {
         Ok(Self { input, kind })
     }
 
+    /// Records or blocks read so far.
+    pub(super) fn read(&self) -> u64 {
+        self.input.record
+    }
+
     /// The next frame, `None` at the end.
     pub(super) fn record(&mut self) -> Result<Option<Record>, Fault> {
         match &mut self.kind {

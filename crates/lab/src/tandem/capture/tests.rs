@@ -153,6 +153,28 @@ fn a_direction_can_be_chosen_and_late_packets_are_clamped() {
 }
 
 #[test]
+fn times_that_go_back_are_refused_beyond_a_millisecond() {
+    let timed = |micros: &[u32]| -> Vec<_> { micros.iter().map(|&at| (at, ipv4(50))).collect() };
+    let seconds = timed(&[5, 3, 1, 4, 2].map(|second| second * 1_000_000));
+    let fault = read(&classic(false, 101, &seconds)).unwrap_err();
+    assert_eq!(
+        fault.to_string(),
+        "record 2 is 2 s before an earlier one: sort the capture with reordercap"
+    );
+    let found = read(&classic(false, 101, &timed(&[2_000, 1_000, 3_000])));
+    assert_eq!(
+        found.unwrap(),
+        packets(&[(0.0, 50.0), (0.0, 50.0), (0.001, 50.0)])
+    );
+    // Small steps do not add up.
+    let fault = read(&classic(false, 101, &timed(&[2_000, 1_400, 999]))).unwrap_err();
+    assert!(
+        fault.to_string().starts_with("record 3 is 0.001001 s"),
+        "{fault}"
+    );
+}
+
+#[test]
 fn every_truncation_is_an_error_or_a_shorter_capture() {
     let raw = [(0, ipv4(100)), (5, ipv4(300))];
     let file = classic(false, 101, &raw);
