@@ -104,7 +104,7 @@ impl IkeSuite {
     /// Why the suite is legacy, one short text a reason; none for a current suite.
     pub fn legacy_reasons(&self) -> Vec<&'static str> {
         let reasons = [
-            cipher_reason(self.cipher),
+            exchange_cipher_reason(self.cipher),
             (self.hash == Hash::Md5).then_some("MD5: MUST NOT, RFC 8247 §2.2"),
             group_reason(self.group),
         ];
@@ -198,6 +198,15 @@ fn cipher_reason(cipher: Cipher) -> Option<&'static str> {
     match cipher {
         Cipher::Des => Some("single DES: MUST NOT, RFC 8221 §5"),
         Cipher::TripleDes => Some("3DES: SHOULD NOT, RFC 8221 §5"),
+        _ => None,
+    }
+}
+
+/// RFC 8221 is about ESP and AH; the exchange's cipher is RFC 8247's.
+fn exchange_cipher_reason(cipher: Cipher) -> Option<&'static str> {
+    match cipher {
+        Cipher::Des => Some("single DES in the exchange: MUST NOT, RFC 8247 §2.1"),
+        Cipher::TripleDes => Some("3DES in the exchange: no more than MAY, RFC 8247 §2.1"),
         _ => None,
     }
 }

@@ -88,6 +88,7 @@ fn policy(entry: &Entry) -> Result<Value, String> {
         "suite": policy.suite.word(),
         "encrypts": policy.suite.encrypts(),
         "standing": standing,
+        "exchange": policy.keys.and_then(|keys| keys.exchange.deprecated()),
         "reasons": reasons,
     }))
 }

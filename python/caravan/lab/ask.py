@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -107,6 +107,7 @@ class Verdict:
     """One policy: whether it is `carried` (yes, barely, no, unknown), its price, and why.
 
     Delays in ms, rates in kbit/s, `bytes` per clear packet. None where there is no number.
+    `standing` is that of the algorithms; `exchange` what is said of the key exchange itself.
     """
 
     policy: str
@@ -120,6 +121,7 @@ class Verdict:
     capacity_kbps: float | None = None
     protected_kbps: float | None = None
     expansion: float | None = None
+    exchange: str | None = None
     busiest: str = ""
     utilisation: float | None = None
     why: str = ""
@@ -249,6 +251,7 @@ def _unknown(policy: dict[str, Any], fault: str) -> Verdict:
         policy["standing"],
         policy["encrypts"],
         "unknown",
+        exchange=policy["exchange"],
         why=without_place(fault),
     )
 
@@ -277,6 +280,7 @@ def _verdict(
         capacity_kbps=capacity,
         protected_kbps=outcome["protected_bps"] / 1e3,
         expansion=outcome["expansion"],
+        exchange=policy["exchange"],
         busiest="device" if busiest["name"] == "station" else "link",
         utilisation=busiest["utilisation"],
         why=_why(policy, carried, busiest, capacity),
@@ -296,5 +300,11 @@ def _why(
         said = f"the {where} is {share:.1%} busy, and full at {capacity_kbps:,.0f} kbit/s"
     if policy["standing"] == "clear":
         return f"{said}; nothing is protected"
-    reasons = policy["reasons"] if policy["encrypts"] else ["not encrypted", *policy["reasons"]]
-    return "; ".join((said, *reasons))
+    return "; ".join((said, *reasons(policy)))
+
+
+def reasons(policy: Mapping[str, Any]) -> list[str]:
+    """What today's standards have against a policy of the catalogue: algorithms, then exchange."""
+    found = [] if policy["encrypts"] else ["not encrypted"]
+    found += policy["reasons"]
+    return found if policy["exchange"] is None else [*found, policy["exchange"]]

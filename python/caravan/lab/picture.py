@@ -19,7 +19,7 @@ from caravan.study.results import land_bytes, land_text
 COLORS = {"yes": "#2b8a3e", "barely": "#e67700", "no": "#c2255c"}
 PNG_SCALE = 2
 WIDTH = 320
-TIPS = ["policy", "title", "standing", "carried", "why"]
+TIPS = ["policy", "title", "standing", "exchange", "carried", "why"]
 
 
 def write(path: Path, asked: Asked, verdicts: Sequence[Verdict]) -> None:

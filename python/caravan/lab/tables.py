@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from caravan.lab.ask import ORDER, Asked, Verdict
+from caravan.lab.ask import ORDER, Asked, Verdict, reasons
 from caravan.lab.core import version
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def verdicts(console: Console, asked: Asked, found: Sequence[Verdict]) -> None:
         table.add_row(
             one.policy,
             f"[{style}]{one.carried}[/]",
-            one.standing if one.encrypts or one.standing == "clear" else f"{one.standing}, open",
+            _standing_of(one),
             _number(one.delay_ms),
             _number(one.p95_ms),
             _number(one.throughput_kbps),
@@ -197,6 +197,21 @@ def verdicts(console: Console, asked: Asked, found: Sequence[Verdict]) -> None:
     for one in found:
         if one.carried == "unknown":
             console.print(f"{one.policy}: {one.why}", markup=False, style="dim")
+
+
+def _standing(word: str, against: Sequence[str]) -> str:
+    """The standing of algorithms; of legacy ones, whether any is forbidden outright."""
+    if word != "legacy":
+        return word
+    return f"{word}, MUST NOT" if any("MUST NOT" in why for why in against) else word
+
+
+def _standing_of(one: Verdict) -> str:
+    """The standing of a verdict's algorithms, and what is said of its key exchange."""
+    said = _standing(one.standing, one.why.split("; "))
+    if not one.encrypts and one.standing != "clear":
+        said += ", open"
+    return said if one.exchange is None else f"{said}; {one.exchange}"
 
 
 def verdicts_json(asked: Asked, found: Sequence[Verdict], picture: Path) -> dict[str, Any]:
@@ -236,8 +251,8 @@ def listing(console: Console, kind: str, rows: Sequence[Mapping[str, Any]]) -> N
     else:
         table = _table("policy", "standing", "title", "why")
         for row in rows:
-            reasons = row["reasons"] if row["encrypts"] else ["not encrypted", *row["reasons"]]
-            table.add_row(row["name"], row["standing"], row["title"], "; ".join(reasons))
+            standing = _standing(row["standing"], row["reasons"])
+            table.add_row(row["name"], standing, row["title"], "; ".join(reasons(row)))
     _show(console, table)
 
 

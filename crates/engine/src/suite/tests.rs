@@ -101,6 +101,9 @@ fn legacy_is_des_3des_md5_short_groups_and_no_integrity() {
     }
     let ike: IkeSuite = "des-md5-modp768".parse().unwrap();
     assert_eq!(ike.legacy_reasons().len(), 3);
+    let ike: IkeSuite = "3des-sha1-modp2048".parse().unwrap();
+    let reason = "3DES in the exchange: no more than MAY, RFC 8247 §2.1";
+    assert_eq!(ike.legacy_reasons(), [reason]);
     let ike: IkeSuite = "aes128-sha1-modp2048".parse().unwrap();
     assert_eq!(ike.standing(), Standing::Current);
 }

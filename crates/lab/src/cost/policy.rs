@@ -103,6 +103,15 @@ struct KeysFile {
     proof: Proof,
 }
 
+impl Exchange {
+    /// What today's standards say of it whatever its algorithms; `None` for nothing.
+    pub fn deprecated(self) -> Option<&'static str> {
+        match self {
+            Self::Main | Self::Aggressive => Some("IKEv1 deprecated, RFC 9395"),
+        }
+    }
+}
+
 impl Policy {
     /// This suite as Caravan carries it by default: tunnel mode in UDP over IPv4.
     pub fn of(suite: Suite) -> Self {
@@ -189,7 +198,8 @@ impl Policy {
         })
     }
 
-    /// How RFC 8221 sees the suite and RFC 8247 what protects the exchange.
+    /// How RFC 8221 sees the suite and RFC 8247 what protects the exchange: the algorithms, not
+    /// the exchange itself, of which [`Exchange::deprecated`] tells.
     pub fn standing(&self) -> Standing {
         let mut reasons = match self.suite.standing() {
             Standing::Clear => return Standing::Clear,

@@ -159,6 +159,23 @@ fn policies_say_how_todays_standards_see_them() {
     assert_eq!(once.len(), reasons.len());
     assert!(reasons.iter().any(|reason| reason.contains("RFC 8221")));
     assert!(reasons.iter().any(|reason| reason.contains("RFC 8247")));
+    let exchange = reasons
+        .iter()
+        .filter(|reason| reason.contains("in the exchange"));
+    assert!(
+        exchange
+            .into_iter()
+            .all(|reason| !reason.contains("RFC 8221"))
+    );
+}
+
+#[test]
+fn an_exchange_of_ikev1_is_deprecated_whatever_its_algorithms() {
+    for policy in policies() {
+        let said = policy.keys.and_then(|keys| keys.exchange.deprecated());
+        let is_keyed = policy.keys.is_some();
+        assert_eq!(said.is_some_and(|said| said.contains("RFC 9395")), is_keyed);
+    }
 }
 
 #[test]
