@@ -64,11 +64,16 @@ def refusal(*words: str, cwd: Path = TOP) -> str:
 
 def write_capture(path: Path, packets: int, packet_bytes: int, per_s: float) -> None:
     """A pcap of raw IP packets at equal distances."""
+    write_packets(path, packet_bytes, [number / per_s for number in range(packets)])
+
+
+def write_packets(path: Path, packet_bytes: int, times: list[float]) -> None:
+    """A pcap of raw IP packets at these seconds."""
     with path.open("wb") as out:
         out.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 101))
         packet = b"\x45\x00" + struct.pack(">H", packet_bytes) + bytes(packet_bytes - 4)
-        for number in range(packets):
-            seconds, rest = divmod(number / per_s, 1)
+        for time in times:
+            seconds, rest = divmod(time, 1)
             head = struct.pack("<IIII", int(seconds), int(rest * 1e6), len(packet), packet_bytes)
             out.write(head + packet)
 
@@ -275,6 +280,47 @@ def test_a_capture_that_is_none_is_refused_by_name(tmp_path: Path) -> None:
     capture.write_bytes(capture.read_bytes()[:-7])
     assert "ends inside" in refusal(*words, str(capture), cwd=tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.pcap"]
+
+
+def test_a_capture_out_of_order_is_refused(tmp_path: Path) -> None:
+    capture = tmp_path / "mine.pcap"
+    write_packets(capture, 500, [5, 3, 1, 4, 2])
+    words = ("ask", "--device", "cortex-a53", "--link", "lte", "--traffic", str(capture))
+    said = refusal(*words, cwd=tmp_path)
+    assert "record 2 is 2 s before an earlier one: sort the capture with reordercap" in said
+    write_packets(capture, 500, [1, 0.9995, 2])
+    assert answer(*words, cwd=tmp_path)["policies"]
+
+
+def test_the_standing_of_algorithms_and_of_the_exchange_stand_side_by_side(
+    tmp_path: Path,
+) -> None:
+    rows = {row["name"]: row for row in core.listing("policy")}
+    assert rows["aes128gcm16"]["standing"] == "current"
+    assert rows["aes128gcm16"]["exchange"] == "IKEv1 deprecated, RFC 9395"
+    assert rows["none"]["exchange"] is None
+    assert any("3DES in the exchange" in why for why in rows["3des-md5"]["reasons"])
+    lines = {line.split()[0]: line for line in lab("policies").stdout.splitlines()}
+    assert "RFC 9395" in lines["aes128gcm16"]
+    assert "legacy, MUST NOT" in lines["des"]
+    assert "RFC 9395" not in lines["none"]
+    words = ("ask", "--device", "cortex-m4", "--link", "lte", "--rate-kbps", "2000")
+    words = (*words, "-o", str(tmp_path / "answer.html"))
+    assert "current; IKEv1 deprecated, RFC 9395" in lab(*words).stdout
+    found = {one["policy"]: one for one in answer(*words)["policies"]}
+    assert found["chacha20poly1305"]["why"].endswith("; IKEv1 deprecated, RFC 9395")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("umts", "--events", "--replications", "9"), "--replications: 9, but the event kernel"),
+        (("road", "--replications", "2"), "the event kernel runs once"),
+        (("umts", "--events", "--jobs", "4"), "the event kernel runs on one core"),
+    ],
+)
+def test_the_event_kernel_refuses_what_it_would_ignore(words: tuple[str, ...], said: str) -> None:
+    assert said in refusal("simulate", *words)
 
 
 def test_ask_wants_one_traffic_and_a_picture_that_it_can_write(tmp_path: Path) -> None:

@@ -152,7 +152,9 @@ def simulate_command(
     mhz: Mhz = None,
     device: Annotated[str | None, typer.Option(help="of the station: name or file")] = None,
     hours: Annotated[float | None, typer.Option(help="simulated, after the warm-up")] = None,
-    replications: Annotated[int | None, typer.Option(min=1, max=100_000)] = None,
+    replications: Annotated[
+        int | None, typer.Option(min=1, max=100_000, help="of the tandem; --events runs once")
+    ] = None,
     seed: Seed = None,
     edits: Annotated[
         list[str] | None,
@@ -160,7 +162,8 @@ def simulate_command(
     ] = None,
     jobs: Jobs = None,
     events: Annotated[
-        bool, typer.Option("--events", help="by the event kernel: the real machines, TCP, loss")
+        bool,
+        typer.Option("--events", help="by the event kernel, once: the real machines, TCP, loss"),
     ] = False,
     capture: Annotated[
         Path | None, typer.Option("--pcap", help="every packet of the event kernel, as pcapng")
@@ -169,18 +172,30 @@ def simulate_command(
 ) -> None:
     """Simulate a scenario: delay, throughput, buffers, protected rate.
 
-    Traffic of the model tcp runs on the event kernel, with the real protocol machines.
+    Traffic of the model tcp runs on the event kernel, once, with the real protocol machines.
     """
     choice = Choice(suite, rate_kbps, mips, mhz, device, hours, replications, seed)
     asked, options = question(scenario, choice, tuple(edits or ()))
     try:
         resolved = core.scenario(asked)["scenario"]
         if events or capture is not None or resolved["traffic"]["model"]["kind"] == "tcp":
+            _check_one_run(choice, jobs)
             _by_events(asked, capture, as_json)
         else:
             _by_tandem(asked, jobs, as_json)
     except LabError as fault:
         raise LabError(in_options(str(fault), options)) from None
+
+
+def _check_one_run(choice: Choice, jobs: int | None) -> None:
+    """Refuse what only the tandem does: the event kernel runs a scenario once, on one core."""
+    if (choice.replications or 1) > 1:
+        raise LabError(
+            f"--replications: {choice.replications}, but the event kernel runs once: "
+            "give another --seed for another run"
+        )
+    if (jobs or 1) > 1:
+        raise LabError(f"--jobs: {jobs}, but the event kernel runs on one core")
 
 
 def _by_tandem(asked: Question, jobs: int | None, as_json: bool) -> None:
@@ -263,7 +278,7 @@ def links(as_json: Json = False) -> None:
 
 @app.command()
 def policies(as_json: Json = False) -> None:
-    """List the policies and how RFC 8221 and RFC 8247 see them."""
+    """List the policies and how RFC 8221, RFC 8247 and RFC 9395 see them."""
     _list("policy", as_json)
 
 
