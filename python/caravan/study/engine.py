@@ -29,6 +29,8 @@ TESTBED = "testbed"
 TUNNEL_WEIGHT = 1e6
 """A transfer through a tunnel takes about as long as so many packets of the tandem."""
 NEAR_SATURATION = 0.97
+QUEUES = ("wait_ms", "queue_bytes")
+"""What has no value at a station that is full, nor at those behind it."""
 FIXED_KEYS = {
     "policy": "policy",
     "rate_kbps": "traffic.rate",
@@ -305,8 +307,10 @@ def _modelled(answer: Mapping[str, Any], found: Place) -> list[Measure]:
         busiest = max(busiest, station["utilisation"])
         name, wait = station["name"], station["wait"]
         measures.append(Measure(f"utilisation:{name}", station["utilisation"]))
-        if wait is not None:
-            here = _state(busiest)
+        here = _state(busiest)
+        if here == DIVERGES:
+            measures += [Measure(f"{what}:{name}", None, state=here) for what in QUEUES]
+        elif wait is not None:
             measures.append(_mean(f"wait_ms:{name}", wait["seconds"] * 1e3, wait["standing"], here))
             queue = station["queue_bytes"]
             measures.append(_mean(f"queue_bytes:{name}", queue, wait["standing"], here))
@@ -424,7 +428,8 @@ def _interval(
     value, width = (answer[key] for key in keys)
     if width is None:
         return Measure(metric, value * factor, state=state)
-    low, high = (value - width) * factor, (value + width) * factor
+    # No quantity here can be negative: neither can its interval.
+    low, high = max(0.0, value - width) * factor, (value + width) * factor
     return Measure(metric, value * factor, low, high, state)
 
 

@@ -4,7 +4,7 @@
 //! staircase is a straight line, whose moments are known. The wait at the first loaded station is
 //! Pollaczek's and Khinchine's, exact for Poisson arrivals; at later stations arrivals are not
 //! Poisson, so the same formula is an approximation and says so. Left out: waits for arrivals
-//! that are not Poisson, for which there is no such formula.
+//! that are not Poisson, and waits behind a station that is full: there is no such formula.
 
 use super::outcome::{NEAR_SATURATION, State};
 use super::{Arrivals, Fault, Road, Sizes, Traffic, check_roads};
@@ -50,7 +50,8 @@ pub struct StationModel {
     pub service_cv2: f64,
     /// Seconds of work per second.
     pub utilisation: Option<f64>,
-    /// Mean seconds of waiting, `None` if it has no mean or no formula.
+    /// Mean seconds of waiting, `None` if it has no mean or no formula: at a station that is full,
+    /// and at all behind it.
     pub wait: Option<Wait>,
     /// Mean clear bytes waiting, with the same standing.
     pub queue_bytes: Option<f64>,
@@ -83,6 +84,7 @@ pub fn model(road: &Road, traffic: &Traffic) -> Result<Model, Fault> {
     let rate = traffic.packets_per_s();
     let poisson = traffic.arrivals == Arrivals::Poisson;
     let mut first = true;
+    let mut diverges = false;
     let stations: Vec<StationModel> = road
         .stations
         .iter()
@@ -96,7 +98,9 @@ pub fn model(road: &Road, traffic: &Traffic) -> Result<Model, Fault> {
             };
             first &= !loaded;
             let utilisation = rate.map(|rate| rate * service.first);
-            let wait = rate.filter(|_| poisson).and_then(|rate| {
+            // What a full station lets through is not the rate that was offered.
+            diverges |= utilisation.is_some_and(|utilisation| utilisation >= 1.0);
+            let wait = rate.filter(|_| poisson && !diverges).and_then(|rate| {
                 let seconds = service.wait(rate)?;
                 Some(Wait { seconds, standing })
             });

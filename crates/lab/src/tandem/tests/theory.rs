@@ -176,6 +176,36 @@ fn a_closed_loop_never_diverges() {
 }
 
 #[test]
+fn behind_a_full_station_no_wait_is_computed() {
+    let road = |name: &str, per_byte: f64| Station {
+        name: name.into(),
+        service: Staircase::linear(per_byte),
+    };
+    let road = Road {
+        policy: "none".into(),
+        stations: vec![
+            road("first", 4e-6),
+            road("full", 9e-6),
+            road("behind", 4e-6),
+        ],
+        protected: Staircase::linear(1.0),
+    };
+    // 125,000 bytes per second
+    let found = model(&road, &poisson(1000.0)).expect("a model");
+    let has_wait: Vec<bool> = found
+        .stations
+        .iter()
+        .map(|one| one.wait.is_some())
+        .collect();
+    assert_eq!(has_wait, [true, false, false]);
+    assert!(found.stations[2].queue_bytes.is_none());
+    assert_eq!(
+        (found.delay, found.state),
+        (None, Some(State::NotStationary))
+    );
+}
+
+#[test]
 fn utilisation_decides_the_state() {
     let state = |kbps| {
         let found = outcome(umts("3des-md5", 100.0), &poisson(kbps), &run(600.0, 8));
