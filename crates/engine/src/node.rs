@@ -109,7 +109,8 @@ pub enum Output {
 pub struct Node {
     config: Arc<Config>,
     random: Stream,
-    calendar: Calendar,
+    /// What was told last, and when: it goes on from there.
+    calendar: (Calendar, Instant),
     outputs: VecDeque<Output>,
     is_drained: bool,
     sessions: BTreeMap<SessionId, Box<Session>>,
@@ -142,7 +143,7 @@ impl Node {
         let mut node = Self {
             config: Arc::new(config),
             random: seed.stream("node", 0),
-            calendar: Calendar::default(),
+            calendar: (Calendar::default(), Instant(0)),
             outputs: VecDeque::new(),
             is_drained: true,
             sessions: BTreeMap::new(),
@@ -181,7 +182,7 @@ impl Node {
             Input::LocalAddress { remote, local } => self.on_local_address(remote, local, now),
             Input::Wake => self.on_wake(now),
             Input::Configure(config) => self.on_configure(config, now),
-            Input::Calendar(calendar) => self.calendar = calendar,
+            Input::Calendar(calendar) => self.calendar = (calendar, now),
         }
     }
 

@@ -11,6 +11,14 @@ pub struct Instant(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Calendar(pub i64);
 
+impl Calendar {
+    /// This time, told at the moment `told`, as it is at `now`.
+    pub fn at(self, told: Instant, now: Instant) -> Self {
+        let passed = i64::try_from(now.since(told).as_secs()).unwrap_or(i64::MAX);
+        Self(self.0.saturating_add(passed))
+    }
+}
+
 /// When a machine wants to be woken, and why; traces print the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline {
@@ -43,5 +51,24 @@ impl Sub for Instant {
 
     fn sub(self, earlier: Self) -> Duration {
         self.since(earlier)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_calendar_goes_on_from_where_it_was_told() {
+        let (told, minute) = (Instant(5), Instant(5 + 60_000_000_000));
+        assert_eq!(
+            Calendar(1_800_000_000).at(told, told),
+            Calendar(1_800_000_000)
+        );
+        assert_eq!(
+            Calendar(1_800_000_000).at(told, minute),
+            Calendar(1_800_000_060)
+        );
+        assert_eq!(Calendar(7).at(minute, told), Calendar(7));
     }
 }

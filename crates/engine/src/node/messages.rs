@@ -178,7 +178,8 @@ impl Node {
             return self.drops.count(DropReason::RetransmittedMessage);
         };
         let mut out = Outbox::default();
-        let calendar = self.calendar;
+        let (told, at) = self.calendar;
+        let calendar = told.at(at, now);
         let result = phase1.on_message(path, message, &mut self.random, now, calendar, &mut out);
         if session.sa.is_none() {
             session.path = phase1.path();
