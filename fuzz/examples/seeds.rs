@@ -1,13 +1,14 @@
 //! Writes `seeds/responder/`: a station's real handshakes with the gateway of the fuzz target,
-//! recorded, and scripts of peers that hold keys.
+//! recorded, and scripts of peers that hold keys. Writes `seeds/station/`: a station that a hostile
+//! gateway answers rightly, until it does not.
 //!
 //!     cargo run --example seeds
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use crypto::rand::Seed;
-use engine::config::{Config, Connection, InnerFamilies, LocalMethod, Start};
+use engine::config::Config;
 use engine::counters::DropReason;
 use engine::identity::Identity;
 use engine::node::{Command, Input, Node, Output};
@@ -22,6 +23,8 @@ use wire::isakmp::{
 
 use fuzz::responder::script::{self, Op};
 use fuzz::responder::world::{self, CALENDAR, Sent, Stage, pki};
+use fuzz::station;
+use fuzz::station::world::connection_to;
 
 /// There and back.
 const LATENCY: u16 = 2;
@@ -62,6 +65,74 @@ fn main() {
         stage.end();
         std::fs::write(format!("{folder}/{name}"), octets).expect("a file");
     }
+    stations();
+}
+
+/// The seeds of the other target.
+fn stations() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/seeds/station");
+    std::fs::create_dir_all(folder).expect("a folder");
+    for (kind, name) in (0..).zip(world::NAMES) {
+        let octets = script::write(&answered(kind));
+        let mut stage = station::world::Stage::new();
+        let mut sent = 0;
+        for op in script::read(&octets) {
+            sent += stage.play(&op).len();
+        }
+        println!("station {name}: {} octets, {sent} datagrams", octets.len());
+        stage.facts().iter().for_each(|fact| println!("  {fact}"));
+        stage.end();
+        std::fs::write(format!("{folder}/{name}"), octets).expect("a file");
+    }
+}
+
+/// A station is brought up, renews everything, is told everything there is, and goes down.
+fn answered(kind: u8) -> Vec<Op> {
+    let answer = Op::Exchange { peer: 0 };
+    let lease = phase_2(Exchange::Transaction, 255, &[lent()]);
+    let mut ops = vec![Op::Begin { kind, from: 0 }];
+    ops.extend(vec![answer.clone(); 3]);
+    ops.push(lease.clone());
+    ops.extend(vec![answer.clone(); 2]);
+    // Renewals of the children, then of the ISAKMP SA.
+    for what in [kind << 4, kind << 4 | 1] {
+        ops.push(Op::Order { what });
+        ops.extend(vec![answer.clone(); 4]);
+        ops.push(Op::Wait(500));
+    }
+    for (id, payload) in (5..).zip(notices()) {
+        ops.push(phase_2(Exchange::Informational, id, &[payload]));
+        ops.push(Op::Again { peer: 0, from: 2 });
+    }
+    ops.push(phase_2(Exchange::QuickMode, 9, &tunnel(esp::AES_GCM_16)));
+    ops.extend([
+        Op::Reflect { peer: 0 },
+        Op::Prove {
+            peer: 0,
+            flags: 0,
+            first: 0,
+            chain: vec![0, 40, 1],
+        },
+        Op::Wait(30_000),
+        Op::Order {
+            what: kind << 4 | 2,
+        },
+    ]);
+    ops
+}
+
+/// What a gateway answers to a request for an inner address.
+fn lent() -> Payload {
+    let address = ConfigKind::InternalIp4Address.number();
+    let resolver = ConfigKind::InternalIp4Dns.number();
+    Payload::Attributes(ConfigAttributes {
+        kind: ConfigType::Reply,
+        identifier: 1,
+        attributes: vec![
+            Attribute::long(address, vec![10, 99, 0, 1]),
+            Attribute::long(resolver, vec![10, 10, 0, 53]),
+        ],
+    })
 }
 
 /// A station's datagrams: phase 1, mode config, quick mode, then both renewals and the end.
@@ -185,39 +256,13 @@ impl Recording {
     }
 }
 
-/// The gateway's configuration turned around.
+/// The station of the other target, with one child.
 fn station(is_aggressive: bool, is_signed: bool) -> Config {
     let mode = if is_aggressive { 'a' } else { 'm' };
     let name = format!("{mode}-{}", if is_signed { "rsa" } else { "psk" });
-    let gateway = world::config();
-    let found = gateway.connections.iter().find(|one| one.name == name);
-    let gateway_side = Arc::clone(found.expect("a connection"));
-    drop(gateway);
-    let one = Arc::into_inner(gateway_side).expect("the only one");
-    let mut connection = Connection {
-        name: "road".into(),
-        remote_addrs: vec![SocketAddr::from(([192, 0, 2, 1], 500))],
-        start: Start::AtOnce,
-        pool: None,
-        wants_inner: InnerFamilies {
-            v4: true,
-            v6: false,
-        },
-        ..one
-    };
-    let identity = if is_signed {
-        let (key, certificate) = pki().station.clone();
-        let chain = vec![certificate];
-        connection.local.method = LocalMethod::Signature { key, chain };
-        "station@example"
-    } else {
-        "ms.psk.example"
-    };
-    connection.local.identity = Identity::parse(identity).expect("an identity");
-    connection.remote.identities =
-        vec![engine::config::IdentityPattern::parse("gateway.example").expect("a pattern")];
-    let net = &mut connection.children[0];
-    net.remote = core::mem::take(&mut net.local);
+    let gateway = ([192, 0, 2, 1], 500).into();
+    let mut connection = connection_to(gateway, &name);
+    connection.name = "road".into();
     connection.children.truncate(1);
     Config {
         connections: vec![Arc::new(connection)],

@@ -2,4 +2,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod phase_2;
 pub mod responder;
+pub mod station;

@@ -3,19 +3,15 @@
 //!
 //! It trusts what it hears, and sends nothing again.
 
-use std::collections::BTreeMap;
-
-use crypto::cipher::{CbcKey, Cipher};
 use crypto::dh::{Group, KeyPair};
 use crypto::hash::{Digest, Hash};
 use crypto::rand::Seed;
 use engine::identity::Identity;
 use engine::ikev1::fragments::Assembly;
-use engine::ikev1::protect::{Iv, Opened};
+use engine::ikev1::protect::Iv;
 use engine::ikev1::{IsakmpSa, NatFinding, PeerSupport, Role};
 use engine::sa::{Path, Secret};
 use engine::time::Instant;
-use engine::work::Work;
 use wire::isakmp::phase1::{self, authentication, encryption, hash, transform};
 use wire::isakmp::phase2::life;
 use wire::isakmp::{
@@ -24,12 +20,10 @@ use wire::isakmp::{
 };
 
 use super::world::{SECRET, SUITE, pki};
+use crate::phase_2::{CIPHER, Phase2, Sealed, last_block, seal};
 
 const HASH: Hash = Hash::Sha1;
-const CIPHER: Cipher = Cipher::Aes128;
 const GROUP: Group = Group::Modp768;
-/// The message ID that stands for the latest exchange which the gateway began.
-const THEIRS: u8 = 255;
 
 /// A peer.
 pub struct Peer {
@@ -50,17 +44,8 @@ pub struct Peer {
     their_nonce: Vec<u8>,
     skeyid: Option<Digest>,
     sa: Option<IsakmpSa>,
-    exchanges: BTreeMap<u32, Under>,
-    theirs: u32,
+    phase_2: Phase2,
     assembly: Assembly,
-}
-
-/// An exchange of phase 2.
-struct Under {
-    iv: Iv,
-    is_theirs: bool,
-    nonce_i: Vec<u8>,
-    nonce_r: Vec<u8>,
 }
 
 impl Peer {
@@ -98,8 +83,7 @@ impl Peer {
             their_nonce: Vec::new(),
             skeyid: None,
             sa: None,
-            exchanges: BTreeMap::new(),
-            theirs: 0,
+            phase_2: Phase2::default(),
             assembly: Assembly::default(),
         }
     }
@@ -144,7 +128,7 @@ impl Peer {
         }
         let seed = HASH.digest(&[self.pair.public(), &self.their_public]);
         let iv = Iv::truncated(CIPHER, seed.as_ref());
-        let message = self.seal(header, &iv, body)?;
+        let message = seal(self.sa.as_ref()?, header, &iv, body)?;
         if let Some(sa) = &mut self.sa
             && self.is_aggressive
         {
@@ -154,54 +138,8 @@ impl Peer {
     }
 
     /// A message of phase 2, if keys are there.
-    pub fn phase_2(
-        &mut self,
-        flags: u8,
-        exchange: u8,
-        id: u8,
-        first: u8,
-        chain: &[u8],
-    ) -> Option<Vec<u8>> {
-        let number = match id {
-            THEIRS => self.theirs,
-            id => u32::from(id) * 0x0101_0101,
-        };
-        let iv = self.sa.as_ref()?.first_iv(number);
-        let under = self.exchanges.entry(number).or_insert_with(|| Under {
-            iv,
-            is_theirs: false,
-            nonce_i: Vec::new(),
-            nonce_r: Vec::new(),
-        });
-        let found = payloads(PayloadKind::from(first), chain).unwrap_or_default();
-        let end = found.last().map_or(chain.len(), |last| last.range.end);
-        let nonce = found.iter().find_map(|found| match &found.payload {
-            Payload::Nonce(nonce) => Some(nonce.clone()),
-            _ => None,
-        });
-        let octets = number.to_be_bytes();
-        let is_third = !under.is_theirs && !under.nonce_r.is_empty();
-        let prefix: Vec<&[u8]> = match under.is_theirs {
-            true => vec![&octets, &under.nonce_i],
-            false if is_third => vec![&[0], &octets, &under.nonce_i, &under.nonce_r],
-            false => vec![&octets],
-        };
-        let mut parts = prefix.clone();
-        parts.push(&chain[..end]);
-        let mut hash = self.sa.as_ref()?.hash_over(&parts).as_ref().to_vec();
-        hash[0] ^= flags & 1;
-        if let (Some(nonce), false, false) = (nonce, under.is_theirs, is_third) {
-            under.nonce_i = nonce;
-        }
-        let iv = under.iv;
-        let len = u16::try_from(4 + hash.len()).expect("short").to_be_bytes();
-        let body = [&[first, 0][..], &len, &hash, chain].concat();
-        let exchange = Exchange::from(exchange);
-        let header = self.header(PayloadKind::Hash, exchange, number);
-        let message = self.seal(header, &iv, body)?;
-        if let Some(under) = self.exchanges.get_mut(&number) {
-            under.iv = Iv::truncated(CIPHER, &last_block(&message));
-        }
+    pub fn phase_2(&mut self, exchange: u8, id: u8, sealed: &Sealed<'_>) -> Option<Vec<u8>> {
+        let message = self.phase_2.seal(self.sa.as_ref()?, exchange, id, sealed)?;
         Some(self.send(message))
     }
 
@@ -229,31 +167,7 @@ impl Peer {
         if header.exchange == self.mode() {
             return self.read_phase_1(&header, body, message);
         }
-        let sa = self.sa.as_ref()?;
-        let number = header.message_id;
-        let is_new = !self.exchanges.contains_key(&number);
-        let iv = match self.exchanges.get(&number) {
-            Some(under) => under.iv,
-            None => sa.first_iv(number),
-        };
-        let opened = sa.open(message, &iv, &mut Work::default()).ok()?;
-        let nonce = nonce_of(&opened);
-        let under = self.exchanges.entry(number).or_insert_with(|| Under {
-            iv,
-            is_theirs: true,
-            nonce_i: Vec::new(),
-            nonce_r: Vec::new(),
-        });
-        under.iv = opened.next_iv;
-        match (nonce, under.is_theirs) {
-            (Some(nonce), true) => under.nonce_i = nonce,
-            (Some(nonce), false) => under.nonce_r = nonce,
-            (None, _) => {}
-        }
-        if is_new {
-            self.theirs = number;
-        }
-        Some(())
+        self.phase_2.read(self.sa.as_ref()?, &header, message)
     }
 
     fn read_phase_1(&mut self, header: &Header, body: &[u8], message: &[u8]) -> Option<()> {
@@ -348,17 +262,6 @@ impl Peer {
         Some(())
     }
 
-    fn seal(&self, header: Header, iv: &Iv, mut body: Vec<u8>) -> Option<Vec<u8>> {
-        let sa = self.sa.as_ref()?;
-        body.resize(body.len().next_multiple_of(CIPHER.block_len()), 0);
-        if body.is_empty() {
-            return None;
-        }
-        CbcKey::new(CIPHER, &sa.cipher_key.0).encrypt(iv.as_ref(), &mut body);
-        let flags = Flags::ENCRYPTION;
-        Some(Header { flags, ..header }.write(&body))
-    }
-
     fn clear(&mut self, chain: &[Payload]) -> Option<Vec<u8>> {
         let (first, body) = write_payloads(chain);
         let header = self.header(first, self.mode(), 0);
@@ -390,20 +293,6 @@ impl Peer {
             false => Exchange::IdentityProtection,
         }
     }
-}
-
-fn nonce_of(opened: &Opened) -> Option<Vec<u8>> {
-    opened
-        .payloads
-        .iter()
-        .find_map(|found| match &found.payload {
-            Payload::Nonce(nonce) => Some(nonce.clone()),
-            _ => None,
-        })
-}
-
-fn last_block(message: &[u8]) -> Vec<u8> {
-    message[message.len() - CIPHER.block_len()..].to_vec()
 }
 
 fn announcements() -> [Payload; 3] {

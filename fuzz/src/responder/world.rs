@@ -30,6 +30,7 @@ use wire::isakmp::{Cookie, Header, PayloadKind};
 
 use super::peer::Peer;
 use super::script::Op;
+use crate::phase_2::Sealed;
 
 /// What peers and gateway share.
 pub const SECRET: &[u8] = b"a shared secret";
@@ -41,11 +42,11 @@ pub const SUITE: &str = "aes128-sha1-modp768";
 /// Peers of one input at most: each costs two shared values.
 const MAX_PEERS: usize = 6;
 /// Timers that may fire in one step.
-const MAX_WAKES: usize = 20_000;
+pub const MAX_WAKES: usize = 20_000;
 /// Messages that one datagram may cause: deletes of many children.
 const MAX_MESSAGES: usize = 256;
 /// Longer than any life.
-const SILENCE: Duration = Duration::from_secs(40 * 3_600);
+pub const SILENCE: Duration = Duration::from_secs(40 * 3_600);
 
 /// The gateway and those who speak to it.
 pub struct Stage {
@@ -114,7 +115,13 @@ impl Stage {
                 first,
                 chain,
             } => self.speak(*peer, |peer| {
-                peer.phase_2(*flags, *exchange, *id, *first, chain)
+                let (flags, first) = (*flags, *first);
+                let sealed = Sealed {
+                    flags,
+                    first,
+                    chain,
+                };
+                peer.phase_2(*exchange, *id, &sealed)
             }),
             Op::Again { peer, from } => {
                 let last = self.peer(*peer).map(|peer| peer.last_sent.clone());
@@ -323,7 +330,7 @@ impl Stage {
 }
 
 /// Messages, the fragments of one counted once.
-fn count(datagrams: &[(Path, Vec<u8>)]) -> usize {
+pub fn count(datagrams: &[(Path, Vec<u8>)]) -> usize {
     let is_first = |(path, octets): &&(Path, Vec<u8>)| {
         let message = match path.local.port() {
             500 => Some(&octets[..]),
@@ -352,7 +359,7 @@ pub fn path(from: u8) -> Path {
 }
 
 /// Of connections; the mode is the first letter.
-const NAMES: [&str; 4] = ["a-psk", "a-rsa", "m-psk", "m-rsa"];
+pub const NAMES: [&str; 4] = ["a-psk", "a-rsa", "m-psk", "m-rsa"];
 
 const LIMITS: Limits = Limits {
     half_open: 4,

@@ -185,8 +185,11 @@ impl Node {
             .for_each(|id| self.rekey_session(id, now));
     }
 
-    /// Begins a new phase 1 that will take over from this session.
+    /// Begins a new phase 1 that will take over from this session, unless one is under way.
     pub(super) fn rekey_session(&mut self, id: SessionId, now: Instant) {
+        if self.sessions.values().any(|it| it.replaces == Some(id)) {
+            return;
+        }
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };

@@ -801,6 +801,18 @@ fn an_inner_address_that_the_gateway_pushes_is_taken_and_acknowledged_once_more(
 }
 
 #[test]
+fn one_renewal_at_a_time_however_often_it_is_ordered() {
+    let mut world = World::new(39, |_, _| {});
+    world.run(Duration::from_secs(2));
+    for _ in 0..20 {
+        world.command(0, Command::RekeyIke("road".into()));
+    }
+    assert_eq!(world.ends[0].node.sessions.len(), 2);
+    world.run(Duration::from_secs(10));
+    world.assert_up();
+}
+
+#[test]
 fn a_gateway_is_ready_to_receive_and_keeps_its_answers_before_it_says_so() {
     let mut world = World::new(38, |_, _| {});
     world.run(Duration::from_secs(2));

@@ -1,0 +1,4 @@
+//! A station, the hostile gateways that it reaches, and the script that an input is.
+
+mod gateway;
+pub mod world;

@@ -1,0 +1,210 @@
+//! A hostile gateway that holds keys. On demand it answers what it has heard as an honest one
+//! would, with some octets changed or none; behind the keys it seals whatever an input says.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crypto::rand::{Seed, Stream};
+use engine::config::Connection;
+use engine::ikev1::fragments::Assembly;
+use engine::ikev1::phase1::Phase1;
+use engine::ikev1::quick::Quick;
+use engine::ikev1::{IsakmpSa, Outbox};
+use engine::sa::Path;
+use engine::time::Instant;
+use wire::isakmp::{Cookie, Exchange, Header};
+
+use crate::phase_2::{Phase2, Sealed};
+use crate::responder::world::CALENDAR;
+
+/// Messages of phase 2 that wait for the end of phase 1 at most.
+const MAX_EARLY: usize = 8;
+/// Messages that wait for an answer at most; then the oldest gets none.
+const MAX_UNANSWERED: usize = 4;
+
+/// One gateway.
+pub struct Gateway {
+    candidates: Vec<Arc<Connection>>,
+    random: Stream,
+    /// As the station sees it; follows where the station sends.
+    pub path: Path,
+    /// For a repetition.
+    pub last_sent: Vec<u8>,
+    /// For a reflection.
+    pub last_heard: Vec<u8>,
+    unanswered: VecDeque<Vec<u8>>,
+    early: Vec<Vec<u8>>,
+    phase_1: Option<Phase1>,
+    sa: Option<IsakmpSa>,
+    phase_2: Phase2,
+    assembly: Assembly,
+    next_spi: u32,
+}
+
+impl Gateway {
+    /// At rest.
+    pub fn new(number: u8, own: Arc<Connection>, path: Path) -> Self {
+        Self {
+            candidates: vec![own],
+            random: Seed::new([0x60 + number; 32]).stream("gateway", 0),
+            path,
+            last_sent: Vec::new(),
+            last_heard: Vec::new(),
+            unanswered: VecDeque::new(),
+            early: Vec::new(),
+            phase_1: None,
+            sa: None,
+            phase_2: Phase2::default(),
+            assembly: Assembly::default(),
+            next_spi: 0xc000_0000 | u32::from(number) << 8,
+        }
+    }
+
+    /// Whether phase 1 with it was ever completed.
+    pub fn has_keys(&self) -> bool {
+        self.sa.is_some()
+    }
+
+    /// A datagram of the station, perhaps to us.
+    pub fn hear(&mut self, path: Path, datagram: &[u8], now: Instant) {
+        if path.remote.ip() != self.path.remote.ip() {
+            return;
+        }
+        self.path = path;
+        self.last_heard = datagram.to_vec();
+        let message = match path.local.port() {
+            500 => Some(datagram),
+            _ => datagram.strip_prefix(&[0; 4]),
+        };
+        let whole = message.map(|message| self.assembly.take(message, now));
+        let Some(Ok(Some(whole))) = whole else {
+            return;
+        };
+        let Ok((header, _)) = Header::parse(&whole) else {
+            return;
+        };
+        if !is_phase_1(&header) {
+            self.read(&header, &whole);
+            if header.exchange != Exchange::QuickMode {
+                return;
+            }
+        }
+        self.unanswered.push_back(whole);
+        if self.unanswered.len() > MAX_UNANSWERED {
+            self.unanswered.pop_front();
+        }
+    }
+
+    fn read(&mut self, header: &Header, message: &[u8]) {
+        match &self.sa {
+            Some(sa) => drop(self.phase_2.read(sa, header, message)),
+            None if self.early.len() < MAX_EARLY => self.early.push(message.to_vec()),
+            None => {}
+        }
+    }
+
+    /// Answers the oldest message that it has not answered as an honest gateway would; of each three octets of `changes` the
+    /// first two are a place in the answer, the third what is changed there.
+    pub fn answer(&mut self, changes: &[u8], now: Instant) -> Vec<Vec<u8>> {
+        let mut out = Outbox::default();
+        let message = self.unanswered.pop_front().unwrap_or_default();
+        let done = match Header::parse(&message) {
+            Ok((header, _)) if is_phase_1(&header) => {
+                self.answer_phase_1(&header, &message, now, &mut out)
+            }
+            Ok(_) => self.answer_quick(&message, now, &mut out),
+            Err(_) => None,
+        };
+        if done.is_none() {
+            return Vec::new();
+        }
+        let messages = out.messages.into_iter().map(|sent| sent.message);
+        let changed = messages.map(|mut message| {
+            for change in changes.as_chunks::<3>().0 {
+                let at = usize::from(u16::from_be_bytes([change[0], change[1]]));
+                let at = at % message.len();
+                message[at] ^= change[2];
+            }
+            message
+        });
+        let messages: Vec<Vec<u8>> = changed.collect();
+        messages
+            .into_iter()
+            .map(|message| self.send(message))
+            .collect()
+    }
+
+    fn answer_phase_1(
+        &mut self,
+        header: &Header,
+        message: &[u8],
+        now: Instant,
+        out: &mut Outbox,
+    ) -> Option<()> {
+        let seen = self.seen();
+        let random = &mut self.random;
+        if header.cookies.responder == Cookie::ZERO {
+            let phase_1 = Phase1::respond(&self.candidates, seen, message, random, now, out);
+            self.phase_1 = Some(phase_1.ok()?);
+            return Some(());
+        }
+        let phase_1 = self.phase_1.as_mut()?;
+        let result = phase_1.on_message(seen, message, random, now, CALENDAR, out);
+        if let Some((sa, _)) = phase_1.take_established() {
+            self.phase_2 = Phase2::default();
+            for message in core::mem::take(&mut self.early) {
+                if let Ok((header, _)) = Header::parse(&message) {
+                    self.phase_2.read(&sa, &header, &message);
+                }
+            }
+            self.sa = Some(sa);
+        }
+        result.ok()
+    }
+
+    fn answer_quick(&mut self, message: &[u8], now: Instant, out: &mut Outbox) -> Option<()> {
+        let sa = self.sa.as_ref()?;
+        let (mut quick, offer) = Quick::offered(sa, message, out).ok()?;
+        let mut children = self.candidates[0].children.iter();
+        let child = children.find(|child| child.mode == offer.mode)?;
+        let own = self.path.remote.ip();
+        self.next_spi += 1;
+        let (spi, random) = (self.next_spi, &mut self.random);
+        quick.accept(sa, child, spi, own, random, now, out).ok()?;
+        for sent in &out.messages {
+            let (header, _) = Header::parse(&sent.message).ok()?;
+            self.phase_2.follow(&header, &sent.message);
+        }
+        Some(())
+    }
+
+    /// A message of phase 2, if keys are there.
+    pub fn phase_2(&mut self, exchange: u8, id: u8, sealed: &Sealed<'_>) -> Option<Vec<u8>> {
+        let message = self.phase_2.seal(self.sa.as_ref()?, exchange, id, sealed)?;
+        Some(self.send(message))
+    }
+
+    /// With the marker where there is one.
+    fn send(&mut self, message: Vec<u8>) -> Vec<u8> {
+        self.last_sent = match self.path.local.port() {
+            500 => message,
+            _ => [&[0; 4], &message[..]].concat(),
+        };
+        self.last_sent.clone()
+    }
+
+    /// The path as the gateway sees it.
+    fn seen(&self) -> Path {
+        Path {
+            local: self.path.remote,
+            remote: self.path.local,
+        }
+    }
+}
+
+fn is_phase_1(header: &Header) -> bool {
+    matches!(
+        header.exchange,
+        Exchange::IdentityProtection | Exchange::Aggressive
+    )
+}
