@@ -266,9 +266,16 @@ fn revoke(folder: &Path, certificate: &str, days: u32, now: i64) -> anyhow::Resu
         certificate.replace(':', "").to_lowercase()
     };
     let Some(issued) = index.issued.iter_mut().find(|i| same(&i.serial, &serial)) else {
+        let list = folder.join("index.json");
+        if Path::new(certificate).is_file() {
+            bail!(
+                "{certificate}: this authority did not issue it: serial number {serial} is not in {}",
+                list.display()
+            );
+        }
         bail!(
             "{certificate} is neither a file nor a serial number in {}",
-            folder.join("index.json").display()
+            list.display()
         );
     };
     issued.revoked_at.get_or_insert(now);

@@ -155,6 +155,8 @@ fn a_revoked_certificate_is_on_the_list() {
     assert_eq!(list.matches(&serial).count(), 1, "{list}");
     let error = folder.pki("revoke --ca @/pki 00ff").unwrap_err();
     assert!(error.to_string().contains("index.json"), "{error}");
+    let error = folder.pki("revoke --ca @/pki @/pki/ca.pem").unwrap_err();
+    assert!(error.to_string().contains("did not issue it"), "{error}");
 }
 
 #[test]
