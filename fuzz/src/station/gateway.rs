@@ -103,8 +103,9 @@ impl Gateway {
         }
     }
 
-    /// Answers the oldest message that it has not answered as an honest gateway would; of each three octets of `changes` the
-    /// first two are a place in the answer, the third what is changed there.
+    /// Answers the oldest message that it has not answered as an honest gateway would; of each
+    /// three octets of `changes` the first two are a place in the answer, the third what is changed
+    /// there.
     pub fn answer(&mut self, changes: &[u8], now: Instant) -> Vec<Vec<u8>> {
         let mut out = Outbox::default();
         let message = self.unanswered.pop_front().unwrap_or_default();
