@@ -269,7 +269,8 @@ fn revoke(folder: &Path, certificate: &str, days: u32, now: i64) -> anyhow::Resu
         let list = folder.join("index.json");
         if Path::new(certificate).is_file() {
             bail!(
-                "{certificate}: this authority did not issue it: serial number {serial} is not in {}",
+                "{certificate}: this authority did not issue it: \
+                 serial number {serial} is not in {}",
                 list.display()
             );
         }

@@ -801,6 +801,21 @@ fn an_inner_address_that_the_gateway_pushes_is_taken_and_acknowledged_once_more(
 }
 
 #[test]
+fn a_gateway_on_another_port_is_reached_with_the_marker_from_the_first_message_on() {
+    let mut world = World::new(40, |connection, is_station| {
+        if is_station {
+            connection.remote_addrs[0].set_port(NAT_T_PORT);
+        }
+    });
+    let path = world.ends[0].node.sessions.values().next().map(|s| s.path);
+    let ports = path.map(|path| (path.local.port(), path.remote.port()));
+    assert_eq!(ports, Some((NAT_T_PORT, NAT_T_PORT)));
+    world.run(Duration::from_secs(2));
+    assert!(world.log[0].starts_with(&[0; 4]));
+    world.assert_up();
+}
+
+#[test]
 fn one_renewal_at_a_time_however_often_it_is_ordered() {
     let mut world = World::new(39, |_, _| {});
     world.run(Duration::from_secs(2));
