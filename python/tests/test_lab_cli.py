@@ -305,9 +305,9 @@ def test_the_standing_of_algorithms_and_of_the_exchange_stand_side_by_side(
     assert "legacy, MUST NOT" in lines["des"]
     assert "RFC 9395" not in lines["none"]
     words = ("ask", "--device", "cortex-m4", "--link", "lte", "--rate-kbps", "2000")
-    words = (*words, "-o", str(tmp_path / "answer.html"))
-    assert "current; IKEv1 deprecated, RFC 9395" in lab(*words).stdout
-    found = {one["policy"]: one for one in answer(*words)["policies"]}
+    asked = (*words, "-o", str(tmp_path / "answer.html"))
+    assert "current; IKEv1 deprecated, RFC 9395" in lab(*asked).stdout
+    found = {one["policy"]: one for one in answer(*asked)["policies"]}
     assert found["chacha20poly1305"]["why"].endswith("; IKEv1 deprecated, RFC 9395")
 
 
@@ -321,6 +321,17 @@ def test_the_standing_of_algorithms_and_of_the_exchange_stand_side_by_side(
 )
 def test_the_event_kernel_refuses_what_it_would_ignore(words: tuple[str, ...], said: str) -> None:
     assert said in refusal("simulate", *words)
+
+
+@pytest.mark.parametrize(("link", "is_told"), [("nb-iot", True), ("wifi", True), ("lte", False)])
+def test_ask_says_where_no_delay_of_the_radio_is_known(
+    link: str, is_told: bool, tmp_path: Path
+) -> None:
+    words = ["ask", "--device", "cortex-m4", "--link", link, "--rate-kbps", "5"]
+    words += ["--bytes", "200", "-o", str(tmp_path / "answer.svg")]
+    found = answer(*words)["caveats"]
+    assert ["no source gives" in caveat for caveat in found] == [True] * is_told
+    assert ("Caveat: no delay of the radio" in lab(*words).stdout) == is_told
 
 
 def test_ask_wants_one_traffic_and_a_picture_that_it_can_write(tmp_path: Path) -> None:

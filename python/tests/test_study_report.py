@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 from caravan.report import write_report
 from caravan.report.page import prose
+from caravan.report.tables import levels
 from caravan.study import results
 from caravan.study.parse import parse
 from caravan.study.plan import Study
@@ -216,3 +218,19 @@ def test_the_page_says_what_was_printed_and_hides_nothing(
 def test_texts_name_values_that_were_not_run(rows: pd.DataFrame) -> None:
     assert "(not run)" in prose("{{ road: mean_delay_ms, policy = aes }}", rows)
     assert "<script>" not in prose("<script>", rows)
+
+
+def test_levels_leave_out_what_a_simulation_cannot_tell() -> None:
+    def rows(level: str, values: list[float], half: float) -> pd.DataFrame:
+        frame = pd.DataFrame({"value": values, "packet_bytes": range(len(values))})
+        frame = frame.assign(sweep="road", metric="mean_delay_ms", level=level, state="stationary")
+        frame = frame.assign(reading="", policy="", device="", link="", mips=1.0, rate_kbps=1.0)
+        return frame.assign(ci95_low=frame["value"] - half, ci95_high=frame["value"] + half)
+
+    # intervals of 2 % and 50 % of the mean, and a wait of nobody
+    both = pd.concat(
+        [rows("model", [50.0, 2.0, 5.0], math.nan), rows("simulate", [51.0, 2.0, 0.0], 1)]
+    )
+    table = levels(both, "model")
+    assert "<td>2.00 %</td><td>2.00 %</td><td>2.00 %</td>" in table
+    assert "2 points (mean end-to-end delay 2)" in table

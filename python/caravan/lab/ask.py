@@ -154,6 +154,15 @@ def answer(asked: Asked, jobs: int | None = None, console: Console | None = None
     )
 
 
+def caveats(asked: Asked) -> list[str]:
+    """What the delays of an answer leave out."""
+    entry = find("link", asked.link)
+    (row,) = (row for row in listing("link", [entry]) if row["name"] == entry.name)
+    if row["link"]["delay_s"] > 0:
+        return []
+    return [f"no delay of the radio or the line is in these delays: no source gives {entry.name}'s"]
+
+
 def _in_options(fault: str) -> str:
     """A fault of the road, which nobody wrote, by the option that it comes from."""
     match = ROAD_KEY.match(fault)

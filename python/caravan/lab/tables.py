@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from caravan.lab.ask import ORDER, Asked, Verdict, reasons
+from caravan.lab.ask import ORDER, Asked, Verdict, caveats, reasons
 from caravan.lab.core import version
 
 if TYPE_CHECKING:
@@ -192,6 +192,8 @@ def verdicts(console: Console, asked: Asked, found: Sequence[Verdict]) -> None:
             "-" if one.expansion is None else f"x {one.expansion:.3f}",
         )
     _show(console, table)
+    for caveat in caveats(asked):
+        console.print(f"Caveat: {caveat}", markup=False)
     for one in priced:
         console.print(f"{one.policy}: {one.why}", markup=False)
     for one in found:
@@ -225,6 +227,7 @@ def verdicts_json(asked: Asked, found: Sequence[Verdict], picture: Path) -> dict
         "version": version(),
         "picture": str(picture.resolve()),
         "order": ORDER,
+        "caveats": caveats(asked),
         "policies": [asdict(one) for one in found],
     }
 

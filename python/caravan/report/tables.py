@@ -19,6 +19,8 @@ from caravan.study.text import Value
 from caravan.study.values import fill, number
 
 DELAY = "mean_delay_ms"
+BLUNT = 0.25
+"""Half an interval over its mean, beyond which a simulated value says too little to compare."""
 ROUGH = "an approximation: behind the first loaded station arrivals are not Poisson"
 
 
@@ -197,7 +199,10 @@ def claims(rows: pd.DataFrame, verdicts: Sequence[Verdict]) -> str:
 
 
 def levels(rows: pd.DataFrame, against: str) -> str:
-    """The simulation against another level: the differences metric by metric."""
+    """The simulation against another level: the differences metric by metric.
+
+    Points whose simulated interval cannot tell are left out and counted.
+    """
     keys = ["sweep", "reading", *POINT, "metric"]
     model = rows[(rows["level"] == against) & rows["value"].notna()]
     simulated = rows[(rows["level"] == "simulate") & (rows["state"] != DIVERGES)]
@@ -206,6 +211,8 @@ def levels(rows: pd.DataFrame, against: str) -> str:
     both = both[(both["value_model"].abs() > 0) & (~is_rough | (both["metric"] == DELAY))]
     if both.empty:
         return ""
+    is_blunt = _is_blunt(both)
+    blunt, both = both[is_blunt], both[~is_blunt].copy()
     both["apart"] = (both["value_simulate"] - both["value_model"]).abs() / both["value_model"].abs()
     body = []
     for metric, group in both.groupby("metric", sort=False):
@@ -221,4 +228,25 @@ def levels(rows: pd.DataFrame, against: str) -> str:
             ]
         )
     headings = ["metric", "points", "median", "95 of 100 below", "largest", ""]
-    return table(headings, body, words=(5,))
+    return table(headings, body, words=(5,)) + _left_out(blunt)
+
+
+def _is_blunt(both: pd.DataFrame) -> pd.Series:
+    """Which simulated values cannot tell: waits of nobody, and intervals that are too wide."""
+    value = both["value_simulate"]
+    half = (both["ci95_high_simulate"] - both["ci95_low_simulate"]) / 2
+    return (value == 0) | (half > BLUNT * value.abs())
+
+
+def _left_out(blunt: pd.DataFrame) -> str:
+    """How many points of which metrics were not compared, and why."""
+    if blunt.empty:
+        return ""
+    counts = blunt.groupby("metric", sort=False).size()
+    each = ", ".join(
+        f"{describe(str(metric)).label.lower()} {count:,}" for metric, count in counts.items()
+    )
+    return (
+        f"<p>Left out, because the simulated value is 0 or its interval wider than "
+        f"&plusmn;{BLUNT:.0%} of it: {len(blunt):,} points ({html.escape(each)}).</p>"
+    )
