@@ -117,6 +117,8 @@ pub struct IoReport {
     pub calls: u64,
     /// Datagrams or frames that the kernel refused.
     pub refused: u64,
+    /// Datagrams that came empty, or larger than their buffer.
+    pub truncated: u64,
     /// Messages and notices lost because control was busy.
     pub unheard: u64,
     /// Path MTUs learnt from the network.

@@ -60,6 +60,16 @@ fn taken(fault: io::Error) -> io::Error {
     io::Error::new(fault.kind(), text)
 }
 
+/// Says what to do where the machine has no TUN devices.
+fn missing(fault: io::Error) -> io::Error {
+    if !matches!(fault.raw_os_error(), Some(libc::ENOENT | libc::ENODEV)) {
+        return fault;
+    }
+    let text = "/dev/net/tun is missing: `modprobe tun`, or give the container the device \
+                (`--device /dev/net/tun`)";
+    io::Error::new(fault.kind(), text)
+}
+
 impl Tun {
     /// Creates the interface (a `%d` in the name is replaced by the kernel), sets its MTU, leaves
     /// it down. It goes away with the last handle. Needs CAP_NET_ADMIN.
@@ -94,7 +104,7 @@ impl Tun {
             &mut options,
             libc::O_NONBLOCK | libc::O_CLOEXEC,
         );
-        let file = options.open("/dev/net/tun")?;
+        let file = options.open("/dev/net/tun").map_err(missing)?;
         let flags = flags | libc::IFF_TUN | libc::IFF_NO_PI;
         let name = device::attach(file.as_fd(), name, flags)?;
         Ok((file, name))

@@ -23,7 +23,6 @@ pub enum DropReason {
     NoSa,
     TooBig,
     TtlExpired,
-    Unroutable,
     QueueFull,
     SendFailed,
     // messages
@@ -65,7 +64,6 @@ impl DropReason {
         Self::NoSa,
         Self::TooBig,
         Self::TtlExpired,
-        Self::Unroutable,
         Self::QueueFull,
         Self::SendFailed,
         Self::MalformedMessage,
@@ -103,7 +101,6 @@ impl DropReason {
             Self::NoSa => "no-sa",
             Self::TooBig => "too-big",
             Self::TtlExpired => "ttl-expired",
-            Self::Unroutable => "unroutable",
             Self::QueueFull => "queue-full",
             Self::SendFailed => "send-failed",
             Self::MalformedMessage => "malformed-message",

@@ -157,7 +157,7 @@ impl Inbound {
         for index in 0..received {
             let incoming = buffers.batch.incoming(index);
             if incoming.is_truncated || incoming.len == 0 {
-                self.io.refused += 1;
+                self.io.truncated += 1;
                 continue;
             }
             self.count(&incoming);

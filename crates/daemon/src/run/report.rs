@@ -1,5 +1,6 @@
 //! What the process says of itself: events in the log, and the answer to `status`.
 
+use engine::counters::DropReason;
 use engine::node::Event;
 use engine::sa::Direction;
 use tracing::{info, warn};
@@ -9,6 +10,7 @@ use super::setup::names;
 use crate::cli::Role;
 use crate::config::file::OnFailure;
 use crate::nft;
+use crate::planes::IoReport;
 use crate::status::{ConnectionStatus, OffloadStatus, ProcessStatus, StatusReport};
 
 impl Process {
@@ -29,8 +31,12 @@ impl Process {
         for drops in [self.node.drops(), &seen.drops, &sent.drops] {
             report.add_drops(drops);
         }
-        report.add_lost(inbound.io.unheard + outbound.io.unheard + self.udp.overflows());
-        report.add_clear_packets(self.clear_packets().await);
+        let sum = |of: fn(&IoReport) -> u64| of(&inbound.io) + of(&outbound.io);
+        let unheard = sum(|io| io.unheard) + self.udp.overflows();
+        report.add_lost(DropReason::QueueFull, unheard);
+        report.add_lost(DropReason::SendFailed, sum(|io| io.refused));
+        report.add_lost(DropReason::Truncated, sum(|io| io.truncated));
+        report.add_lost(DropReason::ClearPacket, self.clear_packets().await);
         for work in [self.node.work(), &seen.work, &sent.work] {
             report.add_work(work);
         }

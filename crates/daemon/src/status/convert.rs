@@ -138,16 +138,9 @@ impl StatusReport {
         }
     }
 
-    /// Adds clear packets that the kernel dropped in our name.
-    pub fn add_clear_packets(&mut self, count: u64) {
-        let reason = DropReason::ClearPacket.name();
-        *self.drops.entry(reason.to_owned()).or_default() += count;
-    }
-
-    /// Adds messages for which a queue or a socket's buffer had no room.
-    pub fn add_lost(&mut self, count: u64) {
-        let reason = DropReason::QueueFull.name();
-        *self.drops.entry(reason.to_owned()).or_default() += count;
+    /// Adds what was lost outside the engine.
+    pub fn add_lost(&mut self, reason: DropReason, count: u64) {
+        *self.drops.entry(reason.name().to_owned()).or_default() += count;
     }
 
     /// Adds what was computed.

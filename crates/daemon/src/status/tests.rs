@@ -98,3 +98,14 @@ fn a_name_selects_its_connection() {
     report.only("elsewhere");
     assert!(report.connections.is_empty());
 }
+
+#[test]
+fn every_reason_of_a_drop_is_explained() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/vpn-status.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let mut missing = engine::counters::DropReason::ALL
+        .map(|reason| reason.name())
+        .to_vec();
+    missing.retain(|reason| !page.contains(&format!("`{reason}`")));
+    assert!(missing.is_empty(), "docs/vpn-status.md lacks {missing:?}");
+}
