@@ -111,27 +111,17 @@ impl FootprintFile {
     }
 }
 
-/// The footprints that dead processes left and that hold this connection.
+/// Takes over the footprints that dead processes left and that hold this connection. Those of
+/// others are only read: to hold one for a moment would keep its process from starting.
 pub fn leftovers(runtime_dir: &Path, connection: &str) -> Vec<FootprintFile> {
-    let holds = |file: &FootprintFile| {
-        let footprint = &file.footprint;
+    let holds = |footprint: &Footprint| {
         footprint.connections.iter().any(|name| name == connection)
             || footprint.blocks.contains_key(connection)
     };
-    let mut files = abandoned(runtime_dir);
-    files.retain(holds);
-    files
-}
-
-/// The footprints that dead processes left.
-pub fn abandoned(runtime_dir: &Path) -> Vec<FootprintFile> {
-    let Ok(entries) = fs::read_dir(runtime_dir) else {
-        return Vec::new();
-    };
-    entries
-        .filter_map(|entry| {
-            let name = entry.ok()?.file_name();
-            let name = name.to_str()?.strip_suffix(".d")?;
+    written(runtime_dir)
+        .filter(|(_, footprint)| holds(footprint))
+        .filter_map(|(folder, _)| {
+            let name = folder.file_name()?.to_str()?.strip_suffix(".d")?;
             FootprintFile::open(runtime_dir, name).ok()
         })
         .collect()
@@ -139,17 +129,17 @@ pub fn abandoned(runtime_dir: &Path) -> Vec<FootprintFile> {
 
 /// Whether a footprint other than this one, dead or alive, needs this rule.
 pub fn is_shared(runtime_dir: &Path, own: &Path, rule: &Rule) -> bool {
-    let Ok(entries) = fs::read_dir(runtime_dir) else {
-        return false;
-    };
-    let needs = |path: PathBuf| {
-        let text = fs::read(path.join("footprint.json")).ok()?;
-        let other: Footprint = serde_json::from_slice(&text).ok()?;
-        Some(other.rules.contains(rule))
-    };
-    entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .any(|path| path != own && needs(path) == Some(true))
+    written(runtime_dir).any(|(folder, other)| folder != own && other.rules.contains(rule))
+}
+
+/// Every footprint with its folder, of the dead and the living alike, as it stands.
+pub fn written(runtime_dir: &Path) -> impl Iterator<Item = (PathBuf, Footprint)> {
+    let entries = fs::read_dir(runtime_dir).into_iter().flatten();
+    entries.filter_map(|entry| {
+        let folder = entry.ok()?.path();
+        let text = fs::read(folder.join("footprint.json")).ok()?;
+        Some((folder, serde_json::from_slice(&text).ok()?))
+    })
 }
 
 fn folder(runtime_dir: &Path, name: &str) -> PathBuf {
@@ -172,6 +162,7 @@ mod tests {
         let error = FootprintFile::open(&runtime, "home").err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "it is alive");
         assert!(leftovers(&runtime, "home").is_empty());
+        assert_eq!(written(&runtime).count(), 1);
         drop(file);
         assert!(leftovers(&runtime, "work").is_empty());
         let mut left = leftovers(&runtime, "home");
@@ -181,6 +172,29 @@ mod tests {
             .unwrap();
         file.close().unwrap();
         assert!(!runtime.join("home.d").exists());
+        fs::remove_dir_all(&runtime).unwrap();
+    }
+
+    #[test]
+    fn who_looks_around_keeps_no_process_from_starting() {
+        let runtime = std::env::temp_dir().join(format!("caravan-look-{}", std::process::id()));
+        let mut file = FootprintFile::open(&runtime, "home").unwrap();
+        file.update(|footprint| footprint.table = 221).unwrap();
+        drop(file);
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        let order = std::sync::atomic::Ordering::Relaxed;
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                while !is_over.load(order) {
+                    assert_eq!(written(&runtime).count(), 1);
+                    assert!(leftovers(&runtime, "work").is_empty());
+                }
+            });
+            let refused = (0..500).filter(|_| FootprintFile::open(&runtime, "home").is_err());
+            let refused = refused.count();
+            is_over.store(true, order);
+            assert_eq!(refused, 0);
+        });
         fs::remove_dir_all(&runtime).unwrap();
     }
 }

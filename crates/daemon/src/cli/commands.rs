@@ -12,7 +12,7 @@ use crate::control::client::{
     PATIENCE, Running, TICK, ask, ask_to_end, discard, find, nobody, running,
 };
 use crate::control::{ControlError, Reply, Request, check_name};
-use crate::footprint::{FootprintFile, abandoned, leftovers};
+use crate::footprint::{FootprintFile, leftovers, written};
 use crate::routes::Blocks;
 use crate::status::StatusReport;
 use crate::{config, dns, nft, routes, service};
@@ -152,8 +152,7 @@ pub(super) fn status(runtime_dir: &Path, name: Option<&str>, json: bool) -> anyh
 /// What dead processes left: traffic that stays blocked, resolvers that nobody reaches.
 fn left_behind(runtime_dir: &Path) -> String {
     let mut text = String::new();
-    for file in abandoned(runtime_dir) {
-        let footprint = &file.footprint;
+    for (_, footprint) in written(runtime_dir) {
         let blocked = footprint.blocks.iter();
         let blocked = blocked.filter(|(_, prefixes)| !prefixes.is_empty());
         for (name, prefixes) in blocked {

@@ -2,7 +2,6 @@
 //! then do threads start.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -64,7 +63,8 @@ impl Process {
     ) -> anyhow::Result<Self> {
         let names: Vec<String> = names(&loaded);
         let control = ControlServer::bind(&options.runtime_dir, &names)?;
-        let mut file = open_footprint(&options.runtime_dir, &names[0]).await?;
+        let mut file = footprint::FootprintFile::open(&options.runtime_dir, &names[0])
+            .with_context(|| format!("another process holds the connection {}", names[0]))?;
         host::undo(&options.runtime_dir, &mut file, Blocks::Stay).await?;
         file.update(|footprint| footprint.connections.clone_from(&names))?;
         let table = &loaded.daemon;
@@ -195,24 +195,3 @@ async fn withdraw(runtime_dir: &std::path::Path, name: &str) {
         warn!("not all could be undone: {error:#}");
     }
 }
-
-/// The footprint, locked. A process that has just ended may hold it for a moment through a program
-/// that it was starting.
-async fn open_footprint(
-    runtime_dir: &Path,
-    name: &str,
-) -> anyhow::Result<footprint::FootprintFile> {
-    let mut opened = footprint::FootprintFile::open(runtime_dir, name);
-    for _ in 0..LOCK_TRIES {
-        if opened.is_ok() {
-            break;
-        }
-        tokio::time::sleep(LOCK_PAUSE).await;
-        opened = footprint::FootprintFile::open(runtime_dir, name);
-    }
-    opened.with_context(|| format!("another process holds the connection {name}"))
-}
-
-/// How often a locked footprint is tried again, and after how long.
-const LOCK_TRIES: u32 = 10;
-const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
