@@ -210,6 +210,7 @@ impl Node {
             Notice::SoftLimit { child } => self.rekey_child(child, now),
             Notice::Acquire { child } => self.acquire(child, now),
             Notice::InboundUsed { child, spi } => self.inbound_used(child, spi),
+            Notice::OutboundUsed { child, at } => self.outbound_used(child, at),
             Notice::UnknownSpi { .. } => {}
         }
     }

@@ -70,6 +70,8 @@ pub enum Change {
     Expect(ChildId, Vec<TrafficSelector>, Vec<TrafficSelector>),
     /// Traffic that [`Change::Expect`] named waits for its child no more.
     Forget(ChildId),
+    /// Tell of this child's first packet from that moment on ([`Notice::OutboundUsed`]), once.
+    Watch(ChildId, Instant),
     /// The largest outer IP packet that the path of this child carries.
     PathMtu(ChildId, u16),
 }
@@ -100,6 +102,13 @@ pub enum Notice {
     Acquire {
         /// Which child.
         child: ChildId,
+    },
+    /// A packet left that [`Change::Watch`] waited for.
+    OutboundUsed {
+        /// Which child.
+        child: ChildId,
+        /// When.
+        at: Instant,
     },
     /// ESP came for an SPI that we do not have.
     UnknownSpi {

@@ -99,7 +99,7 @@ pub struct ConnectionTable {
     #[serde(default = "yes")]
     pub fragmentation: bool,
     /// Ask a silent peer whether it is there after this long; "0": never. None: 20 s at a station,
-    /// 60 s at a gateway.
+    /// 60 s at a gateway. A station that goes on sending and hears nothing asks after 5 s.
     pub dpd_delay: Option<Span>,
     /// Without an answer for this long it is not.
     #[serde(default = "dpd_timeout")]

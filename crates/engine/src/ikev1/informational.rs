@@ -62,6 +62,20 @@ pub fn read_unprotected(message: &[u8]) -> Result<String, Fault> {
     Ok(list(names.take(MAX_NAMED)))
 }
 
+/// The notifications of an unprotected informational message. They prove nothing.
+pub fn kinds_in_clear(message: &[u8]) -> Result<Vec<NotifyType>, Fault> {
+    let (header, body) = Header::parse(message)?;
+    if header.exchange != Exchange::Informational || header.flags.is_encrypted() {
+        return Err(DropReason::UnexpectedMessage.into());
+    }
+    let located = payloads(header.next_payload, body)?;
+    let kinds = located.iter().filter_map(|found| match &found.payload {
+        Payload::Notify(notify) => Some(notify.kind),
+        _ => None,
+    });
+    Ok(kinds.collect())
+}
+
 /// Payloads of an unprotected message that the log names.
 const MAX_NAMED: usize = 4;
 

@@ -1,4 +1,7 @@
 //! Signs of life: dead peer detection (RFC 3706) and NAT keepalives (RFC 3948 §4).
+//! Questions by the clock are here, those that traffic brings forward in `unheard.rs`.
+
+mod unheard;
 
 use super::session::SessionId;
 use super::{Node, Output};
@@ -6,6 +9,8 @@ use crate::config::Connection;
 use crate::ikev1::{IsakmpSa, Outbox, informational};
 use crate::plane::SaReport;
 use crate::time::{Deadline, Duration, Instant};
+pub(super) use unheard::UNHEARD;
+use unheard::Unheard;
 
 /// Between two unanswered R-U-THEREs.
 const DPD_INTERVAL: Duration = Duration::from_secs(2);
@@ -28,6 +33,8 @@ pub(super) struct Liveness {
     /// The number of the peer's latest question.
     heard: Option<u32>,
     keepalive_at: Option<Instant>,
+    /// A station's alone.
+    unheard: Option<Box<Unheard>>,
 }
 
 impl Liveness {
@@ -57,7 +64,12 @@ impl Liveness {
             at,
             why: "keep the NAT's mapping alive",
         });
-        [ask, keep].into_iter().flatten().min()
+        let look = self.unheard.as_ref().and_then(|unheard| unheard.look_at);
+        let look = look.map(|at| Deadline {
+            at,
+            why: "see whether the peer is heard",
+        });
+        [ask, keep, look].into_iter().flatten().min()
     }
 
     /// Something authentic came from the peer.
@@ -96,6 +108,7 @@ impl Liveness {
 impl Node {
     /// What is due of keepalives and questions.
     pub(super) fn check_liveness(&mut self, id: SessionId, now: Instant) {
+        self.look(id, now);
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
@@ -175,6 +188,7 @@ impl Node {
                 session.liveness.sign(last.min(now));
             }
         }
+        self.judge(now);
     }
 }
 

@@ -68,7 +68,10 @@ impl Node {
             return match header.exchange {
                 _ if is_first => self.on_first_message(path, &header, message, now),
                 Exchange::Other(_) => self.drops.count(DropReason::UnsupportedExchange),
-                _ => self.drops.count(DropReason::UnknownCookies),
+                _ => {
+                    self.drops.count(DropReason::UnknownCookies);
+                    self.on_hint(path, message, now);
+                }
             };
         };
         let is_established = self.sessions[&id].sa.is_some();
@@ -330,7 +333,10 @@ impl Node {
         self.flush(Some(id), out);
         match read {
             Ok(notices) => self.on_notices(id, path, header.message_id, notices, now),
-            Err(fault) => self.count_fault(&fault),
+            Err(fault) => {
+                self.count_fault(&fault);
+                self.on_hint(path, message, now);
+            }
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use wire::isakmp::Cookie;
 
-use super::liveness::Liveness;
+use super::liveness::{Liveness, UNHEARD};
 use super::timers::renewal;
 use super::{Event, Node, Output, Timer};
 use crate::config::Connection;
@@ -124,6 +124,12 @@ impl Session {
     /// repetition: there, as long as no message ID has been forgotten.
     pub(super) fn likely_path(&self, path: Path) -> Path {
         if self.has_forgotten { self.path } else { path }
+    }
+
+    /// How long it sends into silence before it asks.
+    pub(super) fn patience(&self) -> Duration {
+        let delay = self.connection.as_ref().and_then(|it| it.dpd_delay);
+        delay.unwrap_or(UNHEARD).min(UNHEARD)
     }
 
     pub(super) fn is_half_open(&self) -> bool {

@@ -65,7 +65,7 @@ impl State {
         }
     }
 
-    fn session(self) -> Option<SessionId> {
+    pub(super) fn session(self) -> Option<SessionId> {
         match self {
             Self::Connecting(id) | Self::Up(id) => Some(id),
             _ => None,
@@ -365,10 +365,11 @@ impl Node {
     }
 
     /// A child of this session is up.
-    pub(super) fn station_child_up(&mut self, id: SessionId) {
+    pub(super) fn station_child_up(&mut self, id: SessionId, now: Instant) {
         if let Some(index) = self.station_of(id) {
             self.stations[index].state = State::Up(id);
             self.stations[index].attempt = 0;
+            self.watch(id, now);
         }
     }
 
@@ -498,11 +499,14 @@ impl Node {
     }
 
     /// A session took over from another: its station follows.
-    pub(super) fn station_follows(&mut self, old: SessionId, id: SessionId) {
+    pub(super) fn station_follows(&mut self, old: SessionId, id: SessionId, now: Instant) {
         for station in &mut self.stations {
             if station.state == State::Up(old) {
                 station.state = State::Up(id);
             }
+        }
+        if self.station_of(id).is_some() {
+            self.watch(id, now);
         }
     }
 

@@ -1,6 +1,8 @@
 //! Nodes against each other over a small network in memory: loss, a NAT, time that jumps from
 //! deadline to deadline. Everything is drawn from a seed.
 
+mod unheard;
+
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -858,6 +860,8 @@ struct End {
     /// What the planes were told and which messages were sent, in order.
     trail: Vec<String>,
     keys: BTreeMap<u32, Vec<u8>>,
+    /// Children whose next packet from then on is told of.
+    watched: BTreeMap<ChildId, Instant>,
     due: Option<Instant>,
 }
 
@@ -877,6 +881,10 @@ struct World {
     sent: usize,
     /// How often the planes were asked.
     reports: usize,
+    /// What the station's inbound plane has opened.
+    heard: Vec<SaReport>,
+    /// Nothing inside answers the station's packets.
+    is_mute: bool,
     first_message: Option<Vec<u8>>,
     /// The datagram that is lost, counted from 1.
     loses: Option<usize>,
@@ -896,6 +904,7 @@ impl End {
             sealing: 0,
             trail: Vec::new(),
             keys: BTreeMap::new(),
+            watched: BTreeMap::new(),
             due: None,
         }
     }
@@ -962,6 +971,7 @@ impl End {
             }
             Change::Expect(..) => self.trail.push("expect".into()),
             Change::Forget(_) => self.trail.push("forget".into()),
+            Change::Watch(child, from) => drop(self.watched.insert(child, from)),
             Change::Remove(_, spi, Direction::Inbound) => drop(self.inbound.remove(&spi)),
             Change::Remove(_, spi, Direction::Outbound) => drop(self.outbound.remove(&spi)),
             _ => {}
@@ -1005,6 +1015,8 @@ impl World {
             random: Seed::new([seed; 32]).stream("world", 0),
             sent: 0,
             reports: 0,
+            heard: Vec::new(),
+            is_mute: false,
             first_message: None,
             loses: None,
             log: Vec::new(),
@@ -1056,9 +1068,33 @@ impl World {
         self.drain(end);
     }
 
+    /// A packet of the station's under its newest SA. A gateway that has it answers at once.
+    fn packet(&mut self) {
+        let spi = self.ends[0].sealing;
+        let Some(&child) = self.ends[0].outbound.get(&spi) else {
+            return;
+        };
+        if self.ends[1].inbound.contains_key(&spi) && !self.is_mute {
+            let last = Some(self.now);
+            self.heard = vec![SaReport {
+                spi,
+                child,
+                packets: 1,
+                bytes: 64,
+                last,
+            }];
+        }
+        let (at, watched) = (self.now, self.ends[0].watched.get(&child));
+        if watched.is_some_and(|from| *from <= at) {
+            self.ends[0].watched.remove(&child);
+            self.notice(0, Notice::OutboundUsed { child, at });
+        }
+    }
+
     /// Drains to `Wait`; what the node asked for is answered after that.
     fn drain(&mut self, end: usize) {
         let mut answers = Vec::new();
+        let heard = self.heard.clone();
         loop {
             match self.ends[end].node.poll() {
                 Output::Datagram(path, payload) => self.send(end, path, payload),
@@ -1072,7 +1108,10 @@ impl World {
                 Output::IkeKey(..) => {}
                 Output::WantsReport => {
                     self.reports += 1;
-                    answers.push(Input::Report(&[]));
+                    answers.push(match end {
+                        0 => Input::Report(&heard),
+                        _ => Input::Report(&[]),
+                    });
                 }
                 Output::WantsLocalAddress(remote) => {
                     let local = Some(if end == 0 {

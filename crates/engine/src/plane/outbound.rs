@@ -55,6 +55,8 @@ struct Child {
     )]
     sealers: Vec<Box<Sealer>>,
     expected: Option<Box<Expected>>,
+    /// Control is told of the first packet from then on.
+    watched_from: Option<Instant>,
 }
 
 /// Traffic that must not leave in the clear.
@@ -104,6 +106,11 @@ impl OutboundPlane {
                 let lost = self.take_hold(child).len();
                 self.report.drops.add(DropReason::NoSa, lost as u64);
                 self.edit(child, |child| child.expected = None);
+            }
+            Change::Watch(child, from) => {
+                if let Some(child) = self.child_mut(child) {
+                    child.watched_from = Some(from);
+                }
             }
             Change::PathMtu(child, mtu) => self.edit(child, |child| {
                 for sealer in &mut child.sealers {
@@ -241,6 +248,12 @@ impl OutboundPlane {
             let child = sealer.child;
             out.notices.push(Notice::SoftLimit { child });
         }
+        let is_watched = packets > 0 && child.watched_from.is_some_and(|from| from <= now);
+        if is_watched {
+            child.watched_from = None;
+            let child = child.id;
+            out.notices.push(Notice::OutboundUsed { child, at: now });
+        }
         result
     }
 
@@ -274,10 +287,15 @@ impl OutboundPlane {
         self.report.drops.add(DropReason::NoSa, lost as u64);
     }
 
+    fn child_mut(&mut self, child: ChildId) -> Option<&mut Child> {
+        let slot = *self.by_id.get(&child)?;
+        self.children[slot as usize].as_mut()
+    }
+
     fn take_hold(&mut self, child: ChildId) -> Hold {
-        let slot = self.by_id.get(&child);
-        let child = slot.and_then(|slot| self.children[*slot as usize].as_mut());
-        let expected = child.and_then(|child| child.expected.as_mut());
+        let expected = self
+            .child_mut(child)
+            .and_then(|child| child.expected.as_mut());
         expected.map_or_else(Hold::default, |expected| {
             core::mem::take(&mut expected.hold)
         })
@@ -299,6 +317,7 @@ impl OutboundPlane {
                 id,
                 sealers: Vec::new(),
                 expected: None,
+                watched_from: None,
             };
             let slot = self.free.pop().unwrap_or_else(|| {
                 self.children.push(None);

@@ -400,7 +400,7 @@ impl Node {
             }
         }
         self.arm_child(child);
-        self.station_child_up(id);
+        self.station_child_up(id, now);
     }
 
     /// A quick mode ended without SAs.

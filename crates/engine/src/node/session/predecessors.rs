@@ -27,7 +27,7 @@ impl Node {
         now: Instant,
     ) {
         if let Some(old) = replaces {
-            self.adopt(id, old);
+            self.adopt(id, old, now);
             self.retire_session(old, Some(now + RENEWAL_OVERLAP));
         }
         let session = &self.sessions[&id];
@@ -57,7 +57,7 @@ impl Node {
                 self.close_session(old, "the peer has restarted", false, now);
             } else if !is_replaced {
                 // The peer renews its ISAKMP SA and will delete the old one itself.
-                self.adopt(id, old);
+                self.adopt(id, old, now);
                 self.retire_session(old, None);
             } else if surplus > 0 {
                 surplus -= 1;
@@ -88,7 +88,7 @@ impl Node {
     }
 
     /// Moves children and lease of `old` to `id`.
-    fn adopt(&mut self, id: SessionId, old: SessionId) {
+    fn adopt(&mut self, id: SessionId, old: SessionId, now: Instant) {
         let Some(from) = self.sessions.get_mut(&old) else {
             return;
         };
@@ -111,7 +111,7 @@ impl Node {
             Some(_) => lease,
         };
         self.give_back(surplus.as_deref());
-        self.station_follows(old, id);
+        self.station_follows(old, id, now);
     }
 }
 

@@ -4,7 +4,7 @@ use wire::ip::protocol::UDP;
 
 use super::support::*;
 use crate::counters::DropReason;
-use crate::plane::{Change, hold};
+use crate::plane::{Change, Notice, hold};
 use crate::sa::Sa;
 
 /// A pair whose sender expects the traffic of its SA's child, and that SA for both ends.
@@ -93,4 +93,25 @@ fn a_source_that_the_new_sa_does_not_cover_ends_the_wait() {
     let sent = pair.release(NOW);
     assert_eq!(pair.open(&sent), [numbered(2, "10.1.0.2")]);
     assert_eq!(pair.sent_drops(DropReason::NoPolicy), 1);
+}
+
+#[test]
+fn the_first_packet_of_a_watched_child_is_told_of_once() {
+    let mut pair = Pair::new(tunnel_sa(AES_GCM));
+    let frame = numbered(1, "10.1.0.1");
+    let mut told = |pair: &mut Pair| {
+        pair.seal(core::slice::from_ref(&frame));
+        pair.datagrams.notices().to_vec()
+    };
+    assert_eq!(told(&mut pair), []);
+    let later = NOW + core::time::Duration::from_nanos(1);
+    pair.sender.apply(Change::Watch(CHILD, later), NOW);
+    assert_eq!(told(&mut pair), [], "not yet");
+    pair.sender.apply(Change::Watch(CHILD, NOW), NOW);
+    let used = Notice::OutboundUsed {
+        child: CHILD,
+        at: NOW,
+    };
+    assert_eq!(told(&mut pair), [used]);
+    assert_eq!(told(&mut pair), []);
 }

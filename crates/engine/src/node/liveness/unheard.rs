@@ -1,0 +1,184 @@
+//! Asking on demand (RFC 3706 §5.5): a station that goes on sending and hears nothing at all asks
+//! long before its timer would. Nothing is sent, and no timer runs, while nothing is sent anyway.
+//!
+//! The outbound plane tells of the first packet after it was asked to watch; a report of the
+//! inbound plane says whether anything came since. A hint that nobody has signed (INVALID-SPI,
+//! INVALID-COOKIE) brings the question forward, and does nothing else.
+
+use wire::isakmp::NotifyType;
+
+use crate::ikev1::informational;
+use crate::ikev1::refusal::notify_name;
+use crate::node::session::SessionId;
+use crate::node::{Event, Node, Output};
+use crate::plane::Change;
+use crate::sa::{ChildId, Direction, Path};
+use crate::time::{Duration, Instant};
+
+/// How long a station sends into silence before it asks, unless its `dpd_delay` is shorter.
+pub(in crate::node) const UNHEARD: Duration = Duration::from_secs(5);
+/// A packet that far behind the first one shows that we go on sending: the last word of a
+/// conversation has no answer. It may wait so long for its own.
+const GRACE: Duration = Duration::from_secs(1);
+/// After the first packet, whether the peer was heard; later packets are watched from then on.
+const LOOK_INTERVAL: Duration = Duration::from_secs(2);
+/// A packet without an answer says nothing about packets that come so much later.
+const FORGOTTEN: Duration = Duration::from_secs(10);
+/// Hints that nobody has signed bring a question at most this often.
+const HINT_INTERVAL: Duration = Duration::from_secs(10);
+
+/// What a station sent while its peer was silent.
+#[derive(Default)]
+pub(super) struct Unheard {
+    /// The first packet after which nothing was heard.
+    since: Option<Instant>,
+    /// There were more.
+    is_repeated: bool,
+    pub(super) look_at: Option<Instant>,
+    /// The report that comes is looked at.
+    is_looking: bool,
+    hinted_at: Option<Instant>,
+}
+
+impl Node {
+    /// Has the outbound plane tell of the next packet of every child of a station's session that
+    /// may ask its peer.
+    pub(in crate::node) fn watch(&mut self, id: SessionId, now: Instant) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        if session.liveness.ask_at.is_none() {
+            return;
+        }
+        let children = session.children.clone();
+        session.liveness.unheard.get_or_insert_default();
+        for child in children {
+            self.change(Direction::Outbound, Change::Watch(child, now));
+        }
+    }
+
+    /// A packet left that was watched for.
+    pub(in crate::node) fn outbound_used(&mut self, child: ChildId, at: Instant) {
+        let id = self.children.get(&child).and_then(|child| child.session);
+        let Some(session) = id.and_then(|id| self.sessions.get_mut(&id)) else {
+            return;
+        };
+        let patience = session.patience();
+        let Some(unheard) = &mut session.liveness.unheard else {
+            return;
+        };
+        let again = match unheard.since {
+            Some(since) if at.since(since) < GRACE => Some(since + GRACE),
+            Some(since) if at.since(since) < FORGOTTEN => {
+                unheard.is_repeated = true;
+                unheard.look_at = Some((since + patience).max(at + GRACE));
+                None
+            }
+            _ => {
+                unheard.since = Some(at);
+                unheard.is_repeated = false;
+                unheard.look_at = Some(at + LOOK_INTERVAL.min(patience));
+                Some(at + GRACE)
+            }
+        };
+        if let Some(from) = again {
+            self.change(Direction::Outbound, Change::Watch(child, from));
+        }
+        if let Some(id) = id {
+            self.arm_session(id);
+        }
+    }
+
+    /// Asks the planes what came, where it is time to know.
+    pub(super) fn look(&mut self, id: SessionId, now: Instant) {
+        let session = self.sessions.get_mut(&id);
+        let Some(unheard) = session.and_then(|session| session.liveness.unheard.as_mut()) else {
+            return;
+        };
+        if unheard.look_at.take_if(|at| *at <= now).is_none() {
+            return;
+        }
+        unheard.is_looking = true;
+        if !self.wants_report {
+            self.wants_report = true;
+            self.outputs.push_back(Output::WantsReport);
+        }
+    }
+
+    /// A report has come: what it means for every station that waited for it.
+    pub(super) fn judge(&mut self, now: Instant) {
+        let sessions = self.stations.iter().filter_map(|it| it.state.session());
+        for id in sessions.collect::<Vec<_>>() {
+            self.judge_one(id, now);
+        }
+    }
+
+    fn judge_one(&mut self, id: SessionId, now: Instant) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let patience = session.patience();
+        let liveness = &mut session.liveness;
+        let last_sign = liveness.last_sign;
+        let is_asking = liveness.unanswered_since.is_some();
+        let Some(unheard) = &mut liveness.unheard else {
+            return;
+        };
+        let is_looking = core::mem::take(&mut unheard.is_looking);
+        let Some(since) = unheard.since.filter(|_| is_looking) else {
+            return;
+        };
+        if last_sign >= since {
+            unheard.since = None;
+            return self.watch(id, now);
+        }
+        if !unheard.is_repeated {
+            return;
+        }
+        let is_time = now.since(since) >= patience;
+        unheard.look_at = Some(match is_time {
+            true => now + LOOK_INTERVAL,
+            false => since + patience,
+        });
+        if is_time && !is_asking {
+            self.ask(id, now);
+        }
+        self.arm_session(id);
+    }
+
+    /// A message in clear under no exchange that we have, or under one that is over. Anybody can
+    /// send it: that the peer knows us no more is asked of the peer itself.
+    pub(in crate::node) fn on_hint(&mut self, path: Path, message: &[u8], now: Instant) {
+        let is_of = |id: &SessionId| self.sessions.get(id).is_some_and(|s| s.path == path);
+        let mut sessions = self.stations.iter().filter_map(|it| it.state.session());
+        let Some(id) = sessions.find(is_of) else {
+            return;
+        };
+        let Ok(kinds) = informational::kinds_in_clear(message) else {
+            return;
+        };
+        let is_lost =
+            |kind: &NotifyType| matches!(kind, NotifyType::InvalidSpi | NotifyType::InvalidCookie);
+        let (Some(kind), Some(session)) =
+            (kinds.into_iter().find(is_lost), self.sessions.get_mut(&id))
+        else {
+            return;
+        };
+        let connection = session.connection.as_ref().map(|it| it.name.clone());
+        let is_asking = session.liveness.unanswered_since.is_some();
+        let Some(unheard) = &mut session.liveness.unheard else {
+            return;
+        };
+        let is_due = |at: Instant| now.since(at) >= HINT_INTERVAL;
+        if is_asking || !unheard.hinted_at.is_none_or(is_due) {
+            return;
+        }
+        unheard.hinted_at = Some(now);
+        self.tell(Event::PeerComplains {
+            connection,
+            path,
+            complaint: format!("{}, unproven: it is asked", notify_name(kind)),
+        });
+        self.ask(id, now);
+    }
+}
