@@ -162,6 +162,10 @@ impl Process {
         }
         let connections = &self.loaded.engine.connections;
         if let Some(line) = self.progress.on_event(event, connections) {
+            // The log has a line of its own for every other event.
+            if matches!(event, Event::Message { .. }) {
+                info!("{line}");
+            }
             self.options.ready.note(&line);
         }
     }

@@ -193,7 +193,7 @@ impl Core {
     }
 
     /// The suites of the first one's group.
-    fn offered_suites(&self) -> Vec<IkeSuite> {
+    pub(super) fn offered_suites(&self) -> Vec<IkeSuite> {
         let all = &self.connection().proposals;
         let is_offered = |suite: &&IkeSuite| suite.group == all[0].group;
         all.iter().filter(is_offered).copied().collect()

@@ -145,6 +145,11 @@ impl Phase1 {
         self.core.cookies
     }
 
+    /// What we have offered, in the configuration's words; `None`: the peer offers.
+    pub fn offered(&self) -> Option<String> {
+        (self.core.role == Role::Initiator).then(|| self.core.offered())
+    }
+
     /// Who began it.
     pub fn role(&self) -> Role {
         self.core.role

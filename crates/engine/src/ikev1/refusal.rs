@@ -79,13 +79,21 @@ impl Core {
     pub(super) fn refused_with(&self, kind: NotifyType) -> Fault {
         let name = notify_name(kind);
         if kind == NotifyType::NoProposalChosen {
-            let ours = proposal::words(&self.connection().proposals);
             return Fault::Incompatible {
-                what: format!("the peer refused with {name}; we offer {ours}"),
+                what: format!("the peer refused with {name}; {}", self.offered()),
                 notify: kind,
             };
         }
         Fault::Unauthenticated(format!("the peer refused with {name}"))
+    }
+
+    /// What an initiator has offered, in the configuration's words.
+    pub(super) fn offered(&self) -> String {
+        let (suites, mode) = match self.is_aggressive {
+            true => (self.offered_suites(), "aggressive"),
+            false => (self.connection().proposals.clone(), "main"),
+        };
+        format!("we offer {} in {mode} mode", proposal::words(&suites))
     }
 
     /// The sentence for silence. A wrong pre-shared key makes main mode's fifth message

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use wire::isakmp::{Cookie, Exchange, Header, PayloadKind};
+use wire::isakmp::{Cookie, Exchange, Header, NotifyType, PayloadKind};
 
 use super::session::{ConfigReply, Session, SessionId, has_marker, with_marker};
 use super::{Event, Node, Output};
@@ -374,7 +374,10 @@ impl Node {
         };
         self.authentic_from(id, path, now);
         for notice in notices {
-            self.on_peer_notice(id, notice, now);
+            // The one before may have ended the session.
+            if self.sessions.contains_key(&id) {
+                self.on_peer_notice(id, notice, now);
+            }
         }
     }
 
@@ -384,10 +387,14 @@ impl Node {
         let Ok(complaint) = informational::read_unprotected(message) else {
             return;
         };
-        let connection = self.sessions[&id]
-            .connection
-            .as_ref()
-            .map(|c| c.name.clone());
+        let session = &self.sessions[&id];
+        let connection = session.connection.as_ref().map(|c| c.name.clone());
+        let is_about_proposals = complaint == notify_name(NotifyType::NoProposalChosen);
+        let phase1 = session.phase1.as_ref().filter(|_| is_about_proposals);
+        let complaint = match phase1.and_then(|phase1| phase1.offered()) {
+            Some(offered) => format!("{complaint}; {offered}"),
+            None => complaint,
+        };
         self.tell(Event::PeerComplains {
             connection,
             path,
@@ -413,11 +420,31 @@ impl Node {
                         complaint: notify_name(notify.kind),
                     });
                 }
+                if self.is_refused(id, notify.kind) {
+                    let name = notify_name(notify.kind);
+                    let fault = Fault::Unauthenticated(format!("the peer refused with {name}"));
+                    self.count_fault(&fault);
+                    return self.fail_session(id, &fault, now);
+                }
                 if notify.kind.is_error() {
                     self.peer_refuses(id, &notify, now);
                 }
             }
         }
+    }
+
+    /// Whoever had the last word of phase 1 is established before its peer is, which may not
+    /// believe it: that session is of no use.
+    fn is_refused(&self, id: SessionId, kind: NotifyType) -> bool {
+        let is_bare = |session: &Session| session.children.is_empty();
+        let is_about_us = matches!(
+            kind,
+            NotifyType::AuthenticationFailed
+                | NotifyType::InvalidSignature
+                | NotifyType::InvalidCertificate
+                | NotifyType::InvalidCertAuthority
+        );
+        is_about_us && self.sessions.get(&id).is_some_and(|it| is_bare(it))
     }
 
     fn answer_life(&mut self, id: SessionId, number: u32) {
@@ -452,7 +479,7 @@ impl Node {
             .filter(|other| *other != id)
             .collect();
         for old in earlier {
-            self.close_session(old, "the peer has restarted", false, now);
+            self.close_restarted(old, now);
         }
     }
 

@@ -38,8 +38,11 @@ fn no_proposal_in_common() {
         );
         assert_eq!(
             pair.i.sentence(),
-            "the peer refused with NO-PROPOSAL-CHOSEN; we offer aes256-sha256-modp1024, \
-             3des-sha1-modp1024"
+            format!(
+                "the peer refused with NO-PROPOSAL-CHOSEN; we offer aes256-sha256-modp1024, \
+                 3des-sha1-modp1024 in {} mode",
+                if is_aggressive { "aggressive" } else { "main" }
+            )
         );
         assert!(pair.now.since(crate::time::Instant(0)) <= GRACE);
     }

@@ -54,7 +54,7 @@ impl Node {
         let mut surplus = earlier.len().saturating_sub(MAX_REPLACED);
         for (old, is_replaced) in earlier {
             if is_first_contact {
-                self.close_session(old, "the peer has restarted", false, now);
+                self.close_restarted(old, now);
             } else if !is_replaced {
                 // The peer renews its ISAKMP SA and will delete the old one itself.
                 self.adopt(id, old, now);
@@ -64,6 +64,17 @@ impl Node {
                 self.close_session(old, "the peer has newer ones", true, now);
             }
         }
+    }
+
+    /// The peer says that it has no other session with us. Where this one never protected
+    /// anything, the peer may have refused us in words that were lost.
+    pub(in super::super) fn close_restarted(&mut self, old: SessionId, now: Instant) {
+        let had_children = |session: &Session| !session.children.is_empty();
+        let reason = match self.sessions.get(&old).is_some_and(|it| had_children(it)) {
+            true => "the peer has restarted",
+            false => "the peer begins anew: nothing was protected yet",
+        };
+        self.close_session(old, reason, false, now);
     }
 
     /// The established sessions of an identity, the oldest first.

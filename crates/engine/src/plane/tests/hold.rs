@@ -99,7 +99,7 @@ fn a_source_that_the_new_sa_does_not_cover_ends_the_wait() {
 fn the_first_packet_of_a_watched_child_is_told_of_once() {
     let mut pair = Pair::new(tunnel_sa(AES_GCM));
     let frame = numbered(1, "10.1.0.1");
-    let mut told = |pair: &mut Pair| {
+    let told = |pair: &mut Pair| {
         pair.seal(core::slice::from_ref(&frame));
         pair.datagrams.notices().to_vec()
     };

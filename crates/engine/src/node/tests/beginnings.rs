@@ -1,0 +1,79 @@
+//! A station that begins again and again, and what its gateway says of that.
+
+use super::*;
+
+fn reasons(world: &World, end: usize) -> Vec<String> {
+    let reason = |event: &Event| match event {
+        Event::IkeClosed { reason, .. } => Some(reason.clone()),
+        _ => None,
+    };
+    world.ends[end].events.iter().filter_map(reason).collect()
+}
+
+#[test]
+fn a_station_that_refuses_its_gateway_has_not_restarted() {
+    for is_aggressive in [false, true] {
+        let mut world = World::new(70, move |connection, is_station| {
+            connection.is_aggressive = is_aggressive;
+            if is_station {
+                let other = Identity::Fqdn("other.example".into());
+                connection.remote.identities = vec![IdentityPattern::Is(other)];
+            }
+        });
+        // A refused message 2 of aggressive mode may be anybody's: its end is a matter of time.
+        world.run(Duration::from_secs(200));
+        let failures = |event: &Event| matches!(event, Event::NegotiationFailed { .. });
+        assert!(world.ends[0].count(failures) > 1);
+        assert_eq!(world.ends[1].node.established(), 0);
+        let refused = "the peer refused with AUTHENTICATION-FAILED";
+        assert!(reasons(&world, 1).iter().all(|it| it == refused));
+    }
+}
+
+#[test]
+fn a_refusal_that_is_lost_does_not_make_a_restart_either() {
+    let mut world = World::new(71, |connection, is_station| {
+        connection.is_aggressive = false;
+        if is_station {
+            let other = Identity::Fqdn("other.example".into());
+            connection.remote.identities = vec![IdentityPattern::Is(other)];
+        }
+    });
+    // Six messages of main mode, then the refusal.
+    world.loses = Some(7);
+    world.run(Duration::from_secs(10));
+    let reasons = reasons(&world, 1);
+    assert_eq!(
+        reasons[0],
+        "the peer begins anew: nothing was protected yet"
+    );
+    assert!(reasons.iter().all(|it| it != "the peer has restarted"));
+}
+
+#[test]
+fn what_follows_a_delete_in_one_message_is_nothing() {
+    let mut world = World::new(73, |_, _| {});
+    world.run(Duration::from_secs(2));
+    let session = world.ends[0].node.sessions.values().next().expect("one");
+    let sa = session.sa.as_ref().expect("established");
+    let contact = informational::refusal(sa, NotifyType::InitialContact, None);
+    let delete = informational::delete(sa, crate::sa::Protocol::Esp, &[]);
+    let mut out = Outbox::default();
+    informational::send(sa, vec![delete, contact], 0x54, &mut out);
+    let message = super::super::session::with_marker(session.path, out.messages[0].message.clone());
+    let path = world.ends[1].path();
+    world.deliver(1, path, &message);
+    assert_eq!(world.ends[1].node.established(), 0);
+}
+
+#[test]
+fn a_station_that_was_killed_has_restarted() {
+    let mut world = World::new(72, |connection, _| connection.is_aggressive = false);
+    world.run(Duration::from_secs(2));
+    let seed = Seed::new([0x72; 32]);
+    world.ends[0] = End::new(Node::new(config(true, &world.change), &seed));
+    world.drain(0);
+    world.run(Duration::from_secs(2));
+    world.assert_up();
+    assert_eq!(reasons(&world, 1), ["the peer has restarted"]);
+}
