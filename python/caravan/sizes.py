@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 IP_BYTES = 20
+TCP_BYTES = 20
 UDP_BYTES = 8
 ESP_HEADER_BYTES = 8
 ESP_TRAILER_BYTES = 2
@@ -49,7 +50,9 @@ class Policy:
         if self.paper_check_bytes is None:
             return None
         block = max(self.block_bytes, ESP_ALIGNMENT_BYTES)
-        return _aligned(packet_bytes - 18, block) + 36 + self.paper_check_bytes
+        # The paper's constants 18 and 36 are sums of its Table 2.
+        body = _aligned(packet_bytes - IP_BYTES + ESP_TRAILER_BYTES, block)
+        return IP_BYTES + UDP_BYTES + ESP_HEADER_BYTES + body + self.paper_check_bytes
 
 
 def _aligned(size: int, block: int) -> int:

@@ -18,7 +18,7 @@ from caravan.report import tables
 from caravan.report.figures import specification, write_pictures
 from caravan.study.claims import Verdict, verdicts
 from caravan.study.plan import Figure, Study
-from caravan.study.published import headline, is_trial, matches
+from caravan.study.published import parameters_score, results_score
 from caravan.study.results import land_text
 from caravan.study.values import fill
 
@@ -77,7 +77,7 @@ def page(
     claimed = verdicts(study, rows)
     sections = [
         ("answer", "In short", _summary(study, rows, claimed)),
-        ("figures", "Figures", _figures(study, specs)),
+        ("figures", "Figures", _figures(study, rows, specs)),
         ("printed", "Printed values and ours", _printed(study, rows)),
         ("claims", "What the text says", tables.claims(rows, claimed)),
         ("readings", "Readings tried", tables.readings(study, rows)),
@@ -115,11 +115,11 @@ def _library() -> str:
 
 
 def _summary(study: Study, rows: pd.DataFrame, claimed: list[Verdict]) -> str:
-    values = headline(study, rows)
+    printed, given = results_score(study, rows), parameters_score(study, rows)
     decided = [verdict for verdict in claimed if verdict.holds is not None]
     cards = [
-        (f"{_values(study):,}", "printed values, each beside ours"),
-        (f"{matches(values):,} of {len(values):,}", "comparisons within 2 %"),
+        (f"{printed.agreeing:,} of {printed.compared:,}", "printed results within 2 %"),
+        (f"{given.agreeing:,} of {given.compared:,}", "printed parameters the same"),
         (f"{sum(bool(v.holds) for v in decided)} of {len(decided)}", "sentences of the text hold"),
         (f"{_packets(rows)}", "packets simulated"),
     ]
@@ -132,11 +132,6 @@ def _summary(study: Study, rows: pd.DataFrame, claimed: list[Verdict]) -> str:
         f"<h3>{html.escape(title)}</h3>{prose(body, rows)}" for title, body in study.texts
     )
     return f'<div class="cards">{drawn}</div>{texts}'
-
-
-def _values(study: Study) -> int:
-    """Printed values, each once, however many readings are tried of it."""
-    return sum(not is_trial(study, item.sweep) for item in study.all_published())
 
 
 def _packets(rows: pd.DataFrame) -> str:
@@ -153,7 +148,7 @@ def prose(text: str, rows: pd.DataFrame) -> str:
     return str(markdown.render(fill(text, rows)))
 
 
-def _figures(study: Study, specs: Mapping[str, dict[str, Any]]) -> str:
+def _figures(study: Study, rows: pd.DataFrame, specs: Mapping[str, dict[str, Any]]) -> str:
     out = [
         '<p class="legend">Lines: model, dashed where it is an approximation. '
         "Points: simulation with 95 % intervals. &#9670; printed. "
@@ -166,7 +161,7 @@ def _figures(study: Study, specs: Mapping[str, dict[str, Any]]) -> str:
             continue
         kind = ' class="wide"' if figure.panels else ""
         printed = f"<small>{html.escape(figure.printed)}</small>" if figure.printed else ""
-        note = f"<p>{html.escape(figure.note)}</p>" if figure.note else ""
+        note = f"<p>{html.escape(fill(figure.note, rows))}</p>" if figure.note else ""
         out.append(
             f"<figure{kind}><figcaption>{html.escape(figure.title)}{printed}</figcaption>"
             f'<div class="picture" id="figure-{figure.name}"></div>{note}</figure>'

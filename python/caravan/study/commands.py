@@ -84,11 +84,11 @@ def run_and_report(study: str, choice: Choice, output: Path, console: Console) -
 def summary(outcome: Outcome) -> str:
     """What was run, and how it stands to what is printed."""
     from caravan.study.claims import verdicts  # noqa: PLC0415
-    from caravan.study.published import headline, matches  # noqa: PLC0415
+    from caravan.study.published import parameters_score, results_score  # noqa: PLC0415
 
     rows = outcome.rows
-    printed = headline(outcome.study, rows)
-    near = matches(printed)
+    printed = results_score(outcome.study, rows)
+    given = parameters_score(outcome.study, rows)
     decided = [verdict for verdict in verdicts(outcome.study, rows) if verdict.holds is not None]
     held = sum(bool(verdict.holds) for verdict in decided)
     packets = float(rows[rows["metric"] == "packets"]["value"].sum())
@@ -96,8 +96,10 @@ def summary(outcome: Outcome) -> str:
     if packets:
         counts.append(f"{packets / 1e6:,.0f} million packets")
     compared: list[str] = []
-    if len(printed):
-        compared.append(f"{near} of {len(printed)} comparisons with print within 2 %")
+    if printed.compared:
+        compared.append(f"{printed.agreeing} of {printed.compared} printed results within 2 %")
+    if given.compared:
+        compared.append(f"{given.agreeing} of {given.compared} printed parameters the same")
     if decided:
         compared.append(f"{held} of {len(decided)} sentences hold")
     lines = [outcome.study.title, ", ".join((*counts, outcome.provenance["time"]))]

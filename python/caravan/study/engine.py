@@ -15,8 +15,8 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from caravan.messages import is_unpriced, nearest, unknown, without_place
-from caravan.study import tunnel
+from caravan.messages import is_unpriced, unknown, without_place
+from caravan.study import parameters, tunnel
 from caravan.study.cells import Cell, Job, canonical, replication_ranges, run_request
 from caravan.study.files import CATALOGUE
 from caravan.study.metrics import DIVERGES
@@ -80,9 +80,11 @@ class Files:
 
     texts: Mapping[tuple[str, str], tuple[str, str]]
     scenarios: Mapping[str, Path]
+    sweeps: Mapping[str, Any]
+    """What the study's own sweeps run over, as `parameters.ranges` has it."""
 
     @classmethod
-    def of(cls, study: Study) -> Files:
+    def of(cls, study: Study, *, is_quick: bool = False) -> Files:
         """The later folder counts where two hold the same name."""
         texts: dict[tuple[str, str], tuple[str, str]] = {}
         scenarios: dict[str, Path] = {}
@@ -93,7 +95,7 @@ class Files:
                         texts[kind, path.stem] = (_name(path), path.read_text(encoding="utf-8"))
             for path in sorted((root / "scenarios").glob("*.toml")):
                 scenarios[path.stem] = path
-        return cls(texts, scenarios)
+        return cls(texts, scenarios, parameters.ranges(study, is_quick=is_quick))
 
     def scenario(self, name: str) -> tuple[str, str]:
         """File and text of a scenario."""
@@ -101,6 +103,11 @@ class Files:
         if path is None:
             raise StudyError(unknown("scenario", name, sorted(self.scenarios)))
         return _name(path), path.read_text(encoding="utf-8")
+
+    def looked_up(self, scenario: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A resolved scenario and what stands beside it, for sweeps of parameters."""
+        devices = {name: text for (kind, name), (_, text) in self.texts.items() if kind == "device"}
+        return parameters.document(scenario, self.sweeps, devices)
 
     def entries(self) -> list[dict[str, str]]:
         """All texts in the form that the native core reads."""
@@ -151,6 +158,7 @@ def place(cell: Cell, files: Files) -> Place:
     computer = station["computer"] or {}
     sizes = scenario["traffic"]["sizes"] or {}
     rate_bps = scenario["traffic"]["model"].get("rate_bps")
+    is_looked_up = cell.sweep.measure == "parameters"
     return Place(
         scenario=scenario["name"],
         scenario_hash=document["hash"],
@@ -162,7 +170,7 @@ def place(cell: Cell, files: Files) -> Place:
         rate_kbps=None if rate_bps is None else rate_bps / 1e3,
         packet_bytes=sizes.get("bytes"),
         request={**request, "catalogue": needed},
-        document=scenario,
+        document=files.looked_up(scenario) if is_looked_up else scenario,
     )
 
 
@@ -217,12 +225,12 @@ def _number(value: Value | None) -> float | None:
 
 
 def model(cell: Cell, found: Place) -> list[Measure]:
-    """Closed forms: of a packet, of the scenario's own numbers, or of the road."""
+    """Closed forms of a packet or of the road, or the numbers that go into them."""
     if cell.sweep.measure == "price":
         return _prices(found.modelled)
     if cell.sweep.measure == "parameters":
         return [
-            Measure("value", parameter(found.document, key), reading=name)
+            Measure("value", parameters.number(found.document, key), reading=name)
             for name, key in cell.sweep.keys.items()
         ]
     return _modelled(found.modelled, found)
@@ -255,30 +263,6 @@ def _prices(price: Mapping[str, Any]) -> list[Measure]:
     values["bytes:headers"] = headers
     values["bytes:protection"] = price["protected_bytes"] - price["packet_bytes"]
     return [Measure(name, value) for name, value in values.items() if value is not None]
-
-
-def parameter(document: Mapping[str, Any], key: str) -> float:
-    """The number at `key` of a resolved scenario, as `links.ms.rate.up_bps / 1e6`.
-
-    Nodes go by name, links by the node from which they start.
-    """
-    path, _, divisor = (part.strip() for part in key.partition("/"))
-    names = [node["name"] for node in document["nodes"]]
-    value: Any = document
-    for step in path.split("."):
-        if isinstance(value, list):
-            valid: Sequence[str] = names
-            value = value[names.index(step)] if step in names else None
-        elif isinstance(value, dict):
-            valid, value = list(value), value.get(step)
-        else:
-            valid, value = (), None
-        if value is None:
-            what = f"no '{step}' of {path} in the scenario"
-            raise StudyError(f"{what}, {nearest(step, valid)}")
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise StudyError(f"{path} of the scenario is not a number")
-    return float(value) / float(divisor or 1)
 
 
 def _modelled(answer: Mapping[str, Any], found: Place) -> list[Measure]:

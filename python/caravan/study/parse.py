@@ -102,7 +102,7 @@ def read_sweep(table: Table) -> Sweep:
     )
     quick.done()
     if measure == "parameters" and not sweep.keys:
-        raise table.fault("", '"parameters" needs [sweep.keys]: a name and a key of the scenario')
+        raise table.fault("", '"parameters" needs [sweep.keys]: a name and where the number stands')
     return sweep
 
 
@@ -190,6 +190,7 @@ class _Inside:
             value=table.number("value"),
             says=table.text("says", ""),
             reason=table.text("reason", ""),
+            is_parameter=_is_parameter(table, sweep),
         )
 
     def printed_table(self, table: Table) -> PrintedTable:
@@ -201,7 +202,7 @@ class _Inside:
         columns = table.values("columns")
         if not columns or (column is None and len(columns) > 1):
             raise table.fault("columns", 'must name the columns; several need the key "column"')
-        printed = table.text("printed")
+        printed, is_parameter = table.text("printed"), _is_parameter(table, sweep)
         cells = []
         for index, cell in enumerate(table.rows("rows")):
             if len(cell) != len(columns) + 1:
@@ -213,7 +214,9 @@ class _Inside:
                     point[column] = _axis_value(table, column, name)
                 self._check_point(table, "rows", sweep, point)
                 number = table.check_number(value, "rows")
-                cells.append(Published(printed, sweep.name, metric, point, number))
+                cells.append(
+                    Published(printed, sweep.name, metric, point, number, is_parameter=is_parameter)
+                )
         title = table.text("title")
         name = table.text("name")
         return PrintedTable(
@@ -305,6 +308,11 @@ class _Inside:
                 valid = [f"{item:g}" if isinstance(item, float) else str(item) for item in held]
                 what = f'the sweep "{sweep.name}" does not hold {axis} = {value}'
                 raise table.fault(key, f"{what}, {nearest(str(value), valid)}", axis)
+
+
+def _is_parameter(table: Table, sweep: Sweep) -> bool:
+    """What a sweep of parameters gives was put in; elsewhere the file must say so."""
+    return table.flag("parameter") or sweep.measure == "parameters"
 
 
 def _at(table: Table, key: str = "at") -> dict[str, Value]:

@@ -43,7 +43,7 @@ class Sweep:
     """One measure at every point of a grid.
 
     `road` sends traffic through a scenario, `price` asks a cost table for single packets,
-    `parameters` looks up what the scenario itself holds, `tunnel` brings the scenario's tunnel up
+    `parameters` looks up what goes into a computation, `tunnel` brings the scenario's tunnel up
     with the real node and uses it.
     """
 
@@ -77,6 +77,8 @@ class Published:
     value: float
     says: str = ""
     reason: str = ""
+    is_parameter: bool = False
+    """Whether it goes into a computation and does not come out of one."""
 
 
 @dataclass(frozen=True)

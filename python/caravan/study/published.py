@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from caravan.study.metrics import APPROXIMATION, DIVERGES, needs_mean
-from caravan.study.plan import TOLERANCE, Published, Reason, Study
+from caravan.study.plan import LEVELS, TOLERANCE, Published, Reason, Study
 from caravan.study.results import POINT, Row
 from caravan.study.text import Value
 
+SAME = 1e-9
+"""Numbers that differ by less are the same in two notations."""
 UNEXPLAINED = "unexplained"
 TRIED = "a reading that was tried; the study does not use it"
 """What is said of a reading other than the first: a [[reason]] speaks of the first alone."""
@@ -64,11 +66,51 @@ def is_loose(state: str, metric: str) -> bool:
     return state == APPROXIMATION or (state == DIVERGES and needs_mean(metric))
 
 
-def matches(rows: pd.DataFrame) -> int:
-    """How many rows agree with print."""
-    near = rows[rows["relative_difference"].abs() <= TOLERANCE]
-    pairs = zip(near["state"], near["metric"], strict=True)
-    return sum(not is_loose(state, metric) for state, metric in pairs)
+@dataclass(frozen=True)
+class Score:
+    """How many printed values a run compared, and how many of them agree."""
+
+    compared: int
+    agreeing: int
+
+
+def results_score(study: Study, rows: pd.DataFrame) -> Score:
+    """Of printed results: those within the tolerance."""
+    return _score(study, rows, TOLERANCE, is_parameter=False)
+
+
+def parameters_score(study: Study, rows: pd.DataFrame) -> Score:
+    """Of printed parameters, which went into the computation: those that are the same."""
+    return _score(study, rows, SAME, is_parameter=True)
+
+
+def _score(study: Study, rows: pd.DataFrame, tolerance: float, *, is_parameter: bool) -> Score:
+    """Each printed value counts once, at the highest level that was run."""
+    printed = headline(study, rows)
+    compared = agreeing = 0
+    for item in study.all_published():
+        if item.is_parameter != is_parameter or is_trial(study, item.sweep):
+            continue
+        found = _best(printed, item)
+        compared += not found.empty
+        agreeing += not found.empty and agrees(found, tolerance)
+    return Score(compared, agreeing)
+
+
+def _best(printed: pd.DataFrame, item: Published) -> pd.DataFrame:
+    """The rows of the highest level at which the printed value was compared."""
+    found = printed[(printed["sweep"] == item.sweep) & (printed["metric"] == item.metric)]
+    for axis, value in item.at.items():
+        found = found[found[axis] == value]
+    levels = [level for level in reversed(LEVELS) if level in set(found["level"])]
+    return found[found["level"] == levels[0]] if levels else found
+
+
+def agrees(rows: pd.DataFrame, tolerance: float = TOLERANCE) -> bool:
+    """Whether every row is as printed, means that diverge and approximations excluded."""
+    pairs = zip(rows["state"], rows["metric"], strict=True)
+    is_firm = not any(is_loose(state, metric) for state, metric in pairs)
+    return is_firm and bool((rows["relative_difference"].abs() <= tolerance).all())
 
 
 def _is_tried(study: Study, row: Row, item: Published) -> bool:

@@ -21,6 +21,7 @@ from caravan.study.text import StudyError
 
 PARQUET = "results.parquet"
 CSV = "results.csv"
+PRINTED = "printed.csv"
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,15 @@ def write(rows: Sequence[Row], directory: Path) -> pd.DataFrame:
         }
     )
     return rows_read
+
+
+def write_printed(rows: pd.DataFrame, directory: Path) -> None:
+    """`printed.csv`: the rows that have a printed value, with what tells them apart."""
+    columns = ["printed", "sweep", "reading", "level", *POINT, "metric", "unit", "value"]
+    columns += ["ci95_low", "ci95_high", "published", "relative_difference", "reason"]
+    shown = rows[columns].dropna(axis="columns", how="all")
+    shown = shown.round({"value": 6, "ci95_low": 3, "ci95_high": 3, "relative_difference": 5})
+    land(directory / PRINTED, lambda path: shown.to_csv(path, index=False, lineterminator="\n"))
 
 
 def read(directory: Path) -> pd.DataFrame:

@@ -23,7 +23,7 @@ from caravan.study.files import located
 from caravan.study.metrics import OF_THE_ROAD, describe
 from caravan.study.plan import LEVELS, Study, Sweep
 from caravan.study.pool import OneByOne, available_cores, pool
-from caravan.study.published import beside_published
+from caravan.study.published import beside_published, headline
 from caravan.study.results import Row
 from caravan.study.store import Store
 from caravan.study.text import StudyError, Value
@@ -69,7 +69,7 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
     if TESTBED in levels:
         enter_testbed()
     seed = study.seed if choice.seed is None else choice.seed
-    files = Files.of(study)
+    files = Files.of(study, is_quick=choice.is_quick)
     asked, without_source = [], []
     for sweep in study.sweeps:
         if sweep.is_quick or not choice.is_quick:
@@ -102,6 +102,8 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
     rows += _carried(rows)
     rows = _with_values(beside_published(study, rows))
     table = results.write(rows, directory)
+    if not (printed := headline(study, table)).empty:
+        results.write_printed(printed, directory)
     seconds = time.monotonic() - began
     provenance = _provenance(study, choice, seed, rows)
     provenance["jobs"] = f"{len(jobs):,}, of which {computed:,} were computed in this run"

@@ -1,5 +1,7 @@
 """Values of a run inside texts: `{{ sweep: metric, axis = value, level = model }}`.
 
+`column = ci95_low` (or `ci95_high`, `relative_difference`) gives that of the row's columns.
+
 Texts that explain differences cannot drift from the numbers that they speak of.
 """
 
@@ -13,6 +15,10 @@ from caravan.study.metrics import AXES, is_known
 from caravan.study.plan import LEVELS
 
 PLACE = re.compile(r"\{\{\s*([\w-]+)\s*:\s*([\w:-]+)([^{}]*)\}\}")
+
+
+COLUMNS = ("value", "ci95_low", "ci95_high", "relative_difference")
+"""What a text may cite of a row."""
 
 
 def fill(text: str, rows: pd.DataFrame) -> str:
@@ -36,10 +42,13 @@ def _value(match: re.Match[str], rows: pd.DataFrame) -> str:
     if not is_known(metric):
         return f"(no metric {metric})"
     found = rows[(rows["sweep"] == sweep) & (rows["metric"] == metric)]
+    column = "value"
     for place in filter(None, (place.strip() for place in places.split(","))):
         axis, _, value = (part.strip() for part in place.partition("="))
         if axis == "level":
             found = found[found["level"] == value]
+        elif axis == "column" and value in COLUMNS:
+            column = value
         elif axis in AXES:
             is_number = pd.api.types.is_numeric_dtype(found[axis])
             found = found[found[axis] == (float(value) if is_number else value.replace(";", ","))]
@@ -48,4 +57,6 @@ def _value(match: re.Match[str], rows: pd.DataFrame) -> str:
     if found.empty:
         return "(not run)"
     ranked = found.assign(rank=[-LEVELS.index(level) for level in found["level"]])
-    return number(ranked.sort_values("rank", kind="stable").iloc[0]["value"])
+    cited = ranked.sort_values("rank", kind="stable").iloc[0][column]
+    is_part = column == "relative_difference" and not pd.isna(cited)
+    return f"{cited * 100:+.1f} %" if is_part else number(cited)

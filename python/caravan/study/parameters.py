@@ -1,0 +1,84 @@
+"""Numbers that go into a study, found where the computation takes them from.
+
+A key is a path into the resolved scenario, or one of the rooms beside it: `sweeps` (what the
+study's own sweeps run over), `devices` (cost tables) and `packet` (parts of a protected packet).
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from caravan import sizes
+from caravan.messages import nearest
+from caravan.study.metrics import NUMERIC_AXES
+from caravan.study.plan import Study
+from caravan.study.text import StudyError
+
+PACKET = {
+    "ip_bytes": sizes.IP_BYTES,
+    "tcp_bytes": sizes.TCP_BYTES,
+    "udp_bytes": sizes.UDP_BYTES,
+    "esp_header_bytes": sizes.ESP_HEADER_BYTES,
+    "esp_trailer_bytes": sizes.ESP_TRAILER_BYTES,
+    "check_bytes": sizes.MD5_96_BYTES,
+}
+"""Parts of a packet, of which `sizes` makes its closed forms."""
+COUNT = "count"
+
+
+def ranges(study: Study, *, is_quick: bool) -> dict[str, Any]:
+    """Each sweep's numeric axes, their ends and how many points they have, and its run."""
+    found: dict[str, Any] = {}
+    for sweep in study.sweeps:
+        run = sweep.quick if is_quick else sweep.run
+        grid = {**sweep.grid, **(sweep.quick_grid if is_quick else {})}
+        found[sweep.name] = {
+            "seconds": run.seconds,
+            "replications": run.replications,
+            **{axis: _ends(grid[axis]) for axis in NUMERIC_AXES if axis in grid},
+        }
+    return found
+
+
+def _ends(values: Sequence[Any]) -> dict[str, float]:
+    return {"least": min(values), "most": max(values), COUNT: len(values)}
+
+
+def document(
+    scenario: Mapping[str, Any], sweeps: Mapping[str, Any], devices: Mapping[str, str]
+) -> dict[str, Any]:
+    """Everything that keys may point into; `devices` are texts of cost tables by name."""
+    tables = {name: tomllib.loads(text) for name, text in devices.items()}
+    return {**scenario, "sweeps": sweeps, "devices": tables, "packet": PACKET}
+
+
+def number(document: Mapping[str, Any], key: str) -> float:
+    """The number at `key`, as `links.ms.rate.up_bps / 1e6` or `sweeps.grid.mips.least`.
+
+    Nodes go by name, links by the node from which they start; `nodes.count` counts them.
+    """
+    path, _, divisor = (part.strip() for part in key.partition("/"))
+    names = [node["name"] for node in document["nodes"]]
+    value: Any = document
+    for step in path.split("."):
+        if isinstance(value, list):
+            valid: Sequence[str] = (*names, COUNT)
+            value = _of_list(value, names, step)
+        elif isinstance(value, dict):
+            valid, value = list(value), value.get(step)
+        else:
+            valid, value = (), None
+        if value is None:
+            raise StudyError(f"no '{step}' of {path} in the scenario, {nearest(step, valid)}")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise StudyError(f"{path} of the scenario is not a number")
+    return float(value) / float(divisor or 1)
+
+
+def _of_list(values: Sequence[Any], names: Sequence[str], step: str) -> Any:
+    if step == COUNT:
+        return len(values)
+    index = names.index(step) if step in names else len(values)
+    return values[index] if index < len(values) else None

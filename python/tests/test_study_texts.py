@@ -1,0 +1,283 @@
+"""Numbers in the words of a study: each is printed, of the grid, filled in, or computed here."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import caravan.study
+from caravan import sizes
+from caravan.study import Outcome, Study
+from caravan.study.engine import Files
+from caravan.study.files import CATALOGUE
+from caravan.study.parameters import document, number
+from caravan.study.published import UNEXPLAINED, headline, parameters_score, results_score
+from caravan.study.text import StudyError
+from caravan.study.values import fill
+
+FILLED = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+NAMES = re.compile(
+    r"3DES|MD5|SHA-\d+|AES-\d+(?:-\w+)?|ChaCha20-Poly1305|RFC \d+|Cortex-\w+|IKEv1|95 % interval"
+    r"|Figs?\. \d+|Table \d+|equation \(\d+\)|formula \(\d+\)|\(\d+\)|message \d+"
+)
+NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+MS = 1e3
+STUDIES = ("umts", "wimax", "umts-today", "road")
+
+
+@cache
+def outcome(name: str) -> Outcome:
+    level = "model" if name == "umts-today" else ""
+    return caravan.study.run(name, quick=True, level=level or ())
+
+
+def said(study: Study) -> Iterator[str]:
+    """Everything that a study says in words."""
+    yield from (body for _, body in study.texts)
+    yield from (reason.text for reason in study.reasons)
+    yield from (claim.comment for claim in study.claims)
+    yield from (figure.note for figure in study.figures)
+    yield from (reading.says for sweep in study.sweeps for reading in sweep.readings)
+    yield from (item.says + item.reason for item in study.all_published())
+
+
+def fixed(study: Study) -> set[float]:
+    """Numbers that stand in a study's words, besides those of its grid and of print."""
+    known = {item.value for item in study.all_published()}
+    for sweep in study.sweeps:
+        known |= {
+            value for axis in sweep.grid.values() for value in axis if isinstance(value, float)
+        }
+    texts = (NAMES.sub("", FILLED.sub("", text)) for text in said(study))
+    found: set[float] = {
+        float(match[0].replace(",", "")) for text in texts for match in NUMBER.finditer(text)
+    }
+    return found - known
+
+
+def at(name: str, **places: object) -> float:
+    rows = outcome(name).rows
+    for axis, value in places.items():
+        rows = rows[rows[axis] == value]
+    assert len(rows) == 1, rows
+    return float(rows["value"].iloc[0])
+
+
+def table(device: str) -> Any:
+    return tomllib.loads((CATALOGUE / f"devices/{device}.toml").read_text())
+
+
+def in_umts() -> dict[float, float]:
+    def capacity(policy: str) -> float:
+        place: dict[str, object] = {"reading": "clear packet, up", "level": "model"}
+        return at("umts", metric="cpu_capacity_kbps", policy=policy, sweep="readings", **place)
+
+    # seconds a bit are the cipher's and so many times MD5's
+    cipher, both = 1 / capacity("3des"), 1 / capacity("3des-md5")
+    whole = tomllib.loads((CATALOGUE / "studies/umts/devices/paper-u-whole.toml").read_text())
+    return {
+        5.6: (1 / 716 - cipher) / (both - cipher),
+        18: whole["cipher"]["3des"]["added_bytes"] - whole["header_bytes"],
+    }
+
+
+def in_wimax() -> dict[float, float]:
+    profile = table("paper-w")
+    md5 = profile["mac"]["md5"]
+    length = 8
+    fixed_cost, block = md5["fixed"]["value"], md5["per_block"]["value"]
+    dearer = at("wimax", **_packet("aes128")) / at("wimax", **_packet("des"))
+    added = {profile["cipher"][name]["added_bytes"] for name in ("aes128", "des", "3des")}
+    assert added == {sizes.IP_BYTES + sizes.ESP_TRAILER_BYTES}
+    return {
+        22: added.pop(),
+        2: sizes.ESP_TRAILER_BYTES,
+        52: md5["added_bytes"] - length,
+        24: md5["added_bytes"] - length - sizes.IP_BYTES - sizes.UDP_BYTES,
+        8: sizes.UDP_BYTES,
+        0.0896: (fixed_cost + 9 * block) / 100e6 * MS,
+        0.09704: (fixed_cost + 10 * block) / 100e6 * MS,
+        15: (dearer - 1) * 100,
+        12.8: 800 * 8 / 500,
+        **{total: decrypted_by_formula_3(rounds) for total, rounds in FORMULA_3.items()},
+    }
+
+
+FORMULA_3 = {7992: 10, 9656: 12, 11320: 14}
+
+
+def _packet(policy: str) -> dict[str, object]:
+    place: dict[str, object] = {"sweep": "processing", "metric": "time_ms", "policy": policy}
+    return {**place, "packet_bytes": 800.0, "mips": 100.0}
+
+
+def encrypted(rounds: int, words: int = 4) -> int:
+    """Paper W: operations of an AES block, and-s, or-s and shifts."""
+    ands = 46 * words * rounds - 30 * words
+    ors = 31 * words * rounds + 12 * (rounds - 1) - 20 * words
+    return ands + ors + 64 * words * rounds + 96 * (rounds - 1) - 61 * words
+
+
+def decrypted_by_formula_3(rounds: int, words: int = 4) -> int:
+    """Paper W's formula (3) as printed; its printed totals are others."""
+    return encrypted(rounds) + 96 * words + (rounds - 1) * (72 * words - 32 * words)
+
+
+def in_umts_today() -> dict[float, float]:
+    return {80: table("cortex-m4")["clock_mhz"]["value"]}
+
+
+def in_road() -> dict[float, float]:
+    road = tomllib.loads((CATALOGUE / "scenarios/road.toml").read_text())
+    access = road["link"][1]
+    text = {key: float(str(access[key]).partition(" ")[0]) for key in ("rate", "delay")}
+    # 60 and 64 need the testbed: test_study_road has them
+    return {
+        10: text["rate"],
+        20: text["delay"],
+        8: float(road["traffic"]["bytes"].partition(" ")[0]),
+        15: 15,
+        60: 60,
+        64: math.ceil(60 / 8) * 8,
+    }
+
+
+COMPUTED = {
+    "umts": in_umts,
+    "wimax": in_wimax,
+    "umts-today": in_umts_today,
+    "road": in_road,
+}
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_number_in_words_is_computed(name: str) -> None:
+    computed = COMPUTED[name]()
+    assert fixed(outcome(name).study) == set(computed)
+    for written, value in computed.items():
+        digits = len(f"{written:g}".partition(".")[2])
+        assert value == pytest.approx(written, abs=0.5 * 10**-digits), written
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_citation_finds_its_value(name: str) -> None:
+    found = outcome(name)
+    has_testbed = name == "road"
+    for text in said(found.study):
+        filled = fill(text, found.rows)
+        assert "(no " not in filled
+        assert has_testbed or name == "umts-today" or "(not run)" not in filled, text
+
+
+def test_paper_w_s_formulas_give_the_cost_table() -> None:
+    ciphers = table("paper-w")["cipher"]
+    for name, rounds in (("aes128", 10), ("aes192", 12), ("aes256", 14)):
+        assert ciphers[name]["encrypt"]["value"] == encrypted(rounds)
+        assert ciphers[name]["decrypt"]["value"] == encrypted(rounds) + 536 * (rounds - 1)
+
+
+def test_paper_u_reads_in_nine_ways() -> None:
+    study = outcome("umts").study
+    assert len(study.sweep("readings").readings) == 9
+    assert any("read in nine ways" in body for _, body in study.texts)
+
+
+def test_parts_of_a_packet_make_the_sizes_of_the_core() -> None:
+    rows = outcome("umts").rows
+    rows = rows[(rows["sweep"] == "packet") & (rows["metric"] == "protected_bytes")]
+    policies = {policy.name: policy for policy in sizes.POLICIES}
+    assert len(rows) > 2000
+    for policy, size, ours in rows[["policy", "packet_bytes", "value"]].itertuples(index=False):
+        assert policies[policy].paper_bytes(int(size)) == ours
+
+
+def test_a_full_run_has_every_parameter_as_printed() -> None:
+    for name in ("umts", "wimax"):
+        study = outcome(name).study
+        keys = study.sweep("parameters").keys
+        files = Files.of(study)
+        held = lab_document(study, files)
+        for item in study.all_published():
+            if item.sweep == "parameters":
+                assert number(held, keys[str(item.at["reading"])]) == item.value, item
+
+
+def lab_document(study: Study, files: Files) -> Any:
+    from caravan.study.cells import cells  # noqa: PLC0415
+    from caravan.study.engine import place  # noqa: PLC0415
+
+    return place(cells(study.sweep("parameters"), is_quick=False)[0], files).document
+
+
+def test_results_and_parameters_are_counted_apart() -> None:
+    found = outcome("umts")
+    given, printed = (score(found.study, found.rows) for score in (parameters_score, results_score))
+    # Table 2, Table 3, §4 and equations (1), (2), (7); two of Table 3 are the time of a quick run
+    assert (given.compared, given.agreeing) == (6 + 13 + 6 + 3, 6 + 11 + 6 + 3)
+    # Fig. 7, the mean packet, two thresholds, one buffer: each once, however many levels
+    assert printed.compared == 5 + 1 + 2 + 1
+    assert printed.agreeing < printed.compared
+    found = outcome("wimax")
+    given, printed = (score(found.study, found.rows) for score in (parameters_score, results_score))
+    assert (given.compared, given.agreeing) == (14, 14)
+    assert (printed.compared, printed.agreeing) == (82, 79)
+
+
+def test_a_quick_run_says_why_its_time_is_shorter() -> None:
+    rows = outcome("umts").rows
+    rows = rows[(rows["printed"] == "Table 3") & (rows["relative_difference"].abs() > 0)]
+    assert set(rows["reading"]) == {"Simulated time, shortest, h", "Simulated time, longest, h"}
+    assert rows["reason"].str.contains("quick run").all()
+    assert UNEXPLAINED not in set(rows["reason"])
+
+
+def test_a_parameter_that_is_nowhere_is_said() -> None:
+    held = document({"nodes": [{"name": "ms"}]}, {"grid": {"mips": {"least": 1}}}, {})
+    assert number(held, "nodes.count") == 1
+    with pytest.raises(StudyError, match="the nearest valid one is 'mips'"):
+        number(held, "sweeps.grid.mip.least")
+    with pytest.raises(StudyError, match="no 'sg'"):
+        number(held, "nodes.sg.name")
+
+
+@pytest.mark.parametrize("name", ["umts", "wimax"])
+def test_the_printed_values_beside_a_study_are_those_of_its_run(name: str) -> None:
+    kept = pd.read_csv(CATALOGUE / f"studies/{name}/printed.csv", keep_default_na=False)
+    found = headline(outcome(name).study, outcome(name).rows)
+    assert len(kept) == len(found)
+    kept, found = kept[kept["level"] == "model"], found[found["level"] == "model"]
+    for (_, old), (_, new) in zip(kept.iterrows(), found.iterrows(), strict=True):
+        assert (old["printed"], old["reading"]) == (new["printed"], new["reading"])
+        is_time = new["reading"].startswith("Simulated time")
+        assert is_time or float(old["value"]) == pytest.approx(new["value"], abs=1e-6)
+
+
+def test_the_exact_buffer_lies_in_the_interval_of_a_full_run() -> None:
+    kept = pd.read_csv(CATALOGUE / "studies/umts/printed.csv")
+    kept = kept[kept["printed"] == "text of Fig. 13"].set_index("level")
+    simulated = kept.loc["simulate"]
+    assert simulated["ci95_low"] < kept.loc["model", "value"] < simulated["ci95_high"]
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_what_a_folder_says_of_its_study_is_what_the_study_says(name: str) -> None:
+    """The README is the study's text with the numbers of a full run."""
+    readme = flat((CATALOGUE / f"studies/{name}/README.md").read_text())
+    for title, body in outcome(name).study.texts:
+        if name == "road":
+            continue
+        parts = [re.escape(flat(part)) for part in FILLED.split(body)]
+        pattern = r"\s?\S+(?: %)?\s?".join(parts)
+        assert f"## {title}" in readme
+        assert re.search(pattern, readme), title
+
+
+def flat(text: str) -> str:
+    return re.sub(r"\s+", " ", text).strip()
