@@ -149,6 +149,28 @@ def test_a_stranger_fills_neither_the_log_nor_a_queue_unseen(keys: Keys, output:
         assert len(log(gateway)) < 500
 
 
+def test_answers_that_reach_nobody_are_counted_and_do_not_fill_the_log(
+    keys: Keys, output: Path
+) -> None:
+    on_gateway, on_station = tunnel_ends(keys, SUITE)
+    count = 400
+    with Road(RoadPlan(has_nat=False), output) as road, Caravan(road.sg, on_gateway) as gateway:
+        gateway.wait_ready()
+        first = first_message(road, on_station, output)
+        before = drops(gateway)["send-failed"]
+        with raw_socket(road.ms) as send:
+            for number in range(1, count + 1):
+                # The gateway has no route to there.
+                source = f"198.18.{number >> 8}.{number & 255}"
+                forged = number.to_bytes(4, "big") + b"\1" + first[5:]
+                send(udp_packet(source, 500, GATEWAY_ADDRESS, 500, forged))
+                time.sleep(0.002)
+        await_drops(gateway, "send-failed", before + count)
+        assert drops(gateway)["send-failed"] >= before + count
+        lines = [line for line in log(gateway) if line.startswith("cannot send")]
+        assert 0 < len(lines) < 150
+
+
 def spoiled(first: bytes) -> list[bytes]:
     """Variants of a first message that must be refused without an answer that costs much."""
     cut = [first[:length] for length in range(1, len(first), 7)]

@@ -116,22 +116,28 @@ impl Forwarding {
 
     /// Loads the table, in place of the one that is there; without ports and policy there is none.
     pub fn load(&self, file: &mut FootprintFile) -> Result<(), NftError> {
+        self.load_by(&NFT, file)
+    }
+
+    fn load_by(&self, programs: &[&str], file: &mut FootprintFile) -> Result<(), NftError> {
         let table = self.table();
+        let was_there = file.footprint.nft_tables.contains(&table);
         if self.publish.is_empty() && !self.guards {
-            if file.footprint.nft_tables.contains(&table) {
+            if was_there {
                 remove(&table)?;
             }
-        } else {
-            file.update(|footprint| {
-                let _ = footprint.nft_tables.insert(table.clone());
-            })
-            .map_err(NftError::Footprint)?;
-            return run(&table, &self.text());
+            return forget(&table, file);
         }
         file.update(|footprint| {
-            let _ = footprint.nft_tables.remove(&table);
+            let _ = footprint.nft_tables.insert(table.clone());
         })
-        .map_err(NftError::Footprint)
+        .map_err(NftError::Footprint)?;
+        let loaded = run(programs, &table, &self.text());
+        if loaded.is_err() && !was_there {
+            // One transaction: nothing was done that would have to be undone.
+            forget(&table, file)?;
+        }
+        loaded
     }
 
     /// The input of `nft -f -`: one transaction.
@@ -241,6 +247,7 @@ fn blocked(loaded: &Loaded) -> Vec<(IpAddr, IpAddr)> {
 /// Removes a table; one that is gone already is no fault.
 pub fn remove(table: &str) -> Result<(), NftError> {
     run(
+        &NFT,
         table,
         &format!("table inet {table}\ndelete table inet {table}\n"),
     )
@@ -250,18 +257,22 @@ pub fn remove(table: &str) -> Result<(), NftError> {
 pub fn undo(file: &mut FootprintFile) -> Result<(), NftError> {
     for table in file.footprint.nft_tables.clone() {
         remove(&table)?;
-        file.update(|footprint| {
-            let _ = footprint.nft_tables.remove(&table);
-        })
-        .map_err(NftError::Footprint)?;
+        forget(&table, file)?;
     }
     Ok(())
+}
+
+fn forget(table: &str, file: &mut FootprintFile) -> Result<(), NftError> {
+    let removed = file.update(|footprint| {
+        let _ = footprint.nft_tables.remove(table);
+    });
+    removed.map_err(NftError::Footprint)
 }
 
 /// How many packets in clear a table has dropped; `None` without a table.
 pub fn spoofed(table: &str) -> Option<u64> {
     let arguments = ["-j", "list", "chain", "inet", table, "spoofed"];
-    let output = start(&arguments).ok()?.wait_with_output().ok()?;
+    let output = start(&NFT, &arguments).ok()?.wait_with_output().ok()?;
     let listed = serde_json::from_slice(&output.stdout).ok()?;
     output.status.success().then(|| counted(&listed))
 }
@@ -276,7 +287,7 @@ fn counted(listed: &serde_json::Value) -> u64 {
     packets.sum()
 }
 
-fn start(arguments: &[&str]) -> Result<Child, NftError> {
+fn start(programs: &[&str], arguments: &[&str]) -> Result<Child, NftError> {
     let start = |program: &&str| {
         let mut command = Command::new(program);
         command.args(arguments).stdin(Stdio::piped());
@@ -289,12 +300,12 @@ fn start(arguments: &[&str]) -> Result<Child, NftError> {
             other => Some(other),
         }
     };
-    let started = NFT.iter().find_map(start).ok_or(NftError::Missing)?;
+    let started = programs.iter().find_map(start).ok_or(NftError::Missing)?;
     started.map_err(NftError::Run)
 }
 
-fn run(table: &str, text: &str) -> Result<(), NftError> {
-    let mut child = start(&["-f", "-"])?;
+fn run(programs: &[&str], table: &str, text: &str) -> Result<(), NftError> {
+    let mut child = start(programs, &["-f", "-"])?;
     // What nft does not read it complains about.
     let written = child
         .stdin
@@ -375,6 +386,26 @@ mod tests {
         ] {
             assert!(table.contains(line), "{line:?} is not in\n{table}");
         }
+    }
+
+    #[test]
+    fn where_nft_is_missing_nothing_is_left_to_undo() {
+        let runtime = std::env::temp_dir().join(format!("caravan-no-nft-{}", std::process::id()));
+        let mut file = FootprintFile::open(&runtime, "road-1").unwrap();
+        let missing = forwarding().load_by(&["/nowhere/nft"], &mut file);
+        assert!(matches!(missing, Err(NftError::Missing)));
+        // It starts and refuses.
+        let refused = forwarding().load_by(&["/bin/false"], &mut file);
+        assert!(matches!(refused, Err(NftError::Refused { .. })));
+        assert!(file.footprint.nft_tables.is_empty());
+        assert!(undo(&mut file).is_ok());
+        // A table that stands is not forgotten.
+        let table = forwarding().table();
+        file.update(|footprint| drop(footprint.nft_tables.insert(table.clone())))
+            .unwrap();
+        assert!(forwarding().load_by(&["/nowhere/nft"], &mut file).is_err());
+        assert!(file.footprint.nft_tables.contains(&table));
+        std::fs::remove_dir_all(&runtime).unwrap();
     }
 
     #[test]

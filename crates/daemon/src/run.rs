@@ -81,6 +81,8 @@ struct Process {
     progress: Progress,
     /// Lines of the log that strangers cause.
     quota: Quota,
+    /// Messages that the kernel would not send.
+    unsent: u64,
     is_stopped: bool,
     /// `down` took the last connection: nothing stays.
     lifts: bool,

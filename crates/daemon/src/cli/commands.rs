@@ -87,9 +87,11 @@ async fn tidy(runtime_dir: &Path, mut file: FootprintFile) -> anyhow::Result<()>
     for name in &file.footprint.connections {
         discard(runtime_dir, name);
     }
-    dns::give_back(&mut file).context("cannot give the resolvers back")?;
-    nft::undo(&mut file)?;
+    let resolvers = dns::give_back(&mut file).context("cannot give the resolvers back");
+    let tables = nft::undo(&mut file);
     routes::undo(runtime_dir, &mut file, Blocks::Lifted).await?;
+    resolvers?;
+    tables?;
     file.close().context("cannot remove the notes")
 }
 

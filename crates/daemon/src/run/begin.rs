@@ -157,6 +157,7 @@ impl Process {
             is_ready: false,
             progress: Progress::default(),
             quota: Quota::new(),
+            unsent: 0,
             is_stopped: false,
             lifts: false,
         })

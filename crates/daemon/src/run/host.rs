@@ -289,10 +289,12 @@ pub(super) async fn undo(
     file: &mut FootprintFile,
     blocks: Blocks,
 ) -> anyhow::Result<()> {
-    dns::give_back(file)?;
-    nft::undo(file)?;
+    // What one part cannot undo keeps no other from it.
+    let resolvers = dns::give_back(file);
+    let tables = nft::undo(file);
     routes::undo(runtime_dir, file, blocks).await?;
-    Ok(())
+    resolvers?;
+    Ok(tables?)
 }
 
 /// Where a child's traffic goes, and whether that is the peer itself (transport mode).

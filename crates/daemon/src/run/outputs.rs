@@ -66,12 +66,16 @@ impl Process {
         }
     }
 
-    fn send(&self, path: &Path, bytes: &[u8]) {
+    /// Whom an answer cannot reach a stranger may have chosen: such lines are counted too.
+    fn send(&mut self, path: &Path, bytes: &[u8]) {
         if let Some((_, tap, _)) = &self.capture {
             tap.udp(path.local, path.remote, 0, bytes);
         }
         if let Err(error) = self.udp.send(path, bytes) {
-            warn!(remote = %path.remote, "cannot send: {error}");
+            self.unsent += 1;
+            if self.quota.takes(self.clock.now()) {
+                warn!(remote = %path.remote, "cannot send: {error}");
+            }
         }
     }
 

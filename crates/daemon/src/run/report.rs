@@ -34,7 +34,7 @@ impl Process {
         let sum = |of: fn(&IoReport) -> u64| of(&inbound.io) + of(&outbound.io);
         let unheard = sum(|io| io.unheard) + self.udp.overflows();
         report.add_lost(DropReason::QueueFull, unheard);
-        report.add_lost(DropReason::SendFailed, sum(|io| io.refused));
+        report.add_lost(DropReason::SendFailed, sum(|io| io.refused) + self.unsent);
         report.add_lost(DropReason::Truncated, sum(|io| io.truncated));
         report.add_lost(DropReason::ClearPacket, self.clear_packets().await);
         for work in [self.node.work(), &seen.work, &sent.work] {
