@@ -138,6 +138,8 @@ class Bench(Network):
     def _pair(self, mtu_bytes: int) -> tuple[Host, Host]:
         number = len(self.hosts) // 2
         station, gateway = self.host(f"ms{number}"), self.host(f"sg{number}")
+        for host in (station, gateway):
+            host.sysctl(congestion.SETTING, congestion.UNPACED)
         station.connect("wan0", gateway, "wan0", mtu_bytes)
         station.add_address("wan0", f"{STATION_OUTER}/24")
         gateway.add_address("wan0", f"{GATEWAY_OUTER}/24")

@@ -87,11 +87,6 @@ impl Inbound {
         (self.udp.clone(), self.raw.clone())
     }
 
-    /// Frames so far.
-    pub(super) fn frames(&self) -> u64 {
-        self.io.frames
-    }
-
     /// Octets received so far.
     pub(super) fn bytes(&self) -> u64 {
         self.io.bytes

@@ -73,11 +73,6 @@ impl Outbound {
         [self.tun.as_fd(), self.inbox.bell.as_fd()]
     }
 
-    /// Frames so far.
-    pub(super) fn frames(&self) -> u64 {
-        self.io.frames
-    }
-
     /// Octets sent so far.
     pub(super) fn bytes(&self) -> u64 {
         self.io.bytes

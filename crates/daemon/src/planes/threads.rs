@@ -30,16 +30,6 @@ const LESSER_SIXTEENTHS: u64 = 2;
 const REST_SIXTEENTHS: u64 = 4;
 /// The second thread gives back what it was lent when nothing came for so long, in ms.
 const REST_MS: u16 = 100;
-/// Busy for less than so much of a window, a thread may stay awake.
-const CALM_SIXTEENTHS: u64 = 4;
-/// For how long it stays awake: about what it takes to be woken twice.
-const AWAKE: Duration = Duration::from_micros(50);
-/// How long it sleeps at once after the processor was taken from it meanwhile.
-const CROWDED: Duration = Duration::from_secs(1);
-/// A short wait is worth so many long ones: where fewer than one wait in three is short, as over
-/// any but a local network, the thread sleeps at once.
-const PATIENCE_GAIN: u8 = 2;
-const MAX_PATIENCE: u8 = 8;
 /// Most events of one wait.
 const EVENTS: usize = 16;
 
@@ -113,7 +103,6 @@ impl First {
         let mut may_be_more = false;
         loop {
             let events = self.wait(may_be_more, &mut load);
-            let frames = self.frames();
             let mut is_outbound_due = may_be_more;
             for index in 0..events {
                 let event = self.waiting.event(index);
@@ -140,7 +129,6 @@ impl First {
                 }
             }
             may_be_more = is_outbound_due && self.turn_outbound();
-            load.note(self.frames() != frames);
             self.judge(&mut load);
         }
     }
@@ -154,12 +142,6 @@ impl First {
             (false, false) => EpollTimeout::NONE,
         };
         load.wait(&mut self.waiting, timeout)
-    }
-
-    /// Frames so far, of what this thread serves.
-    fn frames(&self) -> u64 {
-        let outbound = self.outbound.as_ref();
-        self.inbound.frames() + outbound.map_or(0, |outbound| outbound.frames())
     }
 
     /// Returns whether there may be more.
@@ -244,13 +226,11 @@ impl Second {
                     return false;
                 }
             }
-            let frames = outbound.frames();
             may_be_more = match outbound.turn() {
                 Turn::More => true,
                 Turn::Drained => false,
                 Turn::Ended => return false,
             };
-            load.note(outbound.frames() != frames);
             if load.judge([0, 0]).is_some_and(|past| past.is_rest()) {
                 return true;
             }
@@ -316,19 +296,12 @@ impl Waiting {
     }
 }
 
-/// How busy a thread is, and what its waits are like.
+/// How busy a thread is.
 struct Load {
     clock: Clock,
     began: Instant,
     rested: Duration,
     moved: [u64; 2],
-    /// The last window left time to spare.
-    is_calm: bool,
-    was_short: bool,
-    /// Until then others need the processor: it does not stay awake.
-    sleeps_until: Instant,
-    /// Grows with each packet that came soon, shrinks with each that did not.
-    patience: u8,
 }
 
 /// A window that is over.
@@ -346,48 +319,15 @@ impl Load {
             began: clock.now(),
             rested: Duration::ZERO,
             moved: [0; 2],
-            is_calm: true,
-            was_short: false,
-            sleeps_until: Instant(0),
-            patience: 0,
         }
     }
 
-    /// Waits for events: how many there are. The thread stays awake for a moment if answers have
-    /// been coming that soon: to wake a processor that sleeps takes longer than the answer.
+    /// Waits for events: how many there are.
     fn wait(&mut self, waiting: &mut Waiting, timeout: EpollTimeout) -> usize {
         let before = self.clock.now();
-        let may_stay = self.is_calm && self.patience > 0 && before >= self.sleeps_until;
-        let stays_awake = may_stay && timeout != EpollTimeout::ZERO;
-        let mut waited = Duration::ZERO;
-        let mut events = 0;
-        while stays_awake && events == 0 && waited < AWAKE {
-            events = waiting.wait(EpollTimeout::ZERO);
-            if events == 0 {
-                // Whoever makes the answer may be waiting for this very processor.
-                std::thread::yield_now();
-            }
-            waited = self.clock.now().since(before);
-        }
-        if stays_awake && waited > AWAKE * 2 {
-            self.sleeps_until = before + waited + CROWDED;
-        }
-        if events == 0 {
-            events = waiting.wait(timeout);
-            waited = self.clock.now().since(before);
-        }
-        self.rested += waited;
-        self.was_short = waited < AWAKE;
+        let events = waiting.wait(timeout);
+        self.rested += self.clock.now().since(before);
         events
-    }
-
-    /// After a wait and what followed from it: `has_moved` packets, or only served control.
-    fn note(&mut self, has_moved: bool) {
-        self.patience = match (has_moved, self.was_short) {
-            (true, true) => (self.patience + PATIENCE_GAIN).min(MAX_PATIENCE),
-            (true, false) => self.patience.saturating_sub(1),
-            (false, _) => 0,
-        };
     }
 
     /// The window, if it is over: `moved` are octets since ever. Begins the next one.
@@ -406,7 +346,6 @@ impl Load {
             began: now,
             moved,
             rested: Duration::ZERO,
-            is_calm: past.busy_sixteenths() < CALM_SIXTEENTHS,
             ..*self
         };
         Some(past)
