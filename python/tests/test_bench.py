@@ -33,6 +33,7 @@ from caravan.bench.simulators import Kernel, Tandem, parse_kernel, parse_tandem
 from caravan.bench.systems import (
     BORINGTUN_1,
     CARAVAN,
+    FORWARDER,
     PLAIN,
     STRONGSWAN,
     WIREGUARD_GO,
@@ -304,6 +305,8 @@ def test_plain_and_strongswan_are_measured_side_by_side(
         found = measure(systems, Effort(1, 1, 10), Congestion("reno", "cubic"), told.append)
         with pytest.raises(FileNotFoundError, match="bench-peers builds it"):
             bench.bring_up(WIREGUARD_GO)
+        with pytest.raises(FileNotFoundError, match="--bench forwarder builds it"):
+            bench.bring_up(FORWARDER)
     assert [one.name for one in found] == [PLAIN, STRONGSWAN]
     for one in found:
         assert one.mbit_s > 1 and one.default_mbit_s and one.default_mbit_s > 1

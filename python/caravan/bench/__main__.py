@@ -92,6 +92,7 @@ def main(
 
 # The crate and the bench that a part runs.
 BENCHES = {
+    Part.ROADS: ("daemon", "forwarder"),
     Part.HANDSHAKES: ("daemon", "load"),
     Part.MEMORY: ("daemon", "load"),
     Part.TANDEM: ("lab", "tandem"),
@@ -182,7 +183,8 @@ class Run:
         return simulators.kernel(self.programs[Part.KERNEL], self.plan.kernel)
 
     def _bench(self, logs: str) -> Bench:
-        return Bench(self.keys, PEERS_DIRECTORY, self.output / "logs" / logs)
+        forwarder = self.programs.get(Part.ROADS)
+        return Bench(self.keys, PEERS_DIRECTORY, self.output / "logs" / logs, forwarder)
 
 
 def primitives() -> str:

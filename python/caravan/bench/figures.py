@@ -345,8 +345,12 @@ tunnels are in UDP, but for the one named protocol 50: there the kernel neither 
 so it costs a system call a packet.
 
 An idle tunnel's round trip on a virtual machine is mostly the waking of sleeping processors, the
-same for every tunnel, and moves with where the scheduler put the programs. `one CPU us` is the
-round trip once more with both ends' programs and ping held on one processor: the path's own length.
+same for every tunnel, and moves with where the scheduler put the programs. The forwarder
+(`crates/daemon/benches/forwarder.rs`) tells how much that is: it copies each frame of its device
+into a datagram and back, and does nothing else; its rate is that of datagrams which the kernel cuts
+into IP fragments. Where tunnels differ by less than the forwarder adds, the scheduler chose.
+`one CPU us` is the round trip once more with both ends' programs and ping held on one processor:
+the path's own length.
 
 """
 SUITES = """## Caravan's suites

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from caravan.bench import congestion
 from caravan.bench.wireguard import KeyPair, Peer, WireGuard
 from caravan.measurement import IKE_PROPOSAL, Keys
 from caravan.testbed.caravan import Caravan
@@ -26,8 +27,11 @@ GATEWAY_INNER = "10.10.0.1"
 STATION_INNER = "10.10.0.2"
 INNER_NETWORK = "10.10.0.0/24"
 POOL = "10.99.0.0/24"
+FORWARDER_DEVICE, FORWARDER_PORT = "forward0", 4500
+READY_S = 10.0
 
 PLAIN = "plain veth"
+FORWARDER = "forwarder, no protection"
 WIREGUARD_GO = "wireguard-go"
 BORINGTUN = "boringtun"
 BORINGTUN_1 = "boringtun, 1 thread"
@@ -35,7 +39,7 @@ STRONGSWAN = "strongSwan aes128gcm16"
 CARAVAN = "caravan aes128gcm16"
 AS_PROTOCOL_50 = ", protocol 50"
 CARAVAN_RAW = CARAVAN + AS_PROTOCOL_50
-PEERS = (PLAIN, WIREGUARD_GO, BORINGTUN_1, BORINGTUN, STRONGSWAN)
+PEERS = (PLAIN, FORWARDER, WIREGUARD_GO, BORINGTUN_1, BORINGTUN, STRONGSWAN)
 SUITES = (
     "aes256gcm16",
     "chacha20poly1305",
@@ -63,12 +67,19 @@ class System:
 
 
 class Bench(Network):
-    """Pairs of hosts, one for each system."""
+    """Pairs of hosts, one for each system.
 
-    def __init__(self, keys: Keys, peers: Path, output: Path) -> None:
+    `peers`: where `tools/bench-peers` builds. `forwarder`: the program of
+    `crates/daemon/benches/forwarder.rs`, where that system is asked for.
+    """
+
+    def __init__(
+        self, keys: Keys, peers: Path, output: Path, forwarder: Path | None = None
+    ) -> None:
         super().__init__(output)
         self._keys = keys
         self._peers = peers
+        self._forwarder = forwarder
 
     def bring_up(self, name: str) -> System:
         """The system of this name, up; `FileNotFoundError` when its program is missing."""
@@ -76,6 +87,7 @@ class Bench(Network):
             return self.caravan(name)
         makers: dict[str, Callable[[], System]] = {
             PLAIN: self.plain,
+            FORWARDER: self.forwarder,
             WIREGUARD_GO: self.wireguard_go,
             BORINGTUN_1: lambda: self.boringtun(BORINGTUN_1, ["--threads", "1"]),
             BORINGTUN: lambda: self.boringtun(BORINGTUN, []),
@@ -89,6 +101,34 @@ class Bench(Network):
         """No tunnel: the veth itself, at the tunnels' inner MTU."""
         station, gateway = self._pair(INNER_MTU_BYTES)
         return System(PLAIN, station, gateway, GATEWAY_OUTER)
+
+    def forwarder(self) -> System:
+        """Frames of a TUN device as UDP datagrams in clear: the floor under every delay."""
+        if self._forwarder is None:
+            raise FileNotFoundError(
+                "no forwarder: cargo bench -p daemon --bench forwarder builds it"
+            )
+        hosts = self._pair(OUTER_MTU_BYTES)
+        inner, outer = (STATION_INNER, GATEWAY_INNER), (STATION_OUTER, GATEWAY_OUTER)
+        daemons = [
+            hosts[own].popen(
+                [
+                    str(self._forwarder),
+                    FORWARDER_DEVICE,
+                    f"{outer[own]}:{FORWARDER_PORT}",
+                    f"{outer[other]}:{FORWARDER_PORT}",
+                ]
+            )
+            for own, other in ((0, 1), (1, 0))
+        ]
+        for host, daemon, address in zip(hosts, daemons, inner, strict=True):
+            self._wait_for_forwarder(daemon)
+            host.add_address(FORWARDER_DEVICE, f"{address}/24")
+        return System(FORWARDER, *hosts, GATEWAY_INNER, tuple(daemons))
+
+    @staticmethod
+    def _wait_for_forwarder(daemon: Process) -> None:
+        daemon.wait_for(lambda: "ready" in daemon.stdout(), FORWARDER, READY_S)
 
     def wireguard_go(self) -> System:
         """wireguard-go, as `tools/bench-peers` built it."""
