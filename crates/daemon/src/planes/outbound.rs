@@ -122,7 +122,7 @@ impl Outbound {
             }
         }
         self.flush();
-        self.ask_shrunk_paths();
+        self.ask_paths();
         turn
     }
 
@@ -142,6 +142,7 @@ impl Outbound {
                 self.paths.note(&change);
                 let now = self.clock.now();
                 self.plane.apply(change, now);
+                self.ask_paths();
                 self.plane.release(now, &mut self.out);
             }
             Order::Report(answer) => {
@@ -228,14 +229,15 @@ impl Outbound {
         }
     }
 
-    /// A path that shrank may have grown again.
-    fn ask_shrunk_paths(&mut self) {
-        if !self.paths.has_shrunk() {
+    /// A new path may be smaller than its SA allows; one that shrank may have grown again.
+    fn ask_paths(&mut self) {
+        if !self.paths.asks() {
             return;
         }
         let now = self.clock.now();
-        for (child, path, most) in self.paths.due(now) {
+        while let Some((child, path, most)) = self.paths.due(now) {
             let mtu = self.udp.path_mtu(&probe_path(&path)).unwrap_or(most);
+            self.paths.answered(child, mtu);
             self.plane.apply(Change::PathMtu(child, mtu.min(most)), now);
         }
     }
