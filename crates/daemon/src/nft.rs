@@ -102,11 +102,8 @@ impl Forwarding {
 
     /// The table's name.
     pub fn table(&self) -> String {
-        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-        format!(
-            "caravan_{}",
-            self.name.chars().map(plain).collect::<String>()
-        )
+        // What a connection's name may be ([`crate::control::check_name`]) nft takes as it is.
+        format!("caravan_{}", self.name)
     }
 
     /// Whether traffic would not pass without the table; else it only keeps out what lies.
@@ -368,10 +365,10 @@ mod tests {
     #[test]
     fn only_the_tunnel_reaches_a_published_port() {
         let text = forwarding().text();
-        let (replace, table) = text.split_at(text.find("table inet caravan_road_1 {").unwrap());
+        let (replace, table) = text.split_at(text.find("table inet caravan_road-1 {").unwrap());
         assert_eq!(
             replace,
-            "table inet caravan_road_1\ndelete table inet caravan_road_1\n"
+            "table inet caravan_road-1\ndelete table inet caravan_road-1\n"
         );
         for line in [
             "iifname != \"caravan0\" ip saddr 10.99.0.1-10.99.0.9 counter drop",
