@@ -300,6 +300,44 @@ def test_dead_peers_are_found(keys: tuple[PublicKey, PublicKey], output: Path) -
         assert pair.ours.is_established()
 
 
+@ROLES
+def test_charon_hears_that_we_are_there(
+    is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    make_file(output / "www/file", FILE_BYTES)
+    gateway, station = ends(Case(is_initiator, False, True, FIT), keys)
+    if is_initiator:
+        gateway = replace(gateway, dpd_s=1)
+    else:
+        station = replace(station, dpd_s=1)
+    with connected(gateway, station, output, is_initiator=is_initiator) as pair:
+        pair.charon.wait_for_log(
+            r"(?s)(parsed INFORMATIONAL_V1 \w+ \d+ \[ HASH N\(DPD_ACK\) \].*){3}"
+        )
+        assert pair.ours.is_established()
+
+
+@ROLES
+@pytest.mark.parametrize("is_aggressive", [True, False], ids=["aggressive", "main"])
+def test_long_messages_travel_in_fragments_of_ike(
+    is_initiator: bool,
+    is_aggressive: bool,
+    authority: CaravanAuthority,
+    output: Path,
+) -> None:
+    expected = make_file(output / "www/file", FILE_BYTES)
+    # With keys of 2048 bits main mode's messages are short enough.
+    keys = (
+        PublicKey(authority.issue("sg.example", bits=3072), authority),
+        PublicKey(authority.issue("ms.example", bits=3072), authority),
+    )
+    gateway, station = ends(Case(is_initiator, is_aggressive, True, FIT), keys)
+    with connected(gateway, station, output, is_initiator=is_initiator) as pair:
+        pair.charon.wait_for_log(r"received fragment #\d, reassembled fragmented IKE message")
+        pair.charon.wait_for_log(r"splitting IKE message \(\d+ bytes\) into 2 fragments")
+        assert pair.fetch() == expected
+
+
 def test_a_refusal_says_what_differed(keys: tuple[PublicKey, PublicKey], output: Path) -> None:
     gateway, station = ends(Case(True, True, True, FIT), keys)
     with Road(RoadPlan(), output) as road:

@@ -24,7 +24,12 @@ from caravan.testbed.caravan import Caravan, environment, order, write_files
 from caravan.testbed.connection import Connection, PublicKey, SharedKey
 from caravan.testbed.host import Host
 from caravan.testbed.pki import CaravanAuthority
-from caravan.testbed.road import HOME_ADDRESS, PRIVATE_NETWORK, SERVER_ADDRESS
+from caravan.testbed.road import (
+    HOME_ADDRESS,
+    PRIVATE_NETWORK,
+    SERVER_ADDRESS,
+    STATION_ADDRESS,
+)
 from caravan.testbed.traffic import ping
 
 pytestmark = pytest.mark.root
@@ -397,6 +402,25 @@ def test_a_lost_link_comes_back(road: Road, ends: Ends) -> None:
                 road.ms.link_up("wan0")
                 road.ms.add_route("default", HOME_ADDRESS)
                 wait_for_echo(road.ms, 5)
+
+
+def test_a_station_with_another_address_goes_on(road: Road, ends: Ends) -> None:
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        with Caravan(road.ms, ends[1]) as station:
+            station.wait_ready()
+            before = [child["spi_in"] for child in station.children()]
+            assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+            road.ms.add_address("wan0", "10.0.0.77/24")
+            # The kernel takes the other one of the network along unless it is told not to.
+            road.ms.sysctl("net.ipv4.conf.wan0.promote_secondaries", "1")
+            road.ms.remove_address("wan0", f"{STATION_ADDRESS}/24")
+            if "default" not in road.ms.run(["ip", "route"]).stdout:
+                road.ms.add_route("default", HOME_ADDRESS)
+            wait_for_echo(road.ms, 5)
+            assert [child["spi_in"] for child in station.children()] == before
+            (session,) = station.status()["connections"][0]["sessions"]
+            assert session["local"].startswith("10.0.0.77:")
 
 
 def test_a_station_is_lent_the_address_it_had(

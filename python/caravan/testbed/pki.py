@@ -60,14 +60,17 @@ class CaravanAuthority:
         """Its revocation list, PEM; there from the beginning."""
         return self.directory / "crl.pem"
 
-    def issue(self, name: str) -> Credentials:
-        """A certificate with the subject `CN=name` and `name` as its DNS name.
+    def issue(self, name: str, *, bits: int = KEY_BITS) -> Credentials:
+        """A certificate with the subject `CN=name` and `name` as its DNS name, for a new key.
 
         Each in a folder of its own: a name may be issued to again.
         """
         count = len(json.loads((self.directory / "index.json").read_text())["issued"])
         folder = self.directory / f"issued-{count}"
-        self._pki("issue", "--ca", str(self.directory), "--name", name, "--out", str(folder))
+        self._pki(
+            *("issue", "--ca", str(self.directory), "--name", name, "--out", str(folder)),
+            *("--bits", str(bits)),
+        )
         return Credentials(folder / f"{name}.pem", folder / f"{name}.key", f"CN={name}")
 
     def bundle(self, name: str, output: Path, arguments: Sequence[str]) -> Path:

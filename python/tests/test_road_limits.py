@@ -1,0 +1,424 @@
+"""The road where something is in the way: small links, forgetful NATs, another port, a kernel
+without offloads, and a user who is not root."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyroute2
+import pytest
+
+import caravan
+from caravan.measurement import Keys, tunnel_ends
+from caravan.testbed import Road, RoadPlan
+from caravan.testbed.binary import caravan_binary
+from caravan.testbed.caravan import Caravan, order, write_files
+from caravan.testbed.connection import Connection, PublicKey, SharedKey
+from caravan.testbed.host import Host
+from caravan.testbed.isolation import mount
+from caravan.testbed.pki import CaravanAuthority
+from caravan.testbed.relay import LinkPlan
+from caravan.testbed.road import GATEWAY_ADDRESS, SERVER_ADDRESS
+from caravan.testbed.traffic import download, iperf, make_file, ping, serve_files
+
+pytestmark = pytest.mark.root
+
+FILE_BYTES = 1_000_000
+PRIVATE_URL = f"http://{SERVER_ADDRESS}/file"
+SUITE = "aes128gcm16-modp2048"
+OTHER_PORT = 5500
+NOBODY = 65534
+MS_BIND = 0x1000
+"""Flag of mount(2), from linux/mount.h."""
+
+
+@pytest.fixture(scope="module")
+def keys(authority: CaravanAuthority) -> Keys:
+    """The gateway's and the station's certificates."""
+    return Keys(
+        PublicKey(authority.issue("sg.example"), authority),
+        PublicKey(authority.issue("ms.example"), authority),
+    )
+
+
+@contextlib.contextmanager
+def tunnel(
+    road: Road, ends: tuple[Connection, Connection], file: Path | None = None
+) -> Iterator[tuple[Caravan, Caravan]]:
+    """Gateway and station up."""
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        with Caravan(road.ms, ends[1], file=file) as station:
+            yield gateway, station.wait_ready()
+
+
+def both(ends: tuple[Connection, Connection], **settings: Any) -> tuple[Connection, Connection]:
+    """Both ends with other settings."""
+    return replace(ends[0], **settings), replace(ends[1], **settings)
+
+
+def edited(host: Host, connection: Connection, after: str, line: str) -> Path:
+    """The connection's file with a line more behind another."""
+    path = write_files(host, connection)
+    text = path.read_text()
+    assert after in text
+    path.write_text(text.replace(after, f"{after}\n{line}", 1))
+    return path
+
+
+@pytest.mark.parametrize("has_nat", [True, False], ids=["nat", "plain"])
+@pytest.mark.parametrize("is_aggressive", [True, False], ids=["aggressive", "main"])
+def test_a_gateway_on_another_port_is_reached(
+    has_nat: bool, is_aggressive: bool, keys: Keys, output: Path
+) -> None:
+    """The provider forwards one port, to the one that carries both IKE and ESP."""
+    expected = make_file(output / "www/file", FILE_BYTES)
+    ends = both(tunnel_ends(keys, SUITE), is_aggressive=is_aggressive)
+    with Road(RoadPlan(has_nat=has_nat), output) as road:
+        road.sg.load_nft(
+            f"""table ip front {{
+    chain first {{
+        type filter hook prerouting priority raw;
+        udp dport {{ 500, 4500 }} drop
+    }}
+    chain prerouting {{
+        type nat hook prerouting priority dstnat;
+        udp dport {OTHER_PORT} redirect to :4500
+    }}
+}}
+""",
+            "front",
+        )
+        serve_files(road.server, output / "www", SERVER_ADDRESS)
+        file = edited(
+            road.ms,
+            ends[1],
+            f'remote_addrs = ["{GATEWAY_ADDRESS}"]',
+            f"remote_port = {OTHER_PORT}",
+        )
+        with tunnel(road, ends, file) as (_, station):
+            assert download(road.ms, PRIVATE_URL).sha256 == expected
+            (session,) = station.status()["connections"][0]["sessions"]
+            assert session["remote"] == f"{GATEWAY_ADDRESS}:{OTHER_PORT}"
+            order(road.ms, "rekey", "road").check()
+            order(road.ms, "rekey", "road", "--ike").check()
+            assert ping(road.ms, SERVER_ADDRESS, 20, 0.05).received == 20
+
+
+@pytest.mark.parametrize("has_nat", [True, False], ids=["udp", "esp"])
+def test_a_path_smaller_than_the_links_is_told_to_the_sender(
+    has_nat: bool, keys: Keys, output: Path
+) -> None:
+    """The operator's link carries 1300 bytes: who forbids fragments hears what the tunnel carries,
+    and everything else fits or is cut."""
+    expected = make_file(output / "www/file", FILE_BYTES)
+    with Road(RoadPlan(has_nat=has_nat), output) as road:
+        outer, interface = road.outer
+        outer.set_mtu(interface, 1300)
+        road.sg.set_mtu("wan0", 1300)
+        serve_files(road.server, output / "www", SERVER_ADDRESS)
+        with tunnel(road, tunnel_ends(keys, "aes128gcm16")):
+            argv = ["ping", "-n", "-M", "do", "-c", "6", "-i", "0.2", "-s", "1400", "-W", "1"]
+            said = road.ms.run([*argv, SERVER_ADDRESS], check=False)
+            assert re.search(r"mtu ?= ?1\d\d\d", said.stdout + said.stderr), said
+            assert ping(road.ms, SERVER_ADDRESS, 3, 0.05, 1150, dont_fragment=True).received == 3
+            assert ping(road.ms, SERVER_ADDRESS, 3, 0.05, 3000).received == 3
+            assert download(road.ms, PRIVATE_URL).sha256 == expected
+            for reverse in (False, True):
+                flow = iperf(road.ms, road.server, SERVER_ADDRESS, 1, reverse=reverse)
+                assert flow.mbit_s > 20
+
+
+def test_keepalives_hold_the_mapping_of_a_silent_station(keys: Keys, output: Path) -> None:
+    with Road(RoadPlan(udp_timeout_s=2), output) as road:
+        ends = tunnel_ends(keys, SUITE)
+        address = f'remote_addrs = ["{GATEWAY_ADDRESS}"]'
+        for keepalive, is_reached in (("1s", True), ("30s", False)):
+            more = f'keepalive = "{keepalive}"\ndpd_delay = "0s"'
+            file = edited(road.ms, ends[1], address, more)
+            with tunnel(road, ends, file):
+                (inner,) = (text.partition("/")[0] for text in road.ms.addresses("caravan0"))
+                assert ping(road.ms, SERVER_ADDRESS, 1).received == 1
+                time.sleep(6)
+                got = ping(road.server, inner, 3, 0.2, timeout_s=0.5).received
+                assert (got == 3) is is_reached
+
+
+REFUSALS = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <linux/if_tun.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <stdlib.h>
+
+int setsockopt(int fd, int level, int name, const void *value, socklen_t length) {
+    static int (*next)(int, int, int, const void *, socklen_t);
+    if (!next) next = dlsym(RTLD_NEXT, "setsockopt");
+    if (level == SOL_UDP) { errno = ENOPROTOOPT; return -1; }
+    return next(fd, level, name, value, length);
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
+    static ssize_t (*next)(int, const struct msghdr *, int);
+    if (!next) next = dlsym(RTLD_NEXT, "sendmsg");
+    for (struct cmsghdr *each = CMSG_FIRSTHDR(message); each;
+         each = CMSG_NXTHDR((struct msghdr *)message, each))
+        if (each->cmsg_level == SOL_UDP) { errno = EINVAL; return -1; }
+    return next(fd, message, flags);
+}
+
+int ioctl(int fd, unsigned long request, ...) {
+    static int (*next)(int, unsigned long, ...);
+    va_list rest;
+    va_start(rest, request);
+    void *argument = va_arg(rest, void *);
+    va_end(rest);
+    if (!next) next = dlsym(RTLD_NEXT, "ioctl");
+    if (request == TUNSETOFFLOAD && argument) { errno = EINVAL; return -1; }
+    if (request == TUNSETIFF && getenv("WITHOUT_VNET_HEADER")
+        && ((struct ifreq *)argument)->ifr_flags & IFF_VNET_HDR) { errno = EINVAL; return -1; }
+    return next(fd, request, argument);
+}
+"""
+"""A kernel of long ago, as far as offloads go: between the program and its C library."""
+
+
+@pytest.mark.parametrize("has_vnet_header", [True, False], ids=["header", "bare"])
+def test_a_kernel_without_offloads_serves_and_status_says_so(
+    has_vnet_header: bool, keys: Keys, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = make_file(output / "www/file", FILE_BYTES)
+    source, library = output / "refusals.c", output / "refusals.so"
+    source.write_text(REFUSALS)
+    argv = ["cc", "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"]
+    subprocess.run(argv, check=True, capture_output=True)
+    monkeypatch.setenv("LD_PRELOAD", str(library))
+    if not has_vnet_header:
+        monkeypatch.setenv("WITHOUT_VNET_HEADER", "1")
+    with Road(RoadPlan(), output) as road, tunnel(road, tunnel_ends(keys, SUITE)) as running:
+        monkeypatch.delenv("LD_PRELOAD")
+        serve_files(road.server, output / "www", SERVER_ADDRESS)
+        assert download(road.ms, PRIVATE_URL).sha256 == expected
+        for reverse in (False, True):
+            assert iperf(road.ms, road.server, SERVER_ADDRESS, 1, reverse=reverse).mbit_s > 20
+        for end in running:
+            said = order(end.host, "status").check().stdout
+            (without,) = (line for line in said.splitlines() if "without offload:" in line)
+            for offload in ("tun checksum", "tun tcp segments", "udp gso", "udp gro"):
+                assert f"{offload} (this kernel" in without
+            assert ("tun vnet header" in without) is not has_vnet_header, without
+
+
+def test_a_recorded_link_gives_what_its_trace_says(output: Path) -> None:
+    """An opportunity of 1500 bytes each 4 ms, then a hole of 300 ms each second."""
+    trace = output / "umts.trace"
+    trace.parent.mkdir(parents=True)
+    moments = range(4, 701, 4)
+    trace.write_text("".join(f"{moment}\n" for moment in moments) + "1000\n")
+    mean_mbit_s = (len(moments) + 1) * 1500 * 8 / 1e6
+    with Road(RoadPlan(link=LinkPlan(trace=trace)), output) as road:
+        flow = iperf(road.ms, road.sg, GATEWAY_ADDRESS, 4)
+        assert 0.75 * mean_mbit_s < flow.mbit_s < mean_mbit_s
+        # The hole is seen by those who come into it.
+        echoes = ping(road.ms, GATEWAY_ADDRESS, 100, 0.02, timeout_s=2)
+        assert echoes.received == 100
+        assert 250 < echoes.maximum_ms < 650
+
+
+def test_a_full_queue_drops_its_tail(output: Path) -> None:
+    plan = RoadPlan(link=LinkPlan(rate="1mbit", queue_packets=5))
+    with Road(plan, output) as road:
+        with road.sg.entered():
+            listener = socket.socket(type=socket.SOCK_DGRAM)
+        with road.ms.entered():
+            speaker = socket.socket(type=socket.SOCK_DGRAM)
+        with listener, speaker:
+            listener.bind((GATEWAY_ADDRESS, 9999))
+            listener.settimeout(1)
+            assert ping(road.ms, GATEWAY_ADDRESS, 1).received == 1
+            for number in range(50):
+                speaker.sendto(bytes([number]) * 1000, (GATEWAY_ADDRESS, 9999))
+            heard = []
+            with contextlib.suppress(TimeoutError):
+                while True:
+                    heard.append(listener.recv(2000)[0])
+        # One on the wire, five that wait, and those that came while the first left.
+        assert heard[:5] == list(range(5))
+        assert 5 <= len(heard) <= 10, heard
+
+
+ORDINARY = """
+import sys
+from pathlib import Path
+from caravan.measurement import Keys, tunnel_ends
+from caravan.testbed import Road, RoadPlan, enter
+enter()
+from caravan.testbed.caravan import Caravan
+from caravan.testbed.road import SERVER_ADDRESS
+from caravan.testbed.traffic import ping
+folder = Path(sys.argv[1])
+gateway, station = tunnel_ends(Keys.make(folder / "pki"), "aes128gcm16-modp2048")
+with Road(RoadPlan(), folder / "logs") as road, Caravan(road.sg, gateway) as serving:
+    serving.wait_ready()
+    with Caravan(road.ms, station) as caravan:
+        caravan.wait_ready()
+        print("received", ping(road.ms, SERVER_ADDRESS, 3, 0.1).received, flush=True)
+"""
+
+
+@pytest.fixture
+def stage() -> Iterator[Path]:
+    """A folder that every user may enter, whatever folders the parts of the suite are in."""
+    place = Path("/mnt")
+    mount("tmpfs", str(place), "tmpfs", 0, "mode=0755")
+    yield place
+    # Let go of, not deleted: parts of the machine are mounted in it.
+    subprocess.run(["umount", "--recursive", "--lazy", str(place)], check=True)
+
+
+def test_the_testbed_needs_no_root(stage: Path) -> None:
+    """The interpreter, its packages and the program, as a user with no rights at all."""
+    packages = Path(pyroute2.__file__).parents[1]
+    for name, source in (("python", Path(sys.base_prefix)), ("packages", packages)):
+        (stage / name).mkdir()
+        mount(str(source), str(stage / name), None, MS_BIND)
+    shutil.copytree(Path(caravan.__file__).parent, stage / "own/caravan")
+    shutil.copy(caravan_binary(), stage / "program")
+    home = stage / "home"
+    home.mkdir()
+    _, _, users = Path("/proc/self/uid_map").read_text().split()
+    entry: list[str] = []
+    if int(users) > NOBODY:
+        os.chown(home, NOBODY, NOBODY)
+        entry = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    interpreter = stage / "python/bin" / Path(sys.executable).resolve().name
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "CARAVAN": str(stage / "program"),
+        "LD_LIBRARY_PATH": str(stage / "python/lib"),
+        "PYTHONPATH": f"{stage / 'own'}:{stage / 'packages'}",
+    }
+    argv = [*entry, str(interpreter), "-c", ORDINARY, str(home)]
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
+    if are_user_namespaces_allowed():
+        assert done.stdout == "received 3\n", done.stderr
+    else:
+        assert done.returncode == 1 and "namespaces" in done.stderr
+
+
+def are_user_namespaces_allowed() -> bool:
+    """What the machine lets an ordinary user do."""
+    denials = {
+        "user/max_user_namespaces": "0",
+        "kernel/unprivileged_userns_clone": "0",
+        "kernel/apparmor_restrict_unprivileged_userns": "1",
+    }
+    files = {Path("/proc/sys") / key: value for key, value in denials.items()}
+    return not any(
+        path.exists() and path.read_text().strip() == value for path, value in files.items()
+    )
+
+
+SECRET = "correct horse battery staple"
+
+
+@pytest.mark.parametrize("is_right", [True, False], ids=["right", "wrong"])
+def test_no_log_holds_a_secret(is_right: bool, keys: Keys, output: Path) -> None:
+    ends = both(tunnel_ends(keys, SUITE), auth=SharedKey(SECRET), is_aggressive=False)
+    asking = replace(ends[1], auth=SharedKey(SECRET if is_right else f"not {SECRET}"))
+    options = ["--log-level", "trace"]
+    with Road(RoadPlan(), output) as road, contextlib.ExitStack() as stack:
+        gateway = stack.enter_context(Caravan(road.sg, ends[0], options=options)).wait_ready()
+        capture = ["--capture", str(output / "ms.pcapng")]
+        station = stack.enter_context(Caravan(road.ms, asking, options=[*options, *capture]))
+        if not is_right:
+            gateway.wait_for_event("negotiation failed")
+            keys_written: set[str] = set()
+        else:
+            station.wait_ready()
+            order(road.ms, "rekey", "road").check()
+            assert ping(road.ms, SERVER_ADDRESS, 5, 0.1).received == 5
+            keys_written = captured_keys(output / "ms.pcapng.keys")
+            assert len(keys_written) >= 5
+        statuses = [end.status() for end in (gateway, station)]
+        for end, status in zip((gateway, station), statuses, strict=True):
+            said = (end.process.stderr() + end.process.stdout() + json.dumps(status)).lower()
+            assert len(said) > 1000
+            for secret in (SECRET, SECRET.encode().hex(), *keys_written):
+                assert secret not in said
+
+
+def captured_keys(folder: Path) -> set[str]:
+    """Every key that a capture wrote beside itself, in lower case without prefix."""
+    for path in (folder.with_suffix(""), *folder.iterdir()):
+        assert path.stat().st_mode & 0o077 == 0, path
+    texts = [path.read_text() for path in folder.iterdir()]
+    words = (word for text in texts for word in re.split(r'[",\s]+', text))
+    longest = (word.lower().removeprefix("0x") for word in words)
+    return {word for word in longest if re.fullmatch(r"[0-9a-f]{16,}", word)}
+
+
+def test_it_becomes_the_user_that_the_file_names(keys: Keys, output: Path) -> None:
+    on_gateway, on_station = tunnel_ends(keys, SUITE)
+    with Road(RoadPlan(), output) as road, Caravan(road.sg, on_gateway) as gateway:
+        gateway.wait_ready()
+        before = road.ms.run(["cat", "/etc/resolv.conf"]).stdout
+        file = write_files(road.ms, on_station)
+        file.write_text(file.read_text() + '[daemon]\nuser = "nobody"\n')
+        with Caravan(road.ms, on_station, file=file) as station:
+            station.wait_ready()
+            status = Path(f"/proc/{station.process.pid}/status").read_text()
+            assert re.search(r"^Uid:\t65534\t65534\t65534\t65534$", status, re.M)
+            # CAP_DAC_OVERRIDE for the resolvers' file, CAP_NET_ADMIN and CAP_NET_RAW, from
+            # linux/capability.h.
+            (effective,) = re.findall(r"CapEff:\s*([0-9a-f]+)", status)
+            assert int(effective, 16) == 1 << 1 | 1 << 12 | 1 << 13
+            assert "10.10.0.53" in road.ms.run(["cat", "/etc/resolv.conf"]).stdout
+            assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+            order(road.ms, "reload").check()
+            station.down()
+            station.process.wait(5)
+        assert road.ms.run(["cat", "/etc/resolv.conf"]).stdout == before
+        assert "caravan0" not in road.ms.interfaces()
+        assert road.ms.unreachable_routes() == []
+
+
+PHASE_1 = [
+    *("des-md5-modp768", "3des-sha1-modp1024", "aes128-sha256-modp1536", "aes192-sha384-modp2048"),
+    *("aes256-sha512-modp3072", "aes256-sha256-modp4096"),
+]
+PHASE_2 = [
+    *("des", "des-sha1-modp768", "3des-md5-modp1024", "aes192-sha256-modp1536-esn"),
+    *("aes256gcm16-modp3072-esn", "null-sha256-modp4096"),
+]
+
+
+def test_every_group_cipher_and_hash_is_agreed_on(keys: Keys, output: Path) -> None:
+    with Road(RoadPlan(), output) as road:
+        for number, suites in enumerate(zip(PHASE_1, PHASE_2, strict=True)):
+            ike, esp = suites
+            ends = both(tunnel_ends(keys, esp), proposals=ike, is_aggressive=number % 2 == 0)
+            with tunnel(road, ends) as (_, station):
+                assert ping(road.ms, SERVER_ADDRESS, 3, 0.05).received == 3
+                (session,) = station.status()["connections"][0]["sessions"]
+                assert session["suite"] == ike
+                assert session["children"][0]["suite"] == esp
