@@ -398,8 +398,10 @@ mod tests {
         assert!(undo(&mut file).is_ok());
         // A table that stands is not forgotten.
         let table = forwarding().table();
-        file.update(|footprint| drop(footprint.nft_tables.insert(table.clone())))
-            .unwrap();
+        file.update(|footprint| {
+            let _ = footprint.nft_tables.insert(table.clone());
+        })
+        .unwrap();
         assert!(forwarding().load_by(&["/nowhere/nft"], &mut file).is_err());
         assert!(file.footprint.nft_tables.contains(&table));
         std::fs::remove_dir_all(&runtime).unwrap();

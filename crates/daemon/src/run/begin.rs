@@ -40,7 +40,7 @@ impl Process {
         // Beside what follows; joined before rights are reduced, which a thread would keep.
         let blinding = std::thread::spawn(crypto::rsa::prepare_blinding);
         let mut loaded = load_patiently(&options).await?;
-        check_role(&options, &loaded)?;
+        check_role(options.role, &options.config, &loaded)?;
         let strict = strict_filters(&loaded);
         loaded.warnings.extend(strict);
         for (connection, warning) in &loaded.warnings {

@@ -29,7 +29,7 @@ impl Process {
 
     async fn reload_file(&mut self) -> anyhow::Result<()> {
         let loaded = config::load(&self.options.config, Names::Needed)?;
-        check_role(&self.options, &loaded)?;
+        check_role(self.options.role, &self.options.config, &loaded)?;
         check_daemon(&self.loaded, &loaded)?;
         let names = names(&loaded);
         self.control.follow(&names)?;

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use crypto::rand::Seed;
@@ -12,8 +12,8 @@ use tracing::warn;
 
 use super::OVERHEAD_BYTES;
 use crate::capture::{self, Capture, Keys, Tap};
-use crate::cli::{Role, RunOptions};
-use crate::config::Loaded;
+use crate::cli::Role;
+use crate::config::{ConfigError, Loaded};
 use crate::raw::RawSockets;
 
 /// The engine's part: connections are shared, the rest is small.
@@ -34,22 +34,38 @@ pub(super) fn names(loaded: &Loaded) -> Vec<String> {
         .collect()
 }
 
-pub(super) fn check_role(options: &RunOptions, loaded: &Loaded) -> anyhow::Result<()> {
-    let is_station = |name: &str| {
-        let connection = loaded.engine.connections.iter().find(|c| c.name == name);
-        connection.is_none_or(|connection| !connection.remote_addrs.is_empty())
-    };
-    let wrong = names(loaded).into_iter().find(|name| match options.role {
-        Role::Station => !is_station(name),
-        Role::Gateway => false,
-    });
-    match wrong {
-        None => Ok(()),
-        Some(name) => anyhow::bail!(
-            "{}: connections.{name} has no remote_addrs: `caravan up` needs the gateway's address",
-            options.config.display()
+/// A station's file brings tunnels up, a gateway's waits for them: one for the other would look as
+/// if it ran.
+pub(super) fn check_role(role: Role, path: &Path, loaded: &Loaded) -> Result<(), ConfigError> {
+    let connections = &loaded.engine.connections;
+    let mut stations = connections.iter().filter(|c| !c.remote_addrs.is_empty());
+    let mut gateways = connections.iter().filter(|c| c.remote_addrs.is_empty());
+    let serves = !loaded.engine.pools.is_empty() || !loaded.publish.is_empty();
+    let (key, text) = match (role, stations.next(), gateways.next()) {
+        (Role::Station, _, Some(gateway)) => (
+            format!("connections.{}.remote_addrs", gateway.name),
+            format!(
+                "there is none: `caravan up` needs the gateway's address; a gateway's own file is \
+                 served by `caravan gateway -c {}`",
+                path.display()
+            ),
         ),
-    }
+        (Role::Gateway, Some(station), None) if !serves => (
+            format!("connections.{}.remote_addrs", station.name),
+            format!(
+                "this is a station's file: `caravan up -c {}` brings it up; the connections of a \
+                 gateway have no remote_addrs",
+                path.display()
+            ),
+        ),
+        _ => return Ok(()),
+    };
+    Err(ConfigError::Value {
+        path: path.to_owned(),
+        line: None,
+        key,
+        text,
+    })
 }
 
 /// Reverse path filters that would drop the gateway's answers: where traffic for the gateway itself
@@ -146,4 +162,45 @@ pub(super) fn system_seed() -> anyhow::Result<Seed> {
     let seed = Seed::new(octets);
     zeroize::Zeroize::zeroize(&mut octets);
     Ok(seed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Names, load};
+
+    #[test]
+    fn a_file_of_the_other_end_is_refused_with_what_to_do() {
+        let of_station = "remote_addrs = [\"192.0.2.1\"]\nvips = [\"0.0.0.0\"]\n";
+        let of_gateway = "pools = [\"inner\"]\n";
+        let pool = "[pools.inner]\naddrs = \"10.99.0.0/24\"\n";
+        let (up, gateway) = ("`caravan up -c", "`caravan gateway -c");
+        for (says, more, role, wanted) in [
+            (of_station, "", Role::Station, None),
+            (of_station, "", Role::Gateway, Some(up)),
+            (of_gateway, pool, Role::Gateway, None),
+            (of_gateway, pool, Role::Station, Some(gateway)),
+            // One that lends addresses, and begins by itself as well.
+            (of_station, pool, Role::Gateway, None),
+        ] {
+            let text = format!(
+                "[connections.home]\nlegacy = true\n{says}\
+                 local = {{ auth = \"psk\", secret = \"s\", id = \"a.example\" }}\n\
+                 remote = {{ auth = \"psk\", id = \"b.example\" }}\n\
+                 [connections.home.children.net]\n{more}"
+            );
+            let own = std::process::id();
+            let path = std::env::temp_dir().join(format!("caravan-role-{own}.toml"));
+            std::fs::write(&path, text).expect("written");
+            let loaded = load(&path, Names::Wanted).unwrap_or_else(|fault| panic!("{fault}"));
+            std::fs::remove_file(&path).expect("removed");
+            let refused = check_role(role, &path, &loaded).err();
+            let refused = refused.map(|fault| fault.to_string());
+            let is_right = match (&refused, wanted) {
+                (Some(text), Some(wanted)) => text.contains(wanted),
+                (refused, wanted) => refused.is_none() && wanted.is_none(),
+            };
+            assert!(is_right, "{role:?} {refused:?}");
+        }
+    }
 }

@@ -2,10 +2,12 @@
 //! everybody who shows it should show too.
 
 use core::fmt;
+use std::net::IpAddr;
 
 use super::{Child, Connection, IdentityPattern, LocalMethod, RemoteMethod};
 use crate::identity::Identity;
 use crate::sa::{Mode, Protocol};
+use crate::selector::TrafficSelector;
 
 /// One thing found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,12 +121,55 @@ impl Connection {
                 "child {name} proposes AH, which cannot be encapsulated in UDP"
             ));
         }
+        if child.proposals.iter().any(is_ah) && !child.proposals.iter().all(is_ah) {
+            found.warning(format!(
+                "child {name} proposes ESP and AH: the peer chooses one of them, never both \
+                 together; leave esp_proposals or ah_proposals away"
+            ));
+        }
+        if self.begins() && child.mode == Mode::Tunnel {
+            self.check_reach(child, found);
+        }
         let has_esp = !child.proposals.iter().all(is_ah);
         let needs_pool = child.mode == Mode::Transport && has_esp && self.takes_many_peers();
         if needs_pool && self.pool.is_none() {
             found.error(format!(
                 "child {name} in transport mode needs a pool: behind one NAT two stations may \
                  have the same address (RFC 3948 §5.2)"
+            ));
+        }
+    }
+
+    /// What a station's tunnel leads to, and whose address is inside.
+    fn check_reach(&self, child: &Child, found: &mut Findings) {
+        let name = &child.name;
+        if child.remote.is_empty() {
+            found.warning(format!(
+                "child {name} has no remote_ts: its tunnel leads to the gateway's own address \
+                 alone; name what is behind it, such as remote_ts = [\"10.10.0.0/24\"]"
+            ));
+        }
+        if !child.local.is_empty() {
+            return;
+        }
+        let wants = self.wants_inner;
+        if !wants.is_any() {
+            found.warning(format!(
+                "child {name} has neither vips nor local_ts: its packets come from this machine's \
+                 own address, which few gateways accept; vips = [\"0.0.0.0\"] asks for an inner one"
+            ));
+            return;
+        }
+        let is_without = |selector: &&TrafficSelector| match selector.first {
+            IpAddr::V4(_) => !wants.v4,
+            IpAddr::V6(_) => !wants.v6,
+        };
+        if let Some(without) = child.remote.iter().find(is_without) {
+            let any = if wants.v4 { "::" } else { "0.0.0.0" };
+            found.warning(format!(
+                "child {name} leads to {without}, and vips asks for no address of that family: \
+                 nothing goes there; vips = [\"0.0.0.0\", \"::\"] asks for both, \"{any}\" is \
+                 missing"
             ));
         }
     }

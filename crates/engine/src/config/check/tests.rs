@@ -72,7 +72,8 @@ fn a_preshared_key_is_legacy_in_aggressive_mode_and_a_group_key_in_main_mode() {
     shared.remote.identities = vec![IdentityPattern::Any];
     assert!(texts(&shared, Severity::Warning)[1].contains("is one group key"));
     shared.remote_addrs = vec!["192.0.2.1:500".parse().unwrap()];
-    assert_eq!(texts(&shared, Severity::Warning).len(), 1);
+    let found = texts(&shared, Severity::Warning);
+    assert!(found.iter().all(|text| !text.contains("group key")));
 }
 
 #[test]
@@ -119,4 +120,56 @@ fn mixed_groups_are_told() {
         .proposals
         .push("aes128gcm16".parse().unwrap());
     assert!(texts(&mixed, Severity::Warning)[1].contains("the group of its first one"));
+}
+
+#[test]
+fn a_station_is_told_what_its_tunnel_does_not_reach() {
+    let warnings = |change: &dyn Fn(&mut Connection)| {
+        let mut station = connection("aes128-sha256-modp2048", "aes128gcm16-modp2048");
+        station.remote_addrs = vec!["192.0.2.1:500".parse().unwrap()];
+        station.wants_inner.v4 = true;
+        station.children[0].remote = vec!["10.10.0.0/24".parse().unwrap()];
+        change(&mut station);
+        assert_eq!(errors(&station), [""; 0]);
+        texts(&station, Severity::Warning)[1..].to_vec()
+    };
+    assert_eq!(warnings(&|_| {}), [""; 0]);
+    let bare = warnings(&|station| {
+        station.wants_inner.v4 = false;
+        station.children[0].remote.clear();
+    });
+    assert_eq!(bare.len(), 2);
+    assert!(bare[0].starts_with("child net has no remote_ts: its tunnel leads to the gateway's"));
+    assert!(bare[1].starts_with("child net has neither vips nor local_ts"));
+    let site = warnings(&|station| {
+        station.wants_inner.v4 = false;
+        station.children[0].local = vec!["10.20.0.0/24".parse().unwrap()];
+    });
+    assert_eq!(site, [""; 0]);
+    let family = warnings(&|station| {
+        station.children[0]
+            .remote
+            .push("fd00::/64".parse().unwrap());
+    });
+    assert!(family[0].starts_with("child net leads to fd00::/64, and vips asks for no address"));
+    assert!(family[0].ends_with("\"::\" is missing"));
+    let transport = warnings(&|station| {
+        station.children[0] = Child::new(
+            "net",
+            Mode::Transport,
+            station.children[0].proposals.clone(),
+        );
+    });
+    assert_eq!(transport, [""; 0]);
+}
+
+#[test]
+fn esp_and_ah_in_one_child_are_alternatives() {
+    let mut both = connection("aes128-sha256-modp2048", "aes128gcm16-modp2048");
+    let ah = crate::suite::EspSuite::parse_ah("sha256-modp2048").unwrap();
+    both.children[0].proposals.push(ah);
+    let found = texts(&both, Severity::Warning);
+    assert!(found[1].starts_with("child net proposes ESP and AH: the peer chooses one of them"));
+    both.children[0].proposals.remove(0);
+    assert_eq!(texts(&both, Severity::Warning).len(), 1);
 }
