@@ -105,8 +105,7 @@ impl Inbound {
 
     /// Tries again what control was too busy to hear; whether something still waits.
     pub(super) fn retell(&mut self) -> bool {
-        self.line.retry();
-        self.line.is_waiting()
+        self.line.retry()
     }
 
     /// Buffers for [`Inbound::turn`]: those of UDP sockets, and those of raw ones if there are any.

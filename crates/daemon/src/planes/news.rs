@@ -33,19 +33,15 @@ impl Line {
         }
     }
 
-    /// Tries again what was kept.
-    pub(super) fn retry(&mut self) {
+    /// Tries again what was kept; whether something still waits.
+    pub(super) fn retry(&mut self) -> bool {
         while let Some(news) = self.backlog.pop_front() {
             if let Err(TrySendError::Full(news)) = self.sender.try_send(news) {
                 self.backlog.push_front(news);
-                return;
+                return true;
             }
         }
-    }
-
-    /// Whether something waits for [`Line::retry`].
-    pub(super) fn is_waiting(&self) -> bool {
-        !self.backlog.is_empty()
+        false
     }
 
     fn keep(&mut self, news: News, unheard: &mut u64) {
@@ -102,8 +98,8 @@ mod tests {
                 panic!("fact {number} is missing");
             };
             assert_eq!(child, ChildId(number));
-            line.retry();
+            assert_eq!(line.retry(), number == 0);
         }
-        assert!(!line.is_waiting());
+        assert!(!line.retry());
     }
 }

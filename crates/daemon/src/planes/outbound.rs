@@ -95,8 +95,7 @@ impl Outbound {
 
     /// Tries again what control was too busy to hear; whether something still waits.
     pub(super) fn retell(&mut self) -> bool {
-        self.line.retry();
-        self.line.is_waiting()
+        self.line.retry()
     }
 
     /// Reads, seals and sends for a while.
