@@ -13,9 +13,11 @@ import pandas as pd
 import pytest
 
 from caravan.report import write_report
+from caravan.report.figures import log_ticks
 from caravan.report.page import prose
 from caravan.report.tables import levels
 from caravan.study import results
+from caravan.study.claims import verdicts
 from caravan.study.parse import parse
 from caravan.study.plan import Study
 from caravan.study.published import beside_published
@@ -218,6 +220,33 @@ def test_the_page_says_what_was_printed_and_hides_nothing(
 def test_texts_name_values_that_were_not_run(rows: pd.DataFrame) -> None:
     assert "(not run)" in prose("{{ road: mean_delay_ms, policy = aes }}", rows)
     assert "<script>" not in prose("<script>", rows)
+
+
+def test_a_sentence_says_which_values_it_compares(study: Study, rows: pd.DataFrame) -> None:
+    (verdict,) = verdicts(study, rows)
+    label = study.labels["des"]
+    assert verdict.holds
+    assert verdict.numbers == (
+        f"Mean end-to-end delay ({label}, 100 kbit/s): 12 ms > 10 ms (none)",
+    )
+
+
+def test_logarithmic_axes_have_few_round_lines() -> None:
+    assert log_ticks(3.0, 40.0) == [5, 10, 20]
+    assert log_ticks(3.0, 40.0, (1,)) == [10]
+    assert log_ticks(0.5, 20_000.0) == [1, 10, 100, 1000, 10_000]
+    assert len(log_ticks(1.0, 1e12)) < 10
+
+
+def test_points_near_saturation_are_counted_apart() -> None:
+    frame = pd.DataFrame({"value": [50.0, 60.0], "packet_bytes": [1, 2]})
+    frame = frame.assign(sweep="road", metric="mean_delay_ms", level="model", state="stationary")
+    frame = frame.assign(reading="", policy="", device="", link="", mips=1.0, rate_kbps=1.0)
+    frame = frame.assign(ci95_low=math.nan, ci95_high=math.nan)
+    simulated = frame.assign(level="simulate", state=["stationary", "near-saturation"])
+    table = levels(pd.concat([frame, simulated]), "model")
+    assert "<td>1</td>" in table
+    assert "near saturation" in table and "1 points (mean end-to-end delay 1)" in table
 
 
 def test_levels_leave_out_what_a_simulation_cannot_tell() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 import caravan.study
-from caravan.study import Outcome, StudyError
+from caravan.report.tables import levels as levels_table
+from caravan.study import Outcome, StudyError, tunnel
 from caravan.study.claims import verdicts
 
 
@@ -29,6 +31,33 @@ def test_model_and_simulation_of_the_tunnel_agree() -> None:
     assert value(outcome, "model", "handshake_messages") == 6
 
 
+def test_every_row_says_where_its_value_is_from(tmp_path: Path) -> None:
+    outcome = caravan.study.run("road", quick=True, directory=tmp_path)
+    rows = outcome.rows
+    assert set(rows["cost_table"]) == set(rows["device"]) == {"none"}
+    assert set(rows["link"]) == {"10 Mbit/s, 20 ms"}
+    model, simulated = (rows[rows["level"] == level] for level in ("model", "simulate"))
+    rough = set(model[model["state"] == "approximation"]["metric"])
+    assert rough == {"handshake_ms", "tcp_kbps"}
+    assert set(model["state"]) == {"exact", "approximation"}
+    assert set(simulated["state"]) == {"complete"}
+    assert set(simulated["replications"]) == {1}
+    # both levels of a cell come from one job
+    assert outcome.provenance["jobs"] == "2, of which 2 were computed in this run"
+    assert "packets simulated" not in outcome.provenance
+
+
+def test_a_transfer_that_time_ends_is_incomplete() -> None:
+    exchange, cut = {"is_up": True}, {"is_complete": False}
+    for answer in (
+        {"exchange": exchange, "transferred": cut},
+        {"exchange": exchange, "transferred": None},
+        {"exchange": {"is_up": False}, "transferred": {"is_complete": True}},
+    ):
+        state = tunnel.state("simulate", json.dumps({"simulate": answer}).encode())
+        assert state("tcp_kbps") == "incomplete"
+
+
 def test_sweeps_have_the_levels_of_their_measure() -> None:
     with pytest.raises(StudyError, match="no sweep of wimax has 'testbed'"):
         caravan.study.run("wimax", level="testbed")
@@ -38,4 +67,12 @@ def test_sweeps_have_the_levels_of_their_measure() -> None:
 def test_the_three_levels_agree(tmp_path: Path) -> None:
     levels = ("model", "simulate", "testbed")
     outcome = caravan.study.run("road", quick=True, level=levels, directory=tmp_path)
+    rows = outcome.rows[outcome.rows["level"] == "testbed"]
+    assert set(rows["device"]) == set(rows["cost_table"]) == {"machine of the run"}
+    assert "TCP throughput" in levels_table(outcome.rows, "testbed")
+    longer = value(outcome, "testbed", "handshake_bytes") - value(
+        outcome, "simulate", "handshake_bytes"
+    )
+    # a certificate of message 2, and one of message 3 in whole blocks
+    assert longer == 60 + 64
     assert [verdict.holds for verdict in verdicts(outcome.study, outcome.rows)] == [True] * 3

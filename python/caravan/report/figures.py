@@ -7,7 +7,9 @@ bound.
 
 from __future__ import annotations
 
+import math
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +55,17 @@ MARKS = {
 }
 MARKED = ("line", "step", "points")
 """Figures whose marks differ by what they are of."""
+EDGE = 8
+"""Pixels between the ends of the x axis and what is drawn there."""
+LOG_ROOM = 1.5
+"""How far a logarithmic axis goes on beyond what is drawn."""
+FINE = (1, 2, 5)
+DECADES_FINE = 3
+DECADES_COARSE = 8
 SUBTITLE_LENGTH = 76
+LEGEND_LENGTH = 64
+"""Characters that fit into one row of a legend, of which each symbol takes some."""
+LEGEND_SYMBOL = 4
 LABELS_LENGTH = 45
 """Characters that fit under an axis side by side."""
 NUMBERS = ",.6~r"
@@ -122,6 +134,17 @@ def _heading(study: Study, figure: Figure, kinds: set[str]) -> dict[str, Any]:
 
 def _lines(text: str) -> list[str]:
     return textwrap.wrap(text, SUBTITLE_LENGTH)
+
+
+def log_ticks(least: float, most: float, fine: Sequence[int] = FINE) -> list[float]:
+    """Where a logarithmic axis has lines: `fine` and their tens, over many decades tens alone."""
+    decades = math.log10(most / least)
+    steps = fine if decades < DECADES_FINE else (1,)
+    thinned = 1 if decades < DECADES_COARSE else 2
+    first, last = math.floor(math.log10(least)), math.ceil(math.log10(most))
+    powers = range(first - first % thinned, last + 1, thinned)
+    ticks = (step * 10.0**power for power in powers for step in steps)
+    return [tick for tick in ticks if least <= tick <= most]
 
 
 class _Drawing:
@@ -248,7 +271,8 @@ class _Drawing:
 
     def _color(self) -> Any:
         names = list(self._points.series)
-        columns = 2 if max(map(len, names), default=0) > LABELS_LENGTH / 3 else 3
+        fitting = LEGEND_LENGTH // (max(map(len, names), default=0) + LEGEND_SYMBOL)
+        columns = len(names) if len(names) <= fitting else min(fitting, 3)
         palette = list(PALETTE[: len(names)]) if len(names) <= len(PALETTE) else list(PALETTE)
         return alt.Color(
             "series:N",
@@ -268,19 +292,32 @@ class _Drawing:
         if self._figure.draw == "bar":
             return alt.X("x:O", title=title, axis=alt.Axis(labelAngle=0))
         known: dict[str, Any] = {"type": self._figure.x_scale, "nice": False, "zero": False}
-        axis = alt.Axis(grid=False, format=NUMBERS, tickCount=4 if self._has_panels else 8)
-        return alt.X("x:Q", title=title, scale=alt.Scale(**known), axis=axis)
+        ticks: dict[str, Any] = {"tickCount": 4 if self._has_panels else 8}
+        if self._figure.x_scale == "log":
+            values = self._points.frame["x"].astype(float)
+            steps = (1,) if self._has_panels else FINE
+            ticks = {"values": log_ticks(values.min(), values.max(), steps)}
+        is_dense = self._points.frame["x"].nunique() > MARKS_MAX
+        axis = alt.Axis(grid=False, format=NUMBERS, labelFlush=False, **ticks)
+        scale = alt.Scale(padding=0 if is_dense else EDGE, **known)
+        return alt.X("x:Q", title=title, scale=scale, axis=axis)
 
     def _y(self, field: str = "y") -> Any:
         is_log = self._figure.y_scale == "log"
         top = self._points.y_top
-        known: dict[str, Any] = {"type": self._figure.y_scale, "nice": top is None}
-        if top is not None:
-            least = self._points.frame["y"].min()
-            known["domain"] = [max(least / 1.5, 1e-12) if is_log else 0, top]
-        elif not is_log:
+        known: dict[str, Any] = {"type": self._figure.y_scale, "nice": top is None and not is_log}
+        ticks: dict[str, Any] = {"tickCount": 6}
+        if is_log:
+            values = self._points.frame[["y", "low", "high"]]
+            values = values[values > 0]
+            least, most = values.min().min() / LOG_ROOM, top or values.max().max() * LOG_ROOM
+            known["domain"] = [least, most]
+            ticks = {"values": log_ticks(least, most)}
+        elif top is not None:
+            known["domain"] = [0, top]
+        else:
             known["zero"] = True
-        axis = alt.Axis(format=NUMBERS, tickCount=6)
+        axis = alt.Axis(format=NUMBERS, **ticks)
         return alt.Y(f"{field}:Q", title=self._y_title(), scale=alt.Scale(**known), axis=axis)
 
     def _y_title(self) -> str:

@@ -15,7 +15,7 @@ import vl_convert
 from markdown_it import MarkdownIt
 
 from caravan.report import tables
-from caravan.report.figures import specification, write_pictures
+from caravan.report.figures import MARKED, specification, write_pictures
 from caravan.study.claims import Verdict, verdicts
 from caravan.study.plan import Figure, Study
 from caravan.study.published import parameters_score, results_score
@@ -44,6 +44,10 @@ for (const [name, spec] of Object.entries(FIGURES)) {
   });
 }
 """
+MARKS_SAY = (
+    "Lines: model, dashed where it is an approximation. Points: simulation with 95 % intervals. "
+    "&#9670; printed. &#9651; at the top edge: queues grow without bound there."
+)
 SNIPPET = "window.vegaEmbed = vegaEmbed;"
 
 
@@ -149,13 +153,10 @@ def prose(text: str, rows: pd.DataFrame) -> str:
 
 
 def _figures(study: Study, rows: pd.DataFrame, specs: Mapping[str, dict[str, Any]]) -> str:
-    out = [
-        '<p class="legend">Lines: model, dashed where it is an approximation. '
-        "Points: simulation with 95 % intervals. &#9670; printed. "
-        "&#9651; at the top edge: queues grow without bound there. Point at a mark for its value; "
-        "click a name in a legend to see it alone.</p>",
-        '<div class="figures">',
-    ]
+    is_marked = any(figure.draw in MARKED for figure in study.figures if figure.name in specs)
+    says = [MARKS_SAY] if is_marked else []
+    says.append("Point at a mark for its value; click a name in a legend to see it alone.")
+    out = [f'<p class="legend">{" ".join(says)}</p>', '<div class="figures">']
     for figure in study.figures:
         if figure.name not in specs:
             continue
@@ -180,7 +181,7 @@ def _levels(rows: pd.DataFrame) -> str:
     for level, named in (("model", "the closed form"), ("testbed", "the one measured")):
         body = tables.levels(rows, level)
         what = f"The relative difference of the simulated value from {named}, over all points"
-        out.append(body and f"<p>{what} that are stationary.</p>{body}")
+        out.append(body and f"<p>{what} that can be compared.</p>{body}")
     return "".join(out)
 
 

@@ -8,13 +8,13 @@ import pandas as pd
 
 from caravan.study.metrics import (
     APPROXIMATION,
-    AXES,
     DIVERGES,
     NUMERIC_AXES,
     describe,
     needs_mean,
 )
 from caravan.study.plan import LEVELS, Figure, Study
+from caravan.study.values import label
 
 HEADROOM = 1.6
 """How far above the highest stable value a diverging point is drawn."""
@@ -73,14 +73,6 @@ def points(study: Study, figure: Figure, rows: pd.DataFrame) -> Points:
         panels=tuple(dict.fromkeys(frame["panel"])),
         y_top=top,
     )
-
-
-def label(study: Study, axis: str, value: object) -> str:
-    """How a value of an axis is written: the study's own label, or the value with its unit."""
-    if isinstance(value, float):
-        unit = AXES[axis].unit
-        return f"{value:g} {unit}".strip()
-    return study.labels.get(str(value), str(value))
 
 
 def _name(study: Study, axis: str, row: pd.Series) -> str:

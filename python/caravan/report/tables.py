@@ -10,18 +10,25 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
-from caravan.report.points import label
 from caravan.study.claims import Verdict
 from caravan.study.metrics import APPROXIMATION, AXES, DIVERGES, describe, heading, needs_mean
-from caravan.study.plan import TOLERANCE, PrintedTable, Published, Study
+from caravan.study.plan import LEVELS, TOLERANCE, PrintedTable, Published, Study
 from caravan.study.results import POINT
 from caravan.study.text import Value
-from caravan.study.values import fill, number
+from caravan.study.values import fill, label, number
 
-DELAY = "mean_delay_ms"
+SHOWN = 0.0005
+"""A difference that rounds to nothing has no sign."""
 BLUNT = 0.25
 """Half an interval over its mean, beyond which a simulated value says too little to compare."""
-ROUGH = "an approximation: behind the first loaded station arrivals are not Poisson"
+ROUGH = {
+    "mean_delay_ms": "an approximation: behind the first loaded station arrivals are not Poisson",
+    "handshake_ms": "an approximation: fragments of a message are taken as alike",
+    "tcp_kbps": "an approximation: without TCP's slow start",
+}
+"""Closed forms that are used beyond what they are exact for, and yet compared."""
+TESTBED = LEVELS[-1]
+NEAR = "near-saturation"
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], words: Sequence[int] = ()) -> str:
@@ -45,7 +52,8 @@ def difference(value: float | None) -> str:
     if value is None or pd.isna(value):
         return "&ndash;"
     kind = "good" if abs(value) <= TOLERANCE else "near"
-    return f'<span class="{kind}">{value * 100:+.1f} %</span>'
+    said = "0.0 %" if abs(value) < SHOWN else f"{value * 100:+.1f} %"
+    return f'<span class="{kind}">{said}</span>'
 
 
 def where(study: Study, at: Mapping[str, Value], besides: Sequence[str] = ()) -> str:
@@ -73,10 +81,11 @@ def _printed_table(study: Study, item: PrintedTable, rows: pd.DataFrame) -> str:
     ours = ours[(ours["metric"] == item.metric) & (ours["level"] == "model")]
     axis = item.column or "reading"
     names = [html.escape(label(study, axis, name)) for name in item.columns]
-    named = "Parameter" if item.row == "reading" else heading(item.row)
+    named = "parameter" if item.row == "reading" else heading(item.row)
     headings = [html.escape(named)]
     for name in names:
-        headings += [f"{name}<br>printed", "ours", ""]
+        of_column = [f"{name}<br>printed", "ours", ""]
+        headings += of_column if item.column else ["printed", "ours", "difference"]
     body = []
     lines = list(dict.fromkeys(cell.at[item.row] for cell in item.cells))
     for line in lines:
@@ -85,7 +94,7 @@ def _printed_table(study: Study, item: PrintedTable, rows: pd.DataFrame) -> str:
             found = at_point(ours, cell.at)
             value = found["value"].iloc[0] if len(found) else None
             apart = found["relative_difference"].iloc[0] if len(found) else None
-            cells += [f"{cell.value:g}", number(value), difference(apart)]
+            cells += [number(cell.value), number(value), difference(apart)]
         body.append(cells)
     return table(headings, body)
 
@@ -133,7 +142,7 @@ def _value_cells(study: Study, item: Published, found: pd.DataFrame) -> list[str
     return [
         html.escape(item.printed),
         f"{what}<small>{place}</small>",
-        f"{item.value:g} {unit}",
+        f"{number(item.value)} {unit}",
         *values,
         difference(best["relative_difference"] if best is not None else None),
         html.escape(str(reason)) if isinstance(reason, str) else "",
@@ -153,7 +162,7 @@ def readings(study: Study, rows: pd.DataFrame) -> str:
         for item in items:
             place = where(study, item.at)
             what = html.escape(item.says or describe(item.metric).label)
-            headings.append(f"{what}<br><small>{place}</small><br>printed {item.value:g}")
+            headings.append(f"{what}<br><small>{place}</small><br>printed {number(item.value)}")
         body = []
         for reading in sweep.readings:
             cells = [html.escape(reading.name), html.escape(reading.says)]
@@ -203,20 +212,23 @@ def levels(rows: pd.DataFrame, against: str) -> str:
 
     Points whose simulated interval cannot tell are left out and counted.
     """
-    keys = ["sweep", "reading", *POINT, "metric"]
+    # The testbed's device is the machine that it ran on.
+    point = [axis for axis in POINT if axis != "device" or against != TESTBED]
+    keys = ["sweep", "reading", *point, "metric"]
     model = rows[(rows["level"] == against) & rows["value"].notna()]
     simulated = rows[(rows["level"] == "simulate") & (rows["state"] != DIVERGES)]
     both = model.merge(simulated, on=keys, suffixes=("_model", "_simulate"))
-    is_rough = both["state_model"] == "approximation"
-    both = both[(both["value_model"].abs() > 0) & (~is_rough | (both["metric"] == DELAY))]
+    is_rough = both["state_model"] == APPROXIMATION
+    is_noted = both["metric"].isin(list(ROUGH))
+    both = both[(both["value_model"].abs() > 0) & (~is_rough | is_noted)]
     if both.empty:
         return ""
-    is_blunt = _is_blunt(both)
-    blunt, both = both[is_blunt], both[~is_blunt].copy()
+    is_left = _is_blunt(both) | (both["state_simulate"] == NEAR)
+    left, both = both[is_left], both[~is_left].copy()
     both["apart"] = (both["value_simulate"] - both["value_model"]).abs() / both["value_model"].abs()
     body = []
     for metric, group in both.groupby("metric", sort=False):
-        note = ROUGH if metric == DELAY else ""
+        note = ROUGH.get(str(metric), "") if against != TESTBED else ""
         body.append(
             [
                 html.escape(describe(str(metric)).label),
@@ -228,7 +240,7 @@ def levels(rows: pd.DataFrame, against: str) -> str:
             ]
         )
     headings = ["metric", "points", "median", "95 of 100 below", "largest", ""]
-    return table(headings, body, words=(5,)) + _left_out(blunt)
+    return table(headings, body, words=(5,)) + _left_out(left)
 
 
 def _is_blunt(both: pd.DataFrame) -> pd.Series:
@@ -238,15 +250,25 @@ def _is_blunt(both: pd.DataFrame) -> pd.Series:
     return (value == 0) | (half > BLUNT * value.abs())
 
 
-def _left_out(blunt: pd.DataFrame) -> str:
+def _left_out(left: pd.DataFrame) -> str:
     """How many points of which metrics were not compared, and why."""
-    if blunt.empty:
-        return ""
-    counts = blunt.groupby("metric", sort=False).size()
-    each = ", ".join(
-        f"{describe(str(metric)).label.lower()} {count:,}" for metric, count in counts.items()
+    is_near = left["state_simulate"] == NEAR
+    reasons = (
+        ("the station is near saturation, where longer runs would still move the mean", is_near),
+        (
+            f"the simulated value is 0 or its interval wider than &plusmn;{BLUNT:.0%} of it",
+            ~is_near,
+        ),
     )
-    return (
-        f"<p>Left out, because the simulated value is 0 or its interval wider than "
-        f"&plusmn;{BLUNT:.0%} of it: {len(blunt):,} points ({html.escape(each)}).</p>"
+    return "".join(
+        f"<p>Left out, because {why}: {len(found):,} points ({_each(found)}).</p>"
+        for why, chosen in reasons
+        if not (found := left[chosen]).empty
     )
+
+
+def _each(rows: pd.DataFrame) -> str:
+    """How many rows of each metric."""
+    counts = rows.groupby("metric", sort=False).size()
+    each = (f"{describe(str(metric)).label.lower()} {count:,}" for metric, count in counts.items())
+    return html.escape(", ".join(each))

@@ -12,7 +12,7 @@ import pandas as pd
 from caravan.study.metrics import DIVERGES, describe, needs_mean
 from caravan.study.plan import Claim, ClaimTest, Point, Study
 from caravan.study.text import Value
-from caravan.study.values import number
+from caravan.study.values import label, number
 
 ABOUT = 0.05
 """How near `about` is, as a part of the right side."""
@@ -38,32 +38,48 @@ class Verdict:
 
 def verdicts(study: Study, rows: pd.DataFrame) -> list[Verdict]:
     """Each claim of the study, decided."""
-    return [_decide(claim, rows) for claim in study.claims]
+    return [_decide(study, claim, rows) for claim in study.claims]
 
 
-def _decide(claim: Claim, rows: pd.DataFrame) -> Verdict:
-    results = [_test(test, rows) for test in claim.tests]
+def _decide(study: Study, claim: Claim, rows: pd.DataFrame) -> Verdict:
+    results = [_test(study, test, rows) for test in claim.tests]
     known = [result for result, _ in results]
     holds = None if None in known else all(known)
     return Verdict(claim, holds, tuple(text for _, text in results))
 
 
-def _test(test: ClaimTest, rows: pd.DataFrame) -> tuple[bool | None, str]:
+def _test(study: Study, test: ClaimTest, rows: pd.DataFrame) -> tuple[bool | None, str]:
     left = value_at(test.left, rows)
-    is_point = isinstance(test.right, Point)
     right = value_at(test.right, rows) if isinstance(test.right, Point) else float(test.right)
     name = describe(test.left.metric)
     if left is None or right is None:
         return None, f"{name.label}: not run"
-    sign = (
-        SIGNS[test.compares] if COMPARE[test.compares](left, right) else "is not " + test.compares
-    )
-    against = f"{_times(test.right)}{_short(right)}" if is_point else _short(right)
-    place = ", ".join(_value(value) for value in test.left.at.values())
-    return (
-        COMPARE[test.compares](left, right),
-        f"{name.label} ({place}): {_short(left)} {sign} {against} {name.unit}".strip(),
-    )
+    holds = COMPARE[test.compares](left, right)
+    sign = SIGNS[test.compares] if holds else f"is not {SIGNS[test.compares]}"
+    places = [label(study, axis, value) for axis, value in test.left.at.items()]
+    if isinstance(test.right, Point) and test.right.level != test.left.level:
+        places.append(label(study, "level", test.left.level))
+    place = ", ".join(places)
+    said = f"{name.label} ({place}): {_short(left)} {name.unit}".rstrip()
+    return holds, f"{said} {sign} {_right(study, test, right)}"
+
+
+def _right(study: Study, test: ClaimTest, value: float) -> str:
+    """The right side: a number, or a value of ours and where it differs from the left one."""
+    unit = describe(test.left.metric).unit
+    if not isinstance(test.right, Point):
+        return f"{_short(value)} {unit}".rstrip()
+    point = test.right
+    other = [
+        label(study, axis, value)
+        for axis, value in point.at.items()
+        if test.left.at.get(axis) != value
+    ]
+    if point.level != test.left.level:
+        other.append(label(study, "level", point.level))
+    times = "" if point.factor == 1.0 else f"{point.factor:g} × "  # noqa: RUF001
+    shown = f"{times}{_short(value / point.factor)} {unit}".rstrip()
+    return f"{shown} ({', '.join(other)})" if other else shown
 
 
 def value_at(point: Point, rows: pd.DataFrame) -> float | None:
@@ -88,14 +104,5 @@ def _one(point: Point, at: Mapping[str, Value], rows: pd.DataFrame) -> float | N
     return None if pd.isna(row["value"]) else float(row["value"]) * point.factor
 
 
-def _times(point: Point | float) -> str:
-    factor = point.factor if isinstance(point, Point) else 1.0
-    return "" if factor == 1.0 else f"{factor:g} x ours = "
-
-
 def _short(value: float) -> str:
     return "without bound" if math.isinf(value) else number(value)
-
-
-def _value(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)

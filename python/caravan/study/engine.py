@@ -28,6 +28,10 @@ KERNEL = "kernel"
 TESTBED = "testbed"
 TUNNEL_WEIGHT = 1e6
 """A transfer through a tunnel takes about as long as so many packets of the tandem."""
+FREE = "none"
+"""Device and cost table of a station whose computing takes no time."""
+MACHINE = "machine of the run"
+"""Device and cost table where the real program ran; the run's provenance names the machine."""
 NEAR_SATURATION = 0.97
 QUEUES = ("wait_ms", "queue_bytes")
 """What has no value at a station that is full, nor at those behind it."""
@@ -162,16 +166,23 @@ def place(cell: Cell, files: Files) -> Place:
     return Place(
         scenario=scenario["name"],
         scenario_hash=document["hash"],
-        cost_table=computer.get("device", ""),
+        cost_table=computer.get("device", FREE),
         policy=scenario["policy"],
-        device=computer.get("device"),
-        link=scenario["links"][0]["link"] or None,
+        device=computer.get("device", FREE),
+        link=_link(scenario["links"], is_tunnel=cell.sweep.measure == "tunnel"),
         mips=(computer.get("speed") or {}).get("mips"),
         rate_kbps=None if rate_bps is None else rate_bps / 1e3,
         packet_bytes=sizes.get("bytes"),
         request={**request, "catalogue": needed},
         document=files.looked_up(scenario) if is_looked_up else scenario,
     )
+
+
+def _link(links: Sequence[Mapping[str, Any]], *, is_tunnel: bool) -> str:
+    """The station's link, of a tunnel the narrowest; one without a name by its rate and delay."""
+    link = min(links, key=lambda link: min(link["rate"].values())) if is_tunnel else links[0]
+    slowest = min(link["rate"].values())
+    return link["link"] or f"{slowest / 1e6:g} Mbit/s, {link['delay_s'] * 1e3:g} ms"
 
 
 def _edits(cell: Cell) -> list[str]:
@@ -365,7 +376,12 @@ def answer(cell: Cell, found: Place, level: str, results: Sequence[bytes]) -> li
     """What a cell says at a level, from the results of its jobs."""
     if cell.sweep.measure == "tunnel":
         metrics = tunnel.read(level, results[0])
-        return [Measure(name, value) for name, value in metrics.items() if value is not None]
+        state = tunnel.state(level, results[0])
+        return [
+            Measure(name, value, state=state(name))
+            for name, value in metrics.items()
+            if value is not None
+        ]
     return model(cell, found) if level == "model" else outcome(results)
 
 

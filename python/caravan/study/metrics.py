@@ -32,7 +32,7 @@ METRICS = {
     "throughput_pps": Metric("packets/s", "Throughput in packets"),
     "packets": Metric("packets", "Packets simulated"),
     "wait_ms": Metric("ms", "Mean wait"),
-    "queue_bytes": Metric("bytes", "Mean clear bytes waiting"),
+    "queue_bytes": Metric("bytes", "Mean clear data waiting"),
     "utilisation": Metric("", "Utilisation"),
     "capacity_kbps": Metric("kbit/s", "Capacity of the road, clear"),
     "cpu_capacity_kbps": Metric("kbit/s", "Capacity of the processor, clear"),

@@ -15,10 +15,11 @@ from pathlib import Path
 import pandas as pd
 from rich.console import Console
 
+from caravan.bench.document import processor_name
 from caravan.messages import unknown
 from caravan.study import engine, results
 from caravan.study.cells import Cell, Job, cells
-from caravan.study.engine import TESTBED, Files, Measure, Place
+from caravan.study.engine import MACHINE, TESTBED, Files, Measure, Place
 from caravan.study.files import located
 from caravan.study.metrics import OF_THE_ROAD, describe
 from caravan.study.plan import LEVELS, Study, Sweep
@@ -84,7 +85,7 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
     except OSError as fault:
         raise StudyError(f"--output {directory}: {fault.strerror or fault}") from None
     store = Store(directory, engine.fingerprint())
-    jobs = [job for item in asked for job in item.jobs]
+    jobs = list({(job.kind, job.request): job for item in asked for job in item.jobs}.values())
     computed = 0
     if there := [job for job in jobs if job.kind != TESTBED]:
         computed += store.fill(there, pool(engine.compute, choice.jobs, choice.cluster), console)
@@ -164,8 +165,7 @@ def _answer(item: _Asked, store: Store) -> list[Measure]:
 
 def _row(study: Study, item: _Asked, measure: Measure, seed: int) -> Row:
     place, point = item.place, item.cell.point
-    is_repeated = item.level == "simulate" and item.cell.sweep.measure == "road"
-    replications = item.cell.run.replications if is_repeated else None
+    is_measured = item.level == TESTBED
     return Row(
         study=study.name,
         sweep=item.cell.sweep.name,
@@ -175,9 +175,9 @@ def _row(study: Study, item: _Asked, measure: Measure, seed: int) -> Row:
         level=item.level,
         seed=seed,
         version=engine.version(),
-        cost_table=place.cost_table,
+        cost_table=MACHINE if is_measured else place.cost_table,
         policy=_text(point.get("policy", place.policy)),
-        device=_text(point.get("device", place.device)),
+        device=MACHINE if is_measured else _text(point.get("device", place.device)),
         link=_text(point.get("link", place.link)),
         mips=_number(point.get("mips", place.mips)),
         rate_kbps=_number(point.get("rate_kbps", place.rate_kbps)),
@@ -188,8 +188,15 @@ def _row(study: Study, item: _Asked, measure: Measure, seed: int) -> Row:
         ci95_low=measure.low,
         ci95_high=measure.high,
         state=measure.state,
-        replications=replications,
+        replications=_replications(item),
     )
+
+
+def _replications(item: _Asked) -> int | None:
+    """How many runs are behind a value; closed forms have none."""
+    if item.level == "model":
+        return None
+    return item.cell.run.replications if item.cell.sweep.measure == "road" else 1
 
 
 def _text(value: Value | None) -> str | None:
@@ -268,7 +275,7 @@ def _provenance(study: Study, choice: Choice, seed: int, rows: Sequence[Row]) ->
     """What is needed to make every number again."""
     tables = sorted({row.cost_table for row in rows if row.cost_table})
     scenarios = sorted({row.scenario for row in rows if row.scenario})
-    hashes = len({row.scenario_hash for row in rows if row.scenario_hash})
+    hashes = len({row.scenario_hash for row in rows if row.scenario})
     levels = [level for level in LEVELS if any(row.level == level for row in rows)]
     packets = sum(row.value or 0.0 for row in rows if row.metric == "packets")
     return {
@@ -277,12 +284,19 @@ def _provenance(study: Study, choice: Choice, seed: int, rows: Sequence[Row]) ->
         "caravan": engine.version(),
         "seed": str(seed),
         "levels": ", ".join(levels),
-        "scenarios": f"{', '.join(scenarios)}: {hashes} variants, each with its hash in the rows",
+        "scenarios": f"{', '.join(scenarios)}: {hashes:,} variants, each with its hash in the rows",
         "cost tables": ", ".join(tables),
         "rows": f"{len(rows):,}",
-        "packets simulated": f"{packets:,.0f}",
-        "machine": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
+        **({"packets simulated": f"{packets:,.0f}"} if packets else {}),
+        "machine": f"{processor_name(_cpuinfo())}, {available_cores()} cores, "
+        f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
     }
+
+
+def _cpuinfo() -> str:
+    """What the kernel says of the processor; nothing where it says nothing."""
+    path = Path("/proc/cpuinfo")
+    return path.read_text() if path.exists() else ""
 
 
 def _command(study: Study, choice: Choice) -> str:

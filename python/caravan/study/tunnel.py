@@ -9,11 +9,20 @@ from __future__ import annotations
 import importlib
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from caravan.levels import Metrics, computed, simulated
+from caravan.study.metrics import APPROXIMATION
+
+TESTBED = "testbed"
+ROUGH = ("handshake_ms", "tcp_kbps")
+"""Closed forms that leave something out: TCP's slow start, and how unlike fragments are."""
+EXACT = "exact"
+COMPLETE = "complete"
+INCOMPLETE = "incomplete"
+"""The tunnel did not come up, or time ended the transfer."""
 
 
 def read(level: str, result: bytes) -> Metrics:
@@ -25,6 +34,19 @@ def read(level: str, result: bytes) -> Metrics:
         return simulated(answer["simulate"])
     metrics: Metrics = answer
     return metrics
+
+
+def state(level: str, result: bytes) -> Callable[[str], str]:
+    """What must be known of each metric of a level: by its name."""
+    if level == "model":
+        return lambda name: APPROXIMATION if name in ROUGH else EXACT
+    if level == TESTBED:
+        return lambda name: COMPLETE
+    answer = json.loads(result)["simulate"]
+    exchange, transferred = answer["exchange"], answer["transferred"]
+    is_up = exchange is None or exchange["is_up"]
+    is_complete = is_up and transferred is not None and transferred["is_complete"]
+    return lambda name: COMPLETE if is_complete else INCOMPLETE
 
 
 def measured(scenario: Mapping[str, Any]) -> bytes:

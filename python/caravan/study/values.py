@@ -12,7 +12,7 @@ import re
 import pandas as pd
 
 from caravan.study.metrics import AXES, is_known
-from caravan.study.plan import LEVELS
+from caravan.study.plan import LEVELS, Study
 
 PLACE = re.compile(r"\{\{\s*([\w-]+)\s*:\s*([\w:-]+)([^{}]*)\}\}")
 
@@ -30,11 +30,19 @@ def number(value: float | None) -> str:
     """A number as a reader wants it: four digits, no exponent where it is avoidable."""
     if value is None or pd.isna(value):
         return "-"
-    if value != 0 and not 1e-4 <= abs(value) < 1e7:
+    if value != 0 and not 1e-4 <= abs(value) < 1e12:
         return f"{value:.3g}"
     if abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:g}" if float(value).is_integer() else f"{value:.4g}"
+
+
+def label(study: Study, axis: str, value: object) -> str:
+    """How a value of an axis is written: the study's own label, or the value with its unit."""
+    if isinstance(value, float):
+        unit = AXES[axis].unit
+        return f"{value:g} {unit}".strip()
+    return study.labels.get(str(value), str(value))
 
 
 def _value(match: re.Match[str], rows: pd.DataFrame) -> str:
