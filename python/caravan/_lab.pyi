@@ -9,6 +9,9 @@ threads while it computes, and raises `ValueError` with a sentence for people.
 def version() -> str:
     """The version of this build."""
 
+def sources() -> str:
+    """A check of the Rust sources that this build is of, as `caravan.lab.freshness` makes it."""
+
 def scenario(request: str, /) -> str:
     """The scenario, checked and resolved, its `hash`, and why only the event kernel can follow it,
     if so, as `beyond_tandem`."""

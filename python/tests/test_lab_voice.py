@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+import json
+import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from test_lab_cli import TOP, answer, lab, refusal, write_capture
 
+from caravan.lab import core, freshness
 from caravan.messages import is_unpriced, unknown, without_place
 
 LOSSY_STUDY = """
@@ -44,7 +50,7 @@ set = {{ "traffic.rate" = "64 kbit/s", "link.ms.loss" = 0.1 }}
         (("simulate", "umts", "--suite", "zzz"), "--suite: unknown policy 'zzz', valid are"),
         (("simulate", "umts", "--set", "link.zz.loss=1"), "--set link.zz.loss: unknown name 'zz',"),
         (("simulate", "umts", "--set", "node.ms.mips="), "--set node.ms.mips: paper-u: it counts"),
-        (("show", "zebra"), "there is no device, link, policy or scenario 'zebra', neither as"),
+        (("show", "zebra"), "there is no device, link, policy, scenario or study 'zebra', neither"),
         (("run", "umts", "-o", "x", "--level", "modle"), "the nearest valid one is 'model'"),
         (("run", "umtz", "-o", "x"), "the nearest valid one is 'umts'"),
         (("run", "umts", "-o", "/dev/null/x", "--quick"), "--output /dev/null/x: Not a directory"),
@@ -143,6 +149,159 @@ def test_an_empty_file_is_said_to_be_empty(tmp_path: Path) -> None:
     empty.write_text("")
     assert f"{empty}: the file is empty" in refusal("simulate", str(empty))
     assert f"{empty}: the file is empty" in refusal("run", str(empty), "-o", str(tmp_path / "out"))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("cost", "--profile", "paper-u", "--suite", "des", "--bytes", "480"),
+            "paper-u: it counts operations: say how many MIPS the processor does, --mips 100 or "
+            "mips = 100 of its node",
+        ),
+        (
+            ("cost", "--profile", "cortex-a9", "--suite", "aes128", "--bytes", "480"),
+            '--mhz 80 or clock = "80 MHz" of its node',
+        ),
+        (
+            ("cost", "--profile", "paper-u", "--suite", "des", "--bytes", "480", "--mips", "0"),
+            "--mips: 0, must be above 0",
+        ),
+    ],
+)
+def test_a_speed_that_is_missing_is_asked_for_by_its_option(
+    words: tuple[str, ...], said: str
+) -> None:
+    assert said in refusal(*words)
+
+
+def test_two_speeds_at_once_are_refused_by_every_question(tmp_path: Path) -> None:
+    speeds = ("--mips", "100", "--mhz", "80")
+    for words in (
+        ("cost", "--profile", "paper-u", "--suite", "des", "--bytes", "480"),
+        ("simulate", "umts"),
+        ("ask", "--device", "paper-u", "--link", "lte", "--rate-kbps", "8"),
+    ):
+        said = refusal(*words, *speeds, cwd=tmp_path)
+        assert said.startswith("caravan-lab: --mips, --mhz: a device counts operations or cycles")
+
+
+def test_what_the_event_kernel_refuses_has_file_line_and_key(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    text = (TOP / "scenarios/road.toml").read_text()
+    device = 'role = "station"\ndevice = "cortex-m4-asm"\nclock = "80 MHz"'
+    own.write_text(text.replace('role = "station"', device, 1))
+    said = refusal("simulate", str(own))
+    assert said.startswith(f"caravan-lab: {own}:7: policy: cortex-m4-asm has no cost of 3des-md5")
+    said = refusal("simulate", str(own), "--suite", "aes256-sha512")
+    assert said.startswith("caravan-lab: --suite: ")
+    two = 'from = "ms"\ntrace = "gone.trace"'
+    own.write_text(text.replace('from = "ms"', two, 1))
+    line = own.read_text().splitlines().index('trace = "gone.trace"') + 1
+    said = refusal("simulate", str(own))
+    assert said.startswith(f"caravan-lab: {own}:{line}: link.ms.trace: ")
+
+
+def test_what_the_tandem_refuses_has_file_line_and_key(tmp_path: Path) -> None:
+    said = refusal("simulate", "umts", "--hours", "8000", "--rate-kbps", "1e9")
+    assert said.startswith("caravan-lab: --rate-kbps: packets of one replication is ")
+
+
+def test_a_capture_that_is_cut_in_its_header_says_so(tmp_path: Path) -> None:
+    capture = tmp_path / "mine.pcap"
+    write_capture(capture, packets=1, packet_bytes=100, per_s=1)
+    capture.write_bytes(capture.read_bytes()[:10])
+    words = ("ask", "--device", "cortex-m4", "--link", "lte", "--traffic", str(capture))
+    said = "the capture is cut short: it ends after 10 bytes, its header alone has 24"
+    assert refusal(*words, cwd=tmp_path) == f"caravan-lab: {capture}: {said}\n"
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5])
+def test_ctrl_c_is_quiet_from_the_first_moment(delay_s: float) -> None:
+    script = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from caravan.program import main\n"
+        f"import sys; sys.argv = {['caravan-lab', 'simulate', 'umts', '--hours', '8000']!r}\n"
+        "print('begun', flush=True)\n"
+        "main()"
+    )
+    pipe, here = subprocess.PIPE, {**os.environ, "PYTHONPATH": str(TOP / "python")}
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=pipe, stderr=pipe, text=True, env=here
+    ) as running:
+        assert running.stdout is not None
+        running.stdout.readline()
+        time.sleep(delay_s)
+        running.send_signal(signal.SIGINT)
+        _, said = running.communicate(timeout=30)
+    assert running.returncode == 130
+    assert said in ("", "caravan-lab: stopped\n")
+
+
+def test_a_core_of_other_sources_is_told_by_its_remedy() -> None:
+    assert not freshness.is_stale(), freshness.remedy()
+    questions = (
+        (("devices",), mock.patch("caravan.lab.core.listing", return_value=[{}])),
+        (("show", "umts"), mock.patch("caravan.lab.core.scenario", return_value={})),
+        (
+            ("simulate", "umts", "--hours", "0.1"),
+            mock.patch("caravan._lab.scenario", side_effect=ValueError(f"{core.OTHER_CORE}x")),
+        ),
+    )
+    for words, older in questions:
+        with older, mock.patch("caravan._lab.sources", return_value="00000000"):
+            assert "by `make setup` there" in refusal(*words)
+        with older, pytest.raises(KeyError) if words[0] != "simulate" else nullcontext():
+            lab(*words)
+
+
+def test_pictures_that_nobody_named_replace_no_file_of_somebody_else(tmp_path: Path) -> None:
+    words = ("ask", "--device", "cortex-m4", "--link", "lte", "--rate-kbps", "64")
+    named = tmp_path / "caravan-ask-cortex-m4-lte-64kbps.html"
+    assert answer(*words, cwd=tmp_path)["picture"] == str(named)
+    done = lab(*words, cwd=tmp_path)
+    assert f"Picture  {named} (-o FILE chooses another place)\n" in done.stdout
+    # Asked again, it is one picture; of another question it is another.
+    assert [path.name for path in tmp_path.iterdir()] == [named.name]
+    other = answer(*words, "--bytes", "100", "--down", cwd=tmp_path)["picture"]
+    assert other == str(tmp_path / "caravan-ask-cortex-m4-lte-64kbps-100B-down.html")
+    named.write_text("<head>mine</head>")
+    assert answer(*words, cwd=tmp_path)["picture"] == str(named.with_stem(f"{named.stem}-2"))
+    assert named.read_text() == "<head>mine</head>"
+
+
+def test_an_answer_does_not_hang_on_a_picture_that_nobody_named(tmp_path: Path) -> None:
+    words = ("ask", "--device", "cortex-m4", "--link", "lte", "--rate-kbps", "64")
+    full = OSError(errno.EROFS, "Read-only file system")
+    with mock.patch("tempfile.mkstemp", side_effect=full):
+        done = lab(*words, "--json", cwd=tmp_path)
+        assert done.returncode == 0
+        assert json.loads(done.stdout)["picture"] is None
+        assert "no picture: " in done.stderr
+        assert "Read-only file system; -o FILE chooses another place" in done.stderr
+        asked = lab(*words, "-o", str(tmp_path / "a.svg"), cwd=tmp_path)
+    assert asked.returncode == 2
+    assert "best first" in asked.stdout
+    assert "Read-only file system" in asked.stderr
+    assert not list(tmp_path.iterdir())
+    assert "this is a folder" in refusal(*words, "-o", folder(tmp_path / "a.png"), cwd=tmp_path)
+
+
+def folder(path: Path) -> str:
+    path.mkdir()
+    return str(path)
+
+
+def test_studies_are_shown_as_everything_else_is() -> None:
+    shown = answer("show", "umts-today")
+    assert {"policy", "mips"} & set(shown["sweeps"][0]["grid"])
+    both = lab("show", "road")
+    assert both.stdout.startswith("road: Station, NAT, gateway, server")
+    assert "'road' is a scenario and a study: studies/road shows that" in both.stderr
+    for name in ("studies/road", "studies/road/study.toml"):
+        done = lab("show", name)
+        assert done.stdout.startswith("road: Paper U's tunnel three ways")
+        assert "caravan-lab run road -o DIR" in done.stdout
 
 
 def test_a_scenario_names_files_beside_it(tmp_path: Path) -> None:

@@ -105,6 +105,16 @@ pub enum Fault {
     },
 }
 
+impl Fault {
+    /// The keys of a scenario that it may be mended by, the likeliest first.
+    pub(crate) fn keys(&self) -> &'static [&'static str] {
+        match self {
+            Self::Cycle(_) | Self::Element(..) => &["node"],
+            Self::Overloaded { .. } => &["traffic.rate", "traffic"],
+        }
+    }
+}
+
 /// A world and its clock.
 pub struct Kernel {
     elements: Vec<Named>,

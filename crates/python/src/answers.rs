@@ -37,7 +37,11 @@ pub(crate) fn price(request: &str) -> Result<String, String> {
     let asked: PriceAsked = read(request)?;
     let profile = Profile::parse(&asked.file, &asked.text).map_err(|fault| fault.to_string())?;
     let clock = match (asked.mips, asked.clock_mhz) {
-        (Some(_), Some(_)) => return Err("both MIPS and a clock are given: keep one".to_owned()),
+        (Some(_), Some(_)) => {
+            return Err(
+                "--mips, --mhz: a device counts operations or cycles: give one of them".to_owned(),
+            );
+        }
         (Some(mips), None) => Some(Clock::Mips(mips)),
         (None, Some(mhz)) => Some(Clock::MegaHertz(mhz)),
         (None, None) => None,
@@ -56,7 +60,8 @@ pub(crate) fn model(request: &str) -> Result<String, String> {
         .road(&catalogue)
         .map_err(|fault| fault.to_string())?;
     let traffic = traffic(&scenario)?;
-    let mut model = closed::model(&road, &traffic).map_err(|fault| fault.to_string())?;
+    let model = closed::model(&road, &traffic);
+    let mut model = model.map_err(|fault| scenario.unfit(&fault).to_string())?;
     add_propagation(&mut model, scenario.propagation_s());
     write(&model)
 }
@@ -75,7 +80,7 @@ pub(crate) fn simulate(request: &str) -> Result<Vec<u8>, String> {
         .map_err(|fault| fault.to_string())?;
     let traffic = traffic(&scenario)?;
     let tallies = tandem::simulate(&[road], &traffic, &asked.run(&scenario));
-    let mut tallies = tallies.map_err(|fault| fault.to_string())?;
+    let mut tallies = tallies.map_err(|fault| scenario.unfit(&fault).to_string())?;
     let job = Job {
         propagation_s: scenario.propagation_s(),
         tally: tallies.remove(0),
@@ -88,8 +93,8 @@ fn traffic(scenario: &Scenario) -> Result<tandem::Traffic, String> {
         .tandem_traffic()
         .map_err(|fault| fault.to_string())?;
     traffic.ok_or_else(|| {
-        let name = &scenario.name;
-        format!("{name}: traffic.model: a capture is replayed, and has no closed form: `ask`")
+        let what = "a capture is replayed, and has no closed form";
+        scenario.fault(&["traffic.model"], what).to_string()
     })
 }
 

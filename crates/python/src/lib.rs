@@ -44,6 +44,12 @@ mod _lab {
         env!("CARGO_PKG_VERSION")
     }
 
+    /// A check of the sources that this build is of.
+    #[pyfunction]
+    fn sources() -> &'static str {
+        env!("CARAVAN_SOURCES")
+    }
+
     /// A scenario, checked and resolved, and its hash.
     #[pyfunction]
     fn scenario(py: Python<'_>, request: &str) -> PyResult<String> {

@@ -23,6 +23,7 @@ from caravan.lab.core import (
     catalogue,
     find,
     listing,
+    one_speed,
     positive,
 )
 from caravan.lab.simulation import simulate_request
@@ -134,6 +135,7 @@ def answer(asked: Asked, jobs: int | None = None, console: Console | None = None
     positive(
         rate_kbps=asked.rate_kbps, bytes=asked.packet_bytes, mips=asked.mips, mhz=asked.clock_mhz
     )
+    one_speed(asked.mips, asked.clock_mhz)
     request, policies = _request(asked), listing("policy")
     try:
         if asked.capture is not None:

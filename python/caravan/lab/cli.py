@@ -7,6 +7,7 @@ comparison found a difference, 2: the question is wrong, 130: stopped by Ctrl-C.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -16,12 +17,15 @@ import typer
 
 from caravan.background import leave
 from caravan.lab import core, tables
-from caravan.lab.ask import Asked, answer
+from caravan.lab.ask import Asked, Verdict, answer
 from caravan.lab.core import LabError, Question
 from caravan.lab.edits import Choice, in_options, question
+from caravan.lab.freshness import is_stale, remedy
+from caravan.lab.kinds import kind_of, outline
 from caravan.lab.simulation import simulate
 from caravan.lab.wording import UsageError, in_words
-from caravan.messages import Refused, Stopped, nearest
+from caravan.messages import Refused, Stopped
+from caravan.study import files
 from caravan.study.commands import add_to
 
 if TYPE_CHECKING:
@@ -30,8 +34,12 @@ if TYPE_CHECKING:
 WRONG = 2
 STOPPED = 130
 PIPE_COLUMNS = 1000
-DEFAULT_PICTURE = Path("caravan-ask.html")
 PICTURES = (".html", ".png", ".svg")
+
+RATE = (
+    "traffic.rate, of clear IP packets: the mean over the run; with packet-call the mean inside a "
+    "call, with closed-loop the pace at which packets are made"
+)
 
 app = typer.Typer(
     name="caravan-lab",
@@ -71,6 +79,11 @@ def main() -> None:
         _fail(str(fault))
     except MemoryError:
         _fail("there is not enough memory for this question")
+    except (KeyError, TypeError, AttributeError):
+        # An answer of another form than this file knows: the likeliest reason has a remedy.
+        if not is_stale():
+            raise
+        _fail(remedy())
     if status == STOPPED:
         _say("stopped")
     leave(status if isinstance(status, int) else 0)
@@ -147,7 +160,7 @@ def simulate_command(
     scenario: Annotated[str, typer.Argument(help="a scenario: its name or a file")],
     *,
     suite: Annotated[str | None, typer.Option(help="a policy, or the suite itself")] = None,
-    rate_kbps: Annotated[float | None, typer.Option(help="clear rate")] = None,
+    rate_kbps: Annotated[float | None, typer.Option(help=RATE)] = None,
     mips: Mips = None,
     mhz: Mhz = None,
     device: Annotated[str | None, typer.Option(help="of the station: name or file")] = None,
@@ -235,8 +248,14 @@ def ask_command(
     mhz: Mhz = None,
     down: Annotated[bool, typer.Option("--down", help="traffic towards the device")] = False,
     picture: Annotated[
-        Path, typer.Option("-o", "--picture", help="where the picture goes: .html, .png, .svg")
-    ] = DEFAULT_PICTURE,
+        Path | None,
+        typer.Option(
+            "-o",
+            "--picture",
+            help="the picture's file, .html, .png or .svg, replaced if it is there; without -o "
+            "caravan-ask-DEVICE-LINK-TRAFFIC.html here, and no file of somebody else is replaced",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1)] = 1,
     jobs: Jobs = None,
     as_json: Json = False,
@@ -244,24 +263,45 @@ def ask_command(
     """Rank all policies for a device, a link and your traffic."""
     direction = "down" if down else "up"
     asked = Asked(device, link, rate_kbps, traffic, packet_bytes, mips, mhz, direction, seed)
-    _check_picture(picture)
+    if picture is not None:
+        _check_picture(picture)
     verdicts = answer(asked, jobs, _errors())
-    from caravan.lab import picture as drawing  # noqa: PLC0415
-
-    drawing.write(picture, asked, verdicts)
+    drawn, why = _draw(picture, asked, verdicts)
     if as_json:
-        _print_json(tables.verdicts_json(asked, verdicts, picture))
+        _print_json(tables.verdicts_json(asked, verdicts, drawn))
     else:
         tables.verdicts(_output(), asked, verdicts)
-        _output().print(f"Picture  {picture.resolve()}", markup=False)
+        if drawn is not None:
+            other = "" if picture is not None else " (-o FILE chooses another place)"
+            _output().print(f"Picture  {drawn.resolve()}{other}", markup=False)
+    if drawn is None and picture is not None:
+        raise LabError(f"--picture {why}")
+    if drawn is None:
+        _say(f"no picture: {why}; -o FILE chooses another place")
+
+
+def _draw(picture: Path | None, asked: Asked, verdicts: list[Verdict]) -> tuple[Path | None, str]:
+    """The file of the picture, else why there is none: the answer is there without it."""
+    from caravan.lab import picture as drawing  # noqa: PLC0415
+
+    try:
+        path = picture or drawing.name_for(asked)
+        drawing.write(path, asked, verdicts)
+    except Refused as fault:
+        return None, str(fault)
+    return path, ""
 
 
 def _check_picture(path: Path) -> None:
     """Refuse a picture that could not be written, before anything is computed."""
     if path.suffix not in PICTURES:
         raise LabError(f"--picture {path}: a picture ends in {', '.join(PICTURES)}")
+    if path.is_dir():
+        raise LabError(f"--picture {path}: this is a folder")
     if not path.parent.is_dir():
         raise LabError(f"--picture {path}: there is no folder {path.parent}")
+    if not os.access(path.parent, os.W_OK):
+        raise LabError(f"--picture {path}: nothing may be written into {path.parent}")
 
 
 @app.command()
@@ -292,13 +332,15 @@ def _list(kind: str, as_json: bool) -> None:
 
 @app.command()
 def show(
-    name: Annotated[str, typer.Argument(help="a device, link, policy or scenario")],
+    name: Annotated[str, typer.Argument(help="a device, link, policy, scenario or study")],
     as_json: Json = False,
 ) -> None:
-    """Show one of them whole, or a scenario as it is resolved."""
-    kind = _kind_of(name)
+    """Show one of them whole, a scenario as it is resolved, or a study's sweeps."""
+    kind = kind_of(name, _say)
     shown: Any
-    if kind == "scenario":
+    if kind == "study":
+        shown = outline(files.load(name))
+    elif kind == "scenario":
         shown = core.scenario(Question(name))
     else:
         entry = core.find(kind, name)
@@ -307,28 +349,3 @@ def show(
         _print_json(shown)
     else:
         tables.thing(_output(), kind, shown)
-
-
-def _kind_of(name: str) -> str:
-    """Which kind a name of the catalogue is, or a file by what it says."""
-    path = Path(name)
-    if path.is_file():
-        text = core.find("scenario", name).text
-        for kind, mark in (("scenario", "[[node]]"), ("link", "rate ="), ("policy", "suite =")):
-            if mark in text:
-                return kind
-        return "device"
-    found = []
-    for kind, folder in core.FOLDERS.items():
-        stem = name.removeprefix(f"{folder}/").removesuffix(".toml")
-        if stem in core.names(kind) and (stem == name or name.startswith(folder)):
-            found.append(kind)
-    for other in found[1:]:
-        _say(f"'{name}' is a {found[0]} and a {other}: {core.FOLDERS[other]}/{name} shows that")
-    if found:
-        return found[0]
-    every = [one for kind in core.FOLDERS for one in core.names(kind)]
-    raise LabError(
-        f"there is no device, link, policy or scenario '{name}', neither as a file nor in the "
-        f"catalogue; {nearest(name, every)}"
-    )

@@ -17,6 +17,7 @@ from typing import Any
 
 from caravan import _lab
 from caravan.background import computed
+from caravan.lab.freshness import is_stale, remedy
 from caravan.messages import Refused, Stopped, nearest
 
 CATALOGUE = Path(__file__).resolve().parent.parent / "catalogue"
@@ -25,6 +26,10 @@ TEXT_BYTES_MAX = 1 << 20
 TRACE_BYTES_MAX = 64 << 20
 NAMED = ("device", "link", "policy", "trace")
 """Keys of a scenario that name a text."""
+
+
+OTHER_CORE = "this is no request: "
+"""How the native core refuses what a library of another version asks."""
 
 
 class LabError(Refused):
@@ -158,7 +163,7 @@ def ask(function: Callable[[str], str], request: Mapping[str, object]) -> Any:
     try:
         return json.loads(function(json.dumps(request)))
     except ValueError as fault:
-        raise LabError(str(fault)) from None
+        raise refused(fault) from None
 
 
 def ask_slow(function: Callable[[str], str], request: Mapping[str, object]) -> Any:
@@ -169,8 +174,15 @@ def ask_slow(function: Callable[[str], str], request: Mapping[str, object]) -> A
     except KeyboardInterrupt:
         raise Stopped("stopped") from None
     except ValueError as fault:
-        raise LabError(str(fault)) from None
+        raise refused(fault) from None
     return json.loads(answer)
+
+
+def refused(fault: ValueError) -> LabError:
+    """A refusal of the native core; one of the request's form is no fault of who asks."""
+    if str(fault).startswith(OTHER_CORE) and is_stale():
+        return LabError(remedy())
+    return LabError(str(fault))
 
 
 def finite(**numbers: float | None) -> None:
@@ -186,6 +198,12 @@ def positive(**numbers: float | None) -> None:
     for name, number in numbers.items():
         if number is not None and number <= 0:
             raise LabError(f"--{name.replace('_', '-')}: {number:g}, must be above 0")
+
+
+def one_speed(mips: float | None, mhz: float | None) -> None:
+    """Refuse two speeds at once."""
+    if mips is not None and mhz is not None:
+        raise LabError("--mips, --mhz: a device counts operations or cycles: give one of them")
 
 
 def scenario(question: Question) -> dict[str, Any]:
@@ -225,7 +243,9 @@ def price(
     decrypt: bool = False,
 ) -> dict[str, Any]:
     """What one packet of `packet_bytes` costs on a device; times in ms, sizes in bytes."""
-    finite(bytes=packet_bytes, mips=mips, mhz=clock_mhz)
+    finite(bytes=packet_bytes)
+    positive(mips=mips, mhz=clock_mhz)
+    one_speed(mips, clock_mhz)
     entry = find("device", device)
     request = {
         "profile": device,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from caravan.lab.core import Entry, LabError, Question, find, positive, scenario
+from caravan.lab.core import Entry, Question, find, one_speed, positive, scenario
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,7 @@ def question(name: str, choice: Choice, edits: tuple[str, ...]) -> tuple[Questio
     Beside it, which option has set a key: faults are said by its name.
     """
     positive(rate_kbps=choice.rate_kbps, mips=choice.mips, mhz=choice.mhz, hours=choice.hours)
-    if choice.mips is not None and choice.mhz is not None:
-        raise LabError("--mips, --mhz: a device counts operations or cycles: give one of them")
+    one_speed(choice.mips, choice.mhz)
     device = None if choice.device is None else find("device", choice.device)
     settings = list(_settings(name, choice, device))
     options = {edit.partition("=")[0]: option for option, edit in settings}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -17,9 +19,43 @@ from caravan.report.figures import CONFIG, NUMBERS
 from caravan.study.results import land_bytes, land_text
 
 COLORS = {"yes": "#2b8a3e", "barely": "#e67700", "no": "#c2255c"}
+MARK = '<meta name="generator" content="caravan-lab ask">'
+"""What tells our own pictures from other files."""
+MARKED_BYTES = 4096
+NAME_LENGTH = 120
+NAMES_MAX = 1000
 PNG_SCALE = 2
 WIDTH = 320
 TIPS = ["policy", "title", "standing", "exchange", "carried", "why"]
+
+
+def name_for(asked: Asked) -> Path:
+    """A name in the current folder that says the question; no file of somebody else has it.
+
+    The same question has the same name, so that asked again it leaves one picture.
+    """
+    traffic = asked.capture.stem if asked.capture is not None else f"{asked.rate_kbps:g}kbps"
+    parts = [Path(asked.device).stem, Path(asked.link).stem, traffic]
+    for value, unit in ((asked.packet_bytes, "B"), (asked.mips, "mips"), (asked.clock_mhz, "MHz")):
+        if value is not None:
+            parts.append(f"{value:g}{unit}")
+    if asked.direction == "down":
+        parts.append("down")
+    stem = re.sub(r"[^A-Za-z0-9.+_-]+", "_", "-".join(["caravan-ask", *parts]))[:NAME_LENGTH]
+    numbers = (f"-{number}" for number in range(2, NAMES_MAX))
+    for number in ("", *numbers):
+        path = Path(f"{stem}{number}.html")
+        if not os.path.lexists(path) or _is_ours(path):
+            return path
+    raise LabError(f"{stem}.html and {NAMES_MAX} more are there: -o FILE names another")
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return MARK.encode() in file.read(MARKED_BYTES)
+    except OSError:
+        return False
 
 
 def write(path: Path, asked: Asked, verdicts: Sequence[Verdict]) -> None:
@@ -30,7 +66,8 @@ def write(path: Path, asked: Asked, verdicts: Sequence[Verdict]) -> None:
     elif path.suffix == ".svg":
         land_text(path, vl_convert.vegalite_to_svg(spec))
     else:
-        land_text(path, vl_convert.vegalite_to_html(spec, bundle=True))
+        html = vl_convert.vegalite_to_html(spec, bundle=True)
+        land_text(path, html.replace("<head>", f"<head>{MARK}", 1))
 
 
 def specification(asked: Asked, verdicts: Sequence[Verdict]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from caravan import _lab
 from caravan.background import computed
-from caravan.lab.core import Entry, LabError, Question, ask, ask_slow, beside
+from caravan.lab.core import Entry, LabError, Question, ask, ask_slow, beside, refused
 from caravan.messages import Stopped
 from caravan.progress import progress
 
@@ -72,7 +72,7 @@ def simulate_request(
     except KeyboardInterrupt:
         raise Stopped("stopped") from None
     except ValueError as fault:
-        raise LabError(str(fault)) from None
+        raise refused(fault) from None
     wall_s = time.perf_counter() - began
     seed = run.get("seed")
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -216,8 +217,8 @@ def _standing_of(one: Verdict) -> str:
     return said if one.exchange is None else f"{said}; {one.exchange}"
 
 
-def verdicts_json(asked: Asked, found: Sequence[Verdict], picture: Path) -> dict[str, Any]:
-    """What `ask --json` prints."""
+def verdicts_json(asked: Asked, found: Sequence[Verdict], picture: Path | None) -> dict[str, Any]:
+    """What `ask --json` prints; `picture` None where it could not be written."""
     return {
         "device": asked.device,
         "link": asked.link,
@@ -225,7 +226,7 @@ def verdicts_json(asked: Asked, found: Sequence[Verdict], picture: Path) -> dict
         "traffic": None if asked.capture is None else str(asked.capture),
         "seed": asked.seed,
         "version": version(),
-        "picture": str(picture.resolve()),
+        "picture": None if picture is None else str(picture.resolve()),
         "order": ORDER,
         "caveats": caveats(asked),
         "policies": [asdict(one) for one in found],
@@ -260,7 +261,10 @@ def listing(console: Console, kind: str, rows: Sequence[Mapping[str, Any]]) -> N
 
 
 def thing(console: Console, kind: str, shown: Mapping[str, Any]) -> None:
-    """One device, link, policy or scenario."""
+    """One device, link, policy, scenario or study."""
+    if kind == "study":
+        _study(console, shown)
+        return
     if kind == "scenario":
         _scenario(console, shown)
         return
@@ -277,6 +281,28 @@ def thing(console: Console, kind: str, shown: Mapping[str, Any]) -> None:
             console.print(f"{source['key']}: {source['source']}", markup=False)
     else:
         listing(console, kind, [shown])
+
+
+def _study(console: Console, shown: Mapping[str, Any]) -> None:
+    console.print(f"{shown['name']}: {shown['title']} ({shown['file']})", markup=False)
+    console.print(
+        f"{shown['printed_values']} printed values, {len(shown['claims'])} sentences and "
+        f"{len(shown['figures'])} figures; seed {shown['seed']}\n"
+        f"caravan-lab run {shown['name']} -o DIR",
+        markup=False,
+    )
+    table = _table("sweep", "measure", "levels", "of", "points", "title", right=("points",))
+    for sweep in shown["sweeps"]:
+        points = math.prod(len(values) for values in sweep["grid"].values())
+        table.add_row(
+            sweep["name"],
+            sweep["measure"],
+            ", ".join(sweep["levels"]),
+            sweep["of"],
+            f"{points * max(1, len(sweep['readings'])):,}",
+            sweep["title"],
+        )
+    _show(console, table)
 
 
 def _scenario(console: Console, shown: Mapping[str, Any]) -> None:

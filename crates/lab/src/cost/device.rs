@@ -128,18 +128,31 @@ impl Device {
         let units_per_second = match (profile.unit(), clock) {
             (Unit::Operations, Some(Clock::Mips(mips))) => 1e6 * above_zero("mips", mips)?,
             (Unit::Operations, None) => {
-                return refuse("it counts operations: say how many MIPS the processor does");
+                return refuse(
+                    "it counts operations: say how many MIPS the processor does, \
+                     --mips 100 or mips = 100 of its node",
+                );
             }
             (Unit::Operations, Some(Clock::MegaHertz(_))) => {
-                return refuse("it counts operations: a clock in MHz does not say how many MIPS");
+                return refuse(
+                    "it counts operations: a clock in MHz does not say how many MIPS, \
+                     --mips 100 or mips = 100 of its node does",
+                );
             }
             (Unit::Cycles, Some(Clock::MegaHertz(mhz))) => 1e6 * above_zero("clock", mhz)?,
             (Unit::Cycles, Some(Clock::Mips(_))) => {
-                return refuse("it counts cycles: give a clock in MHz, not MIPS");
+                return refuse(
+                    "it counts cycles: give a clock and not MIPS, \
+                     --mhz 80 or clock = \"80 MHz\" of its node",
+                );
             }
             (Unit::Cycles, None) => match profile.clock_mhz() {
                 Some((mhz, _)) => 1e6 * mhz,
-                None => return refuse("it names no clock: give one in MHz"),
+                None => {
+                    return refuse(
+                        "it names no clock: give one, --mhz 80 or clock = \"80 MHz\" of its node",
+                    );
+                }
             },
             (Unit::Nanoseconds, None) => 1e9,
             (Unit::Nanoseconds, Some(_)) => {
@@ -293,8 +306,7 @@ impl Device {
             }),
         };
         let units = each.and_then(|each| self.profile.work(&each));
-        let what = || format!("{task:?}");
-        let units = units.map_err(|gap| self.profile.missing(&what(), gap))?;
+        let units = units.map_err(|gap| self.profile.missing_work(&in_words(task), gap))?;
         Ok(units / self.units_per_second)
     }
 
@@ -315,6 +327,20 @@ impl Device {
             }
             Table::Operations(_) | Table::Measured(_) => None,
         }
+    }
+}
+
+/// What a task is called where its price is asked for in vain.
+fn in_words(task: Task) -> String {
+    match task {
+        Task::Seal(_) => "sealing a packet".to_owned(),
+        Task::Open(_) => "opening a packet".to_owned(),
+        Task::KeyPair(group) => format!("a Diffie-Hellman key pair of {}", names::of_group(group)),
+        Task::Agree(group) => format!("a Diffie-Hellman secret of {}", names::of_group(group)),
+        Task::Sign(bits) => format!("an RSA signature of {bits} bits"),
+        Task::Verify(bits) => format!("the check of an RSA signature of {bits} bits"),
+        Task::MessageCipher => "the cipher of IKE's messages".to_owned(),
+        Task::Prf => "IKE's prf".to_owned(),
     }
 }
 

@@ -199,12 +199,19 @@ impl Profile {
 
     /// What a file asks for is not there; says what is.
     pub(super) fn missing(&self, what: &str, cell: Gap) -> Missing {
-        let inside = self.suites().iter().map(ToString::to_string).collect();
+        Missing {
+            inside: self.suites().iter().map(ToString::to_string).collect(),
+            ..self.missing_work(what, cell)
+        }
+    }
+
+    /// The same of a part of a key exchange, where no other suite would help.
+    pub(super) fn missing_work(&self, what: &str, cell: Gap) -> Missing {
         Missing {
             profile: self.name.clone(),
             what: what.to_owned(),
             cell: cell.0,
-            inside,
+            inside: Vec::new(),
         }
     }
 }
@@ -212,7 +219,8 @@ impl Profile {
 /// A cost that a profile does not have. It is never made up from others.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{profile} has no cost of {what}: {cell} is empty; suites inside are {}",
+    "{profile} has no cost of {what}: {cell} is empty{}{}",
+    if inside.is_empty() { "" } else { "; suites inside are " },
     inside.join(", ")
 )]
 pub struct Missing {
@@ -222,7 +230,7 @@ pub struct Missing {
     pub what: String,
     /// The cell that has no value.
     pub cell: String,
-    /// Suites that the profile prices.
+    /// Suites that the profile prices; none where it is no suite that it lacks.
     pub inside: Vec<String>,
 }
 

@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use engine::time::Instant;
 
+use crate::scenario::{Fault, Place};
+
 /// Octets of an opportunity: an IP packet of 1500 and the 4 that Mahimahi counts.
 pub const OPPORTUNITY_BYTES: u32 = 1504;
 /// Octets beside each IP packet.
@@ -23,80 +25,49 @@ const NS_PER_MS: u64 = 1_000_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace(Arc<[u32]>);
 
-/// Why a trace is refused.
-#[derive(Debug, thiserror::Error)]
-pub enum BadTrace {
-    /// Not a number of milliseconds.
-    #[error("{name}:{line}: {text:?} is not a number of milliseconds below 2^32")]
-    Line {
-        /// Of the trace.
-        name: String,
-        /// From 1.
-        line: usize,
-        /// What stands there.
-        text: String,
-    },
-    /// Time goes back.
-    #[error(
-        "{name}:{line}: {at} ms comes after {last} ms: the file is out of order, or was cut short \
-         within its last line"
-    )]
-    Backwards {
-        /// Of the trace.
-        name: String,
-        /// From 1.
-        line: usize,
-        /// What stands there.
-        at: u32,
-        /// What stood before.
-        last: u32,
-    },
-    /// No opportunity after 0 ms: it would never end.
-    #[error("{0}: a trace needs an opportunity after 0 ms, and this has none")]
-    Empty(String),
-    /// Longer than we hold.
-    #[error("{0}: a trace has at most {MAX_OPPORTUNITIES} lines")]
-    TooLong(String),
-    /// It cannot be read.
-    #[error("{0}: {1}")]
-    Io(String, std::io::Error),
-}
-
 impl Trace {
     /// Reads one millisecond a line, line by line. `name`: for messages.
-    pub fn read(name: &str, mut text: impl BufRead) -> Result<Self, BadTrace> {
+    pub fn read(name: &str, mut text: impl BufRead) -> Result<Self, Fault> {
+        let fault = |line: Option<usize>, what: String| Fault {
+            place: Place {
+                file: name.into(),
+                line,
+                key: String::new(),
+            },
+            what,
+        };
         let mut opportunities: Vec<u32> = Vec::new();
         let mut line = String::new();
         loop {
             line.clear();
             let number = opportunities.len() + 1;
             let read = std::io::Read::take(&mut text, MAX_LINE_BYTES).read_line(&mut line);
-            if read.map_err(|fault| BadTrace::Io(name.into(), fault))? == 0 {
+            if read.map_err(|why| fault(Some(number), why.to_string()))? == 0 {
                 break;
             }
-            let at: u32 = line.trim().parse().map_err(|_| BadTrace::Line {
-                name: name.into(),
-                line: number,
-                text: line.trim_end().into(),
+            let at: u32 = line.trim().parse().map_err(|_| {
+                let text = line.trim_end();
+                let what = format!("{text:?} is not a number of milliseconds below 2^32");
+                fault(Some(number), what)
             })?;
             if let Some(&last) = opportunities.last()
                 && at < last
             {
-                let (name, line) = (name.into(), number);
-                return Err(BadTrace::Backwards {
-                    name,
-                    line,
-                    at,
-                    last,
-                });
+                let what = format!(
+                    "{at} ms comes after {last} ms: the file is out of order, or was cut short \
+                     within its last line"
+                );
+                return Err(fault(Some(number), what));
             }
             if opportunities.len() == MAX_OPPORTUNITIES {
-                return Err(BadTrace::TooLong(name.into()));
+                let what = format!("a trace has at most {MAX_OPPORTUNITIES} lines");
+                return Err(fault(Some(number), what));
             }
             opportunities.push(at);
         }
         if opportunities.last().is_none_or(|last| *last == 0) {
-            return Err(BadTrace::Empty(name.into()));
+            let what = "a trace needs an opportunity after 0 ms, and this has none";
+            return Err(fault(None, what.to_owned()));
         }
         Ok(Self(opportunities.into()))
     }
@@ -174,7 +145,7 @@ impl Replay {
 mod tests {
     use super::*;
 
-    fn trace(text: &str) -> Result<Trace, BadTrace> {
+    fn trace(text: &str) -> Result<Trace, Fault> {
         Trace::read("road.trace", text.as_bytes())
     }
 

@@ -24,7 +24,7 @@ use crate::scenario::{Catalogue, Scenario};
 
 pub use build::{GATEWAY, NAT, SERVER, SERVER_PORT, STATION};
 pub use outcome::{Cut, Drops, Exchange, Outcome, RoundTrips, Row, Streamed, Transferred};
-pub use plan::{Joint, Plan, Programs, Station, Unfit};
+pub use plan::{Joint, Plan, Programs, Station};
 pub use tunnel::{Proof, Tunnel};
 
 use build::Places;
@@ -296,8 +296,8 @@ pub fn both_levels(
     catalogue: &Catalogue,
     capture: Option<Box<dyn Write>>,
 ) -> Result<serde_json::Value, String> {
-    let plan = Plan::of(scenario, catalogue).map_err(|unfit| unfit.to_string())?;
-    let say = |fault: Fault| format!("{}: {fault}", scenario.name);
+    let plan = Plan::of(scenario, catalogue).map_err(|fault| fault.to_string())?;
+    let say = |fault: Fault| scenario.fault(fault.keys(), fault.to_string()).to_string();
     let model = super::closed::road(&plan).map_err(say)?;
     let mut world = World::new(plan).map_err(say)?;
     if let Some(to) = capture {

@@ -28,7 +28,7 @@ impl Scenario {
     }
 
     /// The device of a node that computes, at the scenario's clock.
-    fn device(
+    pub(crate) fn device(
         &self,
         node: &str,
         computer: &Computer,
@@ -113,10 +113,7 @@ impl Scenario {
                     Some(computer) => self
                         .device(&node.name, computer, catalogue)?
                         .service(&policy, direction)
-                        .map_err(|missing| {
-                            let device = format!("node.{}.device", node.name);
-                            self.fault(&["policy", &device], missing.to_string())
-                        })?,
+                        .map_err(|missing| self.unpriced(&node.name, &missing))?,
                     None => Staircase::constant(0.0),
                 };
                 stations.push(tandem::Station {
@@ -233,9 +230,20 @@ impl Scenario {
         }
     }
 
+    /// What the tandem says of the traffic and the run, at the line that it speaks of.
+    pub fn unfit(&self, fault: &tandem::Fault) -> Fault {
+        self.fault(&["traffic.rate", "run.time", "traffic"], fault.to_string())
+    }
+
+    /// That a node's device has no price of the policy.
+    pub(crate) fn unpriced(&self, node: &str, missing: &cost::Missing) -> Fault {
+        let device = format!("node.{node}.device");
+        self.fault(&["policy", &device], missing.to_string())
+    }
+
     /// A fault that only shows when the scenario is used: an edit of one of the keys is to blame,
     /// else the first of them that is written somewhere.
-    pub(super) fn fault(&self, keys: &[&str], what: String) -> Fault {
+    pub fn fault(&self, keys: &[&str], what: impl Into<String>) -> Fault {
         let places = || keys.iter().filter_map(|key| self.places.get(*key));
         let place = places().find(|place| place.is_edit());
         let place = place.or_else(|| places().next()).cloned();
@@ -246,7 +254,7 @@ impl Scenario {
         };
         Fault {
             place: place.unwrap_or_else(nowhere),
-            what,
+            what: what.into(),
         }
     }
 }

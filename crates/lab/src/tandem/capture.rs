@@ -35,6 +35,14 @@ pub enum Fault {
     /// A version that is not read.
     #[error("capture format version {0}.{1} is not read, 2.x of pcap and 1.x of pcapng are")]
     Version(u16, u16),
+    /// It ends inside its header.
+    #[error("the capture is cut short: it ends after {bytes} bytes, its header alone has {least}")]
+    Header {
+        /// Of the whole file.
+        bytes: u64,
+        /// What the shortest header of its format has.
+        least: u64,
+    },
     /// It ends inside a record.
     #[error("the capture ends inside record {record}, at byte {byte}")]
     Truncated {

@@ -9,13 +9,13 @@ use engine::time::{Calendar, Duration};
 
 use super::tunnel::{Proof, Tunnel};
 use super::{MOST_BYTES, after};
-use crate::cost::{self, Clock, Device, Direction, Policy, Profile};
+use crate::cost::{self, Direction, Policy};
 use crate::kernel::Costs;
 use crate::kernel::link::{Carrier, Delay, Limit, Shape};
 use crate::kernel::nat;
 use crate::kernel::source::{Gaps, Sizes};
 use crate::kernel::trace::Trace;
-use crate::scenario::{self, Catalogue, Kind, Model, Role, Scenario, Speed};
+use crate::scenario::{self, Catalogue, Fault, Kind, Model, Role, Scenario};
 
 /// A road.
 #[derive(Clone)]
@@ -71,27 +71,6 @@ pub struct Programs {
     pub limit: Duration,
 }
 
-/// Why a scenario cannot be run by the kernel.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Unfit {
-    /// A file of the catalogue is not as it should be.
-    #[error("{0}")]
-    File(String),
-    /// Something that the kernel does not do.
-    #[error("{scenario}: {key}: {why}")]
-    Beyond {
-        /// Which scenario.
-        scenario: String,
-        /// Which of its keys.
-        key: String,
-        /// What can be done about it.
-        why: String,
-    },
-    /// A price that nobody knows.
-    #[error(transparent)]
-    Cost(#[from] cost::Refusal),
-}
-
 /// Smallest window of TCP, as Linux begins with.
 const MIN_WINDOW_BYTES: usize = 65_536;
 /// Largest window: Linux's `tcp_rmem`.
@@ -104,29 +83,27 @@ const SLACK_S: f64 = 0.05;
 const OVERTAKEN_BY_BITS: f64 = 2.0 * 1500.0 * 8.0;
 
 impl Plan {
-    /// The road of a scenario.
-    pub fn of(scenario: &Scenario, catalogue: &Catalogue) -> Result<Self, Unfit> {
-        let policy = policy(scenario, catalogue)?;
-        let tunnel = Tunnel::of(&policy).map_err(|why| beyond(scenario, "policy", why))?;
-        let gateway = scenario.gateway();
+    /// The road of a scenario, or which of its lines the kernel cannot follow.
+    pub fn of(scenario: &Scenario, catalogue: &Catalogue) -> Result<Self, Fault> {
+        let policy = scenario.resolved_policy(catalogue)?;
+        let tunnel = Tunnel::of(&policy).map_err(|why| scenario.fault(&["policy"], why))?;
         let nodes = scenario.nodes.iter();
         let stations = nodes.map(|node| Station::of(node, &policy, scenario, catalogue));
         let links = scenario.links.iter().enumerate();
         let joints = links.map(|(index, link)| {
             let from = &scenario.nodes[index].name;
             let to = &scenario.nodes[index + 1].name;
-            Joint::of(&format!("{from} - {to}"), link, scenario, catalogue)
+            Joint::of((from, to), link, scenario, catalogue)
         });
-        if tunnel.is_some() && gateway.is_none() {
-            let why = "a tunnel needs a gateway";
-            return Err(beyond(scenario, "node", why.into()));
+        if tunnel.is_some() && scenario.gateway().is_none() {
+            return Err(scenario.fault(&["policy"], "a tunnel needs a gateway"));
         }
         let programs = Programs::of(scenario)?;
         let has_nat = scenario.nodes.iter().any(|node| node.role == Role::Nat);
         if programs.stream.is_some() && !programs.is_up && tunnel.is_none() && has_nat {
             let why = "datagrams find no way in through a NAT that nobody inside has asked: take \
                        the direction up, or a policy";
-            return Err(beyond(scenario, "traffic.direction", why.into()));
+            return Err(scenario.fault(&["traffic.direction", "traffic"], why));
         }
         Ok(Self {
             seed: scenario.seed,
@@ -209,9 +186,9 @@ impl Station {
         policy: &Policy,
         scenario: &Scenario,
         catalogue: &Catalogue,
-    ) -> Result<Self, Unfit> {
+    ) -> Result<Self, Fault> {
         let costs = match &node.computer {
-            Some(computer) => Some(costs(computer, policy, catalogue)?),
+            Some(computer) => Some(costs(&node.name, computer, policy, scenario, catalogue)?),
             None => None,
         };
         let mut nat = nat::Plan {
@@ -222,10 +199,11 @@ impl Station {
             nat.udp_timeout = after(timeout);
             nat.udp_stream_timeout = after(timeout);
         }
-        let nats = scenario.nodes.iter().filter(|one| one.role == Role::Nat);
-        if nats.count() > 1 {
-            let why = "one NAT on a road is simulated";
-            return Err(beyond(scenario, "node", why.into()));
+        let is_nat = |one: &&scenario::Node| one.role == Role::Nat;
+        if let Some(second) = scenario.nodes.iter().filter(is_nat).nth(1) {
+            let key = format!("node.{}.role", second.name);
+            let why = "a second NAT: the event kernel simulates one on a road";
+            return Err(scenario.fault(&[&key], why));
         }
         Ok(Self {
             name: node.name.clone(),
@@ -248,20 +226,20 @@ impl Station {
 
 impl Joint {
     fn of(
-        name: &str,
+        (from, to): (&str, &str),
         link: &scenario::Link,
         scenario: &Scenario,
         catalogue: &Catalogue,
-    ) -> Result<Self, Unfit> {
+    ) -> Result<Self, Fault> {
         let trace = match &link.trace {
             None => None,
             Some(trace) => {
                 let entry = catalogue.find(Kind::Trace, trace).ok_or_else(|| {
-                    let why = format!("no trace is called {trace:?}");
-                    beyond(scenario, "link.trace", why)
+                    let keys = ["trace", "link"].map(|key| format!("link.{from}.{key}"));
+                    let why = format!("there is no trace '{trace}': a file beside this one is");
+                    scenario.fault(&keys.each_ref().map(String::as_str), why)
                 })?;
-                let read = Trace::read(&entry.file, entry.text.as_bytes());
-                Some(read.map_err(|fault| Unfit::File(fault.to_string()))?)
+                Some(Trace::read(&entry.file, entry.text.as_bytes())?)
             }
         };
         let shape = |rate_bps: f64| Shape {
@@ -280,7 +258,7 @@ impl Joint {
             overhead_bytes: link.overhead_bytes.ceil() as u32,
         };
         Ok(Self {
-            name: name.to_owned(),
+            name: format!("{from} - {to}"),
             up: shape(link.rate.up_bps),
             down: shape(link.rate.down_bps),
         })
@@ -288,7 +266,7 @@ impl Joint {
 }
 
 impl Programs {
-    fn of(scenario: &Scenario) -> Result<Self, Unfit> {
+    fn of(scenario: &Scenario) -> Result<Self, Fault> {
         let traffic = &scenario.traffic;
         let mut programs = Self {
             is_up: traffic.direction == scenario::Direction::Up,
@@ -306,15 +284,12 @@ impl Programs {
             Model::PacketCall { .. } | Model::ClosedLoop { .. } | Model::Pcap { .. } => {
                 let why = "the event kernel runs tcp, poisson and constant; the others are the \
                            tandem's";
-                return Err(beyond(scenario, "traffic.model", why.into()));
+                return Err(scenario.fault(&["traffic.model"], why));
             }
         };
         let (sizes, mean_bytes) = sizes(traffic.sizes.as_ref()).ok_or_else(|| {
-            beyond(
-                scenario,
-                "traffic.sizes",
-                "fixed and pareto run here".into(),
-            )
+            let why = "the event kernel runs fixed and pareto, empirical is the tandem's";
+            scenario.fault(&["traffic.sizes.model", "traffic.sizes"], why)
         })?;
         let gap = after(mean_bytes * 8.0 / rate_bps);
         let gaps = if is_constant {
@@ -356,23 +331,16 @@ fn pareto_mean(shape: f64, smallest: f64, most: f64) -> f64 {
 }
 
 fn costs(
+    node: &str,
     computer: &scenario::Computer,
     policy: &Policy,
+    scenario: &Scenario,
     catalogue: &Catalogue,
-) -> Result<Costs, Unfit> {
-    let entry = catalogue.find(Kind::Device, &computer.device);
-    let entry = entry.ok_or_else(|| Unfit::File(format!("no device {}", computer.device)))?;
-    let profile = Profile::parse(&entry.file, &entry.text);
-    let profile = profile.map_err(|fault| Unfit::File(fault.to_string()))?;
-    let clock = computer.speed.map(|speed| match speed {
-        Speed::Mips(mips) => Clock::Mips(mips),
-        Speed::ClockHz(hz) => Clock::MegaHertz(hz * 1e-6),
-    });
-    let device = Device::new(profile, clock)?;
+) -> Result<Costs, Fault> {
+    let device = scenario.device(node, computer, catalogue)?;
     let service = |direction| {
-        device
-            .service(policy, direction)
-            .map_err(cost::Refusal::from)
+        let service = device.service(policy, direction);
+        service.map_err(|missing| scenario.unpriced(node, &missing))
     };
     let (seal, open) = (service(Direction::Seal)?, service(Direction::Open)?);
     let policy = policy.clone();
@@ -384,20 +352,6 @@ fn costs(
             time.map_err(|missing| missing.to_string())
         }),
     })
-}
-
-fn policy(scenario: &Scenario, catalogue: &Catalogue) -> Result<Policy, Unfit> {
-    let entry = catalogue.find(Kind::Policy, &scenario.policy);
-    let entry = entry.ok_or_else(|| Unfit::File(format!("no policy {}", scenario.policy)))?;
-    Policy::parse(&entry.file, &entry.text).map_err(|fault| Unfit::File(fault.to_string()))
-}
-
-fn beyond(scenario: &Scenario, key: &str, why: String) -> Unfit {
-    Unfit::Beyond {
-        scenario: scenario.name.clone(),
-        key: key.into(),
-        why,
-    }
 }
 
 impl Tunnel {

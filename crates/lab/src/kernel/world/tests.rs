@@ -292,15 +292,24 @@ fn what_the_kernel_does_not_run_is_named() {
     for (edit, said) in [
         (
             capture,
-            "traffic.model: the event kernel runs tcp, poisson and constant",
+            "--set traffic.model: the event kernel runs tcp, poisson and constant",
         ),
         (
             "link.nat.trace=broken",
             "broken.toml:2: 0 ms comes after 1 ms",
         ),
+        (
+            "policy=aes128-sha256",
+            "--set policy: it has no [keys]: the kernel brings tunnels up by IKE",
+        ),
+        (
+            "node.ms.device=paper-u",
+            "--set node.ms.device: paper-u: it counts operations: say how many MIPS the processor \
+             does, --mips 100 or mips = 100 of its node",
+        ),
     ] {
         let fault = plan(&[edit]).err().expect(edit);
-        assert!(fault.contains(said), "{fault}");
+        assert!(fault.starts_with(said), "{fault}");
     }
     let fault = plan(&["policy=none", stream])
         .err()
@@ -322,6 +331,37 @@ fn what_the_kernel_does_not_run_is_named() {
 }
 
 #[test]
+fn what_the_kernel_refuses_of_a_file_has_its_line() {
+    let station = "role = \"station\"";
+    let device = "role = \"station\"\ndevice = \"paper-u\"";
+    let fast = "role = \"station\"\ndevice = \"paper-u\"\nmips = 100";
+    let policy = |name: &str| (format!("policy = \"{name}\""), "policy = \"3des-md5\"");
+    for (with, (to, from), said) in [
+        (
+            device,
+            policy("3des-md5"),
+            "node.ms.device: paper-u: it counts operations",
+        ),
+        (fast, policy("aes"), "policy: paper-u has no cost of aes128"),
+        (station, policy("aes128-sha256"), "policy: it has no [keys]"),
+    ] {
+        let text = ROAD.replacen(station, with, 1).replacen(from, &to, 1);
+        let key = said
+            .split(':')
+            .next()
+            .and_then(|key| key.rsplit('.').next());
+        let written = format!("\n{} =", key.expect("a key"));
+        let line = 2 + text[..text.find(&written).expect(said)]
+            .matches('\n')
+            .count();
+        let scenario = Scenario::parse("road.toml", &text, &catalogue()).expect(said);
+        let fault = both_levels(&scenario, &catalogue(), None).expect_err(said);
+        let wanted = format!("road.toml:{line}: {said}");
+        assert!(fault.starts_with(&wanted), "{fault}, not {wanted}");
+    }
+}
+
+#[test]
 fn more_datagrams_than_the_road_carries_end_in_a_fault_and_not_in_all_memory() {
     let stream = "traffic={ model = 'constant', rate = '400 Mbit/s', direction = 'up', \
                   sizes = { model = 'fixed', bytes = '100 B' } }";
@@ -332,6 +372,8 @@ fn more_datagrams_than_the_road_carries_end_in_a_fault_and_not_in_all_memory() {
         "link.nat.rate=10 kbit/s",
     ];
     let world = World::new(plan(&edits).expect("a road")).expect("a world");
-    let fault = world.run().expect_err("too much").to_string();
+    let fault = world.run().expect_err("too much");
+    assert_eq!(fault.keys(), ["traffic.rate", "traffic"]);
+    let fault = fault.to_string();
     assert!(fault.contains("packets are under way after"), "{fault}");
 }

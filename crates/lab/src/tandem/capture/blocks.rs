@@ -15,6 +15,18 @@ const OLD_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const PACKET: u32 = 6;
 
+/// Bytes of a classic file's header, and the least of a section's.
+const CLASSIC_HEADER: u64 = 24;
+const SECTION_HEADER: u64 = 28;
+
+/// A file that ends before its first record.
+fn in_header(fault: Fault, least: u64) -> Fault {
+    match fault {
+        Fault::Truncated { byte: bytes, .. } => Fault::Header { bytes, least },
+        other => other,
+    }
+}
+
 /// A captured frame.
 pub(super) struct Record {
     /// Nanoseconds since the clock's own beginning, if it was noted.
@@ -82,10 +94,21 @@ impl<R: Read> Format<R> {
             record: 0,
         };
         let mut magic = [0; 4];
-        if !input.begins(&mut magic)? {
+        let begins = input.begins(&mut magic);
+        if !begins.map_err(|fault| in_header(fault, CLASSIC_HEADER))? {
             return Err(Fault::Empty);
         }
-        let kind = match u32::from_be_bytes(magic) {
+        let least = match u32::from_be_bytes(magic) {
+            SECTION => SECTION_HEADER,
+            _ => CLASSIC_HEADER,
+        };
+        let kind = Self::header(&mut input, magic).map_err(|fault| in_header(fault, least))?;
+        Ok(Self { input, kind })
+    }
+
+    /// What follows the first four bytes, up to the first record.
+    fn header(input: &mut Input<R>, magic: [u8; 4]) -> Result<Kind, Fault> {
+        Ok(match u32::from_be_bytes(magic) {
             0xa1b2_c3d4 => input.classic(true, 1000)?,
             0xd4c3_b2a1 => input.classic(false, 1000)?,
             0xa1b2_3c4d => input.classic(true, 1)?,
@@ -97,8 +120,7 @@ impl<R: Read> Format<R> {
                 Kind::Blocks { interfaces }
             }
             other => return Err(Fault::Format(other)),
-        };
-        Ok(Self { input, kind })
+        })
     }
 
     /// Records or blocks read so far.

@@ -184,6 +184,16 @@ fn every_truncation_is_an_error_or_a_shorter_capture() {
         assert_eq!(found.is_ok(), ends.contains(&length), "{length}: {found:?}");
     }
     assert_eq!(read(&[]), Err(Fault::Empty.into()));
+    for (file, least) in [(classic(true, 101, &[]), 24), (blocks(false, &[]), 28)] {
+        for bytes in 1..least {
+            let said = format!(
+                "the capture is cut short: it ends after {bytes} bytes, its header alone has {}",
+                if bytes < 4 { 24 } else { least }
+            );
+            let fault = read(&file[..bytes as usize]).expect_err("no header");
+            assert_eq!(fault.to_string(), said);
+        }
+    }
     let file = blocks(true, &[(0, ipv4(100))]);
     let found = |length: usize| read(&file[..length]).map(|packets| packets.len());
     let whole = (0..file.len()).filter(|&length| found(length).is_ok());

@@ -1,0 +1,43 @@
+"""Whether the native core is built from the Rust that lies beside it, in a checkout.
+
+After a pull the Python files are new at once and the core only after `make setup`. Left out: a
+wheel, which brings both.
+"""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+from caravan import _lab
+
+TOP = Path(__file__).resolve().parents[3]
+CRATES = ("wire", "crypto", "engine", "lab", "python")
+REMEDY = (
+    "the native core is not built from the Rust in {top}: bring it up to date by `make setup` there"
+)
+
+
+def is_stale() -> bool:
+    """Whether a checkout is here and the core was built from other sources than it has."""
+    if not (TOP / "crates/python/src").is_dir():
+        return False
+    built_from = getattr(_lab, "sources", None)
+    return built_from is None or built_from() != sources()
+
+
+def sources() -> str:
+    """What `crates/python/build.rs` makes of the sources: a check, not a signature."""
+    found = 0
+    for crate in CRATES:
+        folder = TOP / "crates" / crate / "src"
+        paths = (path.relative_to(folder).as_posix() for path in folder.rglob("*.rs"))
+        for path in sorted(paths):
+            found = zlib.crc32(f"{crate}/{path}".encode(), found)
+            found = zlib.crc32((folder / path).read_bytes(), found)
+    return f"{found:08x}"
+
+
+def remedy() -> str:
+    """What to do about it."""
+    return REMEDY.format(top=TOP)

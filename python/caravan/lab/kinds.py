@@ -1,0 +1,81 @@
+"""What kind of thing a name is: device, link, policy, scenario or study; and a study shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from caravan.lab import core
+from caravan.lab.core import LabError
+from caravan.messages import nearest
+from caravan.study import files
+from caravan.study.plan import Study
+
+FOLDERS = {**core.FOLDERS, "study": "studies"}
+MARKS = (
+    ("study", "[[sweep]]"),
+    ("scenario", "[[node]]"),
+    ("link", "rate ="),
+    ("policy", "suite ="),
+)
+"""What a file of each kind has and no file of the kinds below it; a device has none of them."""
+
+
+def names(kind: str) -> list[str]:
+    """The names of one kind in the catalogue."""
+    return files.names() if kind == "study" else core.names(kind)
+
+
+def kind_of(name: str, say: Callable[[str], None]) -> str:
+    """Which kind a name of the catalogue is, or a file by what it says.
+
+    Of a name that several kinds have it is the first; `say` hears of the others.
+    """
+    path = Path(name)
+    if path.is_file():
+        text = core.find("scenario", name).text
+        return next((kind for kind, mark in MARKS if mark in text), "device")
+    if (path / files.STUDY_FILE).is_file():
+        return "study"
+    found = []
+    for kind, folder in FOLDERS.items():
+        stem = name.removeprefix(f"{folder}/").removesuffix(".toml")
+        if stem in names(kind) and (stem == name or name.startswith(folder)):
+            found.append(kind)
+    for other in found[1:]:
+        say(f"'{name}' is a {found[0]} and a {other}: {FOLDERS[other]}/{name} shows that")
+    if found:
+        return found[0]
+    every = dict.fromkeys(one for kind in FOLDERS for one in names(kind))
+    raise LabError(
+        f"there is no device, link, policy, scenario or study '{name}', neither as a file nor in "
+        f"the catalogue; {nearest(name, every)}"
+    )
+
+
+def outline(study: Study) -> dict[str, Any]:
+    """What a study computes and what it compares with, as JSON can say it."""
+    sweeps = [
+        {
+            "name": sweep.name,
+            "title": sweep.title,
+            "measure": sweep.measure,
+            "levels": list(sweep.levels),
+            "of": sweep.scenario or sweep.profile,
+            "grid": {axis: list(values) for axis, values in sweep.grid.items()},
+            "readings": [reading.name for reading in sweep.readings],
+        }
+        for sweep in study.sweeps
+    ]
+    return {
+        "name": study.name,
+        "title": study.title,
+        "file": study.file,
+        "publication": study.publication,
+        "seed": study.seed,
+        "sweeps": sweeps,
+        "printed_values": len(study.all_published()),
+        "claims": [claim.says for claim in study.claims],
+        "figures": [figure.title for figure in study.figures],
+    }
