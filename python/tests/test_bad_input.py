@@ -325,6 +325,61 @@ def test_both_ends_hear_of_a_station_s_wrong_certificate(
     check_refusal(ends, is_aggressive, sentence, output, is_gateway_refusing=True)
 
 
+def test_a_gateway_refuses_a_certificate_for_another_use(tmp_path: Path, output: Path) -> None:
+    authority = OpensslAuthority(tmp_path / "openssl")
+    own = PublicKey(authority.issue("sg.example"), authority)
+    coder = authority.issue("ms.example", extended_usage="codeSigning")
+    ends = tunnel_ends(Keys(own, PublicKey(coder, authority)), SUITE)
+    sentence = "certificate CN=ms.example may not be used for this"
+    check_refusal(ends, True, sentence, output, is_gateway_refusing=True)
+
+
+def test_a_gateway_refuses_a_certificate_of_an_authority_that_it_does_not_know(
+    keys: Keys, tmp_path: Path, output: Path
+) -> None:
+    stranger = CaravanAuthority(tmp_path / "stranger", "Another CA")
+    # The station believes the gateway's authority all the same.
+    credentials = stranger.issue("ms.example")
+    foreign = Keys(keys.gateway, PublicKey(credentials, keys.gateway.authority))
+    ends = tunnel_ends(foreign, SUITE)
+    sentence = "certificate CN=ms.example was issued by CN=Another CA, which is not trusted"
+    check_refusal(ends, True, sentence, output, is_gateway_refusing=True)
+
+
+def test_messages_that_come_again_or_come_back_are_counted_and_change_nothing(
+    keys: Keys, output: Path
+) -> None:
+    on_gateway, on_station = tunnel_ends(keys, SUITE)
+    with contextlib.ExitStack() as stack:
+        road = stack.enter_context(Road(RoadPlan(has_nat=False), output))
+        gateway = stack.enter_context(Caravan(road.sg, on_gateway)).wait_ready()
+        with Capture(road.ms, "wan0", output / "handshake.pcap") as capture:
+            station = stack.enter_context(Caravan(road.ms, on_station)).wait_ready()
+            # The tail of a handshake may still be under way.
+            assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+        frames = [frame for frame in capture.frames() if frame.protocol == IPPROTO_UDP]
+        sent = [frame.payload[8:] for frame in frames if frame.source == STATION]
+        heard = [frame.payload[8:] for frame in frames if frame.source == GATEWAY_ADDRESS]
+        # What the first of them began is over: again, it would begin another.
+        again = [message for message in sent if message[8:16] != bytes(8)]
+        assert len(again) > 3 and len(heard) > 2
+        before = sum(drops(gateway).values())
+        # The last one first, then in order; then what the gateway has said itself.
+        spoken = [*reversed(again), *again, *heard]
+        with raw_socket(road.ms) as send:
+            for message in spoken:
+                send(udp_packet(STATION, 500, GATEWAY_ADDRESS, 500, message))
+                time.sleep(0.01)
+        # A message in parts is counted once.
+        expected = sum(not is_other_part(message) for message in spoken)
+        settle(lambda: sum(drops(gateway).values()) - before >= expected)
+        counted = drops(gateway)
+        assert sum(counted.values()) - before == expected, counted
+        assert counted["retransmitted-message"] > 0, counted
+        assert gateway.is_established() and station.is_established()
+        assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+
+
 @pytest.mark.parametrize("is_aggressive", [True, False], ids=["aggressive", "main"])
 def test_both_ends_hear_of_an_identity_that_is_not_pinned(
     is_aggressive: bool, keys: Keys, output: Path
@@ -416,6 +471,11 @@ def is_first_part(frame: Frame) -> bool:
     """Whether a datagram is a whole message or the first fragment of one."""
     message = frame.payload[8:]
     return message[16] != ISAKMP_FRAGMENT or message[34] == 1
+
+
+def is_other_part(message: bytes) -> bool:
+    """Whether a message is a fragment, and not the last one."""
+    return message[16] == ISAKMP_FRAGMENT and not message[35] & 1
 
 
 def is_echo_request(frame: Frame) -> bool:
