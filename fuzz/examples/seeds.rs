@@ -18,7 +18,7 @@ use wire::isakmp::phase2::{self, encapsulation, esp};
 use wire::isakmp::{
     Attribute, ConfigAttributes, ConfigKind, ConfigType, Cookies, Delete, Exchange, Header,
     Identification, Notify, NotifyType, Payload, PayloadKind, Proposal, ProtocolId, SaPayload,
-    Transform, write_payloads,
+    Transform, payloads, write_payloads,
 };
 
 use fuzz::responder::script::{self, Op};
@@ -72,8 +72,15 @@ fn main() {
 fn stations() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/seeds/station");
     std::fs::create_dir_all(folder).expect("a folder");
-    for (kind, name) in (0..).zip(world::NAMES) {
-        let octets = script::write(&answered(kind));
+    let honest = (0..)
+        .zip(world::NAMES)
+        .map(|(kind, name)| (name.to_owned(), answered(kind)));
+    let hostile = (0..).zip(world::NAMES).map(|(kind, name)| {
+        let ops = under_own_keys(kind, name.starts_with('a'), name.ends_with("rsa"));
+        (format!("own-{name}"), ops)
+    });
+    for (name, ops) in honest.chain(hostile) {
+        let octets = script::write(&ops);
         let mut stage = station::world::Stage::new();
         let mut sent = 0;
         for op in script::read(&octets) {
@@ -113,6 +120,74 @@ fn answered(kind: u8) -> Vec<Op> {
             first: 0,
             chain: vec![0, 40, 1],
         },
+        Op::Wait(30_000),
+        Op::Order {
+            what: kind << 4 | 2,
+        },
+    ]);
+    ops
+}
+
+/// A gateway that makes the keys of phase 1 itself: rightly, wrongly, and once more.
+fn under_own_keys(kind: u8, is_aggressive: bool, is_signed: bool) -> Vec<Op> {
+    let mut stage = station::world::Stage::new();
+    let begin = Op::Begin { kind, from: 0 };
+    let sent = stage.play(&begin);
+    let (header, body) = sent
+        .iter()
+        .find_map(|(_, octets)| Header::parse(octets).ok())
+        .expect("a first message");
+    let offer = payloads(header.next_payload, body)
+        .expect("payloads")
+        .swap_remove(0);
+    let exchange = [
+        Payload::KeyExchange(vec![0; 96]),
+        Payload::Nonce(vec![0; 16]),
+    ];
+    let identity = Identity::parse("gateway.example").expect("an identity");
+    let mut proof = vec![Payload::Identification(identity.to_identification())];
+    if is_signed {
+        proof.extend(
+            pki()
+                .gateway
+                .1
+                .iter()
+                .map(|certificate| Payload::Certificate {
+                    encoding: 4,
+                    body: certificate.der().to_vec(),
+                }),
+        );
+        proof.push(Payload::Signature(vec![0; 256]));
+    } else {
+        proof.push(Payload::Hash(vec![0; 20]));
+    }
+    let own = |flags: u8, chain: &[Payload]| {
+        let (first, chain) = write_payloads(chain);
+        Op::Prove {
+            peer: 0,
+            flags: station::world::UNDER_OWN_KEYS | flags,
+            first: first.number(),
+            chain,
+        }
+    };
+    let mut ops = vec![begin];
+    let last = if is_aggressive {
+        [&[offer.payload], &exchange[..], &proof].concat()
+    } else {
+        ops.extend([own(0, &[offer.payload]), own(0, &exchange)]);
+        proof
+    };
+    if is_aggressive {
+        // A forger could have sent it: the exchange goes on.
+        ops.push(own(1, &last));
+    }
+    ops.push(own(0, &last));
+    ops.push(phase_2(Exchange::Transaction, 255, &[lent()]));
+    ops.extend(vec![Op::Exchange { peer: 0 }; 3]);
+    if !is_aggressive {
+        ops.extend([own(1, &last), own(0, &last)]);
+    }
+    ops.extend([
         Op::Wait(30_000),
         Op::Order {
             what: kind << 4 | 2,

@@ -445,7 +445,8 @@ fn children() -> Vec<Child> {
 
 /// Keys and certificates, which are for tests only and worth nothing.
 pub struct Pki {
-    gateway: (Arc<PrivateKey>, Vec<Certificate>),
+    /// The gateway's key and chain.
+    pub gateway: (Arc<PrivateKey>, Vec<Certificate>),
     /// A peer's key and certificate.
     pub station: (Arc<PrivateKey>, Certificate),
     trust: Arc<TrustStore>,

@@ -1,5 +1,6 @@
 //! A hostile gateway that holds keys. On demand it answers what it has heard as an honest one
-//! would, with some octets changed or none; behind the keys it seals whatever an input says.
+//! would, with some octets changed or none, or with whatever payloads an input says under keys of
+//! its own; behind the keys it seals whatever an input says.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,7 +15,8 @@ use engine::sa::Path;
 use engine::time::Instant;
 use wire::isakmp::{Cookie, Exchange, Header};
 
-use crate::phase_2::{Phase2, Sealed};
+use super::hostile::Hostile;
+use crate::phase_2::{Phase2, Sealed, last_block};
 use crate::responder::world::CALENDAR;
 
 /// Messages of phase 2 that wait for the end of phase 1 at most.
@@ -35,6 +37,7 @@ pub struct Gateway {
     unanswered: VecDeque<Vec<u8>>,
     early: Vec<Vec<u8>>,
     phase_1: Option<Phase1>,
+    hostile: Hostile,
     sa: Option<IsakmpSa>,
     phase_2: Phase2,
     assembly: Assembly,
@@ -44,7 +47,9 @@ pub struct Gateway {
 impl Gateway {
     /// At rest.
     pub fn new(number: u8, own: Arc<Connection>, path: Path) -> Self {
+        let modes = (own.is_aggressive, own.name.ends_with("rsa"));
         Self {
+            hostile: Hostile::new(number, modes),
             candidates: vec![own],
             random: Seed::new([0x60 + number; 32]).stream("gateway", 0),
             path,
@@ -83,7 +88,10 @@ impl Gateway {
         let Ok((header, _)) = Header::parse(&whole) else {
             return;
         };
-        if !is_phase_1(&header) {
+        if is_phase_1(&header) {
+            self.hostile.hear(&header, &whole);
+            self.follow_phase_1(&header, &whole);
+        } else {
             self.read(&header, &whole);
             if header.exchange != Exchange::QuickMode {
                 return;
@@ -101,6 +109,36 @@ impl Gateway {
             None if self.early.len() < MAX_EARLY => self.early.push(message.to_vec()),
             None => {}
         }
+    }
+
+    /// Aggressive mode's third message: phase 2 goes on from its last block.
+    fn follow_phase_1(&mut self, header: &Header, message: &[u8]) {
+        let sa = self.sa.as_mut().filter(|sa| sa.cookies == header.cookies);
+        if let Some(sa) = sa
+            && header.flags.is_encrypted()
+            && header.exchange == Exchange::Aggressive
+        {
+            sa.last_iv = last_block(message);
+        }
+    }
+
+    /// Answers phase 1 with these payloads, under its own keys.
+    pub fn prove(&mut self, said: &Sealed<'_>) -> Option<Vec<u8>> {
+        let (message, sa) = self.hostile.answer(self.seen(), said)?;
+        if let Some(sa) = sa {
+            self.begin_phase_2(sa);
+        }
+        Some(self.send(message))
+    }
+
+    fn begin_phase_2(&mut self, sa: IsakmpSa) {
+        self.phase_2 = Phase2::default();
+        for message in core::mem::take(&mut self.early) {
+            if let Ok((header, _)) = Header::parse(&message) {
+                self.phase_2.read(&sa, &header, &message);
+            }
+        }
+        self.sa = Some(sa);
     }
 
     /// Answers the oldest message that it has not answered as an honest gateway would; of each
@@ -152,13 +190,7 @@ impl Gateway {
         let phase_1 = self.phase_1.as_mut()?;
         let result = phase_1.on_message(seen, message, random, now, CALENDAR, out);
         if let Some((sa, _)) = phase_1.take_established() {
-            self.phase_2 = Phase2::default();
-            for message in core::mem::take(&mut self.early) {
-                if let Ok((header, _)) = Header::parse(&message) {
-                    self.phase_2.read(&sa, &header, &message);
-                }
-            }
-            self.sa = Some(sa);
+            self.begin_phase_2(sa);
         }
         result.ok()
     }

@@ -35,6 +35,9 @@ const MAX_MESSAGES: usize = 64;
 /// ISAKMP SAs that one connection of a station may have at a time.
 const MAX_SESSIONS: usize = 16;
 
+/// The flag of a proof that is a gateway's own.
+pub const UNDER_OWN_KEYS: u8 = 0x80;
+
 /// The station and those who speak to it.
 pub struct Stage {
     node: Node,
@@ -82,7 +85,8 @@ impl Stage {
 
     /// One step; what the station sends in it. The words are those of the responder's script, said
     /// from the other side: a peer is a gateway, `Begin` lets the station set out, `Exchange` lets
-    /// the gateway answer, `Prove` answer with changes.
+    /// the gateway answer, `Prove` answer with changes or, with [`UNDER_OWN_KEYS`], with payloads of
+    /// the script's.
     pub fn play(&mut self, op: &Op) -> Sent {
         match op {
             Op::Datagram { from, octets } => self.datagram(path(*from), octets),
@@ -90,6 +94,23 @@ impl Stage {
             Op::Begin { kind, .. } => self.begin(*kind),
             Op::Order { what } => self.order(*what),
             Op::Exchange { peer } => self.answer(*peer, &[]),
+            Op::Prove {
+                peer,
+                flags,
+                first,
+                chain,
+            } if flags & UNDER_OWN_KEYS != 0 => {
+                let (flags, first) = (*flags, *first);
+                let sealed = Sealed {
+                    flags,
+                    first,
+                    chain,
+                };
+                let said = self
+                    .gateway(*peer)
+                    .and_then(|gateway| Some((gateway.path, gateway.prove(&sealed)?)));
+                said.map_or_else(Sent::new, |(path, octets)| self.datagram(path, &octets))
+            }
             Op::Prove { peer, chain, .. } => self.answer(*peer, chain),
             Op::Phase2 {
                 peer,
