@@ -261,5 +261,5 @@ def test_levels_leave_out_what_a_simulation_cannot_tell() -> None:
         [rows("model", [50.0, 2.0, 5.0], math.nan), rows("simulate", [51.0, 2.0, 0.0], 1)]
     )
     table = levels(both, "model")
-    assert "<td>2.00 %</td><td>2.00 %</td><td>2.00 %</td>" in table
+    assert "<td>2.00 %</td><td>2.00 %</td><td>2.00 %</td><td>100 %</td>" in table
     assert "2 points (mean end-to-end delay 2)" in table

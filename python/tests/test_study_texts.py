@@ -189,6 +189,13 @@ def test_paper_u_reads_in_nine_ways() -> None:
     assert any("read in nine ways" in body for _, body in study.texts)
 
 
+def test_the_grid_of_paper_u() -> None:
+    grid = outcome("umts").study.sweep("grid").grid
+    assert grid["rate_kbps"] == (8, 64, 128, 256, 384, 512, 716, 768, 1024, 1536, 2048)
+    assert grid["mips"] == (100, 200, 300, 500)
+    assert len(grid["policy"]) == 6
+
+
 def test_parts_of_a_packet_make_the_sizes_of_the_core() -> None:
     rows = outcome("umts").rows
     rows = rows[(rows["sweep"] == "packet") & (rows["metric"] == "protected_bytes")]

@@ -182,7 +182,8 @@ def _levels(rows: pd.DataFrame) -> str:
         body = tables.levels(rows, level)
         what = f"The relative difference of the simulated value from {named}, over all points"
         out.append(body and f"<p>{what} that can be compared.</p>{body}")
-    return "".join(out)
+    shared = "Policies share their packets: points of one rate lie inside or outside together."
+    return "".join([*out, f"<p>{shared}</p>"]) if any(out) else ""
 
 
 def _provenance(provenance: Mapping[str, str]) -> str:

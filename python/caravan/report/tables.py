@@ -236,11 +236,22 @@ def levels(rows: pd.DataFrame, against: str) -> str:
                 f"{group['apart'].median() * 100:.2f} %",
                 f"{group['apart'].quantile(0.95) * 100:.2f} %",
                 f"{group['apart'].max() * 100:.2f} %",
+                _inside(group),
                 note,
             ]
         )
-    headings = ["metric", "points", "median", "95 of 100 below", "largest", ""]
-    return table(headings, body, words=(5,)) + _left_out(left)
+    headings = ["metric", "points", "median", "95 of 100 below", "largest", "inside interval", ""]
+    return table(headings, body, words=(6,)) + _left_out(left)
+
+
+def _inside(both: pd.DataFrame) -> str:
+    """How often the other value lies in the simulation's 95 % interval, where it has one."""
+    known = both[both["ci95_low_simulate"].notna()]
+    if known.empty:
+        return "&ndash;"
+    value = known["value_model"]
+    is_inside = (known["ci95_low_simulate"] <= value) & (value <= known["ci95_high_simulate"])
+    return f"{is_inside.mean() * 100:.0f} %"
 
 
 def _is_blunt(both: pd.DataFrame) -> pd.Series:
