@@ -1,6 +1,6 @@
-//! Phase 1 of a gateway that holds keys, written apart from the engine's own exchanges: it makes the
-//! keys itself (RFC 2409 §5, appendix B) and answers with whatever payloads an input says, in clear
-//! or sealed.
+//! Phase 1 of a gateway that holds keys, written apart from the engine's own exchanges: it makes
+//! the keys itself (RFC 2409 §5, appendix B) and answers with whatever payloads an input says, in
+//! clear or sealed.
 //!
 //! It trusts what it hears, and sends nothing again.
 
