@@ -85,8 +85,8 @@ impl Stage {
 
     /// One step; what the station sends in it. The words are those of the responder's script, said
     /// from the other side: a peer is a gateway, `Begin` lets the station set out, `Exchange` lets
-    /// the gateway answer, `Prove` answer with changes or, with [`UNDER_OWN_KEYS`], with payloads of
-    /// the script's.
+    /// the gateway answer, `Prove` answer with changes or, with [`UNDER_OWN_KEYS`], with payloads
+    /// of the script's.
     pub fn play(&mut self, op: &Op) -> Sent {
         match op {
             Op::Datagram { from, octets } => self.datagram(path(*from), octets),
