@@ -182,8 +182,11 @@ def _levels(rows: pd.DataFrame) -> str:
         body = tables.levels(rows, level)
         what = f"The relative difference of the simulated value from {named}, over all points"
         out.append(body and f"<p>{what} that can be compared.</p>{body}")
-    shared = "Policies share their packets: points of one rate lie inside or outside together."
-    return "".join([*out, f"<p>{shared}</p>"]) if any(out) else ""
+    if any(out) and rows["ci95_low"].notna().any():
+        out.append(
+            "<p>Policies share their packets: points of one rate lie inside or outside together.</p>"
+        )
+    return "".join(out)
 
 
 def _provenance(provenance: Mapping[str, str]) -> str:
