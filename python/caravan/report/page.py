@@ -184,7 +184,7 @@ def _levels(rows: pd.DataFrame) -> str:
         out.append(body and f"<p>{what} that can be compared.</p>{body}")
     if any(out) and rows["ci95_low"].notna().any():
         out.append(
-            "<p>Policies share their packets: points of one rate lie inside or outside together.</p>"
+            "<p>Policies share their packets: points of a rate lie inside or outside together.</p>"
         )
     return "".join(out)
 
