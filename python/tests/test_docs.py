@@ -2,12 +2,15 @@
 
 A block ```` ```sh HOST ```` is run there and must succeed, or not, where `fails` follows; with
 `runs` it is left running. ```` ```toml HOST FILE ```` is written to that file. Hosts share one
-folder, which stands for carrying files from one to the other. Other blocks are not run.
+folder, which stands for carrying files from one to the other. A block of Python is a whole program
+that must succeed. Other blocks are not run.
 """
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,7 +60,7 @@ def test_the_commands_of_a_page_do_what_they_say(page: Path, output: Path) -> No
         hosts = {"station": road.ms, "gateway": road.sg, "link": road.server}
         for block in blocks(page):
             if block.language == "python":
-                compile(block.text, page.name, "exec")
+                subprocess.run([sys.executable, "-c", block.text], check=True, timeout=120)
             if not block.words:
                 continue
             host, rest = hosts[block.words[0]], block.words[1:]
