@@ -312,6 +312,37 @@ def test_an_ipv6_road_carries_a_file_and_long_datagrams(
                 assert ping(road.ms, place, 4, 0.05, payload_bytes=3000).received >= 3
 
 
+def test_a_station_has_an_inner_address_of_each_family(keys: Keys, output: Path) -> None:
+    """Both are lent at once and kept; each network is a child of its own."""
+    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
+    both = f'["{PRIVATE_NETWORK}", "{PRIVATE_NETWORK6}"]'
+    with Road(RoadPlan(is_dual_stack=True), output) as road:
+        files = [write_files(road.sg, on_gateway), write_files(road.ms, on_station)]
+        for file in files:
+            text = file.read_text().replace(f'["{PRIVATE_NETWORK}"]', both)
+            text = text.replace('pools = ["inner"]', 'pools = ["inner", "inner6"]')
+            file.write_text(text.replace('vips = ["0.0.0.0"]', 'vips = ["0.0.0.0", "::"]'))
+        with files[0].open("a") as more:
+            more.write('[pools.inner6]\naddrs = "fd99::/112"\n')
+        with Caravan(road.sg, on_gateway, file=files[0]) as gateway:
+            gateway.wait_ready()
+            inner: list[list[str]] = []
+            for _ in range(2):
+                with Caravan(road.ms, on_station, file=files[1]) as station:
+                    station.wait_ready()
+                    deadline = time.monotonic() + 10
+                    while len(station.children()) < 2 and time.monotonic() < deadline:
+                        time.sleep(0.05)
+                    assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+                    assert ping(road.ms, SERVER_ADDRESS6, 2).received == 2
+                    inner.append(road.ms.addresses("caravan0"))
+            lent = [text for text in inner[0] if text.startswith(("10.99.0.", "fd99::"))]
+            assert len(lent) == 2, inner
+            assert set(lent) <= set(inner[1]), inner
+            stations = gateway.status()
+            assert {pool["lent"] for pool in stations["pools"]} <= {0, 1}
+
+
 @pytest.mark.parametrize("has_nat", [True, False], ids=["nat", "raw"])
 def test_a_published_udp_port_takes_and_gives_datagrams_longer_than_the_links(
     has_nat: bool, keys: Keys, output: Path

@@ -137,12 +137,15 @@ impl Process {
                 continue;
             }
             let name = connection.name.clone();
-            let command = match (self.host.begin(&connection), connection.start) {
-                (Some(address), _) => Command::AskFor(name, address),
-                (None, Start::OnTraffic) => Command::Up(name),
-                (None, Start::AtOnce | Start::Responder) => continue,
-            };
-            self.input(Input::Command(command)).await?;
+            let had = self.host.begin(&connection);
+            if had.is_empty() && connection.start == Start::OnTraffic {
+                self.input(Input::Command(Command::Up(name))).await?;
+                continue;
+            }
+            for address in had {
+                let command = Command::AskFor(name.clone(), address);
+                self.input(Input::Command(command)).await?;
+            }
         }
         Ok(())
     }

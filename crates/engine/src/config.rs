@@ -50,9 +50,9 @@ pub struct Connection {
     pub children: Vec<Child>,
     /// We ask for an inner address by mode config; for each family wanted.
     pub wants_inner: InnerFamilies,
-    /// Index in [`Config::pools`] that we lend inner addresses from (tunnel mode) or map peers
-    /// to (transport mode).
-    pub pool: Option<usize>,
+    /// Indices in [`Config::pools`] that we lend inner addresses from (tunnel mode) or map peers
+    /// to (transport mode); at most one of each family.
+    pub pools: Vec<usize>,
     /// Insecure algorithms were permitted. Checked when the configuration is made.
     pub is_legacy: bool,
     /// When an initiator starts.
@@ -85,6 +85,11 @@ pub struct InnerFamilies {
 }
 
 impl InnerFamilies {
+    /// Whether an address of this one is wanted.
+    pub fn has(self, is_v4: bool) -> bool {
+        if is_v4 { self.v4 } else { self.v6 }
+    }
+
     /// Whether an address of either is wanted.
     pub fn is_any(self) -> bool {
         self.v4 || self.v6
@@ -235,7 +240,7 @@ impl Connection {
             remote,
             children,
             wants_inner: InnerFamilies::default(),
-            pool: None,
+            pools: Vec::new(),
             is_legacy: false,
             start: Start::Responder,
             forces_encapsulation: false,

@@ -416,7 +416,7 @@ fn connection(name: &str) -> Arc<Connection> {
     Arc::new(Connection {
         revision: 1,
         is_aggressive,
-        pool: Some(0),
+        pools: vec![0],
         is_legacy: true,
         ..Connection::new(name, suites, local, remote, children())
     })

@@ -394,7 +394,7 @@ pub fn connection_to(gateway: SocketAddr, name: &str) -> Connection {
     let mut connection = Connection {
         remote_addrs: vec![gateway],
         start: Start::AtOnce,
-        pool: None,
+        pools: Vec::new(),
         wants_inner: InnerFamilies {
             v4: true,
             v6: false,

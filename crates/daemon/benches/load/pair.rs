@@ -68,7 +68,7 @@ impl Gateway {
     pub(crate) fn new(terms: &Terms<'_>, credentials: &Credentials) -> anyhow::Result<Self> {
         let seed = Seed::new([1; 32]);
         let mut connection = connection(terms, credentials, "sg.example")?;
-        connection.pool = Some(0);
+        connection.pools = vec![0];
         connection.children[0].local = inside();
         let pool = Pool {
             name: "inner".into(),
@@ -321,7 +321,7 @@ fn connection(
         },
         children: vec![child(terms)?],
         wants_inner: InnerFamilies::default(),
-        pool: None,
+        pools: Vec::new(),
         is_legacy: true,
         start: Start::Responder,
         forces_encapsulation: true,

@@ -209,7 +209,7 @@ impl Builder<'_> {
                 v4: family(true),
                 v6: family(false),
             },
-            pool: self.pool_index(&key("pools"), pools, &table.pools)?,
+            pools: self.pool_indices(&key("pools"), pools, &table.pools)?,
             is_legacy: table.legacy,
             start: match (is_station, table.start) {
                 (false, _) => engine::config::Start::Responder,
@@ -311,22 +311,28 @@ impl Builder<'_> {
         })
     }
 
-    fn pool_index(
+    fn pool_indices(
         &self,
         key: &str,
         pools: &[Pool],
         names: &[String],
-    ) -> Result<Option<usize>, ConfigError> {
-        let [name] = names else {
-            return match names {
-                [] => Ok(None),
-                _ => Err(self.value(key, "one pool a connection")),
-            };
-        };
-        let found = pools.iter().position(|pool| pool.name == *name);
-        found
-            .map(Some)
-            .ok_or_else(|| self.value(key, &format!("there is no [pools.{name}]")))
+    ) -> Result<Vec<usize>, ConfigError> {
+        let mut found: Vec<usize> = Vec::new();
+        for name in names {
+            let index = pools.iter().position(|pool| pool.name == *name);
+            let missing = || self.value(key, &format!("there is no [pools.{name}]"));
+            let index = index.ok_or_else(missing)?;
+            let is_v4 = |index: usize| pools[index].first.is_ipv4();
+            if let Some(other) = found.iter().find(|other| is_v4(**other) == is_v4(index)) {
+                let other = &pools[*other].name;
+                let text = format!(
+                    "{other} and {name} are of one family: one pool of IPv4 and one of IPv6"
+                );
+                return Err(self.value(key, &text));
+            }
+            found.push(index);
+        }
+        Ok(found)
     }
 
     fn resolve(

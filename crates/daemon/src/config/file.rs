@@ -85,11 +85,10 @@ pub struct ConnectionTable {
     /// Phase 1 proposals, such as "aes128-sha256-modp2048".
     #[serde(default = "ike_proposals")]
     pub proposals: Vec<String>,
-    /// Ask for inner addresses: "0.0.0.0", "::".
+    /// Ask for inner addresses: "0.0.0.0", "::", or one of each.
     #[serde(default)]
     pub vips: Vec<IpAddr>,
-    /// Pool that peers are lent addresses from: one, of one family. A gateway lends inner addresses
-    /// of either family to a connection's peers, not of both.
+    /// Pools that peers are lent addresses from: one of IPv4, one of IPv6, or both.
     #[serde(default)]
     pub pools: Vec<String>,
     /// Always encapsulate ESP in UDP.

@@ -95,17 +95,22 @@ impl Host {
 
     /// A connection begins: it has the address that it was lent last, so that what programs send
     /// before it is up has the right source. Resolvers come before the tunnel only where questions
-    /// bring it up. `None`: it never was lent one.
-    pub(super) fn begin(&mut self, connection: &Connection) -> Option<IpAddr> {
-        let last = self.lease_file.last(&connection.name)?.clone();
+    /// bring it up. None: it never was lent one.
+    pub(super) fn begin(&mut self, connection: &Connection) -> Vec<IpAddr> {
+        let Some(last) = self.lease_file.last(&connection.name).cloned() else {
+            return Vec::new();
+        };
         let wants = connection.wants_inner;
         let is_wanted = |address: &IpAddr| match address {
             IpAddr::V4(_) => wants.v4,
             IpAddr::V6(_) => wants.v6,
         };
-        let first = last.addresses.first().copied().filter(is_wanted)?;
+        let addresses: Vec<IpAddr> = last.addresses.into_iter().filter(is_wanted).collect();
+        if addresses.is_empty() {
+            return addresses;
+        }
         let lease = Lease {
-            addresses: last.addresses.into_iter().filter(is_wanted).collect(),
+            addresses: addresses.clone(),
             dns: match connection.start {
                 Start::OnTraffic => last.dns,
                 Start::AtOnce | Start::Responder => Vec::new(),
@@ -114,7 +119,7 @@ impl Host {
         // At a reload it may have one.
         let name = connection.name.clone();
         self.leases.entry(name).or_insert(lease);
-        Some(first)
+        addresses
     }
 
     /// What the process becomes another user for must be able to write in these.
@@ -214,10 +219,8 @@ impl Host {
 
     /// A gateway: lent addresses and what lies behind its peers go into the tunnel.
     fn route_peers(&self, connection: &Connection, desired: &mut Desired) {
-        if let Some(pool) = connection
-            .pool
-            .and_then(|index| self.config.pools.get(index))
-        {
+        let pools = connection.pools.iter();
+        for pool in pools.filter_map(|index| self.config.pools.get(*index)) {
             for prefix in prefixes(pool.first, pool.last) {
                 desired.routes.insert(prefix, None);
             }
@@ -260,7 +263,7 @@ impl Host {
 
     fn has_bare_transport(&self) -> bool {
         self.config.connections.iter().any(|connection| {
-            connection.pool.is_none()
+            connection.pools.is_empty()
                 && connection
                     .children
                     .iter()

@@ -132,7 +132,7 @@ impl Connection {
         }
         let has_esp = !child.proposals.iter().all(is_ah);
         let needs_pool = child.mode == Mode::Transport && has_esp && self.takes_many_peers();
-        if needs_pool && self.pool.is_none() {
+        if needs_pool && self.pools.is_empty() {
             found.error(format!(
                 "child {name} in transport mode needs a pool: behind one NAT two stations may \
                  have the same address (RFC 3948 §5.2)"

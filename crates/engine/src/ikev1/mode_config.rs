@@ -46,18 +46,22 @@ pub struct ConfigRequest {
 }
 
 impl ConfigRequest {
-    /// Asks, for the address that we `had` before if there is one.
+    /// Asks, for the addresses that we `had` before if there are any.
     pub fn initiate(
         sa: &IsakmpSa,
         families: InnerFamilies,
-        had: Option<IpAddr>,
+        had: &[IpAddr],
         message_id: u32,
         now: Instant,
         out: &mut Outbox,
     ) -> Self {
         let mut attributes = Vec::new();
+        let last = |is_v4: bool| {
+            let mut had = had.iter().copied();
+            had.find(|address| address.is_ipv4() == is_v4).map(octets)
+        };
         if families.v4 {
-            let wanted = had.filter(IpAddr::is_ipv4).map(octets);
+            let wanted = last(true);
             attributes.extend([
                 attribute(ConfigKind::InternalIp4Address, wanted.unwrap_or_default()),
                 attribute(ConfigKind::InternalIp4Netmask, Vec::new()),
@@ -65,7 +69,7 @@ impl ConfigRequest {
             ]);
         }
         if families.v6 {
-            let wanted = had.filter(IpAddr::is_ipv6).map(octets);
+            let wanted = last(false);
             attributes.extend([
                 attribute(ConfigKind::InternalIp6Address, wanted.unwrap_or_default()),
                 attribute(ConfigKind::InternalIp6Dns, Vec::new()),
@@ -131,8 +135,8 @@ pub struct Asked {
     pub identifier: u16,
     /// Families wanted.
     pub families: InnerFamilies,
-    /// The address that it would like to have.
-    pub address: Option<IpAddr>,
+    /// The addresses that it would like to have, at most one of each family.
+    pub addresses: Vec<IpAddr>,
 }
 
 /// Reads a peer's request.
@@ -149,7 +153,7 @@ pub fn requested(sa: &IsakmpSa, message: &[u8], out: &mut Outbox) -> Result<Aske
             v4: asks_for(request, ConfigKind::InternalIp4Address),
             v6: asks_for(request, ConfigKind::InternalIp6Address),
         },
-        address: request.attributes.iter().find_map(lent_address),
+        addresses: addresses(&request.attributes),
     })
 }
 
@@ -279,13 +283,11 @@ fn lease(attributes: &[Attribute], families: InnerFamilies) -> Lease {
         IpAddr::V4(_) => families.v4,
         IpAddr::V6(_) => families.v6,
     };
-    let mut lease = Lease::default();
-    for address in attributes.iter().filter_map(lent_address).filter(is_wanted) {
-        let is_same_family = |held: &IpAddr| held.is_ipv4() == address.is_ipv4();
-        if !lease.addresses.iter().any(is_same_family) {
-            lease.addresses.push(address);
-        }
-    }
+    let mut lease = Lease {
+        addresses: addresses(attributes),
+        dns: Vec::new(),
+    };
+    lease.addresses.retain(is_wanted);
     let resolvers = attributes.iter().filter_map(resolver).filter(is_wanted);
     for resolver in resolvers.take(MAX_RESOLVERS) {
         if !lease.dns.contains(&resolver) {
@@ -293,6 +295,18 @@ fn lease(attributes: &[Attribute], families: InnerFamilies) -> Lease {
         }
     }
     lease
+}
+
+/// The first address of each family.
+fn addresses(attributes: &[Attribute]) -> Vec<IpAddr> {
+    let mut found: Vec<IpAddr> = Vec::new();
+    for address in attributes.iter().filter_map(lent_address) {
+        let is_same_family = |held: &IpAddr| held.is_ipv4() == address.is_ipv4();
+        if !found.iter().any(is_same_family) {
+            found.push(address);
+        }
+    }
+    found
 }
 
 fn lent_attributes(lease: &Lease, has_netmask: bool) -> Vec<Attribute> {

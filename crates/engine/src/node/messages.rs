@@ -288,7 +288,7 @@ impl Node {
         let (identity, held) = (sa.identity.to_string(), session.lease.clone());
         let lease = match held {
             Some(lease) => Some(*lease),
-            None => self.lend(&connection, &identity, asked.address),
+            None => self.lend(&connection, &identity, &asked),
         };
         if lease.is_none() {
             self.tell(Event::NegotiationFailed {

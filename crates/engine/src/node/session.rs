@@ -3,7 +3,6 @@
 
 mod predecessors;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use wire::isakmp::Cookie;
@@ -12,7 +11,7 @@ use super::liveness::{Liveness, UNHEARD};
 use super::timers::renewal;
 use super::{Event, Node, Output, Timer};
 use crate::config::Connection;
-use crate::ikev1::mode_config::{ConfigRequest, Lease};
+use crate::ikev1::mode_config::{Asked, ConfigRequest, Lease};
 use crate::ikev1::phase1::Phase1;
 use crate::ikev1::quick::Quick;
 use crate::ikev1::{Fault, IsakmpSa, Outbox, Role, fragments, informational};
@@ -472,20 +471,34 @@ impl Node {
         self.random.u32().max(1)
     }
 
-    /// The address that a peer's pool lends it, by identity.
+    /// The addresses that a peer's pools lend it, by identity: one of each family that it asks for,
+    /// of any where it names none.
     pub(super) fn lend(
         &mut self,
         connection: &Connection,
         identity: &str,
-        asked: Option<IpAddr>,
+        asked: &Asked,
     ) -> Option<Lease> {
         let config = self.config.clone();
-        let pool = config.pools.get(connection.pool?)?;
-        let address = self.leases.lend(pool, identity, asked)?;
-        Some(Lease {
-            addresses: vec![address],
-            dns: pool.dns.clone(),
-        })
+        let mut lease = Lease::default();
+        for pool in connection
+            .pools
+            .iter()
+            .filter_map(|it| config.pools.get(*it))
+        {
+            let is_v4 = pool.first.is_ipv4();
+            if asked.families.is_any() && !asked.families.has(is_v4) {
+                continue;
+            }
+            let mut wanted = asked.addresses.iter().copied();
+            let wanted = wanted.find(|address| address.is_ipv4() == is_v4);
+            let Some(address) = self.leases.lend(pool, identity, wanted) else {
+                continue;
+            };
+            lease.addresses.push(address);
+            lease.dns.extend(&pool.dns);
+        }
+        (!lease.addresses.is_empty()).then_some(lease)
     }
 }
 

@@ -1,6 +1,8 @@
 //! Stations: connections that we begin ourselves and hold up. A station finds its own address,
 //! connects, asks for an inner address, brings its children up, and begins again after a loss.
 
+mod inner;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -30,8 +32,8 @@ pub(super) struct Station {
     pub(super) state: State,
     renewal: Option<SessionId>,
     attempt: u32,
-    /// The inner address that we had, to ask for it again.
-    had: Option<IpAddr>,
+    /// The inner addresses that we had, to ask for them again.
+    had: Vec<IpAddr>,
     retry_children_at: Option<Instant>,
     armed: Option<Instant>,
 }
@@ -119,7 +121,7 @@ impl Node {
             state,
             renewal: None,
             attempt: 0,
-            had: None,
+            had: Vec::new(),
             retry_children_at: None,
             armed: None,
         });
@@ -152,7 +154,10 @@ impl Node {
 
     pub(super) fn ask_for(&mut self, name: &str, address: IpAddr) {
         for index in self.stations_named(name) {
-            self.stations[index].had.get_or_insert(address);
+            let had = &mut self.stations[index].had;
+            if had.iter().all(|it| it.is_ipv4() != address.is_ipv4()) {
+                had.push(address);
+            }
         }
     }
 
@@ -315,7 +320,7 @@ impl Node {
         if !wants.v4 && !wants.v6 {
             return self.begin_children(index, id, now);
         }
-        let had = self.stations[index].had;
+        let had = self.stations[index].had.clone();
         let message_id = self.fresh_message_id();
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
@@ -324,7 +329,7 @@ impl Node {
             return;
         };
         let mut out = Outbox::default();
-        let request = ConfigRequest::initiate(sa, wants, had, message_id, now, &mut out);
+        let request = ConfigRequest::initiate(sa, wants, &had, message_id, now, &mut out);
         session.config_request = Some(Box::new(request));
         self.flush(Some(id), out);
         self.arm_session(id);
@@ -346,7 +351,7 @@ impl Node {
             });
             return self.close_session(id, "no inner address", true, now);
         }
-        self.stations[index].had = lease.addresses.first().copied();
+        self.stations[index].had = lease.addresses.clone();
         self.tell(Event::InnerAddress {
             connection,
             addresses: lease.addresses.clone(),
@@ -356,12 +361,6 @@ impl Node {
             session.lease = Some(Box::new(lease));
         }
         self.begin_children(index, id, now);
-    }
-
-    fn begin_children(&mut self, index: usize, id: SessionId, now: Instant) {
-        for child in self.stations[index].children.clone() {
-            self.begin_quick(id, child, now);
-        }
     }
 
     /// A child of this session is up.
@@ -423,7 +422,7 @@ impl Node {
                     .children
                     .get(&child)
                     .is_some_and(|entry| entry.current.is_some());
-                if !is_up {
+                if !is_up && self.has_inner(id, child) {
                     self.begin_quick(id, child, now);
                 }
             }
@@ -479,11 +478,15 @@ impl Node {
         if station.retry_children_at.is_some_and(|at| at <= now) {
             station.retry_children_at = None;
             if let State::Up(id) = station.state {
-                let missing: Vec<ChildId> = station
-                    .children
-                    .iter()
-                    .copied()
-                    .filter(|id| self.children.get(id).is_some_and(|c| c.current.is_none()))
+                let children = station.children.clone();
+                let missing: Vec<ChildId> = children
+                    .into_iter()
+                    .filter(|child| {
+                        self.children
+                            .get(child)
+                            .is_some_and(|c| c.current.is_none())
+                    })
+                    .filter(|child| self.has_inner(id, *child))
                     .collect();
                 missing
                     .into_iter()

@@ -2,6 +2,7 @@
 //! deadline to deadline. Everything is drawn from a seed.
 
 mod beginnings;
+mod families;
 mod unheard;
 
 use std::collections::BTreeMap;
@@ -337,7 +338,7 @@ fn a_transport_peer_is_shown_inside_under_the_address_it_had() {
         child.local.clear();
         child.remote.clear();
         if !is_station {
-            connection.pool = Some(0);
+            connection.pools = vec![0];
         }
     });
     let mut shown = Vec::new();
@@ -1277,7 +1278,7 @@ fn config(is_station: bool, change: &Change) -> Config {
             v4: is_station,
             v6: false,
         },
-        pool: (!is_station).then_some(0),
+        pools: if is_station { Vec::new() } else { vec![0] },
         is_legacy: true,
         start: if is_station {
             Start::AtOnce
@@ -1294,13 +1295,7 @@ fn config(is_station: bool, change: &Change) -> Config {
         unique: Unique::Replace,
     };
     change(&mut connection, is_station);
-    let pool = Pool {
-        name: "inner".into(),
-        first: [10, 99, 0, 1].into(),
-        last: [10, 99, 0, 254].into(),
-        dns: vec![[10, 10, 0, 53].into()],
-    };
-    let pools = if is_station { Vec::new() } else { vec![pool] };
+    let pools = if is_station { Vec::new() } else { pools() };
     let limits = Limits {
         half_open: 500,
         half_open_total: 1_000,
@@ -1314,6 +1309,23 @@ fn config(is_station: bool, change: &Change) -> Config {
         pools,
         limits,
     }
+}
+
+/// One of each family.
+fn pools() -> Vec<Pool> {
+    let pool = Pool {
+        name: "inner".into(),
+        first: [10, 99, 0, 1].into(),
+        last: [10, 99, 0, 254].into(),
+        dns: vec![[10, 10, 0, 53].into()],
+    };
+    let other = Pool {
+        name: "inner6".into(),
+        first: IpAddr::from([0xfd99, 0, 0, 0, 0, 0, 0, 1]),
+        last: IpAddr::from([0xfd99, 0, 0, 0, 0, 0, 0, 0xff]),
+        dns: Vec::new(),
+    };
+    vec![pool, other]
 }
 
 fn child(is_station: bool) -> Child {

@@ -95,6 +95,24 @@ fn values_that_cannot_work_are_refused_with_line_and_key() {
 }
 
 #[test]
+fn a_connection_lends_from_one_pool_of_each_family() {
+    let folder = Folder::new("families");
+    let gateway = |names: &str| {
+        PSK.replace(
+            "remote_addrs = [\"192.0.2.1\"]",
+            &format!("pools = [{names}]"),
+        ) + "[pools.a]\naddrs = \"10.99.0.0/24\"\n[pools.b]\naddrs = \"10.98.0.0/24\"\n\
+             [pools.c]\naddrs = \"fd99::/112\"\n"
+    };
+    let loaded = folder.load(&gateway("\"c\", \"a\"")).expect("good");
+    assert_eq!(loaded.engine.connections[0].pools, [2, 0]);
+    let said = folder.refuses(&gateway("\"a\", \"b\""));
+    assert!(said.contains("a and b are of one family"), "{said}");
+    let said = folder.refuses(&gateway("\"d\""));
+    assert!(said.contains("there is no [pools.d]"), "{said}");
+}
+
+#[test]
 fn every_mistake_is_told_at_once() {
     let folder = Folder::new("several");
     let text = "[daemon]\nhalf_open = 0\n[connections.a]\n\

@@ -91,9 +91,9 @@ fn transport_mode_for_many_needs_a_pool() {
     assert_eq!(errors(&gateway), [""; 0]);
     for text in ["*", "*.example.org", "C=CH, CN=*"] {
         gateway.remote.identities = vec![IdentityPattern::parse(text).unwrap()];
-        gateway.pool = None;
+        gateway.pools.clear();
         assert!(errors(&gateway)[0].contains("needs a pool"), "{text}");
-        gateway.pool = Some(0);
+        gateway.pools = vec![0];
         assert_eq!(errors(&gateway), [""; 0]);
     }
 }

@@ -30,7 +30,8 @@ fn exchange(
     let (station, gateway) = isakmp_pair("aes128-sha1-modp2048");
     let mut out = Outbox::default();
     // HASH, ATTR(REQUEST) -->
-    let mut request = ConfigRequest::initiate(&station, families, had, ID, Instant(0), &mut out);
+    let mut request =
+        ConfigRequest::initiate(&station, families, had.as_slice(), ID, Instant(0), &mut out);
     let message = out.messages[0].message.clone();
     let asked = requested(&gateway, &message, &mut out).unwrap();
     // <-- HASH, ATTR(REPLY)
@@ -45,13 +46,13 @@ fn a_station_gets_what_it_asks_for() {
     let answer = lent(&["10.9.0.7"], &["10.1.0.53", "2001:db8::53"]);
     let (asked, lease) = exchange(V4, None, &answer);
     assert_eq!((asked.message_id, asked.families), (ID, V4));
-    assert_eq!(asked.address, None);
+    assert!(asked.addresses.is_empty());
     assert_eq!(lease, Ok(lent(&["10.9.0.7"], &["10.1.0.53"])));
 
     let answer = lent(&["10.9.0.7", "2001:db8::7"], &["2001:db8::53"]);
     let (asked, lease) = exchange(BOTH, Some(ip("10.9.0.3")), &answer);
     assert_eq!(asked.families, BOTH);
-    assert_eq!(asked.address, Some(ip("10.9.0.3")));
+    assert_eq!(asked.addresses, [ip("10.9.0.3")]);
     assert_eq!(lease, Ok(answer));
 }
 
@@ -140,7 +141,7 @@ fn what_a_gateway_pushes_is_taken_and_acknowledged() {
 fn a_station_asks_again_until_it_is_answered() {
     let (station, gateway) = isakmp_pair("aes128-sha1-modp2048");
     let mut out = Outbox::default();
-    let mut request = ConfigRequest::initiate(&station, V4, None, ID, Instant(0), &mut out);
+    let mut request = ConfigRequest::initiate(&station, V4, &[], ID, Instant(0), &mut out);
     assert_eq!(request.message_id(), ID);
     let at = request.deadline().unwrap().at;
     request.on_deadline(at, &mut out).unwrap();
@@ -169,7 +170,7 @@ fn a_station_asks_again_until_it_is_answered() {
 fn silence_ends_the_request() {
     let (station, _) = isakmp_pair("aes128-sha1-modp2048");
     let mut out = Outbox::default();
-    let mut request = ConfigRequest::initiate(&station, BOTH, None, ID, Instant(0), &mut out);
+    let mut request = ConfigRequest::initiate(&station, BOTH, &[], ID, Instant(0), &mut out);
     let fault = loop {
         let at = request.deadline().unwrap().at;
         if let Err(fault) = request.on_deadline(at, &mut out) {

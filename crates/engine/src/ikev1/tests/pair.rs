@@ -93,7 +93,7 @@ impl Setup {
             },
             children: Vec::new(),
             wants_inner: InnerFamilies::default(),
-            pool: None,
+            pools: Vec::new(),
             is_legacy: true,
             start: Start::AtOnce,
             forces_encapsulation: false,

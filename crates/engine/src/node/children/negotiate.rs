@@ -44,10 +44,12 @@ impl Node {
         }
         entry.session = Some(id);
         entry.rekey_at = None;
-        let inner = session
-            .lease
-            .as_ref()
-            .and_then(|lease| lease.addresses.first().copied());
+        let remote = entry.remote;
+        let leads_to = |address: &&IpAddr| {
+            remote.is_none_or(|remote| remote.first.is_ipv4() == address.is_ipv4())
+        };
+        let lease = session.lease.as_ref();
+        let inner = lease.and_then(|lease| lease.addresses.iter().find(leads_to).copied());
         let (local, remote) = wanted_selectors(entry, session.path, inner);
         let request = QuickRequest {
             child: entry.child(),
@@ -289,7 +291,8 @@ impl Node {
         };
         let path = session.path;
         let needs_pool = negotiated.mode == Mode::Transport && self.takes_from_pool(child);
-        if needs_pool && let Some(pool) = self.pool_of(child) {
+        let is_v4 = negotiated.remote.first.is_ipv4();
+        if needs_pool && let Some(pool) = self.pool_of(child, is_v4) {
             // The same traffic of the same peer is shown inside under the address it had.
             let sa = self
                 .sessions
@@ -335,13 +338,16 @@ impl Node {
 
     fn takes_from_pool(&self, child: ChildId) -> bool {
         self.children.get(&child).is_some_and(|entry| {
-            !entry.is_ours && entry.pool_address.is_none() && entry.connection.pool.is_some()
+            !entry.is_ours && entry.pool_address.is_none() && !entry.connection.pools.is_empty()
         })
     }
 
-    fn pool_of(&self, child: ChildId) -> Option<crate::config::Pool> {
-        let index = self.children.get(&child)?.connection.pool?;
-        self.config.pools.get(index).cloned()
+    fn pool_of(&self, child: ChildId, is_v4: bool) -> Option<crate::config::Pool> {
+        let pools = &self.children.get(&child)?.connection.pools;
+        let mut pools = pools
+            .iter()
+            .filter_map(|index| self.config.pools.get(*index));
+        pools.find(|pool| pool.first.is_ipv4() == is_v4).cloned()
     }
 
     fn child_established(

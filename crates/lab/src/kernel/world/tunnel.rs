@@ -61,7 +61,7 @@ impl Tunnel {
     /// The gateway's end.
     pub(super) fn gateway(&self, inside: TrafficSelector, mtu: u32) -> Config {
         let mut connection = self.connection(false, mtu);
-        connection.pool = Some(0);
+        connection.pools = vec![0];
         if self.mode == Mode::Tunnel {
             connection.children[0].local = vec![inside];
         }

@@ -1,0 +1,60 @@
+//! Which children of a station begin with the inner addresses that it was lent: each needs one of
+//! the family that it leads to.
+
+use crate::node::session::SessionId;
+use crate::node::{Event, Node};
+use crate::sa::{ChildId, Mode};
+use crate::time::{Duration, Instant};
+
+impl Node {
+    /// Begins every child of a station that has its inner addresses, or needs none.
+    pub(super) fn begin_children(&mut self, index: usize, id: SessionId, now: Instant) {
+        let children = self.stations[index].children.clone();
+        let (able, unable): (Vec<_>, Vec<_>) = children
+            .into_iter()
+            .partition(|child| self.has_inner(id, *child));
+        // Where one is under way the session stands without the others.
+        for child in able {
+            self.begin_quick(id, child, now);
+        }
+        for child in unable {
+            self.lacks_inner(id, child, now);
+        }
+    }
+
+    /// Whether we have an inner address of the family that a child leads to, if it takes one.
+    pub(super) fn has_inner(&self, id: SessionId, child: ChildId) -> bool {
+        let lease = self.sessions.get(&id).and_then(|it| it.lease.as_ref());
+        let (Some(lease), Some(entry)) = (lease, self.children.get(&child)) else {
+            return true;
+        };
+        let takes_one = entry.child().mode == Mode::Tunnel && entry.local.is_none();
+        let is_v4 = entry.remote.map(|remote| remote.first.is_ipv4());
+        let mut lent = lease.addresses.iter();
+        is_v4.is_none_or(|is_v4| !takes_one || lent.any(|it| it.is_ipv4() == is_v4))
+    }
+
+    /// Says once a session why a child of it is not begun.
+    fn lacks_inner(&mut self, id: SessionId, child: ChildId, now: Instant) {
+        let (Some(session), Some(entry)) = (self.sessions.get(&id), self.children.get(&child))
+        else {
+            return;
+        };
+        let Some(remote) = entry.remote else { return };
+        let family = if remote.first.is_ipv4() {
+            "IPv4"
+        } else {
+            "IPv6"
+        };
+        let event = Event::NegotiationFailed {
+            connection: Some(entry.connection.name.clone()),
+            path: session.path,
+            reason: format!("the gateway lends no {family} address: nothing goes to {remote}"),
+        };
+        let is_alone = session.quicks.is_empty() && session.children.is_empty();
+        self.tell(event);
+        if is_alone {
+            self.station_child_down(id, child, Duration::ZERO, now);
+        }
+    }
+}

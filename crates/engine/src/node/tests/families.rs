@@ -1,0 +1,67 @@
+//! Inner addresses of both families under one session.
+
+use super::*;
+
+const V4: &str = "10.10.0.0/24";
+const V6: &str = "fd10::/64";
+
+/// A station that asks for both, and a gateway with networks of both.
+fn world(seed: u8, lends_both: bool) -> World {
+    let mut world = World::new(seed, move |connection, is_station| {
+        let networks = vec![V4.parse().unwrap(), V6.parse().unwrap()];
+        let child = &mut connection.children[0];
+        if is_station {
+            connection.wants_inner.v6 = true;
+            child.remote = networks;
+        } else {
+            child.local = networks;
+            connection.pools = if lends_both { vec![1, 0] } else { vec![0] };
+        }
+    });
+    world.run(Duration::from_secs(2));
+    world
+}
+
+fn pairs(world: &World) -> Vec<(IpAddr, String)> {
+    let children = world.ends[0].node.children.values();
+    let current = children.filter_map(|entry| entry.current);
+    current
+        .map(|pair| (pair.local.first, pair.remote.to_string()))
+        .collect()
+}
+
+#[test]
+fn both_families_are_lent_and_each_network_has_a_child_of_its_own() {
+    let mut world = world(80, true);
+    world.assert_up();
+    let inner = world.ends[0].inner();
+    assert_eq!(inner.len(), 2);
+    let of = |is_v4: bool| *inner.iter().find(|it| it.is_ipv4() == is_v4).expect("one");
+    let expected = [(of(true), V4.to_owned()), (of(false), V6.to_owned())];
+    assert_eq!(pairs(&world), expected);
+    let pools = world.ends[1].node.status(world.now).pools;
+    assert!(pools.iter().all(|(_, lent, _)| *lent == 1), "{pools:?}");
+
+    // The same ones after a loss of everything at either end.
+    world.restart_gateway();
+    world.command(0, Command::Down("road".into()));
+    world.command(0, Command::Up("road".into()));
+    world.run(Duration::from_secs(5));
+    world.assert_up();
+    assert_eq!(pairs(&world), expected);
+}
+
+#[test]
+fn a_family_that_is_not_lent_is_named_and_the_other_is_up() {
+    let world = world(81, false);
+    world.assert_up();
+    assert_eq!(pairs(&world).len(), 1);
+    let failures = |event: &Event| matches!(event, Event::NegotiationFailed { .. });
+    assert_eq!(world.ends[0].count(failures), 1);
+    let reason = world.ends[0].failure().expect("a failure");
+    assert_eq!(
+        reason,
+        "the gateway lends no IPv6 address: nothing goes to fd10::/64"
+    );
+    assert_eq!(world.ends[1].count(failures), 0);
+}
