@@ -107,10 +107,14 @@ pub enum Fault {
 
 impl Fault {
     /// The keys of a scenario that it may be mended by, the likeliest first.
-    pub(crate) fn keys(&self) -> &'static [&'static str] {
+    pub(crate) fn keys(&self) -> Vec<String> {
         match self {
-            Self::Cycle(_) | Self::Element(..) => &["node"],
-            Self::Overloaded { .. } => &["traffic.rate", "traffic"],
+            Self::Cycle(_) => vec!["link".into()],
+            Self::Element(name, _) => match name.split_once(" - ") {
+                Some((from, _)) => vec![format!("link.{from}")],
+                None => vec![format!("node.{name}"), "node".into()],
+            },
+            Self::Overloaded { .. } => vec!["traffic.rate".into(), "traffic".into()],
         }
     }
 }

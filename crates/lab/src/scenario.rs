@@ -287,7 +287,10 @@ impl Node {
             role,
             computer: Computer::read(&table, catalogue, files)?,
             udp_timeout_s: table.or("udp_timeout", None, |item| {
-                item.quantity(quantity::time).map(Some)
+                match item.quantity(quantity::time)? {
+                    0.0 => Err(item.fault("this must be above zero")),
+                    timeout_s => Ok(Some(timeout_s)),
+                }
             })?,
         };
         table.finish()?;

@@ -24,6 +24,8 @@ CATALOGUE = Path(__file__).resolve().parent.parent / "catalogue"
 FOLDERS = {"device": "devices", "link": "links", "policy": "policies", "scenario": "scenarios"}
 TEXT_BYTES_MAX = 1 << 20
 TRACE_BYTES_MAX = 64 << 20
+ABSURD = {"bytes: ": "--bytes", "mips: ": "--mips", "clock: ": "--mhz"}
+"""How the native core names what is asked of a price, and the options for it."""
 NAMED = ("device", "link", "policy", "trace")
 """Keys of a scenario that name a text."""
 
@@ -261,7 +263,10 @@ def price(
         answer: dict[str, Any] = ask(_lab.price, request)
     except LabError as fault:
         said = str(fault)
-        raise LabError(f"--{said}" if said.startswith("bytes: ") else said) from None
+        for key, option in ABSURD.items():
+            if said.startswith(key):
+                raise LabError(f"{option}: {said.removeprefix(key)}") from None
+        raise
     return answer
 
 

@@ -46,7 +46,7 @@ pub enum Refusal {
         inside: Vec<String>,
     },
     /// A value that nothing has.
-    #[error("{key}: {value} {why}")]
+    #[error("{key}: {} {why}", plain(*value))]
     Absurd {
         /// Which argument.
         key: &'static str,
@@ -327,6 +327,14 @@ impl Device {
             }
             Table::Operations(_) | Table::Measured(_) => None,
         }
+    }
+}
+
+/// A number without the digits that nobody reads.
+fn plain(value: f64) -> String {
+    match value.abs() < 1e15 {
+        true => value.to_string(),
+        false => format!("{value:e}"),
     }
 }
 

@@ -297,7 +297,11 @@ pub fn both_levels(
     capture: Option<Box<dyn Write>>,
 ) -> Result<serde_json::Value, String> {
     let plan = Plan::of(scenario, catalogue).map_err(|fault| fault.to_string())?;
-    let say = |fault: Fault| scenario.fault(fault.keys(), fault.to_string()).to_string();
+    let say = |fault: Fault| {
+        let keys = fault.keys();
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        scenario.fault(&keys, fault.to_string()).to_string()
+    };
     let model = super::closed::road(&plan).map_err(say)?;
     let mut world = World::new(plan).map_err(say)?;
     if let Some(to) = capture {

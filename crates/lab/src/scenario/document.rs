@@ -275,6 +275,10 @@ impl Item {
         if (least..=most).contains(&number) {
             Ok(number)
         } else {
+            let number = match number.abs() < 1e15 {
+                true => number.to_string(),
+                false => format!("{number:e}"),
+            };
             Err(self.fault(format!("{number} is outside {least} to {most}")))
         }
     }

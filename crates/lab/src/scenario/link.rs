@@ -107,14 +107,17 @@ impl Link {
         Ok(Self {
             link: name.to_owned(),
             rate: read_rate(table.need("rate")?)?,
-            delay_s: table.or("delay", 0.0, |item| item.quantity(quantity::time))?,
+            delay_s: table.or("delay", 0.0, |item| item.quantity(quantity::delay))?,
             loss: table.or("loss", 0.0, part)?,
             reorder: table.or("reorder", 0.0, part)?,
             queue_bytes: table.or("queue", None, |item| {
-                item.quantity(quantity::size).map(Some)
+                match item.quantity(quantity::size)? {
+                    ..1.0 => Err(item.fault("a queue of less than a byte takes nothing")),
+                    bytes => Ok(Some(bytes)),
+                }
             })?,
             mtu_bytes: table.or("mtu", None, |item| read_mtu(item).map(Some))?,
-            overhead_bytes: table.or("overhead", 0.0, |item| item.quantity(quantity::size))?,
+            overhead_bytes: table.or("overhead", 0.0, read_overhead)?,
             trace: table.or("trace", None, |item| Ok(Some(item.text()?.to_owned())))?,
         })
     }
@@ -146,6 +149,14 @@ impl Link {
             table.find(key);
         }
         Self::read(&merged.table()?, name)
+    }
+}
+
+/// What a link adds to a packet is no longer than a packet.
+fn read_overhead(item: &Item) -> Result<f64, Fault> {
+    match item.quantity(quantity::size)? {
+        bytes @ ..=MTU_MAX => Ok(bytes),
+        bytes => Err(item.fault(format!("{bytes} bytes added, limit {MTU_MAX}"))),
     }
 }
 

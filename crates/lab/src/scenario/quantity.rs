@@ -29,6 +29,10 @@ const CLOCKS: [(&str, f64); 4] = [("Hz", 1.0), ("kHz", 1e3), ("MHz", 1e6), ("GHz
 
 /// No link, processor, file or life is larger: a typing error is.
 const ABSURD: f64 = 1e15;
+/// No run and no pause is longer.
+const TIME_S_MAX: f64 = 3653.0 * 86_400.0;
+/// Light goes further than Jupiter: a longer delay is a typing error.
+const DELAY_S_MAX: f64 = 3600.0;
 
 /// Bits in a second, above zero.
 pub(super) fn rate(text: &str) -> Result<f64, String> {
@@ -42,7 +46,22 @@ pub(super) fn size(text: &str) -> Result<f64, String> {
 
 /// Seconds, zero included.
 pub(super) fn time(text: &str) -> Result<f64, String> {
-    read(text, &TIMES, "such as \"20 ms\" or \"5 h\"")
+    let time_s = read(text, &TIMES, "such as \"20 ms\" or \"5 h\"")?;
+    match time_s <= TIME_S_MAX {
+        true => Ok(time_s),
+        false => Err(format!("'{text}' is absurdly long, limit ten years")),
+    }
+}
+
+/// Seconds from one end of a link to the other.
+pub(super) fn delay(text: &str) -> Result<f64, String> {
+    let delay_s = time(text)?;
+    match delay_s <= DELAY_S_MAX {
+        true => Ok(delay_s),
+        false => Err(format!(
+            "'{text}' is absurdly long for a link, limit an hour"
+        )),
+    }
 }
 
 /// Cycles in a second, above zero.
@@ -63,7 +82,8 @@ fn read(text: &str, units: &[(&str, f64)], example: &str) -> Result<f64, String>
         .char_indices()
         .find(|(at, c)| {
             let is_exponent = matches!(c, 'e' | 'E')
-                && text[at + 1..].starts_with(|c: char| c.is_ascii_digit() || c == '-');
+                && text[at + 1..]
+                    .starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '+'));
             !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+') || is_exponent)
         })
         .map_or(text.len(), |(at, _)| at);
@@ -94,6 +114,7 @@ mod tests {
     fn numbers_with_units_are_read() {
         assert_eq!(rate("512 kbit/s"), Ok(512_000.0));
         assert_eq!(rate("1e3Mbit/s"), Ok(1e9));
+        assert_eq!(rate("1e+3 bit/s"), Ok(1e3));
         assert_eq!(size("81.5 B"), Ok(81.5));
         assert_eq!(size("2 KiB"), Ok(2048.0));
         assert_eq!(time("1.5 h"), Ok(5400.0));
@@ -116,6 +137,8 @@ mod tests {
             assert!(rate(bad).is_err(), "{bad}");
         }
         assert!(rate("5 kB/s").unwrap_err().contains("kbit/s"));
+        assert!(rate("1e+30 kbit/s").unwrap_err().contains("absurdly"));
+        assert!(time("1e14 s").unwrap_err().contains("absurdly"));
         assert!(time("-2 s").unwrap_err().contains("negative"));
     }
 }

@@ -160,6 +160,22 @@ fn impossible_values_are_refused_where_they_stand() {
             "role = \"relay\"",
             "only a station or a gateway",
         ),
+        (
+            "from = \"ms\"",
+            "from = \"ms\"\nqueue = \"0 B\"",
+            "link.ms.queue: a queue of less than a byte takes nothing",
+        ),
+        (
+            "from = \"ms\"",
+            "from = \"ms\"\noverhead = \"1 MB\"",
+            "link.ms.overhead: 1000000 bytes added, limit 65535",
+        ),
+        (
+            "from = \"ms\"",
+            "from = \"ms\"\ndelay = \"1 d\"",
+            "link.ms.delay: '1 d' is absurdly long for a link, limit an hour",
+        ),
+        ("mips = 100", "mips = 1e300", "1e300 is outside"),
         ("name = \"umts\"", "name = ", "umts.toml:2"),
         ("name = \"umts\"", "name = \"\"", "name: this text is empty"),
     ] {

@@ -236,7 +236,8 @@ impl Joint {
             Some(trace) => {
                 let entry = catalogue.find(Kind::Trace, trace).ok_or_else(|| {
                     let keys = ["trace", "link"].map(|key| format!("link.{from}.{key}"));
-                    let why = format!("there is no trace '{trace}': a file beside this one is");
+                    let why =
+                        format!("there is no trace '{trace}', neither beside this file nor here");
                     scenario.fault(&keys.each_ref().map(String::as_str), why)
                 })?;
                 Some(Trace::read(&entry.file, entry.text.as_bytes())?)
