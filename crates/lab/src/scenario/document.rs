@@ -8,7 +8,7 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::fault::{Fault, Place, unknown};
+use super::fault::{Fault, Place, nearest, unknown};
 
 /// Larger texts are no scenario.
 const TEXT_BYTES_MAX: usize = 1 << 20;
@@ -351,8 +351,19 @@ impl<'a> Table<'a> {
     pub fn need(&self, key: &'static str) -> Result<&'a Item, Fault> {
         self.find(key).ok_or_else(|| match self.items.get(key) {
             Some(removed) => removed.fault("this takes away what must be there"),
-            None => self.item.fault(format!("the key '{key}' is missing")),
+            None => self.missing(key),
         })
+    }
+
+    /// A key that is not there, at the line of what may be a slip of it.
+    fn missing(&self, key: &str) -> Fault {
+        let asked = self.asked.borrow();
+        let others = self.items.keys().map(String::as_str);
+        let near = nearest(key, others.filter(|other| !asked.contains(other)));
+        match near.and_then(|near| self.items.get(near)) {
+            Some(slip) => slip.fault(format!("the key '{key}' is missing, this is nearest to it")),
+            None => self.item.fault(format!("the key '{key}' is missing")),
+        }
     }
 
     /// What an absent key means.

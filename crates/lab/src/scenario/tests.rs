@@ -99,7 +99,7 @@ fn an_unknown_key_names_file_line_key_and_the_nearest() {
     );
     let text = message("rate = \"512", "rtae = \"512");
     assert!(
-        text.contains("traffic: the key 'rate' is missing"),
+        text.contains("traffic.rtae: the key 'rate' is missing, this is nearest to it"),
         "{text}"
     );
 }
