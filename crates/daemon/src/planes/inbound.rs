@@ -38,6 +38,8 @@ pub(super) struct Inbound {
     io: IoReport,
     packets: Packets,
     gather: Gather,
+    /// It was told to stop: the bell that said so still rings.
+    is_over: bool,
 }
 
 /// Where a socket's datagrams go.
@@ -74,6 +76,7 @@ impl Inbound {
             io: IoReport::default(),
             packets: Packets::new(),
             gather: Gather::new(),
+            is_over: false,
         }
     }
 
@@ -95,12 +98,19 @@ impl Inbound {
     /// Takes orders after the bell rang. Returns whether to go on.
     pub(super) fn listen(&mut self) -> bool {
         self.inbox.silence();
-        while let Some(order) = self.inbox.take() {
-            if self.obey(order) {
-                return false;
-            }
+        self.hear();
+        !self.is_over
+    }
+
+    /// Takes the orders that wait. What was received since may depend on them: the peer of a new
+    /// SA sends as soon as it hears of it, and the kernel may tell of that before it tells of the
+    /// bell.
+    fn hear(&mut self) {
+        while !self.is_over
+            && let Some(order) = self.inbox.take()
+        {
+            self.is_over = self.obey(order);
         }
-        true
     }
 
     /// Tries again what control was too busy to hear; whether something still waits.
@@ -147,6 +157,7 @@ impl Inbound {
         self.io.calls += 1;
         // An error that came by ICMP for an earlier datagram is no reason to stop.
         let received = buffers.batch.receive(fd).unwrap_or(0);
+        self.hear();
         let now = self.clock.now();
         for index in 0..received {
             let incoming = buffers.batch.incoming(index);

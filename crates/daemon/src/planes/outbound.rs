@@ -36,6 +36,8 @@ pub(super) struct Outbound {
     frame: Vec<u8>,
     out: Datagrams,
     gather: Gather,
+    /// It was told to stop: the bell that said so still rings.
+    is_over: bool,
 }
 
 /// How a turn ended.
@@ -65,6 +67,7 @@ impl Outbound {
             frame: vec![0; FRAME_BYTES],
             out: Datagrams::new(),
             gather: Gather::new(),
+            is_over: false,
         }
     }
 
@@ -82,15 +85,21 @@ impl Outbound {
     /// whether to go on.
     pub(super) fn listen(&mut self) -> bool {
         self.inbox.silence();
-        while let Some(order) = self.inbox.take() {
-            if self.obey(order) {
-                return false;
-            }
-        }
+        self.hear();
         if !self.out.is_empty() {
             self.flush();
         }
-        true
+        !self.is_over
+    }
+
+    /// Takes the orders that wait: what was read since, such as the answer to a new SA's first
+    /// packet, may depend on them.
+    fn hear(&mut self) {
+        while !self.is_over
+            && let Some(order) = self.inbox.take()
+        {
+            self.is_over = self.obey(order);
+        }
     }
 
     /// Tries again what control was too busy to hear; whether something still waits.
@@ -106,6 +115,7 @@ impl Outbound {
                 Ok(Some(len)) => {
                     self.io.frames += 1;
                     self.io.calls += 1;
+                    self.hear();
                     let frame = &mut self.frame[..len];
                     self.plane.seal(frame, self.clock.now(), &mut self.out);
                 }
