@@ -21,10 +21,11 @@ use wire::isakmp::{
     Transform, payloads, write_payloads,
 };
 
-use fuzz::responder::script::{self, Op};
-use fuzz::responder::world::{self, CALENDAR, Sent, Stage, pki};
+use fuzz::responder::world::{self, Stage, pki};
+use fuzz::script::{self, Op};
 use fuzz::station;
 use fuzz::station::world::connection_to;
+use fuzz::watch::{CALENDAR, Sent};
 
 /// There and back.
 const LATENCY: u16 = 2;

@@ -4,4 +4,6 @@
 
 pub mod phase_2;
 pub mod responder;
+pub mod script;
 pub mod station;
+pub mod watch;

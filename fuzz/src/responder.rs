@@ -1,5 +1,4 @@
-//! A gateway, those who speak to it, and the script that an input is.
+//! A gateway and those who speak to it.
 
 mod peer;
-pub mod script;
 pub mod world;

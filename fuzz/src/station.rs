@@ -1,4 +1,4 @@
-//! A station, the hostile gateways that it reaches, and the script that an input is.
+//! A station and the hostile gateways that it reaches.
 
 mod gateway;
 mod hostile;

@@ -3,13 +3,14 @@
 //! hold after each step is in `src/responder/world.rs`.
 #![no_main]
 
-use fuzz::responder::{script, world::Stage};
+use fuzz::responder::world::Stage;
+use fuzz::script;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
     let mut stage = Stage::new();
-    for op in script::read(input) {
-        stage.play(&op);
-    }
+    script::read(input)
+        .iter()
+        .for_each(|op| drop(stage.play(op)));
     stage.end();
 });

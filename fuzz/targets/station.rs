@@ -3,14 +3,14 @@
 //! payloads under right keys. What must hold after each step is in `src/station/world.rs`.
 #![no_main]
 
-use fuzz::responder::script;
+use fuzz::script;
 use fuzz::station::world::Stage;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
     let mut stage = Stage::new();
-    for op in script::read(input) {
-        stage.play(&op);
-    }
+    script::read(input)
+        .iter()
+        .for_each(|op| drop(stage.play(op)));
     stage.end();
 });

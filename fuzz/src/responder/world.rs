@@ -1,11 +1,9 @@
 //! The gateway under test, the addresses around it, and what must hold after each step:
 //!
-//! - every datagram is held for assembly, answered, told of or counted;
+//! - what holds for either role (`crate::watch`);
 //! - a first message is answered by one message at most, to where it came from;
-//! - what was taken once and comes again moves nobody and changes no SA;
 //! - a timer sends nothing to an address that has not proven itself;
-//! - half-open exchanges and octets held stay within their bounds;
-//! - the clock moves on: timers fire a bounded number of times;
+//! - half-open exchanges and children stay within their bounds;
 //! - when everybody falls silent, everything is given back.
 
 use std::collections::BTreeSet;
@@ -13,84 +11,48 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
 use crypto::cert::{Certificate, TrustStore};
-use crypto::rand::Seed;
 use crypto::rsa::PrivateKey;
 use engine::config::{
     Child, Config, Connection, IdentityPattern, Limits, LocalAuth, LocalMethod, Pool, RemoteAuth,
     RemoteMethod,
 };
-use engine::counters::DropReason;
 use engine::identity::Identity;
-use engine::ikev1::fragments;
-use engine::node::{Command, Event, Input, Node, Output};
-use engine::plane::{Change, Notice};
-use engine::sa::{ChildId, Direction, Mode, Path, Secret};
-use engine::time::{Calendar, Duration, Instant};
-use wire::isakmp::{Cookie, Header, PayloadKind};
+use engine::node::{Command, Input, Node};
+use engine::plane::Notice;
+use engine::sa::{ChildId, Mode, Path, Secret};
+use engine::time::Duration;
+use wire::isakmp::Cookie;
 
 use super::peer::Peer;
-use super::script::Op;
 use crate::phase_2::Sealed;
+use crate::script::Op;
+use crate::watch::{Answer, MAX_WAKES, SILENCE, Sent, Watched, count, header};
 
 /// What peers and gateway share.
 pub const SECRET: &[u8] = b"a shared secret";
-/// All test certificates are valid then.
-pub const CALENDAR: Calendar = Calendar(1_800_000_000);
 /// Suites of phase 1: quick ones, since an input makes many handshakes.
 pub const SUITE: &str = "aes128-sha1-modp768";
 
 /// Peers of one input at most: each costs two shared values.
 const MAX_PEERS: usize = 6;
-/// Timers that may fire in one step.
-pub const MAX_WAKES: usize = 20_000;
 /// Messages that one datagram may cause: deletes of many children.
 const MAX_MESSAGES: usize = 256;
-/// Longer than any life.
-pub const SILENCE: Duration = Duration::from_secs(40 * 3_600);
 
 /// The gateway and those who speak to it.
 pub struct Stage {
-    node: Node,
-    now: Instant,
-    due: Option<Instant>,
+    gateway: Watched,
     proven: BTreeSet<SocketAddr>,
-    installed: BTreeSet<(ChildId, u32, Direction)>,
     peers: Vec<Peer>,
-    facts: Vec<String>,
-    /// Datagrams that were taken for a peer's.
-    taken: BTreeSet<Vec<u8>>,
-}
-
-/// What the gateway sent.
-pub type Sent = Vec<(Path, Vec<u8>)>;
-
-/// What one input made the gateway do.
-#[derive(Default)]
-struct Answer {
-    datagrams: Sent,
-    events: usize,
-    changes: usize,
-    is_taken: bool,
-    is_moved: bool,
 }
 
 impl Stage {
     /// At rest.
     pub fn new() -> Self {
-        let now = Instant(1);
-        let mut stage = Self {
-            node: Node::new(config(), &Seed::new([5; 32])),
-            now,
-            due: None,
+        Self {
+            gateway: Watched::new(config(), 5),
             proven: BTreeSet::new(),
-            installed: BTreeSet::new(),
             peers: Vec::new(),
-            facts: Vec::new(),
-            taken: BTreeSet::new(),
-        };
-        stage.drain();
-        stage.input(Input::Calendar(CALENDAR));
-        stage
+        }
     }
 
     /// One step; what the gateway sends in it.
@@ -140,21 +102,22 @@ impl Stage {
     pub fn end(&mut self) {
         self.peers.clear();
         self.wait(SILENCE);
-        let status = self.node.status(self.now);
-        assert_eq!(self.node.established(), 0);
+        let gateway = &self.gateway;
+        let status = gateway.node.status(gateway.now);
+        assert_eq!(gateway.node.established(), 0);
         assert_eq!(status.half_open, 0);
-        assert!(self.installed.is_empty(), "{:?}", self.installed);
+        assert!(gateway.installed.is_empty(), "{:?}", gateway.installed);
         assert!(status.pools.iter().all(|(_, lent, _)| *lent == 0));
     }
 
     /// What the gateway has told, without the messages.
     pub fn facts(&self) -> &[String] {
-        &self.facts
+        &self.gateway.facts
     }
 
     /// How the gateway stands.
     pub fn node(&self) -> &Node {
-        &self.node
+        &self.gateway.node
     }
 
     fn begin(&mut self, kind: u8, from: u8) -> Sent {
@@ -180,54 +143,31 @@ impl Stage {
     }
 
     fn datagram(&mut self, path: Path, octets: &[u8]) -> Sent {
-        let (held, dropped) = (self.held(), self.dropped());
-        let answer = self.input(Input::Datagram(path, octets));
-        let message = match path.local.port() {
-            500 => Some(octets),
-            _ => octets.strip_prefix(&[0; 4]),
-        };
-        let header = message.and_then(|message| Header::parse(message).ok());
-        let header = header.map(|(header, _)| header);
-        let is_fragment = header.is_some_and(|h| h.next_payload == PayloadKind::Fragment);
-        let is_noticed = self.dropped() > dropped
-            || !answer.datagrams.is_empty()
-            || answer.events > 0
-            || answer.changes > 0;
-        assert!(
-            is_noticed || (is_fragment && self.held() > held),
-            "not counted: {header:?}"
-        );
-        let messages = count(&answer.datagrams);
-        assert!(messages <= MAX_MESSAGES, "{messages} messages");
+        let answer = self.gateway.datagram(path, octets, MAX_MESSAGES);
+        let header = header(&path, octets);
         if header.is_none_or(|header| header.cookies.responder == Cookie::ZERO) {
+            let messages = count(&answer.datagrams);
             assert!(messages <= 1, "{messages} messages");
             let is_back = |(to, _): &(Path, Vec<u8>)| to.remote == path.remote;
             assert!(answer.datagrams.iter().all(is_back));
-        }
-        if self.taken.contains(octets) {
-            assert!(!answer.is_moved && answer.changes == 0, "{header:?}");
-        } else if answer.is_taken {
-            self.taken.insert(octets.to_vec());
         }
         self.hear(answer)
     }
 
     fn wait(&mut self, span: Duration) -> Sent {
-        let until = self.now + span;
+        let until = self.gateway.now + span;
         let mut sent = Sent::new();
         for _ in 0..MAX_WAKES {
-            let Some(due) = self.due.filter(|due| *due <= until) else {
-                self.now = until;
+            let Some(answer) = self.gateway.wake(until) else {
                 return sent;
             };
-            self.now = self.now.max(due);
-            let answer = self.input(Input::Wake);
+            self.proven.extend(answer.proven());
             for (path, _) in &answer.datagrams {
                 assert!(self.proven.contains(&path.remote), "by a timer: {path:?}");
             }
             sent.extend(self.hear(answer));
         }
-        panic!("the clock stands still at {:?}", self.now);
+        panic!("the clock stands still at {:?}", self.gateway.now);
     }
 
     fn order(&mut self, what: u8) -> Sent {
@@ -247,101 +187,24 @@ impl Stage {
             6 => Input::Configure(Arc::new(config())),
             _ => Input::Report(&[]),
         };
-        let answer = self.input(input);
+        let answer = self.gateway.input(input);
         self.hear(answer)
     }
 
+    /// What was sent reaches the peers.
     fn hear(&mut self, answer: Answer) -> Sent {
+        self.proven.extend(answer.proven());
+        let status = self.gateway.node.status(self.gateway.now);
+        assert!(status.half_open <= LIMITS.half_open_total);
+        let mut sessions = status.connections.iter().flat_map(|one| &one.sessions);
+        assert!(sessions.all(|session| session.children.len() <= LIMITS.children));
         for (path, datagram) in &answer.datagrams {
             for peer in &mut self.peers {
-                peer.hear(*path, datagram, self.now);
+                peer.hear(*path, datagram, self.gateway.now);
             }
         }
         answer.datagrams
     }
-
-    fn input(&mut self, input: Input<'_>) -> Answer {
-        self.node.handle(input, self.now);
-        self.drain()
-    }
-
-    fn drain(&mut self) -> Answer {
-        let mut answer = Answer::default();
-        loop {
-            match self.node.poll() {
-                Output::Datagram(path, octets) => answer.datagrams.push((path, octets)),
-                Output::Plane(direction, change) => {
-                    answer.changes += 1;
-                    self.change(direction, change);
-                }
-                Output::Event(event) => {
-                    answer.events += 1;
-                    answer.is_taken |= matches!(event, Event::Message { is_sent: false, .. });
-                    answer.is_moved |= matches!(event, Event::PathMoved { .. });
-                    self.note(&event);
-                }
-                Output::IkeKey(..) | Output::WantsReport | Output::WantsLocalAddress(_) => {}
-                Output::Wait(deadline) => {
-                    self.due = deadline.map(|deadline| deadline.at);
-                    break;
-                }
-            }
-        }
-        let status = self.node.status(self.now);
-        assert!(status.half_open <= LIMITS.half_open_total);
-        assert!(status.fragment_octets <= fragments::MAX_OCTETS);
-        let mut sessions = status.connections.iter().flat_map(|one| &one.sessions);
-        assert!(sessions.all(|session| session.children.len() <= LIMITS.children));
-        answer
-    }
-
-    fn change(&mut self, direction: Direction, change: Change) {
-        match change {
-            Change::Install(sa) => {
-                assert_eq!(sa.direction, direction);
-                self.installed.insert((sa.child, sa.spi, direction));
-            }
-            Change::Remove(child, spi, direction) => {
-                self.installed.remove(&(child, spi, direction));
-            }
-            _ => {}
-        }
-    }
-
-    fn note(&mut self, event: &Event) {
-        if let Event::IkeEstablished { path, .. } | Event::PathMoved { path, .. } = event {
-            self.proven.insert(path.remote);
-        }
-        let text = format!("{event:?}");
-        assert!(text.len() < 16_384, "a long event: {} octets", text.len());
-        if !matches!(event, Event::Message { .. }) {
-            self.facts.push(text);
-        }
-    }
-
-    fn dropped(&self) -> u64 {
-        let drops = self.node.drops();
-        DropReason::ALL.iter().map(|reason| drops.of(*reason)).sum()
-    }
-
-    fn held(&self) -> usize {
-        self.node.status(self.now).fragment_octets
-    }
-}
-
-/// Messages, the fragments of one counted once.
-pub fn count(datagrams: &[(Path, Vec<u8>)]) -> usize {
-    let is_first = |(path, octets): &&(Path, Vec<u8>)| {
-        let message = match path.local.port() {
-            500 => Some(&octets[..]),
-            _ => octets.strip_prefix(&[0; 4]),
-        };
-        let header = message.and_then(|message| Header::parse(message).ok());
-        header.is_none_or(|(header, body)| {
-            header.next_payload != PayloadKind::Fragment || body.get(6) == Some(&1)
-        })
-    };
-    datagrams.iter().filter(is_first).count()
 }
 
 /// Where a datagram comes from: eight addresses by the low bits, and port 4500 by bit 3.

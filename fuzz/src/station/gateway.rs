@@ -17,7 +17,7 @@ use wire::isakmp::{Cookie, Exchange, Header};
 
 use super::hostile::Hostile;
 use crate::phase_2::{Phase2, Sealed, last_block};
-use crate::responder::world::CALENDAR;
+use crate::watch::CALENDAR;
 
 /// Messages of phase 2 that wait for the end of phase 1 at most.
 const MAX_EARLY: usize = 8;

@@ -1,32 +1,27 @@
 //! The station under test, its hostile gateways, and what must hold after each step:
 //!
-//! - every datagram is held for assembly, answered, told of or counted;
+//! - what holds for either role (`crate::watch`);
 //! - nothing is sent but to a gateway that is configured, or where an authentic message came from;
 //! - without the end of phase 1 no SA is installed;
-//! - what was taken once and comes again moves nobody and changes no SA;
-//! - sessions, SAs and octets held stay within their bounds;
-//! - the clock moves on: timers fire a bounded number of times;
+//! - sessions stay within their bound;
 //! - what is taken down gives everything back.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use crypto::rand::Seed;
 use engine::config::{Config, Connection, IdentityPattern, InnerFamilies, LocalMethod, Start};
-use engine::counters::DropReason;
 use engine::identity::Identity;
-use engine::ikev1::fragments;
-use engine::node::{Command, Event, Input, Node, Output};
-use engine::plane::{Change, Notice};
-use engine::sa::{ChildId, Direction, Path};
-use engine::time::{Duration, Instant};
-use wire::isakmp::{Header, PayloadKind};
+use engine::node::{Command, Input, Node};
+use engine::plane::Notice;
+use engine::sa::{ChildId, Path};
+use engine::time::Duration;
 
 use super::gateway::Gateway;
 use crate::phase_2::Sealed;
-use crate::responder::script::Op;
-use crate::responder::world::{self, CALENDAR, MAX_WAKES, NAMES, SILENCE, Sent, count, pki};
+use crate::responder::world::{self, NAMES, pki};
+use crate::script::Op;
+use crate::watch::{Answer, MAX_WAKES, SILENCE, Sent, Watched};
 
 /// The station's address.
 const OWN: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
@@ -40,47 +35,22 @@ pub const UNDER_OWN_KEYS: u8 = 0x80;
 
 /// The station and those who speak to it.
 pub struct Stage {
-    node: Node,
-    now: Instant,
-    due: Option<Instant>,
+    station: Watched,
     /// Begun connections and their gateways, in one order.
     connections: Vec<Arc<Connection>>,
     gateways: Vec<Gateway>,
     allowed: BTreeSet<IpAddr>,
-    installed: BTreeSet<(ChildId, u32, Direction)>,
-    facts: Vec<String>,
-    /// Datagrams that were taken for a gateway's.
-    taken: BTreeSet<Vec<u8>>,
-}
-
-/// What one input made the station do.
-#[derive(Default)]
-struct Answer {
-    datagrams: Sent,
-    asked: Vec<IpAddr>,
-    events: usize,
-    changes: usize,
-    is_taken: bool,
-    is_moved: bool,
 }
 
 impl Stage {
     /// At rest.
     pub fn new() -> Self {
-        let mut stage = Self {
-            node: Node::new(config(Vec::new()), &Seed::new([6; 32])),
-            now: Instant(1),
-            due: None,
+        Self {
+            station: Watched::new(config(Vec::new()), 6),
             connections: Vec::new(),
             gateways: Vec::new(),
             allowed: BTreeSet::new(),
-            installed: BTreeSet::new(),
-            facts: Vec::new(),
-            taken: BTreeSet::new(),
-        };
-        stage.drain();
-        stage.input(Input::Calendar(CALENDAR));
-        stage
+        }
     }
 
     /// One step; what the station sends in it. The words are those of the responder's script, said
@@ -151,18 +121,19 @@ impl Stage {
         }
         self.gateways.clear();
         self.wait(SILENCE);
-        assert_eq!(self.node.established(), 0);
-        assert!(self.installed.is_empty(), "{:?}", self.installed);
+        let station = &self.station;
+        assert_eq!(station.node.established(), 0);
+        assert!(station.installed.is_empty(), "{:?}", station.installed);
     }
 
     /// What the station has told, without the messages.
     pub fn facts(&self) -> &[String] {
-        &self.facts
+        &self.station.facts
     }
 
     /// How the station stands.
     pub fn node(&self) -> &Node {
-        &self.node
+        &self.station.node
     }
 
     /// A connection more, or the same once more.
@@ -191,7 +162,7 @@ impl Stage {
     }
 
     fn answer(&mut self, number: u8, changes: &[u8]) -> Sent {
-        let now = self.now;
+        let now = self.station.now;
         let said = self.gateway(number);
         let said = said.map(|gateway| (gateway.answer(changes, now), gateway.path));
         let Some((messages, path)) = said else {
@@ -202,46 +173,20 @@ impl Stage {
     }
 
     fn datagram(&mut self, path: Path, octets: &[u8]) -> Sent {
-        let (held, dropped) = (self.held(), self.dropped());
-        self.node.handle(Input::Datagram(path, octets), self.now);
-        let answer = self.drain();
-        let message = match path.local.port() {
-            500 => Some(octets),
-            _ => octets.strip_prefix(&[0; 4]),
-        };
-        let header = message.and_then(|message| Header::parse(message).ok());
-        let header = header.map(|(header, _)| header);
-        let is_fragment = header.is_some_and(|h| h.next_payload == PayloadKind::Fragment);
-        let is_noticed = self.dropped() > dropped
-            || !answer.datagrams.is_empty()
-            || answer.events > 0
-            || answer.changes > 0;
-        assert!(
-            is_noticed || (is_fragment && self.held() > held),
-            "not counted: {header:?}"
-        );
-        let messages = count(&answer.datagrams);
-        assert!(messages <= MAX_MESSAGES, "{messages} messages");
-        if self.taken.contains(octets) {
-            assert!(!answer.is_moved && answer.changes == 0, "{header:?}");
-        } else if answer.is_taken {
-            self.taken.insert(octets.to_vec());
-        }
+        let answer = self.station.datagram(path, octets, MAX_MESSAGES);
         self.follow(answer)
     }
 
     fn wait(&mut self, span: Duration) -> Sent {
-        let until = self.now + span;
+        let until = self.station.now + span;
         let mut sent = Sent::new();
         for _ in 0..MAX_WAKES {
-            let Some(due) = self.due.filter(|due| *due <= until) else {
-                self.now = until;
+            let Some(answer) = self.station.wake(until) else {
                 return sent;
             };
-            self.now = self.now.max(due);
-            sent.extend(self.input(Input::Wake));
+            sent.extend(self.follow(answer));
         }
-        panic!("the clock stands still at {:?}", self.now);
+        panic!("the clock stands still at {:?}", self.station.now);
     }
 
     fn order(&mut self, what: u8) -> Sent {
@@ -274,97 +219,33 @@ impl Stage {
     }
 
     fn input(&mut self, input: Input<'_>) -> Sent {
-        self.node.handle(input, self.now);
-        let answer = self.drain();
+        let answer = self.station.input(input);
         self.follow(answer)
     }
 
     /// What was sent reaches the gateways; what was asked is answered.
-    fn follow(&mut self, answer: Answer) -> Sent {
-        let Answer {
-            mut datagrams,
-            asked,
-            ..
-        } = answer;
-        for (path, datagram) in &datagrams {
-            let to = path.remote.ip();
-            assert!(self.allowed.contains(&to), "sent to {to}");
-            for gateway in &mut self.gateways {
-                gateway.hear(*path, datagram, self.now);
-            }
-        }
-        for remote in asked {
-            let local = Some(OWN);
-            datagrams.extend(self.input(Input::LocalAddress { remote, local }));
-        }
-        datagrams
-    }
-
-    fn drain(&mut self) -> Answer {
-        let mut answer = Answer::default();
-        loop {
-            match self.node.poll() {
-                Output::Datagram(path, octets) => answer.datagrams.push((path, octets)),
-                Output::Plane(direction, change) => {
-                    answer.changes += 1;
-                    self.change(direction, change);
-                }
-                Output::Event(event) => {
-                    answer.events += 1;
-                    answer.is_taken |= matches!(event, Event::Message { is_sent: false, .. });
-                    answer.is_moved |= matches!(event, Event::PathMoved { .. });
-                    self.note(&event);
-                }
-                Output::WantsLocalAddress(remote) => answer.asked.push(remote),
-                Output::IkeKey(..) | Output::WantsReport => {}
-                Output::Wait(deadline) => {
-                    self.due = deadline.map(|deadline| deadline.at);
-                    break;
-                }
-            }
-        }
-        let status = self.node.status(self.now);
-        assert!(status.fragment_octets <= fragments::MAX_OCTETS);
-        for connection in &status.connections {
+    fn follow(&mut self, mut answer: Answer) -> Sent {
+        let has_keys = self.gateways.iter().any(Gateway::has_keys);
+        assert!(answer.installs == 0 || has_keys, "an SA without phase 1");
+        for connection in &self.station.node.status(self.station.now).connections {
             let sessions = connection.sessions.len();
             assert!(sessions <= MAX_SESSIONS, "{sessions} sessions");
         }
-        answer
-    }
-
-    fn change(&mut self, direction: Direction, change: Change) {
-        match change {
-            Change::Install(sa) => {
-                assert_eq!(sa.direction, direction);
-                let has_keys = self.gateways.iter().any(Gateway::has_keys);
-                assert!(has_keys, "an SA without phase 1");
-                self.installed.insert((sa.child, sa.spi, direction));
+        let moved = answer.moved.iter().map(|path| path.remote.ip());
+        self.allowed.extend(moved);
+        for (path, datagram) in &answer.datagrams {
+            let to = path.remote.ip();
+            assert!(self.allowed.contains(&to), "sent to {to}");
+            for gateway in &mut self.gateways {
+                gateway.hear(*path, datagram, self.station.now);
             }
-            Change::Remove(child, spi, direction) => {
-                self.installed.remove(&(child, spi, direction));
-            }
-            _ => {}
         }
-    }
-
-    fn note(&mut self, event: &Event) {
-        if let Event::PathMoved { path, .. } = event {
-            self.allowed.insert(path.remote.ip());
+        for remote in answer.asked {
+            let local = Some(OWN);
+            let more = self.input(Input::LocalAddress { remote, local });
+            answer.datagrams.extend(more);
         }
-        let text = format!("{event:?}");
-        assert!(text.len() < 16_384, "a long event: {} octets", text.len());
-        if !matches!(event, Event::Message { .. }) {
-            self.facts.push(text);
-        }
-    }
-
-    fn dropped(&self) -> u64 {
-        let drops = self.node.drops();
-        DropReason::ALL.iter().map(|reason| drops.of(*reason)).sum()
-    }
-
-    fn held(&self) -> usize {
-        self.node.status(self.now).fragment_octets
+        answer.datagrams
     }
 }
 

@@ -7,7 +7,7 @@ const MAX_OPS: usize = 64;
 /// One step.
 #[derive(Clone, Debug)]
 pub enum Op {
-    /// Octets of a datagram as they are; see [`super::world::path`] for `from`.
+    /// Octets of a datagram as they are; see [`crate::responder::world::path`] for `from`.
     Datagram { from: u8, octets: Vec<u8> },
     /// Time passes, in tens of milliseconds.
     Wait(u16),

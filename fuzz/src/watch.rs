@@ -1,0 +1,221 @@
+//! A node under test: its clock, what it did in a step, and what holds for either role:
+//!
+//! - every datagram is held for assembly, answered, told of or counted;
+//! - what was taken once and comes again moves nobody and changes no SA;
+//! - octets held stay within their bound, and what is told is short;
+//! - the clock moves on: timers fire a bounded number of times.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+
+use crypto::rand::Seed;
+use engine::config::Config;
+use engine::counters::DropReason;
+use engine::ikev1::fragments;
+use engine::node::{Event, Input, Node, Output};
+use engine::plane::Change;
+use engine::sa::{ChildId, Direction, Path};
+use engine::time::{Calendar, Duration, Instant};
+use wire::isakmp::{Header, PayloadKind};
+
+/// All test certificates are valid then.
+pub const CALENDAR: Calendar = Calendar(1_800_000_000);
+/// Longer than any life.
+pub const SILENCE: Duration = Duration::from_secs(40 * 3_600);
+/// Timers that may fire in one step.
+pub const MAX_WAKES: usize = 20_000;
+/// Octets of an event in words.
+const MAX_EVENT: usize = 16_384;
+
+/// What a node sent.
+pub type Sent = Vec<(Path, Vec<u8>)>;
+
+/// The node, and what is known of it.
+pub struct Watched {
+    /// Itself.
+    pub node: Node,
+    /// The time.
+    pub now: Instant,
+    /// SAs that stand.
+    pub installed: BTreeSet<(ChildId, u32, Direction)>,
+    /// What was told, without the messages.
+    pub facts: Vec<String>,
+    due: Option<Instant>,
+    /// Datagrams that were taken for a peer's.
+    taken: BTreeSet<Vec<u8>>,
+}
+
+/// What one input made it do.
+#[derive(Default)]
+pub struct Answer {
+    /// To the network.
+    pub datagrams: Sent,
+    /// Whose way it asked for.
+    pub asked: Vec<IpAddr>,
+    /// Where phase 1 ended.
+    pub established: Vec<Path>,
+    /// Where a peer moved.
+    pub moved: Vec<Path>,
+    /// SAs given to the packets.
+    pub installs: usize,
+    events: usize,
+    changes: usize,
+    is_taken: bool,
+}
+
+impl Watched {
+    /// At rest.
+    pub fn new(config: Config, seed: u8) -> Self {
+        let mut watched = Self {
+            node: Node::new(config, &Seed::new([seed; 32])),
+            now: Instant(1),
+            installed: BTreeSet::new(),
+            facts: Vec::new(),
+            due: None,
+            taken: BTreeSet::new(),
+        };
+        watched.drain();
+        watched.input(Input::Calendar(CALENDAR));
+        watched
+    }
+
+    /// One input.
+    pub fn input(&mut self, input: Input<'_>) -> Answer {
+        self.node.handle(input, self.now);
+        self.drain()
+    }
+
+    /// One datagram, which may cause so many messages.
+    pub fn datagram(&mut self, path: Path, octets: &[u8], max_messages: usize) -> Answer {
+        let (held, dropped) = (self.held(), self.dropped());
+        let answer = self.input(Input::Datagram(path, octets));
+        let header = header(&path, octets);
+        let is_fragment = header.is_some_and(|h| h.next_payload == PayloadKind::Fragment);
+        let is_noticed = self.dropped() > dropped
+            || !answer.datagrams.is_empty()
+            || answer.events > 0
+            || answer.changes > 0;
+        assert!(
+            is_noticed || (is_fragment && self.held() > held),
+            "not counted: {header:?}"
+        );
+        let messages = count(&answer.datagrams);
+        assert!(messages <= max_messages, "{messages} messages");
+        if self.taken.contains(octets) {
+            let is_still = answer.moved.is_empty() && answer.changes == 0;
+            assert!(is_still, "{header:?}");
+        } else if answer.is_taken {
+            self.taken.insert(octets.to_vec());
+        }
+        answer
+    }
+
+    /// What the next timer before `until` does; `None`: there is none, and it is that time.
+    pub fn wake(&mut self, until: Instant) -> Option<Answer> {
+        let Some(due) = self.due.filter(|due| *due <= until) else {
+            self.now = until;
+            return None;
+        };
+        self.now = self.now.max(due);
+        Some(self.input(Input::Wake))
+    }
+
+    fn drain(&mut self) -> Answer {
+        let mut answer = Answer::default();
+        loop {
+            match self.node.poll() {
+                Output::Datagram(path, octets) => answer.datagrams.push((path, octets)),
+                Output::Plane(direction, change) => {
+                    answer.changes += 1;
+                    answer.installs += usize::from(self.change(direction, change));
+                }
+                Output::Event(event) => {
+                    answer.events += 1;
+                    self.note(&event, &mut answer);
+                }
+                Output::WantsLocalAddress(remote) => answer.asked.push(remote),
+                Output::IkeKey(..) | Output::WantsReport => {}
+                Output::Wait(deadline) => {
+                    self.due = deadline.map(|deadline| deadline.at);
+                    break;
+                }
+            }
+        }
+        assert!(self.held() <= fragments::MAX_OCTETS);
+        answer
+    }
+
+    /// Returns whether an SA was installed.
+    fn change(&mut self, direction: Direction, change: Change) -> bool {
+        match change {
+            Change::Install(sa) => {
+                assert_eq!(sa.direction, direction);
+                self.installed.insert((sa.child, sa.spi, direction));
+                return true;
+            }
+            Change::Remove(child, spi, direction) => {
+                self.installed.remove(&(child, spi, direction));
+            }
+            _ => {}
+        }
+        false
+    }
+
+    fn note(&mut self, event: &Event, answer: &mut Answer) {
+        match event {
+            Event::Message { is_sent, .. } => answer.is_taken |= !is_sent,
+            Event::IkeEstablished { path, .. } => answer.established.push(*path),
+            Event::PathMoved { path, .. } => answer.moved.push(*path),
+            _ => {}
+        }
+        let text = format!("{event:?}");
+        assert!(
+            text.len() < MAX_EVENT,
+            "a long event: {} octets",
+            text.len()
+        );
+        if !matches!(event, Event::Message { .. }) {
+            self.facts.push(text);
+        }
+    }
+
+    fn dropped(&self) -> u64 {
+        let drops = self.node.drops();
+        DropReason::ALL.iter().map(|reason| drops.of(*reason)).sum()
+    }
+
+    fn held(&self) -> usize {
+        self.node.status(self.now).fragment_octets
+    }
+}
+
+impl Answer {
+    /// Addresses that an authentic message came from.
+    pub fn proven(&self) -> impl Iterator<Item = SocketAddr> {
+        let paths = self.established.iter().chain(&self.moved);
+        paths.map(|path| path.remote)
+    }
+}
+
+/// Of an IKE message; behind its marker where one stands.
+pub fn header(path: &Path, octets: &[u8]) -> Option<Header> {
+    Some(parse(path, octets)?.0)
+}
+
+/// Messages, the fragments of one counted once.
+pub fn count(datagrams: &[(Path, Vec<u8>)]) -> usize {
+    let is_first = |(path, octets): &&(Path, Vec<u8>)| {
+        parse(path, octets).is_none_or(|(header, body)| {
+            header.next_payload != PayloadKind::Fragment || body.get(6) == Some(&1)
+        })
+    };
+    datagrams.iter().filter(is_first).count()
+}
+
+fn parse<'a>(path: &Path, octets: &'a [u8]) -> Option<(Header, &'a [u8])> {
+    let message = match path.local.port() {
+        500 => octets,
+        _ => octets.strip_prefix(&[0; 4])?,
+    };
+    Header::parse(message).ok()
+}
