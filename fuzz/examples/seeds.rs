@@ -22,7 +22,7 @@ use wire::isakmp::{
 };
 
 use fuzz::responder::world::{self, Stage, pki};
-use fuzz::script::{self, Op};
+use fuzz::script::{self, Op, Sealed};
 use fuzz::station;
 use fuzz::station::world::connection_to;
 use fuzz::watch::{CALENDAR, Sent};
@@ -117,9 +117,11 @@ fn answered(kind: u8) -> Vec<Op> {
         Op::Reflect { peer: 0 },
         Op::Prove {
             peer: 0,
-            flags: 0,
-            first: 0,
-            chain: vec![0, 40, 1],
+            sealed: Sealed {
+                flags: 0,
+                first: 0,
+                chain: vec![0, 40, 1],
+            },
         },
         Op::Wait(30_000),
         Op::Order {
@@ -166,9 +168,11 @@ fn under_own_keys(kind: u8, is_aggressive: bool, is_signed: bool) -> Vec<Op> {
         let (first, chain) = write_payloads(chain);
         Op::Prove {
             peer: 0,
-            flags: station::world::UNDER_OWN_KEYS | flags,
-            first: first.number(),
-            chain,
+            sealed: Sealed {
+                flags: station::world::UNDER_OWN_KEYS | flags,
+                first: first.number(),
+                chain,
+            },
         }
     };
     let mut ops = vec![begin];
@@ -411,9 +415,11 @@ fn proof(is_aggressive: bool, is_signed: bool) -> Op {
     let (first, chain) = write_payloads(&chain);
     Op::Prove {
         peer: 0,
-        flags: 0,
-        first: first.number(),
-        chain,
+        sealed: Sealed {
+            flags: 0,
+            first: first.number(),
+            chain,
+        },
     }
 }
 
@@ -421,11 +427,13 @@ fn phase_2(exchange: Exchange, id: u8, chain: &[Payload]) -> Op {
     let (first, chain) = write_payloads(chain);
     Op::Phase2 {
         peer: 0,
-        flags: 0,
         exchange: exchange.number(),
         id,
-        first: first.number(),
-        chain,
+        sealed: Sealed {
+            flags: 0,
+            first: first.number(),
+            chain,
+        },
     }
 }
 

@@ -9,6 +9,8 @@ use engine::ikev1::protect::{Iv, Opened};
 use engine::work::Work;
 use wire::isakmp::{Exchange, Flags, Header, Payload, PayloadKind, payloads};
 
+use crate::script::Sealed;
+
 /// Of every suite in use.
 pub const CIPHER: Cipher = Cipher::Aes128;
 /// The message ID that stands for the latest exchange which the other end began.
@@ -19,17 +21,6 @@ pub const THEIRS: u8 = 255;
 pub struct Phase2 {
     exchanges: BTreeMap<u32, Under>,
     theirs: u32,
-}
-
-/// What is to be sealed: payloads of which the first is of this kind; bit 0 of `flags`: behind a
-/// wrong hash.
-pub struct Sealed<'a> {
-    /// See above.
-    pub flags: u8,
-    /// See above.
-    pub first: u8,
-    /// The payloads.
-    pub chain: &'a [u8],
 }
 
 /// An exchange of phase 2.
@@ -47,9 +38,9 @@ impl Phase2 {
         sa: &IsakmpSa,
         exchange: u8,
         id: u8,
-        sealed: &Sealed<'_>,
+        sealed: &Sealed,
     ) -> Option<Vec<u8>> {
-        let (flags, first, chain) = (sealed.flags, sealed.first, sealed.chain);
+        let (flags, first, chain) = (sealed.flags, sealed.first, &sealed.chain[..]);
         let number = match id {
             THEIRS => self.theirs,
             id => u32::from(id) * 0x0101_0101,

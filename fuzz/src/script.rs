@@ -17,20 +17,13 @@ pub enum Op {
     Exchange { peer: u8 },
     /// It sends its proof, sealed: payloads of which the first is of this kind. Hashes and
     /// signatures in them are made right unless bit 0 of `flags` is set; bit 1: in clear.
-    Prove {
-        peer: u8,
-        flags: u8,
-        first: u8,
-        chain: Vec<u8>,
-    },
+    Prove { peer: u8, sealed: Sealed },
     /// It sends payloads behind the HASH of phase 2, sealed; bit 0 of `flags`: a wrong hash.
     Phase2 {
         peer: u8,
-        flags: u8,
         exchange: u8,
         id: u8,
-        first: u8,
-        chain: Vec<u8>,
+        sealed: Sealed,
     },
     /// The gateway's own side does something.
     Order { what: u8 },
@@ -38,6 +31,17 @@ pub enum Op {
     Again { peer: u8, from: u8 },
     /// The last datagram to a peer comes back to its sender.
     Reflect { peer: u8 },
+}
+
+/// Payloads under keys; the first is of this kind. What `flags` say depends on the step.
+#[derive(Clone, Debug)]
+pub struct Sealed {
+    /// See [`Op`].
+    pub flags: u8,
+    /// A payload's number.
+    pub first: u8,
+    /// Its octets, and those after it.
+    pub chain: Vec<u8>,
 }
 
 /// Reads up to the end of the input or [`MAX_OPS`].
@@ -72,25 +76,18 @@ pub fn write(ops: &[Op]) -> Vec<u8> {
             }
             Op::Begin { kind, from } => out.extend([2, *kind, *from]),
             Op::Exchange { peer } => out.extend([3, *peer]),
-            Op::Prove {
-                peer,
-                flags,
-                first,
-                chain,
-            } => {
-                out.extend([4, *peer, *flags, *first]);
-                long(&mut out, chain);
+            Op::Prove { peer, sealed } => {
+                out.extend([4, *peer, sealed.flags, sealed.first]);
+                long(&mut out, &sealed.chain);
             }
             Op::Phase2 {
                 peer,
-                flags,
                 exchange,
                 id,
-                first,
-                chain,
+                sealed,
             } => {
-                out.extend([5, *peer, *flags, *exchange, *id, *first]);
-                long(&mut out, chain);
+                out.extend([5, *peer, *exchange, *id, sealed.flags, sealed.first]);
+                long(&mut out, &sealed.chain);
             }
             Op::Order { what } => out.extend([6, *what]),
             Op::Again { peer, from } => out.extend([7, *peer, *from]),
@@ -114,17 +111,13 @@ fn one(rest: &mut &[u8]) -> Option<Op> {
         3 => Op::Exchange { peer: octet(rest)? },
         4 => Op::Prove {
             peer: octet(rest)?,
-            flags: octet(rest)?,
-            first: octet(rest)?,
-            chain: long(rest)?,
+            sealed: sealed(rest)?,
         },
         5 => Op::Phase2 {
             peer: octet(rest)?,
-            flags: octet(rest)?,
             exchange: octet(rest)?,
             id: octet(rest)?,
-            first: octet(rest)?,
-            chain: long(rest)?,
+            sealed: sealed(rest)?,
         },
         6 => Op::Order { what: octet(rest)? },
         7 => Op::Again {
@@ -132,6 +125,14 @@ fn one(rest: &mut &[u8]) -> Option<Op> {
             from: octet(rest)?,
         },
         _ => Op::Reflect { peer: octet(rest)? },
+    })
+}
+
+fn sealed(rest: &mut &[u8]) -> Option<Sealed> {
+    Some(Sealed {
+        flags: octet(rest)?,
+        first: octet(rest)?,
+        chain: long(rest)?,
     })
 }
 

@@ -20,7 +20,8 @@ use wire::isakmp::{
 };
 
 use super::world::{SECRET, SUITE, pki};
-use crate::phase_2::{CIPHER, Phase2, Sealed, last_block, seal};
+use crate::phase_2::{CIPHER, Phase2, last_block, seal};
+use crate::script::Sealed;
 
 const HASH: Hash = Hash::Sha1;
 const GROUP: Group = Group::Modp768;
@@ -116,9 +117,10 @@ impl Peer {
     }
 
     /// The last message of either mode, if keys are there.
-    pub fn prove(&mut self, flags: u8, first: u8, chain: &[u8]) -> Option<Vec<u8>> {
-        let kind = PayloadKind::from(first);
-        let mut body = chain.to_vec();
+    pub fn prove(&mut self, sealed: &Sealed) -> Option<Vec<u8>> {
+        let flags = sealed.flags;
+        let kind = PayloadKind::from(sealed.first);
+        let mut body = sealed.chain.clone();
         if flags & 1 == 0 {
             self.make_right(kind, &mut body)?;
         }
@@ -138,7 +140,7 @@ impl Peer {
     }
 
     /// A message of phase 2, if keys are there.
-    pub fn phase_2(&mut self, exchange: u8, id: u8, sealed: &Sealed<'_>) -> Option<Vec<u8>> {
+    pub fn phase_2(&mut self, exchange: u8, id: u8, sealed: &Sealed) -> Option<Vec<u8>> {
         let message = self.phase_2.seal(self.sa.as_ref()?, exchange, id, sealed)?;
         Some(self.send(message))
     }

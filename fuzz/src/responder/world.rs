@@ -24,7 +24,6 @@ use engine::time::Duration;
 use wire::isakmp::Cookie;
 
 use super::peer::Peer;
-use crate::phase_2::Sealed;
 use crate::script::Op;
 use crate::watch::{Answer, MAX_WAKES, SILENCE, Sent, Watched, count, header};
 
@@ -63,28 +62,13 @@ impl Stage {
             Op::Begin { kind, from } => self.begin(*kind, *from),
             Op::Order { what } => self.order(*what),
             Op::Exchange { peer } => self.speak(*peer, Peer::third),
-            Op::Prove {
-                peer,
-                flags,
-                first,
-                chain,
-            } => self.speak(*peer, |peer| peer.prove(*flags, *first, chain)),
+            Op::Prove { peer, sealed } => self.speak(*peer, |peer| peer.prove(sealed)),
             Op::Phase2 {
                 peer,
-                flags,
                 exchange,
                 id,
-                first,
-                chain,
-            } => self.speak(*peer, |peer| {
-                let (flags, first) = (*flags, *first);
-                let sealed = Sealed {
-                    flags,
-                    first,
-                    chain,
-                };
-                peer.phase_2(*exchange, *id, &sealed)
-            }),
+                sealed,
+            } => self.speak(*peer, |peer| peer.phase_2(*exchange, *id, sealed)),
             Op::Again { peer, from } => {
                 let last = self.peer(*peer).map(|peer| peer.last_sent.clone());
                 last.map_or_else(Sent::new, |last| self.datagram(path(*from), &last))

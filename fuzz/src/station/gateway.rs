@@ -16,7 +16,8 @@ use engine::time::Instant;
 use wire::isakmp::{Cookie, Exchange, Header};
 
 use super::hostile::Hostile;
-use crate::phase_2::{Phase2, Sealed, last_block};
+use crate::phase_2::{Phase2, last_block};
+use crate::script::Sealed;
 use crate::watch::CALENDAR;
 
 /// Messages of phase 2 that wait for the end of phase 1 at most.
@@ -123,7 +124,7 @@ impl Gateway {
     }
 
     /// Answers phase 1 with these payloads, under its own keys.
-    pub fn prove(&mut self, said: &Sealed<'_>) -> Option<Vec<u8>> {
+    pub fn prove(&mut self, said: &Sealed) -> Option<Vec<u8>> {
         let (message, sa) = self.hostile.answer(self.seen(), said)?;
         if let Some(sa) = sa {
             self.begin_phase_2(sa);
@@ -212,7 +213,7 @@ impl Gateway {
     }
 
     /// A message of phase 2, if keys are there.
-    pub fn phase_2(&mut self, exchange: u8, id: u8, sealed: &Sealed<'_>) -> Option<Vec<u8>> {
+    pub fn phase_2(&mut self, exchange: u8, id: u8, sealed: &Sealed) -> Option<Vec<u8>> {
         let message = self.phase_2.seal(self.sa.as_ref()?, exchange, id, sealed)?;
         Some(self.send(message))
     }

@@ -14,8 +14,9 @@ use engine::sa::{Path, Secret};
 use engine::time::Instant;
 use wire::isakmp::{Cookie, Cookies, Flags, Header, Payload, PayloadKind, payloads};
 
-use crate::phase_2::{CIPHER, Sealed, last_block, seal};
+use crate::phase_2::{CIPHER, last_block, seal};
 use crate::responder::world::{SECRET, SUITE, pki};
+use crate::script::Sealed;
 
 const HASH: Hash = Hash::Sha1;
 const GROUP: Group = Group::Modp768;
@@ -104,7 +105,7 @@ impl Hostile {
     /// of the flags is set, what this gateway knows better than the input is put in its place: the
     /// station's offer, the public value, the nonce, hash and signature. With the answer comes the
     /// ISAKMP SA that an honest station has after it.
-    pub fn answer(&self, path: Path, said: &Sealed<'_>) -> Option<(Vec<u8>, Option<IsakmpSa>)> {
+    pub fn answer(&self, path: Path, said: &Sealed) -> Option<(Vec<u8>, Option<IsakmpSa>)> {
         let heard = self.heard.as_ref()?;
         let keys = self.keys(heard);
         let kind = PayloadKind::from(said.first);

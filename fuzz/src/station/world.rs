@@ -18,7 +18,6 @@ use engine::sa::{ChildId, Path};
 use engine::time::Duration;
 
 use super::gateway::Gateway;
-use crate::phase_2::Sealed;
 use crate::responder::world::{self, NAMES, pki};
 use crate::script::Op;
 use crate::watch::{Answer, MAX_WAKES, SILENCE, Sent, Watched};
@@ -64,43 +63,16 @@ impl Stage {
             Op::Begin { kind, .. } => self.begin(*kind),
             Op::Order { what } => self.order(*what),
             Op::Exchange { peer } => self.answer(*peer, &[]),
-            Op::Prove {
-                peer,
-                flags,
-                first,
-                chain,
-            } if flags & UNDER_OWN_KEYS != 0 => {
-                let (flags, first) = (*flags, *first);
-                let sealed = Sealed {
-                    flags,
-                    first,
-                    chain,
-                };
-                let said = self
-                    .gateway(*peer)
-                    .and_then(|gateway| Some((gateway.path, gateway.prove(&sealed)?)));
-                said.map_or_else(Sent::new, |(path, octets)| self.datagram(path, &octets))
+            Op::Prove { peer, sealed } if sealed.flags & UNDER_OWN_KEYS != 0 => {
+                self.say(*peer, |gateway| gateway.prove(sealed))
             }
-            Op::Prove { peer, chain, .. } => self.answer(*peer, chain),
+            Op::Prove { peer, sealed } => self.answer(*peer, &sealed.chain),
             Op::Phase2 {
                 peer,
-                flags,
                 exchange,
                 id,
-                first,
-                chain,
-            } => {
-                let (flags, first) = (*flags, *first);
-                let sealed = Sealed {
-                    flags,
-                    first,
-                    chain,
-                };
-                let said = self.gateway(*peer).and_then(|gateway| {
-                    Some((gateway.path, gateway.phase_2(*exchange, *id, &sealed)?))
-                });
-                said.map_or_else(Sent::new, |(path, octets)| self.datagram(path, &octets))
-            }
+                sealed,
+            } => self.say(*peer, |gateway| gateway.phase_2(*exchange, *id, sealed)),
             Op::Again { peer, from } => {
                 let last = self.gateway(*peer).map(|it| it.last_sent.clone());
                 last.map_or_else(Sent::new, |last| self.datagram(path(*from), &last))
@@ -159,6 +131,14 @@ impl Stage {
     fn gateway(&mut self, number: u8) -> Option<&mut Gateway> {
         let count = self.gateways.len().max(1);
         self.gateways.get_mut(usize::from(number) % count)
+    }
+
+    /// A gateway says something of its own.
+    fn say(&mut self, number: u8, say: impl FnOnce(&mut Gateway) -> Option<Vec<u8>>) -> Sent {
+        let said = self
+            .gateway(number)
+            .and_then(|gateway| Some((gateway.path, say(gateway)?)));
+        said.map_or_else(Sent::new, |(path, octets)| self.datagram(path, &octets))
     }
 
     fn answer(&mut self, number: u8, changes: &[u8]) -> Sent {
