@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from caravan.measurement import Keys
 from caravan.testbed import enter
+from caravan.testbed.connection import PublicKey
 from caravan.testbed.pki import CaravanAuthority
 
 
@@ -22,6 +24,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CaravanAuthority]:
     """One certificate authority for the run: keys cost a good part of a second each."""
     yield CaravanAuthority(tmp_path_factory.mktemp("pki"))
+
+
+@pytest.fixture(scope="module")
+def keys(authority: CaravanAuthority) -> Keys:
+    """The gateway's and the station's certificates."""
+    return Keys(
+        PublicKey(authority.issue("sg.example"), authority),
+        PublicKey(authority.issue("ms.example"), authority),
+    )
 
 
 @pytest.fixture

@@ -44,15 +44,6 @@ ETH_P_IP = 0x0800
 SETTLE_S = 10.0
 
 
-@pytest.fixture(scope="module")
-def keys(authority: CaravanAuthority) -> Keys:
-    """The gateway's and the station's certificates."""
-    return Keys(
-        PublicKey(authority.issue("sg.example"), authority),
-        PublicKey(authority.issue("ms.example"), authority),
-    )
-
-
 def two_modes(host: Host, connection: Connection) -> Path:
     """The file of a gateway that takes main mode as well as aggressive mode."""
     path = write_files(host, connection)

@@ -53,15 +53,6 @@ PRIVATE_URL = f"http://{SERVER_ADDRESS}/file"
 SUITES = [policy.name for policy in POLICIES if policy.is_ipsec]
 
 
-@pytest.fixture(scope="module")
-def keys(authority: CaravanAuthority) -> Keys:
-    """The gateway's and the station's certificates."""
-    return Keys(
-        PublicKey(authority.issue("sg.example"), authority),
-        PublicKey(authority.issue("ms.example"), authority),
-    )
-
-
 @contextlib.contextmanager
 def connected(road: Road, ends: tuple[Connection, Connection], www: Path) -> Iterator[Caravan]:
     """Gateway and first station up, and the file server; the station's daemon."""

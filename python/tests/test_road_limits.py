@@ -25,10 +25,9 @@ from caravan.measurement import Keys, tunnel_ends
 from caravan.testbed import Road, RoadPlan
 from caravan.testbed.binary import caravan_binary
 from caravan.testbed.caravan import Caravan, order, write_files
-from caravan.testbed.connection import Connection, PublicKey, SharedKey
+from caravan.testbed.connection import Connection, SharedKey
 from caravan.testbed.host import Host
 from caravan.testbed.isolation import mount
-from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.relay import LinkPlan
 from caravan.testbed.road import GATEWAY_ADDRESS, SERVER_ADDRESS
 from caravan.testbed.traffic import download, iperf, make_file, ping, serve_files
@@ -42,15 +41,6 @@ OTHER_PORT = 5500
 NOBODY = 65534
 MS_BIND = 0x1000
 """Flag of mount(2), from linux/mount.h."""
-
-
-@pytest.fixture(scope="module")
-def keys(authority: CaravanAuthority) -> Keys:
-    """The gateway's and the station's certificates."""
-    return Keys(
-        PublicKey(authority.issue("sg.example"), authority),
-        PublicKey(authority.issue("ms.example"), authority),
-    )
 
 
 @contextlib.contextmanager

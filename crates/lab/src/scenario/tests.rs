@@ -160,6 +160,18 @@ fn impossible_values_are_refused_where_they_stand() {
             "role = \"relay\"",
             "only a station or a gateway",
         ),
+        ("mips = 100", "mips = 1e300", "1e300 is outside"),
+        ("name = \"umts\"", "name = ", "umts.toml:2"),
+        ("name = \"umts\"", "name = \"\"", "name: this text is empty"),
+    ] {
+        let text = message(from, to);
+        assert!(text.contains(wanted), "{to}: {text}");
+    }
+}
+
+#[test]
+fn links_that_nothing_can_be_are_refused_where_they_stand() {
+    for (from, to, wanted) in [
         (
             "from = \"ms\"",
             "from = \"ms\"\nqueue = \"0 B\"",
@@ -175,9 +187,6 @@ fn impossible_values_are_refused_where_they_stand() {
             "from = \"ms\"\ndelay = \"1 d\"",
             "link.ms.delay: '1 d' is absurdly long for a link, limit an hour",
         ),
-        ("mips = 100", "mips = 1e300", "1e300 is outside"),
-        ("name = \"umts\"", "name = ", "umts.toml:2"),
-        ("name = \"umts\"", "name = \"\"", "name: this text is empty"),
     ] {
         let text = message(from, to);
         assert!(text.contains(wanted), "{to}: {text}");
