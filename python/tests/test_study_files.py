@@ -37,6 +37,9 @@ series = "policy"
 """
 
 
+NOWHERE = "{{ packet: protected_bytes, policy = des, packet_bytes = 77 }}"
+
+
 def test_a_study_says_what_its_file_says() -> None:
     study = parse("small.toml", SMALL)
     (sweep,) = study.sweeps
@@ -66,6 +69,11 @@ def test_every_study_of_the_catalogue_is_read(name: str) -> None:
         ("packet_bytes = 64 }", "packet_bytes = 65 }", 15, "does not hold packet_bytes = 65"),
         ("value = 84", "value = nan", 16, "finite"),
         ("value = 84", 'value = "84"', 16, "must be a number"),
+        ("value = 84", "value = 0", 16, "nothing differs from 0"),
+        ('series = "policy"', f'series = "policy"\nnote = "{NOWHERE}"', 25, "packet_bytes = 77"),
+        ('series = "policy"', 'series = "policy"\nnote = "{{ packet }}"', 25, "is not {{"),
+        ('series = "policy"', 'series = "policy"\nnote = "{{ pack: cycles }}"', 25, "'packet'"),
+        ('series = "policy"', 'series = "policy"\nat = { policy = "dex" }', 25, "'des'"),
         ('series = "policy"', 'serie = "policy"', 24, "the nearest valid one is 'series'"),
         ('sweep = "packet"\nx', 'sweep = "packets"\nx', 21, "the nearest valid one is 'packet'"),
         ('profile = "paper-u"\n', "", 4, "needs a profile"),
@@ -82,6 +90,43 @@ def test_faults_name_file_line_key_and_what_is_valid(
         parse("small.toml", SMALL.replace(good, bad, 1))
     assert str(fault.value).startswith(f"small.toml:{line}:")
     assert says in str(fault.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "key"),
+    [
+        ('[[text]]\ntitle = "t"\nbody = "{}"', "text.0.body"),
+        ('[[reason]]\nprinted = "Fig. 7"\ntext = "{}"', "reason.0.text"),
+    ],
+)
+def test_a_text_that_no_run_could_fill_is_refused_where_it_stands(table: str, key: str) -> None:
+    lines = len(SMALL.splitlines())
+    with pytest.raises(StudyError, match=rf"small.toml:{lines + 3}: {key}: .*does not hold"):
+        parse("small.toml", SMALL + table.replace("{}", NOWHERE))
+    parse("small.toml", SMALL + table.replace("{}", NOWHERE.replace("77", "64.0")))
+
+
+CLAIM = """
+[[claim]]
+printed = "text"
+says = "DES adds what 3DES adds."
+[[claim.test]]
+over = { packet_bytes = "all" }
+left = { sweep = "packet", metric = "protected_bytes", at = { policy = "des" } }
+is = "="
+right = { sweep = "packet", metric = "protected_bytes", at = { policy = "3des" } }
+"""
+
+
+def test_a_test_runs_over_the_range_that_it_names() -> None:
+    (claim,) = parse("small.toml", SMALL + CLAIM).claims
+    assert claim.tests[0].over == {"packet_bytes": (64.0, 128.0)}
+    with pytest.raises(StudyError, match=r"packet_bytes: .*does not hold packet_bytes = 65"):
+        parse("small.toml", SMALL + CLAIM.replace('"all"', "[65]"))
+    with pytest.raises(StudyError, match="at least one"):
+        parse("small.toml", SMALL + CLAIM.replace('"all"', "[]"))
+    with pytest.raises(StudyError, match=r"at least one \[\[claim.test\]\]"):
+        parse("small.toml", SMALL + CLAIM[: CLAIM.index("[[claim.test]]")])
 
 
 def test_a_value_cannot_be_published_twice() -> None:

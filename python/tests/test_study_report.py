@@ -225,7 +225,7 @@ def test_texts_name_values_that_were_not_run(rows: pd.DataFrame) -> None:
 def test_a_sentence_says_which_values_it_compares(study: Study, rows: pd.DataFrame) -> None:
     (verdict,) = verdicts(study, rows)
     label = study.labels["des"]
-    assert verdict.holds
+    assert verdict.grade == "holds"
     assert verdict.numbers == (
         f"Mean end-to-end delay ({label}, 100 kbit/s): 12 ms > 10 ms (none)",
     )

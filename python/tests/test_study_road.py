@@ -75,4 +75,4 @@ def test_the_three_levels_agree(tmp_path: Path) -> None:
     )
     # a certificate of message 2, and one of message 3 in whole blocks
     assert longer == 60 + 64
-    assert [verdict.holds for verdict in verdicts(outcome.study, outcome.rows)] == [True] * 3
+    assert [verdict.grade for verdict in verdicts(outcome.study, outcome.rows)] == ["holds"] * 3

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
+import caravan.study
+from caravan.lab.cli import app
 from caravan.messages import Stopped
-from caravan.study import results
+from caravan.study import Study, engine, results
 from caravan.study.cells import Job, points, replication_ranges
+from caravan.study.commands import summary
 from caravan.study.comparison import compare
+from caravan.study.parse import parse
 from caravan.study.plan import Run
 from caravan.study.pool import Threads, pool
 from caravan.study.results import COLUMNS, Row, land, land_all, land_text
@@ -98,8 +106,8 @@ def test_ctrl_c_leaves_what_is_done_and_a_rerun_goes_on(tmp_path: Path) -> None:
 
 def test_another_engine_computes_again(tmp_path: Path) -> None:
     seen: list[str] = []
-    for engine in ("one", "two"):
-        Store(tmp_path, engine).fill(JOBS[:1], Threads(counted(seen), 1), quiet())
+    for built in ("one", "two"):
+        Store(tmp_path, built).fill(JOBS[:1], Threads(counted(seen), 1), quiet())
     assert len(seen) == 2
 
 
@@ -186,6 +194,131 @@ def test_runs_differ_where_values_and_intervals_do(tmp_path: Path) -> None:
     assert found.differing["rate_kbps"].tolist() == [1.0]
     assert found.differing["difference"].tolist() == pytest.approx([0.2])
     assert (found.compared, found.only_first, found.only_second) == (3, 1, 0)
+
+
+def tiny(name: str = "tiny") -> Study:
+    return parse("tiny.toml", TINY.replace('"tiny"', f'"{name}"'))
+
+
+TINY = """
+name = "tiny"
+title = "Two packets"
+[[sweep]]
+name = "packet"
+title = "One packet"
+measure = "price"
+profile = "paper-u"
+grid = { policy = ["des", "3des"], packet_bytes = [64, 128] }
+set = { mips = 100 }
+[[figure]]
+name = "sizes"
+title = "Sizes"
+sweep = "packet"
+x = "packet_bytes"
+y = ["protected_bytes"]
+series = "policy"
+"""
+
+
+def test_a_run_goes_into_its_own_folder_again(tmp_path: Path) -> None:
+    for _ in range(2):
+        caravan.study.report(caravan.study.run(tiny(), directory=tmp_path), tmp_path)
+    assert (tmp_path / "report.html").exists()
+
+
+def test_the_results_of_another_study_are_not_written_over(tmp_path: Path) -> None:
+    caravan.study.run(tiny(), directory=tmp_path)
+    before = (tmp_path / "results.csv").read_bytes()
+    with pytest.raises(StudyError, match=r"holds results of the study tiny: give another folder"):
+        caravan.study.run(tiny("other"), directory=tmp_path)
+    assert (tmp_path / "results.csv").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "name", ["report.html", "results.csv", "printed.csv", "results.parquet", "figures/sizes.svg"]
+)
+def test_a_foreign_file_is_not_written_over(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("mine")
+    with pytest.raises(StudyError, match=f"--output .*: holds a {name} that is of no run"):
+        caravan.study.run(tiny(), directory=tmp_path)
+    assert path.read_text() == "mine"
+
+
+def test_a_foreign_report_among_our_results_is_not_written_over(tmp_path: Path) -> None:
+    caravan.study.run(tiny(), directory=tmp_path)
+    (tmp_path / "report.html").write_text("<html>mine</html>")
+    with pytest.raises(StudyError, match=r"holds a report\.html that is of no run"):
+        caravan.study.run(tiny(), directory=tmp_path)
+
+
+def test_a_cluster_that_has_nothing_to_do_is_refused() -> None:
+    with pytest.raises(StudyError, match="model of this study has no job for it"):
+        caravan.study.run(tiny(), cluster="127.0.0.1:9")
+
+
+def test_an_output_without_a_name_is_refused() -> None:
+    done = CliRunner().invoke(app, ["run", "umts", "-o", ""])
+    assert isinstance(done.exception, StudyError)
+    assert "--output: must name a folder" in str(done.exception)
+
+
+def test_differences_are_whole_lines_when_piped_and_json(tmp_path: Path) -> None:
+    named = replace(ROW, reading="a reading of many words that no table may cut short", link="lte")
+    results.write([named], tmp_path / "a")
+    results.write([replace(named, value=20.0, ci95_low=19.0, ci95_high=21.0)], tmp_path / "b")
+    words = ["compare", str(tmp_path / "a"), str(tmp_path / "b")]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 1
+    (line,) = (line for line in done.output.splitlines() if "+100.00" in line)
+    assert named.reading in line and "mean_delay_ms" in line
+    done = CliRunner().invoke(app, [*words, "--json"])
+    found = json.loads(done.output)
+    assert (done.exit_code, found["compared"], len(found["differing"])) == (1, 1, 1)
+    assert (found["differing"][0]["first"], found["differing"][0]["second"]) == (10.0, 20.0)
+    assert found["differing"][0]["packet_bytes"] is None
+
+
+def test_a_study_without_print_says_how_its_levels_agree() -> None:
+    outcome = caravan.study.run("road", quick=True)
+    said = summary(outcome)
+    assert "simulated values within 2 % of the model" in said
+    assert "3 sentences not run: they need another level" in said
+
+
+def test_a_station_that_is_full_makes_the_road_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def station(name: str, utilisation: float) -> dict[str, Any]:
+        interval = dict.fromkeys(("utilisation_ci95", "wait_ci95_s", "queue_ci95_bytes"))
+        waits = {"mean_wait_s": 1.0, "mean_queue_bytes": 1.0}
+        return {"name": name, "utilisation": utilisation, **waits, **interval}
+
+    def states(of_road: str, utilisation: float) -> dict[str, str]:
+        names = ("mean_delay_s", "throughput_bps", "protected_bps", "packets_per_s", "packets")
+        widths = dict.fromkeys(("delay_ci95_s", "throughput_ci95_bps", "protected_ci95_bps"))
+        answer: dict[str, Any] = {
+            **dict.fromkeys(names, 1.0),
+            **widths,
+            "percentiles": [],
+            "state": of_road,
+        }
+        answer["stations"] = [
+            station("cpu", 0.5),
+            station("ms", utilisation),
+            station("radio", 0.1),
+        ]
+        core = SimpleNamespace(outcome=lambda _: json.dumps(answer))
+        monkeypatch.setattr(engine, "_native", lambda: core)
+        return {item.metric: item.state for item in engine.outcome([])}
+
+    for of_road in ("stationary", "near-saturation"):
+        found = states(of_road, 1.0006)
+        assert found["mean_delay_ms"] == found["packets"] == "not-stationary"
+        assert found["queue_bytes:radio"] == "not-stationary"
+        assert found["queue_bytes:cpu"] == "stationary"
+    drifting = states("not-stationary", 0.995)
+    assert drifting["queue_bytes:ms"] == drifting["queue_bytes:radio"] == "not-stationary"
+    assert drifting["queue_bytes:cpu"] == "stationary"
 
 
 def test_a_grid_is_the_product_of_its_axes() -> None:

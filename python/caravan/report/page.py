@@ -16,13 +16,13 @@ from markdown_it import MarkdownIt
 
 from caravan.report import tables
 from caravan.report.figures import MARKED, specification, write_pictures
-from caravan.study.claims import Verdict, verdicts
+from caravan.study.claims import Verdict, counted, verdicts
+from caravan.study.output import FIGURES, MARK, REPORT
 from caravan.study.plan import Figure, Study
 from caravan.study.published import parameters_score, results_score
 from caravan.study.results import land_text
 from caravan.study.values import fill
 
-REPORT = "report.html"
 POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; "
     "style-src 'unsafe-inline'; img-src data: blob:"
@@ -59,7 +59,7 @@ def write_report(
     for figure in study.figures:
         if has_rows(figure, rows):
             specs[figure.name] = specification(study, figure, rows)
-            write_pictures(study, figure, rows, specs[figure.name], directory / "figures")
+            write_pictures(study, figure, rows, specs[figure.name], directory / FIGURES)
     path = directory / REPORT
     land_text(path, page(study, rows, provenance, specs))
     return path
@@ -98,7 +98,7 @@ def page(
     title = html.escape(study.title)
     figures = json.dumps(specs, separators=(",", ":"), allow_nan=False).replace("</", "<\\/")
     return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8">
+<html lang="en"><head><meta charset="utf-8">{MARK}
 <meta http-equiv="Content-Security-Policy" content="{POLICY}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title><style>{style}</style></head>
@@ -120,11 +120,11 @@ def _library() -> str:
 
 def _summary(study: Study, rows: pd.DataFrame, claimed: list[Verdict]) -> str:
     printed, given = results_score(study, rows), parameters_score(study, rows)
-    decided = [verdict for verdict in claimed if verdict.holds is not None]
+    sentences, _, graded = counted(claimed).partition(" sentences ")
     cards = [
         (f"{printed.agreeing:,} of {printed.compared:,}", "printed results within 2 %"),
         (f"{given.agreeing:,} of {given.compared:,}", "printed parameters the same"),
-        (f"{sum(bool(v.holds) for v in decided)} of {len(decided)}", "sentences of the text hold"),
+        (sentences or "0", f"sentences of the text {graded}"),
         (f"{_packets(rows)}", "packets simulated"),
     ]
     drawn = "".join(

@@ -10,8 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
-from caravan.study.claims import Verdict
-from caravan.study.metrics import APPROXIMATION, AXES, DIVERGES, describe, heading, needs_mean
+from caravan.study.claims import FAILS, HOLDS, IN_PART, NOT_RUN, Verdict
+from caravan.study.metrics import (
+    APPROXIMATION,
+    AXES,
+    DIVERGES,
+    NEAR,
+    describe,
+    heading,
+    needs_mean,
+)
 from caravan.study.plan import LEVELS, TOLERANCE, PrintedTable, Published, Study
 from caravan.study.results import POINT
 from caravan.study.text import Value
@@ -28,7 +36,8 @@ ROUGH = {
 }
 """Closed forms that are used beyond what they are exact for, and yet compared."""
 TESTBED = LEVELS[-1]
-NEAR = "near-saturation"
+GRADED = {HOLDS: "good", IN_PART: "near", FAILS: "bad", NOT_RUN: "near"}
+"""How a sentence's grade is coloured."""
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], words: Sequence[int] = ()) -> str:
@@ -189,8 +198,7 @@ def claims(rows: pd.DataFrame, verdicts: Sequence[Verdict]) -> str:
     """Sentences of the publication and whether our numbers bear them out."""
     body = []
     for verdict in verdicts:
-        mark = {True: '<b class="good">holds</b>', False: '<b class="bad">does not hold</b>'}
-        word = '<span class="near">not run</span>' if verdict.holds is None else mark[verdict.holds]
+        word = f'<b class="{GRADED[verdict.grade]}">{verdict.grade}</b>'
         seen = "<br>".join(html.escape(text) for text in verdict.numbers)
         comment = html.escape(fill(verdict.claim.comment, rows))
         body.append(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from caravan.study.cells import points
 from caravan.study.metrics import DIVERGES, describe, needs_mean
 from caravan.study.plan import Claim, ClaimTest, Point, Study
 from caravan.study.text import Value
@@ -16,61 +17,135 @@ from caravan.study.values import label, number
 
 ABOUT = 0.05
 """How near `about` is, as a part of the right side."""
+
+
+def is_about(left: float, right: float) -> bool:
+    """Whether two values are near; what is without bound is near nothing else."""
+    if math.isinf(left) or math.isinf(right):
+        return left == right
+    return abs(left - right) <= ABOUT * abs(right)
+
+
 COMPARE: Mapping[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
     ">=": operator.ge,
     "=": math.isclose,
-    "about": lambda left, right: abs(left - right) <= ABOUT * abs(right),
+    "about": is_about,
 }
 SIGNS = {"<": "<", "<=": "≤", ">": ">", ">=": "≥", "=": "=", "about": "≈"}
 
 
+HOLDS, IN_PART, FAILS = "holds", "in part", "does not hold"
+GRADES = (HOLDS, IN_PART, FAILS)
+NOT_RUN = "not run"
+
+
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a claim holds; None where the run lacks a value that it needs."""
+    """What our values say of a claim: a grade, or `not run` where one that it needs is missing."""
 
     claim: Claim
-    holds: bool | None
+    grade: str
     numbers: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class _Result:
+    """A test: at how many of its points it holds (None: not run), and in which words."""
+
+    held: int | None
+    points: int
+    says: str
+
+
 def verdicts(study: Study, rows: pd.DataFrame) -> list[Verdict]:
-    """Each claim of the study, decided."""
+    """Each claim of the study, graded."""
     return [_decide(study, claim, rows) for claim in study.claims]
 
 
+def counted(found: Sequence[Verdict]) -> str:
+    """How many sentences have each grade, in words; empty where none was decided."""
+    counts = {grade: sum(item.grade == grade for item in found) for grade in (*GRADES, NOT_RUN)}
+    decided = sum(counts[grade] for grade in GRADES)
+    if not found:
+        return ""
+    if not decided:
+        return f"{len(found)} sentences not run: they need another level"
+    parts = [f"{counts[HOLDS]} of {decided} sentences hold"]
+    if counts[IN_PART]:
+        parts.append(f"{counts[IN_PART]} in part")
+    if counts[FAILS]:
+        parts.append(f"{counts[FAILS]} not")
+    if counts[NOT_RUN]:
+        parts.append(f"{counts[NOT_RUN]} were not run")
+    return ", ".join(parts)
+
+
 def _decide(study: Study, claim: Claim, rows: pd.DataFrame) -> Verdict:
+    """A sentence holds where each part does, at every point; in part where anything of it does."""
     results = [_test(study, test, rows) for test in claim.tests]
-    known = [result for result, _ in results]
-    holds = None if None in known else all(known)
-    return Verdict(claim, holds, tuple(text for _, text in results))
+    if any(result.held is None for result in results):
+        grade = NOT_RUN
+    elif all(result.held == result.points for result in results):
+        grade = HOLDS
+    else:
+        grade = IN_PART if any(result.held for result in results) else FAILS
+    return Verdict(claim, grade, tuple(result.says for result in results))
 
 
-def _test(study: Study, test: ClaimTest, rows: pd.DataFrame) -> tuple[bool | None, str]:
+def _test(study: Study, test: ClaimTest, rows: pd.DataFrame) -> _Result:
+    """A test at its point, or at each of the points that it runs over."""
+    if not test.over:
+        return _at_one(study, test, rows)
+    results = [_at_one(study, _moved(test, point), rows) for point in points(test.over)]
+    count = len(results)
+    for result in results:
+        if result.held is None:
+            return result
+    refuted = [result for result in results if not result.held]
+    if not refuted:
+        return _Result(count, count, f"at each of {count} points, as {results[-1].says}")
+    held = count - len(refuted)
+    share = f"at {held} of {count} points" if held else f"at none of {count} points"
+    return _Result(held, count, f"{share}: {refuted[-1].says}")
+
+
+def _moved(test: ClaimTest, point: Mapping[str, Value]) -> ClaimTest:
+    """The test at one of the points that it runs over."""
+    left, right = replace(test.left, at={**test.left.at, **point}), test.right
+    if isinstance(right, Point):
+        # What tells the right side from the left one stays.
+        kept = {axis: value for axis, value in point.items() if axis not in right.at}
+        right = replace(right, at={**right.at, **kept})
+    return replace(test, left=left, right=right, over={})
+
+
+def _at_one(study: Study, test: ClaimTest, rows: pd.DataFrame) -> _Result:
     left = value_at(test.left, rows)
     right = value_at(test.right, rows) if isinstance(test.right, Point) else float(test.right)
     name = describe(test.left.metric)
     if left is None or right is None:
-        return None, f"{name.label}: not run"
+        return _Result(None, 1, f"{name.label}: {NOT_RUN}")
     holds = COMPARE[test.compares](left, right)
     sign = SIGNS[test.compares] if holds else f"is not {SIGNS[test.compares]}"
     places = [label(study, axis, value) for axis, value in test.left.at.items()]
     if isinstance(test.right, Point) and test.right.level != test.left.level:
         places.append(label(study, "level", test.left.level))
     place = ", ".join(places)
-    said = f"{name.label} ({place}): {_short(left)} {name.unit}".rstrip()
-    return holds, f"{said} {sign} {_right(study, test, right)}"
+    said = f"{name.label} ({place}): {_with_unit(left, name.unit)}"
+    return _Result(int(holds), 1, f"{said} {sign} {_right(study, test, right)}")
 
 
 def _right(study: Study, test: ClaimTest, value: float) -> str:
     """The right side: a number, or a value of ours and where it differs from the left one."""
     unit = describe(test.left.metric).unit
     if not isinstance(test.right, Point):
-        return f"{_short(value)} {unit}".rstrip()
+        return _with_unit(value, unit)
     point = test.right
-    other = [
+    other = [] if point.metric == test.left.metric else [describe(point.metric).label]
+    other += [
         label(study, axis, value)
         for axis, value in point.at.items()
         if test.left.at.get(axis) != value
@@ -78,7 +153,7 @@ def _right(study: Study, test: ClaimTest, value: float) -> str:
     if point.level != test.left.level:
         other.append(label(study, "level", point.level))
     times = "" if point.factor == 1.0 else f"{point.factor:g} × "  # noqa: RUF001
-    shown = f"{times}{_short(value / point.factor)} {unit}".rstrip()
+    shown = f"{times}{_with_unit(value / point.factor, unit)}"
     return f"{shown} ({', '.join(other)})" if other else shown
 
 
@@ -104,5 +179,5 @@ def _one(point: Point, at: Mapping[str, Value], rows: pd.DataFrame) -> float | N
     return None if pd.isna(row["value"]) else float(row["value"]) * point.factor
 
 
-def _short(value: float) -> str:
-    return "without bound" if math.isinf(value) else number(value)
+def _with_unit(value: float, unit: str) -> str:
+    return "without bound" if math.isinf(value) else f"{number(value)} {unit}".rstrip()

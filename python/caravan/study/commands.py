@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from caravan.study.runner import Choice, Outcome
 
 DIFFERENCES_SHOWN = 20
+PIPED_WIDTH = 10_000
+"""Where nobody looks at the width of a line, none is wrapped."""
 TOLERANCE = 0.01
 """Differences up to this part of the value are none."""
 
@@ -32,7 +34,10 @@ def add_to(app: typer.Typer) -> None:
 def run_command(
     study: Annotated[str, typer.Argument(help=f"its file, folder or name: {', '.join(names())}")],
     *,
-    output: Annotated[Path, typer.Option("-o", "--output", help="folder for results and report")],
+    output: Annotated[
+        str,
+        typer.Option("-o", "--output", metavar="FOLDER", help="folder for results and report"),
+    ],
     level: Annotated[
         list[str] | None,
         typer.Option(
@@ -58,10 +63,12 @@ def run_command(
 
     if jobs and cluster:
         raise StudyError("--jobs, --cluster: give one of them")
+    if not output.strip():
+        raise StudyError("--output: must name a folder, as -o out/umts")
     choice = Choice(tuple(level or ()), quick, seed, jobs, cluster)
     console = Console(highlight=False, soft_wrap=True)
     try:
-        report = run_and_report(study, choice, output, console)
+        report = run_and_report(study, choice, Path(output), console)
     except KeyboardInterrupt:
         raise Stopped("stopped; run again to go on") from None
     console.print(f"Report  {report}", markup=False)
@@ -83,14 +90,13 @@ def run_and_report(study: str, choice: Choice, output: Path, console: Console) -
 
 def summary(outcome: Outcome) -> str:
     """What was run, and how it stands to what is printed."""
-    from caravan.study.claims import verdicts  # noqa: PLC0415
+    from caravan.study.claims import counted, verdicts  # noqa: PLC0415
+    from caravan.study.comparison import levels_apart  # noqa: PLC0415
     from caravan.study.published import parameters_score, results_score  # noqa: PLC0415
 
     rows = outcome.rows
     printed = results_score(outcome.study, rows)
     given = parameters_score(outcome.study, rows)
-    decided = [verdict for verdict in verdicts(outcome.study, rows) if verdict.holds is not None]
-    held = sum(bool(verdict.holds) for verdict in decided)
     packets = float(rows[rows["metric"] == "packets"]["value"].sum())
     counts = [f"{len(rows):,} rows"]
     if packets:
@@ -100,8 +106,10 @@ def summary(outcome: Outcome) -> str:
         compared.append(f"{printed.agreeing} of {printed.compared} printed results within 2 %")
     if given.compared:
         compared.append(f"{given.agreeing} of {given.compared} printed parameters the same")
-    if decided:
-        compared.append(f"{held} of {len(decided)} sentences hold")
+    if not printed.compared:
+        compared += levels_apart(rows)
+    if sentences := counted(verdicts(outcome.study, rows)):
+        compared.append(sentences)
     lines = [outcome.study.title, ", ".join((*counts, outcome.provenance["time"]))]
     return "\n".join((*lines, *filter(None, ["; ".join(compared)])))
 
@@ -109,9 +117,13 @@ def summary(outcome: Outcome) -> str:
 def compare_command(
     first: Annotated[Path, typer.Argument(help="output folder of a run")],
     second: Annotated[Path, typer.Argument(help="output folder of another run")],
+    *,
     tolerance: Annotated[
         float, typer.Option(min=0, max=1, help="part of a value that is no difference")
     ] = TOLERANCE,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="one JSON object, all differences")
+    ] = False,
 ) -> None:
     """Compare two runs of a study; status 1 if they differ."""
     from rich.console import Console  # noqa: PLC0415
@@ -119,7 +131,12 @@ def compare_command(
     from caravan.study.comparison import compare  # noqa: PLC0415
 
     found = compare(first, second, tolerance)
+    if as_json:
+        typer.echo(found.as_json())
+        raise typer.Exit(0 if found.is_same else 1)
     console = Console(highlight=False, soft_wrap=True)
+    if not console.is_terminal:
+        console.width = PIPED_WIDTH
     console.print(f"{found.compared:,} values compared, {len(found.differing):,} differ")
     for count, where in ((found.only_first, first), (found.only_second, second)):
         if count:

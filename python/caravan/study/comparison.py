@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +10,9 @@ import pandas as pd
 
 from caravan.study import results
 from caravan.study.commands import TOLERANCE
-from caravan.study.results import KEY
+from caravan.study.metrics import DIVERGES, NEAR, describe
+from caravan.study.plan import TOLERANCE as PRINTED_TOLERANCE
+from caravan.study.results import KEY, POINT
 from caravan.study.text import StudyError
 
 
@@ -26,6 +29,20 @@ class Comparison:
     def is_same(self) -> bool:
         """Nothing differs and nothing is missing."""
         return self.differing.empty and not self.only_first and not self.only_second
+
+    def as_json(self) -> str:
+        """One object; a value that is not there is null."""
+        named = {"value_a": "first", "value_b": "second"}
+        named |= {"state_a": "first_state", "state_b": "second_state"}
+        differing = json.loads(self.differing.rename(columns=named).to_json(orient="records"))
+        return json.dumps(
+            {
+                "compared": self.compared,
+                "only_first": self.only_first,
+                "only_second": self.only_second,
+                "differing": differing,
+            }
+        )
 
 
 def compare(first: Path, second: Path, tolerance: float = TOLERANCE) -> Comparison:
@@ -55,6 +72,32 @@ def compare(first: Path, second: Path, tolerance: float = TOLERANCE) -> Comparis
         only_first=int((both["_merge"] == "left_only").sum()),
         only_second=int((both["_merge"] == "right_only").sum()),
     )
+
+
+def levels_apart(rows: pd.DataFrame) -> list[str]:
+    """In words, how far the simulation is from each other level that was run.
+
+    Points near saturation or beyond are left out.
+    """
+    said = []
+    simulated = rows[(rows["level"] == "simulate") & ~rows["state"].isin([DIVERGES, NEAR])]
+    for level in ("model", "testbed"):
+        # The testbed's device is the machine that it ran on.
+        axes = [axis for axis in POINT if axis != "device" or level != "testbed"]
+        other = rows[(rows["level"] == level) & (rows["value"].abs() > 0)]
+        keys = ["sweep", "reading", *axes, "metric"]
+        both = simulated.merge(other, on=keys, suffixes=("", "_other"))
+        if both.empty:
+            continue
+        apart = (both["value"] - both["value_other"]) / both["value_other"]
+        near = int((apart.abs() <= PRINTED_TOLERANCE).sum())
+        furthest = int(apart.abs().to_numpy().argmax())
+        metric = describe(str(both["metric"].iloc[furthest])).label
+        said.append(
+            f"{near} of {len(both)} simulated values within 2 % of the {level}, "
+            f"{metric} furthest, {apart.iloc[furthest] * 100:+.1f} %"
+        )
+    return said
 
 
 def _check_same_study(*runs: tuple[Path, pd.DataFrame]) -> None:

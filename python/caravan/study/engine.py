@@ -19,7 +19,7 @@ from caravan.messages import is_unpriced, unknown, without_place
 from caravan.study import parameters, tunnel
 from caravan.study.cells import Cell, Job, canonical, replication_ranges, run_request
 from caravan.study.files import CATALOGUE
-from caravan.study.metrics import DIVERGES
+from caravan.study.metrics import DIVERGES, NEAR
 from caravan.study.plan import Run, Study
 from caravan.study.text import StudyError, Value
 
@@ -33,6 +33,9 @@ FREE = "none"
 MACHINE = "machine of the run"
 """Device and cost table where the real program ran; the run's provenance names the machine."""
 NEAR_SATURATION = 0.97
+STATIONARY = "stationary"
+WORSE = (STATIONARY, NEAR, DIVERGES)
+"""What a simulated point can be, the worst last."""
 QUEUES = ("wait_ms", "queue_bytes")
 """What has no value at a station that is full, nor at those behind it."""
 FIXED_KEYS = {
@@ -330,7 +333,7 @@ def _mean(metric: str, value: float, standing: str, state: str) -> Measure:
 def _state(utilisation: float) -> str:
     if utilisation >= 1:
         return DIVERGES
-    return "near-saturation" if utilisation > NEAR_SATURATION else "stationary"
+    return NEAR if utilisation > NEAR_SATURATION else STATIONARY
 
 
 def _kilo(value: float | None) -> float | None:
@@ -392,7 +395,8 @@ def outcome(tallies: Sequence[bytes]) -> list[Measure]:
         answer = json.loads(_lab.outcome(list(tallies)))
     except ValueError as fault:
         raise StudyError(str(fault)) from None
-    state = answer["state"]
+    standing = _standing(answer)
+    state = max([answer["state"], *standing.values()], key=WORSE.index)
     measures = [
         Measure("packets", answer["packets"], state=state),
         _interval("mean_delay_ms", answer, ("mean_delay_s", "delay_ci95_s"), 1e3, state),
@@ -406,11 +410,9 @@ def outcome(tallies: Sequence[bytes]) -> list[Measure]:
         name = f"p{percentile['percent']:g}_delay_ms"
         if name in ("p50_delay_ms", "p95_delay_ms", "p99_delay_ms"):
             measures.append(Measure(name, percentile["delay_s"] * 1e3, state=state))
-    busiest = 0.0
     for station in answer["stations"]:
         name = station["name"]
-        busiest = max(busiest, station["utilisation"])
-        here = _state(busiest) if state != "stationary" else state
+        here = standing[name]
         measures += [
             _interval(f"utilisation:{name}", station, ("utilisation", "utilisation_ci95"), 1, here),
             _interval(f"wait_ms:{name}", station, ("mean_wait_s", "wait_ci95_s"), 1e3, here),
@@ -419,6 +421,25 @@ def outcome(tallies: Sequence[bytes]) -> list[Measure]:
             ),
         ]
     return measures
+
+
+def _standing(answer: Mapping[str, Any]) -> dict[str, str]:
+    """The state of each station: of the busiest one up to it, for it shapes what comes after.
+
+    Where the road drifts and no station is full, the busiest one is where it drifts.
+    """
+    stations = answer["stations"]
+    busiest, standing = 0.0, {}
+    for station in stations:
+        busiest = max(busiest, station["utilisation"])
+        standing[station["name"]] = _state(busiest)
+    if answer["state"] == DIVERGES and DIVERGES not in standing.values():
+        is_behind = False
+        for station in stations:
+            is_behind |= station["utilisation"] == busiest
+            if is_behind:
+                standing[station["name"]] = DIVERGES
+    return standing
 
 
 def _interval(

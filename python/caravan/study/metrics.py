@@ -64,6 +64,8 @@ NUMERIC_AXES = ("mips", "rate_kbps", "packet_bytes")
 
 DIVERGES = "not-stationary"
 """The state of a point where queues grow without bound."""
+NEAR = "near-saturation"
+"""The state of a point whose mean longer runs would still move."""
 APPROXIMATION = "approximation"
 """The state of a closed form that is used beyond what it was proved for."""
 WITHOUT_MEAN = ("mean_delay_ms", "wait_ms", "queue_bytes")

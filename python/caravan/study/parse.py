@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from caravan.messages import nearest, unknown
+from caravan.study import places
 from caravan.study.metrics import AXES, METRICS, NUMERIC_AXES, is_known
 from caravan.study.plan import (
     HELD,
@@ -32,6 +33,8 @@ DRAWN = ("line", "step", "bar", "stack", "points")
 SCALES = ("linear", "log")
 COMPARES = ("<", "<=", ">", ">=", "=", "about")
 DEFAULT_RUN = Run(3600.0, 60.0, 4)
+EVERY = "all"
+"""In `over`: every value that the grid has on the axis."""
 SECONDS_MAX = 1e7
 
 
@@ -51,11 +54,11 @@ def parse(file: str, text: str) -> Study:
         title=table.text("title"),
         publication=table.text("publication", ""),
         seed=table.count("seed", 1, 2**31 - 1),
-        texts=table.tables("text", lambda part: (part.text("title"), part.text("body"))),
+        texts=table.tables("text", lambda part: (part.text("title"), inside.words(part, "body"))),
         sweeps=sweeps,
         published=table.tables("published", inside.published),
         tables=table.tables("table", inside.printed_table),
-        reasons=table.tables("reason", read_reason),
+        reasons=table.tables("reason", inside.reason),
         claims=table.tables("claim", inside.claim),
         figures=table.tables("figure", inside.figure),
         labels={key: str(label) for key, label in table.leaves("labels").items()},
@@ -164,21 +167,26 @@ def read_reading(table: Table) -> Reading:
     return Reading(table.text("name"), table.text("says"), table.leaves("set"))
 
 
-def read_reason(table: Table) -> Reason:
-    """One `[[reason]]`."""
-    return Reason(
-        printed=table.text("printed"),
-        at=_at(table),
-        text=table.text("text"),
-        is_explained=not table.flag("unexplained"),
-    )
-
-
 class _Inside:
     """Reads what refers to sweeps, and checks that sweeps hold it."""
 
     def __init__(self, sweeps: Mapping[str, Sweep]) -> None:
         self._sweeps = sweeps
+
+    def words(self, table: Table, key: str, default: str | None = None) -> str:
+        """A text whose places, `{{ sweep: metric }}`, a run can fill."""
+        text = table.text(key, default)
+        if fault := places.check(text, self._sweeps):
+            raise table.fault(key, fault)
+        return text
+
+    def reason(self, table: Table) -> Reason:
+        return Reason(
+            printed=table.text("printed"),
+            at=_at(table),
+            text=self.words(table, "text"),
+            is_explained=not table.flag("unexplained"),
+        )
 
     def published(self, table: Table) -> Published:
         sweep = self._sweep(table)
@@ -187,9 +195,9 @@ class _Inside:
             sweep=sweep.name,
             metric=self._metric(table, "metric"),
             at=self._point(table, sweep),
-            value=table.number("value"),
+            value=_printed(table, table.number("value"), "value"),
             says=table.text("says", ""),
-            reason=table.text("reason", ""),
+            reason=self.words(table, "reason", ""),
             is_parameter=_is_parameter(table, sweep),
         )
 
@@ -213,7 +221,7 @@ class _Inside:
                 if column is not None:
                     point[column] = _axis_value(table, column, name)
                 self._check_point(table, "rows", sweep, point)
-                number = table.check_number(value, "rows")
+                number = _printed(table, table.check_number(value, "rows"), "rows")
                 cells.append(
                     Published(printed, sweep.name, metric, point, number, is_parameter=is_parameter)
                 )
@@ -227,16 +235,49 @@ class _Inside:
         return Claim(
             printed=table.text("printed"),
             says=table.text("says"),
-            tests=table.tables("test", self._claim_test),
-            comment=table.text("comment", ""),
+            tests=self._tests(table),
+            comment=self.words(table, "comment", ""),
         )
+
+    def _tests(self, table: Table) -> tuple[ClaimTest, ...]:
+        tests = table.tables("test", self._claim_test)
+        if not tests:
+            raise table.fault("", "a claim needs at least one [[claim.test]]")
+        return tests
 
     def _claim_test(self, table: Table) -> ClaimTest:
         left = self._claim_point(table.table("left"))
         compares = table.choice("is", COMPARES)
+        right: Point | float
         if table.has("value"):
-            return ClaimTest(left, compares, table.number("value"))
-        return ClaimTest(left, compares, self._claim_point(table.table("right")))
+            right = table.number("value")
+        else:
+            right = self._claim_point(table.table("right"))
+        return ClaimTest(left, compares, right, self._over(table, left, right))
+
+    def _over(
+        self, table: Table, left: Point, right: Point | float
+    ) -> dict[str, tuple[Value, ...]]:
+        """The axes that a test runs over; both sides must have every point."""
+        inner = table.table("over")
+        over: dict[str, tuple[Value, ...]] = {}
+        for axis in inner.names():
+            if axis not in AXES:
+                raise inner.fault(axis, unknown("axis", axis, AXES))
+            if inner.peek(axis) == EVERY:
+                inner.text(axis)
+                over[axis] = self._sweeps[left.sweep].grid.get(axis, ())
+            else:
+                over[axis] = tuple(_axis_value(inner, axis, item) for item in inner.values(axis))
+            if not over[axis]:
+                raise inner.fault(axis, "must hold at least one value")
+            for side in (left, right):
+                if isinstance(side, Point):
+                    for value in over[axis]:
+                        place = {axis: value}
+                        self._check_point(table, "over", self._sweeps[side.sweep], place)
+        inner.done()
+        return over
 
     def _claim_point(self, table: Table) -> Point:
         sweep = self._sweep(table)
@@ -261,7 +302,6 @@ class _Inside:
         if not metrics:
             raise table.fault("y", "must name at least one metric")
         axes = tuple(AXES)
-        at = table.leaves("at", axes)
         return Figure(
             name=table.text("name"),
             printed=table.text("printed", ""),
@@ -272,11 +312,11 @@ class _Inside:
             series=table.choice("series", (*axes, "metric", "level")),
             panels=table.choice("panels", (*axes, ""), ""),
             draw=table.choice("draw", DRAWN, "line"),
-            at={axis: _axis_value(table, axis, value) for axis, value in at.items()},
+            at=self._point(table, sweep),
             x_scale=table.choice("x_scale", SCALES, "linear"),
             y_scale=table.choice("y_scale", SCALES, "linear"),
             y_most=table.number("y_most", above=0) if table.has("y_most") else None,
-            note=table.text("note", ""),
+            note=self.words(table, "note", ""),
         )
 
     def _sweep(self, table: Table) -> Sweep:
@@ -301,9 +341,7 @@ class _Inside:
     def _check_point(table: Table, key: str, sweep: Sweep, point: Mapping[str, Value]) -> None:
         """A value that the grid does not hold would never be compared."""
         for axis, value in point.items():
-            held: tuple[Value, ...] = sweep.grid.get(axis, ())
-            if axis == "reading":
-                held = tuple(reading.name for reading in sweep.readings) or tuple(sweep.keys)
+            held = sweep.held(axis)
             if value not in held:
                 valid = [f"{item:g}" if isinstance(item, float) else str(item) for item in held]
                 what = f'the sweep "{sweep.name}" does not hold {axis} = {value}'
@@ -313,6 +351,14 @@ class _Inside:
 def _is_parameter(table: Table, sweep: Sweep) -> bool:
     """What a sweep of parameters gives was put in; elsewhere the file must say so."""
     return table.flag("parameter") or sweep.measure == "parameters"
+
+
+def _printed(table: Table, value: float, key: str) -> float:
+    """A printed value; what is printed as 0 has no relative difference."""
+    if value == 0:
+        what = 'nothing differs from 0 by a part of it: say it as a [[claim]] with is = "="'
+        raise table.fault(key, what)
+    return value
 
 
 def _at(table: Table, key: str = "at") -> dict[str, Value]:

@@ -65,6 +65,12 @@ class Sweep:
     skips_missing: bool
     """Leave out cells that no cost table prices; the report counts and names them."""
 
+    def held(self, axis: str) -> tuple[Value, ...]:
+        """The values of an axis, of which the readings are one."""
+        if axis != "reading":
+            return self.grid.get(axis, ())
+        return tuple(reading.name for reading in self.readings) or tuple(self.keys)
+
 
 @dataclass(frozen=True)
 class Published:
@@ -110,7 +116,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the publication, and comparisons of our values that decide whether it holds."""
+    """A sentence of the publication, and comparisons of our values, one or more for each part."""
 
     printed: str
     says: str
@@ -135,11 +141,15 @@ class Point:
 
 @dataclass(frozen=True)
 class ClaimTest:
-    """`left compares right`, as `<`; right is a point or a number."""
+    """`left compares right`, as `<`; right is a point or a number.
+
+    With `over`, at every point of these axes, which replace those of both sides.
+    """
 
     left: Point
     compares: str
     right: Point | float
+    over: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from caravan.study.metrics import APPROXIMATION, DIVERGES, needs_mean
-from caravan.study.plan import LEVELS, TOLERANCE, Published, Reason, Study
+from caravan.study.plan import TOLERANCE, Published, Reason, Study
 from caravan.study.results import POINT, Row
 from caravan.study.text import Value
 
@@ -85,25 +85,25 @@ def parameters_score(study: Study, rows: pd.DataFrame) -> Score:
 
 
 def _score(study: Study, rows: pd.DataFrame, tolerance: float, *, is_parameter: bool) -> Score:
-    """Each printed value counts once, at the highest level that was run."""
+    """Each printed value counts once, and agrees where it does at every level that was run."""
     printed = headline(study, rows)
     compared = agreeing = 0
     for item in study.all_published():
         if item.is_parameter != is_parameter or is_trial(study, item.sweep):
             continue
-        found = _best(printed, item)
+        found = _compared_rows(printed, item)
         compared += not found.empty
         agreeing += not found.empty and agrees(found, tolerance)
     return Score(compared, agreeing)
 
 
-def _best(printed: pd.DataFrame, item: Published) -> pd.DataFrame:
-    """The rows of the highest level at which the printed value was compared."""
+def _compared_rows(printed: pd.DataFrame, item: Published) -> pd.DataFrame:
+    """The rows that speak of the printed value: approximations only where there is nothing else."""
     found = printed[(printed["sweep"] == item.sweep) & (printed["metric"] == item.metric)]
     for axis, value in item.at.items():
         found = found[found[axis] == value]
-    levels = [level for level in reversed(LEVELS) if level in set(found["level"])]
-    return found[found["level"] == levels[0]] if levels else found
+    firm = found[found["state"] != APPROXIMATION]
+    return found if firm.empty else firm
 
 
 def agrees(rows: pd.DataFrame, tolerance: float = TOLERANCE) -> bool:

@@ -17,11 +17,11 @@ from rich.console import Console
 
 from caravan.bench.document import processor_name
 from caravan.messages import unknown
-from caravan.study import engine, results
+from caravan.study import engine, output, results
 from caravan.study.cells import Cell, Job, cells
-from caravan.study.engine import MACHINE, TESTBED, Files, Measure, Place
+from caravan.study.engine import MACHINE, STATIONARY, TESTBED, Files, Measure, Place
 from caravan.study.files import located
-from caravan.study.metrics import OF_THE_ROAD, describe
+from caravan.study.metrics import APPROXIMATION, DIVERGES, NEAR, OF_THE_ROAD, describe
 from caravan.study.plan import LEVELS, Study, Sweep
 from caravan.study.pool import OneByOne, available_cores, pool
 from caravan.study.published import beside_published, headline
@@ -30,7 +30,7 @@ from caravan.study.store import Store
 from caravan.study.text import StudyError, Value
 from caravan.study.values import fill
 
-STABLE = ("stationary", "near-saturation", "approximation")
+STABLE = (STATIONARY, NEAR, APPROXIMATION)
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,7 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
     """Everything that the study asks for, as rows; results land in `directory`."""
     began = time.monotonic()
     levels = _levels(study, choice.levels)
+    output.check(directory, study)
     if TESTBED in levels:
         enter_testbed()
     seed = study.seed if choice.seed is None else choice.seed
@@ -87,7 +88,10 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
     store = Store(directory, engine.fingerprint())
     jobs = list({(job.kind, job.request): job for item in asked for job in item.jobs}.values())
     computed = 0
-    if there := [job for job in jobs if job.kind != TESTBED]:
+    there = [job for job in jobs if job.kind != TESTBED]
+    if choice.cluster and not there:
+        raise StudyError(f"--cluster {choice.cluster}: {_for_cluster(levels)}")
+    if there:
         computed += store.fill(there, pool(engine.compute, choice.jobs, choice.cluster), console)
     if here := [job for job in jobs if job.kind == TESTBED]:
         computed += store.fill(here, OneByOne(engine.compute), console)
@@ -113,6 +117,12 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
         reasons = dict.fromkeys(without_source)
         provenance["cells without a source"] = f"{len(without_source)}: {'; '.join(reasons)}"
     return Outcome(study, table, provenance)
+
+
+def _for_cluster(levels: Sequence[str]) -> str:
+    """Why a run has nothing for a cluster."""
+    named = " and ".join(levels)
+    return f"the {named} of this study has no job for it: leave --cluster out"
 
 
 def enter_testbed() -> None:
@@ -229,19 +239,23 @@ def _once(rows: Sequence[Row]) -> list[Row]:
 def _carried(rows: Sequence[Row]) -> list[Row]:
     """The highest rate of each grid up to which every rate is stable, as `carried_kbps`.
 
+    A rate is stable where nothing diverges at it: neither the road nor any of its stations.
     Only where a sweep runs over rates; 0 where not even the lowest is stable.
     """
     roads: dict[tuple[object, ...], list[Row]] = {}
+    diverging = set()
     for row in rows:
         if row.metric == "mean_delay_ms" and row.rate_kbps is not None:
             roads.setdefault(_road(row), []).append(row)
+        if row.state == DIVERGES:
+            diverging.add((_road(row), row.rate_kbps))
     found = []
     for road in roads.values():
         if len(road) < 2:
             continue
         carried = 0.0
         for row in sorted(road, key=lambda row: row.rate_kbps or 0.0):
-            if row.state not in STABLE:
+            if row.state not in STABLE or (_road(row), row.rate_kbps) in diverging:
                 break
             carried = row.rate_kbps or 0.0
         found.append(

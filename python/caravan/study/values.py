@@ -12,13 +12,8 @@ import re
 import pandas as pd
 
 from caravan.study.metrics import AXES, is_known
+from caravan.study.places import COLUMNS, PLACE, parts
 from caravan.study.plan import LEVELS, Study
-
-PLACE = re.compile(r"\{\{\s*([\w-]+)\s*:\s*([\w:-]+)([^{}]*)\}\}")
-
-
-COLUMNS = ("value", "ci95_low", "ci95_high", "relative_difference")
-"""What a text may cite of a row."""
 
 
 def fill(text: str, rows: pd.DataFrame) -> str:
@@ -51,8 +46,7 @@ def _value(match: re.Match[str], rows: pd.DataFrame) -> str:
         return f"(no metric {metric})"
     found = rows[(rows["sweep"] == sweep) & (rows["metric"] == metric)]
     column = "value"
-    for place in filter(None, (place.strip() for place in places.split(","))):
-        axis, _, value = (part.strip() for part in place.partition("="))
+    for axis, value in parts(places):
         if axis == "level":
             found = found[found["level"] == value]
         elif axis == "column" and value in COLUMNS:

@@ -1,0 +1,66 @@
+"""Which folders a run may write into: a new one, an empty one, or one with results of its study.
+
+Left out: writing, which is `results`, and what may be left of an earlier run, which is `store`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from caravan.study.plan import Study
+from caravan.study.results import CSV, PARQUET, PRINTED
+from caravan.study.text import StudyError
+
+REPORT = "report.html"
+FIGURES = "figures"
+PICTURES = (".svg", ".png")
+MARK = '<meta name="generator" content="caravan-lab">'
+"""What every report of ours has in its head."""
+MADE = "<footer><div>Made by caravan-lab"
+"""What the reports of earlier versions have at their end."""
+ADVICE = "give another folder with -o, or move that away"
+
+
+def check(directory: Path, study: Study) -> None:
+    """Refuse a folder in which the run would write over what is not this study's."""
+    try:
+        fault = _fault(directory, study)
+    except OSError as problem:
+        raise StudyError(f"--output {directory}: {problem.strerror or problem}") from None
+    if fault:
+        raise StudyError(f"--output {directory}: {fault}: {ADVICE}")
+
+
+def _fault(directory: Path, study: Study) -> str:
+    if not directory.is_dir():
+        return ""
+    results = directory / PARQUET
+    if not results.exists():
+        there = next((path for path in _written(directory, study) if path.exists()), None)
+        return f"holds a {there.relative_to(directory)} that is of no run" if there else ""
+    try:
+        held = set(pq.read_table(results, columns=["study"])["study"].to_pylist())
+    except (pa.ArrowInvalid, pa.ArrowKeyError):
+        return f"holds a {PARQUET} that is of no run"
+    if held - {study.name}:
+        return f"holds results of the study {', '.join(sorted(held))}"
+    report = directory / REPORT
+    if report.exists() and not _is_ours(report):
+        return f"holds a {REPORT} that is of no run"
+    return ""
+
+
+def _written(directory: Path, study: Study) -> Iterator[Path]:
+    """What the run writes besides its results."""
+    yield from (directory / name for name in (REPORT, CSV, PRINTED))
+    for figure in study.figures:
+        yield from (directory / FIGURES / f"{figure.name}{suffix}" for suffix in PICTURES)
+
+
+def _is_ours(report: Path) -> bool:
+    text = report.read_text(encoding="utf-8", errors="replace")
+    return MARK in text or MADE in text

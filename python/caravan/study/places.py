@@ -1,0 +1,74 @@
+"""Places in texts that a run fills in: `{{ sweep: metric, axis = value, level = model }}`.
+
+Left out: the values, which are `values`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from caravan.messages import nearest, unknown
+from caravan.study.metrics import AXES, METRICS, NUMERIC_AXES, is_known
+from caravan.study.plan import Sweep
+from caravan.study.text import Value
+
+BRACES = re.compile(r"\{\{.*?(?:\}\}|$)", re.DOTALL)
+PLACE = re.compile(r"\{\{\s*([\w-]+)\s*:\s*([\w:-]+)([^{}]*)\}\}")
+COLUMNS = ("value", "ci95_low", "ci95_high", "relative_difference")
+"""What a text may cite of a row."""
+
+
+def check(text: str, sweeps: Mapping[str, Sweep]) -> str:
+    """What is wrong with the first place in the text that no run could fill; empty if nothing."""
+    for written in BRACES.findall(text):
+        match = PLACE.fullmatch(written)
+        fault = _fault(match, sweeps) if match else "is not {{ sweep: metric, axis = value }}"
+        if fault:
+            return f"{' '.join(written.split())}: {fault}"
+    return ""
+
+
+def _fault(match: re.Match[str], sweeps: Mapping[str, Sweep]) -> str:
+    name, metric, places = match.groups()
+    if name not in sweeps:
+        return unknown("sweep", name, sweeps)
+    if not is_known(metric):
+        return unknown("metric", metric, METRICS)
+    for key, value in parts(places):
+        if key not in (*AXES, "level", "column"):
+            return unknown("axis", key, (*AXES, "level", "column"))
+        held, meant = _held(sweeps[name], key), _as_held(key, value)
+        if meant not in held:
+            what = f'the sweep "{name}" does not hold {key} = {value}'
+            return f"{what}, {nearest(meant, held)}"
+    return ""
+
+
+def _held(sweep: Sweep, key: str) -> Sequence[str]:
+    """What a text may say there."""
+    if key == "level":
+        return sweep.levels
+    if key == "column":
+        return COLUMNS
+    return [_written(item) for item in sweep.held(key)]
+
+
+def parts(text: str) -> list[tuple[str, str]]:
+    """`axis = value, ...` as pairs."""
+    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
+    return [(key.strip(), value.strip()) for key, _, value in pairs]
+
+
+def _written(value: Value) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _as_held(axis: str, value: str) -> str:
+    """A value of a text as `_written` has those of a grid."""
+    if axis not in NUMERIC_AXES:
+        return value.replace(";", ",")
+    try:
+        return f"{float(value):g}"
+    except ValueError:
+        return value
