@@ -137,10 +137,19 @@ def published_values(study: Study, rows: pd.DataFrame) -> str:
     return table(headings, body, words=(1, 6))
 
 
+def _furthest(found: pd.DataFrame) -> pd.Series | None:
+    """The row furthest from print, approximations only where there is nothing else."""
+    firm = found[(found["state"] != APPROXIMATION) & found["relative_difference"].notna()]
+    rows = found if firm.empty else firm
+    if rows.empty:
+        return None
+    return rows.iloc[int(rows["relative_difference"].abs().fillna(0).to_numpy().argmax())]
+
+
 def _value_cells(study: Study, item: Published, found: pd.DataFrame) -> list[str]:
     unit = describe(item.metric).unit
     by_level = {str(row["level"]): row for _, row in found.iterrows()}
-    best = by_level.get("simulate", by_level.get("model"))
+    best = _furthest(found)
     what = html.escape(item.says or describe(item.metric).label)
     place = where(study, item.at)
     reason = best["reason"] if best is not None else None
