@@ -226,6 +226,24 @@ def test_detach_without_a_gateway_ends_with_a_reason(road: Road, ends: Ends) -> 
     assert done.code == 1 and "no way to the peer" in done.stderr
 
 
+@pytest.mark.parametrize("reader", ["full", "gone"])
+def test_a_log_that_nobody_takes_ends_no_tunnel(reader: str, road: Road, ends: Ends) -> None:
+    log = "/dev/full" if reader == "full" else ">(exec head -n 1 > /dev/null)"
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        file = write_files(road.ms, ends[1])
+        argv = [str(caravan_binary()), "up", "-c", str(file)]
+        script = f'exec "$@" 2> {log}'
+        station = road.ms.popen(["bash", "-c", script, "up", *argv], environment(road.ms))
+        wait_for_echo(road.ms, 10)
+        for _ in range(3):
+            order(road.ms, "rekey", "road").check()
+        assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+        assert "lines of the log" in order(road.ms, "status").check().stdout
+        order(road.ms, "down", "road").check()
+        assert station.wait(10).code == 0
+
+
 def test_detach_gives_up_when_its_time_is_over(road: Road, ends: Ends) -> None:
     before = state(road.ms)
     file = write_files(road.ms, ends[1])
@@ -235,7 +253,7 @@ def test_detach_gives_up_when_its_time_is_over(road: Road, ends: Ends) -> None:
     assert done.code == 1
     assert "not up after 3 s (--timeout): no answer to aggressive 1, sent " in done.stderr
     assert "nothing is left in the background" in done.stderr
-    wait_for_end(road.ms)
+    assert order(road.ms, "status").code == 1
     assert state(road.ms) == before
 
 

@@ -11,7 +11,7 @@ mod suites;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{self, Write};
+use std::io;
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -81,7 +81,7 @@ pub fn run(args: &Args) -> io::Result<()> {
     } else {
         profile.table()
     };
-    io::stdout().write_all(text.as_bytes())
+    crate::console::say(&text)
 }
 
 /// Measures everything.

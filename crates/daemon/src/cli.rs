@@ -2,7 +2,7 @@
 
 mod commands;
 
-use std::io::IsTerminal;
+use std::io::{ErrorKind, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::ConfigError;
 use crate::service::Ready;
-use crate::{bench, link, packet, pki};
+use crate::{bench, console, link, packet, pki};
 
 /// Something went wrong on the way.
 const FAILED: u8 = 1;
@@ -202,13 +202,29 @@ pub struct RunOptions {
 
 /// Reads the command line and obeys; `run` is the main loop of `gateway` and `up`.
 pub fn main(run: impl FnOnce(RunOptions) -> anyhow::Result<()>) -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(asked) => return explain(&asked),
+    };
     let result = log(&cli.global).and_then(|()| cli.execute(run));
     result.unwrap_or_else(|error| {
-        eprintln!("caravan: {}", sentence(&error));
+        console::complain(sentence(&error));
         let is_wrong = error.chain().any(|cause| cause.is::<ConfigError>());
         ExitCode::from(if is_wrong { WRONG } else { FAILED })
     })
+}
+
+/// Help where it was asked for, or what is wrong with the command line.
+fn explain(asked: &clap::Error) -> ExitCode {
+    let is_help = !asked.use_stderr();
+    match asked.print() {
+        Err(error) if is_help && error.kind() != ErrorKind::BrokenPipe => {
+            console::complain(format!("cannot write to standard output: {error}"));
+            ExitCode::from(FAILED)
+        }
+        _ if is_help => ExitCode::SUCCESS,
+        _ => ExitCode::from(WRONG),
+    }
 }
 
 /// All causes of an error, each said once: many errors repeat the one below them.
@@ -230,7 +246,8 @@ fn log(global: &Global) -> anyhow::Result<()> {
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr);
+        .log_internal_errors(false)
+        .with_writer(console::Log);
     match global.log_format {
         LogFormat::Text => log.with_target(false).init(),
         LogFormat::Json => log.json().init(),
@@ -287,7 +304,7 @@ impl Cli {
                 String::new()
             }
         };
-        print!("{text}");
+        console::say(&text)?;
         Ok(ExitCode::SUCCESS)
     }
 }

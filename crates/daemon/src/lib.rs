@@ -4,7 +4,8 @@
 //! Packets: [`sys`] (system calls), [`tun`], [`udp`], [`raw`] (devices and sockets), [`planes`]
 //! (one thread per direction around the engine's planes). `main.rs` only calls into here.
 //!
-//! The user's side: [`cli`], [`control`] (the socket of a running process), [`status`], [`pki`].
+//! The user's side: [`cli`], [`control`] (the socket of a running process), [`status`], [`pki`],
+//! [`console`].
 //! The host's: [`routes`], [`nft`], [`dns`], each noted in the [`footprint`]; [`privileges`],
 //! [`service`].
 
@@ -12,6 +13,7 @@ pub mod bench;
 pub mod capture;
 pub mod cli;
 pub mod config;
+pub mod console;
 pub mod control;
 pub mod dns;
 pub mod footprint;

@@ -17,6 +17,8 @@ use tokio::io::AsyncBufReadExt;
 use tokio::net::unix::pipe::Receiver;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::console::{complain, say};
+
 /// The hidden option by which a process knows that it is the one in the background.
 pub const BACKGROUND: &str = "--background";
 /// First words of the lines that the one in the background says.
@@ -108,13 +110,18 @@ pub async fn detach(log: &Path) -> io::Result<ExitCode> {
             return ended(&mut child, log);
         };
         if let Some(text) = line.strip_prefix(UP) {
-            println!("{text}");
+            // The tunnel is up, whoever can read that.
+            if let Err(error) = say(&format!("{text}\n")) {
+                complain(error);
+            }
             return Ok(ExitCode::SUCCESS);
         } else if let Some(text) = line.strip_prefix(FAILED) {
-            eprintln!("caravan: {text}");
+            // It takes its routes and resolvers back on its way out.
+            child.wait()?;
+            complain(text);
             return Ok(ExitCode::FAILURE);
         } else if let Some(text) = line.strip_prefix(NOTE) {
-            eprintln!("caravan: {text}");
+            complain(text);
         }
     }
 }
@@ -125,7 +132,7 @@ fn interrupted(child: &mut Child) -> io::Result<ExitCode> {
     // One that has ended by itself is awaited all the same.
     let _ = kill(Pid::from_raw(number), nix::sys::signal::Signal::SIGTERM);
     child.wait()?;
-    eprintln!("caravan: interrupted: nothing is left in the background");
+    complain("interrupted: nothing is left in the background");
     Ok(ExitCode::FAILURE)
 }
 
@@ -137,8 +144,8 @@ fn ended(child: &mut Child, log: &Path) -> io::Result<ExitCode> {
         .as_deref()
         .and_then(|line| line.strip_prefix("caravan: "))
     {
-        Some(reason) => eprintln!("caravan: {reason}"),
-        None => eprintln!("caravan: it ended ({status}): see {}", log.display()),
+        Some(reason) => complain(reason),
+        None => complain(format!("it ended ({status}): see {}", log.display())),
     }
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     Ok(code

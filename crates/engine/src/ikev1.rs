@@ -121,6 +121,14 @@ pub struct Sent {
     pub may_fragment: bool,
 }
 
+impl Sent {
+    /// The message's own ID (RFC 2408 §3.1); 0 in phase 1.
+    pub fn message_id(&self) -> Option<u32> {
+        let octets = self.message.get(20..24)?;
+        octets.try_into().ok().map(u32::from_be_bytes)
+    }
+}
+
 /// A message that was read and found good.
 pub struct Received {
     /// Such as "aggressive 2".

@@ -27,10 +27,18 @@ const WRONG_KEY: &str =
 pub(super) struct Progress {
     /// By connection, why the last negotiation failed, until one succeeds.
     troubles: BTreeMap<String, String>,
-    /// By connection, the last message that we sent and how often, while nothing has come.
-    unanswered: BTreeMap<String, (String, u32)>,
+    /// By connection, what we asked last, while nothing has come.
+    unanswered: BTreeMap<String, Unanswered>,
     /// By connection, attempts that failed since it was up last.
     failed: BTreeMap<String, usize>,
+}
+
+/// A message without an answer.
+#[derive(Default)]
+struct Unanswered {
+    what: String,
+    /// How often it was sent, by Message ID: several exchanges may ask the same at once.
+    times: BTreeMap<Option<u32>, u32>,
 }
 
 impl Progress {
@@ -73,8 +81,9 @@ impl Progress {
             Event::Message {
                 connection: Some(connection),
                 what,
+                message_id,
                 ..
-            } => self.on_sent(connection, what, connections),
+            } => self.on_sent(connection, (what, *message_id), connections),
             _ => None,
         }
     }
@@ -82,15 +91,19 @@ impl Progress {
     fn on_sent(
         &mut self,
         connection: &str,
-        what: &str,
+        (what, message_id): (&str, Option<u32>),
         connections: &[Arc<Connection>],
     ) -> Option<String> {
         let entry = self.unanswered.entry(connection.to_owned()).or_default();
-        if entry.0 != what {
-            *entry = (what.to_owned(), 0);
+        if entry.what != what {
+            *entry = Unanswered {
+                what: what.to_owned(),
+                times: BTreeMap::new(),
+            };
         }
-        entry.1 += 1;
-        let times = entry.1;
+        let times = entry.times.entry(message_id).or_default();
+        *times += 1;
+        let times = *times;
         let line = format!("{connection}: no answer yet, {what} sent {times} times");
         (times > 1).then(|| match is_proof_by_key(connection, what, connections) {
             true => format!("{line}: {WRONG_KEY}"),
@@ -136,9 +149,13 @@ impl Progress {
         }
         let mut unanswered = self.unanswered.iter();
         match unanswered.find(|(of, _)| name.is_none() && is_meant(of)) {
-            Some((of, (what, _))) if is_proof_by_key(of, what, connections) => WRONG_KEY.to_owned(),
-            Some((_, (what, 1))) => format!("no answer to {what}"),
-            Some((_, (what, times))) => format!("no answer to {what}, sent {times} times"),
+            Some((of, asked)) if is_proof_by_key(of, &asked.what, connections) => {
+                WRONG_KEY.to_owned()
+            }
+            Some((_, Unanswered { what, times })) => match times.values().max() {
+                Some(times) if *times > 1 => format!("no answer to {what}, sent {times} times"),
+                _ => format!("no answer to {what}"),
+            },
             None => "no way to the peer".to_owned(),
         }
     }

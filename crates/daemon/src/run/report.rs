@@ -9,9 +9,9 @@ use super::Process;
 use super::setup::names;
 use crate::cli::Role;
 use crate::config::file::OnFailure;
-use crate::nft;
 use crate::planes::IoReport;
 use crate::status::{ConnectionStatus, OffloadStatus, ProcessStatus, StatusReport};
+use crate::{console, nft};
 
 impl Process {
     /// All that `status` shows.
@@ -47,6 +47,7 @@ impl Process {
             .iter()
             .map(|(name, text)| format!("{name}: {text}"))
             .collect();
+        report.warnings.extend(lost_lines());
         for connection in &mut report.connections {
             connection.blocks = self.blocks(&connection.name);
             connection.last_failure = self.progress.trouble(&connection.name);
@@ -120,6 +121,12 @@ impl Process {
     }
 }
 
+/// A log that is not complete says so here.
+fn lost_lines() -> Option<String> {
+    let lost = console::lost_lines();
+    (lost > 0).then(|| format!("{lost} lines of the log could not be written to standard error"))
+}
+
 fn in_clear(name: String) -> ConnectionStatus {
     ConnectionStatus {
         name,
@@ -165,6 +172,7 @@ pub(super) fn log(event: &Event) {
             bytes,
             datagrams,
             payloads,
+            ..
         } => info!(
             connection,
             what, is_sent, bytes, datagrams, payloads, "handshake_message"

@@ -16,6 +16,8 @@ pub enum Event {
         what: String,
         /// Sent by us.
         is_sent: bool,
+        /// Of what we sent, its Message ID: by it one exchange is told from another.
+        message_id: Option<u32>,
         /// UDP payload octets, all datagrams together.
         bytes: usize,
         /// How many datagrams (more than one: fragments).

@@ -195,6 +195,7 @@ impl Node {
                 connection: name.clone(),
                 what: received.what.to_owned(),
                 is_sent: false,
+                message_id: None,
                 bytes: received.bytes,
                 datagrams: self.assembly.last_datagrams(),
                 payloads: received.payloads,
@@ -202,6 +203,7 @@ impl Node {
         }
         for sent in outbox.messages {
             self.next_fragment_id = self.next_fragment_id.wrapping_add(1).max(1);
+            let message_id = sent.message_id();
             let parts = if sent.may_fragment {
                 fragments::split(sent.message, self.next_fragment_id)
             } else {
@@ -215,6 +217,7 @@ impl Node {
                 connection: name.clone(),
                 what: sent.what.to_owned(),
                 is_sent: true,
+                message_id,
                 bytes: datagrams.iter().map(Vec::len).sum(),
                 datagrams: datagrams.len(),
                 payloads: sent.payloads,

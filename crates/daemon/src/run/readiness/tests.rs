@@ -29,6 +29,7 @@ fn message(connection: &str, what: &str, is_sent: bool) -> Event {
         connection: Some(connection.to_owned()),
         what: what.to_owned(),
         is_sent,
+        message_id: is_sent.then_some(0),
         bytes: 100,
         datagrams: 1,
         payloads: String::new(),
@@ -119,4 +120,31 @@ fn silence_after_main_modes_proof_looks_like_another_key() {
         TIMEOUT,
     );
     assert!(end.1.is_some_and(|end| !end.contains(WRONG_KEY)));
+}
+
+#[test]
+fn two_exchanges_at_once_are_no_repetition() {
+    let of = |message_id| match message("b", "quick 1", true) {
+        Event::Message {
+            connection,
+            what,
+            is_sent,
+            bytes,
+            datagrams,
+            payloads,
+            ..
+        } => Event::Message {
+            connection,
+            what,
+            is_sent,
+            message_id: Some(message_id),
+            bytes,
+            datagrams,
+            payloads,
+        },
+        other => other,
+    };
+    assert!(after(&[of(1), of(2)], SOON).0.is_empty());
+    let (told, _) = after(&[of(1), of(2), of(1)], SOON);
+    assert_eq!(told, ["b: no answer yet, quick 1 sent 2 times"]);
 }

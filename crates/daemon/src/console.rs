@@ -1,0 +1,90 @@
+//! What this program says to whoever runs it: answers on standard output, complaints and the log on
+//! standard error. A full disk or a reader that is gone never ends a process that carries traffic.
+
+use std::fmt::Display;
+use std::io::{self, ErrorKind, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Lines of the log that standard error did not take.
+static LOST: AtomicU64 = AtomicU64::new(0);
+
+/// Writes an answer to standard output. A reader that is gone wants no more of it, and that is no
+/// error.
+pub fn say(text: &str) -> io::Result<()> {
+    say_to(&mut io::stdout().lock(), text)
+}
+
+fn say_to(output: &mut impl Write, text: &str) -> io::Result<()> {
+    let written = output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush());
+    match written {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        Err(error) => Err(io::Error::other(format!(
+            "cannot write to standard output: {error}"
+        ))),
+        Ok(()) => Ok(()),
+    }
+}
+
+/// One sentence on standard error. Where that cannot be written there is nobody to tell.
+pub fn complain(sentence: impl Display) {
+    // One write, so that lines of two processes do not mix.
+    let _ = io::stderr().write_all(format!("caravan: {sentence}\n").as_bytes());
+}
+
+/// How many lines of the log could not be written since the process began.
+pub fn lost_lines() -> u64 {
+    LOST.load(Ordering::Relaxed)
+}
+
+/// Standard error as the log takes it: a line that cannot be written is counted and dropped.
+#[derive(Clone, Copy, Debug)]
+pub struct Log;
+
+impl Write for Log {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if io::stderr().write_all(line).is_err() {
+            LOST.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl MakeWriter<'_> for Log {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        *self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_an_error_in_one_sentence() {
+        let mut full = File::options().write(true).open("/dev/full").unwrap();
+        let error = say_to(&mut full, "text\n").unwrap_err().to_string();
+        assert!(
+            error.starts_with("cannot write to standard output: "),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_reader_that_is_gone_is_none() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        drop(reader);
+        say_to(&mut writer, "text\n").unwrap();
+    }
+}

@@ -1,0 +1,77 @@
+//! What the program does where nobody can read it: its status, and that it does not panic.
+
+use std::fs::File;
+use std::io::pipe;
+use std::process::{Command, Output, Stdio};
+
+/// What the shell shows of a panic.
+const PANICKED: i32 = 101;
+
+fn caravan(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_caravan"));
+    command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .env_remove("CARAVAN_RUNTIME_DIR");
+    command
+}
+
+fn full() -> Stdio {
+    let file = File::options().write(true).open("/dev/full");
+    file.expect("a full device").into()
+}
+
+fn nobody() -> Stdio {
+    let (reader, writer) = pipe().expect("a pipe");
+    drop(reader);
+    writer.into()
+}
+
+fn good_file() -> String {
+    let own = std::process::id();
+    let path = std::env::temp_dir().join(format!("caravan-output-{own}.toml"));
+    let text = "[connections.home]\nlegacy = true\nremote_addrs = [\"192.0.2.1\"]\n\
+                local = { auth = \"psk\", secret = \"s\", id = \"a.example\" }\n\
+                remote = { auth = \"psk\", id = \"b.example\" }\n\
+                [connections.home.children.net]\nremote_ts = [\"10.10.0.0/24\"]\n";
+    std::fs::write(&path, text).expect("written");
+    path.display().to_string()
+}
+
+fn run(command: &mut Command) -> Output {
+    command.output().expect("it runs")
+}
+
+#[test]
+fn an_answer_that_cannot_be_written_is_one_sentence() {
+    let file = good_file();
+    for arguments in [&["check", &file][..], &["--help"], &["pki", "ca", "--help"]] {
+        let done = run(caravan(arguments).stdout(full()));
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!(done.status.code(), Some(1), "{arguments:?} {said}");
+        assert!(
+            said.starts_with("caravan: cannot write to standard output: "),
+            "{said}"
+        );
+        assert_eq!(said.lines().count(), 1, "{said}");
+        let done = run(caravan(arguments).stdout(nobody()));
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert_eq!((done.status.code(), &*said), (Some(0), ""), "{arguments:?}");
+    }
+    std::fs::remove_file(file).expect("removed");
+}
+
+#[test]
+fn a_complaint_that_cannot_be_written_keeps_its_status() {
+    for error in [full, nobody] {
+        for (arguments, wanted) in [
+            (&["check", "/nonexistent/x.toml"][..], 2),
+            (&["status", "--runtime-dir", "/nonexistent"], 1),
+            (&["nonsense"], 2),
+        ] {
+            let done = run(caravan(arguments).stderr(error()));
+            assert_ne!(done.status.code(), Some(PANICKED), "{arguments:?}");
+            assert_eq!(done.status.code(), Some(wanted), "{arguments:?}");
+        }
+    }
+}
