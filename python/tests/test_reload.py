@@ -122,6 +122,24 @@ def test_a_station_s_connections_come_and_go_with_their_routes(running: Running)
     assert running.sessions() == before
 
 
+def test_a_reload_that_narrows_a_network_takes_its_former_route_away(running: Running) -> None:
+    station, host = running.station, running.road.ms
+    assert routed(host) == [PRIVATE_NETWORK]
+    half = PRIVATE_NETWORK.replace("/24", "/25")
+    text = station.file.read_text()
+    for network in (half, PRIVATE_NETWORK):
+        station.file.write_text(text.replace(PRIVATE_NETWORK, network))
+        station.reload()
+        assert routed(host) == [network]
+        assert host.unreachable_routes() == [network]
+
+
+def routed(host: Host) -> list[str]:
+    """What goes into the tunnel."""
+    routes = host.run(["ip", "route", "show", "table", "221", "metric", "100"]).stdout
+    return [route.split()[0] for route in routes.splitlines()]
+
+
 def test_new_certificates_serve_the_next_authentication(
     running: Running, authority: CaravanAuthority
 ) -> None:

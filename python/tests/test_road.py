@@ -28,6 +28,7 @@ from caravan.testbed.relay import LinkPlan
 from caravan.testbed.road import (
     GATEWAY_ADDRESS,
     GATEWAY_ADDRESS6,
+    OPERATOR_ADDRESSES,
     PRIVATE_NETWORK,
     PRIVATE_NETWORK6,
     SERVER_ADDRESS,
@@ -201,6 +202,49 @@ def test_nothing_leaks_after_a_crash_until_down(keys: Keys, output: Path) -> Non
             assert any(PRIVATE_NETWORK in route for route in road.ms.unreachable_routes())
             station.down()
             assert road.ms.unreachable_routes() == []
+
+
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM])
+def test_a_gateway_that_ends_lets_nothing_out_in_clear(
+    ending: signal.Signals, keys: Keys, output: Path
+) -> None:
+    make_file(output / "www/file", 40 * FILE_BYTES)
+    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
+    with Road(RoadPlan(), output) as road:
+        # Without its tunnels everything would go this way.
+        road.sg.add_route("default", OPERATOR_ADDRESSES[0])
+        serve_files(road.server, output / "www", SERVER_ADDRESS)
+        before = road.sg.run(["ip", "rule"]).stdout
+        with Caravan(road.sg, on_gateway) as gateway:
+            gateway.wait_ready()
+            assert road.sg.unreachable_routes() == [on_gateway.pool]
+            with (
+                Caravan(road.ms, on_station) as station,
+                Capture(road.sg, "wan0", output / "leak.pcap") as capture,
+            ):
+                station.wait_ready()
+                fetch, _ = start_download(road.ms, PRIVATE_URL, rate_bytes_s=2 * FILE_BYTES)
+                time.sleep(0.3)
+                gateway.process.signal(ending)
+                gateway.process.wait(5)
+                time.sleep(1)
+                fetch.stop()
+            sources = {frame.source for frame in capture.frames()}
+            assert GATEWAY_ADDRESS in sources and SERVER_ADDRESS not in sources
+            assert f"traffic for {on_gateway.pool} stays blocked" in order(road.sg, "status").stderr
+            gateway.down()
+        assert road.sg.unreachable_routes() == []
+        assert road.sg.run(["ip", "rule"]).stdout == before
+
+
+def test_a_gateway_s_on_failure_pass_leaves_no_block(keys: Keys, output: Path) -> None:
+    on_gateway, _ = tunnel_ends(keys, "aes128gcm16-modp2048")
+    with (
+        Road(RoadPlan(), output) as road,
+        Caravan(road.sg, replace(on_gateway, on_failure="pass")) as gateway,
+    ):
+        gateway.wait_ready()
+        assert road.sg.unreachable_routes() == []
 
 
 def test_a_stopped_station_leaves_its_host_as_it_was(keys: Keys, output: Path) -> None:

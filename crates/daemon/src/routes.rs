@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::footprint::{Footprint, FootprintFile, is_shared};
 
 use netlink::Netlink;
-pub use prefix::{Prefix, prefixes};
+pub use prefix::{Prefix, covering, prefixes};
 
 /// Before the main table's 32766, after the local table's 0.
 const RULE_PRIORITY: u32 = 221;

@@ -134,7 +134,8 @@ impl Netlink {
         route: &TableRoute,
         metric: u32,
     ) -> Result<(), RouteError> {
-        let message = route_message(route.table, route.to, metric);
+        // By any scope: IPv4 finds no route of another one than is named, and that is no fault.
+        let message = route_message(route.table, route.to, metric).scope(RouteScope::NoWhere);
         let done = self.0.route().del(message.build()).execute().await;
         check(
             done,

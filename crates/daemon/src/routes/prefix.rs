@@ -6,6 +6,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
 
+/// Up to so many prefixes [`covering`] is exact: those of a /28 without its ends.
+const EXACT_MAX: usize = 6;
+
 /// An address and how many of its first bits count; the others are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -21,6 +24,10 @@ impl Prefix {
     pub fn host(address: IpAddr) -> Self {
         let length = bits(address);
         Self { address, length }
+    }
+
+    fn width(&self) -> u8 {
+        bits(self.address)
     }
 }
 
@@ -91,6 +98,23 @@ pub fn prefixes(first: IpAddr, last: IpAddr) -> Vec<Prefix> {
     found
 }
 
+/// Prefixes for a range that is lent: [`prefixes`], or one prefix where the range is such a one but
+/// for its first and last address, which are lent to nobody (a /64 would take 126). A range of few
+/// prefixes stays exact: its neighbours may be hosts.
+pub fn covering(first: IpAddr, last: IpAddr) -> Vec<Prefix> {
+    let exact = prefixes(first, last);
+    let (Some(first), Some(last)) = (number(first).checked_sub(1), number(last).checked_add(1))
+    else {
+        return exact;
+    };
+    if exact.len() <= EXACT_MAX {
+        return exact;
+    }
+    let width = exact[0].width();
+    let wide = prefixes(address(first, width), address(last, width));
+    if wide.len() == 1 { wide } else { exact }
+}
+
 fn bits(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
@@ -138,6 +162,23 @@ mod tests {
         assert_eq!(covered("fd00::", "fd00::ffff"), ["fd00::/112"]);
         assert!(covered("10.0.0.2", "10.0.0.1").is_empty());
         assert!(covered("10.0.0.2", "::1").is_empty());
+    }
+
+    #[test]
+    fn a_pool_without_its_ends_is_one_prefix_unless_it_is_small() {
+        let covered = |first: &str, last: &str| {
+            let found = covering(first.parse().unwrap(), last.parse().unwrap());
+            found.iter().map(Prefix::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(covered("10.99.0.1", "10.99.0.254"), ["10.99.0.0/24"]);
+        let last = "fd00:99::ffff:ffff:ffff:fffe";
+        assert_eq!(covered("fd00:99::1", last), ["fd00:99::/64"]);
+        let small = ["10.0.0.1/32", "10.0.0.2/32"];
+        assert_eq!(covered("10.0.0.1", "10.0.0.2"), small);
+        let exact = covered("10.10.0.1", "10.10.0.250");
+        assert!(exact.len() > 6 && !exact.iter().any(|p| p == "10.10.0.0/24"));
+        assert_eq!(covered("0.0.0.0", "255.255.255.255"), ["0.0.0.0/0"]);
+        assert!(covered("10.0.0.2", "10.0.0.1").is_empty());
     }
 
     #[test]

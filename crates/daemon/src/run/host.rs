@@ -18,7 +18,7 @@ use crate::dns;
 use crate::footprint::FootprintFile;
 use crate::leases::{Lease, LeaseFile};
 use crate::nft::{self, Forwarding};
-use crate::routes::{self, Blocks, Desired, Prefix, Routes, prefixes, watch};
+use crate::routes::{self, Blocks, Desired, Prefix, Routes, covering, prefixes, watch};
 
 /// What the node asked for; answered once its outputs are drained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,7 +194,7 @@ impl Host {
             .filter(|c| !downed.contains(&c.name))
         {
             if connection.remote_addrs.is_empty() {
-                self.route_peers(connection, &mut desired);
+                self.route_peers(connection, loaded, &mut desired);
             } else {
                 self.route_gateway(connection, loaded, &mut desired);
             }
@@ -217,18 +217,19 @@ impl Host {
         Ok(())
     }
 
-    /// A gateway: lent addresses and what lies behind its peers go into the tunnel.
-    fn route_peers(&self, connection: &Connection, desired: &mut Desired) {
+    /// A gateway: lent addresses and what lies behind its peers go into the tunnel, or nowhere.
+    fn route_peers(&self, connection: &Connection, loaded: &Loaded, desired: &mut Desired) {
         let pools = connection.pools.iter();
-        for pool in pools.filter_map(|index| self.config.pools.get(*index)) {
-            for prefix in prefixes(pool.first, pool.last) {
-                desired.routes.insert(prefix, None);
-            }
-        }
-        for selector in connection.children.iter().flat_map(|child| &child.remote) {
-            for prefix in prefixes(selector.first, selector.last) {
-                desired.routes.insert(prefix, None);
-            }
+        let pools = pools.filter_map(|index| self.config.pools.get(*index));
+        let lent = pools.flat_map(|pool| covering(pool.first, pool.last));
+        let selectors = connection.children.iter().flat_map(|child| &child.remote);
+        let behind = selectors.flat_map(|s| prefixes(s.first, s.last));
+        let all: BTreeSet<Prefix> = lent.chain(behind).collect();
+        desired
+            .routes
+            .extend(all.iter().map(|prefix| (*prefix, None)));
+        if is_blocking(connection, loaded) {
+            desired.blocks.insert(connection.name.clone(), all);
         }
     }
 
@@ -253,10 +254,7 @@ impl Host {
                 blocked.insert(prefix);
             }
         }
-        let is_blocking = |(name, on_failure): &(String, OnFailure)| {
-            *name == connection.name && *on_failure == OnFailure::Block
-        };
-        if loaded.on_failure.iter().any(is_blocking) {
+        if is_blocking(connection, loaded) {
             desired.blocks.insert(connection.name.clone(), blocked);
         }
     }
@@ -298,6 +296,12 @@ pub(super) async fn undo(
     routes::undo(runtime_dir, file, blocks).await?;
     resolvers?;
     Ok(tables?)
+}
+
+/// Without a tunnel the connection's traffic is refused.
+fn is_blocking(connection: &Connection, loaded: &Loaded) -> bool {
+    let mut all = loaded.on_failure.iter();
+    all.any(|(name, what)| *name == connection.name && *what == OnFailure::Block)
 }
 
 /// Where a child's traffic goes, and whether that is the peer itself (transport mode).
