@@ -16,7 +16,10 @@ from unittest import mock
 import pytest
 
 from caravan.lab import core
+from caravan.lab.ask import Asked
+from caravan.lab.ask import answer as ranked
 from caravan.lab.cli import main
+from caravan.lab.picture import specification
 from caravan.messages import Stopped
 
 TOP = Path(__file__).resolve().parents[2]
@@ -157,6 +160,11 @@ def test_cost_refuses_what_is_no_number(words: tuple[str, ...], said: str) -> No
     ("words", "said"),
     [
         (("simulate", "umts", "--hours", "nan"), "hours: nan is no number"),
+        (("simulate", "umts", "--mips", "1e-300"), "--mips: 1e-300 is outside 0.001 to 1000000000"),
+        (("simulate", "umts", "--rate-kbps", "1e16"), "absurdly large, limit 1e15 bit/s"),
+        (("simulate", "umts", "--rate-kbps", "1e-9"), "absurdly small, limit 0.01 bit/s"),
+        (("simulate", "umts", "--rate-kbps", "1e9", "--hours", "0.001"), "limit 1e+11: lower"),
+        (("simulate", "umts", "--suite", "foo"), "'foo', valid are '3des', '3des-md5', "),
         (("simulate", "umts", "--rate-kbps", "inf"), "rate-kbps: inf is no number"),
         (("ask", "--rate-kbps", "nan"), "rate-kbps: nan is no number"),
         (("ask", "--rate-kbps", "-5"), "rate-kbps: -5, must be above 0"),
@@ -282,6 +290,44 @@ def test_a_capture_that_is_none_is_refused_by_name(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["mine.pcap"]
 
 
+def test_a_capture_of_one_moment_has_no_rate(tmp_path: Path) -> None:
+    capture = tmp_path / "mine.pcap"
+    words = ("ask", "--device", "cortex-a53", "--link", "lte", "--traffic", str(capture))
+    for seconds in ([3.0], [3.0] * 5):
+        write_packets(capture, 500, seconds)
+        assert "mine.pcap: no rate can be told" in refusal(*words, cwd=tmp_path)
+
+
+def test_a_picture_of_capacities_is_of_points_and_the_rate_asked(tmp_path: Path) -> None:
+    capture = tmp_path / "mine.pcap"
+    write_capture(capture, packets=2000, packet_bytes=500, per_s=200)
+    for asked in (Asked("cortex-a53", "lte", 800.0), Asked("cortex-a53", "lte", capture=capture)):
+        spec = specification(asked, ranked(asked))
+        points, line = spec["hconcat"][0]["layer"]
+        assert (points["mark"]["type"], line["mark"]["type"]) == ("point", "rule")
+        (drawn,) = spec["datasets"][line["data"]["name"]]
+        assert drawn["rate"] == pytest.approx(800, rel=0.01)
+
+
+def test_a_tunnel_that_does_not_come_up_is_status_1() -> None:
+    for form in ((), ("--json",)):
+        done = lab("simulate", "road", "--set", "link.0.loss=1", *form)
+        assert done.returncode == 1
+        assert "differ by" not in done.stdout
+        said = "caravan-lab: the tunnel does not come up: no answer to aggressive 1"
+        assert done.stderr.splitlines() == [said]
+
+
+def test_behind_a_full_processor_only_what_passes_keeps_stations_busy() -> None:
+    words = ("simulate", "umts", "--rate-kbps", "1e5", "--hours", "0.005", "--replications", "1")
+    found = answer(*words)
+    busy = found["utilisation"]
+    assert (found["state"], busy["ms"]) == ("not-stationary", pytest.approx(1))
+    # 771 kbit/s pass the processor, and the radio after it carries 1867
+    assert busy["ms-node-b"] == pytest.approx(771 / 1867, rel=0.15)
+    assert busy["node-b-rnc"] < 0.02
+
+
 def test_a_capture_out_of_order_is_refused(tmp_path: Path) -> None:
     capture = tmp_path / "mine.pcap"
     write_packets(capture, 500, [5, 3, 1, 4, 2])
@@ -317,6 +363,7 @@ def test_the_standing_of_algorithms_and_of_the_exchange_stand_side_by_side(
         (("umts", "--events", "--replications", "9"), "--replications: 9, but the event kernel"),
         (("road", "--replications", "2"), "the event kernel runs once"),
         (("umts", "--events", "--jobs", "4"), "the event kernel runs on one core"),
+        (("road", "--hours", "1"), "--hours: 1, but a TCP transfer ends with its last byte"),
     ],
 )
 def test_the_event_kernel_refuses_what_it_would_ignore(words: tuple[str, ...], said: str) -> None:

@@ -202,9 +202,10 @@ def test_what_the_event_kernel_refuses_has_file_line_and_key(tmp_path: Path) -> 
     assert said.startswith(f"caravan-lab: {own}:{line}: link.ms.trace: ")
 
 
-def test_what_the_tandem_refuses_has_file_line_and_key(tmp_path: Path) -> None:
+def test_work_without_end_is_refused_before_it_begins() -> None:
     said = refusal("simulate", "umts", "--hours", "8000", "--rate-kbps", "1e9")
-    assert said.startswith("caravan-lab: --rate-kbps: packets of one replication is ")
+    place = "caravan-lab: --rate-kbps, --hours, --replications: 1.2e+17 packets in 16 replications"
+    assert said.startswith(place)
 
 
 def test_a_capture_that_is_cut_in_its_header_says_so(tmp_path: Path) -> None:

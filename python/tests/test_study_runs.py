@@ -288,37 +288,34 @@ def test_a_study_without_print_says_how_its_levels_agree() -> None:
 
 
 def test_a_station_that_is_full_makes_the_road_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def station(name: str, utilisation: float) -> dict[str, Any]:
+    def station(name: str, state: str) -> dict[str, Any]:
         interval = dict.fromkeys(("utilisation_ci95", "wait_ci95_s", "queue_ci95_bytes"))
         waits = {"mean_wait_s": 1.0, "mean_queue_bytes": 1.0}
-        return {"name": name, "utilisation": utilisation, **waits, **interval}
+        return {"name": name, "utilisation": 0.5, "state": state, **waits, **interval}
 
-    def states(of_road: str, utilisation: float) -> dict[str, str]:
+    def states(of_ms: str) -> dict[str, str]:
         names = ("mean_delay_s", "throughput_bps", "protected_bps", "packets_per_s", "packets")
         widths = dict.fromkeys(("delay_ci95_s", "throughput_ci95_bps", "protected_ci95_bps"))
         answer: dict[str, Any] = {
             **dict.fromkeys(names, 1.0),
             **widths,
             "percentiles": [],
-            "state": of_road,
+            "state": of_ms,
         }
         answer["stations"] = [
-            station("cpu", 0.5),
-            station("ms", utilisation),
-            station("radio", 0.1),
+            station("cpu", "stationary"),
+            station("ms", of_ms),
+            station("radio", "stationary"),
         ]
         core = SimpleNamespace(outcome=lambda _: json.dumps(answer))
         monkeypatch.setattr(engine, "_native", lambda: core)
         return {item.metric: item.state for item in engine.outcome([])}
 
-    for of_road in ("stationary", "near-saturation"):
-        found = states(of_road, 1.0006)
-        assert found["mean_delay_ms"] == found["packets"] == "not-stationary"
-        assert found["queue_bytes:radio"] == "not-stationary"
-        assert found["queue_bytes:cpu"] == "stationary"
-    drifting = states("not-stationary", 0.995)
-    assert drifting["queue_bytes:ms"] == drifting["queue_bytes:radio"] == "not-stationary"
-    assert drifting["queue_bytes:cpu"] == "stationary"
+    for state in ("near-saturation", "not-stationary"):
+        found = states(state)
+        assert found["mean_delay_ms"] == found["packets"] == state
+        assert found["queue_bytes:ms"] == found["queue_bytes:radio"] == state
+        assert found["utilisation:radio"] == found["queue_bytes:cpu"] == "stationary"
 
 
 def test_a_grid_is_the_product_of_its_axes() -> None:

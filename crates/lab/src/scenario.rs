@@ -139,6 +139,7 @@ const ACCOUNTINGS: [(&str, &str); 3] = [
 ];
 
 /// No processor that computes for one tunnel is faster.
+const MIPS_LEAST: f64 = 1e-3;
 const MIPS_MAX: f64 = 1e9;
 /// Replications beyond it narrow no interval that anybody needs narrower.
 const REPLICATIONS_MAX: u64 = 100_000;
@@ -309,15 +310,7 @@ impl Computer {
                 let what = "both mips and clock are given: keep one";
                 return Err(table.fault_of(&["mips", "clock"], what));
             }
-            (Some(mips), None) => {
-                let mips = mips
-                    .number(0.0, MIPS_MAX)
-                    .and_then(|value| match value > 0.0 {
-                        true => Ok(value),
-                        false => Err(mips.fault("this must be above zero")),
-                    })?;
-                Some(Speed::Mips(mips))
-            }
+            (Some(mips), None) => Some(Speed::Mips(mips.number(MIPS_LEAST, MIPS_MAX)?)),
             (None, Some(clock)) => Some(Speed::ClockHz(clock.quantity(quantity::clock)?)),
             (None, None) => None,
         };

@@ -51,6 +51,8 @@ pub const FIRST_REPLICATION_MAX: u64 = 1 << 62;
 pub const PACKETS_MAX: f64 = 1e12;
 /// The longest simulated time: ten years.
 pub const SECONDS_MAX: f64 = 315_360_000.0;
+/// The longest service of a packet of [`BYTES_MAX`], in seconds.
+pub const SERVICE_S_MAX: f64 = 1e12;
 /// Clear bytes of the largest packet, and of offsets and widths of blocks.
 pub const BYTES_MAX: f64 = 1_048_576.0;
 
@@ -125,6 +127,12 @@ pub enum Fault {
     /// The capture holds nothing that could be simulated.
     #[error("no packet came: {0}")]
     NoPackets(&'static str),
+    /// The packets of a list come together, so that they have no rate.
+    #[error(
+        "no rate can be told: {0} packet(s), all at one moment; a capture of more than one moment \
+         is wanted"
+    )]
+    OneMoment(u64),
     /// The capture cannot be read.
     #[error(transparent)]
     Capture(#[from] capture::Fault),
@@ -203,6 +211,11 @@ where
 }
 
 impl Run {
+    /// Seconds of a service that lie between the warm-up and the end.
+    fn overlap(&self, from: f64, to: f64) -> f64 {
+        (to.min(self.seconds) - from.max(self.warm_up)).max(0.0)
+    }
+
     fn check(&self) -> Result<(), Fault> {
         if !(self.seconds > 0.0 && self.seconds <= SECONDS_MAX) {
             let range = "above 0 and at most ten years";
@@ -252,7 +265,14 @@ impl Road {
         check_staircase(&self.protected, "the protected size", smallest)?;
         self.stations.iter().try_for_each(|station| {
             let place = format!("the service of {}", station.name);
-            check_staircase(&station.service, &place, smallest)
+            check_staircase(&station.service, &place, smallest)?;
+            let longest = station.service.at(BYTES_MAX);
+            if longest <= SERVICE_S_MAX {
+                return Ok(());
+            }
+            let place = format!("{place} for a packet of 1 MiB");
+            let range = "at most 1e12 seconds: give a faster processor or link";
+            Err(Fault::number(place, longest, range))
         })
     }
 }

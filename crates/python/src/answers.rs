@@ -24,8 +24,12 @@ struct Job {
 pub(crate) fn scenario(request: &str) -> Result<String, String> {
     let (scenario, catalogue) = read::<Asked>(request)?.scenario(&[])?;
     let beyond = scenario.check_tandem(&catalogue).err();
+    // A scenario that the tandem cannot follow says why below.
+    let traffic = scenario.tandem_traffic().ok().flatten();
     let answer = json!({
         "scenario": scenario,
+        // Of open traffic the mean, of a closed loop the most; null where packets are listed.
+        "packets_per_s": traffic.map(|traffic| finite(traffic.most_packets_per_s())),
         "hash": scenario.hash(),
         // Why only the event kernel can follow it, if so.
         "beyond_tandem": beyond.map(|fault| fault.to_string()),

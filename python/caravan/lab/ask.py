@@ -107,7 +107,9 @@ class Asked:
 class Verdict:
     """One policy: whether it is `carried` (yes, barely, no, unknown), its price, and why.
 
-    Delays in ms, rates in kbit/s, `bytes` per clear packet. None where there is no number.
+    Delays in ms, rates in kbit/s, `expansion` protected bytes a clear one. None where there is no
+    number. `load` is the work a second that all the traffic would bring the `busiest` part, 1 or
+    more where it is not carried; `utilisation` the share of the time in which it works.
     `standing` is that of the algorithms; `exchange` what is said of the key exchange itself.
     """
 
@@ -118,12 +120,14 @@ class Verdict:
     carried: str
     delay_ms: float | None = None
     p95_ms: float | None = None
+    offered_kbps: float | None = None
     throughput_kbps: float | None = None
     capacity_kbps: float | None = None
     protected_kbps: float | None = None
     expansion: float | None = None
     exchange: str | None = None
     busiest: str = ""
+    load: float | None = None
     utilisation: float | None = None
     why: str = ""
 
@@ -242,7 +246,7 @@ def _simulated(
                 bar.advance(1)
                 continue
             rate = model["packets_per_s"]
-            seconds = min(SECONDS_MAX, max(1.0, PACKETS / REPLICATIONS / rate))
+            seconds = min(SECONDS_MAX, PACKETS / REPLICATIONS / rate)
             run = {
                 "seconds": seconds,
                 "warm_up_s": seconds / 20,
@@ -270,14 +274,14 @@ def _unknown(policy: dict[str, Any], fault: str) -> Verdict:
 def _verdict(
     policy: dict[str, Any], outcome: dict[str, Any], model: dict[str, Any] | None
 ) -> Verdict:
-    busiest = max(outcome["stations"], key=lambda station: station["utilisation"])
+    busiest = max(outcome["stations"], key=lambda station: station["load"])
     state = outcome["state"]
     carried = {NOT_STATIONARY: "no", NEAR_SATURATION: "barely"}.get(state, "yes")
     percentiles = {one["percent"]: one["delay_s"] * 1e3 for one in outcome["percentiles"]}
     if model is not None:
         capacity = model["capacity_bps"] / 1e3
     else:
-        capacity = outcome["offered_bps"] / 1e3 / max(busiest["utilisation"], 1e-12)
+        capacity = outcome["offered_bps"] / 1e3 / max(busiest["load"], 1e-12)
     is_moving = carried == "no"
     return Verdict(
         policy=policy["name"],
@@ -287,12 +291,14 @@ def _verdict(
         carried=carried,
         delay_ms=None if is_moving else outcome["mean_delay_s"] * 1e3,
         p95_ms=None if is_moving else percentiles.get(95.0),
+        offered_kbps=outcome["offered_bps"] / 1e3,
         throughput_kbps=outcome["throughput_bps"] / 1e3,
         capacity_kbps=capacity,
         protected_kbps=outcome["protected_bps"] / 1e3,
         expansion=outcome["expansion"],
         exchange=policy["exchange"],
         busiest="device" if busiest["name"] == "station" else "link",
+        load=busiest["load"],
         utilisation=busiest["utilisation"],
         why=_why(policy, carried, busiest, capacity),
     )
@@ -302,7 +308,7 @@ def _why(
     policy: dict[str, Any], carried: str, busiest: dict[str, Any], capacity_kbps: float
 ) -> str:
     where = "device" if busiest["name"] == "station" else "link"
-    share = busiest["utilisation"]
+    share = busiest["load"]
     if carried == "no":
         said = f"the {where} would be {share:.1%} busy: it carries {capacity_kbps:,.0f} kbit/s"
     elif carried == "barely":

@@ -1,7 +1,8 @@
 """`caravan-lab`: what a security policy costs, asked from a terminal.
 
 Answers go to standard output, faults and progress to standard error. Status 0: answered, 1: a
-comparison found a difference, 2: the question is wrong, 130: stopped by Ctrl-C.
+comparison found a difference or a tunnel does not come up, 2: the question is wrong, 130: stopped
+by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from caravan.study.commands import add_to
 if TYPE_CHECKING:
     from rich.console import Console
 
+NO_TUNNEL = 1
 WRONG = 2
 STOPPED = 130
 PIPE_COLUMNS = 1000
@@ -100,10 +102,10 @@ def _say(text: str) -> None:
     sys.stderr.write(f"caravan-lab: {text}\n")
 
 
-def _fail(text: str) -> NoReturn:
+def _fail(text: str, status: int = WRONG) -> NoReturn:
     red, plain = ("\x1b[31m", "\x1b[0m") if sys.stderr.isatty() else ("", "")
     sys.stderr.write(f"{red}caravan-lab: {text}{plain}\n")
-    leave(WRONG)
+    leave(status)
 
 
 def _output() -> Console:
@@ -192,7 +194,7 @@ def simulate_command(
     try:
         resolved = core.scenario(asked)["scenario"]
         if events or capture is not None or resolved["traffic"]["model"]["kind"] == "tcp":
-            _check_one_run(choice, jobs)
+            _check_one_run(choice, jobs, resolved["traffic"]["model"]["kind"])
             _by_events(asked, capture, as_json)
         else:
             _by_tandem(asked, jobs, as_json)
@@ -200,8 +202,14 @@ def simulate_command(
         raise LabError(in_options(str(fault), options)) from None
 
 
-def _check_one_run(choice: Choice, jobs: int | None) -> None:
-    """Refuse what only the tandem does: the event kernel runs a scenario once, on one core."""
+def _check_one_run(choice: Choice, jobs: int | None, traffic: str) -> None:
+    """Refuse what only the tandem does: the event kernel runs a scenario once, on one core, and
+    a TCP transfer until it is done."""
+    if choice.hours is not None and traffic == "tcp":
+        raise LabError(
+            f"--hours: {choice.hours:g}, but a TCP transfer ends with its last byte: "
+            "--set traffic.bytes='10 MB' says how many it carries"
+        )
     if (choice.replications or 1) > 1:
         raise LabError(
             f"--replications: {choice.replications}, but the event kernel runs once: "
@@ -230,6 +238,9 @@ def _by_events(asked: Question, capture: Path | None, as_json: bool) -> None:
         _print_json({**levels, **stamp})
     else:
         tables.kernel(_output(), {**levels, "scenario": resolved["scenario"], "wall_s": wall_s})
+    exchange = levels["simulate"]["exchange"]
+    if exchange is not None and not exchange["is_up"]:
+        _fail(f"the tunnel does not come up: {'; '.join(exchange['failures'])}", NO_TUNNEL)
 
 
 @app.command("ask")

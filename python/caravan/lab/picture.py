@@ -25,6 +25,8 @@ MARKED_BYTES = 4096
 NAME_LENGTH = 120
 NAMES_MAX = 1000
 PNG_SCALE = 2
+MARGIN = 1.5
+"""How far the scale of rates goes beyond the outermost one, as a factor."""
 WIDTH = 320
 TIPS = ["policy", "title", "standing", "exchange", "carried", "why"]
 
@@ -92,30 +94,29 @@ def _order(rows: pd.DataFrame, axis: Any) -> Any:
 
 
 def _capacities(asked: Asked, rows: pd.DataFrame, color: Any) -> Any:
-    """Bars begin at half the smallest value: on their scale there is no zero."""
-    edges = [*rows["capacity_kbps"], *([asked.rate_kbps] if asked.rate_kbps else [])]
-    low, high = min(edges) / 2, max(edges) * 1.2
+    """Points: a scale of orders of magnitude has no zero from which a bar could have a length."""
+    # Every policy is offered the same packets.
+    offered = asked.rate_kbps or float(rows["offered_kbps"].iloc[0])
+    edges = [*rows["capacity_kbps"], offered]
+    low, high = min(edges) / MARGIN, max(edges) * MARGIN
     across = alt.X(
         "capacity_kbps:Q",
-        title="kbit/s, clear; dashed: asked" if asked.rate_kbps else "kbit/s, clear",
+        title="kbit/s, clear; dashed: asked",
         scale=alt.Scale(type="log", domain=[low, high], nice=False),
         axis=alt.Axis(format="~s", tickCount=5),
     )
-    bars = (
-        alt.Chart(rows.assign(low=low), title="Carries at most", width=WIDTH)
-        .mark_bar()
+    points = (
+        alt.Chart(rows, title="Carries at most", width=WIDTH)
+        .mark_point(filled=True, size=60, opacity=1)
         .encode(
             x=across,
-            x2="low:Q",
-            y=_order(rows, alt.Axis()),
+            y=_order(rows, alt.Axis(grid=True)),
             color=color,
             tooltip=[*TIPS, alt.Tooltip("capacity_kbps:Q", format=NUMBERS)],
         )
     )
-    if asked.rate_kbps is None:
-        return bars
-    line = alt.Chart(pd.DataFrame({"rate": [asked.rate_kbps]})).mark_rule(strokeDash=[4, 3])
-    return bars + line.encode(x=alt.X("rate:Q"))
+    line = alt.Chart(pd.DataFrame({"rate": [offered]})).mark_rule(strokeDash=[4, 3])
+    return points + line.encode(x=alt.X("rate:Q"))
 
 
 def _delays(rows: pd.DataFrame, color: Any) -> Any:

@@ -32,7 +32,6 @@ FREE = "none"
 """Device and cost table of a station whose computing takes no time."""
 MACHINE = "machine of the run"
 """Device and cost table where the real program ran; the run's provenance names the machine."""
-NEAR_SATURATION = 0.97
 STATIONARY = "stationary"
 WORSE = (STATIONARY, NEAR, DIVERGES)
 """What a simulated point can be, the worst last."""
@@ -291,21 +290,22 @@ def _modelled(answer: Mapping[str, Any], found: Place) -> list[Measure]:
     offered = found.rate_kbps
     if answer["protected_bps"] is not None and offered is not None and capacity is not None:
         carried = min(offered, capacity / 1e3)
-        measures.append(Measure("throughput_kbps", carried))
-        measures.append(Measure("protected_kbps", carried * answer["expansion"]))
+        protected = carried * answer["expansion"]
+        measures.append(Measure("throughput_kbps", carried, state=state))
+        measures.append(Measure("protected_kbps", protected, state=state))
     delay = answer["delay"]
     if delay is not None:
         measures.append(_mean("mean_delay_ms", delay["seconds"] * 1e3, delay["standing"], state))
     elif state == DIVERGES:
         measures.append(Measure("mean_delay_ms", None, state=state))
-    busiest = 0.0
+    standing = {} if answer["state"] is None else _standing(answer)
     for station in answer["stations"]:
         if station["utilisation"] is None:
             continue
-        busiest = max(busiest, station["utilisation"])
-        name, wait = station["name"], station["wait"]
-        measures.append(Measure(f"utilisation:{name}", station["utilisation"]))
-        here = _state(busiest)
+        name, wait, own = station["name"], station["wait"], station["state"]
+        # No formula knows the arrivals behind a full station.
+        here = standing[name]
+        measures.append(Measure(f"utilisation:{name}", station["utilisation"], state=own))
         if here == DIVERGES:
             measures += [Measure(f"{what}:{name}", None, state=here) for what in QUEUES]
         elif wait is not None:
@@ -328,12 +328,6 @@ def _station(answer: Mapping[str, Any], found: Place) -> Mapping[str, Any]:
 def _mean(metric: str, value: float, standing: str, state: str) -> Measure:
     """A mean says whether it is exact, unless the queue itself is out of bounds."""
     return Measure(metric, value, state=standing if standing != "exact" else state)
-
-
-def _state(utilisation: float) -> str:
-    if utilisation >= 1:
-        return DIVERGES
-    return NEAR if utilisation > NEAR_SATURATION else STATIONARY
 
 
 def _kilo(value: float | None) -> float | None:
@@ -396,7 +390,7 @@ def outcome(tallies: Sequence[bytes]) -> list[Measure]:
     except ValueError as fault:
         raise StudyError(str(fault)) from None
     standing = _standing(answer)
-    state = max([answer["state"], *standing.values()], key=WORSE.index)
+    state = answer["state"]
     measures = [
         Measure("packets", answer["packets"], state=state),
         _interval("mean_delay_ms", answer, ("mean_delay_s", "delay_ci95_s"), 1e3, state),
@@ -411,10 +405,10 @@ def outcome(tallies: Sequence[bytes]) -> list[Measure]:
         if name in ("p50_delay_ms", "p95_delay_ms", "p99_delay_ms"):
             measures.append(Measure(name, percentile["delay_s"] * 1e3, state=state))
     for station in answer["stations"]:
-        name = station["name"]
+        name, own = station["name"], station["state"]
         here = standing[name]
         measures += [
-            _interval(f"utilisation:{name}", station, ("utilisation", "utilisation_ci95"), 1, here),
+            _interval(f"utilisation:{name}", station, ("utilisation", "utilisation_ci95"), 1, own),
             _interval(f"wait_ms:{name}", station, ("mean_wait_s", "wait_ci95_s"), 1e3, here),
             _interval(
                 f"queue_bytes:{name}", station, ("mean_queue_bytes", "queue_ci95_bytes"), 1, here
@@ -424,21 +418,11 @@ def outcome(tallies: Sequence[bytes]) -> list[Measure]:
 
 
 def _standing(answer: Mapping[str, Any]) -> dict[str, str]:
-    """The state of each station: of the busiest one up to it, for it shapes what comes after.
-
-    Where the road drifts and no station is full, the busiest one is where it drifts.
-    """
-    stations = answer["stations"]
-    busiest, standing = 0.0, {}
-    for station in stations:
-        busiest = max(busiest, station["utilisation"])
-        standing[station["name"]] = _state(busiest)
-    if answer["state"] == DIVERGES and DIVERGES not in standing.values():
-        is_behind = False
-        for station in stations:
-            is_behind |= station["utilisation"] == busiest
-            if is_behind:
-                standing[station["name"]] = DIVERGES
+    """The state of each station's queue: the worst up to it, for packets come through them all."""
+    worst, standing = STATIONARY, {}
+    for station in answer["stations"]:
+        worst = max(worst, station["state"], key=WORSE.index)
+        standing[station["name"]] = worst
     return standing
 
 

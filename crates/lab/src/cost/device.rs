@@ -1,5 +1,6 @@
 //! A profile with its clock: what turns operations, cycles and ns into seconds, and prices.
 
+use engine::suite::SuiteFault;
 use engine::work::{Task, Work};
 use serde::Serialize;
 
@@ -332,7 +333,7 @@ impl Device {
 
 /// A number without the digits that nobody reads.
 fn plain(value: f64) -> String {
-    match value.abs() < 1e15 {
+    match value == 0.0 || (1e-6..1e15).contains(&value.abs()) {
         true => value.to_string(),
         false => format!("{value:e}"),
     }
@@ -364,7 +365,11 @@ pub fn price(
 ) -> Result<Price, Refusal> {
     let parsed = suite.parse::<Suite>();
     let suite = parsed.map_err(|fault| Refusal::UnknownSuite {
-        why: fault.to_string(),
+        why: match fault {
+            // the suites that follow say it better than the nearest of all words
+            SuiteFault::Unknown { word, .. } => format!("no algorithm is called {word:?}"),
+            fault => fault.to_string(),
+        },
         profile: profile.name.clone(),
         inside: profile.suites().iter().map(ToString::to_string).collect(),
     })?;
@@ -374,17 +379,19 @@ pub fn price(
 
 /// Paper U's m: above what IPv4 carries, and in its mean of 480 bytes.
 const MOST_BYTES: f64 = 66_666.0;
+/// MIPS or MHz below any processor.
+const LEAST_MILLIONS: f64 = 1e-3;
 /// MIPS or MHz beyond any processor.
 const MOST_MILLIONS: f64 = 1e9;
 
 fn above_zero(key: &'static str, value: f64) -> Result<f64, Refusal> {
-    if value > 0.0 && value <= MOST_MILLIONS {
+    if (LEAST_MILLIONS..=MOST_MILLIONS).contains(&value) {
         return Ok(value);
     }
     Err(Refusal::Absurd {
         key,
         value,
-        why: "is not above 0 and at most 1e9",
+        why: "is not within 0.001 and 1e9",
     })
 }
 

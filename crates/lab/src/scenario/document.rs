@@ -275,7 +275,7 @@ impl Item {
         if (least..=most).contains(&number) {
             Ok(number)
         } else {
-            let number = match number.abs() < 1e15 {
+            let number = match number == 0.0 || (1e-6..1e15).contains(&number.abs()) {
                 true => number.to_string(),
                 false => format!("{number:e}"),
             };

@@ -29,6 +29,8 @@ const CLOCKS: [(&str, f64); 4] = [("Hz", 1.0), ("kHz", 1e3), ("MHz", 1e6), ("GHz
 
 /// No link, processor, file or life is larger: a typing error is.
 const ABSURD: f64 = 1e15;
+/// Nothing is slower: a byte in a quarter of an hour.
+const RATE_LEAST: f64 = 0.01;
 /// No run and no pause is longer.
 const TIME_S_MAX: f64 = 3653.0 * 86_400.0;
 /// Light goes further than Jupiter: a longer delay is a typing error.
@@ -36,7 +38,13 @@ const DELAY_S_MAX: f64 = 3600.0;
 
 /// Bits in a second, above zero.
 pub(super) fn rate(text: &str) -> Result<f64, String> {
-    read(text, &RATES, "such as \"512 kbit/s\"").and_then(above_zero)
+    let rate = read(text, &RATES, "such as \"512 kbit/s\"").and_then(above_zero)?;
+    match rate >= RATE_LEAST {
+        true => Ok(rate),
+        false => Err(format!(
+            "'{text}' is absurdly small, limit {RATE_LEAST} bit/s"
+        )),
+    }
 }
 
 /// Bytes, zero included.
@@ -100,7 +108,11 @@ fn read(text: &str, units: &[(&str, f64)], example: &str) -> Result<f64, String>
     if value < 0.0 {
         Err(format!("'{text}' is negative"))
     } else if value > ABSURD {
-        Err(format!("'{text}' is absurdly large"))
+        let base = units.iter().find(|(_, factor)| *factor == 1.0);
+        let base = base.map_or("", |(name, _)| name);
+        Err(format!(
+            "'{text}' is absurdly large, limit {ABSURD:e} {base}"
+        ))
     } else {
         Ok(value)
     }
@@ -137,7 +149,10 @@ mod tests {
             assert!(rate(bad).is_err(), "{bad}");
         }
         assert!(rate("5 kB/s").unwrap_err().contains("kbit/s"));
-        assert!(rate("1e+30 kbit/s").unwrap_err().contains("absurdly"));
+        let large = "'1e+30 kbit/s' is absurdly large, limit 1e15 bit/s";
+        assert_eq!(rate("1e+30 kbit/s").unwrap_err(), large);
+        let small = "'1e-9 kbit/s' is absurdly small, limit 0.01 bit/s";
+        assert_eq!(rate("1e-9 kbit/s").unwrap_err(), small);
         assert!(time("1e14 s").unwrap_err().contains("absurdly"));
         assert!(time("-2 s").unwrap_err().contains("negative"));
     }

@@ -112,7 +112,8 @@ fn impossible_values_are_refused_where_they_stand() {
             "mips = -100",
             "umts.toml:16: node.ms.mips: -100 is outside",
         ),
-        ("mips = 100", "mips = 0", "above zero"),
+        ("mips = 100", "mips = 0", "0 is outside 0.001 to"),
+        ("mips = 100", "mips = 1e-300", "1e-300 is outside 0.001 to"),
         ("mips = 100", "mips = nan", "outside"),
         (
             "mips = 100",

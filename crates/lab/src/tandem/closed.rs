@@ -6,7 +6,7 @@
 //! Poisson, so the same formula is an approximation and says so. Left out: waits for arrivals
 //! that are not Poisson, and waits behind a station that is full: there is no such formula.
 
-use super::outcome::{NEAR_SATURATION, State};
+use super::outcome::{State, reaching};
 use super::{Arrivals, Fault, Road, Sizes, Traffic, check_roads};
 use crate::staircase::{Staircase, Step};
 use serde::Serialize;
@@ -32,7 +32,7 @@ pub struct Model {
     pub protected_bps: Option<f64>,
     /// Mean seconds from end to end, as good as its worst part.
     pub delay: Option<Wait>,
-    /// By the busiest station, `None` where the rate depends on the stations.
+    /// The worst of the stations' states, `None` where the rate depends on the stations.
     pub state: Option<State>,
 }
 
@@ -48,13 +48,18 @@ pub struct StationModel {
     pub service_s: f64,
     /// Squared coefficient of variation of the service, 0 if it costs nothing.
     pub service_cv2: f64,
-    /// Seconds of work per second.
+    /// Seconds of work per second that all packets would bring, were no other station full.
+    pub load: Option<f64>,
+    /// Share of the time in which it works: the load that full stations before it let through, at
+    /// most 1.
     pub utilisation: Option<f64>,
     /// Mean seconds of waiting, `None` if it has no mean or no formula: at a station that is full,
     /// and at all behind it.
     pub wait: Option<Wait>,
     /// Mean clear bytes waiting, with the same standing.
     pub queue_bytes: Option<f64>,
+    /// Whether its averages mean anything, by the load that reaches it.
+    pub state: Option<State>,
 }
 
 /// Mean seconds, and whether they are exact.
@@ -85,11 +90,17 @@ pub fn model(road: &Road, traffic: &Traffic) -> Result<Model, Fault> {
     let poisson = traffic.arrivals == Arrivals::Poisson;
     let mut first = true;
     let mut diverges = false;
+    let services = road.stations.iter();
+    let services = services.map(|station| traffic.sizes.moments_of(&station.service));
+    let services: Vec<Moments> = services.collect();
+    let loads = rate.map(|rate| services.iter().map(|s| rate * s.first).collect::<Vec<_>>());
+    let reaching = loads.as_deref().map(reaching);
     let stations: Vec<StationModel> = road
         .stations
         .iter()
-        .map(|station| {
-            let service = traffic.sizes.moments_of(&station.service);
+        .zip(&services)
+        .enumerate()
+        .map(|(index, (station, service))| {
             let loaded = service.first > 0.0;
             let standing = if first {
                 Standing::Exact
@@ -97,9 +108,10 @@ pub fn model(road: &Road, traffic: &Traffic) -> Result<Model, Fault> {
                 Standing::Approximation
             };
             first &= !loaded;
-            let utilisation = rate.map(|rate| rate * service.first);
+            let load = loads.as_ref().map(|loads| loads[index]);
+            let reaches = reaching.as_ref().map(|reaching| reaching[index]);
             // What a full station lets through is not the rate that was offered.
-            diverges |= utilisation.is_some_and(|utilisation| utilisation >= 1.0);
+            diverges |= load.is_some_and(|load| load >= 1.0);
             let wait = rate.filter(|_| poisson && !diverges).and_then(|rate| {
                 let seconds = service.wait(rate)?;
                 Some(Wait { seconds, standing })
@@ -109,7 +121,9 @@ pub fn model(road: &Road, traffic: &Traffic) -> Result<Model, Fault> {
                 capacity_bps: 8.0 * size.first / service.first,
                 service_s: service.first,
                 service_cv2: service.cv2(),
-                utilisation,
+                load,
+                utilisation: reaches.map(|load| load.min(1.0)),
+                state: reaches.map(State::under),
                 wait,
                 // a packet's wait does not depend on its own size
                 queue_bytes: wait
@@ -131,7 +145,7 @@ pub fn model(road: &Road, traffic: &Traffic) -> Result<Model, Fault> {
         expansion,
         protected_bps: rate.map(|rate| 8.0 * rate * size.first * expansion),
         delay: delay(&stations),
-        state: state(&stations),
+        state: stations.iter().filter_map(|station| station.state).max(),
         stations,
     })
 }
@@ -149,18 +163,6 @@ fn delay(stations: &[StationModel]) -> Option<Wait> {
         }
     }
     Some(whole)
-}
-
-fn state(stations: &[StationModel]) -> Option<State> {
-    let mut highest = 0.0;
-    for station in stations {
-        highest = f64::max(highest, station.utilisation?);
-    }
-    Some(match highest {
-        h if h >= 1.0 => State::NotStationary,
-        h if h > NEAR_SATURATION => State::NearSaturation,
-        _ => State::Stationary,
-    })
 }
 
 /// The first two moments of a random value.

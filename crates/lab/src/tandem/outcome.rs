@@ -20,15 +20,38 @@ const BACKLOG_SHARE: f64 = 0.02;
 const BACKLOG_PACKETS: f64 = 1000.0;
 
 /// Whether averages mean anything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// Utilisation at most [`NEAR_SATURATION`], no drift.
+    /// Load at most [`NEAR_SATURATION`], no drift.
     Stationary,
-    /// Utilisation above it: longer runs would move the averages.
+    /// Load above it: longer runs would move the averages.
     NearSaturation,
-    /// Utilisation 1 or more, or delays that grow with time: there is no average.
+    /// Load 1 or more, or delays that grow with time: there is no average.
     NotStationary,
+}
+
+impl State {
+    /// The state of a station that gets so many seconds of work in a second.
+    pub(super) fn under(load: f64) -> Self {
+        match load {
+            load if load >= 1.0 => Self::NotStationary,
+            load if load > NEAR_SATURATION => Self::NearSaturation,
+            _ => Self::Stationary,
+        }
+    }
+}
+
+/// What reaches each station of the load that all packets would bring it: a full station lets its
+/// capacity through, and all behind it get so much less.
+pub(super) fn reaching(loads: &[f64]) -> Vec<f64> {
+    let mut fullest = 1.0;
+    let reaching = loads.iter().map(|load| {
+        let reaches = load / fullest;
+        fullest = f64::max(fullest, *load);
+        reaches
+    });
+    reaching.collect()
 }
 
 /// What the replications of one road say together.
@@ -62,7 +85,7 @@ pub struct Outcome {
     pub expansion: f64,
     /// Stations in order.
     pub stations: Vec<StationOutcome>,
-    /// Whether averages mean anything.
+    /// Whether averages mean anything: the worst of the stations' states.
     pub state: State,
 }
 
@@ -80,7 +103,10 @@ pub struct Percentile {
 pub struct StationOutcome {
     /// Its name.
     pub name: String,
-    /// Seconds of work that come per second: 1 or more where it cannot keep up.
+    /// Seconds of work per second that all packets would bring, were no other station full: 1 or
+    /// more where it could not keep up.
+    pub load: f64,
+    /// Share of the time in which it worked.
     pub utilisation: f64,
     /// Its half-width.
     pub utilisation_ci95: Option<f64>,
@@ -92,6 +118,8 @@ pub struct StationOutcome {
     pub mean_queue_bytes: f64,
     /// Its half-width.
     pub queue_ci95_bytes: Option<f64>,
+    /// Whether these averages mean anything, by the load that reaches it.
+    pub state: State,
 }
 
 impl Tally {
@@ -106,10 +134,13 @@ impl Tally {
         let delay = over(&|r| r.delay_s / r.packets as f64);
         let throughput = over(&|r| 8.0 * r.delivered_bytes / r.departing_s);
         let protected = over(&|r| 8.0 * r.delivered_bytes / r.departing_s * r.protected / r.bytes);
-        let stations: Vec<_> = (0..self.stations.len())
-            .map(|index| self.station(index, &all))
+        let states = self.states(&all, delay.mean);
+        let stations: Vec<_> = states
+            .iter()
+            .enumerate()
+            .map(|(index, state)| self.station(index, &all, &states[..index], *state))
             .collect();
-        let state = self.state(&all, &stations, delay.mean);
+        let state = states.into_iter().max().unwrap_or(State::Stationary);
         let percentile = |percent| {
             let delay_s = self.delays.quantile(percent / 100.0)?;
             Some(Percentile { percent, delay_s })
@@ -133,40 +164,63 @@ impl Tally {
         })
     }
 
-    fn station(&self, index: usize, all: &[&Replication]) -> StationOutcome {
+    fn station(
+        &self,
+        index: usize,
+        all: &[&Replication],
+        before: &[State],
+        state: State,
+    ) -> StationOutcome {
         let over = |value: &dyn Fn(&Replication) -> f64| Estimate::of(all, value);
-        let utilisation = over(&|r| r.stations[index].work_s / r.seconds);
+        // rounding alone brings it above the whole time
+        let busy = |r: &Replication| (r.stations[index].busy_s / r.departing_s).min(1.0);
+        let load = |r: &Replication| r.stations[index].work_s / r.seconds;
+        let utilisation = over(&busy);
         let wait = over(&|r| r.stations[index].wait_s / r.packets as f64);
-        let queue = over(&|r| r.stations[index].byte_s / r.seconds);
+        // behind a full station fewer packets pass in a second than come to the road
+        let is_behind = before.contains(&State::NotStationary);
+        let passing = |r: &Replication| match load(r) {
+            load if is_behind && load > 0.0 => busy(r) / load,
+            _ => 1.0,
+        };
+        let queue = over(&|r| passing(r) * r.stations[index].byte_s / r.seconds);
         StationOutcome {
             name: self.stations[index].clone(),
+            load: over(&load).mean,
             utilisation: utilisation.mean,
             utilisation_ci95: utilisation.half_width,
             mean_wait_s: wait.mean,
             wait_ci95_s: wait.half_width,
             mean_queue_bytes: queue.mean,
             queue_ci95_bytes: queue.half_width,
+            state,
         }
     }
 
-    /// By the utilisation that the traffic promises where it is known, else by the measured one.
-    fn state(&self, all: &[&Replication], seen: &[StationOutcome], mean_delay: f64) -> State {
-        let measured = || {
-            seen.iter()
-                .map(|station| station.utilisation)
-                .fold(0.0, f64::max)
+    /// By the loads that the traffic promises where they are known, else by the measured ones.
+    ///
+    /// Drift of the road is laid to its busiest station.
+    fn states(&self, all: &[&Replication], mean_delay: f64) -> Vec<State> {
+        let measured = |index: usize| {
+            let load = |r: &Replication| r.stations[index].work_s / r.seconds;
+            Estimate::of(all, &load).mean
         };
-        let promised = |list: &Vec<f64>| list.iter().copied().fold(0.0, f64::max);
-        let highest = self.expected.as_ref().map_or_else(measured, promised);
+        let loads = match &self.expected {
+            Some(promised) => promised.clone(),
+            None => (0..self.stations.len()).map(measured).collect(),
+        };
+        let reaching = reaching(&loads);
+        let mut states: Vec<State> = reaching.iter().map(|load| State::under(*load)).collect();
+        let busiest = (0..reaching.len()).max_by(|a, b| reaching[*a].total_cmp(&reaching[*b]));
+        let Some(busiest) = busiest else {
+            return states;
+        };
         // open traffic below 1 settles in the end, and near it no run is long enough
-        let settles = self.expected.is_some() && highest > NEAR_SATURATION;
-        if highest >= 1.0 || (!settles && drifts(all, mean_delay)) {
-            State::NotStationary
-        } else if highest > NEAR_SATURATION {
-            State::NearSaturation
-        } else {
-            State::Stationary
+        let settles = self.expected.is_some() && states[busiest] != State::Stationary;
+        if !settles && drifts(all, mean_delay) {
+            states[busiest] = State::NotStationary;
         }
+        states
     }
 }
 

@@ -8,6 +8,8 @@
 //! differ by less than 2e-5, utilisations and rates by less than 1e-5, waits by less than 1e-4 plus
 //! a ten-millionth of the delay. Left out: traffic with feedback, see [`super::walk`].
 
+mod edges;
+
 use super::histogram::{self, BUCKETS};
 use super::lanes::{ceil, each, each_mut};
 use super::plan::{Loaded, Plan, RoadPlan, Shape};
@@ -86,6 +88,10 @@ struct Group<S: Simd> {
     weights: Block<S::f32s>,
     ceilings: Vec<Block<S::f32s>>,
     shapes: Vec<Block<S::f32s>>,
+    /// Sums of the block's shapes: over packets that count, and over all.
+    totals: Vec<[S::f32s; 2]>,
+    /// The states of a road before the block.
+    prior: Vec<S::f32s>,
     delays: Block<S::f32s>,
     packets: Vec<f64>,
     bytes: Vec<f64>,
@@ -112,6 +118,8 @@ struct Lanes<S: Simd> {
     delivered_bytes: Vec<f64>,
     delay: [Vec<f64>; 2],
     work: Vec<f64>,
+    /// Work done between the warm-up and the end less that of the packets that came then.
+    shifted: Vec<f64>,
     wait: Vec<f64>,
     byte: Vec<f64>,
     /// Delays by bucket since the last flush; neighbours count in different tables.
@@ -135,6 +143,7 @@ impl<S: Simd> Lanes<S> {
             delivered_bytes: zeros(1),
             delay: [zeros(1), zeros(1)],
             work: zeros(plan.shapes.len()),
+            shifted: zeros(stations),
             wait: zeros(stations),
             byte: zeros(stations),
             counts: std::array::from_fn(|_| Box::new([0; SLOTS])),
@@ -192,7 +201,10 @@ impl<S: Simd> Group<S> {
     fn new(simd: S, plan: &Plan, job: &Job<'_>, first: u64, used: usize) -> Self {
         let lanes = S::F32_LANES;
         let block = || Box::new([simd.splat_f32s(0.0); ROWS]);
-        let shapes = plan.roads.iter().map(|road| road.shapes.len()).max();
+        let most = |count: fn(&RoadPlan) -> usize| plan.roads.iter().map(count).max().unwrap_or(0);
+        let shapes = most(|road| road.shapes.len());
+        let stations = most(|road| road.loaded.len());
+        let zero = simd.splat_f32s(0.0);
         // lanes without a replication have nothing left to do
         let mut clocks = vec![job.run.seconds; lanes];
         clocks[..used].fill(0.0);
@@ -208,7 +220,9 @@ impl<S: Simd> Group<S> {
             counted: block(),
             weights: block(),
             ceilings: plan.ceilings.iter().map(|_| block()).collect(),
-            shapes: (0..shapes.unwrap_or(0)).map(|_| block()).collect(),
+            shapes: (0..shapes).map(|_| block()).collect(),
+            totals: vec![[zero; 2]; shapes],
+            prior: vec![zero; stations],
             delays: block(),
             packets: vec![0.0; lanes],
             bytes: vec![0.0; lanes],
@@ -354,11 +368,13 @@ impl<S: Simd> Group<S> {
             }
         }
         let values = &*values;
+        let all = sum(simd, |row| values[row]);
         let total = if whole {
-            sum(simd, |row| values[row])
+            all
         } else {
             sum(simd, |row| simd.mul_f32s(values[row], self.weights[row]))
         };
+        self.totals[index] = [total, all];
         let lanes = S::F32_LANES;
         add_to::<S>(&mut self.roads[road].work[index * lanes..][..lanes], total);
     }
@@ -372,6 +388,7 @@ impl<S: Simd> Group<S> {
         plan: &RoadPlan,
     ) {
         self.delays.fill(simd.splat_f32s(0.0));
+        self.prior[..plan.loaded.len()].copy_from_slice(&self.roads[index].state);
         let mut station = 0;
         let mut rest = &plan.loaded[..];
         while let [one, two, three, four, more @ ..] = rest {
@@ -393,7 +410,9 @@ impl<S: Simd> Group<S> {
                 *delay = simd.add_f32s(*delay, base);
             }
         }
-        self.deliver(index);
+        if self.deliver(index) {
+            self.shift(index, plan);
+        }
         self.delay::<WHOLE>(simd, index);
     }
 
@@ -483,43 +502,6 @@ impl<S: Simd> Group<S> {
         }
     }
 
-    /// Counts what left the last station between the warm-up and the end.
-    ///
-    /// Departures are in order, so a block is looked at packet by packet only where it straddles.
-    #[inline(always)]
-    fn deliver(&mut self, index: usize) {
-        let Run {
-            warm_up, seconds, ..
-        } = self.run;
-        let road = &mut self.roads[index];
-        let last = each::<S>(&self.delays[ROWS - 1]);
-        for (lane, last) in last.iter().enumerate().take(self.used) {
-            let before = road.departed[lane];
-            let after = self.clocks[lane] + f64::from(*last);
-            road.departed[lane] = after;
-            if after < warm_up || before >= seconds {
-                continue;
-            }
-            if before >= warm_up && after < seconds {
-                road.delivered[lane] += ROWS as f64;
-                road.delivered_bytes[lane] += f64::from(self.offered[lane]);
-                continue;
-            }
-            let mut at = self.began[lane];
-            let (mut packets, mut bytes) = (0.0, 0.0f32);
-            for row in 0..ROWS {
-                at += f64::from(each::<S>(&self.gaps[row])[lane]);
-                let left = at + f64::from(each::<S>(&self.delays[row])[lane]);
-                if left >= warm_up && left < seconds {
-                    packets += 1.0;
-                    bytes += each::<S>(&self.sizes[row])[lane];
-                }
-            }
-            road.delivered[lane] += packets;
-            road.delivered_bytes[lane] += f64::from(bytes);
-        }
-    }
-
     /// Turns lanes into records.
     fn finish(&self, plan: &Plan, first: u64, tallies: &mut [Tally]) {
         let lanes = S::F32_LANES;
@@ -531,8 +513,10 @@ impl<S: Simd> Group<S> {
                 let seen = |station: &Option<usize>| {
                     station.map_or_else(Seen::default, |index| {
                         let Loaded { shape, scale } = plan.loaded[index];
+                        let work_s = work(shape, scale);
                         Seen {
-                            work_s: work(shape, scale),
+                            work_s,
+                            busy_s: (work_s + road.shifted[index * lanes + lane]).max(0.0),
                             wait_s: road.wait[index * lanes + lane],
                             byte_s: road.byte[index * lanes + lane],
                         }

@@ -15,7 +15,8 @@ pub struct Tally {
     pub policy: String,
     /// Stations in order.
     pub stations: Vec<String>,
-    /// Utilisation of each station that the traffic's means promise, where they are known.
+    /// Load of each station that the traffic's means promise, where they are known: seconds of
+    /// work that all packets would bring it in a second.
     pub expected: Option<Vec<f64>>,
     /// The run's seed.
     pub seed: u64,
@@ -71,8 +72,10 @@ pub struct Half {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Seen {
-    /// Service times, added up.
+    /// Service times of the packets that came, added up, whenever it got to them.
     pub work_s: f64,
+    /// Seconds of service between the warm-up and the end, whichever packets they were for.
+    pub busy_s: f64,
     /// Waiting times, added up.
     pub wait_s: f64,
     /// Waiting time of each packet times its clear bytes, added up.
@@ -156,7 +159,7 @@ impl Tally {
             .as_ref()
             .is_some_and(|list| list.len() != stations)
         {
-            return Err(not("utilisations and stations differ in number".into()));
+            return Err(not("loads and stations differ in number".into()));
         }
         let mut before = None;
         for replication in &tally.replications {
@@ -185,7 +188,7 @@ impl Replication {
         let each = self
             .stations
             .iter()
-            .flat_map(|s| [s.work_s, s.wait_s, s.byte_s]);
+            .flat_map(|s| [s.work_s, s.busy_s, s.wait_s, s.byte_s]);
         let sound = |value: f64| value.is_finite() && value >= 0.0;
         self.packets as f64 <= 2.0 * PACKETS_MAX
             && self.delivered as f64 <= 2.0 * PACKETS_MAX

@@ -261,9 +261,7 @@ impl Traffic {
                 }
             }
         }
-        // a closed loop makes packets no faster than its pace
-        let most = self.packets_per_s().unwrap_or(self.pace_per_s());
-        let packets = most * run.seconds;
+        let packets = self.most_packets_per_s() * run.seconds;
         if packets > PACKETS_MAX {
             let range = "at most 1e12: shorten the run or lower the rate";
             return Err(Fault::number("packets of one replication", packets, range));
@@ -282,6 +280,12 @@ impl Traffic {
             }
             Arrivals::ClosedLoop(_) => None,
         }
+    }
+
+    /// Mean packets per second, or where they depend on the stations the most that can be: a
+    /// closed loop makes packets no faster than its pace.
+    pub fn most_packets_per_s(&self) -> f64 {
+        self.packets_per_s().unwrap_or_else(|| self.pace_per_s())
     }
 
     /// Packets per second at the traffic's rate.

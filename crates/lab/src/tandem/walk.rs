@@ -53,20 +53,15 @@ where
             // a list that ends ends the run: its last packet still leaves
             let packets = walker.seen.packets as f64;
             left = walker.clock + walker.last_delay();
-            came = left;
-            if packets > 1.0 && clock > walker.first {
-                // so many packets have one gap fewer between them
-                let span = (clock - walker.first) * packets / (packets - 1.0);
-                came = run.warm_up + span;
+            if walker.seen.packets > 0 && clock <= walker.first {
+                return Err(Fault::OneMoment(walker.seen.packets));
             }
+            // so many packets have one gap fewer between them
+            let span = (clock - walker.first) * packets / (packets - 1.0);
+            came = run.warm_up + span;
         }
         if walker.seen.packets == 0 {
             return Err(Fault::NoPackets("none after the warm-up"));
-        }
-        if left <= run.warm_up || came <= run.warm_up {
-            return Err(Fault::NoPackets(
-                "all at one moment, and nothing keeps them",
-            ));
         }
         tally.replications.push(walker.finish(came, left));
     }
@@ -134,6 +129,8 @@ impl<'a> Walker<'a> {
         for ((station, delay), seen) in stations.zip(&mut self.seen.stations) {
             let service = station.service.at(bytes);
             let start = f64::max(*delay - gap, ahead);
+            let began = self.clock + start;
+            seen.busy_s += self.run.overlap(began, began + service);
             if counts {
                 seen.work_s += service;
                 seen.wait_s += start - ahead;

@@ -104,6 +104,10 @@ fn an_overloaded_station_keeps_its_pace_for_hours() {
             close(fast.throughput_bps, slow.throughput_bps, 2e-5);
             close(fast.mean_delay_s, slow.mean_delay_s, 2e-4);
             for (one, two) in fast.stations.iter().zip(&slow.stations) {
+                close(one.utilisation, two.utilisation, 2e-5);
+                close(one.load, two.load, 1e-5);
+                assert!(one.utilisation <= 1.0, "{one:?}");
+                assert_eq!(one.state, two.state);
                 assert!((one.mean_wait_s - two.mean_wait_s).abs() < 2e-4 * two.mean_wait_s + 1e-7);
             }
         }

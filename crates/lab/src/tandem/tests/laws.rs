@@ -89,6 +89,7 @@ fn littles_law_holds_packet_by_packet() {
     assert!((station.wait_s - 3.9).abs() < 1e-12);
     assert!((station.byte_s - (0.5 * 300.0 + 3.4 * 100.0)).abs() < 1e-12);
     assert!((station.work_s - 7.0).abs() < 1e-12);
+    assert!((station.busy_s - 7.0).abs() < 1e-12);
     assert!((seen.delay_s - (1.0 + 3.5 + 4.4 + 2.0)).abs() < 1e-12);
     assert_eq!((seen.packets, seen.delivered), (4, 4));
     assert!((seen.departing_s - 7.0).abs() < 1e-12);
@@ -284,7 +285,12 @@ fn nonsense_in_runs_and_roads_is_refused_with_its_place() {
         ..road()
     };
     refused(empty, poisson(64.0), good, "the road of des");
-    for service in [Staircase::constant(-1.0), Staircase::linear(f64::NAN)] {
+    let endless = Staircase::constant(1e300);
+    for service in [
+        Staircase::constant(-1.0),
+        Staircase::linear(f64::NAN),
+        endless,
+    ] {
         refused(single(service), poisson(64.0), good, "the service of only");
     }
     assert!(simulate(&[], &poisson(64.0), &good).is_err());
@@ -298,27 +304,18 @@ fn an_empty_or_broken_list_is_refused() {
         replay(&road, none, None, 0.0),
         Err(Fault::NoPackets(_))
     ));
-    // one packet is little, but it has a delay
-    let single = replay(
-        &road,
-        [Ok(Packet {
-            at_s: 3.0,
-            bytes: 10.0,
-        })],
-        None,
-        0.0,
-    )
-    .unwrap();
-    assert_eq!(single[0].outcome().unwrap().mean_delay_s, 0.1);
-    let free = [super::roads::single(Staircase::default())];
-    let moment = [Ok(Packet {
-        at_s: 0.0,
-        bytes: 10.0,
-    })];
-    assert!(matches!(
-        replay(&free, moment, None, 0.0),
-        Err(Fault::NoPackets(_))
-    ));
+    // one packet, or several at one moment, have no rate
+    let packet = |at_s| Ok(Packet { at_s, bytes: 10.0 });
+    for list in [
+        vec![packet(3.0)],
+        vec![packet(3.0), packet(3.0), packet(2.0)],
+    ] {
+        let fault = replay(&road, list, None, 0.0).unwrap_err().to_string();
+        assert!(fault.contains("no rate can be told"), "{fault}");
+    }
+    // unless it is said how long nothing else came
+    let tally = &replay(&road, [packet(3.0), packet(60.0)], Some(50.0), 0.0).unwrap()[0];
+    assert_eq!(tally.outcome().unwrap().mean_delay_s, 0.1);
     let odd = |at_s, bytes| replay(&road, [Ok(Packet { at_s, bytes })], None, 0.0);
     assert!(odd(f64::NAN, 100.0).is_err());
     assert!(odd(0.0, 0.0).is_err());
@@ -335,7 +332,10 @@ fn an_overloaded_list_is_not_stationary() {
         })
     };
     let tally = &replay(&road, (0..5000).map(packet), None, 0.0).unwrap()[0];
-    assert_eq!(tally.outcome().unwrap().state, State::NotStationary);
+    let outcome = tally.outcome().unwrap();
+    assert_eq!(outcome.state, State::NotStationary);
+    assert!((outcome.stations[0].load - 2.0).abs() < 1e-6);
+    assert!((outcome.stations[0].utilisation - 1.0).abs() < 1e-6);
     let packet = |n| {
         Ok(Packet {
             at_s: 0.2 * f64::from(n),

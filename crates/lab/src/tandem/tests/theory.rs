@@ -192,6 +192,18 @@ fn behind_a_full_station_no_wait_is_computed() {
     };
     // 125,000 bytes per second
     let found = model(&road, &poisson(1000.0)).expect("a model");
+    let [first, full, behind] = &found.stations[..] else {
+        panic!("three stations");
+    };
+    assert_eq!(full.utilisation, Some(1.0));
+    near(full.load.unwrap(), 1.125, 1e-9);
+    near(first.utilisation.unwrap(), 0.5, 1e-9);
+    near(behind.utilisation.unwrap(), 0.5 / 1.125, 1e-9);
+    let states = [first, full, behind].map(|one| one.state.unwrap());
+    assert_eq!(
+        states,
+        [State::Stationary, State::NotStationary, State::Stationary]
+    );
     let has_wait: Vec<bool> = found
         .stations
         .iter()
@@ -215,4 +227,41 @@ fn utilisation_decides_the_state() {
     // 768 of 771 kbit/s
     assert_eq!(state(768.0), State::NearSaturation);
     assert_eq!(state(1024.0), State::NotStationary);
+}
+
+#[test]
+fn behind_a_full_station_both_levels_say_what_passes() {
+    // the processor lets 771 of 2048 kbit/s through
+    let (road, traffic) = (umts("3des-md5", 100.0), poisson(2048.0));
+    let theory = model(&road, &traffic).unwrap();
+    let found = outcome(road, &traffic, &run(2000.0, 16));
+    assert!((found.stations[0].utilisation - 1.0).abs() < 1e-3);
+    near(found.stations[0].load, 2048.0 / 771.0, 0.02);
+    for (found, theory) in found.stations.iter().zip(&theory.stations) {
+        near(found.utilisation, theory.utilisation.unwrap(), 0.01);
+        assert_eq!(Some(found.state), theory.state, "{}", found.name);
+    }
+    assert_eq!(found.state, State::NotStationary);
+}
+
+#[test]
+fn the_road_is_in_the_state_of_its_worst_station() {
+    // few short runs whose packets happen to bring more than a second of work in a second
+    let (road, traffic) = (umts("3des-md5", 100.0), poisson(768.0));
+    let mut loads = Vec::new();
+    for seed in 0..40 {
+        let run = Run {
+            seed,
+            ..run(60.0, 2)
+        };
+        let found = outcome(road.clone(), &traffic, &run);
+        let worst = found.stations.iter().map(|station| station.state).max();
+        assert_eq!(Some(found.state), worst);
+        assert_eq!(found.stations[0].state, State::NearSaturation);
+        loads.push(found.stations[0].load);
+    }
+    assert!(loads.iter().any(|load| *load > 1.0), "{loads:?}");
+    let theory = model(&road, &traffic).unwrap();
+    let worst = theory.stations.iter().filter_map(|station| station.state);
+    assert_eq!(theory.state, worst.max());
 }

@@ -1,0 +1,135 @@
+//! The edges of the measured time: what leaves in it, and work that falls out of it.
+//!
+//! The lanes add up the work of the packets that came in the measured time. Behind a queue some of
+//! it is done later, and work of earlier packets is done meanwhile: the difference is found here.
+//! A block whose packets come and leave in the measured time has none, which is nearly all of them
+//! where no station is full. Left out: everything in vectors, there is nothing to gain.
+
+use super::super::lanes::each;
+use super::super::plan::RoadPlan;
+use super::{Group, ROWS};
+use crate::tandem::Run;
+use pulp::Simd;
+
+impl<S: Simd> Group<S> {
+    /// Counts what left the last station between the warm-up and the end; whether packets of the
+    /// block came before that time or left after it.
+    ///
+    /// Departures are in order, so a block is looked at packet by packet only where it straddles.
+    #[inline(always)]
+    pub(super) fn deliver(&mut self, index: usize) -> bool {
+        let Run {
+            warm_up, seconds, ..
+        } = self.run;
+        let road = &mut self.roads[index];
+        let last = each::<S>(&self.delays[ROWS - 1]);
+        let mut is_cut = false;
+        for (lane, last) in last.iter().enumerate().take(self.used) {
+            let before = road.departed[lane];
+            let after = self.clocks[lane] + f64::from(*last);
+            road.departed[lane] = after;
+            is_cut |= self.began[lane] < warm_up || after > seconds;
+            if after < warm_up || before >= seconds {
+                continue;
+            }
+            if before >= warm_up && after < seconds {
+                road.delivered[lane] += ROWS as f64;
+                road.delivered_bytes[lane] += f64::from(self.offered[lane]);
+                continue;
+            }
+            let mut at = self.began[lane];
+            let (mut packets, mut bytes) = (0.0, 0.0f32);
+            for row in 0..ROWS {
+                at += f64::from(each::<S>(&self.gaps[row])[lane]);
+                let left = at + f64::from(each::<S>(&self.delays[row])[lane]);
+                if left >= warm_up && left < seconds {
+                    packets += 1.0;
+                    bytes += each::<S>(&self.sizes[row])[lane];
+                }
+            }
+            road.delivered[lane] += packets;
+            road.delivered_bytes[lane] += f64::from(bytes);
+        }
+        is_cut
+    }
+
+    /// Accounts for work of the block that is done outside the measured time.
+    #[inline(never)]
+    pub(super) fn shift(&mut self, index: usize, plan: &RoadPlan) {
+        for lane in 0..self.used {
+            let departed = self.roads[index].departed[lane];
+            if self.began[lane] >= self.run.warm_up && departed <= self.run.seconds {
+                continue;
+            }
+            if departed > self.run.warm_up && self.began[lane] < self.run.seconds {
+                self.shift_lane(index, plan, lane);
+            }
+        }
+    }
+
+    /// The same of one lane: station by station where each did the block's work within the measured
+    /// time or outside it, else packet by packet.
+    #[inline(never)]
+    fn shift_lane(&mut self, index: usize, plan: &RoadPlan, lane: usize) {
+        let window = self.run.warm_up..self.run.seconds;
+        let straddles = (0..plan.loaded.len()).any(|station| {
+            let (before, after) = self.served(index, station, lane);
+            let is_between = |moment: f64| before < moment && moment < after;
+            is_between(window.start) || is_between(window.end)
+        });
+        let mut arrivals = [self.began[lane]; ROWS];
+        if straddles {
+            let mut at = self.began[lane];
+            for (arrival, gap) in arrivals.iter_mut().zip(self.gaps.iter()) {
+                at += f64::from(each::<S>(gap)[lane]);
+                *arrival = at;
+            }
+        }
+        for (station, loaded) in plan.loaded.iter().enumerate() {
+            let (before, after) = self.served(index, station, lane);
+            let [counted, all] = self.totals[loaded.shape];
+            let done = if straddles {
+                self.done(station, plan, lane, before, &mut arrivals)
+            } else if before >= window.start && after <= window.end {
+                loaded.scale * f64::from(each::<S>(&all)[lane])
+            } else {
+                0.0
+            };
+            let counted = loaded.scale * f64::from(each::<S>(&counted)[lane]);
+            self.roads[index].shifted[station * S::F32_LANES + lane] += done - counted;
+        }
+    }
+
+    /// When the last packet before the block, and the block's last, left a station.
+    fn served(&self, index: usize, station: usize, lane: usize) -> (f64, f64) {
+        let road = &self.roads[index];
+        let base = road.bases[station * S::F32_LANES + lane];
+        let before = f64::from(each::<S>(&self.prior[station])[lane]);
+        let after = f64::from(each::<S>(&road.state[station])[lane]);
+        (
+            self.began[lane] + base + before,
+            self.clocks[lane] + base + after,
+        )
+    }
+
+    /// Seconds that a station works on the block in the measured time, having left the packet
+    /// before it at `free`; arrivals become departures.
+    fn done(
+        &self,
+        station: usize,
+        plan: &RoadPlan,
+        lane: usize,
+        mut free: f64,
+        arrivals: &mut [f64; ROWS],
+    ) -> f64 {
+        let loaded = &plan.loaded[station];
+        let mut done = 0.0;
+        for (arrival, value) in arrivals.iter_mut().zip(self.shapes[loaded.shape].iter()) {
+            let start = f64::max(free, *arrival);
+            free = start + loaded.scale * f64::from(each::<S>(value)[lane]);
+            done += self.run.overlap(start, free);
+            *arrival = free;
+        }
+        done
+    }
+}
