@@ -65,7 +65,7 @@ pub struct Connection {
     pub dpd_delay: Option<Duration>,
     /// No answer for this long: the peer is dead.
     pub dpd_timeout: Duration,
-    /// NAT keepalive interval (RFC 3948 §4: 20 s).
+    /// NAT keepalive interval (RFC 3948 §4: 20 s); zero: none are sent.
     pub keepalive: Duration,
     /// ISAKMP SA lifetime that we offer.
     pub lifetime: Duration,
@@ -206,9 +206,10 @@ pub struct Pool {
 pub struct Limits {
     /// Half-open exchanges above which aggressive first messages are dropped.
     pub half_open: usize,
-    /// Half-open exchanges above which every first message is dropped.
+    /// Half-open exchanges above which the oldest unproven one makes room for a new one of main
+    /// mode.
     pub half_open_total: usize,
-    /// Half-open exchanges of one address.
+    /// Half-open exchanges of one address, and so many more that it has proven to be its own.
     pub half_open_per_address: usize,
     /// Quick modes at once under one ISAKMP SA.
     pub quick_modes: usize,

@@ -8,6 +8,7 @@
 
 mod children;
 mod event;
+mod half_open;
 mod leases;
 mod liveness;
 mod messages;
@@ -39,6 +40,7 @@ use crate::time::{Calendar, Deadline, Instant};
 use crate::work::Work;
 
 use children::ChildEntry;
+use half_open::HalfOpen;
 use leases::Leases;
 use session::{Session, SessionId};
 use stations::Station;
@@ -129,7 +131,7 @@ pub struct Node {
     timers: Timers,
     assembly: Assembly,
     next_fragment_id: u16,
-    half_open: usize,
+    half_open: HalfOpen,
     drops: DropCounters,
     work: Work,
     is_stopping: bool,
@@ -159,7 +161,7 @@ impl Node {
             timers: Timers::default(),
             assembly: Assembly::default(),
             next_fragment_id: 0,
-            half_open: 0,
+            half_open: HalfOpen::default(),
             drops: DropCounters::default(),
             work: Work::default(),
             is_stopping: false,
@@ -237,6 +239,7 @@ impl Node {
     }
 
     fn on_wake(&mut self, now: Instant) {
+        self.timers.fire_from(now);
         while let Some(timer) = self.timers.pop(now) {
             match timer {
                 Timer::Session(id) => self.on_session_timer(id, now),

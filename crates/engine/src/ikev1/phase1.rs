@@ -165,6 +165,11 @@ impl Phase1 {
         self.core.path
     }
 
+    /// Aggressive mode, else main mode.
+    pub fn is_aggressive(&self) -> bool {
+        self.core.is_aggressive
+    }
+
     /// The peer's address has not proven that it reads what we send: a responder's exchange
     /// before the initiator's second message.
     pub fn is_half_open(&self) -> bool {

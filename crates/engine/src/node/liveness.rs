@@ -15,6 +15,9 @@ use unheard::Unheard;
 /// Between two unanswered R-U-THEREs.
 const DPD_INTERVAL: Duration = Duration::from_secs(2);
 
+/// Keepalives are never closer.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_millis(100);
+
 /// A report names every SA: with many sessions some one asks all the time. Who has no answer asks
 /// again, and is in the next.
 const REPORT_INTERVAL: Duration = DPD_INTERVAL;
@@ -50,9 +53,13 @@ impl Liveness {
         self.unanswered_since = None;
         self.ask_at = connection
             .dpd_delay
-            .filter(|_| sa.peer.dpd)
+            .filter(|delay| sa.peer.dpd && !delay.is_zero())
             .map(|delay| now + delay);
-        self.keepalive_at = sa.nat.is_local.then(|| now + connection.keepalive);
+        self.keepalive_at = sa
+            .nat
+            .is_local
+            .then(|| next_keepalive(connection, now))
+            .flatten();
     }
 
     pub(super) fn deadline(&self) -> Option<Deadline> {
@@ -117,7 +124,7 @@ impl Node {
         };
         let liveness = &mut session.liveness;
         if liveness.keepalive_at.is_some_and(|at| at <= now) {
-            liveness.keepalive_at = Some(now + connection.keepalive);
+            liveness.keepalive_at = next_keepalive(&connection, now);
             let keepalive = Output::Datagram(session.path, vec![0xff]);
             self.outputs.push_back(keepalive);
         }
@@ -190,6 +197,12 @@ impl Node {
         }
         self.judge(now);
     }
+}
+
+/// Zero: never.
+fn next_keepalive(connection: &Connection, now: Instant) -> Option<Instant> {
+    let interval = connection.keepalive;
+    (!interval.is_zero()).then(|| now + interval.max(KEEPALIVE_INTERVAL))
 }
 
 /// Whether a number that wraps lies in `first..=last`.

@@ -1,10 +1,11 @@
 //! Datagrams on their way in: marker, fragments, cookies, then the session's exchange.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use wire::isakmp::{Cookie, Exchange, Header, NotifyType, PayloadKind};
 
+use super::half_open::Room;
 use super::session::{ConfigReply, Session, SessionId, has_marker, with_marker};
 use super::{Event, Node, Output};
 use crate::config::{Connection, Unique};
@@ -103,8 +104,10 @@ impl Node {
     }
 
     fn on_first_message(&mut self, path: Path, header: &Header, message: &[u8], now: Instant) {
-        if let Some(reason) = self.refusal(path.remote.ip(), header.exchange) {
-            return self.drops.count(reason);
+        let address = path.remote.ip();
+        let room = self.room(address, header.exchange, now);
+        if matches!(room, Room::None) {
+            return self.drops.count(DropReason::TooManyHalfOpen);
         }
         let candidates = self.candidates(path);
         if candidates.is_empty() || self.is_stopping {
@@ -114,12 +117,20 @@ impl Node {
         let begun = Phase1::respond(&candidates, path, message, &mut self.random, now, &mut out);
         match begun {
             Ok(phase1) => {
+                if let Room::Of(oldest) = room {
+                    self.drops.count(DropReason::TooManyHalfOpen);
+                    self.close_session(oldest, "too many half-open exchanges", false, now);
+                }
                 let mut session = Session::new(Role::Responder, path, now);
                 session.own_cookie = Some(phase1.cookies().responder);
                 session.first_message = Some((path.remote, header.cookies.initiator));
                 session.expire_at = Some(now + self.config.limits.half_open_lifetime);
                 session.phase1 = Some(Box::new(phase1));
                 let id = self.add_session(session);
+                let place = self.half_open.begin(id, address, now);
+                if let Some(session) = self.sessions.get_mut(&id) {
+                    session.half_open = Some(Box::new(place));
+                }
                 self.flush(Some(id), out);
                 self.arm_session(id);
             }
@@ -135,24 +146,17 @@ impl Node {
         }
     }
 
-    /// The bounds on half-open exchanges: main mode is served for longer, since its first answer
+    /// The bounds on half-open exchanges: main mode is served beyond them, since its first answer
     /// costs us nothing but memory.
-    fn refusal(&self, remote: IpAddr, exchange: Exchange) -> Option<DropReason> {
+    fn room(&self, address: IpAddr, exchange: Exchange, now: Instant) -> Room {
         let limits = &self.config.limits;
-        let is_full = self.half_open >= limits.half_open_total
-            || (exchange == Exchange::Aggressive && self.half_open >= limits.half_open);
-        if is_full {
-            return Some(DropReason::TooManyHalfOpen);
+        match exchange {
+            Exchange::Aggressive if self.half_open.has_room_for_aggressive(address, limits) => {
+                Room::Free
+            }
+            Exchange::Aggressive => Room::None,
+            _ => self.half_open.room(address, limits, now),
         }
-        let first = (SocketAddr::new(remote, 0), Cookie::ZERO);
-        let of_address = self
-            .by_first_message
-            .range(first..)
-            .take_while(|((address, _), _)| address.ip() == remote)
-            .filter(|(_, id)| self.sessions.get(id).is_some_and(|s| s.is_half_open()))
-            .take(limits.half_open_per_address)
-            .count();
-        (of_address >= limits.half_open_per_address).then_some(DropReason::TooManyHalfOpen)
     }
 
     /// Connections that this path's peer may belong to, in the order of the configuration.
@@ -180,12 +184,25 @@ impl Node {
         let Some(phase1) = session.phase1.as_mut() else {
             return self.drops.count(DropReason::RetransmittedMessage);
         };
+        let may_prove = session.half_open.as_deref().is_none_or(|place| {
+            place.is_proven()
+                || phase1.is_aggressive()
+                || self.half_open.may_prove(*place, &self.config.limits)
+        });
+        if !may_prove {
+            return self.drops.count(DropReason::TooManyHalfOpen);
+        }
         let mut out = Outbox::default();
         let (told, at) = self.calendar;
         let calendar = told.at(at, now);
         let result = phase1.on_message(path, message, &mut self.random, now, calendar, &mut out);
         if session.sa.is_none() {
             session.path = phase1.path();
+        }
+        if let Some(place) = session.half_open.as_deref_mut()
+            && !phase1.is_half_open()
+        {
+            self.half_open.prove(id, place);
         }
         self.flush(Some(id), out);
         match result {

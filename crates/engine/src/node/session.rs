@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use wire::isakmp::Cookie;
 
+use super::half_open::Place;
 use super::liveness::{Liveness, UNHEARD};
 use super::timers::renewal;
 use super::{Event, Node, Output, Timer};
@@ -57,6 +58,8 @@ pub(super) struct Session {
     /// The session that this one is to take over from.
     pub(super) replaces: Option<SessionId>,
     pub(super) is_replaced: bool,
+    /// Of a responder, before there is an ISAKMP SA.
+    pub(super) half_open: Option<Box<Place>>,
     armed: Option<Instant>,
 }
 
@@ -95,6 +98,7 @@ impl Session {
             expire_at: None,
             replaces: None,
             is_replaced: false,
+            half_open: None,
             armed: None,
         }
     }
@@ -131,10 +135,6 @@ impl Session {
         delay.unwrap_or(UNHEARD).min(UNHEARD)
     }
 
-    pub(super) fn is_half_open(&self) -> bool {
-        self.sa.is_none() && self.role == Role::Responder
-    }
-
     fn deadline(&self) -> Option<Deadline> {
         let at = |at: Option<Instant>, why| at.map(|at| Deadline { at, why });
         [
@@ -158,11 +158,12 @@ impl Session {
 
 impl Node {
     pub(super) fn add_session(&mut self, session: Session) -> SessionId {
-        let id = SessionId(self.next_session);
-        self.next_session += 1;
-        if session.is_half_open() {
-            self.half_open += 1;
+        // Strangers begin many: the numbers come round, and some are in use.
+        while self.sessions.contains_key(&SessionId(self.next_session)) {
+            self.next_session = self.next_session.wrapping_add(1);
         }
+        let id = SessionId(self.next_session);
+        self.next_session = self.next_session.wrapping_add(1);
         if let Some(cookie) = session.own_cookie {
             self.by_cookie.insert(cookie, id);
         }
@@ -241,8 +242,8 @@ impl Node {
         else {
             return;
         };
-        if session.is_half_open() {
-            self.half_open = self.half_open.saturating_sub(1);
+        if let Some(place) = session.half_open.take() {
+            self.half_open.end(id, *place);
         }
         let lifetime = core::time::Duration::from_secs(sa.lifetime_s);
         session.rekey_at = Some(
@@ -325,8 +326,8 @@ impl Node {
         if let Some(sa) = &session.sa {
             self.by_identity.remove(&(sa.identity.clone(), id));
         }
-        if session.is_half_open() {
-            self.half_open = self.half_open.saturating_sub(1);
+        if let Some(place) = &session.half_open {
+            self.half_open.end(id, **place);
         }
         if let Some(cookie) = session.own_cookie {
             self.by_cookie.remove(&cookie);

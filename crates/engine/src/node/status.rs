@@ -120,7 +120,7 @@ impl Node {
         });
         Status {
             connections: connections.collect(),
-            half_open: self.half_open,
+            half_open: self.half_open.total(),
             fragment_octets: self.assembly.octets(),
             pools: pools.collect(),
         }

@@ -26,7 +26,14 @@ impl Timer {
 
 /// At most one deadline for each [`Timer`], with its reason.
 #[derive(Default)]
-pub(super) struct Timers(BTreeMap<(Instant, Timer), &'static str>);
+pub(super) struct Timers {
+    set: BTreeMap<(Instant, Timer), &'static str>,
+    /// When timers fired last: none is set to that moment again, or to one before.
+    fired: Option<Instant>,
+}
+
+/// Between two times that one timer fires, whatever a configuration says.
+const PAUSE: Duration = Duration::from_millis(1);
 
 impl Timers {
     /// Replaces the timer's deadline. `armed` is the owner's: where its timer stands.
@@ -37,17 +44,26 @@ impl Timers {
         deadline: Option<Deadline>,
     ) {
         if let Some(at) = armed.take() {
-            self.0.remove(&(at, timer));
+            self.set.remove(&(at, timer));
         }
         if let Some(Deadline { at, why }) = deadline {
-            self.0.insert((at, timer), why);
+            let at = match self.fired {
+                Some(fired) if at <= fired => fired + PAUSE,
+                _ => at,
+            };
+            self.set.insert((at, timer), why);
             *armed = Some(at);
         }
     }
 
+    /// Timers fire: what they set anew is due after `now`, so that firing comes to an end.
+    pub(super) fn fire_from(&mut self, now: Instant) {
+        self.fired = Some(now);
+    }
+
     /// Takes out a timer that is due. Its owner arms it again, or is gone.
     pub(super) fn pop(&mut self, now: Instant) -> Option<Timer> {
-        let first = self.0.first_entry()?;
+        let first = self.set.first_entry()?;
         let (at, timer) = *first.key();
         (at <= now).then(|| {
             first.remove();
@@ -57,7 +73,7 @@ impl Timers {
 
     /// The earliest deadline.
     pub(super) fn next(&self) -> Option<Deadline> {
-        let (&(at, _), &why) = self.0.first_key_value()?;
+        let (&(at, _), &why) = self.set.first_key_value()?;
         Some(Deadline { at, why })
     }
 }
