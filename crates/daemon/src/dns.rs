@@ -1,17 +1,20 @@
 //! The resolvers that come with a lease: taken while the tunnel is up, given back afterwards.
 //!
 //! Where systemd-resolved runs, it is told by `resolvectl` and forgets with the TUN device; else
-//! `resolv.conf` is rewritten and its former self kept in the footprint.
+//! `resolv.conf` is rewritten and its former self kept in the footprint, and in the state directory
+//! as well: where the power fails, the file stays as we wrote it and the footprint does not.
 
-use std::fs;
-use std::io;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write};
 use std::net::IpAddr;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde::{Deserialize, Serialize};
+use tracing::warn;
 
-use crate::footprint::FootprintFile;
+use crate::footprint::{FootprintFile, written};
 
 /// Where the C library looks.
 pub const RESOLV_CONF: &str = "/etc/resolv.conf";
@@ -21,6 +24,9 @@ const RESOLVERS_MAX: usize = 3;
 const RESOLVED: &str = "/run/systemd/resolve";
 /// By this first line a file of ours is known.
 const HEADER: &str = "# written by caravan; the former content returns with the end of the tunnel";
+
+/// The former content, in a process's folder of the state directory.
+const KEPT: &str = "resolvers.json";
 
 /// How the resolvers were before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,8 +58,25 @@ pub enum Backup {
     },
 }
 
-/// Uses these resolvers. An empty list gives the former ones back.
-pub fn take(resolvers: &[IpAddr], tun: &str, file: &mut FootprintFile) -> io::Result<()> {
+impl Backup {
+    fn is_of(&self, file: &Path) -> bool {
+        match self {
+            Self::Link { path, .. } | Self::File { path, .. } | Self::Absent { path } => {
+                path == file
+            }
+            Self::Resolved { .. } => false,
+        }
+    }
+}
+
+/// Uses these resolvers. An empty list gives the former ones back. `state` is the process's folder
+/// in the state directory.
+pub fn take(
+    resolvers: &[IpAddr],
+    tun: &str,
+    state: &Path,
+    file: &mut FootprintFile,
+) -> io::Result<()> {
     if resolvers.is_empty() {
         return give_back(file);
     }
@@ -66,7 +89,7 @@ pub fn take(resolvers: &[IpAddr], tun: &str, file: &mut FootprintFile) -> io::Re
         resolvectl(&["domain", &tun, "~."])?;
         return file.update(|footprint| footprint.dns = Some(Backup::Resolved { tun }));
     }
-    take_file(resolvers, Path::new(RESOLV_CONF), file)
+    take_file(resolvers, Path::new(RESOLV_CONF), state, file)
 }
 
 /// Whether resolvers are taken by rewriting [`RESOLV_CONF`]: systemd-resolved does not run.
@@ -75,17 +98,103 @@ pub fn uses_file() -> bool {
 }
 
 /// Rewrites this file; `take` does it where systemd-resolved does not run.
-pub fn take_file(resolvers: &[IpAddr], path: &Path, file: &mut FootprintFile) -> io::Result<()> {
+pub fn take_file(
+    resolvers: &[IpAddr],
+    path: &Path,
+    state: &Path,
+    file: &mut FootprintFile,
+) -> io::Result<()> {
     let old = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(error),
     };
     if file.footprint.dns.is_none() {
-        let backup = backup(path, &old)?;
+        let backup = former(path, &old, state, file)?;
         file.update(|footprint| footprint.dns = Some(backup))?;
     }
     replace(path, &rewritten(&old, resolvers))
+}
+
+/// After a power failure: what a process that is forgotten wrote to [`RESOLV_CONF`] gives way to
+/// what was there before it. `state` as in [`take`].
+pub fn recall(state: &Path, file: &mut FootprintFile) -> io::Result<()> {
+    recall_file(Path::new(RESOLV_CONF), state, file)
+}
+
+/// Whether [`RESOLV_CONF`] is ours: of a living process or of one that could not give it back.
+pub fn is_taken() -> bool {
+    is_ours(Path::new(RESOLV_CONF))
+}
+
+fn recall_file(path: &Path, state: &Path, file: &mut FootprintFile) -> io::Result<()> {
+    let is_forgotten = file.footprint.dns.is_none() && is_ours(path) && !is_held(path, file);
+    if is_forgotten && let Some(kept) = kept(path, state) {
+        file.update(|footprint| footprint.dns = Some(kept))?;
+    }
+    give_back(file)
+}
+
+/// What returns at the end. Text of ours is former content only while another process has written
+/// down what was before it.
+fn former(path: &Path, old: &str, state: &Path, file: &FootprintFile) -> io::Result<Backup> {
+    if !is_ours(path) {
+        let backup = backup(path, old)?;
+        if let Err(error) = keep(state, &backup) {
+            let folder = state.display();
+            warn!("the former resolvers are not kept in {folder} over a power failure: {error}");
+        }
+        return Ok(backup);
+    }
+    if is_held(path, file) {
+        return backup(path, old);
+    }
+    Ok(kept(path, state).unwrap_or_else(|| Backup::File {
+        path: path.to_owned(),
+        text: settings(old).map(|line| line.to_owned() + "\n").collect(),
+    }))
+}
+
+/// Whether another process, dead or alive, has written down what this file said before.
+fn is_held(path: &Path, file: &FootprintFile) -> bool {
+    let Some(runtime_dir) = file.folder().parent() else {
+        return false;
+    };
+    written(runtime_dir).any(|(folder, other)| {
+        folder != file.folder() && other.dns.is_some_and(|backup| backup.is_of(path))
+    })
+}
+
+/// Writes the former content down where a reboot leaves it.
+fn keep(state: &Path, backup: &Backup) -> io::Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(state)?;
+    let new = state.join("resolvers.json.new");
+    let mut file = File::create(&new)?;
+    file.write_all(&serde_json::to_vec_pretty(backup)?)?;
+    file.sync_all()?;
+    fs::rename(&new, state.join(KEPT))?;
+    File::open(state)?.sync_all()
+}
+
+/// The former content of this file that was kept last, by whichever process.
+fn kept(path: &Path, state: &Path) -> Option<Backup> {
+    let folders = fs::read_dir(state.parent()?)
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut found: Vec<_> = folders
+        .filter_map(|folder| {
+            let file = folder.path().join(KEPT);
+            let backup: Backup = serde_json::from_slice(&fs::read(&file).ok()?).ok()?;
+            let at = fs::metadata(&file).ok()?.modified().ok()?;
+            backup.is_of(path).then_some((at, backup))
+        })
+        .collect();
+    found.sort_by_key(|(at, _)| *at);
+    found.pop().map(|(_, backup)| backup)
 }
 
 /// Gives the former resolvers back, unless somebody else has written since.
@@ -129,14 +238,18 @@ fn rewritten(old: &str, resolvers: &[IpAddr]) -> String {
         .iter()
         .take(RESOLVERS_MAX)
         .map(|address| format!("nameserver {address}"));
-    let kept = old.lines().map(str::trim).filter(|line| {
-        line.starts_with("search") || line.starts_with("domain") || line.starts_with("options")
-    });
     let lines = [HEADER.to_owned()].into_iter().chain(own);
     lines
-        .chain(kept.map(str::to_owned))
+        .chain(settings(old).map(str::to_owned))
         .map(|line| line + "\n")
         .collect()
+}
+
+/// Search lists and options.
+fn settings(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().map(str::trim).filter(|line| {
+        line.starts_with("search") || line.starts_with("domain") || line.starts_with("options")
+    })
 }
 
 fn is_ours(path: &Path) -> bool {
@@ -184,11 +297,29 @@ mod tests {
         file: FootprintFile,
     }
 
+    impl Case {
+        fn state(&self) -> PathBuf {
+            self.folder.join("state/home.d")
+        }
+
+        fn take(&mut self, path: &Path) -> io::Result<()> {
+            let state = self.state();
+            take_file(&resolvers(), path, &state, &mut self.file)
+        }
+
+        /// The runtime directory is empty afterwards.
+        fn reboot(&mut self) {
+            let runtime = self.folder.join("run");
+            fs::remove_dir_all(&runtime).unwrap();
+            self.file = FootprintFile::open(&runtime, "home").unwrap();
+        }
+    }
+
     fn case(name: &str) -> Case {
         let name = format!("caravan-dns-{}-{name}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         fs::create_dir_all(&folder).unwrap();
-        let file = FootprintFile::open(&folder, "home").unwrap();
+        let file = FootprintFile::open(&folder.join("run"), "home").unwrap();
         Case { folder, file }
     }
 
@@ -209,7 +340,7 @@ mod tests {
         let before = "# mine\nnameserver 192.0.2.53\nsearch example\n";
         fs::write(&path, before).unwrap();
         for _ in 0..2 {
-            take_file(&resolvers(), &path, &mut case.file).unwrap();
+            case.take(&path).unwrap();
         }
         let text = fs::read_to_string(&path).unwrap();
         assert!(
@@ -231,7 +362,7 @@ mod tests {
         );
         fs::write(&target, "nameserver 127.0.0.53\n").unwrap();
         std::os::unix::fs::symlink("stub.conf", &path).unwrap();
-        take_file(&resolvers(), &path, &mut case.file).unwrap();
+        case.take(&path).unwrap();
         assert!(!path.is_symlink() && is_ours(&path));
         assert!(!is_ours(&target));
         give_back(&mut case.file).unwrap();
@@ -242,15 +373,70 @@ mod tests {
     fn what_was_absent_goes_and_what_others_wrote_stays() {
         let mut case = case("absent");
         let path = case.folder.join("resolv.conf");
-        take_file(&resolvers(), &path, &mut case.file).unwrap();
+        case.take(&path).unwrap();
         give_back(&mut case.file).unwrap();
         assert!(!path.exists());
-        take_file(&resolvers(), &path, &mut case.file).unwrap();
+        case.take(&path).unwrap();
         fs::write(&path, "nameserver 198.51.100.1\n").unwrap();
         give_back(&mut case.file).unwrap();
         assert_eq!(
             fs::read_to_string(&path).unwrap(),
             "nameserver 198.51.100.1\n"
         );
+    }
+
+    const BEFORE: &str = "nameserver 192.0.2.53\nsearch example\n";
+
+    #[test]
+    fn a_power_failure_leaves_what_was_before() {
+        let mut case = case("power");
+        let path = case.folder.join("resolv.conf");
+        fs::write(&path, BEFORE).unwrap();
+        for is_recalled in [true, false] {
+            case.take(&path).unwrap();
+            case.reboot();
+            assert!(is_ours(&path));
+            let state = case.state();
+            match is_recalled {
+                true => recall_file(&path, &state, &mut case.file).unwrap(),
+                // Text of ours is not taken for what was before.
+                false => {
+                    case.take(&path).unwrap();
+                    give_back(&mut case.file).unwrap();
+                }
+            }
+            assert_eq!(fs::read_to_string(&path).unwrap(), BEFORE);
+        }
+        case.take(&path).unwrap();
+        case.reboot();
+        fs::remove_dir_all(case.state()).unwrap();
+        case.take(&path).unwrap();
+        give_back(&mut case.file).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "search example\n");
+    }
+
+    #[test]
+    fn two_processes_give_back_what_each_found() {
+        let mut case = case("two");
+        let path = case.folder.join("resolv.conf");
+        fs::write(&path, BEFORE).unwrap();
+        case.take(&path).unwrap();
+        let of_first = fs::read_to_string(&path).unwrap();
+        let mut other = FootprintFile::open(&case.folder.join("run"), "work").unwrap();
+        let state = case.folder.join("state/work.d");
+        // The first still runs: its text is no leftover.
+        recall_file(&path, &state, &mut other).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), of_first);
+        let own = ["10.20.0.53".parse().unwrap()];
+        take_file(&own, &path, &state, &mut other).unwrap();
+        give_back(&mut other).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), of_first);
+        take_file(&own, &path, &state, &mut other).unwrap();
+        drop(other);
+        // Whoever comes first after a power failure finds what was before both.
+        case.reboot();
+        let mut other = FootprintFile::open(&case.folder.join("run"), "work").unwrap();
+        recall_file(&path, &state, &mut other).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), BEFORE);
     }
 }

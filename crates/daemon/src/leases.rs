@@ -31,7 +31,7 @@ pub struct LeaseFile {
 impl LeaseFile {
     /// Reads what is there. What cannot be read counts for nothing: leases come again.
     pub fn open(state_dir: &Path, name: &str) -> Self {
-        let path = state_dir.join(format!("{name}.d")).join("leases.json");
+        let path = folder(state_dir, name).join("leases.json");
         let text = fs::read(&path).unwrap_or_default();
         let leases = serde_json::from_slice(&text).unwrap_or_default();
         Self { path, leases }
@@ -63,6 +63,11 @@ impl LeaseFile {
         fs::write(&new, serde_json::to_vec_pretty(&self.leases)?)?;
         fs::rename(&new, &self.path)
     }
+}
+
+/// A process's folder in the state directory.
+pub fn folder(state_dir: &Path, name: &str) -> PathBuf {
+    state_dir.join(format!("{name}.d"))
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use super::setup::{
 use crate::cli::{Role, RunOptions};
 use crate::config::{self, Loaded, Names};
 use crate::control::server::{Asked, ControlServer};
-use crate::leases::LeaseFile;
+use crate::leases::{self, LeaseFile};
 use crate::planes::{Clock, Parts, Planes};
 use crate::privileges::{self, Kept};
 use crate::raw::RawSockets;
@@ -39,6 +39,7 @@ impl Process {
     pub(super) async fn open(options: RunOptions) -> anyhow::Result<Self> {
         // Beside what follows; joined before rights are reduced, which a thread would keep.
         let blinding = std::thread::spawn(crypto::rsa::prepare_blinding);
+        recall_resolvers(&options);
         let mut loaded = load_patiently(&options).await?;
         check_role(options.role, &options.config, &loaded)?;
         let strict = strict_filters(&loaded);
@@ -161,6 +162,27 @@ impl Process {
             is_stopped: false,
             lifts: false,
         })
+    }
+}
+
+/// Resolvers that a dead process left are reached by nobody: before names are asked for they go.
+fn recall_resolvers(options: &RunOptions) {
+    if !dns::is_taken() {
+        return;
+    }
+    let Ok(loaded) = config::load(&options.config, Names::Wanted) else {
+        return;
+    };
+    let Some(name) = names(&loaded).into_iter().next() else {
+        return;
+    };
+    // A living process may hold it; whoever may not write there is told later.
+    let Ok(mut file) = footprint::FootprintFile::open(&options.runtime_dir, &name) else {
+        return;
+    };
+    let state = leases::folder(&options.state_dir, &name);
+    if let Err(error) = dns::recall(&state, &mut file) {
+        warn!("cannot give the former resolvers back: {error}");
     }
 }
 

@@ -209,7 +209,8 @@ impl Host {
             .flat_map(|lease| lease.dns.iter().copied())
             .collect();
         if loaded.daemon.dns && resolvers != self.resolvers {
-            if let Err(error) = dns::take(&resolvers, &self.tun, &mut self.file) {
+            let state = self.lease_file.folder();
+            if let Err(error) = dns::take(&resolvers, &self.tun, state, &mut self.file) {
                 warn!("cannot take the resolvers {resolvers:?}: {error}");
             }
             self.resolvers = resolvers;
