@@ -26,9 +26,9 @@ def main() -> None:
             raise
         sys.stderr.write(f"caravan-lab: {fault.msg}: `make setup` builds the native core\n")
         sys.exit(WRONG)
-    if is_heard:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
+        if is_heard:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         run()
     except KeyboardInterrupt:
         os._exit(STOPPED)

@@ -220,10 +220,17 @@ def test_a_capture_that_is_cut_in_its_header_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize("delay_s", [0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5])
 def test_ctrl_c_is_quiet_from_the_first_moment(delay_s: float) -> None:
     script = (
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "import builtins, signal, sys\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from caravan.program import main\n"
-        f"import sys; sys.argv = {['caravan-lab', 'simulate', 'umts', '--hours', '8000']!r}\n"
-        "print('begun', flush=True)\n"
+        f"sys.argv = {['caravan-lab', 'simulate', 'umts', '--hours', '8000']!r}\n"
+        "load = builtins.__import__\n"
+        "def begin(name, *rest):\n"
+        "    if name == 'caravan.lab.cli':\n"
+        "        builtins.__import__ = load\n"
+        "        print('begun', flush=True)\n"
+        "    return load(name, *rest)\n"
+        "builtins.__import__ = begin\n"
         "main()"
     )
     pipe, here = subprocess.PIPE, {**os.environ, "PYTHONPATH": str(TOP / "python")}
