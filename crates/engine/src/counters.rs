@@ -41,11 +41,12 @@ pub enum DropReason {
     TooManyExchanges,
     TooManySessions,
     IncompleteMessage,
+    SelectorRefused,
 }
 
 impl DropReason {
     /// How many reasons there are.
-    pub const COUNT: usize = Self::IncompleteMessage as usize + 1;
+    pub const COUNT: usize = Self::SelectorRefused as usize + 1;
 
     /// Every reason, in order.
     pub const ALL: [Self; Self::COUNT] = [
@@ -81,6 +82,7 @@ impl DropReason {
         Self::TooManyExchanges,
         Self::TooManySessions,
         Self::IncompleteMessage,
+        Self::SelectorRefused,
     ];
 
     /// Kebab-case name.
@@ -118,6 +120,7 @@ impl DropReason {
             Self::TooManyExchanges => "too-many-exchanges",
             Self::TooManySessions => "too-many-sessions",
             Self::IncompleteMessage => "incomplete-message",
+            Self::SelectorRefused => "selector-refused",
         }
     }
 }

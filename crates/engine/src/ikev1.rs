@@ -157,6 +157,9 @@ pub enum Fault {
         /// What the peer is told.
         notify: wire::isakmp::NotifyType,
     },
+    /// No connection of ours has these ends and this mode.
+    #[error("{0}")]
+    NoConnection(String),
     /// The peer refuses, under keys: there is nothing to tell it.
     #[error("{0}")]
     Refused(String),

@@ -138,14 +138,16 @@ impl Core {
         let mut session = self.agree(pair, &publics, cookies, choice.suite, work)?;
         let peer = Role::Responder;
         let hash = self.hash_of(peer, &session, &publics, cookies, id_body, work);
-        let proven = auth::check(&self.candidates, id, &parts, &hash, at.calendar, work)?;
+        let checked = auth::check(&self.candidates, id, &parts, &hash, at.calendar, work);
+        // Read it was, whatever it proves: the peer is not silent.
+        self.heard(2, at, &located);
+        let proven = checked.map_err(unverified)?;
         self.suite = choice.suite;
         self.cookies = cookies;
         self.publics = publics;
         self.take_lifetime(&choice);
         self.take_requests(&parts);
         self.take_vendors(&parts);
-        self.heard(2, at, &located);
         self.nat = self.find_nat(self.path, cookies, &parts.discovery);
         self.float();
         let own_id = self.own_id();
@@ -197,5 +199,15 @@ impl Core {
         let all = &self.connection().proposals;
         let is_offered = |suite: &&IkeSuite| suite.group == all[0].group;
         all.iter().filter(is_offered).copied().collect()
+    }
+}
+
+/// The sentence for an answer that came and proves nothing.
+fn unverified(fault: Fault) -> Fault {
+    match fault {
+        Fault::Unauthenticated(why) => {
+            Fault::Unauthenticated(format!("the peer's answer does not verify: {why}"))
+        }
+        other => other,
     }
 }

@@ -232,7 +232,10 @@ impl Phase1 {
             }
             Err(fault) => {
                 self.step = step;
-                let (random, out) = (at.random, at.out);
+                let (cookies, random, out) = (at.header.cookies, at.random, at.out);
+                if self.doubts == 0 && matches!(self.step, Step::Aggressive2(_)) {
+                    self.core.disbelieve(&fault, cookies, random, out);
+                }
                 self.judge(fault, random, now, out)
             }
         }

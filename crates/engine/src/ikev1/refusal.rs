@@ -14,6 +14,7 @@ use super::protect::{self, Iv};
 use super::{Fault, Outbox, Sent, names_of};
 use crate::config::Connection;
 use crate::counters::DropReason;
+use crate::node::Event;
 use crate::sa::Path;
 use crate::work::Work;
 
@@ -49,6 +50,29 @@ impl Core {
         let message = protect::encrypt(cipher, key, header, &all, &mut iv, &mut out.work);
         out.messages
             .push(self.sent("informational", message, names_of(&all)));
+    }
+
+    /// An aggressive responder's answer does not verify, for the first time: the log and the
+    /// sender hear so at once, the exchange waits for a better one. Cookies in clear prove
+    /// nothing, so that it is no more than a hint to either.
+    pub(super) fn disbelieve(
+        &self,
+        fault: &Fault,
+        cookies: Cookies,
+        random: &mut Stream,
+        out: &mut Outbox,
+    ) {
+        let Fault::Unauthenticated(why) = fault else {
+            return;
+        };
+        let kind = NotifyType::AuthenticationFailed;
+        out.messages
+            .push(in_clear(cookies, kind, self.path, random));
+        out.events.push(Event::NegotiationFailed {
+            connection: Some(self.connection().name.clone()),
+            path: self.path,
+            reason: why.clone(),
+        });
     }
 
     /// Opens a sealed notification that came during phase 1 and checks its hash.
@@ -173,10 +197,9 @@ pub(super) fn fitting(
         })
         .collect();
     if found.is_empty() {
-        return Err(Fault::Incompatible {
-            what: format!("no connection between {own} and {peer} is configured"),
-            notify: NotifyType::NoProposalChosen,
-        });
+        return Err(Fault::NoConnection(format!(
+            "no connection between {own} and {peer} is configured"
+        )));
     }
     found.retain(|connection| connection.is_aggressive == is_aggressive);
     if found.is_empty() {
@@ -185,10 +208,9 @@ pub(super) fn fitting(
         } else {
             ("main", "aggressive")
         };
-        return Err(Fault::Incompatible {
-            what: format!("no mode in common: the peer uses {theirs} mode; we accept {ours} mode"),
-            notify: NotifyType::NoProposalChosen,
-        });
+        return Err(Fault::NoConnection(format!(
+            "no mode in common: the peer uses {theirs} mode; we accept {ours} mode"
+        )));
     }
     found.sort_by_key(|connection| !names_peer(connection));
     Ok(found.into_iter().map(Arc::clone).collect())

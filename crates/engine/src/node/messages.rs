@@ -519,6 +519,10 @@ impl Node {
             Fault::Dropped(reason) => *reason,
             Fault::Malformed(_) => DropReason::MalformedMessage,
             Fault::Misbehaved(_) | Fault::TimedOut(_) => DropReason::UnexpectedMessage,
+            Fault::NoConnection(_) => DropReason::NoConnection,
+            Fault::Incompatible { notify, .. } if *notify == NotifyType::InvalidIdInformation => {
+                DropReason::SelectorRefused
+            }
             Fault::Incompatible { .. } | Fault::Refused(_) => DropReason::NoProposalChosen,
             Fault::Unauthenticated(_) => DropReason::AuthenticationFailed,
         });

@@ -360,17 +360,60 @@ fn a_transport_peer_is_shown_inside_under_the_address_it_had() {
 }
 
 #[test]
-fn a_wrong_key_ends_without_a_tunnel_and_without_a_hint_to_the_peer() {
+fn a_wrong_key_ends_without_a_tunnel_and_both_ends_say_so_at_once() {
     let mut world = World::new(23, |connection, is_station| {
         if is_station {
-            let secret = Arc::new(Secret(b"wrong".to_vec()));
-            connection.remote.method = RemoteMethod::PresharedKey(secret.clone());
-            connection.local.method = LocalMethod::PresharedKey(secret);
+            wrong_key(connection);
         }
     });
+    world.run(Duration::from_millis(200));
+    let reason = world.ends[0].failure().expect("a failure");
+    let sentence = "the peer's answer does not verify: the pre-shared key differs";
+    assert_eq!(reason, sentence);
+    let hint = |event: &Event| match event {
+        Event::PeerComplains { complaint, .. } => complaint == "AUTHENTICATION-FAILED",
+        _ => false,
+    };
+    assert!(world.ends[1].told(hint));
     world.run(Duration::from_secs(90));
     assert_eq!(world.ends[0].node.established(), 0);
     assert_eq!(world.ends[1].node.established(), 0);
+}
+
+/// Another pre-shared key than the other end's.
+fn wrong_key(connection: &mut Connection) {
+    let secret = Arc::new(Secret(b"wrong".to_vec()));
+    connection.remote.method = RemoteMethod::PresharedKey(secret.clone());
+    connection.local.method = LocalMethod::PresharedKey(secret);
+}
+
+#[test]
+fn what_differs_is_counted_under_its_own_reason() {
+    type Differs = fn(&mut Connection);
+    let cases: [(DropReason, Differs); 4] = [
+        (DropReason::NoConnection, |it| it.is_aggressive = false),
+        (DropReason::NoProposalChosen, |it| {
+            it.proposals = vec!["aes256-sha384-modp2048".parse().unwrap()];
+        }),
+        (DropReason::SelectorRefused, |it| {
+            it.children[0].remote = vec!["10.77.0.0/24".parse().unwrap()];
+        }),
+        (DropReason::AuthenticationFailed, wrong_key),
+    ];
+    for (seed, (reason, differs)) in (100..).zip(cases) {
+        let is_key = reason == DropReason::AuthenticationFailed;
+        let mut world = World::new(seed, move |connection, is_station| {
+            connection.is_aggressive = !is_key;
+            if is_station {
+                differs(connection);
+            }
+        });
+        world.run(Duration::from_secs(8));
+        for (of, _) in cases {
+            let counted = world.drops(1, of);
+            assert_eq!(counted > 0, of == reason, "{reason:?}: {counted} {of:?}");
+        }
+    }
 }
 
 #[test]

@@ -13,6 +13,15 @@ fn fail(setup: Setup, change: impl FnOnce(&mut Connection, &mut Connection)) -> 
     pair
 }
 
+/// What comes before an aggressive initiator's reason: the answer is not under keys.
+pub(super) fn doubt_words(is_aggressive: bool) -> &'static str {
+    if is_aggressive {
+        "the peer's answer does not verify: "
+    } else {
+        ""
+    }
+}
+
 fn aggressive() -> Setup {
     Setup {
         is_aggressive: true,
@@ -90,7 +99,17 @@ fn another_preshared_key_in_aggressive_mode() {
     let pair = fail(aggressive(), |station, _| {
         (station.local.method, station.remote.method) = preshared("wrong");
     });
-    assert_eq!(pair.i.sentence(), "the pre-shared key differs");
+    let sentence = "the peer's answer does not verify: the pre-shared key differs";
+    assert_eq!(pair.i.sentence(), sentence);
+    let told = pair.i.out.events.iter().map(|event| match event {
+        crate::node::Event::NegotiationFailed { reason, .. } => reason,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(told.collect::<Vec<_>>(), [sentence]);
+    assert_eq!(
+        pair.r.sentence(),
+        "the peer refused with AUTHENTICATION-FAILED"
+    );
 }
 
 #[test]
@@ -116,7 +135,10 @@ fn an_identity_that_is_not_accepted() {
         });
         assert_eq!(
             pair.i.sentence(),
-            "the peer identifies itself as gateway.example; we accept other.example"
+            format!(
+                "{}the peer identifies itself as gateway.example; we accept other.example",
+                doubt_words(is_aggressive)
+            )
         );
     }
 }
