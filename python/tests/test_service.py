@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import time
 from collections.abc import Iterator
@@ -104,6 +105,10 @@ def test_detach_returns_when_the_tunnel_is_up_and_down_ends_it(road: Road, ends:
         assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
         again = order(road.ms, "up", "-c", str(file), "--detach")
         assert again.code == 1 and "already running" in again.stderr
+        assert stat.S_IMODE((runtime(road.ms) / "road.log").stat().st_mode) == 0o600
+        assert "WARNING: packets in clear" not in order(road.ms, "status").check().stdout
+        road.ms.run(["nft", "delete", "table", "inet", "caravan_road"])
+        assert "WARNING: packets in clear" in order(road.ms, "status").check().stdout
         assert "road is down" in order(road.ms, "down", "road").check().stdout
         wait_for_end(road.ms)
         assert state(road.ms) == before
@@ -115,6 +120,22 @@ def wait_for_end(host: Host) -> None:
     while order(host, "status").code == 0:
         assert time.monotonic() < deadline, "it did not end"
         time.sleep(0.05)
+
+
+def test_a_folder_of_another_user_is_not_said_to_be_empty(tmp_path: Path) -> None:
+    argv = [str(caravan_binary()), "status", "--runtime-dir", str(tmp_path)]
+    tmp_path.chmod(0o700)
+    nobody = 65534
+    done = subprocess.run(
+        argv,
+        check=False,
+        user=nobody,
+        group=nobody,
+        extra_groups=[],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1 and "permission denied" in done.stderr
 
 
 def test_detach_says_why_it_is_not_up_and_leaves_nothing(road: Road, ends: Ends) -> None:

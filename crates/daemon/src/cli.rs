@@ -45,22 +45,20 @@ pub struct Cli {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Options of every command")]
 struct Global {
-    /// Where control sockets and notes of running processes are
+    /// Where control sockets and notes of running processes are; else $CARAVAN_RUNTIME_DIR
     #[arg(
         long,
         global = true,
         value_name = "DIR",
-        env = "CARAVAN_RUNTIME_DIR",
-        default_value = "/run/caravan"
+        default_value_os_t = folder("CARAVAN_RUNTIME_DIR", "/run/caravan")
     )]
     runtime_dir: PathBuf,
-    /// Where the inner addresses that a station had last are kept
+    /// Where the inner addresses that a station had last are kept; else $CARAVAN_STATE_DIR
     #[arg(
         long,
         global = true,
         value_name = "DIR",
-        env = "CARAVAN_STATE_DIR",
-        default_value = "/var/lib/caravan"
+        default_value_os_t = folder("CARAVAN_STATE_DIR", "/var/lib/caravan")
     )]
     state_dir: PathBuf,
     /// What is logged: error, warn, info, debug, trace, or "info,daemon::routes=debug"
@@ -69,6 +67,13 @@ struct Global {
     /// Form of the log on standard error
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
+}
+
+/// What a variable of the environment says. For clap it is a default: with clap's own `env` every
+/// usage line would show the option as if it were needed.
+fn folder(variable: &str, otherwise: &str) -> PathBuf {
+    let said = std::env::var_os(variable).filter(|said| !said.is_empty());
+    said.map_or_else(|| otherwise.into(), PathBuf::from)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -82,7 +87,11 @@ enum LogFormat {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve as a gateway, in the foreground
-    #[command(after_help = "Example:\n  caravan gateway -c /etc/caravan/gateway.toml")]
+    #[command(
+        after_help = "Example:\n  caravan gateway -c /etc/caravan/gateway.toml\n\n\
+        After its end, a crash too, traffic for its pools is refused until it runs again or\n\
+        `caravan down NAME`, unless its connection has on_failure = \"pass\"."
+    )]
     Gateway(RunArgs),
     /// Bring the connections of a configuration up and hold them up
     #[command(after_help = "Examples:\n  \

@@ -1,10 +1,11 @@
 //! How a process lives with its surroundings: the service manager, the terminal it leaves, signals.
 
 use std::env;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -80,7 +81,10 @@ fn send(path: &std::ffi::OsStr, text: &str) -> io::Result<()> {
 /// `log`, which begins anew. ^C ends both. Must run within a tokio runtime.
 pub async fn detach(log: &Path) -> io::Result<ExitCode> {
     let mut signals = Signals::new()?;
-    let log_file = File::options().append(true).create(true).open(log)?;
+    let mut options = File::options();
+    let log_file = options.append(true).create(true).mode(0o600).open(log)?;
+    // One of an earlier version may be open to all.
+    log_file.set_permissions(Permissions::from_mode(0o600))?;
     log_file.set_len(0)?;
     let mut arguments = env::args_os();
     let name = arguments.next().unwrap_or_else(|| "caravan".into());

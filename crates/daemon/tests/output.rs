@@ -75,3 +75,13 @@ fn a_complaint_that_cannot_be_written_keeps_its_status() {
         }
     }
 }
+
+#[test]
+fn usage_shows_as_needed_what_is_needed() {
+    let mut command = caravan(&["up"]);
+    command.env("CARAVAN_RUNTIME_DIR", "/tmp/x");
+    let said = String::from_utf8_lossy(&run(&mut command).stderr).into_owned();
+    assert!(said.contains("Usage: caravan up"), "{said}");
+    assert!(said.contains("--config <FILE>"), "{said}");
+    assert!(!said.contains("--runtime-dir"), "{said}");
+}

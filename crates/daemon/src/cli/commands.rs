@@ -209,9 +209,6 @@ pub(super) fn check(file: &Path) -> anyhow::Result<String> {
         .iter()
         .map(|(name, _)| &name[..])
         .collect();
-    for name in &names {
-        check_name(name).context("the connection's key")?;
-    }
     let mut text: String = loaded
         .warnings
         .iter()

@@ -2,6 +2,7 @@
 //! one another, and what this machine would make of it.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -9,7 +10,8 @@ use engine::config::{Connection, LocalMethod, Pool};
 use engine::selector::TrafficSelector;
 
 use super::Loaded;
-use super::file::{Auth, ConfigFile, DaemonTable, PublishTable, Transport};
+use super::file::{Auth, ConfigFile, ConnectionTable, DaemonTable, PublishTable, Transport};
+use crate::control::check_name;
 
 /// Octets of an interface's name without its end (IFNAMSIZ).
 const MAX_TUN_NAME: usize = 15;
@@ -38,6 +40,38 @@ pub(super) fn values(file: &ConfigFile) -> Vec<Fault> {
                 table.port
             );
             faults.push((format!("{place}.port"), text));
+        }
+    }
+    for (name, table) in &file.connections {
+        faults.extend(connection(&format!("connections.{name}"), table));
+    }
+    faults
+}
+
+fn connection(place: &str, table: &ConnectionTable) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let name = place.strip_prefix("connections.").unwrap_or(place);
+    if let Err(error) = check_name(name) {
+        faults.push((place.to_owned(), error.to_string()));
+    }
+    if table.remote_port == 0 {
+        let text = "0 is no port: 500 is IKE's, and the default";
+        faults.push((format!("{place}.remote_port"), text.to_owned()));
+    }
+    for (child, it) in &table.children {
+        let place = format!("{place}.children.{child}");
+        let limits = [
+            ("rekey_packets", it.rekey_packets == Some(0), "0"),
+            (
+                "rekey_bytes",
+                it.rekey_bytes.is_some_and(|size| size.0 == 0),
+                "\"0\"",
+            ),
+        ];
+        for (key, _, zero) in limits.iter().filter(|(_, is_zero, _)| *is_zero) {
+            let text =
+                format!("{zero} would renew without end: leave the key out, and only time renews");
+            faults.push((format!("{place}.{key}"), text));
         }
     }
     faults
@@ -142,12 +176,63 @@ pub(super) fn surroundings(folder: &Path, path: &Path, file: &ConfigFile, loaded
             }
         }
     }
+    warnings.extend(idle_tables(file));
+    warnings.extend(host_bits(file));
     for connection in &loaded.engine.connections {
         let pools = &loaded.engine.pools;
         warnings.extend(overlaps(connection, pools).map(|text| (connection.name.clone(), text)));
     }
     warnings.dedup();
     loaded.warnings.extend(warnings);
+}
+
+/// What a gateway alone has a use for.
+fn idle_tables(file: &ConfigFile) -> Vec<(String, String)> {
+    let mut connections = file.connections.values();
+    if !connections.all(|table| !table.remote_addrs.is_empty() && table.pools.is_empty()) {
+        return Vec::new();
+    }
+    let why = "every connection has remote_addrs, as a station's do";
+    let pools = file.pools.keys().map(|name| {
+        let text = format!("no connection lends from this pool: {why}");
+        (format!("pools.{name}"), text)
+    });
+    let publish = file.publish.iter().enumerate().map(|(index, _)| {
+        let text = format!("ports are published for stations of a gateway: {why}");
+        (format!("publish[{}]", index + 1), text)
+    });
+    pools.chain(publish).collect()
+}
+
+/// Networks that are written as the address of a machine in them.
+fn host_bits(file: &ConfigFile) -> Vec<(String, String)> {
+    let mut warnings = Vec::new();
+    for (name, table) in &file.connections {
+        for (child, it) in &table.children {
+            for (key, words) in [("local_ts", &it.local_ts), ("remote_ts", &it.remote_ts)] {
+                let place = format!("children.{child}.{key}");
+                let meant = words.iter().filter_map(|word| meant_network(word));
+                warnings.extend(meant.map(|text| (name.clone(), format!("{place}: {text}"))));
+            }
+        }
+    }
+    for (name, table) in &file.pools {
+        let meant = meant_network(&table.addrs);
+        warnings.extend(meant.map(|text| (format!("pools.{name}"), format!("addrs: {text}"))));
+    }
+    warnings
+}
+
+/// "10.10.0.5/24" is 10.10.0.0/24.
+fn meant_network(word: &str) -> Option<String> {
+    let address: IpAddr = word.split_once('/')?.0.trim().parse().ok()?;
+    let network: TrafficSelector = word.parse().ok()?;
+    (network.first != address).then(|| {
+        let bits = if address.is_ipv4() { 32 } else { 128 };
+        format!(
+            "{word:?} means the network {network}: write that, or {address}/{bits} for one machine"
+        )
+    })
 }
 
 /// Own certificates that no peer could believe at calendar time `now`.

@@ -103,7 +103,7 @@ pub struct ConnectionTable {
     /// Without an answer for this long it is not.
     #[serde(default = "dpd_timeout")]
     pub dpd_timeout: Span,
-    /// Interval of NAT keepalives.
+    /// Interval of NAT keepalives; "0" turns them off.
     #[serde(default = "keepalive")]
     pub keepalive: Span,
     /// Renew the ISAKMP SA after this long.
@@ -118,7 +118,9 @@ pub struct ConnectionTable {
     /// "at-once" or "on-traffic".
     #[serde(default)]
     pub start: Start,
-    /// What happens to traffic for the private network while there is no tunnel: "block", "pass".
+    /// What happens to traffic for the private network while there is no tunnel, and at a gateway
+    /// to traffic for its pools while it does not run: "block" (refused, until `caravan down`) or
+    /// "pass" (in clear by the ordinary route).
     #[serde(default)]
     pub on_failure: OnFailure,
     /// Permit DES, 3DES, MD5, groups 1, 2 and 5, ESP without integrity, aggressive PSK.

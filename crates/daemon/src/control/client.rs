@@ -46,11 +46,16 @@ pub fn running(runtime_dir: &Path) -> Vec<Running> {
 pub fn nobody(runtime_dir: &Path) -> String {
     let is_forbidden = |path: &Path| {
         let refused = UnixStream::connect(path).err().map(|error| error.kind());
-        refused == Some(std::io::ErrorKind::PermissionDenied)
+        refused == Some(ErrorKind::PermissionDenied)
     };
-    let entries = std::fs::read_dir(runtime_dir).into_iter().flatten();
-    let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     let folder = runtime_dir.display();
+    let entries = match std::fs::read_dir(runtime_dir) {
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            return format!("permission denied: {folder} shows its owner alone what runs");
+        }
+        entries => entries.into_iter().flatten(),
+    };
+    let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     match paths.any(|path| path.extension().is_some_and(|e| e == "sock") && is_forbidden(&path)) {
         true => format!("what runs under {folder} answers root alone"),
         false => format!("nothing is running under {folder}"),

@@ -36,7 +36,8 @@ impl Process {
         report.add_lost(DropReason::QueueFull, unheard);
         report.add_lost(DropReason::SendFailed, sum(|io| io.refused) + self.unsent);
         report.add_lost(DropReason::Truncated, sum(|io| io.truncated));
-        report.add_lost(DropReason::ClearPacket, self.clear_packets().await);
+        let kept_out = self.clear_packets().await;
+        report.add_lost(DropReason::ClearPacket, kept_out.unwrap_or(0));
         for work in [self.node.work(), &seen.work, &sent.work] {
             report.add_work(work);
         }
@@ -48,6 +49,13 @@ impl Process {
             .map(|(name, text)| format!("{name}: {text}"))
             .collect();
         report.warnings.extend(lost_lines());
+        if kept_out.is_none() {
+            let table = self.host.table(&self.loaded);
+            report.warnings.push(format!(
+                "packets in clear that belong into the tunnel are not kept out: nftables shows no \
+                 table {table}; is the program nft installed?"
+            ));
+        }
         for connection in &mut report.connections {
             connection.blocks = self.blocks(&connection.name);
             connection.last_failure = self.progress.trouble(&connection.name);
@@ -59,14 +67,15 @@ impl Process {
         report
     }
 
-    /// Packets in clear that belong into the tunnel, which the kernel drops for us.
-    async fn clear_packets(&self) -> u64 {
+    /// Packets in clear that belong into the tunnel, which the kernel drops for us; `None`: it
+    /// does not.
+    async fn clear_packets(&self) -> Option<u64> {
         if self.loaded.engine.connections.is_empty() {
-            return 0;
+            return Some(0);
         }
         let table = self.host.table(&self.loaded);
         let asked = tokio::task::spawn_blocking(move || nft::spoofed(&table));
-        asked.await.ok().flatten().unwrap_or(0)
+        asked.await.ok().flatten()
     }
 
     fn blocks(&self, name: &str) -> bool {

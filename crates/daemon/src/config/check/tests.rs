@@ -167,6 +167,55 @@ fn what_is_unwise_here_is_a_warning() {
 }
 
 #[test]
+fn values_of_a_connection_that_cannot_work_are_refused() {
+    let folder = Folder::new("connection");
+    let renewed = |key: &str| format!("{PSK}{key}\n");
+    let port = "remote_addrs = [\"192.0.2.1\"]\nremote_port = 0";
+    for (text, wanted) in [
+        (
+            PSK.replace("remote_addrs = [\"192.0.2.1\"]", port),
+            "line 4: connections.home.remote_port: 0 is no port",
+        ),
+        (
+            renewed("rekey_packets = 0"),
+            "line 8: connections.home.children.net.rekey_packets: 0 would",
+        ),
+        (
+            renewed("rekey_bytes = \"0\""),
+            "net.rekey_bytes: \"0\" would",
+        ),
+        (
+            PSK.replace("connections.home", "connections.\"a b/../c\""),
+            "\"a b/../c\" cannot be a connection's name",
+        ),
+    ] {
+        let said = folder.refuses(&text);
+        assert!(said.contains(wanted), "{said}\nwanted {wanted}");
+    }
+    let quiet = PSK.replace("legacy = true", "legacy = true\nkeepalive = \"0s\"");
+    let loaded = folder.load(&quiet).expect("keepalives may be off");
+    assert!(loaded.engine.connections[0].keepalive.is_zero());
+}
+
+#[test]
+fn what_a_station_has_no_use_for_and_a_network_by_a_host_are_warnings() {
+    let folder = Folder::new("idle");
+    assert!(!folder.warns(PSK).contains("as a station's do"));
+    let gateways = "[[publish]]\nport = 80\nto = \"10.10.0.2:80\"\n\
+                    [pools.a]\naddrs = \"10.99.0.0/24\"\n";
+    let text = format!("{PSK}{gateways}");
+    let said = folder.warns(&text);
+    assert!(said.contains("(\"publish[1]\", \"ports are"), "{said}");
+    assert!(said.contains("(\"pools.a\", \"no connection"), "{said}");
+    let text = text.replace("remote_addrs = [\"192.0.2.1\"]", "pools = [\"a\"]");
+    assert!(!folder.warns(&text).contains("as a station's do"));
+    let said = folder.warns(&PSK.replace("10.10.0.0/24", "10.10.0.5/24"));
+    let wanted = "means the network 10.10.0.0/24: write that, or 10.10.0.5/32 for one machine";
+    assert!(said.contains(wanted), "{said}");
+    assert!(!folder.warns(PSK).contains("means the network"));
+}
+
+#[test]
 fn none_is_no_choice_beside_proposals() {
     let folder = Folder::new("none");
     let text = format!("{PSK}esp_proposals = [\"none\", \"aes128-sha1\"]\n");
