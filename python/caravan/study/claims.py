@@ -6,6 +6,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
 
 import pandas as pd
 
@@ -62,7 +63,8 @@ class _Result:
 
 def verdicts(study: Study, rows: pd.DataFrame) -> list[Verdict]:
     """Each claim of the study, graded."""
-    return [_decide(study, claim, rows) for claim in study.claims]
+    found = _Found(rows)
+    return [_decide(study, claim, found) for claim in study.claims]
 
 
 def counted(found: Sequence[Verdict]) -> str:
@@ -83,9 +85,9 @@ def counted(found: Sequence[Verdict]) -> str:
     return ", ".join(parts)
 
 
-def _decide(study: Study, claim: Claim, rows: pd.DataFrame) -> Verdict:
+def _decide(study: Study, claim: Claim, found: _Found) -> Verdict:
     """A sentence holds where each part does, at every point; in part where anything of it does."""
-    results = [_test(study, test, rows) for test in claim.tests]
+    results = [_test(study, test, found) for test in claim.tests]
     if any(result.held is None for result in results):
         grade = NOT_RUN
     elif all(result.held == result.points for result in results):
@@ -95,11 +97,11 @@ def _decide(study: Study, claim: Claim, rows: pd.DataFrame) -> Verdict:
     return Verdict(claim, grade, tuple(result.says for result in results))
 
 
-def _test(study: Study, test: ClaimTest, rows: pd.DataFrame) -> _Result:
+def _test(study: Study, test: ClaimTest, found: _Found) -> _Result:
     """A test at its point, or at each of the points that it runs over."""
     if not test.over:
-        return _at_one(study, test, rows)
-    results = [_at_one(study, _moved(test, point), rows) for point in points(test.over)]
+        return _at_one(study, test, found)
+    results = [_at_one(study, _moved(test, point), found) for point in points(test.over)]
     count = len(results)
     for result in results:
         if result.held is None:
@@ -122,9 +124,9 @@ def _moved(test: ClaimTest, point: Mapping[str, Value]) -> ClaimTest:
     return replace(test, left=left, right=right, over={})
 
 
-def _at_one(study: Study, test: ClaimTest, rows: pd.DataFrame) -> _Result:
-    left = value_at(test.left, rows)
-    right = value_at(test.right, rows) if isinstance(test.right, Point) else float(test.right)
+def _at_one(study: Study, test: ClaimTest, found: _Found) -> _Result:
+    left = _value(test.left, found)
+    right = _value(test.right, found) if isinstance(test.right, Point) else float(test.right)
     name = describe(test.left.metric)
     if left is None or right is None:
         return _Result(None, 1, f"{name.label}: {NOT_RUN}")
@@ -157,26 +159,46 @@ def _right(study: Study, test: ClaimTest, value: float) -> str:
     return f"{shown} ({', '.join(other)})" if other else shown
 
 
-def value_at(point: Point, rows: pd.DataFrame) -> float | None:
+class _Found:
+    """Rows by where they stand: a claim over a whole grid asks thousands of times."""
+
+    def __init__(self, rows: pd.DataFrame) -> None:
+        self._groups = dict(iter(rows.groupby(["sweep", "metric", "level"], sort=False)))
+        self._places: dict[tuple[str, ...], dict[tuple[Value, ...], tuple[str, float]]] = {}
+
+    def first(self, point: Point, at: Mapping[str, Value]) -> tuple[str, float] | None:
+        """State and value of the first row there."""
+        group = self._groups.get((point.sweep, point.metric, point.level))
+        if group is None:
+            return None
+        key = (point.sweep, point.metric, point.level, *at)
+        if key not in self._places:
+            axes = [group[axis].tolist() for axis in at]
+            places = zip(*axes, strict=True) if axes else repeat(())
+            results = zip(group["state"].tolist(), group["value"].tolist(), strict=True)
+            # The first row of a place is written last.
+            rows = list(zip(places, results, strict=False))
+            self._places[key] = dict(reversed(rows))
+        return self._places[key].get(tuple(at.values()))
+
+
+def _value(point: Point, found: _Found) -> float | None:
     """Our value there; infinite where a queue grows without bound, None where nothing ran."""
-    value = _one(point, point.at, rows)
+    value = _one(point, point.at, found)
     if value is None or not point.minus:
         return value
-    less = _one(point, {**point.at, **point.minus}, rows)
+    less = _one(point, {**point.at, **point.minus}, found)
     return None if less is None else value - less
 
 
-def _one(point: Point, at: Mapping[str, Value], rows: pd.DataFrame) -> float | None:
-    found = rows[(rows["sweep"] == point.sweep) & (rows["metric"] == point.metric)]
-    found = found[found["level"] == point.level]
-    for axis, value in at.items():
-        found = found[found[axis] == value]
-    if found.empty:
+def _one(point: Point, at: Mapping[str, Value], found: _Found) -> float | None:
+    row = found.first(point, at)
+    if row is None:
         return None
-    row = found.iloc[0]
-    if row["state"] == DIVERGES and needs_mean(point.metric):
+    state, value = row
+    if state == DIVERGES and needs_mean(point.metric):
         return math.inf
-    return None if pd.isna(row["value"]) else float(row["value"]) * point.factor
+    return None if pd.isna(value) else float(value) * point.factor
 
 
 def _with_unit(value: float, unit: str) -> str:
