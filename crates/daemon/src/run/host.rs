@@ -95,7 +95,7 @@ impl Host {
 
     /// A connection begins: it has the address that it was lent last, so that what programs send
     /// before it is up has the right source. Resolvers come before the tunnel only where questions
-    /// bring it up. None: it never was lent one.
+    /// bring it up. Empty: it never was lent one.
     pub(super) fn begin(&mut self, connection: &Connection) -> Vec<IpAddr> {
         let Some(last) = self.lease_file.last(&connection.name).cloned() else {
             return Vec::new();
