@@ -497,30 +497,6 @@ def test_resolv_conf_is_taken_and_given_back(road: Road, ends: Ends) -> None:
         assert resolvers(road.ms) == before
 
 
-def test_resolv_conf_returns_after_a_power_failure(road: Road, ends: Ends) -> None:
-    text = "nameserver 192.0.2.53\n"
-    road.ms.run(["sh", "-c", f"printf '{text}' >/etc/resolv.conf"]).check()
-    with Caravan(road.sg, ends[0]) as gateway:
-        gateway.wait_ready()
-        with Caravan(road.ms, ends[1]) as station:
-            station.wait_ready()
-            station.process.signal(signal.SIGKILL)
-            station.process.wait(5)
-        assert RESOLVER in resolvers(road.ms)
-        # What a reboot empties; the state directory stays.
-        runtime = Path(environment(road.ms)["CARAVAN_RUNTIME_DIR"])
-        for path in runtime.iterdir():
-            if path.name == "road.d":
-                shutil.rmtree(path)
-            elif path.name != "state":
-                path.unlink()
-        for attempt in range(2):
-            with Caravan(road.ms, ends[1]) as station:
-                station.wait_ready()
-                assert f"nameserver {RESOLVER}\n" in resolvers(road.ms), attempt
-            assert resolvers(road.ms) == text
-
-
 RESOLVECTL = """#!/bin/sh
 echo "$@" >>{log}
 """

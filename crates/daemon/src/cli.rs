@@ -53,7 +53,7 @@ struct Global {
         default_value_os_t = folder("CARAVAN_RUNTIME_DIR", "/run/caravan")
     )]
     runtime_dir: PathBuf,
-    /// Where the inner addresses that a station had last are kept; else $CARAVAN_STATE_DIR
+    /// Where a station's last inner addresses and the host's own resolvers are kept; else $CARAVAN_STATE_DIR
     #[arg(
         long,
         global = true,
@@ -285,14 +285,14 @@ impl Cli {
                 background,
             } => {
                 if detach && !background {
-                    return commands::detach(&args.config, &runtime_dir);
+                    return commands::detach(&args.config, &runtime_dir, &folders.1);
                 }
                 let timeout = Duration::from_secs(timeout.into());
                 let ready = (Ready::new(background)?, timeout);
                 run(args.options(Role::Station, folders, ready)?)?;
                 String::new()
             }
-            Command::Down { name } => commands::down(&runtime_dir, &name)?,
+            Command::Down { name } => commands::down(&runtime_dir, &folders.1, &name)?,
             Command::Reload { name, all } => commands::reload(&runtime_dir, name.as_deref(), all)?,
             Command::Rekey { name, ike } => commands::rekey(&runtime_dir, name, ike)?,
             Command::Status { name, json } => {

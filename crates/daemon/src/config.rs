@@ -95,12 +95,23 @@ pub enum Names {
     Wanted,
 }
 
-/// Reads, checks and builds a configuration.
-pub fn load(path: &Path, names: Names) -> Result<Loaded, ConfigError> {
-    let text = std::fs::read_to_string(path).map_err(|fault| ConfigError::Unreadable {
+/// The connections that a configuration names, in the order of [`Loaded::on_failure`]; nothing
+/// else of it is looked at.
+pub fn connection_names(path: &Path) -> Result<Vec<String>, ConfigError> {
+    let file = file::parse(path, &read(path)?)?;
+    Ok(file.connections.into_keys().collect())
+}
+
+fn read(path: &Path) -> Result<String, ConfigError> {
+    std::fs::read_to_string(path).map_err(|fault| ConfigError::Unreadable {
         path: path.to_owned(),
         fault,
-    })?;
+    })
+}
+
+/// Reads, checks and builds a configuration.
+pub fn load(path: &Path, names: Names) -> Result<Loaded, ConfigError> {
+    let text = read(path)?;
     let file = file::parse(path, &text)?;
     let mut loaded = build::build(path, file, names).map_err(|fault| fault.located(&text))?;
     let Ok(since) = SystemTime::now().duration_since(UNIX_EPOCH) else {

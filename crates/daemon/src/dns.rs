@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use crate::footprint::{FootprintFile, written};
+use crate::leases;
 
 /// Where the C library looks.
 pub const RESOLV_CONF: &str = "/etc/resolv.conf";
@@ -125,6 +126,18 @@ pub fn recall(state: &Path, file: &mut FootprintFile) -> io::Result<()> {
 /// Whether [`RESOLV_CONF`] is ours: of a living process or of one that could not give it back.
 pub fn is_taken() -> bool {
     is_ours(Path::new(RESOLV_CONF))
+}
+
+/// The same before any process of this name runs: for whoever is about to ask for a host's name,
+/// or takes down what a reboot has forgotten. Whether the former resolvers are back.
+pub fn recall_left(runtime_dir: &Path, state_dir: &Path, name: &str) -> io::Result<bool> {
+    if !is_taken() {
+        return Ok(false);
+    }
+    let mut file = FootprintFile::open(runtime_dir, name)?;
+    recall(&leases::folder(state_dir, name), &mut file)?;
+    file.close()?;
+    Ok(!is_taken())
 }
 
 fn recall_file(path: &Path, state: &Path, file: &mut FootprintFile) -> io::Result<()> {

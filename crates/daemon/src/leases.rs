@@ -65,6 +65,19 @@ impl LeaseFile {
     }
 }
 
+/// Whether a process that held this connection has left a folder in the state directory: its own,
+/// or one with its lease.
+pub fn knows(state_dir: &Path, connection: &str) -> bool {
+    let folders = fs::read_dir(state_dir).into_iter().flatten().flatten();
+    let mut names = folders.filter_map(|found| {
+        let name = found.file_name().into_string().ok()?;
+        Some(name.strip_suffix(".d")?.to_owned())
+    });
+    names.any(|name| {
+        name == connection || LeaseFile::open(state_dir, &name).last(connection).is_some()
+    })
+}
+
 /// A process's folder in the state directory.
 pub fn folder(state_dir: &Path, name: &str) -> PathBuf {
     state_dir.join(format!("{name}.d"))
@@ -85,9 +98,12 @@ mod tests {
         file.prepare().unwrap();
         assert_eq!(file.last("home"), None);
         file.note("home", lease.clone()).unwrap();
-        let file = LeaseFile::open(&state, "home");
+        let mut file = LeaseFile::open(&state, "home");
         assert_eq!(file.last("home"), Some(&lease));
         assert_eq!(file.last("work"), None);
+        file.note("work", lease).unwrap();
+        let known = ["home", "work", "other"].map(|name| knows(&state, name));
+        assert_eq!(known, [true, true, false]);
         fs::write(file.folder().join("leases.json"), b"{\"home\":").unwrap();
         assert_eq!(LeaseFile::open(&state, "home").last("home"), None);
         fs::remove_dir_all(&state).unwrap();

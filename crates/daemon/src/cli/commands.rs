@@ -15,10 +15,19 @@ use crate::control::{ControlError, Reply, Request, check_name};
 use crate::footprint::{FootprintFile, leftovers, written};
 use crate::routes::Blocks;
 use crate::status::StatusReport;
-use crate::{config, dns, nft, routes, service};
+use crate::{config, dns, leases, nft, routes, service};
 
 /// Starts `caravan up` in the background. Its log is named after the first connection.
-pub(super) fn detach(config: &Path, runtime_dir: &Path) -> anyhow::Result<ExitCode> {
+pub(super) fn detach(
+    config: &Path,
+    runtime_dir: &Path,
+    state_dir: &Path,
+) -> anyhow::Result<ExitCode> {
+    // What a dead process left answers no question for a gateway's name. Where it cannot go, the
+    // process in the background says why.
+    if let Some(first) = config::connection_names(config)?.first() {
+        let _ = dns::recall_left(runtime_dir, state_dir, first);
+    }
     // Said here, where the user sees it, before anything is started.
     let loaded = config::load(config, Names::Needed)?;
     let Some((first, _)) = loaded.on_failure.first() else {
@@ -43,7 +52,7 @@ pub(super) fn detach(config: &Path, runtime_dir: &Path) -> anyhow::Result<ExitCo
         .with_context(|| format!("cannot start in the background ({})", log.display()))
 }
 
-pub(super) fn down(runtime_dir: &Path, name: &str) -> anyhow::Result<String> {
+pub(super) fn down(runtime_dir: &Path, state_dir: &Path, name: &str) -> anyhow::Result<String> {
     check_name(name)?;
     let until = Instant::now() + PATIENCE;
     let mut was_ending = false;
@@ -67,7 +76,7 @@ pub(super) fn down(runtime_dir: &Path, name: &str) -> anyhow::Result<String> {
     let left = leftovers(runtime_dir, name);
     match (left.is_empty(), was_ending) {
         (true, true) => return Ok(format!("{name} is down\n")),
-        (true, false) => return Err(not_running.into()),
+        (true, false) => return forgotten(runtime_dir, state_dir, name, not_running),
         (false, _) => {}
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -80,6 +89,27 @@ pub(super) fn down(runtime_dir: &Path, name: &str) -> anyhow::Result<String> {
         true => format!("{name} is down\n"),
         false => format!("{name}: nothing was running; what was left behind is removed\n"),
     })
+}
+
+/// Of a process that a reboot ended nothing is left but its resolvers.
+fn forgotten(
+    runtime_dir: &Path,
+    state_dir: &Path,
+    name: &str,
+    not_running: ControlError,
+) -> anyhow::Result<String> {
+    if !dns::is_taken() || !leases::knows(state_dir, name) {
+        return Err(not_running.into());
+    }
+    match dns::recall_left(runtime_dir, state_dir, name) {
+        Ok(true) => Ok(format!(
+            "{name}: nothing was running; {} is as it was before\n",
+            dns::RESOLV_CONF
+        )),
+        // Another process holds them, or nobody knows what was before.
+        Ok(false) => Err(not_running.into()),
+        Err(error) => Err(error).context("cannot give the resolvers back"),
+    }
 }
 
 /// Undoes all that a dead process did.

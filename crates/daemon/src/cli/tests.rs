@@ -50,7 +50,7 @@ fn nothing_running_is_said_with_the_place_that_was_searched() {
     for result in [
         commands::status(folder, None, true),
         commands::reload(folder, None, false),
-        commands::down(folder, "home"),
+        commands::down(folder, folder, "home"),
     ] {
         let error = result.unwrap_err().to_string();
         assert!(error.contains("/nonexistent/caravan"), "{error}");

@@ -2,6 +2,7 @@
 //! then do threads start.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use super::setup::{
 use crate::cli::{Role, RunOptions};
 use crate::config::{self, Loaded, Names};
 use crate::control::server::{Asked, ControlServer};
-use crate::leases::{self, LeaseFile};
+use crate::leases::LeaseFile;
 use crate::planes::{Clock, Parts, Planes};
 use crate::privileges::{self, Kept};
 use crate::raw::RawSockets;
@@ -167,22 +168,17 @@ impl Process {
 
 /// Resolvers that a dead process left are reached by nobody: before names are asked for they go.
 fn recall_resolvers(options: &RunOptions) {
-    if !dns::is_taken() {
-        return;
-    }
-    let Ok(loaded) = config::load(&options.config, Names::Wanted) else {
-        return;
-    };
-    let Some(name) = names(&loaded).into_iter().next() else {
+    // What is wrong with the file is told when it is loaded.
+    let names = config::connection_names(&options.config).unwrap_or_default();
+    let Some(name) = names.first() else {
         return;
     };
-    // A living process may hold it; whoever may not write there is told later.
-    let Ok(mut file) = footprint::FootprintFile::open(&options.runtime_dir, &name) else {
-        return;
-    };
-    let state = leases::folder(&options.state_dir, &name);
-    if let Err(error) = dns::recall(&state, &mut file) {
-        warn!("cannot give the former resolvers back: {error}");
+    match dns::recall_left(&options.runtime_dir, &options.state_dir, name) {
+        // A living process may hold it.
+        Err(error) if error.kind() != ErrorKind::WouldBlock => {
+            warn!("cannot give the former resolvers back: {error}");
+        }
+        _ => {}
     }
 }
 

@@ -1,0 +1,140 @@
+"""The resolvers of a host whose power failed while its tunnel was up."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import signal
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from caravan.measurement import Keys, tunnel_ends
+from caravan.testbed import Road, RoadPlan
+from caravan.testbed.caravan import Caravan, environment, order, write_files
+from caravan.testbed.connection import Connection
+from caravan.testbed.host import Host
+from caravan.testbed.road import GATEWAY_ADDRESS, HOME_ADDRESS
+
+pytestmark = pytest.mark.root
+
+RESOLVER = "10.10.0.53"
+GATEWAY_NAME = "gateway.example"
+Ends = tuple[Connection, Connection]
+
+
+@pytest.fixture(scope="module")
+def ends(keys: Keys) -> Ends:
+    return tunnel_ends(keys, "aes128gcm16-modp2048")
+
+
+@pytest.fixture
+def road(output: Path) -> Iterator[Road]:
+    with Road(RoadPlan(), output) as road:
+        yield road
+
+
+def resolvers(host: Host) -> str:
+    return host.run(["cat", "/etc/resolv.conf"]).stdout
+
+
+def set_resolvers(host: Host, text: str) -> None:
+    host.run(["sh", "-c", f"printf '{text}' >/etc/resolv.conf"])
+
+
+def fail(host: Host, connection: Connection) -> None:
+    """The power fails while the tunnel is up: a reboot empties the runtime directory, the state
+    directory and `/etc` stay."""
+    with Caravan(host, connection) as station:
+        station.wait_ready()
+        station.process.signal(signal.SIGKILL)
+        station.process.wait(5)
+    assert RESOLVER in resolvers(host)
+    for path in Path(environment(host)["CARAVAN_RUNTIME_DIR"]).iterdir():
+        if path.name == "state":
+            continue
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+@contextlib.contextmanager
+def name_server(host: Host, address: str) -> Iterator[None]:
+    """Answers questions for `GATEWAY_NAME` with the gateway's address, others with nothing."""
+    with host.entered():
+        server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    server.bind((address, 53))
+    server.settimeout(0.1)
+    is_over = threading.Event()
+    thread = threading.Thread(target=serve, args=[server, is_over])
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+        server.close()
+
+
+def serve(server: socket.socket, is_over: threading.Event) -> None:
+    asked = b"".join(bytes([len(label)]) + label.encode() for label in GATEWAY_NAME.split("."))
+    while not is_over.is_set():
+        try:
+            question, source = server.recvfrom(512)
+        except TimeoutError:
+            continue
+        name, _, rest = question[12:].partition(b"\0")
+        kind = rest[:2]
+        is_known = name == asked and kind == b"\0\1"
+        # An answer, recursion available; one question as it was asked (RFC 1035 §4.1).
+        head = question[:2] + struct.pack("!HHHHH", 0x8180, 1, int(is_known), 0, 0)
+        body = question[12 : 12 + len(name) + 5]
+        record = struct.pack("!HHHIH", 0xC00C, 1, 1, 60, 4) + socket.inet_aton(GATEWAY_ADDRESS)
+        server.sendto(head + body + (record if is_known else b""), source)
+
+
+def test_resolv_conf_returns_after_a_power_failure(road: Road, ends: Ends) -> None:
+    text = "nameserver 192.0.2.53\n"
+    set_resolvers(road.ms, text)
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        fail(road.ms, ends[1])
+        for attempt in range(2):
+            with Caravan(road.ms, ends[1]) as station:
+                station.wait_ready()
+                assert f"nameserver {RESOLVER}\n" in resolvers(road.ms), attempt
+            assert resolvers(road.ms) == text
+
+
+def test_after_a_power_failure_a_gateway_is_found_by_its_name(road: Road, ends: Ends) -> None:
+    text = f"nameserver {HOME_ADDRESS}\n"
+    set_resolvers(road.ms, text)
+    assert road.nat is not None
+    named = replace(ends[1], remote_addrs=GATEWAY_NAME)
+    with Caravan(road.sg, ends[0]) as gateway, name_server(road.nat.host, HOME_ADDRESS):
+        gateway.wait_ready()
+        fail(road.ms, named)
+        file = write_files(road.ms, named)
+        order(road.ms, "up", "-c", str(file), "--detach").check()
+        assert f"nameserver {RESOLVER}\n" in resolvers(road.ms)
+        order(road.ms, "down", "road").check()
+        assert resolvers(road.ms) == text
+
+
+def test_down_gives_back_what_a_reboot_has_forgotten(road: Road, ends: Ends) -> None:
+    text = "nameserver 192.0.2.53\n"
+    set_resolvers(road.ms, text)
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        fail(road.ms, ends[1])
+    unknown = order(road.ms, "down", "other")
+    assert unknown.code == 1 and RESOLVER in resolvers(road.ms)
+    assert "as it was before" in order(road.ms, "down", "road").check().stdout
+    assert resolvers(road.ms) == text
+    assert order(road.ms, "down", "road").code == 1
