@@ -261,6 +261,9 @@ def test_a_core_of_other_sources_is_told_by_its_remedy() -> None:
             assert "by `make setup` there" in refusal(*words)
         with older, pytest.raises(KeyError) if words[0] != "simulate" else nullcontext():
             lab(*words)
+    with mock.patch("caravan._lab.sources", return_value="00000000"):
+        assert "warning: the native core is not built" in lab("policies").stderr
+    assert lab("policies").stderr == ""
 
 
 def test_pictures_that_nobody_named_replace_no_file_of_somebody_else(tmp_path: Path) -> None:

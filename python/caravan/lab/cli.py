@@ -67,6 +67,8 @@ Seed = Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="the scenar
 
 def main() -> None:
     """The program."""
+    if is_stale():
+        _say(f"warning: {remedy()}")
     try:
         status = app(prog_name="caravan-lab", standalone_mode=False)
     except Stopped as stopped:
