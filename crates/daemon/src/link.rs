@@ -9,19 +9,22 @@ pub mod model;
 pub mod split;
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crypto::rand::{Seed, Stream};
+use engine::recording::{BadRecording, Replay, Rewind, survey};
 use engine::time::Instant;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::time::TimeSpec;
+use nix::unistd::Pid;
 
 use crate::config::values::{Size, Span};
 use crate::planes::Clock;
@@ -29,7 +32,7 @@ use crate::sys::device::{feature, turn_off};
 use crate::sys::frame::{self, HEADER_BYTES};
 use crate::sys::gather::Gather;
 use crate::sys::set_option;
-use model::{Carrier, Counters, Fate, Link, Queue, Shape, Trace};
+use model::{Carrier, Counters, Fate, Link, Queue, Shape};
 use split::{ETHERNET_BYTES, is_ip};
 
 /// Largest super-frame with its virtio-net header.
@@ -106,8 +109,11 @@ pub fn run(args: &Args) -> io::Result<()> {
     stopping.add(Signal::SIGTERM);
     stopping.add(Signal::SIGINT);
     stopping.thread_block()?;
-    let forth = shape(args, args.rate, args.trace.as_ref())?;
-    let trace_back = args.trace_back.as_ref().or(args.trace.as_ref());
+    let forth = shape(args, args.rate, ("--trace", args.trace.as_deref()))?;
+    let trace_back = match args.trace_back.as_deref() {
+        None => ("--trace", args.trace.as_deref()),
+        own => ("--trace-back", own),
+    };
     let back = shape(args, args.rate_back.or(args.rate), trace_back)?;
     let left = Arc::new(open(&args.left)?);
     let right = Arc::new(open(&args.right)?);
@@ -116,7 +122,16 @@ pub fn run(args: &Args) -> io::Result<()> {
         Relay::new(forth, &left, &right, &bell, (args.seed, 0)),
         Relay::new(back, &right, &left, &bell, (args.seed, 1)),
     );
-    let threads = [forth, back].map(|relay| std::thread::spawn(move || relay.run()));
+    let threads = [forth, back].map(|relay| {
+        std::thread::spawn(move || {
+            let ended = relay.run();
+            if ended.is_err() {
+                // One direction alone is no link: the other one ends too.
+                kill(Pid::this(), Signal::SIGTERM)?;
+            }
+            ended
+        })
+    });
     writeln!(io::stderr(), "ready")?;
     stopping.wait()?;
     bell.write(1)?;
@@ -132,15 +147,20 @@ pub fn run(args: &Args) -> io::Result<()> {
     writeln!(io::stdout(), "{text}")
 }
 
-fn shape(args: &Args, rate: Option<u64>, trace: Option<&PathBuf>) -> io::Result<Shape> {
+fn shape(
+    args: &Args,
+    rate: Option<u64>,
+    (option, trace): (&str, Option<&Path>),
+) -> io::Result<Shape> {
     let carrier = match (rate, trace) {
         (Some(bits), _) => Carrier::Rate(bits),
-        (None, Some(path)) => {
-            let named =
-                |fault: String| io::Error::other(format!("--trace {}: {fault}", path.display()));
-            let text = std::fs::read_to_string(path).map_err(|fault| named(fault.to_string()))?;
-            Carrier::Trace(Trace::parse(&text).map_err(|fault| named(fault.to_string()))?)
-        }
+        (None, Some(path)) => Carrier::Trace(replay(path).map_err(|fault| {
+            let path = path.display();
+            let place = fault
+                .line()
+                .map_or(String::new(), |line| format!(":{line}"));
+            io::Error::other(format!("{option} {path}{place}: {fault}"))
+        })?),
         (None, None) => Carrier::Unlimited,
     };
     Ok(Shape {
@@ -149,6 +169,13 @@ fn shape(args: &Args, rate: Option<u64>, trace: Option<&PathBuf>) -> io::Result<
         loss: args.loss,
         queue: args.queue,
     })
+}
+
+/// A recording, looked through once and then read as time goes on.
+fn replay(path: &Path) -> Result<Replay<Box<dyn Rewind + Send>>, BadRecording> {
+    let file = File::open(path).map_err(|fault| BadRecording::Unreadable(fault.to_string()))?;
+    let survey = survey(&file)?;
+    Replay::new(Box::new(file), survey)
 }
 
 fn open(interface: &str) -> io::Result<OwnedFd> {
@@ -236,7 +263,10 @@ impl Relay {
                     &mut received,
                     nix::sys::socket::MsgFlags::MSG_DONTWAIT,
                 ) {
-                    Ok(len) => self.line.take(&mut received[..len], clock.now()),
+                    Ok(len) => {
+                        let taken = self.line.take(&mut received[..len], clock.now());
+                        taken.map_err(|fault| io::Error::other(format!("--trace: {fault}")))?;
+                    }
                     Err(nix::errno::Errno::EAGAIN) => break,
                     // The interface is down for a while.
                     Err(nix::errno::Errno::ENETDOWN) => break,
@@ -267,7 +297,8 @@ impl Relay {
 }
 
 impl Line {
-    fn take(&mut self, received: &mut [u8], now: Instant) {
+    fn take(&mut self, received: &mut [u8], now: Instant) -> Result<(), BadRecording> {
+        let mut taken = Ok(());
         let done = split::split(received, |frame| {
             if !is_ip(frame) {
                 self.passed.free_frames += 1;
@@ -276,16 +307,21 @@ impl Line {
             }
             let chance = f64::from(self.chances.u32()) / 4_294_967_296.0;
             let bytes = frame.len() - ETHERNET_BYTES;
-            if let Fate::Arrives(at) = self.link.offer(bytes, now, chance) {
-                let mut kept = self.pool.pop().unwrap_or_default();
-                kept.clear();
-                kept.extend_from_slice(frame);
-                self.under_way.push_back((at, kept));
+            match self.link.offer(bytes, now, chance) {
+                Ok(Fate::Arrives(at)) => {
+                    let mut kept = self.pool.pop().unwrap_or_default();
+                    kept.clear();
+                    kept.extend_from_slice(frame);
+                    self.under_way.push_back((at, kept));
+                }
+                Ok(Fate::Lost | Fate::Overflows) => {}
+                Err(fault) => taken = Err(fault),
             }
         });
         if done.is_err() {
             self.passed.malformed += 1;
         }
+        taken
     }
 
     fn next_due(&mut self, now: Instant) -> Option<Vec<u8>> {

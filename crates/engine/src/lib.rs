@@ -15,6 +15,7 @@ pub mod identity;
 pub mod ikev1;
 pub mod node;
 pub mod plane;
+pub mod recording;
 pub mod replay;
 pub mod sa;
 pub mod selector;

@@ -261,7 +261,10 @@ impl Kernel {
         let lane = named.lane;
         match (&mut named.element, event.what) {
             (Element::Link(link, to), What::Arrives(_, packet)) => {
-                self.stage.over_link(link, *to, lane, named.tap, packet);
+                if !self.stage.over_link(link, *to, lane, named.tap, packet) {
+                    let why = link.broken().map(ToString::to_string).unwrap_or_default();
+                    return Err(Fault::Element(named.name.clone(), why));
+                }
             }
             (Element::Cpu(cpu), What::Arrives(_, packet)) => {
                 self.stage.through_cpu(cpu, lane, packet);
@@ -355,7 +358,10 @@ impl Kernel {
     fn check(&self) -> Result<(), Fault> {
         for named in &self.elements {
             let fault = match &named.element {
-                Element::Link(link, _) => link.shape().fault(),
+                Element::Link(link, _) => {
+                    let broken = || link.broken().map(ToString::to_string);
+                    link.shape().fault().or_else(broken)
+                }
                 Element::Nat(router) => router.nat.plan().fault(),
                 _ => None,
             };

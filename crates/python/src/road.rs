@@ -2,8 +2,11 @@
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
+use std::rc::Rc;
 
+use lab::kernel::trace::{Open, Rewind};
 use lab::kernel::world;
+use lab::scenario::Entry;
 
 use crate::request::{Asked, read};
 
@@ -11,13 +14,13 @@ use crate::request::{Asked, read};
 pub(crate) fn kernel(request: &str, capture: Option<&str>) -> Result<String, String> {
     let (scenario, catalogue) = read::<Asked>(request)?.scenario(&[])?;
     let Some(path) = capture else {
-        return Ok(world::both_levels(&scenario, &catalogue, None)?.to_string());
+        return Ok(world::both_levels(&scenario, &catalogue, &recordings(), None)?.to_string());
     };
     let part = format!("{path}.part");
     let named = |fault: std::io::Error| format!("{path}: {fault}");
     let file = File::create(&part).map_err(named)?;
     let to: Box<dyn Write> = Box::new(BufWriter::new(file));
-    let levels = world::both_levels(&scenario, &catalogue, Some(to));
+    let levels = world::both_levels(&scenario, &catalogue, &recordings(), Some(to));
     if levels.is_err() {
         // what is half written is nobody's; the fault of the run is the one to tell
         let _ = fs::remove_file(&part);
@@ -28,4 +31,12 @@ pub(crate) fn kernel(request: &str, capture: Option<&str>) -> Result<String, Str
     })?;
     fs::rename(&part, path).map_err(named)?;
     Ok(levels.to_string())
+}
+
+/// Recordings as files, read as simulated time goes on; their entries say where they are.
+fn recordings() -> Open {
+    Rc::new(|entry: &Entry| {
+        let file: Box<dyn Rewind> = Box::new(File::open(&entry.file)?);
+        Ok(file)
+    })
 }

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from caravan import _lab
+from caravan import _lab, recordings
 from caravan.background import computed
 from caravan.lab.freshness import is_stale, remedy
 from caravan.messages import Refused, Stopped, nearest
@@ -23,7 +23,6 @@ from caravan.messages import Refused, Stopped, nearest
 CATALOGUE = Path(__file__).resolve().parent.parent / "catalogue"
 FOLDERS = {"device": "devices", "link": "links", "policy": "policies", "scenario": "scenarios"}
 TEXT_BYTES_MAX = 1 << 20
-TRACE_BYTES_MAX = 64 << 20
 ABSURD = {"bytes: ": "--bytes", "mips: ": "--mips", "clock: ": "--mhz"}
 """How the native core names what is asked of a price, and the options for it."""
 NAMED = ("device", "link", "policy", "trace")
@@ -40,12 +39,16 @@ class LabError(Refused):
 
 @dataclass(frozen=True)
 class Entry:
-    """One text of the catalogue: `kind`, the `name` that scenarios use, its `file`."""
+    """One text of the catalogue: `kind`, the `name` that scenarios use, its `file`.
+
+    A trace has no `text` but a `digest`: it stays in its file, however long it is.
+    """
 
     kind: str
     name: str
     file: str
     text: str
+    digest: str = ""
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,8 @@ class Question:
 
 def as_request(entry: Entry) -> dict[str, str]:
     """An entry as the native core reads it."""
-    return {"kind": entry.kind, "name": entry.name, "file": entry.file, "text": entry.text}
+    text = {"kind": entry.kind, "name": entry.name, "file": entry.file, "text": entry.text}
+    return {**text, "digest": entry.digest} if entry.digest else text
 
 
 def version() -> str:
@@ -149,10 +153,11 @@ def _stem(kind: str, name: str) -> str:
 def _read(kind: str, path: Path, name: str) -> Entry:
     file = str(path.relative_to(CATALOGUE)) if path.is_relative_to(CATALOGUE) else str(path)
     try:
+        if kind == "trace":
+            return Entry(kind, name, str(path), "", recordings.digest(path))
         size = path.stat().st_size
-        limit = TRACE_BYTES_MAX if kind == "trace" else TEXT_BYTES_MAX
-        if size > limit:
-            raise LabError(f"{file}: {size} bytes, limit {limit}: not a {kind}")
+        if size > TEXT_BYTES_MAX:
+            raise LabError(f"{file}: {size} bytes, limit {TEXT_BYTES_MAX}: not a {kind}")
         return Entry(kind, name, file, path.read_text(encoding="utf-8"))
     except OSError as fault:
         raise LabError(f"{file}: {fault.strerror or fault}") from None

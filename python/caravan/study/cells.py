@@ -33,7 +33,8 @@ class Cell:
 class Job:
     """A pure computation: the same job gives the same bytes on every machine.
 
-    `request` is JSON in canonical form and names no file: it holds every text that matters.
+    `request` is JSON in canonical form and holds every text that matters; of a recorded link,
+    which may be longer than memory, the path and the SHA-256.
     """
 
     kind: str

@@ -15,6 +15,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+from caravan import recordings
 from caravan.messages import is_unpriced, unknown, without_place
 from caravan.study import parameters, tunnel
 from caravan.study.cells import Cell, Job, canonical, replication_ranges, run_request
@@ -23,7 +24,8 @@ from caravan.study.metrics import DIVERGES, NEAR
 from caravan.study.plan import Run, Study
 from caravan.study.text import StudyError, Value
 
-FOLDERS = {"device": "devices", "link": "links", "policy": "policies", "trace": "traces"}
+FOLDERS = {"device": "devices", "link": "links", "policy": "policies"}
+TRACES = "traces"
 KERNEL = "kernel"
 TESTBED = "testbed"
 TUNNEL_WEIGHT = 1e6
@@ -85,6 +87,7 @@ class Files:
     """Every text that a scenario may name: the catalogue's, and those beside the study."""
 
     texts: Mapping[tuple[str, str], tuple[str, str]]
+    traces: Mapping[str, Path]
     scenarios: Mapping[str, Path]
     sweeps: Mapping[str, Any]
     """What the study's own sweeps run over, as `parameters.ranges` has it."""
@@ -93,15 +96,18 @@ class Files:
     def of(cls, study: Study, *, is_quick: bool = False) -> Files:
         """The later folder counts where two hold the same name."""
         texts: dict[tuple[str, str], tuple[str, str]] = {}
+        traces: dict[str, Path] = {}
         scenarios: dict[str, Path] = {}
         for root in (CATALOGUE, Path(study.file).parent):
             for kind, folder in FOLDERS.items():
                 for path in sorted((root / folder).glob("*")):
-                    if path.suffix in (".toml", ".trace"):
+                    if path.suffix == ".toml":
                         texts[kind, path.stem] = (_name(path), path.read_text(encoding="utf-8"))
+            for path in sorted((root / TRACES).glob("*.trace")):
+                traces[path.stem] = path.resolve()
             for path in sorted((root / "scenarios").glob("*.toml")):
                 scenarios[path.stem] = path
-        return cls(texts, scenarios, parameters.ranges(study, is_quick=is_quick))
+        return cls(texts, traces, scenarios, parameters.ranges(study, is_quick=is_quick))
 
     def scenario(self, name: str) -> tuple[str, str]:
         """File and text of a scenario."""
@@ -117,10 +123,20 @@ class Files:
 
     def entries(self) -> list[dict[str, str]]:
         """All texts in the form that the native core reads."""
-        return [
+        texts = [
             {"kind": kind, "name": name, "file": file, "text": text}
             for (kind, name), (file, text) in self.texts.items()
         ]
+        return texts + [_trace(name, path) for name, path in self.traces.items()]
+
+
+def _trace(name: str, path: Path) -> dict[str, str]:
+    """A recording by its path and what it holds: its lines stay in the file."""
+    try:
+        digest = recordings.digest(path)
+    except OSError as fault:
+        raise StudyError(f"{path}: {fault.strerror or fault}") from None
+    return {"kind": "trace", "name": name, "file": str(path), "text": "", "digest": digest}
 
 
 def _name(path: Path) -> str:
@@ -360,6 +376,8 @@ def compute(job: Job) -> bytes:
         if job.kind == "simulate":
             return bytes(_lab.simulate(job.request))
         if job.kind == KERNEL:
+            if why := recordings.unlike(json.loads(job.request)["catalogue"]):
+                raise StudyError(why)
             answer = json.loads(_lab.kernel(job.request))
             return canonical({level: answer[level] for level in ("model", "simulate")}).encode()
     except ValueError as fault:

@@ -44,6 +44,7 @@ fn road_and_traffic(edits: &[&str]) -> (Road, Traffic) {
         name: name.to_owned(),
         file: format!("{name}.toml"),
         text: text.to_owned(),
+        digest: None,
     };
     let catalogue = Catalogue::new(FILES.map(entry));
     let text = filed!("scenarios/umts.toml");

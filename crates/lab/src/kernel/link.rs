@@ -6,10 +6,11 @@
 
 use std::collections::VecDeque;
 
+use engine::recording::{BadRecording, Replay, Rewind};
 use engine::time::{Duration, Instant};
 
 use super::random::Random;
-use super::trace::{Replay, Trace};
+use super::trace::Trace;
 
 /// What is fixed about a link.
 #[derive(Clone, Debug)]
@@ -75,6 +76,8 @@ pub enum Fate {
     Overflows,
     /// It is larger than the MTU.
     TooBig,
+    /// The recording cannot be read on: [`Link::broken`] says why, and the link is of no use.
+    Unreadable,
 }
 
 /// Counts.
@@ -113,7 +116,7 @@ pub struct Link {
 enum Running {
     Unlimited,
     Rate(u64),
-    Trace(Replay),
+    Trace(Box<Result<Replay<Box<dyn Rewind>>, BadRecording>>),
 }
 
 impl Shape {
@@ -177,7 +180,7 @@ impl Link {
         let carrier = match &shape.carrier {
             Carrier::Unlimited => Running::Unlimited,
             Carrier::Rate(bits) => Running::Rate((*bits).max(1)),
-            Carrier::Trace(trace) => Running::Trace(Replay::new(trace.clone())),
+            Carrier::Trace(trace) => Running::Trace(Box::new(trace.replay())),
         };
         Self {
             shape,
@@ -211,7 +214,17 @@ impl Link {
                 let span = u64::from(framed) * 8_000_000_000 / *bits;
                 Instant(self.free_at.max(now).0.saturating_add(span))
             }
-            Running::Trace(replay) => replay.carry(framed, now),
+            Running::Trace(replay) => {
+                let carried = (**replay).as_mut().map(|replay| replay.carry(framed, now));
+                match carried {
+                    Ok(Ok(departs)) => departs,
+                    Ok(Err(fault)) => {
+                        **replay = Err(fault);
+                        return Fate::Unreadable;
+                    }
+                    Err(_) => return Fate::Unreadable,
+                }
+            }
         };
         self.free_at = departs;
         if self.shape.queue != Limit::None {
@@ -231,6 +244,14 @@ impl Link {
     /// Counts so far.
     pub fn counters(&self) -> Counters {
         self.counters
+    }
+
+    /// Why its recording cannot be read on; none: it can, or there is none.
+    pub fn broken(&self) -> Option<&BadRecording> {
+        match &self.carrier {
+            Running::Trace(replay) => replay.as_ref().as_ref().err(),
+            Running::Unlimited | Running::Rate(_) => None,
+        }
     }
 
     /// What is fixed.

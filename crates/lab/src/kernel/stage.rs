@@ -39,6 +39,7 @@ impl Stage {
         self.queue.schedule(Some(lane), Event { at, element, what });
     }
 
+    /// Whether the link goes on.
     #[inline]
     pub(super) fn over_link(
         &mut self,
@@ -47,11 +48,11 @@ impl Stage {
         lane: Lane,
         tap: Option<u32>,
         packet: PacketId,
-    ) {
+    ) -> bool {
         let entry = self.packets.get(packet);
         if !entry.octets.is_empty() {
             if link.shape().mtu.is_some_and(|mtu| entry.bytes > mtu) && self.cut(link, packet) {
-                return;
+                return true;
             }
             if let (Some(capture), Some(tap)) = (&mut self.capture, tap) {
                 capture.packet(tap, self.now, &self.packets.get(packet).octets);
@@ -60,7 +61,9 @@ impl Stage {
         match link.offer(self.packets.get(packet).bytes, self.now) {
             Fate::Arrives(at) => self.arrive(lane, at, to, packet),
             Fate::Lost | Fate::Overflows | Fate::TooBig => self.packets.free(packet),
+            Fate::Unreadable => return false,
         }
+        true
     }
 
     /// Cuts a packet into fragments, which come to the link by themselves; whether it may be cut.

@@ -19,6 +19,7 @@ use engine::work::Work;
 
 use super::host::control::since;
 use super::host::stack::Role;
+use super::trace::Open;
 use super::{Element, Fault, Host, Kernel};
 use crate::scenario::{Catalogue, Scenario};
 
@@ -290,13 +291,14 @@ const PING_PAYLOAD_BYTES: usize = 56;
 /// What the levels `model` and `simulate` say of a scenario's road, as one JSON object with the
 /// keys `model` ([`super::closed::Closed`]) and `simulate` ([`Outcome`]).
 ///
-/// `capture`: where the packets of all links go, as pcapng.
+/// `open`: what recordings are read from. `capture`: where the packets of all links go, as pcapng.
 pub fn both_levels(
     scenario: &Scenario,
     catalogue: &Catalogue,
+    open: &Open,
     capture: Option<Box<dyn Write>>,
 ) -> Result<serde_json::Value, String> {
-    let plan = Plan::of(scenario, catalogue).map_err(|fault| fault.to_string())?;
+    let plan = Plan::of(scenario, catalogue, open).map_err(|fault| fault.to_string())?;
     let say = |fault: Fault| {
         let keys = fault.keys();
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();

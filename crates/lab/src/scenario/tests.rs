@@ -56,6 +56,7 @@ fn catalogue() -> Catalogue {
         name: name.to_owned(),
         file: format!("{name}.toml"),
         text: text.to_owned(),
+        digest: None,
     };
     let radio = "title = 'a'\nrate = '2 Mbit/s'\n[sources]\nrate = 'paper U table 3'\n";
     Catalogue::new([
@@ -429,12 +430,36 @@ fn dates_are_counted_as_the_calendar_has_them() {
     assert!(text.contains("from 1970"), "{text}");
 }
 
+#[test]
+fn the_hash_covers_what_a_recording_holds_wherever_it_is_held() {
+    let hash = |text: &str, digest: Option<&str>| {
+        let trace = Entry {
+            kind: Kind::Trace,
+            name: "air".into(),
+            file: "air.trace".into(),
+            text: text.into(),
+            digest: digest.map(str::to_owned),
+        };
+        let entries = [Kind::Device, Kind::Link, Kind::Policy]
+            .into_iter()
+            .flat_map(|kind| catalogue().all(kind).cloned().collect::<Vec<_>>());
+        let catalogue = Catalogue::new(entries.chain([trace]));
+        let scenario = Scenario::edited("mine.toml", UMTS, &["link.ms.trace=air"], &catalogue);
+        scenario.unwrap().hash()
+    };
+    assert_ne!(hash("1\n", None), hash("2\n", None));
+    // of "1\n", by sha256sum
+    let digest = "4355a46b19d348dc2f57c046f8ef63d4538ebb936000f3c9ee954a27460dd865";
+    assert_eq!(hash("1\n", None), hash("", Some(digest)));
+}
+
 fn whole_catalogue() -> Catalogue {
     let entry = |kind, path: &str, text: &str| Entry {
         kind,
         name: path.rsplit('/').next().unwrap().to_owned(),
         file: format!("{path}.toml"),
         text: text.to_owned(),
+        digest: None,
     };
     Catalogue::new([
         entry(Kind::Device, "devices/paper-u", filed!("devices/paper-u")),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::catalogue::{Catalogue, Kind};
+use super::catalogue::{Catalogue, Entry, Kind};
 use super::document::{Item, Table};
 use super::fault::{Fault, unknown};
 use super::link::Link;
@@ -93,6 +93,10 @@ impl<'a> Joint<'a> {
             None => None,
         };
         let link = Link::overridden(item, &table, base)?;
+        // What is not there is a fault of the level that would replay it.
+        let trace = link.trace.as_ref();
+        let trace = trace.and_then(|name| catalogue.find(Kind::Trace, name));
+        files.extend(trace.map(Entry::fingerprint));
         table.finish()?;
         Ok(Self {
             item,

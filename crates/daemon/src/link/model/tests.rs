@@ -1,3 +1,7 @@
+use std::io::Cursor;
+
+use engine::recording::survey;
+
 use super::*;
 
 const MS: u64 = 1_000_000;
@@ -34,16 +38,16 @@ fn a_datagram_arrives_after_its_transmission_and_the_delay() {
     // 1000 octets at 2 Mbit/s: 4 ms each.
     assert_eq!(
         link.offer(1000, Instant(0), 0.5),
-        Fate::Arrives(Instant(54 * MS))
+        Ok(Fate::Arrives(Instant(54 * MS)))
     );
     assert_eq!(
         link.offer(1000, Instant(MS), 0.5),
-        Fate::Arrives(Instant(58 * MS))
+        Ok(Fate::Arrives(Instant(58 * MS)))
     );
     let idle = Instant(100 * MS);
     assert_eq!(
         link.offer(1000, idle, 0.5),
-        Fate::Arrives(Instant(154 * MS))
+        Ok(Fate::Arrives(Instant(154 * MS)))
     );
 }
 
@@ -54,13 +58,16 @@ fn a_full_queue_refuses_in_datagrams_and_in_octets() {
         for _ in 0..fits {
             assert!(matches!(
                 link.offer(1000, Instant(0), 0.5),
-                Fate::Arrives(_)
+                Ok(Fate::Arrives(_))
             ));
         }
-        assert_eq!(link.offer(1000, Instant(4 * MS - 1), 0.5), Fate::Overflows);
+        assert_eq!(
+            link.offer(1000, Instant(4 * MS - 1), 0.5),
+            Ok(Fate::Overflows)
+        );
         assert!(matches!(
             link.offer(1000, Instant(4 * MS), 0.5),
-            Fate::Arrives(_)
+            Ok(Fate::Arrives(_))
         ));
     }
 }
@@ -76,7 +83,7 @@ fn the_mean_wait_of_random_arrivals_is_that_of_theory() {
         let count = 400_000;
         for _ in 0..count {
             now += chances.exponential(service / utilisation);
-            let Fate::Arrives(at) = link.offer(1000, Instant(now as u64), 0.5) else {
+            let Ok(Fate::Arrives(at)) = link.offer(1000, Instant(now as u64), 0.5) else {
                 panic!("an endless queue refuses nothing");
             };
             waited += at.0 as f64 - 50.0e6 - service - now;
@@ -98,7 +105,8 @@ fn the_share_refused_without_a_queue_is_erlangs() {
     let mut now = 0.0;
     for _ in 0..200_000 {
         now += chances.exponential(4.0e6);
-        link.offer(1000, Instant(now as u64), 0.5);
+        let offered = link.offer(1000, Instant(now as u64), 0.5);
+        assert!(offered.is_ok());
     }
     let counters = link.counters();
     let share = counters.overflowed as f64 / counters.offered as f64;
@@ -112,24 +120,24 @@ fn the_share_lost_is_the_probability_and_the_lost_are_charged() {
     lossy.loss = 0.01;
     let mut link = Link::new(lossy);
     for _ in 0..100_000 {
-        link.offer(1000, Instant(0), chances.next());
+        let offered = link.offer(1000, Instant(0), chances.next());
+        assert!(offered.is_ok());
     }
     let lost = link.counters().lost as f64;
     // Three standard deviations of a binomial count.
     assert!((lost - 1000.0).abs() < 3.0 * 31.5, "{lost}");
     let last = link.offer(1000, Instant(0), 0.5);
-    assert_eq!(last, Fate::Arrives(Instant(100_001_000 + 50 * MS)));
+    assert_eq!(last, Ok(Fate::Arrives(Instant(100_001_000 + 50 * MS))));
 }
 
 #[test]
 fn a_trace_carries_one_opportunity_a_line_and_begins_anew() {
-    let trace = Trace::parse("2\n4\n4\n10\n").expect("a trace");
-    let mut link = Link::new(shape(Carrier::Trace(trace), Queue::Datagrams(100)));
+    let mut link = Link::new(shape(trace("2\n4\n4\n10\n"), Queue::Datagrams(100)));
     let mut at = |bytes, now| match link.offer(bytes, Instant(now), 0.5) {
-        Fate::Arrives(at) => at.0 / MS - 50,
+        Ok(Fate::Arrives(at)) => at.0 / MS - 50,
         other => panic!("{other:?}"),
     };
-    let whole = OPPORTUNITY_BYTES - TRACE_OVERHEAD_BYTES;
+    let whole = 1500;
     assert_eq!([0; 5].map(|now| at(whole, now)), [2, 4, 4, 10, 12]);
     // Two small ones share an opportunity, the third spans two.
     assert_eq!([13 * MS; 3].map(|now| at(700, now)), [14, 14, 14]);
@@ -140,11 +148,10 @@ fn a_trace_carries_one_opportunity_a_line_and_begins_anew() {
 
 #[test]
 fn a_trace_carries_its_mean_rate() {
-    let trace = Trace::parse("1\n2\n3\n4\n5\n").expect("a trace");
-    let mut link = Link::new(shape(Carrier::Trace(trace), Queue::Datagrams(20_000)));
+    let mut link = Link::new(shape(trace("1\n2\n3\n4\n5\n"), Queue::Datagrams(20_000)));
     let mut last = 0;
     for _ in 0..10_000 {
-        if let Fate::Arrives(at) = link.offer(748, Instant(0), 0.5) {
+        if let Ok(Fate::Arrives(at)) = link.offer(748, Instant(0), 0.5) {
             last = at.0;
         }
     }
@@ -153,9 +160,18 @@ fn a_trace_carries_its_mean_rate() {
 }
 
 #[test]
-fn bad_traces_are_refused() {
-    assert_eq!(Trace::parse("").err(), Some(BadTrace::Empty));
-    assert_eq!(Trace::parse("0\n0").err(), Some(BadTrace::Empty));
-    assert_eq!(Trace::parse("3\n2").err(), Some(BadTrace::Line(2)));
-    assert_eq!(Trace::parse("3\nx").err(), Some(BadTrace::Line(2)));
+fn a_trace_that_ends_early_ends_the_link() {
+    let whole = survey(Cursor::new("2\n4\n")).expect("a trace");
+    let source: Box<dyn Rewind + Send> = Box::new(Cursor::new("2\n"));
+    let cut = Replay::new(source, whole).expect("a first line");
+    let mut link = Link::new(shape(Carrier::Trace(cut), Queue::Datagrams(100)));
+    assert!(link.offer(1500, Instant(0), 0.5).is_ok());
+    let fault = link.offer(1500, Instant(0), 0.5);
+    assert_eq!(fault, Err(BadRecording::Changed));
+}
+
+fn trace(text: &'static str) -> Carrier {
+    let survey = survey(Cursor::new(text)).expect("a trace");
+    let source: Box<dyn Rewind + Send> = Box::new(Cursor::new(text));
+    Carrier::Trace(Replay::new(source, survey).expect("a first line"))
 }

@@ -14,7 +14,7 @@ use crate::kernel::Costs;
 use crate::kernel::link::{Carrier, Delay, Limit, Shape};
 use crate::kernel::nat;
 use crate::kernel::source::{Gaps, Sizes};
-use crate::kernel::trace::Trace;
+use crate::kernel::trace::{Open, Trace};
 use crate::scenario::{self, Catalogue, Fault, Kind, Model, Role, Scenario};
 
 /// A road.
@@ -83,8 +83,9 @@ const SLACK_S: f64 = 0.05;
 const OVERTAKEN_BY_BITS: f64 = 2.0 * 1500.0 * 8.0;
 
 impl Plan {
-    /// The road of a scenario, or which of its lines the kernel cannot follow.
-    pub fn of(scenario: &Scenario, catalogue: &Catalogue) -> Result<Self, Fault> {
+    /// The road of a scenario, or which of its lines the kernel cannot follow. Recordings are
+    /// looked through here, and read as the road is used.
+    pub fn of(scenario: &Scenario, catalogue: &Catalogue, open: &Open) -> Result<Self, Fault> {
         let policy = scenario.resolved_policy(catalogue)?;
         let tunnel = Tunnel::of(&policy).map_err(|why| scenario.fault(&["policy"], why))?;
         let nodes = scenario.nodes.iter();
@@ -93,7 +94,7 @@ impl Plan {
         let joints = links.map(|(index, link)| {
             let from = &scenario.nodes[index].name;
             let to = &scenario.nodes[index + 1].name;
-            Joint::of((from, to), link, scenario, catalogue)
+            Joint::of((from, to), link, scenario, (catalogue, open))
         });
         if tunnel.is_some() && scenario.gateway().is_none() {
             return Err(scenario.fault(&["policy"], "a tunnel needs a gateway"));
@@ -229,7 +230,7 @@ impl Joint {
         (from, to): (&str, &str),
         link: &scenario::Link,
         scenario: &Scenario,
-        catalogue: &Catalogue,
+        (catalogue, open): (&Catalogue, &Open),
     ) -> Result<Self, Fault> {
         let trace = match &link.trace {
             None => None,
@@ -240,7 +241,7 @@ impl Joint {
                         format!("there is no trace '{trace}', neither beside this file nor here");
                     scenario.fault(&keys.each_ref().map(String::as_str), why)
                 })?;
-                Some(Trace::read(&entry.file, entry.text.as_bytes())?)
+                Some(Trace::new(entry, open)?)
             }
         };
         let shape = |rate_bps: f64| Shape {

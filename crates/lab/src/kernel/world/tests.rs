@@ -1,6 +1,10 @@
 //! The road of paper U with the real engine on it.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use super::*;
+use crate::kernel::trace::{Rewind, held};
 use crate::scenario::{Catalogue, Entry, Kind, Scenario};
 
 const ROAD: &str = include_str!("../../../../../python/caravan/catalogue/scenarios/road.toml");
@@ -21,6 +25,7 @@ fn entry(kind: Kind, name: &str, text: String) -> Entry {
         name: name.into(),
         file: format!("{name}.toml"),
         text,
+        digest: None,
     }
 }
 
@@ -56,7 +61,7 @@ pub(in crate::kernel) fn plan(edits: &[&str]) -> Result<Plan, String> {
     let catalogue = catalogue();
     let scenario = Scenario::edited("road.toml", ROAD, edits, &catalogue);
     let scenario = scenario.map_err(|fault| fault.to_string())?;
-    Plan::of(&scenario, &catalogue).map_err(|fault| fault.to_string())
+    Plan::of(&scenario, &catalogue, &held()).map_err(|fault| fault.to_string())
 }
 
 pub(in crate::kernel) fn run(edits: &[&str]) -> Outcome {
@@ -203,7 +208,7 @@ fn a_gateway_may_end_the_road_and_a_nat_may_be_absent() {
         }
         let edits = [SMALL, &format!("policy={policy}")];
         let scenario = Scenario::edited("road.toml", &text, &edits, &catalogue);
-        let plan = Plan::of(&scenario.expect(policy), &catalogue).expect(policy);
+        let plan = Plan::of(&scenario.expect(policy), &catalogue, &held()).expect(policy);
         let outcome = World::new(plan).expect("a world").run().expect("runs");
         let transferred = outcome.transferred;
         assert!(
@@ -359,10 +364,33 @@ fn what_the_kernel_refuses_of_a_file_has_its_line() {
             .matches('\n')
             .count();
         let scenario = Scenario::parse("road.toml", &text, &catalogue()).expect(said);
-        let fault = both_levels(&scenario, &catalogue(), None).expect_err(said);
+        let fault = both_levels(&scenario, &catalogue(), &held(), None).expect_err(said);
         let wanted = format!("road.toml:{line}: {said}");
         assert!(fault.starts_with(&wanted), "{fault}, not {wanted}");
     }
+}
+
+/// Each direction reads the recording for itself; one that is cut meanwhile ends the run.
+#[test]
+fn a_recording_that_changes_ends_the_run_with_the_links_name() {
+    let opened = Rc::new(Cell::new(0));
+    let count = opened.clone();
+    let open: Open = Rc::new(move |entry: &Entry| {
+        count.set(count.get() + 1);
+        let text = if count.get() < 3 { &entry.text } else { "1\n" };
+        let text: Box<dyn Rewind> = Box::new(std::io::Cursor::new(text.to_owned()));
+        Ok(text)
+    });
+    let catalogue = catalogue();
+    let scenario = Scenario::edited("road.toml", ROAD, &["link.nat.trace=fast"], &catalogue);
+    let fault = both_levels(&scenario.expect("a road"), &catalogue, &open, None);
+    let fault = fault.expect_err("a cut recording");
+    assert!(fault.contains("link.nat"), "{fault}");
+    assert!(
+        fault.ends_with("the trace changed while it was replayed"),
+        "{fault}"
+    );
+    assert_eq!(opened.get(), 3);
 }
 
 #[test]

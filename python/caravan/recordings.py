@@ -1,0 +1,44 @@
+"""Recorded links, which may be longer than memory: named by where they are and what they hold.
+
+A request for the native core carries the path and the SHA-256 of a recording, and never its lines:
+whoever computes it, on this machine or another, reads the same bytes or refuses. Left out: what
+the lines say, which is the native core's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+
+REMEMBERED = 256
+"""Digests that are kept: a file is read again only after it was changed."""
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a recording, read as a stream; an `OSError` where it cannot be read."""
+    found = path.stat()
+    return _digest(path, found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _digest(path: Path, _inode: int, _size: int, _changed_ns: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def unlike(catalogue: Iterable[Mapping[str, str]]) -> str:
+    """Why a recording that a request names is not here as it was there; empty where all are."""
+    for entry in catalogue:
+        if "digest" not in entry:
+            continue
+        path = Path(entry["file"])
+        try:
+            here = digest(path)
+        except OSError as fault:
+            why = fault.strerror or fault
+            return f"{path}: {why}: a trace must lie at the same path on every machine of a run"
+        if here != entry["digest"]:
+            return f"{path}: the trace is another than the one that the run was begun with"
+    return ""
