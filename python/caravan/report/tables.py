@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pandas as pd
 
 from caravan.study.claims import FAILS, HOLDS, IN_PART, NOT_RUN, Verdict
+from caravan.study.levels import BLUNT, ROUGH, TESTBED, is_inside, paired
 from caravan.study.metrics import (
     APPROXIMATION,
     AXES,
@@ -20,22 +21,13 @@ from caravan.study.metrics import (
     heading,
     needs_mean,
 )
-from caravan.study.plan import LEVELS, TOLERANCE, PrintedTable, Published, Study
+from caravan.study.plan import TOLERANCE, PrintedTable, Published, Study
 from caravan.study.results import POINT
 from caravan.study.text import Value
 from caravan.study.values import fill, label, number
 
 SHOWN = 0.0005
 """A difference that rounds to nothing has no sign."""
-BLUNT = 0.25
-"""Half an interval over its mean, beyond which a simulated value says too little to compare."""
-ROUGH = {
-    "mean_delay_ms": "an approximation: behind the first loaded station arrivals are not Poisson",
-    "handshake_ms": "an approximation: fragments of a message are taken as alike",
-    "tcp_kbps": "an approximation: without TCP's slow start",
-}
-"""Closed forms that are used beyond what they are exact for, and yet compared."""
-TESTBED = LEVELS[-1]
 GRADED = {HOLDS: "good", IN_PART: "near", FAILS: "bad", NOT_RUN: "near"}
 """How a sentence's grade is coloured."""
 
@@ -229,20 +221,11 @@ def levels(rows: pd.DataFrame, against: str) -> str:
 
     Points whose simulated interval cannot tell are left out and counted.
     """
-    # The testbed's device is the machine that it ran on.
-    point = [axis for axis in POINT if axis != "device" or against != TESTBED]
-    keys = ["sweep", "reading", *point, "metric"]
-    model = rows[(rows["level"] == against) & rows["value"].notna()]
-    simulated = rows[(rows["level"] == "simulate") & (rows["state"] != DIVERGES)]
-    both = model.merge(simulated, on=keys, suffixes=("_model", "_simulate"))
-    is_rough = both["state_model"] == APPROXIMATION
-    is_noted = both["metric"].isin(list(ROUGH))
-    both = both[(both["value_model"].abs() > 0) & (~is_rough | is_noted)]
-    if both.empty:
+    pairs = paired(rows, against)
+    both, left = pairs.both, pairs.left
+    if both.empty and left.empty:
         return ""
-    is_left = _is_blunt(both) | (both["state_simulate"] == NEAR)
-    left, both = both[is_left], both[~is_left].copy()
-    both["apart"] = (both["value_simulate"] - both["value_model"]).abs() / both["value_model"].abs()
+    both = both.assign(apart=both["apart"].abs())
     body = []
     for metric, group in both.groupby("metric", sort=False):
         note = ROUGH.get(str(metric), "") if against != TESTBED else ""
@@ -266,16 +249,7 @@ def _inside(both: pd.DataFrame) -> str:
     known = both[both["ci95_low_simulate"].notna()]
     if known.empty:
         return "&ndash;"
-    value = known["value_model"]
-    is_inside = (known["ci95_low_simulate"] <= value) & (value <= known["ci95_high_simulate"])
-    return f"{is_inside.mean() * 100:.0f} %"
-
-
-def _is_blunt(both: pd.DataFrame) -> pd.Series:
-    """Which simulated values cannot tell: waits of nobody, and intervals that are too wide."""
-    value = both["value_simulate"]
-    half = (both["ci95_high_simulate"] - both["ci95_low_simulate"]) / 2
-    return (value == 0) | (half > BLUNT * value.abs())
+    return f"{is_inside(known).mean() * 100:.0f} %"
 
 
 def _left_out(left: pd.DataFrame) -> str:

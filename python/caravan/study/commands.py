@@ -91,7 +91,7 @@ def run_and_report(study: str, choice: Choice, output: Path, console: Console) -
 def summary(outcome: Outcome) -> str:
     """What was run, and how it stands to what is printed."""
     from caravan.study.claims import counted, verdicts  # noqa: PLC0415
-    from caravan.study.comparison import levels_apart  # noqa: PLC0415
+    from caravan.study.levels import in_words  # noqa: PLC0415
     from caravan.study.published import parameters_score, results_score  # noqa: PLC0415
 
     rows = outcome.rows
@@ -106,12 +106,10 @@ def summary(outcome: Outcome) -> str:
         compared.append(f"{printed.agreeing} of {printed.compared} printed results within 2 %")
     if given.compared:
         compared.append(f"{given.agreeing} of {given.compared} printed parameters the same")
-    if not printed.compared:
-        compared += levels_apart(rows)
     if sentences := counted(verdicts(outcome.study, rows)):
         compared.append(sentences)
     lines = [outcome.study.title, ", ".join((*counts, outcome.provenance["time"]))]
-    return "\n".join((*lines, *filter(None, ["; ".join(compared)])))
+    return "\n".join((*lines, *filter(None, ["; ".join(compared)]), *in_words(rows)))
 
 
 def compare_command(

@@ -10,9 +10,7 @@ import pandas as pd
 
 from caravan.study import results
 from caravan.study.commands import TOLERANCE
-from caravan.study.metrics import DIVERGES, NEAR, describe
-from caravan.study.plan import TOLERANCE as PRINTED_TOLERANCE
-from caravan.study.results import KEY, POINT
+from caravan.study.results import KEY
 from caravan.study.text import StudyError
 
 
@@ -72,32 +70,6 @@ def compare(first: Path, second: Path, tolerance: float = TOLERANCE) -> Comparis
         only_first=int((both["_merge"] == "left_only").sum()),
         only_second=int((both["_merge"] == "right_only").sum()),
     )
-
-
-def levels_apart(rows: pd.DataFrame) -> list[str]:
-    """In words, how far the simulation is from each other level that was run.
-
-    Points near saturation or beyond are left out.
-    """
-    said = []
-    simulated = rows[(rows["level"] == "simulate") & ~rows["state"].isin([DIVERGES, NEAR])]
-    for level in ("model", "testbed"):
-        # The testbed's device is the machine that it ran on.
-        axes = [axis for axis in POINT if axis != "device" or level != "testbed"]
-        other = rows[(rows["level"] == level) & (rows["value"].abs() > 0)]
-        keys = ["sweep", "reading", *axes, "metric"]
-        both = simulated.merge(other, on=keys, suffixes=("", "_other"))
-        if both.empty:
-            continue
-        apart = (both["value"] - both["value_other"]) / both["value_other"]
-        near = int((apart.abs() <= PRINTED_TOLERANCE).sum())
-        furthest = int(apart.abs().to_numpy().argmax())
-        metric = describe(str(both["metric"].iloc[furthest])).label
-        said.append(
-            f"{near} of {len(both)} simulated values within 2 % of the {level}, "
-            f"{metric} furthest, {apart.iloc[furthest] * 100:+.1f} %"
-        )
-    return said
 
 
 def _check_same_study(*runs: tuple[Path, pd.DataFrame]) -> None:
