@@ -1,0 +1,321 @@
+//! No allocation on the way of a packet: once its buffers have grown, a plane seals and opens
+//! packets, and super-packets of 64 KB, without asking for memory. Left out: what is cut into
+//! fragments or put together again. What the libraries in C ask for is seen by `python/tests/test_allocations.py`, which counts in the whole program.
+
+use std::net::{IpAddr, SocketAddr};
+
+use crypto::cipher::Cipher;
+use crypto::hash::Hash;
+use crypto::packet::{Encryption, Integrity, Protection};
+use crypto::rand::Seed;
+use engine::plane::{Change, Datagrams, InboundPlane, Offloads, OutboundPlane, Packets, Received};
+use engine::sa::{ChildId, Direction, Mode, Path, Protocol, Sa, Secret};
+use engine::selector::TrafficSelector;
+use engine::time::Instant;
+
+const NOW: Instant = Instant(1);
+/// Until buffers have their size.
+const WARM_UP: usize = 4;
+const ROUNDS: usize = 50;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+/// Of virtio_net.h: `VIRTIO_NET_HDR_F_NEEDS_CSUM`, and `gso_type` for TCP over IPv4 and for UDP.
+const NEEDS_CHECKSUM: u8 = 1;
+const GSO_TCPV4: u8 = 1;
+const GSO_UDP: u8 = 5;
+
+#[test]
+fn packets_and_super_packets_ask_for_no_memory() {
+    for (protocol, protection) in suites() {
+        for mode in [Mode::Tunnel, Mode::Transport] {
+            for is_udp in [true, false] {
+                if is_udp && protocol == Protocol::Ah {
+                    continue;
+                }
+                let mut road = Road::new(protocol, protection, mode, is_udp);
+                let ends = road.ends;
+                let frames = [
+                    ("64 bytes", frame(ends, UDP, 36, 0)),
+                    ("1,280 bytes", frame(ends, TCP, 1_240, 0)),
+                    ("a TCP super-packet", frame(ends, TCP, 46 * 1_360, 1_360)),
+                    ("a UDP super-packet", frame(ends, UDP, 40 * 1_200, 1_200)),
+                ];
+                for (name, frame) in frames {
+                    let (sealing, opening) = road.count(&frame);
+                    let place = format!("{name}, {protocol:?} {protection:?} {mode:?} {is_udp}");
+                    assert_eq!((sealing, opening), (0, 0), "{place}");
+                }
+            }
+        }
+    }
+}
+
+/// A stranger cannot make us ask for memory either; the answer to a packet that is too large is
+/// made once.
+#[test]
+fn refusals_ask_for_no_memory() {
+    let (protocol, protection) = suites()[0];
+    let mut road = Road::new(protocol, protection, Mode::Tunnel, true);
+    let elsewhere = ([10, 1, 0, 1].into(), [10, 77, 0, 1].into());
+    let mut too_big = frame(road.ends, UDP, 1_460, 0);
+    // DF.
+    too_big[16] = 0x40;
+    let unknown = frame(elsewhere, UDP, 36, 0);
+    for (name, frame, most) in [("no policy", unknown, 0), ("too big", too_big, 1)] {
+        for round in 0..WARM_UP + ROUNDS {
+            let mut frame = frame.clone();
+            let (sender, out) = (&mut road.sender, &mut road.datagrams);
+            let seen = allocation_counter::measure(|| {
+                out.clear();
+                sender.seal(&mut frame, NOW, out);
+            });
+            assert!(road.datagrams.is_empty(), "{name}");
+            assert!(
+                round < WARM_UP || seen.count_total <= most,
+                "{name}: {seen:?}"
+            );
+        }
+    }
+    // A stranger's packet, and one that was seen before.
+    let sealed = road.seal(&frame(road.ends, UDP, 36, 0));
+    let mut forged = sealed.clone();
+    for (_, bytes) in &mut forged {
+        *bytes.last_mut().expect("octets") ^= 1;
+    }
+    for (name, datagrams) in [("bad ICV", forged), ("replayed", sealed)] {
+        for round in 0..WARM_UP + ROUNDS {
+            let mut received = datagrams.clone();
+            let seen = road.open(&mut received);
+            assert!(round < WARM_UP || seen == 0, "{name}: {seen}");
+        }
+    }
+    assert_eq!(road.delivered, 1);
+}
+
+fn suites() -> Vec<(Protocol, Protection)> {
+    let hmac = |encryption, hash| Protection {
+        encryption,
+        integrity: Integrity::Hmac(hash),
+    };
+    let alone = |encryption| Protection {
+        encryption,
+        integrity: Integrity::None,
+    };
+    let esp = [
+        alone(Encryption::AesGcm { key_len: 16 }),
+        alone(Encryption::AesGcm { key_len: 32 }),
+        alone(Encryption::ChaCha20Poly1305),
+        hmac(Encryption::Cbc(Cipher::Aes128), Hash::Sha1),
+        hmac(Encryption::Cbc(Cipher::Aes256), Hash::Sha256),
+        hmac(Encryption::Cbc(Cipher::TripleDes), Hash::Md5),
+        hmac(Encryption::Cbc(Cipher::Des), Hash::Md5),
+        hmac(Encryption::Null, Hash::Md5),
+        alone(Encryption::Cbc(Cipher::TripleDes)),
+    ];
+    let ah = [Hash::Md5, Hash::Sha1, Hash::Sha256].map(|hash| hmac(Encryption::Null, hash));
+    let esp = esp.into_iter().map(|it| (Protocol::Esp, it));
+    esp.chain(ah.map(|it| (Protocol::Ah, it))).collect()
+}
+
+/// What a run of datagrams is, and its octets.
+type Sealed = (engine::plane::Run, Vec<u8>);
+
+/// A sender, a receiver, and what lies between them.
+struct Road {
+    sender: OutboundPlane,
+    receiver: InboundPlane,
+    datagrams: Datagrams,
+    packets: Packets,
+    /// Inner source and destination.
+    ends: (IpAddr, IpAddr),
+    delivered: usize,
+}
+
+impl Road {
+    fn new(protocol: Protocol, protection: Protection, mode: Mode, is_udp: bool) -> Self {
+        let offloads = Offloads {
+            has_vnet_header: true,
+            has_udp_segments: true,
+        };
+        let random = Seed::new([1; 32]).stream("iv", 0);
+        let mut sender = OutboundPlane::new(random, offloads);
+        let mut receiver = InboundPlane::new(offloads);
+        for direction in [Direction::Outbound, Direction::Inbound] {
+            let sa = sa(protocol, protection, mode, is_udp, direction);
+            let change = Change::Install(Box::new(sa));
+            match direction {
+                Direction::Outbound => sender.apply(change, NOW),
+                Direction::Inbound => receiver.apply(change, NOW),
+            }
+        }
+        Self {
+            sender,
+            receiver,
+            datagrams: Datagrams::new(),
+            packets: Packets::new(),
+            ends: match mode {
+                Mode::Tunnel => ([10, 1, 0, 1].into(), [10, 2, 0, 1].into()),
+                Mode::Transport => (OUTER[0].into(), OUTER[1].into()),
+            },
+            delivered: 0,
+        }
+    }
+
+    /// Allocations of sealing and of opening, warm.
+    fn count(&mut self, frame: &[u8]) -> (u64, u64) {
+        let (mut sealing, mut opening) = (0, 0);
+        for round in 0..WARM_UP + ROUNDS {
+            let mut frame = frame.to_vec();
+            let (sender, out) = (&mut self.sender, &mut self.datagrams);
+            let seen = allocation_counter::measure(|| {
+                out.clear();
+                sender.seal(&mut frame, NOW, out);
+            });
+            let before = self.delivered;
+            let opened = self.open(&mut sealed(&self.datagrams));
+            assert!(self.delivered > before, "nothing arrived");
+            if round >= WARM_UP {
+                sealing += seen.count_total;
+                opening += opened;
+            }
+        }
+        (sealing, opening)
+    }
+
+    fn seal(&mut self, frame: &[u8]) -> Vec<Sealed> {
+        self.datagrams.clear();
+        self.sender
+            .seal(&mut frame.to_vec(), NOW, &mut self.datagrams);
+        sealed(&self.datagrams)
+    }
+
+    /// Opens as one batch; its allocations.
+    fn open(&mut self, received: &mut [Sealed]) -> u64 {
+        let (receiver, packets) = (&mut self.receiver, &mut self.packets);
+        let mut delivered = 0;
+        let seen = allocation_counter::measure(|| {
+            packets.clear();
+            for (number, (run, bytes)) in received.iter_mut().enumerate() {
+                let taken = Received {
+                    path: Path {
+                        local: run.path.remote,
+                        remote: run.path.local,
+                    },
+                    kind: run.kind,
+                    traffic_class: run.traffic_class,
+                    segment_bytes: run.segment_bytes,
+                    bytes,
+                };
+                receiver.open(number, taken, NOW, packets);
+            }
+            delivered = packets.writes().count();
+        });
+        self.delivered += delivered;
+        seen.count_total
+    }
+}
+
+fn sealed(datagrams: &Datagrams) -> Vec<Sealed> {
+    let runs = datagrams.runs().iter();
+    runs.map(|run| (run.clone(), datagrams.bytes(run).to_vec()))
+        .collect()
+}
+
+const OUTER: [[u8; 4]; 2] = [[198, 51, 100, 1], [203, 0, 113, 1]];
+
+fn sa(
+    protocol: Protocol,
+    protection: Protection,
+    mode: Mode,
+    is_udp: bool,
+    direction: Direction,
+) -> Sa {
+    let port = if is_udp { 4500 } else { 0 };
+    let [here, there] = OUTER.map(|address| SocketAddr::new(address.into(), port));
+    let selector = |outer: SocketAddr, net: u8| {
+        let (first, last): (IpAddr, IpAddr) = match mode {
+            Mode::Tunnel => ([10, net, 0, 0].into(), [10, net, 255, 255].into()),
+            Mode::Transport => (outer.ip(), outer.ip()),
+        };
+        let (protocol, port) = (0, 0);
+        vec![TrafficSelector {
+            first,
+            last,
+            protocol,
+            port,
+        }]
+    };
+    let (own, peer) = (selector(here, 1), selector(there, 2));
+    let is_sender = direction == Direction::Outbound;
+    let (local, remote) = if is_sender { (own, peer) } else { (peer, own) };
+    let path = Path {
+        local: if is_sender { here } else { there },
+        remote: if is_sender { there } else { here },
+    };
+    Sa {
+        direction,
+        child: ChildId(1),
+        spi: 0x1000_0001,
+        protocol,
+        mode,
+        protection,
+        encryption_key: Secret(vec![7; protection.encryption_key_len()]),
+        integrity_key: Secret(vec![9; protection.integrity_key_len()]),
+        has_esn: false,
+        replay_window: 1024,
+        is_udp_encapsulated: is_udp,
+        path,
+        local,
+        remote,
+        original: None,
+        pool_address: None,
+        soft_packets: u64::MAX,
+        soft_bytes: u64::MAX,
+        copies_df: true,
+        path_mtu: 1500,
+    }
+}
+
+/// A packet as a TUN device gives it, its checksum still to be made; `segment`: a super-packet.
+fn frame(ends: (IpAddr, IpAddr), protocol: u8, payload: usize, segment: usize) -> Vec<u8> {
+    let (upper, checksum_at): (usize, u8) = if protocol == TCP { (20, 16) } else { (8, 6) };
+    let (IpAddr::V4(source), IpAddr::V4(destination)) = ends else {
+        panic!("IPv4 addresses");
+    };
+    let gso = match (segment, protocol) {
+        (0, _) => 0,
+        (_, TCP) => GSO_TCPV4,
+        _ => GSO_UDP,
+    };
+    let headers = if segment == 0 { 0 } else { 20 + upper as u8 };
+    let [low, high] = (segment as u16).to_le_bytes();
+    let mut frame = vec![
+        NEEDS_CHECKSUM,
+        gso,
+        headers,
+        0,
+        low,
+        high,
+        20,
+        0,
+        checksum_at,
+        0,
+    ];
+    let mut ip = [
+        0x45, 0, 0, 0, 0, 1, 0, 0, 64, protocol, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    ];
+    ip[2..4].copy_from_slice(&((20 + upper + payload) as u16).to_be_bytes());
+    ip[12..16].copy_from_slice(&source.octets());
+    ip[16..].copy_from_slice(&destination.octets());
+    frame.extend(ip);
+    let mut header = [0; 20];
+    header[..4].copy_from_slice(&[0x9c, 0x40, 0, 80]);
+    if protocol == TCP {
+        (header[12], header[13]) = (0x50, 0x10);
+    } else {
+        header[4..6].copy_from_slice(&((upper + payload) as u16).to_be_bytes());
+    }
+    frame.extend(&header[..upper]);
+    frame.extend((0..payload).map(|n| n as u8));
+    frame
+}

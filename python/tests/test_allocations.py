@@ -1,0 +1,132 @@
+"""No allocation on the way of a packet, in the whole program: its own loop, the planes, and the C
+libraries below them. `crates/engine/tests/allocations.rs` says the same of the planes alone."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from caravan.measurement import Keys, tunnel_ends
+from caravan.testbed import Road, RoadPlan
+from caravan.testbed.caravan import Caravan
+from caravan.testbed.road import SERVER_ADDRESS
+from caravan.testbed.traffic import iperf, ping
+
+pytestmark = pytest.mark.root
+
+COUNTER = """
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t);
+extern void *__libc_realloc(void *, size_t), *__libc_memalign(size_t, size_t);
+
+#define SLOTS 64
+struct slot { uint64_t thread, count; };
+static struct slot *slots;
+static uint32_t taken;
+static __thread struct slot *own __attribute__((tls_model("initial-exec")));
+
+__attribute__((constructor)) static void begin(void) {
+    char path[4096];
+    const char *folder = getenv("ALLOCATIONS");
+    if (!folder) return;
+    snprintf(path, sizeof path, "%s/%d", folder, getpid());
+    int file = open(path, O_RDWR | O_CREAT, 0600);
+    if (file < 0 || ftruncate(file, SLOTS * sizeof(struct slot))) return;
+    size_t size = SLOTS * sizeof(struct slot);
+    void *map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    if (map != MAP_FAILED) slots = map;
+}
+
+static void count(void) {
+    if (!slots) return;
+    if (!own) {
+        uint32_t slot = __atomic_fetch_add(&taken, 1, __ATOMIC_RELAXED);
+        if (slot >= SLOTS) return;
+        own = &slots[slot];
+        own->thread = gettid();
+    }
+    own->count++;
+}
+
+void *malloc(size_t size) { count(); return __libc_malloc(size); }
+void *calloc(size_t many, size_t size) { count(); return __libc_calloc(many, size); }
+void *realloc(void *old, size_t size) { count(); return __libc_realloc(old, size); }
+void *memalign(size_t to, size_t size) { count(); return __libc_memalign(to, size); }
+void *aligned_alloc(size_t to, size_t size) { count(); return __libc_memalign(to, size); }
+int posix_memalign(void **out, size_t to, size_t size) {
+    count();
+    *out = __libc_memalign(to, size);
+    return *out ? 0 : ENOMEM;
+}
+"""
+"""Stands before the C library's allocator, and counts by thread where the test can read it."""
+
+SLOT = struct.Struct("QQ")
+CARRIED_MIN_BYTES = 5_000_000
+GROWTH_MAX = 64
+"""Buffers grow to the largest burst that was seen, and control asks for a list of the SAs now and
+then. One allocation a burst would be thousands."""
+
+
+def allocations(folder: Path, pid: int) -> dict[str, int]:
+    """Of the packet threads of a process, by name, since its start."""
+    found = dict.fromkeys(("caravan-1", "caravan-2"), 0)
+    for thread, count in SLOT.iter_unpack((folder / str(pid)).read_bytes()):
+        comm = Path(f"/proc/{pid}/task/{thread}/comm")
+        name = comm.read_text().strip() if thread and comm.exists() else ""
+        if name in found:
+            found[name] += count
+    return found
+
+
+def drive(road: Road) -> int:
+    """Single packets, super-packets of TCP and datagrams, both ways; bytes carried."""
+    assert ping(road.ms, SERVER_ADDRESS, 20, 0.01).received == 20
+    return sum(
+        iperf(
+            road.ms, road.server, SERVER_ADDRESS, 1, reverse=reverse, udp_mbit_s=rate
+        ).received_bytes
+        for reverse in (False, True)
+        for rate in (None, 20)
+    )
+
+
+@pytest.mark.parametrize("suite", ["aes128gcm16", "chacha20poly1305", "aes128-sha1", "3des-md5"])
+def test_the_packet_threads_ask_for_no_memory(
+    suite: str, keys: Keys, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output.mkdir(parents=True, exist_ok=True)
+    source, library, folder = output / "counter.c", output / "counter.so", output / "counts"
+    source.write_text(COUNTER)
+    folder.mkdir()
+    argv = ["cc", "-O1", "-shared", "-fPIC", "-o", str(library), str(source)]
+    subprocess.run(argv, check=True, capture_output=True)
+    ends = tunnel_ends(keys, f"{suite}-modp2048")
+    with Road(RoadPlan(), output) as road:
+        monkeypatch.setenv("LD_PRELOAD", str(library))
+        monkeypatch.setenv("ALLOCATIONS", str(folder))
+        with Caravan(road.sg, ends[0]) as gateway, Caravan(road.ms, ends[1]) as station:
+            monkeypatch.delenv("LD_PRELOAD")
+            gateway.wait_ready()
+            station.wait_ready()
+            pids = [gateway.process.pid, station.process.pid]
+            # Buffers grow to the largest burst.
+            drive(road)
+            before = [sum(allocations(folder, pid).values()) for pid in pids]
+            assert all(before), "they are counted"
+            carried = drive(road)
+            after = [sum(allocations(folder, pid).values()) for pid in pids]
+    assert carried > CARRIED_MIN_BYTES
+    assert all(late - early <= GROWTH_MAX for early, late in zip(before, after, strict=True))
