@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
 use engine::config::{Connection, LocalMethod, Pool};
 use engine::selector::TrafficSelector;
 
 use super::Loaded;
 use super::file::{Auth, ConfigFile, ConnectionTable, DaemonTable, PublishTable, Transport};
+use super::values::Span;
 use crate::control::check_name;
 
 /// Octets of an interface's name without its end (IFNAMSIZ).
@@ -19,6 +21,15 @@ const MAX_TUN_NAME: usize = 15;
 const TABLES_OF_THE_SYSTEM: [u32; 4] = [0, 253, 254, 255];
 /// What IKE itself listens on.
 const IKE_PORTS: [u16; 2] = [500, 4500];
+
+/// Below this a renewal or a question follows the other without a pause.
+const SHORTEST: Duration = Duration::from_secs(1);
+/// Above this a time is a mistake of its unit, and nothing that anybody waits for.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
+/// What 0 would mean for the two times of a renewal.
+const REKEY_ZERO: &str = "switches renewal off in swanctl, and here keys never stay for ever: \
+                          write a time, such as";
+const OVER_ZERO: &str = "leaves no time to renew before the old keys end: write a time, such as";
 
 /// A key and what is wrong with its value.
 pub(super) type Fault = (String, String);
@@ -58,8 +69,28 @@ fn connection(place: &str, table: &ConnectionTable) -> Vec<Fault> {
         let text = "0 is no port: 500 is IKE's, and the default";
         faults.push((format!("{place}.remote_port"), text.to_owned()));
     }
+    let say = |(key, text)| (format!("{place}.{key}"), text);
+    let spans = [
+        ("rekey_time", Some(table.rekey_time), Some(REKEY_ZERO), "4h"),
+        ("over_time", Some(table.over_time), Some(OVER_ZERO), "24m"),
+        (
+            "dpd_timeout",
+            Some(table.dpd_timeout),
+            Some("gives a peer up as soon as it is asked: write a time, such as"),
+            "10s",
+        ),
+        ("dpd_delay", table.dpd_delay, None, "20s"),
+        ("keepalive", Some(table.keepalive), None, "20s"),
+    ];
+    faults.extend(spans.into_iter().filter_map(span).map(say));
     for (child, it) in &table.children {
         let place = format!("{place}.children.{child}");
+        let spans = [
+            ("rekey_time", Some(it.rekey_time), Some(REKEY_ZERO), "1h"),
+            ("over_time", Some(it.over_time), Some(OVER_ZERO), "6m"),
+        ];
+        let say = |(key, text)| (format!("{place}.{key}"), text);
+        faults.extend(spans.into_iter().filter_map(span).map(say));
         let limits = [
             ("rekey_packets", it.rekey_packets == Some(0), "0"),
             (
@@ -75,6 +106,28 @@ fn connection(place: &str, table: &ConnectionTable) -> Vec<Fault> {
         }
     }
     faults
+}
+
+/// A time that no process can go by: its key, what 0 would mean where that is no word for "never",
+/// and what is usual.
+fn span(
+    (key, given, zero, usual): (&str, Option<Span>, Option<&str>, &str),
+) -> Option<(String, String)> {
+    let given = given?.0;
+    let text = match zero {
+        None if given.is_zero() => return None,
+        Some(meaning) if given.is_zero() => format!("\"0\" {meaning} \"{usual}\""),
+        _ if given < SHORTEST => {
+            let ms = given.as_millis();
+            format!("\"{ms}ms\" is too short: 1 s at least, \"{usual}\" is usual")
+        }
+        _ if given > LONGEST => {
+            let days = given.as_secs() / (24 * 3600);
+            format!("{days} days is too long: 365 at most, \"{usual}\" is usual")
+        }
+        _ => return None,
+    };
+    Some((key.to_owned(), text))
 }
 
 fn daemon(table: &DaemonTable) -> Vec<Fault> {
@@ -177,6 +230,7 @@ pub(super) fn surroundings(folder: &Path, path: &Path, file: &ConfigFile, loaded
         }
     }
     warnings.extend(idle_tables(file));
+    warnings.extend(unguarded(file));
     warnings.extend(host_bits(file));
     for connection in &loaded.engine.connections {
         let pools = &loaded.engine.pools;
@@ -184,6 +238,23 @@ pub(super) fn surroundings(folder: &Path, path: &Path, file: &ConfigFile, loaded
     }
     warnings.dedup();
     loaded.warnings.extend(warnings);
+}
+
+/// Children that take a packet as often as it comes.
+fn unguarded(file: &ConfigFile) -> Vec<(String, String)> {
+    let connections = file.connections.iter();
+    let children =
+        connections.flat_map(|(name, table)| table.children.iter().map(move |c| (name, c)));
+    let without = children.filter(|(_, (_, it))| it.replay_window == 0);
+    without
+        .map(|(name, (child, _))| {
+            let text = format!(
+                "children.{child}.replay_window: 0 takes packets again that were recorded and sent \
+                 a second time; 1024 is the default"
+            );
+            (name.clone(), text)
+        })
+        .collect()
 }
 
 /// What a gateway alone has a use for.

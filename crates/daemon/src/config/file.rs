@@ -106,7 +106,7 @@ pub struct ConnectionTable {
     /// Interval of NAT keepalives; "0" turns them off.
     #[serde(default = "keepalive")]
     pub keepalive: Span,
-    /// Renew the ISAKMP SA after this long.
+    /// Renew the ISAKMP SA after this long; it is always renewed, so 0 is refused.
     #[serde(default = "rekey_time")]
     pub rekey_time: Span,
     /// Time between the renewal and the end of the old one.
@@ -202,7 +202,7 @@ pub struct ChildTable {
     /// AH proposals, such as "sha256-modp2048".
     #[serde(default)]
     pub ah_proposals: Vec<String>,
-    /// Renew the SAs after this long.
+    /// Renew the SAs after this long; they are always renewed, so 0 is refused.
     #[serde(default = "child_rekey_time")]
     pub rekey_time: Span,
     /// Time between the renewal and the end of the old ones.
@@ -212,7 +212,7 @@ pub struct ChildTable {
     pub rekey_bytes: Option<Size>,
     /// Renew after so many packets.
     pub rekey_packets: Option<u64>,
-    /// Packets of the replay window, 64 to 4096.
+    /// Packets of the replay window, 64 to 4096; 0 takes replayed packets.
     #[serde(default = "replay_window")]
     pub replay_window: u32,
     /// Largest outer packet to begin with.

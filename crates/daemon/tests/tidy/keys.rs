@@ -15,7 +15,7 @@ const HEAD: &str = "# Every key of a configuration
 
 One TOML file is a process: `caravan gateway -c FILE` or `caravan up -c FILE`. `caravan check FILE`
 says what is wrong or unwise in it. Unknown keys are errors. Names of files are relative to the
-file's own folder; times and sizes are text with a unit: `\"500ms\"`, `\"90s\"`, `\"4h\"`;
+file's own folder; times and sizes are text with a unit: `\"90s\"`, `\"4h\"`, `\"30d\"`;
 `\"64kb\"`, `\"1gib\"`. A key without default may be left out, unless it is *needed*.
 
 Samples: [a gateway's](../packaging/gateway.toml), [a station's](../packaging/station.toml). This

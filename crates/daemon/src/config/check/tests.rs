@@ -95,6 +95,59 @@ fn values_that_cannot_work_are_refused_with_line_and_key() {
 }
 
 #[test]
+fn times_are_between_a_second_and_a_year_and_0_is_never_where_that_is_said() {
+    let folder = Folder::new("times");
+    let at = |key: &str, value: &str| match key.strip_prefix("net.") {
+        Some(key) => format!("{PSK}{key} = \"{value}\"\n"),
+        None => PSK.replace(
+            "legacy = true",
+            &format!("legacy = true\n{key} = \"{value}\""),
+        ),
+    };
+    let keys = [
+        ("rekey_time", Some("switches renewal off in swanctl")),
+        ("over_time", Some("leaves no time to renew")),
+        (
+            "dpd_timeout",
+            Some("gives a peer up as soon as it is asked"),
+        ),
+        ("dpd_delay", None),
+        ("keepalive", None),
+        ("net.rekey_time", Some("switches renewal off in swanctl")),
+        ("net.over_time", Some("leaves no time to renew")),
+    ];
+    for (key, zero) in keys {
+        for (value, wanted) in [
+            ("0s", zero),
+            ("0", zero),
+            ("999ms", Some("\"999ms\" is too short")),
+            ("1s", None),
+            ("365d", None),
+            ("366d", Some("366 days is too long")),
+            ("213503982334d", Some("213503982334 days is too long")),
+        ] {
+            let said = folder.load(&at(key, value)).err();
+            let Some(wanted) = wanted else {
+                assert_eq!(said, None, "{key} = {value}");
+                continue;
+            };
+            let said = said.unwrap_or_else(|| panic!("{key} = {value} is good"));
+            let (line, place) = match key.strip_prefix("net.") {
+                Some(key) => (8, format!("connections.home.children.net.{key}")),
+                None => (3, format!("connections.home.{key}")),
+            };
+            let place = format!("x.toml: line {line}: {place}: ");
+            assert!(said.contains(&place) && said.contains(wanted), "{said}");
+        }
+    }
+    let open = folder.warns(&format!("{PSK}replay_window = 0\n"));
+    assert!(
+        open.contains("children.net.replay_window: 0 takes packets again"),
+        "{open}"
+    );
+}
+
+#[test]
 fn a_connection_lends_from_one_pool_of_each_family() {
     let folder = Folder::new("families");
     let gateway = |names: &str| {
