@@ -56,6 +56,8 @@ pub struct Forwarding {
     pub blocked: Vec<(IpAddr, IpAddr)>,
     /// There is a policy to keep.
     pub guards: bool,
+    /// Peers come with addresses of their own, and what has no tunnel is blocked.
+    pub blocks_peers: bool,
     /// Clear traffic from outside is forwarded as well: a connection's policy is "none".
     pub from_outside: bool,
 }
@@ -96,6 +98,7 @@ impl Forwarding {
             pools: pools.map(|pool| (pool.first, pool.last)).collect(),
             blocked: blocked(loaded),
             guards: !loaded.engine.connections.is_empty(),
+            blocks_peers: blocking(loaded).any(|connection| connection.has_bare_peers()),
             from_outside: !loaded.clear.is_empty(),
         }
     }
@@ -196,6 +199,13 @@ impl Forwarding {
                 "    iifname != \"{tun}\" {family} saddr {first}-{last} counter drop"
             );
         }
+        if self.blocks_peers {
+            // A peer that is heard before its route is there: its answer would leave in clear.
+            let _ = writeln!(
+                text,
+                "    iifname \"{tun}\" fib saddr oifname != \"{tun}\" counter drop"
+            );
+        }
         if self.guards {
             let _ = writeln!(text, "    iifname \"{tun}\" accept");
             for clear in IN_CLEAR {
@@ -210,19 +220,22 @@ impl Forwarding {
                 "    {family} saddr {first}-{last} fib saddr type unreachable counter drop"
             );
         }
+        if self.blocks_peers {
+            *text += "    fib saddr type unreachable counter drop\n";
+        }
     }
+}
+
+/// Connections that block what has no tunnel.
+fn blocking(loaded: &Loaded) -> impl Iterator<Item = &Arc<Connection>> {
+    loaded.engine.connections.iter().filter(|connection| {
+        let mut all = loaded.on_failure.iter();
+        all.any(|(name, what)| *name == connection.name && *what == OnFailure::Block)
+    })
 }
 
 /// What a station's connections that block lead to.
 fn blocked(loaded: &Loaded) -> Vec<(IpAddr, IpAddr)> {
-    let blocks = |connection: &&Arc<Connection>| {
-        let mut all = loaded.on_failure.iter();
-        let is_station = !connection.remote_addrs.is_empty();
-        let is_blocking = |(name, on_failure): &(String, OnFailure)| {
-            *name == connection.name && *on_failure == OnFailure::Block
-        };
-        is_station && all.any(is_blocking)
-    };
     let remote = |connection: &Arc<Connection>| {
         let in_tunnels = connection.children.iter();
         let in_tunnels = in_tunnels.filter(|child| child.mode == Mode::Tunnel);
@@ -236,8 +249,8 @@ fn blocked(loaded: &Loaded) -> Vec<(IpAddr, IpAddr)> {
         let gateways = gateways.map(|address| (address.ip(), address.ip()));
         gateways.chain(ranges).collect::<Vec<_>>()
     };
-    let connections = loaded.engine.connections.iter().filter(blocks);
-    let all: BTreeSet<_> = connections.flat_map(remote).collect();
+    let stations = blocking(loaded).filter(|connection| !connection.remote_addrs.is_empty());
+    let all: BTreeSet<_> = stations.flat_map(remote).collect();
     all.into_iter().collect()
 }
 
@@ -358,6 +371,7 @@ mod tests {
             pools: vec![("10.99.0.1".parse().unwrap(), "10.99.0.9".parse().unwrap())],
             blocked: vec![("fd00::".parse().unwrap(), "fd00::ffff".parse().unwrap())],
             guards: true,
+            blocks_peers: false,
             from_outside: false,
         }
     }
@@ -414,6 +428,22 @@ mod tests {
         let text = forwarding.text();
         assert!(text.contains("chain spoofed"));
         assert!(!text.contains("type nat"), "{text}");
+    }
+
+    #[test]
+    fn peers_without_a_pool_address_are_spoken_to_through_the_tunnel_alone() {
+        let mut forwarding = forwarding();
+        let back = "    iifname \"caravan0\" fib saddr oifname != \"caravan0\" counter drop\n";
+        let former = "    fib saddr type unreachable counter drop\n";
+        let text = forwarding.text();
+        assert!(!text.contains(back) && !text.contains(former), "{text}");
+        forwarding.blocks_peers = true;
+        let text = forwarding.text();
+        let accepted = text.find("iifname \"caravan0\" accept").unwrap();
+        assert!(
+            text.find(back).unwrap() < accepted && text.contains(former),
+            "{text}"
+        );
     }
 
     #[test]

@@ -155,8 +155,8 @@ impl Routes {
         if self.applied.as_ref() == Some(desired) {
             return Ok(());
         }
-        self.applied = None;
-        self.change(desired, file).await?;
+        let last = self.applied.take();
+        self.change(desired, last.as_ref(), file).await?;
         self.applied = Some(desired.clone());
         Ok(())
     }
@@ -164,6 +164,7 @@ impl Routes {
     async fn change(
         &mut self,
         desired: &Desired,
+        last: Option<&Desired>,
         file: &mut FootprintFile,
     ) -> Result<(), RouteError> {
         let rules = desired.rules(self.fwmark, self.table);
@@ -179,7 +180,12 @@ impl Routes {
             }
         })
         .map_err(RouteError::Footprint)?;
-        for prefix in desired.blocks.values().flatten() {
+        // What blocks goes with no device: it is still there.
+        let is_there = |prefix: &&Prefix| {
+            last.is_some_and(|last| last.blocks.values().any(|known| known.contains(*prefix)))
+        };
+        let blocks = desired.blocks.values().flatten();
+        for prefix in blocks.filter(|prefix| !is_there(prefix)) {
             self.netlink
                 .add_block(self.table, *prefix, BLOCK_METRIC)
                 .await?;

@@ -8,6 +8,7 @@
 
 mod asked;
 mod begin;
+mod former;
 mod host;
 mod outputs;
 mod quota;

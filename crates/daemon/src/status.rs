@@ -80,7 +80,7 @@ pub struct ConnectionStatus {
     pub deprecated: Option<String>,
     /// Whether the configuration permits insecure algorithms.
     pub legacy: bool,
-    /// Without a tunnel traffic for the private network is blocked.
+    /// Traffic for what its tunnels lead to is refused while none of them takes it.
     pub blocks: bool,
     /// No IPsec by configuration: traffic in clear.
     pub clear: bool,

@@ -17,6 +17,9 @@ use crate::routes::Blocks;
 use crate::status::StatusReport;
 use crate::{config, dns, leases, nft, routes, service};
 
+/// So many blocked networks of one connection are named.
+const PREFIXES_SHOWN: usize = 8;
+
 /// Starts `caravan up` in the background. Its log is named after the first connection.
 pub(super) fn detach(
     config: &Path,
@@ -188,9 +191,13 @@ fn left_behind(runtime_dir: &Path) -> String {
         let blocked = footprint.blocks.iter();
         let blocked = blocked.filter(|(_, prefixes)| !prefixes.is_empty());
         for (name, prefixes) in blocked {
-            let prefixes: Vec<String> = prefixes.iter().map(ToString::to_string).collect();
-            let prefixes = prefixes.join(", ");
-            text += &format!("; traffic for {prefixes} stays blocked: `caravan down {name}` lifts");
+            let shown = prefixes.iter().take(PREFIXES_SHOWN);
+            let shown: Vec<String> = shown.map(ToString::to_string).collect();
+            let shown = match prefixes.len() - shown.len() {
+                0 => shown.join(", "),
+                more => format!("{} and {more} more", shown.join(", ")),
+            };
+            text += &format!("; traffic for {shown} stays blocked: `caravan down {name}` lifts");
             text += " that";
         }
         if footprint.dns.is_some()

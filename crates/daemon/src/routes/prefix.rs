@@ -26,6 +26,11 @@ impl Prefix {
         Self { address, length }
     }
 
+    /// Whether it is one address.
+    pub fn is_host(&self) -> bool {
+        self.length == self.width()
+    }
+
     fn width(&self) -> u8 {
         bits(self.address)
     }

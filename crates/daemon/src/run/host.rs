@@ -8,9 +8,11 @@ use std::path::Path;
 use engine::config::{Child, Config, Connection, Start};
 use engine::node::{Event, Node};
 use engine::sa::Mode;
+use engine::selector::TrafficSelector;
 use engine::time::Instant;
 use tracing::warn;
 
+use super::former::FormerPeers;
 use crate::cli::Role;
 use crate::config::Loaded;
 use crate::config::file::OnFailure;
@@ -42,6 +44,7 @@ pub(super) struct Host {
     resolvers: Vec<IpAddr>,
     answers: VecDeque<Answer>,
     config: Config,
+    former: FormerPeers,
 }
 
 impl Host {
@@ -55,6 +58,7 @@ impl Host {
         Self {
             role,
             routes,
+            former: FormerPeers::left_by(&file.footprint),
             file,
             name: name.to_owned(),
             tun: tun.to_owned(),
@@ -199,8 +203,11 @@ impl Host {
                 self.route_gateway(connection, loaded, &mut desired);
             }
         }
-        if self.role == Role::Gateway && self.has_bare_transport() {
-            route_transport_peers(node, now, &mut desired);
+        if self.role == Role::Gateway {
+            let up = self.config.connections.iter();
+            let up = up.filter(|c| c.has_bare_peers() && !downed.contains(&c.name));
+            let bare = up.map(|c| (&**c, is_blocking(c, loaded)));
+            self.former.route((node, now), bare, &mut desired);
         }
         self.routes.apply(&desired, &mut self.file).await?;
         let resolvers: Vec<IpAddr> = self
@@ -223,8 +230,16 @@ impl Host {
         let pools = connection.pools.iter();
         let pools = pools.filter_map(|index| self.config.pools.get(*index));
         let lent = pools.flat_map(|pool| covering(pool.first, pool.last));
-        let selectors = connection.children.iter().flat_map(|child| &child.remote);
-        let behind = selectors.flat_map(|s| prefixes(s.first, s.last));
+        let children = connection.children.iter();
+        let selectors = children.flat_map(|c| c.remote.iter().map(|s| (c.mode, s)));
+        // In transport mode the addresses are those of the ends: ports of anybody's are no network.
+        let is_anybody = |s: &TrafficSelector| {
+            let all = TrafficSelector::everything(s.first);
+            (s.first, s.last) == (all.first, all.last)
+        };
+        let behind = selectors
+            .filter(|(mode, s)| *mode == Mode::Tunnel || !is_anybody(s))
+            .flat_map(|(_, s)| prefixes(s.first, s.last));
         let all: BTreeSet<Prefix> = lent.chain(behind).collect();
         desired
             .routes
@@ -260,14 +275,10 @@ impl Host {
         }
     }
 
-    fn has_bare_transport(&self) -> bool {
-        self.config.connections.iter().any(|connection| {
-            connection.pools.is_empty()
-                && connection
-                    .children
-                    .iter()
-                    .any(|child| child.mode == Mode::Transport)
-        })
+    /// Whether this connection's traffic is refused at this moment where no tunnel takes it.
+    pub(super) fn blocks(&self, connection: &str) -> bool {
+        let blocked = self.file.footprint.blocks.get(connection);
+        blocked.is_some_and(|prefixes| !prefixes.is_empty())
     }
 
     /// A connection whose traffic is refused while no tunnel takes it.
@@ -317,24 +328,6 @@ fn targets(connection: &Connection, child: &Child) -> Vec<(Prefix, bool)> {
         Mode::Tunnel => {
             let remote = child.remote.iter().flat_map(|s| prefixes(s.first, s.last));
             remote.map(|prefix| (prefix, false)).collect()
-        }
-    }
-}
-
-/// Transport mode without a pool: each peer that is up is reached through its SA.
-fn route_transport_peers(node: &Node, now: Instant, desired: &mut Desired) {
-    for session in node
-        .status(now)
-        .connections
-        .into_iter()
-        .flat_map(|c| c.sessions)
-    {
-        let is_bare = |child: &engine::node::ChildStatus| {
-            child.mode == Mode::Transport && child.pool_address.is_none()
-        };
-        if session.children.iter().any(is_bare) {
-            let peer = Prefix::host(session.path.remote.ip());
-            desired.routes.insert(peer, Some(session.path.local.ip()));
         }
     }
 }

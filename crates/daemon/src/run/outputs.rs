@@ -96,7 +96,11 @@ impl Process {
         self.note(&event);
         let is_change = matches!(
             event,
-            Event::InnerAddress { .. } | Event::ChildEstablished { .. } | Event::ChildClosed { .. }
+            Event::InnerAddress { .. }
+                | Event::IkeEstablished { .. }
+                | Event::ChildEstablished { .. }
+                | Event::ChildClosed { .. }
+                | Event::PathMoved { .. }
         );
         self.host.on_event(&event);
         self.is_stopped |= event == Event::Stopped;

@@ -8,7 +8,6 @@ use tracing::{info, warn};
 use super::Process;
 use super::setup::names;
 use crate::cli::Role;
-use crate::config::file::OnFailure;
 use crate::planes::IoReport;
 use crate::status::{ConnectionStatus, OffloadStatus, ProcessStatus, StatusReport};
 use crate::{console, nft};
@@ -57,7 +56,7 @@ impl Process {
             ));
         }
         for connection in &mut report.connections {
-            connection.blocks = self.blocks(&connection.name);
+            connection.blocks = self.host.blocks(&connection.name);
             connection.last_failure = self.progress.trouble(&connection.name);
         }
         let clear = names(&self.loaded)
@@ -76,12 +75,6 @@ impl Process {
         let table = self.host.table(&self.loaded);
         let asked = tokio::task::spawn_blocking(move || nft::spoofed(&table));
         asked.await.ok().flatten()
-    }
-
-    fn blocks(&self, name: &str) -> bool {
-        let mut all = self.loaded.on_failure.iter();
-        let is_station = self.options.role == Role::Station;
-        is_station && all.any(|(own, what)| own == name && *what == OnFailure::Block)
     }
 
     fn process_status(&self) -> ProcessStatus {

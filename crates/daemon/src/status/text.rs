@@ -100,6 +100,8 @@ impl Display for ConnectionStatus {
         }
         if self.clear {
             write!(f, ", NO IPsec: traffic in clear")?;
+        } else if self.blocks && self.state == "listening" {
+            write!(f, ", traffic without a tunnel blocked")?;
         } else if self.blocks && self.state != "established" {
             write!(f, ", traffic blocked until it is up")?;
         }

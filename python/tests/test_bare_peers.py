@@ -1,0 +1,116 @@
+"""Stations of transport mode that no pool address stands for: the gateway knows them by the address
+that they come from, and goes on speaking to it when their tunnel has gone."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from caravan.measurement import PUBLISHED_HTTP_PORT, Keys, transport_ends
+from caravan.testbed import Road, RoadPlan
+from caravan.testbed.capture import IPPROTO_TCP, Capture
+from caravan.testbed.caravan import Caravan, order
+from caravan.testbed.connection import Connection
+from caravan.testbed.road import GATEWAY_ADDRESS, OPERATOR_ADDRESSES, SERVER_ADDRESS
+from caravan.testbed.traffic import download, make_file, serve_files, start_download
+
+pytestmark = pytest.mark.root
+
+URL = f"http://{GATEWAY_ADDRESS}:{PUBLISHED_HTTP_PORT}/file"
+FILE_BYTES = 40_000_000
+RATE_BYTES_S = 2_000_000
+PEER = f"{OPERATOR_ADDRESSES[0]}/32"
+Ends = tuple[Connection, Connection]
+
+
+@pytest.fixture(scope="module")
+def ends(keys: Keys) -> Ends:
+    on_gateway, on_station = transport_ends(keys, "aes128gcm16-modp2048")
+    # One identity: no two of them can have one address.
+    return replace(on_gateway, pool="", remote_id="ms.example", dpd_s=1), on_station
+
+
+@pytest.fixture(params=[True, False], ids=["nat", "bare"])
+def road(request: pytest.FixtureRequest, output: Path) -> Iterator[Road]:
+    make_file(output / "www/file", FILE_BYTES)
+    make_file(output / "www/small", 1000)
+    with Road(RoadPlan(has_nat=request.param), output) as road:
+        serve_files(road.server, output / "www", SERVER_ADDRESS)
+        yield road
+
+
+def clear_bytes(capture: Capture) -> int:
+    """Of TCP, which belongs into the tunnel."""
+    frames = [frame for frame in capture.frames() if frame.protocol == IPPROTO_TCP]
+    return sum(len(frame.payload) for frame in frames if frame.source == GATEWAY_ADDRESS)
+
+
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM])
+def test_a_gateway_that_ends_says_no_more_in_clear(
+    ending: signal.Signals, road: Road, ends: Ends, output: Path
+) -> None:
+    rules = road.sg.run(["ip", "rule"]).stdout
+    with (
+        Caravan(road.sg, ends[0]) as gateway,
+        Capture(road.sg, "wan0", output / "leak.pcap") as capture,
+    ):
+        gateway.wait_ready()
+        assert gateway.status()["connections"][0]["blocks"] is False
+        with Caravan(road.ms, ends[1]) as station:
+            station.wait_ready()
+            assert gateway.status()["connections"][0]["blocks"] is True
+            fetch, _ = start_download(road.ms, URL, rate_bytes_s=RATE_BYTES_S)
+            time.sleep(0.5)
+            gateway.process.signal(ending)
+            gateway.process.wait(5)
+            time.sleep(1.5)
+            assert f"traffic for {PEER} stays blocked" in order(road.sg, "status").stderr
+            # The next one does not begin by lifting that.
+            with Caravan(road.sg, ends[0]) as again:
+                again.wait_ready()
+                assert road.sg.unreachable_routes() == [PEER]
+                station.wait_until(False, 30)
+                station.wait_ready(60)
+                fetch.stop()
+                assert download(road.ms, URL.replace("file", "small")).received_bytes == 1000
+                again.down()
+    assert clear_bytes(capture) == 0
+    assert road.sg.unreachable_routes() == []
+    assert road.sg.run(["ip", "rule"]).stdout == rules
+
+
+def test_a_station_that_has_gone_is_told_nothing_in_clear(
+    road: Road, ends: Ends, output: Path
+) -> None:
+    with (
+        Caravan(road.sg, ends[0]) as gateway,
+        Caravan(road.ms, ends[1]) as station,
+        Capture(road.sg, "wan0", output / "leak.pcap") as capture,
+    ):
+        gateway.wait_ready()
+        station.wait_ready()
+        fetch, _ = start_download(road.ms, URL, rate_bytes_s=RATE_BYTES_S)
+        time.sleep(0.5)
+        station.process.signal(signal.SIGTERM)
+        gateway.wait_until(False, 10)
+        time.sleep(1)
+        fetch.stop()
+        assert clear_bytes(capture) == 0
+        assert road.sg.unreachable_routes() == [PEER]
+        assert "traffic without a tunnel blocked" in order(road.sg, "status").check().stdout
+
+
+def test_on_failure_pass_lets_them_be_answered(road: Road, ends: Ends) -> None:
+    with (
+        Caravan(road.sg, replace(ends[0], on_failure="pass")) as gateway,
+        Caravan(road.ms, ends[1]) as station,
+    ):
+        gateway.wait_ready()
+        station.wait_ready()
+        assert gateway.status()["connections"][0]["blocks"] is False
+        assert road.sg.unreachable_routes() == []
