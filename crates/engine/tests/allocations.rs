@@ -1,6 +1,7 @@
 //! No allocation on the way of a packet: once its buffers have grown, a plane seals and opens
 //! packets, and super-packets of 64 KB, without asking for memory. Left out: what is cut into
-//! fragments or put together again. What the libraries in C ask for is seen by `python/tests/test_allocations.py`, which counts in the whole program.
+//! fragments or put together again. What the libraries in C ask for is seen by
+//! `python/tests/test_allocations.py`, which counts in the whole program.
 
 use std::net::{IpAddr, SocketAddr};
 
