@@ -17,7 +17,7 @@ use super::parts::Parts;
 use super::phase1::{LINGER, NONCE_LEN};
 use super::proposal::{self, Method};
 use super::protect::{self, Iv, Opened};
-use super::retransmit::{Answered, Retransmit};
+use super::retransmit::{Answered, REPETITIONS, Retransmit};
 use super::{Fault, IsakmpSa, NatFinding, Outbox, PeerSupport, Role, Sent, names_of, nat, vendor};
 use crate::config::Connection;
 use crate::counters::DropReason;
@@ -386,9 +386,21 @@ impl Core {
         now: Instant,
         out: &mut Outbox,
     ) {
+        self.ask_within(REPETITIONS, request, sent, now, out);
+    }
+
+    /// As [`Self::ask`], with another number of repetitions.
+    pub(super) fn ask_within(
+        &mut self,
+        repetitions: u32,
+        request: Option<&[u8]>,
+        sent: Sent,
+        now: Instant,
+        out: &mut Outbox,
+    ) {
         self.last_sent.clone_from(&sent.message);
         self.answered = request.map(|request| Answered::sent(request, None));
-        self.retransmit = Some(Retransmit::send(sent, now, out));
+        self.retransmit = Some(Retransmit::send_within(repetitions, sent, now, out));
     }
 
     /// Sends what only a duplicate of `request` makes us send again.

@@ -22,6 +22,7 @@ use super::auth;
 use super::exchange::{At, Core, Publics, Session, Step, is_same_key};
 use super::parts::Parts;
 use super::proposal;
+use super::retransmit::REPETITIONS_WITHIN;
 use super::{Fault, Outbox, Role};
 use crate::counters::DropReason;
 use crate::time::Instant;
@@ -97,7 +98,7 @@ impl Core {
         chain.extend(self.discovery());
         let sent = self.clear(3, &chain);
         self.heard(2, at, &located);
-        self.ask(Some(at.message), sent, at.now, at.out);
+        self.ask_within(REPETITIONS_WITHIN, Some(at.message), sent, at.now, at.out);
         Ok(Step::Main4(pair))
     }
 

@@ -2,8 +2,11 @@
 //! who has answered.
 //!
 //! A message that asks is sent at 0, 0.5, 1.4, 3.0, 5.9, 11.2, 20.6 and 37.7 s, then given up at
-//! 68 s. A message that answers is sent again only when the very request comes again, and a
-//! bounded number of times, so that nobody can make us flood a third party.
+//! 68 s. Main mode's third message is given up at 11 s, and the exchange begun anew by whoever
+//! owns it: an answer to the first has shown that the peer is there, and while it is flooded it
+//! forgets exchanges of which it has seen no more. A message that answers is sent again only when
+//! the very request comes again, and a bounded number of times, so that nobody can make us flood a
+//! third party.
 
 use super::{Fault, Outbox, Sent};
 use crate::counters::DropReason;
@@ -15,6 +18,8 @@ pub const FIRST_INTERVAL: Duration = Duration::from_millis(500);
 pub const GROWTH_TENTHS: u32 = 18;
 /// Repetitions; one more interval after the last one, the exchange has failed.
 pub const REPETITIONS: u32 = 7;
+/// Repetitions of a message that follows an answer to a first one.
+pub const REPETITIONS_WITHIN: u32 = 4;
 /// How often a duplicate of one request is answered.
 pub const ANSWERS_TO_DUPLICATES: u32 = 10;
 
@@ -23,6 +28,7 @@ pub const ANSWERS_TO_DUPLICATES: u32 = 10;
 pub struct Retransmit {
     message: Sent,
     attempts: u32,
+    repetitions: u32,
     interval: Duration,
     next: Instant,
 }
@@ -30,10 +36,16 @@ pub struct Retransmit {
 impl Retransmit {
     /// Sends `message` and starts its timer.
     pub fn send(message: Sent, now: Instant, out: &mut Outbox) -> Self {
+        Self::send_within(REPETITIONS, message, now, out)
+    }
+
+    /// As [`Self::send`], with another number of repetitions.
+    pub fn send_within(repetitions: u32, message: Sent, now: Instant, out: &mut Outbox) -> Self {
         out.messages.push(message.clone());
         Self {
             message,
             attempts: 0,
+            repetitions,
             interval: FIRST_INTERVAL,
             next: now + FIRST_INTERVAL,
         }
@@ -52,7 +64,7 @@ impl Retransmit {
         if now < self.next {
             return Ok(());
         }
-        if self.attempts == REPETITIONS {
+        if self.attempts == self.repetitions {
             return Err(Fault::TimedOut(self.message.what));
         }
         self.attempts += 1;

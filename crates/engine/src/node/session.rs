@@ -360,6 +360,7 @@ impl Node {
             path: session.path,
             reason: fault.to_string(),
         });
+        self.begin_again(id, fault, now);
         self.close_session(id, &fault.to_string(), false, now);
     }
 

@@ -1,6 +1,7 @@
 //! Stations: connections that we begin ourselves and hold up. A station finds its own address,
 //! connects, asks for an inner address, brings its children up, and begins again after a loss.
 
+mod again;
 mod inner;
 
 use std::net::IpAddr;
@@ -32,6 +33,8 @@ pub(super) struct Station {
     pub(super) state: State,
     renewal: Option<SessionId>,
     attempt: u32,
+    /// Exchanges of this attempt that were begun anew.
+    restarts: u32,
     /// The inner addresses that we had, to ask for them again.
     had: Vec<IpAddr>,
     retry_children_at: Option<Instant>,
@@ -121,6 +124,7 @@ impl Node {
             state,
             renewal: None,
             attempt: 0,
+            restarts: 0,
             had: Vec::new(),
             retry_children_at: None,
             armed: None,
@@ -240,6 +244,7 @@ impl Node {
     fn attempt(&mut self, index: usize) {
         let station = &mut self.stations[index];
         station.state = State::AwaitingAddress;
+        station.restarts = 0;
         let remote = station.remote().ip();
         self.outputs.push_back(Output::WantsLocalAddress(remote));
         self.arm_station(index);

@@ -174,7 +174,8 @@ fn a_certificate_of_an_unknown_authority() {
         assert_eq!(
             pair.r.sentence(),
             "certificate C=CH, O=Stranger, CN=station was issued by C=CH, O=Stranger, \
-             CN=Authority, which is not trusted"
+             CN=Authority, which is not trusted: no certificate of it is configured, and none \
+             came along"
         );
         // The intermediate is missing: its subject names an authority that nobody knows.
         let pair = fail(setup(is_aggressive), |_, gateway| {
@@ -184,7 +185,8 @@ fn a_certificate_of_an_unknown_authority() {
             pair.i.sentence(),
             format!(
                 "{}certificate C=CH, O=Caravan Test, CN=gateway.example was issued by C=CH, \
-                 O=Caravan Test, CN=Intermediate, which is not trusted",
+                 O=Caravan Test, CN=Intermediate, which is not trusted: no certificate of it is \
+                 configured, and none came along",
                 doubt_words(is_aggressive)
             )
         );

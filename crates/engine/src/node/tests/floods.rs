@@ -74,6 +74,49 @@ fn forged_first_messages_from_everywhere_keep_nobody_out() {
 }
 
 #[test]
+fn a_station_whose_exchange_made_room_begins_anew() {
+    let (mut world, first) = at_rest(94);
+    // Longer than an exchange is held while there is no room.
+    world.delay = ANSWER_TIME;
+    let from = |n: u32| SocketAddr::from((NAT, 1_024 + n as u16));
+    world.command(0, Command::Up("road".into()));
+    flood(&mut world, &first, 0..600, Duration::from_millis(2), from);
+    assert!(
+        world.drops(1, DropReason::UnknownCookies) > 0,
+        "message 3 came too late"
+    );
+    world.run(Duration::from_secs(20));
+    world.assert_up();
+    let retried = |event: &Event| matches!(event, Event::RetryScheduled { .. });
+    assert!(!world.ends[0].told(retried), "within one attempt");
+}
+
+#[test]
+fn a_third_message_without_an_answer_ends_the_attempt_after_a_minute() {
+    let (mut world, _) = at_rest(95);
+    world.command(0, Command::Up("road".into()));
+    let (began, mut lost) = (world.now, BTreeSet::new());
+    let is_over = |world: &World| {
+        let mut events = world.ends[0].events.iter();
+        events.any(|event| matches!(event, Event::RetryScheduled { .. }))
+    };
+    while !is_over(&world) {
+        world.run(Duration::from_millis(10));
+        // First messages are answered, third ones, which name the peer's cookie, are lost.
+        world.wire.retain(|(_, to, _, bytes)| {
+            let is_third = *to == 1 && bytes[8..16] != [0; 8];
+            if is_third {
+                lost.insert(bytes[..8].to_vec());
+            }
+            !is_third
+        });
+        assert!(world.now.since(began) < Duration::from_secs(80));
+    }
+    assert_eq!(lost.len(), 6);
+    assert!(world.now.since(began) > Duration::from_secs(60));
+}
+
+#[test]
 fn many_that_come_at_once_wait_for_each_other() {
     let (mut world, first) = at_rest(92);
     let from = |n: u32| SocketAddr::from((NAT, 1_024 + n as u16));

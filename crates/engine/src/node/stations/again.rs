@@ -1,0 +1,39 @@
+//! An exchange that the peer has forgotten is begun anew, within the attempt.
+
+use super::State;
+use crate::ikev1::Fault;
+use crate::node::Node;
+use crate::node::session::SessionId;
+use crate::time::Instant;
+
+/// The message after which silence says that: the peer has answered the first one, and has bound
+/// itself to nothing yet. What it cannot read comes later.
+const FORGOTTEN: &str = "main 3";
+/// So often within one attempt, which so lasts as long as one whose first message has no answer.
+const RESTARTS: u32 = 5;
+
+impl Node {
+    /// Takes this session's place at its station with a new exchange, where its fault is that
+    /// silence. The old one is the caller's to close.
+    pub(in crate::node) fn begin_again(&mut self, id: SessionId, fault: &Fault, now: Instant) {
+        if *fault != Fault::TimedOut(FORGOTTEN) {
+            return;
+        }
+        let mut stations = self.stations.iter();
+        let found = stations.position(|station| station.state == State::Connecting(id));
+        let Some(index) = found else {
+            return;
+        };
+        let station = &mut self.stations[index];
+        let Some(session) = self.sessions.get(&id) else {
+            return;
+        };
+        if station.restarts == RESTARTS {
+            return;
+        }
+        station.restarts += 1;
+        let (connection, path) = (station.connection.clone(), session.path);
+        let anew = self.initiate(connection, path, None, now);
+        self.stations[index].state = State::Connecting(anew);
+    }
+}
