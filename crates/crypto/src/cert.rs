@@ -54,6 +54,15 @@ pub struct CertificateVerified {
     pub not_after: i64,
 }
 
+/// An authority's own certificate was there, and nobody told us to trust it; that of another one
+/// was not there at all.
+fn not_trusted(subject: &str, issuer: &str) -> &'static str {
+    match subject == issuer {
+        true => "which is not trusted",
+        false => "which is not trusted: no certificate of it is configured, and none came along",
+    }
+}
+
 /// Why a certificate is refused. The text says which certificate and what is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the error texts say it")]
@@ -64,7 +73,10 @@ pub enum CertFault {
     NotYetValid { subject: String, not_before: String },
     #[error("certificate {subject} expired at {not_after}")]
     Expired { subject: String, not_after: String },
-    #[error("certificate {subject} was issued by {issuer}, which is not trusted")]
+    #[error(
+        "certificate {subject} was issued by {issuer}, {}",
+        not_trusted(subject, issuer)
+    )]
     UnknownAuthority { subject: String, issuer: String },
     #[error("certificate {subject} has a signature that its issuer {issuer} did not make")]
     BadSignature { subject: String, issuer: String },
