@@ -464,6 +464,73 @@ def test_a_station_with_another_address_goes_on(road: Road, ends: Ends) -> None:
             assert session["local"].startswith("10.0.0.77:")
 
 
+def test_local_addrs_name_the_address_that_a_station_goes_out_from(road: Road, ends: Ends) -> None:
+    road.ms.add_address("wan0", "10.0.0.77/24")
+    file = write_files(road.ms, ends[1])
+    text = file.read_text()
+    head = "[connections.road]\n"
+    assert head in text
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        file.write_text(text.replace(head, f'{head}local_addrs = ["::1", "10.0.0.77"]\n'))
+        order(road.ms, "up", "-c", str(file), "--detach").check()
+        report = json.loads(order(road.ms, "status", "--json").check().stdout)
+        (session,) = report["connections"][0]["sessions"]
+        assert session["local"].startswith("10.0.0.77:")
+        assert all(child["age_s"] >= 0 for child in session["children"])
+        assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+        order(road.ms, "down", "road").check()
+        wait_for_end(road.ms)
+        file.write_text(text.replace(head, f'{head}local_addrs = ["10.0.0.99"]\n'))
+        done = order(road.ms, "up", "-c", str(file), "--detach")
+        assert done.code == 1 and "from local_addrs = [10.0.0.99]" in done.stderr
+
+
+def test_every_network_of_a_long_list_comes_up(road: Road, ends: Ends) -> None:
+    on_gateway = replace(ends[0], local_ts="10.10.0.0/16")
+    file = write_files(road.ms, ends[1])
+    text = file.read_text()
+    network = '["10.10.0.0/24"]'
+    assert text.count(network) == 1
+    networks = ", ".join(f'"10.10.{number}.0/24"' for number in range(40))
+    file.write_text(text.replace(network, f"[{networks}]"))
+    with Caravan(road.sg, on_gateway) as gateway:
+        gateway.wait_ready()
+        order(road.ms, "up", "-c", str(file), "--detach").check()
+
+        def number_up() -> int:
+            report = json.loads(order(road.ms, "status", "--json").check().stdout)
+            (connection,) = report["connections"]
+            (session,) = connection["sessions"]
+            up = len(session["children"])
+            assert up + len(connection["missing"]) == 40
+            return up
+
+        gateway.process.wait_for(lambda: number_up() == 40, "40 networks", 10)
+        assert gateway.status()["drops"]["too-many-exchanges"] == 0
+        order(road.ms, "down", "road").check()
+
+
+def test_a_full_disk_under_a_capture_is_told_and_leaves_nothing(
+    road: Road, ends: Ends, tmp_path: Path
+) -> None:
+    capture = tmp_path / "full.pcapng"
+    capture.symlink_to("/dev/full")
+    before = resolvers(road.ms)
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        file = write_files(road.ms, ends[1])
+        order(road.ms, "up", "-c", str(file), "--detach", "--capture", str(capture)).check()
+        assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+        status = json.loads(order(road.ms, "status", "--json").check().stdout)
+        assert any("is not written any further" in text for text in status["warnings"])
+        os.kill(status["process"]["pid"], signal.SIGTERM)
+        wait_for_end(road.ms)
+        assert resolvers(road.ms) == before
+        assert "caravan_road" not in road.ms.run(["nft", "list", "ruleset"]).stdout
+        order(road.ms, "down", "road").check()
+
+
 def test_a_station_is_lent_the_address_it_had(
     road: Road, ends: Ends, authority: CaravanAuthority
 ) -> None:

@@ -11,8 +11,9 @@ pub mod keys;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path as FilePath, PathBuf};
+use std::sync::OnceLock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -21,6 +22,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use engine::plane::{Kind, Run};
 use engine::sa::Path;
+use tracing::warn;
 use wire::ip::checksum::{Sum, checksum};
 
 use crate::sys::datagram::Incoming;
@@ -53,6 +55,8 @@ pub struct Tap {
 pub struct Capture {
     tap: Option<Tap>,
     path: PathBuf,
+    /// Why nothing more is written.
+    fault: Arc<OnceLock<String>>,
     writer: Option<JoinHandle<io::Result<()>>>,
 }
 
@@ -61,7 +65,12 @@ impl Capture {
     pub fn create(path: &FilePath) -> io::Result<Self> {
         let mut options = File::options();
         options.write(true).create(true).truncate(true).mode(0o600);
-        let mut file = BufWriter::new(options.open(path)?);
+        let file = options.open(path)?;
+        if file.metadata()?.is_file() {
+            // One that was there keeps its mode when it is opened again.
+            file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+        }
+        let mut file = BufWriter::new(file);
         write_headers(&mut file)?;
         let (queue, captured) = sync_channel(QUEUE);
         let tap = Tap {
@@ -69,10 +78,19 @@ impl Capture {
             dropped: Arc::default(),
         };
         let builder = std::thread::Builder::new().name("caravan-capture".to_owned());
-        let writer = builder.spawn(move || write_all(&mut file, &captured))?;
+        let fault = Arc::new(OnceLock::new());
+        let (told, name) = (fault.clone(), path.display().to_string());
+        let writer = builder.spawn(move || {
+            write_all(&mut file, &captured).inspect_err(|error| {
+                warn!("{name} is not written any further: {error}");
+                // Nobody else sets it.
+                let _ = told.set(error.to_string());
+            })
+        })?;
         Ok(Self {
             tap: Some(tap),
             path: path.to_owned(),
+            fault,
             writer: Some(writer),
         })
     }
@@ -85,6 +103,11 @@ impl Capture {
     /// Where the capture is.
     pub fn path(&self) -> &FilePath {
         &self.path
+    }
+
+    /// Why it is not written any further, if it is not.
+    pub fn fault(&self) -> Option<&str> {
+        self.fault.get().map(String::as_str)
     }
 
     /// Packets lost because the disk was slow.

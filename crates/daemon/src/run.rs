@@ -163,18 +163,19 @@ impl Process {
             ..
         } = self;
         planes.stop();
-        if let Some((capture, tap, _)) = capture {
+        let recorded = capture.map_or(Ok(()), |(capture, tap, _)| {
             drop(tap);
             let path = capture.path().to_owned();
-            capture
-                .finish()
-                .with_context(|| format!("cannot finish {}", path.display()))?;
-        }
+            let context = || format!("cannot finish {}", path.display());
+            capture.finish().with_context(context)
+        });
         let blocks = if lifts { Blocks::Lifted } else { Blocks::Stay };
         if let (Blocks::Stay, Some(name)) = (blocks, host.blocking()) {
             info!("traffic for its networks stays blocked: `caravan down {name}` lifts that");
         }
-        host.close(&options.runtime_dir, blocks).await
+        // A full disk keeps nothing on the host.
+        host.close(&options.runtime_dir, blocks).await?;
+        recorded
     }
 
     fn wake_at(&self) -> tokio::time::Instant {
@@ -210,9 +211,14 @@ impl Process {
     /// Links, addresses or routes changed: which address leads to each peer?
     async fn on_link_change(&mut self) -> anyhow::Result<()> {
         let mark = self.loaded.daemon.fwmark;
-        for remote in self.host.peers() {
-            let local = watch::local_address_for(remote, mark);
-            self.input(Input::LocalAddress { remote, local }).await?;
+        for (remote, among) in self.host.peers() {
+            let local = watch::local_address_for(remote, &among, mark);
+            let answer = Input::LocalAddress {
+                remote,
+                among,
+                local,
+            };
+            self.input(answer).await?;
         }
         Ok(())
     }

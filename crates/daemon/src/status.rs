@@ -87,6 +87,9 @@ pub struct ConnectionStatus {
     /// Of a station: why the last attempt failed, until one succeeds.
     #[serde(default)]
     pub last_failure: Option<String>,
+    /// Of a station that is up: children that are not, and where they lead.
+    #[serde(default)]
+    pub missing: Vec<String>,
     /// Phase 1, established or under way.
     pub sessions: Vec<SessionStatus>,
 }

@@ -61,6 +61,8 @@ pub enum Input<'a> {
     LocalAddress {
         /// The peer.
         remote: IpAddr,
+        /// As [`Output::WantsLocalAddress`] said, or a connection's `local_addrs`.
+        among: Vec<IpAddr>,
         /// What the routing table says.
         local: Option<IpAddr>,
     },
@@ -102,7 +104,12 @@ pub enum Output {
     /// Answer with [`Input::Report`].
     WantsReport,
     /// Answer with [`Input::LocalAddress`]: we are about to reach this peer.
-    WantsLocalAddress(IpAddr),
+    WantsLocalAddress {
+        /// The peer.
+        remote: IpAddr,
+        /// From one of these addresses of ours, if there are any.
+        among: Vec<IpAddr>,
+    },
     /// Nothing more; wake me then.
     Wait(Option<Deadline>),
 }
@@ -181,7 +188,11 @@ impl Node {
             Input::Notice(notice) => self.on_notice(notice, now),
             Input::Report(report) => self.on_report(report, now),
             Input::Command(command) => self.on_command(command, now),
-            Input::LocalAddress { remote, local } => self.on_local_address(remote, local, now),
+            Input::LocalAddress {
+                remote,
+                among,
+                local,
+            } => self.on_local_address((remote, &among), local, now),
             Input::Wake => self.on_wake(now),
             Input::Configure(config) => self.on_configure(config, now),
             Input::Calendar(calendar) => self.calendar = (calendar, now),

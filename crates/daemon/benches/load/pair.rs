@@ -124,7 +124,7 @@ impl Gateway {
                     Output::Plane(Direction::Inbound, change) => self.inbound.apply(change, now),
                     Output::Event(event) => self.note(event),
                     Output::WantsReport => next = Some(Input::Report(&[])),
-                    Output::WantsLocalAddress(_) | Output::IkeKey(..) => {}
+                    Output::WantsLocalAddress { .. } | Output::IkeKey(..) => {}
                     Output::Wait(deadline) => {
                         self.due = deadline.map(|deadline| deadline.at);
                         break;
@@ -239,9 +239,13 @@ impl Station {
                 Output::Datagram(path, payload) => sent.push_back((path, payload)),
                 Output::Event(Event::ChildEstablished { .. }) => self.children += 1,
                 Output::WantsReport => answers.push(Input::Report(&[])),
-                Output::WantsLocalAddress(remote) => {
+                Output::WantsLocalAddress { remote, among } => {
                     let local = Some(self.address);
-                    answers.push(Input::LocalAddress { remote, local });
+                    answers.push(Input::LocalAddress {
+                        remote,
+                        among,
+                        local,
+                    });
                 }
                 Output::Wait(deadline) => {
                     self.due = deadline.map(|deadline| deadline.at);

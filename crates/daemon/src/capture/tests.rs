@@ -47,6 +47,30 @@ fn a_capture_holds_each_datagram_of_a_run_as_an_ip_packet() {
 }
 
 #[test]
+fn a_file_that_was_open_to_all_is_private_and_a_full_disk_is_told() {
+    let name = format!("caravan-capture-mode-{}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    std::fs::write(&path, "open").expect("a file");
+    let to_all = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(&path, to_all).expect("its mode");
+    let capture = Capture::create(&path).expect("a capture");
+    let mode = path.metadata().expect("there").permissions().mode();
+    std::fs::remove_file(&path).expect("removed");
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(capture.fault(), None);
+    capture.finish().expect("written");
+
+    let full = Capture::create(FilePath::new("/dev/full")).expect("a device");
+    let mut waits = 0;
+    while full.fault().is_none() && waits < 100 {
+        std::thread::sleep(FLUSH);
+        waits += 1;
+    }
+    assert!(full.fault().is_some_and(|fault| fault.contains("space")));
+    full.finish().expect_err("nothing was written");
+}
+
+#[test]
 fn rebuilt_udp_checksums_are_right_in_both_families() {
     for (from, to) in [
         ("192.0.2.1:5", "192.0.2.2:6"),

@@ -60,9 +60,20 @@ fn open() -> io::Result<impl futures_util::Stream<Item = impl Sized + Send> + Se
     Ok(messages)
 }
 
-/// Our address towards `remote` for datagrams of this mark; `None`: no way there. A mark needs
-/// CAP_NET_ADMIN; 0 is none.
-pub fn local_address_for(remote: IpAddr, fwmark: u32) -> Option<IpAddr> {
+/// Our address towards `remote` for datagrams of this mark: the first of `among` that is ours and
+/// leads there, or, where it is empty, the routing table's choice; `None`: no way there. A mark
+/// needs CAP_NET_ADMIN; 0 is none.
+pub fn local_address_for(remote: IpAddr, among: &[IpAddr], fwmark: u32) -> Option<IpAddr> {
+    if among.is_empty() {
+        return address_towards(remote, None, fwmark);
+    }
+    let mut of_family = among
+        .iter()
+        .filter(|own| own.is_ipv4() == remote.is_ipv4());
+    of_family.find_map(|own| address_towards(remote, Some(*own), fwmark))
+}
+
+fn address_towards(remote: IpAddr, own: Option<IpAddr>, fwmark: u32) -> Option<IpAddr> {
     let remote = SocketAddr::new(remote, ANY_PORT);
     let socket = Socket::new(
         Domain::for_address(remote),
@@ -72,6 +83,9 @@ pub fn local_address_for(remote: IpAddr, fwmark: u32) -> Option<IpAddr> {
     .ok()?;
     if fwmark != 0 {
         socket.set_mark(fwmark).ok()?;
+    }
+    if let Some(own) = own {
+        socket.bind(&SocketAddr::new(own, 0).into()).ok()?;
     }
     socket.connect(&remote.into()).ok()?;
     let local = socket.local_addr().ok()?.as_socket()?.ip();
@@ -85,6 +99,17 @@ mod tests {
     #[test]
     fn loopback_is_reached_from_loopback() {
         let loopback: IpAddr = "127.0.0.1".parse().unwrap();
-        assert_eq!(local_address_for(loopback, 0), Some(loopback));
+        assert_eq!(local_address_for(loopback, &[], 0), Some(loopback));
+    }
+
+    #[test]
+    fn the_first_address_that_is_ours_is_taken() {
+        let [loopback, other, strange, six]: [IpAddr; 4] =
+            ["127.0.0.1", "127.0.0.9", "192.0.2.77", "::1"].map(|it| it.parse().unwrap());
+        let from = |among: &[IpAddr]| local_address_for(loopback, among, 0);
+        assert_eq!(from(&[six, strange, other, loopback]), Some(other));
+        assert_eq!(from(&["0.0.0.0".parse().unwrap()]), Some(loopback));
+        assert_eq!(from(&[strange]), None);
+        assert_eq!(from(&[six]), None);
     }
 }

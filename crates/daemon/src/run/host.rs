@@ -23,10 +23,10 @@ use crate::nft::{self, Forwarding};
 use crate::routes::{self, Blocks, Desired, Prefix, Routes, covering, prefixes, watch};
 
 /// What the node asked for; answered once its outputs are drained.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// Our address towards this peer.
-    LocalAddress(IpAddr),
+    /// Our address towards this peer, one of these if there are any.
+    LocalAddress(IpAddr, Vec<IpAddr>),
     /// What the inbound plane has seen.
     Report,
 }
@@ -157,10 +157,14 @@ impl Host {
         self.answers.pop_front()
     }
 
-    /// Peers that we begin with.
-    pub(super) fn peers(&self) -> BTreeSet<IpAddr> {
-        let addresses = self.config.connections.iter().flat_map(|c| &c.remote_addrs);
-        addresses.map(std::net::SocketAddr::ip).collect()
+    /// Peers that we begin with, and from which addresses of ours.
+    pub(super) fn peers(&self) -> BTreeSet<(IpAddr, Vec<IpAddr>)> {
+        let of = |c: &'_ Connection| {
+            let among = c.local_addrs.clone();
+            let remotes: Vec<IpAddr> = c.remote_addrs.iter().map(|it| it.ip()).collect();
+            remotes.into_iter().map(move |it| (it, among.clone()))
+        };
+        self.config.connections.iter().flat_map(|c| of(c)).collect()
     }
 
     pub(super) fn on_event(&mut self, event: &Event) {
@@ -263,7 +267,10 @@ impl Host {
             for (prefix, is_host) in targets(connection, child) {
                 let of_family = |a: &&IpAddr| a.is_ipv4() == prefix.address.is_ipv4();
                 let source = match is_host {
-                    true => watch::local_address_for(prefix.address, loaded.daemon.fwmark),
+                    true => {
+                        let among = &connection.local_addrs;
+                        watch::local_address_for(prefix.address, among, loaded.daemon.fwmark)
+                    }
                     false => inner.iter().find(of_family).copied(),
                 };
                 desired.routes.insert(prefix, source);

@@ -9,6 +9,9 @@ use super::{Process, host, report};
 use crate::planes::Report;
 use crate::routes::watch;
 
+/// A disk that is full ends no tunnel.
+const NO_KEY: &str = "a key is missing beside the capture, and what it protects stays closed there";
+
 impl Process {
     /// One input, and all that follows from it.
     pub(super) async fn input(&mut self, input: Input<'_>) -> anyhow::Result<()> {
@@ -28,10 +31,15 @@ impl Process {
 
     async fn answer(&mut self, answer: host::Answer) -> anyhow::Result<bool> {
         match answer {
-            host::Answer::LocalAddress(remote) => {
-                let local = watch::local_address_for(remote, self.loaded.daemon.fwmark);
-                self.node
-                    .handle(Input::LocalAddress { remote, local }, self.clock.now());
+            host::Answer::LocalAddress(remote, among) => {
+                let mark = self.loaded.daemon.fwmark;
+                let local = watch::local_address_for(remote, &among, mark);
+                let answer = Input::LocalAddress {
+                    remote,
+                    among,
+                    local,
+                };
+                self.node.handle(answer, self.clock.now());
             }
             host::Answer::Report => {
                 let reports = self.traffic(Direction::Inbound).await;
@@ -50,13 +58,15 @@ impl Process {
                 Output::Plane(direction, change) => self.change(direction, change)?,
                 Output::Event(event) => is_changed |= self.on_event(event),
                 Output::IkeKey(cookies, key) => {
-                    if let Some((_, _, keys)) = &mut self.capture {
-                        keys.add_ike(cookies.initiator.0, &key.0)?;
+                    if let Some((_, _, keys)) = &mut self.capture
+                        && let Err(error) = keys.add_ike(cookies.initiator.0, &key.0)
+                    {
+                        warn!("{NO_KEY}: {error}");
                     }
                 }
                 Output::WantsReport => self.host.wants(host::Answer::Report),
-                Output::WantsLocalAddress(remote) => {
-                    self.host.wants(host::Answer::LocalAddress(remote));
+                Output::WantsLocalAddress { remote, among } => {
+                    self.host.wants(host::Answer::LocalAddress(remote, among));
                 }
                 Output::Wait(deadline) => {
                     self.deadline = deadline;
@@ -80,10 +90,14 @@ impl Process {
     }
 
     fn change(&mut self, direction: Direction, change: Change) -> anyhow::Result<()> {
-        if let (Change::Install(sa), Some((_, _, keys))) = (&change, &mut self.capture)
-            && !keys.add_sa(sa)?
-        {
-            warn!("Wireshark opens no ESP of this suite: it stays closed in the capture");
+        if let (Change::Install(sa), Some((_, _, keys))) = (&change, &mut self.capture) {
+            match keys.add_sa(sa) {
+                Ok(true) => {}
+                Ok(false) => {
+                    warn!("Wireshark opens no ESP of this suite: it stays closed in the capture");
+                }
+                Err(error) => warn!("{NO_KEY}: {error}"),
+            }
         }
         Ok(self.planes.change(direction, change)?)
     }

@@ -156,8 +156,18 @@ impl Progress {
                 Some(times) if *times > 1 => format!("no answer to {what}, sent {times} times"),
                 _ => format!("no answer to {what}"),
             },
-            None => "no way to the peer".to_owned(),
+            None => no_way(name, connections),
         }
+    }
+}
+
+/// Nothing could be sent.
+fn no_way(name: Option<&str>, connections: &[Arc<Connection>]) -> String {
+    let is_meant = |c: &&Arc<Connection>| name.is_none_or(|name| name == c.name);
+    let addresses = connections.iter().find(is_meant).map(|c| &c.local_addrs);
+    match addresses.filter(|addresses| !addresses.is_empty()) {
+        Some(addresses) => format!("no way to the peer from local_addrs = {addresses:?}"),
+        None => "no way to the peer".to_owned(),
     }
 }
 

@@ -48,6 +48,7 @@ impl Process {
             .map(|(name, text)| format!("{name}: {text}"))
             .collect();
         report.warnings.extend(lost_lines());
+        report.warnings.extend(self.capture_fault());
         if kept_out.is_none() {
             let table = self.host.table(&self.loaded);
             report.warnings.push(format!(
@@ -77,6 +78,13 @@ impl Process {
         asked.await.ok().flatten()
     }
 
+    /// A capture that is not written any further says so here.
+    fn capture_fault(&self) -> Option<String> {
+        let (capture, _, _) = self.capture.as_ref()?;
+        let (path, fault) = (capture.path().display(), capture.fault()?);
+        Some(format!("{path} is not written any further: {fault}"))
+    }
+
     fn process_status(&self) -> ProcessStatus {
         let role = match self.options.role {
             Role::Gateway => "gateway",
@@ -94,6 +102,7 @@ impl Process {
                 .options
                 .capture
                 .as_ref()
+                .map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()))
                 .map(|path| path.display().to_string()),
             capabilities: self.capabilities.clone(),
             resident_bytes: resident_bytes(),
@@ -139,6 +148,7 @@ fn in_clear(name: String) -> ConnectionStatus {
         blocks: false,
         clear: true,
         last_failure: None,
+        missing: Vec::new(),
         sessions: Vec::new(),
     }
 }

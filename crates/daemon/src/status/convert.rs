@@ -54,6 +54,7 @@ impl From<node::ConnectionStatus> for ConnectionStatus {
             blocks: false,
             clear: false,
             last_failure: None,
+            missing: connection.missing,
             sessions,
         }
     }
@@ -105,6 +106,7 @@ impl From<node::ChildStatus> for ChildStatus {
             local_ts: child.local,
             remote_ts: child.remote,
             pool_address: child.pool_address,
+            age_s: Some(seconds(child.age)),
             ..Self::default()
         }
     }

@@ -109,6 +109,9 @@ impl Display for ConnectionStatus {
         if let Some(reason) = &self.last_failure {
             writeln!(f, "  last failure: {reason}")?;
         }
+        if !self.missing.is_empty() {
+            writeln!(f, "  not up: {}", self.missing.join(", "))?;
+        }
         self.sessions.iter().try_for_each(|session| session.fmt(f))
     }
 }

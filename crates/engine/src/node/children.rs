@@ -50,6 +50,7 @@ pub(super) struct ChildEntry {
 /// A pair of SAs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair {
+    pub(super) since: Instant,
     pub(super) spi_in: u32,
     pub(super) spi_out: u32,
     pub(super) suite: EspSuite,

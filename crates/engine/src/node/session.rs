@@ -114,6 +114,26 @@ impl Session {
         self.quicks.push(pending);
     }
 
+    /// Quick modes that are not done.
+    pub(super) fn open_quicks(&self) -> usize {
+        let open = self.quicks.iter().filter(|pending| !pending.quick.is_done());
+        open.count()
+    }
+
+    /// Forgets quick modes that are done where there are `limit`: the peer's before ours, which
+    /// may have to send their last message again.
+    pub(super) fn make_room(&mut self, limit: usize) {
+        while self.quicks.len() >= limit {
+            let is_done = |pending: &PendingQuick| pending.quick.is_done();
+            let is_theirs = |it: &PendingQuick| is_done(it) && !it.quick.is_initiator();
+            let theirs = self.quicks.iter().position(is_theirs);
+            let Some(at) = theirs.or_else(|| self.quicks.iter().position(is_done)) else {
+                return;
+            };
+            self.quicks.remove(at);
+        }
+    }
+
     /// Remembers the message ID of an exchange that must not happen twice.
     pub(super) fn remember(&mut self, message_id: u32) {
         if self.recent.len() >= MAX_RECENT {

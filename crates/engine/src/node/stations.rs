@@ -4,6 +4,7 @@
 mod again;
 mod inner;
 
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -25,6 +26,10 @@ const MAX_BACKOFF: Duration = Duration::from_secs(30);
 /// Before a renewal that failed is tried again.
 const RENEWAL_RETRY: Duration = Duration::from_secs(10);
 
+/// Quick modes that we have under way at once: each pair of selectors has one of its own, and peers
+/// bound how many they answer side by side.
+const QUICK_MODES_AT_ONCE: usize = 8;
+
 /// A connection that we begin.
 pub(super) struct Station {
     pub(super) connection: Arc<Connection>,
@@ -37,6 +42,8 @@ pub(super) struct Station {
     restarts: u32,
     /// The inner addresses that we had, to ask for them again.
     had: Vec<IpAddr>,
+    /// Children whose quick mode begins when others are done.
+    waiting: VecDeque<ChildId>,
     retry_children_at: Option<Instant>,
     armed: Option<Instant>,
 }
@@ -108,8 +115,7 @@ impl Node {
             for selectors in selector_pairs(child) {
                 let id = self.add_child(&connection, index, true, selectors);
                 children.push(id);
-                let (local, remote) = expected(&connection, child, selectors);
-                self.change(Direction::Outbound, Change::Expect(id, local, remote));
+                self.expect(id);
             }
         }
         let state = match connection.start {
@@ -126,6 +132,7 @@ impl Node {
             attempt: 0,
             restarts: 0,
             had: Vec::new(),
+            waiting: VecDeque::new(),
             retry_children_at: None,
             armed: None,
         });
@@ -134,12 +141,23 @@ impl Node {
         }
     }
 
+    /// What a child of a station leads to waits for it.
+    fn expect(&mut self, child: ChildId) {
+        let Some(entry) = self.children.get(&child) else {
+            return;
+        };
+        let selectors = (entry.local, entry.remote);
+        let (local, remote) = expected(&entry.connection, entry.child(), selectors);
+        self.change(Direction::Outbound, Change::Expect(child, local, remote));
+    }
+
     /// A station whose connection left the configuration, or whose node stops.
     pub(super) fn retire_station(&mut self, index: usize) {
         let station = &mut self.stations[index];
         station.is_retired = true;
         station.state = State::Down;
         station.retry_children_at = None;
+        station.waiting.clear();
         let children = core::mem::take(&mut station.children);
         for child in children {
             self.change(Direction::Outbound, Change::Forget(child));
@@ -150,6 +168,10 @@ impl Node {
     pub(super) fn bring_up(&mut self, name: &str) {
         for index in self.stations_named(name) {
             if self.stations[index].state.session().is_none() {
+                if self.stations[index].state == State::Down {
+                    let children = self.stations[index].children.clone();
+                    children.into_iter().for_each(|child| self.expect(child));
+                }
                 self.stations[index].attempt = 0;
                 self.attempt(index);
             }
@@ -178,6 +200,12 @@ impl Node {
             .collect();
         for id in sessions {
             self.close_session(id, "taken down", true, now);
+        }
+        // Its traffic waits no more: another connection's tunnel may lead there.
+        for index in self.stations_named(name) {
+            for child in self.stations[index].children.clone() {
+                self.change(Direction::Outbound, Change::Forget(child));
+            }
         }
     }
 
@@ -246,17 +274,25 @@ impl Node {
         station.state = State::AwaitingAddress;
         station.restarts = 0;
         let remote = station.remote().ip();
-        self.outputs.push_back(Output::WantsLocalAddress(remote));
+        let among = station.connection.local_addrs.clone();
+        self.outputs
+            .push_back(Output::WantsLocalAddress { remote, among });
         self.arm_station(index);
     }
 
     /// The routing table's word on which address of ours leads to a peer: begins what waits for
     /// it, and moves what had another.
-    pub(super) fn on_local_address(&mut self, remote: IpAddr, local: Option<IpAddr>, now: Instant) {
+    pub(super) fn on_local_address(
+        &mut self,
+        (remote, among): (IpAddr, &[IpAddr]),
+        local: Option<IpAddr>,
+        now: Instant,
+    ) {
         for index in 0..self.stations.len() {
             let station = &self.stations[index];
             let peer = station.remote();
-            if peer.ip() != remote || station.is_retired {
+            let is_asked = peer.ip() == remote && station.connection.local_addrs == among;
+            if !is_asked || station.is_retired {
                 continue;
             }
             match (station.state, local) {
@@ -373,7 +409,29 @@ impl Node {
         if let Some(index) = self.station_of(id) {
             self.stations[index].state = State::Up(id);
             self.stations[index].attempt = 0;
+            self.begin_waiting(index, id, now);
             self.watch(id, now);
+        }
+    }
+
+    /// Begins children that wait, as many as may be under way.
+    fn begin_waiting(&mut self, index: usize, id: SessionId, now: Instant) {
+        loop {
+            let Some(session) = self.sessions.get(&id) else {
+                return;
+            };
+            let quicks = session.quicks.iter();
+            let under_way = quicks.filter(|pending| pending.quick.asked().is_some());
+            if under_way.count() >= QUICK_MODES_AT_ONCE {
+                return;
+            }
+            let Some(child) = self.stations[index].waiting.pop_front() else {
+                return;
+            };
+            let entry = self.children.get(&child);
+            if entry.is_some_and(|entry| entry.current.is_none()) {
+                self.begin_quick(id, child, now);
+            }
         }
     }
 
@@ -389,13 +447,14 @@ impl Node {
         let Some(index) = self.station_of(id) else {
             return;
         };
+        if !self.stations[index].children.contains(&child) {
+            return;
+        }
+        self.begin_waiting(index, id, now);
         let station = &mut self.stations[index];
         let Some(session) = self.sessions.get(&id) else {
             return;
         };
-        if !station.children.contains(&child) {
-            return;
-        }
         let mut quicks = session.quicks.iter();
         let is_under_way = quicks.any(|pending| pending.quick.asked().is_some());
         let begins = begins_at_once(station.connection.start);
@@ -453,6 +512,7 @@ impl Node {
         };
         let station = &mut self.stations[index];
         station.retry_children_at = None;
+        station.waiting.clear();
         let was_up = matches!(station.state, State::Up(_));
         if was_up && station.connection.start == Start::OnTraffic {
             station.state = State::AwaitingTraffic;
@@ -484,7 +544,7 @@ impl Node {
             station.retry_children_at = None;
             if let State::Up(id) = station.state {
                 let children = station.children.clone();
-                let missing: Vec<ChildId> = children
+                let missing: VecDeque<ChildId> = children
                     .into_iter()
                     .filter(|child| {
                         self.children
@@ -493,9 +553,8 @@ impl Node {
                     })
                     .filter(|child| self.has_inner(id, *child))
                     .collect();
-                missing
-                    .into_iter()
-                    .for_each(|child| self.begin_quick(id, child, now));
+                self.stations[index].waiting = missing;
+                self.begin_waiting(index, id, now);
             }
         }
         if let State::Backoff(at) = self.stations[index].state

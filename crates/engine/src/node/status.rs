@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use super::Node;
 use super::children::protocol_name;
 use super::session::Session;
+use super::stations::{State, Station};
 use crate::ikev1::Role;
 use crate::sa::{Mode, Path};
 use crate::suite::Standing;
@@ -32,6 +33,8 @@ pub struct ConnectionStatus {
     pub state: &'static str,
     /// Whether the file permits insecure algorithms.
     pub is_legacy: bool,
+    /// Of a station that is up: children that are not, and where they lead.
+    pub missing: Vec<String>,
     /// Established or under way.
     pub sessions: Vec<SessionStatus>,
 }
@@ -86,6 +89,8 @@ pub struct ChildStatus {
     pub remote: String,
     /// The pool address that stands for a transport mode peer.
     pub pool_address: Option<IpAddr>,
+    /// Since these SAs were agreed on.
+    pub age: Duration,
 }
 
 impl Node {
@@ -102,6 +107,7 @@ impl Node {
             ConnectionStatus {
                 name: connection.name.clone(),
                 state: station.map_or("responder", |station| station.state.name()),
+                missing: station.map(|it| self.missing(it)).unwrap_or_default(),
                 is_legacy: connection.is_legacy,
                 sessions: self
                     .sessions
@@ -124,6 +130,20 @@ impl Node {
             fragment_octets: self.assembly.octets(),
             pools: pools.collect(),
         }
+    }
+
+    /// Of a station that is up, where its children that are not lead.
+    fn missing(&self, station: &Station) -> Vec<String> {
+        let is_up = matches!(station.state, State::Up(_));
+        let children = station.children.iter().filter(|_| is_up);
+        let entries = children.filter_map(|child| self.children.get(child));
+        let missing = entries.filter(|entry| entry.current.is_none());
+        missing
+            .map(|entry| match entry.remote {
+                Some(remote) => format!("{} to {remote}", entry.child().name),
+                None => entry.child().name.clone(),
+            })
+            .collect()
     }
 
     /// How many sessions are established.
@@ -152,6 +172,7 @@ impl Node {
                 local: pair.local.to_string(),
                 remote: pair.remote.to_string(),
                 pool_address: entry.pool_address,
+                age: now.since(pair.since),
             })
         });
         SessionStatus {

@@ -669,6 +669,101 @@ fn a_peer_holds_a_bounded_number_of_children() {
     assert!(world.drops(1, DropReason::TooManyExchanges) > 0);
 }
 
+#[test]
+fn every_network_of_a_long_list_comes_up() {
+    let networks = 40;
+    let mut world = World::new(41, move |connection, is_station| {
+        if is_station {
+            let to = |number| format!("10.10.0.{number}/32").parse().unwrap();
+            connection.children[0].remote = (0..networks).map(to).collect();
+        }
+    });
+    world.run(Duration::from_secs(2));
+    assert_eq!(world.ends[1].inbound.len(), networks);
+    assert_eq!(world.drops(1, DropReason::TooManyExchanges), 0);
+    let status = world.ends[0].node.status(world.now);
+    assert!(status.connections[0].missing.is_empty());
+    for session in world.ends.iter().flat_map(|end| end.node.sessions.values()) {
+        assert!(session.quicks.len() <= networks);
+    }
+}
+
+#[test]
+fn a_child_that_is_not_up_is_shown_with_where_it_leads() {
+    let mut world = World::new(42, |connection, is_station| {
+        if is_station {
+            let other = "192.168.9.0/24".parse().unwrap();
+            connection.children[0].remote.push(other);
+        }
+    });
+    world.run(Duration::from_secs(10));
+    world.assert_up();
+    let status = world.ends[0].node.status(world.now);
+    let [connection] = &status.connections[..] else {
+        panic!("one connection");
+    };
+    assert_eq!(connection.missing.len(), 1);
+    assert!(connection.missing[0].ends_with(" to 192.168.9.0/24"));
+    assert!(connection.sessions[0].children[0].age >= Duration::from_secs(8));
+}
+
+#[test]
+fn a_peer_that_renews_often_is_answered() {
+    let mut world = World::new(43, |_, _| {});
+    world.run(Duration::from_secs(2));
+    for _ in 0..40 {
+        world.command(0, Command::RekeyChildren("road".into()));
+        world.run(Duration::from_secs(1));
+    }
+    let is_renewal = |e: &Event| matches!(e, Event::ChildEstablished { is_rekey: true, .. });
+    assert_eq!(world.ends[1].count(is_renewal), 40);
+    assert_eq!(world.drops(1, DropReason::TooManyExchanges), 0);
+    let session = world.ends[1].node.sessions.values().next();
+    assert!(session.is_some_and(|session| session.quicks.len() <= 16));
+}
+
+#[test]
+fn a_station_goes_by_answers_about_its_own_addresses_alone() {
+    let other: IpAddr = "10.0.0.77".parse().unwrap();
+    let own: Vec<IpAddr> = vec![STATION.into(), other];
+    let among = own.clone();
+    let mut world = World::new(44, move |connection, is_station| {
+        if is_station {
+            connection.local_addrs = among.clone();
+        }
+    });
+    world.run(Duration::from_secs(2));
+    world.assert_up();
+    let remote = world.ends[0].path().remote.ip();
+    for (among, wanted) in [(vec![], STATION.into()), (own, other)] {
+        let local = Some(other);
+        let answer = Input::LocalAddress {
+            remote,
+            among,
+            local,
+        };
+        world.input(0, answer);
+        assert_eq!(world.ends[0].path().local.ip(), wanted);
+    }
+}
+
+#[test]
+fn what_is_down_holds_no_packets_and_what_is_up_again_does() {
+    let mut world = World::new(45, |_, _| {});
+    world.run(Duration::from_secs(2));
+    let count = |world: &World, word: &str| {
+        let trail = world.ends[0].trail.iter();
+        trail.filter(|it| *it == word).count()
+    };
+    assert_eq!((count(&world, "expect"), count(&world, "forget")), (1, 0));
+    world.command(0, Command::Down("road".into()));
+    assert_eq!((count(&world, "expect"), count(&world, "forget")), (1, 1));
+    world.command(0, Command::Up("road".into()));
+    assert_eq!((count(&world, "expect"), count(&world, "forget")), (2, 1));
+    world.run(Duration::from_secs(5));
+    world.assert_up();
+}
+
 /// Renews the child from one end and lets the exchange end, no more; the other end's SPIs.
 fn renewed_by(world: &mut World, end: usize) -> (u32, u32) {
     world.run(Duration::from_secs(2));
@@ -1171,13 +1266,17 @@ impl World {
                         _ => Input::Report(&[]),
                     });
                 }
-                Output::WantsLocalAddress(remote) => {
+                Output::WantsLocalAddress { remote, among } => {
                     let local = Some(if end == 0 {
                         STATION.into()
                     } else {
                         GATEWAY.into()
                     });
-                    answers.push(Input::LocalAddress { remote, local });
+                    answers.push(Input::LocalAddress {
+                        remote,
+                        among,
+                        local,
+                    });
                 }
                 Output::Wait(deadline) => {
                     self.ends[end].due = deadline.map(|deadline| deadline.at);

@@ -129,7 +129,7 @@ impl Node {
         let (Some(sa), Some(connection)) = (session.sa.as_ref(), session.connection.clone()) else {
             return;
         };
-        if session.quicks.len() >= self.config.limits.quick_modes {
+        if session.open_quicks() >= self.config.limits.quick_modes {
             return self.drops.count(DropReason::TooManyExchanges);
         }
         let mut out = Outbox::default();
@@ -172,6 +172,7 @@ impl Node {
         match accepted {
             Ok(progress) => {
                 if let Some(session) = self.sessions.get_mut(&id) {
+                    session.make_room(self.config.limits.quick_modes);
                     session.keep_quick(PendingQuick {
                         quick: Box::new(quick),
                         child,
@@ -363,6 +364,7 @@ impl Node {
         };
         let is_rekey = entry.current.is_some();
         let new = Pair {
+            since: now,
             spi_in: negotiated.spi_in,
             spi_out: negotiated.spi_out,
             suite: negotiated.suite,

@@ -289,15 +289,19 @@ impl Control {
                 Output::Event(event) => self.note(event, now),
                 Output::IkeKey(..) => {}
                 Output::WantsReport => wants_report = true,
-                Output::WantsLocalAddress(remote) => asked.push(remote),
+                Output::WantsLocalAddress { remote, among } => asked.push((remote, among)),
                 Output::Wait(deadline) => {
                     self.due = deadline.map(|deadline| deadline.at);
                     if std::mem::take(&mut wants_report) {
                         let report = self.inbound.report();
                         self.node.handle(Input::Report(&report.associations), now);
-                    } else if let Some(remote) = asked.pop() {
+                    } else if let Some((remote, among)) = asked.pop() {
                         let local = Some(IpAddr::V4(self.address));
-                        let answer = Input::LocalAddress { remote, local };
+                        let answer = Input::LocalAddress {
+                            remote,
+                            among,
+                            local,
+                        };
                         self.node.handle(answer, now);
                     } else {
                         return;
