@@ -73,7 +73,8 @@ pub struct ConnectionTable {
     /// Aggressive mode: three messages, as the UMTS paper has it.
     #[serde(default)]
     pub aggressive: bool,
-    /// Addresses to use; none: any.
+    /// Own addresses to use: a station goes out from the first that it has and that leads to the
+    /// gateway; none: any.
     #[serde(default)]
     pub local_addrs: Vec<IpAddr>,
     /// Addresses or names of the gateway; none: this is the gateway.

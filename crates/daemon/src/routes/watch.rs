@@ -67,9 +67,7 @@ pub fn local_address_for(remote: IpAddr, among: &[IpAddr], fwmark: u32) -> Optio
     if among.is_empty() {
         return address_towards(remote, None, fwmark);
     }
-    let mut of_family = among
-        .iter()
-        .filter(|own| own.is_ipv4() == remote.is_ipv4());
+    let mut of_family = among.iter().filter(|own| own.is_ipv4() == remote.is_ipv4());
     of_family.find_map(|own| address_towards(remote, Some(*own), fwmark))
 }
 

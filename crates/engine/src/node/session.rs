@@ -116,7 +116,10 @@ impl Session {
 
     /// Quick modes that are not done.
     pub(super) fn open_quicks(&self) -> usize {
-        let open = self.quicks.iter().filter(|pending| !pending.quick.is_done());
+        let open = self
+            .quicks
+            .iter()
+            .filter(|pending| !pending.quick.is_done());
         open.count()
     }
 

@@ -2,21 +2,22 @@
 //! connects, asks for an inner address, brings its children up, and begins again after a loss.
 
 mod again;
+mod children;
 mod inner;
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use self::children::selector_pairs;
 use super::session::{Session, SessionId};
 use super::{Event, IKE_PORT, NAT_T_PORT, Node, Output, Timer, begins_at_once};
-use crate::config::{Child, Connection, Start};
+use crate::config::{Connection, Start};
 use crate::ikev1::mode_config::{ConfigRequest, Lease};
 use crate::ikev1::phase1::Phase1;
 use crate::ikev1::{Outbox, Role};
 use crate::plane::Change;
 use crate::sa::{ChildId, Direction, Mode, Path};
-use crate::selector::TrafficSelector;
 use crate::time::{Deadline, Duration, Instant};
 
 /// Before the first new attempt; doubles with each.
@@ -25,10 +26,6 @@ const FIRST_BACKOFF: Duration = Duration::from_millis(500);
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 /// Before a renewal that failed is tried again.
 const RENEWAL_RETRY: Duration = Duration::from_secs(10);
-
-/// Quick modes that we have under way at once: each pair of selectors has one of its own, and peers
-/// bound how many they answer side by side.
-const QUICK_MODES_AT_ONCE: usize = 8;
 
 /// A connection that we begin.
 pub(super) struct Station {
@@ -139,16 +136,6 @@ impl Node {
         if begins {
             self.attempt(self.stations.len() - 1);
         }
-    }
-
-    /// What a child of a station leads to waits for it.
-    fn expect(&mut self, child: ChildId) {
-        let Some(entry) = self.children.get(&child) else {
-            return;
-        };
-        let selectors = (entry.local, entry.remote);
-        let (local, remote) = expected(&entry.connection, entry.child(), selectors);
-        self.change(Direction::Outbound, Change::Expect(child, local, remote));
     }
 
     /// A station whose connection left the configuration, or whose node stops.
@@ -414,27 +401,6 @@ impl Node {
         }
     }
 
-    /// Begins children that wait, as many as may be under way.
-    fn begin_waiting(&mut self, index: usize, id: SessionId, now: Instant) {
-        loop {
-            let Some(session) = self.sessions.get(&id) else {
-                return;
-            };
-            let quicks = session.quicks.iter();
-            let under_way = quicks.filter(|pending| pending.quick.asked().is_some());
-            if under_way.count() >= QUICK_MODES_AT_ONCE {
-                return;
-            }
-            let Some(child) = self.stations[index].waiting.pop_front() else {
-                return;
-            };
-            let entry = self.children.get(&child);
-            if entry.is_some_and(|entry| entry.current.is_none()) {
-                self.begin_quick(id, child, now);
-            }
-        }
-    }
-
     /// A child was lost, or could not be brought up, while its session stands: it is begun again
     /// after `wait`, if others are up or under way.
     pub(super) fn station_child_down(
@@ -595,40 +561,4 @@ impl Node {
         self.timers
             .arm(Timer::of_station(index), &mut station.armed, deadline);
     }
-}
-
-/// IKEv1's quick mode carries one selector a side: a child with several becomes as many pairs.
-fn selector_pairs(child: &Child) -> Vec<(Option<TrafficSelector>, Option<TrafficSelector>)> {
-    let or_dynamic = |selectors: &[TrafficSelector]| match selectors {
-        [] => vec![None],
-        some => some.iter().copied().map(Some).collect(),
-    };
-    let remotes = or_dynamic(&child.remote);
-    or_dynamic(&child.local)
-        .into_iter()
-        .flat_map(|local| remotes.iter().map(move |remote| (local, *remote)))
-        .collect()
-}
-
-/// The traffic that waits for a child: from anywhere on this host unless a selector says from
-/// where, to the other side's selector; in transport mode, to the peer itself.
-fn expected(
-    connection: &Connection,
-    child: &Child,
-    (local, remote): (Option<TrafficSelector>, Option<TrafficSelector>),
-) -> (Vec<TrafficSelector>, Vec<TrafficSelector>) {
-    let peers = connection.remote_addrs.iter().map(|address| {
-        let host = TrafficSelector::host(address.ip());
-        remote.map_or(host, |remote| remote.at(address.ip()))
-    });
-    let remotes: Vec<TrafficSelector> = match (child.mode, remote) {
-        (Mode::Tunnel, Some(remote)) => vec![remote],
-        _ => peers.collect(),
-    };
-    let from_anywhere = |remote: &TrafficSelector| TrafficSelector::everything(remote.first);
-    let locals = match local {
-        Some(local) if child.mode == Mode::Tunnel => vec![local],
-        _ => remotes.iter().map(from_anywhere).collect(),
-    };
-    (locals, remotes)
 }

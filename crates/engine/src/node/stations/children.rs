@@ -1,0 +1,84 @@
+//! Which children a station has, what waits for them, and how many are begun at once.
+
+use crate::config::{Child, Connection};
+use crate::node::Node;
+use crate::node::session::SessionId;
+use crate::plane::Change;
+use crate::sa::{ChildId, Direction, Mode};
+use crate::selector::TrafficSelector;
+use crate::time::Instant;
+
+/// Quick modes that we have under way at once: each pair of selectors has one of its own, and peers
+/// bound how many they answer side by side.
+const QUICK_MODES_AT_ONCE: usize = 8;
+
+impl Node {
+    /// What a child of a station leads to waits for it.
+    pub(super) fn expect(&mut self, child: ChildId) {
+        let Some(entry) = self.children.get(&child) else {
+            return;
+        };
+        let selectors = (entry.local, entry.remote);
+        let (local, remote) = expected(&entry.connection, entry.child(), selectors);
+        self.change(Direction::Outbound, Change::Expect(child, local, remote));
+    }
+
+    /// Begins children that wait, as many as may be under way.
+    pub(super) fn begin_waiting(&mut self, index: usize, id: SessionId, now: Instant) {
+        loop {
+            let Some(session) = self.sessions.get(&id) else {
+                return;
+            };
+            let quicks = session.quicks.iter();
+            let under_way = quicks.filter(|pending| pending.quick.asked().is_some());
+            if under_way.count() >= QUICK_MODES_AT_ONCE {
+                return;
+            }
+            let Some(child) = self.stations[index].waiting.pop_front() else {
+                return;
+            };
+            let entry = self.children.get(&child);
+            if entry.is_some_and(|entry| entry.current.is_none()) {
+                self.begin_quick(id, child, now);
+            }
+        }
+    }
+}
+
+/// IKEv1's quick mode carries one selector a side: a child with several becomes as many pairs.
+pub(super) fn selector_pairs(
+    child: &Child,
+) -> Vec<(Option<TrafficSelector>, Option<TrafficSelector>)> {
+    let or_dynamic = |selectors: &[TrafficSelector]| match selectors {
+        [] => vec![None],
+        some => some.iter().copied().map(Some).collect(),
+    };
+    let remotes = or_dynamic(&child.remote);
+    or_dynamic(&child.local)
+        .into_iter()
+        .flat_map(|local| remotes.iter().map(move |remote| (local, *remote)))
+        .collect()
+}
+
+/// The traffic that waits for a child: from anywhere on this host unless a selector says from
+/// where, to the other side's selector; in transport mode, to the peer itself.
+fn expected(
+    connection: &Connection,
+    child: &Child,
+    (local, remote): (Option<TrafficSelector>, Option<TrafficSelector>),
+) -> (Vec<TrafficSelector>, Vec<TrafficSelector>) {
+    let peers = connection.remote_addrs.iter().map(|address| {
+        let host = TrafficSelector::host(address.ip());
+        remote.map_or(host, |remote| remote.at(address.ip()))
+    });
+    let remotes: Vec<TrafficSelector> = match (child.mode, remote) {
+        (Mode::Tunnel, Some(remote)) => vec![remote],
+        _ => peers.collect(),
+    };
+    let from_anywhere = |remote: &TrafficSelector| TrafficSelector::everything(remote.first);
+    let locals = match local {
+        Some(local) if child.mode == Mode::Tunnel => vec![local],
+        _ => remotes.iter().map(from_anywhere).collect(),
+    };
+    (locals, remotes)
+}
