@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from caravan.testbed import Road, RoadPlan
+from caravan.testbed import CommandFailed, Road, RoadPlan
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, PublicKey, SharedKey
-from caravan.testbed.pki import CaravanAuthority
+from caravan.testbed.pki import CaravanAuthority, SwanAuthority
 from caravan.testbed.road import (
     GATEWAY_ADDRESS,
     INNER_POOL,
@@ -247,7 +247,8 @@ def test_charon_renews_the_ike_sa(keys: tuple[PublicKey, PublicKey], output: Pat
     with connected(gateway, station, output, is_initiator=False) as pair:
         (before,) = pair.charon.sas()
         pair.charon.rekey_ike()
-        ping(pair.road.ms, SERVER_ADDRESS, 20, 0.05)
+        echoes = ping(pair.road.ms, SERVER_ADDRESS, 60, 0.05)
+        assert echoes.received == echoes.sent
         assert any(sa.unique_id != before.unique_id for sa in pair.charon.sas())
         assert pair.fetch() == expected
 
@@ -336,6 +337,56 @@ def test_long_messages_travel_in_fragments_of_ike(
         pair.charon.wait_for_log(r"received fragment #\d, reassembled fragmented IKE message")
         pair.charon.wait_for_log(r"splitting IKE message \(\d+ bytes\) into 2 fragments")
         assert pair.fetch() == expected
+
+
+@pytest.fixture(scope="module")
+def chained(tmp_path_factory: pytest.TempPathFactory) -> tuple[PublicKey, PublicKey]:
+    """Each end's certificate is of an intermediate authority that the other end does not have."""
+    root = SwanAuthority(tmp_path_factory.mktemp("chain"), "root")
+    gateways, stations = root.subordinate("gateways"), root.subordinate("stations")
+    return (
+        PublicKey(gateways.issue("sg.example"), root),
+        PublicKey(stations.issue("ms.example"), root),
+    )
+
+
+@ROLES
+@pytest.mark.parametrize("is_aggressive", [True, False], ids=["aggressive", "main"])
+def test_certificates_of_intermediate_authorities_travel_along(
+    is_initiator: bool, is_aggressive: bool, chained: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    expected = make_file(output / "www/file", FILE_BYTES)
+    gateway, station = ends(Case(is_initiator, is_aggressive, True, FIT), chained)
+    with connected(gateway, station, output, is_initiator=is_initiator) as pair:
+        assert pair.fetch() == expected
+        ours = "stations" if is_initiator else "gateways"
+        pair.charon.wait_for_log(rf'received issuer cert "C=CH, O=Test, CN={ours}"')
+
+
+@ROLES
+def test_an_intermediate_authority_that_is_missing_is_named(
+    is_initiator: bool, chained: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    bare = [
+        replace(key, own=replace(key.own, intermediates=())) if is_charon else key
+        for key, is_charon in zip(chained, (is_initiator, not is_initiator), strict=True)
+    ]
+    gateway, station = ends(Case(is_initiator, True, True, FIT), (bare[0], bare[1]))
+    whose, missing = ("sg", "gateways") if is_initiator else ("ms", "stations")
+    with Road(RoadPlan(), output) as road:
+        if is_initiator:
+            StrongSwan(road.sg, gateway)
+            ours = Caravan(road.ms, station)
+        else:
+            ours = Caravan(road.sg, gateway).wait_ready()
+            charon = StrongSwan(road.ms, station)
+            with pytest.raises(CommandFailed):
+                charon.initiate(3)
+        wait_for_words(
+            ours,
+            rf"certificate C=CH, CN={whose}.example was issued by C=CH, O=Test, CN={missing}, "
+            "which is not trusted: no certificate of it is configured, and none came along",
+        )
 
 
 def test_a_refusal_says_what_differed(keys: tuple[PublicKey, PublicKey], output: Path) -> None:

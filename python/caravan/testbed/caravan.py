@@ -196,7 +196,8 @@ def write_credentials(directory: Path, connection: Connection) -> None:
     """Certificate, key and authority in place of those that are there."""
     auth = connection.auth
     if isinstance(auth, PublicKey):
-        shutil.copy(auth.own.certificate, directory / "own.pem")
+        chain = (auth.own.certificate, *auth.own.intermediates)
+        (directory / "own.pem").write_text("".join(path.read_text() for path in chain))
         shutil.copy(auth.own.key, directory / "own.key")
         shutil.copy(auth.authority.certificate, directory / "ca.pem")
         (directory / "own.key").chmod(0o600)

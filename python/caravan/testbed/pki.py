@@ -22,11 +22,15 @@ KEY_BITS = 2048
 
 @dataclass(frozen=True)
 class Credentials:
-    """A certificate and its private key, PEM files, and the subject as IKE prints it."""
+    """A certificate and its private key, PEM files, and the subject as IKE prints it.
+
+    `intermediates`: of the authorities between it and the one that peers trust, from below.
+    """
 
     certificate: Path
     key: Path
     subject: str
+    intermediates: tuple[Path, ...] = ()
 
 
 class Authority(Protocol):
@@ -96,9 +100,19 @@ class SwanAuthority:
     def __init__(self, directory: Path, name: str = "swan CA") -> None:
         self.directory = directory
         directory.mkdir(parents=True, exist_ok=True)
+        self.subject = f"C=CH, O=Test, CN={name}"
+        self.intermediates: tuple[Path, ...] = ()
         self._key("ca")
-        dn = ["--dn", f"C=CH, O=Test, CN={name}"]
-        self._pki("ca.pem", ["--self", "--ca", "--in", "ca.key", *dn])
+        self._pki("ca.pem", ["--self", "--ca", "--in", "ca.key", "--dn", self.subject])
+
+    def subordinate(self, name: str) -> SwanAuthority:
+        """An authority that this one has certified."""
+        below = SwanAuthority(self.directory / name, name)
+        signer = ["--cacert", "ca.pem", "--cakey", "ca.key"]
+        request = ["--type", "priv", "--in", f"{name}/ca.key", "--dn", below.subject]
+        self._pki(f"{name}/ca.pem", ["--issue", "--ca", *signer, *request])
+        below.intermediates = (below.certificate, *self.intermediates)
+        return below
 
     @property
     def certificate(self) -> Path:
@@ -112,8 +126,9 @@ class SwanAuthority:
         signer = ["--cacert", "ca.pem", "--cakey", "ca.key"]
         names = ["--dn", f"C=CH, CN={name}", "--san", name]
         self._pki(f"{name}.pem", ["--issue", *signer, "--in", f"{name}.pub", *names])
-        folder = self.directory
-        return Credentials(folder / f"{name}.pem", folder / f"{name}.key", f"C=CH, CN={name}")
+        stem, subject = self.directory / name, f"C=CH, CN={name}"
+        certificate, key = Path(f"{stem}.pem"), Path(f"{stem}.key")
+        return Credentials(certificate, key, subject, self.intermediates)
 
     def request(self, name: str) -> Path:
         """A certificate request for a new key, `name.key` beside it."""

@@ -196,6 +196,8 @@ class StrongSwan:
             shutil.copy(auth.own.certificate, swanctl / "x509/own.pem")
             shutil.copy(auth.own.key, swanctl / "private/own.key")
             shutil.copy(auth.authority.certificate, swanctl / "x509ca/ca.pem")
+            for number, path in enumerate(auth.own.intermediates):
+                shutil.copy(path, swanctl / f"x509ca/intermediate-{number}.pem")
         (swanctl / "swanctl.conf").write_text(swanctl_conf(self.connection))
 
 
