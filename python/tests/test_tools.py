@@ -62,3 +62,20 @@ def test_setup_names_what_is_missing_on_another_system(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith("setup: missing:")
     assert "curl" in done.stderr
+
+
+def test_ruff_is_handed_every_python_text() -> None:
+    lines = (TOP / "tools" / "test").read_text().splitlines()
+    calls = [line.split() for line in lines if "/ruff " in line]
+    assert len(calls) == 2
+    listed = subprocess.run(
+        ["git", "ls-files", "*.py", "*.pyi", "*.ipynb"],
+        cwd=TOP,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    # A tree without its history still has the notebooks.
+    folders = {name.partition("/")[0] for name in listed.stdout.split()} | {"python", "notebooks"}
+    for call in calls:
+        assert folders <= set(call), call
