@@ -163,7 +163,7 @@ def test_cost_refuses_what_is_no_number(words: tuple[str, ...], said: str) -> No
         (("simulate", "umts", "--mips", "1e-300"), "--mips: 1e-300 is outside 0.001 to 1000000000"),
         (("simulate", "umts", "--rate-kbps", "1e16"), "absurdly large, limit 1e15 bit/s"),
         (("simulate", "umts", "--rate-kbps", "1e-9"), "absurdly small, limit 0.01 bit/s"),
-        (("simulate", "umts", "--rate-kbps", "1e9", "--hours", "0.001"), "limit 1e+11: lower"),
+        (("simulate", "umts", "--rate-kbps", "1e9", "--hours", "0.001"), "limit 1e11: lower"),
         (("simulate", "umts", "--suite", "foo"), "'foo', valid are '3des', '3des-md5', "),
         (("simulate", "umts", "--rate-kbps", "inf"), "rate-kbps: inf is no number"),
         (("ask", "--rate-kbps", "nan"), "rate-kbps: nan is no number"),

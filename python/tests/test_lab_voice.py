@@ -202,12 +202,6 @@ def test_what_the_event_kernel_refuses_has_file_line_and_key(tmp_path: Path) -> 
     assert said.startswith(f"caravan-lab: {own}:{line}: link.ms.trace: ")
 
 
-def test_work_without_end_is_refused_before_it_begins() -> None:
-    said = refusal("simulate", "umts", "--hours", "8000", "--rate-kbps", "1e9")
-    place = "caravan-lab: --rate-kbps, --hours, --replications: 1.2e+17 packets in 16 replications"
-    assert said.startswith(place)
-
-
 def test_a_capture_that_is_cut_in_its_header_says_so(tmp_path: Path) -> None:
     capture = tmp_path / "mine.pcap"
     write_capture(capture, packets=1, packet_bytes=100, per_s=1)
@@ -370,3 +364,72 @@ except SystemExit:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert done.stderr == "[]\n"
+
+
+ENDLESS_STUDY = """
+name = "endless"
+title = "More than anybody waits for"
+
+[[sweep]]
+name = "rates"
+title = "Delay"
+scenario = "umts"
+levels = ["model", "simulate"]
+seconds = {seconds}
+replications = {replications}
+grid = {{ policy = ["none"], rate_kbps = [{rate}] }}
+
+[sweep.quick]
+seconds = 60
+"""
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"seconds": 3600, "replications": 4, "rate": "1e9"}, "12: sweep.rates: traffic.rate"),
+        ({"seconds": "9e6", "replications": 100, "rate": "1e6"}, "10: sweep.rates: run.time"),
+        (
+            {"seconds": 3600, "replications": 99_999, "rate": "5e5"},
+            "11: sweep.rates: run.replications",
+        ),
+    ],
+)
+def test_a_study_without_end_is_refused_at_its_line(
+    values: dict[str, object], said: str, tmp_path: Path
+) -> None:
+    study = tmp_path / "endless.toml"
+    study.write_text(ENDLESS_STUDY.format(**values))
+    out = str(tmp_path / "out")
+    fault = refusal("run", str(study), "-o", out)
+    assert f"{study}:{said}: " in fault
+    assert "limit 1e11: lower the rate, or simulate shorter or less often" in fault
+    assert not (tmp_path / "out").exists()
+    # What is computed in no time is.
+    assert lab("run", str(study), "-o", out, "--level", "model").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--hours", "8000", "--rate-kbps", "1e9"), "--rate-kbps: 1.2e17 packets: "),
+        (("--hours", "8000", "--replications", "9999"), "--hours: "),
+        (("--replications", "99999", "--hours", "20"), "--replications: "),
+        (("--set", "run.replications=99999"), "--set run.replications: "),
+    ],
+)
+def test_a_simulation_without_end_is_refused_by_its_option(
+    words: tuple[str, ...], said: str
+) -> None:
+    fault = refusal("simulate", "umts", *words)
+    assert fault.startswith(f"caravan-lab: {said}"), fault
+    assert "limit 1e11: " in fault
+
+
+def test_a_scenario_without_end_is_refused_at_its_line(tmp_path: Path) -> None:
+    own = tmp_path / "endless.toml"
+    text = (TOP / "scenarios/umts.toml").read_text()
+    own.write_text(text.replace("replications = ", "replications = 99999  # ", 1))
+    text = own.read_text()
+    line = 1 + text[: text.index("replications = ")].count("\n")
+    assert f"{own}:{line}: run.replications: " in refusal("simulate", str(own), "--mips", "300")

@@ -118,6 +118,66 @@ right = { sweep = "packet", metric = "protected_bytes", at = { policy = "3des" }
 """
 
 
+READINGS = """
+[[sweep.reading]]
+name = "one"
+says = "One way."
+[[sweep.reading]]
+name = "two"
+says = "Another."
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "said"),
+    [
+        ('over = { packet_bytes = "all" }\n', "", 30, "several values of packet_bytes: say which"),
+        ('"protected_bytes", at = { policy = "des" }', '"cycles"', 31, "values of policy: say"),
+        (', at = { policy = "3des" }', "", 33, 'the sweep "packet" has several values of policy: '),
+        ("\n[[published]]", READINGS + "\n[[published]]", 38, "several values of reading: say"),
+    ],
+)
+def test_a_claim_that_may_mean_several_values_is_refused_at_its_side(
+    old: str, new: str, line: int, said: str
+) -> None:
+    with pytest.raises(StudyError) as fault:
+        parse("small.toml", (SMALL + CLAIM).replace(old, new))
+    assert str(fault.value).startswith(f"small.toml:{line}: "), fault.value
+    assert said in str(fault.value)
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        ("{{ packet: protected_bytes }}", "several values of policy and packet_bytes: say which"),
+        ("{{ packet: protected_bytes, policy = des }}", "several values of packet_bytes: say"),
+        ("{{ packet: capacity_kbps, policy = des, packet_bytes = 64 }}", ""),
+    ],
+)
+def test_a_text_that_may_mean_several_values_is_refused(place: str, said: str) -> None:
+    text = SMALL.replace('series = "policy"', f'series = "policy"\nnote = "{place}"')
+    if not said:
+        assert parse("small.toml", text).figures[0].note == place
+        return
+    with pytest.raises(StudyError, match=r"^small.toml:25: figure.0.note: ") as fault:
+        parse("small.toml", text)
+    assert said in str(fault.value)
+
+
+def test_what_has_no_rate_is_named_without_one() -> None:
+    rates = SMALL.replace("packet_bytes = [64, 128]", "rate_kbps = [8, 16]")
+    rates = rates[: rates.index("[[published]]")]
+    rates = rates.replace('profile = "paper-u"', 'scenario = "umts"')
+    rates = rates.replace('"price"', '"road"')
+    for metric, is_named in (("capacity_kbps", True), ("carried_kbps", True), ("packets", False)):
+        text = f'[[text]]\ntitle = "a"\nbody = "{{{{ packet: {metric}, policy = des }}}}"\n'
+        if is_named:
+            parse("small.toml", rates + text)
+            continue
+        with pytest.raises(StudyError, match="several values of rate_kbps"):
+            parse("small.toml", rates + text)
+
+
 def test_a_test_runs_over_the_range_that_it_names() -> None:
     (claim,) = parse("small.toml", SMALL + CLAIM).claims
     assert claim.tests[0].over == {"packet_bytes": (64.0, 128.0)}

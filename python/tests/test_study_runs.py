@@ -13,6 +13,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
@@ -233,6 +235,30 @@ def test_the_results_of_another_study_are_not_written_over(tmp_path: Path) -> No
     with pytest.raises(StudyError, match=r"holds results of the study tiny: give another folder"):
         caravan.study.run(tiny("other"), directory=tmp_path)
     assert (tmp_path / "results.csv").read_bytes() == before
+
+
+def test_a_study_of_the_same_name_is_another_one(tmp_path: Path) -> None:
+    caravan.study.run(tiny(), directory=tmp_path)
+    before = (tmp_path / "results.csv").read_bytes()
+    other = parse("other.toml", TINY.replace("[64, 128]", "[100]"))
+    with pytest.raises(StudyError, match=r"another study that is called tiny too: give another"):
+        caravan.study.run(other, directory=tmp_path)
+    assert (tmp_path / "results.csv").read_bytes() == before
+    # What shares a scenario is the same study, edited.
+    edited = parse("tiny.toml", TINY.replace("[64, 128]", "[100, 128]"))
+    caravan.study.run(edited, directory=tmp_path)
+    assert (tmp_path / "results.csv").read_bytes() != before
+
+
+def test_a_study_whose_scenarios_all_changed_is_the_same_by_its_file(tmp_path: Path) -> None:
+    caravan.study.run(tiny(), directory=tmp_path)
+    path = tmp_path / "results.parquet"
+    table = pq.read_table(path)
+    strange = pa.array(["0" * 64] * table.num_rows)
+    index = table.column_names.index("scenario_hash")
+    pq.write_table(table.set_column(index, "scenario_hash", strange), path)
+    caravan.study.run(tiny(), directory=tmp_path)
+    assert "0" * 64 not in set(pq.read_table(path)["scenario_hash"].to_pylist())
 
 
 @pytest.mark.parametrize(

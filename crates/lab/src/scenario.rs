@@ -19,6 +19,7 @@ mod quantity;
 mod road;
 mod topology;
 mod traffic;
+mod work;
 
 #[cfg(test)]
 mod tests;

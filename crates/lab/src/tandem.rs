@@ -47,8 +47,9 @@ pub const ROADS_MAX: usize = 256;
 pub const REPLICATIONS_MAX: u32 = 1 << 20;
 /// Index of a call's first replication.
 pub const FIRST_REPLICATION_MAX: u64 = 1 << 62;
-/// Packets expected in one replication.
-pub const PACKETS_MAX: f64 = 1e12;
+/// Packets expected of one question, all replications together, and so of one of them: minutes on
+/// a core with AVX-512.
+pub const PACKETS_MAX: f64 = 1e11;
 /// The longest simulated time: ten years.
 pub const SECONDS_MAX: f64 = 315_360_000.0;
 /// The longest service of a packet of [`BYTES_MAX`], in seconds.

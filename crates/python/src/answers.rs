@@ -22,15 +22,21 @@ struct Job {
 }
 
 pub(crate) fn scenario(request: &str) -> Result<String, String> {
-    let (scenario, catalogue) = read::<Asked>(request)?.scenario(&[])?;
+    let asked: Asked = read(request)?;
+    let (scenario, catalogue) = asked.scenario(&[])?;
     let beyond = scenario.check_tandem(&catalogue).err();
-    // A scenario that the tandem cannot follow says why below.
-    let traffic = scenario.tandem_traffic().ok().flatten();
+    // Traffic that the tandem cannot follow has no work for it.
+    let is_followed = scenario.tandem_traffic().is_ok();
+    let work = is_followed.then(|| scenario.check_work(&asked.run(&scenario)));
     let answer = json!({
         "scenario": scenario,
-        // Of open traffic the mean, of a closed loop the most; null where packets are listed.
-        "packets_per_s": traffic.map(|traffic| finite(traffic.most_packets_per_s())),
         "hash": scenario.hash(),
+        // What of the run is too much, and the key that is to blame; null where nothing is.
+        "too_much": work.and_then(Result::err).map(|fault| json!({
+            "key": fault.place.key,
+            "said": fault.to_string(),
+            "what": fault.what,
+        })),
         // Why only the event kernel can follow it, if so.
         "beyond_tandem": beyond.map(|fault| fault.to_string()),
     });

@@ -23,8 +23,6 @@ from caravan.progress import progress
 if TYPE_CHECKING:
     from rich.console import Console
 
-PACKETS_MAX = 100_000_000_000
-"""Packets of one question, all replications together: minutes on a core with AVX-512."""
 LANES = 16
 """Replications of one job at most: as many as the widest vector holds."""
 
@@ -53,12 +51,13 @@ def simulate_request(
     console: Console | None = None,
 ) -> dict[str, Any]:
     """The same of a request for the native core; `run` overrides how long and how often."""
-    resolved = ask(_lab.scenario, request)
+    resolved = ask(_lab.scenario, {**request, "run": run})
     scenario = resolved["scenario"]
     if scenario["traffic"]["model"]["kind"] == "pcap":
         return _replayed(request, resolved)
     count = run.get("replications") or scenario["run"]["replications"]
-    _check_work(resolved, run, int(count))
+    if too_much := resolved["too_much"]:
+        raise LabError(too_much["said"])
     threads = jobs or len(os.sched_getaffinity(0))
     parts = [
         {**run, "first_replication": first, "replications": number}
@@ -85,21 +84,6 @@ def simulate_request(
         "scenario": scenario,
         "scenario_hash": resolved["hash"],
     }
-
-
-def _check_work(resolved: Mapping[str, Any], run: Mapping[str, float | None], count: int) -> None:
-    """Refuse what would take hours, before it is begun."""
-    written = resolved["scenario"]["run"]
-    asked_s, warm_up_s = run.get("seconds"), run.get("warm_up_s")
-    seconds = float(written["time_s"] if asked_s is None else asked_s)
-    seconds += float(written["warm_up_s"] if warm_up_s is None else warm_up_s)
-    packets = (resolved["packets_per_s"] or 0.0) * seconds * count
-    if packets > PACKETS_MAX:
-        raise LabError(
-            f"--rate-kbps, --hours, --replications: {packets:.2g} packets in {count} replications "
-            f"of {seconds:,.10g} s with their warm-up, limit {PACKETS_MAX:.0e}: lower "
-            "the rate, or simulate shorter or less often (run.warm_up counts too)"
-        )
 
 
 def _replayed(request: Mapping[str, object], resolved: Mapping[str, Any]) -> dict[str, Any]:

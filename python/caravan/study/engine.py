@@ -10,7 +10,7 @@ import hashlib
 import importlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from caravan.messages import is_unpriced, unknown, without_place
 from caravan.study import parameters, tunnel
 from caravan.study.cells import Cell, Job, canonical, replication_ranges, run_request
 from caravan.study.files import CATALOGUE
-from caravan.study.metrics import DIVERGES, NEAR
+from caravan.study.metrics import AXIS_KEYS, DIVERGES, NEAR
 from caravan.study.plan import Run, Study
 from caravan.study.text import StudyError, Value
 
@@ -39,12 +39,6 @@ WORSE = (STATIONARY, NEAR, DIVERGES)
 """What a simulated point can be, the worst last."""
 QUEUES = ("wait_ms", "queue_bytes")
 """What has no value at a station that is full, nor at those behind it."""
-FIXED_KEYS = {
-    "policy": "policy",
-    "rate_kbps": "traffic.rate",
-    "packet_bytes": "traffic.sizes.bytes",
-}
-"""Axes whose key is the same in every scenario; those of nodes and links follow the topology."""
 UNITS = {"rate_kbps": "kbit/s", "packet_bytes": "B"}
 
 
@@ -75,6 +69,8 @@ class Place:
     packet_bytes: float | None
     request: Mapping[str, object]
     document: Mapping[str, Any]
+    too_much: str = ""
+    """The key of the scenario that is to blame where a simulation would take hours, and why."""
 
     @cached_property
     def modelled(self) -> Any:
@@ -170,7 +166,8 @@ def place(cell: Cell, files: Files) -> Place:
     file, text = files.scenario(cell.sweep.scenario)
     edits = _edits(cell)
     request = {"file": file, "text": text, "set": edits, "catalogue": files.entries()}
-    document = _ask("scenario", request)
+    run = asdict(cell.run) if cell.sweep.measure == "road" else None
+    document = _ask("scenario", {**request, "run": run})
     if cell.sweep.measure == "road" and document["beyond_tandem"]:
         raise StudyError(document["beyond_tandem"])
     scenario = document["scenario"]
@@ -193,7 +190,13 @@ def place(cell: Cell, files: Files) -> Place:
         packet_bytes=sizes.get("bytes"),
         request={**request, "catalogue": needed},
         document=files.looked_up(scenario) if is_looked_up else scenario,
+        too_much=_blamed(document["too_much"]),
     )
+
+
+def _blamed(fault: Mapping[str, str] | None) -> str:
+    """A fault that only counts where a run follows, led by its key."""
+    return f"{fault['key']}: {fault['what']}" if fault else ""
 
 
 def _link(links: Sequence[Mapping[str, Any]], *, is_tunnel: bool) -> str:
@@ -207,7 +210,7 @@ def _edits(cell: Cell) -> list[str]:
     """Settings, the point and the reading as `KEY=VALUE`, what comes later over the rest."""
     settings = dict(cell.settings)
     for axis, value in cell.point.items():
-        key = cell.sweep.axes.get(axis) or FIXED_KEYS.get(axis)
+        key = cell.sweep.axes.get(axis) or AXIS_KEYS.get(axis)
         if key is None:
             what = f'say which key of the scenario the axis "{axis}" sets, in [sweep.axes]'
             raise StudyError(f"sweep {cell.sweep.name}: {what}")
@@ -359,6 +362,8 @@ def jobs(cell: Cell, found: Place, level: str, seed: int) -> tuple[Job, ...]:
         return (Job(KERNEL, canonical({**found.request, "set": seeded}), TUNNEL_WEIGHT),)
     if level != "simulate":
         return ()
+    if found.too_much:
+        raise StudyError(f"--set {found.too_much}")
     return tuple(_job(found, cell.run, seed, part) for part in replication_ranges(cell.run))
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
 from caravan.messages import nearest
+from caravan.study.metrics import AXIS_KEYS
 from caravan.study.parse import parse
 from caravan.study.plan import Study, Sweep
 from caravan.study.text import Lines, Step, StudyError
@@ -14,6 +16,8 @@ from caravan.study.text import Lines, Step, StudyError
 CATALOGUE = Path(__file__).resolve().parent.parent / "catalogue"
 STUDY_FILE = "study.toml"
 STUDY_BYTES_MAX = 4_000_000
+RUN_KEYS = {"run.time": "seconds", "run.warm_up": "warm_up", "run.replications": "replications"}
+"""How a sweep calls what a scenario says of its run."""
 
 
 def load(name: str) -> Study:
@@ -52,7 +56,7 @@ def names() -> list[str]:
     return sorted(path.parent.name for path in CATALOGUE.glob(f"studies/*/{STUDY_FILE}"))
 
 
-def located(study: Study, sweep: Sweep, fault: str) -> StudyError:
+def located(study: Study, sweep: Sweep, fault: str, *, is_quick: bool = False) -> StudyError:
     """A fault that a sweep's values cause in its scenario, at the line of the study file."""
     edit, _, what = fault.partition(": ")
     key = edit.removeprefix("--set ")
@@ -62,17 +66,26 @@ def located(study: Study, sweep: Sweep, fault: str) -> StudyError:
     # A study that was never a file has no lines.
     with suppress(OSError, UnicodeDecodeError):
         lines = Lines(Path(study.file).read_text(encoding="utf-8"))
-        for path in _paths(study, sweep, key):
-            line = f":{lines.find(path)}"
+        first, *others = (lines.find(path) for path in _paths(study, sweep, key, is_quick=is_quick))
+        # What is not written there stands at the head of the sweep.
+        line = f":{[first, *(number for number in others if number != first)][-1]}"
     return StudyError(f"{study.file}{line}: sweep.{sweep.name}: {key}: {what}")
 
 
-def _paths(study: Study, sweep: Sweep, key: str) -> Iterator[tuple[Step, ...]]:
+def _paths(study: Study, sweep: Sweep, key: str, *, is_quick: bool) -> Iterator[tuple[Step, ...]]:
     """Where the study may set `key`; the last one counts."""
     top = ("sweep", study.sweeps.index(sweep))
     yield top
+    if name := RUN_KEYS.get(key):
+        yield (*top, name)
+        if is_quick and asdict(sweep.quick) != asdict(sweep.run):
+            yield (*top, "quick", name)
     if key in sweep.settings:
         yield (*top, "set", key)
+    for axis in (axis for axis in sweep.grid if AXIS_KEYS.get(axis) == key):
+        yield (*top, "grid", axis)
+        if is_quick and axis in sweep.quick_grid:
+            yield (*top, "quick", axis)
     for axis, keys in sweep.axes.items():
         if key in [one.strip() for one in keys.split(",")]:
             yield (*top, "axes", axis)

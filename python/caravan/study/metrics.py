@@ -60,6 +60,13 @@ AXES = {
 }
 """Columns of the results that a grid may run over."""
 
+AXIS_KEYS = {
+    "policy": "policy",
+    "rate_kbps": "traffic.rate",
+    "packet_bytes": "traffic.sizes.bytes",
+}
+"""Axes whose key is the same in every scenario; those of nodes and links follow the topology."""
+
 NUMERIC_AXES = ("mips", "rate_kbps", "packet_bytes")
 
 DIVERGES = "not-stationary"
@@ -72,6 +79,8 @@ WITHOUT_MEAN = ("mean_delay_ms", "wait_ms", "queue_bytes")
 """What has no value where queues grow without bound."""
 OF_THE_ROAD = ("capacity_kbps", "cpu_capacity_kbps", "mean_packet_bytes")
 """What does not depend on the rate that is offered."""
+WITHOUT_RATE = (*OF_THE_ROAD, "carried_kbps")
+"""What stands once for all rates of a grid."""
 
 
 def needs_mean(metric: str) -> bool:

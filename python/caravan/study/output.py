@@ -5,14 +5,14 @@ Left out: writing, which is `results`, and what may be left of an earlier run, w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from caravan.study.plan import Study
-from caravan.study.results import CSV, PARQUET, PRINTED
+from caravan.study.results import CSV, PARQUET, PRINTED, STUDY_DIGEST
 from caravan.study.text import StudyError
 
 REPORT = "report.html"
@@ -33,6 +33,23 @@ def check(directory: Path, study: Study) -> None:
         raise StudyError(f"--output {directory}: {problem.strerror or problem}") from None
     if fault:
         raise StudyError(f"--output {directory}: {fault}: {ADVICE}")
+
+
+def check_study(directory: Path, study: Study, hashes: Collection[str]) -> None:
+    """Refuse a folder whose results are of another study that only has the same name.
+
+    A study that was edited is the same one while any of its scenarios, by their `hashes`, is.
+    """
+    path = directory / PARQUET
+    if not path.exists():
+        return
+    table = pq.read_table(path, columns=["scenario_hash"])
+    held = set(table["scenario_hash"].to_pylist())
+    digest = (table.schema.metadata or {}).get(STUDY_DIGEST, b"").decode()
+    if (digest and digest == study.digest) or not held.isdisjoint(hashes):
+        return
+    fault = f"holds results of another study that is called {study.name} too"
+    raise StudyError(f"--output {directory}: {fault}: {ADVICE}")
 
 
 def _fault(directory: Path, study: Study) -> str:

@@ -5,6 +5,7 @@ The format is described in `docs/lab-study-files.md`.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 
 from caravan.messages import nearest, unknown
@@ -63,6 +64,7 @@ def parse(file: str, text: str) -> Study:
         figures=table.tables("figure", inside.figure),
         labels={key: str(label) for key, label in table.leaves("labels").items()},
         file=file,
+        digest=hashlib.sha256(text.encode()).hexdigest(),
     )
     table.done()
     _check_twice(table, study)
@@ -253,7 +255,13 @@ class _Inside:
             right = table.number("value")
         else:
             right = self._claim_point(table.table("right"))
-        return ClaimTest(left, compares, right, self._over(table, left, right))
+        over = self._over(table, left, right)
+        for key, side in (("left", left), ("right", right)):
+            if isinstance(side, Point):
+                sweep = self._sweeps[side.sweep]
+                if fault := places.too_few(sweep, side.metric, {*side.at, *over}):
+                    raise table.fault(key, fault)
+        return ClaimTest(left, compares, right, over)
 
     def _over(
         self, table: Table, left: Point, right: Point | float

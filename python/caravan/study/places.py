@@ -6,7 +6,7 @@ Left out: the values, which are `values`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from caravan.messages import nearest, unknown
 from caravan.study.metrics import AXES, METRICS, NUMERIC_AXES, is_known
@@ -42,7 +42,16 @@ def _fault(match: re.Match[str], sweeps: Mapping[str, Sweep]) -> str:
         if meant not in held:
             what = f'the sweep "{name}" does not hold {key} = {value}'
             return f"{what}, {nearest(meant, held)}"
-    return ""
+    return too_few(sweeps[name], metric, [key for key, _ in parts(places)])
+
+
+def too_few(sweep: Sweep, metric: str, named: Collection[str]) -> str:
+    """What a place leaves open that means several values of ours; empty where it means one."""
+    missing = sweep.unnamed(metric, named)
+    if not missing:
+        return ""
+    several = " and ".join(missing)
+    return f'the sweep "{sweep.name}" has several values of {several}: say which is meant'
 
 
 def _held(sweep: Sweep, key: str) -> Sequence[str]:

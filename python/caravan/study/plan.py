@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from caravan.study.metrics import WITHOUT_RATE
 from caravan.study.text import Value
 
 LEVELS = ("model", "simulate", "testbed")
@@ -70,6 +71,17 @@ class Sweep:
         if axis != "reading":
             return self.grid.get(axis, ())
         return tuple(reading.name for reading in self.readings) or tuple(self.keys)
+
+    def unnamed(self, metric: str, named: Collection[str]) -> list[str]:
+        """The axes that a place must name besides `named`, or several values would be meant."""
+        axes = dict.fromkeys((*self.grid, *self.quick_grid, "reading"))
+        return [
+            axis
+            for axis in axes
+            if axis not in named
+            and max(len(self.held(axis)), len(self.quick_grid.get(axis, ()))) > 1
+            and not (axis == "rate_kbps" and metric in WITHOUT_RATE)
+        ]
 
 
 @dataclass(frozen=True)
@@ -189,6 +201,8 @@ class Study:
     figures: tuple[Figure, ...]
     labels: Mapping[str, str]
     file: str
+    digest: str = ""
+    """SHA-256 of the file's text; empty for a study that was never a file."""
 
     def sweep(self, name: str) -> Sweep:
         """The sweep of that name; the parser has checked that it exists."""

@@ -22,6 +22,8 @@ from caravan.study.text import StudyError
 PARQUET = "results.parquet"
 CSV = "results.csv"
 PRINTED = "printed.csv"
+STUDY_DIGEST = b"caravan.study.sha256"
+"""The metadata of the Parquet file that says which study file its rows are of."""
 
 
 @dataclass(frozen=True)
@@ -107,9 +109,12 @@ def frame(rows: Sequence[Row]) -> pd.DataFrame:
     return table
 
 
-def write(rows: Sequence[Row], directory: Path) -> pd.DataFrame:
-    """`results.parquet` and `results.csv` in `directory`, and the same as a DataFrame."""
-    table = arrow(rows)
+def write(rows: Sequence[Row], directory: Path, digest: str = "") -> pd.DataFrame:
+    """`results.parquet` and `results.csv` in `directory`, and the same as a DataFrame.
+
+    `digest` is the study file's, kept in the metadata of the first.
+    """
+    table = arrow(rows).replace_schema_metadata({STUDY_DIGEST: digest})
     rows_read: pd.DataFrame = table.to_pandas()
     # Both or none: no reader finds one run's columns beside another's.
     land_all(

@@ -78,9 +78,10 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
             try:
                 found, missing = _ask(sweep, levels, choice, seed, files)
             except StudyError as fault:
-                raise located(study, sweep, str(fault)) from None
+                raise located(study, sweep, str(fault), is_quick=choice.is_quick) from None
             asked += found
             without_source += missing
+    output.check_study(directory, study, {item.place.scenario_hash for item in asked})
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
@@ -106,7 +107,7 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
     )
     rows += _carried(rows)
     rows = _with_values(beside_published(study, rows))
-    table = results.write(rows, directory)
+    table = results.write(rows, directory, study.digest)
     if not (printed := headline(study, table)).empty:
         results.write_printed(printed, directory)
     seconds = time.monotonic() - began

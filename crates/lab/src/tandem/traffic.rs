@@ -263,7 +263,7 @@ impl Traffic {
         }
         let packets = self.most_packets_per_s() * run.seconds;
         if packets > PACKETS_MAX {
-            let range = "at most 1e12: shorten the run or lower the rate";
+            let range = "at most 1e11: shorten the run or lower the rate";
             return Err(Fault::number("packets of one replication", packets, range));
         }
         Ok(())

@@ -1,0 +1,42 @@
+//! How much one question may ask the tandem for, before any of it is begun.
+
+use super::Scenario;
+use super::fault::Fault;
+use crate::tandem::{PACKETS_MAX, Run};
+
+/// What a question asks for that nobody would call too much: packets a second, seconds and
+/// replications. What is furthest beyond is to blame.
+const USUAL: [(&str, f64); 3] = [
+    ("traffic.rate", 1e4),
+    ("run.time", 1e5),
+    ("run.replications", 64.0),
+];
+
+impl Scenario {
+    /// Refuses more than [`PACKETS_MAX`] packets, all replications together; `run` is the whole
+    /// one. A capture has as many as it has.
+    pub fn check_work(&self, run: &Run) -> Result<(), Fault> {
+        let Some(traffic) = self.tandem_traffic()? else {
+            return Ok(());
+        };
+        let asked = [
+            traffic.most_packets_per_s(),
+            run.seconds,
+            f64::from(run.replications),
+        ];
+        let packets: f64 = asked.iter().product();
+        if packets <= PACKETS_MAX {
+            return Ok(());
+        }
+        let [rate, seconds, times] = asked;
+        let beyond = |(asked, (_, usual)): &(f64, (&str, f64))| asked / usual;
+        let blamed = asked.into_iter().zip(USUAL);
+        let blamed = blamed.max_by(|one, other| beyond(one).total_cmp(&beyond(other)));
+        let key = blamed.map_or("run", |(_, (key, _))| key);
+        let what = format!(
+            "{packets:.1e} packets: {rate:.3} a second for {seconds} s with the warm-up, {times} \
+             times, limit {PACKETS_MAX:e}: lower the rate, or simulate shorter or less often"
+        );
+        Err(self.fault(&[key], what))
+    }
+}
