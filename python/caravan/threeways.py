@@ -54,6 +54,8 @@ NAMES = (
 )
 ROUND_TRIPS = 20
 DATAGRAM_HEADERS_BYTES = 28
+SHAPELESS = "only the link to the gateway has a shape in the testbed"
+LAN_MTU_BYTES = 1500
 LAN_BPS_MIN = 100e6
 """Links besides the one to the gateway are bare in the testbed: they must not limit."""
 TRANSFER_TIMEOUT_S = 600.0
@@ -118,8 +120,6 @@ def testbed(scenario: Mapping[str, Any], output: Path) -> Metrics:
     """The scenario with the real program in namespaces."""
     plan = road_plan(scenario)
     transfer = scenario["traffic"]["model"]
-    if transfer["kind"] != "tcp":
-        raise NotForTestbed(f"traffic.model: {transfer['kind']}: the testbed transfers by tcp")
     output.mkdir(parents=True, exist_ok=True)
     authority = CaravanAuthority(output / "pki")
     keys = Keys(
@@ -151,32 +151,41 @@ def testbed(scenario: Mapping[str, Any], output: Path) -> Metrics:
 
 def road_plan(scenario: Mapping[str, Any]) -> RoadPlan:
     """The testbed's road of a scenario; `NotForTestbed` where it would be another one."""
+    kind = scenario["traffic"]["model"]["kind"]
+    if kind != "tcp":
+        raise NotForTestbed(f"traffic.model: {kind}: the testbed transfers by tcp")
     nodes, links = scenario["nodes"], scenario["links"]
     roles = [node["role"] for node in nodes]
     if roles not in (["station", "nat", "gateway", "server"], ["station", "gateway", "server"]):
         raise NotForTestbed(f"node: the testbed has ms - (nat -) sg - server, not {roles}")
     outer = roles.index("gateway") - 1
     for index, link in enumerate(links):
-        slowest = min(link["rate"].values())
-        if index != outer and (slowest < LAN_BPS_MIN or link["delay_s"] or link["loss"]):
-            named = f"link.{nodes[index]['name']}"
-            raise NotForTestbed(f"{named}: only the link to the gateway has a shape in the testbed")
+        named = f"link.{nodes[index]['name']}"
+        for key in ("reorder", "overhead_bytes", "trace"):
+            if link[key]:
+                raise NotForTestbed(f"{named}.{key.removesuffix('_bytes')}: not in the testbed")
+        if index == outer:
+            continue
+        if min(link["rate"].values()) < LAN_BPS_MIN:
+            raise NotForTestbed(f"{named}.rate: {SHAPELESS}")
+        for key in ("delay_s", "loss", "queue_bytes"):
+            if link[key]:
+                raise NotForTestbed(f"{named}.{key.partition('_')[0]}: {SHAPELESS}")
+        if link["mtu_bytes"] not in (None, LAN_MTU_BYTES):
+            raise NotForTestbed(f"{named}.mtu: {SHAPELESS}")
     timeouts = [node["udp_timeout_s"] for node in nodes if node["role"] == "nat"]
     return RoadPlan(
         has_nat="nat" in roles,
-        mtu_bytes=int(links[outer]["mtu_bytes"] or 1500),
+        mtu_bytes=int(links[outer]["mtu_bytes"] or LAN_MTU_BYTES),
         udp_timeout_s=round(timeouts[0]) if timeouts and timeouts[0] else None,
-        link=_link_plan(links[outer]),
+        link=_link_plan(links[outer], f"link.{nodes[outer]['name']}"),
     )
 
 
-def _link_plan(link: Mapping[str, Any]) -> LinkPlan:
+def _link_plan(link: Mapping[str, Any], named: str) -> LinkPlan:
     rate = link["rate"]
     if rate["up_bps"] != rate["down_bps"]:
-        raise NotForTestbed("link.rate: the testbed's link is equally fast both ways")
-    for key in ("reorder", "overhead_bytes", "trace"):
-        if link[key]:
-            raise NotForTestbed(f"link.{key.removesuffix('_bytes')}: not in the testbed")
+        raise NotForTestbed(f"{named}.rate: the testbed's link is equally fast both ways")
     queue_bytes = link["queue_bytes"]
     return LinkPlan(
         rate=f"{rate['up_bps']:.0f}bit",

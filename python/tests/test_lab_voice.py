@@ -18,6 +18,11 @@ from test_lab_cli import TOP, answer, lab, refusal, write_capture
 
 from caravan.lab import core, freshness
 from caravan.messages import is_unpriced, unknown, without_place
+from caravan.study import load
+from caravan.study.cells import cells
+from caravan.study.engine import Files, jobs, place
+from caravan.study.files import located
+from caravan.study.text import StudyError
 
 LOSSY_STUDY = """
 name = "lossy"
@@ -89,6 +94,51 @@ def test_a_study_whose_links_lose_packets_is_refused_at_its_line(
     said = refusal("run", str(study), "-o", str(tmp_path / "out"))
     assert f"{study}:13: sweep.rates: link.ms.loss: the tandem has no loss" in said
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "setting", ['reorder" = 0.1', 'queue" = "5 KB"', 'mtu" = 1500', 'trace" = "x"']
+)
+def test_a_study_at_a_level_that_leaves_out_what_it_sets_is_refused(
+    setting: str, tmp_path: Path
+) -> None:
+    study = tmp_path / "beyond.toml"
+    study.write_text(LOSSY_STUDY.format(levels='"model"').replace('loss" = 0.1', setting))
+    said = refusal("run", str(study), "-o", str(tmp_path / "out"))
+    key = setting.partition('"')[0]
+    assert f"{study}:13: sweep.rates: link.ms.{key}: the tandem has no {key}" in said
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("link.ms.loss", "run.time", '13: sweep.0.set.run.time: the sweep says it as "seconds"'),
+        ("link.ms.loss", "seed", '13: sweep.0.set.seed: the study says it as "seed" at its top'),
+        ('"umts"', '"umts"\nmeasure = "price"\nprofile = "paper-u"', "15: sweep.0.set.traffic."),
+    ],
+)
+def test_a_study_that_sets_what_nobody_hears_is_refused_at_its_line(
+    old: str, new: str, said: str, tmp_path: Path
+) -> None:
+    study = tmp_path / "unheard.toml"
+    study.write_text(LOSSY_STUDY.format(levels='"model"').replace(old, new, 1))
+    fault = refusal("run", str(study), "-o", str(tmp_path / "out"))
+    assert fault.startswith(f"caravan-lab: {study}:"), fault
+    assert said in fault
+
+
+def test_a_study_of_what_the_testbed_cannot_show_is_refused_at_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "shaped.toml"
+    text = LOSSY_STUDY.format(levels='"testbed"').replace('"umts"', '"road"\nmeasure = "tunnel"')
+    path.write_text(
+        text.replace('"traffic.rate" = "64 kbit/s", ', "").replace(", mips = [100]", "")
+    )
+    study = load(str(path))
+    (sweep,) = study.sweeps
+    (cell,) = cells(sweep, is_quick=False)
+    with pytest.raises(StudyError, match=r"link.ms.loss: only the link to the gateway") as fault:
+        jobs(cell, place(cell, Files.of(study)), "testbed", 1)
+    assert str(located(study, sweep, str(fault.value))).startswith(f"{path}:14: sweep.rates: ")
 
 
 def test_a_catalogue_link_that_loses_packets_is_refused_by_every_question(tmp_path: Path) -> None:

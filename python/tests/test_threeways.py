@@ -53,8 +53,12 @@ def test_model_and_simulation_agree_and_leave_a_capture(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("edit", "said"),
     [
-        ("link.nat.reorder=0.1", "link.reorder"),
-        ("link.ms.delay=5 ms", "link.ms"),
+        ("link.nat.reorder=0.1", "link.nat.reorder: not in the testbed"),
+        ("link.ms.reorder=0.1", "link.ms.reorder: not in the testbed"),
+        ("link.ms.trace=x", "link.ms.trace: not in the testbed"),
+        ("link.ms.delay=5 ms", "link.ms.delay: only the link to the gateway has a shape"),
+        ("link.sg.queue=5 KB", "link.sg.queue: only the link to the gateway has a shape"),
+        ("link.sg.mtu=1400", "link.sg.mtu: only the link to the gateway has a shape"),
         ("link.nat.rate={ up = '1 Mbit/s', down = '2 Mbit/s' }", "equally fast"),
     ],
 )

@@ -357,6 +357,8 @@ def jobs(cell: Cell, found: Place, level: str, seed: int) -> tuple[Job, ...]:
     """What must be computed before a cell can be answered at a level."""
     if cell.sweep.measure == "tunnel":
         if level == TESTBED:
+            if fault := tunnel.fault(found.document):
+                raise StudyError(f"--set {fault}")
             return (Job(TESTBED, canonical({"scenario": found.document}), TUNNEL_WEIGHT),)
         seeded = [*_edits(cell), f"seed={seed}"]
         return (Job(KERNEL, canonical({**found.request, "set": seeded}), TUNNEL_WEIGHT),)

@@ -10,14 +10,12 @@ from pathlib import Path
 from caravan.messages import nearest
 from caravan.study.metrics import AXIS_KEYS
 from caravan.study.parse import parse
-from caravan.study.plan import Study, Sweep
+from caravan.study.plan import RUN_KEYS, Study, Sweep
 from caravan.study.text import Lines, Step, StudyError
 
 CATALOGUE = Path(__file__).resolve().parent.parent / "catalogue"
 STUDY_FILE = "study.toml"
 STUDY_BYTES_MAX = 4_000_000
-RUN_KEYS = {"run.time": "seconds", "run.warm_up": "warm_up", "run.replications": "replications"}
-"""How a sweep calls what a scenario says of its run."""
 
 
 def load(name: str) -> Study:

@@ -15,6 +15,8 @@ from caravan.study.plan import (
     HELD,
     LEVELS,
     MEASURES,
+    PRICE_KEYS,
+    RUN_KEYS,
     Claim,
     ClaimTest,
     Figure,
@@ -106,9 +108,27 @@ def read_sweep(table: Table) -> Sweep:
         quick_grid=read_grid(quick, ("seconds", "warm_up", "replications", "skip")),
     )
     quick.done()
+    for place, settings in (
+        (("set",), sweep.settings),
+        *((("reading", at, "set"), one.settings) for at, one in enumerate(sweep.readings)),
+    ):
+        for name in settings:
+            if fault := unheard(sweep, name):
+                raise table.fault(str(place[0]), fault, *place[1:], name)
     if measure == "parameters" and not sweep.keys:
         raise table.fault("", '"parameters" needs [sweep.keys]: a name and where the number stands')
     return sweep
+
+
+def unheard(sweep: Sweep, name: str) -> str:
+    """Why setting a key would change nothing in a sweep; empty where it does."""
+    if sweep.measure == "price" and name not in PRICE_KEYS:
+        return unknown("key", name, PRICE_KEYS)
+    if name == "seed":
+        return 'the study says it as "seed" at its top, and --seed over that'
+    if sweep.measure == "road" and name in RUN_KEYS:
+        return f'the sweep says it as "{RUN_KEYS[name]}"'
+    return ""
 
 
 def read_run(table: Table, default: Run) -> Run:

@@ -17,6 +17,10 @@ HELD = {
     "tunnel": LEVELS,
 }
 """The levels at which each measure can be had."""
+RUN_KEYS = {"run.time": "seconds", "run.warm_up": "warm_up", "run.replications": "replications"}
+"""How a sweep calls what a scenario says of its run."""
+PRICE_KEYS = ("suite", "bytes", "mips", "clock_mhz", "direction")
+"""What a sweep of prices may set."""
 TOLERANCE = 0.02
 """A relative difference from print above this needs a reason."""
 

@@ -49,6 +49,16 @@ def state(level: str, result: bytes) -> Callable[[str], str]:
     return lambda name: COMPLETE if is_complete else INCOMPLETE
 
 
+def fault(scenario: Mapping[str, Any]) -> str:
+    """Which key namespaces cannot show, and why; empty where they can."""
+    threeways = importlib.import_module("caravan.threeways")
+    try:
+        threeways.road_plan(scenario)
+    except threeways.NotForTestbed as found:
+        return str(found)
+    return ""
+
+
 def measured(scenario: Mapping[str, Any]) -> bytes:
     """The scenario in namespaces; the process must have entered its corner of the machine."""
     threeways = importlib.import_module("caravan.threeways")
