@@ -12,7 +12,7 @@ mod read;
 mod signed;
 mod verify;
 
-pub use describe::describe;
+pub use describe::{describe, no_rsa_key};
 pub use make::{Authority, KeyMaterial, MakeFault, Request, RevokedEntry, SigningKey, read_serial};
 pub use name::{DistinguishedName, NameFault};
 pub use read::{Certificate, RevocationList};

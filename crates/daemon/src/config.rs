@@ -11,10 +11,17 @@ pub mod file;
 mod place;
 pub mod values;
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use zeroize::Zeroize;
+
 pub use build::{Loaded, PublishedPort};
+
+/// Octets of a file of text: what a wrong name may lead to has no end.
+const MAX_FILE: u64 = 16 << 20;
 
 /// Why a configuration cannot be used: which file, which line and key, what to do.
 #[derive(Debug, thiserror::Error)]
@@ -103,9 +110,27 @@ pub fn connection_names(path: &Path) -> Result<Vec<String>, ConfigError> {
 }
 
 fn read(path: &Path) -> Result<String, ConfigError> {
-    std::fs::read_to_string(path).map_err(|fault| ConfigError::Unreadable {
+    bounded(path).map_err(|fault| ConfigError::Unreadable {
         path: path.to_owned(),
         fault,
+    })
+}
+
+/// A file of text, of [`MAX_FILE`] octets at most.
+fn bounded(path: &Path) -> io::Result<String> {
+    let mut octets = Vec::new();
+    File::open(path)?
+        .take(MAX_FILE + 1)
+        .read_to_end(&mut octets)?;
+    if octets.len() as u64 > MAX_FILE {
+        let text = format!("it is longer than {} MiB", MAX_FILE >> 20);
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
+    }
+    String::from_utf8(octets).map_err(|fault| {
+        fault.into_bytes().zeroize();
+        let text = "it is not text, as PEM and TOML are (`openssl x509 -inform der` and `openssl \
+                    rsa -inform der` make PEM)";
+        io::Error::new(io::ErrorKind::InvalidData, text)
     })
 }
 
@@ -117,6 +142,8 @@ pub fn load(path: &Path, names: Names) -> Result<Loaded, ConfigError> {
     let Ok(since) = SystemTime::now().duration_since(UNIX_EPOCH) else {
         return Ok(loaded);
     };
+    let lists = check::lists(&loaded, since.as_secs() as i64);
+    loaded.warnings.extend(lists);
     let unbelievable = check::credentials(&loaded, since.as_secs() as i64).into_iter();
     if names == Names::Needed {
         let said =

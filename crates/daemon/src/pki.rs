@@ -196,10 +196,10 @@ fn issue(args: &IssueArgs, now: i64) -> anyhow::Result<String> {
         folder.join(format!("{}.pem", args.name)),
         folder.join(format!("{}.key", args.name)),
     );
-    if let Some(there) = [&certificate_path, &key_path]
-        .into_iter()
-        .find(|p| p.exists())
-    {
+    // Beside the key of others that is certified no key is written.
+    let makes_key = args.key.is_none() && args.csr.is_none();
+    let written = [Some(&certificate_path), makes_key.then_some(&key_path)];
+    if let Some(there) = written.into_iter().flatten().find(|p| p.exists()) {
         bail!("{} is there already: remove it first", there.display());
     }
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;

@@ -39,6 +39,31 @@ pub fn describe(text: &str) -> Result<String, MakeFault> {
     }
 }
 
+/// What a text is that was to hold an RSA key and holds none that we read, and what to do; `None`:
+/// it is not known either.
+pub fn no_rsa_key(text: &str) -> Option<&'static str> {
+    let has = |words: &str| text.contains(words);
+    Some(match () {
+        () if has("BEGIN ENCRYPTED PRIVATE KEY") || has("Proc-Type: 4,ENCRYPTED") => {
+            "it is encrypted: `openssl rsa -in KEY -out FILE` takes the passphrase off"
+        }
+        () if has("BEGIN OPENSSH PRIVATE KEY") => {
+            "it has OpenSSH's own form: `ssh-keygen -p -m PEM -f KEY` changes that"
+        }
+        () if has("BEGIN EC P") => "it is an EC key: IKEv1 signs with RSA",
+        () if has("BEGIN RSA PUBLIC KEY") => {
+            "`openssl rsa -RSAPublicKey_in -in KEY -pubout -out FILE` gives it the form that is read"
+        }
+        () if has("BEGIN CERTIFICATE REQUEST") => "it is a certificate request",
+        () if has("BEGIN CERTIFICATE") => "it is a certificate",
+        () if has("BEGIN PRIVATE KEY") || has("BEGIN PUBLIC KEY") => {
+            "IKEv1 signs with RSA, of 2048 bits and more: another kind or length of key"
+        }
+        () if has("-----BEGIN ") => return None,
+        () => "it is not PEM, which begins with -----BEGIN",
+    })
+}
+
 fn certificate(der: &[u8]) -> Result<String, X509Error> {
     let (_, read) = X509Certificate::from_der(der)?;
     let kind = match (read.is_ca(), read.subject() == read.issuer()) {

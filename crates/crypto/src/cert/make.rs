@@ -75,7 +75,7 @@ impl SigningKey {
     pub fn from_pem(text: &str) -> Result<Self, MakeFault> {
         KeyPair::from_pem_and_sign_algo(text, &rcgen::PKCS_RSA_SHA256)
             .map(Self)
-            .map_err(|error| MakeFault::Key(error.to_string()))
+            .map_err(|error| no_key(text, &error))
     }
 
     /// Bits of the modulus.
@@ -94,6 +94,10 @@ impl Drop for SigningKey {
     fn drop(&mut self) {
         self.0.zeroize();
     }
+}
+
+fn no_key(text: &str, error: &rcgen::Error) -> MakeFault {
+    MakeFault::Key(super::no_rsa_key(text).map_or_else(|| error.to_string(), str::to_owned))
 }
 
 /// Whose key a certificate is to hold.
@@ -190,7 +194,8 @@ impl Authority {
             params.distinguished_name = asked.params.distinguished_name;
             params.subject_alt_names = asked.params.subject_alt_names;
         }
-        if !request.subject.is_empty() {
+        let has_subject = matches!(request.key, KeyMaterial::SigningRequest(_));
+        if !request.subject.is_empty() || !has_subject {
             params.distinguished_name = distinguished_name(request.subject)?;
         }
         if !request.alternative_names.is_empty() {
@@ -217,8 +222,8 @@ impl Authority {
                 params.signed_by(&SigningKey::from_pem(text)?.0, &issuer)
             }
             KeyMaterial::Pem(text) => {
-                let public = SubjectPublicKeyInfo::from_pem(text)
-                    .map_err(|error| MakeFault::Key(error.to_string()))?;
+                let public =
+                    SubjectPublicKeyInfo::from_pem(text).map_err(|error| no_key(text, &error))?;
                 rsa_only(&public)?;
                 params.signed_by(&public, &issuer)
             }

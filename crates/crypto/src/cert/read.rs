@@ -138,6 +138,11 @@ impl Certificate {
         self.facts.subject.clone()
     }
 
+    /// Whether it may issue certificates (basic constraints).
+    pub fn is_authority(&self) -> bool {
+        self.facts.extensions.is_authority
+    }
+
     /// The subject as text (RFC 4514 order as strongSwan prints it: "C=CH, O=x, CN=y").
     pub fn subject(&self) -> String {
         self.facts.subject_text.clone()
@@ -187,6 +192,11 @@ impl RevocationList {
     /// DER.
     pub fn der(&self) -> &[u8] {
         &self.der
+    }
+
+    /// Whether it is in force no more at calendar time `now`; one without an end always is.
+    pub fn is_over(&self, now: i64) -> bool {
+        self.next_update.is_some_and(|next| next < now)
     }
 
     /// When a serial number without leading zeros was revoked.

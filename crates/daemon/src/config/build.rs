@@ -385,7 +385,7 @@ impl Builder<'_> {
 
     fn read(&self, key: &str, file: &Path) -> Result<String, ConfigError> {
         let path = self.folder.join(file);
-        std::fs::read_to_string(&path).map_err(|fault| self.unreadable(key, &path, &fault))
+        super::bounded(&path).map_err(|fault| self.unreadable(key, &path, &fault))
     }
 
     fn unreadable(&self, key: &str, path: &Path, fault: &std::io::Error) -> ConfigError {

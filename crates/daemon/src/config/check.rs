@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use engine::config::{Connection, LocalMethod, Pool};
+use engine::config::{Connection, Limits, LocalMethod, Pool, RemoteMethod};
 use engine::selector::TrafficSelector;
 
 use super::Loaded;
@@ -83,6 +84,11 @@ fn connection(place: &str, table: &ConnectionTable) -> Vec<Fault> {
         ("keepalive", Some(table.keepalive), None, "20s"),
     ];
     faults.extend(spans.into_iter().filter_map(span).map(say));
+    for address in &table.remote_addrs {
+        if let Some(text) = no_gateway(address) {
+            faults.push((format!("{place}.remote_addrs"), text));
+        }
+    }
     for (child, it) in &table.children {
         let place = format!("{place}.children.{child}");
         let spans = [
@@ -128,6 +134,39 @@ fn span(
         _ => return None,
     };
     Some((key.to_owned(), text))
+}
+
+/// Why this is neither an address nor a name of a gateway.
+fn no_gateway(text: &str) -> Option<String> {
+    if let Ok(address) = text.parse::<IpAddr>() {
+        return is_nobody(address).then(|| format!("{address} is no machine's address"));
+    }
+    let port = text.rsplit_once(':').filter(|(front, port)| {
+        let is_one = !port.is_empty() && port.bytes().all(|octet| octet.is_ascii_digit());
+        is_one && (front.ends_with(']') || !front.contains(':'))
+    });
+    if let Some((front, port)) = port {
+        let front = front.trim_matches(['[', ']']);
+        return Some(format!(
+            "{text:?} has a port: write {front:?}, and remote_port = {port} where it is not 500"
+        ));
+    }
+    if text.contains('/') {
+        return Some(format!("{text:?} is a network: name one machine"));
+    }
+    if text.starts_with('%') {
+        return Some(format!(
+            "{text:?} is nobody in particular: a gateway's connection has no remote_addrs"
+        ));
+    }
+    (text.is_empty() || text.contains(char::is_whitespace))
+        .then(|| format!("{text:?} is neither an address nor a name"))
+}
+
+/// An address that nobody can have.
+fn is_nobody(address: IpAddr) -> bool {
+    let is_broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
+    address.is_unspecified() || address.is_multicast() || is_broadcast
 }
 
 fn daemon(table: &DaemonTable) -> Vec<Fault> {
@@ -185,6 +224,18 @@ fn published(place: &str, table: &PublishTable) -> Option<Fault> {
 /// Pools that lend an address twice.
 pub(super) fn pools(pools: &[Pool]) -> Vec<Fault> {
     let mut faults = Vec::new();
+    for pool in pools {
+        let ends = [pool.first, pool.last];
+        let unusable = |address: &&IpAddr| is_nobody(**address) || address.is_loopback();
+        if let Some(address) = ends.iter().find(unusable) {
+            let text = format!("{address} cannot be a peer's: lend private addresses");
+            faults.push((format!("pools.{}.addrs", pool.name), text));
+        }
+        if let Some(resolver) = pool.dns.iter().find(|it| is_nobody(**it)) {
+            let text = format!("{resolver} is no resolver's address");
+            faults.push((format!("pools.{}.dns", pool.name), text));
+        }
+    }
     for (at, one) in pools.iter().enumerate() {
         let twice = pools[..at]
             .iter()
@@ -236,6 +287,16 @@ pub(super) fn surroundings(folder: &Path, path: &Path, file: &ConfigFile, loaded
         let pools = &loaded.engine.pools;
         warnings.extend(overlaps(connection, pools).map(|text| (connection.name.clone(), text)));
     }
+    warnings.extend(rivals(&loaded.engine.connections));
+    for connection in &loaded.engine.connections {
+        let table = file.connections.get(&connection.name);
+        let has_authorities =
+            table.is_some_and(|it| !it.remote.cacerts.is_empty() && it.remote.certs.is_empty());
+        let wrong = has_authorities.then(|| no_authority(connection)).flatten();
+        let found = [crowd(connection), wrong];
+        let found = found.into_iter().flatten();
+        warnings.extend(found.map(|text| (connection.name.clone(), text)));
+    }
     warnings.dedup();
     loaded.warnings.extend(warnings);
 }
@@ -255,6 +316,71 @@ fn unguarded(file: &ConfigFile) -> Vec<(String, String)> {
             (name.clone(), text)
         })
         .collect()
+}
+
+/// Connections that one gateway takes for one station that begins anew.
+fn rivals(connections: &[Arc<Connection>]) -> Vec<(String, String)> {
+    let mut warnings = Vec::new();
+    for (at, one) in connections.iter().enumerate() {
+        let rival = connections[..at].iter().find(|other| {
+            let mut addresses = one.remote_addrs.iter();
+            one.local.identity == other.local.identity
+                && addresses.any(|it| other.remote_addrs.contains(it))
+        });
+        if let Some(rival) = rival {
+            let text = format!(
+                "it reaches the gateway of {} under the same identity: unless that one has unique \
+                 = \"keep\", each ends the other; children of one connection live side by side",
+                rival.name
+            );
+            warnings.push((one.name.clone(), text));
+        }
+    }
+    warnings
+}
+
+/// More pairs of selectors than a gateway takes.
+fn crowd(connection: &Connection) -> Option<String> {
+    let limit = Limits::default().children;
+    let pairs = connection.children.iter();
+    let pairs = pairs.map(|child| child.local.len().max(1) * child.remote.len().max(1));
+    let number: usize = pairs.sum();
+    (!connection.remote_addrs.is_empty() && number > limit).then(|| {
+        format!(
+            "{number} pairs of local_ts and remote_ts: a gateway of this program takes {limit} of \
+             one station, and the others do not come up; name wider networks"
+        )
+    })
+}
+
+/// What stands among the authorities and cannot issue.
+fn no_authority(connection: &Connection) -> Option<String> {
+    let RemoteMethod::Signature(store) = &connection.remote.method else {
+        return None;
+    };
+    let mut found = store.authorities.iter();
+    let other = found.find(|certificate| !certificate.is_authority())?;
+    Some(format!(
+        "remote: cacerts: {} is no authority: it is believed as a peer's own certificate alone",
+        other.subject()
+    ))
+}
+
+/// Revocation lists that are over where every certificate needs one, at calendar time `now`.
+pub(super) fn lists(loaded: &Loaded, now: i64) -> Vec<(String, String)> {
+    let mut warnings = Vec::new();
+    for connection in &loaded.engine.connections {
+        let RemoteMethod::Signature(store) = &connection.remote.method else {
+            continue;
+        };
+        let lists = &store.revocations;
+        if store.requires_revocation && lists.iter().all(|list| list.is_over(now)) {
+            let text = "remote: crls: no list is in force, and revocation = \"strict\" needs one: \
+                        everybody is refused until `caravan reload` reads a new one";
+            warnings.push((connection.name.clone(), text.to_owned()));
+        }
+    }
+    warnings
 }
 
 /// What a gateway alone has a use for.

@@ -69,6 +69,43 @@ fn a_bundle_is_a_configuration_that_parses_with_all_its_files() {
 }
 
 #[test]
+fn a_key_of_others_is_certified_where_it_lies_and_a_wrong_one_is_named() {
+    let folder = Folder::new("beside");
+    folder.pki("issue --ca @/pki --name box --out @").unwrap();
+    let key = folder.text("box.key");
+    fs::remove_file(folder.0.join("box.pem")).unwrap();
+    folder
+        .pki("issue --ca @/pki --name box --key @/box.key --out @")
+        .unwrap();
+    assert_eq!(folder.text("box.key"), key);
+    let again = folder.pki("issue --ca @/pki --name box --key @/box.key --out @");
+    assert!(
+        again
+            .unwrap_err()
+            .to_string()
+            .contains("box.pem is there already")
+    );
+    for (text, wanted) in [
+        (
+            "-----BEGIN ENCRYPTED PRIVATE KEY-----\n",
+            "takes the passphrase off",
+        ),
+        ("-----BEGIN EC PRIVATE KEY-----\n", "an EC key"),
+        ("-----BEGIN RSA PUBLIC KEY-----\n", "-pubout"),
+        ("-----BEGIN CERTIFICATE-----\n", "it is a certificate"),
+        ("nonsense", "it is not PEM"),
+    ] {
+        fs::write(folder.0.join("wrong.key"), text).unwrap();
+        let said = folder.pki("issue --ca @/pki --name other --key @/wrong.key --out @");
+        let said = format!("{:#}", said.unwrap_err());
+        assert!(said.contains(wanted), "{said}");
+    }
+    let unnamed = folder.pki("issue --ca @/pki --name other --subject= --out @");
+    assert!(format!("{:#}", unnamed.unwrap_err()).contains("subject \"\""));
+    assert!(!folder.0.join("other.pem").exists());
+}
+
+#[test]
 fn the_samples_are_good_beside_the_files_that_they_name() {
     let folder = Folder::new("samples");
     folder

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crypto::cert::{Certificate, RevocationList, TrustStore};
+use crypto::cert::{Certificate, RevocationList, TrustStore, no_rsa_key};
 use crypto::rsa::PrivateKey;
 use engine::config::{IdentityPattern, LocalAuth, LocalMethod, RemoteAuth, RemoteMethod};
 use engine::identity::Identity;
@@ -64,8 +64,12 @@ impl Builder<'_> {
             return Err(self.value(&format!("{key}.key"), "name our private key's PEM file"));
         };
         let text = Secret(self.read(&format!("{key}.key"), file)?.into_bytes());
-        let private = PrivateKey::from_pem(&String::from_utf8_lossy(&text.0))
-            .map_err(|fault| self.value(&format!("{key}.key"), &fault.to_string()))?;
+        let private = PrivateKey::from_pem(&String::from_utf8_lossy(&text.0)).map_err(|fault| {
+            let known = no_rsa_key(&String::from_utf8_lossy(&text.0));
+            let why = known.map_or_else(|| fault.to_string(), str::to_owned);
+            let text = format!("{}: not an RSA key in PEM: {why}", file.display());
+            self.value(&format!("{key}.key"), &text)
+        })?;
         let public = leaf.public_key();
         if public.is_ok_and(|public| public != private.public()) {
             let text = format!("{} is not the key of {}", file.display(), leaf.subject());
@@ -107,6 +111,11 @@ impl Builder<'_> {
         }
         let mut authorities = self.certificates(&format!("{key}.cacerts"), &table.cacerts)?;
         authorities.extend(self.certificates(&format!("{key}.certs"), &table.certs)?);
+        let strict = table.revocation == file::Revocation::Strict;
+        if strict && table.crls.is_empty() {
+            let text = "\"strict\" without crls refuses everybody: name the authority's list";
+            return Err(self.value(&format!("{key}.revocation"), text));
+        }
         if authorities.is_empty() {
             let text = "name the PEM file of the authority that issues the peer's certificate";
             return Err(self.value(&format!("{key}.cacerts"), text));

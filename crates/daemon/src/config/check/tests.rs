@@ -55,6 +55,98 @@ impl Drop for Folder {
 }
 
 #[test]
+fn a_gateway_s_address_is_one_machine_s_without_a_port() {
+    let folder = Folder::new("gateways");
+    for (address, wanted) in [
+        (
+            "192.0.2.1:4500",
+            "write \"192.0.2.1\", and remote_port = 4500",
+        ),
+        (
+            "sg.example:4500",
+            "write \"sg.example\", and remote_port = 4500",
+        ),
+        ("[2001:db8::1]:4500", "write \"2001:db8::1\""),
+        ("192.0.2.0/24", "is a network"),
+        ("%any", "a gateway's connection has no remote_addrs"),
+        ("", "neither an address nor a name"),
+        ("a b", "neither an address nor a name"),
+        ("0.0.0.0", "no machine's address"),
+        ("224.0.0.1", "no machine's address"),
+        ("255.255.255.255", "no machine's address"),
+    ] {
+        let said = folder.refuses(&PSK.replace("\"192.0.2.1\"", &format!("{address:?}")));
+        assert!(
+            said.contains("line 3: connections.home.remote_addrs: "),
+            "{said}"
+        );
+        assert!(said.contains(wanted), "{said}");
+    }
+    for address in ["2001:db8::1", "fe80::1", "localhost"] {
+        let text = PSK.replace("\"192.0.2.1\"", &format!("{address:?}"));
+        assert!(folder.load(&text).is_ok(), "{address}");
+    }
+}
+
+#[test]
+fn what_a_gateway_would_not_keep_apart_or_take_is_told() {
+    let folder = Folder::new("rivals");
+    assert!(!folder.warns(PSK).contains("same identity"));
+    let other = PSK.replace("home", "work");
+    let both = format!("{PSK}{other}");
+    assert!(
+        folder
+            .warns(&both)
+            .contains("the gateway of home under the same identity")
+    );
+    let elsewhere = format!("{PSK}{}", other.replace("192.0.2.1", "192.0.2.9"));
+    assert!(!folder.warns(&elsewhere).contains("same identity"));
+
+    let networks: Vec<String> = (0..65).map(|it| format!("\"10.10.{it}.0/24\"")).collect();
+    let many = |number| PSK.replace("\"10.10.0.0/24\"", &networks[..number].join(", "));
+    assert!(
+        folder
+            .warns(&many(65))
+            .contains("65 pairs of local_ts and remote_ts")
+    );
+    assert!(!folder.warns(&many(64)).contains("pairs of local_ts"));
+}
+
+#[test]
+fn addresses_that_no_peer_can_have_are_not_lent() {
+    let folder = Folder::new("lent");
+    for (pool, wanted) in [
+        ("addrs = \"127.0.0.0/8\"", "127.0.0.1 cannot be a peer's"),
+        ("addrs = \"224.0.0.0/24\"", "224.0.0.1 cannot be a peer's"),
+        (
+            "addrs = \"10.9.0.0/24\"\ndns = [\"0.0.0.0\"]",
+            "pools.lent.dns: 0.0.0.0 is no resolver",
+        ),
+    ] {
+        let said = folder.refuses(&format!("{PSK}[pools.lent]\n{pool}\n"));
+        assert!(said.contains(wanted), "{said}");
+    }
+}
+
+#[test]
+fn a_file_without_an_end_and_one_that_is_no_text_are_refused() {
+    let said = load(Path::new("/dev/zero"), Names::Wanted).map(|_| ());
+    assert!(
+        said.expect_err("no end")
+            .to_string()
+            .contains("longer than 16 MiB")
+    );
+    let folder = Folder::new("octets");
+    fs::write(folder.0.join("ca.der"), [0x30, 0x82, 0xff]).expect("written");
+    let text = PSK.replace(
+        "remote = { auth = \"psk\", id",
+        "remote = { cacerts = [\"ca.der\"], id",
+    );
+    let said = folder.refuses(&text);
+    assert!(said.contains("openssl x509 -inform der"), "{said}");
+}
+
+#[test]
 fn values_that_cannot_work_are_refused_with_line_and_key() {
     let folder = Folder::new("values");
     assert_eq!(folder.load(PSK).expect("good").engine.connections.len(), 1);
@@ -321,4 +413,61 @@ fn a_certificate_that_no_peer_believes_is_not_good() {
         warnings.contains("ms.key, which holds a secret"),
         "{warnings}"
     );
+}
+
+#[test]
+fn revocation_that_refuses_everybody_and_what_is_no_authority_are_told() {
+    let folder = Folder::new("strict");
+    let (key, began) = (
+        SigningKey::generate(2048).expect("a key"),
+        now() - 86_400 * 3,
+    );
+    let authority_key = SigningKey::generate(2048).expect("a key");
+    let authority = Authority::create("CN=ca", authority_key, &[1], began, 30).expect("made");
+    let issued = authority
+        .issue(&Request {
+            subject: "CN=ms.example",
+            alternative_names: &["ms.example".to_owned()],
+            key: KeyMaterial::Pair(&key),
+            serial: &[2],
+            now: began,
+            days: 20,
+        })
+        .expect("issued");
+    folder.write("ms.pem", &issued, 0o644);
+    folder.write("ms.key", &key.to_pem(), 0o600);
+    folder.write("ca.pem", authority.certificate_pem(), 0o644);
+    for (name, days) in [("old.pem", 1), ("new.pem", 20)] {
+        let list = authority.revocation_list(&[], 1, began, days);
+        folder.write(name, &list.expect("a list"), 0o644);
+    }
+    let text = |remote: &str| {
+        format!(
+            "[connections.home]\nremote_addrs = [\"192.0.2.1\"]\n\
+             local = {{ certs = [\"ms.pem\"], key = \"ms.key\" }}\n\
+             remote = {{ id = \"sg.example\", {remote} }}\n\
+             [connections.home.children.net]\nremote_ts = [\"10.10.0.0/24\"]\n"
+        )
+    };
+    let strict = "cacerts = [\"ca.pem\"], revocation = \"strict\"";
+    let said = folder.refuses(&text(strict));
+    assert!(
+        said.contains("remote.revocation: \"strict\" without crls"),
+        "{said}"
+    );
+    let told = folder.warns(&text(&format!("{strict}, crls = [\"old.pem\"]")));
+    assert!(told.contains("crls: no list is in force"), "{told}");
+    let told = folder.warns(&text(&format!(
+        "{strict}, crls = [\"old.pem\", \"new.pem\"]"
+    )));
+    assert!(!told.contains("crls"), "{told}");
+    let told = folder.warns(&text("cacerts = [\"ms.pem\"]"));
+    assert!(told.contains("CN=ms.example is no authority"), "{told}");
+    let told = folder.warns(&text("cacerts = [\"ca.pem\"], certs = [\"ms.pem\"]"));
+    assert!(!told.contains("no authority"), "{told}");
+}
+
+fn now() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.expect("after 1970").as_secs() as i64
 }
