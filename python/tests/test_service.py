@@ -373,6 +373,12 @@ def test_the_service_manager_hears_of_every_turn(
             station.process.signal(signal.SIGHUP)
             assert "MONOTONIC_USEC=" in manager.next("RELOADING=1")
             manager.next("READY=1")
+            assert order(road.ms, "rekey", "road").code == 0
+            gateway.stop()
+            station.wait_until(False, 10)
+            assert "waiting to try again" in manager.next("STATUS=road: waiting")
+            done = order(road.ms, "rekey", "road")
+            assert done.code == 1 and "road is not up" in done.stderr
             station.process.signal(signal.SIGTERM)
             manager.next("STOPPING=1")
 
@@ -462,6 +468,48 @@ def test_a_station_with_another_address_goes_on(road: Road, ends: Ends) -> None:
             assert [child["spi_in"] for child in station.children()] == before
             (session,) = station.status()["connections"][0]["sessions"]
             assert session["local"].startswith("10.0.0.77:")
+
+
+def test_a_block_stays_that_another_connection_has_too(road: Road, ends: Ends) -> None:
+    file = write_files(road.ms, ends[1])
+    other = file.with_name("other.toml")
+    other.write_text(file.read_text().replace("connections.road", "connections.other"))
+
+    def is_blocked() -> bool:
+        routes = road.ms.run(["ip", "route", "show", "table", "221"]).stdout
+        return f"unreachable {PRIVATE_NETWORK}" in routes
+
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        for dead, living in ((file, other), (other, file)):
+            order(road.ms, "up", "-c", str(dead), "--detach").check()
+            status = json.loads(order(road.ms, "status", "--json").check().stdout)
+            os.kill(status["process"]["pid"], signal.SIGKILL)
+            wait_for_end(road.ms)
+            order(road.ms, "up", "-c", str(living), "--detach").check()
+            names = ["road", "other"] if dead == file else ["other", "road"]
+            # Once the crashed one is taken down first, once the living one.
+            for name in names if dead == file else reversed(names):
+                assert is_blocked()
+                order(road.ms, "down", name).check()
+            wait_for_end(road.ms)
+            assert not is_blocked()
+
+
+def test_what_another_user_was_given_comes_back(road: Road, ends: Ends) -> None:
+    file = write_files(road.ms, ends[1])
+    text = file.read_text()
+    folder = Path(environment(road.ms)["CARAVAN_STATE_DIR"]) / "road.d"
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        for daemon, owner in (('[daemon]\nuser = "nobody"\n', "nobody"), ("", "root")):
+            file.write_text(daemon + text)
+            order(road.ms, "up", "-c", str(file), "--detach").check()
+            assert folder.owner() == owner
+            assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+            assert "ermission" not in (runtime(road.ms) / "road.log").read_text()
+            order(road.ms, "down", "road").check()
+            wait_for_end(road.ms)
 
 
 def test_local_addrs_name_the_address_that_a_station_goes_out_from(road: Road, ends: Ends) -> None:

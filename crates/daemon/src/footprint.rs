@@ -84,6 +84,16 @@ impl FootprintFile {
         &self.folder
     }
 
+    /// Whether another process, dead or alive, has this block as well.
+    pub fn shares_block(&self, table: u32, prefix: &Prefix) -> bool {
+        let runtime_dir = self.folder.parent().unwrap_or(&self.folder);
+        let mut others = written(runtime_dir).filter(|(folder, _)| *folder != self.folder);
+        others.any(|(_, other)| {
+            let mut blocks = other.blocks.values();
+            other.table == table && blocks.any(|prefixes| prefixes.contains(prefix))
+        })
+    }
+
     /// Changes the footprint and writes it down, all or nothing.
     pub fn update(&mut self, change: impl FnOnce(&mut Footprint)) -> io::Result<()> {
         let mut next = self.footprint.clone();

@@ -4,6 +4,7 @@
 //! becomes another one only where the configuration names one.
 
 use std::io;
+use std::os::unix::fs::MetadataExt;
 
 use caps::{CapSet, Capability, CapsHashSet};
 use nix::sys::prctl;
@@ -118,8 +119,17 @@ fn find_user(name: &str) -> Result<User, PrivilegeError> {
     }
 }
 
-/// Gives a path to the user that [`reduce`] will become.
-pub fn hand_over(path: &std::path::Path, user: &str) -> Result<(), PrivilegeError> {
+/// Gives a path to the user that [`reduce`] will become; without one, to whom we are: an earlier
+/// process may have become somebody else, and the rights to write there all the same will go.
+pub fn hand_over(path: &std::path::Path, user: Option<&str>) -> Result<(), PrivilegeError> {
+    let Some(user) = user else {
+        let is_ours = |found: std::fs::Metadata| found.uid() == Uid::effective().as_raw();
+        if !std::fs::metadata(path).is_ok_and(is_ours) {
+            // Who may not take it finds out when writing there.
+            let _ = nix::unistd::chown(path, Some(Uid::effective()), None);
+        }
+        return Ok(());
+    };
     let user = find_user(user)?;
     nix::unistd::chown(path, Some(user.uid), Some(user.gid))
         .map_err(errno("give the runtime folder to the user"))

@@ -224,7 +224,7 @@ impl Routes {
         }
         let wanted: BTreeSet<Prefix> = desired.blocks.values().flatten().copied().collect();
         for prefix in before.blocks.values().flatten() {
-            if !wanted.contains(prefix) {
+            if !wanted.contains(prefix) && !file.shares_block(before.table, prefix) {
                 self.netlink
                     .remove_block(before.table, *prefix, BLOCK_METRIC)
                     .await?;
@@ -252,7 +252,8 @@ pub async fn undo(
     }
     let stays = blocks == Blocks::Stay && footprint.blocks.values().any(|b| !b.is_empty());
     if !stays {
-        for prefix in footprint.blocks.values().flatten() {
+        let own = footprint.blocks.values().flatten();
+        for prefix in own.filter(|prefix| !file.shares_block(footprint.table, prefix)) {
             netlink
                 .remove_block(footprint.table, *prefix, BLOCK_METRIC)
                 .await?;

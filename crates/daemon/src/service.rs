@@ -149,6 +149,10 @@ fn ended(child: &mut Child, log: &Path) -> io::Result<ExitCode> {
         .and_then(|line| line.strip_prefix("caravan: "))
     {
         Some(reason) => complain(reason),
+        None if line.is_none() => complain(format!(
+            "it ended ({status}) and could not say why: {} is empty, is the disk full?",
+            log.display()
+        )),
         None => complain(format!("it ended ({status}): see {}", log.display())),
     }
     let code = status.code().and_then(|code| u8::try_from(code).ok());

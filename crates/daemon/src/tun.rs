@@ -52,11 +52,17 @@ const WISHES: [u32; 5] = {
 
 /// Says what to do where another process has the device.
 fn taken(fault: io::Error) -> io::Error {
-    if fault.raw_os_error() != Some(libc::EBUSY) {
-        return fault;
-    }
-    let text = "another process has a device of this name: `caravan status` tells whether it is \
-                caravan; daemon.tun in the file gives another name";
+    let text = match fault.raw_os_error() {
+        Some(libc::EBUSY) => {
+            "another process has a device of this name: `caravan status` tells whether it is \
+             caravan; daemon.tun in the file gives another name"
+        }
+        Some(libc::EINVAL) => {
+            "there is an interface of this name, and it is none of TUN's: daemon.tun in the file \
+             gives another name"
+        }
+        _ => return fault,
+    };
     io::Error::new(fault.kind(), text)
 }
 

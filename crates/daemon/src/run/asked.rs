@@ -22,16 +22,7 @@ impl Process {
                     text: format!("{error:#}"),
                 },
             },
-            Request::Rekey { connection, ike } => {
-                let command = match ike {
-                    true => Command::RekeyIke(connection),
-                    false => Command::RekeyChildren(connection),
-                };
-                self.input(Input::Command(command)).await?;
-                Reply::Done {
-                    text: String::new(),
-                }
-            }
+            Request::Rekey { connection, ike } => self.rekey(connection, ike).await?,
             Request::Stop => {
                 self.input(Input::Command(Command::Stop)).await?;
                 Reply::Done {
@@ -42,6 +33,25 @@ impl Process {
         // Whoever asked may be gone.
         let _ = asked.reply.send(reply);
         Ok(())
+    }
+
+    async fn rekey(&mut self, connection: String, ike: bool) -> anyhow::Result<Reply> {
+        let status = self.node.status(self.clock.now());
+        let mut connections = status.connections.iter();
+        let found = connections.find(|found| found.name == connection);
+        let mut sessions = found.into_iter().flat_map(|found| &found.sessions);
+        if !sessions.any(|session| !session.children.is_empty()) {
+            let text = format!("{connection} is not up: there are no keys to renew");
+            return Ok(Reply::Failed { text });
+        }
+        let command = match ike {
+            true => Command::RekeyIke(connection),
+            false => Command::RekeyChildren(connection),
+        };
+        self.input(Input::Command(command)).await?;
+        Ok(Reply::Done {
+            text: String::new(),
+        })
     }
 
     async fn take_down(&mut self, connection: String) -> anyhow::Result<Reply> {

@@ -91,10 +91,8 @@ impl Process {
         let mut host = Host::new(options.role, opened, file, leases, of_names);
         host.load_forwarding(&loaded)?;
         let user = table.user.as_deref();
-        if let Some(user) = user {
-            for folder in host.folders().into_iter().filter(|folder| folder.exists()) {
-                privileges::hand_over(folder, user)?;
-            }
+        for folder in host.folders().into_iter().filter(|folder| folder.exists()) {
+            privileges::hand_over(folder, user)?;
         }
         let kept = Kept {
             raw: raw.is_some(),

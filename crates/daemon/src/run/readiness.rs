@@ -15,6 +15,7 @@ use tracing::info;
 use super::Process;
 use super::setup::names;
 use crate::cli::Role;
+use crate::service;
 
 /// The message that proves who we are in main mode; a pre-shared key makes its cipher key.
 const MAIN_PROOF: &str = "main 5";
@@ -195,6 +196,17 @@ impl Process {
             }
             self.options.ready.note(&line);
         }
+        let is_turn = matches!(
+            event,
+            Event::ChildEstablished {
+                is_rekey: false,
+                ..
+            } | Event::ChildClosed { .. }
+                | Event::RetryScheduled { .. }
+        );
+        if self.is_ready && is_turn {
+            self.tell_manager();
+        }
     }
 
     /// How long who waits at a terminal will go on waiting.
@@ -237,6 +249,17 @@ impl Process {
         Ok(self.options.ready.up(&line)?)
     }
 
+    /// Once it was up, the service manager is told when a connection is lost and back.
+    fn tell_manager(&self) {
+        let status = self.node.status(self.clock.now());
+        let is_up = |c: &&engine::node::ConnectionStatus| has_children(c);
+        let (up, lost): (Vec<_>, Vec<_>) = status.connections.iter().partition(is_up);
+        let lost = lost.iter().map(|c| format!("{}: {}", c.name, c.state));
+        let up = up.iter().map(|c| format!("up: {}", c.name));
+        let line = lost.chain(up).collect::<Vec<_>>().join("; ");
+        service::notify(service::Notice::Status(&line));
+    }
+
     /// A gateway that listens is up; a station, when every connection that begins at once is.
     fn is_up(&self) -> bool {
         let status = self.node.status(self.clock.now());
@@ -250,13 +273,13 @@ impl Process {
             connection.is_some_and(|connection| connection.start == Start::AtOnce)
         };
         let awaited = status.connections.iter().filter(|c| is_awaited(&c.name));
-        let is_established = |c: &engine::node::ConnectionStatus| {
-            c.sessions
-                .iter()
-                .any(|session| !session.children.is_empty())
-        };
-        awaited.into_iter().all(is_established)
+        awaited.into_iter().all(has_children)
     }
+}
+
+fn has_children(connection: &engine::node::ConnectionStatus) -> bool {
+    let mut sessions = connection.sessions.iter();
+    sessions.any(|session| !session.children.is_empty())
 }
 
 #[cfg(test)]
