@@ -52,7 +52,7 @@ pub fn no_rsa_key(text: &str) -> Option<&'static str> {
         }
         () if has("BEGIN EC P") => "it is an EC key: IKEv1 signs with RSA",
         () if has("BEGIN RSA PUBLIC KEY") => {
-            "`openssl rsa -RSAPublicKey_in -in KEY -pubout -out FILE` gives it the form that is read"
+            "`openssl rsa -RSAPublicKey_in -in KEY -pubout -out FILE` makes the form that is read"
         }
         () if has("BEGIN CERTIFICATE REQUEST") => "it is a certificate request",
         () if has("BEGIN CERTIFICATE") => "it is a certificate",
