@@ -135,7 +135,8 @@ impl Node {
         let is_expired = entry.expire_at.is_some_and(|at| at <= now);
         let is_due = entry.rekey_at.is_some_and(|at| at <= now);
         let is_ours = entry.is_ours;
-        if entry.takeover.as_ref().is_some_and(|waits| waits.at <= now) {
+        let is_time = |waits: &Takeover| waits.at <= now || !over.is_empty();
+        if entry.takeover.as_deref().is_some_and(is_time) {
             self.take_over(child);
         }
         for (pair, _) in over {

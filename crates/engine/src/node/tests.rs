@@ -784,8 +784,6 @@ fn who_answered_a_renewal_seals_anew_when_the_peer_has_done_so() {
         let mut world = World::new(seed, |_, _| {});
         let (old, new) = renewed_by(&mut world, end);
         assert_eq!(world.sealing(1 - end), old);
-        // who began seals anew at once
-        assert_ne!(world.sealing(end), old);
         let entry = world.ends[1 - end].node.children.values().next();
         let entry = entry.expect("a child");
         let (child, used) = (entry.id, entry.current.expect("a pair").spi_in);
@@ -797,6 +795,28 @@ fn who_answered_a_renewal_seals_anew_when_the_peer_has_done_so() {
         assert_eq!(world.sealing(1 - end), new);
         world.run(Duration::from_secs(60));
         assert_eq!(world.sealing(1 - end), new);
+        world.assert_up();
+    }
+}
+
+#[test]
+fn who_began_a_renewal_seals_anew_once_the_peer_must_have_read_its_last_word() {
+    for (is_heard, seed) in [(true, 47), (false, 46)] {
+        let mut world = World::new(seed, |_, _| {});
+        world.run(Duration::from_secs(2));
+        let former = world.sealing(0);
+        renewed_by(&mut world, 0);
+        assert_eq!(world.sealing(0), former);
+        let entry = world.ends[0].node.children.values().next();
+        let (child, pair) = entry.map(|it| (it.id, it.current)).expect("a child");
+        let (spi, new) = pair.map(|it| (it.spi_in, it.spi_out)).expect("a pair");
+        match is_heard {
+            true => world.notice(0, Notice::InboundUsed { child, spi }),
+            false => world.run(Duration::from_millis(200)),
+        }
+        assert_eq!(world.sealing(0), new);
+        world.run(Duration::from_secs(10));
+        assert_eq!(world.sealing(0), new);
         world.assert_up();
     }
 }

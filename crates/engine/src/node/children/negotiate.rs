@@ -10,6 +10,7 @@ use super::super::session::{PendingQuick, SessionId};
 use super::super::timers::renewal;
 use super::super::{Event, Node};
 use super::selectors::{association, holds_local, holds_remote, mismatch, wanted_selectors};
+use super::takeover::{READING_TIME, TAKEOVER_DELAY};
 use super::{ChildEntry, OVERLAP, Pair};
 use crate::config::{Child, Connection};
 use crate::counters::DropReason;
@@ -267,8 +268,13 @@ impl Node {
                     self.install(id, child, &negotiated, Direction::Inbound);
                 }
                 let is_up = |entry: &ChildEntry| entry.current.is_some();
-                if !is_ours && self.children.get(&child).is_some_and(|entry| is_up(entry)) {
-                    self.take_over_later(id, child, negotiated.clone(), now);
+                if self.children.get(&child).is_some_and(|entry| is_up(entry)) {
+                    let latest = if is_ours {
+                        READING_TIME
+                    } else {
+                        TAKEOVER_DELAY
+                    };
+                    self.take_over_later(id, child, negotiated.clone(), now + latest);
                 } else {
                     self.install(id, child, &negotiated, Direction::Outbound);
                 }
@@ -373,10 +379,6 @@ impl Node {
             local: negotiated.local,
             remote: negotiated.remote,
         };
-        if is_ours {
-            // what waited is older than what we have just installed
-            entry.takeover = None;
-        }
         if let Some(old) = entry.current.replace(new) {
             // Whoever renewed deletes the old pair after the overlap; the other side waits longer.
             let wait = if is_ours { OVERLAP } else { OVERLAP * 4 };

@@ -1,8 +1,9 @@
-//! After a renewal that the peer began: from when on the new outbound SA seals.
+//! After a renewal: from when on the new outbound SA seals.
 //!
 //! Message 3 of quick mode says that the initiator has keys, not that it has installed them
-//! (RFC 2409 §5.5): a packet under the new SPI may come before. So we send on under the old SA
-//! until the peer has used the new pair itself, or a short time has passed.
+//! (RFC 2409 §5.5), and a responder may install its own only when it has read that message: a
+//! packet under the new SPI may come before. So we send on under the old SA until the peer has used
+//! the new pair itself, or a short time has passed.
 
 use super::super::Node;
 use super::super::session::SessionId;
@@ -14,6 +15,9 @@ use crate::time::{Duration, Instant};
 /// either end removes the old ones.
 pub(super) const TAKEOVER_DELAY: Duration = Duration::from_secs(1);
 
+/// A responder has read message 3 by then; a packet sent right behind it may overtake it there.
+pub(super) const READING_TIME: Duration = Duration::from_millis(200);
+
 /// An outbound SA that waits.
 pub(super) struct Takeover {
     negotiated: Box<NegotiatedChild>,
@@ -22,16 +26,15 @@ pub(super) struct Takeover {
 }
 
 impl Node {
-    /// Lets the new outbound SA wait. The old one's hard life, if it ends before, ends the wait.
+    /// Lets the new outbound SA wait, until `latest`. The old one's hard life, if it ends before, ends the wait.
     pub(super) fn take_over_later(
         &mut self,
         id: SessionId,
         child: ChildId,
         negotiated: Box<NegotiatedChild>,
-        now: Instant,
+        latest: Instant,
     ) {
         if let Some(entry) = self.children.get_mut(&child) {
-            let latest = now + TAKEOVER_DELAY;
             let at = entry.expire_at.map_or(latest, |end| end.min(latest));
             entry.takeover = Some(Box::new(Takeover {
                 negotiated,
