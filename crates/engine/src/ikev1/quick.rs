@@ -227,6 +227,14 @@ impl Quick {
         }
     }
 
+    /// How often message 1 of ours was sent, as long as nobody has answered it.
+    pub fn was_sent(&self) -> Option<u32> {
+        match &self.state {
+            State::Asked(asked) => Some(asked.retransmit.sent()),
+            _ => None,
+        }
+    }
+
     /// It has given its SAs, and is kept only to answer duplicates.
     pub fn is_done(&self) -> bool {
         matches!(self.state, State::Done { .. })

@@ -74,6 +74,11 @@ impl Retransmit {
         Ok(())
     }
 
+    /// How often it was sent.
+    pub fn sent(&self) -> u32 {
+        self.attempts + 1
+    }
+
     /// The message.
     pub fn message(&self) -> &Sent {
         &self.message

@@ -1,7 +1,9 @@
 //! Children: what is protected for one pair of selectors, with its successors by rekey. How they
-//! come about is in `negotiate.rs`; which traffic they hold in `selectors.rs`.
+//! come about is in `negotiate.rs`, in which order in `queue.rs`; which traffic they hold in
+//! `selectors.rs`.
 
 mod negotiate;
+mod queue;
 mod selectors;
 mod takeover;
 

@@ -41,6 +41,8 @@ pub(super) struct Session {
     pub(super) own_cookie: Option<Cookie>,
     pub(super) path: Path,
     pub(super) quicks: Vec<PendingQuick>,
+    /// Children whose quick mode is to follow those that are under way.
+    pub(super) waiting: Vec<ChildId>,
     /// Message IDs of the latest exchanges of phase 2, the oldest first, ours among them: a
     /// first message that comes back is none (RFC 2409 §5.5 and §5.7 have no other freshness).
     /// Signs of life have numbers of their own.
@@ -87,6 +89,7 @@ impl Session {
             own_cookie: None,
             path,
             quicks: Vec::new(),
+            waiting: Vec::new(),
             recent: Vec::new(),
             has_forgotten: false,
             config_request: None,
@@ -297,6 +300,7 @@ impl Node {
         self.outputs.push_back(key);
         self.settle_predecessors(id, replaces, is_first_contact, now);
         self.station_established(id, now);
+        self.begin_waiting(id, now);
         self.arm_session(id);
     }
 
@@ -395,6 +399,7 @@ impl Node {
             return self.fail_session(id, &fault, now);
         }
         self.fire_quicks(id, now);
+        self.begin_waiting(id, now);
         let Some(session) = self.sessions.get(&id) else {
             return;
         };

@@ -422,7 +422,8 @@ impl Node {
             return;
         };
         let mut quicks = session.quicks.iter();
-        let is_under_way = quicks.any(|pending| pending.quick.asked().is_some());
+        let is_under_way =
+            session.has_waiting() || quicks.any(|pending| pending.quick.asked().is_some());
         let begins = begins_at_once(station.connection.start);
         match station.state {
             // Nothing is up: the session alone is of no use.

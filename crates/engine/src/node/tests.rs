@@ -4,6 +4,7 @@
 mod beginnings;
 mod families;
 mod floods;
+mod turns;
 mod unheard;
 
 use std::collections::BTreeMap;

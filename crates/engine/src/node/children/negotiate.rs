@@ -26,8 +26,21 @@ use crate::time::{Duration, Instant};
 const REFUSED_RETRY: Duration = Duration::from_secs(30);
 
 impl Node {
-    /// Begins quick mode for a child under a session.
+    /// Begins quick mode for a child under a session, or lets it wait for its turn.
     pub(in super::super) fn begin_quick(&mut self, id: SessionId, child: ChildId, now: Instant) {
+        let Some(session) = self.sessions.get(&id).filter(|it| it.sa.is_some()) else {
+            return;
+        };
+        let mut quicks = session.quicks.iter();
+        let is_begun = quicks.any(|pending| pending.child == child && !pending.quick.is_done());
+        let Some(entry) = self.children.get_mut(&child).filter(|_| !is_begun) else {
+            return;
+        };
+        entry.session = Some(id);
+        entry.rekey_at = None;
+        if !self.has_turn(id, child) {
+            return self.arm_child(child);
+        }
         let spi = self.fresh_spi(child);
         let message_id = self.fresh_message_id();
         let Some(session) = self.sessions.get_mut(&id) else {
@@ -36,15 +49,6 @@ impl Node {
         let (Some(sa), Some(entry)) = (session.sa.as_ref(), self.children.get_mut(&child)) else {
             return;
         };
-        if session
-            .quicks
-            .iter()
-            .any(|pending| pending.child == child && !pending.quick.is_done())
-        {
-            return;
-        }
-        entry.session = Some(id);
-        entry.rekey_at = None;
         let remote = entry.remote;
         let leads_to = |address: &&IpAddr| {
             remote.is_none_or(|remote| remote.first.is_ipv4() == address.is_ipv4())
@@ -119,6 +123,7 @@ impl Node {
                 self.quick_failed(id, child, spi, &fault, now);
             }
         }
+        self.begin_waiting(id, now);
         self.arm_session(id);
     }
 
@@ -439,6 +444,7 @@ impl Node {
             self.drop_unused_child(child);
             self.station_child_down(id, child, REFUSED_RETRY, now);
         }
+        self.begin_waiting(id, now);
     }
 
     /// An authentic error notification: the quick mode that it names by our SPI is over, or, where

@@ -104,6 +104,7 @@ impl Node {
             return;
         };
         let children = core::mem::take(&mut from.children);
+        let waiting = core::mem::take(&mut from.waiting);
         let lease = from.lease.take();
         for child in &children {
             if let Some(entry) = self.children.get_mut(child) {
@@ -114,6 +115,7 @@ impl Node {
             return;
         };
         to.children.extend(children);
+        to.waiting.extend(waiting);
         let surplus = match &to.lease {
             None => {
                 to.lease = lease;

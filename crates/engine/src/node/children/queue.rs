@@ -1,0 +1,57 @@
+//! One quick mode of ours at a time under a session. A peer keeps the state of a few exchanges
+//! (strongSwan of three, `max_ikev1_exchanges`) and cannot read the last message of one that it
+//! has forgotten; then we would seal for a peer that holds no SA.
+
+use super::super::Node;
+use super::super::session::{Session, SessionId};
+use crate::sa::ChildId;
+use crate::time::Instant;
+
+/// A quick mode that was sent so often and has no answer holds up the others no longer: 3 s.
+const PATIENCE: u32 = 4;
+
+impl Session {
+    /// Whether an exchange of ours is under way and its answer is near.
+    fn is_asking(&self) -> bool {
+        let mut quicks = self.quicks.iter();
+        quicks.any(|pending| pending.quick.was_sent().is_some_and(|sent| sent < PATIENCE))
+    }
+
+    /// Whether a child is to have its turn.
+    pub(in super::super) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    fn next_waiting(&mut self) -> Option<ChildId> {
+        if self.is_asking() || self.waiting.is_empty() {
+            return None;
+        }
+        let next = self.waiting.remove(0);
+        if self.waiting.is_empty() {
+            // Most of its life a session has none.
+            self.waiting = Vec::new();
+        }
+        Some(next)
+    }
+}
+
+impl Node {
+    /// Whether it is a child's turn; if not, it has one later.
+    pub(super) fn has_turn(&mut self, id: SessionId, child: ChildId) -> bool {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return false;
+        };
+        let is_asking = session.is_asking();
+        if is_asking && !session.waiting.contains(&child) {
+            session.waiting.push(child);
+        }
+        !is_asking
+    }
+
+    /// Begins the quick mode that has waited longest, if none is under way.
+    pub(in super::super) fn begin_waiting(&mut self, id: SessionId, now: Instant) {
+        while let Some(child) = self.sessions.get_mut(&id).and_then(|s| s.next_waiting()) {
+            self.begin_quick(id, child, now);
+        }
+    }
+}

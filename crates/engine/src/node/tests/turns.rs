@@ -1,0 +1,86 @@
+//! Several children under one session: their quick modes follow each other.
+
+use super::*;
+
+/// A station with so many children, each to a host of its own.
+fn with_children(seed: u8, number: u8, config: impl Fn(&mut Config)) -> World {
+    let mut world = World::new(seed, move |connection, is_station| {
+        if is_station {
+            connection.children = (0..number).map(|_| child(true)).collect();
+            for (host, child) in connection.children.iter_mut().enumerate() {
+                child.remote = vec![format!("10.10.0.{host}/32").parse().unwrap()];
+            }
+        }
+    });
+    let mut gateway = super::config(false, &world.change);
+    config(&mut gateway);
+    world.input(1, Input::Configure(Arc::new(gateway)));
+    world
+}
+
+fn asking(world: &World) -> usize {
+    let sessions = world.ends[0].node.sessions.values();
+    let quicks = sessions.flat_map(|session| &session.quicks);
+    quicks.filter(|it| it.quick.asked().is_some()).count()
+}
+
+#[test]
+fn quick_modes_of_one_session_follow_each_other() {
+    let mut world = with_children(60, 20, |_| {});
+    let mut most = 0;
+    while world.now < Instant(0) + Duration::from_secs(3) {
+        world.run(Duration::from_millis(5));
+        most = most.max(asking(&world));
+    }
+    assert_eq!(most, 1);
+    assert_eq!(world.ends[1].inbound.len(), 20);
+    // all are renewed at once, and take turns as well
+    world.command(0, Command::RekeyChildren("road".into()));
+    assert_eq!(asking(&world), 1);
+    world.run(Duration::from_secs(2));
+    let renewed = |event: &Event| matches!(event, Event::ChildEstablished { is_rekey: true, .. });
+    assert_eq!(world.ends[1].count(renewed), 20);
+    world.assert_up();
+}
+
+#[test]
+fn a_quick_mode_without_answer_holds_up_the_others_for_a_few_seconds_only() {
+    let mut world = with_children(61, 3, |_| {});
+    world.run(Duration::from_secs(2));
+    world.command(0, Command::RekeyChildren("road".into()));
+    world.wire.clear();
+    world.loss = 1.0;
+    world.run(Duration::from_millis(2_900));
+    assert_eq!(asking(&world), 1);
+    world.run(Duration::from_millis(200));
+    assert_eq!(asking(&world), 2);
+    world.loss = 0.0;
+    world.run(Duration::from_secs(5));
+    assert_eq!(asking(&world), 0);
+    world.assert_up();
+}
+
+#[test]
+fn exchanges_that_are_over_do_not_count_against_the_bound() {
+    let mut world = with_children(62, 40, |gateway| gateway.limits.quick_modes = 4);
+    world.run(Duration::from_secs(4));
+    assert_eq!(world.ends[1].inbound.len(), 40);
+    assert_eq!(world.drops(1, DropReason::TooManyExchanges), 0);
+    let session = world.ends[1].node.sessions.values().next().expect("one");
+    assert!(session.quicks.len() <= 5, "{}", session.quicks.len());
+    world.assert_up();
+}
+
+#[test]
+fn children_that_wait_follow_the_session_that_takes_over() {
+    let mut world = with_children(63, 8, |_| {});
+    world.run(Duration::from_secs(3));
+    world.command(0, Command::RekeyChildren("road".into()));
+    world.command(0, Command::RekeyIke("road".into()));
+    world.run(Duration::from_secs(10));
+    let renewed = |event: &Event| matches!(event, Event::ChildEstablished { is_rekey: true, .. });
+    assert_eq!(world.ends[1].count(renewed), 8);
+    let waiting = |node: &Node| node.sessions.values().any(|it| it.has_waiting());
+    assert!(!waiting(&world.ends[0].node));
+    world.assert_up();
+}
