@@ -73,6 +73,15 @@ impl Outbox {
             payloads: names(payloads.iter().map(|located| located.payload.kind())),
         });
     }
+
+    /// Where what came over `path` was a repetition, its answer goes back there: the NAT between
+    /// may have given the peer another port since. It is one message for one, a bounded number of
+    /// times; where the peer is, only a new message shows.
+    pub fn answer_repetition_at(&mut self, path: Path) {
+        if self.drops.of(DropReason::RetransmittedMessage) > 0 {
+            self.messages.iter_mut().for_each(|sent| sent.path = path);
+        }
+    }
 }
 
 /// Names of payloads as RFC 2408 abbreviates them, such as "SA KE NONCE ID VID".

@@ -110,7 +110,7 @@ impl Answered {
     }
 
     /// Whether `message` is the request again, octet for octet: then it is counted, and answered
-    /// if its answers are not used up, to where the first answer went.
+    /// if its answers are not used up.
     pub fn take_duplicate(&mut self, message: &[u8], out: &mut Outbox) -> bool {
         if message != self.request {
             return false;

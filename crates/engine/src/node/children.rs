@@ -161,10 +161,7 @@ impl Node {
 
     /// The peer deleted its inbound SAs: our outbound ones.
     pub(super) fn peer_deleted(&mut self, id: SessionId, spis: &[u32], now: Instant) {
-        let Some(session) = self.sessions.get(&id) else {
-            return;
-        };
-        for child in session.children.clone() {
+        for child in self.children_of_peer(id) {
             let Some(entry) = self.children.get_mut(&child) else {
                 continue;
             };
@@ -187,6 +184,21 @@ impl Node {
             if is_current {
                 self.close_child(child, "deleted by the peer", false, now);
             }
+        }
+    }
+
+    /// The children of a session's peer: a later session of the same identity may have taken some
+    /// over, of which the peer still speaks under the earlier one.
+    fn children_of_peer(&self, id: SessionId) -> Vec<ChildId> {
+        let Some(session) = self.sessions.get(&id) else {
+            return Vec::new();
+        };
+        match &session.sa {
+            Some(sa) if session.is_replaced => {
+                let sessions = self.sessions_of(&sa.identity);
+                sessions.flat_map(|(_, it)| it.children.clone()).collect()
+            }
+            _ => session.children.clone(),
         }
     }
 

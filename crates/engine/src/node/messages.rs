@@ -196,6 +196,7 @@ impl Node {
         let (told, at) = self.calendar;
         let calendar = told.at(at, now);
         let result = phase1.on_message(path, message, &mut self.random, now, calendar, &mut out);
+        out.answer_repetition_at(path);
         if session.sa.is_none() {
             session.path = phase1.path();
         }
@@ -235,8 +236,8 @@ impl Node {
         if let Some(last) = session.config_reply.as_ref()
             && last.request == message
         {
-            let again = with_marker(session.path, last.reply.clone());
-            let datagram = Output::Datagram(session.path, again);
+            let again = with_marker(path, last.reply.clone());
+            let datagram = Output::Datagram(path, again);
             self.drops.count(DropReason::RetransmittedMessage);
             return self.outputs.push_back(datagram);
         }
@@ -302,9 +303,10 @@ impl Node {
         };
         let message_id = Header::parse(message)?.0.message_id;
         let asked = mode_config::requested(sa, message, out)?;
-        let (identity, held) = (sa.identity.to_string(), session.lease.clone());
+        let (identity, held) = (sa.identity.to_string(), self.lease_of(id));
+        let is_lent = held.is_some();
         let lease = match held {
-            Some(lease) => Some(*lease),
+            Some(lease) => Some(lease),
             None => self.lend(&connection, &identity, &asked),
         };
         if lease.is_none() {
@@ -327,7 +329,9 @@ impl Node {
             request: message.to_vec(),
             reply,
         }));
-        session.lease = lease.map(Box::new);
+        if !is_lent {
+            session.lease = lease.map(Box::new);
+        }
         Ok(())
     }
 
@@ -422,7 +426,10 @@ impl Node {
     fn on_peer_notice(&mut self, id: SessionId, notice: Notice, now: Instant) {
         match notice {
             Notice::DeletedChildren(spis) => self.peer_deleted(id, &spis, now),
-            Notice::DeletedIke => self.close_session(id, "deleted by the peer", false, now),
+            Notice::DeletedIke => {
+                self.hand_over(id, now);
+                self.close_session(id, "deleted by the peer", false, now);
+            }
             Notice::InitialContact => self.peer_restarted(id, now),
             Notice::AreYouThere(number) => self.answer_life(id, number),
             // That it is authentic has been taken for a sign of life.

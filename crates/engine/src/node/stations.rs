@@ -236,7 +236,7 @@ impl Node {
         now: Instant,
     ) -> SessionId {
         let mut out = Outbox::default();
-        let is_first_contact = replaces.is_none();
+        let is_first_contact = replaces.is_none() && !self.has_contact(&connection, path);
         let phase1 = Phase1::initiate(
             connection.clone(),
             path,
@@ -254,6 +254,19 @@ impl Node {
         self.flush(Some(id), out);
         self.arm_session(id);
         id
+    }
+
+    /// Whether another connection of ours has a session with this peer, or begins one, under the
+    /// same identity: INITIAL-CONTACT would end it there (RFC 2407 §4.6.3.3).
+    fn has_contact(&self, connection: &Connection, path: Path) -> bool {
+        self.sessions.values().any(|session| {
+            let other = session
+                .connection
+                .as_ref()
+                .filter(|it| it.name != connection.name);
+            session.path.remote.ip() == path.remote.ip()
+                && other.is_some_and(|it| it.local.identity == connection.local.identity)
+        })
     }
 
     fn attempt(&mut self, index: usize) {

@@ -4,6 +4,8 @@
 mod beginnings;
 mod families;
 mod floods;
+mod moves;
+mod neighbours;
 mod turns;
 mod unheard;
 

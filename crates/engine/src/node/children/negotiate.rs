@@ -107,6 +107,7 @@ impl Node {
         };
         let (child, spi) = (pending.child, pending.spi);
         let progress = pending.quick.on_message(sa, message, now, &mut out);
+        out.answer_repetition_at(path);
         self.flush(Some(id), out);
         match progress {
             // A duplicate, or what does not prove itself.
@@ -221,12 +222,9 @@ impl Node {
         if let Some(child) = renewed {
             return Ok(child);
         }
-        let inner: Vec<IpAddr> = session
-            .lease
-            .as_ref()
-            .map(|lease| lease.addresses.clone())
-            .unwrap_or_default();
         let path = session.path;
+        let inner = self.lease_of(id).map(|lease| lease.addresses);
+        let inner: Vec<IpAddr> = inner.unwrap_or_default();
         let fits = |child: &Child| {
             child.mode == offer.mode
                 && holds_local(child, &offer.local, path)

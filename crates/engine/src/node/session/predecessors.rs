@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use super::{RENEWAL_OVERLAP, Session, SessionId};
-use crate::config::{Connection, Unique};
+use crate::config::{Connection, Start, Unique};
 use crate::counters::DropReason;
 use crate::identity::Identity;
 use crate::ikev1::Role;
+use crate::ikev1::mode_config::Lease;
 use crate::node::Node;
 use crate::time::Instant;
 
@@ -85,6 +86,43 @@ impl Node {
         let all = (identity.clone(), SessionId(0))..=(identity.clone(), SessionId(u32::MAX));
         let found = self.by_identity.range(all);
         found.filter_map(|(_, id)| Some((*id, &**self.sessions.get(id)?)))
+    }
+
+    /// Other sessions of the peer under the same connection, the oldest first: several of its
+    /// connections have one identity, or it renews. Empty where several peers may have one.
+    fn siblings(&self, id: SessionId) -> Vec<SessionId> {
+        let session = self.sessions.get(&id);
+        let Some((sa, connection)) =
+            session.and_then(|it| Some((it.sa.as_ref()?, it.connection.as_ref()?)))
+        else {
+            return Vec::new();
+        };
+        if connection.unique == Unique::Keep || connection.start != Start::Responder {
+            return Vec::new();
+        }
+        self.sessions_of(&sa.identity)
+            .filter(|(other, it)| *other != id && it.is_under(connection))
+            .map(|(other, _)| other)
+            .collect()
+    }
+
+    /// What a session's peer was lent, under this session or another one.
+    pub(in super::super) fn lease_of(&self, id: SessionId) -> Option<Lease> {
+        let all = core::iter::once(id).chain(self.siblings(id));
+        let mut leases = all.filter_map(|it| self.sessions.get(&it)?.lease.as_deref());
+        leases.next().cloned()
+    }
+
+    /// The peer deletes a session, not its IPsec SAs: under another session of the peer's they
+    /// live on, and so does its inner address.
+    pub(in super::super) fn hand_over(&mut self, id: SessionId, now: Instant) {
+        let Some(heir) = self.siblings(id).pop() else {
+            return;
+        };
+        self.adopt(heir, id, now);
+        if let Some(heir) = self.sessions.get_mut(&heir) {
+            heir.is_replaced = false;
+        }
     }
 
     /// A session that another took over from. Its peer deletes it; or we do at `until`, when the
