@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from caravan.testbed import CommandFailed, Road, RoadPlan
-from caravan.testbed.caravan import Caravan
+from caravan.testbed.caravan import Caravan, write_files
 from caravan.testbed.connection import Connection, PublicKey, SharedKey
 from caravan.testbed.pki import CaravanAuthority, SwanAuthority
+from caravan.testbed.relay import LinkPlan
 from caravan.testbed.road import (
     GATEWAY_ADDRESS,
     INNER_POOL,
@@ -389,6 +392,42 @@ def test_an_intermediate_authority_that_is_missing_is_named(
         )
 
 
+def test_many_selectors_come_up_one_after_the_other(
+    keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    """Charon keeps the state of three exchanges (`max_ikev1_exchanges`) and forgets the others."""
+    gateway, station = ends(Case(True, True, True, FIT), keys)
+    wanted = [f"10.{number}.0.0/24" for number in range(10, 22)]
+    with Road(RoadPlan(), output) as road:
+        for number in range(11, 22):
+            # Charon installs no route without an address of its own in the network.
+            road.sg.add_address("lan0", f"10.{number}.0.1/24")
+        charon = StrongSwan(road.sg, replace(gateway, local_ts="10.0.0.0/8"))
+        file = write_files(road.ms, station)
+        file.write_text(file.read_text().replace(f'["{PRIVATE_NETWORK}"]', json.dumps(wanted)))
+        ours = Caravan(road.ms, station, file=file).wait_ready()
+        settle(lambda: len(ours.children()) == len(charon.children()) == len(wanted))
+        assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+        assert "PAYLOAD_MALFORMED" not in charon.log()
+
+
+def test_a_nat_rebinds_in_the_middle_of_a_handshake(
+    keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    gateway, station = ends(Case(False, False, True, FIT), keys)
+    plan = RoadPlan(link=LinkPlan(delay="100ms"))
+    with Road(plan, output) as road, ThreadPoolExecutor(1) as pool:
+        assert road.nat is not None
+        ours = Caravan(road.sg, gateway).wait_ready()
+        charon = StrongSwan(road.ms, station)
+        begun = pool.submit(charon.initiate)
+        ours.wait_for_event("IKEv1 established")
+        road.nat.rebind()
+        # Charon asks again from its new port, and hears the answer there.
+        begun.result()
+        assert ping(road.ms, SERVER_ADDRESS, 5).received >= 4
+
+
 def test_a_refusal_says_what_differed(keys: tuple[PublicKey, PublicKey], output: Path) -> None:
     gateway, station = ends(Case(True, True, True, FIT), keys)
     with Road(RoadPlan(), output) as road:
@@ -405,6 +444,14 @@ def wait_for_another_sa(charon: StrongSwan, unique_id: int) -> None:
             return
         time.sleep(0.1)
     raise AssertionError(f"no new SA in {SETTLE_S} s\n{charon.log()[-2000:]}")
+
+
+def settle(is_so: Callable[[], bool]) -> None:
+    """Wait until it is so."""
+    deadline = time.monotonic() + SETTLE_S
+    while not is_so():
+        assert time.monotonic() < deadline, f"not so in {SETTLE_S} s"
+        time.sleep(0.1)
 
 
 def wait_for_words(ours: Caravan, pattern: str) -> None:
