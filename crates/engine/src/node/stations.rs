@@ -5,7 +5,6 @@ mod again;
 mod children;
 mod inner;
 
-use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -39,8 +38,6 @@ pub(super) struct Station {
     restarts: u32,
     /// The inner addresses that we had, to ask for them again.
     had: Vec<IpAddr>,
-    /// Children whose quick mode begins when others are done.
-    waiting: VecDeque<ChildId>,
     retry_children_at: Option<Instant>,
     armed: Option<Instant>,
 }
@@ -129,7 +126,6 @@ impl Node {
             attempt: 0,
             restarts: 0,
             had: Vec::new(),
-            waiting: VecDeque::new(),
             retry_children_at: None,
             armed: None,
         });
@@ -144,7 +140,6 @@ impl Node {
         station.is_retired = true;
         station.state = State::Down;
         station.retry_children_at = None;
-        station.waiting.clear();
         let children = core::mem::take(&mut station.children);
         for child in children {
             self.change(Direction::Outbound, Change::Forget(child));
@@ -409,7 +404,6 @@ impl Node {
         if let Some(index) = self.station_of(id) {
             self.stations[index].state = State::Up(id);
             self.stations[index].attempt = 0;
-            self.begin_waiting(index, id, now);
             self.watch(id, now);
         }
     }
@@ -429,7 +423,6 @@ impl Node {
         if !self.stations[index].children.contains(&child) {
             return;
         }
-        self.begin_waiting(index, id, now);
         let station = &mut self.stations[index];
         let Some(session) = self.sessions.get(&id) else {
             return;
@@ -492,7 +485,6 @@ impl Node {
         };
         let station = &mut self.stations[index];
         station.retry_children_at = None;
-        station.waiting.clear();
         let was_up = matches!(station.state, State::Up(_));
         if was_up && station.connection.start == Start::OnTraffic {
             station.state = State::AwaitingTraffic;
@@ -524,7 +516,7 @@ impl Node {
             station.retry_children_at = None;
             if let State::Up(id) = station.state {
                 let children = station.children.clone();
-                let missing: VecDeque<ChildId> = children
+                let missing: Vec<ChildId> = children
                     .into_iter()
                     .filter(|child| {
                         self.children
@@ -533,8 +525,9 @@ impl Node {
                     })
                     .filter(|child| self.has_inner(id, *child))
                     .collect();
-                self.stations[index].waiting = missing;
-                self.begin_waiting(index, id, now);
+                missing
+                    .into_iter()
+                    .for_each(|child| self.begin_quick(id, child, now));
             }
         }
         if let State::Backoff(at) = self.stations[index].state

@@ -1,16 +1,10 @@
-//! Which children a station has, what waits for them, and how many are begun at once.
+//! Which children a station has, and what waits for them.
 
 use crate::config::{Child, Connection};
 use crate::node::Node;
-use crate::node::session::SessionId;
 use crate::plane::Change;
 use crate::sa::{ChildId, Direction, Mode};
 use crate::selector::TrafficSelector;
-use crate::time::Instant;
-
-/// Quick modes that we have under way at once: each pair of selectors has one of its own, and peers
-/// bound how many they answer side by side.
-const QUICK_MODES_AT_ONCE: usize = 8;
 
 impl Node {
     /// What a child of a station leads to waits for it.
@@ -21,27 +15,6 @@ impl Node {
         let selectors = (entry.local, entry.remote);
         let (local, remote) = expected(&entry.connection, entry.child(), selectors);
         self.change(Direction::Outbound, Change::Expect(child, local, remote));
-    }
-
-    /// Begins children that wait, as many as may be under way.
-    pub(super) fn begin_waiting(&mut self, index: usize, id: SessionId, now: Instant) {
-        loop {
-            let Some(session) = self.sessions.get(&id) else {
-                return;
-            };
-            let quicks = session.quicks.iter();
-            let under_way = quicks.filter(|pending| pending.quick.asked().is_some());
-            if under_way.count() >= QUICK_MODES_AT_ONCE {
-                return;
-            }
-            let Some(child) = self.stations[index].waiting.pop_front() else {
-                return;
-            };
-            let entry = self.children.get(&child);
-            if entry.is_some_and(|entry| entry.current.is_none()) {
-                self.begin_quick(id, child, now);
-            }
-        }
     }
 }
 

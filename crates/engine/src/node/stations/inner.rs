@@ -14,8 +14,9 @@ impl Node {
             .into_iter()
             .partition(|child| self.has_inner(id, *child));
         // Where one is under way the session stands without the others.
-        self.stations[index].waiting = able.into();
-        self.begin_waiting(index, id, now);
+        for child in able {
+            self.begin_quick(id, child, now);
+        }
         for child in unable {
             self.lacks_inner(id, child, now);
         }
