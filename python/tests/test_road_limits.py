@@ -233,6 +233,20 @@ def test_a_recorded_link_gives_what_its_trace_says(output: Path) -> None:
         assert 250 < echoes.maximum_ms < 650
 
 
+def test_a_recording_that_is_cut_ends_the_relay_with_a_sentence(output: Path) -> None:
+    trace = output / "cut.trace"
+    trace.parent.mkdir(parents=True)
+    trace.write_text("".join(f"{moment}\n" for moment in range(4, 201, 4)))
+    with Road(RoadPlan(link=LinkPlan(trace=trace)), output) as road:
+        assert ping(road.ms, GATEWAY_ADDRESS, 1).received == 1
+        trace.write_text("4\n")
+        assert ping(road.ms, GATEWAY_ADDRESS, 10, 0.1, timeout_s=1).received < 10
+        assert road.relay is not None
+        done = road.relay.process.wait(5)
+        assert done.code == 1
+        assert "--trace: the trace changed while it was replayed" in done.stderr
+
+
 def test_a_full_queue_drops_its_tail(output: Path) -> None:
     plan = RoadPlan(link=LinkPlan(rate="1mbit", queue_packets=5))
     with Road(plan, output) as road:
