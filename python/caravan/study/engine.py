@@ -359,7 +359,8 @@ def jobs(cell: Cell, found: Place, level: str, seed: int) -> tuple[Job, ...]:
         if level == TESTBED:
             if fault := tunnel.fault(found.document):
                 raise StudyError(f"--set {fault}")
-            return (Job(TESTBED, canonical({"scenario": found.document}), TUNNEL_WEIGHT),)
+            request = {"scenario": found.document, "program": tunnel.program()}
+            return (Job(TESTBED, canonical(request), TUNNEL_WEIGHT),)
         seeded = [*_edits(cell), f"seed={seed}"]
         return (Job(KERNEL, canonical({**found.request, "set": seeded}), TUNNEL_WEIGHT),)
     if level != "simulate":

@@ -129,10 +129,12 @@ def _for_cluster(levels: Sequence[str]) -> str:
 def enter_testbed() -> None:
     """A private corner of the machine, which must come before any thread."""
     from caravan.testbed import IsolationError, enter  # noqa: PLC0415
+    from caravan.testbed.binary import caravan_binary  # noqa: PLC0415
 
     try:
+        caravan_binary()
         enter()
-    except IsolationError as fault:
+    except (IsolationError, FileNotFoundError) as fault:
         raise StudyError(f"--level testbed: {fault}") from None
 
 

@@ -6,15 +6,18 @@ is the real program in namespaces (`caravan.threeways`). All give the same metri
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import json
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from caravan.levels import Metrics, computed, simulated
 from caravan.study.metrics import APPROXIMATION
+from caravan.study.text import StudyError
 
 TESTBED = "testbed"
 ROUGH = ("handshake_ms", "tcp_kbps")
@@ -59,8 +62,19 @@ def fault(scenario: Mapping[str, Any]) -> str:
     return ""
 
 
+@cache
+def program() -> str:
+    """A hash of the program that the testbed runs: what another one did is measured again."""
+    binary = importlib.import_module("caravan.testbed.binary")
+    path: Path = binary.caravan_binary()
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
 def measured(scenario: Mapping[str, Any]) -> bytes:
     """The scenario in namespaces; the process must have entered its corner of the machine."""
     threeways = importlib.import_module("caravan.threeways")
-    with tempfile.TemporaryDirectory(prefix="caravan-testbed-") as output:
-        return json.dumps(threeways.testbed(scenario, Path(output))).encode()
+    try:
+        with tempfile.TemporaryDirectory(prefix="caravan-testbed-") as output:
+            return json.dumps(threeways.testbed(scenario, Path(output))).encode()
+    except (RuntimeError, OSError, ValueError) as fault:
+        raise StudyError(f"--level testbed: {fault}") from None

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import os
+import sysconfig
 from pathlib import Path
 
 BINARY_VARIABLE = "CARAVAN"
-"""Environment variable that names the program; else `target/release/caravan` above this file."""
+"""Names the program; else it is `target/release/caravan` of a checkout, else the wheel's own."""
+TOP = Path(__file__).resolve().parents[3]
+"""Of a checkout; a wheel has no `crates` there."""
 
 
 def caravan_binary() -> Path:
     """The program's absolute path; `FileNotFoundError` says how to make it."""
     named = os.environ.get(BINARY_VARIABLE)
     if named is not None:
-        path = Path(named).absolute()
+        path, remedy = Path(named).absolute(), f"{BINARY_VARIABLE} must name it"
+    elif (TOP / "crates").is_dir():
+        path, remedy = TOP / "target/release/caravan", f"make release, or set {BINARY_VARIABLE}"
     else:
-        path = Path(__file__).resolve().parents[3] / "target/release/caravan"
+        path = _installed()
+        remedy = f"install the wheel again, or set {BINARY_VARIABLE}"
     if not path.is_file():
-        raise FileNotFoundError(
-            f"no caravan program at {path}; cargo build --release, or set {BINARY_VARIABLE}"
-        )
+        raise FileNotFoundError(f"no caravan program at {path}: {remedy}")
     return path
+
+
+def _installed() -> Path:
+    """Where the wheel of this package has put its program."""
+    schemes = (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))
+    places = [Path(sysconfig.get_path("scripts", scheme)) / "caravan" for scheme in schemes]
+    return next((place for place in places if place.is_file()), places[0])
