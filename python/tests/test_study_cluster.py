@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
-from collections.abc import Iterable, Iterator
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
@@ -12,8 +18,9 @@ import pytest
 from distributed import LocalCluster
 
 import caravan.study
-from caravan.study import pool
+from caravan.study import engine, pool
 from caravan.study.cells import Job
+from caravan.study.text import StudyError
 
 SMALL = """\
 name = "small"
@@ -74,3 +81,94 @@ def test_a_cluster_that_loses_a_worker_loses_nothing(
     there = caravan.study.run(study, directory=tmp_path / "there", cluster=address)
     assert killed
     pd.testing.assert_frame_equal(here.rows, there.rows)
+
+
+@contextmanager
+def processes(folder: Path, *preloaded: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """Address and process of a scheduler with one worker, which runs `preloaded` first."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    address = f"tcp://127.0.0.1:{port}"
+    words = [
+        ["dask_scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard"],
+        ["dask_worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard", *preloaded],
+    ]
+    running: list[subprocess.Popen[bytes]] = []
+    try:
+        for one in words:
+            argv = [sys.executable, "-m", f"distributed.cli.{one[0]}", *one[1:]]
+            with (folder / f"{len(running)}.log").open("wb") as log:
+                running.append(subprocess.Popen(argv, cwd=folder, stdout=log, stderr=log))
+        yield address, running[0]
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+
+
+def answering(compute: Callable[[Job], bytes], address: str) -> pool.Pool:
+    """The cluster as soon as it has a worker."""
+    until = time.monotonic() + 60
+    while True:
+        try:
+            return pool.pool(compute, None, address)
+        except StudyError as fault:
+            is_early = "no Dask scheduler" in str(fault) or "has no workers" in str(fault)
+            if not is_early or time.monotonic() > until:
+                raise
+            time.sleep(0.2)
+
+
+SLOW = """\
+import time
+
+def compute(job):
+    time.sleep(0.2)
+    return job.request.encode()
+"""
+
+
+def test_a_scheduler_that_is_killed_is_said_and_what_was_done_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The worker has this module, the scheduler does not: it need not know what is computed.
+    (tmp_path / "slow_of_test.py").write_text(SLOW)
+    monkeypatch.syspath_prepend(tmp_path)
+    compute = importlib.import_module("slow_of_test").compute
+    jobs = [Job("simulate", f"{number}", 1.0) for number in range(50)]
+    done = []
+    with processes(tmp_path, "--preload", str(tmp_path / "slow_of_test.py")) as running:
+        address, scheduler = running
+        cluster = answering(compute, address)
+        with pytest.raises(StudyError) as refused:
+            for job, result in cluster.results(jobs):
+                done.append((job.request.encode(), result))
+                if len(done) == 3:
+                    scheduler.kill()
+    assert str(refused.value).startswith(f"--cluster {address}: the scheduler is gone")
+    assert str(refused.value).endswith("what was done is kept: run again to go on")
+    assert len(done) >= 3 and all(sent == got for sent, got in done)
+
+
+OTHER = """\
+import caravan._lab
+caravan._lab.sources = lambda: "00000000"
+"""
+
+
+def test_a_worker_of_another_core_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "other.py").write_text(OTHER)
+    preloaded = ("--preload", str(tmp_path / "other.py"))
+    with processes(tmp_path, *preloaded) as (address, _), pytest.raises(StudyError) as refused:
+        answering(engine.compute, address)
+    said = str(refused.value)
+    assert said.startswith(f"--cluster {address}: the worker tcp://")
+    assert "computes with another core" in said and "sources 00000000, here " in said
+
+
+def test_a_worker_without_caravan_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "without.py").write_text("import sys\nsys.modules['caravan'] = None\n")
+    preloaded = ("--preload", str(tmp_path / "without.py"))
+    with processes(tmp_path, *preloaded) as (address, _), pytest.raises(StudyError) as refused:
+        answering(engine.compute, address)
+    assert "has no caravan that works" in str(refused.value)

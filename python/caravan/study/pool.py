@@ -6,18 +6,23 @@ enough on one machine. Left out: what is done with results, which is `store`.
 
 from __future__ import annotations
 
+import importlib
 import os
+import pickle
 import socket
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from caravan.background import computed
 from caravan.study.cells import Job
 from caravan.study.text import StudyError
 
 CONNECT_S = 5
+CLOSE_S = 2
+KEPT = "what was done is kept: run again to go on"
 RETRIES = 5
 """How often a job is given to another worker after its worker died."""
 
@@ -65,8 +70,35 @@ class OneByOne:
             yield job, self._compute(job)
 
 
+def build() -> str:
+    """Which native core this process computes with: its version, and a check of its sources."""
+    _lab = importlib.import_module("caravan._lab")
+    return f"{_lab.version()}, sources {_lab.sources()}"
+
+
+def _signed(compute: Compute, job: Job) -> tuple[str, bytes]:
+    """The result of a job, and which core it is of."""
+    return build(), compute(job)
+
+
+class _Call:
+    """A job that is computed where this is unpickled, and becomes its result.
+
+    The scheduler unpickles what it is given, and need not have caravan: it gets bytes.
+    """
+
+    def __init__(self, compute: Compute, job: Job) -> None:
+        self._call = (compute, job)
+
+    def __reduce__(self) -> tuple[Callable[[Compute, Job], tuple[str, bytes]], tuple[Compute, Job]]:
+        return _signed, self._call
+
+
 class Cluster:
-    """An existing Dask scheduler and its workers, which need the same caravan installed."""
+    """An existing Dask scheduler and its workers, which need the same caravan installed.
+
+    The same: of the same sources, whatever machine it was built for.
+    """
 
     def __init__(self, compute: Compute, address: str) -> None:
         try:
@@ -85,28 +117,63 @@ class Cluster:
             self._client.close()
             raise StudyError(f"--cluster {address}: the scheduler has no workers")
         self._compute = compute
+        self._address = address
+        try:
+            for worker, found in self._client.run(build, on_error="return").items():
+                self._check(found, f"the worker {worker}")
+        except BaseException:
+            self._client.close()
+            raise
+
+    def _check(self, found: Any, who: str) -> None:
+        """Refuse who computes with another core: its results would stand under our name."""
+        if isinstance(found, BaseException):
+            raise StudyError(
+                f"--cluster {self._address}: {who} has no caravan that works: {found}; "
+                "install the same one there"
+            )
+        if found != build():
+            raise StudyError(
+                f"--cluster {self._address}: {who} computes with another core ({found}, here "
+                f"{build()}): install the same one there"
+            )
 
     def results(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, bytes]]:
         """Lost workers' jobs are computed by others; the name of a job makes it run once."""
+        from distributed import KilledWorker  # noqa: PLC0415
         from distributed import as_completed as completed  # noqa: PLC0415
 
+        is_lost = False
         queue = sorted(jobs, key=lambda job: -job.packets)
         futures = {
             self._client.submit(
-                self._compute, job, key=f"caravan-{job.address('')}", retries=RETRIES
+                pickle.loads,
+                pickle.dumps(_Call(self._compute, job)),
+                key=f"caravan-{job.address(build())}",
+                retries=RETRIES,
             ): job
             for job in queue
         }
         try:
             for future in completed(list(futures)):
-                result = future.result()
-                if not isinstance(result, bytes):
-                    raise StudyError("a worker answered something else than a result")
+                found, result = future.result()
+                self._check(found, "a worker")
                 yield futures.pop(future), result
+        except KilledWorker as fault:
+            said = f"{RETRIES} workers died over one job ({fault}): look at their logs"
+            raise StudyError(f"--cluster {self._address}: {said}; {KEPT}") from None
+        except (ImportError, RuntimeError) as fault:
+            said = f"a worker cannot compute ({fault}): install the same caravan there"
+            raise StudyError(f"--cluster {self._address}: {said}") from None
+        except (OSError, CancelledError) as fault:
+            is_lost = True
+            said = f"the scheduler is gone ({type(fault).__name__})"
+            raise StudyError(f"--cluster {self._address}: {said}; {KEPT}") from None
         finally:
-            with suppress(OSError):
-                self._client.cancel(list(futures))
-                self._client.close()
+            with suppress(OSError, CancelledError):
+                if not is_lost:
+                    self._client.cancel(list(futures))
+                self._client.close(timeout=CLOSE_S)
 
 
 def _knock(address: str, target: str) -> None:
