@@ -349,3 +349,18 @@ def test_a_grid_is_the_product_of_its_axes() -> None:
     grid = {"policy": ("a", "b"), "mips": (1.0, 2.0, 3.0)}
     assert len(list(points(grid))) == 6
     assert list(replication_ranges(Run(1, 0, 20))) == [(0, 8), (8, 8), (16, 4)]
+
+
+@pytest.mark.parametrize("length", [0, 10, 60])
+def test_a_torn_result_is_computed_again(length: int, tmp_path: Path) -> None:
+    seen: list[str] = []
+    store = Store(tmp_path, "engine")
+    store.fill(JOBS, Threads(counted(seen), 2), quiet())
+    torn = store.path(JOBS[3])
+    torn.write_bytes(torn.read_bytes()[:length] + b"\0" * 3)
+    with pytest.raises(StudyError, match=f"{torn.name}: damaged"):
+        store.read(JOBS[3])
+    seen.clear()
+    assert store.fill(JOBS, Threads(counted(seen), 2), quiet()) == 1
+    assert seen == [JOBS[3].request]
+    assert store.read(JOBS[3]) == JOBS[3].request.encode()

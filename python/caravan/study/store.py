@@ -1,10 +1,12 @@
 """Results of jobs on disk, each in a file named after what was computed.
 
-A file appears by rename, so one that is there is whole; a later run finds it and skips the job.
+A file appears by rename and begins with a check of what follows: one that a power cut or a disk
+left torn is computed again, any other is found by a later run, which skips the job.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,6 +17,9 @@ from caravan.progress import Bar
 from caravan.study.cells import Job
 from caravan.study.pool import Pool
 from caravan.study.results import land_bytes
+from caravan.study.text import StudyError
+
+CHECK_BYTES = hashlib.sha256().digest_size
 
 
 class Store:
@@ -30,12 +35,26 @@ class Store:
 
     def read(self, job: Job) -> bytes:
         """The result of a job that `fill` has seen."""
-        return self.path(job).read_bytes()
+        result = self._found(job)
+        if result is None:
+            raise StudyError(f"{self.path(job)}: damaged since it was written: run again")
+        return result
+
+    def _found(self, job: Job) -> bytes | None:
+        """The result of a job, None where there is none or a torn one."""
+        try:
+            content = self.path(job).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as fault:
+            raise StudyError(f"{self.path(job)}: {fault.strerror or fault}") from None
+        check, result = content[:CHECK_BYTES], content[CHECK_BYTES:]
+        return result if hashlib.sha256(result).digest() == check else None
 
     def fill(self, jobs: Iterable[Job], pool: Pool, console: Console) -> int:
         """Compute what is missing; how many jobs that were."""
         wanted = list({job.address(self._engine): job for job in jobs}.values())
-        missing = [job for job in wanted if not self.path(job).exists()]
+        missing = [job for job in wanted if self._found(job) is None]
         if not missing:
             return 0
         done = len(wanted) - len(missing)
@@ -43,7 +62,7 @@ class Store:
             bar.advance(sum(job.packets for job in wanted) - sum(job.packets for job in missing))
             try:
                 for job, result in pool.results(missing):
-                    land_bytes(self.path(job), result)
+                    land_bytes(self.path(job), hashlib.sha256(result).digest() + result)
                     done += 1
                     bar.advance(job.packets)
             except KeyboardInterrupt:
