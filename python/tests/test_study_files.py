@@ -219,3 +219,35 @@ def test_lines_are_found_through_inline_tables_and_long_texts() -> None:
 
 def test_the_catalogue_is_inside_the_package() -> None:
     assert (CATALOGUE / "studies").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("span", "values"),
+    [
+        ("{ from = 100, to = 900, step = 300 }", (100, 400, 700)),
+        ("{ from = 0.1, to = 0.7, step = 0.1 }", (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)),
+        ("{ from = 8, to = 9, step = 5 }", (8,)),
+    ],
+)
+def test_a_span_ends_where_it_says(span: str, values: tuple[float, ...]) -> None:
+    text = SMALL.replace("packet_bytes = [64, 128]", f"packet_bytes = {span}")
+    text = text.partition("[[published]]")[0]
+    (sweep,) = parse("small.toml", text).sweeps
+    assert sweep.grid["packet_bytes"] == pytest.approx(values)
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "line", "said"),
+    [
+        ('name = "sizes"', 'name = "../sizes"', 19, "figure.0.name: must be a word"),
+        ('x = "packet_bytes"', 'x = "mips"', 22, 'figure.0.x: the sweep "packet" has no axis mips'),
+        ('series = "policy"', 'series = "link"', 24, "figure.0.series: the sweep"),
+        ("[[figure]]", "[[figur]]", 18, "figur: unknown key 'figur', the nearest"),
+    ],
+)
+def test_a_figure_that_cannot_be_drawn_is_refused(
+    written: str, instead: str, line: int, said: str
+) -> None:
+    with pytest.raises(StudyError) as refused:
+        parse("small.toml", SMALL.replace(written, instead))
+    assert str(refused.value).startswith(f"small.toml:{line}: {said}")

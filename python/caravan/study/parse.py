@@ -6,6 +6,7 @@ The format is described in `docs/lab-study-files.md`.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 
 from caravan.messages import nearest, unknown
@@ -39,6 +40,9 @@ DEFAULT_RUN = Run(3600.0, 60.0, 4)
 EVERY = "all"
 """In `over`: every value that the grid has on the axis."""
 SECONDS_MAX = 1e7
+ROUNDED = 1e-6
+"""Part of a step by which rounding may miss the end of a span."""
+FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def parse(file: str, text: str) -> Study:
@@ -170,7 +174,8 @@ def read_axis(table: Table, axis: str) -> tuple[Value, ...]:
         span.done()
         if (end - start) / step > CELLS_MAX:
             raise table.fault(axis, f"more than {CELLS_MAX} steps")
-        return tuple(start + step * index for index in range(int((end - start) / step + 1.5)))
+        steps = int((end - start) / step + ROUNDED)
+        return tuple(start + step * index for index in range(steps + 1))
     values = table.values(axis)
     if not values:
         raise table.fault(axis, "must hold at least one value")
@@ -329,9 +334,19 @@ class _Inside:
             self._check_metric(table, "y", metric)
         if not metrics:
             raise table.fault("y", "must name at least one metric")
+        name = table.text("name")
+        if not FILE_NAME.fullmatch(name):
+            what = "of letters, digits and . _ -, for files are named so"
+            raise table.fault("name", f"must be a word {what}, found {name!r}")
         axes = tuple(AXES)
+        for key in ("x", "series", "panels"):
+            axis = table.peek(key)
+            if axis in axes and not sweep.held(str(axis)):
+                held = [one for one in axes if sweep.held(one)]
+                what = f'the sweep "{sweep.name}" has no axis {axis}'
+                raise table.fault(key, f"{what}, {nearest(str(axis), held)}")
         return Figure(
-            name=table.text("name"),
+            name=name,
             printed=table.text("printed", ""),
             title=table.text("title"),
             sweep=sweep.name,

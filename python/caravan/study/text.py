@@ -44,6 +44,9 @@ class Lines:
         whole = tuple(path)
         for length in range(len(whole), 0, -1):
             start = self._starts.get(whole[:length])
+            if start is None:
+                # Of [[a list]] that nobody asked for, the first.
+                start = self._starts.get((*whole[:length], 0))
             if start is not None:
                 return self._inside(start, whole[length:])
         return 1
