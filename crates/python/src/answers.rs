@@ -153,9 +153,11 @@ pub(crate) fn replay(request: &str, path: &str) -> Result<String, String> {
     let mut roads = Vec::new();
     let mut answers = Vec::new();
     let mut propagation_s = 0.0;
+    let mut wanted = Wanted::All;
     for policy in &asked.policies {
         let (scenario, catalogue) = asked.scenario(&[format!("policy={policy}")])?;
         propagation_s = scenario.propagation_s();
+        wanted = scenario.traffic.wanted();
         scenario
             .check_tandem(&catalogue)
             .map_err(|fault| fault.to_string())?;
@@ -171,11 +173,11 @@ pub(crate) fn replay(request: &str, path: &str) -> Result<String, String> {
         return write(&answers);
     }
     let file = File::open(path).map_err(|error| format!("{path}: {error}"))?;
-    let capture = Capture::open(BufReader::new(file), Wanted::All);
-    let capture = capture.map_err(|fault| format!("{path}: {fault}"))?;
+    let capture = Capture::open(BufReader::new(file), wanted);
+    let mut capture = capture.map_err(|fault| format!("{path}: {fault}"))?;
     let mut broken = None;
     let mut is_bare = true;
-    let packets = capture.map(|packet| {
+    let packets = capture.by_ref().map(|packet| {
         is_bare = false;
         packet.map_err(|fault| {
             broken = Some(fault.to_string());
@@ -183,11 +185,20 @@ pub(crate) fn replay(request: &str, path: &str) -> Result<String, String> {
         })
     });
     let tallies = tandem::replay(&roads, packets, None, 0.0);
+    let contents = capture.contents();
     let tallies = tallies.map_err(|fault| {
-        let why = if is_bare {
-            "the capture holds no packets of IP".to_owned()
-        } else {
-            broken.take().unwrap_or_else(|| fault.to_string())
+        let why = match wanted {
+            _ if !is_bare => broken.take().unwrap_or_else(|| fault.to_string()),
+            Wanted::From(address) if contents.unwanted > 0 => {
+                format!(
+                    "none of its {} packets is from {address}",
+                    contents.unwanted
+                )
+            }
+            Wanted::To(address) if contents.unwanted > 0 => {
+                format!("none of its {} packets is to {address}", contents.unwanted)
+            }
+            _ => "the capture holds no packets of IP".to_owned(),
         };
         format!("{path}: {why}")
     })?;
@@ -198,6 +209,7 @@ pub(crate) fn replay(request: &str, path: &str) -> Result<String, String> {
         {
             let outcome = counted(tally, propagation_s)?;
             answer["outcome"] = json!(outcome);
+            answer["capture"] = json!(contents);
         }
     }
     write(&answers)

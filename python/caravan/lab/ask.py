@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from caravan import _lab
 from caravan.lab.core import (
+    Entry,
     LabError,
     as_request,
     ask,
@@ -46,7 +47,7 @@ UNENCRYPTED = 1
 
 ORDER = (
     "best first: carried, barely, not, unknown; then what is permitted today and encrypts, what "
-    "only authenticates, legacy, clear; then the smaller mean delay"
+    "only authenticates, legacy, clear; then the smaller mean delay, without one the higher rate"
 )
 
 ROAD = """
@@ -85,6 +86,11 @@ rate = "{far} Mbit/s"
 """
 ROAD_KEY = re.compile(r"ask:\d+: (node|link|traffic)[^:]*: (.*)", re.DOTALL)
 OPTIONS = {"node": "--device", "link": "--link", "traffic": "--rate-kbps, --bytes"}
+STATION_KEY = re.compile(r"ask:\d+: traffic\.station: ")
+WEB_BYTES_MAX = 1500
+"""Of web browsing, and of what an Ethernet carries."""
+ADDED_LEAST = 26
+"""Bytes that every policy adds: ESP in UDP with DES, whose padding may be none."""
 WEB = 'sizes = { model = "pareto", shape = 1.1, smallest = "81.5 B", largest = "1500 B" }'
 
 
@@ -101,6 +107,10 @@ class Asked:
     clock_mhz: float | None = None
     direction: str = "up"
     seed: int = 1
+    station: str | None = None
+    """Address of the device in the capture; None takes the packets of everybody."""
+    policies: tuple[str, ...] = ()
+    """Names or files besides those of the catalogue."""
 
 
 @dataclass(frozen=True)
@@ -132,45 +142,112 @@ class Verdict:
     why: str = ""
 
 
-def answer(asked: Asked, jobs: int | None = None, console: Console | None = None) -> list[Verdict]:
-    """Every policy of the catalogue, in the order that `ORDER` describes."""
+@dataclass(frozen=True)
+class Answer:
+    """Policies by rank, and what their numbers leave out."""
+
+    verdicts: list[Verdict]
+    caveats: list[str]
+    capture: Mapping[str, int] | None
+    """What the capture held: packets that counted, were no IP, were of others, and so on."""
+
+
+def answer(asked: Asked, jobs: int | None = None, console: Console | None = None) -> Answer:
+    """Every policy of the catalogue and of `asked`, in the order that `ORDER` describes."""
     if (asked.rate_kbps is None) == (asked.capture is None):
         raise LabError("--traffic, --rate-kbps: give one of them")
     positive(
         rate_kbps=asked.rate_kbps, bytes=asked.packet_bytes, mips=asked.mips, mhz=asked.clock_mhz
     )
     one_speed(asked.mips, asked.clock_mhz)
-    request, policies = _request(asked), listing("policy")
+    if asked.station is not None and asked.capture is None:
+        raise LabError("--station: says whose packets of a capture count: give --traffic too")
+    own = [find("policy", name) for name in asked.policies]
+    own = [entry for entry in own if entry not in catalogue()]
+    request, policies = _request(asked, own), listing("policy", own)
+    capture = None
     try:
         if asked.capture is not None:
-            found = _replayed(request, policies, asked.capture)
+            found, capture = _replayed(request, policies, asked.capture)
         else:
             found = _simulated(request, policies, asked, jobs, console)
     except LabError as fault:
         raise LabError(_in_options(str(fault))) from None
     order = {"yes": 0, "barely": 1, "no": 2, "unknown": 3}
-    return sorted(
+    ranked = sorted(
         found,
         key=lambda one: (
             order[one.carried],
             _worth(one),
             one.delay_ms if one.delay_ms is not None else float("inf"),
+            -(one.capacity_kbps or 0.0),
             one.policy,
         ),
     )
+    return Answer(ranked, caveats(asked, capture), capture)
 
 
-def caveats(asked: Asked) -> list[str]:
-    """What the delays of an answer leave out."""
-    entry = find("link", asked.link)
-    (row,) = (row for row in listing("link", [entry]) if row["name"] == entry.name)
-    if row["link"]["delay_s"] > 0:
-        return []
-    return [f"no delay of the radio or the line is in these delays: no source gives {entry.name}'s"]
+def caveats(asked: Asked, capture: Mapping[str, int] | None = None) -> list[str]:
+    """What the numbers of an answer leave out; `capture` as `Answer` has it."""
+    device, link = _row("device", asked.device), _row("link", asked.link)
+    found = []
+    if link["link"]["delay_s"] == 0:
+        found.append(
+            "no delay of the radio or the line is in these delays: "
+            f"no source gives {link['name']}'s"
+        )
+    cells = {cell["name"] for cell in device["cells"]}
+    if device["unit"] == "cycles" and "per_packet" not in cells:
+        found.append(
+            f"of {device['name']} bytes alone are priced: what a packet costs besides has no "
+            "source, so that small packets cost it more than is said"
+        )
+    largest = asked.packet_bytes or WEB_BYTES_MAX
+    mtu = link["link"]["mtu_bytes"]
+    if capture is not None:
+        found += _of_capture(asked, capture, mtu)
+        largest = capture["largest_bytes"]
+    if mtu is not None and largest + ADDED_LEAST > mtu:
+        found.append(
+            f"packets that exceed the link's {mtu:,.10g} bytes once they are protected count as "
+            "one: what cutting them costs is left out"
+        )
+    return found
+
+
+def _of_capture(asked: Asked, capture: Mapping[str, int], mtu: float | None) -> list[str]:
+    """What was made of a capture that its owner may not expect."""
+    found = []
+    if strange := capture["strange"]:
+        whole = strange + capture["packets"] + capture["unwanted"]
+        found.append(f"{strange:,} of the capture's {whole:,} packets are left out: no IP is read")
+    if capture["returning"] and asked.station is None:
+        other = "that it gets" if asked.direction == "down" else "that it sends"
+        found.append(
+            f"the capture has both directions, and all of it went {asked.direction}: "
+            f"--station ADDRESS takes of one host the packets {other}"
+        )
+    if capture["largest_bytes"] > (mtu or WEB_BYTES_MAX):
+        found.append(
+            f"the capture has packets of up to {capture['largest_bytes']:,} bytes, as they are "
+            "before a network card cuts them: the link carries them as several, each with "
+            "headers and protection of its own, which costs more than is said"
+        )
+    return found
+
+
+def _row(kind: str, name: str) -> Mapping[str, Any]:
+    """A device or link as it is listed."""
+    entry = find(kind, name)
+    row: Mapping[str, Any]
+    (row,) = (row for row in listing(kind, [entry])[::-1] if row["name"] == entry.name)
+    return row
 
 
 def _in_options(fault: str) -> str:
     """A fault of the road, which nobody wrote, by the option that it comes from."""
+    if STATION_KEY.match(fault):
+        return f"--station: {STATION_KEY.sub('', fault)}"
     match = ROAD_KEY.match(fault)
     return f"{OPTIONS[match[1]]}: {match[2]}" if match else fault
 
@@ -181,8 +258,8 @@ def _worth(one: Verdict) -> int:
     return STANDING_ORDER[one.standing]
 
 
-def _request(asked: Asked) -> dict[str, object]:
-    """The road as a request of the native core."""
+def _request(asked: Asked, policies: Sequence[Entry]) -> dict[str, object]:
+    """The road as a request of the native core, which may name `policies` too."""
     device, link = find("device", asked.device), find("link", asked.link)
     speed = ""
     if asked.mips is not None:
@@ -191,6 +268,8 @@ def _request(asked: Asked) -> dict[str, object]:
         speed = f'clock = "{asked.clock_mhz!r} MHz"'
     if asked.rate_kbps is None:
         traffic = 'model = "pcap"\nfile = "capture"'
+        if asked.station is not None:
+            traffic += f"\nstation = {json.dumps(asked.station)}"
     else:
         sizes = WEB
         if asked.packet_bytes is not None:
@@ -204,7 +283,8 @@ def _request(asked: Asked) -> dict[str, object]:
         link=json.dumps(link.name),
         far=FAR_MBPS,
     )
-    entries = {(entry.kind, entry.name): entry for entry in (*catalogue(), device, link)}
+    texts = (*catalogue(), device, link, *policies)
+    entries = {(entry.kind, entry.name): entry for entry in texts}
     return {
         "file": "ask",
         "text": text,
@@ -215,15 +295,17 @@ def _request(asked: Asked) -> dict[str, object]:
 
 def _replayed(
     request: dict[str, object], policies: Sequence[dict[str, Any]], capture: Path
-) -> list[Verdict]:
+) -> tuple[list[Verdict], Mapping[str, int] | None]:
     whole = {**request, "policies": [policy["name"] for policy in policies]}
     answers = ask_slow(lambda text: _lab.replay(text, str(capture)), whole)
-    return [
+    verdicts = [
         _unknown(policy, found["missing"])
         if "missing" in found
         else _verdict(policy, found["outcome"], None)
         for policy, found in zip(policies, answers, strict=True)
     ]
+    held = (found["capture"] for found in answers if "capture" in found)
+    return verdicts, next(held, None)
 
 
 def _simulated(
@@ -274,14 +356,18 @@ def _unknown(policy: dict[str, Any], fault: str) -> Verdict:
 def _verdict(
     policy: dict[str, Any], outcome: dict[str, Any], model: dict[str, Any] | None
 ) -> Verdict:
-    busiest = max(outcome["stations"], key=lambda station: station["load"])
+    # The formula's load is exact; a run's own wavers about it.
+    exact = outcome if model is None else model
+    loads = [station["load"] for station in exact["stations"]]
+    stations = zip(outcome["stations"], loads, strict=True)
+    busiest, load = max(stations, key=lambda station: station[1])
     state = outcome["state"]
     carried = {NOT_STATIONARY: "no", NEAR_SATURATION: "barely"}.get(state, "yes")
     percentiles = {one["percent"]: one["delay_s"] * 1e3 for one in outcome["percentiles"]}
     if model is not None:
         capacity = model["capacity_bps"] / 1e3
     else:
-        capacity = outcome["offered_bps"] / 1e3 / max(busiest["load"], 1e-12)
+        capacity = outcome["offered_bps"] / 1e3 / max(load, 1e-12)
     is_moving = carried == "no"
     return Verdict(
         policy=policy["name"],
@@ -298,18 +384,19 @@ def _verdict(
         expansion=outcome["expansion"],
         exchange=policy["exchange"],
         busiest="device" if busiest["name"] == "station" else "link",
-        load=busiest["load"],
+        load=load,
         utilisation=busiest["utilisation"],
-        why=_why(policy, carried, busiest, capacity),
+        why=_why(policy, carried, busiest["name"], load, capacity),
     )
 
 
 def _why(
-    policy: dict[str, Any], carried: str, busiest: dict[str, Any], capacity_kbps: float
+    policy: dict[str, Any], carried: str, busiest: str, share: float, capacity_kbps: float
 ) -> str:
-    where = "device" if busiest["name"] == "station" else "link"
-    share = busiest["load"]
-    if carried == "no":
+    where = "device" if busiest == "station" else "link"
+    if carried == "no" and share < 1:
+        said = f"delays grow with time, though the {where} is only {share:.1%} busy"
+    elif carried == "no":
         said = f"the {where} would be {share:.1%} busy: it carries {capacity_kbps:,.0f} kbit/s"
     elif carried == "barely":
         said = f"the {where} is {share:.1%} busy: queues depend on every burst"

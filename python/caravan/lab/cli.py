@@ -253,6 +253,13 @@ def ask_command(
     traffic: Annotated[
         Path | None, typer.Option(help="a capture of your own traffic (pcap, pcapng)")
     ] = None,
+    station: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="whose packets of the capture: those that it sends, with --down gets",
+        ),
+    ] = None,
     rate_kbps: Annotated[float | None, typer.Option(help="or its mean clear rate")] = None,
     packet_bytes: Annotated[
         float | None, typer.Option("--bytes", help="packets of one size; web browsing if absent")
@@ -260,6 +267,14 @@ def ask_command(
     mips: Mips = None,
     mhz: Mhz = None,
     down: Annotated[bool, typer.Option("--down", help="traffic towards the device")] = False,
+    policies: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy",
+            metavar="FILE",
+            help="one of your own beside the catalogue's; again for more",
+        ),
+    ] = None,
     picture: Annotated[
         Path | None,
         typer.Option(
@@ -275,15 +290,27 @@ def ask_command(
 ) -> None:
     """Rank all policies for a device, a link and your traffic."""
     direction = "down" if down else "up"
-    asked = Asked(device, link, rate_kbps, traffic, packet_bytes, mips, mhz, direction, seed)
+    asked = Asked(
+        device,
+        link,
+        rate_kbps,
+        traffic,
+        packet_bytes,
+        mips,
+        mhz,
+        direction,
+        seed,
+        station,
+        tuple(policies or ()),
+    )
     if picture is not None:
         _check_picture(picture)
-    verdicts = answer(asked, jobs, _errors())
-    drawn, why = _draw(picture, asked, verdicts)
+    found = answer(asked, jobs, _errors())
+    drawn, why = _draw(picture, asked, found.verdicts)
     if as_json:
-        _print_json(tables.verdicts_json(asked, verdicts, drawn))
+        _print_json(tables.verdicts_json(asked, found, drawn))
     else:
-        tables.verdicts(_output(), asked, verdicts)
+        tables.verdicts(_output(), asked, found)
         if drawn is not None:
             other = "" if picture is not None else " (-o FILE chooses another place)"
             _output().print(f"Picture  {drawn.resolve()}{other}", markup=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,13 @@ from caravan.study.plan import Study
 
 FOLDERS = {**core.FOLDERS, "study": "studies"}
 MARKS = (
-    ("study", "[[sweep]]"),
-    ("scenario", "[[node]]"),
-    ("link", "rate ="),
-    ("policy", "suite ="),
+    ("study", r"\[\[\s*sweep\s*\]\]"),
+    ("scenario", r"\[\[\s*node\s*\]\]"),
+    ("link", r"rate\s*="),
+    ("policy", r"suite\s*="),
 )
-"""What a file of each kind has and no file of the kinds below it; a device has none of them."""
+"""How a line begins that a file of each kind has and no file of the kinds below it; a device has
+none of them."""
 
 
 def names(kind: str) -> list[str]:
@@ -35,7 +37,9 @@ def kind_of(name: str, say: Callable[[str], None]) -> str:
     path = Path(name)
     if path.is_file():
         text = core.find("scenario", name).text
-        return next((kind for kind, mark in MARKS if mark in text), "device")
+        return next(
+            (kind for kind, mark in MARKS if re.search(rf"^\s*{mark}", text, re.M)), "device"
+        )
     if (path / files.STUDY_FILE).is_file():
         return "study"
     found = []

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from caravan.lab.ask import ORDER, Asked, Verdict, caveats, reasons
+from caravan.lab.ask import ORDER, Answer, Asked, Verdict, reasons
 from caravan.lab.core import version
 
 if TYPE_CHECKING:
@@ -176,9 +176,10 @@ def _both_levels(
         yield "TCP, kbit/s", model["throughput_bps"] / 1e3, moved["throughput_bps"] / 1e3
 
 
-def verdicts(console: Console, asked: Asked, found: Sequence[Verdict]) -> None:
+def verdicts(console: Console, asked: Asked, answer: Answer) -> None:
     """Policies by rank, each with its reason."""
     console.print(f"{asked.device} over {asked.link}; {ORDER}", markup=False)
+    found = answer.verdicts
     right = ("delay, ms", "95 %, ms", "kbit/s", "at most", "bytes")
     table = _table("policy", "carried", "standing", *right, right=right)
     priced = [one for one in found if one.carried != "unknown"]
@@ -195,7 +196,7 @@ def verdicts(console: Console, asked: Asked, found: Sequence[Verdict]) -> None:
             "-" if one.expansion is None else f"x {one.expansion:.3f}",
         )
     _show(console, table)
-    for caveat in caveats(asked):
+    for caveat in answer.caveats:
         console.print(f"Caveat: {caveat}", markup=False)
     for one in priced:
         console.print(f"{one.policy}: {one.why}", markup=False)
@@ -219,7 +220,7 @@ def _standing_of(one: Verdict) -> str:
     return said if one.exchange is None else f"{said}; {one.exchange}"
 
 
-def verdicts_json(asked: Asked, found: Sequence[Verdict], picture: Path | None) -> dict[str, Any]:
+def verdicts_json(asked: Asked, answer: Answer, picture: Path | None) -> dict[str, Any]:
     """What `ask --json` prints; `picture` None where it could not be written."""
     return {
         "device": asked.device,
@@ -230,8 +231,10 @@ def verdicts_json(asked: Asked, found: Sequence[Verdict], picture: Path | None) 
         "version": version(),
         "picture": None if picture is None else str(picture.resolve()),
         "order": ORDER,
-        "caveats": caveats(asked),
-        "policies": [asdict(one) for one in found],
+        "station": asked.station,
+        "capture": answer.capture,
+        "caveats": answer.caveats,
+        "policies": [asdict(one) for one in answer.verdicts],
     }
 
 

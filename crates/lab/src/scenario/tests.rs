@@ -1,5 +1,6 @@
 use super::*;
 use crate::tandem;
+use crate::tandem::capture::Wanted;
 
 /// A scenario of the catalogue, with what it names.
 macro_rules! filed {
@@ -591,4 +592,26 @@ fn the_serial_source_of_paper_w_carries_400_kbps() {
     let packets_per_s = tally[0].outcome().unwrap().packets_per_s;
     // 800 application bytes a packet: 800 x 8 bits / (12.8 ms + 3.2 ms)
     assert!((packets_per_s * 6.4 - 400.0).abs() < 1.0, "{packets_per_s}");
+}
+
+#[test]
+fn a_capture_may_be_one_stations() {
+    let of = |station: &str| {
+        let begins = UMTS.find("[traffic]").expect("its traffic");
+        let ends = begins + UMTS[begins..].find("[[node]]").expect("its nodes");
+        let traffic = format!("[traffic]\nmodel = \"pcap\"\nfile = \"x.pcap\"\n{station}\n");
+        let text = [&UMTS[..begins], &traffic, &UMTS[ends..]].concat();
+        Scenario::parse("my.toml", &text, &catalogue())
+    };
+    let all = of("").expect("everybody's packets");
+    let one = of("station = \"2001:db8::1\"").expect("one station's packets");
+    assert_ne!(all.hash(), one.hash());
+    assert_eq!(all.traffic.wanted(), Wanted::All);
+    let address = "2001:db8::1".parse().expect("an address");
+    assert_eq!(one.traffic.wanted(), Wanted::From(address));
+    let fault = of("station = \"ms\"").expect_err("a name").to_string();
+    assert!(
+        fault.contains("traffic.station: 'ms' is no IP address"),
+        "{fault}"
+    );
 }

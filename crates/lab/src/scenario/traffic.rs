@@ -1,10 +1,13 @@
 //! What applications send.
 
+use std::net::IpAddr;
+
 use serde::Serialize;
 
 use super::document::{Item, Table};
 use super::fault::Fault;
 use super::quantity;
+use crate::tandem::capture::Wanted;
 
 /// What applications send, and which way.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -71,6 +74,9 @@ pub enum Model {
     Pcap {
         /// The file.
         file: String,
+        /// Whose packets count: those that it sends, or with [`Direction::Down`] gets. None: all.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        station: Option<IpAddr>,
     },
     /// One transfer by TCP, for the levels where TCP runs.
     Tcp {
@@ -191,6 +197,25 @@ impl Traffic {
         table.finish()?;
         Ok(traffic)
     }
+
+    /// Whose packets of a capture count.
+    pub const fn wanted(&self) -> Wanted {
+        match (&self.model, self.direction) {
+            (
+                Model::Pcap {
+                    station: Some(own), ..
+                },
+                Direction::Up,
+            ) => Wanted::From(*own),
+            (
+                Model::Pcap {
+                    station: Some(own), ..
+                },
+                Direction::Down,
+            ) => Wanted::To(*own),
+            _ => Wanted::All,
+        }
+    }
 }
 
 impl Model {
@@ -221,6 +246,12 @@ impl Model {
             },
             Word::Pcap => Self::Pcap {
                 file: table.need("file")?.text()?.to_owned(),
+                station: table.or("station", None, |item| {
+                    let text = item.text()?;
+                    let address = text.parse();
+                    let what = format!("'{text}' is no IP address, such as 192.0.2.1");
+                    address.map(Some).map_err(|_| item.fault(what))
+                })?,
             },
             Word::Tcp => {
                 let item = table.need("bytes")?;

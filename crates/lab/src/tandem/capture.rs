@@ -12,6 +12,7 @@ mod tests;
 
 use super::Packet;
 use blocks::Format;
+use serde::Serialize;
 use std::io::Read;
 use std::net::IpAddr;
 
@@ -30,7 +31,7 @@ pub enum Fault {
     #[error("the capture is empty")]
     Empty,
     /// Its first bytes belong to no known format.
-    #[error("neither pcap nor pcapng: it begins with {0:#010x}")]
+    #[error("neither pcap nor pcapng: it begins with {0:#010x}{hint}", hint = packed(*.0))]
     Format(u32),
     /// A version that is not read.
     #[error("capture format version {0}.{1} is not read, 2.x of pcap and 1.x of pcapng are")]
@@ -118,6 +119,24 @@ pub enum Wanted {
     To(IpAddr),
 }
 
+/// What a capture holds, as far as it was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Contents {
+    /// Packets that came out of it.
+    pub packets: u64,
+    /// Packets passed over because they are not IP, or without a time.
+    pub strange: u64,
+    /// Packets of IP passed over because they were not wanted.
+    pub unwanted: u64,
+    /// Packets that lay up to [`BACK_NS_MAX`] before a predecessor; they count as together with it.
+    pub reordered: u64,
+    /// Packets that came out and went to the sender of the first of them: with any, the capture
+    /// has both directions.
+    pub returning: u64,
+    /// The largest packet that came out.
+    pub largest_bytes: u32,
+}
+
 /// An iterator over the packets of a capture, the first at 0 s.
 ///
 /// It ends after the first error.
@@ -126,9 +145,9 @@ pub struct Capture<R> {
     wanted: Wanted,
     /// Times of the first packet and of the latest one.
     span_ns: Option<(i128, i128)>,
-    strange: u64,
-    unwanted: u64,
-    reordered: u64,
+    contents: Contents,
+    /// Who sent the first packet that came out.
+    first_from: Option<IpAddr>,
     ended: bool,
 }
 
@@ -139,34 +158,22 @@ impl<R: Read> Capture<R> {
             format: Format::open(reader)?,
             wanted,
             span_ns: None,
-            strange: 0,
-            unwanted: 0,
-            reordered: 0,
+            contents: Contents::default(),
+            first_from: None,
             ended: false,
         })
     }
 
-    /// Packets passed over so far because they are not IP, or without a time.
-    pub fn strange(&self) -> u64 {
-        self.strange
-    }
-
-    /// Packets passed over so far because they were not wanted.
-    pub fn unwanted(&self) -> u64 {
-        self.unwanted
-    }
-
-    /// Packets so far that lay up to [`BACK_NS_MAX`] before a predecessor; they count as together
-    /// with it.
-    pub fn reordered(&self) -> u64 {
-        self.reordered
+    /// What it held so far.
+    pub fn contents(&self) -> Contents {
+        self.contents
     }
 
     fn packet(&mut self) -> Result<Option<Packet>, Fault> {
         while let Some(record) = self.format.record()? {
             let head = frame::head(record.link, record.first(), record.length)?;
             let (Some(head), Some(at_ns)) = (head, record.at_ns) else {
-                self.strange += 1;
+                self.contents.strange += 1;
                 continue;
             };
             let wanted = match self.wanted {
@@ -175,15 +182,28 @@ impl<R: Read> Capture<R> {
                 Wanted::To(address) => head.to == Some(address),
             };
             if !wanted {
-                self.unwanted += 1;
+                self.contents.unwanted += 1;
                 continue;
             }
+            let at_s = self.arrival(at_ns)?;
+            self.note(&head);
             return Ok(Some(Packet {
-                at_s: self.arrival(at_ns)?,
+                at_s,
                 bytes: f64::from(head.bytes),
             }));
         }
         Ok(None)
+    }
+
+    fn note(&mut self, head: &frame::Head) {
+        let contents = &mut self.contents;
+        if contents.packets == 0 {
+            self.first_from = head.from;
+        }
+        contents.packets += 1;
+        let returns = head.to.is_some() && head.to == self.first_from && head.from != head.to;
+        contents.returning += u64::from(returns);
+        contents.largest_bytes = contents.largest_bytes.max(head.bytes);
     }
 
     /// Seconds after the first packet, never before the one before.
@@ -197,11 +217,21 @@ impl<R: Read> Capture<R> {
             });
         }
         if back_ns > 0 {
-            self.reordered += 1;
+            self.contents.reordered += 1;
         }
         let latest = latest.max(at_ns);
         self.span_ns = Some((first, latest));
         Ok(seconds(latest - first))
+    }
+}
+
+/// What to do with a file that is only packed.
+fn packed(begins: u32) -> &'static str {
+    match begins.to_be_bytes() {
+        [0x1f, 0x8b, ..] => ": it is packed by gzip, unpack it first",
+        [0x28, 0xb5, 0x2f, 0xfd] => ": it is packed by zstd, unpack it first",
+        [0xfd, 0x37, 0x7a, 0x58] => ": it is packed by xz, unpack it first",
+        _ => "",
     }
 }
 

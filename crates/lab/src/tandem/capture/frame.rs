@@ -10,11 +10,17 @@ const COOKED: u32 = 113;
 const COOKED2: u32 = 276;
 /// Raw IP as written by the various systems.
 const RAW: [u32; 5] = [12, 14, 101, 228, 229];
+/// A session of PPP over Ethernet (RFC 2516 §4), as a line of DSL has it.
+const PPPOE: u16 = 0x8864;
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 /// IEEE 802.1Q tags, inner and outer.
 const TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 const TAGS_MAX: usize = 4;
+/// Version, code, session and length of PPPoE, before the protocol of PPP.
+const PPPOE_HEADER: usize = 6;
+/// IP in PPP (RFC 1332 §2, RFC 5072 §2).
+const PPP: [u16; 2] = [0x0021, 0x0057];
 
 /// What is wanted of an IP packet.
 pub(super) struct Head {
@@ -54,6 +60,10 @@ fn after_ethernet(bytes: &[u8]) -> Option<usize> {
             break;
         }
         at += 4;
+    }
+    if word(bytes, at)? == PPPOE {
+        let at = at + 2 + PPPOE_HEADER;
+        return PPP.contains(&word(bytes, at)?).then_some(at + 2);
     }
     typed(bytes, at, at + 2)
 }

@@ -134,7 +134,59 @@ fn tags_are_looked_through_and_strangers_counted() {
         .map(|packet| packet.unwrap().bytes)
         .collect();
     assert_eq!(sizes, [60.0, 90.0]);
-    assert_eq!(capture.strange(), 2);
+    assert_eq!(capture.contents().strange, 2);
+}
+
+#[test]
+fn a_line_of_dsl_is_read() {
+    let session = |kind: [u8; 2], packet: &[u8]| {
+        let header = [&[0x11, 0, 0, 1, 0, 0][..], &kind].concat();
+        ethernet([0x88, 0x64], &[&header, packet].concat())
+    };
+    let mut six = vec![0; 48];
+    six[0] = 0x60;
+    six[5] = 8;
+    let frames = [
+        (0, session([0, 0x21], &ipv4(576))),
+        (1_000_000, session([0, 0x57], &six)),
+        (2_000_000, session([0xc0, 0x21], &[1, 1, 0, 4])),
+    ];
+    let file = classic(false, 1, &frames);
+    let mut capture = Capture::open(&file[..], Wanted::All).unwrap();
+    let found: Vec<Packet> = capture.by_ref().map(Result::unwrap).collect();
+    assert_eq!(found, packets(&[(0.0, 576.0), (1.0, 48.0)]));
+    assert_eq!(capture.contents().strange, 1);
+}
+
+#[test]
+fn a_capture_says_what_it_held() {
+    let mut answer = ipv4(1500);
+    answer[12..20].copy_from_slice(&[192, 0, 2, 2, 192, 0, 2, 1]);
+    let frames = [(0, ipv4(52)), (1_000_000, answer), (2_000_000, vec![0; 20])];
+    let file = classic(false, 101, &frames);
+    let mut capture = Capture::open(&file[..], Wanted::All).unwrap();
+    assert_eq!(capture.by_ref().count(), 2);
+    let contents = Contents {
+        packets: 2,
+        strange: 1,
+        returning: 1,
+        largest_bytes: 1500,
+        ..Contents::default()
+    };
+    assert_eq!(capture.contents(), contents);
+}
+
+#[test]
+fn a_packed_capture_is_named() {
+    let fault = Capture::open(&[0x1f, 0x8b, 8, 8][..], Wanted::All)
+        .err()
+        .unwrap();
+    assert!(
+        fault
+            .to_string()
+            .ends_with("packed by gzip, unpack it first"),
+        "{fault}"
+    );
 }
 
 #[test]
@@ -147,7 +199,8 @@ fn a_direction_can_be_chosen_and_late_packets_are_clamped() {
     let mut capture = Capture::open(&file[..], from).unwrap();
     let found: Result<Vec<Packet>, _> = capture.by_ref().collect();
     assert_eq!(found.unwrap(), packets(&[(0.0, 50.0), (0.0, 60.0)]));
-    assert_eq!((capture.unwanted(), capture.reordered()), (1, 1));
+    let seen = capture.contents();
+    assert_eq!((seen.unwanted, seen.reordered), (1, 1));
     let to = Wanted::To([192, 0, 2, 1].into());
     assert_eq!(Capture::open(&file[..], to).unwrap().count(), 1);
 }
