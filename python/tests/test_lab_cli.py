@@ -512,3 +512,15 @@ def test_what_is_not_carried_stands_by_its_rate_and_says_one_number(tmp_path: Pa
         if one["load"] is not None:
             # what is asked, over what is carried at most
             assert one["load"] == pytest.approx(2000 / one["capacity_kbps"])
+
+
+@pytest.mark.parametrize("words", [("--hours", "2"), ("--replications", "5"), ("--seed", "4")])
+def test_a_capture_is_replayed_as_it_is(words: tuple[str, str], tmp_path: Path) -> None:
+    write_capture(tmp_path / "mine.pcap", packets=100, packet_bytes=500, per_s=10)
+    text = (core.CATALOGUE / "scenarios/umts.toml").read_text()
+    begins, ends = text.index("[traffic]"), text.index("[run]")
+    traffic = '[traffic]\nmodel = "pcap"\nfile = "mine.pcap"\n'
+    (tmp_path / "mine.toml").write_text(text[:begins] + traffic + text[ends:])
+    assert answer("simulate", "mine.toml", cwd=tmp_path)["packets"] == 100
+    said = refusal("simulate", "mine.toml", *words, cwd=tmp_path)
+    assert f"{words[0]}: {words[1]}, but a capture is replayed once" in said

@@ -364,3 +364,41 @@ def test_a_torn_result_is_computed_again(length: int, tmp_path: Path) -> None:
     assert store.fill(JOBS, Threads(counted(seen), 2), quiet()) == 1
     assert seen == [JOBS[3].request]
     assert store.read(JOBS[3]) == JOBS[3].request.encode()
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "line", "said"),
+    [
+        ('scenario = "umts"', 'scenario = "umtz"', 7, "scenario: unknown scenario 'umtz'"),
+        ('measure = "road"\n', 'measure = "price"\nprofile = "papr-u"\n', 7, "profile: unknown"),
+        ("mips = [100]", "link = ['lte']", 9, "axes: say which key"),
+        ('measure = "road"', 'measure = "parameters"\nkeys = { a = "links.mz.rate" }', 7, "keys: "),
+        (
+            'measure = "road"',
+            'measure = "parameters"\nkeys = { a = "seed / 0" }',
+            7,
+            "keys: nothing",
+        ),
+    ],
+)
+def test_what_a_sweep_names_and_is_not_there_is_said_with_its_line(
+    written: str, instead: str, line: int, said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "small.toml"
+    text = """\
+name = "small"
+title = "A small grid"
+
+[[sweep]]
+name = "grid"
+measure = "road"
+scenario = "umts"
+title = "A point"
+axes = { mips = "node.ms.mips" }
+grid = { mips = [100] }
+"""
+    assert written in text
+    path.write_text(text.replace(written, instead))
+    with pytest.raises(StudyError) as refused:
+        caravan.study.run(str(path), level="model")
+    assert str(refused.value).startswith(f"{path}:{line}: sweep.grid: {said}")

@@ -62,6 +62,19 @@ Mhz = Annotated[float | None, typer.Option(help="clock of a device that counts c
 Jobs = Annotated[
     int | None, typer.Option(min=1, max=1024, help="threads; all cores if absent, 1: one core")
 ]
+Station = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="whose packets of the capture: those that it sends, with --down gets",
+    ),
+]
+Policies = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy", metavar="FILE", help="one of your own beside the catalogue's; again for more"
+    ),
+]
 Seed = Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="the scenario's if absent")]
 
 
@@ -199,6 +212,8 @@ def simulate_command(
             _check_one_run(choice, jobs, resolved["traffic"]["model"]["kind"])
             _by_events(asked, capture, as_json)
         else:
+            if resolved["traffic"]["model"]["kind"] == "pcap":
+                _check_replay(choice)
             _by_tandem(asked, jobs, as_json)
     except LabError as fault:
         raise LabError(in_options(str(fault), options)) from None
@@ -219,6 +234,14 @@ def _check_one_run(choice: Choice, jobs: int | None, traffic: str) -> None:
         )
     if (jobs or 1) > 1:
         raise LabError(f"--jobs: {jobs}, but the event kernel runs on one core")
+
+
+def _check_replay(choice: Choice) -> None:
+    """Refuse what a capture, which is replayed once and as it is, would leave out silently."""
+    asked = {"--hours": choice.hours, "--replications": choice.replications, "--seed": choice.seed}
+    for option, value in asked.items():
+        if value is not None:
+            raise LabError(f"{option}: {value:g}, but a capture is replayed once, as it was taken")
 
 
 def _by_tandem(asked: Question, jobs: int | None, as_json: bool) -> None:
@@ -253,13 +276,7 @@ def ask_command(
     traffic: Annotated[
         Path | None, typer.Option(help="a capture of your own traffic (pcap, pcapng)")
     ] = None,
-    station: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="whose packets of the capture: those that it sends, with --down gets",
-        ),
-    ] = None,
+    station: Station = None,
     rate_kbps: Annotated[float | None, typer.Option(help="or its mean clear rate")] = None,
     packet_bytes: Annotated[
         float | None, typer.Option("--bytes", help="packets of one size; web browsing if absent")
@@ -267,14 +284,7 @@ def ask_command(
     mips: Mips = None,
     mhz: Mhz = None,
     down: Annotated[bool, typer.Option("--down", help="traffic towards the device")] = False,
-    policies: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--policy",
-            metavar="FILE",
-            help="one of your own beside the catalogue's; again for more",
-        ),
-    ] = None,
+    policies: Policies = None,
     picture: Annotated[
         Path | None,
         typer.Option(

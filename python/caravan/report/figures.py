@@ -65,7 +65,7 @@ DECADES_COARSE = 8
 SUBTITLE_LENGTH = 76
 LEGEND_LENGTH = 64
 """Characters that fit into one row of a legend, of which each symbol takes some."""
-LEGEND_SYMBOL = 4
+LEGEND_SYMBOL = 6
 LABELS_LENGTH = 45
 """Characters that fit under an axis side by side."""
 NUMBERS = ",.6~r"

@@ -109,7 +109,7 @@ class Files:
         """File and text of a scenario."""
         path = self.scenarios.get(name)
         if path is None:
-            raise StudyError(unknown("scenario", name, sorted(self.scenarios)))
+            raise StudyError(f"--set scenario: {unknown('scenario', name, sorted(self.scenarios))}")
         return _name(path), path.read_text(encoding="utf-8")
 
     def looked_up(self, scenario: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -213,7 +213,7 @@ def _edits(cell: Cell) -> list[str]:
         key = cell.sweep.axes.get(axis) or AXIS_KEYS.get(axis)
         if key is None:
             what = f'say which key of the scenario the axis "{axis}" sets, in [sweep.axes]'
-            raise StudyError(f"sweep {cell.sweep.name}: {what}")
+            raise StudyError(f"--set axes: {what}")
         for part in key.split(","):
             settings[part.strip()] = f"{value:g} {UNITS[axis]}" if axis in UNITS else value
     settings.update(cell.last)
@@ -234,7 +234,7 @@ def _price_place(cell: Cell, files: Files) -> Place:
     file, text = files.texts.get(("device", profile), ("", ""))
     if not text:
         names = sorted(name for kind, name in files.texts if kind == "device")
-        raise StudyError(unknown("device", profile, names))
+        raise StudyError(f"--set profile: {unknown('device', profile, names)}")
     request = {**known, "file": file, "text": text}
     content = canonical(request)
     return Place(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
@@ -16,6 +17,10 @@ from caravan.study.text import Lines, Step, StudyError
 CATALOGUE = Path(__file__).resolve().parent.parent / "catalogue"
 STUDY_FILE = "study.toml"
 STUDY_BYTES_MAX = 4_000_000
+SWEEP_KEYS = {**RUN_KEYS, **{key: key for key in ("scenario", "profile", "axes", "keys")}}
+"""How a sweep calls what a scenario says of its run, and what is only the sweep's."""
+PLACED = re.compile(r"^[^:\s]+:\d+: ")
+"""A fault that names file and line itself."""
 
 
 def load(name: str) -> Study:
@@ -58,8 +63,10 @@ def located(study: Study, sweep: Sweep, fault: str, *, is_quick: bool = False) -
     """A fault that a sweep's values cause in its scenario, at the line of the study file."""
     edit, _, what = fault.partition(": ")
     key = edit.removeprefix("--set ")
-    if key == edit:
+    if PLACED.match(fault):
         return StudyError(fault)
+    if key == edit:
+        key, what = "", fault
     line = ""
     # A study that was never a file has no lines.
     with suppress(OSError, UnicodeDecodeError):
@@ -67,14 +74,15 @@ def located(study: Study, sweep: Sweep, fault: str, *, is_quick: bool = False) -
         first, *others = (lines.find(path) for path in _paths(study, sweep, key, is_quick=is_quick))
         # What is not written there stands at the head of the sweep.
         line = f":{[first, *(number for number in others if number != first)][-1]}"
-    return StudyError(f"{study.file}{line}: sweep.{sweep.name}: {key}: {what}")
+    said = f"{key}: {what}" if key else what
+    return StudyError(f"{study.file}{line}: sweep.{sweep.name}: {said}")
 
 
 def _paths(study: Study, sweep: Sweep, key: str, *, is_quick: bool) -> Iterator[tuple[Step, ...]]:
     """Where the study may set `key`; the last one counts."""
     top = ("sweep", study.sweeps.index(sweep))
     yield top
-    if name := RUN_KEYS.get(key):
+    if name := SWEEP_KEYS.get(key):
         yield (*top, name)
         if is_quick and asdict(sweep.quick) != asdict(sweep.run):
             yield (*top, "quick", name)

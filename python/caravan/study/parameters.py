@@ -71,10 +71,14 @@ def number(document: Mapping[str, Any], key: str) -> float:
         else:
             valid, value = (), None
         if value is None:
-            raise StudyError(f"no '{step}' of {path} in the scenario, {nearest(step, valid)}")
+            what = f"no '{step}' of {path} in the scenario, {nearest(step, valid)}"
+            raise StudyError(f"--set keys: {what}")
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise StudyError(f"{path} of the scenario is not a number")
-    return float(value) / float(divisor or 1)
+        raise StudyError(f"--set keys: {path} of the scenario is not a number")
+    try:
+        return float(value) / float(divisor or 1)
+    except (ValueError, ZeroDivisionError):
+        raise StudyError(f"--set keys: nothing can be divided by '{divisor}'") from None
 
 
 def _of_list(values: Sequence[Any], names: Sequence[str], step: str) -> Any:

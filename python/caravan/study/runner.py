@@ -97,7 +97,7 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
     if here := [job for job in jobs if job.kind == TESTBED]:
         computed += store.fill(here, OneByOne(engine.compute), console)
     with ThreadPoolExecutor(choice.jobs or available_cores()) as threads:
-        answers = list(threads.map(lambda item: _answer(item, store), asked))
+        answers = list(threads.map(lambda item: _answer(study, item, store), asked))
     rows = _once(
         [
             _row(study, item, measure, seed)
@@ -170,10 +170,13 @@ def _ask(
     return asked, missing
 
 
-def _answer(item: _Asked, store: Store) -> list[Measure]:
+def _answer(study: Study, item: _Asked, store: Store) -> list[Measure]:
     """What one cell says."""
     results_of = [store.read(job) for job in item.jobs]
-    return engine.answer(item.cell, item.place, item.level, results_of)
+    try:
+        return engine.answer(item.cell, item.place, item.level, results_of)
+    except StudyError as fault:
+        raise located(study, item.cell.sweep, str(fault)) from None
 
 
 def _row(study: Study, item: _Asked, measure: Measure, seed: int) -> Row:
