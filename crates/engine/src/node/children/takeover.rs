@@ -26,7 +26,8 @@ pub(super) struct Takeover {
 }
 
 impl Node {
-    /// Lets the new outbound SA wait, until `latest`. The old one's hard life, if it ends before, ends the wait.
+    /// Lets the new outbound SA wait, until `latest`. The old one's hard life, if it ends before,
+    /// ends the wait.
     pub(super) fn take_over_later(
         &mut self,
         id: SessionId,
