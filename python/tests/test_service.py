@@ -101,7 +101,7 @@ def test_detach_returns_when_the_tunnel_is_up_and_down_ends_it(road: Road, ends:
         gateway.wait_ready()
         file = write_files(road.ms, ends[1])
         done = order(road.ms, "up", "-c", str(file), "--detach").check()
-        assert "road" in done.stdout
+        assert done.stdout == "up: road\n"
         assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
         again = order(road.ms, "up", "-c", str(file), "--detach")
         assert again.code == 1 and "already running" in again.stderr
@@ -527,6 +527,11 @@ def test_local_addrs_name_the_address_that_a_station_goes_out_from(road: Road, e
         assert session["local"].startswith("10.0.0.77:")
         assert all(child["age_s"] >= 0 for child in session["children"])
         assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+        order(road.ms, "down", "road").check()
+        wait_for_end(road.ms)
+        file.write_text(text.replace(head, f'{head}start = "on-traffic"\n'))
+        done = order(road.ms, "up", "-c", str(file), "--detach").check()
+        assert done.stdout == "road: awaiting traffic\n", "up is what carries packets"
         order(road.ms, "down", "road").check()
         wait_for_end(road.ms)
         file.write_text(text.replace(head, f'{head}local_addrs = ["10.0.0.99"]\n'))

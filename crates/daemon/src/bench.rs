@@ -11,8 +11,9 @@ mod suites;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -69,11 +70,10 @@ pub struct Device {
 
 /// Measures everything and prints it.
 pub fn run(args: &Args) -> io::Result<()> {
+    // Before a minute is spent: whether the file can be written. What was in it stays till then.
+    let output = args.output.as_deref().map(Output::open).transpose()?;
     let profile = measure(args.quick)?;
-    if let Some(path) = &args.output {
-        let text = toml::to_string(&profile).map_err(io::Error::other)?;
-        std::fs::write(path, text)?;
-    }
+    let written = output.map_or(Ok(()), |output| output.write(&profile));
     let text = if args.json {
         let mut text = serde_json::to_string_pretty(&profile).map_err(io::Error::other)?;
         text.push('\n');
@@ -81,7 +81,36 @@ pub fn run(args: &Args) -> io::Result<()> {
     } else {
         profile.table()
     };
-    crate::console::say(&text)
+    // What was measured is not lost with the file.
+    crate::console::say(&text)?;
+    written
+}
+
+/// The file of a profile.
+struct Output<'a>(&'a Path, File);
+
+impl<'a> Output<'a> {
+    fn open(path: &'a Path) -> io::Result<Self> {
+        let mut options = File::options();
+        let file = options.write(true).create(true).truncate(false).open(path);
+        Ok(Self(path, file.map_err(|error| unwritten(path, &error))?))
+    }
+
+    fn write(mut self, profile: &Profile) -> io::Result<()> {
+        let text = toml::to_string(profile).map_err(io::Error::other)?;
+        let told = |error| unwritten(self.0, &error);
+        if self.1.metadata().map_err(told)?.is_file() {
+            self.1.set_len(0).map_err(told)?;
+        }
+        self.1.write_all(text.as_bytes()).map_err(told)
+    }
+}
+
+fn unwritten(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(
+        error.kind(),
+        format!("cannot write {}: {error}", path.display()),
+    )
 }
 
 /// Measures everything.
@@ -182,6 +211,29 @@ mod tests {
             road: part("tun", costs("read_ns_packet", 500.0)),
             missing: vec!["nothing".to_owned()],
         }
+    }
+
+    #[test]
+    fn a_file_keeps_what_it_held_until_there_is_a_profile_and_a_fault_names_it() {
+        let path = std::env::temp_dir().join(format!("caravan-bench-{}", std::process::id()));
+        let former = "former ".repeat(10_000);
+        std::fs::write(&path, &former).expect("written");
+        let output = Output::open(&path).expect("a file");
+        assert_eq!(std::fs::read_to_string(&path).expect("there"), former);
+        output.write(&profile()).expect("written");
+        let text = std::fs::read_to_string(&path).expect("there");
+        std::fs::remove_file(&path).expect("removed");
+        assert_eq!(text, toml::to_string(&profile()).expect("TOML"));
+        let args = Args {
+            json: false,
+            quick: true,
+            output: Some(path.join("x.toml")),
+        };
+        let said = run(&args).expect_err("no such folder").to_string();
+        assert!(said.contains(&format!("cannot write {}", path.display())));
+        let full = Output::open(Path::new("/dev/full")).expect("a device");
+        let said = full.write(&profile()).expect_err("full").to_string();
+        assert!(said.starts_with("cannot write /dev/full: "), "{said}");
     }
 
     #[test]

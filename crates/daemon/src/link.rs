@@ -109,6 +109,13 @@ pub fn run(args: &Args) -> io::Result<()> {
     stopping.add(Signal::SIGTERM);
     stopping.add(Signal::SIGINT);
     stopping.thread_block()?;
+    if args.left == args.right {
+        let text = format!(
+            "--left and --right are both {}: a link has two ends",
+            args.left
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
     let forth = shape(args, args.rate, ("--trace", args.trace.as_deref()))?;
     let trace_back = match args.trace_back.as_deref() {
         None => ("--trace", args.trace.as_deref()),

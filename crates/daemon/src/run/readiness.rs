@@ -205,7 +205,7 @@ impl Process {
                 | Event::RetryScheduled { .. }
         );
         if self.is_ready && is_turn {
-            self.tell_manager();
+            service::notify(service::Notice::Status(&self.standing()));
         }
     }
 
@@ -243,21 +243,23 @@ impl Process {
         self.is_ready = true;
         let line = match self.options.role {
             Role::Gateway => format!("listening for {}", names(&self.loaded).join(", ")),
-            Role::Station => format!("up: {}", names(&self.loaded).join(", ")),
+            Role::Station => self.standing(),
         };
         info!("{line}");
         Ok(self.options.ready.up(&line)?)
     }
 
-    /// Once it was up, the service manager is told when a connection is lost and back.
-    fn tell_manager(&self) {
+    /// How a station's connections stand, in one line.
+    fn standing(&self) -> String {
         let status = self.node.status(self.clock.now());
         let is_up = |c: &&engine::node::ConnectionStatus| has_children(c);
-        let (up, lost): (Vec<_>, Vec<_>) = status.connections.iter().partition(is_up);
-        let lost = lost.iter().map(|c| format!("{}: {}", c.name, c.state));
-        let up = up.iter().map(|c| format!("up: {}", c.name));
-        let line = lost.chain(up).collect::<Vec<_>>().join("; ");
-        service::notify(service::Notice::Status(&line));
+        let (up, others): (Vec<_>, Vec<_>) = status.connections.iter().partition(is_up);
+        let names: Vec<&str> = up.iter().map(|c| c.name.as_str()).collect();
+        let up = (!names.is_empty()).then(|| format!("up: {}", names.join(", ")));
+        let others = others.iter().map(|c| format!("{}: {}", c.name, c.state));
+        let clear = self.loaded.clear.iter();
+        let clear = clear.map(|name| format!("{name}: in clear"));
+        others.chain(clear).chain(up).collect::<Vec<_>>().join("; ")
     }
 
     /// A gateway that listens is up; a station, when every connection that begins at once is.
