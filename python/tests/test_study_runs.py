@@ -402,3 +402,13 @@ grid = { mips = [100] }
     with pytest.raises(StudyError) as refused:
         caravan.study.run(str(path), level="model")
     assert str(refused.value).startswith(f"{path}:{line}: sweep.grid: {said}")
+
+
+def test_the_library_takes_paths_as_texts_and_as_paths(tmp_path: Path) -> None:
+    path = tmp_path / "tiny.toml"
+    path.write_text(TINY)
+    first, second = tmp_path / "a", tmp_path / "b"
+    caravan.study.run(path, directory=first)
+    caravan.study.run(str(path), directory=str(second))
+    assert caravan.study.compare(str(first), str(second)).is_same
+    assert caravan.study.compare(first, second).is_same

@@ -41,7 +41,7 @@ def __getattr__(name: str) -> Any:
 
 
 def run(
-    study: str | Study,
+    study: str | Path | Study,
     *,
     level: str | tuple[str, ...] = (),
     quick: bool = False,
@@ -62,7 +62,7 @@ def run(
 
     levels = (level,) if isinstance(level, str) else tuple(level)
     choice = Choice(levels, quick, seed, jobs, cluster)
-    loaded = load(study) if isinstance(study, str) else study
+    loaded = study if isinstance(study, Study) else load(str(study))
     console = Console(stderr=True)
     if directory is not None:
         return run_study(loaded, choice, Path(directory), console)

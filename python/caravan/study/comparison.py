@@ -43,12 +43,13 @@ class Comparison:
         )
 
 
-def compare(first: Path, second: Path, tolerance: float = TOLERANCE) -> Comparison:
+def compare(first: Path | str, second: Path | str, tolerance: float = TOLERANCE) -> Comparison:
     """The run in `first` against the run in `second`.
 
     Values differ beyond tolerance where they are further apart than `tolerance` of the larger one
     and their confidence intervals, where both have one, do not meet.
     """
+    first, second = Path(first), Path(second)
     left, right = results.read(first), results.read(second)
     _check_same_study((first, left), (second, right))
     both = left.merge(right, on=list(KEY), how="outer", suffixes=("_a", "_b"), indicator=True)
