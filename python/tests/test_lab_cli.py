@@ -490,6 +490,14 @@ def test_what_a_capture_holds_besides_is_said(tmp_path: Path) -> None:
     other = refusal(*words, "--station", "10.0.0.9", cwd=tmp_path)
     assert "talk.pcap: none of its 20 packets is from 10.0.0.9" in other
     assert "--station: 'ms' is no IP address" in refusal(*words, "--station", "ms", cwd=tmp_path)
+    text = (core.CATALOGUE / "scenarios/umts.toml").read_text()
+    begins, ends = text.index("[traffic]"), text.index("[run]")
+    for station, both in (("", True), ('station = "10.0.0.1"', False)):
+        traffic = f'[traffic]\nmodel = "pcap"\nfile = "talk.pcap"\n{station}\n'
+        (tmp_path / "talk.toml").write_text(text[:begins] + traffic + text[ends:])
+        said = lab("simulate", "talk.toml", cwd=tmp_path).stdout.splitlines()[0]
+        assert "10 hold no IP" in said
+        assert ("both directions went up: traffic.station" in said) is both
     alone = ("ask", "--device", "cortex-a53", "--link", "lte", "--rate-kbps", "5")
     assert "--station: says whose" in refusal(*alone, "--station", "10.0.0.1", cwd=tmp_path)
 
@@ -522,5 +530,6 @@ def test_a_capture_is_replayed_as_it_is(words: tuple[str, str], tmp_path: Path) 
     traffic = '[traffic]\nmodel = "pcap"\nfile = "mine.pcap"\n'
     (tmp_path / "mine.toml").write_text(text[:begins] + traffic + text[ends:])
     assert answer("simulate", "mine.toml", cwd=tmp_path)["packets"] == 100
+    assert "100 packets count, 0 hold no IP" in lab("simulate", "mine.toml", cwd=tmp_path).stdout
     said = refusal("simulate", "mine.toml", *words, cwd=tmp_path)
     assert f"{words[0]}: {words[1]}, but a capture is replayed once" in said

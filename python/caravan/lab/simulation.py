@@ -103,6 +103,7 @@ def _replayed(request: Mapping[str, object], resolved: Mapping[str, Any]) -> dic
         "seed": scenario["seed"],
         "scenario": scenario,
         "scenario_hash": resolved["hash"],
+        "capture": answer["capture"],
     }
 
 

@@ -90,11 +90,14 @@ def summary(outcome: Mapping[str, Any]) -> dict[str, Any]:
         "seed": outcome["seed"],
         "scenario_hash": outcome["scenario_hash"],
         "version": version(),
+        **({"capture": outcome["capture"]} if "capture" in outcome else {}),
     }
 
 
 def outcome(console: Console, found: Mapping[str, Any], short: Mapping[str, Any]) -> None:
     """A simulation's outcome, station by station."""
+    if held := found.get("capture"):
+        console.print(_captured(held, found["scenario"]["traffic"]), markup=False)
     width = short["delay_ci95_ms"]
     interval = "" if width is None else f" ± {width:.3g}"
     console.print(
@@ -116,6 +119,17 @@ def outcome(console: Console, found: Mapping[str, Any], short: Mapping[str, Any]
             _number(one["mean_queue_bytes"]),
         )
     _show(console, table)
+
+
+def _captured(held: Mapping[str, int], traffic: Mapping[str, Any]) -> str:
+    """What was made of a capture."""
+    said = (
+        f"of the capture {held['packets']:,} packets count, {held['strange']:,} hold no IP, "
+        f"{held['unwanted']:,} are others'"
+    )
+    if held["returning"] and "station" not in traffic["model"]:
+        said += f"; both directions went {traffic['direction']}: traffic.station takes one host's"
+    return said
 
 
 def kernel(console: Console, found: Mapping[str, Any]) -> None:
