@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import sysconfig
+import errno
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import caravan.study
+from caravan import testbed
 from caravan.study.text import StudyError
 from caravan.testbed import binary
 
@@ -20,9 +22,12 @@ def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     programs = {"venv": tmp_path / "bin", "user": tmp_path / "home"}
     for folder in programs.values():
         folder.mkdir()
-    monkeypatch.setattr(sysconfig, "get_default_scheme", lambda: "venv")
-    monkeypatch.setattr(sysconfig, "get_preferred_scheme", lambda _: "user")
-    monkeypatch.setattr(sysconfig, "get_path", lambda _, scheme: str(programs[scheme]))
+    layout = SimpleNamespace(
+        get_default_scheme=lambda: "venv",
+        get_preferred_scheme=lambda _: "user",
+        get_path=lambda _, scheme: str(programs[scheme]),
+    )
+    monkeypatch.setattr(binary, "sysconfig", layout)
     return tmp_path
 
 
@@ -39,3 +44,16 @@ def test_a_testbed_without_a_program_says_so(wheel: Path) -> None:
     said = str(refused.value)
     assert said.startswith(f"--level testbed: no caravan program at {wheel}/bin/caravan: ")
     assert not (wheel / "out").exists()
+
+
+def test_a_machine_without_the_testbeds_programs_says_which(
+    wheel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def enter() -> None:
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", "unshare")
+
+    (wheel / "bin/caravan").write_text("")
+    monkeypatch.setattr(testbed, "enter", enter)
+    with pytest.raises(StudyError) as refused:
+        caravan.study.run("road", level="testbed", directory=wheel / "out")
+    assert str(refused.value) == "--level testbed: there is no program 'unshare' here"

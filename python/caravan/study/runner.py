@@ -134,7 +134,10 @@ def enter_testbed() -> None:
     try:
         caravan_binary()
         enter()
-    except (IsolationError, FileNotFoundError) as fault:
+    except FileNotFoundError as fault:
+        said = f"there is no program '{fault.filename}' here" if fault.filename else fault
+        raise StudyError(f"--level testbed: {said}") from None
+    except IsolationError as fault:
         raise StudyError(f"--level testbed: {fault}") from None
 
 
