@@ -411,6 +411,20 @@ def test_many_selectors_come_up_one_after_the_other(
         assert "PAYLOAD_MALFORMED" not in charon.log()
 
 
+def test_a_gateway_that_protects_a_part_of_what_is_asked_serves_that(
+    keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    gateway, station = ends(Case(True, True, True, FIT), keys)
+    station = replace(station, remote_ts="10.0.0.0/8", child_rekey_s=4)
+    with connected(gateway, station, output, is_initiator=True) as pair:
+        pair.ours.wait_for_event("not all of 10.0.0.0/8; nothing else passes")
+        assert [child["remote_ts"] for child in pair.ours.children()] == [PRIVATE_NETWORK]
+        echoes = ping(pair.road.ms, SERVER_ADDRESS, 60, 0.1)
+        assert echoes.received == echoes.sent
+        assert len(pair.charon.selected_proposals()) >= 3
+        assert ping(pair.road.ms, "10.77.0.1", 1, timeout_s=0.5).received == 0
+
+
 def test_a_nat_rebinds_in_the_middle_of_a_handshake(
     keys: tuple[PublicKey, PublicKey], output: Path
 ) -> None:

@@ -25,6 +25,8 @@ use takeover::Takeover;
 const OVERLAP: Duration = Duration::from_secs(3);
 /// Before a child that was lost alone is begun again.
 const CHILD_RETRY: Duration = Duration::from_secs(1);
+/// Before a child that could not be agreed on, or put to use, is begun again.
+const REFUSED_RETRY: Duration = Duration::from_secs(30);
 
 /// One pair of selectors of one connection and what protects it.
 pub(super) struct ChildEntry {
@@ -173,9 +175,11 @@ impl Node {
                 .map(|p| p.0)
                 .collect();
             entry.old.retain(|pair| !is_old(pair));
-            let is_current = entry
-                .current
-                .is_some_and(|pair| spis.contains(&pair.spi_out));
+            let current = entry.current;
+            let is_current = current.is_some_and(|pair| spis.contains(&pair.spi_out));
+            // strongSwan names ours where it could not put its own to use (RFC 2408 §3.15 has the
+            // sender's), and would do so again at once.
+            let is_taken_back = current.is_some_and(|pair| spis.contains(&pair.spi_in));
             if !gone.is_empty() {
                 self.take_over(child);
                 self.arm_child(child);
@@ -183,6 +187,9 @@ impl Node {
             gone.iter().for_each(|pair| self.remove_pair(child, pair));
             if is_current {
                 self.close_child(child, "deleted by the peer", false, now);
+            } else if is_taken_back {
+                let reason = "the peer could not put it to use";
+                self.close_and_retry(child, reason, false, REFUSED_RETRY, now);
             }
         }
     }
@@ -208,6 +215,17 @@ impl Node {
         child: ChildId,
         reason: &str,
         tells_peer: bool,
+        now: Instant,
+    ) {
+        self.close_and_retry(child, reason, tells_peer, CHILD_RETRY, now);
+    }
+
+    fn close_and_retry(
+        &mut self,
+        child: ChildId,
+        reason: &str,
+        tells_peer: bool,
+        retry: Duration,
         now: Instant,
     ) {
         let Some(entry) = self.children.get_mut(&child) else {
@@ -245,7 +263,7 @@ impl Node {
         self.arm_child(child);
         self.drop_unused_child(child);
         if let Some(session) = session {
-            self.station_child_down(session, child, CHILD_RETRY, now);
+            self.station_child_down(session, child, retry, now);
         }
     }
 

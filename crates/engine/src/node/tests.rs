@@ -282,10 +282,16 @@ fn a_refusal_ends_the_quick_mode_that_it_names_by_its_spi() {
     let mut first = world();
     first.run(Duration::from_secs(2));
     let mut world = world();
-    // both are asked for at once; the answer to the good one is late
-    world.loses = Some(first_quick(&first) + 2);
-    world.run(Duration::from_secs(2));
-    assert_eq!(world.loses, None);
+    let begun = first_quick(&first);
+    while world.sent < begun {
+        world.run(Duration::from_millis(1));
+    }
+    // the good one is asked for in vain, until the other one is asked for as well
+    world.wire.clear();
+    world.loss = 1.0;
+    world.run(Duration::from_millis(2_900));
+    world.loss = 0.0;
+    world.run(Duration::from_secs(1));
     let reason = world.ends[0].failure().expect("a failure");
     assert!(reason.ends_with("=== 10.77.0.0/24"), "{reason}");
     world.run(Duration::from_secs(10));

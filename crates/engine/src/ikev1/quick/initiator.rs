@@ -144,7 +144,12 @@ impl Asked {
             )));
         }
         let (local, remote) = parts.selectors(sa.path.local.ip(), sa.path.remote.ip())?;
-        if (local, remote) != (self.local, self.remote) {
+        // RFC 2409 §5.5 has the responder answer with what it was asked for. strongSwan's answers
+        // with the part that it protects: that is less than we let in, and never more.
+        let is_part = self.mode == Mode::Tunnel
+            && self.local.contains(&local)
+            && self.remote.contains(&remote);
+        if !is_part && (local, remote) != (self.local, self.remote) {
             return Err(Fault::Incompatible {
                 what: format!(
                     "selectors differ: the peer answered {local} === {remote}, we asked for \

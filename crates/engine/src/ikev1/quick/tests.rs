@@ -709,25 +709,55 @@ fn an_answer_that_was_not_offered_is_refused() {
             }),
         ),
     ] {
-        let mut pair = Pair::new(&["aes128gcm16"]);
-        let (mut asked, out) = pair.ask().ok().unwrap();
-        let first = opened_first(&pair, &only(&out));
-        let mut chain = first_chain(&pair);
-        change(&mut chain);
-        let Payload::Nonce(nonce) = &first.payloads[2].payload else {
-            panic!("no nonce");
-        };
-        let (mut iv, id) = (first.next_iv, ID.to_be_bytes());
-        let mut out = Outbox::default();
-        let prefix = [&id[..], nonce];
-        let (exchange, work) = (Exchange::QuickMode, &mut out.work);
-        let second = pair
-            .gateway
-            .seal_hashed(exchange, ID, &mut iv, &prefix, chain, work);
-        let fault = asked.on_message(&pair.station, &second, pair.now, &mut out);
-        let fault = fault.err().unwrap().to_string();
+        let fault = answered_with(change).err().unwrap().to_string();
         assert!(fault.contains(part), "{part}: {fault}");
     }
+}
+
+#[test]
+fn an_answer_for_a_part_of_what_was_asked_is_taken_and_for_more_is_not() {
+    let remote = |text: &'static str| {
+        answered_with(move |chain| {
+            chain[3] = Payload::Identification(selector(text).to_identification());
+        })
+    };
+    let part = selector("10.9.0.0/16[tcp/80]");
+    let asked = Pair::new(&["aes128gcm16"]).station_child.remote[0];
+    let inside = TrafficSelector {
+        first: asked.first,
+        last: asked.first,
+        ..part
+    };
+    let Ok(QuickProgress::Complete(Some(child))) = answered_with(move |chain| {
+        chain[3] = Payload::Identification(inside.to_identification());
+    }) else {
+        panic!("a part was refused");
+    };
+    assert_eq!(child.remote, inside);
+    for more in ["0.0.0.0/0", "192.168.0.0/24", "::/0"] {
+        let fault = remote(more).err().unwrap().to_string();
+        assert!(fault.starts_with("selectors differ"), "{more}: {fault}");
+    }
+}
+
+/// What a station makes of a message 2 with these payloads.
+fn answered_with(change: impl Fn(&mut Vec<Payload>)) -> Result<QuickProgress, Fault> {
+    let mut pair = Pair::new(&["aes128gcm16"]);
+    let (mut asked, out) = pair.ask().ok().unwrap();
+    let first = opened_first(&pair, &only(&out));
+    let mut chain = first_chain(&pair);
+    change(&mut chain);
+    let Payload::Nonce(nonce) = &first.payloads[2].payload else {
+        panic!("no nonce");
+    };
+    let (mut iv, id) = (first.next_iv, ID.to_be_bytes());
+    let mut out = Outbox::default();
+    let prefix = [&id[..], nonce];
+    let (exchange, work) = (Exchange::QuickMode, &mut out.work);
+    let second = pair
+        .gateway
+        .seal_hashed(exchange, ID, &mut iv, &prefix, chain, work);
+    asked.on_message(&pair.station, &second, pair.now, &mut out)
 }
 
 /// The payloads of a pair's message 1 after its hash.

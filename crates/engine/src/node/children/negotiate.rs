@@ -11,7 +11,7 @@ use super::super::timers::renewal;
 use super::super::{Event, Node};
 use super::selectors::{association, holds_local, holds_remote, mismatch, wanted_selectors};
 use super::takeover::{READING_TIME, TAKEOVER_DELAY};
-use super::{ChildEntry, OVERLAP, Pair};
+use super::{ChildEntry, OVERLAP, Pair, REFUSED_RETRY};
 use crate::config::{Child, Connection};
 use crate::counters::DropReason;
 use crate::ikev1::informational::ProposedSpi;
@@ -21,9 +21,6 @@ use crate::ikev1::{Fault, Outbox, Role, informational};
 use crate::plane::Change;
 use crate::sa::{ChildId, Direction, Mode, Path};
 use crate::time::{Duration, Instant};
-
-/// Before a child that could not be agreed on is begun again.
-const REFUSED_RETRY: Duration = Duration::from_secs(30);
 
 impl Node {
     /// Begins quick mode for a child under a session, or lets it wait for its turn.
@@ -405,6 +402,9 @@ impl Node {
             is_rekey,
         };
         self.tell(event);
+        if is_ours && !is_rekey {
+            self.tell_narrowed(id, child, new);
+        }
         if let Some(session) = self.sessions.get_mut(&id) {
             // Who has a child has our mode config answer.
             session.config_reply = None;
@@ -414,6 +414,27 @@ impl Node {
         }
         self.arm_child(child);
         self.station_child_up(id, now);
+    }
+
+    /// The peer protects a part of what we asked for: the rest goes nowhere.
+    fn tell_narrowed(&mut self, id: SessionId, child: ChildId, pair: Pair) {
+        let (Some(session), Some(entry)) = (self.sessions.get(&id), self.children.get(&child))
+        else {
+            return;
+        };
+        let is_tunnel = pair.mode == Mode::Tunnel;
+        let asked = entry.remote.filter(|it| is_tunnel && *it != pair.remote);
+        let asked = asked.or_else(|| entry.local.filter(|it| is_tunnel && *it != pair.local));
+        let Some(asked) = asked else { return };
+        let event = Event::PeerComplains {
+            connection: Some(entry.connection.name.clone()),
+            path: session.path,
+            complaint: format!(
+                "it protects {} === {} alone, not all of {asked}; nothing else passes",
+                pair.local, pair.remote
+            ),
+        };
+        self.tell(event);
     }
 
     /// A quick mode ended without SAs.

@@ -72,6 +72,28 @@ fn exchanges_that_are_over_do_not_count_against_the_bound() {
 }
 
 #[test]
+fn a_child_that_the_peer_names_by_our_spi_is_none_and_is_begun_again_later() {
+    let mut world = World::new(65, |_, _| {});
+    world.run(Duration::from_secs(2));
+    // as strongSwan does where it cannot install its half
+    let session = world.ends[1].node.sessions.values().next().expect("one");
+    let sa = session.sa.as_ref().expect("established");
+    let spi_out = *world.ends[1].outbound.keys().next().expect("one");
+    let delete = informational::delete(sa, crate::sa::Protocol::Esp, &[spi_out]);
+    let mut out = Outbox::default();
+    informational::send(sa, vec![delete], 0x53, &mut out);
+    let message = super::super::session::with_marker(session.path, out.messages[0].message.clone());
+    let path = world.ends[0].path();
+    world.deliver(0, path, &message);
+    assert!(world.ends[0].inbound.is_empty());
+    let begun = |event: &Event| matches!(event, Event::ChildEstablished { .. });
+    world.run(Duration::from_secs(25));
+    assert_eq!(world.ends[0].count(begun), 1);
+    world.run(Duration::from_secs(10));
+    assert_eq!(world.ends[0].count(begun), 2);
+}
+
+#[test]
 fn children_that_wait_follow_the_session_that_takes_over() {
     let mut world = with_children(63, 8, |_| {});
     world.run(Duration::from_secs(3));
