@@ -211,6 +211,11 @@ fn published(place: &str, table: &PublishTable) -> Option<Fault> {
         );
         return Some((format!("{place}.to"), text));
     }
+    let server = table.to.ip();
+    if server.is_loopback() || is_nobody(server) {
+        let text = format!("{server} is no server's address: nothing is forwarded there");
+        return Some((format!("{place}.to"), text));
+    }
     if table.protocol == Transport::Udp && IKE_PORTS.contains(&table.port) {
         let text = format!(
             "udp {} is IKE's own: no station would reach this gateway",

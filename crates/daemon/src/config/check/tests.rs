@@ -169,6 +169,10 @@ fn values_that_cannot_work_are_refused_with_line_and_key() {
             "publish[1].to: 10.10.0.2:0 has",
         ),
         (
+            "[[publish]]\nport = 80\nto = \"127.0.0.1:80\"",
+            "publish[1].to: 127.0.0.1 is no server's address",
+        ),
+        (
             &format!("[[publish]]\nprotocol = \"udp\"\nport = 4500\n{server}"),
             "udp 4500 is IKE's own",
         ),
