@@ -194,19 +194,35 @@ impl Node {
         }
     }
 
-    /// The children of a session's peer: a later session of the same identity may have taken some
-    /// over, of which the peer still speaks under the earlier one.
+    /// The children of a session's peer: a later session may have taken some over, of which the
+    /// peer still speaks under the earlier one. Not those of a neighbour of the same identity.
     fn children_of_peer(&self, id: SessionId) -> Vec<ChildId> {
-        let Some(session) = self.sessions.get(&id) else {
-            return Vec::new();
-        };
-        match &session.sa {
-            Some(sa) if session.is_replaced => {
-                let sessions = self.sessions_of(&sa.identity);
-                sessions.flat_map(|(_, it)| it.children.clone()).collect()
-            }
-            _ => session.children.clone(),
+        let mut sessions = self.siblings(id);
+        let mut next = Some(id);
+        while let Some(id) = next.filter(|id| !sessions.contains(id)) {
+            sessions.push(id);
+            next = self.sessions.get(&id).and_then(|session| session.heir);
         }
+        let sessions = sessions.iter().filter_map(|id| self.sessions.get(id));
+        sessions.flat_map(|it| it.children.clone()).collect()
+    }
+
+    /// The session that has taken over from this one, if any has.
+    pub(super) fn heir_of(&self, mut id: SessionId) -> SessionId {
+        // Heirs are later ones: the way ends.
+        let heir = |id: SessionId| self.sessions.get(&id)?.heir;
+        while let Some(next) = heir(id).filter(|next| self.sessions.contains_key(next)) {
+            id = next;
+        }
+        id
+    }
+
+    /// The session that a child has, where a quick mode under `id` ends: another one may have taken
+    /// over in between.
+    pub(super) fn home_of(&self, id: SessionId, child: ChildId) -> SessionId {
+        let home = self.children.get(&child).and_then(|entry| entry.session);
+        home.filter(|home| self.sessions.contains_key(home))
+            .unwrap_or(id)
     }
 
     /// Ends a child: its SAs leave the planes. A station's child stays expected.
@@ -331,9 +347,14 @@ impl Node {
     }
 
     pub(super) fn move_child(&mut self, child: ChildId, path: Path) {
-        if let Some(session) = self.children.get(&child).and_then(|entry| entry.session) {
-            self.move_session(session, path);
+        let Some(id) = self.children.get(&child).and_then(|entry| entry.session) else {
+            return;
+        };
+        if self.sessions.get(&id).is_some_and(|it| it.path == path) {
+            // IKE was heard from there first.
+            return self.lead(&[child], path);
         }
+        self.move_session(id, path);
     }
 
     /// The peer of a session is elsewhere: IKE and every child follow. Ports are compared and
@@ -353,12 +374,18 @@ impl Node {
             .connection
             .as_ref()
             .map(|connection| connection.name.clone());
-        for child in session.children.clone() {
-            self.change(Direction::Outbound, Change::Move(child, path));
-            self.change(Direction::Inbound, Change::Move(child, path));
-        }
+        let children = session.children.clone();
+        self.lead(&children, path);
         if let Some(connection) = name {
             self.tell(Event::PathMoved { connection, path });
+        }
+    }
+
+    /// Lets packets of these children take this path.
+    pub(super) fn lead(&mut self, children: &[ChildId], path: Path) {
+        for child in children {
+            self.change(Direction::Outbound, Change::Move(*child, path));
+            self.change(Direction::Inbound, Change::Move(*child, path));
         }
     }
 

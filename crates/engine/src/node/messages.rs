@@ -14,6 +14,7 @@ use crate::ikev1::informational::Notice;
 use crate::ikev1::mode_config::Lease;
 use crate::ikev1::phase1::Phase1;
 use crate::ikev1::refusal::notify_name;
+use crate::ikev1::retransmit::ANSWERS_TO_DUPLICATES;
 use crate::ikev1::{Fault, Outbox, Role, informational, mode_config};
 use crate::sa::Path;
 use crate::time::Instant;
@@ -233,12 +234,16 @@ impl Node {
         let Some(sa) = session.sa.as_ref() else {
             return self.drops.count(DropReason::UnexpectedMessage);
         };
-        if let Some(last) = session.config_reply.as_ref()
+        if let Some(last) = session.config_reply.as_mut()
             && last.request == message
         {
+            self.drops.count(DropReason::RetransmittedMessage);
+            if last.repetitions == ANSWERS_TO_DUPLICATES {
+                return;
+            }
+            last.repetitions += 1;
             let again = with_marker(path, last.reply.clone());
             let datagram = Output::Datagram(path, again);
-            self.drops.count(DropReason::RetransmittedMessage);
             return self.outputs.push_back(datagram);
         }
         if session.has_seen(header.message_id) {
@@ -258,7 +263,7 @@ impl Node {
                 let pushed = mode_config::pushed(sa, families, message, &mut out);
                 pushed.map(|(lease, reply)| {
                     let request = message.to_vec();
-                    session.config_reply = Some(Box::new(ConfigReply { request, reply }));
+                    session.config_reply = Some(ConfigReply::given(request, reply));
                     session.remember(header.message_id);
                     // One without addresses lends nothing that we could use.
                     Some(lease).filter(|lease| !lease.addresses.is_empty())
@@ -325,10 +330,7 @@ impl Node {
         let answer = lease.clone().unwrap_or_default();
         let reply = mode_config::reply(sa, &asked, &answer, message, out)?;
         session.remember(message_id);
-        session.config_reply = Some(Box::new(ConfigReply {
-            request: message.to_vec(),
-            reply,
-        }));
+        session.config_reply = Some(ConfigReply::given(message.to_vec(), reply));
         if !is_lent {
             session.lease = lease.map(Box::new);
         }

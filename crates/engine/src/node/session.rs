@@ -59,7 +59,8 @@ pub(super) struct Session {
     pub(super) expire_at: Option<Instant>,
     /// The session that this one is to take over from.
     pub(super) replaces: Option<SessionId>,
-    pub(super) is_replaced: bool,
+    /// The session that took over from this one.
+    pub(super) heir: Option<SessionId>,
     /// Of a responder, before there is an ISAKMP SA.
     pub(super) half_open: Option<Box<Place>>,
     armed: Option<Instant>,
@@ -69,6 +70,18 @@ pub(super) struct Session {
 pub(super) struct ConfigReply {
     pub(super) request: Vec<u8>,
     pub(super) reply: Vec<u8>,
+    /// How often it was given again.
+    pub(super) repetitions: u32,
+}
+
+impl ConfigReply {
+    pub(super) fn given(request: Vec<u8>, reply: Vec<u8>) -> Box<Self> {
+        Box::new(Self {
+            request,
+            reply,
+            repetitions: 0,
+        })
+    }
 }
 
 /// A quick mode under way.
@@ -100,7 +113,7 @@ impl Session {
             rekey_at: None,
             expire_at: None,
             replaces: None,
-            is_replaced: false,
+            heir: None,
             half_open: None,
             armed: None,
         }
@@ -319,14 +332,13 @@ impl Node {
         for child in children {
             self.close_child(child, reason, tells_peer, now);
         }
-        let pending: Vec<ChildId> = self.sessions[&id]
-            .quicks
-            .iter()
-            .map(|pending| pending.child)
+        let pending = self.sessions[&id].quicks.iter();
+        let pending: Vec<(ChildId, bool)> = pending
+            .map(|pending| (pending.child, pending.quick.asked().is_some()))
             .collect();
-        pending
-            .into_iter()
-            .for_each(|child| self.abandon_quick(id, child));
+        for (child, _) in &pending {
+            self.abandon_quick(id, *child);
+        }
         let message_id = self.fresh_message_id();
         let Some(mut session) = self.sessions.remove(&id) else {
             return;
@@ -345,6 +357,10 @@ impl Node {
                 connection: connection.name.clone(),
                 reason: reason.to_owned(),
             });
+        }
+        for (child, _) in pending.into_iter().filter(|(_, is_asked)| *is_asked) {
+            // Another session took over: what was asked for here is asked for there.
+            self.begin_quick(self.home_of(id, child), child, now);
         }
         self.station_lost(id, now);
     }

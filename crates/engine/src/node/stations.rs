@@ -93,7 +93,9 @@ impl Station {
             }),
             _ => None,
         };
-        let at = self.retry_children_at;
+        // Before one child is up they all begin, or the session ends.
+        let is_up = matches!(self.state, State::Up(_));
+        let at = self.retry_children_at.filter(|_| is_up);
         let children = at.map(|at| Deadline {
             at,
             why: "begin a lost child again",
@@ -195,7 +197,7 @@ impl Node {
         let sessions: Vec<SessionId> = self
             .sessions
             .iter()
-            .filter(|(_, session)| session.sa.is_some() && !session.is_replaced)
+            .filter(|(_, session)| session.sa.is_some() && session.heir.is_none())
             .filter(|(_, s)| s.connection.as_ref().is_some_and(|c| c.name == name))
             .map(|(id, _)| *id)
             .collect();
@@ -404,6 +406,7 @@ impl Node {
         if let Some(index) = self.station_of(id) {
             self.stations[index].state = State::Up(id);
             self.stations[index].attempt = 0;
+            self.arm_station(index);
             self.watch(id, now);
         }
     }
@@ -512,23 +515,23 @@ impl Node {
 
     pub(super) fn on_station_timer(&mut self, index: usize, now: Instant) {
         let station = &mut self.stations[index];
-        if station.retry_children_at.is_some_and(|at| at <= now) {
+        if station.retry_children_at.is_some_and(|at| at <= now)
+            && let State::Up(id) = station.state
+        {
             station.retry_children_at = None;
-            if let State::Up(id) = station.state {
-                let children = station.children.clone();
-                let missing: Vec<ChildId> = children
-                    .into_iter()
-                    .filter(|child| {
-                        self.children
-                            .get(child)
-                            .is_some_and(|c| c.current.is_none())
-                    })
-                    .filter(|child| self.has_inner(id, *child))
-                    .collect();
-                missing
-                    .into_iter()
-                    .for_each(|child| self.begin_quick(id, child, now));
-            }
+            let children = station.children.clone();
+            let missing: Vec<ChildId> = children
+                .into_iter()
+                .filter(|child| {
+                    self.children
+                        .get(child)
+                        .is_some_and(|c| c.current.is_none())
+                })
+                .filter(|child| self.has_inner(id, *child))
+                .collect();
+            missing
+                .into_iter()
+                .for_each(|child| self.begin_quick(id, child, now));
         }
         if let State::Backoff(at) = self.stations[index].state
             && at <= now

@@ -4,6 +4,7 @@
 mod beginnings;
 mod families;
 mod floods;
+mod heirs;
 mod moves;
 mod neighbours;
 mod turns;
@@ -1038,6 +1039,8 @@ struct End {
     keys: BTreeMap<u32, Vec<u8>>,
     /// Children whose next packet from then on is told of.
     watched: BTreeMap<ChildId, Instant>,
+    /// Where the planes send each child's packets.
+    paths: BTreeMap<ChildId, Path>,
     due: Option<Instant>,
 }
 
@@ -1085,6 +1088,7 @@ impl End {
             trail: Vec::new(),
             keys: BTreeMap::new(),
             watched: BTreeMap::new(),
+            paths: BTreeMap::new(),
             due: None,
         }
     }
@@ -1152,6 +1156,7 @@ impl End {
             Change::Expect(..) => self.trail.push("expect".into()),
             Change::Forget(_) => self.trail.push("forget".into()),
             Change::Watch(child, from) => drop(self.watched.insert(child, from)),
+            Change::Move(child, path) => drop(self.paths.insert(child, path)),
             Change::Remove(_, spi, Direction::Inbound) => drop(self.inbound.remove(&spi)),
             Change::Remove(_, spi, Direction::Outbound) => drop(self.outbound.remove(&spi)),
             _ => {}
@@ -1159,6 +1164,7 @@ impl End {
     }
 
     fn install(&mut self, sa: Sa) {
+        self.paths.insert(sa.child, sa.path);
         self.keys.insert(
             sa.spi,
             [&sa.encryption_key.0[..], &sa.integrity_key.0[..]].concat(),

@@ -159,13 +159,14 @@ impl Node {
 
     fn accept_quick(&mut self, id: SessionId, child: ChildId, mut quick: Quick, now: Instant) {
         let spi = self.fresh_spi(child);
+        let heir = self.heir_of(id);
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
         let (Some(sa), Some(entry)) = (session.sa.as_ref(), self.children.get_mut(&child)) else {
             return;
         };
-        entry.session = Some(id);
+        entry.session = Some(heir);
         let own = session.path.local.ip();
         let proposed = quick.proposed();
         let mut out = Outbox::default();
@@ -182,9 +183,11 @@ impl Node {
                         child,
                         spi,
                     });
-                    if !session.children.contains(&child) {
-                        session.children.push(child);
-                    }
+                }
+                if let Some(session) = self.sessions.get_mut(&heir)
+                    && !session.children.contains(&child)
+                {
+                    session.children.push(child);
                 }
                 // Who reads message 2 may send at once: the inbound SA goes first.
                 self.quick_progress(id, child, progress, now);
@@ -210,7 +213,8 @@ impl Node {
         offer: &QuickOffer,
     ) -> Result<ChildId, Fault> {
         let session = &self.sessions[&id];
-        let renewed = session.children.iter().copied().find(|child| {
+        let held = &self.sessions[&self.heir_of(id)].children;
+        let renewed = held.iter().copied().find(|child| {
             let current = self.children.get(child).and_then(|entry| entry.current);
             current.is_some_and(|pair| {
                 pair.mode == offer.mode && pair.local == offer.local && pair.remote == offer.remote
@@ -230,7 +234,11 @@ impl Node {
         let Some(index) = connection.children.iter().position(fits) else {
             return Err(mismatch(connection, offer, &inner));
         };
-        if session.children.len() >= self.config.limits.children {
+        // A peer with several sessions has no more children than one with one.
+        let siblings = self.siblings(id).into_iter();
+        let siblings = siblings.filter_map(|it| self.sessions.get(&it));
+        let held: usize = siblings.map(|it| it.children.len()).sum();
+        if session.children.len() + held >= self.config.limits.children {
             return Err(DropReason::TooManyExchanges.into());
         }
         let selectors = (Some(offer.local), Some(offer.remote));
@@ -244,11 +252,12 @@ impl Node {
         progress: QuickProgress,
         now: Instant,
     ) {
+        let home = self.home_of(id, child);
         match progress {
             QuickProgress::Pending => {}
             QuickProgress::InboundReady(negotiated) => {
-                self.install(id, child, &negotiated, Direction::Inbound);
-                self.expect_answers(id, child, &negotiated);
+                self.install(home, child, &negotiated, Direction::Inbound);
+                self.expect_answers(home, child, &negotiated);
             }
             QuickProgress::Complete(negotiated) => {
                 let Some(negotiated) = negotiated else { return };
@@ -265,7 +274,7 @@ impl Node {
                         .is_none_or(|p| p.quick.is_initiator())
                 });
                 if is_ours {
-                    self.install(id, child, &negotiated, Direction::Inbound);
+                    self.install(home, child, &negotiated, Direction::Inbound);
                 }
                 let is_up = |entry: &ChildEntry| entry.current.is_some();
                 if self.children.get(&child).is_some_and(|entry| is_up(entry)) {
@@ -274,14 +283,14 @@ impl Node {
                     } else {
                         TAKEOVER_DELAY
                     };
-                    self.take_over_later(id, child, negotiated.clone(), now + latest);
+                    self.take_over_later(home, child, negotiated.clone(), now + latest);
                 } else {
-                    self.install(id, child, &negotiated, Direction::Outbound);
+                    self.install(home, child, &negotiated, Direction::Outbound);
                 }
                 if !is_ours && !self.is_of_station(child) {
                     self.change(Direction::Outbound, Change::Forget(child));
                 }
-                self.child_established(id, child, &negotiated, is_ours, now);
+                self.child_established(home, child, &negotiated, is_ours, now);
             }
         }
     }
@@ -453,15 +462,21 @@ impl Node {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.quicks.retain(|pending| pending.spi != spi);
         }
-        let is_up = self
-            .children
-            .get(&child)
-            .is_some_and(|entry| entry.current.is_some());
+        let home = self.home_of(id, child);
+        let mut entry = self.children.get_mut(&child);
+        let up = entry.as_mut().filter(|entry| entry.current.is_some());
+        let is_up = up.is_some();
+        if let Some(entry) = up {
+            // A renewal that came to nothing is tried again before the old SAs expire.
+            entry.rekey_at.get_or_insert(now + REFUSED_RETRY);
+        }
         // A responder's inbound SA stands since message 2.
         self.remove_inbound(child, spi);
-        if !is_up {
+        if is_up {
+            self.arm_child(child);
+        } else {
             self.drop_unused_child(child);
-            self.station_child_down(id, child, REFUSED_RETRY, now);
+            self.station_child_down(home, child, REFUSED_RETRY, now);
         }
         self.begin_waiting(id, now);
     }

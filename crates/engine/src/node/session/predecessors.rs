@@ -9,6 +9,7 @@ use crate::identity::Identity;
 use crate::ikev1::Role;
 use crate::ikev1::mode_config::Lease;
 use crate::node::Node;
+use crate::sa::{ChildId, Path};
 use crate::time::Instant;
 
 /// How many sessions of one peer may stand that others took over from: the peer deletes them.
@@ -29,7 +30,7 @@ impl Node {
     ) {
         if let Some(old) = replaces {
             self.adopt(id, old, now);
-            self.retire_session(old, Some(now + RENEWAL_OVERLAP));
+            self.retire_session(old, id, Some(now + RENEWAL_OVERLAP));
         }
         let session = &self.sessions[&id];
         let (Some(sa), Some(connection)) = (&session.sa, &session.connection) else {
@@ -42,7 +43,7 @@ impl Node {
         let earlier: Vec<(SessionId, bool)> = self
             .sessions_of(&sa.identity)
             .filter(|(other, s)| *other != id && s.is_under(connection))
-            .map(|(other, s)| (other, s.is_replaced))
+            .map(|(other, s)| (other, s.heir.is_some()))
             .collect();
         if is_kept {
             let surplus = (earlier.len() + 1).saturating_sub(MAX_KEPT);
@@ -59,7 +60,7 @@ impl Node {
             } else if !is_replaced {
                 // The peer renews its ISAKMP SA and will delete the old one itself.
                 self.adopt(id, old, now);
-                self.retire_session(old, None);
+                self.retire_session(old, id, None);
             } else if surplus > 0 {
                 surplus -= 1;
                 self.close_session(old, "the peer has newer ones", true, now);
@@ -90,7 +91,7 @@ impl Node {
 
     /// Other sessions of the peer under the same connection, the oldest first: several of its
     /// connections have one identity, or it renews. Empty where several peers may have one.
-    fn siblings(&self, id: SessionId) -> Vec<SessionId> {
+    pub(in super::super) fn siblings(&self, id: SessionId) -> Vec<SessionId> {
         let session = self.sessions.get(&id);
         let Some((sa, connection)) =
             session.and_then(|it| Some((it.sa.as_ref()?, it.connection.as_ref()?)))
@@ -121,22 +122,24 @@ impl Node {
         };
         self.adopt(heir, id, now);
         if let Some(heir) = self.sessions.get_mut(&heir) {
-            heir.is_replaced = false;
+            heir.heir = None;
         }
+        self.begin_waiting(heir, now);
     }
 
     /// A session that another took over from. Its peer deletes it; or we do at `until`, when the
     /// peer has had time to take its children over as well.
-    fn retire_session(&mut self, old: SessionId, until: Option<Instant>) {
+    fn retire_session(&mut self, old: SessionId, heir: SessionId, until: Option<Instant>) {
         if let Some(session) = self.sessions.get_mut(&old) {
-            session.is_replaced = true;
+            session.heir = Some(heir);
             session.rekey_at = None;
             session.expire_at = until.or(session.expire_at);
         }
         self.arm_session(old);
     }
 
-    /// Moves children and lease of `old` to `id`.
+    /// Moves children and lease of `old` to `id`. Quick modes under way go on where they are, for
+    /// children whose home is `id`.
     fn adopt(&mut self, id: SessionId, old: SessionId, now: Instant) {
         let Some(from) = self.sessions.get_mut(&old) else {
             return;
@@ -144,7 +147,10 @@ impl Node {
         let children = core::mem::take(&mut from.children);
         let waiting = core::mem::take(&mut from.waiting);
         let lease = from.lease.take();
-        for child in &children {
+        let path = from.path;
+        let under_way = from.quicks.iter().filter(|it| !it.quick.is_done());
+        let under_way: Vec<ChildId> = under_way.map(|it| it.child).collect();
+        for child in children.iter().chain(&under_way) {
             if let Some(entry) = self.children.get_mut(child) {
                 entry.session = Some(id);
             }
@@ -152,8 +158,9 @@ impl Node {
         let Some(to) = self.sessions.get_mut(&id) else {
             return;
         };
-        to.children.extend(children);
         to.waiting.extend(waiting);
+        let moved = (to.path != path).then_some(to.path);
+        to.children.extend(&children);
         let surplus = match &to.lease {
             None => {
                 to.lease = lease;
@@ -162,6 +169,10 @@ impl Node {
             Some(_) => lease,
         };
         self.give_back(surplus.as_deref());
+        let is_alike = |to: &Path| to.local.port() == path.local.port();
+        if let Some(to) = moved.filter(is_alike) {
+            self.lead(&children, to);
+        }
         self.station_follows(old, id, now);
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 /// A station with so many children, each to a host of its own.
-fn with_children(seed: u8, number: u8, config: impl Fn(&mut Config)) -> World {
+pub(super) fn with_children(seed: u8, number: u8, config: impl Fn(&mut Config)) -> World {
     let mut world = World::new(seed, move |connection, is_station| {
         if is_station {
             connection.children = (0..number).map(|_| child(true)).collect();
