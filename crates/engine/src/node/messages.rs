@@ -505,7 +505,7 @@ impl Node {
             .filter(|other| *other != id)
             .collect();
         for old in earlier {
-            self.close_restarted(old, now);
+            self.close_restarted(old, id, now);
         }
     }
 

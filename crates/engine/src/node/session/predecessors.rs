@@ -56,7 +56,7 @@ impl Node {
         let mut surplus = earlier.len().saturating_sub(MAX_REPLACED);
         for (old, is_replaced) in earlier {
             if is_first_contact {
-                self.close_restarted(old, now);
+                self.close_restarted(old, id, now);
             } else if !is_replaced {
                 // The peer renews its ISAKMP SA and will delete the old one itself.
                 self.adopt(id, old, now);
@@ -68,15 +68,28 @@ impl Node {
         }
     }
 
-    /// The peer says that it has no other session with us. Where this one never protected
-    /// anything, the peer may have refused us in words that were lost.
-    pub(in super::super) fn close_restarted(&mut self, old: SessionId, now: Instant) {
-        let had_children = |session: &Session| !session.children.is_empty();
-        let reason = match self.sessions.get(&old).is_some_and(|it| had_children(it)) {
-            true => "the peer has restarted",
-            false => "the peer begins anew: nothing was protected yet",
+    /// The peer says in session `by` that it has no other one with us. Where the old one never
+    /// protected anything, the peer may have refused us in words that were lost; where it was
+    /// elsewhere, there may be two of it.
+    pub(in super::super) fn close_restarted(
+        &mut self,
+        old: SessionId,
+        by: SessionId,
+        now: Instant,
+    ) {
+        let at = |id: SessionId| Some(self.sessions.get(&id)?.path.remote);
+        let is_used = |it: &Session| !it.children.is_empty();
+        let reason = match (at(old), at(by)) {
+            _ if !self.sessions.get(&old).is_some_and(|it| is_used(it)) => {
+                "the peer begins anew: nothing was protected yet".to_owned()
+            }
+            (Some(before), Some(after)) if before != after => format!(
+                "the peer has restarted, at {after} and no more at {before}: if both go on, two \
+                 devices have one identity"
+            ),
+            _ => "the peer has restarted".to_owned(),
         };
-        self.close_session(old, reason, false, now);
+        self.close_session(old, &reason, false, now);
     }
 
     /// The established sessions of an identity, the oldest first.

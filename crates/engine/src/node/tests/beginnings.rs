@@ -66,14 +66,37 @@ fn what_follows_a_delete_in_one_message_is_nothing() {
     assert_eq!(world.ends[1].node.established(), 0);
 }
 
-#[test]
-fn a_station_that_was_killed_has_restarted() {
+/// What the gateway says of a station that was killed, where `meanwhile` happened.
+fn reasons_of_a_restart(meanwhile: impl Fn(&mut World)) -> Vec<String> {
     let mut world = World::new(72, |connection, _| connection.is_aggressive = false);
     world.run(Duration::from_secs(2));
+    meanwhile(&mut world);
     let seed = Seed::new([0x72; 32]);
     world.ends[0] = End::new(Node::new(config(true, &world.change), &seed));
     world.drain(0);
     world.run(Duration::from_secs(2));
     world.assert_up();
-    assert_eq!(reasons(&world, 1), ["the peer has restarted"]);
+    reasons(&world, 1)
+}
+
+#[test]
+fn a_station_that_was_killed_has_restarted() {
+    let reasons = reasons_of_a_restart(|_| {});
+    assert_eq!(reasons, ["the peer has restarted"]);
+}
+
+#[test]
+fn a_station_that_restarts_elsewhere_may_be_another_device() {
+    let reasons = reasons_of_a_restart(World::rebind);
+    let [reason] = &reasons[..] else {
+        panic!("{reasons:?}");
+    };
+    assert!(
+        reason.starts_with("the peer has restarted, at "),
+        "{reason}"
+    );
+    assert!(
+        reason.ends_with("two devices have one identity"),
+        "{reason}"
+    );
 }
