@@ -290,6 +290,10 @@ impl Node {
                 if !is_ours && !self.is_of_station(child) {
                     self.change(Direction::Outbound, Change::Forget(child));
                 }
+                if let Some(session) = self.sessions.get_mut(&id) {
+                    // Who has a child has our mode config answer.
+                    session.config_reply = None;
+                }
                 self.child_established(home, child, &negotiated, is_ours, now);
             }
         }
@@ -414,12 +418,10 @@ impl Node {
         if is_ours && !is_rekey {
             self.tell_narrowed(id, child, new);
         }
-        if let Some(session) = self.sessions.get_mut(&id) {
-            // Who has a child has our mode config answer.
-            session.config_reply = None;
-            if !session.children.contains(&child) {
-                session.children.push(child);
-            }
+        if let Some(session) = self.sessions.get_mut(&id)
+            && !session.children.contains(&child)
+        {
+            session.children.push(child);
         }
         self.arm_child(child);
         self.station_child_up(id, now);
