@@ -76,6 +76,12 @@ impl Phase1 {
         Self::at(core, step)
     }
 
+    /// Another SA with the peer has come about: what is still to be said says nothing of a first
+    /// contact.
+    pub fn forget_first_contact(&mut self) {
+        self.core.is_first_contact = false;
+    }
+
     /// Answers a first message, picking the first of `candidates` that fits it. On a fault a
     /// notification has been put in `out` where the peer is told; nothing is left to keep.
     pub fn respond(

@@ -488,7 +488,7 @@ impl Node {
         self.flush(Some(id), out);
     }
 
-    /// INITIAL-CONTACT in an exchange of its own: the peer's other sessions are gone, unless
+    /// INITIAL-CONTACT in an exchange of its own: the peer's earlier sessions are gone, unless
     /// several peers may have one identity.
     fn peer_restarted(&mut self, id: SessionId, now: Instant) {
         let session = &self.sessions[&id];
@@ -502,7 +502,7 @@ impl Node {
         let earlier: Vec<SessionId> = self
             .sessions_of(&sa.identity)
             .map(|(other, _)| other)
-            .filter(|other| *other != id)
+            .filter(|other| *other != id && other.is_before(id))
             .collect();
         for old in earlier {
             self.close_restarted(old, id, now);

@@ -3,6 +3,7 @@
 
 mod again;
 mod children;
+mod contact;
 mod inner;
 
 use std::net::IpAddr;
@@ -253,19 +254,6 @@ impl Node {
         id
     }
 
-    /// Whether another connection of ours has a session with this peer, or begins one, under the
-    /// same identity: INITIAL-CONTACT would end it there (RFC 2407 §4.6.3.3).
-    fn has_contact(&self, connection: &Connection, path: Path) -> bool {
-        self.sessions.values().any(|session| {
-            let other = session
-                .connection
-                .as_ref()
-                .filter(|it| it.name != connection.name);
-            session.path.remote.ip() == path.remote.ip()
-                && other.is_some_and(|it| it.local.identity == connection.local.identity)
-        })
-    }
-
     fn attempt(&mut self, index: usize) {
         let station = &mut self.stations[index];
         station.state = State::AwaitingAddress;
@@ -354,6 +342,7 @@ impl Node {
             return;
         };
         let connection = self.stations[index].connection.clone();
+        self.contact_made(id, &connection);
         let wants = connection.wants_inner;
         if !wants.v4 && !wants.v6 {
             return self.begin_children(index, id, now);

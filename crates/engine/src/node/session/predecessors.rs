@@ -55,7 +55,7 @@ impl Node {
         }
         let mut surplus = earlier.len().saturating_sub(MAX_REPLACED);
         for (old, is_replaced) in earlier {
-            if is_first_contact {
+            if is_first_contact && old.is_before(id) {
                 self.close_restarted(old, id, now);
             } else if !is_replaced {
                 // The peer renews its ISAKMP SA and will delete the old one itself.
@@ -187,6 +187,14 @@ impl Node {
             self.lead(&children, to);
         }
         self.station_follows(old, id, now);
+    }
+}
+
+impl SessionId {
+    /// Whether this session was begun before that one: the peer's word that it had none ends it.
+    /// Numbers come round.
+    pub(in super::super) fn is_before(self, later: Self) -> bool {
+        later.0.wrapping_sub(self.0) < 1 << 31
     }
 }
 

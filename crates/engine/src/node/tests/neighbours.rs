@@ -3,9 +3,21 @@
 use super::*;
 
 fn two_connections(seed: u8) -> World {
-    let mut world = World::new(seed, |_, _| {});
+    two_with_loss(seed, true, None)
+}
+
+/// The datagram of this number, counted from 1, is lost.
+fn two_with_loss(seed: u8, is_aggressive: bool, loses: Option<usize>) -> World {
+    let mut world = World::new(seed, move |connection, is_station| {
+        connection.is_aggressive = is_aggressive;
+        if is_station {
+            connection.start = Start::Responder;
+        }
+    });
+    world.loses = loses;
     let named = |name: &'static str, host: &'static str| {
         let change: Change = Arc::new(move |connection: &mut Connection, _| {
+            connection.is_aggressive = is_aggressive;
             connection.name = name.into();
             connection.children[0].remote = vec![host.parse().unwrap()];
         });
@@ -51,4 +63,20 @@ fn the_first_of_two_connections_is_taken_down_alone() {
         keys(&world.ends[0]),
         world.ends[1].outbound.keys().copied().collect::<Vec<_>>()
     );
+}
+
+#[test]
+fn a_first_connection_that_is_late_leaves_the_second_alone() {
+    for is_aggressive in [true, false] {
+        for lost in 1..=12 {
+            let mut world = two_with_loss(72, is_aggressive, Some(lost));
+            world.run(Duration::from_secs(20));
+            let case = format!("{lost}, aggressive {is_aggressive}");
+            let is_closed = |event: &Event| matches!(event, Event::IkeClosed { .. });
+            let closed = world.ends.each_ref().map(|end| end.count(is_closed));
+            assert_eq!(closed, [0, 0], "{case}");
+            assert_eq!(world.ends[0].inbound.len(), 2, "{case}");
+            assert_eq!(world.ends[1].inbound.len(), 2, "{case}");
+        }
+    }
 }

@@ -1,0 +1,38 @@
+//! INITIAL-CONTACT ends the peer's other sessions of our identity (RFC 2407 §4.6.3.3): who says it,
+//! where several connections of ours lead to one peer under one identity.
+
+use crate::config::Connection;
+use crate::node::Node;
+use crate::node::session::{Session, SessionId};
+use crate::sa::Path;
+
+impl Node {
+    /// Whether another connection of ours has a session with this peer, or begins one, under the
+    /// same identity.
+    pub(super) fn has_contact(&self, connection: &Connection, path: Path) -> bool {
+        let mut sessions = self.sessions.values();
+        sessions.any(|session| session.is_neighbour(connection, path))
+    }
+
+    /// A session stands: what is under way beside it is no first contact, where it
+    /// has not said so yet.
+    pub(super) fn contact_made(&mut self, id: SessionId, connection: &Connection) {
+        let path = self.sessions[&id].path;
+        let sessions = self.sessions.values_mut();
+        for session in sessions.filter(|session| session.is_neighbour(connection, path)) {
+            if let Some(phase1) = session.phase1.as_mut() {
+                phase1.forget_first_contact();
+            }
+        }
+    }
+}
+
+impl Session {
+    /// Whether it is another connection's, with the same peer under the same identity of ours.
+    fn is_neighbour(&self, connection: &Connection, path: Path) -> bool {
+        let other = self.connection.as_ref();
+        let other = other.filter(|it| it.name != connection.name);
+        self.path.remote.ip() == path.remote.ip()
+            && other.is_some_and(|it| it.local.identity == connection.local.identity)
+    }
+}
