@@ -323,7 +323,7 @@ fn unguarded(file: &ConfigFile) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Connections that one gateway takes for one station that begins anew.
+/// Connections that a gateway may take for one station that begins anew.
 fn rivals(connections: &[Arc<Connection>]) -> Vec<(String, String)> {
     let mut warnings = Vec::new();
     for (at, one) in connections.iter().enumerate() {
@@ -334,8 +334,8 @@ fn rivals(connections: &[Arc<Connection>]) -> Vec<(String, String)> {
         });
         if let Some(rival) = rival {
             let text = format!(
-                "it reaches the gateway of {} under the same identity: unless that one has unique \
-                 = \"keep\", each ends the other; children of one connection live side by side",
+                "it reaches the gateway of {} under the same identity: some gateways then end \
+                 one for the other; children of one connection live side by side",
                 rival.name
             );
             warnings.push((one.name.clone(), text));
