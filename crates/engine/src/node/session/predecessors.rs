@@ -43,7 +43,7 @@ impl Node {
         let earlier: Vec<(SessionId, bool)> = self
             .sessions_of(&sa.identity)
             .filter(|(other, s)| *other != id && s.is_under(connection))
-            .map(|(other, s)| (other, s.heir.is_some()))
+            .map(|(other, _)| (other, self.heir_of(other) != other))
             .collect();
         if is_kept {
             let surplus = (earlier.len() + 1).saturating_sub(MAX_KEPT);

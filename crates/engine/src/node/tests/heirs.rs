@@ -3,6 +3,7 @@
 use super::turns::with_children;
 use super::*;
 use crate::ikev1::Fault;
+use crate::ikev1::mode_config::Lease;
 use crate::selector::TrafficSelector;
 
 fn is_closed(event: &Event) -> bool {
@@ -199,4 +200,39 @@ fn a_renewal_that_was_refused_is_tried_again_before_the_sas_expire() {
     let renewed = |event: &Event| matches!(event, Event::ChildEstablished { is_rekey: true, .. });
     assert_eq!(world.ends[0].count(renewed), 1);
     world.assert_up();
+}
+
+#[test]
+fn a_session_whose_heir_has_ended_leaves_its_lease_to_the_next() {
+    let mut world = World::new(118, |_, _| {});
+    world.run(Duration::from_secs(2));
+    world.command(0, Command::RekeyIke("road".into()));
+    world.run(Duration::from_millis(300));
+    let now = world.now;
+    let node = &mut world.ends[1].node;
+    let ids: Vec<SessionId> = node.sessions.keys().copied().collect();
+    let [old, heir] = ids[..] else {
+        panic!("two sessions, not {ids:?}");
+    };
+    node.handle(Input::Wake, now);
+    node.close_session(heir, "expired", false, now);
+    // The peer asks under the old one.
+    let pool = &node.config.pools[0];
+    let address = node.leases.lend(pool, "ms.example", None);
+    let session = node.sessions.get_mut(&old).expect("the old session");
+    session.lease = Some(Box::new(Lease {
+        addresses: address.into_iter().collect(),
+        ..Lease::default()
+    }));
+    world.drain(1);
+    world.command(0, Command::RekeyIke("road".into()));
+    world.run(Duration::from_millis(300));
+    let now = world.now;
+    let node = &mut world.ends[1].node;
+    let last = node.sessions.values().next_back().expect("the last one");
+    assert!(last.lease.is_some());
+    node.handle(Input::Wake, now);
+    node.close_session(old, "expired", false, now);
+    assert_eq!(node.leases.live("inner"), 1);
+    world.drain(1);
 }
