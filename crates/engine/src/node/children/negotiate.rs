@@ -448,7 +448,7 @@ impl Node {
         self.tell(event);
     }
 
-    /// A quick mode ended without SAs.
+    /// A quick mode ended without SAs. Whose turn is next is the caller's to see to.
     pub(in super::super) fn quick_failed(
         &mut self,
         id: SessionId,
@@ -480,7 +480,6 @@ impl Node {
             self.drop_unused_child(child);
             self.station_child_down(home, child, REFUSED_RETRY, now);
         }
-        self.begin_waiting(id, now);
     }
 
     /// An authentic error notification: the quick mode that it names by our SPI is over, or, where
@@ -506,6 +505,7 @@ impl Node {
         });
         self.count_fault(&fault);
         self.quick_failed(id, child, spi, &fault, now);
+        self.begin_waiting(id, now);
         self.arm_session(id);
     }
 

@@ -84,6 +84,7 @@ fn a_child_that_was_refused_is_begun_again_although_another_was_slow() {
     let refused = Fault::Refused("no".into());
     node.handle(Input::Wake, now);
     node.quick_failed(id, child, spi, &refused, now);
+    node.begin_waiting(id, now);
     world.drain(0);
     world.wire.clear();
     world.loss = 1.0;

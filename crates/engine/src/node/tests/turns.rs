@@ -106,3 +106,27 @@ fn children_that_wait_follow_the_session_that_takes_over() {
     assert!(!waiting(&world.ends[0].node));
     world.assert_up();
 }
+
+#[test]
+fn as_many_children_as_one_likes_may_have_nothing_to_offer() {
+    let mut world = with_children(64, 2, |_| {});
+    world.run(Duration::from_secs(2));
+    // AH goes through no NAT.
+    let change: Change = Arc::new(|connection: &mut Connection, _| {
+        connection.children[0].proposals = vec!["ah-sha256".parse().expect("a suite")];
+    });
+    let ah = config(true, &change);
+    let now = world.now;
+    let node = &mut world.ends[0].node;
+    let connection = ah.connections[0].clone();
+    let children = (0..20_000).map(|_| node.add_child(&connection, 0, true, (None, None)));
+    let children: Vec<ChildId> = children.collect();
+    let (id, session) = node.sessions.iter_mut().next().expect("one");
+    session.waiting = children;
+    let id = *id;
+    node.handle(Input::Wake, now);
+    node.begin_waiting(id, now);
+    world.drain(0);
+    let failed = |event: &Event| matches!(event, Event::NegotiationFailed { .. });
+    assert_eq!(world.ends[0].count(failed), 20_000);
+}
