@@ -50,8 +50,8 @@ pub struct Watched {
 pub struct Answer {
     /// To the network.
     pub datagrams: Sent,
-    /// Whose way it asked for.
-    pub asked: Vec<IpAddr>,
+    /// Whose way it asked for, and from which of its addresses.
+    pub asked: Vec<(IpAddr, Vec<IpAddr>)>,
     /// Where phase 1 ended.
     pub established: Vec<Path>,
     /// Where a peer moved.
@@ -133,7 +133,7 @@ impl Watched {
                     answer.events += 1;
                     self.note(&event, &mut answer);
                 }
-                Output::WantsLocalAddress(remote) => answer.asked.push(remote),
+                Output::WantsLocalAddress { remote, among } => answer.asked.push((remote, among)),
                 Output::IkeKey(..) | Output::WantsReport => {}
                 Output::Wait(deadline) => {
                     self.due = deadline.map(|deadline| deadline.at);

@@ -187,10 +187,12 @@ impl Stage {
             }
             6 => Input::LocalAddress {
                 remote,
+                among: Vec::new(),
                 local: Some(local),
             },
             7 => Input::LocalAddress {
                 remote,
+                among: Vec::new(),
                 local: None,
             },
             _ => Input::Report(&[]),
@@ -220,9 +222,13 @@ impl Stage {
                 gateway.hear(*path, datagram, self.station.now);
             }
         }
-        for remote in answer.asked {
+        for (remote, among) in answer.asked {
             let local = Some(OWN);
-            let more = self.input(Input::LocalAddress { remote, local });
+            let more = self.input(Input::LocalAddress {
+                remote,
+                among,
+                local,
+            });
             answer.datagrams.extend(more);
         }
         answer.datagrams
