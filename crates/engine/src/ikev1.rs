@@ -74,11 +74,12 @@ impl Outbox {
         });
     }
 
-    /// Where what came over `path` was a repetition, its answer goes back there: the NAT between
-    /// may have given the peer another port since. It is one message for one, a bounded number of
-    /// times; where the peer is, only a new message shows.
-    pub fn answer_repetition_at(&mut self, path: Path) {
-        if self.drops.of(DropReason::RetransmittedMessage) > 0 {
+    /// Where what a responder heard over `path` was a repetition, its answer goes back there: the
+    /// NAT between may have given the peer another port since. It is one message for one, a bounded
+    /// number of times; where the peer is, only a new message shows. Whoever began the session went
+    /// to an address of its own choice, and answers there alone.
+    pub fn answer_repetition_at(&mut self, path: Path, role: Role) {
+        if role == Role::Responder && self.drops.of(DropReason::RetransmittedMessage) > 0 {
             self.messages.iter_mut().for_each(|sent| sent.path = path);
         }
     }

@@ -197,7 +197,7 @@ impl Node {
         let (told, at) = self.calendar;
         let calendar = told.at(at, now);
         let result = phase1.on_message(path, message, &mut self.random, now, calendar, &mut out);
-        out.answer_repetition_at(path);
+        out.answer_repetition_at(path, session.role);
         if session.sa.is_none() {
             session.path = phase1.path();
         }

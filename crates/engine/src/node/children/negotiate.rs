@@ -104,7 +104,7 @@ impl Node {
         };
         let (child, spi) = (pending.child, pending.spi);
         let progress = pending.quick.on_message(sa, message, now, &mut out);
-        out.answer_repetition_at(path);
+        out.answer_repetition_at(path, session.role);
         self.flush(Some(id), out);
         match progress {
             // A duplicate, or what does not prove itself.
