@@ -26,6 +26,8 @@ const MAX_RECENT: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SessionId(pub(super) u32);
 
+/// Before a renewal that failed is tried again.
+const RENEWAL_RETRY: Duration = Duration::from_secs(10);
 /// After a renewal the old ISAKMP SA stands for so long.
 const RENEWAL_OVERLAP: Duration = Duration::from_secs(3);
 
@@ -362,7 +364,18 @@ impl Node {
             // Another session took over: what was asked for here is asked for there.
             self.begin_quick(self.home_of(id, child), child, now);
         }
+        if let Some(old) = session.replaces {
+            self.renew_later(old, now);
+        }
         self.station_lost(id, now);
+    }
+
+    /// A renewal of this session came to nothing: it is tried again while the session stands.
+    fn renew_later(&mut self, old: SessionId, now: Instant) {
+        if let Some(session) = self.sessions.get_mut(&old).filter(|it| it.heir.is_none()) {
+            session.rekey_at = Some(now + RENEWAL_RETRY);
+            self.arm_session(old);
+        }
     }
 
     fn forget_session(&mut self, id: SessionId, session: &Session) {

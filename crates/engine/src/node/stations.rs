@@ -24,8 +24,6 @@ use crate::time::{Deadline, Duration, Instant};
 const FIRST_BACKOFF: Duration = Duration::from_millis(500);
 /// Attempts are never further apart.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
-/// Before a renewal that failed is tried again.
-const RENEWAL_RETRY: Duration = Duration::from_secs(10);
 
 /// A connection that we begin.
 pub(super) struct Station {
@@ -463,13 +461,6 @@ impl Node {
     pub(super) fn station_lost(&mut self, id: SessionId, now: Instant) {
         if let Some(index) = self.stations.iter().position(|s| s.renewal == Some(id)) {
             self.stations[index].renewal = None;
-            let old = self.stations[index].state.session();
-            if let Some(session) = old.and_then(|old| self.sessions.get_mut(&old)) {
-                session.rekey_at = Some(now + RENEWAL_RETRY);
-            }
-            if let Some(old) = old {
-                self.arm_session(old);
-            }
             return;
         }
         let Some(index) = self.station_of(id) else {

@@ -237,3 +237,25 @@ fn a_session_whose_heir_has_ended_leaves_its_lease_to_the_next() {
     assert_eq!(node.leases.live("inner"), 1);
     world.drain(1);
 }
+
+#[test]
+fn either_end_tries_a_renewal_of_phase_1_again() {
+    for end in [0, 1] {
+        for is_aggressive in [true, false] {
+            let mut world = World::new(119, move |connection, _| {
+                connection.is_aggressive = is_aggressive;
+            });
+            world.run(Duration::from_secs(2));
+            world.command(end, Command::RekeyIke("road".into()));
+            let established = |event: &Event| matches!(event, Event::IkeEstablished { .. });
+            let failed = |event: &Event| matches!(event, Event::NegotiationFailed { .. });
+            while !world.ends[end].told(failed) {
+                world.wire.clear();
+                world.run(Duration::from_millis(5));
+            }
+            world.run(Duration::from_secs(15));
+            assert_eq!(world.ends[end].count(established), 2, "end {end}");
+            world.assert_up();
+        }
+    }
+}
