@@ -80,6 +80,10 @@ def test_every_study_of_the_catalogue_is_read(name: str) -> None:
         ('measure = "price"', 'measure = "prices"', 7, "'price'"),
         ('name = "small"', 'name = "small', 1, "line 1"),
         ('title = "Sizes"', 'title = "Sizes"\nthis = 1', 21, "unknown key"),
+        ('name = "sizes"', 'name = "../sizes"', 19, "figure.0.name: must be a word"),
+        ('x = "packet_bytes"', 'x = "mips"', 22, 'figure.0.x: the sweep "packet" has no axis mips'),
+        ('series = "policy"', 'series = "link"', 24, "figure.0.series: the sweep"),
+        ("[[figure]]", "[[figur]]", 18, "figur: unknown key 'figur', the nearest"),
     ],
 )
 def test_faults_name_file_line_key_and_what_is_valid(
@@ -234,20 +238,3 @@ def test_a_span_ends_where_it_says(span: str, values: tuple[float, ...]) -> None
     text = text.partition("[[published]]")[0]
     (sweep,) = parse("small.toml", text).sweeps
     assert sweep.grid["packet_bytes"] == pytest.approx(values)
-
-
-@pytest.mark.parametrize(
-    ("written", "instead", "line", "said"),
-    [
-        ('name = "sizes"', 'name = "../sizes"', 19, "figure.0.name: must be a word"),
-        ('x = "packet_bytes"', 'x = "mips"', 22, 'figure.0.x: the sweep "packet" has no axis mips'),
-        ('series = "policy"', 'series = "link"', 24, "figure.0.series: the sweep"),
-        ("[[figure]]", "[[figur]]", 18, "figur: unknown key 'figur', the nearest"),
-    ],
-)
-def test_a_figure_that_cannot_be_drawn_is_refused(
-    written: str, instead: str, line: int, said: str
-) -> None:
-    with pytest.raises(StudyError) as refused:
-        parse("small.toml", SMALL.replace(written, instead))
-    assert str(refused.value).startswith(f"small.toml:{line}: {said}")

@@ -375,12 +375,10 @@ fn none_is_no_choice_beside_proposals() {
     );
 }
 
-#[test]
-fn a_certificate_that_no_peer_believes_is_not_good() {
-    let folder = Folder::new("expired");
+/// An authority of 30 days and a station's certificate of `days`, both from `began` on, as
+/// `ca.pem`, `ms.pem` and `ms.key`, whose mode is `mode`.
+fn certified(folder: &Folder, began: i64, days: u32, mode: u32) -> Authority {
     let key = SigningKey::generate(2048).expect("a key");
-    let key_pem = key.to_pem();
-    let began = 1_600_000_000;
     let authority_key = SigningKey::generate(2048).expect("a key");
     let authority = Authority::create("CN=ca", authority_key, &[1], began, 30).expect("made");
     let issued = authority
@@ -390,12 +388,19 @@ fn a_certificate_that_no_peer_believes_is_not_good() {
             key: KeyMaterial::Pair(&key),
             serial: &[2],
             now: began,
-            days: 2,
+            days,
         })
         .expect("issued");
     folder.write("ms.pem", &issued, 0o644);
-    folder.write("ms.key", &key_pem, 0o644);
+    folder.write("ms.key", &key.to_pem(), mode);
     folder.write("ca.pem", authority.certificate_pem(), 0o644);
+    authority
+}
+
+#[test]
+fn a_certificate_that_no_peer_believes_is_not_good() {
+    let folder = Folder::new("expired");
+    certified(&folder, 1_600_000_000, 2, 0o644);
     let text = "[connections.home]\nremote_addrs = [\"192.0.2.1\"]\n\
                 local = { certs = [\"ms.pem\"], key = \"ms.key\" }\n\
                 remote = { cacerts = [\"ca.pem\"], id = \"sg.example\" }\n\
@@ -422,25 +427,8 @@ fn a_certificate_that_no_peer_believes_is_not_good() {
 #[test]
 fn revocation_that_refuses_everybody_and_what_is_no_authority_are_told() {
     let folder = Folder::new("strict");
-    let (key, began) = (
-        SigningKey::generate(2048).expect("a key"),
-        now() - 86_400 * 3,
-    );
-    let authority_key = SigningKey::generate(2048).expect("a key");
-    let authority = Authority::create("CN=ca", authority_key, &[1], began, 30).expect("made");
-    let issued = authority
-        .issue(&Request {
-            subject: "CN=ms.example",
-            alternative_names: &["ms.example".to_owned()],
-            key: KeyMaterial::Pair(&key),
-            serial: &[2],
-            now: began,
-            days: 20,
-        })
-        .expect("issued");
-    folder.write("ms.pem", &issued, 0o644);
-    folder.write("ms.key", &key.to_pem(), 0o600);
-    folder.write("ca.pem", authority.certificate_pem(), 0o644);
+    let began = now() - 86_400 * 3;
+    let authority = certified(&folder, began, 20, 0o600);
     for (name, days) in [("old.pem", 1), ("new.pem", 20)] {
         let list = authority.revocation_list(&[], 1, began, days);
         folder.write(name, &list.expect("a list"), 0o644);
