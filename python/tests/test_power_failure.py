@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 import signal
-import socket
-import struct
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,12 +15,14 @@ from caravan.testbed import Road, RoadPlan
 from caravan.testbed.caravan import Caravan, environment, order, write_files
 from caravan.testbed.connection import Connection
 from caravan.testbed.host import Host
+from caravan.testbed.nameserver import name_server
 from caravan.testbed.road import GATEWAY_ADDRESS, HOME_ADDRESS
 
 pytestmark = pytest.mark.root
 
 RESOLVER = "10.10.0.53"
 GATEWAY_NAME = "gateway.example"
+NAMES = {GATEWAY_NAME: GATEWAY_ADDRESS}
 Ends = tuple[Connection, Connection]
 
 
@@ -64,41 +62,6 @@ def fail(host: Host, connection: Connection) -> None:
             path.unlink()
 
 
-@contextlib.contextmanager
-def name_server(host: Host, address: str) -> Iterator[None]:
-    """Answers questions for `GATEWAY_NAME` with the gateway's address, others with nothing."""
-    with host.entered():
-        server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    server.bind((address, 53))
-    server.settimeout(0.1)
-    is_over = threading.Event()
-    thread = threading.Thread(target=serve, args=[server, is_over])
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
-        server.close()
-
-
-def serve(server: socket.socket, is_over: threading.Event) -> None:
-    asked = b"".join(bytes([len(label)]) + label.encode() for label in GATEWAY_NAME.split("."))
-    while not is_over.is_set():
-        try:
-            question, source = server.recvfrom(512)
-        except TimeoutError:
-            continue
-        name, _, rest = question[12:].partition(b"\0")
-        kind = rest[:2]
-        is_known = name == asked and kind == b"\0\1"
-        # An answer, recursion available; one question as it was asked (RFC 1035 §4.1).
-        head = question[:2] + struct.pack("!HHHHH", 0x8180, 1, int(is_known), 0, 0)
-        body = question[12 : 12 + len(name) + 5]
-        record = struct.pack("!HHHIH", 0xC00C, 1, 1, 60, 4) + socket.inet_aton(GATEWAY_ADDRESS)
-        server.sendto(head + body + (record if is_known else b""), source)
-
-
 def test_resolv_conf_returns_after_a_power_failure(road: Road, ends: Ends) -> None:
     text = "nameserver 192.0.2.53\n"
     set_resolvers(road.ms, text)
@@ -117,7 +80,7 @@ def test_after_a_power_failure_a_gateway_is_found_by_its_name(road: Road, ends: 
     set_resolvers(road.ms, text)
     assert road.nat is not None
     named = replace(ends[1], remote_addrs=GATEWAY_NAME)
-    with Caravan(road.sg, ends[0]) as gateway, name_server(road.nat.host, HOME_ADDRESS):
+    with Caravan(road.sg, ends[0]) as gateway, name_server(road.nat.host, HOME_ADDRESS, NAMES):
         gateway.wait_ready()
         fail(road.ms, named)
         file = write_files(road.ms, named)

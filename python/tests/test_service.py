@@ -138,7 +138,7 @@ def test_a_folder_of_another_user_is_not_said_to_be_empty(tmp_path: Path) -> Non
     assert done.returncode == 1 and "permission denied" in done.stderr
 
 
-def test_detach_says_why_it_is_not_up_and_leaves_nothing(road: Road, ends: Ends) -> None:
+def test_detach_says_why_it_is_not_up_and_leaves_its_block_alone(road: Road, ends: Ends) -> None:
     before = state(road.ms)
     # The gateway accepts somebody else alone.
     with Caravan(road.sg, replace(ends[0], remote_id="other.example")) as gateway:
@@ -148,7 +148,16 @@ def test_detach_says_why_it_is_not_up_and_leaves_nothing(road: Road, ends: Ends)
         assert done.code == 1
         assert "not up after" in done.stderr
         wait_for_end(road.ms)
+    assert_blocked(road.ms, done.stderr)
     assert state(road.ms) == before
+
+
+def assert_blocked(host: Host, told: str) -> None:
+    """The block stands, whoever ended `up` was told so, and `down` lifts it."""
+    assert f"{PRIVATE_NETWORK} stays blocked; `caravan down road` unblocks that" in told
+    assert host.unreachable_routes() == [PRIVATE_NETWORK]
+    order(host, "down", "road").check()
+    assert host.unreachable_routes() == []
 
 
 def test_a_child_that_the_gateway_refuses_is_told_at_once(road: Road, ends: Ends) -> None:
@@ -205,7 +214,7 @@ def runtime(host: Host) -> Path:
     return Path(environment(host)["CARAVAN_RUNTIME_DIR"])
 
 
-def test_an_interrupted_detach_leaves_nothing_in_the_background(road: Road, ends: Ends) -> None:
+def test_an_interrupted_detach_leaves_its_block_alone(road: Road, ends: Ends) -> None:
     before = state(road.ms)
     file = write_files(road.ms, ends[1])
     argv = [str(caravan_binary()), "up", "-c", str(file), "--detach"]
@@ -216,6 +225,7 @@ def test_an_interrupted_detach_leaves_nothing_in_the_background(road: Road, ends
     done = process.wait(10)
     assert done.code == 1 and "nothing is left in the background" in done.stderr
     assert order(road.ms, "status").code == 1
+    assert_blocked(road.ms, done.stderr)
     assert state(road.ms) == before
 
 
@@ -227,8 +237,7 @@ def test_after_a_crash_status_says_what_stays_blocked(road: Road, ends: Ends) ->
             station.process.signal(signal.SIGKILL)
             station.process.wait(5)
     done = order(road.ms, "status")
-    assert f"traffic for {PRIVATE_NETWORK} stays blocked: `caravan down road`" in done.stderr
-    order(road.ms, "down", "road").check()
+    assert_blocked(road.ms, done.stderr)
     assert "blocked" not in order(road.ms, "status").stderr
     assert list(runtime(road.ms).glob("*.sock")) == []
 
@@ -275,6 +284,7 @@ def test_detach_gives_up_when_its_time_is_over(road: Road, ends: Ends) -> None:
     assert "not up after 3 s (--timeout): no answer to aggressive 1, sent " in done.stderr
     assert "nothing is left in the background" in done.stderr
     assert order(road.ms, "status").code == 1
+    assert_blocked(road.ms, done.stderr)
     assert state(road.ms) == before
 
 

@@ -101,7 +101,8 @@ enum Command {
         reason, once each address of the gateway has failed once or --timeout is over: nothing\n\
         is left in the background then. A gateway that is silent fails after 68 seconds.\n\n\
         While a connection with on_failure = \"block\" is not up, traffic for its networks is\n\
-        refused, after a crash or ^C too, until `caravan down NAME`.")]
+        refused: before the first attempt, and when `up` gave up, crashed or heard ^C, until\n\
+        `caravan down NAME`.")]
     Up {
         #[command(flatten)]
         run: RunArgs,

@@ -97,6 +97,9 @@ pub enum Names {
     /// For use: without an address there is nobody to reach; a clock may be wrong, so a certificate
     /// that seems expired is tried, with a warning.
     Needed,
+    /// Before the first attempt: no name is asked for, which may take long, and nothing is sent to
+    /// who has one. Else as for use.
+    Unasked,
     /// For a look at the file, maybe on another machine: the name is a warning, the certificate an
     /// error.
     Wanted,
@@ -145,7 +148,7 @@ pub fn load(path: &Path, names: Names) -> Result<Loaded, ConfigError> {
     let lists = check::lists(&loaded, since.as_secs() as i64);
     loaded.warnings.extend(lists);
     let unbelievable = check::credentials(&loaded, since.as_secs() as i64).into_iter();
-    if names == Names::Needed {
+    if names != Names::Wanted {
         let said =
             unbelievable.map(|(name, text)| (name.to_owned(), format!("local.certs: {text}")));
         let said: Vec<_> = said.collect();

@@ -6,10 +6,11 @@
 //!
 //! The user's side: [`cli`], [`control`] (the socket of a running process), [`status`], [`pki`],
 //! [`console`].
-//! The host's: [`routes`], [`nft`], [`dns`], each noted in the [`footprint`]; [`privileges`],
-//! [`service`].
+//! The host's: [`blocks`], [`routes`], [`nft`], [`dns`], each noted in the [`footprint`];
+//! [`resolver`], [`privileges`], [`service`].
 
 pub mod bench;
+pub mod blocks;
 pub mod capture;
 pub mod cli;
 pub mod config;
@@ -25,6 +26,7 @@ pub mod pki;
 pub mod planes;
 pub mod privileges;
 pub mod raw;
+pub mod resolver;
 pub mod routes;
 pub mod run;
 pub mod service;

@@ -238,6 +238,48 @@ impl Routes {
     }
 }
 
+/// Refuses these prefixes, by connection, beside what is refused already: with no device, before
+/// there is a tunnel. What stood in another table gives way.
+pub async fn block(
+    blocks: &BTreeMap<String, BTreeSet<Prefix>>,
+    (table, fwmark): (u32, u32),
+    file: &mut FootprintFile,
+) -> Result<(), RouteError> {
+    let netlink = Netlink::open()?;
+    let before = file.footprint.clone();
+    let desired = Desired {
+        blocks: blocks.clone(),
+        ..Desired::default()
+    };
+    let rules = desired.rules(fwmark, table);
+    file.update(|footprint| {
+        footprint.table = table;
+        footprint.rules.extend(&rules);
+        for (name, prefixes) in blocks {
+            let known = footprint.blocks.entry(name.clone()).or_default();
+            known.extend(prefixes);
+        }
+    })
+    .map_err(RouteError::Footprint)?;
+    // All that the footprint tells: what stood in another table is unknown here.
+    for prefix in file.footprint.blocks.values().flatten() {
+        netlink.add_block(table, *prefix, BLOCK_METRIC).await?;
+    }
+    for rule in &rules {
+        netlink.add_rule(rule, RULE_PRIORITY).await?;
+    }
+    if before.table != table {
+        for prefix in before.blocks.values().flatten() {
+            if !file.shares_block(before.table, prefix) {
+                netlink
+                    .remove_block(before.table, *prefix, BLOCK_METRIC)
+                    .await?;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Undoes what a footprint tells of routes and rules: of this process at its end, or of a dead
 /// one. Rules stay while blocking routes do, or while another process needs them.
 pub async fn undo(

@@ -26,11 +26,12 @@ use engine::config::Start;
 use engine::node::{Command, Input, Node};
 use engine::time::{Calendar, Deadline};
 use tokio::sync::mpsc;
-use tracing::info;
+use tracing::{info, warn};
 
+use crate::blocks;
 use crate::capture::{Capture, Keys, Tap};
 use crate::cli::RunOptions;
-use crate::config::Loaded;
+use crate::config::{Loaded, connection_names};
 use crate::control::server::{Asked, ControlServer};
 use crate::planes::{Clock, News, Planes};
 use crate::routes::{Blocks, watch};
@@ -40,6 +41,7 @@ use crate::udp::UdpSockets;
 use host::Host;
 use quota::Quota;
 use readiness::Progress;
+pub use setup::check_role;
 
 /// How often the node is told the calendar: certificates are checked against it.
 const CALENDAR_INTERVAL: Duration = Duration::from_secs(60);
@@ -51,12 +53,22 @@ pub fn run(options: RunOptions) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime.block_on(async {
+    let place = (options.config.clone(), options.runtime_dir.clone());
+    let is_told = options.ready.is_awaited();
+    let ended = runtime.block_on(async {
         let mut process = Process::open(options).await?;
         let ended = process.serve().await;
         process.close().await?;
         ended
-    })
+    });
+    // Who started it in the background says so at the terminal.
+    if ended.is_err() && !is_told {
+        let names = connection_names(&place.0).unwrap_or_default();
+        if let Some(sentence) = blocks::standing(&place.1, &names) {
+            warn!("{sentence}");
+        }
+    }
+    ended
 }
 
 /// Everything that one process holds.
@@ -110,11 +122,7 @@ impl Process {
                 Some(asked) = self.asked.recv() => self.on_asked(asked).await?,
                 Some(()) = changes.recv() => self.on_link_change().await?,
                 ask = signals.next() => match ask {
-                    Ask::Stop => {
-                        // Whoever waited at a terminal wants nothing of it to stay.
-                        self.lifts |= !self.is_ready && self.options.ready.is_awaited();
-                        self.input(Input::Command(Command::Stop)).await?;
-                    }
+                    Ask::Stop => self.input(Input::Command(Command::Stop)).await?,
                     Ask::Reload => drop(self.reload().await),
                 },
                 () = tokio::time::sleep_until(wake) => {
@@ -170,8 +178,10 @@ impl Process {
             capture.finish().with_context(context)
         });
         let blocks = if lifts { Blocks::Lifted } else { Blocks::Stay };
-        if let (Blocks::Stay, Some(name)) = (blocks, host.blocking()) {
-            info!("traffic for its networks stays blocked: `caravan down {name}` lifts that");
+        if blocks == Blocks::Stay {
+            for sentence in host.blocking() {
+                info!("{sentence}");
+            }
         }
         // A full disk keeps nothing on the host.
         host.close(&options.runtime_dir, blocks).await?;

@@ -7,18 +7,17 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 
+use crate::cli::Role;
 use crate::config::Names;
+use crate::console::complain;
 use crate::control::client::{
-    PATIENCE, Running, TICK, ask, ask_to_end, discard, find, nobody, running,
+    PATIENCE, Running, TICK, ask, ask_to_end, discard, find, nobody, none_runs, running,
 };
 use crate::control::{ControlError, Reply, Request, check_name};
 use crate::footprint::{FootprintFile, leftovers, written};
 use crate::routes::Blocks;
 use crate::status::StatusReport;
-use crate::{config, dns, leases, nft, routes, service};
-
-/// So many blocked networks of one connection are named.
-const PREFIXES_SHOWN: usize = 8;
+use crate::{blocks, config, dns, leases, nft, privileges, routes, run, service};
 
 /// Starts `caravan up` in the background. Its log is named after the first connection.
 pub(super) fn detach(
@@ -31,28 +30,37 @@ pub(super) fn detach(
     if let Some(first) = config::connection_names(config)?.first() {
         let _ = dns::recall_left(runtime_dir, state_dir, first);
     }
-    // Said here, where the user sees it, before anything is started.
-    let loaded = config::load(config, Names::Needed)?;
+    // What is wrong is said here, where the user sees it, before anything is started.
+    let loaded = config::load(config, Names::Unasked)?;
+    run::check_role(Role::Station, config, &loaded)?;
     let Some((first, _)) = loaded.on_failure.first() else {
         bail!(
             "{}: no [connections.NAME]: there is nothing to bring up",
             config.display()
         );
     };
-    for (name, _) in &loaded.on_failure {
-        if let Ok(Running { name, path }) = find(runtime_dir, name) {
-            return Err(ControlError::AlreadyRuns { name, path }.into());
-        }
-    }
-    std::fs::create_dir_all(runtime_dir)
-        .with_context(|| format!("cannot create {}", runtime_dir.display()))?;
+    let names = loaded.names();
+    none_runs(runtime_dir, &names)?;
     let log = service::log_path(runtime_dir, first);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    runtime
-        .block_on(service::detach(&log))
-        .with_context(|| format!("cannot start in the background ({})", log.display()))
+    let started = runtime.block_on(async {
+        std::fs::create_dir_all(runtime_dir)
+            .with_context(|| format!("cannot create {}", runtime_dir.display()))?;
+        // Who lacks the right hears so from the process in the background.
+        if privileges::require().is_ok() {
+            blocks::lay(runtime_dir, &loaded).await?;
+        }
+        config::load(config, Names::Needed)?;
+        let context = || format!("cannot start in the background ({})", log.display());
+        service::detach(&log).await.with_context(context)
+    });
+    let is_up = matches!(&started, Ok(code) if *code == ExitCode::SUCCESS);
+    if !is_up && let Some(sentence) = blocks::standing(runtime_dir, &names) {
+        complain(sentence);
+    }
+    started
 }
 
 pub(super) fn down(runtime_dir: &Path, state_dir: &Path, name: &str) -> anyhow::Result<String> {
@@ -188,17 +196,8 @@ pub(super) fn status(runtime_dir: &Path, name: Option<&str>, json: bool) -> anyh
 fn left_behind(runtime_dir: &Path) -> String {
     let mut text = String::new();
     for (_, footprint) in written(runtime_dir) {
-        let blocked = footprint.blocks.iter();
-        let blocked = blocked.filter(|(_, prefixes)| !prefixes.is_empty());
-        for (name, prefixes) in blocked {
-            let shown = prefixes.iter().take(PREFIXES_SHOWN);
-            let shown: Vec<String> = shown.map(ToString::to_string).collect();
-            let shown = match prefixes.len() - shown.len() {
-                0 => shown.join(", "),
-                more => format!("{} and {more} more", shown.join(", ")),
-            };
-            text += &format!("; traffic for {shown} stays blocked: `caravan down {name}` lifts");
-            text += " that";
+        for sentence in blocks::sentences(&footprint) {
+            text += &format!("; {sentence}");
         }
         if footprint.dns.is_some()
             && let Some(name) = footprint.connections.first()

@@ -3,7 +3,7 @@
 
 mod auth;
 
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,6 +12,8 @@ use engine::config::{Child, Config, Connection, InnerFamilies, Limits, Pool, Sev
 use engine::sa::Mode;
 use engine::selector::TrafficSelector;
 use engine::suite::{EspSuite, IkeSuite};
+
+use crate::resolver;
 
 use super::file::{self, AuthTable, ChildTable, ConfigFile, ConnectionTable, PoolTable};
 use super::{ConfigError, Names};
@@ -30,6 +32,14 @@ pub struct Loaded {
     pub clear: Vec<String>,
     /// What `caravan check` has to say besides errors: connection and sentence.
     pub warnings: Vec<(String, String)>,
+}
+
+impl Loaded {
+    /// Every connection, with or without IPsec.
+    pub fn names(&self) -> Vec<String> {
+        let all = self.on_failure.iter();
+        all.map(|(name, _)| name.clone()).collect()
+    }
 }
 
 /// A port of this gateway that is forwarded inside.
@@ -348,14 +358,19 @@ impl Builder<'_> {
                 found.push(SocketAddr::new(address, table.remote_port));
                 continue;
             }
-            match (name.as_str(), table.remote_port).to_socket_addrs() {
+            // The connection is a station's all the same; nothing is sent to it.
+            let nobody = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), table.remote_port);
+            if self.names == Names::Unasked {
+                found.push(nobody);
+                continue;
+            }
+            let mark = loaded.daemon.fwmark;
+            match resolver::addresses(name, table.remote_port, mark) {
                 Ok(addresses) => found.extend(addresses),
                 Err(error) if self.names == Names::Wanted => {
                     let text = format!("remote_addrs: {name} cannot be resolved here: {error}");
                     loaded.warnings.push((connection.to_owned(), text));
-                    // The connection is a station's all the same; nothing is sent to it.
-                    let nobody = IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
-                    found.push(SocketAddr::new(nobody, table.remote_port));
+                    found.push(nobody);
                 }
                 Err(error) => {
                     let key = format!("connections.{connection}.remote_addrs");

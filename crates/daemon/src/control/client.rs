@@ -89,6 +89,16 @@ pub fn find(runtime_dir: &Path, name: &str) -> Result<Running, ControlError> {
     })
 }
 
+/// Refuses where one of these connections is running already.
+pub fn none_runs(runtime_dir: &Path, names: &[String]) -> Result<(), ControlError> {
+    for name in names {
+        if let Ok(Running { name, path }) = find(runtime_dir, name) {
+            return Err(ControlError::AlreadyRuns { name, path });
+        }
+    }
+    Ok(())
+}
+
 /// Asks and waits for the answer. [`ControlError::Ending`]: the process goes without one.
 pub fn ask(running: &Running, request: &Request) -> Result<Reply, ControlError> {
     converse(running, request).map(|(reply, _)| reply)

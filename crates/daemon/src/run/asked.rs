@@ -3,7 +3,6 @@
 use engine::node::{Command, Input};
 
 use super::Process;
-use super::setup::names;
 use crate::control::server::Asked;
 use crate::control::{Reply, Request};
 
@@ -62,7 +61,9 @@ impl Process {
         self.host
             .apply(&self.loaded, &self.node, self.clock.now(), &self.downed)
             .await?;
-        if names(&self.loaded)
+        if self
+            .loaded
+            .names()
             .iter()
             .all(|name| self.downed.contains(name))
         {

@@ -17,11 +17,11 @@ use super::host::{self, Host};
 use super::quota::Quota;
 use super::readiness::Progress;
 use super::setup::{
-    check_role, engine_config, inner_mtu, names, open_capture, open_raw, strict_filters,
-    system_seed,
+    check_role, engine_config, inner_mtu, open_capture, open_raw, strict_filters, system_seed,
 };
 use crate::cli::{Role, RunOptions};
 use crate::config::{self, Loaded, Names};
+use crate::control::client::none_runs;
 use crate::control::server::{Asked, ControlServer};
 use crate::leases::LeaseFile;
 use crate::planes::{Clock, Parts, Planes};
@@ -30,7 +30,7 @@ use crate::raw::RawSockets;
 use crate::routes::Blocks;
 use crate::tun::Tun;
 use crate::udp::{UdpConfig, UdpSockets};
-use crate::{dns, footprint, routes};
+use crate::{blocks, dns, footprint, routes};
 
 /// How long a station waits before it asks again for its gateway's address, at first and at most.
 const FIRST_NAME_WAIT: Duration = Duration::from_secs(1);
@@ -41,15 +41,18 @@ impl Process {
         // Beside what follows; joined before rights are reduced, which a thread would keep.
         let blinding = std::thread::spawn(crypto::rsa::prepare_blinding);
         recall_resolvers(&options);
+        let unresolved = config::load(&options.config, Names::Unasked)?;
+        check_role(options.role, &options.config, &unresolved)?;
+        privileges::require()?;
+        none_runs(&options.runtime_dir, &unresolved.names())?;
+        blocks::lay(&options.runtime_dir, &unresolved).await?;
         let mut loaded = load_patiently(&options).await?;
-        check_role(options.role, &options.config, &loaded)?;
         let strict = strict_filters(&loaded);
         loaded.warnings.extend(strict);
         for (connection, warning) in &loaded.warnings {
             warn!(connection, "{warning}");
         }
-        privileges::require()?;
-        let name = names(&loaded).into_iter().next().unwrap_or_default();
+        let name = loaded.names().into_iter().next().unwrap_or_default();
         let runtime_dir = options.runtime_dir.clone();
         let opened = Self::set_up(options, loaded, blinding).await;
         if opened.is_err() {
@@ -63,7 +66,7 @@ impl Process {
         loaded: Loaded,
         blinding: std::thread::JoinHandle<()>,
     ) -> anyhow::Result<Self> {
-        let names: Vec<String> = names(&loaded);
+        let names: Vec<String> = loaded.names();
         let control = ControlServer::bind(&options.runtime_dir, &names)?;
         let mut file = footprint::FootprintFile::open(&options.runtime_dir, &names[0])
             .with_context(|| format!("another process holds the connection {}", names[0]))?;
@@ -191,7 +194,7 @@ async fn load_patiently(options: &RunOptions) -> anyhow::Result<Loaded> {
             Err(error) => error,
         };
         // What is wrong otherwise does not mend itself.
-        let offline = config::load(&options.config, Names::Wanted);
+        let offline = config::load(&options.config, Names::Unasked);
         if options.role == Role::Gateway || offline.is_err() {
             return Err(unresolved.into());
         }

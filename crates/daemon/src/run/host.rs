@@ -5,22 +5,20 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::path::Path;
 
-use engine::config::{Child, Config, Connection, Start};
+use engine::config::{Config, Connection, Start};
 use engine::node::{Event, Node};
-use engine::sa::Mode;
-use engine::selector::TrafficSelector;
 use engine::time::Instant;
 use tracing::warn;
 
 use super::former::FormerPeers;
+use crate::blocks::{self, is_blocking, targets};
 use crate::cli::Role;
 use crate::config::Loaded;
-use crate::config::file::OnFailure;
 use crate::dns;
 use crate::footprint::FootprintFile;
 use crate::leases::{Lease, LeaseFile};
 use crate::nft::{self, Forwarding};
-use crate::routes::{self, Blocks, Desired, Prefix, Routes, covering, prefixes, watch};
+use crate::routes::{self, Blocks, Desired, Routes, watch};
 
 /// What the node asked for; answered once its outputs are drained.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -231,20 +229,7 @@ impl Host {
 
     /// A gateway: lent addresses and what lies behind its peers go into the tunnel, or nowhere.
     fn route_peers(&self, connection: &Connection, loaded: &Loaded, desired: &mut Desired) {
-        let pools = connection.pools.iter();
-        let pools = pools.filter_map(|index| self.config.pools.get(*index));
-        let lent = pools.flat_map(|pool| covering(pool.first, pool.last));
-        let children = connection.children.iter();
-        let selectors = children.flat_map(|c| c.remote.iter().map(|s| (c.mode, s)));
-        // In transport mode the addresses are those of the ends: ports of anybody's are no network.
-        let is_anybody = |s: &TrafficSelector| {
-            let all = TrafficSelector::everything(s.first);
-            (s.first, s.last) == (all.first, all.last)
-        };
-        let behind = selectors
-            .filter(|(mode, s)| *mode == Mode::Tunnel || !is_anybody(s))
-            .flat_map(|(_, s)| prefixes(s.first, s.last));
-        let all: BTreeSet<Prefix> = lent.chain(behind).collect();
+        let all = blocks::behind_peers(connection, &self.config);
         desired
             .routes
             .extend(all.iter().map(|prefix| (*prefix, None)));
@@ -288,11 +273,9 @@ impl Host {
         blocked.is_some_and(|prefixes| !prefixes.is_empty())
     }
 
-    /// A connection whose traffic is refused while no tunnel takes it.
-    pub(super) fn blocking(&self) -> Option<&str> {
-        let mut blocks = self.file.footprint.blocks.iter();
-        let found = blocks.find(|(_, prefixes)| !prefixes.is_empty());
-        found.map(|(name, _)| name.as_str())
+    /// What stays refused when the process ends, a sentence a connection.
+    pub(super) fn blocking(&self) -> Vec<String> {
+        blocks::sentences(&self.file.footprint)
     }
 
     /// Undoes everything; the blocks on demand.
@@ -315,26 +298,4 @@ pub(super) async fn undo(
     routes::undo(runtime_dir, file, blocks).await?;
     resolvers?;
     Ok(tables?)
-}
-
-/// Without a tunnel the connection's traffic is refused.
-fn is_blocking(connection: &Connection, loaded: &Loaded) -> bool {
-    let mut all = loaded.on_failure.iter();
-    all.any(|(name, what)| *name == connection.name && *what == OnFailure::Block)
-}
-
-/// Where a child's traffic goes, and whether that is the peer itself (transport mode).
-fn targets(connection: &Connection, child: &Child) -> Vec<(Prefix, bool)> {
-    match child.mode {
-        Mode::Transport => {
-            let peers = connection.remote_addrs.iter();
-            peers
-                .map(|address| (Prefix::host(address.ip()), true))
-                .collect()
-        }
-        Mode::Tunnel => {
-            let remote = child.remote.iter().flat_map(|s| prefixes(s.first, s.last));
-            remote.map(|prefix| (prefix, false)).collect()
-        }
-    }
 }

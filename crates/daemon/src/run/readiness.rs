@@ -13,7 +13,6 @@ use engine::node::Event;
 use tracing::info;
 
 use super::Process;
-use super::setup::names;
 use crate::cli::Role;
 use crate::service;
 
@@ -231,7 +230,6 @@ impl Process {
             return Ok(());
         };
         self.options.ready.failed(&line)?;
-        self.lifts = true;
         anyhow::bail!(line)
     }
 
@@ -242,7 +240,7 @@ impl Process {
         }
         self.is_ready = true;
         let line = match self.options.role {
-            Role::Gateway => format!("listening for {}", names(&self.loaded).join(", ")),
+            Role::Gateway => format!("listening for {}", self.loaded.names().join(", ")),
             Role::Station => self.standing(),
         };
         info!("{line}");

@@ -10,7 +10,7 @@ use engine::node::Input;
 use tracing::{info, warn};
 
 use super::Process;
-use super::setup::{check_role, engine_config, inner_mtu, names};
+use super::setup::{check_role, engine_config, inner_mtu};
 use crate::config::file::DaemonTable;
 use crate::config::{self, Loaded, Names};
 use crate::service;
@@ -31,7 +31,7 @@ impl Process {
         let loaded = config::load(&self.options.config, Names::Needed)?;
         check_role(self.options.role, &self.options.config, &loaded)?;
         check_daemon(&self.loaded, &loaded)?;
-        let names = names(&loaded);
+        let names = loaded.names();
         self.control.follow(&names)?;
         self.host.follow(&names)?;
         self.host.load_forwarding(&loaded)?;

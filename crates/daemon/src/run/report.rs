@@ -6,7 +6,6 @@ use engine::sa::Direction;
 use tracing::{info, warn};
 
 use super::Process;
-use super::setup::names;
 use crate::cli::Role;
 use crate::planes::IoReport;
 use crate::status::{ConnectionStatus, OffloadStatus, ProcessStatus, StatusReport};
@@ -60,7 +59,9 @@ impl Process {
             connection.blocks = self.host.blocks(&connection.name);
             connection.last_failure = self.progress.trouble(&connection.name);
         }
-        let clear = names(&self.loaded)
+        let clear = self
+            .loaded
+            .names()
             .into_iter()
             .filter(|n| self.loaded.clear.contains(n));
         report.connections.extend(clear.map(in_clear));

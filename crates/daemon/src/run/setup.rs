@@ -25,18 +25,9 @@ pub(super) fn engine_config(loaded: &Loaded) -> Config {
     }
 }
 
-/// Every connection, with or without IPsec.
-pub(super) fn names(loaded: &Loaded) -> Vec<String> {
-    loaded
-        .on_failure
-        .iter()
-        .map(|(name, _)| name.clone())
-        .collect()
-}
-
 /// A station's file brings tunnels up, a gateway's waits for them: one for the other would look as
 /// if it ran.
-pub(super) fn check_role(role: Role, path: &Path, loaded: &Loaded) -> Result<(), ConfigError> {
+pub fn check_role(role: Role, path: &Path, loaded: &Loaded) -> Result<(), ConfigError> {
     let connections = &loaded.engine.connections;
     let mut stations = connections.iter().filter(|c| !c.remote_addrs.is_empty());
     let mut gateways = connections.iter().filter(|c| c.remote_addrs.is_empty());

@@ -1,0 +1,156 @@
+//! What is refused while no tunnel takes it. Whoever brings a configuration up lays these blocks
+//! before anything that can fail or take long: before names are asked for, before the first
+//! attempt. They stay whatever ends the process; `caravan down` lifts them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
+use std::path::Path;
+
+use anyhow::Context;
+use engine::config::{Child, Config, Connection};
+use engine::sa::Mode;
+use engine::selector::TrafficSelector;
+
+use crate::config::Loaded;
+use crate::config::file::OnFailure;
+use crate::footprint::{Footprint, FootprintFile, written};
+use crate::routes::{self, Prefix, covering, prefixes};
+
+/// So many blocked networks of one connection are named.
+const PREFIXES_SHOWN: usize = 8;
+
+/// Lays the blocks of a configuration. Where another process holds it they are that one's.
+pub async fn lay(runtime_dir: &Path, loaded: &Loaded) -> anyhow::Result<()> {
+    let (Some((name, _)), blocks) = (loaded.on_failure.first(), wanted(loaded)) else {
+        return Ok(());
+    };
+    if blocks.is_empty() {
+        return Ok(());
+    }
+    let mut file = match FootprintFile::open(runtime_dir, name) {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+        opened => opened.context("cannot write down what is being changed on this host")?,
+    };
+    let names = loaded.on_failure.iter().map(|(name, _)| name);
+    file.update(|footprint| {
+        let strange = names.filter(|name| !footprint.connections.contains(name));
+        let strange: Vec<String> = strange.cloned().collect();
+        footprint.connections.extend(strange);
+    })?;
+    let table = &loaded.daemon;
+    Ok(routes::block(&blocks, (table.table, table.fwmark), &mut file).await?)
+}
+
+/// By connection that blocks, what it refuses.
+pub fn wanted(loaded: &Loaded) -> BTreeMap<String, BTreeSet<Prefix>> {
+    let all = loaded.engine.connections.iter();
+    let blocking = all.filter(|connection| is_blocking(connection, loaded));
+    let of = |connection: &Connection| match connection.remote_addrs.is_empty() {
+        true => behind_peers(connection, &loaded.engine),
+        false => {
+            let children = connection.children.iter();
+            let targets = children.flat_map(|child| targets(connection, child));
+            targets.map(|(prefix, _)| prefix).collect()
+        }
+    };
+    let named = blocking.map(|connection| (connection.name.clone(), of(connection)));
+    named.filter(|(_, prefixes)| !prefixes.is_empty()).collect()
+}
+
+/// Without a tunnel the connection's traffic is refused.
+pub fn is_blocking(connection: &Connection, loaded: &Loaded) -> bool {
+    let mut all = loaded.on_failure.iter();
+    all.any(|(name, what)| *name == connection.name && *what == OnFailure::Block)
+}
+
+/// A station: where a child's traffic goes, and whether that is the peer itself (transport mode).
+pub fn targets(connection: &Connection, child: &Child) -> Vec<(Prefix, bool)> {
+    match child.mode {
+        Mode::Transport => {
+            let peers = connection.remote_addrs.iter().map(|address| address.ip());
+            // Of a peer whose name is not resolved there is no address yet.
+            let known = peers.filter(|address| !address.is_unspecified());
+            known.map(|address| (Prefix::host(address), true)).collect()
+        }
+        Mode::Tunnel => {
+            let remote = child.remote.iter().flat_map(|s| prefixes(s.first, s.last));
+            remote.map(|prefix| (prefix, false)).collect()
+        }
+    }
+}
+
+/// A gateway: the addresses that it lends, and what lies behind its peers.
+pub fn behind_peers(connection: &Connection, config: &Config) -> BTreeSet<Prefix> {
+    let pools = connection.pools.iter();
+    let pools = pools.filter_map(|index| config.pools.get(*index));
+    let lent = pools.flat_map(|pool| covering(pool.first, pool.last));
+    let children = connection.children.iter();
+    let selectors = children.flat_map(|c| c.remote.iter().map(|s| (c.mode, s)));
+    // In transport mode the addresses are those of the ends: ports of anybody's are no network.
+    let is_anybody = |s: &TrafficSelector| {
+        let all = TrafficSelector::everything(s.first);
+        (s.first, s.last) == (all.first, all.last)
+    };
+    let behind = selectors
+        .filter(|(mode, s)| *mode == Mode::Tunnel || !is_anybody(s))
+        .flat_map(|(_, s)| prefixes(s.first, s.last));
+    lent.chain(behind).collect()
+}
+
+/// What stays blocked of these connections, in one sentence; `None`: nothing does.
+pub fn standing(runtime_dir: &Path, names: &[String]) -> Option<String> {
+    let mut blocks: BTreeMap<String, BTreeSet<Prefix>> = BTreeMap::new();
+    for (_, footprint) in written(runtime_dir) {
+        let own = footprint.blocks.into_iter();
+        for (name, prefixes) in own.filter(|(name, _)| names.contains(name)) {
+            blocks.entry(name).or_default().extend(prefixes);
+        }
+    }
+    let footprint = Footprint {
+        blocks,
+        ..Footprint::default()
+    };
+    let sentences = sentences(&footprint);
+    (!sentences.is_empty()).then(|| sentences.join("; "))
+}
+
+/// What stays blocked by a footprint, a sentence a connection.
+pub fn sentences(footprint: &Footprint) -> Vec<String> {
+    let blocked = footprint.blocks.iter();
+    let blocked = blocked.filter(|(_, prefixes)| !prefixes.is_empty());
+    let sentence = |(name, prefixes): (&String, &BTreeSet<Prefix>)| {
+        let shown = prefixes.iter().take(PREFIXES_SHOWN);
+        let shown: Vec<String> = shown.map(ToString::to_string).collect();
+        let (more, stay) = match (prefixes.len(), prefixes.len() - shown.len()) {
+            (1, _) => (String::new(), "stays"),
+            (_, 0) => (String::new(), "stay"),
+            (_, more) => (format!(" and {more} more"), "stay"),
+        };
+        let shown = shown.join(", ");
+        format!("{shown}{more} {stay} blocked; `caravan down {name}` unblocks that")
+    };
+    blocked.map(sentence).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stays_blocked_is_named_with_the_remedy() {
+        let blocks = |count: u8| {
+            let prefixes = (0..count).map(|n| format!("10.{n}.0.0/16").parse().unwrap());
+            let blocks = [("home".to_owned(), prefixes.collect())].into();
+            sentences(&Footprint {
+                blocks,
+                ..Footprint::default()
+            })
+        };
+        assert_eq!(blocks(0), Vec::<String>::new());
+        let one = "10.0.0.0/16 stays blocked; `caravan down home` unblocks that";
+        assert_eq!(blocks(1), [one]);
+        let two = "10.0.0.0/16, 10.1.0.0/16 stay blocked; `caravan down home` unblocks that";
+        assert_eq!(blocks(2), [two]);
+        assert!(blocks(20)[0].contains("10.7.0.0/16 and 12 more stay blocked"));
+    }
+}

@@ -1,0 +1,235 @@
+//! The addresses of a gateway's name (RFC 1035).
+//!
+//! The system is asked first. Where it finds nothing, the resolvers of the host are asked from
+//! here, by datagrams that carry our mark: blocks refuse those of all other programs while a tunnel
+//! is to take everything, and the gateway of that tunnel must be found all the same. Left out: TCP,
+//! search lists, names that only other services of the host know.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::time::{Duration, Instant};
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::dns::RESOLV_CONF;
+
+/// The resolvers behind systemd-resolved's own, which only forwards.
+const BEHIND_RESOLVED: &str = "/run/systemd/resolve/resolv.conf";
+const PORT: u16 = 53;
+/// Resolvers that are asked, and how long each may take for one question.
+const RESOLVERS_MAX: usize = 3;
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Addresses of one name.
+const ADDRESSES_MAX: usize = 16;
+/// A datagram without EDNS (RFC 1035 §2.3.4).
+const DATAGRAM_BYTES_MAX: usize = 512;
+const HEADER_BYTES: usize = 12;
+/// A record's type, class, time to live and length, behind its name.
+const RECORD_BYTES: usize = 10;
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    V4 = 1,
+    V6 = 28,
+}
+
+/// The addresses of a name; on failure the system's reason.
+pub fn addresses(name: &str, port: u16, mark: u32) -> io::Result<Vec<SocketAddr>> {
+    let fault = match (name, port).to_socket_addrs() {
+        Ok(found) => return Ok(found.collect()),
+        Err(fault) => fault,
+    };
+    let files = [RESOLV_CONF, BEHIND_RESOLVED].map(fs::read_to_string);
+    let texts: Vec<String> = files.into_iter().flatten().collect();
+    for resolver in resolvers(&texts).into_iter().take(RESOLVERS_MAX) {
+        // Who is silent once is not asked again.
+        let Ok(mut found) = ask(resolver, name, Kind::V4, mark) else {
+            continue;
+        };
+        found.extend(ask(resolver, name, Kind::V6, mark).unwrap_or_default());
+        if !found.is_empty() {
+            let found = found.into_iter().take(ADDRESSES_MAX);
+            return Ok(found.map(|ip| SocketAddr::new(ip, port)).collect());
+        }
+    }
+    Err(fault)
+}
+
+/// Those that files name, but for the host's own: it has been asked.
+fn resolvers(texts: &[String]) -> Vec<IpAddr> {
+    let lines = texts.iter().flat_map(|text| text.lines());
+    let named = lines.filter_map(|line| line.trim().strip_prefix("nameserver"));
+    let addresses = named.filter_map(|word| word.trim().parse().ok());
+    let mut found: Vec<IpAddr> = Vec::new();
+    for address in addresses.filter(|address: &IpAddr| !address.is_loopback()) {
+        if !found.contains(&address) {
+            found.push(address);
+        }
+    }
+    found
+}
+
+/// One question to one resolver.
+fn ask(resolver: IpAddr, name: &str, kind: Kind, mark: u32) -> io::Result<Vec<IpAddr>> {
+    let mut id = [0; 2];
+    File::open("/dev/urandom")?.read_exact(&mut id)?;
+    let Some(question) = question(id, name, kind) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let to = SocketAddr::new(resolver, PORT);
+    let socket = Socket::new(Domain::for_address(to), Type::DGRAM, Some(Protocol::UDP))?;
+    socket.set_mark(mark)?;
+    // From here on datagrams of others are not heard.
+    socket.connect(&to.into())?;
+    let socket = UdpSocket::from(socket);
+    socket.send(&question)?;
+    let until = Instant::now() + PATIENCE;
+    let mut datagram = [0; DATAGRAM_BYTES_MAX];
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        socket.set_read_timeout(Some(left))?;
+        let length = socket.recv(&mut datagram)?;
+        if let Some(found) = answer(&datagram[..length], &question, kind) {
+            return Ok(found);
+        }
+    }
+}
+
+/// RFC 1035 §4.1.1, §4.1.2; `None`: the name cannot be one.
+fn question(id: [u8; 2], name: &str, kind: Kind) -> Option<Vec<u8>> {
+    // Recursion is desired; one question.
+    let mut out = vec![id[0], id[1], 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    for label in name.trim_end_matches('.').split('.') {
+        if !(1..=63).contains(&label.len()) || !label.is_ascii() {
+            return None;
+        }
+        out.push(label.len() as u8);
+        out.extend(label.bytes());
+    }
+    out.push(0);
+    out.extend([0, kind as u8, 0, 1]);
+    (out.len() <= HEADER_BYTES + 255 + 4).then_some(out)
+}
+
+/// The addresses of an answer to this question; `None`: it is none, and another may come.
+fn answer(datagram: &[u8], question: &[u8], kind: Kind) -> Option<Vec<IpAddr>> {
+    let is_answer = datagram.get(2)? & 0x80 != 0;
+    let asked = datagram.get(HEADER_BYTES..question.len())?;
+    let is_ours = datagram[..2] == question[..2]
+        && datagram[4..6] == [0, 1]
+        && asked.eq_ignore_ascii_case(&question[HEADER_BYTES..]);
+    if !is_answer || !is_ours {
+        return None;
+    }
+    let count = u16::from_be_bytes([datagram[6], datagram[7]]);
+    let mut at = question.len();
+    let mut found = Vec::new();
+    for _ in 0..count {
+        let Some((kind_of, value, next)) = record(datagram, at) else {
+            break;
+        };
+        match <[u8; 4]>::try_from(value) {
+            Ok(octets) if kind == Kind::V4 && kind_of == Kind::V4 as u16 => {
+                found.push(Ipv4Addr::from(octets).into());
+            }
+            _ => {}
+        }
+        match <[u8; 16]>::try_from(value) {
+            Ok(octets) if kind == Kind::V6 && kind_of == Kind::V6 as u16 => {
+                found.push(Ipv6Addr::from(octets).into());
+            }
+            _ => {}
+        }
+        at = next;
+    }
+    Some(found)
+}
+
+/// Type and data of the record at this place, and where the next one begins (RFC 1035 §4.1.3).
+fn record(datagram: &[u8], at: usize) -> Option<(u16, &[u8], usize)> {
+    let at = past_name(datagram, at)?;
+    let fields = datagram.get(at..at + RECORD_BYTES)?;
+    let length = usize::from(u16::from_be_bytes([fields[8], fields[9]]));
+    let begins = at + RECORD_BYTES;
+    let value = datagram.get(begins..begins + length)?;
+    let kind = u16::from_be_bytes([fields[0], fields[1]]);
+    let is_internet = fields[2..4] == [0, 1];
+    Some((if is_internet { kind } else { 0 }, value, begins + length))
+}
+
+/// A name ends with an empty label or with a pointer (RFC 1035 §4.1.4).
+fn past_name(datagram: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        match *datagram.get(at)? {
+            0 => return Some(at + 1),
+            length if length & 0xc0 == 0xc0 => return Some(at + 2),
+            length => at += 1 + usize::from(length),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An answer: an alias, then its address.
+    fn answered(question: &[u8]) -> Vec<u8> {
+        let mut out = question.to_vec();
+        out[2] = 0x81;
+        out[7] = 2;
+        out.extend([0xc0, 12, 0, 5, 0, 1, 0, 0, 0, 60, 0, 3, 1, b'b', 0]);
+        out.extend([1, b'b', 0, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 1]);
+        out
+    }
+
+    #[test]
+    fn an_answer_behind_an_alias_is_read_and_a_cut_one_gives_nothing() {
+        let asked = question([7, 9], "gw.example", Kind::V4).unwrap();
+        let whole = answered(&asked);
+        let address: IpAddr = "192.0.2.1".parse().unwrap();
+        assert_eq!(answer(&whole, &asked, Kind::V4), Some(vec![address]));
+        assert_eq!(answer(&whole, &asked, Kind::V6), Some(vec![]));
+        for length in 0..whole.len() {
+            let found = answer(&whole[..length], &asked, Kind::V4);
+            assert!(found.unwrap_or_default().is_empty(), "{length}");
+        }
+    }
+
+    #[test]
+    fn an_answer_to_another_question_is_none() {
+        let asked = question([7, 9], "gw.example", Kind::V4).unwrap();
+        for other in [
+            question([7, 8], "gw.example", Kind::V4),
+            question([7, 9], "gx.example", Kind::V4),
+            question([7, 9], "gw.example", Kind::V6),
+        ] {
+            assert_eq!(answer(&answered(&other.unwrap()), &asked, Kind::V4), None);
+        }
+        assert_eq!(answer(&asked, &asked, Kind::V4), None, "a question itself");
+    }
+
+    #[test]
+    fn names_that_cannot_be_asked_for_are_refused() {
+        let long = "a".repeat(64);
+        let many = "a.".repeat(200);
+        for name in ["", "a..b", "\u{e4}.example", &long, &many] {
+            assert_eq!(question([0; 2], name, Kind::V4), None, "{name}");
+        }
+        assert!(question([0; 2], "gw.example.", Kind::V6).is_some());
+    }
+
+    #[test]
+    fn the_hosts_own_resolver_is_not_asked_again() {
+        let texts = [
+            "nameserver 127.0.0.53\n",
+            "nameserver 192.0.2.53\nsearch x\n",
+        ];
+        let found = resolvers(&texts.map(str::to_owned));
+        assert_eq!(found, ["192.0.2.53".parse::<IpAddr>().unwrap()]);
+    }
+}
