@@ -124,6 +124,8 @@ def test_a_path_smaller_than_the_links_is_told_to_the_sender(
             said = road.ms.run([*argv, SERVER_ADDRESS], check=False)
             assert re.search(r"mtu ?= ?1\d\d\d", said.stdout + said.stderr), said
             assert ping(road.ms, SERVER_ADDRESS, 3, 0.05, 1150, dont_fragment=True).received == 3
+            # What the path carries is found out by the first packet that it does not.
+            ping(road.ms, SERVER_ADDRESS, 1, 0.05, 3000)
             assert ping(road.ms, SERVER_ADDRESS, 3, 0.05, 3000).received == 3
             assert download(road.ms, PRIVATE_URL).sha256 == expected
             for reverse in (False, True):

@@ -9,7 +9,6 @@
 mod inbound;
 mod news;
 mod outbound;
-mod paths;
 mod threads;
 
 use std::io;
@@ -17,7 +16,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
-use engine::plane::{Change, InboundPlane, Notice, OutboundPlane, PlaneReport};
+use engine::plane::{Change, InboundPlane, Kind, Notice, OutboundPlane, PlaneReport};
 use engine::sa::{Direction, Path};
 use engine::time::Instant;
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -27,6 +26,7 @@ use self::inbound::Inbound;
 use self::outbound::Outbound;
 use crate::capture::Tap;
 use crate::raw::RawSockets;
+use crate::sys::datagram::QueuedError;
 use crate::tun::Tun;
 use crate::udp::UdpSockets;
 
@@ -133,8 +133,14 @@ pub struct Gone;
 enum Order {
     Change(Change),
     Report(oneshot::Sender<Report>),
-    PathMtu(std::net::SocketAddr, u16),
+    TooBig(TooBigReport),
     Stop,
+}
+
+/// An ICMP report on its way from one direction to the other, with what it quotes.
+struct TooBigReport {
+    kind: Kind,
+    error: QueuedError,
 }
 
 /// The sending half of a thread's queue.

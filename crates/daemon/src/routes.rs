@@ -6,6 +6,7 @@
 //! [`prefix`] has the arithmetic, [`watch`] the host's changes and our own address.
 //! Left out: selectors of ports and protocols route whole addresses.
 
+mod mtu;
 mod netlink;
 pub mod prefix;
 pub mod watch;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::footprint::{Footprint, FootprintFile, is_shared};
 
+pub use mtu::link_mtu;
 use netlink::Netlink;
 pub use prefix::{Prefix, covering, prefixes};
 

@@ -1,9 +1,10 @@
 //! The UDP sockets of IKE and of ESP in UDP (RFC 3947, RFC 3948): one for each port and family.
 //!
-//! Datagrams leave from the address that the path names. The kernel keeps path MTUs and fragments
-//! what is larger (IP_PMTUDISC_WANT): an IKE message with certificates passes at once, and a full
-//! ESP datagram is never lost to a path that shrank; what the kernel learns comes back through
-//! [`UdpSockets::path_mtu`], so that the engine stops making datagrams that are too large.
+//! Datagrams leave from the address that the path names. What the kernel has heard of path MTUs
+//! decides nothing (IP_PMTUDISC_PROBE): anybody can tell it anything by ICMP, and it believes that
+//! for ten minutes. ESP leaves whole, with DF set, and the engine judges the reports that come
+//! back. What must arrive although it may be too large, IKE messages with certificates above all,
+//! leaves by a second socket of the same port, which lets it be fragmented and receives nothing.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -15,6 +16,7 @@ use engine::sa::Path;
 use nix::libc;
 use socket2::{Domain, Socket, Type};
 
+use crate::routes;
 use crate::sys::datagram::{self, Outgoing, QueuedError};
 use crate::sys::set_option;
 
@@ -24,7 +26,16 @@ const IKE_PORT: u16 = engine::node::IKE_PORT;
 pub const NAT_PORT: u16 = engine::node::NAT_T_PORT;
 /// What we ask for in each direction; a burst of 64 KiB runs fits many times.
 const BUFFER_BYTES: usize = 8 << 20;
-const IP_PMTUDISC_WANT: i32 = 1;
+/// linux/in.h, linux/in6.h: DF is set, and the kernel's own idea of the path ignored.
+const PMTUDISC_PROBE: i32 = 3;
+/// DF is not set, what is larger than the link is fragmented, and ICMP teaches the kernel nothing.
+const PMTUDISC_OMIT: i32 = 5;
+/// What every IPv6 path carries (RFC 8200 §5): routers do not fragment, so we do at once.
+const LEAST_V6_MTU: i32 = 1_280;
+/// Groups that nobody joins (RFC 6676 §2, RFC 3849): a socket bound to one receives nothing, and
+/// its port is still the one that it sends from.
+const NO_GROUP_V4: IpAddr = IpAddr::V4(Ipv4Addr::new(233, 252, 0, 255));
+const NO_GROUP_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xff0e, 0, 0, 0, 0, 0, 0x0db8, 0xffff));
 
 /// Which sockets.
 #[derive(Clone, Copy, Debug)]
@@ -48,10 +59,20 @@ pub struct Role {
 
 /// All of them. Any thread may send.
 pub struct UdpSockets {
-    sockets: Vec<(Role, bool, Socket)>,
+    sockets: Vec<Port>,
     mark: Option<u32>,
     has_gro: bool,
     gso_refused: AtomicBool,
+}
+
+/// One port of one family.
+struct Port {
+    role: Role,
+    is_v4: bool,
+    /// Receives everything, and sends datagrams that no router may fragment.
+    whole: Socket,
+    /// Only sends, what may be fragmented.
+    fragmenting: Socket,
 }
 
 /// What became of a run.
@@ -63,8 +84,8 @@ pub struct Sent {
     pub failed: u32,
     /// System calls.
     pub calls: u32,
-    /// The kernel would not take the run whole: the path may be smaller than we believe.
-    pub is_split: bool,
+    /// A datagram was larger than our own link carries.
+    pub is_too_large: bool,
 }
 
 impl Default for UdpConfig {
@@ -96,14 +117,14 @@ impl UdpSockets {
         let mut has_gro = true;
         for (port, carries_esp) in [(config.ike_port, false), (config.nat_port, true)] {
             let role = Role { port, carries_esp };
-            let v4 = bind_one(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port, config.mark)
+            let v4 = Port::bind(IpAddr::V4(Ipv4Addr::UNSPECIFIED), role, config.mark)
                 .map_err(|fault| taken(port, fault))?;
-            has_gro &= !carries_esp || turn_on_gro(&v4);
-            sockets.push((role, true, v4));
-            match bind_one(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port, config.mark) {
+            has_gro &= !carries_esp || turn_on_gro(&v4.whole);
+            sockets.push(v4);
+            match Port::bind(IpAddr::V6(Ipv6Addr::UNSPECIFIED), role, config.mark) {
                 Ok(v6) => {
-                    has_gro &= !carries_esp || turn_on_gro(&v6);
-                    sockets.push((role, false, v6));
+                    has_gro &= !carries_esp || turn_on_gro(&v6.whole);
+                    sockets.push(v6);
                 }
                 Err(fault) if is_without_family(&fault) => {}
                 Err(fault) => return Err(taken(port, fault)),
@@ -120,7 +141,7 @@ impl UdpSockets {
     /// Each socket with its role, to receive.
     pub fn iter(&self) -> impl Iterator<Item = (Role, BorrowedFd<'_>)> {
         let each = self.sockets.iter();
-        each.map(|(role, _, socket)| (*role, socket.as_fd()))
+        each.map(|port| (port.role, port.whole.as_fd()))
     }
 
     /// Datagrams that the kernel dropped because nobody had read those before them.
@@ -129,7 +150,7 @@ impl UdpSockets {
         let own: Vec<u64> = self
             .sockets
             .iter()
-            .filter_map(|(_, _, socket)| inode(socket).ok())
+            .filter_map(|port| inode(&port.whole).ok())
             .collect();
         let tables = ["/proc/net/udp", "/proc/net/udp6"];
         // A machine without the family is without its table.
@@ -147,7 +168,7 @@ impl UdpSockets {
         !self.gso_refused.load(Ordering::Relaxed)
     }
 
-    /// Sends one datagram without waiting: a control message.
+    /// Sends one datagram without waiting: a control message, which may be fragmented.
     pub fn send(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let beside = Outgoing {
             remote: path.remote,
@@ -156,7 +177,7 @@ impl UdpSockets {
             segment_bytes: None,
             never_waits: true,
         };
-        self.send_patiently(self.of(path)?, bytes, &beside)
+        send_patiently(&self.of(path)?.fragmenting, bytes, &beside)
     }
 
     /// Sends a run of sealed datagrams, in one call where the kernel can; waits for room.
@@ -164,7 +185,7 @@ impl UdpSockets {
         debug_assert_eq!(run.kind, Kind::Udp);
         let mut sent = Sent::default();
         let count = bytes.len().div_ceil(run.segment_bytes.max(1)) as u32;
-        let Ok(socket) = self.of(&run.path) else {
+        let Ok(port) = self.of(&run.path) else {
             sent.failed = count;
             return sent;
         };
@@ -178,16 +199,19 @@ impl UdpSockets {
         if count > 1 && self.has_gso() {
             beside.segment_bytes = u16::try_from(run.segment_bytes).ok();
             sent.calls += 1;
-            match self.send_patiently(socket, bytes, &beside) {
+            match send_patiently(&port.whole, bytes, &beside) {
                 Ok(()) => {
                     sent.datagrams = count;
                     return sent;
                 }
                 Err(fault) if is_gso_refusal(&fault) => {
-                    sent.is_split = fault.raw_os_error() != Some(libc::EIO);
-                    if !sent.is_split || !self.is_path_below(run) {
-                        self.gso_refused.store(true, Ordering::Relaxed);
-                    }
+                    // Linux says either of a segment that is larger than the link.
+                    let is_for_good = match fault.raw_os_error() {
+                        Some(libc::EMSGSIZE) => false,
+                        Some(libc::EINVAL) => !self.is_above_link(run),
+                        _ => true,
+                    };
+                    self.gso_refused.fetch_or(is_for_good, Ordering::Relaxed);
                 }
                 Err(_) => {
                     sent.failed = count;
@@ -198,7 +222,7 @@ impl UdpSockets {
         }
         for datagram in bytes.chunks(run.segment_bytes.max(1)) {
             sent.calls += 1;
-            match self.send_patiently(socket, datagram, &beside) {
+            match self.send_one(port, run.is_oversize, datagram, &beside, &mut sent) {
                 Ok(()) => sent.datagrams += 1,
                 Err(_) => sent.failed += 1,
             }
@@ -206,70 +230,102 @@ impl UdpSockets {
         sent
     }
 
-    /// The largest IP packet that the kernel believes the path carries.
-    pub fn path_mtu(&self, path: &Path) -> io::Result<u16> {
-        let domain = Domain::for_address(path.remote);
-        let probe = Socket::new(domain, Type::DGRAM, None)?;
-        if let Some(mark) = self.mark {
-            probe.set_mark(mark)?;
-        }
-        if !path.local.ip().is_unspecified() {
-            probe.bind(&SocketAddr::new(path.local.ip(), 0).into())?;
-        }
-        probe.connect(&path.remote.into())?;
-        let (level, name) = if path.remote.is_ipv4() {
-            (libc::IPPROTO_IP, libc::IP_MTU)
-        } else {
-            (libc::IPPROTO_IPV6, libc::IPV6_MTU)
-        };
-        let mtu = crate::sys::option(probe.as_fd(), level, name)?;
-        Ok(u16::try_from(mtu).unwrap_or(u16::MAX))
+    /// What our own link towards this address carries.
+    pub fn link_mtu(&self, remote: IpAddr) -> io::Result<u16> {
+        routes::link_mtu(remote, self.mark)
     }
 
-    fn is_path_below(&self, run: &Run) -> bool {
+    /// One that our own link does not carry is lost to nobody: it leaves in fragments.
+    fn send_one(
+        &self,
+        port: &Port,
+        is_oversize: bool,
+        datagram: &[u8],
+        beside: &Outgoing,
+        sent: &mut Sent,
+    ) -> io::Result<()> {
+        if !is_oversize {
+            match send_patiently(&port.whole, datagram, beside) {
+                Err(fault) if fault.raw_os_error() == Some(libc::EMSGSIZE) => {}
+                other => return other,
+            }
+            sent.is_too_large = true;
+            sent.calls += 1;
+        }
+        send_patiently(&port.fragmenting, datagram, beside)
+    }
+
+    fn is_above_link(&self, run: &Run) -> bool {
         let header = if run.path.remote.is_ipv4() { 28 } else { 48 };
-        let mtu = self.path_mtu(&run.path);
+        let mtu = self.link_mtu(run.path.remote.ip());
         mtu.is_ok_and(|mtu| usize::from(mtu) < run.segment_bytes + header)
     }
 
-    /// An ICMP error that came for an earlier datagram is reported by the next call: try again.
-    fn send_patiently(&self, socket: &Socket, bytes: &[u8], beside: &Outgoing) -> io::Result<()> {
-        match datagram::send(socket.as_fd(), bytes, beside) {
-            Err(fault) if is_about_another(&fault) => {
-                datagram::send(socket.as_fd(), bytes, beside).map(drop)
-            }
-            other => other.map(drop),
-        }
-    }
-
-    fn of(&self, path: &Path) -> io::Result<&Socket> {
-        let fits = |(role, is_v4, _): &&(Role, bool, Socket)| {
-            role.port == path.local.port() && *is_v4 == path.remote.is_ipv4()
+    fn of(&self, path: &Path) -> io::Result<&Port> {
+        let fits = |port: &&Port| {
+            port.role.port == path.local.port() && port.is_v4 == path.remote.is_ipv4()
         };
         let found = self.sockets.iter().find(fits);
-        found
-            .map(|(_, _, socket)| socket)
-            .ok_or_else(|| io::Error::from_raw_os_error(libc::EAFNOSUPPORT))
+        found.ok_or_else(|| io::Error::from_raw_os_error(libc::EAFNOSUPPORT))
     }
 }
 
-/// Whether an entry of an error queue says that a path is smaller than a datagram was.
-pub fn is_too_big(error: &QueuedError) -> bool {
-    error.errno == libc::EMSGSIZE && error.mtu > 0
+impl Port {
+    fn bind(address: IpAddr, role: Role, mark: Option<u32>) -> io::Result<Self> {
+        let is_v4 = address.is_ipv4();
+        let whole = open_one(is_v4, mark)?;
+        whole.bind(&SocketAddr::new(address, role.port).into())?;
+        let fragmenting = open_one(is_v4, mark)?;
+        let (group, level, name) = match is_v4 {
+            true => (NO_GROUP_V4, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
+            false => (NO_GROUP_V6, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER),
+        };
+        set_option(fragmenting.as_fd(), level, name, PMTUDISC_OMIT)?;
+        if !is_v4 {
+            set_option(fragmenting.as_fd(), level, libc::IPV6_MTU, LEAST_V6_MTU)?;
+        }
+        let port = whole.local_addr()?.as_socket().map_or(0, |own| own.port());
+        // For this moment alone: nobody else may share the port.
+        whole.set_reuse_address(true)?;
+        fragmenting.set_reuse_address(true)?;
+        fragmenting.bind(&SocketAddr::new(group, port).into())?;
+        fragmenting.set_reuse_address(false)?;
+        whole.set_reuse_address(false)?;
+        Ok(Self {
+            role,
+            is_v4,
+            whole,
+            fragmenting,
+        })
+    }
 }
 
-fn bind_one(address: IpAddr, port: u16, mark: Option<u32>) -> io::Result<Socket> {
-    let address = SocketAddr::new(address, port);
-    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, None)?;
+/// An ICMP error that came for an earlier datagram is reported by the next call: try again.
+fn send_patiently(socket: &Socket, bytes: &[u8], beside: &Outgoing) -> io::Result<()> {
+    match datagram::send(socket.as_fd(), bytes, beside) {
+        Err(fault) if is_about_another(&fault) => {
+            datagram::send(socket.as_fd(), bytes, beside).map(drop)
+        }
+        other => other.map(drop),
+    }
+}
+
+/// Whether an entry of an error queue is a report that a datagram did not fit on its path.
+pub fn is_too_big(error: &QueuedError) -> bool {
+    error.errno == libc::EMSGSIZE && error.is_icmp
+}
+
+fn open_one(is_v4: bool, mark: Option<u32>) -> io::Result<Socket> {
+    let domain = if is_v4 { Domain::IPV4 } else { Domain::IPV6 };
+    let socket = Socket::new(domain, Type::DGRAM, None)?;
     if let Some(mark) = mark {
         socket.set_mark(mark)?;
     }
-    prepare(&socket, address.is_ipv4())?;
-    if address.is_ipv6() {
+    prepare(&socket, is_v4)?;
+    if !is_v4 {
         // Not in `prepare`: a raw socket is of one family by itself, and refuses the option.
         socket.set_only_v6(true)?;
     }
-    socket.bind(&address.into())?;
     Ok(socket)
 }
 
@@ -281,7 +337,7 @@ pub(crate) fn prepare(socket: &Socket, is_v4: bool) -> io::Result<()> {
             set_option(fd, libc::IPPROTO_IP, name, 1)?;
         }
         let discover = libc::IP_MTU_DISCOVER;
-        set_option(fd, libc::IPPROTO_IP, discover, IP_PMTUDISC_WANT)?;
+        set_option(fd, libc::IPPROTO_IP, discover, PMTUDISC_PROBE)?;
     } else {
         for name in [
             libc::IPV6_RECVPKTINFO,
@@ -292,7 +348,7 @@ pub(crate) fn prepare(socket: &Socket, is_v4: bool) -> io::Result<()> {
             set_option(fd, libc::IPPROTO_IPV6, name, 1)?;
         }
         let discover = libc::IPV6_MTU_DISCOVER;
-        set_option(fd, libc::IPPROTO_IPV6, discover, IP_PMTUDISC_WANT)?;
+        set_option(fd, libc::IPPROTO_IPV6, discover, PMTUDISC_PROBE)?;
     }
     let size = BUFFER_BYTES as i32;
     for (forced, name) in [
@@ -323,6 +379,8 @@ fn is_gso_refusal(fault: &io::Error) -> bool {
 fn is_about_another(fault: &io::Error) -> bool {
     let code = fault.raw_os_error();
     [
+        // Or it is about this one, and is said again.
+        libc::EMSGSIZE,
         libc::ECONNREFUSED,
         libc::EHOSTUNREACH,
         libc::ENETUNREACH,

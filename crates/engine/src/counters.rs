@@ -25,6 +25,7 @@ pub enum DropReason {
     TtlExpired,
     QueueFull,
     SendFailed,
+    ForgedReport,
     // messages
     MalformedMessage,
     UnknownCookies,
@@ -67,6 +68,7 @@ impl DropReason {
         Self::TtlExpired,
         Self::QueueFull,
         Self::SendFailed,
+        Self::ForgedReport,
         Self::MalformedMessage,
         Self::UnknownCookies,
         Self::UnexpectedMessage,
@@ -105,6 +107,7 @@ impl DropReason {
             Self::TtlExpired => "ttl-expired",
             Self::QueueFull => "queue-full",
             Self::SendFailed => "send-failed",
+            Self::ForgedReport => "forged-report",
             Self::MalformedMessage => "malformed-message",
             Self::UnknownCookies => "unknown-cookies",
             Self::UnexpectedMessage => "unexpected-message",

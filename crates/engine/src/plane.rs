@@ -14,6 +14,7 @@ mod inner;
 mod opener;
 pub mod outbound;
 pub mod packets;
+pub mod path_mtu;
 mod policy;
 pub mod reassembly;
 mod sealer;
@@ -34,6 +35,7 @@ pub use datagrams::{Datagrams, Run};
 pub use inbound::{InboundPlane, Received};
 pub use outbound::OutboundPlane;
 pub use packets::{Control, Packets, Slice, Write};
+pub use path_mtu::TooBig;
 pub use shape::{Shape, wire_bytes};
 
 /// How a datagram travels.
@@ -72,8 +74,9 @@ pub enum Change {
     Forget(ChildId),
     /// Tell of this child's first packet from that moment on ([`Notice::OutboundUsed`]), once.
     Watch(ChildId, Instant),
-    /// The largest outer IP packet that the path of this child carries.
-    PathMtu(ChildId, u16),
+    /// The largest packet that our own link towards the peer of this child carries, as
+    /// [`OutboundPlane::link_to_ask`] wants to know.
+    LinkMtu(ChildId, u16),
 }
 
 /// What a plane tells control.

@@ -23,6 +23,7 @@ fn a_capture_holds_each_datagram_of_a_run_as_an_ip_packet() {
         kind: Kind::Udp,
         traffic_class: 8,
         segment_bytes: 10,
+        is_oversize: false,
         range: 0..15,
     };
     capture.tap().run(&run, &[7; 15]);

@@ -8,7 +8,7 @@ use engine::plane::{InboundPlane, Kind, Packets, Received};
 use engine::sa::Path;
 
 use super::news::Line;
-use super::{Clock, Devices, Inbox, IoReport, News, Order, Orders, Report};
+use super::{Clock, Devices, Inbox, IoReport, News, Order, Orders, Report, TooBigReport};
 use crate::capture::Tap;
 use crate::raw::{HEADER_V6_BYTES, RawSockets, write_header_v6};
 use crate::sys::datagram::{Batch, Incoming, receive_error};
@@ -146,7 +146,7 @@ impl Inbound {
                     io: self.io,
                 });
             }
-            Order::PathMtu(..) => {}
+            Order::TooBig(_) => {}
             Order::Stop => return true,
         }
         false
@@ -232,17 +232,21 @@ impl Inbound {
         self.packets.clear();
     }
 
-    /// What ICMP said of datagrams that we sent: a smaller path concerns the outbound thread.
-    pub(super) fn read_errors(&mut self, fd: BorrowedFd<'_>) {
+    /// What ICMP said of datagrams that we sent: a smaller path concerns the outbound thread,
+    /// which knows what it sent.
+    pub(super) fn read_errors(&mut self, source: Source, fd: BorrowedFd<'_>) {
+        let kind = match source {
+            Source::Udp(_) => Kind::Udp,
+            Source::Raw(kind) => kind,
+        };
         for _ in 0..ERRORS_AT_ONCE {
             let Ok(Some(error)) = receive_error(fd) else {
                 return;
             };
             if is_too_big(&error) {
-                self.io.path_mtus += 1;
-                let mtu = u16::try_from(error.mtu).unwrap_or(u16::MAX);
                 // If the queue is full, the next datagram that is too big tells again.
-                self.outbound.offer(Order::PathMtu(error.destination, mtu));
+                let report = TooBigReport { kind, error };
+                self.outbound.offer(Order::TooBig(report));
             }
         }
     }

@@ -1,15 +1,13 @@
 //! From the TUN device to the network.
 
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use engine::plane::{Change, Datagrams, Kind, OutboundPlane, Run};
-use engine::sa::{Direction, Path};
+use engine::plane::{Change, Datagrams, Kind, OutboundPlane, Run, TooBig};
+use engine::sa::Direction;
 
 use super::news::Line;
-use super::paths::Paths;
-use super::{Clock, Devices, Inbox, IoReport, News, Order, Report};
+use super::{Clock, Devices, Inbox, IoReport, News, Order, Report, TooBigReport};
 use crate::capture::Tap;
 use crate::raw::RawSockets;
 use crate::sys::gather::Gather;
@@ -32,7 +30,6 @@ pub(super) struct Outbound {
     inbox: Inbox,
     line: Line,
     io: IoReport,
-    paths: Paths,
     frame: Vec<u8>,
     out: Datagrams,
     gather: Gather,
@@ -63,7 +60,6 @@ impl Outbound {
             inbox,
             line: Line::new(devices.news.clone()),
             io: IoReport::default(),
-            paths: Paths::default(),
             frame: vec![0; FRAME_BYTES],
             out: Datagrams::new(),
             gather: Gather::new(),
@@ -131,7 +127,7 @@ impl Outbound {
             }
         }
         self.flush();
-        self.ask_paths();
+        self.ask_links();
         turn
     }
 
@@ -148,10 +144,9 @@ impl Outbound {
     fn obey(&mut self, order: Order) -> bool {
         match order {
             Order::Change(change) => {
-                self.paths.note(&change);
                 let now = self.clock.now();
                 self.plane.apply(change, now);
-                self.ask_paths();
+                self.ask_links();
                 self.plane.release(now, &mut self.out);
             }
             Order::Report(answer) => {
@@ -161,7 +156,7 @@ impl Outbound {
                     io: self.io,
                 });
             }
-            Order::PathMtu(remote, mtu) => self.shrink(remote, mtu),
+            Order::TooBig(report) => self.shrink(&report),
             Order::Stop => return true,
         }
         false
@@ -201,10 +196,8 @@ impl Outbound {
         self.io.refused += u64::from(sent.failed);
         self.io.calls += u64::from(sent.calls);
         self.io.bytes += bytes.len() as u64;
-        if sent.is_split
-            && let Ok(mtu) = self.udp.path_mtu(&run.path)
-        {
-            self.shrink(run.path.remote, mtu);
+        if sent.is_too_large {
+            self.plane.doubt_link(run.path.remote);
         }
     }
 
@@ -221,42 +214,37 @@ impl Outbound {
             }
             Err(fault) => {
                 self.io.refused += 1;
-                if fault.raw_os_error() == Some(nix::libc::EMSGSIZE)
-                    && let Ok(mtu) = self.udp.path_mtu(&probe_path(&run.path))
-                {
-                    self.shrink(run.path.remote, mtu);
+                if fault.raw_os_error() == Some(nix::libc::EMSGSIZE) {
+                    self.plane.doubt_link(run.path.remote);
                 }
             }
         }
     }
 
-    fn shrink(&mut self, remote: SocketAddr, mtu: u16) {
-        let now = self.clock.now();
-        for (child, mtu) in self.paths.shrink(remote.ip(), mtu, now) {
-            self.io.path_mtus += 1;
-            self.plane.apply(Change::PathMtu(child, mtu), now);
+    fn shrink(&mut self, report: &TooBigReport) {
+        let error = &report.error;
+        let mut remote = error.destination;
+        if report.kind != Kind::Udp {
+            remote.set_port(0);
         }
+        let report = TooBig {
+            remote,
+            kind: report.kind,
+            mtu: error.mtu,
+            quoted: error.quoted(),
+        };
+        let is_smaller = self.plane.too_big(&report, self.clock.now());
+        self.io.path_mtus += u64::from(is_smaller);
     }
 
-    /// A new path may be smaller than its SA allows; one that shrank may have grown again.
-    fn ask_paths(&mut self) {
-        if !self.paths.asks() {
-            return;
-        }
+    /// Our own link may carry less than an SA allows: it is asked for a new SA or path, and again
+    /// as long as it does.
+    fn ask_links(&mut self) {
         let now = self.clock.now();
-        while let Some((child, path, most)) = self.paths.due(now) {
-            let mtu = self.udp.path_mtu(&probe_path(&path)).unwrap_or(most);
-            self.paths.answered(child, mtu);
-            self.plane.apply(Change::PathMtu(child, mtu.min(most)), now);
+        while let Some((child, path)) = self.plane.link_to_ask(now) {
+            if let Ok(mtu) = self.udp.link_mtu(path.remote.ip()) {
+                self.plane.apply(Change::LinkMtu(child, mtu), now);
+            }
         }
     }
-}
-
-/// Any port serves to ask for a path's MTU; 0 does not.
-fn probe_path(path: &Path) -> Path {
-    let mut probe = *path;
-    if probe.remote.port() == 0 {
-        probe.remote.set_port(crate::udp::NAT_PORT);
-    }
-    probe
 }

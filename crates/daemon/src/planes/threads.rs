@@ -114,7 +114,7 @@ impl First {
                     name => {
                         let (source, fd) = sources[(name - SOURCES) as usize];
                         if event.is_error {
-                            self.inbound.read_errors(fd);
+                            self.inbound.read_errors(source, fd);
                         }
                         if event.is_readable {
                             let buffers = match (source, &mut for_raw) {

@@ -15,6 +15,11 @@ pub const UDP_SEGMENT: i32 = 103;
 /// linux/udp.h
 pub const UDP_GRO: i32 = 104;
 
+/// linux/errqueue.h
+const SO_EE_ORIGIN_ICMP: u8 = 2;
+/// linux/errqueue.h
+const SO_EE_ORIGIN_ICMP6: u8 = 3;
+
 /// What goes beside a datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Outgoing {
@@ -49,6 +54,10 @@ pub struct Incoming {
     pub is_truncated: bool,
 }
 
+/// Octets that are kept of what an error quotes: the longest IP header and what ESP or AH begins
+/// with.
+const QUOTED_BYTES: usize = 80;
+
 /// What an error queue told (IP_RECVERR).
 #[derive(Clone, Copy, Debug)]
 pub struct QueuedError {
@@ -56,8 +65,20 @@ pub struct QueuedError {
     pub destination: SocketAddr,
     /// The error as errno.
     pub errno: i32,
-    /// With EMSGSIZE: the MTU of the path.
+    /// It came by ICMP; else our own host refused a datagram.
+    pub is_icmp: bool,
+    /// With EMSGSIZE: what is said to fit.
     pub mtu: u32,
+    quoted: [u8; QUOTED_BYTES],
+    quoted_len: usize,
+}
+
+impl QueuedError {
+    /// The beginning of what the kernel kept of the datagram: of UDP its payload, of a raw packet
+    /// the packet.
+    pub fn quoted(&self) -> &[u8] {
+        &self.quoted[..self.quoted_len]
+    }
 }
 
 #[repr(C, align(8))]
@@ -305,9 +326,16 @@ impl Incoming {
 /// Takes one entry from a socket's error queue; `None`: it is empty.
 pub fn receive_error(fd: BorrowedFd<'_>) -> io::Result<Option<QueuedError>> {
     let mut control = ControlBuffer([0; CONTROL_BYTES]);
+    let mut quoted = [0; QUOTED_BYTES];
+    let mut slice = libc::iovec {
+        iov_base: quoted.as_mut_ptr().cast(),
+        iov_len: QUOTED_BYTES,
+    };
     // SAFETY: both are plain data, for which all zeros is a value.
     let (mut name, mut header): (libc::sockaddr_storage, libc::msghdr) =
         unsafe { (zeroed(), zeroed()) };
+    header.msg_iov = &raw mut slice;
+    header.msg_iovlen = 1;
     header.msg_name = (&raw mut name).cast();
     header.msg_namelen = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
     header.msg_control = control.0.as_mut_ptr().cast();
@@ -325,7 +353,10 @@ pub fn receive_error(fd: BorrowedFd<'_>) -> io::Result<Option<QueuedError>> {
     let mut error = QueuedError {
         destination: read_name(&name).unwrap_or(UNKNOWN),
         errno: 0,
+        is_icmp: false,
         mtu: 0,
+        quoted,
+        quoted_len: (got as usize).min(QUOTED_BYTES),
     };
     read_control(&header, |level, kind, data| {
         let is_error = (level, kind) == (libc::IPPROTO_IP, libc::IP_RECVERR)
@@ -333,6 +364,7 @@ pub fn receive_error(fd: BorrowedFd<'_>) -> io::Result<Option<QueuedError>> {
         if is_error && data.len() >= 16 {
             // struct sock_extended_err: errno; origin, type, code, padding; info; data.
             error.errno = integer(data);
+            error.is_icmp = [SO_EE_ORIGIN_ICMP, SO_EE_ORIGIN_ICMP6].contains(&data[4]);
             error.mtu = integer(&data[8..]) as u32;
         }
     });

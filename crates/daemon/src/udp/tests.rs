@@ -9,16 +9,20 @@ fn sockets() -> UdpSockets {
     };
     let mut all = UdpSockets::bind(config).expect("loopback sockets");
     // Ports that the kernel chose take the place of the configured ones.
-    for (role, _, socket) in &mut all.sockets {
-        let bound = socket.local_addr().expect("bound");
-        role.port = bound.as_socket().expect("an address").port();
+    for port in &mut all.sockets {
+        let bound = port.whole.local_addr().expect("bound");
+        port.role.port = bound.as_socket().expect("an address").port();
     }
     all
 }
 
 fn esp_port(all: &UdpSockets, is_v4: bool) -> u16 {
-    let esp = |(role, v4, _): &&(Role, bool, Socket)| role.carries_esp && *v4 == is_v4;
-    all.sockets.iter().find(esp).expect("a socket").0.port
+    esp_of(all, is_v4).role.port
+}
+
+fn esp_of(all: &UdpSockets, is_v4: bool) -> &Port {
+    let esp = |port: &&Port| port.role.carries_esp && port.is_v4 == is_v4;
+    all.sockets.iter().find(esp).expect("a socket")
 }
 
 fn loopback(is_v4: bool, port: u16) -> SocketAddr {
@@ -32,11 +36,7 @@ fn loopback(is_v4: bool, port: u16) -> SocketAddr {
 
 fn receive_all(all: &UdpSockets, is_v4: bool, want: usize) -> (Vec<Vec<u8>>, Vec<u8>, SocketAddr) {
     let mut batch = Batch::new(16, 65_535, 0);
-    let at = all
-        .sockets
-        .iter()
-        .position(|(role, v4, _)| role.carries_esp && *v4 == is_v4);
-    let fd = all.sockets[at.expect("a socket")].2.as_fd();
+    let fd = esp_of(all, is_v4).whole.as_fd();
     let (mut datagrams, mut classes) = (Vec::new(), Vec::new());
     let mut remote = loopback(is_v4, 0);
     while datagrams.len() < want {
@@ -72,6 +72,7 @@ fn run_arrives(is_v4: bool, refuse: bool) {
         kind: Kind::Udp,
         traffic_class: 0x28,
         segment_bytes: 1000,
+        is_oversize: false,
         range: 0..bytes.len(),
     };
     let sent = from.send_run(&run, &bytes);
@@ -119,13 +120,39 @@ fn a_control_message_leaves_from_the_address_of_its_path() {
 }
 
 #[test]
-fn the_kernel_tells_the_mtu_of_a_path() {
+fn what_may_be_fragmented_leaves_from_the_same_port_and_nothing_comes_back_to_it() {
+    for is_v4 in [true, false] {
+        if UdpSocket::bind((loopback(is_v4, 0).ip(), 0)).is_err() {
+            continue;
+        }
+        let (from, to) = (sockets(), sockets());
+        let path = Path {
+            local: loopback(is_v4, esp_port(&from, is_v4)),
+            remote: loopback(is_v4, esp_port(&to, is_v4)),
+        };
+        let back = Path {
+            local: path.remote,
+            remote: path.local,
+        };
+        // Larger than any Ethernet; over IPv6 it is cut at 1280 octets, over loopback too.
+        let message = vec![7; 9_000];
+        from.send(&path, &message).expect("sent");
+        let (datagrams, _, remote) = receive_all(&to, is_v4, 1);
+        assert_eq!((datagrams, remote), (vec![message], path.local));
+        to.send(&back, b"answer").expect("sent");
+        let (datagrams, _, remote) = receive_all(&from, is_v4, 1);
+        assert_eq!((datagrams, remote), (vec![b"answer".to_vec()], path.remote));
+    }
+}
+
+#[test]
+fn nobody_shares_a_port_even_who_asks_for_that() {
     let all = sockets();
-    let path = Path {
-        local: loopback(true, 0),
-        remote: loopback(true, 9),
-    };
-    assert!(all.path_mtu(&path).expect("a route") >= 1280);
+    let port = esp_port(&all, true);
+    let other = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");
+    other.set_reuse_address(true).expect("set");
+    let taken = other.bind(&SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port).into());
+    assert_eq!(taken.expect_err("taken").kind(), io::ErrorKind::AddrInUse);
 }
 
 #[test]

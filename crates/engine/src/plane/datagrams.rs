@@ -30,6 +30,8 @@ pub struct Run {
     pub traffic_class: u8,
     /// Octets of each datagram but the last, which may have fewer.
     pub segment_bytes: usize,
+    /// One datagram, larger than its path carries: whoever sends it lets it be fragmented.
+    pub is_oversize: bool,
     /// Where in the buffer.
     pub range: Range<usize>,
 }
@@ -119,6 +121,7 @@ impl Datagrams {
                 kind,
                 traffic_class,
                 segment_bytes: length,
+                is_oversize: is_alone,
                 range: range.clone(),
             }),
         }
@@ -193,6 +196,7 @@ impl Run {
         let bytes = self.range.len();
         kind == Kind::Udp
             && self.kind == kind
+            && !self.is_oversize
             && self.path == *path
             && self.traffic_class == traffic_class
             && length <= self.segment_bytes

@@ -81,7 +81,7 @@ impl InboundPlane {
             }
             Change::Remove(_, spi, Direction::Inbound) => self.remove(spi),
             Change::Move(child, path) => self.each_of(child, |opener| opener.path = path),
-            Change::PathMtu(child, mtu) => self.each_of(child, |opener| opener.set_path_mtu(mtu)),
+            Change::LinkMtu(child, mtu) => self.each_of(child, |opener| opener.set_path_mtu(mtu)),
             Change::Install(_)
             | Change::Remove(..)
             | Change::Expect(..)

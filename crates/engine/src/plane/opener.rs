@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use crypto::packet::PacketKey;
 
 use crate::counters::DropReason;
+use crate::plane::path_mtu::least;
 use crate::plane::shape::Shape;
 use crate::plane::{Kind, SaReport};
 use crate::replay::Window;
@@ -83,6 +84,7 @@ impl Opener {
     }
 
     pub(crate) fn set_path_mtu(&mut self, path_mtu: u16) {
+        let path_mtu = path_mtu.max(least(self.shape.is_outer_v6));
         self.largest = self.shape.largest_packet(path_mtu.into());
     }
 

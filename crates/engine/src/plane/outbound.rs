@@ -1,7 +1,7 @@
 //! From the TUN device to the network: policy lookup, segmentation and encryption in one pass.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use crypto::rand::Stream;
 use wire::vnet::VnetHeader;
@@ -9,6 +9,7 @@ use wire::vnet::VnetHeader;
 use crate::counters::DropReason;
 use crate::plane::hold::{Held, Hold};
 use crate::plane::inner::Inner;
+use crate::plane::path_mtu::{PathSizes, RECENT_PACKETS, TooBig, Why};
 use crate::plane::policy::{self, Index, Slot};
 use crate::plane::reassembly::Reassembly;
 use crate::plane::sealer::Sealer;
@@ -42,6 +43,7 @@ pub struct OutboundPlane {
     fragments: Reassembly,
     /// What waited for children that are up by now.
     released: Vec<Held>,
+    sizes: PathSizes,
     report: PlaneReport,
 }
 
@@ -79,19 +81,25 @@ impl OutboundPlane {
             index: Index::default(),
             fragments: Reassembly::default(),
             released: Vec::new(),
+            sizes: PathSizes::default(),
             report: PlaneReport::default(),
         }
     }
 
     /// Takes one change; inbound SAs and what is unknown are ignored. What waited for a new SA
     /// leaves by [`OutboundPlane::release`].
-    pub fn apply(&mut self, change: Change, _now: Instant) {
+    pub fn apply(&mut self, change: Change, now: Instant) {
         match change {
             Change::Install(sa) if sa.direction == Direction::Outbound => self.install(*sa),
             Change::Remove(child, spi, Direction::Outbound) => {
+                self.sizes.remove(child, spi);
                 self.edit(child, |child| child.sealers.retain(|sa| sa.spi != spi));
             }
-            Change::Move(child, path) => self.edit(child, |child| child.follow(path)),
+            Change::Move(child, path) => {
+                self.edit(child, |child| child.follow(path));
+                let mtu = self.sizes.follow(child, path);
+                self.resize(child, mtu);
+            }
             Change::Expect(id, local, remote) => self.edit_or_add(id, |child| {
                 let former = child.expected.take();
                 let (asked, hold) = former.map_or_else(Default::default, |it| (it.asked, it.hold));
@@ -112,11 +120,10 @@ impl OutboundPlane {
                     child.watched_from = Some(from);
                 }
             }
-            Change::PathMtu(child, mtu) => self.edit(child, |child| {
-                for sealer in &mut child.sealers {
-                    sealer.set_path_mtu(mtu);
-                }
-            }),
+            Change::LinkMtu(child, mtu) => {
+                let mtu = self.sizes.link(child, mtu, now);
+                self.resize(child, mtu);
+            }
             Change::Install(_) | Change::Remove(..) => {}
         }
     }
@@ -126,6 +133,7 @@ impl OutboundPlane {
     /// counted. A copy of what needs a child that is not up is held for it. `frame` is scratch
     /// afterwards.
     pub fn seal(&mut self, frame: &mut [u8], now: Instant, out: &mut Datagrams) {
+        self.grow(now);
         match self.try_seal(frame, now, out) {
             Ok(()) => {}
             Err(DropReason::NoSa) => self.hold(frame, now),
@@ -145,6 +153,40 @@ impl OutboundPlane {
                 self.report.drops.count(reason);
             }
         }
+    }
+
+    /// A child for which [`Change::LinkMtu`] is wanted, and its path. Ask until there is none after
+    /// each change, and between bursts; it costs nothing where nothing is wanted.
+    pub fn link_to_ask(&mut self, now: Instant) -> Option<(ChildId, Path)> {
+        self.sizes.to_ask(now)
+    }
+
+    /// Our own host refused a datagram to this peer as too large: ask for the link again.
+    pub fn doubt_link(&mut self, remote: SocketAddr) {
+        self.sizes.doubt_link(remote);
+    }
+
+    /// Takes an ICMP report. Returns whether it made a path smaller; one that is not believed is
+    /// counted as a drop.
+    pub fn too_big(&mut self, report: &TooBig<'_>, now: Instant) -> bool {
+        self.grow(now);
+        let Some((spi, sequence)) = report.numbers() else {
+            let children = self.sizes.of_peer(report.remote);
+            if children.is_empty() {
+                self.report.drops.count(DropReason::ForgedReport);
+            }
+            let mut lowers = |child| self.lower(child, report.mtu, Why::Claim, now);
+            return children
+                .into_iter()
+                .fold(false, |any, child| lowers(child) || any);
+        };
+        let child = self.sizes.child_of(report.remote, spi);
+        let child = child.filter(|child| self.has_sealed(*child, spi, sequence));
+        let Some(child) = child else {
+            self.report.drops.count(DropReason::ForgedReport);
+            return false;
+        };
+        self.lower(child, report.mtu, Why::Report, now)
     }
 
     /// Counts of the plane and of each SA.
@@ -287,6 +329,36 @@ impl OutboundPlane {
         self.report.drops.add(DropReason::NoSa, lost as u64);
     }
 
+    /// Reports whose time is over make paths larger again. Costs nothing where nothing is due.
+    fn grow(&mut self, now: Instant) {
+        while let Some((child, mtu)) = self.sizes.next_grown(now) {
+            self.resize(child, Some(mtu));
+        }
+    }
+
+    fn lower(&mut self, child: ChildId, mtu: u32, why: Why, now: Instant) -> bool {
+        let mtu = self.sizes.lower(child, mtu, why, now);
+        self.resize(child, mtu);
+        mtu.is_some()
+    }
+
+    fn resize(&mut self, child: ChildId, mtu: Option<u16>) {
+        if let (Some(child), Some(mtu)) = (self.child_mut(child), mtu) {
+            for sealer in &mut child.sealers {
+                sealer.set_path_mtu(mtu);
+            }
+        }
+    }
+
+    /// Whether a packet of this number left lately.
+    fn has_sealed(&self, child: ChildId, spi: u32, sequence: u32) -> bool {
+        let slot = self.by_id.get(&child);
+        let child = slot.and_then(|slot| self.children[*slot as usize].as_ref());
+        let mut sealers = child.into_iter().flat_map(|child| &child.sealers);
+        let sealed = sealers.find(|sealer| sealer.spi == spi);
+        sealed.is_some_and(|sealer| sealer.has_sealed(sequence, RECENT_PACKETS))
+    }
+
     fn child_mut(&mut self, child: ChildId) -> Option<&mut Child> {
         let slot = *self.by_id.get(&child)?;
         self.children[slot as usize].as_mut()
@@ -304,9 +376,12 @@ impl OutboundPlane {
     fn install(&mut self, sa: Sa) {
         let held = self.take_hold(sa.child);
         self.released.extend(held.into_frames());
+        let mtu = self.sizes.install(&sa);
         self.edit_or_add(sa.child, |child| {
             child.sealers.retain(|old| old.spi != sa.spi);
-            child.sealers.push(Box::new(Sealer::new(sa)));
+            let mut sealer = Box::new(Sealer::new(sa));
+            sealer.set_path_mtu(mtu);
+            child.sealers.push(sealer);
             child.sealers.shrink_to_fit();
         });
     }

@@ -10,6 +10,7 @@ use crate::counters::DropReason;
 use crate::plane::checksum;
 use crate::plane::datagrams::Datagrams;
 use crate::plane::inner::{Inner, put16};
+use crate::plane::path_mtu::least;
 use crate::plane::shape::Shape;
 use crate::plane::{Kind, SaReport};
 use crate::sa::{ChildId, Mode, Path, Protocol, Sa};
@@ -108,7 +109,9 @@ impl Sealer {
         sealer
     }
 
+    /// No path is believed to carry less than its family demands.
     pub(crate) fn set_path_mtu(&mut self, path_mtu: u16) {
+        let path_mtu = path_mtu.max(least(self.shape.is_outer_v6));
         self.path_mtu = path_mtu;
         self.largest = self.shape.largest_packet(path_mtu.into());
     }
@@ -130,6 +133,12 @@ impl Sealer {
             bytes: self.bytes,
             last: self.last,
         }
+    }
+
+    /// Whether this is the lower half of a number that the last `most` packets bore.
+    pub(crate) fn has_sealed(&self, sequence: u32, most: u32) -> bool {
+        let behind = (self.sequence as u32).wrapping_sub(sequence);
+        behind < most && u64::from(behind) < self.sequence
     }
 
     /// See the plane.

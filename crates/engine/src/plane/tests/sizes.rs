@@ -46,7 +46,7 @@ fn the_largest_packet_fits_and_one_octet_more_does_not() {
 #[test]
 fn a_packet_too_big_with_df_tells_its_sender_the_exact_size() {
     let mut pair = Pair::new(tunnel_sa(AES_GCM));
-    pair.sender.apply(Change::PathMtu(CHILD, 1400), NOW);
+    pair.sender.apply(Change::LinkMtu(CHILD, 1400), NOW);
     let largest = Shape::of(&tunnel_sa(AES_GCM)).largest_packet(1400);
     let with = |length| {
         packet(
@@ -77,7 +77,7 @@ fn a_packet_too_big_with_df_tells_its_sender_the_exact_size() {
 fn ipv6_is_told_too_and_never_less_than_1280() {
     for (path_mtu, told) in [(1500, 1438), (1300, 1280)] {
         let mut pair = Pair::new(tunnel_sa(AES_GCM));
-        pair.sender.apply(Change::PathMtu(CHILD, path_mtu), NOW);
+        pair.sender.apply(Change::LinkMtu(CHILD, path_mtu), NOW);
         let big = packet("fd01::1", "fd02::1", UDP, &udp((1, 2), &data(1439)));
         assert!(pair.seal(&[plain(&big)]).is_empty());
         let replies: Vec<_> = pair.datagrams.replies().collect();
@@ -253,7 +253,7 @@ fn maximum_segment_sizes_are_clamped_both_ways() {
             let partial = [&[1, 0][..], &whole[2..]].concat();
             for (frame, out) in [(plain(&syn), true), (partial, true), (plain(&syn), false)] {
                 let mut pair = Pair::new(sa());
-                let change = Change::PathMtu(CHILD, 1400);
+                let change = Change::LinkMtu(CHILD, 1400);
                 if out {
                     pair.sender.apply(change, NOW);
                 } else {

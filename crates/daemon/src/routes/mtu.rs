@@ -1,0 +1,123 @@
+//! What our own link towards a peer carries: the MTU of the device that the route leads to, or less
+//! where the administrator gave the route one. What the kernel learnt of the path by ICMP is left
+//! out on purpose: anybody can send ICMP.
+
+use std::io;
+use std::net::IpAddr;
+
+use rtnetlink::packet_core::{NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
+use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage};
+use rtnetlink::packet_route::route::{
+    RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteMetric,
+};
+use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
+use rtnetlink::sys::protocols::NETLINK_ROUTE;
+use rtnetlink::sys::{Socket, SocketAddr};
+
+/// The MTU of our own link towards this address, for datagrams of this mark.
+pub fn link_mtu(remote: IpAddr, mark: Option<u32>) -> io::Result<u16> {
+    let mut socket = Socket::new(NETLINK_ROUTE)?;
+    socket.bind_auto()?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    let route = get_route(&socket, remote, mark, RouteFlags::empty())?;
+    let device = route
+        .attributes
+        .iter()
+        .find_map(|attribute| match attribute {
+            RouteAttribute::Oif(index) => Some(*index),
+            _ => None,
+        });
+    let device = device.ok_or(io::ErrorKind::NotFound)?;
+    let of_device = device_mtu(&socket, device)?;
+    // As it stands in the table. A kernel that cannot say (before 4.15) may have learnt by ICMP.
+    let entry = get_route(&socket, remote, mark, RouteFlags::FibMatch);
+    let of_route = entry.ok().and_then(|entry| route_mtu(&entry));
+    let mtu = of_route.map_or(of_device, |mtu| mtu.min(of_device));
+    Ok(u16::try_from(mtu).unwrap_or(u16::MAX))
+}
+
+fn route_mtu(entry: &RouteMessage) -> Option<u32> {
+    let metrics = entry
+        .attributes
+        .iter()
+        .find_map(|attribute| match attribute {
+            RouteAttribute::Metrics(metrics) => Some(metrics),
+            _ => None,
+        });
+    metrics?.iter().find_map(|metric| match metric {
+        RouteMetric::Mtu(mtu) if *mtu > 0 => Some(*mtu),
+        _ => None,
+    })
+}
+
+fn get_route(
+    socket: &Socket,
+    remote: IpAddr,
+    mark: Option<u32>,
+    flags: RouteFlags,
+) -> io::Result<RouteMessage> {
+    let mut request = RouteMessage::default();
+    let (family, length, address) = match remote {
+        IpAddr::V4(v4) => (AddressFamily::Inet, 32, RouteAddress::Inet(v4)),
+        IpAddr::V6(v6) => (AddressFamily::Inet6, 128, RouteAddress::Inet6(v6)),
+    };
+    request.header.address_family = family;
+    request.header.destination_prefix_length = length;
+    request.header.flags = flags;
+    request
+        .attributes
+        .push(RouteAttribute::Destination(address));
+    request.attributes.extend(mark.map(RouteAttribute::Mark));
+    match ask(socket, RouteNetlinkMessage::GetRoute(request))? {
+        RouteNetlinkMessage::NewRoute(route) => Ok(route),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+fn device_mtu(socket: &Socket, index: u32) -> io::Result<u32> {
+    let mut request = LinkMessage::default();
+    request.header.index = index;
+    let RouteNetlinkMessage::NewLink(link) = ask(socket, RouteNetlinkMessage::GetLink(request))?
+    else {
+        return Err(io::ErrorKind::InvalidData.into());
+    };
+    let mtu = link
+        .attributes
+        .iter()
+        .find_map(|attribute| match attribute {
+            LinkAttribute::Mtu(mtu) => Some(*mtu),
+            _ => None,
+        });
+    mtu.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// One question, one answer.
+fn ask(socket: &Socket, question: RouteNetlinkMessage) -> io::Result<RouteNetlinkMessage> {
+    let mut message = NetlinkMessage::from(question);
+    message.header.flags = NLM_F_REQUEST;
+    message.finalize();
+    let mut octets = vec![0; message.buffer_len()];
+    message.serialize(&mut octets);
+    socket.send(&octets, 0)?;
+    let (answer, _) = socket.recv_from_full()?;
+    let answer = NetlinkMessage::deserialize(&answer).map_err(io::Error::other)?;
+    match answer.payload {
+        NetlinkPayload::InnerMessage(answer) => Ok(answer),
+        NetlinkPayload::Error(fault) => Err(fault.to_io()),
+        _ => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_carries_what_its_device_does() {
+        for (remote, least) in [("127.0.0.1", 1_280), ("::1", 1_280)] {
+            let remote: IpAddr = remote.parse().expect("an address");
+            let is_there = std::net::UdpSocket::bind((remote, 0)).is_ok();
+            assert!(!is_there || link_mtu(remote, None).expect("a route") >= least);
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! How large outer packets may be on the path of each outbound child, and who said so.
+//!
+//! Four words count, and the smallest holds: what the SA allows, what our own link carries, what a
+//! router reported (RFC 1191, RFC 8201), and what a report claims that proves nothing. An ICMP
+//! report is proven by the SPI and a recent sequence number in the packet that it quotes: nobody
+//! off the path knows both. One that quotes too little for that, as RFC 792 allows, may lower a
+//! path to [`LEAST_CLAIM`] at most, and only for [`CLAIM_HOLDS`]: whoever forges it gains nothing.
+//! One that quotes what we did not send is ignored.
+//!
+//! Searching the path with probes (RFC 8899) is left out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use wire::ip::protocol::{AH, ESP};
+
+use crate::plane::Kind;
+use crate::sa::{ChildId, Path, Sa};
+use crate::time::{Duration, Instant};
+
+/// What every IPv4 host takes (RFC 791 §3.1): no path is believed to carry less.
+const LEAST_V4: u16 = 576;
+/// What every IPv6 link carries (RFC 8200 §5).
+const LEAST_V6: u16 = 1_280;
+/// No claim without proof goes lower.
+pub const LEAST_CLAIM: u16 = 1_280;
+/// A claim without proof counts this long.
+pub const CLAIM_HOLDS: Duration = Duration::from_secs(10);
+/// A proven report counts this long (RFC 1191 §6.3); a small link is asked again as late.
+pub const REPORT_HOLDS: Duration = Duration::from_secs(600);
+/// A quoted sequence number is recent if no more packets than this were sealed after it.
+pub const RECENT_PACKETS: u32 = 1 << 16;
+
+/// An ICMP report that a datagram of ours did not fit: "fragmentation needed" or "packet too big".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooBig<'a> {
+    /// Where the datagram was going; the port is 0 for raw kinds.
+    pub remote: SocketAddr,
+    /// How it travelled.
+    pub kind: Kind,
+    /// What is said to fit; 0: an old router that does not say (RFC 1191 §5).
+    pub mtu: u32,
+    /// What the report quotes: of UDP its payload, of raw kinds the packet from its IP header on.
+    pub quoted: &'a [u8],
+}
+
+/// The least that a path is believed to carry.
+pub(crate) fn least(is_v6: bool) -> u16 {
+    if is_v6 { LEAST_V6 } else { LEAST_V4 }
+}
+
+impl TooBig<'_> {
+    /// SPI and sequence number, if so much is quoted.
+    pub(crate) fn numbers(&self) -> Option<(u32, u32)> {
+        let (protocol, at) = match self.kind {
+            Kind::Udp => (ESP, 0),
+            Kind::RawEsp | Kind::RawAh => quoted_payload(self.quoted)?,
+        };
+        // AH: next header, length and a reserved field come first (RFC 4302 §2).
+        let at = if protocol == AH { at + 4 } else { at };
+        let word = |at: usize| {
+            let octets = self.quoted.get(at..at + 4)?;
+            octets.try_into().ok().map(u32::from_be_bytes)
+        };
+        Some((word(at)?, word(at + 4)?))
+    }
+}
+
+/// Protocol and place of what follows the quoted IP header, if that is ESP or AH. A quotation is
+/// cut off somewhere: its length says nothing.
+fn quoted_payload(quoted: &[u8]) -> Option<(u8, usize)> {
+    let (protocol, at) = match quoted.first()? >> 4 {
+        4 => {
+            let offset = u16::from_be_bytes(quoted.get(6..8)?.try_into().ok()?) & 0x1fff;
+            // A later fragment has no header of ours.
+            let protocol = *quoted.get(9).filter(|_| offset == 0)?;
+            (protocol, usize::from(quoted[0] & 15) * 4)
+        }
+        6 => (*quoted.get(6)?, 40),
+        _ => return None,
+    };
+    [ESP, AH].contains(&protocol).then_some((protocol, at))
+}
+
+/// What lowers a path for a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// A proven report.
+    Report,
+    /// A report without proof.
+    Claim,
+}
+
+impl Why {
+    const COUNT: usize = Self::Claim as usize + 1;
+}
+
+/// A size, and until when it counts.
+#[derive(Clone, Copy)]
+struct Lowered {
+    mtu: u16,
+    until: Instant,
+}
+
+/// One child's path.
+struct Known {
+    path: Path,
+    /// What its SA allows.
+    most: u16,
+    /// What our own link carries.
+    link: u16,
+    lowered: [Option<Lowered>; Why::COUNT],
+    spis: Vec<u32>,
+    /// When our link is to be asked for: its place in [`PathSizes::to_ask`].
+    ask_at: Option<Instant>,
+    /// When the first of `lowered` ends: its place in [`PathSizes::to_grow`].
+    grows_at: Option<Instant>,
+}
+
+impl Known {
+    fn least(&self) -> u16 {
+        least(self.path.remote.is_ipv6())
+    }
+
+    /// The largest outer packet.
+    fn mtu(&self) -> u16 {
+        let lowered = self.lowered.iter().flatten().map(|lowered| lowered.mtu);
+        lowered
+            .fold(self.most.min(self.link), u16::min)
+            .max(self.least())
+    }
+}
+
+/// The paths of outbound SAs: a child's is known as long as it has one.
+#[derive(Default)]
+pub(crate) struct PathSizes {
+    children: BTreeMap<ChildId, Known>,
+    /// By where packets go and the peer's SPI, as a report quotes them.
+    by_spi: BTreeMap<(SocketAddr, u32), ChildId>,
+    to_ask: BTreeSet<(Instant, ChildId)>,
+    to_grow: BTreeSet<(Instant, ChildId)>,
+}
+
+impl PathSizes {
+    /// A new SA: what is known of its child's path stays. Returns what the path carries.
+    pub(crate) fn install(&mut self, sa: &Sa) -> u16 {
+        let former = self.forget(sa.child);
+        let is_same = |known: &Known| known.path.remote.ip() == sa.path.remote.ip();
+        let lowered = former.as_ref().filter(|known| is_same(known));
+        let lowered = lowered.map_or([None; Why::COUNT], |known| known.lowered);
+        let mut spis = former.map_or_else(Vec::new, |known| known.spis);
+        spis.retain(|spi| *spi != sa.spi);
+        spis.push(sa.spi);
+        let known = Known {
+            path: sa.path,
+            most: sa.path_mtu,
+            link: u16::MAX,
+            lowered,
+            spis,
+            ask_at: Some(Instant(0)),
+            grows_at: None,
+        };
+        self.keep(sa.child, known)
+    }
+
+    /// The packets of this child go elsewhere, and nothing is known of that path. Returns what it
+    /// carries.
+    pub(crate) fn follow(&mut self, child: ChildId, path: Path) -> Option<u16> {
+        let known = self.forget(child)?;
+        let is_same = known.path.remote.ip() == path.remote.ip();
+        let lowered = if is_same {
+            known.lowered
+        } else {
+            [None; Why::COUNT]
+        };
+        let known = Known {
+            path,
+            link: u16::MAX,
+            lowered,
+            ask_at: Some(Instant(0)),
+            ..known
+        };
+        Some(self.keep(child, known))
+    }
+
+    pub(crate) fn remove(&mut self, child: ChildId, spi: u32) {
+        let Some(mut known) = self.forget(child) else {
+            return;
+        };
+        known.spis.retain(|own| *own != spi);
+        if !known.spis.is_empty() {
+            self.keep(child, known);
+        }
+    }
+
+    /// What our own link towards the peer of this child carries. Returns what the path does.
+    pub(crate) fn link(&mut self, child: ChildId, mtu: u16, now: Instant) -> Option<u16> {
+        self.change(child, |known| {
+            known.link = mtu;
+            known.ask_at = (mtu < known.most).then(|| now + REPORT_HOLDS);
+        })
+    }
+
+    /// Our link towards this peer carries less than we believed: ask for it.
+    pub(crate) fn doubt_link(&mut self, remote: SocketAddr) {
+        for child in self.of_peer(remote) {
+            self.change(child, |known| known.ask_at = Some(Instant(0)));
+        }
+    }
+
+    /// A child whose link is to be asked for; it is asked for again if nobody knew.
+    pub(crate) fn to_ask(&mut self, now: Instant) -> Option<(ChildId, Path)> {
+        let (_, child) = *self.to_ask.first().filter(|(at, _)| *at <= now)?;
+        self.change(child, |known| known.ask_at = Some(now + REPORT_HOLDS));
+        self.children.get(&child).map(|known| (child, known.path))
+    }
+
+    /// A child of which a word has had its time, and what its path carries then.
+    pub(crate) fn next_grown(&mut self, now: Instant) -> Option<(ChildId, u16)> {
+        let (_, child) = *self.to_grow.first().filter(|(at, _)| *at <= now)?;
+        let mtu = self.change(child, |known| {
+            for lowered in &mut known.lowered {
+                lowered.take_if(|lowered| lowered.until <= now);
+            }
+        })?;
+        Some((child, mtu))
+    }
+
+    /// The child whose packet a report quotes.
+    pub(crate) fn child_of(&self, remote: SocketAddr, spi: u32) -> Option<ChildId> {
+        self.by_spi.get(&(remote, spi)).copied()
+    }
+
+    /// The children whose packets go there.
+    pub(crate) fn of_peer(&self, remote: SocketAddr) -> Vec<ChildId> {
+        let all = self.by_spi.range((remote, 0)..=(remote, u32::MAX));
+        let mut children: Vec<ChildId> = all.map(|(_, child)| *child).collect();
+        children.sort_unstable();
+        children.dedup();
+        children
+    }
+
+    /// The path of a child is said to carry `mtu`. Returns that if it is less than was believed.
+    pub(crate) fn lower(
+        &mut self,
+        child: ChildId,
+        mtu: u32,
+        why: Why,
+        now: Instant,
+    ) -> Option<u16> {
+        let known = self.children.get(&child)?;
+        let (least, holds) = match why {
+            Why::Report => (known.least(), REPORT_HOLDS),
+            Why::Claim => (LEAST_CLAIM, CLAIM_HOLDS),
+        };
+        let mtu = match mtu {
+            0 => LEAST_CLAIM,
+            mtu => u16::try_from(mtu).unwrap_or(u16::MAX).max(least),
+        };
+        if mtu >= known.mtu() {
+            return None;
+        }
+        let former = known.lowered[why as usize];
+        // A claim that follows a claim does not make it last.
+        let until = match (why, former) {
+            (Why::Claim, Some(former)) => former.until,
+            _ => now + holds,
+        };
+        self.change(child, |known| {
+            known.lowered[why as usize] = Some(Lowered { mtu, until });
+        })
+    }
+
+    /// Changes what is known of a child's path. Returns what the path carries.
+    fn change(&mut self, child: ChildId, change: impl FnOnce(&mut Known)) -> Option<u16> {
+        let known = self.children.get_mut(&child)?;
+        let (asked_at, grew_at) = (known.ask_at, known.grows_at);
+        change(known);
+        let ends = known.lowered.iter().flatten().map(|lowered| lowered.until);
+        known.grows_at = ends.min();
+        renew(&mut self.to_ask, child, asked_at, known.ask_at);
+        renew(&mut self.to_grow, child, grew_at, known.grows_at);
+        Some(known.mtu())
+    }
+
+    /// Takes in a child that is in none of the tables.
+    fn keep(&mut self, child: ChildId, known: Known) -> u16 {
+        let (remote, ask_at) = (known.path.remote, known.ask_at);
+        let places = known.spis.iter().map(|spi| ((remote, *spi), child));
+        self.by_spi.extend(places);
+        let out_of_tables = Known {
+            ask_at: None,
+            grows_at: None,
+            ..known
+        };
+        self.children.insert(child, out_of_tables);
+        let mtu = self.change(child, |known| known.ask_at = ask_at);
+        mtu.unwrap_or(u16::MAX)
+    }
+
+    fn forget(&mut self, child: ChildId) -> Option<Known> {
+        let known = self.children.remove(&child)?;
+        for spi in &known.spis {
+            self.by_spi.remove(&(known.path.remote, *spi));
+        }
+        renew(&mut self.to_ask, child, known.ask_at, None);
+        renew(&mut self.to_grow, child, known.grows_at, None);
+        Some(known)
+    }
+}
+
+/// Gives a child another place in a table.
+fn renew(
+    table: &mut BTreeSet<(Instant, ChildId)>,
+    child: ChildId,
+    from: Option<Instant>,
+    to: Option<Instant>,
+) {
+    if from != to {
+        if let Some(from) = from {
+            table.remove(&(from, child));
+        }
+        table.extend(to.map(|to| (to, child)));
+    }
+}

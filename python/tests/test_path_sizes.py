@@ -1,0 +1,94 @@
+"""What a path carries, and who says so: forged ICMP, a link that shrinks, messages larger than the
+path."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from pathlib import Path
+
+import pytest
+
+from caravan.measurement import Keys, tunnel_ends
+from caravan.testbed import Road, RoadPlan
+from caravan.testbed.capture import IPPROTO_ESP, IPPROTO_ICMP, IPPROTO_UDP
+from caravan.testbed.caravan import Caravan
+from caravan.testbed.host import Host
+from caravan.testbed.road import GATEWAY_ADDRESS
+from caravan.testbed.traffic import ping
+
+pytestmark = pytest.mark.root
+
+SUITE = "aes128gcm16"
+STRANGER = "198.18.0.9"
+SMALL_BYTES = 1_150
+LARGE_BYTES = 1_350
+"""Of an echo that fits a path of 1,500 bytes and not one of 1,280."""
+
+
+def checksum(octets: bytes) -> int:
+    """RFC 1071."""
+    total = sum(struct.unpack(f"!{len(octets) // 2}H", octets))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def fragmentation_needed(peer: str, mtu: int, protocol: int, beyond: bytes) -> bytes:
+    """The report of a router of nobody's that a packet of the gateway to a peer did not fit."""
+    ends = socket.inet_aton(GATEWAY_ADDRESS) + socket.inet_aton(peer)
+    quoted = struct.pack("!BBHHHBBH", 0x45, 0, 1_500, 1, 0x4000, 60, protocol, 0) + ends + beyond
+    body = struct.pack("!HH", 0, mtu) + quoted
+    icmp = struct.pack("!BBH", 3, 4, checksum(bytes([3, 4, 0, 0]) + body)) + body
+    # The kernel fills in length and checksum.
+    ends = socket.inet_aton(STRANGER) + socket.inet_aton(GATEWAY_ADDRESS)
+    return struct.pack("!BBHHHBBH", 0x45, 0, 0, 0, 0, 60, IPPROTO_ICMP, 0) + ends + icmp
+
+
+def forge(host: Host, peer: str, protocol: int, beyond: bytes) -> None:
+    """Ten reports, of sizes that stop everything where they are believed."""
+    with host.entered():
+        speaker = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+    with speaker:
+        for mtu in (68, 552, 0, 576, 68) * 2:
+            report = fragmentation_needed(peer, mtu, protocol, beyond)
+            speaker.sendto(report, (GATEWAY_ADDRESS, 0))
+            time.sleep(0.02)
+
+
+UNKNOWN_ESP = struct.pack("!II", 0xC0FFEE01, 1)
+
+
+@pytest.mark.parametrize(
+    ("has_nat", "beyond", "is_ignored"),
+    [(True, b"", False), (True, UNKNOWN_ESP, True), (False, UNKNOWN_ESP, True)],
+    ids=["header", "udp", "esp"],
+)
+def test_a_stranger_who_forges_icmp_does_not_stop_a_tunnel(
+    has_nat: bool, beyond: bytes, is_ignored: bool, keys: Keys, output: Path
+) -> None:
+    """One report of 68 bytes stopped every tunnel to an address for ten minutes."""
+    ends = tunnel_ends(keys, SUITE)
+    with Road(RoadPlan(has_nat=has_nat), output) as road, Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        with Caravan(road.ms, ends[1]) as station:
+            station.wait_ready()
+            (inner,) = (text.partition("/")[0] for text in road.ms.addresses("caravan0"))
+
+            def passes(size_bytes: int) -> bool:
+                """Whether an echo that nobody may fragment comes back."""
+                got = ping(road.server, inner, 3, 0.05, size_bytes, dont_fragment=True)
+                return got.received == 3
+
+            assert passes(LARGE_BYTES)
+            (session,) = gateway.status()["connections"][0]["sessions"]
+            peer, _, port = session["remote"].rpartition(":")
+            header = struct.pack("!HHHH", 4500, int(port), 1_480, 0) if has_nat else b""
+            protocol = IPPROTO_UDP if has_nat else IPPROTO_ESP
+            forge(road.outer[0], peer, protocol, header + beyond)
+            assert passes(SMALL_BYTES)
+            # What the quotation disproves changes nothing at all.
+            assert passes(LARGE_BYTES) is is_ignored
+            forged = gateway.status()["drops"]["forged-report"]
+            assert forged == (10 if is_ignored else 0)
