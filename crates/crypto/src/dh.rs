@@ -42,10 +42,16 @@ struct Exponent(Vec<u8>);
 #[derive(Clone, ZeroizeOnDrop)]
 pub struct SharedSecret(Vec<u8>);
 
-/// The peer's public value is not one: 0, 1, p - 1, p or more, or of a wrong length.
+/// The peer's public value is not one, or not the peer's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the peer's public value is not in 2..p-2 of the group")]
-pub struct BadPublicValue;
+pub enum BadPublicValue {
+    /// 0, 1, p - 1, p or more, or of a wrong length.
+    #[error("the peer's public value is not in 2..p-2 of the group")]
+    OutOfRange,
+    /// Ours comes back.
+    #[error("the peer's public value is our own")]
+    Own,
+}
 
 impl Group {
     /// IANA's number (RFC 2409 appendix A).
@@ -93,8 +99,9 @@ impl Group {
         }
     }
 
-    /// Whether `value` is in 2..p-2. Both ends of the range are public.
-    fn admits(self, value: &[u8]) -> bool {
+    /// Whether `value` is a public value: as long as the prime, and in 2..p-2. A responder asks
+    /// before it makes a pair of its own, which costs an exponentiation.
+    pub fn admits(self, value: &[u8]) -> bool {
         let prime = self.prime();
         let (last, front) = prime.split_last().expect("no prime is empty");
         let below_p_minus_1 = match value.split_last() {
@@ -139,10 +146,13 @@ impl KeyPair {
     }
 
     /// g^xy with the peer's public value, which must be as long as the prime: a sender pads it
-    /// (RFC 2409 §5).
+    /// (RFC 2409 §5). Our own value sent back to us is refused.
     pub fn agree(&self, peer: &[u8]) -> Result<SharedSecret, BadPublicValue> {
         if !self.group.admits(peer) {
-            return Err(BadPublicValue);
+            return Err(BadPublicValue::OutOfRange);
+        }
+        if peer == self.public {
+            return Err(BadPublicValue::Own);
         }
         let mut secret = SharedSecret(vec![0; self.group.len()]);
         exponentiate(peer, &self.exponent.0, self.group.prime(), &mut secret.0);

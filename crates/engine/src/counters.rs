@@ -43,11 +43,13 @@ pub enum DropReason {
     TooManySessions,
     IncompleteMessage,
     SelectorRefused,
+    Reflected,
+    BadPublicValue,
 }
 
 impl DropReason {
     /// How many reasons there are.
-    pub const COUNT: usize = Self::SelectorRefused as usize + 1;
+    pub const COUNT: usize = Self::BadPublicValue as usize + 1;
 
     /// Every reason, in order.
     pub const ALL: [Self; Self::COUNT] = [
@@ -85,6 +87,8 @@ impl DropReason {
         Self::TooManySessions,
         Self::IncompleteMessage,
         Self::SelectorRefused,
+        Self::Reflected,
+        Self::BadPublicValue,
     ];
 
     /// Kebab-case name.
@@ -124,6 +128,8 @@ impl DropReason {
             Self::TooManySessions => "too-many-sessions",
             Self::IncompleteMessage => "incomplete-message",
             Self::SelectorRefused => "selector-refused",
+            Self::Reflected => "reflected",
+            Self::BadPublicValue => "bad-public-value",
         }
     }
 }

@@ -159,6 +159,9 @@ pub enum Fault {
     /// The peer broke a rule of the exchange.
     #[error("the peer misbehaved: {0}")]
     Misbehaved(String),
+    /// The peer's public value of Diffie-Hellman is none.
+    #[error("{0}")]
+    BadPublicValue(String),
     /// No common choice: proposals, selectors, modes.
     #[error("{what}")]
     Incompatible {

@@ -62,12 +62,23 @@ fn values_outside_2_to_p_minus_2_are_refused() {
             [&[0], &small(group, 2)[..]].concat(),
         ];
         for value in refused {
-            assert_eq!(pair.agree(&value).err(), Some(BadPublicValue), "{value:x?}");
+            assert_eq!(
+                pair.agree(&value).err(),
+                Some(BadPublicValue::OutOfRange),
+                "{value:x?}"
+            );
         }
         for value in [small(group, 2), below_prime(group, 2)] {
             assert!(pair.agree(&value).is_ok(), "{value:x?}");
         }
     }
+}
+
+#[test]
+fn our_own_value_is_not_the_peer_s() {
+    let pair = pair(Group::Modp768, 1);
+    let own = pair.public().to_vec();
+    assert_eq!(pair.agree(&own).err(), Some(BadPublicValue::Own));
 }
 
 #[test]

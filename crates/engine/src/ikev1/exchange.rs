@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crypto::dh::{Group, KeyPair};
+use crypto::dh::{BadPublicValue, Group, KeyPair};
 use crypto::hash::Digest;
 use crypto::rand::Stream;
 use wire::isakmp::{
@@ -171,10 +171,12 @@ impl Core {
         if theirs.initiator != self.cookies.initiator || !is_responder_known {
             return Some(DropReason::UnknownCookies);
         }
-        // Our own message comes back, or a phase 1 message has a message ID.
-        let is_reflected = message == self.last_sent;
+        // Our own message comes back, or our cookie as the peer's own.
+        if message == self.last_sent || theirs.responder == theirs.initiator {
+            return Some(DropReason::Reflected);
+        }
         let has_id = header.message_id != 0 && header.exchange == self.exchange();
-        (is_reflected || has_id).then_some(DropReason::UnexpectedMessage)
+        has_id.then_some(DropReason::UnexpectedMessage)
     }
 
     /// Takes the message that `step` waits for.
@@ -253,9 +255,13 @@ impl Core {
             Role::Responder => (&publics.nonce_r, &publics.public_i),
         };
         debug_assert_eq!(own.len(), NONCE_LEN);
-        let shared = pair
-            .agree(peer)
-            .map_err(|fault| Fault::Misbehaved(fault.to_string()))?;
+        if publics.nonce_i == publics.nonce_r {
+            return Err(DropReason::Reflected.into());
+        }
+        let shared = pair.agree(peer).map_err(|fault| match fault {
+            BadPublicValue::Own => DropReason::Reflected.into(),
+            BadPublicValue::OutOfRange => Fault::BadPublicValue(fault.to_string()),
+        })?;
         work.count(Task::Agree(suite.group), 0);
         let (ni, nr) = (&publics.nonce_i, &publics.nonce_r);
         let skeyid = match self.connection().preshared_key() {
@@ -495,7 +501,7 @@ impl Step {
 }
 
 impl Publics {
-    /// The peer's half of a message: its public value, of the group's length, and its nonce.
+    /// The peer's half of a message: its public value, which is one of the group, and its nonce.
     pub(super) fn peer_half<'a>(
         parts: &Parts<'a>,
         group: Group,
@@ -504,11 +510,15 @@ impl Publics {
             return Err(DropReason::MalformedMessage.into());
         };
         if public.len() != group.len() {
-            return Err(Fault::Misbehaved(format!(
+            return Err(Fault::BadPublicValue(format!(
                 "a public value of {} octets is not of group {}",
                 public.len(),
                 group.number()
             )));
+        }
+        if !group.admits(public) {
+            let fault = BadPublicValue::OutOfRange;
+            return Err(Fault::BadPublicValue(format!("{fault} {}", group.number())));
         }
         Ok((public, nonce))
     }

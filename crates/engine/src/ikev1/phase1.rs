@@ -361,6 +361,7 @@ impl Phase1 {
             fault => {
                 out.drops.count(match &fault {
                     Fault::Incompatible { .. } | Fault::Refused(_) => DropReason::NoProposalChosen,
+                    Fault::BadPublicValue(_) => DropReason::BadPublicValue,
                     _ => DropReason::AuthenticationFailed,
                 });
                 self.doubt(fault, now);

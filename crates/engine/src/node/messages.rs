@@ -105,6 +105,11 @@ impl Node {
     }
 
     fn on_first_message(&mut self, path: Path, header: &Header, message: &[u8], now: Instant) {
+        // An exchange with ourselves: whoever passes our own messages to and fro between its two
+        // ends would have us believe ourselves.
+        if self.by_cookie.contains_key(&header.cookies.initiator) {
+            return self.drops.count(DropReason::Reflected);
+        }
         let address = path.remote.ip();
         let room = self.room(address, header.exchange, now);
         if matches!(room, Room::None) {
@@ -527,10 +532,14 @@ impl Node {
         self.drops.count(match fault {
             Fault::Dropped(reason) => *reason,
             Fault::Malformed(_) => DropReason::MalformedMessage,
+            Fault::BadPublicValue(_) => DropReason::BadPublicValue,
             Fault::Misbehaved(_) | Fault::TimedOut(_) => DropReason::UnexpectedMessage,
             Fault::NoConnection(_) => DropReason::NoConnection,
             Fault::Incompatible { notify, .. } if *notify == NotifyType::InvalidIdInformation => {
                 DropReason::SelectorRefused
+            }
+            Fault::Incompatible { notify, .. } if *notify == NotifyType::InvalidKeyInformation => {
+                DropReason::BadPublicValue
             }
             Fault::Incompatible { .. } | Fault::Refused(_) => DropReason::NoProposalChosen,
             Fault::Unauthenticated(_) => DropReason::AuthenticationFailed,

@@ -144,7 +144,7 @@ pub(super) fn agree(
     };
     work.count(Task::Agree(pair.group()), 0);
     pair.agree(public)
-        .map_err(|fault| refused(format!("{fault} {number}")))
+        .map_err(|fault| refused(format!("{fault}, in group {number}")))
 }
 
 /// What was agreed, before there are keys.

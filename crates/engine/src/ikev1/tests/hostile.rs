@@ -156,10 +156,8 @@ fn reflected_messages_are_dropped() {
             pair.deliver(to_responder, &sent);
         }
         pair.assert_established();
-        assert!(
-            pair.i.out.drops.of(DropReason::UnexpectedMessage) > 0
-                || pair.i.out.drops.of(DropReason::UnknownCookies) > 0
-        );
+        let reflected = [&pair.i, &pair.r].map(|end| end.out.drops.of(DropReason::Reflected));
+        assert!(reflected[0] + reflected[1] > 0);
     }
 }
 
@@ -203,23 +201,89 @@ fn forged_second_aggressive_messages_cost_a_bounded_number_of_shared_values() {
 }
 
 #[test]
-fn a_public_value_that_is_none_is_refused() {
+fn a_public_value_that_is_none_is_refused_before_it_costs_anything() {
+    let prime = crypto::dh::Group::Modp768.prime();
+    let last = |octet: u8| [&[0; 95][..], &[octet]].concat();
+    let below = |by: u8| [&prime[..95], &[prime[95] - by]].concat();
+    let values = [
+        last(0),
+        last(1),
+        below(1),
+        below(0),
+        vec![0xff; 96],
+        vec![2; 95],
+    ];
+    for is_aggressive in BOTH {
+        for value in &values {
+            let mut pair = setup(is_aggressive).pair();
+            let mut forged = 0;
+            while let Some((to_responder, sent)) = pair.next() {
+                let is_clear = !Header::parse(&sent.message).unwrap().0.flags.is_encrypted();
+                // An aggressive responder keeps nothing of a first message that it refuses.
+                let is_first = is_aggressive && forged == 0;
+                if is_clear && !is_first {
+                    let bad = rewritten(&sent, |payload| match payload {
+                        Payload::KeyExchange(_) => Payload::KeyExchange(value.clone()),
+                        other => other,
+                    });
+                    let end = if to_responder { &pair.r } else { &pair.i };
+                    let before = end.out.drops.of(DropReason::BadPublicValue);
+                    let work = end.out.work.entries().len();
+                    if bad.message != sent.message {
+                        pair.deliver(to_responder, &bad);
+                        let end = if to_responder { &pair.r } else { &pair.i };
+                        let after = end.out.drops.of(DropReason::BadPublicValue);
+                        assert_eq!(after, before + 1, "{value:?}");
+                        assert_eq!(end.out.work.entries().len(), work);
+                    }
+                }
+                forged += 1;
+                pair.deliver(to_responder, &sent);
+            }
+            pair.assert_established();
+        }
+    }
+}
+
+#[test]
+fn our_own_public_value_nonce_and_cookie_are_not_the_peer_s() {
     for is_aggressive in BOTH {
         let mut pair = setup(is_aggressive).pair();
-        for n in 1..=if is_aggressive { 2 } else { 4 } {
-            let (to_responder, sent) = pair.next().unwrap();
-            for value in [vec![0; 96], vec![0xff; 96], vec![2; 95], Vec::new()] {
-                let forged = rewritten(&sent, |payload| match payload {
-                    Payload::KeyExchange(_) => Payload::KeyExchange(value.clone()),
-                    other => other,
-                });
-                if forged.message != sent.message && !(is_aggressive && n == 1) {
-                    pair.deliver(to_responder, &forged);
-                }
+        let mut own = Vec::new();
+        let mut tried = 0;
+        while let Some((to_responder, sent)) = pair.next() {
+            let (header, body) = Header::parse(&sent.message).unwrap();
+            if header.flags.is_encrypted() {
+                pair.deliver(to_responder, &sent);
+                continue;
             }
-            pair.deliver(to_responder, &sent);
+            let chain = payloads(header.next_payload, body).unwrap();
+            let is_half =
+                |payload: &Payload| matches!(payload, Payload::KeyExchange(_) | Payload::Nonce(_));
+            if to_responder {
+                own.extend(chain.into_iter().map(|l| l.payload).filter(is_half));
+                pair.deliver(to_responder, &sent);
+                continue;
+            }
+            for back in own.clone() {
+                let mirrored = rewritten(&sent, |payload| match payload.kind() == back.kind() {
+                    true => back.clone(),
+                    false => payload,
+                });
+                tried += usize::from(mirrored.message != sent.message);
+                pair.deliver(false, &mirrored);
+            }
+            let mut mirrored = sent.clone();
+            let (initiator, responder) = mirrored.message[..16].split_at_mut(8);
+            responder.copy_from_slice(initiator);
+            tried += 1;
+            pair.deliver(false, &mirrored);
+            pair.deliver(false, &sent);
         }
-        pair.run();
+        let dropped = pair.i.out.drops.of(DropReason::Reflected);
+        let cookies = pair.i.out.drops.of(DropReason::UnknownCookies);
+        assert_eq!(dropped + cookies, tried as u64);
+        assert!(tried >= 3 && dropped >= 3, "{tried} {dropped}");
         pair.assert_established();
     }
 }
