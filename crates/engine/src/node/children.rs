@@ -314,7 +314,7 @@ impl Node {
     }
 
     fn send_delete(&mut self, id: SessionId, pair: &Pair) {
-        let message_id = self.fresh_message_id();
+        let message_id = self.fresh_message_id(id);
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
@@ -324,7 +324,7 @@ impl Node {
         let payload = informational::delete(sa, pair.suite.protocol, &[pair.spi_in]);
         let mut out = Outbox::default();
         informational::send(sa, vec![payload], message_id, &mut out);
-        session.remember(message_id);
+        self.remember(id, message_id);
         self.flush(Some(id), out);
     }
 

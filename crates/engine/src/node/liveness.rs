@@ -157,7 +157,7 @@ impl Node {
 
     /// Sends R-U-THERE at once, whatever the timer says.
     pub(super) fn ask(&mut self, id: SessionId, now: Instant) {
-        let message_id = self.fresh_message_id();
+        let message_id = self.fresh_message_id(id);
         let first_number = self.random.u32() >> 1;
         let Some(session) = self.sessions.get_mut(&id) else {
             return;

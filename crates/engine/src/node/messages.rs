@@ -251,17 +251,15 @@ impl Node {
             let datagram = Output::Datagram(path, again);
             return self.outputs.push_back(datagram);
         }
-        if session.has_seen(header.message_id) {
+        let asked = session.config_request.as_ref();
+        let is_answer = asked.is_some_and(|it| it.message_id() == header.message_id);
+        if !is_answer && session.has_seen(header.message_id) {
             return self.drops.count(DropReason::RetransmittedMessage);
         }
         let mut out = Outbox::default();
         let families = session.connection.as_ref().map(|c| c.wants_inner);
         let families = families.filter(|wanted| wanted.is_any());
-        let likely_path = session.likely_path(path);
-        let request = session.config_request.as_mut();
-        let request = request.filter(|request| request.message_id() == header.message_id);
-        // Whoever answers has read our question.
-        let path = request.as_ref().map_or(likely_path, |_| path);
+        let request = session.config_request.as_mut().filter(|_| is_answer);
         let handled = match (request, families) {
             (Some(request), _) => request.on_message(sa, message, &mut out).map(Some),
             (None, Some(families)) => {
@@ -280,6 +278,7 @@ impl Node {
         match handled {
             Ok(lease) => {
                 self.authentic_from(id, path, now);
+                self.arm_session(id);
                 if let Some(lease) = lease {
                     self.take_lease(id, lease, now);
                 }
@@ -381,9 +380,9 @@ impl Node {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        let path = match notices[..] {
-            [Notice::AreYouThere(number)] if session.liveness.is_question(number) => path,
-            [Notice::IAmHere(number)] if session.liveness.is_answer(number) => path,
+        match notices[..] {
+            [Notice::AreYouThere(number)] if session.liveness.is_question(number) => {}
+            [Notice::IAmHere(number)] if session.liveness.is_answer(number) => {}
             // One that was sent again: its sender waits.
             [Notice::AreYouThere(number)] if session.liveness.is_last_question(number) => {
                 self.drops.count(DropReason::RetransmittedMessage);
@@ -395,11 +394,8 @@ impl Node {
             _ if session.has_seen(message_id) => {
                 return self.drops.count(DropReason::RetransmittedMessage);
             }
-            _ => {
-                session.remember(message_id);
-                session.likely_path(path)
-            }
-        };
+            _ => self.remember(id, message_id),
+        }
         self.authentic_from(id, path, now);
         for notice in notices {
             // The one before may have ended the session.
@@ -479,7 +475,7 @@ impl Node {
     }
 
     fn answer_life(&mut self, id: SessionId, number: u32) {
-        let message_id = self.fresh_message_id();
+        let message_id = self.fresh_message_id(id);
         let Some(sa) = self
             .sessions
             .get(&id)

@@ -1,6 +1,7 @@
 //! A session: one ISAKMP SA from its first message on, the exchanges that run under it, and the
 //! children that depend on it.
 
+pub(super) mod message_ids;
 mod predecessors;
 
 use std::sync::Arc;
@@ -18,9 +19,7 @@ use crate::ikev1::quick::Quick;
 use crate::ikev1::{Fault, IsakmpSa, Outbox, Role, fragments, informational};
 use crate::sa::{ChildId, Path, Protocol};
 use crate::time::{Deadline, Duration, Instant};
-
-/// How many exchanges of a session are remembered after they are over.
-const MAX_RECENT: usize = 64;
+use message_ids::{MessageIds, RENEWAL_IDS};
 
 /// Names a session within one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,12 +44,9 @@ pub(super) struct Session {
     pub(super) quicks: Vec<PendingQuick>,
     /// Children whose quick mode is to follow those that are under way.
     pub(super) waiting: Vec<ChildId>,
-    /// Message IDs of the latest exchanges of phase 2, the oldest first, ours among them: a
-    /// first message that comes back is none (RFC 2409 §5.5 and §5.7 have no other freshness).
-    /// Signs of life have numbers of their own.
-    recent: Vec<u32>,
-    /// Some were more than [`MAX_RECENT`] ago: one that comes back would not be known.
-    has_forgotten: bool,
+    /// Of all exchanges of phase 2 so far, ours among them: a first message that comes back is
+    /// none.
+    message_ids: MessageIds,
     pub(super) config_request: Option<Box<ConfigRequest>>,
     /// Our last mode config answer: message ID, request and reply, for a duplicate request.
     pub(super) config_reply: Option<Box<ConfigReply>>,
@@ -105,8 +101,7 @@ impl Session {
             path,
             quicks: Vec::new(),
             waiting: Vec::new(),
-            recent: Vec::new(),
-            has_forgotten: false,
+            message_ids: MessageIds::default(),
             config_request: None,
             config_reply: None,
             lease: None,
@@ -121,9 +116,9 @@ impl Session {
         }
     }
 
-    /// Whether an exchange of this message ID was begun or accepted lately.
+    /// Whether an exchange of this message ID was begun or accepted.
     pub(super) fn has_seen(&self, message_id: u32) -> bool {
-        self.recent.contains(&message_id)
+        self.message_ids.has(message_id)
     }
 
     /// Keeps a quick mode that goes on, and remembers its message ID.
@@ -155,19 +150,18 @@ impl Session {
         }
     }
 
-    /// Remembers the message ID of an exchange that must not happen twice.
+    /// Remembers the message ID of an exchange that must not happen twice. The caller arms the
+    /// session's timer: the ISAKMP SA is to be renewed, or to end, where many IDs were used.
     pub(super) fn remember(&mut self, message_id: u32) {
-        if self.recent.len() >= MAX_RECENT {
-            self.recent.remove(0);
-            self.has_forgotten = true;
+        let before = self.message_ids.used();
+        self.message_ids.add(message_id);
+        let is_crossed = before < RENEWAL_IDS && self.message_ids.used() == RENEWAL_IDS;
+        if is_crossed && self.heir.is_none() {
+            self.rekey_at = Some(Instant(0));
         }
-        self.recent.push(message_id);
-    }
-
-    /// Where the peer is after a message over `path` that only its message ID shows to be no
-    /// repetition: there, as long as no message ID has been forgotten.
-    pub(super) fn likely_path(&self, path: Path) -> Path {
-        if self.has_forgotten { self.path } else { path }
+        if self.message_ids.are_used_up() {
+            self.expire_at = Some(Instant(0));
+        }
     }
 
     /// How long it sends into silence before it asks.
@@ -341,7 +335,7 @@ impl Node {
         for (child, _) in &pending {
             self.abandon_quick(id, *child);
         }
-        let message_id = self.fresh_message_id();
+        let message_id = self.fresh_message_id(id);
         let Some(mut session) = self.sessions.remove(&id) else {
             return;
         };
@@ -433,10 +427,10 @@ impl Node {
             return;
         };
         if session.expire_at.is_some_and(|at| at <= now) {
-            let reason = if session.sa.is_some() {
-                "expired"
-            } else {
-                "the exchange took too long"
+            let reason = match &session.sa {
+                Some(_) if session.message_ids.are_used_up() => "its message IDs are used up",
+                Some(_) => "expired",
+                None => "the exchange took too long",
             };
             return self.close_session(id, reason, true, now);
         }
@@ -528,9 +522,23 @@ impl Node {
         }
     }
 
-    /// A number that no exchange of ours has used lately; never zero.
-    pub(super) fn fresh_message_id(&mut self) -> u32 {
-        self.random.u32().max(1)
+    /// A message ID that no exchange under this session has used; never zero.
+    pub(super) fn fresh_message_id(&mut self, id: SessionId) -> u32 {
+        loop {
+            let message_id = self.random.u32().max(1);
+            let session = self.sessions.get(&id);
+            if !session.is_some_and(|session| session.has_seen(message_id)) {
+                return message_id;
+            }
+        }
+    }
+
+    /// As [`Session::remember`], the timer too.
+    pub(super) fn remember(&mut self, id: SessionId, message_id: u32) {
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.remember(message_id);
+            self.arm_session(id);
+        }
     }
 
     /// The addresses that a peer's pools lend it, by identity: one of each family that it asks for,

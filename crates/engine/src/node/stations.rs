@@ -207,13 +207,14 @@ impl Node {
 
     /// Begins a new phase 1 that will take over from this session, unless one is under way.
     pub(super) fn rekey_session(&mut self, id: SessionId, now: Instant) {
-        if self.sessions.values().any(|it| it.replaces == Some(id)) {
-            return;
-        }
+        let is_under_way = self.sessions.values().any(|it| it.replaces == Some(id));
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
         session.rekey_at = None;
+        if is_under_way {
+            return;
+        }
         let path = session.path;
         let Some(connection) = session.connection.clone() else {
             return;
@@ -346,7 +347,7 @@ impl Node {
             return self.begin_children(index, id, now);
         }
         let had = self.stations[index].had.clone();
-        let message_id = self.fresh_message_id();
+        let message_id = self.fresh_message_id(id);
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
@@ -356,6 +357,7 @@ impl Node {
         let mut out = Outbox::default();
         let request = ConfigRequest::initiate(sa, wants, &had, message_id, now, &mut out);
         session.config_request = Some(Box::new(request));
+        session.remember(message_id);
         self.flush(Some(id), out);
         self.arm_session(id);
     }

@@ -7,6 +7,7 @@ mod floods;
 mod heirs;
 mod moves;
 mod neighbours;
+mod replays;
 mod turns;
 mod unheard;
 

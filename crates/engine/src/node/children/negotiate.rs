@@ -39,7 +39,7 @@ impl Node {
             return self.arm_child(child);
         }
         let spi = self.fresh_spi(child);
-        let message_id = self.fresh_message_id();
+        let message_id = self.fresh_message_id(id);
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
@@ -143,14 +143,11 @@ impl Node {
             Ok(offered) => offered,
             Err(fault) => return self.count_fault(&fault),
         };
-        let path = self.sessions[&id].likely_path(path);
         self.authentic_from(id, path, now);
         match self.child_for(id, &connection, &offer) {
             Ok(child) => self.accept_quick(id, child, quick, now),
             Err(fault) => {
-                if let Some(session) = self.sessions.get_mut(&id) {
-                    session.remember(quick.message_id());
-                }
+                self.remember(id, quick.message_id());
                 self.count_fault(&fault);
                 self.refuse(id, &fault, quick.proposed());
             }
@@ -171,9 +168,6 @@ impl Node {
         let proposed = quick.proposed();
         let mut out = Outbox::default();
         let accepted = quick.accept(sa, entry.child(), spi, own, &mut self.random, now, &mut out);
-        if accepted.is_err() {
-            session.remember(quick.message_id());
-        }
         match accepted {
             Ok(progress) => {
                 if let Some(session) = self.sessions.get_mut(&id) {
@@ -195,6 +189,7 @@ impl Node {
                 self.arm_session(id);
             }
             Err(fault) => {
+                self.remember(id, quick.message_id());
                 self.flush(Some(id), out);
                 self.count_fault(&fault);
                 self.by_spi.remove(&spi);
@@ -532,7 +527,7 @@ impl Node {
 
     /// Logs a refusal and tells the peer its notify type, no more.
     fn refuse(&mut self, id: SessionId, fault: &Fault, refused: Option<ProposedSpi>) {
-        let message_id = self.fresh_message_id();
+        let message_id = self.fresh_message_id(id);
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
@@ -548,7 +543,7 @@ impl Node {
         if let (Some(sa), Fault::Incompatible { notify, .. }) = (&session.sa, fault) {
             let payload = informational::refusal(sa, *notify, refused);
             informational::send(sa, vec![payload], message_id, &mut out);
-            session.remember(message_id);
+            self.remember(id, message_id);
         }
         self.flush(Some(id), out);
         self.tell(event);
