@@ -7,3 +7,4 @@ pub mod responder;
 pub mod script;
 pub mod station;
 pub mod watch;
+pub mod whole;

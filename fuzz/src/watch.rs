@@ -141,7 +141,7 @@ impl Watched {
                 }
             }
         }
-        assert!(self.held() <= fragments::MAX_OCTETS);
+        assert!(self.held() <= fragments::MAX_HELD);
         answer
     }
 

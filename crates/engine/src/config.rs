@@ -204,12 +204,13 @@ pub struct Pool {
 /// Bounds on what strangers can make us hold.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Half-open exchanges above which aggressive first messages are dropped.
+    /// Half-open exchanges of aggressive mode, and a quarter as many more that addresses have
+    /// where a station came up lately.
     pub half_open: usize,
-    /// Half-open exchanges above which the oldest unproven one makes room for a new one of main
-    /// mode.
+    /// Half-open exchanges of main mode, above which the oldest unproven one makes room.
     pub half_open_total: usize,
-    /// Half-open exchanges of one address, and so many more that it has proven to be its own.
+    /// Half-open exchanges of one address and mode, and so many more of main mode that it has
+    /// proven to be its own; an IPv6 address counts with all of its /64.
     pub half_open_per_address: usize,
     /// Quick modes at once under one ISAKMP SA.
     pub quick_modes: usize,

@@ -19,6 +19,7 @@ pub mod recording;
 pub mod replay;
 pub mod sa;
 pub mod selector;
+pub mod site;
 pub mod suite;
 pub mod time;
 pub mod work;

@@ -40,7 +40,7 @@ use crate::time::{Calendar, Deadline, Instant};
 use crate::work::Work;
 
 use children::ChildEntry;
-use half_open::HalfOpen;
+use half_open::{Familiar, HalfOpen};
 use leases::Leases;
 use session::{Session, SessionId};
 use stations::Station;
@@ -139,6 +139,7 @@ pub struct Node {
     assembly: Assembly,
     next_fragment_id: u16,
     half_open: HalfOpen,
+    familiar: Familiar,
     drops: DropCounters,
     work: Work,
     is_stopping: bool,
@@ -169,6 +170,7 @@ impl Node {
             assembly: Assembly::default(),
             next_fragment_id: 0,
             half_open: HalfOpen::default(),
+            familiar: Familiar::default(),
             drops: DropCounters::default(),
             work: Work::default(),
             is_stopping: false,

@@ -22,6 +22,7 @@ use wire::isakmp::{
 use super::world::{SECRET, SUITE, pki};
 use crate::phase_2::{CIPHER, Phase2, last_block, seal};
 use crate::script::Sealed;
+use crate::whole::whole;
 
 const HASH: Hash = Hash::Sha1;
 const GROUP: Group = Group::Modp768;
@@ -159,8 +160,8 @@ impl Peer {
         }
         self.last_heard = datagram.to_vec();
         let message = message.unwrap_or_default();
-        if let Ok(Some(whole)) = self.assembly.take(message, now) {
-            self.read(&whole);
+        if let Some(message) = whole(&mut self.assembly, message, path.remote, now) {
+            self.read(&message);
         }
     }
 

@@ -19,6 +19,7 @@ use super::hostile::Hostile;
 use crate::phase_2::{Phase2, last_block};
 use crate::script::Sealed;
 use crate::watch::CALENDAR;
+use crate::whole::whole;
 
 /// Messages of phase 2 that wait for the end of phase 1 at most.
 const MAX_EARLY: usize = 8;
@@ -82,8 +83,9 @@ impl Gateway {
             500 => Some(datagram),
             _ => datagram.strip_prefix(&[0; 4]),
         };
-        let whole = message.map(|message| self.assembly.take(message, now));
-        let Some(Ok(Some(whole))) = whole else {
+        let assembly = &mut self.assembly;
+        let whole = message.and_then(|message| whole(assembly, message, path.remote, now));
+        let Some(whole) = whole else {
             return;
         };
         let Ok((header, _)) = Header::parse(&whole) else {

@@ -39,8 +39,9 @@ pub struct DaemonTable {
     pub fwmark: u32,
     /// Routing table of the routes into the tunnel.
     pub table: u32,
-    /// Half-open exchanges above which aggressive first messages are dropped. Whatever it is, one
-    /// address has 100 at most, all together 5000, and each lasts 30 s.
+    /// Half-open exchanges of aggressive mode, which cost public key operations. A quarter as many
+    /// more are for addresses where a station came up lately. Main mode has 5000. One address (an
+    /// IPv6 /64) has 100 at most of each, and each lasts 30 s, or less where others need room.
     pub half_open: usize,
     /// Take the resolvers that come with an inner address, and give them back.
     pub dns: bool,

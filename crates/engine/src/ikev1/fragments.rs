@@ -2,18 +2,20 @@
 //! Cisco, Windows ([MS-IKEE] §2.2.3.1) and strongSwan do it.
 //!
 //! Fragments prove nothing: everything that is held for them is bounded in number, octets and
-//! time, for each pair of cookies and for all together. First messages (responder cookie zero)
-//! have a smaller share of their own, so that a flood of them does not starve known peers; the
-//! caller gives other fragments only if it knows their cookies.
+//! time. The bounds are apart for each [`Standing`] of their senders, and within one for each
+//! [`Site`] and each pair of cookies. At a bound the oldest message makes room, a sender's own
+//! before its site's, and its site's before those of all; so a flood from one site takes nothing
+//! from another, and one from forged addresses shortens how long first messages are waited for.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use wire::isakmp::{
-    Cookie, Cookies, Exchange, Flags, HEADER_LEN, Header, Payload, PayloadKind, payloads,
-    write_payloads,
+    Cookies, Exchange, Flags, HEADER_LEN, Header, Payload, PayloadKind, payloads, write_payloads,
 };
 
 use crate::counters::DropReason;
+use crate::site::Site;
 use crate::time::{Duration, Instant};
 
 /// Octets of UDP payload that a message may have before it is split: the smallest IPv6 packet
@@ -21,14 +23,16 @@ use crate::time::{Duration, Instant};
 pub const MAX_UNFRAGMENTED: usize = 1280 - 40 - 8 - 4;
 /// Octets of a message that is put together.
 pub const MAX_ASSEMBLED: usize = 32 * 1024;
-/// Messages under assembly with one pair of cookies.
-pub const MAX_PER_PEER: usize = 2;
-/// Messages under assembly of all peers.
+/// Messages under assembly of one standing.
 pub const MAX_PARTIAL: usize = 256;
-/// First messages under assembly.
-pub const MAX_PARTIAL_FIRST: usize = 32;
-/// Octets held for all messages under assembly.
+/// Octets held for messages of one standing.
 pub const MAX_OCTETS: usize = 1 << 20;
+/// Octets held for messages of all standings.
+pub const MAX_HELD: usize = Standing::COUNT * MAX_OCTETS;
+/// One site has so many of them, and an equal part of the octets.
+pub const MAX_PER_SITE: usize = 32;
+/// Octets held for the messages of one standing and site.
+pub const MAX_OCTETS_PER_SITE: usize = MAX_OCTETS / (MAX_PARTIAL / MAX_PER_SITE);
 /// How long the fragments of a message are waited for.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -71,20 +75,64 @@ pub fn split(message: Vec<u8>, id: u16) -> Vec<Vec<u8>> {
         .collect()
 }
 
+/// What the sender of a fragment has shown so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing: a first message, from an address that may be forged.
+    First,
+    /// It knows the cookies of an exchange that has not proven its initiator's address, or writes
+    /// from another address than an exchange's peer.
+    Unproven,
+    /// It knows the cookies of an exchange whose peer has proven its address, or that we began.
+    Proven,
+    /// It knows the cookies of an ISAKMP SA.
+    Established,
+}
+
+impl Standing {
+    /// How many there are.
+    const COUNT: usize = Self::Established as usize + 1;
+
+    /// Messages under assembly with one pair of cookies, from one site.
+    fn per_exchange(self) -> usize {
+        match self {
+            Self::First | Self::Unproven => 1,
+            // One exchange ends and the next begins before all fragments are there.
+            Self::Proven | Self::Established => 2,
+        }
+    }
+}
+
+/// Who sends a fragment.
+#[derive(Clone, Copy)]
+pub struct Sender {
+    /// Where it comes from.
+    pub from: SocketAddr,
+    /// What it has shown.
+    pub standing: Standing,
+}
+
 /// Messages under assembly of all peers, bounded in number, octets and time.
 #[derive(Default)]
 pub struct Assembly {
-    partial: Vec<Partial>,
+    /// By standing.
+    shares: [Share; Standing::COUNT],
     last_datagrams: usize,
     given_up: u64,
 }
 
+/// Messages under assembly of one standing, the oldest first.
+#[derive(Default)]
+struct Share(Vec<Partial>);
+
 /// The fragments of one message, as far as they came.
 struct Partial {
+    from: SocketAddr,
     cookies: Cookies,
     id: u16,
     until: Instant,
     parts: BTreeMap<u8, Vec<u8>>,
+    octets: usize,
     last: Option<u8>,
 }
 
@@ -95,53 +143,46 @@ impl Assembly {
     }
 
     /// How many messages were given up whose fragments were held: their time was over, or a newer
-    /// message of the same peer took their place.
+    /// message took their place.
     pub fn given_up(&self) -> u64 {
         self.given_up
     }
 
-    /// Takes a datagram. A whole message comes back at once; a fragment, when it was the last one
-    /// missing. `Err` is the reason to count.
-    pub fn take(&mut self, datagram: &[u8], now: Instant) -> Result<Option<Vec<u8>>, DropReason> {
-        let (header, body) = match Header::parse(datagram) {
-            Ok(parsed) if parsed.0.next_payload == PayloadKind::Fragment => parsed,
-            _ => {
-                self.last_datagrams = 1;
-                return Ok(Some(datagram.to_vec()));
-            }
-        };
+    /// Whether a message is a fragment of another.
+    pub fn is_fragment(header: &Header) -> bool {
+        header.next_payload == PayloadKind::Fragment
+    }
+
+    /// A whole message came in one datagram.
+    pub fn pass(&mut self) {
+        self.last_datagrams = 1;
+    }
+
+    /// Takes a fragment. The message comes back with the last one that was missing. `Err` is the
+    /// reason to count; a fragment that is refused takes no room.
+    pub fn take(
+        &mut self,
+        datagram: &[u8],
+        sender: Sender,
+        now: Instant,
+    ) -> Result<Option<Vec<u8>>, DropReason> {
+        let (header, body) = Header::parse(datagram).map_err(|_| DropReason::MalformedMessage)?;
         let fragment = only_fragment(body).ok_or(DropReason::MalformedMessage)?;
-        let before = self.partial.len();
-        self.partial.retain(|partial| now < partial.until);
-        self.given_up += (before - self.partial.len()) as u64;
+        for share in &mut self.shares {
+            self.given_up += share.expire(now);
+        }
         let cookies = header.cookies;
-        let at = match self.find(cookies, fragment.id) {
-            Some(at) => at,
-            None => self.begin(cookies, fragment.id, now)?,
-        };
-        if self.octets() + fragment.data.len() > MAX_OCTETS {
-            return Err(DropReason::TooManyFragments);
-        }
-        let partial = &mut self.partial[at];
-        match partial.add(fragment, now) {
-            Ok(is_another) => self.given_up += u64::from(is_another),
-            Err(reason) => {
-                if reason == DropReason::TooManyFragments {
-                    self.partial.swap_remove(at);
-                }
-                return Err(reason);
-            }
-        }
+        let share = &mut self.shares[sender.standing as usize];
+        let mut partial = share.take_out(sender.from, cookies, &fragment, now)?;
+        self.given_up += u64::from(partial.add(fragment, now)?);
         if !partial.is_complete() {
+            self.given_up += share.hold(partial, sender.standing);
             return Ok(None);
         }
-        let whole = self.partial.swap_remove(at).parts;
-        self.last_datagrams = whole.len();
-        let message: Vec<u8> = whole.into_values().flatten().collect();
+        self.last_datagrams = partial.parts.len();
+        let message: Vec<u8> = partial.parts.into_values().flatten().collect();
         match Header::parse(&message) {
-            Ok((inner, _))
-                if inner.cookies == cookies && inner.next_payload != PayloadKind::Fragment =>
-            {
+            Ok((inner, _)) if inner.cookies == cookies && !Self::is_fragment(&inner) => {
                 Ok(Some(message))
             }
             _ => Err(DropReason::MalformedMessage),
@@ -150,40 +191,88 @@ impl Assembly {
 
     /// Octets held.
     pub fn octets(&self) -> usize {
-        self.partial.iter().map(Partial::octets).sum()
+        self.partials().map(|partial| partial.octets).sum()
     }
 
-    fn find(&self, cookies: Cookies, id: u16) -> Option<usize> {
-        self.partial
-            .iter()
-            .position(|partial| partial.cookies == cookies && partial.id == id)
+    /// Messages under assembly.
+    pub fn messages(&self) -> usize {
+        self.partials().count()
     }
 
-    /// Makes room for one more message; a peer's own oldest one yields first.
-    fn begin(&mut self, cookies: Cookies, id: u16, now: Instant) -> Result<usize, DropReason> {
-        let own = |partial: &Partial| partial.cookies == cookies;
-        if self.partial.iter().filter(|partial| own(partial)).count() >= MAX_PER_PEER {
-            let oldest = (0..self.partial.len())
-                .filter(|at| own(&self.partial[*at]))
-                .min_by_key(|at| self.partial[*at].until);
-            self.partial.swap_remove(oldest.expect("counted above"));
-            self.given_up += 1;
+    fn partials(&self) -> impl Iterator<Item = &Partial> {
+        self.shares.iter().flat_map(|share| &share.0)
+    }
+}
+
+impl Share {
+    /// Gives up what was waited for long enough; how many messages that was.
+    fn expire(&mut self, now: Instant) -> u64 {
+        let before = self.0.len();
+        self.0.retain(|partial| now < partial.until);
+        (before - self.0.len()) as u64
+    }
+
+    /// The fragment's message as far as it came, or a new one. It is not held any more.
+    fn take_out(
+        &mut self,
+        from: SocketAddr,
+        cookies: Cookies,
+        fragment: &wire::isakmp::Fragment,
+        now: Instant,
+    ) -> Result<Partial, DropReason> {
+        let is_it = |it: &Partial| (it.from, it.cookies, it.id) == (from, cookies, fragment.id);
+        let Some(at) = self.0.iter().position(is_it) else {
+            return Ok(Partial {
+                from,
+                cookies,
+                id: fragment.id,
+                until: now + PATIENCE,
+                parts: BTreeMap::new(),
+                octets: 0,
+                last: None,
+            });
+        };
+        if self.0[at].parts.get(&fragment.number) == Some(&fragment.data) {
+            return Err(DropReason::RetransmittedMessage);
         }
-        let is_first = |partial: &&Partial| partial.cookies.responder == Cookie::ZERO;
-        let firsts = self.partial.iter().filter(is_first).count();
-        let is_full = self.partial.len() >= MAX_PARTIAL
-            || (cookies.responder == Cookie::ZERO && firsts >= MAX_PARTIAL_FIRST);
-        if is_full {
-            return Err(DropReason::TooManyFragments);
+        Ok(self.0.remove(at))
+    }
+
+    /// Holds a message that is not complete; how many made room for it.
+    fn hold(&mut self, partial: Partial, standing: Standing) -> u64 {
+        let (cookies, site) = (partial.cookies, partial.site());
+        let of_site = |it: &Partial| it.site() == site;
+        let of_exchange = |it: &Partial| it.cookies == cookies && of_site(it);
+        let most = (standing.per_exchange(), MAX_OCTETS_PER_SITE);
+        let mut given_up = self.make_room(of_exchange, most, partial.octets);
+        let most = (MAX_PER_SITE, MAX_OCTETS_PER_SITE);
+        given_up += self.make_room(of_site, most, partial.octets);
+        let most = (MAX_PARTIAL, MAX_OCTETS);
+        given_up += self.make_room(|_| true, most, partial.octets);
+        let at = self.0.partition_point(|it| it.until <= partial.until);
+        self.0.insert(at, partial);
+        given_up
+    }
+
+    /// Gives up the oldest of `those` until there is room for one more, of so many octets.
+    fn make_room(
+        &mut self,
+        those: impl Fn(&Partial) -> bool,
+        (messages, octets): (usize, usize),
+        more: usize,
+    ) -> u64 {
+        let held = self.0.iter().filter(|it| those(it));
+        let (mut count, mut sum) = held.fold((0, 0), |(n, sum), it| (n + 1, sum + it.octets));
+        let mut given_up = 0;
+        while count > 0 && (count >= messages || sum + more > octets) {
+            let Some(oldest) = self.0.iter().position(&those) else {
+                break;
+            };
+            sum -= self.0.remove(oldest).octets;
+            count -= 1;
+            given_up += 1;
         }
-        self.partial.push(Partial {
-            cookies,
-            id,
-            until: now + PATIENCE,
-            parts: BTreeMap::new(),
-            last: None,
-        });
-        Ok(self.partial.len() - 1)
+        given_up
     }
 }
 
@@ -192,9 +281,6 @@ impl Partial {
     /// same identifier (strongSwan's are all alike): what is there is given
     /// up, and the result is true.
     fn add(&mut self, new: wire::isakmp::Fragment, now: Instant) -> Result<bool, DropReason> {
-        if self.parts.get(&new.number) == Some(&new.data) {
-            return Err(DropReason::RetransmittedMessage);
-        }
         let highest = self.parts.last_key_value().map_or(0, |(number, _)| *number);
         let is_contradiction = self.parts.contains_key(&new.number)
             || self
@@ -203,26 +289,28 @@ impl Partial {
             || (new.is_last && highest > new.number);
         if is_contradiction {
             self.parts.clear();
+            self.octets = 0;
             self.last = None;
             self.until = now + PATIENCE;
         }
-        if self.octets() + new.data.len() > MAX_ASSEMBLED {
+        if self.octets + new.data.len() > MAX_ASSEMBLED {
             return Err(DropReason::TooManyFragments);
         }
         if new.is_last {
             self.last = Some(new.number);
         }
+        self.octets += new.data.len();
         self.parts.insert(new.number, new.data);
         Ok(is_contradiction)
+    }
+
+    fn site(&self) -> Site {
+        Site::of(self.from.ip())
     }
 
     fn is_complete(&self) -> bool {
         self.last
             .is_some_and(|last| self.parts.len() == usize::from(last))
-    }
-
-    fn octets(&self) -> usize {
-        self.parts.values().map(Vec::len).sum()
     }
 }
 

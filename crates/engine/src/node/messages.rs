@@ -1,15 +1,15 @@
 //! Datagrams on their way in: marker, fragments, cookies, then the session's exchange.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
-use wire::isakmp::{Cookie, Exchange, Header, NotifyType, PayloadKind};
+use wire::isakmp::{Cookie, Exchange, Header, NotifyType};
 
-use super::half_open::Room;
+use super::half_open::{Place, Room};
 use super::session::{ConfigReply, Session, SessionId, has_marker, with_marker};
 use super::{Event, Node, Output};
 use crate::config::{Connection, Unique};
 use crate::counters::DropReason;
+use crate::ikev1::fragments::{Assembly, Sender, Standing};
 use crate::ikev1::informational::Notice;
 use crate::ikev1::mode_config::Lease;
 use crate::ikev1::phase1::Phase1;
@@ -32,14 +32,16 @@ impl Node {
         let Ok((header, _)) = Header::parse(message) else {
             return self.drops.count(DropReason::MalformedMessage);
         };
-        // Fragments are held: only for those whom we know, and for first messages.
-        let is_held = header.next_payload == PayloadKind::Fragment;
-        let is_first = header.cookies.responder == Cookie::ZERO;
-        if is_held && !is_first && self.session_of(&header).is_none() {
-            return self.drops.count(DropReason::UnknownCookies);
+        if !Assembly::is_fragment(&header) {
+            self.assembly.pass();
+            return self.on_message(path, message, now);
         }
+        let Some(standing) = self.standing(&header, path) else {
+            return self.drops.count(DropReason::UnknownCookies);
+        };
+        let from = path.remote;
         let given_up = self.assembly.given_up();
-        let taken = self.assembly.take(message, now);
+        let taken = self.assembly.take(message, Sender { from, standing }, now);
         for _ in given_up..self.assembly.given_up() {
             self.drops.count(DropReason::IncompleteMessage);
         }
@@ -48,6 +50,23 @@ impl Node {
             Ok(None) => {}
             Err(reason) => self.drops.count(reason),
         }
+    }
+
+    /// What the sender of a fragment has shown. Fragments are held only for those whom we know,
+    /// and for first messages.
+    fn standing(&self, header: &Header, path: Path) -> Option<Standing> {
+        if header.cookies.responder == Cookie::ZERO {
+            return Some(Standing::First);
+        }
+        let session = &self.sessions[&self.session_of(header)?];
+        let is_unproven = |place: &Place| !place.is_proven();
+        Some(match &session.half_open {
+            // Cookies travel in clear: who writes from elsewhere may have read them on the way.
+            _ if session.path.remote.ip() != path.remote.ip() => Standing::Unproven,
+            _ if session.sa.is_some() => Standing::Established,
+            Some(place) if is_unproven(place) => Standing::Unproven,
+            _ => Standing::Proven,
+        })
     }
 
     fn on_message(&mut self, path: Path, message: &[u8], now: Instant) {
@@ -111,8 +130,12 @@ impl Node {
             return self.drops.count(DropReason::Reflected);
         }
         let address = path.remote.ip();
-        let room = self.room(address, header.exchange, now);
-        if matches!(room, Room::None) {
+        let (familiar, limits) = (&self.familiar, &self.config.limits);
+        let random = &mut self.random;
+        let (share, room) =
+            self.half_open
+                .room(header.exchange, address, familiar, limits, random, now);
+        if room == Room::None {
             return self.drops.count(DropReason::TooManyHalfOpen);
         }
         let candidates = self.candidates(path);
@@ -123,7 +146,7 @@ impl Node {
         let begun = Phase1::respond(&candidates, path, message, &mut self.random, now, &mut out);
         match begun {
             Ok(phase1) => {
-                if let Room::Of(oldest) = room {
+                if let Room::Of(oldest, _) = room {
                     self.drops.count(DropReason::TooManyHalfOpen);
                     self.close_session(oldest, "too many half-open exchanges", false, now);
                 }
@@ -133,7 +156,7 @@ impl Node {
                 session.expire_at = Some(now + self.config.limits.half_open_lifetime);
                 session.phase1 = Some(Box::new(phase1));
                 let id = self.add_session(session);
-                let place = self.half_open.begin(id, address, now);
+                let place = self.half_open.begin(id, share, address, now);
                 if let Some(session) = self.sessions.get_mut(&id) {
                     session.half_open = Some(Box::new(place));
                 }
@@ -149,19 +172,6 @@ impl Node {
                     reason: fault.to_string(),
                 });
             }
-        }
-    }
-
-    /// The bounds on half-open exchanges: main mode is served beyond them, since its first answer
-    /// costs us nothing but memory.
-    fn room(&self, address: IpAddr, exchange: Exchange, now: Instant) -> Room {
-        let limits = &self.config.limits;
-        match exchange {
-            Exchange::Aggressive if self.half_open.has_room_for_aggressive(address, limits) => {
-                Room::Free
-            }
-            Exchange::Aggressive => Room::None,
-            _ => self.half_open.room(address, limits, now),
         }
     }
 

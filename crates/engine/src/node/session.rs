@@ -18,6 +18,7 @@ use crate::ikev1::phase1::Phase1;
 use crate::ikev1::quick::Quick;
 use crate::ikev1::{Fault, IsakmpSa, Outbox, Role, fragments, informational};
 use crate::sa::{ChildId, Path, Protocol};
+use crate::site::Site;
 use crate::time::{Deadline, Duration, Instant};
 use message_ids::{MessageIds, RENEWAL_IDS};
 
@@ -291,6 +292,9 @@ impl Node {
         );
         session.expire_at = Some(now + lifetime);
         session.path = sa.path;
+        if session.role == Role::Responder {
+            self.familiar.add(Site::of(sa.path.remote.ip()), now);
+        }
         session.liveness.establish(&connection, &sa, now);
         let event = Event::IkeEstablished {
             connection: connection.name.clone(),

@@ -8,6 +8,7 @@ mod heirs;
 mod moves;
 mod neighbours;
 mod replays;
+mod strangers;
 mod turns;
 mod unheard;
 

@@ -1,6 +1,27 @@
 use proptest::prelude::*;
+use wire::isakmp::Cookie;
 
 use super::*;
+
+/// Somebody with an ISAKMP SA.
+fn known() -> Sender {
+    sender(1, Standing::Established)
+}
+
+/// The host of this number, each a site of its own.
+fn sender(host: u32, standing: Standing) -> Sender {
+    Sender {
+        from: (host.to_be_bytes(), 500).into(),
+        standing,
+    }
+}
+
+/// The first piece of the `n`th message, of `len` octets.
+fn piece(n: u32, len: usize) -> Vec<u8> {
+    let mut piece = split(message(9, len), 1).swap_remove(0);
+    piece[..4].copy_from_slice(&(n + 1).to_be_bytes());
+    piece
+}
 
 /// A message of `len` octets under cookies made of `n`.
 fn message(n: u8, len: usize) -> Vec<u8> {
@@ -22,9 +43,6 @@ fn message(n: u8, len: usize) -> Vec<u8> {
 fn a_short_message_travels_whole() {
     let whole = message(1, MAX_UNFRAGMENTED);
     assert_eq!(split(whole.clone(), 1), std::slice::from_ref(&whole));
-    let mut assembly = Assembly::default();
-    assert_eq!(assembly.take(&whole, Instant(0)), Ok(Some(whole)));
-    assert_eq!(assembly.last_datagrams(), 1);
 }
 
 #[test]
@@ -49,11 +67,11 @@ fn any_order_and_duplicates_give_the_message_once() {
     let mut assembly = Assembly::default();
     let (last, rest) = pieces.split_last().unwrap();
     for piece in rest {
-        assert_eq!(assembly.take(piece, Instant(0)), Ok(None));
-        let again = assembly.take(piece, Instant(0));
+        assert_eq!(assembly.take(piece, known(), Instant(0)), Ok(None));
+        let again = assembly.take(piece, known(), Instant(0));
         assert_eq!(again, Err(DropReason::RetransmittedMessage));
     }
-    assert_eq!(assembly.take(last, Instant(0)), Ok(Some(whole)));
+    assert_eq!(assembly.take(last, known(), Instant(0)), Ok(Some(whole)));
     assert_eq!(assembly.last_datagrams(), 5);
     assert_eq!(assembly.octets(), 0);
 }
@@ -63,48 +81,159 @@ fn a_newer_message_under_the_same_identifier_takes_over() {
     let (old, new) = (message(1, 3000), message(1, 4000));
     let mut assembly = Assembly::default();
     let old = split(old, 1);
-    assert_eq!(assembly.take(&old[1], Instant(0)), Ok(None));
-    assert_eq!(assembly.take(&old[2], Instant(0)), Ok(None));
+    assert_eq!(assembly.take(&old[1], known(), Instant(0)), Ok(None));
+    assert_eq!(assembly.take(&old[2], known(), Instant(0)), Ok(None));
     let pieces = split(new.clone(), 1);
-    assert_eq!(assembly.take(&pieces[3], Instant(0)), Ok(None));
+    assert_eq!(assembly.take(&pieces[3], known(), Instant(0)), Ok(None));
     for piece in &pieces[..2] {
-        assert_eq!(assembly.take(piece, Instant(0)), Ok(None));
+        assert_eq!(assembly.take(piece, known(), Instant(0)), Ok(None));
     }
-    assert_eq!(assembly.take(&pieces[2], Instant(0)), Ok(Some(new)));
+    assert_eq!(
+        assembly.take(&pieces[2], known(), Instant(0)),
+        Ok(Some(new))
+    );
 }
 
 #[test]
 fn what_is_held_is_bounded_in_number_octets_and_time() {
+    let standings = [
+        Standing::First,
+        Standing::Unproven,
+        Standing::Proven,
+        Standing::Established,
+    ];
     let mut assembly = Assembly::default();
-    let mut full = 0;
-    for n in 0..2000_u32 {
-        let mut piece = split(message(9, 3000), 1).swap_remove(0);
-        piece[..4].copy_from_slice(&(n + 1).to_be_bytes());
-        full += u32::from(assembly.take(&piece, Instant(0)).is_err());
+    for standing in standings {
+        for n in 0..1_000 {
+            let part = piece(n, 3_000);
+            let taken = assembly.take(&part, sender(n, standing), Instant(0));
+            assert_eq!(taken, Ok(None));
+        }
     }
-    assert!(full >= 2000 - MAX_PARTIAL as u32);
-    assert!(assembly.octets() <= MAX_OCTETS);
-    let piece = &split(message(1, 3000), 1)[0];
+    assert_eq!(assembly.messages(), standings.len() * MAX_PARTIAL);
+    assert!(assembly.octets() <= standings.len() * MAX_OCTETS);
+    assert_eq!(assembly.given_up(), 4_000 - assembly.messages() as u64);
     let late = Instant(0) + PATIENCE;
-    assert_eq!(
-        assembly.take(piece, Instant(0)),
-        Err(DropReason::TooManyFragments)
-    );
-    assert_eq!(assembly.take(piece, late), Ok(None));
-    assert_eq!(assembly.partial.len(), 1);
+    let last = piece(0, 3_000);
+    assert_eq!(assembly.take(&last, known(), late), Ok(None));
+    assert_eq!(assembly.messages(), 1);
 }
 
 #[test]
-fn first_messages_have_a_share_of_their_own() {
+fn octets_are_bounded_for_all_and_for_one_site() {
     let mut assembly = Assembly::default();
-    for n in 1..=255 {
-        let mut piece = split(message(n, 3000), 1).swap_remove(0);
-        piece[8..16].fill(0);
-        let _ = assembly.take(&piece, Instant(0));
+    let large = |n: u32| {
+        let mut whole = message(9, 30_000);
+        whole[..4].copy_from_slice(&(n + 1).to_be_bytes());
+        let mut parts = split(whole, 1);
+        parts.pop();
+        parts
+    };
+    for n in 0..20 {
+        for part in large(n) {
+            let taken = assembly.take(&part, sender(1, Standing::Proven), Instant(0));
+            assert_eq!(taken, Ok(None));
+            assert!(assembly.octets() <= MAX_OCTETS_PER_SITE);
+        }
     }
-    assert_eq!(assembly.partial.len(), MAX_PARTIAL_FIRST);
-    let known = &split(message(1, 3000), 1)[0];
-    assert_eq!(assembly.take(known, Instant(0)), Ok(None));
+    for n in 0..60 {
+        for part in large(n) {
+            let taken = assembly.take(&part, sender(n, Standing::Proven), Instant(0));
+            assert_eq!(taken, Ok(None));
+            assert!(assembly.octets() <= MAX_OCTETS);
+        }
+    }
+    assert!(assembly.octets() > MAX_OCTETS - MAX_ASSEMBLED);
+}
+
+#[test]
+fn the_shares_of_other_standings_and_sites_are_untouched_by_a_flood() {
+    let standings = [
+        Standing::First,
+        Standing::Unproven,
+        Standing::Proven,
+        Standing::Established,
+    ];
+    for (at, flooded) in standings.into_iter().enumerate() {
+        let mut assembly = Assembly::default();
+        let whole = message(7, 2_000);
+        let parts = split(whole.clone(), 1);
+        let honest = standings[(at + 1) % standings.len()];
+        for standing in [honest, flooded] {
+            let taken = assembly.take(&parts[0], sender(1, standing), Instant(0));
+            assert_eq!(taken, Ok(None));
+        }
+        for n in 0..1_000 {
+            let from = sender(2, flooded);
+            assert_eq!(assembly.take(&piece(n, 3_000), from, Instant(0)), Ok(None));
+        }
+        assert_eq!(assembly.messages(), MAX_PER_SITE + 2);
+        for standing in [honest, flooded] {
+            let taken = assembly.take(&parts[1], sender(1, standing), Instant(0));
+            assert_eq!(taken, Ok(Some(whole.clone())));
+        }
+    }
+}
+
+#[test]
+fn the_oldest_first_message_makes_room() {
+    let mut assembly = Assembly::default();
+    let many = u32::try_from(MAX_PARTIAL).unwrap();
+    for n in 0..=many {
+        let now = Instant(u64::from(n));
+        let from = sender(n, Standing::First);
+        assert_eq!(assembly.take(&piece(n, 2_000), from, now), Ok(None));
+    }
+    assert_eq!(assembly.given_up(), 1);
+    // Repeating what is held shows that it is held.
+    for (n, is_held) in [(1, true), (many, true), (0, false)] {
+        let now = Instant(u64::from(many));
+        let taken = assembly.take(&piece(n, 2_000), sender(n, Standing::First), now);
+        let again = Err(DropReason::RetransmittedMessage);
+        assert_eq!(taken == again, is_held, "{n}");
+    }
+}
+
+#[test]
+fn an_ipv6_network_is_one_site() {
+    let mut assembly = Assembly::default();
+    for n in 0..1_000_u16 {
+        let host = [0x2001, 0xdb8, 0, 1, n, n, n, n];
+        let from = Sender {
+            from: (host, 500).into(),
+            standing: Standing::First,
+        };
+        let part = piece(u32::from(n), 2_000);
+        assert_eq!(assembly.take(&part, from, Instant(0)), Ok(None));
+    }
+    assert_eq!(assembly.messages(), MAX_PER_SITE);
+}
+
+#[test]
+fn an_unproven_exchange_holds_one_message_and_a_refused_fragment_holds_nothing() {
+    for standing in [Standing::First, Standing::Unproven] {
+        let mut assembly = Assembly::default();
+        for id in 0..100 {
+            let part = &split(message(1, 3_000), id)[0];
+            let taken = assembly.take(part, sender(1, standing), Instant(0));
+            assert_eq!(taken, Ok(None));
+        }
+        assert_eq!(assembly.messages(), 1);
+    }
+    let mut assembly = Assembly::default();
+    let mut too_long = message(1, 28);
+    let (_, body) = write_payloads(&[Payload::Fragment(wire::isakmp::Fragment {
+        id: 1,
+        number: 2,
+        is_last: false,
+        data: vec![0; MAX_ASSEMBLED + 1],
+    })]);
+    too_long[16] = PayloadKind::Fragment.number();
+    too_long[24..28].copy_from_slice(&((28 + body.len()) as u32).to_be_bytes());
+    too_long.extend(body);
+    let taken = assembly.take(&too_long, known(), Instant(0));
+    assert_eq!(taken, Err(DropReason::TooManyFragments));
+    assert_eq!((assembly.messages(), assembly.octets()), (0, 0));
 }
 
 #[test]
@@ -112,14 +241,14 @@ fn one_peer_holds_few_messages_and_none_too_large() {
     let mut assembly = Assembly::default();
     for id in 0..100 {
         let piece = &split(message(1, 3000), id)[0];
-        assert_eq!(assembly.take(piece, Instant(0)), Ok(None));
+        assert_eq!(assembly.take(piece, known(), Instant(0)), Ok(None));
     }
-    assert_eq!(assembly.partial.len(), MAX_PER_PEER);
+    assert_eq!(assembly.messages(), 2);
     let mut assembly = Assembly::default();
     let pieces = split(message(1, 60_000), 1);
     let result = pieces.iter().try_for_each(|piece| {
         assembly
-            .take(piece, Instant(0))
+            .take(piece, known(), Instant(0))
             .map(|whole| assert_eq!(whole, None))
     });
     assert_eq!(result, Err(DropReason::TooManyFragments));
@@ -150,11 +279,11 @@ fn fragments_of_fragments_and_of_other_cookies_are_refused() {
     };
     let mut assembly = Assembly::default();
     for piece in [only(1, &inner), only(2, &message(1, 100)), only(1, &[])] {
-        let refused = assembly.take(&piece, Instant(0));
+        let refused = assembly.take(&piece, known(), Instant(0));
         assert_eq!(refused, Err(DropReason::MalformedMessage));
     }
     let whole = message(1, 100);
-    let taken = assembly.take(&only(1, &whole), Instant(0));
+    let taken = assembly.take(&only(1, &whole), known(), Instant(0));
     assert_eq!(taken, Ok(Some(whole)));
 }
 
@@ -172,8 +301,9 @@ proptest! {
             piece.extend(&whole[..len.min(whole.len())]);
             let total = piece.len() as u32;
             piece[24..28].copy_from_slice(&total.to_be_bytes());
-            let _ = assembly.take(&piece, Instant(0));
-            prop_assert!(assembly.octets() <= MAX_OCTETS);
+            let _ = assembly.take(&piece, known(), Instant(0));
+            prop_assert!(assembly.octets() <= MAX_OCTETS_PER_SITE);
+            prop_assert!(assembly.messages() <= 2);
         }
     }
 }
