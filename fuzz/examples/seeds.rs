@@ -314,14 +314,20 @@ impl Recording {
         loop {
             match self.station.poll() {
                 Output::Datagram(path, octets) => said.push((path, octets)),
-                Output::WantsLocalAddress(remote) => asked = Some(remote),
+                Output::WantsLocalAddress { remote, among } => asked = Some((remote, among)),
                 Output::Wait(due) => {
                     self.due = due.map(|due| due.at);
-                    let Some(remote) = asked.take() else { break };
+                    let Some((remote, among)) = asked.take() else {
+                        break;
+                    };
                     self.station.handle(Input::Calendar(CALENDAR), self.now);
                     while !matches!(self.station.poll(), Output::Wait(_)) {}
                     let local = Some(self.own);
-                    let answer = Input::LocalAddress { remote, local };
+                    let answer = Input::LocalAddress {
+                        remote,
+                        among,
+                        local,
+                    };
                     self.station.handle(answer, self.now);
                 }
                 _ => {}
