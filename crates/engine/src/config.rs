@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crypto::cert::{Certificate, TrustStore};
 use crypto::rsa::PrivateKey;
 
-use crate::identity::Identity;
+use crate::identity::{Credential, Identity};
 use crate::sa::{Mode, Secret};
 use crate::selector::TrafficSelector;
 use crate::suite::{EspSuite, IkeSuite};
@@ -122,6 +122,22 @@ pub struct LocalAuth {
     pub identity: Identity,
     /// With what.
     pub method: LocalMethod,
+}
+
+impl LocalAuth {
+    /// Whether a peer takes both for one: INITIAL-CONTACT under one ends the tunnels of the other.
+    /// Of one certificate it may know us by whichever name.
+    pub fn is_same_peer(&self, other: &Self) -> bool {
+        let credential = |own: &Self| match &own.method {
+            LocalMethod::Signature { chain, .. } => {
+                let leaf = chain.first()?;
+                Credential::of_certificate(&leaf.names())
+            }
+            LocalMethod::PresharedKey(_) => None,
+        };
+        let (own, others) = (credential(self), credential(other));
+        self.identity.is_same(&other.identity) || (own.is_some() && own == others)
+    }
 }
 
 /// Our credential.

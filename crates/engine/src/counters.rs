@@ -45,11 +45,13 @@ pub enum DropReason {
     SelectorRefused,
     Reflected,
     BadPublicValue,
+    SelectorTaken,
+    NoInnerAddress,
 }
 
 impl DropReason {
     /// How many reasons there are.
-    pub const COUNT: usize = Self::BadPublicValue as usize + 1;
+    pub const COUNT: usize = Self::NoInnerAddress as usize + 1;
 
     /// Every reason, in order.
     pub const ALL: [Self; Self::COUNT] = [
@@ -89,6 +91,8 @@ impl DropReason {
         Self::SelectorRefused,
         Self::Reflected,
         Self::BadPublicValue,
+        Self::SelectorTaken,
+        Self::NoInnerAddress,
     ];
 
     /// Kebab-case name.
@@ -130,6 +134,8 @@ impl DropReason {
             Self::SelectorRefused => "selector-refused",
             Self::Reflected => "reflected",
             Self::BadPublicValue => "bad-public-value",
+            Self::SelectorTaken => "selector-taken",
+            Self::NoInnerAddress => "no-inner-address",
         }
     }
 }

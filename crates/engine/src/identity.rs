@@ -11,7 +11,13 @@ use wire::isakmp::{Identification, IdentificationType};
 
 use crate::config::IdentityPattern;
 
-/// An identity as configured or as received.
+mod peer;
+
+pub(crate) use peer::Credential;
+pub use peer::Peer;
+
+/// An identity as configured or as received. Two that name the same may differ here, in case or
+/// encoding: [`Identity::is_same`] compares them, and a [`Peer`] is the same however it is written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Identity {
     /// An address.
@@ -99,9 +105,12 @@ impl Identity {
             IdentificationType::Fqdn => text().map(Self::Fqdn),
             IdentificationType::UserFqdn => text().map(Self::UserFqdn),
             IdentificationType::DerAsn1Dn => {
-                DistinguishedName::from_der(&id.value)
-                    .map_err(|_| Malformed::Value("distinguished name"))?;
-                Ok(Self::DistinguishedName(id.value.clone()))
+                let name = DistinguishedName::from_der(&id.value);
+                // An empty one is in every certificate that has no subject, and names nobody.
+                name.ok()
+                    .filter(|name| !name.is_empty())
+                    .map(|_| Self::DistinguishedName(id.value.clone()))
+                    .ok_or(Malformed::Value("distinguished name"))
             }
             IdentificationType::KeyId => Ok(Self::KeyId(id.value.clone())),
             _ => Err(Malformed::Value("identification type")),
@@ -120,32 +129,58 @@ impl Identity {
         Identification::of(kind, value)
     }
 
-    /// Whether both name the same: names without regard to case, distinguished names without
-    /// regard to how their strings are encoded.
-    pub fn is_same(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Fqdn(a), Self::Fqdn(b)) => is_same_host(a, b),
-            (Self::UserFqdn(a), Self::UserFqdn(b)) => is_same_mailbox(a, b),
-            (Self::DistinguishedName(a), Self::DistinguishedName(b)) => {
-                a == b || is_same_dn(a, b, false)
-            }
-            _ => self == other,
+    /// The one form of all identities that are the same: DNS names and the hosts of mail addresses
+    /// in lower case, distinguished names in their normal form.
+    pub fn canonical(&self) -> Self {
+        match self {
+            Self::Fqdn(name) => Self::Fqdn(name.to_ascii_lowercase()),
+            // RFC 5280 §7.5: the local part exactly, the host without regard to case.
+            Self::UserFqdn(name) => Self::UserFqdn(match name.rsplit_once('@') {
+                Some((user, host)) => format!("{user}@{}", host.to_ascii_lowercase()),
+                None => name.clone(),
+            }),
+            Self::DistinguishedName(der) => match DistinguishedName::from_der(der) {
+                Ok(name) => Self::DistinguishedName(name.normal_form().to_der()),
+                Err(_) => self.clone(),
+            },
+            Self::Address(_) | Self::KeyId(_) => self.clone(),
         }
     }
 
-    /// Whether a certificate with these names belongs to this identity (RFC 4945 §3.1): an
-    /// address, DNS name or mail address must be a subjectAltName, a distinguished name must be
-    /// the subject. A key ID is in no certificate (RFC 4945 §3.1.8).
-    pub fn proven_by(&self, names: &[Name]) -> bool {
-        names.iter().any(|name| match (self, name) {
-            (Self::Address(own), Name::Address(theirs)) => own == theirs,
-            (Self::Fqdn(own), Name::Dns(theirs)) => is_same_host(own, theirs),
-            (Self::UserFqdn(own), Name::Email(theirs)) => is_same_mailbox(own, theirs),
-            (Self::DistinguishedName(own), Name::Subject(theirs)) => {
-                own == theirs || is_same_dn(own, theirs, false)
+    /// Whether both name the same: DNS names without regard to case (RFC 5280 §7.2), distinguished
+    /// names without regard to case and to how their strings are encoded.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self == other || self.canonical() == other.canonical()
+    }
+
+    /// Which of a certificate's names is this identity (RFC 4945 §3.1): an address, DNS name or
+    /// mail address must be a subjectAltName, a distinguished name must be the subject. A key ID is
+    /// in no certificate (RFC 4945 §3.1.8). Returned as the certificate has it, never as claimed.
+    pub fn proven_by(&self, names: &[Name]) -> Option<Self> {
+        let mut named = names.iter().filter_map(Self::of_certificate);
+        named.find(|name| self.is_same(name))
+    }
+
+    /// A certificate's name as an identity; the empty subject is none.
+    pub fn of_certificate(name: &Name) -> Option<Self> {
+        Some(match name {
+            Name::Address(address) => Self::Address(*address),
+            Name::Dns(name) => Self::Fqdn(name.to_ascii_lowercase()),
+            Name::Email(name) => Self::UserFqdn(name.clone()).canonical(),
+            Name::Subject(der) => {
+                let name = DistinguishedName::from_der(der).ok()?;
+                (!name.is_empty()).then(|| Self::DistinguishedName(der.clone()))?
             }
-            _ => false,
         })
+    }
+
+    fn write_text(&self, f: &mut fmt::Formatter<'_>, prefix: &str, text: &str) -> fmt::Result {
+        let is_read_back = Self::parse(text).is_ok_and(|read| read == *self);
+        match is_read_back {
+            true => write!(f, "{text}"),
+            false if is_graphic(text) => write!(f, "{prefix}{text}"),
+            false => write!(f, "{prefix}{}", text.escape_debug()),
+        }
     }
 
     fn fqdn(text: &str) -> Result<Self, IdentityFault> {
@@ -220,7 +255,9 @@ impl IdentityPattern {
                 ends_with(name, &pattern[1..])
             }
             (Identity::DistinguishedName(pattern), Identity::DistinguishedName(name)) => {
-                is_same_dn(pattern, name, true)
+                let read = |der| DistinguishedName::from_der(der).ok();
+                let (pattern, name) = (read(pattern), read(name));
+                pattern.is_some_and(|pattern| name.is_some_and(|name| pattern.fits(&name)))
             }
             _ => pattern.is_same(identity),
         }
@@ -236,24 +273,22 @@ impl fmt::Display for IdentityPattern {
     }
 }
 
-/// One line for logs: octets that do not print are escaped or in hexadecimal.
+/// One line for logs, in the words of [`Identity::parse`]: a name that would read as one of another
+/// type has a prefix, and what does not print is escaped or in hexadecimal.
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Address(address) => write!(f, "{address}"),
-            Self::Fqdn(name) | Self::UserFqdn(name) => write!(f, "{}", name.escape_debug()),
+            Self::Fqdn(name) => self.write_text(f, "fqdn:", name),
+            Self::UserFqdn(name) => self.write_text(f, "email:", name),
             Self::DistinguishedName(der) => match DistinguishedName::from_der(der) {
                 Ok(name) => write!(f, "{name}"),
                 Err(_) => write_hex(f, der),
             },
-            Self::KeyId(octets) => {
-                let is_text = core::str::from_utf8(octets).is_ok_and(is_graphic);
-                if is_text {
-                    write!(f, "keyid:{}", octets.escape_ascii())
-                } else {
-                    write_hex(f, octets)
-                }
-            }
+            Self::KeyId(octets) => match core::str::from_utf8(octets) {
+                Ok(text) if is_graphic(text) => write!(f, "keyid:{text}"),
+                _ => write_hex(f, octets),
+            },
         }
     }
 }
@@ -287,34 +322,9 @@ fn is_graphic(text: &str) -> bool {
     text.bytes().all(|octet| octet.is_ascii_graphic())
 }
 
-/// RFC 5280 §7.2: DNS names are compared without regard to case.
-fn is_same_host(a: &str, b: &str) -> bool {
-    a.eq_ignore_ascii_case(b)
-}
-
-/// RFC 5280 §7.5: the local part exactly, the host without regard to case.
-fn is_same_mailbox(a: &str, b: &str) -> bool {
-    match (a.rsplit_once('@'), b.rsplit_once('@')) {
-        (Some((user_a, host_a)), Some((user_b, host_b))) => {
-            user_a == user_b && is_same_host(host_a, host_b)
-        }
-        _ => a == b,
-    }
-}
-
 fn ends_with(name: &str, end: &str) -> bool {
     let start = name.len().checked_sub(end.len());
     start.is_some_and(|at| name.as_bytes()[at..].eq_ignore_ascii_case(end.as_bytes()))
-}
-
-fn is_same_dn(a: &[u8], b: &[u8], has_wildcards: bool) -> bool {
-    match (
-        DistinguishedName::from_der(a),
-        DistinguishedName::from_der(b),
-    ) {
-        (Ok(a), Ok(b)) => a.fits(&b, has_wildcards),
-        _ => false,
-    }
 }
 
 fn write_hex(f: &mut fmt::Formatter<'_>, octets: &[u8]) -> fmt::Result {

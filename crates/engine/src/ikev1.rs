@@ -29,10 +29,10 @@ mod testing;
 mod tests;
 mod vendor;
 
-use wire::isakmp::{Cookies, Located, Payload, PayloadKind};
+use wire::isakmp::{Cookies, Located, NotifyType, Payload, PayloadKind};
 
 use crate::counters::{DropCounters, DropReason};
-use crate::identity::Identity;
+use crate::identity::Peer;
 use crate::node::Event;
 use crate::sa::{Path, Secret};
 use crate::suite::IkeSuite;
@@ -168,8 +168,14 @@ pub enum Fault {
         /// One sentence: what we offered or accept, and what the peer did.
         what: String,
         /// What the peer is told.
-        notify: wire::isakmp::NotifyType,
+        notify: NotifyType,
     },
+    /// The peer asks for traffic that belongs to another peer.
+    #[error("{0}")]
+    Taken(String),
+    /// There is no address to lend to the peer.
+    #[error("{0}")]
+    NothingToLend(String),
     /// No connection of ours has these ends and this mode.
     #[error("{0}")]
     NoConnection(String),
@@ -185,6 +191,18 @@ pub enum Fault {
     /// No answer after all retransmissions.
     #[error("no answer to {0}")]
     TimedOut(&'static str),
+}
+
+impl Fault {
+    /// What the peer of a quick mode is told of it, if anything.
+    pub fn notify(&self) -> Option<NotifyType> {
+        match self {
+            Self::Incompatible { notify, .. } => Some(*notify),
+            // Who else is here is not for the peer to know, nor how full our pools are.
+            Self::Taken(_) | Self::NothingToLend(_) => Some(NotifyType::InvalidIdInformation),
+            _ => None,
+        }
+    }
 }
 
 impl From<DropReason> for Fault {
@@ -244,7 +262,7 @@ pub struct IsakmpSa {
     /// What the peer can do.
     pub peer: PeerSupport,
     /// Who the peer proved to be.
-    pub identity: Identity,
+    pub identity: Peer,
     /// It told us that it has no other SA with us (RFC 2407 §4.6.3.3).
     pub is_initial_contact: bool,
     /// Where it is.

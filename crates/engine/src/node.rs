@@ -32,7 +32,7 @@ pub use status::{ChildStatus, ConnectionStatus, SessionStatus, Status};
 
 use crate::config::{Config, Connection, Start};
 use crate::counters::DropCounters;
-use crate::identity::Identity;
+use crate::identity::Peer;
 use crate::ikev1::fragments::Assembly;
 use crate::plane::{Change, Notice, SaReport};
 use crate::sa::{ChildId, Direction, Path, Secret};
@@ -129,7 +129,7 @@ pub struct Node {
     /// Responder: the peer's address and its half, while first messages may be repeated.
     by_first_message: BTreeMap<(SocketAddr, Cookie), SessionId>,
     /// Who the peers of the established sessions are; the oldest session of one is first.
-    by_identity: BTreeSet<(Identity, SessionId)>,
+    by_identity: BTreeSet<(Peer, SessionId)>,
     children: BTreeMap<ChildId, Box<ChildEntry>>,
     next_child: u32,
     by_spi: BTreeMap<u32, ChildId>,

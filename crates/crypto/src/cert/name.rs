@@ -96,16 +96,38 @@ impl DistinguishedName {
 
     /// Whether a value is `*`.
     pub fn has_wildcard(&self) -> bool {
-        let mut all = self.relative.iter().flatten();
-        all.any(|attribute| attribute.text().as_deref() == Some("*"))
+        self.relative.iter().flatten().any(Attribute::is_wildcard)
     }
 
-    /// Whether both are the same, attribute by attribute in order, without regard to case and
-    /// string type. With wildcards a value `*` of ours fits any value.
-    pub fn fits(&self, other: &Self, has_wildcards: bool) -> bool {
-        self.relative.len() == other.relative.len()
-            && self.relative.iter().zip(&other.relative).all(|(a, b)| {
-                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.fits(b, has_wildcards))
+    /// Whether it has no attribute at all: such a name names nobody.
+    pub fn is_empty(&self) -> bool {
+        self.relative.is_empty()
+    }
+
+    /// The one form of all names that are the same: every string is UTF-8 in lower case, and the
+    /// attributes of one part are in DER's order.
+    pub fn normal_form(&self) -> Self {
+        let part = |attributes: &Vec<Attribute>| {
+            let mut part: Vec<_> = attributes.iter().map(Attribute::normal_form).collect();
+            part.sort_by_cached_key(Attribute::to_der);
+            part
+        };
+        Self {
+            relative: self.relative.iter().map(part).collect(),
+        }
+    }
+
+    /// Whether both are the same without regard to case and string type.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.normal_form() == other.normal_form()
+    }
+
+    /// As [`Self::is_same`], but a value `*` of ours fits any value.
+    pub fn fits(&self, other: &Self) -> bool {
+        let (own, other) = (self.normal_form().relative, other.normal_form().relative);
+        own.len() == other.len()
+            && own.iter().zip(&other).all(|(own, other)| {
+                own.len() == other.len() && own.iter().zip(other).all(|(a, b)| a.fits(b))
             })
     }
 }
@@ -154,15 +176,25 @@ impl Attribute {
         })
     }
 
-    fn fits(&self, other: &Self, has_wildcards: bool) -> bool {
-        if self.oid != other.oid {
-            return false;
+    fn normal_form(&self) -> Self {
+        let Some(text) = self.text() else {
+            return self.clone();
+        };
+        Self {
+            oid: self.oid.clone(),
+            tag: UTF8_STRING,
+            value: text.to_ascii_lowercase().into_bytes(),
         }
-        match (self.text(), other.text()) {
-            (Some(own), Some(_)) if has_wildcards && own == "*" => true,
-            (Some(own), Some(theirs)) => own.eq_ignore_ascii_case(&theirs),
-            _ => self.tag == other.tag && self.value == other.value,
-        }
+    }
+
+    /// Of two in their normal form.
+    fn fits(&self, other: &Self) -> bool {
+        let is_any = self.is_wildcard() && other.text().is_some();
+        self == other || (self.oid == other.oid && is_any)
+    }
+
+    fn is_wildcard(&self) -> bool {
+        self.text().as_deref() == Some("*")
     }
 
     /// The value as text, if its type is a string.
@@ -210,7 +242,7 @@ impl fmt::Display for Attribute {
             let is_outer_space = symbol == ' ' && (at == 0 || at == last);
             if SPECIAL.contains(symbol) || is_outer_space {
                 write!(f, "\\{symbol}")?;
-            } else if symbol.is_control() {
+            } else if !is_shown(symbol) {
                 let mut octets = [0; 4];
                 for octet in symbol.encode_utf8(&mut octets).bytes() {
                     write!(f, "\\{octet:02x}")?;
@@ -422,6 +454,12 @@ fn dots_from_oid(octets: &[u8]) -> String {
         arc = 0;
     }
     text
+}
+
+/// Whether a reader sees a symbol where it stands. Control characters, and marks that turn the
+/// direction of a line, join other symbols or take no room, could make one name look like another.
+fn is_shown(symbol: char) -> bool {
+    matches!(symbol, '\'' | '"' | '\\') || symbol.escape_debug().len() == 1
 }
 
 /// RFC 5280 appendix B, PrintableString; `*` is in none, so that a wildcard is a UTF8String.

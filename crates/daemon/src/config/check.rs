@@ -329,7 +329,7 @@ fn rivals(connections: &[Arc<Connection>]) -> Vec<(String, String)> {
     for (at, one) in connections.iter().enumerate() {
         let rival = connections[..at].iter().find(|other| {
             let mut addresses = one.remote_addrs.iter();
-            one.local.identity == other.local.identity
+            one.local.is_same_peer(&other.local)
                 && addresses.any(|it| other.remote_addrs.contains(it))
         });
         if let Some(rival) = rival {

@@ -180,7 +180,7 @@ fn a_certificate_proves_its_subject_and_its_alternative_names_only() {
         "gw@example.org",
         "192.0.2.1",
     ] {
-        assert!(identity(text).proven_by(&names), "{text}");
+        assert!(identity(text).proven_by(&names).is_some(), "{text}");
     }
     for text in [
         "CN=gw.example.org",
@@ -191,12 +191,10 @@ fn a_certificate_proves_its_subject_and_its_alternative_names_only() {
         "192.0.2.2",
         "keyid:gw.example.org",
     ] {
-        assert!(!identity(text).proven_by(&names), "{text}");
+        assert!(identity(text).proven_by(&names).is_none(), "{text}");
     }
-    assert!(
-        !identity("gw.example.org").proven_by(&names[..1]),
-        "CN is no DNS name"
-    );
+    let proven = identity("gw.example.org").proven_by(&names[..1]);
+    assert_eq!(proven, None, "CN is no DNS name");
 }
 
 #[test]
@@ -205,7 +203,74 @@ fn string_types_do_not_part_equal_names() {
         DistinguishedName::from_der(b"\x30\x0c\x31\x0a\x30\x08\x06\x03\x55\x04\x03\x13\x01x");
     let utf8 =
         DistinguishedName::from_der(b"\x30\x0c\x31\x0a\x30\x08\x06\x03\x55\x04\x03\x0c\x01X");
-    assert!(printable.unwrap().fits(&utf8.unwrap(), false));
+    assert!(printable.unwrap().is_same(&utf8.unwrap()));
+}
+
+#[test]
+fn what_is_proven_is_as_the_certificate_has_it() {
+    let subject = b"\x30\x0d\x31\x0b\x30\x09\x06\x03\x55\x04\x03\x13\x02Ms".to_vec();
+    let names = [
+        Name::Subject(subject.clone()),
+        Name::Dns("Ms.Example.org".into()),
+        Name::Email("Ms@Example.org".into()),
+    ];
+    let proven = |text: &str| identity(text).proven_by(&names);
+    assert_eq!(proven("CN=mS"), Some(Identity::DistinguishedName(subject)));
+    assert_eq!(
+        proven("MS.EXAMPLE.org"),
+        Some(Identity::Fqdn("ms.example.org".into()))
+    );
+    assert_eq!(
+        proven("Ms@EXAMPLE.org"),
+        Some(Identity::UserFqdn("Ms@example.org".into()))
+    );
+    assert_eq!(proven("ms@example.org"), None);
+}
+
+#[test]
+fn the_empty_distinguished_name_names_nobody() {
+    let empty = vec![0x30, 0];
+    let id = Identification::of(IdentificationType::DerAsn1Dn, empty.clone());
+    assert!(Identity::from_identification(&id).is_err());
+    assert_eq!(
+        Identity::of_certificate(&Name::Subject(empty.clone())),
+        None
+    );
+    let claimed = Identity::DistinguishedName(empty.clone());
+    assert_eq!(claimed.proven_by(&[Name::Subject(empty)]), None);
+}
+
+#[test]
+fn a_name_never_reads_as_one_of_another_type() {
+    use Identity::{Fqdn, KeyId, UserFqdn};
+    for (identity, text) in [
+        (Fqdn("192.0.2.1".into()), "fqdn:192.0.2.1"),
+        (Fqdn("ms@example.org".into()), "fqdn:ms@example.org"),
+        (Fqdn("CN=director".into()), "fqdn:CN=director"),
+        (Fqdn("keyid:x".into()), "fqdn:keyid:x"),
+        (Fqdn("it's\\ours".into()), "it's\\ours"),
+        (UserFqdn("gw.example.org".into()), "email:gw.example.org"),
+        (KeyId(b"gw.example.org".to_vec()), "keyid:gw.example.org"),
+        (KeyId(b"two words".to_vec()), "@#74776f20776f726473"),
+    ] {
+        assert_eq!(identity.to_string(), text);
+        assert_eq!(Identity::parse(text), Ok(identity));
+    }
+}
+
+#[test]
+fn marks_that_a_reader_does_not_see_are_escaped() {
+    for (value, shown) in [
+        ("a\u{202e}b", "CN=a\\e2\\80\\aeb"),
+        ("a\u{200b}", "CN=a\\e2\\80\\8b"),
+        ("a\n2026 established", "CN=a\\0a2026 established"),
+        ("a\u{1b}[2J", "CN=a\\1b[2J"),
+        ("Ünï", "CN=Ünï"),
+    ] {
+        let name = identity(&format!("CN={value}"));
+        assert_eq!(name.to_string(), shown);
+        assert_eq!(identity(shown), name);
+    }
 }
 
 #[test]
@@ -232,6 +297,9 @@ proptest! {
         for kind in 0..=12 {
             let id = Identification::of(IdentificationType::from(kind), octets.clone());
             if let Ok(identity) = Identity::from_identification(&id) {
+                let canonical = identity.canonical();
+                prop_assert!(identity.is_same(&canonical));
+                prop_assert_eq!(canonical.canonical(), canonical);
                 prop_assert_eq!(identity.to_identification().value, id.value);
                 prop_assert!(!identity.to_string().chars().any(char::is_control));
             }

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crypto::cert::{Certificate, TrustStore};
+use crypto::cert::{Certificate, Name, TrustStore};
 use crypto::hash::{Digest, is_equal};
 use crypto::rsa::PublicKey;
 use wire::isakmp::{Identification, Payload};
@@ -14,7 +14,8 @@ use super::Fault;
 use super::parts::{Parts, X509_SIGNATURE};
 use super::proposal::Method;
 use crate::config::{Connection, LocalMethod, RemoteMethod};
-use crate::identity::Identity;
+use crate::counters::DropReason;
+use crate::identity::{Identity, Peer};
 use crate::sa::Secret;
 use crate::time::Calendar;
 use crate::work::{Task, Work};
@@ -24,7 +25,7 @@ const MAX_REQUESTS_SENT: usize = 8;
 
 /// A peer that has proven who it is.
 pub(super) struct Proven {
-    pub(super) identity: Identity,
+    pub(super) identity: Peer,
     /// The first of the candidates that accepts it.
     pub(super) connection: Arc<Connection>,
     /// When its certificate ends, seconds since 1970.
@@ -142,21 +143,26 @@ pub(super) fn check(
     calendar: Calendar,
     work: &mut Work,
 ) -> Result<Proven, Fault> {
-    let identity = identity_of(id)?;
+    let claimed = identity_of(id)?;
     let connection = candidates
         .iter()
-        .find(|connection| connection.accepts(&identity))
-        .ok_or_else(|| unaccepted(&identity, candidates))?;
-    let not_after = match &connection.remote.method {
+        .find(|connection| connection.accepts(&claimed))
+        .ok_or_else(|| unaccepted(&claimed, candidates))?;
+    let name = &connection.name;
+    let (identity, not_after) = match &connection.remote.method {
         RemoteMethod::PresharedKey(_) => {
             if !is_equal(parts.hash.unwrap_or_default(), hash.as_ref()) {
                 return Err(wrong_key());
             }
-            None
+            let patterns = &connection.remote.identities;
+            (Peer::of_preshared_key(name, &claimed, patterns), None)
         }
-        RemoteMethod::Signature(store) => Some(check_signature(
-            store, &identity, parts, hash, calendar, work,
-        )?),
+        RemoteMethod::Signature(store) => {
+            let (names, not_after) = check_signature(store, &claimed, parts, hash, calendar, work)?;
+            let peer = Peer::of_certificate(name, &claimed, &names);
+            let peer = peer.ok_or(DropReason::AuthenticationFailed)?;
+            (peer, Some(not_after))
+        }
     };
     Ok(Proven {
         identity,
@@ -170,7 +176,7 @@ pub(super) fn wrong_key() -> Fault {
     Fault::Unauthenticated("the pre-shared key differs".into())
 }
 
-/// Certificate, then signature; returns when the certificate ends.
+/// Certificate, then signature; returns the certificate's names and when it ends.
 fn check_signature(
     store: &TrustStore,
     identity: &Identity,
@@ -178,7 +184,7 @@ fn check_signature(
     hash: &Digest,
     calendar: Calendar,
     work: &mut Work,
-) -> Result<i64, Fault> {
+) -> Result<(Vec<Name>, i64), Fault> {
     let refused = |fault: crypto::cert::CertFault| Fault::Unauthenticated(fault.to_string());
     let signature = parts
         .signature
@@ -196,7 +202,7 @@ fn check_signature(
     // The leaf should come first, but no document says so.
     let named = chain
         .iter()
-        .position(|certificate| identity.proven_by(&certificate.names()));
+        .position(|certificate| identity.proven_by(&certificate.names()).is_some());
     let leaf = chain.remove(named.unwrap_or(0));
     if named.is_none() {
         let subject = leaf.subject();
@@ -212,5 +218,5 @@ fn check_signature(
     let key = PublicKey::from_spki(&verified.spki).map_err(wrong)?;
     work.count(Task::Verify(key.bits()), 0);
     key.verify_bare(hash.as_ref(), signature).map_err(wrong)?;
-    Ok(verified.not_after)
+    Ok((verified.names, verified.not_after))
 }

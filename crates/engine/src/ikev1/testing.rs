@@ -4,7 +4,8 @@ use wire::isakmp::{Cookie, Cookies};
 
 use super::{IsakmpSa, NatFinding, PeerSupport, Role};
 use crate::config::Child;
-use crate::identity::Identity;
+use crate::config::IdentityPattern;
+use crate::identity::{Identity, Peer};
 use crate::sa::{Mode, Path, Secret};
 use crate::selector::TrafficSelector;
 use crate::time::Instant;
@@ -49,7 +50,11 @@ fn end(words: &str, role: Role, path: Path, peer: &str) -> IsakmpSa {
             fragmentation: true,
             caravan: true,
         },
-        identity: Identity::parse(peer).unwrap(),
+        identity: Peer::of_preshared_key(
+            "testing",
+            &Identity::parse(peer).unwrap(),
+            &[IdentityPattern::Any],
+        ),
         is_initial_contact: false,
         path,
         since: Instant(0),

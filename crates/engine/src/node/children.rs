@@ -5,6 +5,7 @@
 mod negotiate;
 mod queue;
 mod selectors;
+mod stand_in;
 mod takeover;
 
 use std::net::IpAddr;
@@ -45,6 +46,7 @@ pub(super) struct ChildEntry {
     pub(super) old: Vec<(Pair, Instant)>,
     /// The outbound half of `current`, while it waits for the peer's.
     takeover: Option<Box<Takeover>>,
+    /// What stands for a peer of transport mode; its session holds it.
     pub(super) pool_address: Option<IpAddr>,
     rekey_at: Option<Instant>,
     expire_at: Option<Instant>,
@@ -255,7 +257,6 @@ impl Node {
             .chain(entry.old.drain(..).map(|p| p.0))
             .collect();
         (entry.rekey_at, entry.expire_at, entry.takeover) = (None, None, None);
-        let pool_address = entry.pool_address.take();
         let event = Event::ChildClosed {
             connection: entry.connection.name.clone(),
             child: entry.child().name.clone(),
@@ -266,9 +267,6 @@ impl Node {
                 self.send_delete(session, pair);
             }
             self.remove_pair(child, pair);
-        }
-        if let Some(address) = pool_address {
-            self.leases.give_back(address);
         }
         if let Some(session) = session.and_then(|id| self.sessions.get_mut(&id)) {
             session.children.retain(|other| *other != child);
@@ -294,9 +292,6 @@ impl Node {
             let Some(mut entry) = self.children.remove(&child) else {
                 return;
             };
-            if let Some(address) = entry.pool_address {
-                self.leases.give_back(address);
-            }
             self.timers.arm(Timer::Child(child), &mut entry.armed, None);
         }
     }

@@ -1,22 +1,22 @@
-//! Inner addresses lent to peers. Leases are sticky: an identity gets the address it had, or asks
-//! for, as long as nobody else holds it.
+//! Inner addresses lent to peers. Leases are sticky: a peer gets the address it had, or asks for, as
+//! long as nobody else holds it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::Arc;
 
 use crate::config::Pool;
+use crate::identity::Peer;
 
-/// How many identities without a live lease are remembered.
+/// How many peers without a live lease are remembered.
 const MAX_REMEMBERED: usize = 1 << 17;
 
 /// Who holds which address.
 #[derive(Default)]
 pub(super) struct Leases {
-    /// Address to holder; a free one may stand here with the identity that had it last.
+    /// Address to holder; a free one may stand here with the peer that had it last.
     held: BTreeMap<IpAddr, Holder>,
-    /// What an identity had last.
-    sticky: BTreeMap<(PoolNumber, Arc<str>), IpAddr>,
+    /// What a peer had last.
+    sticky: BTreeMap<Borrower, IpAddr>,
     /// Addresses that were given back.
     free: BTreeSet<IpAddr>,
     pools: BTreeMap<String, PoolNumber>,
@@ -27,46 +27,62 @@ pub(super) struct Leases {
 /// Stands for a pool's name, of which there are few.
 type PoolNumber = u32;
 
+type Borrower = (PoolNumber, Purpose, Peer);
+
+/// What an address is lent for. A peer that has tunnels and transport mode has one for each: a
+/// packet to either goes one way only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Purpose {
+    /// The peer uses it itself, in tunnel mode.
+    Inner,
+    /// It stands for the peer's own address, in transport mode.
+    StandIn,
+}
+
 struct Holder {
-    identity: Arc<str>,
-    pool: PoolNumber,
-    is_live: bool,
+    borrower: Borrower,
+    /// Sessions of the peer that hold it; zero: it is free.
+    uses: usize,
 }
 
 impl Leases {
-    /// Lends an address of `pool` to `identity`: the one it asks for or had, if free, else the
-    /// next never used, else the first that is free. `None`: the pool is exhausted.
+    /// Lends an address of `pool` to `peer`: the one it asks for or had, if free, else the next
+    /// never used, else the first that is free. `None`: the pool is exhausted.
     pub(super) fn lend(
         &mut self,
         pool: &Pool,
-        identity: &str,
+        peer: &Peer,
+        purpose: Purpose,
         asked: Option<IpAddr>,
     ) -> Option<IpAddr> {
         let number = self.number_of(pool);
-        let key = (number, Arc::from(identity));
-        let sticky = self.sticky.get(&key).copied();
+        let borrower = (number, purpose, peer.clone());
+        let sticky = self.sticky.get(&borrower).copied();
         let wanted = [sticky, asked].into_iter().flatten();
         let address = wanted
             .filter(|address| contains(pool, *address))
-            .find(|address| self.is_open_to(*address, identity))
+            .find(|address| self.is_open_to(*address, peer))
             .or_else(|| self.unused(pool, number))
             .or_else(|| self.free.range(pool.first..=pool.last).next().copied())?;
-        self.hold(address, number, key.1.clone());
+        self.hold(address, borrower.clone());
         if self.sticky.len() < MAX_REMEMBERED {
-            self.sticky.insert(key, address);
+            self.sticky.insert(borrower, address);
         }
         Some(address)
     }
 
-    fn hold(&mut self, address: IpAddr, pool: PoolNumber, identity: Arc<str>) {
-        let holder = Holder {
-            identity,
-            pool,
-            is_live: true,
-        };
+    fn hold(&mut self, address: IpAddr, borrower: Borrower) {
+        let holder = Holder { borrower, uses: 1 };
         if let Some(last) = self.held.insert(address, holder) {
             self.free.remove(&address);
-            self.sticky.remove(&(last.pool, last.identity));
+            self.sticky.remove(&last.borrower);
+        }
+    }
+
+    /// Another session of its holder's uses an address that is lent, and gives it back too.
+    pub(super) fn share(&mut self, address: IpAddr) {
+        if let Some(holder) = self.held.get_mut(&address) {
+            holder.uses += 1;
         }
     }
 
@@ -82,8 +98,10 @@ impl Leases {
     /// Takes an address back; its last holder is remembered.
     pub(super) fn give_back(&mut self, address: IpAddr) {
         if let Some(holder) = self.held.get_mut(&address) {
-            holder.is_live = false;
-            self.free.insert(address);
+            holder.uses = holder.uses.saturating_sub(1);
+            if holder.uses == 0 {
+                self.free.insert(address);
+            }
         }
     }
 
@@ -94,14 +112,14 @@ impl Leases {
         };
         self.held
             .values()
-            .filter(|holder| holder.is_live && holder.pool == *number)
+            .filter(|holder| holder.uses > 0 && holder.borrower.0 == *number)
             .count()
     }
 
-    fn is_open_to(&self, address: IpAddr, identity: &str) -> bool {
+    fn is_open_to(&self, address: IpAddr, peer: &Peer) -> bool {
         self.held
             .get(&address)
-            .is_none_or(|holder| !holder.is_live && *holder.identity == *identity)
+            .is_none_or(|holder| holder.uses == 0 && holder.borrower.2 == *peer)
     }
 
     /// The next that nobody has ever held. Each address is looked at once.
@@ -143,6 +161,8 @@ fn address(pool: &Pool, number: u128) -> IpAddr {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::IdentityPattern;
+    use crate::identity::Identity;
 
     fn pool() -> Pool {
         Pool {
@@ -153,25 +173,34 @@ mod tests {
         }
     }
 
+    fn peer(name: &str) -> Peer {
+        let claimed = Identity::Fqdn(name.into());
+        Peer::of_preshared_key("road", &claimed, &[IdentityPattern::Any])
+    }
+
+    fn lend(leases: &mut Leases, pool: &Pool, name: &str, asked: Option<IpAddr>) -> Option<IpAddr> {
+        leases.lend(pool, &peer(name), Purpose::Inner, asked)
+    }
+
     #[test]
     fn an_identity_gets_its_address_again() {
         let mut leases = Leases::default();
-        let a = leases.lend(&pool(), "a", None).unwrap();
+        let a = lend(&mut leases, &pool(), "a", None).unwrap();
         leases.give_back(a);
-        let b = leases.lend(&pool(), "b", None).unwrap();
+        let b = lend(&mut leases, &pool(), "b", None).unwrap();
         assert_ne!(a, b);
-        assert_eq!(leases.lend(&pool(), "a", None), Some(a));
+        assert_eq!(lend(&mut leases, &pool(), "a", None), Some(a));
     }
 
     #[test]
     fn a_full_pool_lends_nothing_until_one_is_given_back() {
         let mut leases = Leases::default();
-        let a = leases.lend(&pool(), "a", None).unwrap();
-        leases.lend(&pool(), "b", None).unwrap();
-        assert_eq!(leases.lend(&pool(), "c", None), None);
+        let a = lend(&mut leases, &pool(), "a", None).unwrap();
+        lend(&mut leases, &pool(), "b", None).unwrap();
+        assert_eq!(lend(&mut leases, &pool(), "c", None), None);
         leases.give_back(a);
-        assert_eq!(leases.lend(&pool(), "c", None), Some(a));
-        assert_eq!(leases.lend(&pool(), "a", None), None);
+        assert_eq!(lend(&mut leases, &pool(), "c", None), Some(a));
+        assert_eq!(lend(&mut leases, &pool(), "a", None), None);
         assert_eq!(leases.live("inner"), 2);
     }
 
@@ -184,16 +213,25 @@ mod tests {
         let mut leases = Leases::default();
         let number = leases.number_of(&wide);
         leases.next.insert(number, super::number(wide.last) + 1);
-        assert_eq!(leases.lend(&wide, "a", None), None);
+        assert_eq!(lend(&mut leases, &wide, "a", None), None);
         for n in 1..=200 {
-            leases.hold([10, 0, 0, n].into(), number, "others".into());
+            leases.hold(
+                [10, 0, 0, n].into(),
+                (number, Purpose::Inner, peer("others")),
+            );
         }
         for n in [7, 70] {
             leases.give_back([10, 0, 0, n].into());
         }
-        assert_eq!(leases.lend(&wide, "b", None), Some([10, 0, 0, 7].into()));
-        assert_eq!(leases.lend(&wide, "c", None), Some([10, 0, 0, 70].into()));
-        assert_eq!(leases.lend(&wide, "d", None), None);
+        assert_eq!(
+            lend(&mut leases, &wide, "b", None),
+            Some([10, 0, 0, 7].into())
+        );
+        assert_eq!(
+            lend(&mut leases, &wide, "c", None),
+            Some([10, 0, 0, 70].into())
+        );
+        assert_eq!(lend(&mut leases, &wide, "d", None), None);
         assert!(leases.free.is_empty());
     }
 
@@ -201,14 +239,14 @@ mod tests {
     fn a_pool_under_another_name_lends_what_was_given_back() {
         let mut leases = Leases::default();
         for identity in ["a", "b"] {
-            leases.lend(&pool(), identity, None).expect("an address");
+            lend(&mut leases, &pool(), identity, None).expect("an address");
         }
         leases.give_back([10, 0, 0, 2].into());
         let renamed = Pool {
             name: "other".into(),
             ..pool()
         };
-        let lent = leases.lend(&renamed, "c", None);
+        let lent = lend(&mut leases, &renamed, "c", None);
         assert_eq!(lent, Some([10, 0, 0, 2].into()));
     }
 
@@ -216,9 +254,9 @@ mod tests {
     fn a_restarted_gateway_lends_the_address_that_is_asked_for() {
         let mut leases = Leases::default();
         let asked = IpAddr::from([10, 0, 0, 2]);
-        assert_eq!(leases.lend(&pool(), "a", Some(asked)), Some(asked));
+        assert_eq!(lend(&mut leases, &pool(), "a", Some(asked)), Some(asked));
         assert_eq!(
-            leases.lend(&pool(), "b", Some(asked)),
+            lend(&mut leases, &pool(), "b", Some(asked)),
             Some([10, 0, 0, 1].into())
         );
     }
@@ -226,7 +264,32 @@ mod tests {
     #[test]
     fn one_identity_twice_holds_two_addresses() {
         let mut leases = Leases::default();
-        let first = leases.lend(&pool(), "a", None);
-        assert_ne!(first, leases.lend(&pool(), "a", first));
+        let first = lend(&mut leases, &pool(), "a", None);
+        assert_ne!(first, lend(&mut leases, &pool(), "a", first));
+    }
+
+    #[test]
+    fn a_shared_address_is_free_when_the_last_has_given_it_back() {
+        let mut leases = Leases::default();
+        let address = lend(&mut leases, &pool(), "a", None).unwrap();
+        leases.share(address);
+        leases.give_back(address);
+        assert_eq!(leases.live("inner"), 1);
+        leases.give_back(address);
+        assert_eq!(leases.live("inner"), 0);
+    }
+
+    #[test]
+    fn a_peer_has_one_address_for_each_purpose() {
+        let mut leases = Leases::default();
+        let inner = leases.lend(&pool(), &peer("a"), Purpose::Inner, None);
+        let stand_in = leases.lend(&pool(), &peer("a"), Purpose::StandIn, None);
+        assert_ne!(inner, stand_in);
+        inner
+            .iter()
+            .chain(&stand_in)
+            .for_each(|it| leases.give_back(*it));
+        let again = leases.lend(&pool(), &peer("a"), Purpose::StandIn, None);
+        assert_eq!(again, stand_in);
     }
 }

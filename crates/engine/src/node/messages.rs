@@ -322,17 +322,17 @@ impl Node {
         };
         let message_id = Header::parse(message)?.0.message_id;
         let asked = mode_config::requested(sa, message, out)?;
-        let (identity, held) = (sa.identity.to_string(), self.lease_of(id));
-        let is_lent = held.is_some();
-        let lease = match held {
-            Some(lease) => Some(lease),
-            None => self.lend(&connection, &identity, &asked),
-        };
+        let peer = sa.identity.clone();
+        let own = session.lease.as_deref().cloned();
+        let lease = own
+            .or_else(|| self.shared_lease(id))
+            .or_else(|| self.lend(&connection, &peer, &asked));
         if lease.is_none() {
+            self.drops.count(DropReason::NoInnerAddress);
             self.tell(Event::NegotiationFailed {
                 connection: Some(connection.name.clone()),
                 path: self.sessions[&id].path,
-                reason: format!("{identity} asks for an inner address and there is none to lend"),
+                reason: format!("{peer} asks for an inner address and there is none to lend"),
             });
         }
         let Some(session) = self.sessions.get_mut(&id) else {
@@ -345,9 +345,7 @@ impl Node {
         let reply = mode_config::reply(sa, &asked, &answer, message, out)?;
         session.remember(message_id);
         session.config_reply = Some(ConfigReply::given(message.to_vec(), reply));
-        if !is_lent {
-            session.lease = lease.map(Box::new);
-        }
+        session.lease = lease.map(Box::new);
         Ok(())
     }
 
@@ -549,6 +547,8 @@ impl Node {
             }
             Fault::Incompatible { .. } | Fault::Refused(_) => DropReason::NoProposalChosen,
             Fault::Unauthenticated(_) => DropReason::AuthenticationFailed,
+            Fault::Taken(_) => DropReason::SelectorTaken,
+            Fault::NothingToLend(_) => DropReason::NoInnerAddress,
         });
     }
 }

@@ -4,15 +4,18 @@
 pub(super) mod message_ids;
 mod predecessors;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use wire::isakmp::Cookie;
 
 use super::half_open::Place;
+use super::leases::Purpose;
 use super::liveness::{Liveness, UNHEARD};
 use super::timers::renewal;
 use super::{Event, Node, Output, Timer};
 use crate::config::Connection;
+use crate::identity::Peer;
 use crate::ikev1::mode_config::{Asked, ConfigRequest, Lease};
 use crate::ikev1::phase1::Phase1;
 use crate::ikev1::quick::Quick;
@@ -52,6 +55,8 @@ pub(super) struct Session {
     /// Our last mode config answer: message ID, request and reply, for a duplicate request.
     pub(super) config_reply: Option<Box<ConfigReply>>,
     pub(super) lease: Option<Box<Lease>>,
+    /// Addresses of our pools that stand for a peer of transport mode.
+    pub(super) stand_ins: Vec<IpAddr>,
     pub(super) children: Vec<ChildId>,
     pub(super) liveness: Liveness,
     pub(super) rekey_at: Option<Instant>,
@@ -106,6 +111,7 @@ impl Session {
             config_request: None,
             config_reply: None,
             lease: None,
+            stand_ins: Vec::new(),
             children: Vec::new(),
             liveness: Liveness::new(now),
             rekey_at: None,
@@ -394,6 +400,8 @@ impl Node {
         if session.connection.as_ref().is_some_and(lends) {
             self.give_back(session.lease.as_deref());
         }
+        let stand_ins = session.stand_ins.iter();
+        stand_ins.for_each(|address| self.leases.give_back(*address));
     }
 
     fn give_back(&mut self, lease: Option<&Lease>) {
@@ -545,12 +553,12 @@ impl Node {
         }
     }
 
-    /// The addresses that a peer's pools lend it, by identity: one of each family that it asks for,
+    /// The addresses that a peer's pools lend it: one of each family that it asks for,
     /// of any where it names none.
     pub(super) fn lend(
         &mut self,
         connection: &Connection,
-        identity: &str,
+        peer: &Peer,
         asked: &Asked,
     ) -> Option<Lease> {
         let config = self.config.clone();
@@ -566,7 +574,7 @@ impl Node {
             }
             let mut wanted = asked.addresses.iter().copied();
             let wanted = wanted.find(|address| address.is_ipv4() == is_v4);
-            let Some(address) = self.leases.lend(pool, identity, wanted) else {
+            let Some(address) = self.leases.lend(pool, peer, Purpose::Inner, wanted) else {
                 continue;
             };
             lease.addresses.push(address);

@@ -5,6 +5,7 @@ mod beginnings;
 mod families;
 mod floods;
 mod heirs;
+mod identities;
 mod moves;
 mod neighbours;
 mod replays;
@@ -916,7 +917,7 @@ fn kept_sessions_of_one_identity_are_bounded_and_the_oldest_ends() {
     assert!((2..=4).contains(&ended), "{ended}");
     let node = &world.ends[1].node;
     assert_eq!(node.by_identity.len(), 16);
-    let peer = Identity::Fqdn("ms.example".into());
+    let peer = peer_of(node.sessions.values().next().expect("one"));
     let kept: Vec<SessionId> = node.sessions_of(&peer).map(|(id, _)| id).collect();
     assert_eq!(kept, node.sessions.keys().copied().collect::<Vec<_>>());
     let closed = |event: &Event| match event {
@@ -1418,6 +1419,12 @@ impl World {
             }
         }
     }
+}
+
+/// Who an established session's peer is.
+fn peer_of(session: &Session) -> Peer {
+    let sa = session.sa.as_ref().expect("established");
+    sa.identity.clone()
 }
 
 /// The first fragment of a message under these cookies, on port 4500.

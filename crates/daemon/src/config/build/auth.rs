@@ -75,9 +75,14 @@ impl Builder<'_> {
             let text = format!("{} is not the key of {}", file.display(), leaf.subject());
             return Err(self.value(&format!("{key}.key"), &text));
         }
-        let identity = identity.unwrap_or_else(|| Identity::DistinguishedName(leaf.subject_der()));
         let names = leaf.names();
-        if !identity.proven_by(&names) {
+        // The subject, or the first alternative name of a certificate that has none.
+        let own = || names.iter().find_map(Identity::of_certificate);
+        let Some(identity) = identity.or_else(own) else {
+            let text = "our certificate has neither a subject nor an alternative name";
+            return Err(self.value(&format!("{key}.certs"), text));
+        };
+        if identity.proven_by(&names).is_none() {
             let text = format!(
                 "{identity} is neither subject nor SAN of {}",
                 leaf.subject()

@@ -236,8 +236,16 @@ impl Node {
         if session.children.len() + held >= self.config.limits.children {
             return Err(DropReason::TooManyExchanges.into());
         }
+        let stand_in = match offer.mode {
+            Mode::Transport => self.stand_in(id, connection)?,
+            Mode::Tunnel => None,
+        };
         let selectors = (Some(offer.local), Some(offer.remote));
-        Ok(self.add_child(connection, index, false, selectors))
+        let child = self.add_child(connection, index, false, selectors);
+        if let Some(entry) = self.children.get_mut(&child) {
+            entry.pool_address = stand_in;
+        }
+        Ok(child)
     }
 
     fn quick_progress(
@@ -305,21 +313,6 @@ impl Node {
             return;
         };
         let path = session.path;
-        let needs_pool = negotiated.mode == Mode::Transport && self.takes_from_pool(child);
-        let is_v4 = negotiated.remote.first.is_ipv4();
-        if needs_pool && let Some(pool) = self.pool_of(child, is_v4) {
-            // The same traffic of the same peer is shown inside under the address it had.
-            let sa = self
-                .sessions
-                .get(&id)
-                .and_then(|session| session.sa.as_ref());
-            let peer = sa.map(|sa| sa.identity.to_string()).unwrap_or_default();
-            let holder = format!("{peer} {}", negotiated.local);
-            let address = self.leases.lend(&pool, &holder, None);
-            if let Some(entry) = self.children.get_mut(&child) {
-                entry.pool_address = address;
-            }
-        }
         let Some(entry) = self.children.get(&child) else {
             return;
         };
@@ -349,20 +342,6 @@ impl Node {
         };
         let expect = Change::Expect(child, vec![local], vec![remote]);
         self.change(Direction::Outbound, expect);
-    }
-
-    fn takes_from_pool(&self, child: ChildId) -> bool {
-        self.children.get(&child).is_some_and(|entry| {
-            !entry.is_ours && entry.pool_address.is_none() && !entry.connection.pools.is_empty()
-        })
-    }
-
-    fn pool_of(&self, child: ChildId, is_v4: bool) -> Option<crate::config::Pool> {
-        let pools = &self.children.get(&child)?.connection.pools;
-        let mut pools = pools
-            .iter()
-            .filter_map(|index| self.config.pools.get(*index));
-        pools.find(|pool| pool.first.is_ipv4() == is_v4).cloned()
     }
 
     fn child_established(
@@ -540,8 +519,8 @@ impl Node {
             reason: fault.to_string(),
         };
         let mut out = Outbox::default();
-        if let (Some(sa), Fault::Incompatible { notify, .. }) = (&session.sa, fault) {
-            let payload = informational::refusal(sa, *notify, refused);
+        if let (Some(sa), Some(notify)) = (&session.sa, fault.notify()) {
+            let payload = informational::refusal(sa, notify, refused);
             informational::send(sa, vec![payload], message_id, &mut out);
             self.remember(id, message_id);
         }

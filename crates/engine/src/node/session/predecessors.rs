@@ -1,11 +1,11 @@
 //! Earlier sessions of a peer: renewed, replaced or kept beside a new one (RFC 2407 §4.6.3.3).
 
-use std::sync::Arc;
+use std::net::IpAddr;
 
 use super::{RENEWAL_OVERLAP, Session, SessionId};
-use crate::config::{Connection, Start, Unique};
+use crate::config::{Start, Unique};
 use crate::counters::DropReason;
-use crate::identity::Identity;
+use crate::identity::Peer;
 use crate::ikev1::Role;
 use crate::ikev1::mode_config::Lease;
 use crate::node::Node;
@@ -42,7 +42,7 @@ impl Node {
         let is_kept = connection.unique == Unique::Keep;
         let earlier: Vec<(SessionId, bool)> = self
             .sessions_of(&sa.identity)
-            .filter(|(other, s)| *other != id && s.is_under(connection))
+            .filter(|(other, _)| *other != id)
             .map(|(other, _)| (other, self.heir_of(other) != other))
             .collect();
         if is_kept {
@@ -92,12 +92,12 @@ impl Node {
         self.close_session(old, &reason, false, now);
     }
 
-    /// The established sessions of an identity, the oldest first.
+    /// The established sessions of a peer under its connection, the oldest first.
     pub(in super::super) fn sessions_of(
         &self,
-        identity: &Identity,
+        peer: &Peer,
     ) -> impl Iterator<Item = (SessionId, &Session)> {
-        let all = (identity.clone(), SessionId(0))..=(identity.clone(), SessionId(u32::MAX));
+        let all = (peer.clone(), SessionId(0))..=(peer.clone(), SessionId(u32::MAX));
         let found = self.by_identity.range(all);
         found.filter_map(|(_, id)| Some((*id, &**self.sessions.get(id)?)))
     }
@@ -115,8 +115,8 @@ impl Node {
             return Vec::new();
         }
         self.sessions_of(&sa.identity)
-            .filter(|(other, it)| *other != id && it.is_under(connection))
             .map(|(other, _)| other)
+            .filter(|other| *other != id)
             .collect()
     }
 
@@ -125,6 +125,16 @@ impl Node {
         let all = core::iter::once(id).chain(self.siblings(id));
         let mut leases = all.filter_map(|it| self.sessions.get(&it)?.lease.as_deref());
         leases.next().cloned()
+    }
+
+    /// What another session of a session's peer holds, from then on held by this one too: it stays
+    /// lent until both have ended.
+    pub(in super::super) fn shared_lease(&mut self, id: SessionId) -> Option<Lease> {
+        let siblings = self.siblings(id).into_iter();
+        let mut leases = siblings.filter_map(|it| self.sessions.get(&it)?.lease.as_deref());
+        let lease = leases.next().cloned()?;
+        lease.addresses.iter().for_each(|it| self.leases.share(*it));
+        Some(lease)
     }
 
     /// The peer deletes a session, not its IPsec SAs: under another session of the peer's they
@@ -160,6 +170,7 @@ impl Node {
         let children = core::mem::take(&mut from.children);
         let waiting = core::mem::take(&mut from.waiting);
         let lease = from.lease.take();
+        let stand_ins = core::mem::take(&mut from.stand_ins);
         let path = from.path;
         let under_way = from.quicks.iter().filter(|it| !it.quick.is_done());
         let under_way: Vec<ChildId> = under_way.map(|it| it.child).collect();
@@ -181,7 +192,13 @@ impl Node {
             }
             Some(_) => lease,
         };
+        let (held, surplus_stand_ins): (Vec<IpAddr>, Vec<IpAddr>) = stand_ins
+            .into_iter()
+            .partition(|address| !to.stand_ins.contains(address));
+        to.stand_ins.extend(held);
         self.give_back(surplus.as_deref());
+        let surplus = surplus_stand_ins.iter();
+        surplus.for_each(|address| self.leases.give_back(*address));
         let is_alike = |to: &Path| to.local.port() == path.local.port();
         if let Some(to) = moved.filter(is_alike) {
             self.lead(&children, to);
@@ -195,12 +212,5 @@ impl SessionId {
     /// Numbers come round.
     pub(in super::super) fn is_before(self, later: Self) -> bool {
         later.0.wrapping_sub(self.0) < 1 << 31
-    }
-}
-
-impl Session {
-    fn is_under(&self, connection: &Arc<Connection>) -> bool {
-        let own = self.connection.as_ref();
-        own.is_some_and(|own| Arc::ptr_eq(own, connection))
     }
 }

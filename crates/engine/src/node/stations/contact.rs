@@ -33,6 +33,6 @@ impl Session {
         let other = self.connection.as_ref();
         let other = other.filter(|it| it.name != connection.name);
         self.path.remote.ip() == path.remote.ip()
-            && other.is_some_and(|it| it.local.identity == connection.local.identity)
+            && other.is_some_and(|it| it.local.is_same_peer(&connection.local))
     }
 }

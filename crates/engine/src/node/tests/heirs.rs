@@ -4,6 +4,7 @@ use super::turns::with_children;
 use super::*;
 use crate::ikev1::Fault;
 use crate::ikev1::mode_config::Lease;
+use crate::node::leases::Purpose;
 use crate::selector::TrafficSelector;
 
 fn is_closed(event: &Event) -> bool {
@@ -219,8 +220,9 @@ fn a_session_whose_heir_has_ended_leaves_its_lease_to_the_next() {
     node.close_session(heir, "expired", false, now);
     // The peer asks under the old one.
     let pool = &node.config.pools[0];
-    let address = node.leases.lend(pool, "ms.example", None);
     let session = node.sessions.get_mut(&old).expect("the old session");
+    let peer = peer_of(session);
+    let address = node.leases.lend(pool, &peer, Purpose::Inner, None);
     session.lease = Some(Box::new(Lease {
         addresses: address.into_iter().collect(),
         ..Lease::default()

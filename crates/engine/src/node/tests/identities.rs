@@ -1,0 +1,311 @@
+//! Who a peer is: several stations with certificates or keys at one gateway, each at an address of
+//! its own. Nobody ends, borrows or takes what is another's.
+
+mod contacts;
+mod names;
+mod transport;
+
+use crypto::cert::{Authority, Certificate, KeyMaterial, Request, SigningKey, TrustStore};
+use crypto::rsa::PrivateKey;
+
+use super::*;
+
+/// All test certificates are valid then.
+const JANUARY_2027: Calendar = Calendar(1_800_000_000);
+
+const CA_KEY: &str = include_str!("../../ikev1/tests/keys/gateway.key");
+const KEYS: [&str; 2] = [
+    include_str!("../../ikev1/tests/keys/station.key"),
+    include_str!("../../ikev1/tests/keys/intruder.key"),
+];
+
+/// A gateway, the first, and stations.
+pub(super) struct Crowd {
+    members: Vec<Member>,
+    now: Instant,
+    wire: Vec<(Instant, Path, Vec<u8>)>,
+}
+
+/// One node and its address.
+struct Member {
+    node: Node,
+    address: IpAddr,
+    events: Vec<Event>,
+    /// What the outbound plane seals: by SPI, to which selector.
+    outbound: BTreeMap<u32, String>,
+    due: Option<Instant>,
+}
+
+impl Crowd {
+    /// A gateway with these connections.
+    fn new(connections: Vec<Connection>) -> Self {
+        let mut crowd = Self {
+            members: Vec::new(),
+            now: Instant(1),
+            wire: Vec::new(),
+        };
+        crowd.join(GATEWAY, connections);
+        crowd
+    }
+
+    /// Another node; its number.
+    fn join(&mut self, address: [u8; 4], connections: Vec<Connection>) -> usize {
+        let number = self.members.len();
+        let limits = Limits::default();
+        let mut octets = [number as u8; 32];
+        octets[0] = address[3];
+        let config = Config {
+            connections: connections.into_iter().map(Arc::new).collect(),
+            pools: if number == 0 { pools() } else { Vec::new() },
+            limits,
+        };
+        self.members.push(Member {
+            node: Node::new(config, &Seed::new(octets)),
+            address: address.into(),
+            events: Vec::new(),
+            outbound: BTreeMap::new(),
+            due: None,
+        });
+        self.drain(number);
+        self.input(number, Input::Calendar(JANUARY_2027));
+        number
+    }
+
+    /// A station that comes up for a few seconds of time.
+    fn enter(&mut self, address: [u8; 4], connection: Connection) -> usize {
+        let number = self.join(address, vec![connection]);
+        self.run(Duration::from_secs(3));
+        number
+    }
+
+    fn run(&mut self, span: Duration) {
+        let end = self.now + span;
+        loop {
+            let arrival = self.wire.iter().map(|datagram| datagram.0).min();
+            let timers = self.members.iter().filter_map(|member| member.due);
+            let due = timers.chain(arrival).min();
+            let Some(at) = due.filter(|at| *at <= end) else {
+                break;
+            };
+            self.now = self.now.max(at);
+            if let Some(first) = self.wire.iter().position(|datagram| datagram.0 <= self.now) {
+                let (_, path, payload) = self.wire.remove(first);
+                let is_target = |member: &Member| member.address == path.local.ip();
+                if let Some(number) = self.members.iter().position(is_target) {
+                    self.input(number, Input::Datagram(path, &payload));
+                }
+                continue;
+            }
+            for number in 0..self.members.len() {
+                if self.members[number].due.is_some_and(|at| at <= self.now) {
+                    self.input(number, Input::Wake);
+                }
+            }
+        }
+        self.now = end;
+    }
+
+    fn input(&mut self, number: usize, input: Input<'_>) {
+        self.members[number].node.handle(input, self.now);
+        self.drain(number);
+    }
+
+    fn command(&mut self, number: usize, command: Command) {
+        self.input(number, Input::Command(command));
+    }
+
+    fn drain(&mut self, number: usize) {
+        let mut answers = Vec::new();
+        let member = &mut self.members[number];
+        loop {
+            match member.node.poll() {
+                Output::Datagram(path, payload) => {
+                    let arrives = Path {
+                        local: path.remote,
+                        remote: (member.address, path.local.port()).into(),
+                    };
+                    let at = self.now + Duration::from_millis(20);
+                    self.wire.push((at, arrives, payload));
+                }
+                Output::Plane(Direction::Outbound, change) => member.change(change),
+                Output::Event(event) => member.events.push(event),
+                Output::WantsReport => answers.push(Input::Report(&[])),
+                Output::WantsLocalAddress { remote, among } => {
+                    let local = Some(member.address);
+                    answers.push(Input::LocalAddress {
+                        remote,
+                        among,
+                        local,
+                    });
+                }
+                Output::Wait(deadline) => {
+                    member.due = deadline.map(|deadline| deadline.at);
+                    break;
+                }
+                _ => {}
+            }
+        }
+        for answer in answers {
+            self.input(number, answer);
+        }
+    }
+
+    fn gateway(&self) -> &Node {
+        &self.members[0].node
+    }
+
+    /// Who the gateway has tunnels with, and their inner addresses.
+    fn guests(&self) -> Vec<(String, Vec<IpAddr>)> {
+        let status = self.gateway().status(self.now);
+        let sessions = status.connections.into_iter().flat_map(|it| it.sessions);
+        sessions.map(|it| (it.peer, it.inner)).collect()
+    }
+
+    /// Where the gateway sends traffic to.
+    fn destinations(&self) -> Vec<String> {
+        self.members[0].outbound.values().cloned().collect()
+    }
+
+    fn drops(&self, reason: DropReason) -> u64 {
+        self.gateway().drops().of(reason)
+    }
+
+    /// The gateway's last refusal.
+    fn refusal(&self) -> String {
+        let mut events = self.members[0].events.iter().rev();
+        let last = events.find_map(|event| match event {
+            Event::NegotiationFailed { reason, .. } => Some(reason.clone()),
+            _ => None,
+        });
+        last.expect("a refusal")
+    }
+}
+
+impl Member {
+    fn change(&mut self, change: crate::plane::Change) {
+        use crate::plane::Change;
+        match change {
+            Change::Install(sa) => {
+                let words: Vec<String> = sa.remote.iter().map(ToString::to_string).collect();
+                self.outbound.insert(sa.spi, words.join(", "));
+            }
+            Change::Remove(_, spi, Direction::Outbound) => drop(self.outbound.remove(&spi)),
+            _ => {}
+        }
+    }
+
+    fn is_up(&self) -> bool {
+        !self.outbound.is_empty()
+    }
+
+    /// The inner address that it was lent last.
+    fn inner(&self) -> IpAddr {
+        let last = self.events.iter().rev().find_map(|event| match event {
+            Event::InnerAddress { addresses, .. } => addresses.first().copied(),
+            _ => None,
+        });
+        last.expect("an inner address")
+    }
+
+    /// An INITIAL-CONTACT in an exchange of its own.
+    fn first_contact(&self) -> (Path, Vec<u8>) {
+        let session = self.node.sessions.values().next().expect("a session");
+        let sa = session.sa.as_ref().expect("established");
+        let contact = informational::refusal(sa, NotifyType::InitialContact, None);
+        let mut out = Outbox::default();
+        informational::send(sa, vec![contact], 0x53, &mut out);
+        let path = Path {
+            local: session.path.remote,
+            remote: (self.address, session.path.local.port()).into(),
+        };
+        let message = out.messages[0].message.clone();
+        (path, session::with_marker(session.path, message))
+    }
+}
+
+/// One end's connection, with the pre-shared key of the other tests.
+fn connection(is_station: bool, change: impl FnOnce(&mut Connection)) -> Connection {
+    let plain: Change = Arc::new(|_, _| {});
+    let mut connections = config(is_station, &plain).connections;
+    let mut connection = Arc::into_inner(connections.remove(0)).expect("the only one");
+    change(&mut connection);
+    connection
+}
+
+fn station(change: impl FnOnce(&mut Connection)) -> Connection {
+    connection(true, change)
+}
+
+fn responder(change: impl FnOnce(&mut Connection)) -> Connection {
+    connection(false, change)
+}
+
+fn key(connection: &mut Connection, key: &str) {
+    let secret = Arc::new(Secret(key.as_bytes().to_vec()));
+    connection.remote.method = RemoteMethod::PresharedKey(secret.clone());
+    connection.local.method = LocalMethod::PresharedKey(secret);
+}
+
+fn identity(text: &str) -> Identity {
+    Identity::parse(text).expect("an identity")
+}
+
+fn pattern(text: &str) -> IdentityPattern {
+    IdentityPattern::parse(text).expect("a pattern")
+}
+
+fn selectors(texts: &[&str]) -> Vec<crate::selector::TrafficSelector> {
+    let selector = |text: &&str| text.parse().expect("a selector");
+    texts.iter().map(selector).collect()
+}
+
+fn authority() -> Authority {
+    let key = SigningKey::from_pem(CA_KEY).expect("a key");
+    Authority::create("CN=Authority", key, &[1], JANUARY_2027.0, 365).expect("an authority")
+}
+
+/// A certificate of the key of this number, and who is trusted to have issued one.
+fn certified(connection: &mut Connection, number: usize, subject: &str, names: &[&str]) {
+    let authority = authority();
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let request = Request {
+        subject,
+        alternative_names: &names,
+        key: KeyMaterial::Pem(KEYS[number]),
+        serial: &[number as u8 + 2],
+        now: JANUARY_2027.0,
+        days: 30,
+    };
+    let certificate = authority.issue(&request).expect("a certificate");
+    connection.local.method = LocalMethod::Signature {
+        key: Arc::new(PrivateKey::from_pem(KEYS[number]).expect("a key")),
+        chain: Certificate::all_from_pem(&certificate).expect("a certificate"),
+    };
+    let authorities = Certificate::all_from_pem(authority.certificate_pem());
+    connection.remote.method = RemoteMethod::Signature(Arc::new(TrustStore {
+        authorities: authorities.expect("an authority"),
+        ..TrustStore::default()
+    }));
+}
+
+/// A gateway of certified stations of any name.
+fn certified_gateway(change: impl FnOnce(&mut Connection)) -> Connection {
+    responder(|connection| {
+        certified(connection, 1, "CN=sg", &["sg.example"]);
+        connection.remote.identities = vec![IdentityPattern::Any];
+        change(connection);
+    })
+}
+
+/// A certified station that claims one of its names.
+fn certified_station(
+    number: usize,
+    subject: &str,
+    names: &[&str],
+    claimed: Identity,
+) -> Connection {
+    station(|connection| {
+        certified(connection, number, subject, names);
+        connection.local.identity = claimed;
+    })
+}

@@ -1,0 +1,112 @@
+//! Peers of transport mode are shown inside under an address of a pool, or not at all.
+
+use super::*;
+use crate::config::Pool;
+
+/// A station whose traffic to the gateway is protected on these ports.
+fn host(name: &str, ports: &[&str]) -> Connection {
+    station(|connection| {
+        connection.local.identity = identity(name);
+        connection.wants_inner = InnerFamilies::default();
+        let child = &mut connection.children[0];
+        child.mode = Mode::Transport;
+        let remotes: Vec<String> = ports.iter().map(|it| format!("0.0.0.0/0[{it}]")).collect();
+        let remotes: Vec<&str> = remotes.iter().map(String::as_str).collect();
+        child.remote = selectors(&remotes);
+    })
+}
+
+fn hosts(pools: Vec<usize>) -> Connection {
+    responder(|connection| {
+        connection.remote.identities = vec![IdentityPattern::Any];
+        connection.pools = pools;
+        connection.children[0].mode = Mode::Transport;
+        connection.children[0].local.clear();
+    })
+}
+
+fn with_pool(connection: Connection, last: u8) -> Crowd {
+    let mut crowd = Crowd::new(vec![connection]);
+    let config = &crowd.gateway().config;
+    let pools = config.pools.iter().enumerate().map(|(at, pool)| Pool {
+        last: if at == 0 {
+            [10, 99, 0, last].into()
+        } else {
+            pool.last
+        },
+        ..pool.clone()
+    });
+    let config = Config {
+        connections: config.connections.clone(),
+        pools: pools.collect(),
+        limits: config.limits.clone(),
+    };
+    crowd.input(0, Input::Configure(Arc::new(config)));
+    crowd
+}
+
+#[test]
+fn all_children_of_one_peer_are_shown_under_one_address() {
+    let mut crowd = with_pool(hosts(vec![0]), 2);
+    crowd.enter(
+        [10, 0, 0, 10],
+        host("a.example", &["tcp/80", "tcp/443", "udp/53"]),
+    );
+    let a = [
+        "10.99.0.1[tcp/443]",
+        "10.99.0.1[tcp/80]",
+        "10.99.0.1[udp/53]",
+    ];
+    let protocols = |crowd: &Crowd| {
+        let status = crowd.gateway().status(crowd.now);
+        let sessions = status.connections.into_iter().flat_map(|it| it.sessions);
+        let children = sessions.flat_map(|it| it.children);
+        let mut shown: Vec<Option<IpAddr>> = children.map(|it| it.pool_address).collect();
+        shown.sort();
+        shown
+    };
+    assert_eq!(protocols(&crowd), [Some([10, 99, 0, 1].into()); 3], "{a:?}");
+    crowd.enter([10, 0, 0, 11], host("b.example", &["tcp/80"]));
+    assert_eq!(protocols(&crowd)[3], Some([10, 99, 0, 2].into()));
+    // Over a renewal of phase 1 it stays the peer's.
+    crowd.command(1, Command::RekeyIke("road".into()));
+    crowd.run(Duration::from_secs(20));
+    crowd.command(1, Command::RekeyChildren("road".into()));
+    crowd.run(Duration::from_secs(20));
+    assert_eq!(crowd.gateway().leases.live("inner"), 2);
+    assert_eq!(protocols(&crowd)[..3], [Some([10, 99, 0, 1].into()); 3]);
+    crowd.command(1, Command::Down("road".into()));
+    crowd.run(Duration::from_secs(5));
+    assert_eq!(crowd.gateway().leases.live("inner"), 1);
+}
+
+#[test]
+fn without_an_address_to_stand_for_it_a_peer_is_refused() {
+    let mut crowd = with_pool(hosts(vec![0]), 1);
+    crowd.enter([10, 0, 0, 10], host("a.example", &["tcp/80"]));
+    let second = crowd.enter([10, 0, 0, 11], host("b.example", &["tcp/80"]));
+    assert!(!crowd.members[second].is_up());
+    assert_eq!(crowd.destinations().len(), 1);
+    assert_eq!(
+        crowd.refusal(),
+        "b.example asks for transport mode and no address can stand for it: pool inner is \
+         exhausted"
+    );
+    assert!(crowd.drops(DropReason::NoInnerAddress) > 0);
+    crowd.command(1, Command::Down("road".into()));
+    crowd.run(Duration::from_secs(60));
+    assert!(crowd.members[second].is_up());
+}
+
+#[test]
+fn a_pool_of_the_other_family_stands_for_nobody() {
+    let mut crowd = Crowd::new(vec![hosts(vec![1])]);
+    let host = crowd.enter([10, 0, 0, 10], host("a.example", &["tcp/80"]));
+    assert!(!crowd.members[host].is_up());
+    assert!(crowd.destinations().is_empty());
+    let refusal = crowd.refusal();
+    assert!(
+        refusal.ends_with("its connection has no pool of IPv4"),
+        "{refusal}"
+    );
+}
