@@ -130,12 +130,27 @@ impl Connection {
         if self.begins() && child.mode == Mode::Tunnel {
             self.check_reach(child, found);
         }
+        self.check_claims(child, found);
         let has_esp = !child.proposals.iter().all(is_ah);
         let needs_pool = child.mode == Mode::Transport && has_esp && self.takes_many_peers();
         if needs_pool && self.pools.is_empty() {
             found.error(format!(
                 "child {name} in transport mode needs a pool: behind one NAT two stations may \
                  have the same address (RFC 3948 §5.2)"
+            ));
+        }
+    }
+
+    /// Where several peers may each have a part of one range.
+    fn check_claims(&self, child: &Child, found: &mut Findings) {
+        let name = &child.name;
+        if child.mode == Mode::Tunnel && !child.remote.is_empty() && self.takes_many_peers() {
+            let ranges: Vec<String> = child.remote.iter().map(ToString::to_string).collect();
+            found.warning(format!(
+                "child {name} lets every peer that remote.id accepts ask for any part of \
+                 remote_ts {}: the first that asks for a network has it, and others are refused; \
+                 write one connection for each peer, or leave remote_ts out and lend addresses",
+                ranges.join(", ")
             ));
         }
     }
@@ -180,7 +195,7 @@ impl Connection {
 
     /// Whether several peers can be connected at once: a gateway that accepts more than one
     /// identity.
-    fn takes_many_peers(&self) -> bool {
+    pub(crate) fn takes_many_peers(&self) -> bool {
         let is_one = matches!(self.remote.identities.as_slice(), [one] if one.is_exact());
         !self.begins() && !is_one
     }

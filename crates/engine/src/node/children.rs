@@ -2,6 +2,7 @@
 //! come about is in `negotiate.rs`, in which order in `queue.rs`; which traffic they hold in
 //! `selectors.rs`.
 
+mod claims;
 mod negotiate;
 mod queue;
 mod selectors;

@@ -1,5 +1,5 @@
-//! Inner addresses lent to peers. Leases are sticky: a peer gets the address it had, or asks for, as
-//! long as nobody else holds it.
+//! Inner addresses lent to peers. Leases are sticky: a peer gets the address it had, or asks for,
+//! as long as nobody else holds it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

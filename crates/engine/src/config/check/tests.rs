@@ -173,3 +173,15 @@ fn esp_and_ah_in_one_child_are_alternatives() {
     both.children[0].proposals.remove(0);
     assert_eq!(texts(&both, Severity::Warning).len(), 1);
 }
+
+#[test]
+fn a_range_that_many_may_ask_for_in_parts_is_told() {
+    let mut sites = connection("aes128-sha256-modp2048", "aes128gcm16-modp2048");
+    let told = |it: &Connection| texts(it, Severity::Warning).join("\n");
+    sites.children[0].remote = vec!["10.0.0.0/8".parse().unwrap()];
+    assert!(!told(&sites).contains("ask for any part"));
+    sites.remote.identities = vec![IdentityPattern::Any];
+    assert!(told(&sites).contains("ask for any part of remote_ts 10.0.0.0/8"));
+    sites.children[0].remote.clear();
+    assert!(!told(&sites).contains("ask for any part"));
+}

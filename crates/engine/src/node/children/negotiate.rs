@@ -236,6 +236,7 @@ impl Node {
         if session.children.len() + held >= self.config.limits.children {
             return Err(DropReason::TooManyExchanges.into());
         }
+        self.check_claim(id, connection, &connection.children[index], offer)?;
         let stand_in = match offer.mode {
             Mode::Transport => self.stand_in(id, connection)?,
             Mode::Tunnel => None,

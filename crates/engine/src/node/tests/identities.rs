@@ -1,6 +1,7 @@
 //! Who a peer is: several stations with certificates or keys at one gateway, each at an address of
 //! its own. Nobody ends, borrows or takes what is another's.
 
+mod captures;
 mod contacts;
 mod names;
 mod transport;

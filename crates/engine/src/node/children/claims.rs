@@ -1,0 +1,147 @@
+//! Whose traffic is whose, where several peers may ask for parts of one configured range.
+//!
+//! A connection that accepts many peers and names a `remote_ts` lets each of them say which part of
+//! it is its own. So that none takes what another one's tunnel carries, it is refused
+//!
+//! - what overlaps a child of another peer,
+//! - what another connection keeps for the one peer that it accepts, even while its tunnel is down,
+//! - what lies in a pool of ours: those addresses are lent, not asked for.
+//!
+//! A range that is configured for many inside the wider range of one (sites beside a tunnel that
+//! takes everything else) is meant: the narrower selector has its packets. The peer itself may ask
+//! again for what it has, from wherever it is: a tunnel that it lost lives on here for a time.
+
+use std::sync::Arc;
+
+use super::super::Node;
+use super::super::session::SessionId;
+use super::ChildEntry;
+use crate::config::{Child, Config, Connection};
+use crate::identity::Peer;
+use crate::ikev1::Fault;
+use crate::ikev1::quick::QuickOffer;
+use crate::sa::Mode;
+use crate::selector::TrafficSelector;
+
+/// What a peer asks for out of a range that others may ask for too.
+struct Claim<'a> {
+    local: &'a TrafficSelector,
+    remote: &'a TrafficSelector,
+    /// The configured range that it is a part of.
+    range: &'a TrafficSelector,
+}
+
+impl Node {
+    /// Refuses what belongs to another peer.
+    pub(super) fn check_claim(
+        &self,
+        id: SessionId,
+        connection: &Arc<Connection>,
+        child: &Child,
+        offer: &QuickOffer,
+    ) -> Result<(), Fault> {
+        let mut ranges = child.remote.iter();
+        let range = ranges.find(|range| range.contains(&offer.remote));
+        let (Some(range), Some(peer)) = (range, self.peer_of(id)) else {
+            return Ok(());
+        };
+        if offer.mode != Mode::Tunnel || !connection.takes_many_peers() {
+            return Ok(());
+        }
+        let claim = Claim {
+            local: &offer.local,
+            remote: &offer.remote,
+            range,
+        };
+        let owner = (self.holder(peer, &claim))
+            .or_else(|| claim.kept_by(&self.config, connection))
+            .or_else(|| claim.lent_from(&self.config));
+        let Some(owner) = owner else {
+            return Ok(());
+        };
+        Err(Fault::Taken(format!(
+            "{peer} asks for {}, which is not its own: {owner}",
+            claim.remote
+        )))
+    }
+
+    /// The peer of an established session.
+    fn peer_of(&self, id: SessionId) -> Option<&Peer> {
+        let session = self.sessions.get(&id)?;
+        session.sa.as_ref().map(|sa| &sa.identity)
+    }
+
+    /// The child of another peer that a claim overlaps, in words.
+    fn holder(&self, peer: &Peer, claim: &Claim<'_>) -> Option<String> {
+        self.children.values().find_map(|entry| {
+            let (local, remote) = entry.held()?;
+            if !claim.overlaps(Some(&local), &remote) {
+                return None;
+            }
+            let owner = self.peer_of(entry.session?)?;
+            (owner != peer).then(|| {
+                let connection = &entry.connection.name;
+                format!("{owner} of connection {connection} has {remote}")
+            })
+        })
+    }
+}
+
+impl Claim<'_> {
+    /// Whether traffic of both sides is that of these selectors too, which do not merely go around
+    /// the configured range. No local selector: an address that is not known yet.
+    fn overlaps(&self, local: Option<&TrafficSelector>, remote: &TrafficSelector) -> bool {
+        let is_around = remote.contains(self.range) && remote != self.range;
+        let is_ours = |local: &TrafficSelector| self.local.intersection(local).is_some();
+        !is_around && self.remote.intersection(remote).is_some() && local.is_none_or(is_ours)
+    }
+
+    /// The connection of one peer alone that has some of it, in words.
+    fn kept_by(&self, config: &Config, own: &Arc<Connection>) -> Option<String> {
+        let mut others = config.connections.iter();
+        others.find_map(|other| {
+            if Arc::ptr_eq(other, own) || other.takes_many_peers() {
+                return None;
+            }
+            let remote = other.children.iter().find_map(|child| {
+                let is_local = |local: Option<&TrafficSelector>, remote: &TrafficSelector| {
+                    child.mode == Mode::Tunnel && self.overlaps(local, remote)
+                };
+                let mut remotes = child.remote.iter();
+                remotes.find(|remote| match child.local.as_slice() {
+                    [] => is_local(None, remote),
+                    locals => locals.iter().any(|local| is_local(Some(local), remote)),
+                })
+            })?;
+            Some(format!(
+                "connection {} keeps {remote} for its peer",
+                other.name
+            ))
+        })
+    }
+
+    /// The pool that it lies in, in words.
+    fn lent_from(&self, config: &Config) -> Option<String> {
+        let mut pools = config.pools.iter();
+        let pool = pools.find(|pool| {
+            let addresses = TrafficSelector {
+                last: pool.last,
+                ..TrafficSelector::host(pool.first)
+            };
+            addresses.contains(self.remote)
+        })?;
+        Some(format!("it lies in pool {}", pool.name))
+    }
+}
+
+impl ChildEntry {
+    /// The traffic of a tunnel that stands, or that the peer has asked for.
+    fn held(&self) -> Option<(TrafficSelector, TrafficSelector)> {
+        if self.child().mode != Mode::Tunnel {
+            return None;
+        }
+        let asked = self.local.zip(self.remote).filter(|_| !self.is_ours);
+        let current = self.current.map(|pair| (pair.local, pair.remote));
+        current.or(asked)
+    }
+}
