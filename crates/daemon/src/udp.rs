@@ -98,15 +98,19 @@ impl Default for UdpConfig {
     }
 }
 
-/// Says what to do where another process has the port.
+/// Says what to do where another process has the port, or the right to it is missing.
 fn taken(port: u16, fault: io::Error) -> io::Error {
-    if fault.kind() != io::ErrorKind::AddrInUse {
-        return fault;
-    }
-    let text = format!(
-        "another process has UDP port {port} (`ss -ulpn` names it): one process serves all \
-         connections of a host, so put them into one file, or end the other one"
-    );
+    let text = match fault.kind() {
+        io::ErrorKind::AddrInUse => format!(
+            "another process has UDP port {port} (`ss -ulpn` names it): one process serves all \
+             connections of a host, so put them into one file, or end the other one"
+        ),
+        io::ErrorKind::PermissionDenied => format!(
+            "UDP port {port} needs CAP_NET_BIND_SERVICE, as ports below 1024 do: run as root, or \
+             under a service manager that grants it"
+        ),
+        _ => return fault,
+    };
     io::Error::new(fault.kind(), text)
 }
 

@@ -173,3 +173,15 @@ fn a_port_that_is_taken_is_named_with_what_to_do() {
     assert!(said.contains(&format!("UDP port {port}")), "{said}");
     assert!(said.contains("into one file"), "{said}");
 }
+
+#[test]
+fn a_port_that_cannot_be_bound_is_told_with_what_it_needs() {
+    let said = |kind: io::ErrorKind| taken(500, kind.into()).to_string();
+    assert!(said(io::ErrorKind::AddrInUse).contains("`ss -ulpn` names it"));
+    let refused = said(io::ErrorKind::PermissionDenied);
+    assert!(
+        refused.contains("UDP port 500 needs CAP_NET_BIND_SERVICE"),
+        "{refused}"
+    );
+    assert_eq!(said(io::ErrorKind::OutOfMemory), "out of memory");
+}
