@@ -410,7 +410,7 @@ def test_the_units_are_good(unit: str, tmp_path: Path) -> None:
 def test_a_restarted_gateway_gets_its_station_back_with_the_address_it_had(
     road: Road, ends: Ends
 ) -> None:
-    # As `caravan pki issue --bundle` has it: traffic does not wait for that.
+    # Traffic does not wait for that.
     patient = replace(ends[1], dpd_s=30)
     with Caravan(road.sg, ends[0]) as gateway:
         gateway.wait_ready()

@@ -87,7 +87,6 @@ fn text(name: &str, client: &Client) -> String {
     if !client.transport {
         let _ = writeln!(text, "vips = {}", list(&client.families()));
     }
-    text += "dpd_delay = \"30s\"\n";
     let (certificate, key) = (format!("{name}.pem"), format!("{name}.key"));
     let _ = writeln!(
         text,
@@ -98,10 +97,9 @@ fn text(name: &str, client: &Client) -> String {
         quoted(&key),
         quoted(id)
     );
-    text += match client.transport {
-        true => "mode = \"transport\"\n",
-        false => "mode = \"tunnel\"\n",
-    };
+    if client.transport {
+        text += "mode = \"transport\"\n";
+    }
     if !client.remote_ts.is_empty() {
         let _ = writeln!(text, "remote_ts = {}", list(&client.remote_ts));
     }

@@ -69,6 +69,24 @@ fn a_bundle_is_a_configuration_that_parses_with_all_its_files() {
 }
 
 #[test]
+fn a_bundle_leaves_every_key_to_its_default_that_was_not_asked_for() {
+    let folder = Folder::new("defaults");
+    let order = "issue --ca @/pki --name ms1 --out @ --bundle --gateway sg.example";
+    folder
+        .pki(&format!("{order} --remote-ts 10.10.0.0/24"))
+        .unwrap();
+    let said: toml::Table = folder.text("ms1/ms1.toml").parse().unwrap();
+    let connection = said["connections"]["ms1"].as_table().unwrap();
+    let keys: Vec<&str> = connection.keys().map(String::as_str).collect();
+    assert_eq!(
+        keys,
+        ["children", "local", "remote", "remote_addrs", "vips"]
+    );
+    let child = connection["children"]["net"].as_table().unwrap();
+    assert_eq!(child.keys().collect::<Vec<_>>(), ["remote_ts"]);
+}
+
+#[test]
 fn a_key_of_others_is_certified_where_it_lies_and_a_wrong_one_is_named() {
     let folder = Folder::new("beside");
     folder.pki("issue --ca @/pki --name box --out @").unwrap();
