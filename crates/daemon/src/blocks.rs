@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
+use std::net::IpAddr;
 use std::path::Path;
 
 use anyhow::Context;
@@ -13,8 +14,9 @@ use engine::selector::TrafficSelector;
 
 use crate::config::Loaded;
 use crate::config::file::OnFailure;
-use crate::footprint::{Footprint, FootprintFile, written};
-use crate::routes::{self, Prefix, covering, prefixes};
+use crate::footprint::{FootprintFile, written};
+use crate::routes::full::{self, Surroundings};
+use crate::routes::{self, Desired, Prefix, covering, prefixes};
 
 /// So many blocked networks of one connection are named.
 const PREFIXES_SHOWN: usize = 8;
@@ -27,6 +29,15 @@ pub async fn lay(runtime_dir: &Path, loaded: &Loaded) -> anyhow::Result<()> {
     if blocks.is_empty() {
         return Ok(());
     }
+    let mut desired = Desired {
+        blocks,
+        ..Desired::default()
+    };
+    complete((loaded, &BTreeSet::new()), &[], &mut desired);
+    // What ends with a process waits for it.
+    desired
+        .blocks
+        .retain(|name, _| !desired.passing.contains(name));
     let mut file = match FootprintFile::open(runtime_dir, name) {
         Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
         opened => opened.context("cannot write down what is being changed on this host")?,
@@ -38,7 +49,7 @@ pub async fn lay(runtime_dir: &Path, loaded: &Loaded) -> anyhow::Result<()> {
         footprint.connections.extend(strange);
     })?;
     let table = &loaded.daemon;
-    Ok(routes::block(&blocks, (table.table, table.fwmark), &mut file).await?)
+    Ok(routes::block(&desired, (table.table, table.fwmark), &mut file).await?)
 }
 
 /// By connection that blocks, what it refuses.
@@ -55,6 +66,40 @@ pub fn wanted(loaded: &Loaded) -> BTreeMap<String, BTreeSet<Prefix>> {
     };
     let named = blocking.map(|connection| (connection.name.clone(), of(connection)));
     named.filter(|(_, prefixes)| !prefixes.is_empty()).collect()
+}
+
+/// What full tunnels, but those that are down, make of the rest of the host's traffic: of the
+/// other family, which goes nowhere, and of the local network. Where a connection's traffic passes
+/// without a tunnel, so does the other family once the process has ended.
+pub fn complete(
+    (loaded, downed): (&Loaded, &BTreeSet<String>),
+    resolvers: &[IpAddr],
+    desired: &mut Desired,
+) {
+    let all = loaded.full_tunnels.iter();
+    let up = all.filter(|(name, _)| !downed.contains(*name));
+    let mut tunnels = Vec::new();
+    for (name, full) in up {
+        tunnels.push(*full);
+        let Some(other) = full.refused() else {
+            continue;
+        };
+        let blocked = desired.blocks.entry(name.clone()).or_default();
+        if blocked.is_empty() {
+            desired.passing.insert(name.clone());
+        }
+        blocked.insert(other);
+    }
+    let taken = desired.taken();
+    let around = Surroundings {
+        taken: &taken,
+        resolvers,
+        takes_questions: loaded.daemon.dns,
+    };
+    desired.rules = full::rules(&tunnels, &around);
+    if !routes::has_ipv6() {
+        desired.forget_ipv6();
+    }
 }
 
 /// Without a tunnel the connection's traffic is refused.
@@ -106,18 +151,15 @@ pub fn standing(runtime_dir: &Path, names: &[String]) -> Option<String> {
             blocks.entry(name).or_default().extend(prefixes);
         }
     }
-    let footprint = Footprint {
-        blocks,
-        ..Footprint::default()
-    };
-    let sentences = sentences(&footprint);
+    let sentences = sentences(blocks.iter());
     (!sentences.is_empty()).then(|| sentences.join("; "))
 }
 
-/// What stays blocked by a footprint, a sentence a connection.
-pub fn sentences(footprint: &Footprint) -> Vec<String> {
-    let blocked = footprint.blocks.iter();
-    let blocked = blocked.filter(|(_, prefixes)| !prefixes.is_empty());
+/// What of this stays blocked, a sentence a connection.
+pub fn sentences<'a>(
+    blocks: impl Iterator<Item = (&'a String, &'a BTreeSet<Prefix>)>,
+) -> Vec<String> {
+    let blocked = blocks.filter(|(_, prefixes)| !prefixes.is_empty());
     let sentence = |(name, prefixes): (&String, &BTreeSet<Prefix>)| {
         let shown = prefixes.iter().take(PREFIXES_SHOWN);
         let shown: Vec<String> = shown.map(ToString::to_string).collect();
@@ -140,11 +182,8 @@ mod tests {
     fn what_stays_blocked_is_named_with_the_remedy() {
         let blocks = |count: u8| {
             let prefixes = (0..count).map(|n| format!("10.{n}.0.0/16").parse().unwrap());
-            let blocks = [("home".to_owned(), prefixes.collect())].into();
-            sentences(&Footprint {
-                blocks,
-                ..Footprint::default()
-            })
+            let blocks = BTreeMap::from([("home".to_owned(), prefixes.collect())]);
+            sentences(blocks.iter())
         };
         assert_eq!(blocks(0), Vec::<String>::new());
         let one = "10.0.0.0/16 stays blocked; `caravan down home` unblocks that";

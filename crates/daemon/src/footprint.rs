@@ -30,6 +30,8 @@ pub struct Footprint {
     pub table: u32,
     /// Unreachable routes, by connection: they outlive the process.
     pub blocks: BTreeMap<String, BTreeSet<Prefix>>,
+    /// Connections whose blocks end with the process all the same.
+    pub passing: BTreeSet<String>,
     /// nftables tables of family inet.
     pub nft_tables: BTreeSet<String>,
     /// How the resolvers were before.
@@ -37,6 +39,12 @@ pub struct Footprint {
 }
 
 impl Footprint {
+    /// Connections that go on refusing traffic when the process has ended, and what they refuse.
+    pub fn lasting_blocks(&self) -> impl Iterator<Item = (&String, &BTreeSet<Prefix>)> {
+        let blocks = self.blocks.iter();
+        blocks.filter(|(name, prefixes)| !prefixes.is_empty() && !self.passing.contains(*name))
+    }
+
     /// Whether nothing is left to undo.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
@@ -94,6 +102,13 @@ impl FootprintFile {
         })
     }
 
+    /// Whether another process, dead or alive, needs this rule as well.
+    pub fn shares_rule(&self, rule: &Rule) -> bool {
+        let runtime_dir = self.folder.parent().unwrap_or(&self.folder);
+        let mut others = written(runtime_dir).filter(|(folder, _)| *folder != self.folder);
+        others.any(|(_, other)| other.rules.contains(rule))
+    }
+
     /// Changes the footprint and writes it down, all or nothing.
     pub fn update(&mut self, change: impl FnOnce(&mut Footprint)) -> io::Result<()> {
         let mut next = self.footprint.clone();
@@ -135,11 +150,6 @@ pub fn leftovers(runtime_dir: &Path, connection: &str) -> Vec<FootprintFile> {
             FootprintFile::open(runtime_dir, name).ok()
         })
         .collect()
-}
-
-/// Whether a footprint other than this one, dead or alive, needs this rule.
-pub fn is_shared(runtime_dir: &Path, own: &Path, rule: &Rule) -> bool {
-    written(runtime_dir).any(|(folder, other)| folder != own && other.rules.contains(rule))
 }
 
 /// Every footprint with its folder, of the dead and the living alike, as it stands.

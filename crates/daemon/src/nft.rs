@@ -4,9 +4,10 @@
 //! A packet in clear whose answer would go into the tunnel is dropped and counted before
 //! connections are looked up (RFC 4301 §5.2): the host's own routes say which those are, so that
 //! both directions follow one policy. What carries the tunnel itself, what keeps the link alive
-//! and errors of routers on the way are let in. Published ports: traffic out of the tunnel is
-//! forwarded; from outside only where the policy is "none". Servers see the gateway's address,
-//! because those of the pools are foreign to their network.
+//! and errors of routers on the way are let in. Where a full tunnel shuns the local network,
+//! nothing is sent to its groups but what keeps the link alive. Published ports: traffic out of
+//! the tunnel is forwarded; from outside only where the policy is "none". Servers see the
+//! gateway's address, because those of the pools are foreign to their network.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use engine::config::Connection;
 use engine::sa::Mode;
 
-use crate::config::file::{OnFailure, Transport};
+use crate::config::file::{Lan, OnFailure, Transport};
 use crate::config::{Loaded, PublishedPort};
 use crate::footprint::FootprintFile;
 
@@ -52,8 +53,12 @@ pub struct Forwarding {
     pub publish: Vec<PublishedPort>,
     /// First and last address of each pool.
     pub pools: Vec<(IpAddr, IpAddr)>,
-    /// First and last address of what a station's tunnels lead to: blocked while no tunnel is.
+    /// First and last address of what a station's tunnels lead to, blocked while no tunnel is, and
+    /// of the family that a full tunnel leaves out.
     pub blocked: Vec<(IpAddr, IpAddr)>,
+    /// A full tunnel keeps this host from its local network: nothing goes to groups of it. The mark
+    /// of our own datagrams.
+    pub shuns_local: Option<u32>,
     /// There is a policy to keep.
     pub guards: bool,
     /// Peers come with addresses of their own, and what has no tunnel is blocked.
@@ -97,6 +102,7 @@ impl Forwarding {
             publish: loaded.publish.clone(),
             pools: pools.map(|pool| (pool.first, pool.last)).collect(),
             blocked: blocked(loaded),
+            shuns_local: shuns_local(loaded),
             guards: !loaded.engine.connections.is_empty(),
             blocks_peers: blocking(loaded).any(|connection| connection.has_bare_peers()),
             from_outside: !loaded.clear.is_empty(),
@@ -147,6 +153,9 @@ impl Forwarding {
         let mut text = format!("table inet {table}\ndelete table inet {table}\n");
         text += &format!("table inet {table} {{\n");
         self.keep_out(&mut text);
+        if let Some(mark) = self.shuns_local {
+            self.keep_in(mark, &mut text);
+        }
         // A NAT chain, even an empty one, has the kernel track every packet of the host.
         if !self.publish.is_empty() {
             self.forward(&mut text);
@@ -185,6 +194,20 @@ impl Forwarding {
                  ct original proto-dst {original} counter masquerade"
             );
         }
+    }
+
+    /// Routes do not decide about groups whose sender names the link.
+    fn keep_in(&self, mark: u32, text: &mut String) {
+        let tun = &self.tun;
+        *text += "  }\n  chain local {\n    type filter hook output priority filter;\n";
+        let _ = writeln!(text, "    oifname {{ \"lo\", \"{tun}\" }} accept");
+        let _ = writeln!(text, "    meta mark {mark} accept");
+        for clear in TO_GROUPS {
+            let _ = writeln!(text, "    {clear} accept");
+        }
+        *text += "    fib daddr type broadcast counter drop\n";
+        *text += "    ip daddr { 224.0.0.0/4, 255.255.255.255 } counter drop\n";
+        *text += "    ip6 daddr { ff00::/8, fe80::/10 } counter drop\n";
     }
 
     /// Pool addresses come out of the tunnel at any time, so does what is routed into it; what is
@@ -226,6 +249,21 @@ impl Forwarding {
     }
 }
 
+/// What the local network's groups hear although it is shunned: DHCP and what keeps the link alive.
+const TO_GROUPS: [&str; 3] = [
+    "udp sport 68 udp dport 67",
+    "udp sport 546 udp dport 547",
+    "icmpv6 type { nd-router-solicit, nd-router-advert, nd-neighbor-solicit, nd-neighbor-advert, \
+     mld-listener-report, mld2-listener-report, mld-listener-done }",
+];
+
+/// A full tunnel of this configuration blocks the local network.
+fn shuns_local(loaded: &Loaded) -> Option<u32> {
+    let mut full = loaded.full_tunnels.values();
+    let shuns = full.any(|one| one.lan == Lan::Block);
+    shuns.then_some(loaded.daemon.fwmark)
+}
+
 /// Connections that block what has no tunnel.
 fn blocking(loaded: &Loaded) -> impl Iterator<Item = &Arc<Connection>> {
     loaded.engine.connections.iter().filter(|connection| {
@@ -250,7 +288,9 @@ fn blocked(loaded: &Loaded) -> Vec<(IpAddr, IpAddr)> {
         gateways.chain(ranges).collect::<Vec<_>>()
     };
     let stations = blocking(loaded).filter(|connection| !connection.remote_addrs.is_empty());
-    let all: BTreeSet<_> = stations.flat_map(remote).collect();
+    let full = loaded.full_tunnels.values();
+    let others = full.filter_map(|one| Some(one.refused()?.ends()));
+    let all: BTreeSet<_> = stations.flat_map(remote).chain(others).collect();
     all.into_iter().collect()
 }
 
@@ -370,10 +410,29 @@ mod tests {
             ],
             pools: vec![("10.99.0.1".parse().unwrap(), "10.99.0.9".parse().unwrap())],
             blocked: vec![("fd00::".parse().unwrap(), "fd00::ffff".parse().unwrap())],
+            shuns_local: None,
             guards: true,
             blocks_peers: false,
             from_outside: false,
         }
+    }
+
+    #[test]
+    fn groups_of_a_shunned_network_hear_what_keeps_the_link_alive() {
+        let mut forwarding = forwarding();
+        assert!(!forwarding.text().contains("chain local"));
+        forwarding.shuns_local = Some(7);
+        let text = forwarding.text();
+        let chain = &text[text.find("chain local").unwrap()..];
+        let at = |line: &str| {
+            chain
+                .find(line)
+                .unwrap_or_else(|| panic!("{line}\n{chain}"))
+        };
+        let dropped = at("ip daddr { 224.0.0.0/4, 255.255.255.255 } counter drop");
+        assert!(at("meta mark 7 accept") < dropped);
+        assert!(at("udp sport 68 udp dport 67 accept") < dropped);
+        assert!(at("nd-neighbor-solicit") < at("ip6 daddr { ff00::/8, fe80::/10 } counter drop"));
     }
 
     #[test]

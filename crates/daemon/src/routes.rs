@@ -3,12 +3,15 @@
 //! Traffic for the other side is routed into the TUN in a table of its own, which a rule consults
 //! for every packet but those that carry our mark: our own datagrams never loop. Blocking routes
 //! lie in the same table at a worse metric, so that what a vanished tunnel leaves is refused.
-//! [`prefix`] has the arithmetic, [`watch`] the host's changes and our own address.
-//! Left out: selectors of ports and protocols route whole addresses.
+//! [`full`] decides what a full tunnel leaves to the host, [`reach`] what a connection carries and
+//! from which address; [`prefix`] has the arithmetic, [`watch`] the host's changes and our own
+//! address. Left out: selectors of ports and protocols route whole addresses.
 
+pub mod full;
 mod mtu;
 mod netlink;
 pub mod prefix;
+pub mod reach;
 pub mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,22 +21,25 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::footprint::{Footprint, FootprintFile, is_shared};
+use crate::footprint::{Footprint, FootprintFile};
+
+use full::Purpose;
+use netlink::Netlink;
 
 pub use mtu::link_mtu;
-use netlink::Netlink;
 pub use prefix::{Prefix, covering, prefixes};
 
-/// Before the main table's 32766, after the local table's 0.
-const RULE_PRIORITY: u32 = 221;
 /// Routes into the tunnel.
 const TUNNEL_METRIC: u32 = 100;
 /// Blocking routes: whatever else there is comes first.
 const BLOCK_METRIC: u32 = 4_000_000;
 
-/// `not fwmark MARK lookup TABLE`.
+/// A rule by which the kernel chooses a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Rule {
+    /// What it is for.
+    #[serde(default)]
+    pub purpose: Purpose,
     /// IPv6, else IPv4.
     pub is_ipv6: bool,
     /// The mark of our own datagrams.
@@ -79,18 +85,39 @@ pub struct Desired {
     pub routes: BTreeMap<Prefix, Option<IpAddr>>,
     /// By connection: what is refused while no tunnel takes it.
     pub blocks: BTreeMap<String, BTreeSet<Prefix>>,
+    /// Connections whose blocks end with the process.
+    pub passing: BTreeSet<String>,
+    /// Rules of full tunnels, of IPv6 or not.
+    pub rules: BTreeSet<(bool, Purpose)>,
 }
 
 impl Desired {
     fn rules(&self, fwmark: u32, table: u32) -> BTreeSet<Rule> {
-        let blocks = self.blocks.values().flatten();
-        let all = self.routes.keys().chain(blocks);
-        all.map(|prefix| Rule {
-            is_ipv6: prefix.address.is_ipv6(),
+        let tunnel = self.taken().into_iter();
+        let tunnel = tunnel.map(|prefix| (prefix.address.is_ipv6(), Purpose::Tunnel));
+        let all = tunnel.chain(self.rules.iter().copied());
+        all.map(|(is_ipv6, purpose)| Rule {
+            purpose,
+            is_ipv6,
             fwmark,
             table,
         })
         .collect()
+    }
+
+    /// A kernel without IPv6 has none to refuse.
+    pub fn forget_ipv6(&mut self) {
+        self.rules.retain(|(is_ipv6, _)| !is_ipv6);
+        let everything = Prefix::everything(true);
+        for prefixes in self.blocks.values_mut() {
+            prefixes.remove(&everything);
+        }
+    }
+
+    /// What goes into a tunnel or is refused.
+    pub fn taken(&self) -> BTreeSet<Prefix> {
+        let blocks = self.blocks.values().flatten();
+        self.routes.keys().chain(blocks).copied().collect()
     }
 
     fn table_routes(&self, table: u32) -> BTreeSet<TableRoute> {
@@ -174,6 +201,7 @@ impl Routes {
         let before = file.footprint.clone();
         file.update(|footprint| {
             footprint.table = self.table;
+            footprint.passing.extend(desired.passing.iter().cloned());
             footprint.rules.extend(&rules);
             footprint.routes.extend(&routes);
             for (name, prefixes) in &desired.blocks {
@@ -201,7 +229,7 @@ impl Routes {
                 .await?;
         }
         for rule in &rules {
-            self.netlink.add_rule(rule, RULE_PRIORITY).await?;
+            self.netlink.add_rule(rule).await?;
         }
         self.remove_superfluous(desired, &before, file).await?;
         self.addresses = desired.addresses.clone();
@@ -215,6 +243,12 @@ impl Routes {
         file: &mut FootprintFile,
     ) -> Result<(), RouteError> {
         let routes = desired.table_routes(self.table);
+        let rules = desired.rules(self.fwmark, self.table);
+        for rule in before.rules.iter().rev() {
+            if !rules.contains(rule) && !file.shares_rule(rule) {
+                self.netlink.remove_rule(rule).await?;
+            }
+        }
         for route in before.routes.difference(&routes) {
             // A route to the same place from another address has already taken its place.
             if !desired.routes.contains_key(&route.to) {
@@ -233,31 +267,29 @@ impl Routes {
             }
         }
         file.update(|footprint| {
+            footprint.rules = rules;
             footprint.routes = routes;
             footprint.blocks = desired.blocks.clone();
+            footprint.passing = desired.passing.clone();
         })
         .map_err(RouteError::Footprint)
     }
 }
 
-/// Refuses these prefixes, by connection, beside what is refused already: with no device, before
-/// there is a tunnel. What stood in another table gives way.
+/// Refuses what is desired to be, beside what is refused already: with no device, before there is a
+/// tunnel. What stood in another table gives way.
 pub async fn block(
-    blocks: &BTreeMap<String, BTreeSet<Prefix>>,
+    desired: &Desired,
     (table, fwmark): (u32, u32),
     file: &mut FootprintFile,
 ) -> Result<(), RouteError> {
     let netlink = Netlink::open()?;
     let before = file.footprint.clone();
-    let desired = Desired {
-        blocks: blocks.clone(),
-        ..Desired::default()
-    };
     let rules = desired.rules(fwmark, table);
     file.update(|footprint| {
         footprint.table = table;
         footprint.rules.extend(&rules);
-        for (name, prefixes) in blocks {
+        for (name, prefixes) in &desired.blocks {
             let known = footprint.blocks.entry(name.clone()).or_default();
             known.extend(prefixes);
         }
@@ -268,7 +300,7 @@ pub async fn block(
         netlink.add_block(table, *prefix, BLOCK_METRIC).await?;
     }
     for rule in &rules {
-        netlink.add_rule(rule, RULE_PRIORITY).await?;
+        netlink.add_rule(rule).await?;
     }
     if before.table != table {
         for prefix in before.blocks.values().flatten() {
@@ -284,38 +316,48 @@ pub async fn block(
 
 /// Undoes what a footprint tells of routes and rules: of this process at its end, or of a dead
 /// one. Rules stay while blocking routes do, or while another process needs them.
-pub async fn undo(
-    runtime_dir: &Path,
-    file: &mut FootprintFile,
-    blocks: Blocks,
-) -> Result<(), RouteError> {
+pub async fn undo(file: &mut FootprintFile, blocks: Blocks) -> Result<(), RouteError> {
     let netlink = Netlink::open()?;
     let footprint = file.footprint.clone();
     for route in &footprint.routes {
         netlink.remove_route(route, TUNNEL_METRIC).await?;
     }
-    let stays = blocks == Blocks::Stay && footprint.blocks.values().any(|b| !b.is_empty());
-    if !stays {
-        let own = footprint.blocks.values().flatten();
-        for prefix in own.filter(|prefix| !file.shares_block(footprint.table, prefix)) {
+    let is_kept = |name: &String| blocks == Blocks::Stay && !footprint.passing.contains(name);
+    let (kept, lifted): (BTreeMap<_, _>, BTreeMap<_, _>) = footprint
+        .blocks
+        .iter()
+        .filter(|(_, prefixes)| !prefixes.is_empty())
+        .map(|(name, prefixes)| (name.clone(), prefixes.clone()))
+        .partition(|(name, _)| is_kept(name));
+    let still: BTreeSet<Prefix> = kept.values().flatten().copied().collect();
+    for prefix in lifted.values().flatten() {
+        if !still.contains(prefix) && !file.shares_block(footprint.table, prefix) {
             netlink
                 .remove_block(footprint.table, *prefix, BLOCK_METRIC)
                 .await?;
         }
-        for rule in &footprint.rules {
-            if !is_shared(runtime_dir, file.folder(), rule) {
-                netlink.remove_rule(rule, RULE_PRIORITY).await?;
+    }
+    if still.is_empty() {
+        for rule in footprint.rules.iter().rev() {
+            if !file.shares_rule(rule) {
+                netlink.remove_rule(rule).await?;
             }
         }
     }
     file.update(|footprint| {
         footprint.routes.clear();
-        if !stays {
-            footprint.blocks.clear();
+        footprint.passing.clear();
+        if still.is_empty() {
             footprint.rules.clear();
         }
+        footprint.blocks = kept;
     })
     .map_err(RouteError::Footprint)
+}
+
+/// Whether this kernel knows IPv6.
+pub fn has_ipv6() -> bool {
+    Path::new("/proc/net/if_inet6").exists()
 }
 
 /// What a gateway should know: whether the kernel forwards packets for others at all.

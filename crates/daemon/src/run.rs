@@ -166,7 +166,6 @@ impl Process {
             planes,
             host,
             capture,
-            options,
             lifts,
             ..
         } = self;
@@ -184,7 +183,7 @@ impl Process {
             }
         }
         // A full disk keeps nothing on the host.
-        host.close(&options.runtime_dir, blocks).await?;
+        host.close(blocks).await?;
         recorded
     }
 
@@ -218,8 +217,13 @@ impl Process {
         }
     }
 
-    /// Links, addresses or routes changed: which address leads to each peer?
+    /// Links, addresses or routes changed: which address leads to each peer, and from which do our
+    /// own programs speak?
     async fn on_link_change(&mut self) -> anyhow::Result<()> {
+        self.host.look();
+        self.host
+            .apply(&self.loaded, &self.node, self.clock.now(), &self.downed)
+            .await?;
         let mark = self.loaded.daemon.fwmark;
         for (remote, among) in self.host.peers() {
             let local = watch::local_address_for(remote, &among, mark);

@@ -64,6 +64,15 @@ class Frame:
         return None
 
     @property
+    def destination(self) -> str | None:
+        """Address of the IP packet's receiver."""
+        if self.ether_type == 0x0800:
+            return str(ipaddress.ip_address(self.data[30:34]))
+        if self.ether_type == 0x86DD:
+            return str(ipaddress.ip_address(self.data[38:54]))
+        return None
+
+    @property
     def payload(self) -> bytes:
         """What follows the IP header."""
         packet = self.packet

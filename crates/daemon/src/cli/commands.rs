@@ -130,7 +130,7 @@ async fn tidy(runtime_dir: &Path, mut file: FootprintFile) -> anyhow::Result<()>
     }
     let resolvers = dns::give_back(&mut file).context("cannot give the resolvers back");
     let tables = nft::undo(&mut file);
-    routes::undo(runtime_dir, &mut file, Blocks::Lifted).await?;
+    routes::undo(&mut file, Blocks::Lifted).await?;
     resolvers?;
     tables?;
     file.close().context("cannot remove the notes")
@@ -196,7 +196,7 @@ pub(super) fn status(runtime_dir: &Path, name: Option<&str>, json: bool) -> anyh
 fn left_behind(runtime_dir: &Path) -> String {
     let mut text = String::new();
     for (_, footprint) in written(runtime_dir) {
-        for sentence in blocks::sentences(&footprint) {
+        for sentence in blocks::sentences(footprint.blocks.iter()) {
             text += &format!("; {sentence}");
         }
         if footprint.dns.is_some()
@@ -250,6 +250,9 @@ pub(super) fn check(file: &Path) -> anyhow::Result<String> {
         .iter()
         .map(|(name, sentence)| format!("warning: {name}: {sentence}\n"))
         .collect();
+    for sentence in loaded.descriptions() {
+        text += &format!("note: {sentence}\n");
+    }
     text += &format!(
         "{}: good, {} ({})\n",
         file.display(),

@@ -3,6 +3,7 @@
 
 mod auth;
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -14,6 +15,8 @@ use engine::selector::TrafficSelector;
 use engine::suite::{EspSuite, IkeSuite};
 
 use crate::resolver;
+use crate::routes::full::FullTunnel;
+use crate::routes::reach;
 
 use super::file::{self, AuthTable, ChildTable, ConfigFile, ConnectionTable, PoolTable};
 use super::{ConfigError, Names};
@@ -28,6 +31,8 @@ pub struct Loaded {
     pub publish: Vec<PublishedPort>,
     /// Per connection: what becomes of traffic without a tunnel.
     pub on_failure: Vec<(String, file::OnFailure)>,
+    /// Connections that take all of a family, by name.
+    pub full_tunnels: BTreeMap<String, FullTunnel>,
     /// Connections whose policy is "none": the same traffic without IPsec.
     pub clear: Vec<String>,
     /// What `caravan check` has to say besides errors: connection and sentence.
@@ -39,6 +44,18 @@ impl Loaded {
     pub fn names(&self) -> Vec<String> {
         let all = self.on_failure.iter();
         all.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// What its full tunnels do on this host.
+    pub fn descriptions(&self) -> Vec<String> {
+        if self.full_tunnels.is_empty() {
+            return Vec::new();
+        }
+        let own = reach::own_networks(&self.daemon.tun).into_iter();
+        let networks: Vec<_> = own.map(|(link, _, network)| (link, network)).collect();
+        let all = self.full_tunnels.iter();
+        all.map(|(name, full)| format!("{name}: {}", full.describe(&networks)))
+            .collect()
     }
 }
 
@@ -83,6 +100,7 @@ pub fn build(path: &Path, file: ConfigFile, names: Names) -> Result<Loaded, Conf
         daemon: file.daemon.clone(),
         publish: Vec::new(),
         on_failure: Vec::new(),
+        full_tunnels: BTreeMap::new(),
         clear: Vec::new(),
         warnings: Vec::new(),
     };
@@ -141,6 +159,11 @@ impl Builder<'_> {
         let connection = self.connection(&loaded.engine.pools, name, table, remote_addrs)?;
         if let Some(text) = unrouted_ports(&connection) {
             loaded.warnings.push((name.to_owned(), text));
+        }
+        if let Some(full) = FullTunnel::of(&connection, table.lan, table.other_family) {
+            let told = full.warning().map(|text| (name.to_owned(), text));
+            loaded.warnings.extend(told);
+            loaded.full_tunnels.insert(name.to_owned(), full);
         }
         for finding in connection.check() {
             let text = finding.text;
@@ -430,7 +453,8 @@ fn unrouted_ports(connection: &Connection) -> Option<String> {
 }
 
 /// A hash of all that a tunnel in being depends on. Certificates, keys, secrets and revocation
-/// lists are not in it: the next authentication goes by them.
+/// lists are not in it: the next authentication goes by them. What the host alone is asked for is
+/// not either.
 fn revision(table: &ConnectionTable) -> u64 {
     let identity = |auth: &AuthTable| AuthTable {
         auth: auth.auth,
@@ -440,6 +464,8 @@ fn revision(table: &ConnectionTable) -> u64 {
     let kept = ConnectionTable {
         local: identity(&table.local),
         remote: identity(&table.remote),
+        lan: file::Lan::default(),
+        other_family: file::OtherFamily::default(),
         ..table.clone()
     };
     let digest = Hash::Sha256.digest(&[format!("{kept:?}").as_bytes()]);

@@ -125,6 +125,16 @@ pub struct ConnectionTable {
     /// "pass" (in clear by the ordinary route).
     #[serde(default)]
     pub on_failure: OnFailure,
+    /// Of a full tunnel (`remote_ts` has all of IPv4 or all of IPv6): what becomes of the local
+    /// network. "allow": private addresses that the host has a route of its own to stay reachable,
+    /// as do multicast and broadcast; what `remote_ts` names, the gateway's resolvers and questions
+    /// for names stay in the tunnel. "block": everything goes into the tunnel or nowhere, but DHCP.
+    #[serde(default)]
+    pub lan: Lan,
+    /// Of a full tunnel of one family: what becomes of the other one. "block": refused, as far as
+    /// no selector names it, also where `on_failure` is "pass". "pass": in clear.
+    #[serde(default)]
+    pub other_family: OtherFamily,
     /// Permit DES, 3DES, MD5, groups 1, 2 and 5, ESP without integrity, aggressive PSK.
     #[serde(default)]
     pub legacy: bool,
@@ -260,6 +270,29 @@ pub enum Unique {
 #[serde(rename_all = "lowercase")]
 pub enum OnFailure {
     /// Unreachable routes stay until `caravan down`.
+    #[default]
+    Block,
+    /// Traffic takes the ordinary route.
+    Pass,
+}
+
+/// `lan`
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Lan {
+    /// Printers, containers and whoever administers this host stay reachable. Private addresses
+    /// alone: a network that calls public ones local would take them out of the tunnel.
+    #[default]
+    Allow,
+    /// Into the tunnel, or nowhere.
+    Block,
+}
+
+/// `other_family`
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum OtherFamily {
+    /// Refused: programs prefer IPv6, and would go round a tunnel of IPv4.
     #[default]
     Block,
     /// Traffic takes the ordinary route.

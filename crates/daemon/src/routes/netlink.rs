@@ -6,11 +6,26 @@ use std::net::IpAddr;
 use futures_util::TryStreamExt;
 use rtnetlink::packet_route::address::{AddressAttribute, AddressFlags, AddressHeaderFlags};
 use rtnetlink::packet_route::route::{RouteMessage, RouteScope, RouteType};
-use rtnetlink::packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleMessage};
-use rtnetlink::packet_route::{AddressFamily, route::RouteProtocol};
+use rtnetlink::packet_route::rule::{
+    RuleAction, RuleAttribute, RuleFlags, RuleMessage, RulePortRange,
+};
+use rtnetlink::packet_route::{AddressFamily, IpProtocol, route::RouteProtocol};
 use rtnetlink::{AddressMessageBuilder, Handle, LinkUnspec, RouteMessageBuilder};
 
+use super::full::Purpose;
 use super::{Prefix, RouteError, Rule, TableRoute};
+
+/// Where the rules stand: before the main table's 32766, after the local table's 0. Lower ones are
+/// asked first.
+const SPARED: u32 = 218;
+const KEPT: u32 = 219;
+const LOCAL: u32 = 220;
+const TUNNEL: u32 = 221;
+const LANDING: u32 = 222;
+/// The table of the host's own routes.
+const MAIN_TABLE: u32 = 254;
+/// Questions for names (RFC 1035 §4.2).
+const DOMAIN_PORT: u16 = 53;
 
 /// A socket to the kernel's tables.
 pub(super) struct Netlink(Handle);
@@ -107,7 +122,19 @@ impl Netlink {
             message = message.pref_source(source).map_err(wrong)?;
         }
         let what = || format!("route {} into the tunnel", route.to);
-        self.add(message.build(), what).await
+        match self.add(message.build(), what).await {
+            // The address went meanwhile: the next look at the host finds another one, or none.
+            Err(RouteError::Netlink { source, .. })
+                if route.source.is_some() && source.raw_os_error() == Some(libc_errno::INVALID) =>
+            {
+                let sourceless = TableRoute {
+                    source: None,
+                    ..*route
+                };
+                Box::pin(self.add_route(link, &sourceless, metric)).await
+            }
+            added => added,
+        }
     }
 
     pub(super) async fn add_block(
@@ -161,15 +188,15 @@ impl Netlink {
         .map(drop)
     }
 
-    pub(super) async fn add_rule(&self, rule: &Rule, priority: u32) -> Result<(), RouteError> {
+    pub(super) async fn add_rule(&self, rule: &Rule) -> Result<(), RouteError> {
         let mut request = self.0.rule().add();
-        *request.message_mut() = rule_message(rule, priority);
+        *request.message_mut() = rule_message(rule);
         let what = || format!("add the rule for table {}", rule.table);
         check(request.execute().await, what, &[libc_errno::EXIST]).map(drop)
     }
 
-    pub(super) async fn remove_rule(&self, rule: &Rule, priority: u32) -> Result<(), RouteError> {
-        let request = self.0.rule().del(rule_message(rule, priority));
+    pub(super) async fn remove_rule(&self, rule: &Rule) -> Result<(), RouteError> {
+        let request = self.0.rule().del(rule_message(rule));
         let what = || format!("remove the rule for table {}", rule.table);
         check(request.execute().await, what, &libc_errno::GONE).map(drop)
     }
@@ -184,21 +211,63 @@ fn route_message(table: u32, to: Prefix, metric: u32) -> RouteMessageBuilder<IpA
         .protocol(RouteProtocol::Static)
 }
 
-fn rule_message(rule: &Rule, priority: u32) -> RuleMessage {
+fn rule_message(rule: &Rule) -> RuleMessage {
     let mut message = RuleMessage::default();
     message.header.family = match rule.is_ipv6 {
         false => AddressFamily::Inet,
         true => AddressFamily::Inet6,
     };
     message.header.action = RuleAction::ToTable;
-    message.header.flags = RuleFlags::Invert;
-    message.attributes = vec![
-        RuleAttribute::Priority(priority),
+    let table = RuleAttribute::Table(rule.table);
+    let main = RuleAttribute::Table(MAIN_TABLE);
+    let mark = [
         RuleAttribute::FwMark(rule.fwmark),
         RuleAttribute::FwMask(u32::MAX),
-        RuleAttribute::Table(rule.table),
     ];
+    let (priority, more) = match rule.purpose {
+        Purpose::Spared => {
+            message.header.action = RuleAction::Goto;
+            let [mark, mask] = mark;
+            (SPARED, vec![mark, mask, RuleAttribute::Goto(LANDING)])
+        }
+        Purpose::Kept(prefix) => (KEPT, vec![towards(&mut message, prefix), table]),
+        Purpose::Questions { is_tcp } => {
+            let protocol = if is_tcp {
+                IpProtocol::Tcp
+            } else {
+                IpProtocol::Udp
+            };
+            let port = RulePortRange {
+                start: DOMAIN_PORT,
+                end: DOMAIN_PORT,
+            };
+            let port = RuleAttribute::DestinationPortRange(port);
+            (KEPT, vec![RuleAttribute::IpProtocol(protocol), port, table])
+        }
+        Purpose::Local(prefix) => {
+            // Default routes, and whatever else is wider, lead away from here.
+            let wider = RuleAttribute::SuppressPrefixLen(u32::from(prefix.length) - 1);
+            (LOCAL, vec![towards(&mut message, prefix), wider, main])
+        }
+        Purpose::Group(prefix) => (LOCAL, vec![towards(&mut message, prefix), main]),
+        Purpose::Tunnel => {
+            message.header.flags = RuleFlags::Invert;
+            let [mark, mask] = mark;
+            (TUNNEL, vec![mark, mask, table])
+        }
+        Purpose::Landing => {
+            message.header.action = RuleAction::Nop;
+            (LANDING, Vec::new())
+        }
+    };
+    message.attributes = vec![RuleAttribute::Priority(priority)];
+    message.attributes.extend(more);
     message
+}
+
+fn towards(message: &mut RuleMessage, prefix: Prefix) -> RuleAttribute {
+    message.header.dst_len = prefix.length;
+    RuleAttribute::Destination(prefix.address)
 }
 
 /// Error numbers that mean that there is nothing to do.
@@ -206,6 +275,8 @@ mod libc_errno {
     use nix::libc;
 
     pub(super) const EXIST: i32 = libc::EEXIST;
+    /// Such as a source that is not ours.
+    pub(super) const INVALID: i32 = libc::EINVAL;
     /// No such route, rule, address or device; or no IPv6 in this kernel.
     pub(super) const GONE: [i32; 5] = [
         libc::ESRCH,

@@ -26,6 +26,43 @@ impl Prefix {
         Self { address, length }
     }
 
+    /// The network of this many bits that an address lies in.
+    pub fn around(own: IpAddr, length: u8) -> Self {
+        let length = length.min(bits(own));
+        let host = u32::from(bits(own) - length);
+        let rest = u128::MAX.checked_shr(128 - host).unwrap_or(0);
+        Self {
+            address: address(number(own) & !rest, bits(own)),
+            length,
+        }
+    }
+
+    /// Every address of a family.
+    pub fn everything(is_ipv6: bool) -> Self {
+        let address = match is_ipv6 {
+            false => Ipv4Addr::UNSPECIFIED.into(),
+            true => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        Self { address, length: 0 }
+    }
+
+    /// Whether every address of `other` is one of these.
+    pub fn contains(&self, other: &Self) -> bool {
+        let shift = u32::from(self.width() - self.length);
+        let front = |address: IpAddr| number(address).checked_shr(shift).unwrap_or(0);
+        self.address.is_ipv4() == other.address.is_ipv4()
+            && self.length <= other.length
+            && front(self.address) == front(other.address)
+    }
+
+    /// The first and the last address.
+    pub fn ends(&self) -> (IpAddr, IpAddr) {
+        let host = u32::from(self.width() - self.length);
+        let rest = u128::MAX.checked_shr(128 - host).unwrap_or(0);
+        let last = address(number(self.address) | rest, self.width());
+        (self.address, last)
+    }
+
     /// Whether it is one address.
     pub fn is_host(&self) -> bool {
         self.length == self.width()
@@ -124,7 +161,8 @@ fn bits(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }
 
-fn number(address: IpAddr) -> u128 {
+/// An address as a number.
+pub(super) fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(v4) => u32::from(v4).into(),
         IpAddr::V6(v6) => v6.into(),
@@ -184,6 +222,44 @@ mod tests {
         assert!(exact.len() > 6 && !exact.iter().any(|p| p == "10.10.0.0/24"));
         assert_eq!(covered("0.0.0.0", "255.255.255.255"), ["0.0.0.0/0"]);
         assert!(covered("10.0.0.2", "10.0.0.1").is_empty());
+    }
+
+    #[test]
+    fn a_prefix_contains_what_shares_its_first_bits() {
+        let prefix = |text: &str| text.parse::<Prefix>().unwrap();
+        for (wide, narrow, is_inside) in [
+            ("0.0.0.0/0", "10.0.0.0/8", true),
+            ("::/0", "fd00::/64", true),
+            ("::/0", "10.0.0.0/8", false),
+            ("10.0.0.0/8", "10.255.0.0/16", true),
+            ("10.0.0.0/8", "11.0.0.0/16", false),
+            ("10.0.0.0/8", "0.0.0.0/0", false),
+            ("10.0.0.7/32", "10.0.0.7/32", true),
+            ("10.0.0.7/32", "10.0.0.6/32", false),
+        ] {
+            let (wide, narrow) = (prefix(wide), prefix(narrow));
+            assert_eq!(wide.contains(&narrow), is_inside, "{wide} {narrow}");
+        }
+    }
+
+    #[test]
+    fn the_ends_of_a_prefix_are_its_range() {
+        for text in [
+            "0.0.0.0/0",
+            "10.0.0.0/8",
+            "10.0.0.7/32",
+            "::/0",
+            "fd00::/64",
+        ] {
+            let prefix: Prefix = text.parse().unwrap();
+            let (first, last) = prefix.ends();
+            assert_eq!(prefixes(first, last), [prefix]);
+        }
+        let own: IpAddr = "10.1.2.3".parse().unwrap();
+        assert_eq!(Prefix::around(own, 8).to_string(), "10.0.0.0/8");
+        assert_eq!(Prefix::around(own, 32), Prefix::host(own));
+        assert_eq!(Prefix::everything(false).to_string(), "0.0.0.0/0");
+        assert_eq!(Prefix::everything(true).to_string(), "::/0");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use anyhow::Context;
 use engine::node::Node;
 use engine::plane::{InboundPlane, OutboundPlane};
 use tokio::sync::mpsc;
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::Process;
 use super::host::{self, Host};
@@ -52,6 +52,9 @@ impl Process {
         for (connection, warning) in &loaded.warnings {
             warn!(connection, "{warning}");
         }
+        for text in loaded.descriptions() {
+            info!("{text}");
+        }
         let name = loaded.names().into_iter().next().unwrap_or_default();
         let runtime_dir = options.runtime_dir.clone();
         let opened = Self::set_up(options, loaded, blinding).await;
@@ -70,7 +73,7 @@ impl Process {
         let control = ControlServer::bind(&options.runtime_dir, &names)?;
         let mut file = footprint::FootprintFile::open(&options.runtime_dir, &names[0])
             .with_context(|| format!("another process holds the connection {}", names[0]))?;
-        host::undo(&options.runtime_dir, &mut file, Blocks::Stay).await?;
+        host::undo(&mut file, Blocks::Stay).await?;
         file.update(|footprint| footprint.connections.clone_from(&names))?;
         let table = &loaded.daemon;
         let mtu = inner_mtu(&loaded.engine);
@@ -210,7 +213,7 @@ async fn withdraw(runtime_dir: &std::path::Path, name: &str) {
     let Ok(mut file) = footprint::FootprintFile::open(runtime_dir, name) else {
         return;
     };
-    let undone = host::undo(runtime_dir, &mut file, Blocks::Stay).await;
+    let undone = host::undo(&mut file, Blocks::Stay).await;
     if let Err(error) = undone.and_then(|()| Ok(file.close()?)) {
         warn!("not all could be undone: {error:#}");
     }

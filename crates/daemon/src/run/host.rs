@@ -8,7 +8,7 @@ use std::path::Path;
 use engine::config::{Config, Connection, Start};
 use engine::node::{Event, Node};
 use engine::time::Instant;
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::former::FormerPeers;
 use crate::blocks::{self, is_blocking, targets};
@@ -18,6 +18,7 @@ use crate::dns;
 use crate::footprint::FootprintFile;
 use crate::leases::{Lease, LeaseFile};
 use crate::nft::{self, Forwarding};
+use crate::routes::reach::{self, Source};
 use crate::routes::{self, Blocks, Desired, Routes, watch};
 
 /// What the node asked for; answered once its outputs are drained.
@@ -40,6 +41,12 @@ pub(super) struct Host {
     leases: BTreeMap<String, Lease>,
     lease_file: LeaseFile,
     resolvers: Vec<IpAddr>,
+    /// By connection: resolvers that came and that no tunnel leads to.
+    refused_resolvers: BTreeMap<String, BTreeSet<IpAddr>>,
+    /// This host's addresses, as far as a program can speak from them.
+    own: Vec<IpAddr>,
+    /// Connections that none of these fits: said once.
+    sourceless: BTreeSet<String>,
     answers: VecDeque<Answer>,
     config: Config,
     former: FormerPeers,
@@ -63,6 +70,9 @@ impl Host {
             leases: BTreeMap::new(),
             lease_file,
             resolvers: Vec::new(),
+            refused_resolvers: BTreeMap::new(),
+            own: own_addresses(tun),
+            sourceless: BTreeSet::new(),
             answers: VecDeque::new(),
             config: Config {
                 connections: Vec::new(),
@@ -122,6 +132,11 @@ impl Host {
         let name = connection.name.clone();
         self.leases.entry(name).or_insert(lease);
         addresses
+    }
+
+    /// Links or addresses changed.
+    pub(super) fn look(&mut self) {
+        self.own = own_addresses(&self.tun);
     }
 
     /// What the process becomes another user for must be able to write in these.
@@ -193,12 +208,8 @@ impl Host {
     ) -> anyhow::Result<()> {
         self.leases.retain(|name, _| !downed.contains(name));
         let mut desired = Desired::default();
-        for connection in self
-            .config
-            .connections
-            .iter()
-            .filter(|c| !downed.contains(&c.name))
-        {
+        let connections = self.config.connections.clone();
+        for connection in connections.iter().filter(|c| !downed.contains(&c.name)) {
             if connection.remote_addrs.is_empty() {
                 self.route_peers(connection, loaded, &mut desired);
             } else {
@@ -211,12 +222,9 @@ impl Host {
             let bare = up.map(|c| (&**c, is_blocking(c, loaded)));
             self.former.route((node, now), bare, &mut desired);
         }
+        let resolvers = self.resolvers(loaded);
+        blocks::complete((loaded, downed), &resolvers, &mut desired);
         self.routes.apply(&desired, &mut self.file).await?;
-        let resolvers: Vec<IpAddr> = self
-            .leases
-            .values()
-            .flat_map(|lease| lease.dns.iter().copied())
-            .collect();
         if loaded.daemon.dns && resolvers != self.resolvers {
             let state = self.lease_file.folder();
             if let Err(error) = dns::take(&resolvers, &self.tun, state, &mut self.file) {
@@ -227,12 +235,60 @@ impl Host {
         Ok(())
     }
 
+    /// The resolvers of all leases that tunnels lead to. Others would be asked in clear: they are
+    /// not used, and that is said once.
+    fn resolvers(&mut self, loaded: &Loaded) -> Vec<IpAddr> {
+        let mut used = Vec::new();
+        let mut refused: BTreeMap<String, BTreeSet<IpAddr>> = BTreeMap::new();
+        for connection in &self.config.connections {
+            let lent = self.leases.get(&connection.name);
+            for resolver in lent.iter().flat_map(|lease| &lease.dns) {
+                if reach::carries_questions(connection, *resolver) {
+                    used.push(*resolver);
+                } else if loaded.daemon.dns {
+                    let of_connection = refused.entry(connection.name.clone()).or_default();
+                    of_connection.insert(*resolver);
+                }
+            }
+        }
+        for (connection, resolvers) in &refused {
+            if self.refused_resolvers.get(connection) != Some(resolvers) {
+                warn!(connection, "{}", refusal(resolvers));
+            }
+        }
+        self.refused_resolvers = refused;
+        used
+    }
+
+    /// What `status` warns of.
+    pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
+        let refused = self.refused_resolvers.iter();
+        refused.map(|(name, resolvers)| format!("{name}: {}", refusal(resolvers)))
+    }
+
+    /// Where our own programs speak from towards the peers of a connection, of one family.
+    fn source(&mut self, connection: &Connection, is_ipv6: bool) -> Option<IpAddr> {
+        let source = Source::of(connection, is_ipv6, &self.own);
+        let name = &connection.name;
+        if source != Source::Nowhere {
+            self.sourceless.remove(name);
+        } else if self.sourceless.insert(name.clone()) {
+            info!(
+                connection = name,
+                "no address of this host lies in local_ts: programs of this host do not reach its \
+                 peers, those of the networks behind it do"
+            );
+        }
+        source.address()
+    }
+
     /// A gateway: lent addresses and what lies behind its peers go into the tunnel, or nowhere.
-    fn route_peers(&self, connection: &Connection, loaded: &Loaded, desired: &mut Desired) {
+    fn route_peers(&mut self, connection: &Connection, loaded: &Loaded, desired: &mut Desired) {
         let all = blocks::behind_peers(connection, &self.config);
-        desired
-            .routes
-            .extend(all.iter().map(|prefix| (*prefix, None)));
+        for prefix in &all {
+            let source = self.source(connection, prefix.address.is_ipv6());
+            desired.routes.insert(*prefix, source);
+        }
         if is_blocking(connection, loaded) {
             desired.blocks.insert(connection.name.clone(), all);
         }
@@ -240,13 +296,10 @@ impl Host {
 
     /// A station: what lies behind the gateway, from our inner address; in transport mode the
     /// gateway itself, from our outer one.
-    fn route_gateway(&self, connection: &Connection, loaded: &Loaded, desired: &mut Desired) {
-        let inner = self
-            .leases
-            .get(&connection.name)
-            .map(|lease| &lease.addresses[..])
-            .unwrap_or(&[]);
-        desired.addresses.extend(inner);
+    fn route_gateway(&mut self, connection: &Connection, loaded: &Loaded, desired: &mut Desired) {
+        let lease = self.leases.get(&connection.name);
+        let inner: Vec<IpAddr> = lease.map_or_else(Vec::new, |lease| lease.addresses.clone());
+        desired.addresses.extend(&inner);
         let mut blocked = BTreeSet::new();
         for child in &connection.children {
             for (prefix, is_host) in targets(connection, child) {
@@ -256,7 +309,10 @@ impl Host {
                         let among = &connection.local_addrs;
                         watch::local_address_for(prefix.address, among, loaded.daemon.fwmark)
                     }
-                    false => inner.iter().find(of_family).copied(),
+                    false => match inner.iter().find(of_family) {
+                        Some(address) => Some(*address),
+                        None => self.source(connection, prefix.address.is_ipv6()),
+                    },
                 };
                 desired.routes.insert(prefix, source);
                 blocked.insert(prefix);
@@ -269,33 +325,44 @@ impl Host {
 
     /// Whether this connection's traffic is refused at this moment where no tunnel takes it.
     pub(super) fn blocks(&self, connection: &str) -> bool {
-        let blocked = self.file.footprint.blocks.get(connection);
-        blocked.is_some_and(|prefixes| !prefixes.is_empty())
+        let mut blocks = self.file.footprint.lasting_blocks();
+        blocks.any(|(name, _)| name == connection)
     }
 
     /// What stays refused when the process ends, a sentence a connection.
     pub(super) fn blocking(&self) -> Vec<String> {
-        blocks::sentences(&self.file.footprint)
+        let lasting = self.file.footprint.lasting_blocks();
+        blocks::sentences(lasting)
     }
 
     /// Undoes everything; the blocks on demand.
-    pub(super) async fn close(mut self, runtime_dir: &Path, blocks: Blocks) -> anyhow::Result<()> {
-        undo(runtime_dir, &mut self.file, blocks).await?;
+    pub(super) async fn close(mut self, blocks: Blocks) -> anyhow::Result<()> {
+        undo(&mut self.file, blocks).await?;
         self.file.close()?;
         Ok(())
     }
 }
 
 /// Undoes what a footprint tells.
-pub(super) async fn undo(
-    runtime_dir: &Path,
-    file: &mut FootprintFile,
-    blocks: Blocks,
-) -> anyhow::Result<()> {
+pub(super) async fn undo(file: &mut FootprintFile, blocks: Blocks) -> anyhow::Result<()> {
     // What one part cannot undo keeps no other from it.
     let resolvers = dns::give_back(file);
     let tables = nft::undo(file);
-    routes::undo(runtime_dir, file, blocks).await?;
+    routes::undo(file, blocks).await?;
     resolvers?;
     Ok(tables?)
+}
+
+fn own_addresses(tun: &str) -> Vec<IpAddr> {
+    let found = reach::own_networks(tun).into_iter();
+    found.map(|(_, address, _)| address).collect()
+}
+
+fn refusal(resolvers: &BTreeSet<IpAddr>) -> String {
+    let named: Vec<String> = resolvers.iter().map(ToString::to_string).collect();
+    format!(
+        "the gateway's resolver {} is not used: it lies outside remote_ts and would be asked in \
+         clear",
+        named.join(", ")
+    )
 }

@@ -46,6 +46,7 @@ impl Process {
             .iter()
             .map(|(name, text)| format!("{name}: {text}"))
             .collect();
+        report.warnings.extend(self.host.warnings());
         report.warnings.extend(lost_lines());
         report.warnings.extend(self.capture_fault());
         if kept_out.is_none() {

@@ -1,0 +1,292 @@
+//! A full tunnel: a station's connection whose selectors take all of a family, by 0.0.0.0/0, by its
+//! two halves, or by all that the Internet uses of it. What becomes of the rest of the host's
+//! traffic.
+//!
+//! - The other family is refused: programs prefer IPv6, and would go round a tunnel of IPv4.
+//! - The local network stays with the host's own routes, but for default routes, as far as its
+//!   addresses are private. A network that names public addresses as local, by DHCP or by router
+//!   advertisements, would otherwise pull traffic for them out of the tunnel.
+//! - What a selector names and the resolvers of the gateway stay in the tunnel, whatever the local
+//!   network calls its own; so do all questions for names.
+//!
+//! The kernel's rules say all this, so a station that moves to another network needs no change.
+//! IPv6 multicast is in the kernel's table `local`, which comes before every rule of ours.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use engine::config::{Child, Connection};
+use engine::sa::Mode;
+use serde::{Deserialize, Serialize};
+
+use super::Prefix;
+use super::prefix::number;
+use crate::config::file::{Lan, OtherFamily};
+
+/// RFC 1918 §3, RFC 6598 §7, RFC 3927 §2.1.
+const PRIVATE_V4: [(Ipv4Addr, u8); 5] = [
+    (Ipv4Addr::new(10, 0, 0, 0), 8),
+    (Ipv4Addr::new(100, 64, 0, 0), 10),
+    (Ipv4Addr::new(169, 254, 0, 0), 16),
+    (Ipv4Addr::new(172, 16, 0, 0), 12),
+    (Ipv4Addr::new(192, 168, 0, 0), 16),
+];
+/// RFC 4193 §3.1, RFC 4291 §2.5.6.
+const PRIVATE_V6: [(Ipv6Addr, u8); 2] = [
+    (Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0), 7),
+    (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10),
+];
+/// Multicast and the limited broadcast: no router takes them further by itself.
+const GROUPS_V4: [(Ipv4Addr, u8); 2] = [
+    (Ipv4Addr::new(224, 0, 0, 0), 4),
+    (Ipv4Addr::new(255, 255, 255, 255), 32),
+];
+/// Addresses of no machine on the Internet, besides the private ones: this host, loopback,
+/// multicast and reserved (RFC 6890 §2.2.2).
+const UNUSED_V4: [(Ipv4Addr, u8); 3] = [
+    (Ipv4Addr::new(0, 0, 0, 0), 8),
+    (Ipv4Addr::new(127, 0, 0, 0), 8),
+    (Ipv4Addr::new(224, 0, 0, 0), 3),
+];
+/// All but 2000::/3, the global unicast addresses that are given out (RFC 4291 §2.4).
+const UNUSED_V6: [(Ipv6Addr, u8); 3] = [
+    (Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 0), 3),
+    (Ipv6Addr::new(0x4000, 0, 0, 0, 0, 0, 0, 0), 2),
+    (Ipv6Addr::new(0x8000, 0, 0, 0, 0, 0, 0, 0), 1),
+];
+
+/// A station's connection that takes all of a family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FullTunnel {
+    /// It takes all of IPv4.
+    pub v4: bool,
+    /// It takes all of IPv6.
+    pub v6: bool,
+    /// What becomes of the local network.
+    pub lan: Lan,
+    /// What becomes of the family that it does not take.
+    pub other_family: OtherFamily,
+}
+
+impl FullTunnel {
+    /// `None`: the connection names networks alone, or is a gateway's.
+    pub fn of(connection: &Connection, lan: Lan, other_family: OtherFamily) -> Option<Self> {
+        if connection.remote_addrs.is_empty() {
+            return None;
+        }
+        let is_tunnel = |child: &&Child| child.mode == Mode::Tunnel;
+        let children = connection.children.iter().filter(is_tunnel);
+        let selectors = children.flat_map(|child| &child.remote);
+        let mut ranges: Vec<_> = selectors.map(|s| (s.first, s.last)).collect();
+        if ranges.is_empty() {
+            return None;
+        }
+        // "All but the gateway" is a usual list.
+        let gateways = connection.remote_addrs.iter();
+        ranges.extend(gateways.map(|gateway| (gateway.ip(), gateway.ip())));
+        let (v4, v6) = (takes_all(&ranges, false), takes_all(&ranges, true));
+        (v4 || v6).then_some(Self {
+            v4,
+            v6,
+            lan,
+            other_family,
+        })
+    }
+
+    /// The family that is not taken, as a whole; what a selector names of it is a route of its own.
+    fn other(&self) -> Option<Prefix> {
+        (self.v4 != self.v6).then(|| Prefix::everything(self.v4))
+    }
+
+    /// What is refused because no tunnel takes it.
+    pub fn refused(&self) -> Option<Prefix> {
+        let is_blocked = self.other_family == OtherFamily::Block;
+        self.other().filter(|_| is_blocked)
+    }
+
+    /// Whether the kernel's choices for this family are ours: it is taken or refused.
+    fn governs(&self, is_ipv6: bool) -> bool {
+        let takes = if is_ipv6 { self.v6 } else { self.v4 };
+        takes || self.refused().is_some()
+    }
+
+    /// What a user may not expect of the family that is not taken.
+    pub fn warning(&self) -> Option<String> {
+        let other = self.other()?;
+        let (taken, other, wants) = match other.address {
+            IpAddr::V6(_) => ("IPv4", "IPv6", "\"::/0\" in remote_ts and \"::\" in vips"),
+            IpAddr::V4(_) => (
+                "IPv6",
+                "IPv4",
+                "\"0.0.0.0/0\" in remote_ts and \"0.0.0.0\" in vips",
+            ),
+        };
+        Some(match self.other_family {
+            OtherFamily::Block => format!(
+                "remote_ts takes all of {taken} and not of {other}: the rest of {other} is \
+                 refused; {wants} have the gateway carry it, other_family = \"pass\" lets it out \
+                 in clear"
+            ),
+            OtherFamily::Pass => format!(
+                "remote_ts takes all of {taken} and not of {other}: the rest of {other} leaves in \
+                 clear, past the tunnel, as other_family = \"pass\" says"
+            ),
+        })
+    }
+
+    /// What the tunnel does on a host with these networks on its links.
+    pub fn describe(&self, networks: &[(String, Prefix)]) -> String {
+        let taken = match (self.v4, self.v6) {
+            (true, true) => "all of IPv4 and IPv6 goes",
+            (true, false) => "all of IPv4 goes",
+            _ => "all of IPv6 goes",
+        };
+        let governed = networks
+            .iter()
+            .filter(|(_, it)| self.governs(it.address.is_ipv6()));
+        let is_private =
+            |prefix: &Prefix| private(prefix.address.is_ipv6()).any(|it| it.contains(prefix));
+        let (near, public): (Vec<_>, Vec<_>) = governed.partition(|(_, it)| is_private(it));
+        let list = |found: &[&(String, Prefix)]| {
+            let each = found.iter().map(|(link, it)| format!("{it} on {link}"));
+            each.collect::<Vec<_>>().join(", ")
+        };
+        let mut text = format!("full tunnel: {taken} into it, questions for names too; ");
+        match (self.lan, near.is_empty()) {
+            (Lan::Block, _) => {
+                text += "the local network is not reached (lan = \"block\")";
+                return text;
+            }
+            (Lan::Allow, true) => text += "the local network stays reachable",
+            (Lan::Allow, false) => {
+                text += &format!("the local network stays reachable, here {}", list(&near));
+            }
+        }
+        text += " (lan = \"block\" ends that)";
+        if !public.is_empty() {
+            text += &format!(
+                "; not so {}, whose addresses are public: the tunnel has them",
+                list(&public)
+            );
+        }
+        text
+    }
+}
+
+/// What a rule of the host is for, in the order in which rules are made; the last one goes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Purpose {
+    /// Where [`Purpose::Spared`] leads: behind the others.
+    Landing,
+    /// Our own datagrams skip all of these.
+    Spared,
+    /// A private network that is the tunnel's, whatever the local network says.
+    Kept(Prefix),
+    /// Questions for names over TCP (else UDP) are the tunnel's.
+    Questions {
+        /// Which protocol.
+        is_tcp: bool,
+    },
+    /// The local network: the host's own routes, but for default routes.
+    Local(Prefix),
+    /// Multicast and broadcast: the host's own routes.
+    Group(Prefix),
+    /// Into the tunnel's table: every packet but our own datagrams.
+    #[default]
+    Tunnel,
+}
+
+/// What the rules for full tunnels go by.
+#[derive(Clone, Copy, Debug)]
+pub struct Surroundings<'a> {
+    /// What goes into tunnels or is refused.
+    pub taken: &'a BTreeSet<Prefix>,
+    /// Resolvers that the tunnels lead to.
+    pub resolvers: &'a [IpAddr],
+    /// Questions for names are the tunnels'.
+    pub takes_questions: bool,
+}
+
+/// The rules, of IPv6 or not, that these full tunnels need besides the tunnel's own.
+pub fn rules(full: &[FullTunnel], around: &Surroundings) -> BTreeSet<(bool, Purpose)> {
+    let mut found = BTreeSet::new();
+    if full.iter().any(|one| one.lan == Lan::Block) {
+        return found;
+    }
+    for is_ipv6 in [false, true] {
+        if !full.iter().any(|one| one.governs(is_ipv6)) {
+            continue;
+        }
+        let local: Vec<Purpose> = private(is_ipv6)
+            .map(Purpose::Local)
+            .chain(groups(is_ipv6).map(Purpose::Group))
+            .collect();
+        let resolvers = around
+            .resolvers
+            .iter()
+            .map(|address| Prefix::host(*address));
+        let named = around.taken.iter().copied().chain(resolvers);
+        let is_within = |prefix: &Prefix| {
+            let mut all = private(is_ipv6).chain(groups(is_ipv6));
+            all.any(|it| it.contains(prefix))
+        };
+        let mut kept: Vec<Purpose> = named.filter(is_within).map(Purpose::Kept).collect();
+        if around.takes_questions {
+            kept.extend([false, true].map(|is_tcp| Purpose::Questions { is_tcp }));
+        }
+        if !kept.is_empty() {
+            kept.extend([Purpose::Landing, Purpose::Spared]);
+        }
+        let all = kept.into_iter().chain(local);
+        found.extend(all.map(|purpose| (is_ipv6, purpose)));
+    }
+    found
+}
+
+fn private(is_ipv6: bool) -> impl Iterator<Item = Prefix> {
+    let v4 = (!is_ipv6).then_some(PRIVATE_V4).into_iter().flatten();
+    let v6 = is_ipv6.then_some(PRIVATE_V6).into_iter().flatten();
+    v4.map(prefix).chain(v6.map(prefix))
+}
+
+fn groups(is_ipv6: bool) -> impl Iterator<Item = Prefix> {
+    let v4 = (!is_ipv6).then_some(GROUPS_V4).into_iter().flatten();
+    v4.map(prefix)
+}
+
+fn prefix<A: Into<IpAddr>>((address, length): (A, u8)) -> Prefix {
+    Prefix {
+        address: address.into(),
+        length,
+    }
+}
+
+/// Whether these ranges leave out no address of the family that the Internet uses.
+fn takes_all(ranges: &[(IpAddr, IpAddr)], is_ipv6: bool) -> bool {
+    let unused_v4 = (!is_ipv6).then_some(UNUSED_V4).into_iter().flatten();
+    let unused_v6 = is_ipv6.then_some(UNUSED_V6).into_iter().flatten();
+    let unused = unused_v4.map(prefix).chain(unused_v6.map(prefix));
+    let free = unused.chain(private(is_ipv6)).map(|it| it.ends());
+    let own = ranges.iter().copied();
+    let of_family = own.filter(|(first, _)| first.is_ipv6() == is_ipv6);
+    let all = of_family.chain(free);
+    let mut all: Vec<(u128, u128)> = all.map(|(a, b)| (number(a), number(b))).collect();
+    all.sort_unstable();
+    // The first address that nothing covers so far.
+    let mut next = 0;
+    for (first, last) in all {
+        if first > next {
+            return false;
+        }
+        match last.checked_add(1) {
+            Some(after) => next = after.max(next),
+            None => return true,
+        }
+    }
+    let (_, end) = Prefix::everything(is_ipv6).ends();
+    next > number(end)
+}
+
+#[cfg(test)]
+mod tests;

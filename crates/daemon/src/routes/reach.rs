@@ -1,0 +1,129 @@
+//! What a connection's tunnels carry, and from which address of this host: whether questions to a
+//! resolver go through it, and where its own programs speak from.
+
+use std::net::IpAddr;
+
+use engine::config::{Child, Connection};
+use engine::sa::Mode;
+use engine::selector::TrafficSelector;
+use nix::ifaddrs::getifaddrs;
+use nix::net::if_::InterfaceFlags;
+
+use super::Prefix;
+use super::prefix::number;
+
+/// The port of resolvers (RFC 1035 §4.2.1), and the protocol of most questions.
+const DOMAIN_PORT: u16 = 53;
+const UDP: u8 = 17;
+
+/// Whether questions to this resolver go through the connection's tunnels. One that the gateway
+/// lends and that lies elsewhere would be asked in clear.
+pub fn carries_questions(connection: &Connection, resolver: IpAddr) -> bool {
+    let asks = |selector: &TrafficSelector| {
+        (selector.first..=selector.last).contains(&resolver)
+            && selector.first.is_ipv4() == resolver.is_ipv4()
+            && [0, UDP].contains(&selector.protocol)
+            && [0, DOMAIN_PORT].contains(&selector.port)
+    };
+    let to_gateway = || {
+        let mut gateways = connection.remote_addrs.iter();
+        gateways.any(|gateway| gateway.ip() == resolver)
+    };
+    connection.children.iter().any(|child| match child.mode {
+        Mode::Tunnel => child.remote.iter().any(asks),
+        Mode::Transport => child.remote.is_empty() && to_gateway(),
+    })
+}
+
+/// Where this host's own programs speak from when they speak through a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// From where the kernel likes: any of our addresses will do.
+    Any,
+    /// From this address: a tunnel takes it.
+    Address(IpAddr),
+    /// From nowhere: no address of ours is within a selector.
+    Nowhere,
+}
+
+impl Source {
+    /// Of `own` the first that a child of the connection takes, for peers of one family.
+    pub fn of(connection: &Connection, is_ipv6: bool, own: &[IpAddr]) -> Self {
+        let children = connection.children.iter();
+        let mut selectors = Vec::new();
+        for child in children.filter(|child| child.mode == Mode::Tunnel) {
+            // None stands for the address that the tunnel itself goes out from.
+            if child.local.is_empty() {
+                return Self::Any;
+            }
+            selectors.extend(of_family(child, is_ipv6));
+        }
+        if selectors.is_empty() || selectors.iter().any(is_everything) {
+            return Self::Any;
+        }
+        let fits = |address: &&IpAddr| {
+            let mut within = selectors.iter();
+            within.any(|s| (s.first..=s.last).contains(*address))
+        };
+        let of_family = own.iter().filter(|address| address.is_ipv6() == is_ipv6);
+        let found = of_family.copied().collect::<Vec<_>>();
+        match found.iter().find(fits) {
+            Some(address) => Self::Address(*address),
+            None => Self::Nowhere,
+        }
+    }
+
+    /// The address to route from.
+    pub fn address(self) -> Option<IpAddr> {
+        match self {
+            Self::Address(address) => Some(address),
+            Self::Any | Self::Nowhere => None,
+        }
+    }
+}
+
+fn of_family(child: &Child, is_ipv6: bool) -> impl Iterator<Item = TrafficSelector> {
+    let local = child.local.iter().copied();
+    local.filter(move |selector| selector.first.is_ipv6() == is_ipv6)
+}
+
+fn is_everything(selector: &TrafficSelector) -> bool {
+    let all = TrafficSelector::everything(selector.first);
+    (selector.first, selector.last) == (all.first, all.last)
+}
+
+/// The addresses and networks of this host's links but `tun`, by link. Loopback and link-local
+/// addresses are nobody's to speak from.
+pub fn own_networks(tun: &str) -> Vec<(String, IpAddr, Prefix)> {
+    let Ok(found) = getifaddrs() else {
+        return Vec::new();
+    };
+    let usable = found
+        .filter(|it| it.interface_name != tun && !it.flags.contains(InterfaceFlags::IFF_LOOPBACK));
+    let mut all: Vec<_> = usable
+        .filter_map(|it| {
+            let address = ip(it.address.as_ref()?)?;
+            let mask = ip(it.netmask.as_ref()?)?;
+            let length = number(mask).count_ones() as u8;
+            Some((it.interface_name, address, Prefix::around(address, length)))
+        })
+        .filter(|(_, address, _)| !is_link_local(*address))
+        .collect();
+    all.dedup();
+    all
+}
+
+fn ip(address: &nix::sys::socket::SockaddrStorage) -> Option<IpAddr> {
+    let v4 = address.as_sockaddr_in().map(|it| IpAddr::V4(it.ip()));
+    v4.or_else(|| address.as_sockaddr_in6().map(|it| IpAddr::V6(it.ip())))
+}
+
+fn is_link_local(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(v4) => v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_unicast_link_local(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+"""Full tunnels beside the rest of a host's traffic, resolvers that no tunnel leads to, and what a
+gateway's own programs say to stations."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from caravan.measurement import Keys, tunnel_ends
+from caravan.testbed import Road, RoadPlan
+from caravan.testbed.binary import caravan_binary
+from caravan.testbed.capture import Capture
+from caravan.testbed.caravan import Caravan, order, write_files
+from caravan.testbed.connection import Connection, SharedKey
+from caravan.testbed.host import Host
+from caravan.testbed.road import (
+    GATEWAY_ADDRESS,
+    GATEWAY_ADDRESS6,
+    HOME_ADDRESS,
+    SERVER_ADDRESS,
+    STATION_ADDRESS,
+)
+from caravan.testbed.traffic import ping
+
+pytestmark = pytest.mark.root
+
+EVERYTHING = "0.0.0.0/0"
+MDNS = "224.0.0.251"
+NOBODY = 65534
+
+
+@contextlib.contextmanager
+def road_with(
+    keys: Keys, output: Path, more: str = "", remote_ts: tuple[str, ...] = (EVERYTHING,)
+) -> Iterator[tuple[Road, Caravan]]:
+    """A gateway that takes all of IPv4, and its station with these keys in its connection."""
+    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
+    with Road(RoadPlan(is_dual_stack=True), output) as road:
+        listed = "[" + ", ".join(f'"{one}"' for one in remote_ts) + "]"
+        gateway_file = write_files(road.sg, replace(on_gateway, local_ts="LISTED"))
+        gateway_file.write_text(gateway_file.read_text().replace('["LISTED"]', listed))
+        station_file = write_files(road.ms, replace(on_station, remote_ts="LISTED"))
+        text = station_file.read_text().replace('["LISTED"]', listed)
+        station_file.write_text(
+            text.replace("[connections.road]\n", f"[connections.road]\n{more}\n")
+        )
+        with Caravan(road.sg, on_gateway, file=gateway_file) as gateway:
+            gateway.wait_ready()
+            with Caravan(road.ms, on_station, file=station_file) as station:
+                yield road, station.wait_ready()
+
+
+def way(host: Host, *words: str) -> str:
+    """Where the kernel sends a packet, or that it does not."""
+    done = host.run(["ip", "route", "get", *words], check=False)
+    return done.stdout.splitlines()[0] if done.code == 0 else done.stderr.strip()
+
+
+def rules(host: Host) -> str:
+    """What chooses the routing table, of both families."""
+    return host.run(["ip", "rule"]).stdout + host.run(["ip", "-6", "rule"]).stdout
+
+
+def say(host: Host, address: str, port: int) -> None:
+    """One datagram, and whatever becomes of it."""
+    kind = socket.SOCK_DGRAM
+    with host.entered(), socket.socket(socket.AF_INET, kind) as out, contextlib.suppress(OSError):
+        out.sendto(b"anybody there?", (address, port))
+
+
+def test_a_full_tunnel_keeps_the_local_network_and_refuses_the_other_family(
+    keys: Keys, output: Path
+) -> None:
+    with road_with(keys, output) as (road, station):
+        before = road.sg.run(["ip", "rule"]).stdout
+        with Capture(road.ms, "wan0", output / "wire.pcap") as capture:
+            assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+            assert ping(road.ms, GATEWAY_ADDRESS, 1).received == 1
+            assert ping(road.ms, HOME_ADDRESS, 1).received == 1
+            assert ping(road.ms, GATEWAY_ADDRESS6, 1, timeout_s=0.5).received == 0
+            say(road.ms, MDNS, 5353)
+            say(road.ms, HOME_ADDRESS, 53)
+            capture.stop()
+            seen = {(frame.protocol, frame.destination) for frame in capture.frames()}
+        icmp, udp, icmpv6 = 1, 17, 58
+        assert (icmp, HOME_ADDRESS) in seen and (udp, MDNS) in seen
+        assert not seen & {(icmp, SERVER_ADDRESS), (icmp, GATEWAY_ADDRESS), (udp, HOME_ADDRESS)}
+        assert (icmpv6, GATEWAY_ADDRESS6) not in seen
+        assert before == road.sg.run(["ip", "rule"]).stdout
+        assert any("the rest of IPv6 is refused" in text for text in station.status()["warnings"])
+        # Another Wi-Fi, whose network is as local.
+        assert road.nat is not None
+        road.nat.host.add_address("lan0", "192.168.7.1/24")
+        road.ms.add_address("wan0", "192.168.7.2/24")
+        assert ping(road.ms, "192.168.7.1", 1).received == 1
+        # One that calls public addresses its own gets nothing of the tunnel's.
+        road.ms.add_address("wan0", "198.51.100.2/24")
+        assert "dev caravan0" in way(road.ms, "198.51.100.1")
+        station.process.signal(signal.SIGKILL)
+        station.process.wait(5)
+        assert ping(road.ms, HOME_ADDRESS, 1).received == 1
+        assert ping(road.ms, SERVER_ADDRESS, 1, timeout_s=0.5).received == 0
+        assert ping(road.ms, GATEWAY_ADDRESS6, 1, timeout_s=0.5).received == 0
+        order(road.ms, "down", "road").check()
+        assert ping(road.ms, GATEWAY_ADDRESS6, 1).received == 1
+        assert "fwmark" not in rules(road.ms) and "suppress" not in rules(road.ms)
+
+
+def test_two_halves_are_a_full_tunnel_and_a_named_network_is_not_local(
+    keys: Keys, output: Path
+) -> None:
+    halves = ("0.0.0.0/1", "128.0.0.0/1", "192.168.9.0/24")
+    with road_with(keys, output, remote_ts=halves) as (road, _):
+        assert ping(road.ms, SERVER_ADDRESS, 1).received == 1
+        assert ping(road.ms, HOME_ADDRESS, 1).received == 1
+        assert ping(road.ms, GATEWAY_ADDRESS6, 1, timeout_s=0.5).received == 0
+        # A network with the addresses of what is protected, and of the gateway's resolver.
+        road.ms.add_address("wan0", "192.168.9.2/24")
+        road.ms.add_address("wan0", "10.10.0.9/24")
+        assert "dev caravan0" in way(road.ms, "192.168.9.1")
+        assert "dev caravan0" in way(road.ms, "10.10.0.53")
+        assert "dev wan0" in way(road.ms, "10.10.0.54")
+        udp = ("ipproto", "udp", "dport")
+        assert "dev caravan0" in way(road.ms, HOME_ADDRESS, *udp, "53")
+        assert "dev wan0" in way(road.ms, HOME_ADDRESS, *udp, "54")
+
+
+def test_a_local_network_can_be_shunned(keys: Keys, output: Path) -> None:
+    with (
+        road_with(keys, output, 'lan = "block"') as (road, _),
+        Capture(road.ms, "wan0", output / "wire.pcap") as capture,
+    ):
+        assert ping(road.ms, SERVER_ADDRESS, 1).received == 1
+        assert ping(road.ms, HOME_ADDRESS, 1, timeout_s=0.5).received == 0
+        with road.ms.entered(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
+            # Who names the link goes past every route.
+            interface = socket.inet_aton(STATION_ADDRESS)
+            out.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, interface)
+            with pytest.raises(PermissionError):
+                out.sendto(b"anybody there?", (MDNS, 5353))
+        capture.stop()
+        seen = {frame.destination for frame in capture.frames()}
+    assert MDNS not in seen and HOME_ADDRESS not in seen
+
+
+def test_the_other_family_passes_where_a_key_says_so(keys: Keys, output: Path) -> None:
+    with road_with(keys, output, 'other_family = "pass"') as (road, station):
+        assert ping(road.ms, SERVER_ADDRESS, 1).received == 1
+        assert ping(road.ms, GATEWAY_ADDRESS6, 1).received == 1
+        assert any("IPv6 leaves in clear" in text for text in station.status()["warnings"])
+
+
+def test_without_blocks_the_other_family_is_refused_as_long_as_the_process_runs(
+    keys: Keys, output: Path
+) -> None:
+    with road_with(keys, output, 'on_failure = "pass"') as (road, station):
+        assert ping(road.ms, SERVER_ADDRESS, 1).received == 1
+        assert ping(road.ms, GATEWAY_ADDRESS6, 1, timeout_s=0.5).received == 0
+        station.stop()
+        assert ping(road.ms, GATEWAY_ADDRESS6, 1).received == 1
+        assert "fwmark" not in rules(road.ms) and "suppress" not in rules(road.ms)
+
+
+def test_check_says_what_a_full_tunnel_does(keys: Keys, output: Path) -> None:
+    _, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
+    with Road(RoadPlan(), output) as road:
+        file = write_files(road.ms, replace(on_station, remote_ts=EVERYTHING))
+        said = order(road.ms, "check", str(file)).check().stdout
+    assert "warning: road: remote_ts takes all of IPv4 and not of IPv6" in said
+    assert "note: road: full tunnel: all of IPv4 goes into it" in said
+    assert "here 10.0.0.0/24 on wan0" in said
+
+
+def test_a_resolver_that_no_tunnel_leads_to_is_not_asked(keys: Keys, output: Path) -> None:
+    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
+    with Road(RoadPlan(), output) as road:
+        file = write_files(road.sg, on_gateway)
+        file.write_text(file.read_text().replace('["10.10.0.53"]', '["9.9.9.9", "10.10.0.53"]'))
+        before = road.ms.run(["cat", "/etc/resolv.conf"]).stdout
+        with Caravan(road.sg, on_gateway, file=file) as gateway:
+            gateway.wait_ready()
+            with Caravan(road.ms, on_station) as station:
+                station.wait_ready()
+                text = road.ms.run(["cat", "/etc/resolv.conf"]).stdout
+                assert "nameserver 10.10.0.53" in text and "9.9.9.9" not in text
+                station.wait_for_event("the gateway's resolver 9.9.9.9 is not used")
+                warnings = station.status()["warnings"]
+                assert any("resolver 9.9.9.9 is not used" in one for one in warnings)
+                station.stop()
+        # None is left: the host's own stay.
+        file.write_text(file.read_text().replace(', "10.10.0.53"]', "]"))
+        with Caravan(road.sg, on_gateway, file=file) as gateway:
+            gateway.wait_ready()
+            with Caravan(road.ms, on_station) as station:
+                station.wait_ready()
+                assert road.ms.run(["cat", "/etc/resolv.conf"]).stdout == before
+
+
+def test_programs_of_the_gateway_itself_reach_stations(keys: Keys, output: Path) -> None:
+    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
+    with Road(RoadPlan(), output) as road, Caravan(road.sg, on_gateway) as gateway:
+        gateway.wait_ready()
+        with Caravan(road.ms, on_station) as station:
+            station.wait_ready()
+            assert ping(road.sg, "10.99.0.1", 2).received == 2
+            assert gateway.status()["drops"]["no-policy"] == 0
+            # The address goes to another interface, and then away.
+            road.sg.remove_address("lan0", "10.10.0.1/24")
+            gateway.wait_for_event("no address of this host lies in local_ts")
+            road.sg.add_address("lan0", "10.10.0.7/24")
+            gateway.process.wait_for(
+                lambda: "src 10.10.0.7" in way(road.sg, "10.99.0.1"), "the other source", 5
+            )
+            assert ping(road.sg, "10.99.0.1", 1).received == 1
+
+
+def test_the_right_to_low_ports_is_named_where_it_is_missing(output: Path) -> None:
+    connection = Connection(
+        SharedKey("secret"),
+        local_id="ms.example",
+        remote_id="sg.example",
+        remote_addrs=GATEWAY_ADDRESS,
+        remote_ts="10.10.0.0/24",
+    )
+    with Road(RoadPlan(), output) as road:
+        # Readable by nobody in particular, as pytest's folders are not.
+        folder = Path(tempfile.mkdtemp(dir="/run"))
+        try:
+            file = folder / "caravan.toml"
+            file.write_text(write_files(road.ms, connection).read_text())
+            program = folder / "caravan"
+            shutil.copy(caravan_binary(), program)
+            for path in (folder, file):
+                os.chown(path, NOBODY, NOBODY)
+            argv = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"]
+            argv += ["--inh-caps", "+net_admin", "--ambient-caps", "+net_admin"]
+            places = {"CARAVAN_RUNTIME_DIR": str(folder), "CARAVAN_STATE_DIR": str(folder)}
+            done = road.ms.run(
+                [*argv, str(program), "up", "-c", str(file)], 20, places, check=False
+            )
+        finally:
+            shutil.rmtree(folder)
+    assert done.code == 1
+    assert "UDP port 500 needs CAP_NET_BIND_SERVICE" in done.stderr
