@@ -163,26 +163,38 @@ def established(end: Caravan) -> int:
     return sum(message.startswith("IKEv1 established") for message in said)
 
 
-def test_a_revoked_peer_keeps_its_tunnel_until_it_authenticates_again(
+def test_a_revoked_peer_loses_its_tunnel_at_once_and_is_not_let_in_again(
     running: Running, keys: Keys, authority: CaravanAuthority
 ) -> None:
-    gateway, before = running.gateway, running.sessions()
+    gateway = running.gateway
     revocations = authority.revoke(keys.station.own)
     text = gateway.file.read_text()
     with_list = text.replace(
         'cacerts = ["ca.pem"]', f'cacerts = ["ca.pem"], crls = ["{revocations}"]'
     )
     assert with_list != text
-    with running.without_loss():
-        gateway.file.write_text(with_list)
-        gateway.reload()
-        order(running.road.ms, "rekey", "road", "--ike").check()
-        assert "revoked" in gateway.wait_for_event("negotiation failed")
-    assert running.sessions() == before
+    gateway.file.write_text(with_list)
+    gateway.reload()
+    assert not gateway.is_established()
+    assert "was revoked at" in gateway.wait_for_event("negotiation failed")
     running.station.stop()
     with Caravan(running.road.ms, running.station.connection) as again:
         again.process.wait_for(lambda: refusals(gateway) > 1, "the second refusal", 10)
         assert not again.is_established()
+
+
+def test_one_peer_is_ended_by_its_name_and_may_come_back(running: Running) -> None:
+    host, before = running.road.sg, running.sessions()
+    wrong = order(host, "down", "road", "--peer", "ms.exmaple")
+    assert wrong.code == 1
+    assert "no tunnel with ms.exmaple; it has one with ms.example" in wrong.stderr
+    assert running.sessions() == before
+    order(host, "down", "road", "--peer", "ms.example").check()
+    running.station.process.wait_for(
+        lambda: running.station.is_established() and running.sessions() != before, "a tunnel", 15
+    )
+    station = order(running.road.ms, "down", "road", "--peer", "sg.example")
+    assert "leads to one gateway" in station.stderr
 
 
 def test_a_changed_connection_is_set_up_anew_with_the_address_it_had(running: Running) -> None:

@@ -8,6 +8,7 @@
 mod describe;
 mod make;
 mod name;
+mod purpose;
 mod read;
 mod signed;
 mod verify;
@@ -16,6 +17,7 @@ pub use describe::{describe, no_rsa_key};
 pub use make::{Authority, KeyMaterial, MakeFault, Request, RevokedEntry, SigningKey, read_serial};
 pub use name::{DistinguishedName, NameFault};
 pub use read::{Certificate, RevocationList};
+pub use verify::CertificatePath;
 
 /// A name in a certificate that an identity may match.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,17 +32,44 @@ pub enum Name {
     Address(std::net::IpAddr),
 }
 
+/// One line for people; what does not print is escaped, since strangers choose names.
+impl core::fmt::Display for Name {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Subject(der) => write!(f, "{}", name::text_of(der)),
+            Self::Dns(text) | Self::Email(text) => write!(f, "{}", text.escape_debug()),
+            Self::Address(address) => write!(f, "{address}"),
+        }
+    }
+}
+
 /// Whom we believe, and what has been revoked.
 #[derive(Clone, Default)]
 pub struct TrustStore {
-    /// Trust anchors. An end entity's certificate among them is trusted as it is.
+    /// Trust anchors.
     pub authorities: Vec<Certificate>,
+    /// Peers' own certificates, each believed as it is, octet by octet. Where there is one, no
+    /// other certificate is believed, whoever issued it.
+    pub pinned: Vec<Certificate>,
     /// At most one in force per authority; the newest counts.
     pub revocations: Vec<RevocationList>,
-    /// Whether a certificate whose issuer has no valid CRL is refused ("strict") or accepted.
-    pub requires_revocation: bool,
+    /// What becomes of a certificate of whose issuer no list is in force.
+    pub revocation: RevocationRule,
     /// Whether SHA-1 signatures and RSA keys from 1024 to 2047 bits are accepted.
     pub accepts_legacy: bool,
+}
+
+/// What becomes of a certificate that no current revocation list can speak of. One that a list
+/// names is refused under every rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RevocationRule {
+    /// It is refused.
+    Strict,
+    /// It is refused where a list of its issuer's name was given.
+    #[default]
+    IfListed,
+    /// It is accepted.
+    Relaxed,
 }
 
 /// A check that passed: the public key of the end entity and its names.
@@ -52,6 +81,8 @@ pub struct CertificateVerified {
     pub spki: Vec<u8>,
     /// Not after, seconds since 1970.
     pub not_after: i64,
+    /// What a later revocation list is asked about.
+    pub path: CertificatePath,
 }
 
 /// An authority's own certificate was there, and nobody told us to trust it; that of another one
@@ -84,12 +115,32 @@ pub enum CertFault {
     WrongUsage { subject: String, why: String },
     #[error("certificate {subject} was revoked at {at}")]
     Revoked { subject: String, at: String },
-    #[error("no current revocation list of {issuer}")]
-    NoRevocationList { issuer: String },
+    #[error("certificate {subject} may have been revoked: {why}")]
+    NotChecked { subject: String, why: ListFault },
+    #[error("certificate {subject} is none of those that are pinned (remote.certs)")]
+    NotPinned { subject: String },
     #[error("the chain is longer than 8 certificates")]
     TooLong,
     #[error("too many certificates have the same name: more than 32 signatures to check")]
     TooMany,
     #[error("certificate {subject} has a key we do not use: {why}")]
     KeyUnsupported { subject: String, why: String },
+}
+
+/// Why a revocation list does not count, or that there is none. The text says whose it is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the error texts say it")]
+pub enum ListFault {
+    #[error("there is no revocation list of {issuer}")]
+    Missing { issuer: String },
+    #[error("the revocation list of {issuer} was in force until {at}")]
+    Over { issuer: String, at: String },
+    #[error("the revocation list of {issuer} is not in force before {at}")]
+    NotYet { issuer: String, at: String },
+    #[error("the revocation list of {issuer} has a signature that this authority did not make")]
+    BadSignature { issuer: String },
+    #[error("the key usage of {issuer} lacks cRLSign: it may not sign its revocation list")]
+    NoSigner { issuer: String },
+    #[error("the revocation list of {issuer} fits no authority that is configured")]
+    Unmatched { issuer: String },
 }

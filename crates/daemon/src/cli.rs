@@ -123,13 +123,20 @@ enum Command {
         background: bool,
     },
     /// Take a connection down and let its traffic take ordinary routes again
-    #[command(after_help = "Example:\n  caravan down home\n\n\
-        Where no process runs, what a crashed one left behind is removed.")]
+    #[command(after_help = "Examples:\n  \
+        caravan down home                       a whole connection\n  \
+        caravan down ms --peer ms1.example      one peer of a gateway's connection\n\n\
+        Where no process runs, what a crashed one left behind is removed. A peer whose tunnels\n\
+        are ended may come back: what locks it out is `caravan pki revoke`, or its own key gone.")]
     Down {
         /// Key of the connection: home for [connections.home]
         name: String,
+        /// End the tunnels of this peer alone; its identity as `caravan status` shows it
+        #[arg(long, value_name = "ID")]
+        peer: Option<String>,
     },
-    /// Read configuration and revocation lists again; unchanged connections keep their tunnels
+    /// Read configuration and revocation lists again; unchanged connections keep their tunnels,
+    /// but for those of peers that a list names
     Reload {
         /// A connection of the process; none: the only one that runs
         #[arg(conflicts_with = "all")]
@@ -293,7 +300,11 @@ impl Cli {
                 run(args.options(Role::Station, folders, ready)?)?;
                 String::new()
             }
-            Command::Down { name } => commands::down(&runtime_dir, &folders.1, &name)?,
+            Command::Down { name, peer: None } => commands::down(&runtime_dir, &folders.1, &name)?,
+            Command::Down {
+                name,
+                peer: Some(peer),
+            } => commands::end_peer(&runtime_dir, name, peer)?,
             Command::Reload { name, all } => commands::reload(&runtime_dir, name.as_deref(), all)?,
             Command::Rekey { name, ike } => commands::rekey(&runtime_dir, name, ike)?,
             Command::Status { name, json } => {

@@ -91,7 +91,7 @@ impl ConfigError {
     }
 }
 
-/// What a name that cannot be resolved means, or an own certificate that is not in force.
+/// What a name that cannot be resolved means, or a certificate or list that is not in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
     /// For use: without an address there is nobody to reach; a clock may be wrong, so a certificate
@@ -145,23 +145,22 @@ pub fn load(path: &Path, names: Names) -> Result<Loaded, ConfigError> {
     let Ok(since) = SystemTime::now().duration_since(UNIX_EPOCH) else {
         return Ok(loaded);
     };
-    let lists = check::lists(&loaded, since.as_secs() as i64);
-    loaded.warnings.extend(lists);
-    let unbelievable = check::credentials(&loaded, since.as_secs() as i64).into_iter();
-    if names != Names::Wanted {
-        let said =
-            unbelievable.map(|(name, text)| (name.to_owned(), format!("local.certs: {text}")));
-        let said: Vec<_> = said.collect();
-        loaded.warnings.extend(said);
-        return Ok(loaded);
+    let mut faults = Vec::new();
+    for found in check::credentials(&loaded, since.as_secs() as i64) {
+        let text = found.text;
+        if found.is_fault && names == Names::Wanted {
+            faults.push(ConfigError::Value {
+                path: path.to_owned(),
+                line: None,
+                key: format!("connections.{}.{}", found.connection, found.key),
+                text,
+            });
+        } else {
+            let said = format!("{}: {text}", found.key);
+            loaded.warnings.push((found.connection, said));
+        }
     }
-    let faults = unbelievable.map(|(name, sentence)| ConfigError::Value {
-        path: path.to_owned(),
-        line: None,
-        key: format!("connections.{name}.local.certs"),
-        text: sentence,
-    });
-    match ConfigError::of(faults.collect()) {
+    match ConfigError::of(faults) {
         Some(fault) => Err(fault.located(&text)),
         None => Ok(loaded),
     }

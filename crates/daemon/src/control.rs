@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::status::StatusReport;
 
-/// Longest question: names are short.
-pub const REQUEST_BYTES_MAX: usize = 4_096;
+/// Longest question: an identity of 1,024 octets, each of them escaped.
+pub const REQUEST_BYTES_MAX: usize = 16 << 10;
 /// Longest answer: the status of a gateway with 100,000 tunnels.
 pub const REPLY_BYTES_MAX: usize = 512 << 20;
 /// Longest name of a connection, so that the path of its socket fits into an address.
@@ -32,7 +32,15 @@ pub enum Request {
         /// Its key in the configuration.
         connection: String,
     },
-    /// Read the configuration and the revocation lists again; tunnels stay.
+    /// End the tunnels of one peer of a gateway's connection: deletes are sent. It may come back.
+    End {
+        /// The connection's key in the configuration.
+        connection: String,
+        /// The peer's identity, as [`Reply::Status`] shows it.
+        peer: String,
+    },
+    /// Read the configuration and the revocation lists again; tunnels stay, but for those of peers
+    /// whom a list names.
     Reload,
     /// Renew keys.
     Rekey {

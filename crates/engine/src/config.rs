@@ -236,6 +236,14 @@ pub struct Limits {
     pub half_open_lifetime: Duration,
 }
 
+impl Config {
+    /// The connection that took the place of one of an earlier configuration and says the same.
+    pub(crate) fn successor(&self, old: &Connection) -> Option<&Arc<Connection>> {
+        let is_same = |new: &&Arc<Connection>| new.name == old.name && new.revision == old.revision;
+        self.connections.iter().find(is_same)
+    }
+}
+
 impl Connection {
     /// A connection with the defaults; what has none is an argument. It responds only, uses main
     /// mode, and neither asks for an inner address nor lends one.

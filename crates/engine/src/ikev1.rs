@@ -29,6 +29,7 @@ mod testing;
 mod tests;
 mod vendor;
 
+use crypto::cert::CertificatePath;
 use wire::isakmp::{Cookies, Located, NotifyType, Payload, PayloadKind};
 
 use crate::counters::{DropCounters, DropReason};
@@ -263,6 +264,8 @@ pub struct IsakmpSa {
     pub peer: PeerSupport,
     /// Who the peer proved to be.
     pub identity: Peer,
+    /// By which certificate, if that was the method; later revocation lists are asked about it.
+    pub certificate: Option<Box<CertificatePath>>,
     /// It told us that it has no other SA with us (RFC 2407 §4.6.3.3).
     pub is_initial_contact: bool,
     /// Where it is.

@@ -12,6 +12,7 @@ mod half_open;
 mod leases;
 mod liveness;
 mod messages;
+mod revocation;
 mod session;
 mod stations;
 mod status;
@@ -83,6 +84,9 @@ pub enum Command {
     AskFor(String, IpAddr),
     /// Take it down: deletes are sent.
     Down(String),
+    /// End what a connection has with the peer of this identity, as [`SessionStatus::peer`] says
+    /// it: deletes are sent. It may come back.
+    End(String, String),
     /// Renew phase 1 of a connection.
     RekeyIke(String),
     /// Renew the children of a connection.
@@ -235,6 +239,7 @@ impl Node {
             Command::Up(name) => self.bring_up(&name),
             Command::AskFor(name, address) => self.ask_for(&name, address),
             Command::Down(name) => self.take_down(&name, now),
+            Command::End(name, peer) => self.end_peer(&name, &peer, now),
             Command::RekeyIke(name) => self.rekey_connection(&name, now),
             Command::RekeyChildren(name) => {
                 let children: Vec<ChildId> = self
@@ -262,14 +267,11 @@ impl Node {
         }
     }
 
-    /// Takes over a configuration. A connection of the same name and revision keeps its tunnels
-    /// (under new revocation lists, perhaps); those of the others end, and stations begin anew.
+    /// Takes over a configuration. A connection of the same name and revision keeps its tunnels,
+    /// but for those of peers whom its revocation lists name; those of the others end, and stations
+    /// begin anew.
     fn on_configure(&mut self, config: Arc<Config>, now: Instant) {
-        let successor = |old: &Arc<Connection>| {
-            let is_same =
-                |new: &&Arc<Connection>| new.name == old.name && new.revision == old.revision;
-            config.connections.iter().find(is_same).cloned()
-        };
+        let successor = |old: &Arc<Connection>| config.successor(old).cloned();
         let mut ended = Vec::new();
         for (id, session) in &mut self.sessions {
             let Some(connection) = &mut session.connection else {
@@ -292,9 +294,10 @@ impl Node {
             }
         }
         for id in ended {
-            self.close_session(id, "its configuration changed", true, now);
+            self.close_session(id, session::CHANGED, true, now);
         }
         self.config = config;
+        self.end_revoked(now);
         self.open_stations();
     }
 

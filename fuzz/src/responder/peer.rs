@@ -217,6 +217,7 @@ impl Peer {
             nat: NatFinding::default(),
             peer: PeerSupport::default(),
             identity: Identity::parse("gateway.example").expect("an identity"),
+            certificate: None,
             is_initial_contact: false,
             path: self.path,
             since: Instant(0),

@@ -172,6 +172,7 @@ impl Hostile {
             nat: NatFinding::default(),
             peer: PeerSupport::default(),
             identity: Identity::parse("station@example").expect("an identity"),
+            certificate: None,
             is_initial_contact: false,
             path,
             since: Instant(0),

@@ -1,14 +1,16 @@
 //! Reading certificates and revocation lists: all that the path check needs is taken out once.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use x509_parser::certificate::X509Certificate;
-use x509_parser::extensions::{ExtendedKeyUsage, GeneralName, ParsedExtension, X509Extension};
+use x509_parser::extensions::{GeneralName, ParsedExtension, X509Extension};
 use x509_parser::pem::Pem;
 use x509_parser::prelude::FromDer;
 use x509_parser::revocation_list::CertificateRevocationList;
 
 use super::name::text_of;
+use super::purpose::Purposes;
 use super::signed::{Signed, VerifyKey};
 use super::{CertFault, Name};
 use crate::rsa::{PublicKey, RsaFault};
@@ -26,6 +28,7 @@ pub struct RevocationList {
     der: Vec<u8>,
     /// DER of the authority's name.
     pub(super) issuer: Vec<u8>,
+    pub(super) issuer_text: String,
     pub(super) this_update: i64,
     pub(super) next_update: Option<i64>,
     pub(super) signed: Signed,
@@ -36,7 +39,6 @@ pub struct RevocationList {
 /// What a certificate says.
 #[derive(Clone)]
 pub(super) struct Facts {
-    pub(super) subject: Vec<u8>,
     pub(super) subject_text: String,
     pub(super) issuer: Vec<u8>,
     pub(super) issuer_text: String,
@@ -45,9 +47,21 @@ pub(super) struct Facts {
     pub(super) not_before: i64,
     pub(super) not_after: i64,
     pub(super) spki: Vec<u8>,
-    pub(super) key: VerifyKey,
+    /// As which it signs, where it may.
+    pub(super) signer: Arc<Signer>,
     pub(super) signed: Signed,
     pub(super) extensions: Extensions,
+}
+
+/// Whoever signs certificates or lists: a name and a key. What was issued keeps it, so that a later
+/// list can be checked when the certificate is gone.
+pub(super) struct Signer {
+    /// DER of the subject.
+    pub(super) name: Vec<u8>,
+    /// The subject in words.
+    pub(super) text: String,
+    pub(super) key: VerifyKey,
+    pub(super) signs_revocations: bool,
 }
 
 /// What a certificate's extensions say.
@@ -57,8 +71,8 @@ pub(super) struct Extensions {
     pub(super) is_authority: bool,
     pub(super) path_len: Option<u32>,
     pub(super) usage: Option<Usage>,
-    /// Whether the extended key usage, if any, admits IKE.
-    pub(super) is_for_something_else: bool,
+    /// What its extended key usage admits.
+    pub(super) purposes: Purposes,
     pub(super) has_name_constraints: bool,
     /// The first critical extension that we do not process.
     pub(super) unknown_critical: Option<String>,
@@ -78,17 +92,6 @@ pub(super) struct Usage {
 const MAX_CERTIFICATE: usize = 64 << 10;
 /// Octets that a revocation list may have.
 const MAX_REVOCATION_LIST: usize = 32 << 20;
-
-/// The purposes that a certificate for IKE may have beside anyExtendedKeyUsage, serverAuth and
-/// clientAuth: ipsecIKE (RFC 4945 §5.1.3.12), the older ipsecEndSystem, ipsecTunnel, ipsecUser,
-/// and iKEIntermediate. TLS's two are what authorities give to IKE's ends besides ipsecIKE.
-const IKE_PURPOSES: [&str; 5] = [
-    "1.3.6.1.5.5.7.3.17",
-    "1.3.6.1.5.5.7.3.5",
-    "1.3.6.1.5.5.7.3.6",
-    "1.3.6.1.5.5.7.3.7",
-    "1.3.6.1.5.5.8.2.2",
-];
 
 impl Certificate {
     /// Reads DER that ends where the certificate ends.
@@ -135,7 +138,7 @@ impl Certificate {
 
     /// DER of the subject's name, as an ID payload carries it.
     pub fn subject_der(&self) -> Vec<u8> {
-        self.facts.subject.clone()
+        self.facts.signer.name.clone()
     }
 
     /// Whether it may issue certificates (basic constraints).
@@ -150,7 +153,7 @@ impl Certificate {
 
     /// Subject and SANs.
     pub fn names(&self) -> Vec<Name> {
-        let subject = Name::Subject(self.facts.subject.clone());
+        let subject = Name::Subject(self.subject_der());
         let mut names = vec![subject];
         names.extend(self.facts.extensions.names.iter().cloned());
         names
@@ -194,9 +197,11 @@ impl RevocationList {
         &self.der
     }
 
-    /// Whether it is in force no more at calendar time `now`; one without an end always is.
-    pub fn is_over(&self, now: i64) -> bool {
-        self.next_update.is_some_and(|next| next < now)
+    /// By which of two lists of one authority the newer is told; of two of one moment, the one that
+    /// is in force longer, and then the one that names more.
+    pub(super) fn rank(&self) -> (i64, i64, usize) {
+        let end = self.next_update.unwrap_or(i64::MAX);
+        (self.this_update, end, self.revoked.len())
     }
 
     /// When a serial number without leading zeros was revoked.
@@ -242,6 +247,7 @@ impl RevocationList {
         Ok(Self {
             der: der.to_vec(),
             issuer: list.issuer.as_raw().to_vec(),
+            issuer_text: text_of(list.issuer.as_raw()),
             this_update: list.this_update.timestamp(),
             next_update: list.next_update.map(|time| time.timestamp()),
             signed: Signed::new(
@@ -266,22 +272,29 @@ impl Facts {
         if body.issuer.iter_rdn().next().is_none() {
             return Err(unreadable("no issuer"));
         }
+        let extensions = Extensions::of(body.extensions())?;
+        let subject_text = text_of(body.subject.as_raw());
+        let signer = Arc::new(Signer {
+            name: body.subject.as_raw().to_vec(),
+            text: subject_text.clone(),
+            key: VerifyKey::new(&body.subject_pki),
+            signs_revocations: extensions.usage.is_none_or(|usage| usage.signs_revocations),
+        });
         Ok(Self {
-            subject: body.subject.as_raw().to_vec(),
-            subject_text: text_of(body.subject.as_raw()),
+            subject_text,
             issuer: body.issuer.as_raw().to_vec(),
             issuer_text: text_of(body.issuer.as_raw()),
             serial: without_zeros(body.raw_serial()).to_vec(),
             not_before: body.validity.not_before.timestamp(),
             not_after: body.validity.not_after.timestamp(),
             spki: body.subject_pki.raw.to_vec(),
-            key: VerifyKey::new(&body.subject_pki),
+            signer,
             signed: Signed::new(
                 body.as_ref(),
                 &read.signature_algorithm,
                 &read.signature_value.data,
             ),
-            extensions: Extensions::of(body.extensions())?,
+            extensions,
         })
     }
 }
@@ -317,7 +330,7 @@ impl Extensions {
                 });
             }
             ParsedExtension::ExtendedKeyUsage(purposes) => {
-                self.is_for_something_else = !admits_ike(purposes);
+                self.purposes = Purposes::of(purposes);
             }
             ParsedExtension::SubjectAlternativeName(names) => {
                 self.names = names.general_names.iter().filter_map(name_of).collect();
@@ -339,16 +352,6 @@ impl Extensions {
         }
         Ok(true)
     }
-}
-
-fn admits_ike(purposes: &ExtendedKeyUsage<'_>) -> bool {
-    purposes.any
-        || purposes.server_auth
-        || purposes.client_auth
-        || purposes
-            .other
-            .iter()
-            .any(|oid| IKE_PURPOSES.contains(&oid.to_id_string().as_str()))
 }
 
 /// A name that an identity may be; one that could be read in two ways is none.

@@ -161,6 +161,12 @@ pub(super) fn reload(runtime_dir: &Path, name: Option<&str>, all: bool) -> anyho
     Ok(text)
 }
 
+pub(super) fn end_peer(runtime_dir: &Path, name: String, peer: String) -> anyhow::Result<String> {
+    let found = find(runtime_dir, &name)?;
+    let connection = name;
+    said(ask(&found, &Request::End { connection, peer })?)
+}
+
 pub(super) fn rekey(runtime_dir: &Path, name: String, ike: bool) -> anyhow::Result<String> {
     let found = find(runtime_dir, &name)?;
     let connection = name;

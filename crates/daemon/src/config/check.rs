@@ -1,6 +1,8 @@
 //! What types cannot say of a whole file: values that no process can use, tables that contradict
 //! one another, and what this machine would make of it.
 
+mod credentials;
+
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -8,13 +10,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::config::{Connection, Limits, LocalMethod, Pool, RemoteMethod};
+use engine::config::{Connection, Limits, Pool};
 use engine::selector::TrafficSelector;
 
 use super::Loaded;
 use super::file::{Auth, ConfigFile, ConnectionTable, DaemonTable, PublishTable, Transport};
 use super::values::Span;
 use crate::control::check_name;
+
+pub(super) use credentials::credentials;
 
 /// Octets of an interface's name without its end (IFNAMSIZ).
 const MAX_TUN_NAME: usize = 15;
@@ -294,12 +298,7 @@ pub(super) fn surroundings(folder: &Path, path: &Path, file: &ConfigFile, loaded
     }
     warnings.extend(rivals(&loaded.engine.connections));
     for connection in &loaded.engine.connections {
-        let table = file.connections.get(&connection.name);
-        let has_authorities =
-            table.is_some_and(|it| !it.remote.cacerts.is_empty() && it.remote.certs.is_empty());
-        let wrong = has_authorities.then(|| no_authority(connection)).flatten();
-        let found = [crowd(connection), wrong];
-        let found = found.into_iter().flatten();
+        let found = crowd(connection);
         warnings.extend(found.map(|text| (connection.name.clone(), text)));
     }
     warnings.dedup();
@@ -358,36 +357,6 @@ fn crowd(connection: &Connection) -> Option<String> {
     })
 }
 
-/// What stands among the authorities and cannot issue.
-fn no_authority(connection: &Connection) -> Option<String> {
-    let RemoteMethod::Signature(store) = &connection.remote.method else {
-        return None;
-    };
-    let mut found = store.authorities.iter();
-    let other = found.find(|certificate| !certificate.is_authority())?;
-    Some(format!(
-        "remote: cacerts: {} is no authority: it is believed as a peer's own certificate alone",
-        other.subject()
-    ))
-}
-
-/// Revocation lists that are over where every certificate needs one, at calendar time `now`.
-pub(super) fn lists(loaded: &Loaded, now: i64) -> Vec<(String, String)> {
-    let mut warnings = Vec::new();
-    for connection in &loaded.engine.connections {
-        let RemoteMethod::Signature(store) = &connection.remote.method else {
-            continue;
-        };
-        let lists = &store.revocations;
-        if store.requires_revocation && lists.iter().all(|list| list.is_over(now)) {
-            let text = "remote: crls: no list is in force, and revocation = \"strict\" needs one: \
-                        everybody is refused until `caravan reload` reads a new one";
-            warnings.push((connection.name.clone(), text.to_owned()));
-        }
-    }
-    warnings
-}
-
 /// What a gateway alone has a use for.
 fn idle_tables(file: &ConfigFile) -> Vec<(String, String)> {
     let mut connections = file.connections.values();
@@ -435,23 +404,6 @@ fn meant_network(word: &str) -> Option<String> {
             "{word:?} means the network {network}: write that, or {address}/{bits} for one machine"
         )
     })
-}
-
-/// Own certificates that no peer could believe at calendar time `now`.
-pub(super) fn credentials(loaded: &Loaded, now: i64) -> Vec<(&str, String)> {
-    let connections = loaded.engine.connections.iter();
-    let unbelievable = connections.filter_map(|connection| {
-        let LocalMethod::Signature { chain, .. } = &connection.local.method else {
-            return None;
-        };
-        let fault = chain
-            .first()?
-            .check_as_own(now, connection.is_legacy)
-            .err()?;
-        let text = format!("no peer will believe this certificate: {fault}");
-        Some((connection.name.as_str(), text))
-    });
-    unbelievable.collect()
 }
 
 fn is_open_to_all(file: &Path) -> bool {

@@ -152,7 +152,8 @@ pub struct ConnectionTable {
 pub struct AuthTable {
     /// "pubkey" or "psk".
     pub auth: Auth,
-    /// Certificate files: ours and intermediates (local), or the peer's own (remote).
+    /// Certificate files: ours and intermediates (local), or the peers' own (remote): then these
+    /// alone are accepted, whatever cacerts says.
     pub certs: Vec<PathBuf>,
     /// Our private key.
     pub key: Option<PathBuf>,
@@ -160,7 +161,8 @@ pub struct AuthTable {
     pub cacerts: Vec<PathBuf>,
     /// Revocation lists.
     pub crls: Vec<PathBuf>,
-    /// "strict" (every certificate needs a current CRL), "ifcrl" or "relaxed".
+    /// A peer is refused without a current CRL of its authority: "strict"; where one is named in
+    /// crls: "ifcrl"; never: "relaxed". Whom a list names is refused always.
     pub revocation: Revocation,
     /// Identity: an address, a name, user@name, a subject; "*" accepts any (remote).
     pub id: Option<String>,
@@ -188,9 +190,9 @@ pub enum Revocation {
     /// Refuse.
     Strict,
     /// Refuse where a CRL of the issuer was given but is not current.
+    #[default]
     Ifcrl,
     /// Accept.
-    #[default]
     Relaxed,
 }
 

@@ -1,5 +1,7 @@
 //! What the user asks a running process over its control socket.
 
+use std::collections::BTreeSet;
+
 use engine::node::{Command, Input};
 
 use super::Process;
@@ -13,6 +15,7 @@ impl Process {
                 report: Box::new(self.report().await),
             },
             Request::Down { connection } => self.take_down(connection).await?,
+            Request::End { connection, peer } => self.end_peer(connection, peer).await?,
             Request::Reload => match self.reload().await {
                 Ok(()) => Reply::Done {
                     text: "the configuration was read again".to_owned(),
@@ -53,6 +56,31 @@ impl Process {
         })
     }
 
+    async fn end_peer(&mut self, connection: String, peer: String) -> anyhow::Result<Reply> {
+        let mut all = self.loaded.engine.connections.iter();
+        let is_station = |it: &engine::config::Connection| !it.remote_addrs.is_empty();
+        if all.any(|it| it.name == connection && is_station(it)) {
+            let text = format!(
+                "{connection} leads to one gateway: `caravan down {connection}` takes it down"
+            );
+            return Ok(Reply::Failed { text });
+        }
+        let status = self.node.status(self.clock.now());
+        let own = status.connections.iter();
+        let sessions = own
+            .filter(|it| it.name == connection)
+            .flat_map(|it| &it.sessions);
+        let peers: BTreeSet<&str> = sessions.map(|session| &session.peer[..]).collect();
+        if !peers.contains(&peer[..]) {
+            let text = unknown_peer(&connection, &peer, &peers);
+            return Ok(Reply::Failed { text });
+        }
+        let text = format!("{connection}: the tunnels of {peer} are ended");
+        let command = Command::End(connection, peer);
+        self.input(Input::Command(command)).await?;
+        Ok(Reply::Done { text })
+    }
+
     async fn take_down(&mut self, connection: String) -> anyhow::Result<Reply> {
         let text = format!("{connection} is down");
         self.input(Input::Command(Command::Down(connection.clone())))
@@ -72,5 +100,57 @@ impl Process {
             return Ok(Reply::Ending { text });
         }
         Ok(Reply::Done { text })
+    }
+}
+
+/// Names that are told where none is right.
+const NEAREST: usize = 3;
+
+/// The sentence for an identity that no peer has.
+fn unknown_peer(connection: &str, wanted: &str, peers: &BTreeSet<&str>) -> String {
+    // A peer that is half open has no identity yet.
+    let mut known: Vec<&str> = peers.iter().copied().filter(|it| !it.is_empty()).collect();
+    let likeness = |other: &&str| strsim::jaro_winkler(wanted, other);
+    known.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)));
+    let rest = known.len().saturating_sub(NEAREST);
+    known.truncate(NEAREST);
+    let near = known.join("; ");
+    let wanted = wanted.escape_debug();
+    match (known.is_empty(), rest) {
+        (true, _) => format!("{connection} has no tunnel with anybody"),
+        (_, 0) => format!("{connection} has no tunnel with {wanted}; it has one with {near}"),
+        (_, more) => format!(
+            "{connection} has no tunnel with {wanted}; the nearest names are {near}; `caravan \
+             status {connection}` shows {more} more"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identity_that_no_peer_has_is_told_with_the_nearest() {
+        let told = |peers: &[&str]| {
+            let peers = peers.iter().copied().collect();
+            unknown_peer("ms", "ms1.exmaple", &peers)
+        };
+        assert_eq!(told(&[""]), "ms has no tunnel with anybody");
+        assert_eq!(
+            told(&["", "a.org", "ms1.example"]),
+            "ms has no tunnel with ms1.exmaple; it has one with ms1.example; a.org"
+        );
+        assert_eq!(
+            told(&[
+                "C=GR, CN=x",
+                "ms1.example",
+                "ms2.example",
+                "a.org",
+                "ms3.example"
+            ]),
+            "ms has no tunnel with ms1.exmaple; the nearest names are ms1.example; ms2.example; \
+             ms3.example; `caravan status ms` shows 2 more"
+        );
     }
 }

@@ -87,6 +87,18 @@ impl Connection {
                 found.legacy(format!("an RSA key of {bits} bits"));
             }
         }
+        if let RemoteMethod::Signature(store) = &self.remote.method
+            && self.begins()
+            && store.pinned.is_empty()
+            && self.remote.identities.contains(&IdentityPattern::Any)
+        {
+            found.error(
+                "a station that accepts any identity of an authority takes every other station \
+                 of it for the gateway: write the gateway's own, such as remote id = \
+                 \"sg.example\", or pin its certificate by remote certs"
+                    .into(),
+            );
+        }
         let is_signed = matches!(self.remote.method, RemoteMethod::Signature(_));
         for pattern in &self.remote.identities {
             if let IdentityPattern::Is(identity @ Identity::KeyId(_)) = pattern

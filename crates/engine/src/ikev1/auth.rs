@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crypto::cert::{Certificate, Name, TrustStore};
+use crypto::cert::{Certificate, CertificatePath, Name, TrustStore};
 use crypto::hash::{Digest, is_equal};
 use crypto::rsa::PublicKey;
 use wire::isakmp::{Identification, Payload};
@@ -28,8 +28,16 @@ pub(super) struct Proven {
     pub(super) identity: Peer,
     /// The first of the candidates that accepts it.
     pub(super) connection: Arc<Connection>,
-    /// When its certificate ends, seconds since 1970.
-    pub(super) not_after: Option<i64>,
+    /// Of one that has a certificate.
+    pub(super) certified: Option<Certified>,
+}
+
+/// What goes on counting of a peer's certificate once it has been checked.
+pub(super) struct Certified {
+    /// When it ends, seconds since 1970.
+    pub(super) not_after: i64,
+    /// What a later revocation list is asked about.
+    pub(super) path: CertificatePath,
 }
 
 impl Connection {
@@ -149,7 +157,7 @@ pub(super) fn check(
         .find(|connection| connection.accepts(&claimed))
         .ok_or_else(|| unaccepted(&claimed, candidates))?;
     let name = &connection.name;
-    let (identity, not_after) = match &connection.remote.method {
+    let (identity, certified) = match &connection.remote.method {
         RemoteMethod::PresharedKey(_) => {
             if !is_equal(parts.hash.unwrap_or_default(), hash.as_ref()) {
                 return Err(wrong_key());
@@ -158,16 +166,16 @@ pub(super) fn check(
             (Peer::of_preshared_key(name, &claimed, patterns), None)
         }
         RemoteMethod::Signature(store) => {
-            let (names, not_after) = check_signature(store, &claimed, parts, hash, calendar, work)?;
+            let (names, certified) = check_signature(store, &claimed, parts, hash, calendar, work)?;
             let peer = Peer::of_certificate(name, &claimed, &names);
             let peer = peer.ok_or(DropReason::AuthenticationFailed)?;
-            (peer, Some(not_after))
+            (peer, Some(certified))
         }
     };
     Ok(Proven {
         identity,
         connection: Arc::clone(connection),
-        not_after,
+        certified,
     })
 }
 
@@ -176,7 +184,7 @@ pub(super) fn wrong_key() -> Fault {
     Fault::Unauthenticated("the pre-shared key differs".into())
 }
 
-/// Certificate, then signature; returns the certificate's names and when it ends.
+/// Certificate, then signature; returns the certificate's names beside what goes on counting.
 fn check_signature(
     store: &TrustStore,
     identity: &Identity,
@@ -184,7 +192,7 @@ fn check_signature(
     hash: &Digest,
     calendar: Calendar,
     work: &mut Work,
-) -> Result<(Vec<Name>, i64), Fault> {
+) -> Result<(Vec<Name>, Certified), Fault> {
     let refused = |fault: crypto::cert::CertFault| Fault::Unauthenticated(fault.to_string());
     let signature = parts
         .signature
@@ -218,5 +226,9 @@ fn check_signature(
     let key = PublicKey::from_spki(&verified.spki).map_err(wrong)?;
     work.count(Task::Verify(key.bits()), 0);
     key.verify_bare(hash.as_ref(), signature).map_err(wrong)?;
-    Ok((verified.names, verified.not_after))
+    let certified = Certified {
+        not_after: verified.not_after,
+        path: verified.path,
+    };
+    Ok((verified.names, certified))
 }

@@ -428,8 +428,8 @@ impl Core {
         self.retransmit = None;
         self.expires = lingers.then_some(at.now + LINGER);
         let mut lifetime_s = self.lifetime_s.min(proven.connection.lifetime.as_secs());
-        if let Some(not_after) = proven.not_after {
-            let rest = not_after.saturating_sub(at.calendar.0);
+        if let Some(certified) = &proven.certified {
+            let rest = certified.not_after.saturating_sub(at.calendar.0);
             lifetime_s = lifetime_s.min(u64::try_from(rest).unwrap_or(0));
         }
         self.candidates = vec![proven.connection];
@@ -444,6 +444,7 @@ impl Core {
             nat: self.nat,
             peer: self.peer,
             identity: proven.identity,
+            certificate: proven.certified.map(|it| Box::new(it.path)),
             is_initial_contact: self.is_initial_contact,
             path: self.path,
             since: at.now,

@@ -55,6 +55,7 @@ fn end(words: &str, role: Role, path: Path, peer: &str) -> IsakmpSa {
             &Identity::parse(peer).unwrap(),
             &[IdentityPattern::Any],
         ),
+        certificate: None,
         is_initial_contact: false,
         path,
         since: Instant(0),

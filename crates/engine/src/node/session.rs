@@ -29,6 +29,8 @@ use message_ids::{MessageIds, RENEWAL_IDS};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SessionId(pub(super) u32);
 
+/// Why a session ends whose connection a reload changed or took away.
+pub(super) const CHANGED: &str = "its configuration changed";
 /// Before a renewal that failed is tried again.
 const RENEWAL_RETRY: Duration = Duration::from_secs(10);
 /// After a renewal the old ISAKMP SA stands for so long.
@@ -287,6 +289,11 @@ impl Node {
         if let Some(place) = session.half_open.take() {
             self.half_open.end(id, *place);
         }
+        // What was read while the exchange ran counts.
+        let Some(connection) = self.config.successor(&connection).cloned() else {
+            session.sa = Some(Box::new(sa));
+            return self.close_session(id, CHANGED, true, now);
+        };
         let lifetime = core::time::Duration::from_secs(sa.lifetime_s);
         session.rekey_at = Some(
             now + renewal(
@@ -321,6 +328,7 @@ impl Node {
         self.station_established(id, now);
         self.begin_waiting(id, now);
         self.arm_session(id);
+        self.end_if_revoked(id, now);
     }
 
     /// Ends a session and the children that are still its own. `tells_peer`: deletes are sent.

@@ -9,6 +9,7 @@ mod identities;
 mod moves;
 mod neighbours;
 mod replays;
+mod revoked;
 mod strangers;
 mod turns;
 mod unheard;

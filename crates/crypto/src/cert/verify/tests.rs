@@ -1,3 +1,5 @@
+mod limbo;
+
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, CustomExtension, DnType,
     ExtendedKeyUsagePurpose, GeneralSubtree, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
@@ -6,7 +8,7 @@ use rcgen::{
 use time::OffsetDateTime;
 
 use super::*;
-use crate::cert::Name;
+use crate::cert::{ListFault, Name, RevocationList, RevocationRule};
 use crate::rsa::{PrivateKey, PublicKey};
 
 /// 2027-01-15, and certificates are valid a year around it.
@@ -322,7 +324,7 @@ fn revoked_certificates_are_refused() {
     let verdict = |lists: Vec<RevocationList>, is_strict| {
         let store = TrustStore {
             revocations: lists,
-            requires_revocation: is_strict,
+            revocation: rule(is_strict),
             ..trust(&[&root])
         };
         store.verify(&leaf, &chain, NOW).err()
@@ -343,16 +345,19 @@ fn revoked_certificates_are_refused() {
             matches!(fault, Some(CertFault::Revoked { subject, .. }) if subject == "CN=middle")
         );
     }
-    let missing = |issuer: &str| {
-        Some(CertFault::NoRevocationList {
-            issuer: issuer.into(),
+    let missing = |subject: &str, issuer: &str| {
+        Some(CertFault::NotChecked {
+            subject: subject.into(),
+            why: ListFault::Missing {
+                issuer: issuer.into(),
+            },
         })
     };
     assert_eq!(verdict(Vec::new(), false), None);
-    assert_eq!(verdict(Vec::new(), true), missing("CN=middle"));
+    assert_eq!(verdict(Vec::new(), true), missing("CN=end", "CN=middle"));
     assert_eq!(
         verdict(vec![middle.list(&[], -9, 9)], true),
-        missing("CN=root")
+        missing("CN=middle", "CN=root")
     );
 }
 
@@ -361,10 +366,10 @@ fn the_newest_list_that_its_authority_signed_counts() {
     let root = root("root");
     let impostor = Made::authority("root", None, new_key(), |_| {});
     let leaf = leaf(&root, |_| {});
-    let verdict = |revocations: Vec<RevocationList>, requires_revocation| {
+    let verdict = |revocations: Vec<RevocationList>, is_strict| {
         let store = TrustStore {
             revocations,
-            requires_revocation,
+            revocation: rule(is_strict),
             ..trust(&[&root])
         };
         store.verify(&leaf, &[], NOW).err()
@@ -382,13 +387,13 @@ fn the_newest_list_that_its_authority_signed_counts() {
         );
         assert!(matches!(
             verdict(vec![odd], true),
-            Some(CertFault::NoRevocationList { .. })
+            Some(CertFault::NotChecked { .. })
         ));
     }
     // One out of date is no proof of the absence, but still one of the presence.
     assert_eq!(verdict(vec![root.list(&[], -20, -1)], false), None);
     let stale = verdict(vec![root.list(&[], -20, -1)], true);
-    assert!(matches!(stale, Some(CertFault::NoRevocationList { .. })));
+    assert!(matches!(stale, Some(CertFault::NotChecked { .. })));
     assert!(is_revoked(verdict(vec![root.list(&[5], -20, -1)], false)));
 }
 
@@ -402,11 +407,16 @@ fn an_authority_without_crl_sign_has_no_list() {
     });
     let store = TrustStore {
         revocations: vec![root.list(&[], -9, 9)],
-        requires_revocation: true,
         ..trust(&[&silent])
     };
     let fault = store.verify(&leaf(&root, |_| {}), &[], NOW).err();
-    assert!(matches!(fault, Some(CertFault::NoRevocationList { .. })));
+    let expected = CertFault::NotChecked {
+        subject: "CN=end".into(),
+        why: ListFault::NoSigner {
+            issuer: "CN=root".into(),
+        },
+    };
+    assert_eq!(fault, Some(expected));
 }
 
 #[test]
@@ -474,16 +484,247 @@ fn sha1_and_1024_bits_need_legacy_and_md5_never_passes() {
 }
 
 #[test]
-fn an_end_entity_among_the_authorities_is_trusted_as_it_is() {
+fn a_pinned_certificate_is_believed_octet_by_octet_and_no_other() {
+    let root = root("root");
+    let pinned = leaf(&root, |_| {});
+    let mut store = TrustStore {
+        authorities: vec![root.read()],
+        pinned: vec![pinned.clone()],
+        ..TrustStore::default()
+    };
+    assert!(store.verify(&pinned, &[], NOW).is_ok());
+    let at = NOW + 2 * YEAR;
+    let fault = store.verify(&pinned, &[], at).err();
+    assert!(matches!(fault, Some(CertFault::Expired { .. })));
+    // Of the same authority, name and key, and yet another certificate.
+    let other = leaf(&root, |params| {
+        params.serial_number = Some(SerialNumber::from(6_u64));
+    });
+    let subject = String::from("CN=end");
+    let fault = store.verify(&other, &[], NOW).err();
+    assert_eq!(fault, Some(CertFault::NotPinned { subject }));
+    // One that is pinned issues nothing, authority or not.
+    store.authorities.clear();
+    store.pinned = vec![root.read()];
+    let fault = store.verify(&pinned, &[root.read()], NOW).err();
+    assert!(matches!(fault, Some(CertFault::NotPinned { .. })));
+}
+
+#[test]
+fn an_end_entity_among_the_authorities_is_believed_by_nobody() {
     let root = root("root");
     let leaf = leaf(&root, |_| {});
     let store = TrustStore {
         authorities: vec![leaf.clone()],
-        requires_revocation: true,
         ..TrustStore::default()
     };
-    assert!(store.verify(&leaf, &[], NOW).is_ok());
-    assert!(store.verify(&leaf, &[], NOW + 2 * YEAR).is_err());
+    let fault = store.verify(&leaf, &[], NOW).err();
+    assert!(matches!(fault, Some(CertFault::UnknownAuthority { .. })));
+}
+
+#[test]
+fn revocation_lists_speak_of_pinned_certificates_too() {
+    let root = root("root");
+    let leaf = leaf(&root, |_| {});
+    let verdict = |authorities: Vec<Certificate>, revocations: Vec<RevocationList>, rule| {
+        let store = TrustStore {
+            authorities,
+            pinned: vec![leaf.clone()],
+            revocations,
+            revocation: rule,
+            ..TrustStore::default()
+        };
+        let verified = store.verify(&leaf, &[], NOW);
+        if let Ok(verified) = &verified {
+            assert_eq!(store.revoked_since(&verified.path, NOW), None);
+        }
+        verified.err().map(|fault| fault.to_string())
+    };
+    let known = || vec![root.read()];
+    let list = |serials: &[u64]| vec![root.list(serials, -9, 9)];
+    use RevocationRule::{IfListed, Relaxed, Strict};
+    for rule in [Strict, IfListed, Relaxed] {
+        let fault = verdict(known(), list(&[5]), rule).unwrap();
+        assert!(fault.contains("CN=end was revoked at"), "{fault}");
+        assert_eq!(verdict(known(), list(&[4]), rule), None);
+    }
+    // Without the authority nobody can tell whether the list is its own.
+    for rule in [Strict, IfListed] {
+        let fault = verdict(Vec::new(), list(&[]), rule).unwrap();
+        assert!(
+            fault.contains("list of CN=root fits no authority"),
+            "{fault}"
+        );
+    }
+    assert_eq!(verdict(Vec::new(), list(&[]), Relaxed), None);
+    assert_eq!(verdict(Vec::new(), Vec::new(), IfListed), None);
+    let fault = verdict(known(), Vec::new(), Strict).unwrap();
+    assert!(fault.contains("no revocation list of CN=root"), "{fault}");
+    // A later list ends what stands.
+    let store = TrustStore {
+        authorities: known(),
+        pinned: vec![leaf.clone()],
+        ..TrustStore::default()
+    };
+    let path = store.verify(&leaf, &[], NOW).unwrap().path;
+    let store = TrustStore {
+        revocations: list(&[5]),
+        ..store
+    };
+    assert!(store.revoked_since(&path, NOW).is_some());
+}
+
+#[test]
+fn without_a_rule_a_list_that_is_named_must_be_in_force() {
+    let (root, other) = (root("root"), root("other"));
+    let middle = Made::authority("middle", Some(&root), new_key(), |_| {});
+    let (leaf, chain) = (leaf(&middle, |_| {}), [middle.read()]);
+    let verdict = |revocations: Vec<RevocationList>| {
+        let store = TrustStore {
+            revocations,
+            ..trust(&[&root])
+        };
+        store.verify(&leaf, &chain, NOW).err()
+    };
+    // Nobody gave a list of the one in the middle.
+    assert_eq!(verdict(vec![root.list(&[], -9, 9)]), None);
+    assert_eq!(verdict(vec![other.list(&[5], -9, 9)]), None);
+    let issuer = || String::from("CN=middle");
+    let impostor = Made::authority("middle", None, new_key(), |_| {});
+    let over = ListFault::Over {
+        issuer: issuer(),
+        at: "2027-01-15 07:59:00 UTC".into(),
+    };
+    let not_yet = ListFault::NotYet {
+        issuer: issuer(),
+        at: "2027-01-15 08:01:00 UTC".into(),
+    };
+    let bad = ListFault::BadSignature { issuer: issuer() };
+    for (list, why) in [
+        (middle.list(&[], -9, -1), over),
+        (middle.list(&[], 1, 9), not_yet),
+        (impostor.list(&[], -9, 9), bad),
+    ] {
+        let subject = "CN=end".into();
+        let expected = Some(CertFault::NotChecked { subject, why });
+        assert_eq!(verdict(vec![list.clone()]), expected);
+        assert_eq!(verdict(vec![list, middle.list(&[], -5, 9)]), None);
+    }
+}
+
+#[test]
+fn each_list_that_does_not_count_is_told_with_what_is_wrong() {
+    let (root, other, gone) = (root("root"), root("other"), root("gone"));
+    let impostor = Made::authority("other", None, new_key(), |_| {});
+    let lists = |store: &TrustStore| {
+        let told = |all: Vec<ListFault>| all.iter().map(ToString::to_string).collect::<Vec<_>>();
+        (told(store.list_faults(NOW)), told(store.uncovered(NOW)))
+    };
+    let mut store = TrustStore {
+        revocations: vec![
+            root.list(&[], -20, -10),
+            root.list(&[], -9, 9),
+            impostor.list(&[], -9, 9),
+            gone.list(&[], -9, 9),
+        ],
+        ..trust(&[&root, &other])
+    };
+    let forged = "the revocation list of CN=other has a signature that this authority did not make";
+    let stray = "the revocation list of CN=gone fits no authority that is configured";
+    let (faults, uncovered) = lists(&store);
+    assert_eq!(faults, [forged, stray]);
+    assert_eq!(uncovered, [forged]);
+    store.revocation = RevocationRule::Relaxed;
+    assert_eq!(lists(&store).1, [""; 0]);
+    store.revocation = RevocationRule::Strict;
+    store.revocations = vec![root.list(&[], -9, -1)];
+    let over = "the revocation list of CN=root was in force until 2027-01-15 07:59:00 UTC";
+    let missing = "there is no revocation list of CN=other";
+    let (faults, uncovered) = lists(&store);
+    assert_eq!(faults, [over]);
+    assert_eq!(uncovered, [over, missing]);
+}
+
+#[test]
+fn a_path_that_passed_is_revoked_by_a_later_list_alone() {
+    let root = root("root");
+    let middle = Made::authority("middle", Some(&root), new_key(), |params| {
+        params.serial_number = Some(SerialNumber::from(77_u64));
+    });
+    let (leaf, chain) = (leaf(&middle, |_| {}), [middle.read()]);
+    let path = trust(&[&root]).verify(&leaf, &chain, NOW).unwrap().path;
+    let impostor = Made::authority("middle", None, new_key(), |_| {});
+    let later = |revocations: Vec<RevocationList>| {
+        // The authority in the middle came along with the peer; nobody brings it here.
+        let store = TrustStore {
+            revocations,
+            revocation: RevocationRule::Strict,
+            ..trust(&[&root])
+        };
+        store
+            .revoked_since(&path, NOW)
+            .map(|fault| fault.to_string())
+    };
+    assert_eq!(later(Vec::new()), None);
+    assert_eq!(
+        later(vec![middle.list(&[4], -9, 9), root.list(&[5], -9, 9)]),
+        None
+    );
+    assert_eq!(later(vec![impostor.list(&[5], -9, 9)]), None);
+    let end = "certificate CN=end was revoked at 2027-01-15 07:59:00 UTC";
+    assert_eq!(later(vec![middle.list(&[5], -9, 9)]).as_deref(), Some(end));
+    // A newer list that does not name it any more lifts what an older one says.
+    let both = vec![middle.list(&[5], -9, 9), middle.list(&[], -5, 9)];
+    assert_eq!(later(both), None);
+    let by_root = later(vec![root.list(&[77], -9, 9)]).unwrap();
+    assert!(by_root.contains("CN=middle was revoked"), "{by_root}");
+}
+
+#[test]
+fn purposes_are_common_to_the_whole_path_below_the_anchor() {
+    use ExtendedKeyUsagePurpose::{Any, ClientAuth, CodeSigning, Other, ServerAuth};
+    let ike = || Other(vec![1, 3, 6, 1, 5, 5, 7, 3, 17]);
+    let verdict = |middle: &[&[ExtendedKeyUsagePurpose]], end: &[ExtendedKeyUsagePurpose]| {
+        let root = Made::authority("root", None, new_key(), |params| {
+            params.extended_key_usages = vec![CodeSigning];
+        });
+        let mut chain = vec![];
+        for purposes in middle {
+            let issuer = chain.last().unwrap_or(&root);
+            let name = format!("ca {}", chain.len());
+            chain.push(Made::authority(&name, Some(issuer), new_key(), |params| {
+                params.extended_key_usages = purposes.to_vec();
+            }));
+        }
+        let leaf = leaf(chain.last().unwrap_or(&root), |params| {
+            params.extended_key_usages = end.to_vec();
+        });
+        let others: Vec<_> = chain.iter().map(Made::read).collect();
+        trust(&[&root]).verify(&leaf, &others, NOW).err()
+    };
+    for (middle, end) in [
+        (&[&[][..]][..], &[ike()][..]),
+        (&[&[ike()]], &[]),
+        (&[&[ServerAuth, ClientAuth]], &[ike(), ServerAuth]),
+        (&[&[Any]], &[ike()]),
+        (&[&[CodeSigning, ike()], &[]], &[ike(), ClientAuth]),
+        (&[&[]], &[Any]),
+    ] {
+        assert_eq!(verdict(middle, end), None, "{middle:?} {end:?}");
+    }
+    for (middle, end) in [
+        (&[&[CodeSigning][..]][..], &[][..]),
+        (&[&[CodeSigning]], &[ike()]),
+        (&[&[ClientAuth]], &[ServerAuth]),
+        (&[&[ServerAuth], &[ClientAuth]], &[ServerAuth, ClientAuth]),
+    ] {
+        let fault = verdict(middle, end);
+        let is_ca = |subject: &str| subject.starts_with("CN=ca");
+        assert!(
+            matches!(&fault, Some(CertFault::WrongUsage { subject, .. }) if is_ca(subject)),
+            "{middle:?} {end:?}: {fault:?}"
+        );
+    }
 }
 
 /// An authority, or what stands in for one, with its key.
@@ -522,6 +763,11 @@ impl Made {
         Issuer::from_params(&self.params, &self.key)
     }
 
+    /// Its key once more.
+    fn copy(&self) -> KeyPair {
+        KeyPair::from_pem(&self.key.serialize_pem()).unwrap()
+    }
+
     fn read(&self) -> Certificate {
         Certificate::from_der(&self.der).unwrap()
     }
@@ -551,6 +797,13 @@ fn revoked(serial: u64) -> RevokedCertParams {
         revocation_time: moment(NOW - 60),
         reason_code: None,
         invalidity_date: None,
+    }
+}
+
+fn rule(is_strict: bool) -> RevocationRule {
+    match is_strict {
+        true => RevocationRule::Strict,
+        false => RevocationRule::Relaxed,
     }
 }
 

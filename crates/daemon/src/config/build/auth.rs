@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crypto::cert::{Certificate, RevocationList, TrustStore, no_rsa_key};
+use crypto::cert::{Certificate, RevocationList, RevocationRule, TrustStore, no_rsa_key};
 use crypto::rsa::PrivateKey;
 use engine::config::{IdentityPattern, LocalAuth, LocalMethod, RemoteAuth, RemoteMethod};
 use engine::identity::Identity;
@@ -114,14 +114,26 @@ impl Builder<'_> {
             let method = RemoteMethod::PresharedKey(Arc::new(self.secret(key, table)?));
             return Ok(RemoteAuth { identities, method });
         }
-        let mut authorities = self.certificates(&format!("{key}.cacerts"), &table.cacerts)?;
-        authorities.extend(self.certificates(&format!("{key}.certs"), &table.certs)?);
-        let strict = table.revocation == file::Revocation::Strict;
-        if strict && table.crls.is_empty() {
+        let authorities = self.certificates(&format!("{key}.cacerts"), &table.cacerts)?;
+        let pinned = self.certificates(&format!("{key}.certs"), &table.certs)?;
+        if let Some(other) = authorities.iter().find(|it| !it.is_authority()) {
+            let text = format!(
+                "{} is no authority and issued nobody's certificate; a peer's own certificate \
+                 belongs into certs",
+                other.subject()
+            );
+            return Err(self.value(&format!("{key}.cacerts"), &text));
+        }
+        let revocation = match table.revocation {
+            file::Revocation::Strict => RevocationRule::Strict,
+            file::Revocation::Ifcrl => RevocationRule::IfListed,
+            file::Revocation::Relaxed => RevocationRule::Relaxed,
+        };
+        if revocation == RevocationRule::Strict && table.crls.is_empty() {
             let text = "\"strict\" without crls refuses everybody: name the authority's list";
             return Err(self.value(&format!("{key}.revocation"), text));
         }
-        if authorities.is_empty() {
+        if authorities.is_empty() && pinned.is_empty() {
             let text = "name the PEM file of the authority that issues the peer's certificate";
             return Err(self.value(&format!("{key}.cacerts"), text));
         }
@@ -140,15 +152,11 @@ impl Builder<'_> {
                 })
             })
             .collect::<Result<_, _>>()?;
-        let requires_revocation = match table.revocation {
-            file::Revocation::Strict => true,
-            file::Revocation::Ifcrl => !table.crls.is_empty(),
-            file::Revocation::Relaxed => false,
-        };
         let store = TrustStore {
             authorities,
+            pinned,
             revocations,
-            requires_revocation,
+            revocation,
             accepts_legacy,
         };
         Ok(RemoteAuth {

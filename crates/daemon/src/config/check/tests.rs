@@ -425,38 +425,122 @@ fn a_certificate_that_no_peer_believes_is_not_good() {
 }
 
 #[test]
-fn revocation_that_refuses_everybody_and_what_is_no_authority_are_told() {
+fn lists_that_do_not_count_are_told_and_refused_where_strict() {
     let folder = Folder::new("strict");
     let began = now() - 86_400 * 3;
     let authority = certified(&folder, began, 20, 0o600);
-    for (name, days) in [("old.pem", 1), ("new.pem", 20)] {
-        let list = authority.revocation_list(&[], 1, began, days);
+    let other = authority_of("CN=other", began);
+    let forged = authority_of("CN=ca", began);
+    for (name, by, days) in [
+        ("old.pem", &authority, 1),
+        ("new.pem", &authority, 20),
+        ("other.pem", &other, 20),
+        ("forged.pem", &forged, 20),
+    ] {
+        let list = by.revocation_list(&[], 1, began, days);
         folder.write(name, &list.expect("a list"), 0o644);
     }
-    let text = |remote: &str| {
-        format!(
-            "[connections.home]\nremote_addrs = [\"192.0.2.1\"]\n\
-             local = {{ certs = [\"ms.pem\"], key = \"ms.key\" }}\n\
-             remote = {{ id = \"sg.example\", {remote} }}\n\
-             [connections.home.children.net]\nremote_ts = [\"10.10.0.0/24\"]\n"
-        )
-    };
-    let strict = "cacerts = [\"ca.pem\"], revocation = \"strict\"";
+    let text = |remote: &str| station(&format!("cacerts = [\"ca.pem\"], {remote}"));
+    let strict = "revocation = \"strict\"";
     let said = folder.refuses(&text(strict));
     assert!(
         said.contains("remote.revocation: \"strict\" without crls"),
         "{said}"
     );
-    let told = folder.warns(&text(&format!("{strict}, crls = [\"old.pem\"]")));
-    assert!(told.contains("crls: no list is in force"), "{told}");
-    let told = folder.warns(&text(&format!(
+    for (lists, told) in [
+        ("\"old.pem\"", "list of CN=ca was in force until"),
+        (
+            "\"forged.pem\"",
+            "list of CN=ca has a signature that this authority did not make",
+        ),
+        ("\"other.pem\"", "there is no revocation list of CN=ca"),
+    ] {
+        let said = folder.refuses(&text(&format!("{strict}, crls = [{lists}]")));
+        assert!(
+            said.contains("line 4: connections.home.remote.crls: "),
+            "{said}"
+        );
+        assert!(
+            said.contains(told) && said.contains("is refused until"),
+            "{said}"
+        );
+        // A process runs: the list may come later.
+        let path = folder.0.join("x.toml");
+        let loaded = load(&path, Names::Needed).unwrap_or_else(|fault| panic!("{fault}"));
+        assert!(format!("{:?}", loaded.warnings).contains(told));
+    }
+    for lists in ["\"old.pem\"", "\"forged.pem\""] {
+        let warned = folder.warns(&text(&format!("crls = [{lists}]")));
+        assert!(warned.contains("everybody whose certificate"), "{warned}");
+        let warned = folder.warns(&text(&format!(
+            "revocation = \"relaxed\", crls = [{lists}]"
+        )));
+        assert!(!warned.contains("everybody whose certificate"), "{warned}");
+        assert!(
+            warned.contains("remote.crls: the revocation list of CN=ca"),
+            "{warned}"
+        );
+    }
+    let warned = folder.warns(&text("crls = [\"other.pem\"]"));
+    assert!(
+        warned.contains("list of CN=other fits no authority"),
+        "{warned}"
+    );
+    let warned = folder.warns(&text(&format!(
         "{strict}, crls = [\"old.pem\", \"new.pem\"]"
     )));
-    assert!(!told.contains("crls"), "{told}");
-    let told = folder.warns(&text("cacerts = [\"ms.pem\"]"));
-    assert!(told.contains("CN=ms.example is no authority"), "{told}");
-    let told = folder.warns(&text("cacerts = [\"ca.pem\"], certs = [\"ms.pem\"]"));
-    assert!(!told.contains("no authority"), "{told}");
+    assert!(!warned.contains("crls"), "{warned}");
+}
+
+#[test]
+fn whoever_is_accepted_is_named_and_stands_where_it_belongs() {
+    let folder = Folder::new("accepted");
+    certified(&folder, now() - 86_400, 20, 0o600);
+    let said = folder.refuses(&station("cacerts = [\"ms.pem\"]"));
+    assert!(
+        said.contains("remote.cacerts: CN=ms.example is no authority"),
+        "{said}"
+    );
+    let said =
+        folder.refuses(&station("cacerts = [\"ca.pem\"]").replace("\"sg.example\"", "\"*\""));
+    assert!(
+        said.contains("write the gateway's own, such as remote id"),
+        "{said}"
+    );
+    let pinned = station("certs = [\"ms.pem\"]").replace("\"sg.example\"", "\"*\"");
+    let warned = folder.warns(&pinned);
+    assert!(!warned.contains("remote"), "{warned}");
+    let warned =
+        folder.warns(&pinned.replace("certs = [\"ms", "cacerts = [\"ca.pem\"], certs = [\"ms"));
+    assert!(!warned.contains("remote"), "{warned}");
+}
+
+#[test]
+fn an_authority_that_is_over_is_told_and_refused_where_it_is_the_only_one() {
+    let folder = Folder::new("over");
+    certified(&folder, now() - 86_400, 20, 0o600);
+    let over = authority_of("CN=yesterday", now() - 86_400 * 4000);
+    folder.write("over.pem", over.certificate_pem(), 0o644);
+    let said = folder.refuses(&station("cacerts = [\"over.pem\"]"));
+    let wanted = "remote.cacerts: it does not count: certificate CN=yesterday expired";
+    assert!(said.contains(wanted), "{said}");
+    let warned = folder.warns(&station("cacerts = [\"over.pem\", \"ca.pem\"]"));
+    assert!(warned.contains(wanted), "{warned}");
+}
+
+/// A station's file, with `ms.pem` of its own.
+fn station(remote: &str) -> String {
+    format!(
+        "[connections.home]\nremote_addrs = [\"192.0.2.1\"]\n\
+         local = {{ certs = [\"ms.pem\"], key = \"ms.key\" }}\n\
+         remote = {{ id = \"sg.example\", {remote} }}\n\
+         [connections.home.children.net]\nremote_ts = [\"10.10.0.0/24\"]\n"
+    )
+}
+
+fn authority_of(subject: &str, began: i64) -> Authority {
+    let key = SigningKey::generate(2048).expect("a key");
+    Authority::create(subject, key, &[1], began, 3650).expect("an authority")
 }
 
 fn now() -> i64 {

@@ -1,0 +1,252 @@
+//! Revocation lists in the path check (RFC 5280 §6.3), and what later lists say of a path that
+//! passed.
+//!
+//! A list counts when the issuer of the certificate signed it itself, under the name and key that
+//! signed the certificate. Left out: reasons, delta and indirect lists, lists by another key.
+
+use std::sync::Arc;
+
+use super::{Budget, text_of_time};
+use crate::cert::read::Signer;
+use crate::cert::{CertFault, Certificate, ListFault, RevocationList, RevocationRule, TrustStore};
+
+/// A path that passed, as far as a later list can name a certificate of it.
+#[derive(Clone)]
+pub struct CertificatePath {
+    steps: Vec<Step>,
+}
+
+/// A certificate and who issued it.
+#[derive(Clone)]
+pub(super) struct Step {
+    subject: String,
+    serial: Vec<u8>,
+    issuer: Arc<Signer>,
+}
+
+impl Step {
+    pub(super) fn new(certificate: &Certificate, issuer: &Certificate) -> Self {
+        Self {
+            subject: certificate.subject(),
+            serial: certificate.facts.serial.clone(),
+            issuer: Arc::clone(&issuer.facts.signer),
+        }
+    }
+}
+
+impl CertificatePath {
+    pub(super) fn new(steps: Vec<Step>) -> Self {
+        Self { steps }
+    }
+}
+
+impl TrustStore {
+    /// Whether a list of this store names a certificate of a path that passed before, under other
+    /// lists perhaps. A list that is missing, or over, ends nothing that was believed.
+    pub fn revoked_since(&self, path: &CertificatePath, now: i64) -> Option<CertFault> {
+        path.steps.iter().find_map(|step| {
+            // Most paths cost no signature.
+            let is_named = self.revocations.iter().any(|list| {
+                list.issuer == step.issuer.name && list.revoked_at(&step.serial).is_some()
+            });
+            is_named.then(|| {
+                let found = self.check_step(step, now, &mut Budget::default());
+                found
+                    .err()
+                    .filter(|it| matches!(it, CertFault::Revoked { .. }))
+            })?
+        })
+    }
+
+    /// What is wrong with each list that does not count at `now`, in their order; one that a newer
+    /// one replaced is passed over. A list of an authority whose certificate only peers bring along
+    /// is [`ListFault::Unmatched`].
+    pub fn list_faults(&self, now: i64) -> Vec<ListFault> {
+        let known = self.authorities.iter().chain(&self.pinned);
+        let signers: Vec<&Signer> = known.map(|one| &*one.facts.signer).collect();
+        let fault = |list: &RevocationList| {
+            let mut own = signers.iter().filter(|signer| signer.name == list.issuer);
+            let issuer = list.issuer_text.clone();
+            let mut first = own
+                .next()
+                .map(|signer| self.check_list(list, signer, now).err());
+            // Of two authorities of one name one is enough.
+            if own.any(|signer| self.check_list(list, signer, now).is_ok()) {
+                first = Some(None);
+            }
+            let fault = first.unwrap_or(Some(ListFault::Unmatched { issuer }))?;
+            let is_replaced = matches!(fault, ListFault::Over { .. })
+                && signers.iter().any(|signer| {
+                    signer.name == list.issuer
+                        && self
+                            .current_list(signer, now, &mut Budget::default())
+                            .is_ok_and(|it| it.is_ok())
+                });
+            (!is_replaced).then_some(fault)
+        };
+        self.revocations.iter().filter_map(fault).collect()
+    }
+
+    /// The authorities under which nobody passes at `now`, for want of a list: by what is wrong.
+    pub fn uncovered(&self, now: i64) -> Vec<ListFault> {
+        let budget = Budget::default;
+        let refused = |found: Result<(), CertFault>| match found {
+            Err(CertFault::NotChecked { why, .. }) => Some(why),
+            _ => None,
+        };
+        if !self.pinned.is_empty() {
+            let each = self
+                .pinned
+                .iter()
+                .map(|one| self.check_pinned(one, now, &mut budget()));
+            return each
+                .filter_map(|found| refused(found.map(|_| ())))
+                .collect();
+        }
+        let each = self.authorities.iter().map(|authority| {
+            let list = self.current_list(&authority.facts.signer, now, &mut budget());
+            let fault = list.ok()?.err()?;
+            refused(self.without_list(&authority.facts.subject_text, fault))
+        });
+        each.flatten().collect()
+    }
+
+    /// A pinned certificate needs no path; the lists of its authority count where that is known.
+    pub(super) fn check_pinned(
+        &self,
+        pinned: &Certificate,
+        now: i64,
+        budget: &mut Budget,
+    ) -> Result<CertificatePath, CertFault> {
+        let own = core::iter::once(pinned);
+        for issuer in self.authorities.iter().chain(own) {
+            if issuer.facts.signer.name != pinned.facts.issuer {
+                continue;
+            }
+            budget.spend()?;
+            if pinned
+                .facts
+                .signed
+                .is_by(&issuer.facts.signer.key, self.accepts_legacy)
+            {
+                let step = Step::new(pinned, issuer);
+                self.check_step(&step, now, budget)?;
+                return Ok(CertificatePath::new(vec![step]));
+            }
+        }
+        let issuer = pinned.facts.issuer_text.clone();
+        let mut lists = self.revocations.iter();
+        let fault = match lists.any(|list| list.issuer == pinned.facts.issuer) {
+            true => ListFault::Unmatched { issuer },
+            false => ListFault::Missing { issuer },
+        };
+        self.without_list(&pinned.facts.subject_text, fault)?;
+        Ok(CertificatePath::new(Vec::new()))
+    }
+
+    pub(super) fn check_step(
+        &self,
+        step: &Step,
+        now: i64,
+        budget: &mut Budget,
+    ) -> Result<(), CertFault> {
+        let list = match self.newest_list(&step.issuer, now, budget)? {
+            Ok(list) => list,
+            Err(fault) => return self.without_list(&step.subject, fault),
+        };
+        // A list that is out of date still says who was revoked.
+        if let Some(at) = list.revoked_at(&step.serial) {
+            return Err(CertFault::Revoked {
+                subject: step.subject.clone(),
+                at: text_of_time(at),
+            });
+        }
+        in_force(list, now).or_else(|fault| self.without_list(&step.subject, fault))
+    }
+
+    /// What the rule makes of a certificate that no current list can speak of.
+    fn without_list(&self, subject: &str, why: ListFault) -> Result<(), CertFault> {
+        let is_listed = !matches!(why, ListFault::Missing { .. });
+        match self.revocation {
+            RevocationRule::Strict => {}
+            RevocationRule::IfListed if is_listed => {}
+            RevocationRule::IfListed | RevocationRule::Relaxed => return Ok(()),
+        }
+        Err(CertFault::NotChecked {
+            subject: subject.into(),
+            why,
+        })
+    }
+
+    fn current_list(
+        &self,
+        issuer: &Signer,
+        now: i64,
+        budget: &mut Budget,
+    ) -> Result<Result<&RevocationList, ListFault>, CertFault> {
+        let newest = self.newest_list(issuer, now, budget)?;
+        Ok(newest.and_then(|list| in_force(list, now).map(|()| list)))
+    }
+
+    /// The newest list of the issuer that it signed and that is not from the future; else what is
+    /// wrong with those that have its name.
+    fn newest_list(
+        &self,
+        issuer: &Signer,
+        now: i64,
+        budget: &mut Budget,
+    ) -> Result<Result<&RevocationList, ListFault>, CertFault> {
+        let text = issuer.text.clone();
+        let mut newest: Result<&RevocationList, _> = Err(ListFault::Missing { issuer: text });
+        for list in self
+            .revocations
+            .iter()
+            .filter(|it| it.issuer == issuer.name)
+        {
+            if newest
+                .as_ref()
+                .is_ok_and(|other| list.rank() <= other.rank())
+            {
+                continue;
+            }
+            budget.spend()?;
+            match self.check_list(list, issuer, now) {
+                Ok(()) | Err(ListFault::Over { .. }) => newest = Ok(list),
+                Err(fault) => newest = newest.or(Err(fault)),
+            }
+        }
+        Ok(newest)
+    }
+
+    /// Whether a list of this name is the issuer's, and in force.
+    fn check_list(
+        &self,
+        list: &RevocationList,
+        issuer: &Signer,
+        now: i64,
+    ) -> Result<(), ListFault> {
+        let text = list.issuer_text.clone();
+        if !issuer.signs_revocations {
+            return Err(ListFault::NoSigner { issuer: text });
+        }
+        if !list.signed.is_by(&issuer.key, self.accepts_legacy) {
+            return Err(ListFault::BadSignature { issuer: text });
+        }
+        in_force(list, now)
+    }
+}
+
+fn in_force(list: &RevocationList, now: i64) -> Result<(), ListFault> {
+    let issuer = list.issuer_text.clone();
+    if list.this_update > now {
+        let at = text_of_time(list.this_update);
+        return Err(ListFault::NotYet { issuer, at });
+    }
+    match list.next_update {
+        Some(next) if next < now => Err(ListFault::Over {
+            issuer,
+            at: text_of_time(next),
+        }),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,104 @@
+//! What the calendar says of certificates and revocation lists.
+
+use std::collections::BTreeSet;
+
+use crypto::cert::{CertFault, Certificate, ListFault, RevocationRule, TrustStore};
+use engine::config::{Connection, LocalMethod, RemoteMethod};
+
+use super::super::Loaded;
+
+/// One thing found.
+pub(in super::super) struct Found {
+    pub(in super::super) connection: String,
+    /// Under the connection's, such as `local.certs`.
+    pub(in super::super) key: &'static str,
+    pub(in super::super) text: String,
+    /// Nobody passes, and no peer that comes can change that.
+    pub(in super::super) is_fault: bool,
+}
+
+/// Certificates that nobody can believe at calendar time `now`, and lists that do not count.
+pub(in super::super) fn credentials(loaded: &Loaded, now: i64) -> Vec<Found> {
+    let connections = loaded.engine.connections.iter();
+    connections
+        .flat_map(|connection| of_one(connection, now))
+        .collect()
+}
+
+fn of_one(connection: &Connection, now: i64) -> Vec<Found> {
+    let mut all = Vec::new();
+    let mut say = |key, is_fault, text| {
+        all.push(Found {
+            connection: connection.name.clone(),
+            key,
+            text,
+            is_fault,
+        });
+    };
+    if let LocalMethod::Signature { chain, .. } = &connection.local.method {
+        for fault in own_chain(chain, connection.is_legacy, now) {
+            let text = format!("no peer will believe this certificate: {fault}");
+            say("local.certs", true, text);
+        }
+    }
+    let RemoteMethod::Signature(store) = &connection.remote.method else {
+        return all;
+    };
+    let pinned = store.pinned.iter();
+    let pinned = pinned.map(|one| one.check_as_own(now, connection.is_legacy).err());
+    let authorities = store
+        .authorities
+        .iter()
+        .map(|one| one.check_in_force(now).err());
+    for (key, faults) in [
+        ("remote.certs", pinned.collect::<Vec<_>>()),
+        ("remote.cacerts", authorities.collect()),
+    ] {
+        // Beside an authority of today that of yesterday does no harm.
+        let is_fault = faults.iter().all(Option::is_some);
+        for fault in faults.into_iter().flatten() {
+            say(key, is_fault, format!("it does not count: {fault}"));
+        }
+    }
+    for (is_fault, text) in lists(store, now) {
+        say("remote.crls", is_fault, text);
+    }
+    all
+}
+
+fn own_chain(chain: &[Certificate], accepts_legacy: bool, now: i64) -> Vec<CertFault> {
+    let Some((leaf, others)) = chain.split_first() else {
+        return Vec::new();
+    };
+    let others = others.iter().map(|one| one.check_in_force(now));
+    let all = core::iter::once(leaf.check_as_own(now, accepts_legacy)).chain(others);
+    all.filter_map(Result::err).collect()
+}
+
+/// What is wrong with lists, or that one is missing, and whether the rule refuses everybody for it.
+fn lists(store: &TrustStore, now: i64) -> Vec<(bool, String)> {
+    let uncovered = store.uncovered(now);
+    let listed = store.list_faults(now);
+    let others = listed.iter().filter(|fault| !uncovered.contains(fault));
+    let others = others.map(|fault| {
+        let why = match fault {
+            ListFault::Unmatched { .. } => {
+                "it counts if a peer brings the authority's certificate along; otherwise name \
+                 that in remote cacerts"
+            }
+            ListFault::Over { .. } => "its revocations still count",
+            _ => "it is passed over",
+        };
+        (false, format!("{fault}: {why}"))
+    });
+    let is_strict = store.revocation == RevocationRule::Strict;
+    let refusing = uncovered.iter().map(|fault| {
+        let text = format!(
+            "{fault}: everybody whose certificate this authority issued is refused until `caravan \
+             reload` reads a good one"
+        );
+        (is_strict, text)
+    });
+    let all: BTreeSet<_> = refusing.chain(others).collect();
+    all.into_iter().collect()
+}

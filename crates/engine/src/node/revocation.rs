@@ -1,0 +1,49 @@
+//! Peers whose tunnels end before their time: those that a new revocation list names, and those
+//! that the user ends one by one.
+
+use super::Node;
+use super::session::SessionId;
+use crate::config::RemoteMethod;
+use crate::time::Instant;
+
+impl Node {
+    /// Ends the sessions of peers whose certificates, or those of their authorities, the lists in
+    /// force name.
+    pub(super) fn end_revoked(&mut self, now: Instant) {
+        let ids: Vec<SessionId> = self.sessions.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.end_if_revoked(id, now));
+    }
+
+    /// A list may have been read while phase 1 was under way.
+    pub(super) fn end_if_revoked(&mut self, id: SessionId, now: Instant) {
+        let Some(reason) = self.revoked(id, now) else {
+            return;
+        };
+        self.close_session(id, &reason, true, now);
+    }
+
+    fn revoked(&self, id: SessionId, now: Instant) -> Option<String> {
+        let session = self.sessions.get(&id)?;
+        let path = session.sa.as_ref()?.certificate.as_ref()?;
+        let RemoteMethod::Signature(store) = &session.connection.as_ref()?.remote.method else {
+            return None;
+        };
+        let (told, at) = self.calendar;
+        let fault = store.revoked_since(path, told.at(at, now).0)?;
+        Some(fault.to_string())
+    }
+
+    /// Ends the sessions that a connection has with one peer.
+    pub(super) fn end_peer(&mut self, connection: &str, peer: &str, now: Instant) {
+        let sessions = self.sessions.iter().filter(|(_, session)| {
+            let own = session.connection.as_ref();
+            let sa = session.sa.as_ref();
+            own.is_some_and(|own| own.name == connection)
+                && sa.is_some_and(|sa| sa.identity.to_string() == peer)
+        });
+        let ids: Vec<SessionId> = sessions.map(|(id, _)| *id).collect();
+        for id in ids {
+            self.close_session(id, "taken down", true, now);
+        }
+    }
+}

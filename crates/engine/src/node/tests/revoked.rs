@@ -1,0 +1,153 @@
+use crypto::cert::{
+    Authority, Certificate, KeyMaterial, Request, RevocationList, RevokedEntry, SigningKey,
+    TrustStore,
+};
+use crypto::rsa::PrivateKey;
+
+use super::*;
+use crate::time::Calendar;
+
+const NOW: i64 = 1_800_000_000;
+const AUTHORITY_KEY: &str = include_str!("../../ikev1/tests/keys/intruder.key");
+const GATEWAY_KEY: &str = include_str!("../../ikev1/tests/keys/gateway.key");
+const STATION_KEY: &str = include_str!("../../ikev1/tests/keys/station.key");
+const GATEWAY_SERIAL: u8 = 2;
+const STATION_SERIAL: u8 = 3;
+
+#[test]
+fn a_new_list_ends_the_tunnels_of_whom_it_names_at_once() {
+    for is_aggressive in [true, false] {
+        let mut world = certified(80, is_aggressive);
+        world.run(Duration::from_secs(2));
+        world.assert_up();
+        reload(&mut world, 1, &[GATEWAY_SERIAL]);
+        world.run(Duration::from_secs(1));
+        world.assert_up();
+        reload(&mut world, 1, &[STATION_SERIAL]);
+        let gateway = &world.ends[1];
+        assert_eq!(gateway.node.established(), 0);
+        assert!(gateway.inbound.is_empty() && gateway.outbound.is_empty());
+        let revoked = "certificate CN=ms.example was revoked at 2027-01-15 07:59:00 UTC";
+        assert!(
+            gateway.told(
+                |event| matches!(event, Event::IkeClosed { reason, .. } if reason == revoked)
+            )
+        );
+        // The station hears of it, and does not come back.
+        world.run(Duration::from_secs(30));
+        assert_eq!(world.ends[0].node.established(), 0);
+        assert_eq!(world.ends[1].failure().as_deref(), Some(revoked));
+        // A list that names it no more lets it in again.
+        reload(&mut world, 1, &[]);
+        world.run(Duration::from_secs(600));
+        world.assert_up();
+    }
+}
+
+#[test]
+fn a_station_leaves_a_gateway_that_a_new_list_names() {
+    let mut world = certified(81, true);
+    world.run(Duration::from_secs(2));
+    reload(&mut world, 0, &[GATEWAY_SERIAL]);
+    assert_eq!(world.ends[0].node.established(), 0);
+    world.run(Duration::from_secs(30));
+    assert_eq!(world.ends[1].node.established(), 0);
+    let failure = world.ends[0].failure().unwrap();
+    assert!(failure.contains("CN=sg.example was revoked"), "{failure}");
+}
+
+#[test]
+fn a_list_that_is_read_while_phase_1_runs_counts() {
+    let mut seen = 0;
+    for steps in 1..40 {
+        let mut world = certified(82, false);
+        world.run(Duration::from_millis(5 * steps));
+        seen += usize::from(world.ends[1].node.established() == 0);
+        reload(&mut world, 1, &[STATION_SERIAL]);
+        world.run(Duration::from_secs(30));
+        assert_eq!(world.ends[1].node.established(), 0, "{steps}");
+        assert!(world.ends[1].inbound.is_empty(), "{steps}");
+    }
+    assert!(seen > 5, "{seen} reloads before the end of phase 1");
+}
+
+#[test]
+fn one_peer_of_a_connection_is_ended_and_the_others_stay() {
+    let mut world = World::new(83, |_, _| {});
+    world.run(Duration::from_secs(2));
+    for (name, peer) in [("road", "other.example"), ("other", "ms.example")] {
+        world.command(1, Command::End(name.into(), peer.into()));
+        world.run(Duration::from_millis(100));
+        world.assert_up();
+    }
+    world.command(1, Command::End("road".into(), "ms.example".into()));
+    assert_eq!(world.ends[1].node.established(), 0);
+    assert!(world.ends[1].outbound.is_empty());
+    // It may come back.
+    world.run(Duration::from_secs(60));
+    world.assert_up();
+}
+
+fn certified(seed: u8, is_aggressive: bool) -> World {
+    let mut world = World::new(seed, move |connection, is_station| {
+        connection.is_aggressive = is_aggressive;
+        sign(connection, is_station, &[]);
+    });
+    for end in [0, 1] {
+        world.input(end, Input::Calendar(Calendar(NOW)));
+    }
+    world
+}
+
+/// The same configuration under a list that names these serial numbers.
+fn reload(world: &mut World, end: usize, revoked: &'static [u8]) {
+    let change = world.change.clone();
+    let listed: Change = Arc::new(move |connection: &mut Connection, is_station| {
+        change(connection, is_station);
+        sign(connection, is_station, revoked);
+    });
+    let config = Arc::new(config(end == 0, &listed));
+    world.input(end, Input::Configure(config));
+}
+
+/// Certificates of one authority at both ends.
+fn sign(connection: &mut Connection, is_station: bool, revoked: &[u8]) {
+    let authority = authority();
+    let (name, key, serial) = match is_station {
+        true => ("ms.example", STATION_KEY, STATION_SERIAL),
+        false => ("sg.example", GATEWAY_KEY, GATEWAY_SERIAL),
+    };
+    let own = authority
+        .issue(&Request {
+            subject: &format!("CN={name}"),
+            alternative_names: &[name.to_owned()],
+            key: KeyMaterial::Pem(key),
+            serial: &[serial],
+            now: NOW,
+            days: 365,
+        })
+        .unwrap();
+    let entries: Vec<RevokedEntry> = revoked
+        .iter()
+        .map(|serial| RevokedEntry {
+            serial: vec![*serial],
+            at: NOW - 60,
+        })
+        .collect();
+    let list = authority.revocation_list(&entries, 1, NOW, 30).unwrap();
+    let read = |pem: &str| Certificate::all_from_pem(pem).unwrap();
+    connection.local.method = LocalMethod::Signature {
+        key: Arc::new(PrivateKey::from_pem(key).unwrap()),
+        chain: read(&own),
+    };
+    connection.remote.method = RemoteMethod::Signature(Arc::new(TrustStore {
+        authorities: read(authority.certificate_pem()),
+        revocations: vec![RevocationList::parse(list.as_bytes()).unwrap()],
+        ..TrustStore::default()
+    }));
+}
+
+fn authority() -> Authority {
+    let key = SigningKey::from_pem(AUTHORITY_KEY).unwrap();
+    Authority::create("CN=authority", key, &[1], NOW, 365).unwrap()
+}
