@@ -64,7 +64,7 @@ def test_a_request_made_by_strongswan_is_certified(
 ) -> None:
     request = SwanAuthority(tmp_path / "swan").request("ms.example")
     argv = [*("pki", "issue", "--ca", str(authority.directory), "--name", "ms.example")]
-    argv += ["--csr", str(request), "--out", str(tmp_path / "certified")]
+    argv += ["--csr", str(request), "--accept-names", "--out", str(tmp_path / "certified")]
     subprocess.run([str(caravan_binary()), *argv], check=True, capture_output=True)
     own = Credentials(
         tmp_path / "certified/ms.example.pem",

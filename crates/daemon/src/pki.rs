@@ -14,7 +14,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
-use crypto::cert::{Authority, KeyMaterial, Request, RevokedEntry, SigningKey, read_serial};
+use crypto::cert::{
+    Authority, Certificate, KeyMaterial, Request, RevokedEntry, SigningKey, read_serial,
+};
 use serde::{Deserialize, Serialize};
 
 /// Serial numbers are random, so that nobody foresees a certificate (RFC 5280 §4.1.2.2: positive,
@@ -34,7 +36,7 @@ pub enum Command {
         A client:   caravan pki issue --ca pki --name ms1 --bundle --gateway sg.example \\\n    \
         --remote-ts 10.10.0.0/24\n              \
         then `caravan up -c ms1/ms1.toml` on the client\n  \
-        A key of others:  caravan pki issue --ca pki --name box --csr box.csr")]
+        A key of others:  caravan pki issue --ca pki --name box.example --csr box.csr")]
     Issue(Box<IssueArgs>),
     /// Revoke a certificate, named by its file or serial number, and renew crl.pem
     Revoke {
@@ -99,9 +101,13 @@ pub struct IssueArgs {
     /// Somebody's public key (or a private key) in PEM; none: a new key is made
     #[arg(long, value_name = "FILE", conflicts_with = "csr")]
     key: Option<PathBuf>,
-    /// Somebody's certificate request in PEM; its names count where none are given
+    /// Somebody's certificate request in PEM, for its key; names are those given here
     #[arg(long, value_name = "FILE")]
     csr: Option<PathBuf>,
+    /// Certify the names that the request asks for (`caravan pki show` shows them): --name then
+    /// names the file alone
+    #[arg(long, requires = "csr", conflicts_with_all = ["subject", "san"])]
+    accept_names: bool,
     /// Where the files go; a bundle becomes a folder NAME in it
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
@@ -210,14 +216,14 @@ fn issue(args: &IssueArgs, now: i64) -> anyhow::Result<String> {
         None => Some(SigningKey::generate(args.bits)?),
     };
     let serial = new_serial()?;
-    let subject = match (&args.subject, &args.csr) {
-        (Some(subject), _) => subject.clone(),
-        (None, Some(_)) => String::new(),
-        (None, None) => format!("CN={}", args.name),
-    };
+    let given = args.subject.clone();
+    let subject = given.unwrap_or_else(|| format!("CN={}", args.name));
     let key = match (&own, &foreign) {
         (Some(own), _) => KeyMaterial::Pair(own),
-        (None, Some(text)) if args.csr.is_some() => KeyMaterial::SigningRequest(text),
+        (None, Some(pem)) if args.csr.is_some() => KeyMaterial::SigningRequest {
+            pem,
+            takes_names: args.accept_names,
+        },
         (None, text) => KeyMaterial::Pem(text.as_deref().unwrap_or_default()),
     };
     let certificate = authority.issue(&Request {
@@ -244,17 +250,26 @@ fn issue(args: &IssueArgs, now: i64) -> anyhow::Result<String> {
         return bundle::write_client(&folder, &args.name, &args.client, ca);
     }
     Ok(format!(
-        "{}: serial {}\n",
+        "{}: serial {}, {}\n",
         certificate_path.display(),
-        hex(&serial)
+        hex(&serial),
+        names_in(&certificate)?
     ))
 }
 
 /// Those that were asked for, and the name itself where it says where somebody is.
 fn alternative_names(args: &IssueArgs) -> Vec<String> {
     let is_place = args.name.parse::<IpAddr>().is_ok() || args.name.contains(['.', '@']);
-    let own = (is_place && args.csr.is_none()).then(|| args.name.clone());
+    let own = is_place.then(|| args.name.clone());
     own.into_iter().chain(args.san.iter().cloned()).collect()
+}
+
+/// Whom a certificate that was issued names.
+fn names_in(certificate: &str) -> anyhow::Result<String> {
+    let issued = Certificate::all_from_pem(certificate)?;
+    let names = issued.iter().flat_map(Certificate::names);
+    let names: Vec<String> = names.map(|name| name.to_string()).collect();
+    Ok(names.join(", "))
 }
 
 fn revoke(folder: &Path, certificate: &str, days: u32, now: i64) -> anyhow::Result<String> {

@@ -4,11 +4,13 @@ use core::fmt::Write as _;
 
 use x509_parser::pem::Pem;
 use x509_parser::prelude::{
-    FromDer, GeneralName, X509Certificate, X509CertificationRequest, X509Error,
+    FromDer, GeneralName, ParsedExtension, SubjectAlternativeName, X509Certificate,
+    X509CertificationRequest, X509Error,
 };
 use x509_parser::revocation_list::CertificateRevocationList;
 
 use super::make::{MakeFault, SigningKey};
+use super::name::text_of;
 
 /// Objects of one file that are described.
 const OBJECTS_MAX: usize = 64;
@@ -74,8 +76,8 @@ fn certificate(der: &[u8]) -> Result<String, X509Error> {
     let mut text = format!("certificate, {kind}\n");
     let validity = read.validity();
     let mut add = |name: &str, value: &str| text += &format!("  {name}: {value}\n");
-    add("subject", &read.subject().to_string());
-    add("issuer", &read.issuer().to_string());
+    add("subject", &text_of(read.subject().as_raw()));
+    add("issuer", &text_of(read.issuer().as_raw()));
     add("serial", &hex(&read.serial.to_bytes_be()));
     add(
         "valid",
@@ -83,10 +85,9 @@ fn certificate(der: &[u8]) -> Result<String, X509Error> {
     );
     let names = read
         .subject_alternative_name()?
-        .map(|names| names.value.general_names.iter().map(alternative).collect())
-        .unwrap_or_else(Vec::new);
-    if !names.is_empty() {
-        add("names", &names.join(", "));
+        .map(|names| alternatives(names.value));
+    if let Some(names) = names {
+        add("names", &names);
     }
     if let Ok(x509_parser::public_key::PublicKey::RSA(key)) = read.public_key().parsed() {
         add("key", &format!("RSA, {} bits", key.key_size()));
@@ -96,7 +97,7 @@ fn certificate(der: &[u8]) -> Result<String, X509Error> {
 
 fn revocation_list(der: &[u8]) -> Result<String, X509Error> {
     let (_, read) = CertificateRevocationList::from_der(der)?;
-    let mut text = format!("revocation list of {}\n", read.issuer());
+    let mut text = format!("revocation list of {}\n", text_of(read.issuer().as_raw()));
     let _ = writeln!(text, "  made: {}", read.last_update());
     if let Some(next) = read.next_update() {
         let _ = writeln!(text, "  next: {next}");
@@ -110,8 +111,26 @@ fn revocation_list(der: &[u8]) -> Result<String, X509Error> {
 
 fn request(der: &[u8]) -> Result<String, X509Error> {
     let (_, read) = X509CertificationRequest::from_der(der)?;
-    let subject = &read.certification_request_info.subject;
-    Ok(format!("certificate request of {subject}\n"))
+    let asked = &read.certification_request_info;
+    let mut text = String::from("certificate request\n");
+    let _ = writeln!(text, "  subject: {}", text_of(asked.subject.as_raw()));
+    let extensions = read.requested_extensions().into_iter().flatten();
+    let names = extensions.filter_map(|extension| match extension {
+        ParsedExtension::SubjectAlternativeName(names) => Some(alternatives(names)),
+        _ => None,
+    });
+    for names in names {
+        let _ = writeln!(text, "  names: {names}");
+    }
+    if let Ok(x509_parser::public_key::PublicKey::RSA(key)) = asked.subject_pki.parsed() {
+        let _ = writeln!(text, "  key: RSA, {} bits", key.key_size());
+    }
+    Ok(text)
+}
+
+fn alternatives(names: &SubjectAlternativeName<'_>) -> String {
+    let all: Vec<String> = names.general_names.iter().map(alternative).collect();
+    all.join(", ")
 }
 
 fn alternative(name: &GeneralName<'_>) -> String {
@@ -121,11 +140,12 @@ fn alternative(name: &GeneralName<'_>) -> String {
             Ok(octets) => std::net::Ipv6Addr::from(octets).to_string(),
             Err(_) => hex(octets),
         },
-        // Host names and mail addresses come as "DNSName(text)" and the like.
-        other => match other.to_string().split_once('(') {
-            Some((_, text)) => text.trim_end_matches(')').to_owned(),
-            None => other.to_string(),
-        },
+        GeneralName::DNSName(text) | GeneralName::RFC822Name(text) => {
+            text.escape_debug().to_string()
+        }
+        GeneralName::URI(text) => format!("URI {}", text.escape_debug()),
+        GeneralName::DirectoryName(name) => text_of(name.as_raw()),
+        other => other.to_string().escape_debug().to_string(),
     }
 }
 

@@ -106,14 +106,19 @@ pub enum KeyMaterial<'a> {
     Pair(&'a SigningKey),
     /// PEM text of somebody's public key (`PUBLIC KEY`) or private key.
     Pem(&'a str),
-    /// PEM text of a PKCS #10 request, whose signature is checked. Its names are taken where
-    /// the [`Request`] gives none.
-    SigningRequest(&'a str),
+    /// A PKCS #10 request, whose signature is checked.
+    SigningRequest {
+        /// PEM text.
+        pem: &'a str,
+        /// Whether the certificate gets the names that the request asks for, which anybody may
+        /// have written, and not those of the [`Request`].
+        takes_names: bool,
+    },
 }
 
 /// What is asked of an authority.
 pub struct Request<'a> {
-    /// `C=GR, O=x, CN=ms`; empty: that of the signing request.
+    /// `C=GR, O=x, CN=ms`
     pub subject: &'a str,
     /// Addresses, host names, mail addresses.
     pub alternative_names: &'a [String],
@@ -125,6 +130,32 @@ pub struct Request<'a> {
     pub now: i64,
     /// Validity from `now` on.
     pub days: u32,
+}
+
+impl Request<'_> {
+    /// Whom the certificate is to name.
+    fn name(&self, params: &mut CertificateParams) -> Result<(), MakeFault> {
+        if let KeyMaterial::SigningRequest {
+            pem,
+            takes_names: true,
+        } = self.key
+        {
+            let asked = signing_request(pem)?.params;
+            params.distinguished_name = asked.distinguished_name;
+            params.subject_alt_names = asked.subject_alt_names;
+            let has_subject = params.distinguished_name.iter().next().is_some();
+            return match has_subject || !params.subject_alt_names.is_empty() {
+                true => Ok(()),
+                false => Err(MakeFault::Request("it names nobody".to_owned())),
+            };
+        }
+        params.distinguished_name = distinguished_name(self.subject)?;
+        let names = self.alternative_names.iter();
+        params.subject_alt_names = names
+            .map(|name| alternative_name(name))
+            .collect::<Result<_, _>>()?;
+        Ok(())
+    }
 }
 
 /// A certificate that is revoked.
@@ -189,21 +220,7 @@ impl Authority {
     /// and ipsecIKE, so that every IKE implementation takes it (RFC 4945 §5.1.3).
     pub fn issue(&self, request: &Request<'_>) -> Result<String, MakeFault> {
         let mut params = params(request.serial, request.now, request.days)?;
-        if let KeyMaterial::SigningRequest(text) = request.key {
-            let asked = signing_request(text)?;
-            params.distinguished_name = asked.params.distinguished_name;
-            params.subject_alt_names = asked.params.subject_alt_names;
-        }
-        let has_subject = matches!(request.key, KeyMaterial::SigningRequest(_));
-        if !request.subject.is_empty() || !has_subject {
-            params.distinguished_name = distinguished_name(request.subject)?;
-        }
-        if !request.alternative_names.is_empty() {
-            let names = request.alternative_names.iter();
-            params.subject_alt_names = names
-                .map(|name| alternative_name(name))
-                .collect::<Result<_, _>>()?;
-        }
+        request.name(&mut params)?;
         params.is_ca = IsCa::ExplicitNoCa;
         params.key_usages = vec![
             KeyUsagePurpose::DigitalSignature,
@@ -227,8 +244,8 @@ impl Authority {
                 rsa_only(&public)?;
                 params.signed_by(&public, &issuer)
             }
-            KeyMaterial::SigningRequest(text) => {
-                let public = signing_request(text)?.public_key;
+            KeyMaterial::SigningRequest { pem, .. } => {
+                let public = signing_request(pem)?.public_key;
                 rsa_only(&public)?;
                 params.signed_by(&public, &issuer)
             }

@@ -1,6 +1,8 @@
 use super::*;
 use x509_parser::prelude::*;
 
+use crate::cert::{Certificate, describe};
+
 const NOW: i64 = 1_750_000_000;
 
 fn authority() -> Authority {
@@ -78,23 +80,75 @@ fn a_key_of_others_is_certified_without_its_private_half() {
 }
 
 #[test]
-fn a_signing_request_brings_its_own_names() {
+fn names_of_a_signing_request_count_only_where_they_are_taken() {
     let key = SigningKey::generate(2048).unwrap();
-    let mut asked = CertificateParams::new(vec!["ms.example".to_owned()]).unwrap();
-    asked.distinguished_name = distinguished_name("CN=ms").unwrap();
-    let text = asked.serialize_request(&key.0).unwrap().pem().unwrap();
-    let request = Request {
+    let asked = |subject: &str, names: &[&str]| {
+        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut asked = CertificateParams::new(names).unwrap();
+        asked.distinguished_name = match subject {
+            "" => DistinguishedName::new(),
+            subject => distinguished_name(subject).unwrap(),
+        };
+        asked.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        asked.serialize_request(&key.0).unwrap().pem().unwrap()
+    };
+    let issue = |pem: &str, takes_names| {
+        let names = ["ms.example".to_owned()];
+        let request = Request {
+            subject: "CN=ms",
+            alternative_names: &names,
+            key: KeyMaterial::SigningRequest { pem, takes_names },
+            serial: &[4],
+            now: NOW,
+            days: 30,
+        };
+        let issued = authority().issue(&request)?;
+        let issued = Certificate::all_from_pem(&issued).unwrap().swap_remove(0);
+        assert!(!issued.is_authority());
+        Ok(issued.names().iter().map(ToString::to_string).collect())
+    };
+    let pem = asked("CN=boss", &["sg.example", "192.0.2.1"]);
+    let given: Result<Vec<String>, MakeFault> = issue(&pem, false);
+    assert_eq!(given.unwrap(), ["CN=ms", "ms.example"]);
+    let taken = issue(&pem, true).unwrap();
+    assert_eq!(taken, ["CN=boss", "sg.example", "192.0.2.1"]);
+    let nobody = issue(&asked("", &[]), true).unwrap_err();
+    assert!(nobody.to_string().contains("names nobody"), "{nobody}");
+}
+
+#[test]
+fn a_request_is_described_with_its_names_and_nothing_in_them_moves_a_terminal() {
+    let key = SigningKey::generate(2048).unwrap();
+    let names = vec!["sg.example".to_owned(), "192.0.2.1".to_owned()];
+    let mut asked = CertificateParams::new(names).unwrap();
+    asked.distinguished_name = distinguished_name("O=a\u{1b}[2Jb, CN=ms").unwrap();
+    asked
+        .subject_alt_names
+        .push(SanType::DnsName("x\n  key: fine".try_into().unwrap()));
+    let request = asked.serialize_request(&key.0).unwrap().pem().unwrap();
+    let told = describe(&request).unwrap();
+    assert_eq!(
+        told,
+        "certificate request\n  subject: O=a\\1b[2Jb, CN=ms\n  \
+         names: sg.example, 192.0.2.1, x\\n  key: fine\n  key: RSA, 2048 bits\n"
+    );
+    let issued = authority().issue(&Request {
         subject: "",
         alternative_names: &[],
-        key: KeyMaterial::SigningRequest(&text),
+        key: KeyMaterial::SigningRequest {
+            pem: &request,
+            takes_names: true,
+        },
         serial: &[4],
         now: NOW,
         days: 30,
-    };
-    let leaf = der(&authority().issue(&request).unwrap());
-    let (_, leaf) = X509Certificate::from_der(&leaf).unwrap();
-    assert_eq!(leaf.subject().to_string(), "CN=ms");
-    assert!(leaf.subject_alternative_name().unwrap().is_some());
+    });
+    let told = describe(&issued.unwrap()).unwrap();
+    assert!(
+        told.contains("names: sg.example, 192.0.2.1, x\\n  key: fine\n"),
+        "{told}"
+    );
+    assert!(!told.contains('\u{1b}'), "{told}");
 }
 
 #[test]
