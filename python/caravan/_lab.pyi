@@ -17,8 +17,8 @@ def scenario(request: str, /) -> str:
     if so, as `beyond_tandem`."""
 
 def price(request: str, /) -> str:
-    """What a packet of `bytes` costs: `file` and `text` of a device, `suite`, `mips` or
-    `clock_mhz`, `direction` (`seal`, `open`)."""
+    """What a packet of `bytes` costs: `file` and `text` of a device, `suite` (a word, or `file` and
+    `text` of a policy), `mips` or `clock_mhz`, `direction` (`seal`, `open`)."""
 
 def model(request: str, /) -> str:
     """What queueing theory says of a scenario's stations."""

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::BufReader;
 
-use lab::cost::{self, Clock, Direction, Profile};
+use lab::cost::{self, Accounting, Clock, Device, Direction, Policy, Profile};
 use lab::scenario::Scenario;
 use lab::tandem::capture::{Capture, Wanted};
 use lab::tandem::closed::{self, Model};
@@ -11,7 +11,7 @@ use lab::tandem::{self, Outcome, Tally};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::request::{Asked, PriceAsked, Way, read};
+use crate::request::{Asked, PolicyAsked, PriceAsked, Way, read};
 
 /// Replications of one scenario, and what its links' delays add to every packet's.
 #[derive(Serialize, Deserialize)]
@@ -19,6 +19,14 @@ use crate::request::{Asked, PriceAsked, Way, read};
 struct Job {
     propagation_s: f64,
     tally: Tally,
+}
+
+/// What theory says of a road, and what of each clear packet is not the user's.
+#[derive(Serialize)]
+struct Modelled {
+    #[serde(flatten)]
+    model: Model,
+    header_bytes: f64,
 }
 
 pub(crate) fn scenario(request: &str) -> Result<String, String> {
@@ -60,7 +68,16 @@ pub(crate) fn price(request: &str) -> Result<String, String> {
         None | Some(Way::Seal) => Direction::Seal,
         Some(Way::Open) => Direction::Open,
     };
-    let price = cost::price(&profile, &asked.suite, asked.bytes, clock, direction);
+    let policy = match &asked.suite {
+        PolicyAsked::Suite(suite) => {
+            cost::of_suite(&profile, suite).map_err(|refusal| refusal.to_string())
+        }
+        PolicyAsked::File { file, text } => {
+            Policy::parse(file, text).map_err(|fault| fault.to_string())
+        }
+    }?;
+    let device = Device::new(profile, clock);
+    let price = device.and_then(|device| device.price(&policy, asked.bytes, direction));
     write(&price.map_err(|refusal| refusal.to_string())?)
 }
 
@@ -73,7 +90,14 @@ pub(crate) fn model(request: &str) -> Result<String, String> {
     let model = closed::model(&road, &traffic);
     let mut model = model.map_err(|fault| scenario.unfit(&fault).to_string())?;
     add_propagation(&mut model, scenario.propagation_s());
-    write(&model)
+    let accounting: Accounting = scenario
+        .accounting
+        .parse()
+        .map_err(|fault| format!("{fault}"))?;
+    write(&Modelled {
+        model,
+        header_bytes: accounting.header_bytes(),
+    })
 }
 
 fn add_propagation(model: &mut Model, propagation_s: f64) {

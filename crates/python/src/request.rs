@@ -38,11 +38,19 @@ pub(crate) struct PriceAsked {
     pub(crate) profile: Option<String>,
     pub(crate) file: String,
     pub(crate) text: String,
-    pub(crate) suite: String,
+    pub(crate) suite: PolicyAsked,
     pub(crate) bytes: f64,
     pub(crate) mips: Option<f64>,
     pub(crate) clock_mhz: Option<f64>,
     pub(crate) direction: Option<Way>,
+}
+
+/// What protects a packet: the bare name of a suite, or a policy's file.
+#[derive(Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub(crate) enum PolicyAsked {
+    Suite(String),
+    File { file: String, text: String },
 }
 
 #[derive(Clone, Copy, Deserialize)]

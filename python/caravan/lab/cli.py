@@ -155,7 +155,7 @@ def _options(
 def cost(
     *,
     profile: Annotated[str, typer.Option(help="a device: its name or a file")],
-    suite: Annotated[str, typer.Option(help="as 3des-md5 or aes128gcm16")],
+    suite: Annotated[str, typer.Option(help="as 3des-md5 or aes128gcm16, or a policy's file")],
     packet_bytes: Annotated[
         float, typer.Option("--bytes", help="size of a clear packet as the profile counts it")
     ],

@@ -249,7 +249,10 @@ def price(
     clock_mhz: float | None = None,
     decrypt: bool = False,
 ) -> dict[str, Any]:
-    """What one packet of `packet_bytes` costs on a device; times in ms, sizes in bytes."""
+    """What one packet of `packet_bytes` costs on a device; times in ms, sizes in bytes.
+
+    `suite`: its words, or the path of a policy's file.
+    """
     finite(bytes=packet_bytes)
     positive(mips=mips, mhz=clock_mhz)
     one_speed(mips, clock_mhz)
@@ -258,7 +261,7 @@ def price(
         "profile": device,
         "file": entry.file,
         "text": entry.text,
-        "suite": suite,
+        "suite": _protection(suite),
         "bytes": packet_bytes,
         "mips": mips,
         "clock_mhz": clock_mhz,
@@ -273,6 +276,14 @@ def price(
                 raise LabError(f"{option}: {said.removeprefix(key)}") from None
         raise
     return answer
+
+
+def _protection(suite: str) -> str | dict[str, str]:
+    """A suite as the native core is asked for it: its words, else the policy in its file."""
+    if not Path(suite).is_file():
+        return suite
+    entry = find("policy", suite)
+    return {"file": entry.file, "text": entry.text}
 
 
 def listing(kind: str, extra: Iterable[Entry] = ()) -> list[dict[str, Any]]:

@@ -54,14 +54,18 @@ impl Accounting {
         }
     }
 
-    /// What of a clear IP packet of `bytes` is the user's: paper U's equation (12) takes IP's and
-    /// TCP's headers off, as do true sizes; paper W speaks of what follows the IP header.
+    /// What of a clear IP packet of `bytes` is the user's.
     pub fn payload(self, bytes: f64) -> f64 {
-        let headers = match self {
+        (bytes - self.header_bytes()).max(0.0)
+    }
+
+    /// Bytes of a clear IP packet that are not the user's: paper U's equation (12) takes IP's and
+    /// TCP's headers off, as do true sizes; paper W speaks of what follows the IP header.
+    pub fn header_bytes(self) -> f64 {
+        match self {
             Self::PaperU | Self::Rfc => 40.0,
             Self::PaperW => 20.0,
-        };
-        (bytes - headers).max(0.0)
+        }
     }
 }
 

@@ -212,14 +212,14 @@ impl Device {
         direction: Direction,
         accounting: Accounting,
     ) -> Result<Price, Refusal> {
-        if !(1.0..=MOST_BYTES).contains(&bytes) {
+        let packet = bytes + self.profile.header_bytes();
+        if bytes < 0.0 || !(LEAST_BYTES..=MOST_BYTES).contains(&packet) {
             return Err(Refusal::Absurd {
                 key: "bytes",
                 value: bytes,
-                why: "is not between 1 and 66666, paper U's largest packet",
+                why: "is no IP packet: from 20 bytes, its header, to 66666, paper U's largest",
             });
         }
-        let packet = bytes + self.profile.header_bytes();
         let word = policy.suite.word();
         let mut bill = self.bill(policy, direction)?;
         if let Some([first, last]) = bill.measured_bytes
@@ -353,16 +353,8 @@ fn in_words(task: Task) -> String {
     }
 }
 
-/// What a packet of `bytes` costs under the suite of that name, tunnel mode in UDP over IPv4 where
-/// the accounting does not say otherwise. An unknown or unpriced suite is refused with those
-/// inside.
-pub fn price(
-    profile: &Profile,
-    suite: &str,
-    bytes: f64,
-    clock: Option<Clock>,
-    direction: Direction,
-) -> Result<Price, Refusal> {
+/// The policy of a suite's bare name; the refusal says which suites the profile prices.
+pub fn of_suite(profile: &Profile, suite: &str) -> Result<Policy, Refusal> {
     let parsed = suite.parse::<Suite>();
     let suite = parsed.map_err(|fault| Refusal::UnknownSuite {
         why: match fault {
@@ -373,10 +365,11 @@ pub fn price(
         profile: profile.name.clone(),
         inside: profile.suites().iter().map(ToString::to_string).collect(),
     })?;
-    let device = Device::new(profile.clone(), clock)?;
-    device.price(&Policy::of(suite), bytes, direction)
+    Ok(Policy::of(suite))
 }
 
+/// An IPv4 header alone.
+const LEAST_BYTES: f64 = 20.0;
 /// Paper U's m: above what IPv4 carries, and in its mean of 480 bytes.
 const MOST_BYTES: f64 = 66_666.0;
 /// MIPS or MHz below any processor.

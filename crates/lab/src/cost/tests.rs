@@ -6,6 +6,18 @@ mod papers;
 
 use super::*;
 
+/// What one packet of a suite's bare name costs.
+fn price(
+    profile: &Profile,
+    suite: &str,
+    bytes: f64,
+    clock: Option<Clock>,
+    direction: Direction,
+) -> Result<Price, Refusal> {
+    let device = Device::new(profile.clone(), clock)?;
+    device.price(&of_suite(profile, suite)?, bytes, direction)
+}
+
 /// Texts of the catalogue, by name.
 macro_rules! texts {
     ($folder:literal: $($name:literal)*) => {

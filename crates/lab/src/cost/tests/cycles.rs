@@ -95,6 +95,21 @@ fn a_core_without_a_clock_asks_for_one_and_clocks_must_fit() {
 }
 
 #[test]
+fn what_is_smaller_than_an_ip_header_has_no_price() {
+    let clock = Some(Clock::Mips(100.0));
+    // Paper W counts what follows the IP header.
+    for (name, least) in [("paper-u", 20.0), ("paper-w", 0.0)] {
+        let profile = device(name);
+        let price = |bytes| price(&profile, "3des", bytes, clock, Direction::Seal);
+        assert!(price(least).is_ok(), "{name}");
+        assert!(matches!(
+            price(least - 1.0),
+            Err(Refusal::Absurd { key: "bytes", .. })
+        ));
+    }
+}
+
+#[test]
 fn energy_is_said_only_where_a_cycle_has_a_source() {
     let none = priced(&device("cortex-a53"), "aes128", 1400.0);
     assert_eq!((none.energy_j, none.energy_source), (None, None));
