@@ -92,6 +92,27 @@ def test_cost_prints_the_papers_numbers() -> None:
     assert found["payload_ratio"] == pytest.approx(440 / 512)
 
 
+def test_cost_prices_a_policy_of_ones_own(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    words = ("cost", "--profile", "cortex-a53", "--mhz", "1000", "--bytes", "480", "--suite")
+    text = 'name = "mine"\ntitle = "T"\nsuite = "aes128gcm16"\nmode = "{}"\nudp = true\nouter = 4\n'
+    sizes = {}
+    for mode in ("tunnel", "transport"):
+        mine.write_text(text.format(mode))
+        sizes[mode] = answer(*words, str(mine))["protected_bytes"]
+    assert sizes["tunnel"] == answer(*words, "aes128gcm16")["protected_bytes"]
+    # RFC 4303 §3.1: without the outer header the payload alone is padded
+    assert sizes["tunnel"] - sizes["transport"] == 20
+    mine.write_text('name = "mine"\n')
+    assert "mine.toml" in refusal(*words, str(mine))
+
+
+@pytest.mark.parametrize("size", ["5", "19.5", "-1"])
+def test_cost_refuses_what_is_no_packet(size: str) -> None:
+    words = ("cost", "--profile", "paper-u", "--suite", "3des", "--mips", "100", "--bytes", size)
+    assert f"--bytes: {size} is no IP packet: from 20 bytes" in refusal(*words)
+
+
 def test_cost_of_paper_w_goes_both_ways() -> None:
     words = ("cost", "--profile", "paper-w", "--suite", "aes128", "--bytes", "800", "--mips", "400")
     assert answer(*words)["time_ms"] == pytest.approx(0.802, abs=0.001)
@@ -244,8 +265,14 @@ def test_ask_ranks_what_is_carried_first_and_says_why(tmp_path: Path) -> None:
     picture = tmp_path / "answer.svg"
     found = answer(*words, "-o", str(picture))
     order = {"yes": 0, "barely": 1, "no": 2, "unknown": 3}
-    ranks = [order[policy["carried"]] for policy in found["policies"]]
+    *ranked, baseline = found["policies"]
+    ranks = [order[policy["carried"]] for policy in ranked]
     assert ranks == sorted(ranks)
+    assert (baseline["policy"], baseline["standing"]) == ("none", "clear")
+    traffic, link, tunnel = found["assumptions"]
+    assert "Poisson" in traffic and "287 bytes on average" in traffic
+    assert "MTU" in link
+    assert "keepalive" in tunnel
     by_name = {policy["policy"]: policy for policy in found["policies"]}
     assert by_name.keys() == set(core.names("policy"))
     assert by_name["chacha20poly1305"]["carried"] == "yes"

@@ -2,7 +2,7 @@
 
 The road is `station - link - gateway - server`, the gateway and what lies behind it being as fast
 as one likes: what is ranked is the device and the link. Without a capture, packets are Poisson and
-sized as TR 101 112's web browsing, cut at 1500 bytes. Left out: handshakes, and loss.
+sized as TR 101 112's web browsing, cut at 1500 bytes. Left out: handshakes, keepalives, and loss.
 """
 
 from __future__ import annotations
@@ -41,13 +41,20 @@ SECONDS_MAX = 100 * 86_400.0
 NOT_STATIONARY = "not-stationary"
 NEAR_SATURATION = "near-saturation"
 FAR_MBPS = 100_000
-STANDING_ORDER = {"current": 0, "legacy": 2, "clear": 3}
+BASELINE = "clear"
+"""The standing of what protects nothing."""
+STANDING_ORDER = {"current": 0, "legacy": 2, BASELINE: 3}
 UNENCRYPTED = 1
 """What is only authenticated stands behind what today's standards permit and encrypts."""
 
 ORDER = (
     "best first: carried, barely, not, unknown; then what is permitted today and encrypts, what "
-    "only authenticates, legacy, clear; then the smaller mean delay, without one the higher rate"
+    "only authenticates, legacy; then the smaller mean delay, without one the higher rate; last, "
+    "as the baseline and no advice, what protects nothing"
+)
+LEFT_OUT = (
+    "no key exchange and none of its renewals, no NAT keepalive (29 bytes of IP in every 20 s in "
+    "which nothing is sent) and no question whether the peer lives"
 )
 
 ROAD = """
@@ -87,6 +94,8 @@ rate = "{far} Mbit/s"
 ROAD_KEY = re.compile(r"ask:\d+: (node|link|traffic)[^:]*: (.*)", re.DOTALL)
 OPTIONS = {"node": "--device", "link": "--link", "traffic": "--rate-kbps, --bytes"}
 STATION_KEY = re.compile(r"ask:\d+: traffic\.station: ")
+UNPROTECTED = "none"
+"""The policy that every device prices."""
 WEB_BYTES_MAX = 1500
 """Of web browsing, and of what an Ethernet carries."""
 ADDED_LEAST = 26
@@ -147,6 +156,7 @@ class Answer:
     """Policies by rank, and what their numbers leave out."""
 
     verdicts: list[Verdict]
+    assumptions: list[str]
     caveats: list[str]
     capture: Mapping[str, int] | None
     """What the capture held: packets that counted, were no IP, were of others, and so on."""
@@ -177,6 +187,7 @@ def answer(asked: Asked, jobs: int | None = None, console: Console | None = None
     ranked = sorted(
         found,
         key=lambda one: (
+            one.standing == BASELINE,
             order[one.carried],
             _worth(one),
             one.delay_ms if one.delay_ms is not None else float("inf"),
@@ -184,7 +195,25 @@ def answer(asked: Asked, jobs: int | None = None, console: Console | None = None
             one.policy,
         ),
     )
-    return Answer(ranked, caveats(asked, capture), capture)
+    return Answer(ranked, assumptions(asked, request), caveats(asked, capture), capture)
+
+
+def assumptions(asked: Asked, request: Mapping[str, object]) -> list[str]:
+    """What is taken for granted of the traffic, the link and the tunnel."""
+    mtu = _row("link", asked.link)["link"]["mtu_bytes"]
+    limit = "no MTU" if mtu is None else f"an MTU of {mtu:,.10g} bytes"
+    return [_traffic(asked, request), f"a link with {limit} (caravan-lab show)", LEFT_OUT]
+
+
+def _traffic(asked: Asked, request: Mapping[str, object]) -> str:
+    if asked.capture is not None:
+        return "packets at the times and of the sizes of the capture"
+    if asked.packet_bytes is not None:
+        sizes = f"of {asked.packet_bytes:,.10g} bytes each"
+    else:
+        model = ask(_lab.model, {**request, "set": [f"policy={UNPROTECTED}"]})
+        sizes = f"sized as web browsing (TR 101 112), {model['mean_bytes']:,.0f} bytes on average"
+    return f"packets at random times (Poisson), {sizes}, IP header included"
 
 
 def caveats(asked: Asked, capture: Mapping[str, int] | None = None) -> list[str]:

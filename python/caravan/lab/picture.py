@@ -103,7 +103,7 @@ def _capacities(asked: Asked, rows: pd.DataFrame, color: Any) -> Any:
         "capacity_kbps:Q",
         title="kbit/s, clear; dashed: asked",
         scale=alt.Scale(type="log", domain=[low, high], nice=False),
-        axis=alt.Axis(format="~s", tickCount=5),
+        axis=alt.Axis(format=NUMBERS, tickCount=5),
     )
     points = (
         alt.Chart(rows, title="Carries at most", width=WIDTH)

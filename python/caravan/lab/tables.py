@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from caravan.lab.ask import ORDER, Answer, Asked, Verdict, reasons
 from caravan.lab.core import version
+from caravan.numbers import significant
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,30 +37,28 @@ def _show(console: Console, table: Table) -> None:
         console.file.write(f"{line.rstrip()}\n")
 
 
-def _number(value: float | None, digits: int = 4) -> str:
-    if value is None:
-        return "-"
-    return f"{value:,.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
-
-
 def price(console: Console, found: Mapping[str, Any]) -> None:
     """A packet's price, part by part."""
+    header_bytes = found["packet_bytes"] - found["payload_ratio"] * found["protected_bytes"]
     console.print(
         f"{found['suite']} on {found['profile']}, {found['direction']}: "
         f"{found['packet_bytes']:g} bytes become {found['protected_bytes']:g} "
-        f"({found['accounting']}), {found['payload_ratio']:.1%} of them the user's",
+        f"({found['accounting']}), {found['payload_ratio']:.1%} of them the user's, who has what "
+        f"follows {header_bytes:g} bytes of headers",
         markup=False,
     )
     for unit in ("operations", "cycles"):
         if found[unit] is not None:
-            console.print(f"{_number(found[unit], 7)} {unit}, {found['time_ms']:.6g} ms")
+            console.print(f"{significant(found[unit], 7)} {unit}, {found['time_ms']:.6g} ms")
     if found["operations"] is None and found["cycles"] is None:
         console.print(f"{found['time_ms']:.6g} ms")
     if found["energy_j"] is not None:
-        console.print(f"{found['energy_j'] * 1e6:.4g} uJ ({found['energy_source']})", markup=False)
+        console.print(
+            f"{significant(found['energy_j'] * 1e6)} uJ ({found['energy_source']})", markup=False
+        )
     table = _table("part", "ms", "source", right=("ms",))
     for part in found["parts"]:
-        table.add_row(part["what"], f"{part['time_s'] * 1e3:.4g}", part["source"])
+        table.add_row(part["what"], significant(part["time_s"] * 1e3), part["source"])
     if found["parts"]:
         _show(console, table)
     for line in (*found["notes"], *(f"legacy: {why}" for why in found["reasons"])):
@@ -99,12 +98,12 @@ def outcome(console: Console, found: Mapping[str, Any], short: Mapping[str, Any]
     if held := found.get("capture"):
         console.print(_captured(held, found["scenario"]["traffic"]), markup=False)
     width = short["delay_ci95_ms"]
-    interval = "" if width is None else f" ± {width:.3g}"
+    interval = "" if width is None else f" ± {significant(width, 3)}"
     console.print(
         f"{found['scenario']['title']}: {found['policy']}, {found['state']}\n"
-        f"delay {short['mean_delay_ms']:.5g}{interval} ms, "
-        f"throughput {short['throughput_kbps']:.5g} kbit/s, "
-        f"protected {short['protected_kbps']:.5g} kbit/s\n"
+        f"delay {significant(short['mean_delay_ms'], 5)}{interval} ms, "
+        f"throughput {significant(short['throughput_kbps'], 5)} kbit/s, "
+        f"protected {significant(short['protected_kbps'], 5)} kbit/s\n"
         f"{found['packets']:,} packets in {found['wall_s']:.2f} s, "
         f"{found['replications']} replications, seed {found['seed']}",
         markup=False,
@@ -115,8 +114,8 @@ def outcome(console: Console, found: Mapping[str, Any], short: Mapping[str, Any]
         table.add_row(
             one["name"],
             f"{one['utilisation']:.1%}",
-            f"{one['mean_wait_s'] * 1e3:.4g}",
-            _number(one["mean_queue_bytes"]),
+            significant(one["mean_wait_s"] * 1e3),
+            significant(one["mean_queue_bytes"]),
         )
     _show(console, table)
 
@@ -140,25 +139,26 @@ def kernel(console: Console, found: Mapping[str, Any]) -> None:
     exchange = run["exchange"]
     if exchange is not None and not exchange["is_up"]:
         # Nothing that was simulated can be held against the model.
-        console.print(f"{run['events']:,} events, {run['simulated_s']:.4g} s simulated")
+        console.print(f"{run['events']:,} events, {significant(run['simulated_s'])} s simulated")
         return
     table = _table("", "model", "simulate", "differ by", right=("model", "simulate", "differ by"))
     for name, computed, simulated in _both_levels(model, run):
         if simulated is None:
             continue
         apart = "-" if not computed else f"{simulated / computed - 1:+.1%}"
-        table.add_row(name, _number(computed), _number(simulated), apart)
+        table.add_row(name, significant(computed), significant(simulated), apart)
     _show(console, table)
     cut = (run["streamed"] or {}).get("cut")
     if cut and cut["packets"]:
         console.print(
             f"{cut['packets']:,} datagrams were cut at {cut['limit_bytes']:,} bytes: "
-            f"their mean became {cut['sent_mean_bytes']:.5g} of {cut['asked_mean_bytes']:.5g} bytes"
+            f"their mean became {significant(cut['sent_mean_bytes'], 5)} "
+            f"of {significant(cut['asked_mean_bytes'], 5)} bytes"
         )
     if run["unpriced"] is not None:
         console.print(f"took no time, for it has no price: {run['unpriced']}", markup=False)
     console.print(
-        f"{run['events']:,} events, {run['simulated_s']:.4g} s simulated "
+        f"{run['events']:,} events, {significant(run['simulated_s'])} s simulated "
         f"in {found['wall_s']:.2f} s\ntrace {run['fingerprint']}"
     )
 
@@ -203,13 +203,15 @@ def verdicts(console: Console, asked: Asked, answer: Answer) -> None:
             one.policy,
             f"[{style}]{one.carried}[/]",
             _standing_of(one),
-            _number(one.delay_ms),
-            _number(one.p95_ms),
-            _number(one.throughput_kbps),
-            _number(one.capacity_kbps),
+            significant(one.delay_ms),
+            significant(one.p95_ms),
+            significant(one.throughput_kbps),
+            significant(one.capacity_kbps),
             "-" if one.expansion is None else f"x {one.expansion:.3f}",
         )
     _show(console, table)
+    for assumption in answer.assumptions:
+        console.print(f"Assumed: {assumption}", markup=False)
     for caveat in answer.caveats:
         console.print(f"Caveat: {caveat}", markup=False)
     for one in priced:
@@ -247,6 +249,7 @@ def verdicts_json(asked: Asked, answer: Answer, picture: Path | None) -> dict[st
         "order": ORDER,
         "station": asked.station,
         "capture": answer.capture,
+        "assumptions": answer.assumptions,
         "caveats": answer.caveats,
         "policies": [asdict(one) for one in answer.verdicts],
     }
@@ -257,7 +260,7 @@ def listing(console: Console, kind: str, rows: Sequence[Mapping[str, Any]]) -> N
     if kind == "device":
         table = _table("device", "counts", "MHz", "suites", "title", right=("MHz", "suites"))
         for row in rows:
-            clock = _number(row["clock_mhz"])
+            clock = significant(row["clock_mhz"])
             table.add_row(row["name"], row["unit"], clock, str(len(row["suites"])), row["title"])
     elif kind == "link":
         right = ("up, kbit/s", "down, kbit/s", "delay, ms")
@@ -292,7 +295,7 @@ def thing(console: Console, kind: str, shown: Mapping[str, Any]) -> None:
         console.print(f"suites: {', '.join(shown['suites']) or 'none'}", markup=False)
         table = _table("cell", shown["unit"], "source", right=(shown["unit"],))
         for cell in shown["cells"]:
-            table.add_row(cell["name"], _number(cell["value"], 6), cell["source"])
+            table.add_row(cell["name"], significant(cell["value"], 6), cell["source"])
         _show(console, table)
     elif kind == "link":
         listing(console, kind, [shown])

@@ -1,0 +1,32 @@
+"""Numbers as a reader wants them: significant digits, and no exponent where one can do without."""
+
+from __future__ import annotations
+
+import math
+
+PLACES_MAX = 8
+"""Digits behind the point, beyond which a small number has an exponent."""
+LARGEST = 1e12
+AMOUNTS = ((1e9, "billion"), (1e6, "million"))
+
+
+def significant(value: float | None, digits: int = 4) -> str:
+    """The value to so many digits; a dash where there is none."""
+    if value is None or math.isnan(value):
+        return "-"
+    if value == 0 or not math.isfinite(value):
+        return f"{value:g}"
+    places = digits - 1 - math.floor(math.log10(abs(value)))
+    if places > PLACES_MAX or abs(value) >= LARGEST:
+        return f"{value:.{digits}g}"
+    if places <= 0:
+        return f"{value:,.0f}"
+    return f"{value:,.{places}f}".rstrip("0").rstrip(".")
+
+
+def amount(count: float) -> str:
+    """How many, in words where there are millions."""
+    for size, word in AMOUNTS:
+        if count >= size:
+            return f"{significant(count / size, 3)} {word}"
+    return f"{count:,.0f}"
