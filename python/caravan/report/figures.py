@@ -1,8 +1,6 @@
 """Figures of a study as Vega-Lite: one specification makes the page's picture, PNG and SVG.
 
-Lines are the model (dashed where it is an approximation), points the simulation with its 95 %
-interval, diamonds printed values, and a triangle at the top a rate at which queues grow without
-bound.
+Every mark tells the level that it is of, and `marks_say` names those that a figure has.
 """
 
 from __future__ import annotations
@@ -46,15 +44,8 @@ PALETTE = (
     "#d9480f",
     "#087f5b",
 )
-MARKS = {
-    "model": "lines: model",
-    APPROXIMATION: "dashed: model, approximate",
-    "simulate": "points: simulation, 95 % interval",
-    "diverges": "triangles: queues grow without bound",
-    "printed": "diamonds: printed",
-}
-MARKED = ("line", "step", "points")
-"""Figures whose marks differ by what they are of."""
+LEVEL_WORDS = {"model": "model", "simulate": "simulation", "testbed": "testbed"}
+BARS = ("bar", "stack")
 EDGE = 8
 """Pixels between the ends of the x axis and what is drawn there."""
 LOG_ROOM = 1.5
@@ -62,6 +53,12 @@ LOG_ROOM = 1.5
 FINE = (1, 2, 5)
 DECADES_FINE = 3
 DECADES_COARSE = 8
+LINES: dict[str, tuple[float, list[int]]] = {
+    "model": (2, [1, 0]),
+    APPROXIMATION: (2, [5, 3]),
+    "simulate": (1, [1, 3]),
+}
+"""Width and dashes of what joins the values of a kind."""
 SUBTITLE_LENGTH = 76
 LEGEND_LENGTH = 64
 """Characters that fit into one row of a legend, of which each symbol takes some."""
@@ -109,15 +106,46 @@ def write_pictures(
     study: Study, figure: Figure, rows: pd.DataFrame, spec: dict[str, Any], directory: Path
 ) -> None:
     """The figure as SVG and PNG in `directory`, with the heading that the page has around it."""
-    spec = spec | {"title": _heading(study, figure, points(study, figure, rows).kinds())}
+    spec = spec | {"title": _heading(study, figure, rows)}
     land_text(directory / f"{figure.name}.svg", vl_convert.vegalite_to_svg(spec))
     land_bytes(directory / f"{figure.name}.png", vl_convert.vegalite_to_png(spec, scale=PNG_SCALE))
 
 
-def _heading(study: Study, figure: Figure, kinds: set[str]) -> dict[str, Any]:
+def marks_say(study: Study, figure: Figure, rows: pd.DataFrame) -> list[str]:
+    """What each kind of mark in the figure is of."""
+    kinds = points(study, figure, rows).kinds()
+    if figure.draw in BARS:
+        said = _bars_say(figure, kinds)
+    elif figure.draw == "points":
+        said = [_points_say("simulate" if "simulate" in kinds else "model")]
+    else:
+        said = ["lines: model"] if "model" in kinds else []
+        said += ["dashed: model, approximate"] if APPROXIMATION in kinds else []
+        if "simulate" in kinds:
+            said.append(_points_say("simulate"))
+            said += [] if said[:-1] else ["dotted: joins the points"]
+    said += ["triangles: queues grow without bound"] if "diverges" in kinds else []
+    return said + (["diamonds: printed"] if "printed" in kinds else [])
+
+
+def _points_say(level: str) -> str:
+    return "points: simulation, 95 % interval" if level == "simulate" else "squares: model"
+
+
+def _bars_say(figure: Figure, kinds: set[str]) -> list[str]:
+    """Where each bar is of a level, its name says which."""
+    if figure.series == "level":
+        return []
+    return [f"bars: {LEVEL_WORDS[_level_of_bars(figure, kinds)]}"]
+
+
+def _level_of_bars(figure: Figure, kinds: set[str]) -> str:
+    return "simulate" if "simulate" in kinds and figure.draw == "bar" else "model"
+
+
+def _heading(study: Study, figure: Figure, rows: pd.DataFrame) -> dict[str, Any]:
     """Title, where it was printed, and what the drawn marks mean."""
-    is_marked = figure.draw in MARKED
-    marks = [says for kind, says in MARKS.items() if kind in kinds and is_marked]
+    marks = marks_say(study, figure, rows)
     where = f"{figure.printed}. {study.title}" if figure.printed else study.title
     return {
         "text": figure.title,
@@ -196,12 +224,11 @@ class _Drawing:
         shown = alt.condition(self._pick, alt.value(1.0), alt.value(0.1))
         layers = []
         modelled = [kind for kind in ("model", APPROXIMATION) if kind in kinds]
-        for kind in modelled or ["simulate"]:
-            if self._figure.draw == "points":
-                break
-            dash = [5, 3] if kind == APPROXIMATION else [1, 0]
+        joined = () if self._figure.draw == "points" else modelled or ["simulate"]
+        for kind in joined:
+            width, dash = LINES[kind]
             line = self._only(kind).mark_line(
-                strokeWidth=2, strokeDash=dash, interpolate=step, strokeJoin="round", clip=True
+                strokeWidth=width, strokeDash=dash, interpolate=step, strokeJoin="round", clip=True
             )
             layers.append(line.encode(x=x, y=y, color=color, opacity=shown))
         if "simulate" in kinds:
@@ -212,8 +239,11 @@ class _Drawing:
         marked = "simulate" if "simulate" in kinds else (modelled or ["model"])[0]
         curves = max(1, len(self._points.series) * len(self._points.panels))
         is_sparse = len(self._points.frame) <= MARKS_MAX * curves
-        dot = self._only(marked).mark_circle(size=48)
-        seen = shown if is_sparse else alt.value(0)
+        # The model is seen as a line; where there is none, as squares.
+        is_seen = marked == "simulate" or not joined
+        shape = "circle" if marked == "simulate" else "square"
+        dot = self._only(marked).mark_point(shape=shape, filled=True, size=48)
+        seen = shown if is_sparse and is_seen else alt.value(0)
         tooltip, beside = self._tooltip(), self._beside()
         layers.append(dot.encode(x=x, y=y, color=color, opacity=seen, tooltip=tooltip, **beside))
         if "diverges" in kinds:
@@ -225,7 +255,7 @@ class _Drawing:
 
     def _bars(self) -> list[Any]:
         kinds = self._points.kinds()
-        drawn = "simulate" if "simulate" in kinds else "model"
+        drawn = _level_of_bars(self._figure, kinds)
         x, y = self._x(), self._y()
         offset = alt.XOffset("series:N", sort=list(self._points.series))
         if self._figure.series == "level":

@@ -14,12 +14,13 @@ import pandas as pd
 import vl_convert
 from markdown_it import MarkdownIt
 
+from caravan.numbers import amount
 from caravan.report import tables
-from caravan.report.figures import MARKED, specification, write_pictures
+from caravan.report.figures import marks_say, specification, write_pictures
 from caravan.study.claims import Verdict, counted, verdicts
 from caravan.study.output import FIGURES, MARK, REPORT
 from caravan.study.plan import Figure, Study
-from caravan.study.published import parameters_score, results_score
+from caravan.study.published import fitted_scores, parameters_score, results_score
 from caravan.study.results import land_text
 from caravan.study.values import fill
 
@@ -44,10 +45,6 @@ for (const [name, spec] of Object.entries(FIGURES)) {
   });
 }
 """
-MARKS_SAY = (
-    "Lines: model, dashed where it is an approximation. Points: simulation with 95 % intervals. "
-    "&#9670; printed. &#9651; at the top edge: queues grow without bound there."
-)
 SNIPPET = "window.vegaEmbed = vegaEmbed;"
 
 
@@ -123,9 +120,13 @@ def _summary(study: Study, rows: pd.DataFrame, claimed: list[Verdict]) -> str:
     sentences, _, graded = counted(claimed).partition(" sentences ")
     cards = [
         (f"{printed.agreeing:,} of {printed.compared:,}", "printed results within 2 %"),
+        *(
+            (f"{score.agreeing:,} of {score.compared:,}", f"more, but fitted: {html.escape(what)}")
+            for what, score in fitted_scores(study, rows).items()
+        ),
         (f"{given.agreeing:,} of {given.compared:,}", "printed parameters the same"),
         (sentences or "0", f"sentences of the text {graded}"),
-        (f"{_packets(rows)}", "packets simulated"),
+        (amount(float(rows[rows["metric"] == "packets"]["value"].sum())), "packets simulated"),
     ]
     drawn = "".join(
         f'<div class="card"><b>{number}</b><span>{words}</span></div>'
@@ -138,14 +139,6 @@ def _summary(study: Study, rows: pd.DataFrame, claimed: list[Verdict]) -> str:
     return f'<div class="cards">{drawn}</div>{texts}'
 
 
-def _packets(rows: pd.DataFrame) -> str:
-    count = float(rows[rows["metric"] == "packets"]["value"].sum())
-    for size, word in ((1e9, "billion"), (1e6, "million")):
-        if count >= size:
-            return f"{count / size:.3g} {word}"
-    return f"{count:,.0f}"
-
-
 def prose(text: str, rows: pd.DataFrame) -> str:
     """Markdown with values of this run: `{{ sweep: metric, axis = value, level = model }}`."""
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
@@ -153,19 +146,19 @@ def prose(text: str, rows: pd.DataFrame) -> str:
 
 
 def _figures(study: Study, rows: pd.DataFrame, specs: Mapping[str, dict[str, Any]]) -> str:
-    is_marked = any(figure.draw in MARKED for figure in study.figures if figure.name in specs)
-    says = [MARKS_SAY] if is_marked else []
-    says.append("Point at a mark for its value; click a name in a legend to see it alone.")
-    out = [f'<p class="legend">{" ".join(says)}</p>', '<div class="figures">']
+    says = "Point at a mark for its value; click a name in a legend to see it alone."
+    out = [f'<p class="legend">{says}</p>', '<div class="figures">']
     for figure in study.figures:
         if figure.name not in specs:
             continue
         kind = ' class="wide"' if figure.panels else ""
         printed = f"<small>{html.escape(figure.printed)}</small>" if figure.printed else ""
+        marks = html.escape("; ".join(marks_say(study, figure, rows)))
         note = f"<p>{html.escape(fill(figure.note, rows))}</p>" if figure.note else ""
         out.append(
             f"<figure{kind}><figcaption>{html.escape(figure.title)}{printed}</figcaption>"
-            f'<div class="picture" id="figure-{figure.name}"></div>{note}</figure>'
+            f'<div class="picture" id="figure-{figure.name}"></div>'
+            f'<p class="legend">{marks}</p>{note}</figure>'
         )
     return "".join(out) + "</div>" if len(out) > 2 else ""
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pandas as pd
 
+from caravan.numbers import significant
 from caravan.study.claims import FAILS, HOLDS, IN_PART, NOT_RUN, Verdict
 from caravan.study.levels import BLUNT, ROUGH, TESTBED, is_inside, paired
 from caravan.study.metrics import (
@@ -24,7 +25,7 @@ from caravan.study.metrics import (
 from caravan.study.plan import TOLERANCE, PrintedTable, Published, Study
 from caravan.study.results import POINT
 from caravan.study.text import Value
-from caravan.study.values import fill, label, number
+from caravan.study.values import fill, label
 
 SHOWN = 0.0005
 """A difference that rounds to nothing has no sign."""
@@ -95,7 +96,7 @@ def _printed_table(study: Study, item: PrintedTable, rows: pd.DataFrame) -> str:
             found = at_point(ours, cell.at)
             value = found["value"].iloc[0] if len(found) else None
             apart = found["relative_difference"].iloc[0] if len(found) else None
-            cells += [number(cell.value), number(value), difference(apart)]
+            cells += [significant(cell.value), significant(value), difference(apart)]
         body.append(cells)
     return table(headings, body)
 
@@ -146,13 +147,13 @@ def _value_cells(study: Study, item: Published, found: pd.DataFrame) -> list[str
     place = where(study, item.at)
     reason = best["reason"] if best is not None else None
     values = [
-        number(by_level[level]["value"]) if level in by_level else ""
+        significant(by_level[level]["value"]) if level in by_level else ""
         for level in ("model", "simulate")
     ]
     return [
         html.escape(item.printed),
         f"{what}<small>{place}</small>",
-        f"{number(item.value)} {unit}",
+        f"{significant(item.value)} {unit}",
         *values,
         difference(best["relative_difference"] if best is not None else None),
         html.escape(str(reason)) if isinstance(reason, str) else "",
@@ -172,7 +173,9 @@ def readings(study: Study, rows: pd.DataFrame) -> str:
         for item in items:
             place = where(study, item.at)
             what = html.escape(item.says or describe(item.metric).label)
-            headings.append(f"{what}<br><small>{place}</small><br>printed {number(item.value)}")
+            headings.append(
+                f"{what}<br><small>{place}</small><br>printed {significant(item.value)}"
+            )
         body = []
         for reading in sweep.readings:
             cells = [html.escape(reading.name), html.escape(reading.says)]
@@ -191,8 +194,8 @@ def _reading_cell(rows: pd.DataFrame, item: Published, reading: str) -> str:
     if row["state"] == DIVERGES and needs_mean(item.metric):
         return '<span class="bad">diverges</span>'
     if row["state"] == APPROXIMATION:
-        return f'{number(row["value"])} <span class="near">approximation</span>'
-    return f"{number(row['value'])} {difference(row['relative_difference'])}"
+        return f'{significant(row["value"])} <span class="near">approximation</span>'
+    return f"{significant(row['value'])} {difference(row['relative_difference'])}"
 
 
 def claims(rows: pd.DataFrame, verdicts: Sequence[Verdict]) -> str:

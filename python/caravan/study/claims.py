@@ -10,11 +10,12 @@ from itertools import repeat
 
 import pandas as pd
 
+from caravan.numbers import significant
 from caravan.study.cells import points
 from caravan.study.metrics import DIVERGES, describe, needs_mean
 from caravan.study.plan import Claim, ClaimTest, Point, Study
 from caravan.study.text import Value
-from caravan.study.values import label, number
+from caravan.study.values import label
 
 ABOUT = 0.05
 """How near `about` is, as a part of the right side."""
@@ -202,4 +203,4 @@ def _one(point: Point, at: Mapping[str, Value], found: _Found) -> float | None:
 
 
 def _with_unit(value: float, unit: str) -> str:
-    return "without bound" if math.isinf(value) else f"{number(value)} {unit}".rstrip()
+    return "without bound" if math.isinf(value) else f"{significant(value)} {unit}".rstrip()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from caravan.messages import Stopped
+from caravan.numbers import amount, significant
 from caravan.study.files import names
 from caravan.study.text import StudyError
 
@@ -92,7 +93,11 @@ def summary(outcome: Outcome) -> str:
     """What was run, and how it stands to what is printed."""
     from caravan.study.claims import counted, verdicts  # noqa: PLC0415
     from caravan.study.levels import in_words  # noqa: PLC0415
-    from caravan.study.published import parameters_score, results_score  # noqa: PLC0415
+    from caravan.study.published import (  # noqa: PLC0415
+        fitted_scores,
+        parameters_score,
+        results_score,
+    )
 
     rows = outcome.rows
     printed = results_score(outcome.study, rows)
@@ -100,10 +105,12 @@ def summary(outcome: Outcome) -> str:
     packets = float(rows[rows["metric"] == "packets"]["value"].sum())
     counts = [f"{len(rows):,} rows"]
     if packets:
-        counts.append(f"{packets / 1e6:,.0f} million packets")
+        counts.append(f"{amount(packets)} packets")
     compared: list[str] = []
     if printed.compared:
         compared.append(f"{printed.agreeing} of {printed.compared} printed results within 2 %")
+    for what, score in fitted_scores(outcome.study, rows).items():
+        compared.append(f"{score.agreeing} of {score.compared} more, but fitted ({what})")
     if given.compared:
         compared.append(f"{given.agreeing} of {given.compared} printed parameters the same")
     if sentences := counted(verdicts(outcome.study, rows)):
@@ -158,7 +165,7 @@ def _differences(found: Comparison) -> Table:
         axes = [row[axis] for axis in ("policy", "device", "link")]
         axes += [f"{row[axis]:g}" for axis in ("mips", "rate_kbps", "packet_bytes")]
         where = " ".join(str(part) for part in axes if part and part != "nan")
-        values = [f"{row[key]:.5g}" for key in ("value_a", "value_b")]
+        values = [significant(row[key], 5) for key in ("value_a", "value_b")]
         apart = f"{row['difference'] * 100:+.2f}"
         place = (row["sweep"], row["reading"], row["level"], where, row["metric"])
         table.add_row(*place, *values, apart)

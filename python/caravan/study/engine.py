@@ -405,7 +405,24 @@ def answer(cell: Cell, found: Place, level: str, results: Sequence[bytes]) -> li
             for name, value in metrics.items()
             if value is not None
         ]
-    return model(cell, found) if level == "model" else outcome(results)
+    if level == "model":
+        return model(cell, found)
+    measures = outcome(results)
+    return measures + _of_users(measures, found)
+
+
+def _of_users(measures: Sequence[Measure], found: Place) -> list[Measure]:
+    """The throughput without headers, where every packet is larger than these."""
+    sizes = found.document["traffic"].get("sizes") or {}
+    smallest = sizes.get("bytes", sizes.get("smallest_bytes", 0.0))
+    header_bytes, mean_bytes = found.modelled["header_bytes"], found.modelled["mean_bytes"]
+    if smallest < header_bytes:
+        return []
+    share = (mean_bytes - header_bytes) / mean_bytes
+    (clear,) = (one for one in measures if one.metric == "throughput_kbps")
+    low, high = (None if end is None else end * share for end in (clear.low, clear.high))
+    value = None if clear.value is None else clear.value * share
+    return [Measure("user_kbps", value, low, high, clear.state)]
 
 
 def outcome(tallies: Sequence[bytes]) -> list[Measure]:

@@ -54,6 +54,12 @@ def locate(name: str) -> Path:
     raise StudyError(f"there is no study '{name}', {where}; {nearest(name, names())}")
 
 
+def called(study: Study) -> str:
+    """The word by which `load` finds the study again: its name in the catalogue, else its path."""
+    inside = CATALOGUE / "studies" / study.name / STUDY_FILE
+    return study.name if Path(study.file) == inside else study.file or study.name
+
+
 def names() -> list[str]:
     """The studies of the catalogue."""
     return sorted(path.parent.name for path in CATALOGUE.glob(f"studies/*/{STUDY_FILE}"))

@@ -29,6 +29,7 @@ METRICS = {
     "p99_delay_ms": Metric("ms", "99th percentile of delay"),
     "throughput_kbps": Metric("kbit/s", "Throughput, clear"),
     "protected_kbps": Metric("kbit/s", "Protected data rate"),
+    "user_kbps": Metric("kbit/s", "Throughput of user data"),
     "throughput_pps": Metric("packets/s", "Throughput in packets"),
     "packets": Metric("packets", "Packets simulated"),
     "wait_ms": Metric("ms", "Mean wait"),

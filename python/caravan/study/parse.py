@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from caravan.messages import nearest, unknown
 from caravan.study import places
@@ -226,6 +227,7 @@ class _Inside:
             says=table.text("says", ""),
             reason=self.words(table, "reason", ""),
             is_parameter=_is_parameter(table, sweep),
+            fitted=table.text("fitted", ""),
         )
 
     def printed_table(self, table: Table) -> PrintedTable:
@@ -238,6 +240,7 @@ class _Inside:
         if not columns or (column is None and len(columns) > 1):
             raise table.fault("columns", 'must name the columns; several need the key "column"')
         printed, is_parameter = table.text("printed"), _is_parameter(table, sweep)
+        fitted = table.text("fitted", "")
         cells = []
         for index, cell in enumerate(table.rows("rows")):
             if len(cell) != len(columns) + 1:
@@ -249,9 +252,8 @@ class _Inside:
                     point[column] = _axis_value(table, column, name)
                 self._check_point(table, "rows", sweep, point)
                 number = _printed(table, table.check_number(value, "rows"), "rows")
-                cells.append(
-                    Published(printed, sweep.name, metric, point, number, is_parameter=is_parameter)
-                )
+                alone = Published(printed, sweep.name, metric, point, number)
+                cells.append(replace(alone, is_parameter=is_parameter, fitted=fitted))
         title = table.text("title")
         name = table.text("name")
         return PrintedTable(

@@ -101,6 +101,8 @@ class Published:
     reason: str = ""
     is_parameter: bool = False
     """Whether it goes into a computation and does not come out of one."""
+    fitted: str = ""
+    """What was chosen so that ours comes near; empty where nothing was."""
 
 
 @dataclass(frozen=True)

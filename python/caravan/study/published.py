@@ -75,21 +75,32 @@ class Score:
 
 
 def results_score(study: Study, rows: pd.DataFrame) -> Score:
-    """Of printed results: those within the tolerance."""
-    return _score(study, rows, TOLERANCE, is_parameter=False)
+    """Of printed results to which nothing was fitted: those within the tolerance."""
+    items = [item for item in study.all_published() if not item.is_parameter and not item.fitted]
+    return _score(study, rows, TOLERANCE, items)
+
+
+def fitted_scores(study: Study, rows: pd.DataFrame) -> dict[str, Score]:
+    """Of printed results to which something was fitted, by what that is; those not run left out."""
+    fitted = [item for item in study.all_published() if item.fitted]
+    scores = {
+        what: _score(study, rows, TOLERANCE, [item for item in fitted if item.fitted == what])
+        for what in dict.fromkeys(item.fitted for item in fitted)
+    }
+    return {what: score for what, score in scores.items() if score.compared}
 
 
 def parameters_score(study: Study, rows: pd.DataFrame) -> Score:
     """Of printed parameters, which went into the computation: those that are the same."""
-    return _score(study, rows, SAME, is_parameter=True)
+    return _score(study, rows, SAME, [item for item in study.all_published() if item.is_parameter])
 
 
-def _score(study: Study, rows: pd.DataFrame, tolerance: float, *, is_parameter: bool) -> Score:
+def _score(study: Study, rows: pd.DataFrame, tolerance: float, items: Sequence[Published]) -> Score:
     """Each printed value counts once, and agrees where it does at every level that was run."""
     printed = headline(study, rows)
     compared = agreeing = 0
-    for item in study.all_published():
-        if item.is_parameter != is_parameter or is_trial(study, item.sweep):
+    for item in items:
+        if is_trial(study, item.sweep):
             continue
         found = _compared_rows(printed, item)
         compared += not found.empty

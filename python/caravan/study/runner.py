@@ -6,6 +6,7 @@ Left out: what a cell means, which is `engine`, and pictures, which are `caravan
 from __future__ import annotations
 
 import platform
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,7 @@ from caravan.messages import unknown
 from caravan.study import engine, output, results
 from caravan.study.cells import Cell, Job, cells
 from caravan.study.engine import MACHINE, STATIONARY, TESTBED, Files, Measure, Place
-from caravan.study.files import located
+from caravan.study.files import called, located
 from caravan.study.metrics import APPROXIMATION, DIVERGES, NEAR, OF_THE_ROAD, describe
 from caravan.study.plan import LEVELS, Study, Sweep
 from caravan.study.pool import OneByOne, available_cores, pool
@@ -111,7 +112,7 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
     if not (printed := headline(study, table)).empty:
         results.write_printed(printed, directory)
     seconds = time.monotonic() - began
-    provenance = _provenance(study, choice, seed, rows)
+    provenance = _provenance(study, choice, seed, rows, directory)
     provenance["jobs"] = f"{len(jobs):,}, of which {computed:,} were computed in this run"
     provenance["time"] = f"{seconds:.1f} s"
     if without_source:
@@ -294,7 +295,9 @@ def _with_values(rows: list[Row]) -> list[Row]:
     return filled
 
 
-def _provenance(study: Study, choice: Choice, seed: int, rows: Sequence[Row]) -> dict[str, str]:
+def _provenance(
+    study: Study, choice: Choice, seed: int, rows: Sequence[Row], directory: Path
+) -> dict[str, str]:
     """What is needed to make every number again."""
     tables = sorted({row.cost_table for row in rows if row.cost_table})
     scenarios = sorted({row.scenario for row in rows if row.scenario})
@@ -303,7 +306,7 @@ def _provenance(study: Study, choice: Choice, seed: int, rows: Sequence[Row]) ->
     packets = sum(row.value or 0.0 for row in rows if row.metric == "packets")
     return {
         "study": study.name,
-        "command": _command(study, choice),
+        "command": _command(study, choice, directory),
         "caravan": engine.version(),
         "seed": str(seed),
         "levels": ", ".join(levels),
@@ -322,11 +325,13 @@ def _cpuinfo() -> str:
     return path.read_text() if path.exists() else ""
 
 
-def _command(study: Study, choice: Choice) -> str:
-    words = ["caravan-lab run", study.name]
-    words += [f"--level {level}" for level in choice.levels]
+def _command(study: Study, choice: Choice, directory: Path) -> str:
+    """What makes the run again, typed where this one was."""
+    words = ["caravan-lab", "run", called(study), "-o", str(directory)]
+    for level in choice.levels:
+        words += ["--level", level]
     if choice.is_quick:
         words.append("--quick")
     if choice.seed is not None:
-        words.append(f"--seed {choice.seed}")
-    return " ".join(words)
+        words += ["--seed", str(choice.seed)]
+    return shlex.join(words)

@@ -11,6 +11,7 @@ import re
 
 import pandas as pd
 
+from caravan.numbers import significant
 from caravan.study.metrics import AXES, is_known
 from caravan.study.places import COLUMNS, PLACE, parts
 from caravan.study.plan import LEVELS, Study
@@ -19,17 +20,6 @@ from caravan.study.plan import LEVELS, Study
 def fill(text: str, rows: pd.DataFrame) -> str:
     """The text with our values in it, of the highest level that was run unless it names one."""
     return PLACE.sub(lambda match: _value(match, rows), text)
-
-
-def number(value: float | None) -> str:
-    """A number as a reader wants it: four digits, no exponent where it is avoidable."""
-    if value is None or pd.isna(value):
-        return "-"
-    if value != 0 and not 1e-4 <= abs(value) < 1e12:
-        return f"{value:.3g}"
-    if abs(value) >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:g}" if float(value).is_integer() else f"{value:.4g}"
 
 
 def label(study: Study, axis: str, value: object) -> str:
@@ -61,4 +51,4 @@ def _value(match: re.Match[str], rows: pd.DataFrame) -> str:
     ranked = found.assign(rank=[-LEVELS.index(level) for level in found["level"]])
     cited = ranked.sort_values("rank", kind="stable").iloc[0][column]
     is_part = column == "relative_difference" and not pd.isna(cited)
-    return f"{cited * 100:+.1f} %" if is_part else number(cited)
+    return f"{cited * 100:+.1f} %" if is_part else significant(cited)
