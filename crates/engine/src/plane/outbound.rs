@@ -158,7 +158,7 @@ impl OutboundPlane {
     /// A child for which [`Change::LinkMtu`] is wanted, and its path. Ask until there is none after
     /// each change, and between bursts; it costs nothing where nothing is wanted.
     pub fn link_to_ask(&mut self, now: Instant) -> Option<(ChildId, Path)> {
-        self.sizes.to_ask(now)
+        self.sizes.next_asked(now)
     }
 
     /// Our own host refused a datagram to this peer as too large: ask for the link again.
@@ -175,10 +175,11 @@ impl OutboundPlane {
             if children.is_empty() {
                 self.report.drops.count(DropReason::ForgedReport);
             }
-            let mut lowers = |child| self.lower(child, report.mtu, Why::Claim, now);
-            return children
-                .into_iter()
-                .fold(false, |any, child| lowers(child) || any);
+            let mut is_lowered = false;
+            for child in children {
+                is_lowered |= self.lower(child, report.mtu, Why::Claim, now);
+            }
+            return is_lowered;
         };
         let child = self.sizes.child_of(report.remote, spi);
         let child = child.filter(|child| self.has_sealed(*child, spi, sequence));

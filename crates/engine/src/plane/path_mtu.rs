@@ -209,7 +209,7 @@ impl PathSizes {
     }
 
     /// A child whose link is to be asked for; it is asked for again if nobody knew.
-    pub(crate) fn to_ask(&mut self, now: Instant) -> Option<(ChildId, Path)> {
+    pub(crate) fn next_asked(&mut self, now: Instant) -> Option<(ChildId, Path)> {
         let (_, child) = *self.to_ask.first().filter(|(at, _)| *at <= now)?;
         self.change(child, |known| known.ask_at = Some(now + REPORT_HOLDS));
         self.children.get(&child).map(|known| (child, known.path))
