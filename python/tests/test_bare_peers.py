@@ -64,6 +64,7 @@ def test_a_gateway_that_ends_says_no_more_in_clear(
         with Caravan(road.ms, ends[1]) as station:
             station.wait_ready()
             assert gateway.status()["connections"][0]["blocks"] is True
+            (first,) = station.children()
             fetch, _ = start_download(road.ms, URL, rate_bytes_s=RATE_BYTES_S)
             time.sleep(0.5)
             gateway.process.signal(ending)
@@ -74,8 +75,12 @@ def test_a_gateway_that_ends_says_no_more_in_clear(
             with Caravan(road.sg, ends[0]) as again:
                 again.wait_ready()
                 assert road.sg.unreachable_routes() == [PEER]
-                station.wait_until(False, 30)
-                station.wait_ready(60)
+                # The next tunnel may be up before anybody has seen that the first one is gone.
+                station.process.wait_for(
+                    lambda: any(one["spi_in"] != first["spi_in"] for one in station.children()),
+                    "another tunnel",
+                    90,
+                )
                 fetch.stop()
                 assert download(road.ms, URL.replace("file", "small")).received_bytes == 1000
                 again.down()
