@@ -19,24 +19,24 @@ fn path_lengths() {
         let mut all = vec![root("root")];
         for (at, length) in lengths.iter().enumerate() {
             let name = format!("ca {at}");
-            all.push(limited(&name, all.last().unwrap(), length.clone()));
+            all.push(limited(&name, all.last().unwrap(), *length));
         }
         let end = leaf(all.last().unwrap(), |_| {});
         verdict(&all[..1], &end, &all[1..])
     };
     let any = BasicConstraints::Unconstrained;
     for (id, lengths, wanted) in [
-        ("ee-with-intermediate-pathlen-0", vec![none.clone()], PASSES),
-        ("ee-with-intermediate-pathlen-1", vec![one.clone()], PASSES),
+        ("ee-with-intermediate-pathlen-0", vec![none], PASSES),
+        ("ee-with-intermediate-pathlen-1", vec![one], PASSES),
         ("ee-with-intermediate-pathlen-2", vec![two], PASSES),
         (
             "intermediate-violates-pathlen-0",
-            vec![none.clone(), any],
+            vec![none, any],
             "CN=ca 0 may not be used for this: its path length",
         ),
         (
             "intermediate-pathlen-may-increase",
-            vec![one.clone(), three],
+            vec![one, three],
             PASSES,
         ),
         (
