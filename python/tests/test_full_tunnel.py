@@ -207,20 +207,26 @@ def test_a_resolver_that_no_tunnel_leads_to_is_not_asked(keys: Keys, output: Pat
 
 def test_programs_of_the_gateway_itself_reach_stations(keys: Keys, output: Path) -> None:
     on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
-    with Road(RoadPlan(), output) as road, Caravan(road.sg, on_gateway) as gateway:
-        gateway.wait_ready()
-        with Caravan(road.ms, on_station) as station:
-            station.wait_ready()
-            assert ping(road.sg, "10.99.0.1", 2).received == 2
-            assert gateway.status()["drops"]["no-policy"] == 0
-            # The address goes to another interface, and then away.
-            road.sg.remove_address("lan0", "10.10.0.1/24")
-            gateway.wait_for_event("no address of this host lies in local_ts")
-            road.sg.add_address("lan0", "10.10.0.7/24")
-            gateway.process.wait_for(
-                lambda: "src 10.10.0.7" in way(road.sg, "10.99.0.1"), "the other source", 5
-            )
-            assert ping(road.sg, "10.99.0.1", 1).received == 1
+    with Road(RoadPlan(), output) as road:
+        # By itself the kernel speaks from the first interface: here that is the outer one.
+        road.sg.remove_address("lan0", "10.10.0.1/24")
+        road.sg.run(["ip", "link", "add", "inner0", "type", "dummy"])
+        road.sg.link_up("inner0")
+        road.sg.add_address("inner0", "10.10.0.1/32")
+        with Caravan(road.sg, on_gateway) as gateway:
+            gateway.wait_ready()
+            with Caravan(road.ms, on_station) as station:
+                station.wait_ready()
+                assert ping(road.sg, "10.99.0.1", 2).received == 2
+                assert gateway.status()["drops"]["no-policy"] == 0
+                # The address goes, and another one comes.
+                road.sg.remove_address("inner0", "10.10.0.1/32")
+                gateway.wait_for_event("no address of this host lies in local_ts")
+                road.sg.add_address("inner0", "10.10.0.7/32")
+                gateway.process.wait_for(
+                    lambda: "src 10.10.0.7" in way(road.sg, "10.99.0.1"), "the other source", 5
+                )
+                assert ping(road.sg, "10.99.0.1", 1).received == 1
 
 
 def test_the_right_to_low_ports_is_named_where_it_is_missing(output: Path) -> None:
