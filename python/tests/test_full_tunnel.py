@@ -210,8 +210,7 @@ def test_programs_of_the_gateway_itself_reach_stations(keys: Keys, output: Path)
     with Road(RoadPlan(), output) as road:
         # By itself the kernel speaks from the first interface: here that is the outer one.
         road.sg.remove_address("lan0", "10.10.0.1/24")
-        road.sg.run(["ip", "link", "add", "inner0", "type", "dummy"])
-        road.sg.link_up("inner0")
+        road.sg.connect("inner0", road.server, "inner0", 1500)
         road.sg.add_address("inner0", "10.10.0.1/32")
         with Caravan(road.sg, on_gateway) as gateway:
             gateway.wait_ready()
