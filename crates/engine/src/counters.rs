@@ -26,6 +26,7 @@ pub enum DropReason {
     QueueFull,
     SendFailed,
     ForgedReport,
+    UnprovenPath,
     // messages
     MalformedMessage,
     UnknownCookies,
@@ -73,6 +74,7 @@ impl DropReason {
         Self::QueueFull,
         Self::SendFailed,
         Self::ForgedReport,
+        Self::UnprovenPath,
         Self::MalformedMessage,
         Self::UnknownCookies,
         Self::UnexpectedMessage,
@@ -116,6 +118,7 @@ impl DropReason {
             Self::QueueFull => "queue-full",
             Self::SendFailed => "send-failed",
             Self::ForgedReport => "forged-report",
+            Self::UnprovenPath => "unproven-path",
             Self::MalformedMessage => "malformed-message",
             Self::UnknownCookies => "unknown-cookies",
             Self::UnexpectedMessage => "unexpected-message",

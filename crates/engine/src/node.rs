@@ -12,6 +12,7 @@ mod half_open;
 mod leases;
 mod liveness;
 mod messages;
+mod proof;
 mod revocation;
 mod session;
 mod stations;
@@ -225,7 +226,7 @@ impl Node {
 
     fn on_notice(&mut self, notice: Notice, now: Instant) {
         match notice {
-            Notice::PathMoved { child, path } => self.move_child(child, path),
+            Notice::PathMoved { child, path, bytes } => self.move_child(child, path, bytes, now),
             Notice::SoftLimit { child } => self.rekey_child(child, now),
             Notice::Acquire { child } => self.acquire(child, now),
             Notice::InboundUsed { child, spi } => self.inbound_used(child, spi),

@@ -11,6 +11,7 @@ pub mod datagrams;
 pub mod hold;
 pub mod inbound;
 mod inner;
+mod limit;
 mod opener;
 pub mod outbound;
 pub mod packets;
@@ -68,6 +69,11 @@ pub enum Change {
     Remove(ChildId, u32, crate::sa::Direction),
     /// The peer of these outbound SAs moved (found by the inbound plane, or by control).
     Move(ChildId, Path),
+    /// So many octets more may be sent to where this child's peer has moved; the rest waits until
+    /// [`Change::Proven`] (or goes after a while).
+    Allow(ChildId, u64),
+    /// This child's peer is where it says.
+    Proven(ChildId),
     /// Traffic that must not leave in the clear: it waits for (and asks for) its child.
     Expect(ChildId, Vec<TrafficSelector>, Vec<TrafficSelector>),
     /// Traffic that [`Change::Expect`] named waits for its child no more.
@@ -88,6 +94,8 @@ pub enum Notice {
         child: ChildId,
         /// Where the peer is.
         path: Path,
+        /// Octets that came from there.
+        bytes: u64,
     },
     /// The first authenticated packet came under an inbound SA: the peer has installed its pair.
     InboundUsed {

@@ -166,7 +166,11 @@ impl Stage {
             5 => {
                 let path = path(what >> 4 | 8);
                 self.proven.insert(path.remote);
-                Input::Notice(Notice::PathMoved { child, path })
+                Input::Notice(Notice::PathMoved {
+                    child,
+                    path,
+                    bytes: 100,
+                })
             }
             6 => Input::Configure(Arc::new(config())),
             _ => Input::Report(&[]),

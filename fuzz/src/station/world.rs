@@ -183,7 +183,11 @@ impl Stage {
             5 => {
                 let path = path(what >> 4 | 8);
                 self.allowed.insert(path.remote.ip());
-                Input::Notice(Notice::PathMoved { child, path })
+                Input::Notice(Notice::PathMoved {
+                    child,
+                    path,
+                    bytes: 100,
+                })
             }
             6 => Input::LocalAddress {
                 remote,

@@ -342,27 +342,29 @@ impl Node {
         );
     }
 
-    pub(super) fn move_child(&mut self, child: ChildId, path: Path) {
+    pub(super) fn move_child(&mut self, child: ChildId, path: Path, bytes: u64, now: Instant) {
         let Some(id) = self.children.get(&child).and_then(|entry| entry.session) else {
             return;
         };
         if self.sessions.get(&id).is_some_and(|it| it.path == path) {
             // IKE was heard from there first.
+            self.allow(id, bytes);
             return self.lead(&[child], path);
         }
-        self.move_session(id, path);
+        self.move_session(id, path, bytes, now);
     }
 
-    /// The peer of a session is elsewhere: IKE and every child follow. Ports are compared and
-    /// taken as they came; a path of another family of encapsulation is not.
-    pub(super) fn move_session(&mut self, id: SessionId, path: Path) {
+    /// The peer of a session is elsewhere, and `bytes` have come from there: IKE and every child
+    /// follow. Ports are compared and taken as they came; a path of another family of encapsulation
+    /// is not.
+    pub(super) fn move_session(&mut self, id: SessionId, path: Path, bytes: u64, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
         if session.path == path || path.local.port() != session.path.local.port() {
             return;
         }
-        session.path = path;
+        let former = core::mem::replace(&mut session.path, path);
         if let Some(sa) = session.sa.as_mut() {
             sa.path = path;
         }
@@ -371,10 +373,15 @@ impl Node {
             .as_ref()
             .map(|connection| connection.name.clone());
         let children = session.children.clone();
+        let is_back = self.doubt(id, former, bytes, now);
         self.lead(&children, path);
+        if is_back {
+            self.prove(id);
+        }
         if let Some(connection) = name {
             self.tell(Event::PathMoved { connection, path });
         }
+        self.check_proof(id, now);
     }
 
     /// Lets packets of these children take this path.

@@ -3,6 +3,7 @@
 
 mod unheard;
 
+use super::proof::JUMP;
 use super::session::SessionId;
 use super::{Node, Output};
 use crate::config::Connection;
@@ -14,6 +15,10 @@ use unheard::Unheard;
 
 /// Between two unanswered R-U-THEREs.
 const DPD_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Runs of question numbers that are remembered: each new address of the peer's begins one. A
+/// question of an older one that is reflected passes for the peer's.
+const MAX_RUNS: usize = 64;
 
 /// Keepalives are never closer.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_millis(100);
@@ -29,8 +34,8 @@ pub(super) struct Liveness {
     ask_at: Option<Instant>,
     /// Since when we ask without an answer.
     unanswered_since: Option<Instant>,
-    /// The number of our first question, and of our latest.
-    numbers: Option<(u32, u32)>,
+    /// The numbers of our questions, first and last of each run, the latest run at the end.
+    numbers: Vec<(u32, u32)>,
     /// The number of the first question that is unanswered.
     first_unanswered: u32,
     /// The number of the peer's latest question.
@@ -87,19 +92,46 @@ impl Liveness {
 
     /// Whether the answer is to a question of ours that is unanswered.
     pub(super) fn is_answer(&self, number: u32) -> bool {
-        let first = self.first_unanswered;
-        self.unanswered_since.is_some()
-            && self
-                .numbers
-                .is_some_and(|(_, latest)| is_within(number, first, latest))
+        let (first, latest) = (self.first_unanswered, self.numbers.last());
+        let is_unanswered = latest.is_some_and(|run| is_within(number, first, run.1));
+        self.unanswered_since.is_some() && is_unanswered && self.is_ours(number)
+    }
+
+    /// Whether a question of ours had this number.
+    fn is_ours(&self, number: u32) -> bool {
+        let mut runs = self.numbers.iter();
+        runs.any(|(first, last)| is_within(number, *first, *last))
+    }
+
+    /// The number of our next question, `gap` after the latest.
+    fn next_number(&mut self, first: u32, gap: u32) -> u32 {
+        let number = match self.numbers.last_mut() {
+            Some((_, latest)) if gap == 1 => {
+                *latest = latest.wrapping_add(1);
+                return *latest;
+            }
+            Some((_, latest)) => latest.wrapping_add(gap),
+            None => first,
+        };
+        if self.numbers.len() == MAX_RUNS {
+            self.numbers.remove(0);
+        }
+        self.numbers.push((number, number));
+        number
+    }
+
+    /// The peer is looked for at another address: what was not answered at this one does not count.
+    pub(super) fn start_over(&mut self, now: Instant) {
+        if self.unanswered_since.is_some() {
+            self.unanswered_since = Some(now);
+        }
     }
 
     /// Whether the peer asks something new, which is remembered; a question of ours that comes
     /// back is not.
     pub(super) fn is_question(&mut self, number: u32) -> bool {
         let is_newer = |last: u32| number != last && number.wrapping_sub(last) < 1 << 31;
-        let is_ours = |(first, latest)| is_within(number, first, latest);
-        let is_new = self.heard.is_none_or(is_newer) && !self.numbers.is_some_and(is_ours);
+        let is_new = self.heard.is_none_or(is_newer) && !self.is_ours(number);
         if is_new {
             self.heard = Some(number);
         }
@@ -129,6 +161,10 @@ impl Node {
             self.outputs.push_back(keepalive);
         }
         let Some(delay) = connection.dpd_delay else {
+            // One question was enough: by no timer is another due.
+            if let Some(session) = self.sessions.get_mut(&id) {
+                session.liveness.ask_at.take_if(|at| *at <= now);
+            }
             return;
         };
         let Some(session) = self.sessions.get_mut(&id) else {
@@ -159,6 +195,7 @@ impl Node {
     pub(super) fn ask(&mut self, id: SessionId, now: Instant) {
         let message_id = self.fresh_message_id(id);
         let first_number = self.random.u32() >> 1;
+        let jump = 2 + self.random.u32() % JUMP;
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
@@ -166,11 +203,11 @@ impl Node {
             return;
         };
         let liveness = &mut session.liveness;
-        let (first, number) = match liveness.numbers {
-            None => (first_number, first_number),
-            Some((first, latest)) => (first, latest.wrapping_add(1)),
-        };
-        liveness.numbers = Some((first, number));
+        let gap = if session.unproven.is_some() { jump } else { 1 };
+        let number = liveness.next_number(first_number, gap);
+        if let Some(unproven) = &mut session.unproven {
+            unproven.asked(number);
+        }
         if liveness.unanswered_since.is_none() {
             liveness.unanswered_since = Some(now);
             liveness.first_unanswered = number;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use wire::isakmp::{Cookie, Exchange, Header, NotifyType};
 
 use super::half_open::{Place, Room};
+use super::proof::LEAST_MESSAGE_BYTES;
 use super::session::{ConfigReply, Session, SessionId, has_marker, with_marker};
 use super::{Event, Node, Output};
 use crate::config::{Connection, Unique};
@@ -385,12 +386,16 @@ impl Node {
         notices: Vec<Notice>,
         now: Instant,
     ) {
+        let proves = match notices[..] {
+            [Notice::IAmHere(number)] => self.proves(id, path, number),
+            _ => false,
+        };
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
         match notices[..] {
             [Notice::AreYouThere(number)] if session.liveness.is_question(number) => {}
-            [Notice::IAmHere(number)] if session.liveness.is_answer(number) => {}
+            [Notice::IAmHere(number)] if proves || session.liveness.is_answer(number) => {}
             // One that was sent again: its sender waits.
             [Notice::AreYouThere(number)] if session.liveness.is_last_question(number) => {
                 self.drops.count(DropReason::RetransmittedMessage);
@@ -405,6 +410,9 @@ impl Node {
             _ => self.remember(id, message_id),
         }
         self.authentic_from(id, path, now);
+        if proves {
+            self.prove(id);
+        }
         for notice in notices {
             // The one before may have ended the session.
             if self.sessions.contains_key(&id) {
@@ -528,7 +536,7 @@ impl Node {
         let is_moved = session.path != path;
         self.forget_phase1(id);
         if is_moved {
-            self.move_session(id, path);
+            self.move_session(id, path, LEAST_MESSAGE_BYTES, now);
         }
     }
 

@@ -3,6 +3,7 @@
 
 pub(super) mod message_ids;
 mod predecessors;
+mod quicks;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,18 +13,19 @@ use wire::isakmp::Cookie;
 use super::half_open::Place;
 use super::leases::Purpose;
 use super::liveness::{Liveness, UNHEARD};
+use super::proof::Unproven;
 use super::timers::renewal;
 use super::{Event, Node, Output, Timer};
 use crate::config::Connection;
 use crate::identity::Peer;
 use crate::ikev1::mode_config::{Asked, ConfigRequest, Lease};
 use crate::ikev1::phase1::Phase1;
-use crate::ikev1::quick::Quick;
 use crate::ikev1::{Fault, IsakmpSa, Outbox, Role, fragments, informational};
 use crate::sa::{ChildId, Path, Protocol};
 use crate::site::Site;
 use crate::time::{Deadline, Duration, Instant};
 use message_ids::{MessageIds, RENEWAL_IDS};
+pub(super) use quicks::PendingQuick;
 
 /// Names a session within one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,6 +63,8 @@ pub(super) struct Session {
     pub(super) stand_ins: Vec<IpAddr>,
     pub(super) children: Vec<ChildId>,
     pub(super) liveness: Liveness,
+    /// The peer has moved and has not answered from there.
+    pub(super) unproven: Option<Box<Unproven>>,
     pub(super) rekey_at: Option<Instant>,
     pub(super) expire_at: Option<Instant>,
     /// The session that this one is to take over from.
@@ -90,13 +94,6 @@ impl ConfigReply {
     }
 }
 
-/// A quick mode under way.
-pub(super) struct PendingQuick {
-    pub(super) quick: Box<Quick>,
-    pub(super) child: ChildId,
-    pub(super) spi: u32,
-}
-
 impl Session {
     pub(super) fn new(role: Role, path: Path, now: Instant) -> Self {
         Self {
@@ -116,6 +113,7 @@ impl Session {
             stand_ins: Vec::new(),
             children: Vec::new(),
             liveness: Liveness::new(now),
+            unproven: None,
             rekey_at: None,
             expire_at: None,
             replaces: None,
@@ -128,35 +126,6 @@ impl Session {
     /// Whether an exchange of this message ID was begun or accepted.
     pub(super) fn has_seen(&self, message_id: u32) -> bool {
         self.message_ids.has(message_id)
-    }
-
-    /// Keeps a quick mode that goes on, and remembers its message ID.
-    pub(super) fn keep_quick(&mut self, pending: PendingQuick) {
-        self.remember(pending.quick.message_id());
-        self.quicks.push(pending);
-    }
-
-    /// Quick modes that are not done.
-    pub(super) fn open_quicks(&self) -> usize {
-        let open = self
-            .quicks
-            .iter()
-            .filter(|pending| !pending.quick.is_done());
-        open.count()
-    }
-
-    /// Forgets quick modes that are done where there are `limit`: the peer's before ours, which
-    /// may have to send their last message again.
-    pub(super) fn make_room(&mut self, limit: usize) {
-        while self.quicks.len() >= limit {
-            let is_done = |pending: &PendingQuick| pending.quick.is_done();
-            let is_theirs = |it: &PendingQuick| is_done(it) && !it.quick.is_initiator();
-            let theirs = self.quicks.iter().position(is_theirs);
-            let Some(at) = theirs.or_else(|| self.quicks.iter().position(is_done)) else {
-                return;
-            };
-            self.quicks.remove(at);
-        }
     }
 
     /// Remembers the message ID of an exchange that must not happen twice. The caller arms the
@@ -193,6 +162,7 @@ impl Session {
             at(self.rekey_at, "renew the ISAKMP SA"),
             at(self.expire_at, "the ISAKMP SA or its exchange expires"),
             self.liveness.deadline(),
+            self.unproven.as_ref().map(|it| it.deadline()),
         ]
         .into_iter()
         .flatten()
@@ -457,6 +427,7 @@ impl Node {
         if session.rekey_at.is_some_and(|at| at <= now) {
             self.rekey_session(id, now);
         }
+        self.check_proof(id, now);
         self.check_liveness(id, now);
         self.arm_session(id);
     }

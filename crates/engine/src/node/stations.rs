@@ -325,7 +325,7 @@ impl Node {
             local: (local, path.local.port()).into(),
             remote: path.remote,
         };
-        self.move_session(id, moved);
+        self.move_session(id, moved, 0, now);
         self.ask(id, now);
     }
 

@@ -8,6 +8,7 @@ mod heirs;
 mod identities;
 mod moves;
 mod neighbours;
+mod proof;
 mod replays;
 mod revoked;
 mod strangers;
@@ -214,7 +215,14 @@ fn a_moved_packet_path_moves_ike_and_the_outbound_sa() {
     let mut path = world.ends[1].path();
     path.remote.set_port(7777);
     let child = *world.ends[1].inbound.values().next().expect("a child");
-    world.notice(1, Notice::PathMoved { child, path });
+    world.notice(
+        1,
+        Notice::PathMoved {
+            child,
+            path,
+            bytes: 100,
+        },
+    );
     assert_eq!(world.ends[1].path(), path);
 }
 
@@ -1045,6 +1053,8 @@ struct End {
     watched: BTreeMap<ChildId, Instant>,
     /// Where the planes send each child's packets.
     paths: BTreeMap<ChildId, Path>,
+    /// How much may be sent for each child whose peer is unproven.
+    limits: BTreeMap<ChildId, u64>,
     due: Option<Instant>,
 }
 
@@ -1056,6 +1066,8 @@ struct World {
     wire: Vec<(Instant, usize, Path, Vec<u8>)>,
     /// Private port to public port.
     nat: Option<BTreeMap<u16, u16>>,
+    /// Its address.
+    outside: IpAddr,
     next_port: u16,
     loss: f64,
     /// One way.
@@ -1093,6 +1105,7 @@ impl End {
             keys: BTreeMap::new(),
             watched: BTreeMap::new(),
             paths: BTreeMap::new(),
+            limits: BTreeMap::new(),
             due: None,
         }
     }
@@ -1160,7 +1173,17 @@ impl End {
             Change::Expect(..) => self.trail.push("expect".into()),
             Change::Forget(_) => self.trail.push("forget".into()),
             Change::Watch(child, from) => drop(self.watched.insert(child, from)),
-            Change::Move(child, path) => drop(self.paths.insert(child, path)),
+            Change::Move(child, path) => {
+                self.trail.push("move".into());
+                self.paths.insert(child, path);
+            }
+            Change::Allow(child, bytes) => {
+                self.trail.push("allow".into());
+                *self.limits.entry(child).or_default() += bytes;
+            }
+            Change::Proven(child) if self.limits.remove(&child).is_some() => {
+                self.trail.push("proven".into());
+            }
             Change::Remove(_, spi, Direction::Inbound) => drop(self.inbound.remove(&spi)),
             Change::Remove(_, spi, Direction::Outbound) => drop(self.outbound.remove(&spi)),
             _ => {}
@@ -1199,6 +1222,7 @@ impl World {
             now,
             wire: Vec::new(),
             nat: Some(BTreeMap::new()),
+            outside: NAT.into(),
             next_port: 40_000,
             loss: 0.0,
             delay: Duration::from_millis(20),
@@ -1347,8 +1371,10 @@ impl World {
                     *next += 1;
                     *next
                 });
-                (SocketAddr::from((NAT, port)), path.remote)
+                (SocketAddr::new(self.outside, port), path.remote)
             }
+            // To somebody else.
+            (1, Some(_)) if path.remote.ip() != self.outside => return,
             (1, Some(ports)) => {
                 let private = ports
                     .iter()

@@ -25,14 +25,14 @@ pub(crate) struct Hold {
 
 /// A frame as the TUN device gave it, and when.
 pub(crate) struct Held {
-    since: Instant,
+    pub(crate) since: Instant,
     pub(crate) frame: Vec<u8>,
 }
 
 impl Hold {
-    /// Keeps a copy of a frame. How many were lost by that: those that waited too long, and this
-    /// one if it does not fit.
-    pub(crate) fn put(&mut self, frame: &[u8], now: Instant) -> usize {
+    /// Keeps a copy of a frame that has waited since then. How many were lost by that: those that
+    /// waited too long, and this one if it does not fit.
+    pub(crate) fn put(&mut self, frame: &[u8], since: Instant, now: Instant) -> usize {
         let mut lost = 0;
         while let Some(held) = self.frames.pop_front_if(|held| held.is_stale(now)) {
             self.bytes -= held.frame.len();
@@ -44,7 +44,7 @@ impl Hold {
         }
         self.bytes = bytes;
         self.frames.push_back(Held {
-            since: now,
+            since,
             frame: frame.to_vec(),
         });
         lost

@@ -86,6 +86,8 @@ impl InboundPlane {
             | Change::Remove(..)
             | Change::Expect(..)
             | Change::Forget(_)
+            | Change::Allow(..)
+            | Change::Proven(_)
             | Change::Watch(..) => {}
         }
     }
@@ -165,7 +167,8 @@ impl InboundPlane {
         if opened.is_newest && opener.path != datagram.path && datagram.kind == Kind::Udp {
             opener.path = datagram.path;
             let (child, path) = (opener.child, datagram.path);
-            out.notices.push(Notice::PathMoved { child, path });
+            let bytes = datagram.bytes.len() as u64;
+            out.notices.push(Notice::PathMoved { child, path, bytes });
         }
         if opened.is_first {
             let (child, spi) = (opener.child, opener.spi);

@@ -1,7 +1,9 @@
 //! From the TUN device to the network: policy lookup, segmentation and encryption in one pass.
 
+mod paths;
+
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use crypto::rand::Stream;
 use wire::vnet::VnetHeader;
@@ -9,7 +11,8 @@ use wire::vnet::VnetHeader;
 use crate::counters::DropReason;
 use crate::plane::hold::{Held, Hold};
 use crate::plane::inner::Inner;
-use crate::plane::path_mtu::{PathSizes, RECENT_PACKETS, TooBig, Why};
+use crate::plane::limit::Limit;
+use crate::plane::path_mtu::PathSizes;
 use crate::plane::policy::{self, Index, Slot};
 use crate::plane::reassembly::Reassembly;
 use crate::plane::sealer::Sealer;
@@ -57,6 +60,8 @@ struct Child {
     )]
     sealers: Vec<Box<Sealer>>,
     expected: Option<Box<Expected>>,
+    /// Its peer has not answered from where it is.
+    limit: Option<Box<Limit>>,
     /// Control is told of the first packet from then on.
     watched_from: Option<Instant>,
 }
@@ -93,12 +98,24 @@ impl OutboundPlane {
             Change::Install(sa) if sa.direction == Direction::Outbound => self.install(*sa),
             Change::Remove(child, spi, Direction::Outbound) => {
                 self.sizes.remove(child, spi);
-                self.edit(child, |child| child.sealers.retain(|sa| sa.spi != spi));
+                let mut lost = None;
+                self.edit(child, |child| {
+                    child.sealers.retain(|sa| sa.spi != spi);
+                    lost = child.limit.take_if(|_| child.sealers.is_empty());
+                });
+                let lost = lost.map_or(0, |limit| limit.hold.len());
+                self.report.drops.add(DropReason::UnprovenPath, lost as u64);
             }
             Change::Move(child, path) => {
                 self.edit(child, |child| child.follow(path));
                 let mtu = self.sizes.follow(child, path);
                 self.resize(child, mtu);
+            }
+            Change::Allow(child, bytes) => self.allow(child, bytes),
+            Change::Proven(child) => {
+                let limit = self.child_mut(child).and_then(|child| child.limit.take());
+                let held = limit.into_iter().flat_map(|limit| limit.hold.into_frames());
+                self.released.extend(held);
             }
             Change::Expect(id, local, remote) => self.edit_or_add(id, |child| {
                 let former = child.expected.take();
@@ -134,60 +151,18 @@ impl OutboundPlane {
     /// afterwards.
     pub fn seal(&mut self, frame: &mut [u8], now: Instant, out: &mut Datagrams) {
         self.grow(now);
-        match self.try_seal(frame, now, out) {
-            Ok(()) => {}
-            Err(DropReason::NoSa) => self.hold(frame, now),
-            Err(reason) => self.report.drops.count(reason),
-        }
+        self.seal_or_hold(frame, now, now, out);
     }
 
     /// Seals what waited for children that are up by now. Call it after [`OutboundPlane::apply`];
     /// it costs nothing where nothing waited.
     pub fn release(&mut self, now: Instant, out: &mut Datagrams) {
         for mut held in core::mem::take(&mut self.released) {
-            let result = match held.is_stale(now) {
-                true => Err(DropReason::NoSa),
-                false => self.try_seal(&mut held.frame, now, out),
-            };
-            if let Err(reason) = result {
-                self.report.drops.count(reason);
+            match held.is_stale(now) {
+                true => self.report.drops.count(DropReason::NoSa),
+                false => self.seal_or_hold(&mut held.frame, held.since, now, out),
             }
         }
-    }
-
-    /// A child for which [`Change::LinkMtu`] is wanted, and its path. Ask until there is none after
-    /// each change, and between bursts; it costs nothing where nothing is wanted.
-    pub fn link_to_ask(&mut self, now: Instant) -> Option<(ChildId, Path)> {
-        self.sizes.next_asked(now)
-    }
-
-    /// Our own host refused a datagram to this peer as too large: ask for the link again.
-    pub fn doubt_link(&mut self, remote: SocketAddr) {
-        self.sizes.doubt_link(remote);
-    }
-
-    /// Takes an ICMP report. Returns whether it made a path smaller; one that is not believed is
-    /// counted as a drop.
-    pub fn too_big(&mut self, report: &TooBig<'_>, now: Instant) -> bool {
-        self.grow(now);
-        let Some((spi, sequence)) = report.numbers() else {
-            let children = self.sizes.of_peer(report.remote);
-            if children.is_empty() {
-                self.report.drops.count(DropReason::ForgedReport);
-            }
-            let mut is_lowered = false;
-            for child in children {
-                is_lowered |= self.lower(child, report.mtu, Why::Claim, now);
-            }
-            return is_lowered;
-        };
-        let child = self.sizes.child_of(report.remote, spi);
-        let child = child.filter(|child| self.has_sealed(*child, spi, sequence));
-        let Some(child) = child else {
-            self.report.drops.count(DropReason::ForgedReport);
-            return false;
-        };
-        self.lower(child, report.mtu, Why::Report, now)
     }
 
     /// Counts of the plane and of each SA.
@@ -206,6 +181,22 @@ impl OutboundPlane {
         let slot = *self.by_id.get(&child)?;
         let child = self.children[slot as usize].as_ref()?;
         child.sealers.last().map(|sa| sa.report())
+    }
+
+    fn seal_or_hold(
+        &mut self,
+        frame: &mut [u8],
+        since: Instant,
+        now: Instant,
+        out: &mut Datagrams,
+    ) {
+        match self.try_seal(frame, now, out) {
+            Ok(()) => {}
+            Err(reason @ (DropReason::NoSa | DropReason::UnprovenPath)) => {
+                self.hold(frame, reason, since, now);
+            }
+            Err(reason) => self.report.drops.count(reason),
+        }
     }
 
     fn try_seal(
@@ -270,7 +261,13 @@ impl OutboundPlane {
             out.notices.extend(child.ask(now));
             return Err(DropReason::NoSa);
         };
+        if let Some(limit) = &child.limit
+            && !limit.permits(sealer, offload, inner)
+        {
+            return Err(DropReason::UnprovenPath);
+        }
         let before = sealer.report();
+        let used = out.len();
         let mut burst = Burst {
             sealer,
             random: &mut self.random,
@@ -279,13 +276,17 @@ impl OutboundPlane {
             out,
         };
         let result = burst.seal(offload, inner, packet);
-        let sealer = burst.sealer;
+        let Burst { sealer, out, .. } = burst;
         let after = sealer.report();
         let packets = after.packets - before.packets;
         if packets > 0 {
             let task = Task::Seal(sealer.shape.protection);
             let bytes = after.bytes - before.bytes;
             self.report.work.add(task, packets, bytes);
+            if let Some(limit) = &mut child.limit {
+                let headers = sealer.shape.headers_of(sealer.kind()) as u64;
+                limit.spend((out.len() - used) as u64 + packets * headers);
+            }
         }
         if sealer.take_soft_limit() {
             let child = sealer.child;
@@ -319,45 +320,18 @@ impl OutboundPlane {
         self.index.candidates(destination).any(is_transport)
     }
 
-    /// Nothing of a frame without an SA was changed.
-    fn hold(&mut self, frame: &mut [u8], now: Instant) {
+    /// Nothing of such a frame was changed.
+    fn hold(&mut self, frame: &mut [u8], reason: DropReason, since: Instant, now: Instant) {
         let parsed = crate::plane::vnet::take(frame, self.offloads);
         let inner = parsed.ok().and_then(|(_, packet)| Inner::parse(packet));
         let slot = inner.and_then(|inner| self.find(&inner));
         let child = slot.and_then(|slot| self.children[slot as usize].as_mut());
-        let expected = child.and_then(|child| child.expected.as_mut());
-        let lost = expected.map_or(1, |expected| expected.hold.put(frame, now));
-        self.report.drops.add(DropReason::NoSa, lost as u64);
-    }
-
-    /// Reports whose time is over make paths larger again. Costs nothing where nothing is due.
-    fn grow(&mut self, now: Instant) {
-        while let Some((child, mtu)) = self.sizes.next_grown(now) {
-            self.resize(child, Some(mtu));
-        }
-    }
-
-    fn lower(&mut self, child: ChildId, mtu: u32, why: Why, now: Instant) -> bool {
-        let mtu = self.sizes.lower(child, mtu, why, now);
-        self.resize(child, mtu);
-        mtu.is_some()
-    }
-
-    fn resize(&mut self, child: ChildId, mtu: Option<u16>) {
-        if let (Some(child), Some(mtu)) = (self.child_mut(child), mtu) {
-            for sealer in &mut child.sealers {
-                sealer.set_path_mtu(mtu);
-            }
-        }
-    }
-
-    /// Whether a packet of this number left lately.
-    fn has_sealed(&self, child: ChildId, spi: u32, sequence: u32) -> bool {
-        let slot = self.by_id.get(&child);
-        let child = slot.and_then(|slot| self.children[*slot as usize].as_ref());
-        let mut sealers = child.into_iter().flat_map(|child| &child.sealers);
-        let sealed = sealers.find(|sealer| sealer.spi == spi);
-        sealed.is_some_and(|sealer| sealer.has_sealed(sequence, RECENT_PACKETS))
+        let hold = child.and_then(|child| match reason {
+            DropReason::UnprovenPath => child.limit.as_mut().map(|limit| &mut limit.hold),
+            _ => child.expected.as_mut().map(|expected| &mut expected.hold),
+        });
+        let lost = hold.map_or(1, |hold| hold.put(frame, since, now));
+        self.report.drops.add(reason, lost as u64);
     }
 
     fn child_mut(&mut self, child: ChildId) -> Option<&mut Child> {
@@ -393,6 +367,7 @@ impl OutboundPlane {
                 id,
                 sealers: Vec::new(),
                 expected: None,
+                limit: None,
                 watched_from: None,
             };
             let slot = self.free.pop().unwrap_or_else(|| {

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod hold;
+mod limit;
 mod reports;
 mod round_trip;
 mod sizes;

@@ -103,6 +103,7 @@ impl Node {
             return self.on_quick_offer(id, path, message, now);
         };
         let (child, spi) = (pending.child, pending.spi);
+        let message_id = header.message_id;
         let progress = pending.quick.on_message(sa, message, now, &mut out);
         out.answer_repetition_at(path, session.role);
         self.flush(Some(id), out);
@@ -110,7 +111,11 @@ impl Node {
             // A duplicate, or what does not prove itself.
             Ok(QuickProgress::Pending) => {}
             Ok(progress) => {
+                let proves = self.quick_proves(id, path, message_id);
                 self.authentic_from(id, path, now);
+                if proves {
+                    self.prove(id);
+                }
                 self.quick_progress(id, child, progress, now);
             }
             Err(fault @ (Fault::Malformed(_) | Fault::Misbehaved(_) | Fault::Dropped(_))) => {
@@ -320,6 +325,9 @@ impl Node {
         let sa = association(entry, negotiated, direction, path);
         self.by_spi.insert(negotiated.spi_in, child);
         self.change(direction, Change::Install(Box::new(sa)));
+        if direction == Direction::Outbound {
+            self.limit_new(id, child);
+        }
     }
 
     /// The initiator may send right behind message 3, and what it asks be answered before we have

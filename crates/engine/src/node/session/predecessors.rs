@@ -9,7 +9,8 @@ use crate::identity::Peer;
 use crate::ikev1::Role;
 use crate::ikev1::mode_config::Lease;
 use crate::node::Node;
-use crate::sa::{ChildId, Path};
+use crate::plane::Change;
+use crate::sa::{ChildId, Direction, Path};
 use crate::time::Instant;
 
 /// How many sessions of one peer may stand that others took over from: the peer deletes them.
@@ -171,6 +172,7 @@ impl Node {
         let waiting = core::mem::take(&mut from.waiting);
         let lease = from.lease.take();
         let stand_ins = core::mem::take(&mut from.stand_ins);
+        let was_unproven = from.unproven.take().is_some();
         let path = from.path;
         let under_way = from.quicks.iter().filter(|it| !it.quick.is_done());
         let under_way: Vec<ChildId> = under_way.map(|it| it.child).collect();
@@ -200,8 +202,15 @@ impl Node {
         let surplus = surplus_stand_ins.iter();
         surplus.for_each(|address| self.leases.give_back(*address));
         let is_alike = |to: &Path| to.local.port() == path.local.port();
+        let follows = moved.is_none_or(|to| is_alike(&to));
         if let Some(to) = moved.filter(is_alike) {
             self.lead(&children, to);
+        }
+        if was_unproven && follows {
+            // The new session's phase 1 has proven where the peer is: packets go there by now.
+            for child in &children {
+                self.change(Direction::Outbound, Change::Proven(*child));
+            }
         }
         self.station_follows(old, id, now);
     }

@@ -209,7 +209,12 @@ fn authenticated_packets_move_the_path_and_old_ones_do_not() {
     up.open(&translated(&sent[1..2], 62_000));
     let moved = reversed(translated(&sent, 62_000)[0].path);
     let child = ChildId(1);
-    let notice = Notice::PathMoved { child, path: moved };
+    let bytes = sent[1].bytes.len() as u64;
+    let notice = Notice::PathMoved {
+        child,
+        path: moved,
+        bytes,
+    };
     let spi = SPI + 17;
     let used = Notice::InboundUsed { child, spi };
     assert_eq!(up.receiver_notices(), [notice, used]);

@@ -1,0 +1,204 @@
+//! A peer that moved to another address answers from there before it is sent more than three times
+//! what came from there (RFC 9000 §8.1 and §9.3): else a station, or whoever rewrites its
+//! datagrams on the way, could make us flood somebody else.
+//!
+//! The question is R-U-THERE with a number that cannot be guessed: whoever only claims to be there
+//! has not read it. A peer without dead peer detection is asked by a quick mode, whose answer
+//! covers our nonce. An address that stays silent is left for the one before, which was proven.
+//! A move to another port of the same address, as after a NAT rebinding, hits nobody new and is
+//! not limited.
+
+use crate::ikev1::IsakmpSa;
+use crate::node::Node;
+use crate::node::session::SessionId;
+use crate::plane::Change;
+use crate::sa::{ChildId, Direction, Path};
+use crate::time::{Deadline, Duration, Instant};
+
+/// Octets that are sent for each that came.
+const AMPLIFICATION: u64 = 3;
+/// An authentic IKE message has no less.
+pub(super) const LEAST_MESSAGE_BYTES: u64 = 76;
+/// Between two questions.
+const INTERVAL: Duration = Duration::from_millis(500);
+/// After so long without an answer the peer is looked for where it was.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How far a question's number jumps at most, so that nobody guesses it.
+pub(super) const JUMP: u32 = 1 << 24;
+/// Wrong answers after which a question counts no more; the next one has another number.
+const GUESSES: u32 = 8;
+
+/// A peer's address that it has not answered from.
+pub(super) struct Unproven {
+    /// Where the peer was before.
+    proven: Path,
+    since: Instant,
+    ask_at: Instant,
+    /// The number of the question whose answer proves it, and how many wrong ones it may have.
+    question: Option<(u32, u32)>,
+    /// The message ID of a quick mode whose answer proves it.
+    pub(super) quick: Option<u32>,
+}
+
+impl Unproven {
+    pub(super) fn deadline(&self) -> Deadline {
+        Deadline {
+            at: self.ask_at,
+            why: "ask the peer whether it is at its new address",
+        }
+    }
+
+    /// A question was sent to the new address.
+    pub(super) fn asked(&mut self, number: u32) {
+        self.question = Some((number, GUESSES));
+    }
+}
+
+impl Node {
+    /// The peer of a session is at another address than before, from which `bytes` have come: the
+    /// planes are told before they hear of the move. Where it is back at an address that it has
+    /// proven, nothing is told: returns whether [`Node::prove`] is to follow the move.
+    pub(super) fn doubt(&mut self, id: SessionId, former: Path, bytes: u64, now: Instant) -> bool {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return false;
+        };
+        let is_at = |path: Path| session.path.remote.ip() == path.remote.ip();
+        let (is_back, is_elsewhere) = match &session.unproven {
+            Some(unproven) => (is_at(unproven.proven), !is_at(former)),
+            None => (false, !is_at(former)),
+        };
+        if is_back {
+            return true;
+        }
+        if is_elsewhere {
+            let proven = session.unproven.as_ref().map_or(former, |it| it.proven);
+            session.unproven = Some(Box::new(Unproven {
+                proven,
+                since: now,
+                ask_at: now,
+                question: None,
+                quick: None,
+            }));
+        }
+        self.allow(id, bytes);
+        false
+    }
+
+    /// So many authentic octets came from where the peer is: if that is unproven, three times as
+    /// many may go there.
+    pub(super) fn allow(&mut self, id: SessionId, bytes: u64) {
+        let Some(session) = self.sessions.get(&id) else {
+            return;
+        };
+        if session.unproven.is_none() {
+            return;
+        }
+        // One allowance for all children of the session, spent by the first.
+        let mut bytes = bytes.saturating_mul(AMPLIFICATION);
+        for child in session.children.clone() {
+            let allowed = Change::Allow(child, core::mem::take(&mut bytes));
+            self.change(Direction::Outbound, allowed);
+        }
+    }
+
+    /// Limits a child that has just got an outbound SA, if its peer's address is unproven.
+    pub(super) fn limit_new(&mut self, id: SessionId, child: ChildId) {
+        let session = self.sessions.get(&id);
+        let change = match session.is_some_and(|session| session.unproven.is_some()) {
+            true => Change::Allow(child, 0),
+            // It may have been limited under an earlier session.
+            false => Change::Proven(child),
+        };
+        self.change(Direction::Outbound, change);
+    }
+
+    /// The peer is where it says, and packets go there: nothing is limited any more.
+    pub(super) fn prove(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        if session.unproven.take().is_none() {
+            return;
+        }
+        for child in session.children.clone() {
+            self.change(Direction::Outbound, Change::Proven(child));
+        }
+        self.arm_session(id);
+    }
+
+    /// Whether an answer that came over `path` proves the address that the session's packets go
+    /// to. Wrong numbers are counted.
+    pub(super) fn proves(&mut self, id: SessionId, path: Path, number: u32) -> bool {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return false;
+        };
+        let is_there = session.path.remote.ip() == path.remote.ip();
+        let Some(unproven) = session.unproven.as_mut() else {
+            return false;
+        };
+        match &mut unproven.question {
+            Some((asked, _)) if *asked == number => is_there,
+            Some((_, guesses)) => {
+                *guesses -= 1;
+                if *guesses == 0 {
+                    unproven.question = None;
+                }
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// Whether the answer to this quick mode of ours proves it.
+    pub(super) fn quick_proves(&self, id: SessionId, path: Path, message_id: u32) -> bool {
+        let Some(session) = self.sessions.get(&id) else {
+            return false;
+        };
+        let asked = session.unproven.as_ref().and_then(|it| it.quick);
+        asked == Some(message_id) && session.path.remote.ip() == path.remote.ip()
+    }
+
+    /// Asks at a new address, again and again; in the end the peer is where it was.
+    pub(super) fn check_proof(&mut self, id: SessionId, now: Instant) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let Some(unproven) = session.unproven.as_mut().filter(|it| it.ask_at <= now) else {
+            return;
+        };
+        if now.since(unproven.since) >= PATIENCE {
+            return self.revert(id, now);
+        }
+        unproven.ask_at = now + INTERVAL;
+        let is_asked = unproven.quick.is_some();
+        let has_dpd = |sa: &IsakmpSa| sa.peer.dpd;
+        if session.sa.as_deref().is_some_and(has_dpd) {
+            return self.ask(id, now);
+        }
+        let first = session.children.first().copied();
+        let begun: Vec<u32> = session.own_quicks().collect();
+        if let Some(child) = first.filter(|_| !is_asked) {
+            self.rekey_child(child, now);
+        }
+        if let Some(session) = self.sessions.get_mut(&id) {
+            // One that was begun before went where the peer was.
+            let new = session.own_quicks().find(|quick| !begun.contains(quick));
+            if let (Some(unproven), Some(new)) = (session.unproven.as_mut(), new) {
+                unproven.quick = Some(new);
+            }
+        }
+        self.arm_session(id);
+    }
+
+    /// Nobody answers at the new address.
+    fn revert(&mut self, id: SessionId, now: Instant) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let Some(proven) = session.unproven.as_ref().map(|it| it.proven) else {
+            return;
+        };
+        session.liveness.start_over(now);
+        self.move_session(id, proven, 0, now);
+    }
+}

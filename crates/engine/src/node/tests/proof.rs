@@ -1,0 +1,259 @@
+//! Peers that move, and those that somebody only seems to move: nobody else is flooded.
+
+use super::*;
+use crate::ikev1::informational::Notice as Said;
+
+const VICTIM: [u8; 4] = [203, 0, 113, 66];
+const ELSEWHERE: [u8; 4] = [192, 0, 2, 177];
+/// Of the authentic packet that came from somewhere else.
+const BYTES: u64 = 100;
+
+fn up(seed: u8) -> World {
+    let mut world = World::new(seed, |connection, is_station| {
+        connection.dpd_delay = Some(Duration::from_secs(if is_station { 300 } else { 200 }));
+    });
+    world.run(Duration::from_secs(2));
+    world.assert_up();
+    world
+}
+
+/// An authentic packet of the station's comes to the gateway from there.
+fn packet_from(world: &mut World, address: [u8; 4]) -> Path {
+    let mut path = world.ends[1].path();
+    path.remote.set_ip(address.into());
+    let child = *world.ends[1].inbound.values().next().expect("a child");
+    let moved = Notice::PathMoved {
+        child,
+        path,
+        bytes: BYTES,
+    };
+    world.notice(1, moved);
+    path
+}
+
+fn limit(world: &World) -> Option<u64> {
+    world.ends[1].limits.values().copied().reduce(|a, b| a + b)
+}
+
+fn sends_to(world: &World, address: [u8; 4]) -> bool {
+    let paths = world.ends[1].paths.values();
+    paths.clone().count() > 0
+        && paths
+            .clone()
+            .all(|path| path.remote.ip() == IpAddr::from(address))
+}
+
+/// The numbers that the gateway has asked with since it had sent so many datagrams.
+fn questions(world: &World, since: usize) -> Vec<u32> {
+    let session = world.ends[0].node.sessions.values().next().expect("one");
+    let sa = session.sa.as_ref().expect("established");
+    let read = |octets: &Vec<u8>| {
+        let said = informational::read(sa, octets.strip_prefix(&[0; 4])?, &mut Outbox::default());
+        match said.ok()?[..] {
+            [Said::AreYouThere(number)] => Some(number),
+            _ => None,
+        }
+    };
+    world.log[since..].iter().filter_map(read).collect()
+}
+
+/// The station's own answer, as it could be sent from any address.
+fn answer(world: &World, number: u32, id: u32) -> Vec<u8> {
+    let session = world.ends[0].node.sessions.values().next().expect("one");
+    let sa = session.sa.as_ref().expect("established");
+    let life = informational::sign_of_life(sa, number, true);
+    let mut out = Outbox::default();
+    informational::send(sa, vec![life], id, &mut out);
+    super::super::session::with_marker(session.path, out.messages[0].message.clone())
+}
+
+#[test]
+fn a_station_at_a_new_address_is_limited_for_one_round_trip() {
+    let mut world = up(80);
+    world.outside = ELSEWHERE.into();
+    packet_from(&mut world, ELSEWHERE);
+    assert_eq!(limit(&world), Some(3 * BYTES));
+    assert!(sends_to(&world, ELSEWHERE));
+    // More from there allows more.
+    packet_from(&mut world, ELSEWHERE);
+    assert_eq!(limit(&world), Some(6 * BYTES));
+    world.run(2 * world.delay);
+    assert_eq!(limit(&world), None);
+    assert!(sends_to(&world, ELSEWHERE));
+    world.run(Duration::from_secs(60));
+    world.assert_up();
+    assert_eq!(
+        world.ends[1].count(|it| matches!(it, Event::PathMoved { .. })),
+        1
+    );
+}
+
+#[test]
+fn the_limit_stands_before_the_move_and_ends_after_it() {
+    let mut world = up(79);
+    world.ends[1].trail.clear();
+    packet_from(&mut world, VICTIM);
+    packet_from(&mut world, NAT);
+    let steps = [
+        "allow",
+        "move",
+        "move",
+        "informational",
+        "move",
+        "move",
+        "proven",
+    ];
+    assert_eq!(world.ends[1].trail, steps);
+}
+
+#[test]
+fn a_question_that_is_lost_is_asked_again_soon() {
+    let mut world = up(81);
+    world.outside = ELSEWHERE.into();
+    world.loses = Some(world.sent + 1);
+    packet_from(&mut world, ELSEWHERE);
+    world.run(Duration::from_millis(600));
+    assert_eq!(limit(&world), None);
+    world.assert_up();
+}
+
+#[test]
+fn a_station_that_moves_by_ike_is_limited_until_it_answers() {
+    // The gateway asks by no clock of its own.
+    let mut world = World::new(82, |connection, is_station| {
+        connection.dpd_delay = is_station.then_some(Duration::from_secs(10));
+    });
+    world.run(Duration::from_secs(2));
+    world.outside = ELSEWHERE.into();
+    for _ in 0..20_000 {
+        world.run(Duration::from_millis(1));
+        if sends_to(&world, ELSEWHERE) {
+            break;
+        }
+    }
+    assert_eq!(limit(&world), Some(3 * 76));
+    world.run(2 * world.delay);
+    assert_eq!(limit(&world), None);
+    let wakes = world.wakes;
+    world.run(Duration::from_secs(60));
+    assert!(world.wakes - wakes < 30, "{}", world.wakes - wakes);
+    world.assert_up();
+}
+
+#[test]
+fn a_victim_is_asked_a_few_times_and_the_station_is_where_it_was() {
+    let mut world = up(83);
+    let before = world.sent;
+    packet_from(&mut world, VICTIM);
+    world.run(Duration::from_millis(2_900));
+    assert!(sends_to(&world, VICTIM));
+    assert_eq!(limit(&world), Some(3 * BYTES));
+    assert!(world.sent - before <= 7, "{}", world.sent - before);
+    world.run(Duration::from_millis(200));
+    assert!(sends_to(&world, NAT));
+    assert_eq!(limit(&world), None);
+    world.run(Duration::from_secs(60));
+    world.assert_up();
+    assert!(!world.ends[1].told(|it| matches!(it, Event::IkeClosed { .. })));
+}
+
+#[test]
+fn a_packet_from_where_it_was_proven_ends_the_doubt_at_once() {
+    let mut world = up(84);
+    packet_from(&mut world, VICTIM);
+    packet_from(&mut world, NAT);
+    assert_eq!(limit(&world), None);
+    assert!(sends_to(&world, NAT));
+    // From one victim to the next it is still a doubt.
+    packet_from(&mut world, VICTIM);
+    packet_from(&mut world, [203, 0, 113, 67]);
+    assert_eq!(limit(&world), Some(6 * BYTES));
+    packet_from(&mut world, NAT);
+    assert_eq!(limit(&world), None);
+}
+
+#[test]
+fn a_station_that_cannot_read_the_question_cannot_answer_it() {
+    let mut world = up(85);
+    world.run(Duration::from_secs(210));
+    let known = *questions(&world, 0).last().expect("asked by its clock");
+    let before = world.sent;
+    let path = packet_from(&mut world, VICTIM);
+    for guess in 1..200 {
+        let forged = answer(&world, known.wrapping_add(guess), 0x7000 + guess);
+        world.deliver(1, path, &forged);
+        assert!(limit(&world).is_some(), "{guess}");
+    }
+    // Neither does the right answer help after so many wrong ones: another question is due.
+    let asked = questions(&world, before);
+    let late = answer(&world, asked[0], 0x6001);
+    world.deliver(1, path, &late);
+    assert!(limit(&world).is_some());
+    world.run(Duration::from_millis(550));
+    let again = *questions(&world, before).last().expect("another");
+    assert_ne!(again, asked[0].wrapping_add(1));
+    let right = answer(&world, again, 0x6002);
+    world.deliver(1, path, &right);
+    assert_eq!(limit(&world), None);
+}
+
+#[test]
+fn an_answer_from_elsewhere_proves_nothing() {
+    let mut world = up(86);
+    let before = world.sent;
+    let mut path = packet_from(&mut world, VICTIM);
+    let asked = questions(&world, before)[0];
+    path.remote.set_ip([203, 0, 113, 67].into());
+    let right = answer(&world, asked, 0x6003);
+    world.deliver(1, path, &right);
+    assert!(limit(&world).is_some());
+}
+
+#[test]
+fn another_port_of_the_same_address_is_not_limited() {
+    let mut world = up(87);
+    let mut path = world.ends[1].path();
+    path.remote.set_port(7_777);
+    let child = *world.ends[1].inbound.values().next().expect("a child");
+    let bytes = BYTES;
+    world.notice(1, Notice::PathMoved { child, path, bytes });
+    assert_eq!(world.ends[1].path(), path);
+    assert_eq!(limit(&world), None);
+}
+
+#[test]
+fn a_peer_without_dead_peer_detection_is_asked_by_a_quick_mode() {
+    for is_there in [true, false] {
+        let mut world = up(88);
+        for session in world.ends[1].node.sessions.values_mut() {
+            session.sa.as_mut().expect("an SA").peer.dpd = false;
+        }
+        let address = if is_there { ELSEWHERE } else { VICTIM };
+        world.outside = if is_there {
+            ELSEWHERE.into()
+        } else {
+            NAT.into()
+        };
+        packet_from(&mut world, address);
+        assert_eq!(limit(&world), Some(3 * BYTES));
+        world.run(Duration::from_millis(500));
+        assert_eq!(limit(&world).is_none(), is_there);
+        world.run(Duration::from_secs(30));
+        assert_eq!(limit(&world), None);
+        assert!(sends_to(&world, if is_there { ELSEWHERE } else { NAT }));
+    }
+}
+
+#[test]
+fn a_renewed_ike_sa_proves_the_address() {
+    let mut world = up(89);
+    world.outside = ELSEWHERE.into();
+    // The gateway's questions are lost, the station's renewal is not.
+    world.loses = Some(world.sent + 1);
+    packet_from(&mut world, ELSEWHERE);
+    assert!(limit(&world).is_some());
+    world.command(0, Command::RekeyIke("road".into()));
+    world.run(Duration::from_secs(10));
+    assert_eq!(limit(&world), None);
+    world.assert_up();
+}

@@ -1,0 +1,86 @@
+//! What the plane learns of paths: their sizes, and how much may be sent to one that is unproven.
+
+use std::net::SocketAddr;
+
+use super::OutboundPlane;
+use crate::counters::DropReason;
+use crate::plane::path_mtu::{RECENT_PACKETS, TooBig, Why};
+use crate::sa::{ChildId, Path};
+use crate::time::Instant;
+
+impl OutboundPlane {
+    /// A child for which [`Change::LinkMtu`] is wanted, and its path. Ask until there is none after
+    /// each change, and between bursts; it costs nothing where nothing is wanted.
+    pub fn link_to_ask(&mut self, now: Instant) -> Option<(ChildId, Path)> {
+        self.sizes.next_asked(now)
+    }
+
+    /// Our own host refused a datagram to this peer as too large: ask for the link again.
+    pub fn doubt_link(&mut self, remote: SocketAddr) {
+        self.sizes.doubt_link(remote);
+    }
+
+    /// Takes an ICMP report. Returns whether it made a path smaller; one that is not believed is
+    /// counted as a drop.
+    pub fn too_big(&mut self, report: &TooBig<'_>, now: Instant) -> bool {
+        self.grow(now);
+        let Some((spi, sequence)) = report.numbers() else {
+            let children = self.sizes.of_peer(report.remote);
+            if children.is_empty() {
+                self.report.drops.count(DropReason::ForgedReport);
+            }
+            let mut is_lowered = false;
+            for child in children {
+                is_lowered |= self.lower(child, report.mtu, Why::Claim, now);
+            }
+            return is_lowered;
+        };
+        let child = self.sizes.child_of(report.remote, spi);
+        let child = child.filter(|child| self.has_sealed(*child, spi, sequence));
+        let Some(child) = child else {
+            self.report.drops.count(DropReason::ForgedReport);
+            return false;
+        };
+        self.lower(child, report.mtu, Why::Report, now)
+    }
+
+    pub(super) fn allow(&mut self, child: ChildId, bytes: u64) {
+        let Some(child) = self.child_mut(child) else {
+            return;
+        };
+        let limit = child.limit.get_or_insert_default();
+        limit.allow(bytes);
+        let held = core::mem::take(&mut limit.hold);
+        self.released.extend(held.into_frames());
+    }
+
+    /// Reports whose time is over make paths larger again. Costs nothing where nothing is due.
+    pub(super) fn grow(&mut self, now: Instant) {
+        while let Some((child, mtu)) = self.sizes.next_grown(now) {
+            self.resize(child, Some(mtu));
+        }
+    }
+
+    fn lower(&mut self, child: ChildId, mtu: u32, why: Why, now: Instant) -> bool {
+        let mtu = self.sizes.lower(child, mtu, why, now);
+        self.resize(child, mtu);
+        mtu.is_some()
+    }
+
+    pub(super) fn resize(&mut self, child: ChildId, mtu: Option<u16>) {
+        if let (Some(child), Some(mtu)) = (self.child_mut(child), mtu) {
+            for sealer in &mut child.sealers {
+                sealer.set_path_mtu(mtu);
+            }
+        }
+    }
+
+    /// Whether a packet of this number left lately.
+    fn has_sealed(&self, child: ChildId, spi: u32, sequence: u32) -> bool {
+        let slot = self.by_id.get(&child);
+        let child = slot.and_then(|slot| self.children[*slot as usize].as_ref());
+        let mut sealers = child.into_iter().flat_map(|child| &child.sealers);
+        let sealed = sealers.find(|sealer| sealer.spi == spi);
+        sealed.is_some_and(|sealer| sealer.has_sealed(sequence, RECENT_PACKETS))
+    }
+}
