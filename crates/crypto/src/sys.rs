@@ -1,5 +1,5 @@
 //! aws-lc's C interface for what aws-lc-rs does not offer: hash states that can be copied (MD5,
-//! SHA-1, SHA-2), AES and DES in CBC mode, MODP exponentiation, raw RSA. The only unsafe code of
+//! SHA-1, SHA-2), AES and DES in CBC mode, ChaCha20, MODP exponentiation, raw RSA. The only unsafe code of
 //! this crate; each file wraps one family behind safe functions and leaves protocol to the others.
 #![expect(
     unsafe_code,
@@ -8,10 +8,12 @@
 
 mod block;
 mod digest;
+mod keystream;
 mod modp;
 mod rsa;
 
 pub(crate) use block::{AesSchedule, DesSchedule};
 pub(crate) use digest::{Chain, Running};
+pub(crate) use keystream::{KEY_LEN, keystream};
 pub(crate) use modp::exponentiate;
 pub(crate) use rsa::Rsa;

@@ -8,6 +8,7 @@
 
 mod asked;
 mod begin;
+mod entropy;
 mod former;
 mod host;
 mod outputs;
@@ -38,12 +39,14 @@ use crate::routes::{Blocks, watch};
 use crate::service::{self, Ask, Signals};
 use crate::tun::Tun;
 use crate::udp::UdpSockets;
+use entropy::Entropy;
 use host::Host;
 use quota::Quota;
 use readiness::Progress;
 pub use setup::check_role;
 
-/// How often the node is told the calendar: certificates are checked against it.
+/// How often the node is told the calendar, against which certificates are checked, and given
+/// entropy.
 const CALENDAR_INTERVAL: Duration = Duration::from_secs(60);
 /// What is left of an outer packet when the largest overhead of any suite is taken off.
 const OVERHEAD_BYTES: u16 = 100;
@@ -92,6 +95,7 @@ struct Process {
     calendar_at: tokio::time::Instant,
     is_ready: bool,
     progress: Progress,
+    entropy: Entropy,
     /// Lines of the log that strangers cause.
     quota: Quota,
     /// Messages that the kernel would not send.
@@ -204,7 +208,15 @@ impl Process {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let calendar = Calendar(i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
-        self.input(Input::Calendar(calendar)).await
+        self.input(Input::Calendar(calendar)).await?;
+        match self.entropy.draw() {
+            Ok(octets) => self.input(Input::Entropy(&octets)).await,
+            // What was drawn so far suffices.
+            Err(error) => {
+                warn!("{error:#}");
+                Ok(())
+            }
+        }
     }
 
     async fn on_news(&mut self, news: News) -> anyhow::Result<()> {

@@ -72,6 +72,9 @@ pub enum Input<'a> {
     Wake,
     /// A new configuration; tunnels whose connection did not change stay up.
     Configure(Arc<Config>),
+    /// From the operating system, from time to time: what we draw from then on depends on it. A
+    /// simulation gives none.
+    Entropy(&'a [u8; 32]),
     /// Calendar time, from time to time and before certificates are checked.
     Calendar(Calendar),
 }
@@ -202,6 +205,7 @@ impl Node {
             } => self.on_local_address((remote, &among), local, now),
             Input::Wake => self.on_wake(now),
             Input::Configure(config) => self.on_configure(config, now),
+            Input::Entropy(octets) => self.random.stir(octets),
             Input::Calendar(calendar) => self.calendar = (calendar, now),
         }
     }

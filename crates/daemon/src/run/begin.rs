@@ -13,12 +13,11 @@ use tokio::sync::mpsc;
 use tracing::{info, warn};
 
 use super::Process;
+use super::entropy::Entropy;
 use super::host::{self, Host};
 use super::quota::Quota;
 use super::readiness::Progress;
-use super::setup::{
-    check_role, engine_config, inner_mtu, open_capture, open_raw, strict_filters, system_seed,
-};
+use super::setup::{check_role, engine_config, inner_mtu, open_capture, open_raw, strict_filters};
 use crate::cli::{Role, RunOptions};
 use crate::config::{self, Loaded, Names};
 use crate::control::client::none_runs;
@@ -129,7 +128,8 @@ impl Process {
     ) -> anyhow::Result<Self> {
         let capture = options.capture.as_deref().map(open_capture).transpose()?;
         let clock = Clock::start();
-        let seed = system_seed()?;
+        let mut entropy = Entropy::open()?;
+        let seed = entropy.seed()?;
         let (tun, udp) = (Arc::new(tun), Arc::new(udp));
         let parts = Parts {
             outbound: OutboundPlane::new(seed.stream("outbound", 0), tun.offloads()),
@@ -162,6 +162,7 @@ impl Process {
             calendar_at: tokio::time::Instant::now(),
             is_ready: false,
             progress: Progress::default(),
+            entropy,
             quota: Quota::new(),
             unsent: 0,
             is_stopped: false,

@@ -1,11 +1,9 @@
 //! Small steps of the set-up: what a configuration asks of the process, and what the system gives.
 
-use std::io::Read;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use crypto::rand::Seed;
 use engine::config::{Config, Connection};
 use engine::sa::Mode;
 use tracing::warn;
@@ -142,17 +140,6 @@ pub(super) fn inner_mtu(config: &Config) -> u16 {
         .min()
         .unwrap_or(1_500)
         .saturating_sub(OVERHEAD_BYTES)
-}
-
-pub(super) fn system_seed() -> anyhow::Result<Seed> {
-    let mut octets = [0; 32];
-    let mut source = std::fs::File::open("/dev/urandom").context("cannot open /dev/urandom")?;
-    source
-        .read_exact(&mut octets)
-        .context("cannot read /dev/urandom")?;
-    let seed = Seed::new(octets);
-    zeroize::Zeroize::zeroize(&mut octets);
-    Ok(seed)
 }
 
 #[cfg(test)]

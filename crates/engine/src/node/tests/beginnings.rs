@@ -100,3 +100,36 @@ fn a_station_that_restarts_elsewhere_may_be_another_device() {
         "{reason}"
     );
 }
+
+#[test]
+fn entropy_changes_what_a_node_draws_and_without_it_a_seed_is_all() {
+    let first = |entropy: Option<[u8; 32]>| {
+        let change: Change = Arc::new(|_, _| {});
+        let mut node = Node::new(config(true, &change), &Seed::new([0x73; 32]));
+        let mut inputs: VecDeque<Input<'_>> = entropy.iter().map(Input::Entropy).collect();
+        inputs.push_back(Input::Wake);
+        let mut sent = Vec::new();
+        while let Some(input) = inputs.pop_front() {
+            node.handle(input, Instant(1));
+            loop {
+                match node.poll() {
+                    Output::WantsLocalAddress { remote, among } => {
+                        let local = Some(STATION.into());
+                        inputs.push_front(Input::LocalAddress {
+                            remote,
+                            among,
+                            local,
+                        });
+                    }
+                    Output::Datagram(_, octets) => sent.push(octets),
+                    Output::Wait(_) => break,
+                    _ => {}
+                }
+            }
+        }
+        sent
+    };
+    let [plain, same, stirred, other] = [None, None, Some([1; 32]), Some([2; 32])].map(first);
+    assert!(!plain.is_empty() && plain == same);
+    assert!(plain != stirred && stirred != other);
+}
