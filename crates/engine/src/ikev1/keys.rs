@@ -138,6 +138,17 @@ mod tests {
     /// Parity does not count: the first of appendix A's list, and a semi-weak one.
     const WEAK: [[u8; 8]; 2] = [[0; 8], [1, 0xfe, 1, 0xfe, 1, 0xfe, 1, 0xfe]];
 
+    /// Freed memory cannot be looked at; the types promise it.
+    #[test]
+    fn what_keys_are_made_of_is_wiped_when_it_is_dropped() {
+        fn is_wiped<T: zeroize::ZeroizeOnDrop>() {}
+        is_wiped::<crypto::rand::Seed>();
+        is_wiped::<crypto::dh::SharedSecret>();
+        is_wiped::<Digest>();
+        is_wiped::<Secret>();
+        is_wiped::<zeroize::Zeroizing<Vec<u8>>>();
+    }
+
     #[test]
     fn phase_1_passes_over_weak_des_keys() {
         let good = [7, 1, 2, 3, 4, 5, 6, 7];

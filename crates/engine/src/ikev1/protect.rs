@@ -9,6 +9,7 @@ use crypto::hash::{Digest, is_equal};
 use wire::isakmp::{
     Exchange, Flags, HEADER_LEN, Header, Located, Payload, payloads, write_payloads,
 };
+use zeroize::{Zeroize, Zeroizing};
 
 use super::IsakmpSa;
 use crate::counters::DropReason;
@@ -29,11 +30,17 @@ pub struct Opened {
     /// Its header.
     pub header: Header,
     /// Its body in clear, padding included.
-    pub body: Vec<u8>,
+    pub body: Zeroizing<Vec<u8>>,
     /// Where each payload stands in `body`.
     pub payloads: Vec<Located>,
     /// For the next message of the exchange, once this one is believed.
     pub next_iv: Iv,
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        wipe(self.payloads.iter_mut().map(|located| &mut located.payload));
+    }
 }
 
 impl Opened {
@@ -114,7 +121,7 @@ pub(super) fn decrypt(
     if ciphertext.is_empty() || !ciphertext.len().is_multiple_of(cipher.block_len()) {
         return Err(DropReason::UndecryptableMessage);
     }
-    let mut body = ciphertext.to_vec();
+    let mut body = Zeroizing::new(ciphertext.to_vec());
     CbcKey::new(cipher, key).decrypt(iv.as_ref(), &mut body);
     work.count(Task::MessageCipher, body.len() as u64);
     let located =
@@ -125,6 +132,15 @@ pub(super) fn decrypt(
         next_iv: Iv::last_block(cipher, ciphertext),
         body,
     })
+}
+
+/// Wipes the nonces: in phase 2 they are secret.
+fn wipe<'a>(chain: impl Iterator<Item = &'a mut Payload>) {
+    for payload in chain {
+        if let Payload::Nonce(nonce) = payload {
+            nonce.zeroize();
+        }
+    }
 }
 
 impl IsakmpSa {
@@ -181,12 +197,14 @@ impl IsakmpSa {
         chain: Vec<Payload>,
         work: &mut Work,
     ) -> Vec<u8> {
-        let (_, rest) = write_payloads(&chain);
+        let rest = Zeroizing::new(write_payloads(&chain).1);
         let hash = self.prefixed_hash(prefix, &rest, work);
         let mut all = Vec::with_capacity(chain.len() + 1);
         all.push(Payload::Hash(hash.as_ref().to_vec()));
         all.extend(chain);
-        self.seal(exchange, message_id, iv, &all, work)
+        let message = self.seal(exchange, message_id, iv, &all, work);
+        wipe(all.iter_mut());
+        message
     }
 
     /// Opens a message; only its form is checked, and `iv` stays: take [`Opened::next_iv`] when

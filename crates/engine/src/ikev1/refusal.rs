@@ -85,7 +85,7 @@ impl Core {
     ) -> Result<Vec<Located>, DropReason> {
         let iv = self.notice_iv(session, header.message_id);
         let key = &session.keys.cipher_key.0;
-        let opened = protect::decrypt(self.suite.cipher, key, message, &iv, work)?;
+        let mut opened = protect::decrypt(self.suite.cipher, key, message, &iv, work)?;
         let Some(Payload::Hash(hash)) = opened.payloads.first().map(|first| &first.payload) else {
             return Err(DropReason::BadHash);
         };
@@ -93,7 +93,7 @@ impl Core {
         let parts = [&id[..], opened.after_first()];
         let expected = self.suite.hash.hmac(&session.keys.skeyid_a.0, &parts);
         if crypto::hash::is_equal(hash, expected.as_ref()) {
-            Ok(opened.payloads)
+            Ok(core::mem::take(&mut opened.payloads))
         } else {
             Err(DropReason::BadHash)
         }

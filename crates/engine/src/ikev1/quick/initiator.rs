@@ -11,8 +11,8 @@ use super::super::protect::{Iv, Opened};
 use super::super::refusal::notify_name;
 use super::super::retransmit::Retransmit;
 use super::super::{Fault, IsakmpSa, Outbox, Role, Sent};
-use super::parts::{Agreed, Parts, agree, fresh_nonce, fresh_pair};
-use super::{NONCE_LEN, NegotiatedChild, QuickRequest};
+use super::parts::{Agreed, Nonce, Parts, agree, fresh_nonce, fresh_pair};
+use super::{NegotiatedChild, QuickRequest};
 use crate::sa::Mode;
 use crate::selector::TrafficSelector;
 use crate::suite::EspSuite;
@@ -28,7 +28,7 @@ pub(super) struct Asked {
     spi: u32,
     local: TrafficSelector,
     remote: TrafficSelector,
-    nonce: [u8; NONCE_LEN],
+    nonce: Nonce,
     pair: Option<KeyPair>,
 }
 

@@ -6,6 +6,7 @@ use crypto::dh::{Group, KeyPair, SharedSecret};
 use crypto::packet::Encryption;
 use crypto::rand::Stream;
 use wire::isakmp::{Identification, Located, Notify, NotifyType, Payload, SaPayload};
+use zeroize::Zeroizing;
 
 use super::super::keys::{check_strength, keymat};
 use super::super::phase2_proposal::Terms;
@@ -114,9 +115,13 @@ impl<'a> Parts<'a> {
     }
 }
 
+/// A nonce of phase 2, wiped on drop: it travels sealed, and without PFS whoever has SKEYID_d
+/// wants only the nonces of an exchange for its keys.
+pub(super) type Nonce = Zeroizing<Vec<u8>>;
+
 /// A nonce of ours.
-pub(super) fn fresh_nonce(random: &mut Stream) -> [u8; NONCE_LEN] {
-    let mut nonce = [0; NONCE_LEN];
+pub(super) fn fresh_nonce(random: &mut Stream) -> Nonce {
+    let mut nonce = Nonce::new(vec![0; NONCE_LEN]);
     random.fill(&mut nonce);
     nonce
 }

@@ -14,8 +14,8 @@ use super::super::phase2_proposal::{Choice, Life, choose, first_mode, incompatib
 use super::super::protect::{Iv, Opened};
 use super::super::retransmit::{Answered, Retransmit};
 use super::super::{Fault, IsakmpSa, Outbox, Role};
-use super::parts::{Agreed, Parts, agree, fresh_nonce, fresh_pair};
-use super::{NONCE_LEN, NegotiatedChild, QuickOffer};
+use super::parts::{Agreed, Nonce, Parts, agree, fresh_nonce, fresh_pair};
+use super::{NegotiatedChild, QuickOffer};
 use crate::config::Child;
 use crate::sa::Mode;
 use crate::selector::TrafficSelector;
@@ -25,7 +25,7 @@ use crate::time::Instant;
 pub(super) struct Offered {
     request: Vec<u8>,
     sa_payload: SaPayload,
-    nonce: Vec<u8>,
+    nonce: Nonce,
     public: Option<Vec<u8>>,
     ids: Option<(Identification, Identification)>,
     offer: QuickOffer,
@@ -35,7 +35,7 @@ pub(super) struct Offered {
 pub(super) struct Decided {
     child: NegotiatedChild,
     proposal: Proposal,
-    nonce: [u8; NONCE_LEN],
+    nonce: Nonce,
     pair: Option<KeyPair>,
     /// Ours, where it ends before the one that was offered.
     shorter_life: Option<Life>,
@@ -45,8 +45,8 @@ pub(super) struct Decided {
 pub(super) struct WaitsForThird {
     pub(super) retransmit: Retransmit,
     first: Answered,
-    initiator_nonce: Vec<u8>,
-    nonce: [u8; NONCE_LEN],
+    initiator_nonce: Nonce,
+    nonce: Nonce,
     child: NegotiatedChild,
 }
 
@@ -68,7 +68,7 @@ impl Offered {
         let offered = Self {
             request: message.to_vec(),
             sa_payload: parts.offer.clone(),
-            nonce: parts.nonce.to_vec(),
+            nonce: Nonce::new(parts.nonce.to_vec()),
             public: parts.public.map(<[u8]>::to_vec),
             ids: parts.ids.map(|(ci, cr)| (ci.clone(), cr.clone())),
             offer: offer.clone(),

@@ -193,8 +193,8 @@ fn forged_first(pair: &Pair, change: impl FnOnce(&mut Vec<Payload>)) -> Vec<u8> 
     );
     assert!(made.is_ok());
     let opened = opened_first(pair, &only(&out));
-    let located = opened.payloads.into_iter().skip(1);
-    let mut chain: Vec<Payload> = located.map(|located| located.payload).collect();
+    let located = opened.payloads.iter().skip(1);
+    let mut chain: Vec<Payload> = located.map(|located| located.payload.clone()).collect();
     change(&mut chain);
     let mut iv = pair.station.first_iv(ID);
     let id = ID.to_be_bytes();
