@@ -26,7 +26,7 @@ pub mod retransmit;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod vendor;
 
 use crypto::cert::CertificatePath;

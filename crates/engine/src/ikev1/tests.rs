@@ -2,7 +2,7 @@
 
 mod failures;
 mod hostile;
-mod pair;
+pub(crate) mod pair;
 mod phase1;
 mod protection;
 mod signatures;

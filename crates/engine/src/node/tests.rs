@@ -11,6 +11,7 @@ mod neighbours;
 mod proof;
 mod replays;
 mod revoked;
+mod storm;
 mod strangers;
 mod turns;
 mod unheard;

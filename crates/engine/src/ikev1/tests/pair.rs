@@ -21,7 +21,7 @@ use crate::sa::{Path, Secret};
 use crate::time::{Calendar, Duration, Instant};
 
 /// All test certificates are valid then.
-pub(super) const JANUARY_2027: Calendar = Calendar(1_800_000_000);
+pub(crate) const JANUARY_2027: Calendar = Calendar(1_800_000_000);
 
 /// What differs between tests, both ends alike.
 #[derive(Clone, Copy)]
@@ -108,7 +108,7 @@ impl Setup {
     }
 }
 
-pub(super) fn pattern(text: &str) -> IdentityPattern {
+pub(crate) fn pattern(text: &str) -> IdentityPattern {
     IdentityPattern::parse(text).unwrap()
 }
 
@@ -121,7 +121,7 @@ pub(super) fn preshared(key: &str) -> (LocalMethod, RemoteMethod) {
 }
 
 /// The key of `key`, the certificates of `chain`, and trust in the authority.
-pub(super) fn signatures(key: &str, chain: &[&str]) -> (LocalMethod, RemoteMethod) {
+pub(crate) fn signatures(key: &str, chain: &[&str]) -> (LocalMethod, RemoteMethod) {
     let method = LocalMethod::Signature {
         key: Arc::new(PrivateKey::from_pem(file(key, "key")).unwrap()),
         chain: chain.iter().map(|name| certificate(name)).collect(),
