@@ -52,7 +52,8 @@ impl Loaded {
             return Vec::new();
         }
         let own = reach::own_networks(&self.daemon.tun).into_iter();
-        let networks: Vec<_> = own.map(|(link, _, network)| (link, network)).collect();
+        let networks = own.map(|(link, _, network)| (link, network));
+        let networks: Vec<_> = networks.filter(|(_, it)| !it.is_host()).collect();
         let all = self.full_tunnels.iter();
         all.map(|(name, full)| format!("{name}: {}", full.describe(&networks)))
             .collect()

@@ -7,7 +7,6 @@ use engine::config::{Child, Connection};
 use engine::sa::Mode;
 use engine::selector::TrafficSelector;
 use nix::ifaddrs::getifaddrs;
-use nix::net::if_::InterfaceFlags;
 
 use super::Prefix;
 use super::prefix::number;
@@ -93,13 +92,12 @@ fn is_everything(selector: &TrafficSelector) -> bool {
 }
 
 /// The addresses and networks of this host's links but `tun`, by link. Loopback and link-local
-/// addresses are nobody's to speak from.
+/// addresses are nobody's to speak from; a gateway may have another one on its loopback device.
 pub fn own_networks(tun: &str) -> Vec<(String, IpAddr, Prefix)> {
     let Ok(found) = getifaddrs() else {
         return Vec::new();
     };
-    let usable = found
-        .filter(|it| it.interface_name != tun && !it.flags.contains(InterfaceFlags::IFF_LOOPBACK));
+    let usable = found.filter(|it| it.interface_name != tun);
     let mut all: Vec<_> = usable
         .filter_map(|it| {
             let address = ip(it.address.as_ref()?)?;
@@ -107,7 +105,7 @@ pub fn own_networks(tun: &str) -> Vec<(String, IpAddr, Prefix)> {
             let length = number(mask).count_ones() as u8;
             Some((it.interface_name, address, Prefix::around(address, length)))
         })
-        .filter(|(_, address, _)| !is_link_local(*address))
+        .filter(|(_, address, _)| !address.is_loopback() && !is_link_local(*address))
         .collect();
     all.dedup();
     all
