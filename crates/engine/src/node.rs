@@ -44,7 +44,7 @@ use crate::work::Work;
 use children::ChildEntry;
 use half_open::{Familiar, HalfOpen};
 use leases::Leases;
-use session::{Session, SessionId};
+use session::{Duplicates, Session, SessionId};
 use stations::Station;
 use timers::{Timer, Timers};
 
@@ -143,6 +143,7 @@ pub struct Node {
     by_spi: BTreeMap<u32, ChildId>,
     stations: Vec<Station>,
     leases: Leases,
+    duplicates: Duplicates,
     timers: Timers,
     assembly: Assembly,
     next_fragment_id: u16,
@@ -174,6 +175,7 @@ impl Node {
             by_spi: BTreeMap::new(),
             stations: Vec::new(),
             leases: Leases::default(),
+            duplicates: Duplicates::default(),
             timers: Timers::default(),
             assembly: Assembly::default(),
             next_fragment_id: 0,

@@ -253,6 +253,19 @@ fn log_trouble(event: &Event) {
         } => {
             warn!(connection, remote = %path.remote, "the peer reports: {complaint}");
         }
+        Event::CredentialShared {
+            connection,
+            peer,
+            credential,
+            places,
+        } => {
+            let (before, after) = places;
+            warn!(
+                connection,
+                "two devices share the {credential} of {peer}, at {before} and at {after}: each \
+                 ends the tunnel of the other; give each its own"
+            );
+        }
         Event::PathMoved { connection, path } => {
             info!(connection, local = %path.local, remote = %path.remote, "path moved");
         }

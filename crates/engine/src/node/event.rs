@@ -1,6 +1,6 @@
 //! Past facts that a node tells: for logs, status and the rest of the program.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use crate::sa::Path;
 
@@ -93,6 +93,17 @@ pub enum Event {
         path: Path,
         /// What it says.
         complaint: String,
+    },
+    /// Peers at two places take turns with one credential, and end each other's tunnel.
+    CredentialShared {
+        /// Connection.
+        connection: String,
+        /// Peer's identity as text.
+        peer: String,
+        /// "certificate" or "pre-shared key".
+        credential: &'static str,
+        /// Where the one was, and where the other is.
+        places: (SocketAddr, SocketAddr),
     },
     /// The peer is elsewhere.
     PathMoved {

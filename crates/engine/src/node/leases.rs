@@ -4,8 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::config::Pool;
+use super::Node;
+use crate::config::{Connection, Pool};
 use crate::identity::Peer;
+use crate::ikev1::mode_config::{Asked, Lease};
 
 /// How many peers without a live lease are remembered.
 const MAX_REMEMBERED: usize = 1 << 17;
@@ -130,6 +132,44 @@ impl Leases {
         let found = (start..=last).find(|n| !self.held.contains_key(&address(pool, *n)));
         *next = found.unwrap_or(last) + 1;
         found.map(|found| address(pool, found))
+    }
+}
+
+impl Node {
+    /// The addresses that a peer's pools lend it: one of each family that it asks for,
+    /// of any where it names none.
+    pub(super) fn lend(
+        &mut self,
+        connection: &Connection,
+        peer: &Peer,
+        asked: &Asked,
+    ) -> Option<Lease> {
+        let config = self.config.clone();
+        let mut lease = Lease::default();
+        for pool in connection
+            .pools
+            .iter()
+            .filter_map(|it| config.pools.get(*it))
+        {
+            let is_v4 = pool.first.is_ipv4();
+            if asked.families.is_any() && !asked.families.has(is_v4) {
+                continue;
+            }
+            let mut wanted = asked.addresses.iter().copied();
+            let wanted = wanted.find(|address| address.is_ipv4() == is_v4);
+            let Some(address) = self.leases.lend(pool, peer, Purpose::Inner, wanted) else {
+                continue;
+            };
+            lease.addresses.push(address);
+            lease.dns.extend(&pool.dns);
+        }
+        (!lease.addresses.is_empty()).then_some(lease)
+    }
+
+    /// Takes back what a session was lent by mode config.
+    pub(super) fn give_back(&mut self, lease: Option<&Lease>) {
+        let lent = lease.iter().flat_map(|lease| lease.addresses.iter());
+        lent.for_each(|address| self.leases.give_back(*address));
     }
 }
 

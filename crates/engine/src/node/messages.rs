@@ -446,10 +446,14 @@ impl Node {
         match notice {
             Notice::DeletedChildren(spis) => self.peer_deleted(id, &spis, now),
             Notice::DeletedIke => {
+                self.station_ousted(id, false, now);
                 self.hand_over(id, now);
                 self.close_session(id, "deleted by the peer", false, now);
             }
             Notice::InitialContact => self.peer_restarted(id, now),
+            Notice::Other(notify) if notify.kind == NotifyType::Superseded => {
+                self.superseded(id, now);
+            }
             Notice::AreYouThere(number) => self.answer_life(id, number),
             // That it is authentic has been taken for a sign of life.
             Notice::IAmHere(_) => {}

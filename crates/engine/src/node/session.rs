@@ -1,6 +1,7 @@
 //! A session: one ISAKMP SA from its first message on, the exchanges that run under it, and the
 //! children that depend on it.
 
+mod duplicates;
 pub(super) mod message_ids;
 mod predecessors;
 mod quicks;
@@ -11,14 +12,12 @@ use std::sync::Arc;
 use wire::isakmp::Cookie;
 
 use super::half_open::Place;
-use super::leases::Purpose;
 use super::liveness::{Liveness, UNHEARD};
 use super::proof::Unproven;
 use super::timers::renewal;
 use super::{Event, Node, Output, Timer};
 use crate::config::Connection;
-use crate::identity::Peer;
-use crate::ikev1::mode_config::{Asked, ConfigRequest, Lease};
+use crate::ikev1::mode_config::{ConfigRequest, Lease};
 use crate::ikev1::phase1::Phase1;
 use crate::ikev1::{Fault, IsakmpSa, Outbox, Role, fragments, informational};
 use crate::sa::{ChildId, Path, Protocol};
@@ -26,6 +25,8 @@ use crate::site::Site;
 use crate::time::{Deadline, Duration, Instant};
 use message_ids::{MessageIds, RENEWAL_IDS};
 pub(super) use quicks::PendingQuick;
+
+pub(super) use duplicates::Duplicates;
 
 /// Names a session within one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -382,11 +383,6 @@ impl Node {
         stand_ins.for_each(|address| self.leases.give_back(*address));
     }
 
-    fn give_back(&mut self, lease: Option<&Lease>) {
-        let lent = lease.iter().flat_map(|lease| lease.addresses.iter());
-        lent.for_each(|address| self.leases.give_back(*address));
-    }
-
     /// A fault ended an exchange of this session's phase 1, or the session as a whole.
     pub(super) fn fail_session(&mut self, id: SessionId, fault: &Fault, now: Instant) {
         let Some(session) = self.sessions.get(&id) else {
@@ -530,36 +526,6 @@ impl Node {
             session.remember(message_id);
             self.arm_session(id);
         }
-    }
-
-    /// The addresses that a peer's pools lend it: one of each family that it asks for,
-    /// of any where it names none.
-    pub(super) fn lend(
-        &mut self,
-        connection: &Connection,
-        peer: &Peer,
-        asked: &Asked,
-    ) -> Option<Lease> {
-        let config = self.config.clone();
-        let mut lease = Lease::default();
-        for pool in connection
-            .pools
-            .iter()
-            .filter_map(|it| config.pools.get(*it))
-        {
-            let is_v4 = pool.first.is_ipv4();
-            if asked.families.is_any() && !asked.families.has(is_v4) {
-                continue;
-            }
-            let mut wanted = asked.addresses.iter().copied();
-            let wanted = wanted.find(|address| address.is_ipv4() == is_v4);
-            let Some(address) = self.leases.lend(pool, peer, Purpose::Inner, wanted) else {
-                continue;
-            };
-            lease.addresses.push(address);
-            lease.dns.extend(&pool.dns);
-        }
-        (!lease.addresses.is_empty()).then_some(lease)
     }
 }
 

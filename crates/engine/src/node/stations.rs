@@ -5,11 +5,13 @@ mod again;
 mod children;
 mod contact;
 mod inner;
+mod ousted;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use self::children::selector_pairs;
+use self::ousted::Ousted;
 use super::session::{Session, SessionId};
 use super::{Event, IKE_PORT, NAT_T_PORT, Node, Output, Timer, begins_at_once};
 use crate::config::{Connection, Start};
@@ -38,6 +40,7 @@ pub(super) struct Station {
     /// The inner addresses that we had, to ask for them again.
     had: Vec<IpAddr>,
     retry_children_at: Option<Instant>,
+    ousted: Ousted,
     armed: Option<Instant>,
 }
 
@@ -128,6 +131,7 @@ impl Node {
             restarts: 0,
             had: Vec::new(),
             retry_children_at: None,
+            ousted: Ousted::default(),
             armed: None,
         });
         if begins {
@@ -295,7 +299,7 @@ impl Node {
                 }
                 (State::AwaitingAddress, None) => self.back_off(index, now),
                 (State::Up(id), Some(local)) => self.own_address_moved(id, local, now),
-                (State::Backoff(_), Some(_)) => {
+                (State::Backoff(_), Some(_)) if station.ousted.rest(now).is_zero() => {
                     self.stations[index].attempt = 0;
                     self.attempt(index);
                 }
@@ -471,7 +475,8 @@ impl Node {
         let station = &mut self.stations[index];
         station.retry_children_at = None;
         let was_up = matches!(station.state, State::Up(_));
-        if was_up && station.connection.start == Start::OnTraffic {
+        let rests = !station.ousted.rest(now).is_zero();
+        if was_up && !rests && station.connection.start == Start::OnTraffic {
             station.state = State::AwaitingTraffic;
             return;
         }
@@ -483,7 +488,9 @@ impl Node {
         let station = &mut self.stations[index];
         let doubled = FIRST_BACKOFF.saturating_mul(1 << station.attempt.min(16));
         // A quarter of chance keeps a thousand stations of one gateway from coming back at once.
+        let rest = station.ousted.rest(now);
         let wait = doubled.min(MAX_BACKOFF).mul_f64(0.75 + 0.25 * jitter);
+        let wait = wait.max(rest);
         station.attempt = station.attempt.saturating_add(1);
         station.state = State::Backoff(now + wait);
         let event = Event::RetryScheduled {

@@ -47,6 +47,9 @@ pub enum NotifyType {
     InitialContact,
     RUThere,
     RUThereAck,
+    /// Ours, of the private ones (RFC 2408 §3.14.1): another device of the receiver's identity has
+    /// come up, and the SA ends for it.
+    Superseded,
     Other(u16),
 }
 
@@ -181,4 +184,5 @@ numbered!(NotifyType: u16 {
     InitialContact = 24578,
     RUThere = 36136,
     RUThereAck = 36137,
+    Superseded = 40_500,
 });

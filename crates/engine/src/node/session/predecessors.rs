@@ -71,26 +71,30 @@ impl Node {
 
     /// The peer says in session `by` that it has no other one with us. Where the old one never
     /// protected anything, the peer may have refused us in words that were lost; where it was
-    /// elsewhere, there may be two of it.
+    /// elsewhere, there may be two of it, and the other one hears why its tunnel ends.
     pub(in super::super) fn close_restarted(
         &mut self,
         old: SessionId,
         by: SessionId,
         now: Instant,
     ) {
-        let at = |id: SessionId| Some(self.sessions.get(&id)?.path.remote);
-        let is_used = |it: &Session| !it.children.is_empty();
-        let reason = match (at(old), at(by)) {
-            _ if !self.sessions.get(&old).is_some_and(|it| is_used(it)) => {
-                "the peer begins anew: nothing was protected yet".to_owned()
-            }
-            (Some(before), Some(after)) if before != after => format!(
-                "the peer has restarted, at {after} and no more at {before}: if both go on, two \
-                 devices have one identity"
-            ),
-            _ => "the peer has restarted".to_owned(),
+        let at = |id: SessionId| self.sessions.get(&id).map(|it| it.path.remote);
+        let (Some(before), Some(after)) = (at(old), at(by)) else {
+            return;
         };
-        self.close_session(old, &reason, false, now);
+        if self.sessions[&old].children.is_empty() {
+            let reason = "the peer begins anew: nothing was protected yet";
+            return self.close_session(old, reason, false, now);
+        }
+        if before == after {
+            return self.close_session(old, "the peer has restarted", false, now);
+        }
+        let reason = format!(
+            "the peer has restarted, at {after} and no more at {before}: if both go on, two \
+             devices have one identity"
+        );
+        self.supersede(old, (before, after), now);
+        self.close_session(old, &reason, true, now);
     }
 
     /// The established sessions of a peer under its connection, the oldest first.

@@ -3,6 +3,7 @@
 
 mod captures;
 mod contacts;
+mod duplicates;
 mod names;
 mod transport;
 

@@ -1,0 +1,140 @@
+//! Two devices with one credential: each that comes up ends the other's tunnel. The one that is
+//! ended hears why, if it is a Caravan, and waits longer each time (`stations/ousted.rs`); the log
+//! of the gateway says what it looks like when they take turns.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use wire::isakmp::NotifyType;
+
+use super::SessionId;
+use crate::identity::Peer;
+use crate::ikev1::{Outbox, informational};
+use crate::node::{Event, Node};
+use crate::time::{Duration, Instant};
+
+/// Peers whose turns are watched; the one that was quiet longest makes room.
+const MAX_WATCHED: usize = 1_024;
+/// Places of one peer that are remembered.
+const MAX_PLACES: usize = 4;
+/// Who comes back to a place after that long may have gone home.
+const WINDOW: Duration = Duration::from_secs(30 * 60);
+/// One device may go to another network and come back: so often, two take turns.
+const RETURNS: u32 = 2;
+/// The log says it at most this often of one peer.
+const TELL_INTERVAL: Duration = Duration::from_secs(60 * 60);
+
+/// Peers whose tunnels ended for others of theirs, from elsewhere.
+#[derive(Default)]
+pub(in super::super) struct Duplicates {
+    by_peer: BTreeMap<Peer, Turns>,
+}
+
+#[derive(Default)]
+struct Turns {
+    /// Where tunnels ended, the latest last.
+    ended: Vec<SocketAddr>,
+    last: Instant,
+    /// How often one came back to where it had ended.
+    returns: u32,
+    told: Option<Instant>,
+}
+
+impl Duplicates {
+    /// A tunnel at the first place ends for one at the second: whether to say that two devices take
+    /// turns.
+    fn turn(&mut self, peer: &Peer, places: (SocketAddr, SocketAddr), now: Instant) -> bool {
+        if !self.by_peer.contains_key(peer) && self.by_peer.len() >= MAX_WATCHED {
+            let quiet = self.by_peer.iter().min_by_key(|(_, turns)| turns.last);
+            if let Some(quiet) = quiet.map(|(peer, _)| peer.clone()) {
+                self.by_peer.remove(&quiet);
+            }
+        }
+        let turns = self.by_peer.entry(peer.clone()).or_default();
+        turns.add(places, now);
+        let is_told = |told: Instant| now.since(told) < TELL_INTERVAL;
+        let tells = turns.returns >= RETURNS && !turns.told.is_some_and(is_told);
+        if tells {
+            turns.told = Some(now);
+        }
+        tells
+    }
+}
+
+impl Turns {
+    fn add(&mut self, (before, after): (SocketAddr, SocketAddr), now: Instant) {
+        if now.since(self.last) >= WINDOW {
+            (self.returns, self.ended) = (0, Vec::new());
+        }
+        self.last = now;
+        // Behind a NAT a device may come back from another port.
+        let is_there = |place: &SocketAddr| {
+            *place == after || (place.ip() == after.ip() && before.ip() != after.ip())
+        };
+        self.returns += u32::from(self.ended.iter().any(is_there));
+        self.ended.retain(|place| *place != before);
+        if self.ended.len() == MAX_PLACES {
+            self.ended.remove(0);
+        }
+        self.ended.push(before);
+    }
+}
+
+impl Node {
+    /// Before a session ends for another of its peer, from elsewhere: the device there is told.
+    pub(super) fn supersede(
+        &mut self,
+        old: SessionId,
+        places: (SocketAddr, SocketAddr),
+        now: Instant,
+    ) {
+        let message_id = self.fresh_message_id(old);
+        let Some(session) = self.sessions.get_mut(&old) else {
+            return;
+        };
+        let (Some(sa), Some(connection)) = (&session.sa, &session.connection) else {
+            return;
+        };
+        let peer = sa.identity.clone();
+        let name = connection.name.clone();
+        let mut out = Outbox::default();
+        if sa.peer.caravan {
+            let notice = informational::refusal(sa, NotifyType::Superseded, None);
+            informational::send(sa, vec![notice], message_id, &mut out);
+            session.remember(message_id);
+        }
+        self.flush(Some(old), out);
+        if self.duplicates.turn(&peer, places, now) {
+            let has_certificate = peer.has_certificate();
+            self.tell(Event::CredentialShared {
+                connection: name,
+                peer: peer.to_string(),
+                credential: if has_certificate {
+                    "certificate"
+                } else {
+                    "pre-shared key"
+                },
+                places,
+            });
+        }
+    }
+
+    /// The peer ends a session of ours for another device's.
+    pub(in super::super) fn superseded(&mut self, id: SessionId, now: Instant) {
+        let Some(session) = self.sessions.get(&id) else {
+            return;
+        };
+        let event = Event::NegotiationFailed {
+            connection: session.connection.as_ref().map(|it| it.name.clone()),
+            path: session.path,
+            reason: SUPERSEDED.to_owned(),
+        };
+        self.tell(event);
+        self.station_ousted(id, true, now);
+        self.close_session(id, SUPERSEDED, false, now);
+    }
+}
+
+/// What the device hears whose tunnel ended.
+const SUPERSEDED: &str = "another device has come up with our identity, and the peer ended this \
+                          tunnel for it: two devices must not share a certificate or key";

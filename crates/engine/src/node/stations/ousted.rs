@@ -1,0 +1,65 @@
+//! A station whose peer ends its tunnel soon after it came up waits before it tries again, longer
+//! each time: another device may have its identity, and each would end the other's tunnel at once.
+
+use super::super::Node;
+use super::super::session::SessionId;
+use crate::time::{Duration, Instant};
+
+/// Before the first new attempt; doubles with each.
+const FIRST_WAIT: Duration = Duration::from_secs(30);
+/// No wait is longer.
+const MAX_WAIT: Duration = Duration::from_secs(15 * 60);
+/// After so long without such an end the waits are short again.
+const CALM: Duration = Duration::from_secs(60 * 60);
+/// A tunnel that its peer ends after that long was of use.
+const BRIEF: Duration = Duration::from_secs(20);
+
+/// How often that happened.
+#[derive(Default)]
+pub(super) struct Ousted {
+    times: u32,
+    last: Instant,
+    until: Instant,
+}
+
+impl Ousted {
+    /// How long the station waits at least, whatever else would let it begin.
+    pub(super) fn rest(&self, now: Instant) -> Duration {
+        self.until.since(now)
+    }
+
+    /// Without a word the first time is as any other loss: a gateway that stops deletes too.
+    fn count(&mut self, is_for_another: bool, now: Instant) {
+        if now.since(self.last) >= CALM {
+            self.times = 0;
+        }
+        self.last = now;
+        let before = match is_for_another {
+            true => Some(self.times),
+            false => self.times.checked_sub(1),
+        };
+        if let Some(before) = before {
+            let doubled = FIRST_WAIT.saturating_mul(1 << before.min(16));
+            self.until = now + doubled.min(MAX_WAIT);
+        }
+        self.times = self.times.saturating_add(1);
+    }
+}
+
+impl Node {
+    /// The peer ends a station's session, for another device or without a word.
+    pub(in super::super) fn station_ousted(
+        &mut self,
+        id: SessionId,
+        is_for_another: bool,
+        now: Instant,
+    ) {
+        let sa = self.sessions.get(&id).and_then(|it| it.sa.as_ref());
+        let is_brief = sa.is_some_and(|sa| now.since(sa.since) < BRIEF);
+        if (is_for_another || is_brief)
+            && let Some(index) = self.station_of(id)
+        {
+            self.stations[index].ousted.count(is_for_another, now);
+        }
+    }
+}
