@@ -12,7 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from caravan.testbed.capture import IPPROTO_ICMP, Capture, Frame
+from caravan.testbed.capture import (
+    IPPROTO_AH,
+    IPPROTO_ESP,
+    IPPROTO_ICMP,
+    Capture,
+    Frame,
+)
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, PublicKey
 from caravan.testbed.pki import CaravanAuthority
@@ -25,6 +31,8 @@ PING_HEADERS_BYTES = 28
 PUBLISHED_HTTP_PORT = 8080
 IKE_PROPOSAL = "aes128-sha256-modp2048"
 ROUND_TRIPS = 50
+PROBES = 3
+"""Pings that show a size: a packet of another size among them is something else."""
 CLEAR = "none"
 
 
@@ -130,7 +138,11 @@ def handshake_ms(initiator: Caravan) -> float | None:
 def _measure(
     road: Road, policy: str, daemons: Sequence[Caravan], seconds: int, output: Path
 ) -> Cost:
-    wire_bytes = {size: wire_size(road, policy, size, output) for size in SIZES_BYTES}
+    is_clear = policy == CLEAR
+    wire_bytes = {
+        size: wire_size(road, GATEWAY_ADDRESS, size, output / f"{policy}-{size}.pcap", is_clear)
+        for size in SIZES_BYTES
+    }
     rtt = ping(road.ms, GATEWAY_ADDRESS, ROUND_TRIPS, 0.01)
     before = sum(daemon.cpu_s() for daemon in daemons)
     flow = iperf(road.ms, road.server, GATEWAY_ADDRESS, seconds, reverse=True, bind=SERVER_ADDRESS)
@@ -139,22 +151,30 @@ def _measure(
     return Cost(policy, None, wire_bytes, flow.mbit_s, rtt.mean_ms, per_gb)
 
 
-def wire_size(road: Road, policy: str, size: int, output: Path) -> int:
-    """Bytes of the IP packet that carries a clear packet of `size` on the outer link."""
+def wire_size(road: Road, address: str, size: int, path: Path, is_clear: bool) -> int:
+    """Bytes of the IP packet that carries a clear one of `size` to `address` on the outer link.
+
+    `path` is the capture's. Each of the pings is looked for: what IKE says meanwhile, and whatever
+    else may come, is not of them.
+    """
     host, interface = road.outer
-    path = output / f"{policy}-{size}.pcap"
     with Capture(host, interface, path) as capture:
-        ping(road.ms, GATEWAY_ADDRESS, 3, 0.05, payload_bytes=size - PING_HEADERS_BYTES)
-    sent = [frame for frame in capture.frames() if frame.source == _outer_address(road)]
-    sizes = Counter(len(frame.packet) for frame in sent if _carries(frame, policy))
-    if not sizes:
-        raise ValueError(f"{path}: no packet of policy {policy} on the outer link")
-    return sizes.most_common(1)[0][0]
+        ping(road.ms, address, PROBES, 0.05, payload_bytes=size - PING_HEADERS_BYTES)
+    own = road.nat.address if road.nat else road.ms.addresses("wan0")[0].partition("/")[0]
+    return probe_size([frame for frame in capture.frames() if frame.source == own], is_clear)
 
 
-def _outer_address(road: Road) -> str:
-    return road.nat.address if road.nat else road.ms.addresses("wan0")[0].partition("/")[0]
+def probe_size(sent: Sequence[Frame], is_clear: bool) -> int:
+    """The size of the probes among these frames: most of them are there, and all are alike."""
+    sizes = Counter(len(frame.packet) for frame in sent if _carries(frame, is_clear))
+    for size, times in sizes.most_common(1):
+        if times > PROBES / 2:
+            return size
+    seen = ", ".join(f"{times} of {size}" for size, times in sorted(sizes.items())) or "none"
+    raise ValueError(f"of {PROBES} probes on the outer link there are, by bytes: {seen}")
 
 
-def _carries(frame: Frame, policy: str) -> bool:
-    return frame.protocol == IPPROTO_ICMP if policy == CLEAR else frame.is_udp_esp
+def _carries(frame: Frame, is_clear: bool) -> bool:
+    if is_clear:
+        return frame.protocol == IPPROTO_ICMP
+    return frame.is_udp_esp or frame.protocol in (IPPROTO_ESP, IPPROTO_AH)

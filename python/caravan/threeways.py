@@ -11,8 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import tomllib
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,15 +26,14 @@ from caravan.lab import core
 from caravan.levels import Metrics, computed, simulated
 from caravan.measurement import (
     CLEAR,
-    PING_HEADERS_BYTES,
     SIZES_BYTES,
     Keys,
     handshake_ms,
     transport_ends,
     tunnel_ends,
+    wire_size,
 )
 from caravan.testbed import Road, RoadPlan, enter
-from caravan.testbed.capture import IPPROTO_ICMP, Capture, Frame
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, PublicKey
 from caravan.testbed.host import Host
@@ -141,7 +139,8 @@ def testbed(scenario: Mapping[str, Any], output: Path) -> Metrics:
             )
         for size in SIZES_BYTES:
             is_clear = station is None
-            metrics[f"wire_bytes_{size}"] = _wire_size(road, address, size, output, is_clear)
+            path = output / f"wire-{size}.pcap"
+            metrics[f"wire_bytes_{size}"] = wire_size(road, address, size, path, is_clear)
         metrics["rtt_ms"] = ping(road.ms, address, ROUND_TRIPS).mean_ms
         metrics["tcp_kbps"] = transfer_kbps(
             road.ms, road.server, address, transfer["bytes"], is_up=is_up
@@ -237,23 +236,6 @@ def transfer_kbps(
         done = client.run(argv, TRANSFER_TIMEOUT_S)
     received = json.loads(done.stdout)["end"]["sum_received"]
     return float(received["bits_per_second"]) / 1e3
-
-
-def _wire_size(road: Road, address: str, size: int, output: Path, is_clear: bool) -> int:
-    """Bytes of the IP packet that carries a clear packet of `size` on the outer link."""
-    host, interface = road.outer
-    own = road.nat.address if road.nat else road.ms.addresses("wan0")[0].partition("/")[0]
-    with Capture(host, interface, output / f"wire-{size}.pcap") as capture:
-        ping(road.ms, address, 3, 0.05, payload_bytes=size - PING_HEADERS_BYTES)
-    sent = [frame for frame in capture.frames() if frame.source == own]
-    sizes = Counter(len(frame.packet) for frame in sent if _carries(frame, is_clear))
-    if not sizes:
-        raise ValueError(f"no packet of {size} bytes on the outer link")
-    return sizes.most_common(1)[0][0]
-
-
-def _carries(frame: Frame, is_clear: bool) -> bool:
-    return frame.protocol == IPPROTO_ICMP if is_clear else frame.is_udp_esp
 
 
 def table(levels: Levels) -> Table:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from caravan.measurement import probe_size
 from caravan.sizes import POLICIES
+from caravan.testbed.capture import IPPROTO_ESP, IPPROTO_ICMP, IPPROTO_UDP, Frame
 
 BY_NAME = {policy.name: policy for policy in POLICIES}
 
@@ -45,3 +47,26 @@ def test_the_rfcs_add_one_vector_to_the_paper() -> None:
             paper = policy.paper_bytes(size)
             if paper is not None:
                 assert policy.rfc_bytes(size) == paper + policy.vector_bytes
+
+
+def frame(protocol: int, size: int, payload: bytes = b"") -> Frame:
+    """An IPv4 packet of `size` bytes on Ethernet."""
+    header = bytes([0x45, 0]) + size.to_bytes(2, "big") + bytes(5) + bytes([protocol]) + bytes(10)
+    packet = header + payload
+    return Frame(0.0, bytes(12) + b"\x08\x00" + packet + bytes(size - len(packet)))
+
+
+PORTS = (4500).to_bytes(2, "big") * 2 + bytes(4)
+SPI, MARKER = b"\x12\x34\x56\x78", bytes(4)
+
+
+def test_messages_of_ike_and_single_packets_are_no_probes() -> None:
+    esp = [frame(IPPROTO_UDP, 128, PORTS + SPI)] * 3
+    ike = [frame(IPPROTO_UDP, 108, PORTS + MARKER)] * 5
+    keepalive = [frame(IPPROTO_UDP, 29, PORTS + b"\xff")] * 9
+    other = [frame(IPPROTO_UDP, 104, PORTS + SPI)]
+    assert probe_size([*ike, *other, *esp, *keepalive], is_clear=False) == 128
+    assert probe_size([*ike, *[frame(IPPROTO_ESP, 120)] * 3], is_clear=False) == 120
+    assert probe_size([*ike, *[frame(IPPROTO_ICMP, 64)] * 3], is_clear=True) == 64
+    with pytest.raises(ValueError, match=r"of 3 probes .*: 1 of 104"):
+        probe_size([*ike, *other], is_clear=False)

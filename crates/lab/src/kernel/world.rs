@@ -145,14 +145,21 @@ impl World {
     }
 
     /// Octets of the IP packet that carries a clear one of `bytes` over the link to the gateway.
+    /// IKE may have something to say meanwhile: what the station has sealed is looked at, and the
+    /// link only where nothing is.
     fn wire_bytes(&mut self, bytes: u32) -> Result<u32, Fault> {
-        let link = self.places.outer_link;
-        let carried = |kernel: &Kernel| match kernel.element(link) {
-            Some(Element::Link(link, _)) => link.counters().offered_bytes,
-            _ => 0,
+        let (link, station) = (self.places.outer_link, self.places.station);
+        let carried = |kernel: &Kernel| {
+            let host = kernel.host(station);
+            let control = host.and_then(|host| host.control.as_ref());
+            match (control, kernel.element(link)) {
+                (Some(control), _) => control.sealed_bytes(),
+                (None, Some(Element::Link(link, _))) => link.counters().offered_bytes,
+                _ => 0,
+            }
         };
         let to = self.places.far_end(&self.plan);
-        let (station, now) = (self.places.station, self.kernel.now());
+        let now = self.kernel.now();
         let before = carried(&self.kernel);
         self.with_stack(station, |stack| {
             stack.ping(to, 1, bytes.saturating_sub(28) as usize, PING_INTERVAL, now);

@@ -69,6 +69,7 @@ pub struct Control {
     begun: Vec<Send>,
     next_id: u16,
     own_drops: DropCounters,
+    sealed_bytes: u64,
     /// What it told so far.
     pub log: Log,
 }
@@ -95,6 +96,7 @@ impl Control {
             begun: Vec::new(),
             next_id: 1,
             own_drops: DropCounters::default(),
+            sealed_bytes: 0,
             log: Log::default(),
         };
         // what begins at once leaves when the host is first woken
@@ -126,6 +128,11 @@ impl Control {
     /// Tunnels that stand.
     pub fn established(&self) -> usize {
         self.node.established()
+    }
+
+    /// Octets of all IP packets that carry sealed ones: messages of IKE are not among them.
+    pub fn sealed_bytes(&self) -> u64 {
+        self.sealed_bytes
     }
 
     /// When it wants to be woken.
@@ -242,6 +249,7 @@ impl Control {
     }
 
     fn send(&mut self, mut datagrams: Datagrams, now: Instant, sends: &mut Vec<Send>) -> bool {
+        let first = sends.len();
         for run in datagrams.runs() {
             for sealed in datagrams.bytes(run).chunks(run.segment_bytes.max(1)) {
                 match run.kind {
@@ -250,6 +258,10 @@ impl Control {
                 }
             }
         }
+        let lengths = sends[first..].iter().map(|send| match send {
+            Send::Out(packet) | Send::Own(packet) => packet.len() as u64,
+        });
+        self.sealed_bytes += lengths.sum::<u64>();
         let replies = datagrams.replies().map(|reply| Send::Own(reply.to_vec()));
         sends.extend(replies);
         let is_sealed = !datagrams.is_empty();
