@@ -99,7 +99,7 @@ enum Command {
         caravan up -c ms1.toml --detach   returns when the tunnel is up, or says why not\n\n\
         In the foreground it tries for ever. With --detach it gives up, with status 1 and the\n\
         reason, once each address of the gateway has failed once or --timeout is over: nothing\n\
-        is left in the background then. A gateway that is silent fails after 68 seconds.\n\n\
+        is left in the background then. A gateway that is silent fails after 63 seconds.\n\n\
         While a connection with on_failure = \"block\" is not up, traffic for its networks is\n\
         refused: before the first attempt, and when `up` gave up, crashed or heard ^C, until\n\
         `caravan down NAME`.")]

@@ -23,6 +23,7 @@ pub mod protect;
 pub mod quick;
 pub(crate) mod refusal;
 pub mod retransmit;
+pub mod round_trip;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -30,6 +31,7 @@ pub(crate) mod tests;
 mod vendor;
 
 use crypto::cert::CertificatePath;
+use round_trip::RoundTrip;
 use wire::isakmp::{Cookies, Located, NotifyType, Payload, PayloadKind};
 
 use crate::counters::{DropCounters, DropReason};
@@ -63,9 +65,35 @@ pub struct Outbox {
     pub received: Vec<Received>,
     /// Messages dropped without ending an exchange.
     pub drops: DropCounters,
+    round_trip: RoundTrip,
+    has_learned: bool,
 }
 
 impl Outbox {
+    /// An empty one for exchanges over a path of which this is known.
+    pub fn over(round_trip: RoundTrip) -> Self {
+        Self {
+            round_trip,
+            ..Self::default()
+        }
+    }
+
+    /// What is known of the path.
+    pub fn round_trip(&self) -> RoundTrip {
+        self.round_trip
+    }
+
+    /// An answer has taught something of the path.
+    pub fn learn(&mut self, lesson: impl FnOnce(&mut RoundTrip)) {
+        lesson(&mut self.round_trip);
+        self.has_learned = true;
+    }
+
+    /// What is known of the path, where an answer has taught something.
+    pub fn learned(&self) -> Option<RoundTrip> {
+        self.has_learned.then_some(self.round_trip)
+    }
+
     /// Tells that a message of `bytes` octets was received and understood.
     pub fn heard(&mut self, what: &'static str, bytes: usize, payloads: &[Located]) {
         self.received.push(Received {

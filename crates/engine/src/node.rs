@@ -7,6 +7,7 @@
 //! *station* is a connection that we begin ourselves and hold up (`stations.rs`).
 
 mod children;
+mod departures;
 mod event;
 mod half_open;
 mod leases;
@@ -68,6 +69,9 @@ pub enum Input<'a> {
         /// What the routing table says.
         local: Option<IpAddr>,
     },
+    /// The datagrams of the inputs of the last moment have left by now: answers to them are waited
+    /// for from here. A host that computes in no time need not say so.
+    Departed,
     /// A deadline came.
     Wake,
     /// A new configuration; tunnels whose connection did not change stay up.
@@ -154,6 +158,9 @@ pub struct Node {
     is_stopping: bool,
     wants_report: bool,
     next_report: Instant,
+    last_input: Instant,
+    /// Sessions that sent something at [`Self::last_input`].
+    departing: Vec<SessionId>,
 }
 
 impl Node {
@@ -186,6 +193,8 @@ impl Node {
             is_stopping: false,
             wants_report: false,
             next_report: Instant::default(),
+            last_input: Instant::default(),
+            departing: Vec::new(),
         };
         node.open_stations();
         node
@@ -195,7 +204,12 @@ impl Node {
     pub fn handle(&mut self, input: Input<'_>, now: Instant) {
         debug_assert!(self.is_drained, "drain outputs before the next input");
         self.is_drained = false;
+        if !matches!(input, Input::Departed) && self.last_input != now {
+            self.last_input = now;
+            self.departing.clear();
+        }
         match input {
+            Input::Departed => self.on_departed(now),
             Input::Datagram(path, payload) => self.on_datagram(path, payload, now),
             Input::Notice(notice) => self.on_notice(notice, now),
             Input::Report(report) => self.on_report(report, now),

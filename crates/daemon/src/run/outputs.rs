@@ -51,10 +51,13 @@ impl Process {
 
     /// Carries out what the node wants. Whether routes may have to change.
     async fn drain(&mut self) -> anyhow::Result<bool> {
-        let mut is_changed = false;
+        let (mut is_changed, mut has_sent) = (false, false);
         loop {
             match self.node.poll() {
-                Output::Datagram(path, bytes) => self.send(&path, &bytes),
+                Output::Datagram(path, bytes) => {
+                    self.send(&path, &bytes);
+                    has_sent = true;
+                }
                 Output::Plane(direction, change) => self.change(direction, change)?,
                 Output::Event(event) => is_changed |= self.on_event(event),
                 Output::IkeKey(cookies, key) => {
@@ -67,6 +70,10 @@ impl Process {
                 Output::WantsReport => self.host.wants(host::Answer::Report),
                 Output::WantsLocalAddress { remote, among } => {
                     self.host.wants(host::Answer::LocalAddress(remote, among));
+                }
+                // Making them may have taken a slow processor seconds.
+                Output::Wait(_) if core::mem::take(&mut has_sent) => {
+                    self.node.handle(Input::Departed, self.clock.now());
                 }
                 Output::Wait(deadline) => {
                     self.deadline = deadline;

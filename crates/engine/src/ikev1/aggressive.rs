@@ -60,6 +60,7 @@ impl Core {
         message: &[u8],
         parts: &Parts<'_>,
         random: &mut Stream,
+        now: Instant,
         out: &mut Outbox,
     ) -> Result<Step, Fault> {
         let (offered, sa_i) = parts.sa.ok_or(DropReason::MalformedMessage)?;
@@ -113,7 +114,7 @@ impl Core {
         chain.extend(self.discovery());
         chain.extend(self.announcements());
         let sent = self.clear(2, &chain);
-        self.answer(message, sent, out);
+        self.answer(message, sent, now, out);
         Ok(Step::Aggressive3(session))
     }
 
@@ -158,7 +159,7 @@ impl Core {
         chain.extend(self.discovery());
         chain.extend(self.first_contact());
         let sent = self.sealed(3, &chain, &session.keys, &mut session.iv, work);
-        self.answer(at.message, sent, at.out);
+        self.answer(at.message, sent, at.now, at.out);
         let last_iv = session.iv;
         Ok(self.establish(&session, last_iv, proven, true, at))
     }

@@ -14,16 +14,16 @@ use wire::isakmp::{
 use super::auth::{self, Proven};
 use super::keys::{self, Keys};
 use super::parts::Parts;
-use super::phase1::{LINGER, NONCE_LEN};
+use super::phase1::NONCE_LEN;
 use super::proposal::{self, Method};
 use super::protect::{self, Iv, Opened};
-use super::retransmit::{Answered, REPETITIONS, Retransmit};
+use super::retransmit::{Answered, LINGER, PATIENCE, Retransmit};
 use super::{Fault, IsakmpSa, NatFinding, Outbox, PeerSupport, Role, Sent, names_of, nat, vendor};
 use crate::config::Connection;
 use crate::counters::DropReason;
 use crate::sa::{Path, Secret};
 use crate::suite::IkeSuite;
-use crate::time::{Calendar, Instant};
+use crate::time::{Calendar, Duration, Instant};
 use crate::work::{Task, Work};
 
 /// Which message is awaited, and what only that step needs.
@@ -93,6 +93,8 @@ pub(super) struct Core {
     pub(super) retransmit: Option<Retransmit>,
     /// The message answered last.
     pub(super) answered: Option<Answered>,
+    /// When, where the peer's next message is an answer to ours.
+    pub(super) answered_at: Option<Instant>,
     last_sent: Vec<u8>,
     pub(super) expires: Option<Instant>,
     /// The last block of the current message, if it was sealed with the exchange's keys.
@@ -128,6 +130,7 @@ impl Core {
             is_initial_contact: false,
             retransmit: None,
             answered: None,
+            answered_at: None,
             last_sent: Vec::new(),
             expires: None,
             sealed: None,
@@ -392,28 +395,57 @@ impl Core {
         now: Instant,
         out: &mut Outbox,
     ) {
-        self.ask_within(REPETITIONS, request, sent, now, out);
+        self.ask_within(PATIENCE, request, sent, now, out);
     }
 
-    /// As [`Self::ask`], with another number of repetitions.
+    /// As [`Self::ask`], given up after `patience`.
     pub(super) fn ask_within(
         &mut self,
-        repetitions: u32,
+        patience: Duration,
         request: Option<&[u8]>,
         sent: Sent,
         now: Instant,
         out: &mut Outbox,
     ) {
         self.last_sent.clone_from(&sent.message);
+        self.heed_answer(now, out);
         self.answered = request.map(|request| Answered::sent(request, None));
-        self.retransmit = Some(Retransmit::send_within(repetitions, sent, now, out));
+        self.retransmit = Some(Retransmit::send_within(patience, sent, now, out));
     }
 
     /// Sends what only a duplicate of `request` makes us send again.
-    pub(super) fn answer(&mut self, request: &[u8], sent: Sent, out: &mut Outbox) {
+    pub(super) fn answer(&mut self, request: &[u8], sent: Sent, now: Instant, out: &mut Outbox) {
         self.last_sent.clone_from(&sent.message);
-        self.retransmit = None;
+        self.heed_answer(now, out);
         self.answered = Some(Answered::send(request, Some(sent), out));
+        self.answered_at = Some(now);
+    }
+
+    /// The peer goes on: its message answers our last one, and shows how long that takes. A
+    /// responder learns it from the initiator's next message.
+    fn heed_answer(&mut self, now: Instant, out: &mut Outbox) {
+        if let Some(asked) = self.retransmit.take() {
+            asked.answered(now, out);
+        }
+        let is_single = self.answered.as_ref().is_some_and(Answered::is_single);
+        if let Some(at) = self.answered_at.take() {
+            let passed = now.since(at);
+            out.learn(|path| match is_single {
+                true => path.learn(passed),
+                // It took no longer than this, and nobody knows how much less.
+                false => path.back_off(passed * 2),
+            });
+        }
+    }
+
+    /// What was sent at `began` left only `now`.
+    pub(super) fn departed(&mut self, began: Instant, now: Instant) {
+        if let Some(asked) = &mut self.retransmit {
+            asked.departed(began, now);
+        }
+        self.answered_at = self
+            .answered_at
+            .map(|at| if at == began { now } else { at });
     }
 
     /// Success. `lingers`: our last message may have to be sent again.
@@ -423,9 +455,11 @@ impl Core {
         last_iv: Iv,
         proven: Proven,
         lingers: bool,
-        at: &At<'_>,
+        at: &mut At<'_>,
     ) -> Step {
-        self.retransmit = None;
+        if !lingers {
+            self.heed_answer(at.now, at.out);
+        }
         self.expires = lingers.then_some(at.now + LINGER);
         let mut lifetime_s = self.lifetime_s.min(proven.connection.lifetime.as_secs());
         if let Some(certified) = &proven.certified {

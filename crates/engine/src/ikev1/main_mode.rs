@@ -22,7 +22,7 @@ use super::auth;
 use super::exchange::{At, Core, Publics, Session, Step, is_same_key};
 use super::parts::Parts;
 use super::proposal;
-use super::retransmit::REPETITIONS_WITHIN;
+use super::retransmit::PATIENCE_WITHIN;
 use super::{Fault, Outbox, Role};
 use crate::counters::DropReason;
 use crate::time::Instant;
@@ -46,6 +46,7 @@ impl Core {
         &mut self,
         message: &[u8],
         parts: &Parts<'_>,
+        now: Instant,
         out: &mut Outbox,
     ) -> Result<Step, Fault> {
         let (offered, sa_i) = parts.sa.ok_or(DropReason::MalformedMessage)?;
@@ -72,7 +73,7 @@ impl Core {
         let mut chain = vec![Payload::Sa(choice.reply)];
         chain.extend(self.announcements());
         let sent = self.clear(2, &chain);
-        self.answer(message, sent, out);
+        self.answer(message, sent, now, out);
         Ok(Step::Main3)
     }
 
@@ -98,7 +99,7 @@ impl Core {
         chain.extend(self.discovery());
         let sent = self.clear(3, &chain);
         self.heard(2, at, &located);
-        self.ask_within(REPETITIONS_WITHIN, Some(at.message), sent, at.now, at.out);
+        self.ask_within(PATIENCE_WITHIN, Some(at.message), sent, at.now, at.out);
         Ok(Step::Main4(pair))
     }
 
@@ -125,7 +126,7 @@ impl Core {
         self.nat = finding;
         let sent = self.clear(4, &chain);
         self.heard(3, at, &located);
-        self.answer(at.message, sent, at.out);
+        self.answer(at.message, sent, at.now, at.out);
         Ok(Step::Main5(session))
     }
 
@@ -171,7 +172,7 @@ impl Core {
         let mut iv = opened.next_iv;
         let sent = self.sealed(6, &chain, &session.keys, &mut iv, &mut at.out.work);
         self.heard(5, at, &opened.payloads);
-        self.answer(at.message, sent, at.out);
+        self.answer(at.message, sent, at.now, at.out);
         Ok(self.establish(session, iv, proven, true, at))
     }
 

@@ -101,13 +101,16 @@ impl ConfigRequest {
         &mut self,
         sa: &IsakmpSa,
         message: &[u8],
+        now: Instant,
         out: &mut Outbox,
     ) -> Result<Lease, Fault> {
         let mut iv = self.iv;
         let opened = open(sa, message, self.message_id, &mut iv, out)?;
         let reply = attributes(&opened, &[ConfigType::Reply])?;
         out.heard("config 2", message.len(), &opened.payloads);
-        self.retransmit = None;
+        if let Some(asked) = self.retransmit.take() {
+            asked.answered(now, out);
+        }
         self.iv = iv;
         Ok(lease(&reply.attributes, self.families))
     }
@@ -115,6 +118,13 @@ impl ConfigRequest {
     /// Retransmission.
     pub fn deadline(&self) -> Option<Deadline> {
         self.retransmit.as_ref().map(Retransmit::deadline)
+    }
+
+    /// What was sent at `began` left only `now`.
+    pub fn departed(&mut self, began: Instant, now: Instant) {
+        if let Some(asked) = &mut self.retransmit {
+            asked.departed(began, now);
+        }
     }
 
     /// Sends again, or gives up.

@@ -28,8 +28,6 @@ pub const GRACE: Duration = Duration::from_secs(3);
 pub const MAX_DOUBTS: u32 = 32;
 /// A responder waits so long for the initiator's next message.
 pub const HALF_OPEN: Duration = Duration::from_secs(30);
-/// Duplicates of the last message are answered so long: until a peer like us has sent its last.
-pub const LINGER: Duration = Duration::from_secs(40);
 /// Octets of our nonces.
 pub const NONCE_LEN: usize = 32;
 
@@ -120,9 +118,9 @@ impl Phase1 {
         core.is_aggressive = is_aggressive;
         core.expires = Some(now + HALF_OPEN);
         let result = if is_aggressive {
-            core.aggressive_1(message, &parts, random, out)
+            core.aggressive_1(message, &parts, random, now, out)
         } else {
-            core.main_1(message, &parts, out)
+            core.main_1(message, &parts, now, out)
         };
         match result {
             Ok(step) => {
@@ -260,6 +258,11 @@ impl Phase1 {
         });
         let again = self.core.retransmit.as_ref().map(Retransmit::deadline);
         [doubt, expiry, again].into_iter().flatten().min()
+    }
+
+    /// What was sent at `began` left only `now`.
+    pub fn departed(&mut self, began: Instant, now: Instant) {
+        self.core.departed(began, now);
     }
 
     /// Sends again, or gives up.

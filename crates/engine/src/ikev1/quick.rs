@@ -28,7 +28,7 @@ use crate::counters::DropReason;
 use crate::sa::{Mode, OriginalAddresses, Secret};
 use crate::selector::TrafficSelector;
 use crate::suite::EspSuite;
-use crate::time::{Deadline, Duration, Instant};
+use crate::time::{Deadline, Instant};
 
 mod initiator;
 mod parts;
@@ -37,7 +37,7 @@ mod responder;
 use initiator::Asked;
 use responder::{Offered, WaitsForThird};
 
-use super::retransmit::Answered;
+use super::retransmit::{Answered, LINGER};
 
 /// What an initiator asks for.
 pub struct QuickRequest<'a> {
@@ -115,8 +115,6 @@ pub struct Quick {
     state: State,
 }
 
-/// How long an exchange that is over still answers duplicates: as long as a peer repeats.
-const LINGER: Duration = Duration::from_secs(70);
 /// Octets of our nonces.
 const NONCE_LEN: usize = 32;
 
@@ -265,6 +263,7 @@ impl Quick {
                 };
                 self.proposed = proposed(&opened);
                 let child = asked.read(sa, &opened, out)?;
+                asked.retransmit.answered(now, out);
                 out.heard("quick 2", message.len(), &opened.payloads);
                 let place = place(self.message_id, "quick 3");
                 let third = asked.third(sa, &opened, place, &mut self.iv, out);
@@ -281,6 +280,7 @@ impl Quick {
                 if !waits.is_third(sa, message, self.message_id, &mut self.iv, out) {
                     return Ok(QuickProgress::Pending);
                 }
+                waits.retransmit.answered(now, out);
                 let child = waits.child();
                 self.state = State::Done {
                     answered: Answered::sent(message, None),
@@ -311,6 +311,15 @@ impl Quick {
                 why: "forget a quick mode that is done",
             }),
             State::Offered(_) => None,
+        }
+    }
+
+    /// What was sent at `began` left only `now`.
+    pub fn departed(&mut self, began: Instant, now: Instant) {
+        match &mut self.state {
+            State::Asked(asked) => asked.retransmit.departed(began, now),
+            State::WaitsForThird(waits) => waits.retransmit.departed(began, now),
+            State::Done { .. } | State::Offered(_) => {}
         }
     }
 

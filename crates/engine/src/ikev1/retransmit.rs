@@ -1,25 +1,30 @@
 //! Sending again (RFC 2408 §5.1): by a timer for who waits for an answer, and on a duplicate for
 //! who has answered.
 //!
-//! A message that asks is sent at 0, 0.5, 1.4, 3.0, 5.9, 11.2, 20.6 and 37.7 s, then given up at
-//! 68 s. Main mode's third message is given up at 11 s, and the exchange begun anew by whoever
-//! owns it: an answer to the first has shown that the peer is there, and while it is flooded it
-//! forgets exchanges of which it has seen no more. A message that answers is sent again only when
-//! the very request comes again, and a bounded number of times, so that nobody can make us flood a
-//! third party.
+//! A message that asks waits for its answer as long as the path has shown it to take
+//! ([`super::round_trip`]), then is sent again, and waits twice as long each time: where nothing
+//! is known of the path, it leaves at 0, 1, 3, 7, 15 and 31 s and is given up at 63 s. The timer
+//! starts when the message leaves, which is after its host has computed it.
+//!
+//! Main mode's third message is given up at 11 s, and the exchange begun anew by whoever owns it:
+//! an answer to the first has shown that the peer is there, and while it is flooded it forgets
+//! exchanges of which it has seen no more. A message that answers is sent again only when the very
+//! request comes again, and a bounded number of times, so that nobody can make us flood a third
+//! party.
 
 use super::{Fault, Outbox, Sent};
 use crate::counters::DropReason;
 use crate::time::{Deadline, Duration, Instant};
 
-/// Before the first repetition.
-pub const FIRST_INTERVAL: Duration = Duration::from_millis(500);
-/// Each interval is this many tenths of the one before.
-pub const GROWTH_TENTHS: u32 = 18;
-/// Repetitions; one more interval after the last one, the exchange has failed.
-pub const REPETITIONS: u32 = 7;
-/// Repetitions of a message that follows an answer to a first one.
-pub const REPETITIONS_WITHIN: u32 = 4;
+/// How long an answer is waited for in all.
+pub const PATIENCE: Duration = Duration::from_secs(63);
+/// The same for a message that follows an answer to a first one.
+pub const PATIENCE_WITHIN: Duration = Duration::from_secs(11);
+/// A message that may be answered late is waited for so many of its timeouts at least.
+const LEAST_TIMEOUTS: u32 = 3;
+/// An exchange that is over still answers duplicates for so long: a peer like us repeats until
+/// [`PATIENCE`] ends, and what it sent last may be under way for a while.
+pub const LINGER: Duration = Duration::from_secs(70);
 /// How often a duplicate of one request is answered.
 pub const ANSWERS_TO_DUPLICATES: u32 = 10;
 
@@ -28,26 +33,54 @@ pub const ANSWERS_TO_DUPLICATES: u32 = 10;
 pub struct Retransmit {
     message: Sent,
     attempts: u32,
-    repetitions: u32,
-    interval: Duration,
+    /// When it was sent last.
+    sent_at: Instant,
+    first_timeout: Duration,
+    timeout: Duration,
     next: Instant,
+    /// Given up then.
+    end: Instant,
 }
 
 impl Retransmit {
     /// Sends `message` and starts its timer.
     pub fn send(message: Sent, now: Instant, out: &mut Outbox) -> Self {
-        Self::send_within(REPETITIONS, message, now, out)
+        Self::send_within(PATIENCE, message, now, out)
     }
 
-    /// As [`Self::send`], with another number of repetitions.
-    pub fn send_within(repetitions: u32, message: Sent, now: Instant, out: &mut Outbox) -> Self {
+    /// As [`Self::send`], given up after `patience`.
+    pub fn send_within(patience: Duration, message: Sent, now: Instant, out: &mut Outbox) -> Self {
         out.messages.push(message.clone());
-        Self {
+        let timeout = out.round_trip().timeout();
+        let mut sent = Self {
             message,
             attempts: 0,
-            repetitions,
-            interval: FIRST_INTERVAL,
-            next: now + FIRST_INTERVAL,
+            sent_at: now,
+            first_timeout: timeout,
+            timeout,
+            next: now,
+            end: now + patience.max(timeout * LEAST_TIMEOUTS),
+        };
+        sent.wait(now);
+        sent
+    }
+
+    /// What was sent at `began` left its host only `now`: the timer starts then.
+    pub fn departed(&mut self, began: Instant, now: Instant) {
+        if self.sent_at == began {
+            let computed = now.since(began);
+            self.sent_at = now;
+            self.next = self.next + computed;
+            self.end = self.end + computed;
+        }
+    }
+
+    /// The answer came: it teaches how long the path takes.
+    pub fn answered(&self, now: Instant, out: &mut Outbox) {
+        if self.attempts == 0 {
+            out.learn(|path| path.learn(now.since(self.sent_at)));
+        } else {
+            out.learn(|path| path.back_off(self.timeout));
         }
     }
 
@@ -59,29 +92,35 @@ impl Retransmit {
         }
     }
 
-    /// Sends again if it is time; [`Fault::TimedOut`] after the last interval.
+    /// Sends again if it is time; [`Fault::TimedOut`] at the end.
     pub fn fire(&mut self, now: Instant, out: &mut Outbox) -> Result<(), Fault> {
         if now < self.next {
             return Ok(());
         }
-        if self.attempts == self.repetitions {
+        if self.next >= self.end {
             return Err(Fault::TimedOut(self.message.what));
         }
         self.attempts += 1;
-        self.interval = self.interval * GROWTH_TENTHS / 10;
-        self.next = now + self.interval;
+        self.timeout *= 2;
+        self.sent_at = now;
+        self.wait(now);
         out.messages.push(self.message.clone());
         Ok(())
+    }
+
+    /// A repetition whose answer could not come before the end is not worth sending.
+    fn wait(&mut self, now: Instant) {
+        let next = now + self.timeout;
+        self.next = if next + self.first_timeout > self.end {
+            self.end
+        } else {
+            next
+        };
     }
 
     /// How often it was sent.
     pub fn sent(&self) -> u32 {
         self.attempts + 1
-    }
-
-    /// The message.
-    pub fn message(&self) -> &Sent {
-        &self.message
     }
 }
 
@@ -120,6 +159,11 @@ impl Answered {
         true
     }
 
+    /// Whether it was answered once.
+    pub fn is_single(&self) -> bool {
+        self.left == ANSWERS_TO_DUPLICATES
+    }
+
     /// Answers again if its answers are not used up.
     pub fn repeat(&mut self, out: &mut Outbox) {
         if self.left > 0 {
@@ -148,21 +192,76 @@ mod tests {
         }
     }
 
-    #[test]
-    fn asks_eight_times_in_about_a_minute_then_gives_up() {
+    const SECOND: u64 = 1_000_000_000;
+
+    /// When it is sent, and when it is given up, both in seconds.
+    fn schedule(mut asked: Retransmit) -> (Vec<f64>, f64) {
         let mut out = Outbox::default();
-        let mut asked = Retransmit::send(sent(), Instant(0), &mut out);
+        let (mut times, seconds) = (Vec::new(), |at: Instant| at.0 as f64 / SECOND as f64);
         loop {
             let at = asked.deadline().at;
             assert!(asked.fire(Instant(at.0 - 1), &mut out).is_ok());
             if let Err(fault) = asked.fire(at, &mut out) {
                 assert_eq!(fault.to_string(), "no answer to quick 1");
-                assert!((60..75).contains(&at.since(Instant(0)).as_secs()));
-                break;
+                assert!(out.messages.iter().all(|message| *message == sent()));
+                return (times, seconds(at));
             }
+            times.push(seconds(at));
+            assert_eq!(out.messages.len(), times.len());
         }
-        assert_eq!(out.messages.len(), 8);
-        assert!(out.messages.iter().all(|message| *message == sent()));
+    }
+
+    /// What is known after one answer that took so long.
+    fn after(sample: Duration) -> Outbox {
+        let mut out = Outbox::default();
+        out.learn(|path| path.learn(sample));
+        out
+    }
+
+    #[test]
+    fn asks_six_times_in_a_minute_then_gives_up() {
+        let asked = Retransmit::send(sent(), Instant(0), &mut Outbox::default());
+        assert_eq!(schedule(asked), (vec![1.0, 3.0, 7.0, 15.0, 31.0], 63.0));
+    }
+
+    #[test]
+    fn a_path_that_is_known_to_be_quick_or_slow_sets_the_pace() {
+        let quick = Retransmit::send(sent(), Instant(0), &mut after(Duration::from_millis(30)));
+        assert_eq!(
+            schedule(quick),
+            (vec![0.5, 1.5, 3.5, 7.5, 15.5, 31.5], 63.0)
+        );
+        let slow = Retransmit::send(sent(), Instant(0), &mut after(Duration::from_secs(2)));
+        assert_eq!(schedule(slow), (vec![6.0, 18.0, 42.0], 63.0));
+        // Patience within an exchange grows with the path's own time.
+        let mut out = after(Duration::from_secs(2));
+        let within = Retransmit::send_within(PATIENCE_WITHIN, sent(), Instant(0), &mut out);
+        assert_eq!(schedule(within), (vec![6.0], 18.0));
+        let mut out = after(Duration::from_millis(30));
+        let within = Retransmit::send_within(PATIENCE_WITHIN, sent(), Instant(0), &mut out);
+        assert_eq!(schedule(within), (vec![0.5, 1.5, 3.5, 7.5], 11.0));
+    }
+
+    #[test]
+    fn the_timer_starts_when_the_message_leaves() {
+        let mut out = Outbox::default();
+        let mut asked = Retransmit::send(sent(), Instant(0), &mut out);
+        asked.departed(Instant(0), Instant(4 * SECOND));
+        assert_eq!(asked.deadline().at, Instant(5 * SECOND));
+        // What left before an input has nothing to do with what it makes us compute.
+        asked.departed(Instant(2 * SECOND), Instant(3 * SECOND));
+        assert_eq!(asked.deadline().at, Instant(5 * SECOND));
+        asked.answered(Instant(4 * SECOND + SECOND / 10), &mut out);
+        assert_eq!(out.round_trip().timeout(), Duration::from_millis(500));
+    }
+
+    #[test]
+    fn an_answer_to_one_of_several_sendings_teaches_only_patience() {
+        let mut out = Outbox::default();
+        let mut asked = Retransmit::send(sent(), Instant(0), &mut out);
+        asked.fire(Instant(SECOND), &mut out).unwrap();
+        asked.answered(Instant(SECOND + 1), &mut out);
+        assert_eq!(out.round_trip().timeout(), Duration::from_secs(2));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use super::session::SessionId;
 use super::{Event, Node, Timer};
 use crate::config::{Child, Connection};
+use crate::ikev1::round_trip::RoundTrip;
 use crate::ikev1::{Outbox, informational};
 use crate::plane::Change;
 use crate::sa::{ChildId, Direction, Mode, Path, Protocol};
@@ -365,6 +366,7 @@ impl Node {
             return;
         }
         let former = core::mem::replace(&mut session.path, path);
+        session.round_trip = RoundTrip::default();
         if let Some(sa) = session.sa.as_mut() {
             sa.path = path;
         }

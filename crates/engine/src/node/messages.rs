@@ -209,7 +209,7 @@ impl Node {
         if !may_prove {
             return self.drops.count(DropReason::TooManyHalfOpen);
         }
-        let mut out = Outbox::default();
+        let mut out = Outbox::over(session.round_trip);
         let (told, at) = self.calendar;
         let calendar = told.at(at, now);
         let result = phase1.on_message(path, message, &mut self.random, now, calendar, &mut out);
@@ -267,12 +267,12 @@ impl Node {
         if !is_answer && session.has_seen(header.message_id) {
             return self.drops.count(DropReason::RetransmittedMessage);
         }
-        let mut out = Outbox::default();
+        let mut out = Outbox::over(session.round_trip);
         let families = session.connection.as_ref().map(|c| c.wants_inner);
         let families = families.filter(|wanted| wanted.is_any());
         let request = session.config_request.as_mut().filter(|_| is_answer);
         let handled = match (request, families) {
-            (Some(request), _) => request.on_message(sa, message, &mut out).map(Some),
+            (Some(request), _) => request.on_message(sa, message, now, &mut out).map(Some),
             (None, Some(families)) => {
                 let pushed = mode_config::pushed(sa, families, message, &mut out);
                 pushed.map(|(lease, reply)| {

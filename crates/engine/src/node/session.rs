@@ -19,6 +19,7 @@ use super::{Event, Node, Output, Timer};
 use crate::config::Connection;
 use crate::ikev1::mode_config::{ConfigRequest, Lease};
 use crate::ikev1::phase1::Phase1;
+use crate::ikev1::round_trip::RoundTrip;
 use crate::ikev1::{Fault, IsakmpSa, Outbox, Role, fragments, informational};
 use crate::sa::{ChildId, Path, Protocol};
 use crate::site::Site;
@@ -74,6 +75,8 @@ pub(super) struct Session {
     pub(super) heir: Option<SessionId>,
     /// Of a responder, before there is an ISAKMP SA.
     pub(super) half_open: Option<Box<Place>>,
+    /// What is known of the path to the peer.
+    pub(super) round_trip: RoundTrip,
     armed: Option<Instant>,
 }
 
@@ -120,6 +123,7 @@ impl Session {
             replaces: None,
             heir: None,
             half_open: None,
+            round_trip: RoundTrip::default(),
             armed: None,
         }
     }
@@ -200,10 +204,16 @@ impl Node {
 
     /// Sends what a machine wrote: marker, fragments, event; adds up its work and drops.
     pub(super) fn flush(&mut self, id: Option<SessionId>, outbox: Outbox) {
-        let name = id
-            .and_then(|id| self.sessions.get(&id))
-            .and_then(|session| session.connection.as_ref())
-            .map(|connection| connection.name.clone());
+        let session = id.and_then(|id| self.sessions.get_mut(&id));
+        let mut name = None;
+        if let Some(session) = session {
+            let connection = session.connection.as_ref();
+            name = connection.map(|connection| connection.name.clone());
+            session.round_trip = outbox.learned().unwrap_or(session.round_trip);
+        }
+        if !outbox.messages.is_empty() && self.departing.last().copied() != id {
+            self.departing.extend(id);
+        }
         self.drops.merge(&outbox.drops);
         self.work.merge(&outbox.work);
         for received in outbox.received {

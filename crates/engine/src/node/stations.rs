@@ -236,7 +236,10 @@ impl Node {
         replaces: Option<SessionId>,
         now: Instant,
     ) -> SessionId {
-        let mut out = Outbox::default();
+        // A renewal goes where its session goes.
+        let renewed = replaces.and_then(|old| self.sessions.get(&old));
+        let renewed = renewed.filter(|old| old.path.remote.ip() == path.remote.ip());
+        let mut out = Outbox::over(renewed.map(|old| old.round_trip).unwrap_or_default());
         let is_first_contact = replaces.is_none() && !self.has_contact(&connection, path);
         let phase1 = Phase1::initiate(
             connection.clone(),
@@ -251,6 +254,7 @@ impl Node {
         session.own_cookie = Some(phase1.cookies().initiator);
         session.phase1 = Some(Box::new(phase1));
         session.replaces = replaces;
+        session.round_trip = out.round_trip();
         let id = self.add_session(session);
         self.flush(Some(id), out);
         self.arm_session(id);
@@ -358,7 +362,7 @@ impl Node {
         let Some(sa) = session.sa.as_ref() else {
             return;
         };
-        let mut out = Outbox::default();
+        let mut out = Outbox::over(session.round_trip);
         let request = ConfigRequest::initiate(sa, wants, &had, message_id, now, &mut out);
         session.config_request = Some(Box::new(request));
         session.remember(message_id);

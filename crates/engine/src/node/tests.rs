@@ -8,6 +8,7 @@ mod heirs;
 mod identities;
 mod moves;
 mod neighbours;
+mod pace;
 mod proof;
 mod replays;
 mod revoked;

@@ -172,6 +172,9 @@ impl Host {
             What::Timer(DONE) => {
                 self.is_busy = false;
                 self.release(lane, stage);
+                if let Some(control) = &mut self.control {
+                    control.departed(stage.now);
+                }
             }
             What::Timer(_) => {
                 self.armed = self.armed.filter(|at| *at > stage.now);

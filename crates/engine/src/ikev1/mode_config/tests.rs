@@ -38,7 +38,10 @@ fn exchange(
     let kept = reply(&gateway, &asked, answer, &message, &mut out).unwrap();
     assert_eq!(out.messages[1].message, kept);
     assert_eq!(out.messages[1].payloads, "HASH ATTR");
-    (asked, request.on_message(&station, &kept, &mut out))
+    (
+        asked,
+        request.on_message(&station, &kept, Instant(0), &mut out),
+    )
 }
 
 #[test]
@@ -148,7 +151,11 @@ fn a_station_asks_again_until_it_is_answered() {
     assert_eq!(out.messages[0], out.messages[1]);
     let message = out.messages[1].message.clone();
     // Our own request, reflected, is no reply.
-    assert!(request.on_message(&station, &message, &mut out).is_err());
+    assert!(
+        request
+            .on_message(&station, &message, Instant(0), &mut out)
+            .is_err()
+    );
     let asked = requested(&gateway, &message, &mut out).unwrap();
     let answer = lent(&["10.9.0.7"], &[]);
     let kept = reply(&gateway, &asked, &answer, &message, &mut out).unwrap();
@@ -157,12 +164,23 @@ fn a_station_asks_again_until_it_is_answered() {
         wrong[at] ^= 0x41;
         let is_covered = ![17, 19].contains(&at);
         if is_covered {
-            assert!(request.on_message(&station, &wrong, &mut out).is_err());
+            assert!(
+                request
+                    .on_message(&station, &wrong, Instant(0), &mut out)
+                    .is_err()
+            );
         }
-        assert!(request.on_message(&station, &kept[..at], &mut out).is_err());
+        assert!(
+            request
+                .on_message(&station, &kept[..at], Instant(0), &mut out)
+                .is_err()
+        );
     }
     assert!(request.deadline().is_some());
-    assert_eq!(request.on_message(&station, &kept, &mut out), Ok(answer));
+    assert_eq!(
+        request.on_message(&station, &kept, Instant(0), &mut out),
+        Ok(answer)
+    );
     assert!(request.deadline().is_none());
 }
 

@@ -13,6 +13,7 @@ use crate::ikev1::protect::Opened;
 use crate::ikev1::testing::{child, isakmp_pair, selector};
 use crate::ikev1::{NatFinding, Role};
 use crate::sa::Protocol;
+use crate::time::Duration;
 use crate::work::Task;
 
 const ID: u32 = 0x0102_0304;

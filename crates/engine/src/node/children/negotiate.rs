@@ -60,7 +60,7 @@ impl Node {
             remote,
             forces_encapsulation: entry.connection.forces_encapsulation,
         };
-        let mut out = Outbox::default();
+        let mut out = Outbox::over(session.round_trip);
         match Quick::initiate(sa, request, message_id, &mut self.random, now, &mut out) {
             Ok(quick) => {
                 session.keep_quick(PendingQuick {
@@ -93,7 +93,7 @@ impl Node {
         let Some(sa) = session.sa.as_ref() else {
             return self.drops.count(DropReason::UnexpectedMessage);
         };
-        let mut out = Outbox::default();
+        let mut out = Outbox::over(session.round_trip);
         let of_message =
             |pending: &&mut PendingQuick| pending.quick.message_id() == header.message_id;
         let Some(pending) = session.quicks.iter_mut().find(of_message) else {
@@ -171,7 +171,7 @@ impl Node {
         entry.session = Some(heir);
         let own = session.path.local.ip();
         let proposed = quick.proposed();
-        let mut out = Outbox::default();
+        let mut out = Outbox::over(session.round_trip);
         let accepted = quick.accept(sa, entry.child(), spi, own, &mut self.random, now, &mut out);
         match accepted {
             Ok(progress) => {

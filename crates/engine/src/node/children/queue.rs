@@ -7,7 +7,8 @@ use super::super::session::{Session, SessionId};
 use crate::sa::ChildId;
 use crate::time::Instant;
 
-/// A quick mode that was sent so often and has no answer holds up the others no longer: 3 s.
+/// A quick mode that was sent so often and has no answer holds up the others no longer: 3.5 s
+/// where answers are quick.
 const PATIENCE: u32 = 4;
 
 impl Session {

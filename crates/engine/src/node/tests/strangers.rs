@@ -109,7 +109,7 @@ fn a_flood_of_main_mode_leaves_aggressive_mode_as_it_is() {
     flood(&mut world, &forged, 0..6_000, Duration::ZERO, everywhere);
     let from = |n: u32| own_address(n + 10_000);
     flood(&mut world, &forged, 10_000..10_200, Duration::ZERO, from);
-    world.run(Duration::from_secs(1));
+    world.run(Duration::from_secs(2));
     world.assert_up();
 }
 

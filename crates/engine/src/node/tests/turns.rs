@@ -50,7 +50,7 @@ fn a_quick_mode_without_answer_holds_up_the_others_for_a_few_seconds_only() {
     world.command(0, Command::RekeyChildren("road".into()));
     world.wire.clear();
     world.loss = 1.0;
-    world.run(Duration::from_millis(2_900));
+    world.run(Duration::from_millis(3_400));
     assert_eq!(asking(&world), 1);
     world.run(Duration::from_millis(200));
     assert_eq!(asking(&world), 2);

@@ -161,6 +161,12 @@ impl Control {
         self.unstamped = self.log.messages.len();
     }
 
+    /// The messages of the job that has ended have left.
+    pub(super) fn departed(&mut self, now: Instant) {
+        self.node.handle(Input::Departed, now);
+        self.drain(now, &mut Vec::new());
+    }
+
     pub(super) fn wake(&mut self, now: Instant, sends: &mut Vec<Send>) {
         sends.append(&mut self.begun);
         self.input(Input::Wake, now, sends);

@@ -1,0 +1,134 @@
+//! How soon messages are sent again: by what the path has shown, from when they left.
+
+use super::*;
+
+/// How often each message of a station was sent, in the order of the first sending.
+fn sendings(end: &End) -> Vec<(String, usize)> {
+    let mut found: Vec<(String, usize)> = Vec::new();
+    for event in &end.events {
+        if let Event::Message {
+            what,
+            is_sent: true,
+            ..
+        } = event
+        {
+            match found.iter_mut().find(|(name, _)| name == what) {
+                Some((_, times)) => *times += 1,
+                None => found.push((what.clone(), 1)),
+            }
+        }
+    }
+    found
+}
+
+fn main_mode(seed: u8, delay: Duration) -> World {
+    let mut world = World::new(seed, |connection, _| connection.is_aggressive = false);
+    world.delay = delay;
+    world
+}
+
+#[test]
+fn a_path_within_the_first_timeout_sees_every_message_once() {
+    let mut world = main_mode(120, Duration::from_millis(450));
+    world.run(Duration::from_secs(30));
+    world.assert_up();
+    for end in &world.ends {
+        assert!(sendings(end).iter().all(|(_, times)| *times == 1));
+    }
+}
+
+#[test]
+fn a_station_learns_a_slow_path_from_the_answers_that_come() {
+    // A round trip of 2.5 s, as of NB-IoT: the first messages are sent again, the later ones wait.
+    let mut world = main_mode(121, Duration::from_millis(1250));
+    world.run(Duration::from_secs(60));
+    world.assert_up();
+    let sent = sendings(&world.ends[0]);
+    let times = |name: &str| sent.iter().find(|(what, _)| what == name).map(|it| it.1);
+    assert_eq!(times("main 1"), Some(2), "{sent:?}");
+    assert_eq!(times("main 3"), Some(2), "{sent:?}");
+    for name in ["main 5", "config 1", "quick 1", "quick 3"] {
+        assert_eq!(times(name), Some(1), "{name} of {sent:?}");
+    }
+    // What was learned serves the renewal too.
+    world.ends[0].events.clear();
+    world.command(0, Command::RekeyIke("road".into()));
+    world.run(Duration::from_secs(30));
+    world.assert_up();
+    let sent = sendings(&world.ends[0]);
+    assert!(sent.iter().any(|(what, _)| what == "main 5"), "{sent:?}");
+    assert!(sent.iter().all(|(_, times)| *times == 1), "{sent:?}");
+}
+
+#[test]
+fn a_gateway_learns_it_from_the_messages_that_follow_its_answers() {
+    for is_aggressive in [true, false] {
+        let mut world = World::new(124, move |connection, _| {
+            connection.is_aggressive = is_aggressive;
+        });
+        world.delay = Duration::from_millis(700);
+        world.run(Duration::from_secs(60));
+        world.assert_up();
+        let sent = sendings(&world.ends[1]);
+        assert!(sent.contains(&("quick 2".to_owned(), 1)), "{sent:?}");
+    }
+}
+
+#[test]
+fn what_was_learned_of_one_path_is_forgotten_on_another() {
+    let mut world = main_mode(122, Duration::from_millis(10));
+    world.run(Duration::from_secs(5));
+    world.assert_up();
+    let timeout = |world: &World| {
+        let sessions = world.ends[0].node.sessions.values();
+        sessions.last().expect("a session").round_trip.timeout()
+    };
+    assert_eq!(timeout(&world), Duration::from_millis(500));
+    let local = Some([10, 0, 0, 3].into());
+    let answer = Input::LocalAddress {
+        remote: GATEWAY.into(),
+        among: Vec::new(),
+        local,
+    };
+    world.input(0, answer);
+    assert_eq!(timeout(&world), Duration::from_secs(1));
+}
+
+#[test]
+fn the_timer_starts_when_the_host_says_that_messages_have_left() {
+    let config = config(
+        true,
+        &(Arc::new(|_: &mut Connection, _: bool| {}) as Change),
+    );
+    let mut node = Node::new(config, &Seed::new([123; 32]));
+    let mut now = Instant(1);
+    let drain = |node: &mut Node, now: Instant| {
+        let (mut sent, mut asks) = (0, false);
+        loop {
+            match node.poll() {
+                Output::Datagram(..) => sent += 1,
+                Output::WantsLocalAddress { .. } => asks = true,
+                Output::Wait(_) if core::mem::take(&mut asks) => {
+                    let answer = Input::LocalAddress {
+                        remote: GATEWAY.into(),
+                        among: Vec::new(),
+                        local: Some(STATION.into()),
+                    };
+                    node.handle(answer, now);
+                }
+                Output::Wait(deadline) => return (sent, deadline.map(|it| it.at)),
+                _ => {}
+            }
+        }
+    };
+    let (sent, due) = drain(&mut node, now);
+    assert_eq!((sent, due), (1, Some(now + Duration::from_secs(1))));
+    // Its public value took this host four seconds.
+    now = now + Duration::from_secs(4);
+    node.handle(Input::Departed, now);
+    let left = Some(now + Duration::from_secs(1));
+    assert_eq!(drain(&mut node, now), (0, left));
+    // Said again, or later, it changes nothing.
+    node.handle(Input::Departed, now + Duration::from_millis(300));
+    assert_eq!(drain(&mut node, now), (0, left));
+}
