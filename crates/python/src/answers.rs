@@ -167,6 +167,9 @@ fn counted(tally: &Tally, propagation_s: f64) -> Result<Outcome, String> {
     outcome.mean_delay_s += propagation_s;
     for percentile in &mut outcome.percentiles {
         percentile.delay_s += propagation_s;
+        let ends = percentile.ci95_s.as_mut().into_iter().flatten();
+        ends.chain(&mut percentile.between_s)
+            .for_each(|end| *end += propagation_s);
     }
     Ok(outcome)
 }

@@ -83,7 +83,12 @@ def summary(outcome: Mapping[str, Any]) -> dict[str, Any]:
         "percentiles_ms": {
             f"{one['percent']:g}": one["delay_s"] * 1e3 for one in outcome["percentiles"]
         },
+        "percentiles_between_ms": {
+            f"{one['percent']:g}": [end * 1e3 for end in one["between_s"]]
+            for one in outcome["percentiles"]
+        },
         "utilisation": {name: one["utilisation"] for name, one in stations.items()},
+        "lower_bounds": list(outcome["bytes_alone"]),
         "policy": outcome["policy"],
         "replications": outcome["replications"],
         "seed": outcome["seed"],

@@ -35,6 +35,7 @@ FREE = "none"
 MACHINE = "machine of the run"
 """Device and cost table where the real program ran; the run's provenance names the machine."""
 STATIONARY = "stationary"
+NONE = (None, None)
 WORSE = (STATIONARY, NEAR, DIVERGES)
 """What a simulated point can be, the worst last."""
 QUEUES = ("wait_ms", "queue_bytes")
@@ -446,7 +447,8 @@ def outcome(tallies: Sequence[bytes]) -> list[Measure]:
     for percentile in answer["percentiles"]:
         name = f"p{percentile['percent']:g}_delay_ms"
         if name in ("p50_delay_ms", "p95_delay_ms", "p99_delay_ms"):
-            measures.append(Measure(name, percentile["delay_s"] * 1e3, state=state))
+            low, high = (None if end is None else end * 1e3 for end in percentile["ci95_s"] or NONE)
+            measures.append(Measure(name, percentile["delay_s"] * 1e3, low, high, state))
     for station in answer["stations"]:
         name, own = station["name"], station["state"]
         here = standing[name]

@@ -3,6 +3,7 @@
 //! A replication is one observation; the half-widths are Student's at 95 %. Left out: the
 //! counting itself, which is in [`super::tally`].
 
+use super::histogram::Quantile;
 use super::tally::{Replication, Tally};
 use serde::Serialize;
 
@@ -67,7 +68,7 @@ pub struct Outcome {
     pub mean_delay_s: f64,
     /// Its half-width at 95 %, `None` below two replications, as for all the others.
     pub delay_ci95_s: Option<f64>,
-    /// Delays of all replications, within 3.2 %.
+    /// Delays of all replications.
     pub percentiles: Vec<Percentile>,
     /// Clear bits per second that come.
     pub offered_bps: f64,
@@ -89,13 +90,18 @@ pub struct Outcome {
     pub state: State,
 }
 
-/// A delay and the share of packets below it.
+/// A delay and the share of packets that do not exceed it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Percentile {
     /// 0 to 100.
     pub percent: f64,
     /// Seconds.
     pub delay_s: f64,
+    /// Between these seconds it is known to be, of the delays that were counted: at most 3.2 %
+    /// apart, and the delay itself where few were.
+    pub between_s: [f64; 2],
+    /// The same for delays of all runs, at 95 %: both by replications and by what was counted.
+    pub ci95_s: Option<[f64; 2]>,
 }
 
 /// One station's averages.
@@ -141,17 +147,13 @@ impl Tally {
             .map(|(index, state)| self.station(index, &all, &states[..index], *state))
             .collect();
         let state = states.into_iter().max().unwrap_or(State::Stationary);
-        let percentile = |percent| {
-            let delay_s = self.delays.quantile(percent / 100.0)?;
-            Some(Percentile { percent, delay_s })
-        };
         Some(Outcome {
             policy: self.policy.clone(),
             replications: all.len(),
             packets: all.iter().fold(0, |sum, r| sum.saturating_add(r.packets)),
             mean_delay_s: delay.mean,
             delay_ci95_s: delay.half_width,
-            percentiles: PERCENTILES.into_iter().filter_map(percentile).collect(),
+            percentiles: self.percentiles(&all),
             offered_bps: over(&|r| 8.0 * r.bytes / r.seconds).mean,
             throughput_bps: throughput.mean,
             throughput_ci95_bps: throughput.half_width,
@@ -162,6 +164,27 @@ impl Tally {
             stations,
             state,
         })
+    }
+
+    fn percentiles(&self, all: &[&Replication]) -> Vec<Percentile> {
+        let numbered = PERCENTILES.into_iter().enumerate();
+        let percentile = |(index, percent): (usize, f64)| {
+            let Quantile { delay_s, between_s } = self.delays.quantile(percent / 100.0)?;
+            let width = Estimate::of(all, &|r| r.percentiles[index]).half_width;
+            Some(Percentile {
+                percent,
+                delay_s,
+                between_s,
+                ci95_s: width.map(|width| {
+                    let [low, high] = between_s;
+                    [
+                        low.min((delay_s - width).max(0.0)),
+                        high.max(delay_s + width),
+                    ]
+                }),
+            })
+        };
+        numbered.filter_map(percentile).collect()
     }
 
     fn station(

@@ -8,20 +8,19 @@
 //! differ by less than 2e-5, utilisations and rates by less than 1e-5, waits by less than 1e-4 plus
 //! a ten-millionth of the delay. Left out: traffic with feedback, see [`super::walk`].
 
+mod delays;
 mod edges;
 
-use super::histogram::{self, BUCKETS};
+use super::histogram::BUCKETS;
 use super::lanes::{ceil, each, each_mut};
 use super::plan::{Loaded, Plan, RoadPlan, Shape};
 use super::sample::{ROWS, Source};
 use super::tally::{Replication, Seen, Tally};
 use super::{Road, Run, Traffic};
-use pulp::{Simd, WithSimd, bytemuck};
+use pulp::{Simd, WithSimd};
 
 /// Places of a table of counts: the buckets, up to a power of two.
 const SLOTS: usize = BUCKETS.next_power_of_two();
-/// Tables of counts: two lanes in one bucket need not wait for each other.
-const TABLES: usize = 2;
 /// Blocks between flushes: no count gets near 2^32 before.
 const FLUSH: u32 = 1 << 20;
 
@@ -122,9 +121,15 @@ struct Lanes<S: Simd> {
     shifted: Vec<f64>,
     wait: Vec<f64>,
     byte: Vec<f64>,
-    /// Delays by bucket since the last flush; neighbours count in different tables.
-    counts: [Box<[u32; SLOTS]>; TABLES],
-    flushed: Vec<u64>,
+    /// Delays by bucket since the last flush, a table a lane: no lane waits for another.
+    counts: Vec<[u32; SLOTS]>,
+    flushed: Vec<[u64; BUCKETS]>,
+    /// The least and the greatest delay.
+    range: [S::f32s; 2],
+    /// The delays of each lane that has had few.
+    few: Vec<Option<Vec<f32>>>,
+    /// Some lane has.
+    keeps_few: bool,
 }
 
 impl<S: Simd> Lanes<S> {
@@ -146,8 +151,11 @@ impl<S: Simd> Lanes<S> {
             shifted: zeros(stations),
             wait: zeros(stations),
             byte: zeros(stations),
-            counts: std::array::from_fn(|_| Box::new([0; SLOTS])),
-            flushed: vec![0; BUCKETS],
+            counts: vec![[0; SLOTS]; lanes],
+            flushed: vec![[0; BUCKETS]; lanes],
+            range: [f32::INFINITY, f32::NEG_INFINITY].map(|none| simd.splat_f32s(none)),
+            few: vec![Some(Vec::new()); lanes],
+            keeps_few: true,
         }
     }
 }
@@ -188,8 +196,8 @@ impl<S: Simd> Lanes<S> {
 
     /// Moves counts to where they cannot overflow.
     fn flush(&mut self) {
-        for table in &mut self.counts {
-            for (sum, count) in self.flushed.iter_mut().zip(table.iter_mut()) {
+        for (table, flushed) in self.counts.iter_mut().zip(&mut self.flushed) {
+            for (sum, count) in flushed.iter_mut().zip(table) {
                 *sum += u64::from(std::mem::take(count));
             }
         }
@@ -462,55 +470,14 @@ impl<S: Simd> Group<S> {
         }
     }
 
-    /// Adds up the delays of the block, and counts them by bucket; delays become buckets.
-    #[inline(always)]
-    fn delay<const WHOLE: bool>(&mut self, simd: S, index: usize) {
-        let road = &mut self.roads[index];
-        let shift = simd.splat_u32s(histogram::SHIFT);
-        let lowest = simd.splat_u32s(histogram::LOWEST);
-        let highest = simd.splat_u32s(histogram::LOWEST + BUCKETS as u32 - 1);
-        let mut total = simd.splat_f32s(0.0);
-        for (row, delay) in self.delays.iter_mut().enumerate() {
-            let counted = if WHOLE {
-                *delay
-            } else {
-                simd.mul_f32s(*delay, self.weights[row])
-            };
-            total = simd.add_f32s(total, counted);
-            let bucket = simd.wrapping_dyn_shr_u32s(simd.transmute_u32s_f32s(*delay), shift);
-            let bucket = simd.min_u32s(simd.max_u32s(bucket, lowest), highest);
-            *delay = simd.transmute_f32s_u32s(simd.sub_u32s(bucket, lowest));
-        }
-        // a pass of its own reads lanes from memory, which is cheaper than out of a register
-        let tables = road.counts.each_mut().map(|table| &mut **table);
-        for (row, buckets) in self.delays.iter().enumerate() {
-            let buckets: &[u32] = bytemuck::cast_slice(std::slice::from_ref(buckets));
-            for (lane, bucket) in buckets.iter().enumerate() {
-                let more = if WHOLE {
-                    1
-                } else {
-                    each::<S>(&self.weights[row])[lane] as u32
-                };
-                // the remainder changes nothing but spares the check of bounds
-                tables[lane % TABLES][*bucket as usize % SLOTS] += more;
-            }
-        }
-        let middle = 0.5 * (self.run.warm_up + self.run.seconds);
-        for (lane, total) in each::<S>(&total).iter().enumerate() {
-            let half = usize::from(self.began[lane] >= middle);
-            road.delay[half][lane] += f64::from(*total);
-        }
-    }
-
     /// Turns lanes into records.
     fn finish(&self, plan: &Plan, first: u64, tallies: &mut [Tally]) {
         let lanes = S::F32_LANES;
         let window = self.run.seconds - self.run.warm_up;
         for ((road, plan), tally) in self.roads.iter().zip(&plan.roads).zip(tallies) {
-            tally.delays.add_counts(&road.flushed);
             for lane in 0..self.used {
                 let work = |shape: usize, scale: f64| scale * road.work[shape * lanes + lane];
-                let seen = |station: &Option<usize>| {
+                let station = |station: &Option<usize>| {
                     station.map_or_else(Seen::default, |index| {
                         let Loaded { shape, scale } = plan.loaded[index];
                         let work_s = work(shape, scale);
@@ -522,7 +489,7 @@ impl<S: Simd> Group<S> {
                         }
                     })
                 };
-                tally.replications.push(Replication {
+                let seen = Replication {
                     index: first + lane as u64,
                     seconds: window,
                     departing_s: window,
@@ -538,8 +505,10 @@ impl<S: Simd> Group<S> {
                         packets: self.halves[half][lane] as u64,
                         delay_s: road.delay[half][lane],
                     }),
-                    stations: plan.stations.iter().map(seen).collect(),
-                });
+                    percentiles: [0.0; 5],
+                    stations: plan.stations.iter().map(station).collect(),
+                };
+                tally.add(seen, &road.delays(lane));
             }
         }
     }

@@ -4,6 +4,7 @@
 
 use super::closed::Means;
 use super::histogram::Histogram;
+use super::outcome::PERCENTILES;
 use super::{Fault, PACKETS_MAX, Road, Run, STATIONS_MAX, Station, Traffic};
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +55,8 @@ pub struct Replication {
     pub delivered_bytes: f64,
     /// Packets and delays of the first and of the second half of the time.
     pub halves: [Half; 2],
+    /// The delays that [`super::outcome::PERCENTILES`] of its packets did not exceed.
+    pub percentiles: [f64; 5],
     /// What each station saw of the packets that came.
     pub stations: Vec<Seen>,
 }
@@ -110,6 +113,16 @@ impl Tally {
             replications: Vec::new(),
             delays: Histogram::default(),
         }
+    }
+
+    /// Takes in a replication and its delays.
+    pub(super) fn add(&mut self, mut seen: Replication, delays: &Histogram) {
+        seen.percentiles = PERCENTILES.map(|percent| {
+            let found = delays.quantile(percent / 100.0);
+            found.map_or(0.0, |found| found.delay_s)
+        });
+        self.delays.merge(delays);
+        self.replications.push(seen);
     }
 
     /// Takes in other replications of the same run; refuses another run's, and any index twice.
@@ -189,6 +202,7 @@ impl Replication {
             .stations
             .iter()
             .flat_map(|s| [s.work_s, s.busy_s, s.wait_s, s.byte_s]);
+        let each = each.chain(self.percentiles);
         let sound = |value: f64| value.is_finite() && value >= 0.0;
         self.packets as f64 <= 2.0 * PACKETS_MAX
             && self.delivered as f64 <= 2.0 * PACKETS_MAX

@@ -2,6 +2,7 @@
 //!
 //! It is also the reference against which the lanes are tested.
 
+use super::histogram::Histogram;
 use super::random::{Purpose, Stream};
 use super::tally::{Half, Replication, Seen, Tally};
 use super::traffic::{Arrivals, ClosedLoop, Draw, Pace, PacketCall};
@@ -16,11 +17,10 @@ pub(super) fn simulate(roads: &[Road], traffic: &Traffic, run: &Run) -> Vec<Tall
             let mut walker = Walker::new(road, run, index);
             while walker.clock < run.seconds {
                 let (gap, bytes) = source.next(&walker.delays);
-                walker.packet(gap, bytes, tally);
+                walker.packet(gap, bytes);
             }
-            tally
-                .replications
-                .push(walker.finish(run.seconds, run.seconds));
+            let (seen, delays) = walker.finish(run.seconds, run.seconds);
+            tally.add(seen, &delays);
         }
     }
     tallies
@@ -43,8 +43,8 @@ where
         }
         let gap = (at_s - clock).max(0.0);
         clock += gap;
-        for (walker, tally) in walkers.iter_mut().zip(&mut tallies) {
-            walker.packet(gap, bytes, tally);
+        for walker in &mut walkers {
+            walker.packet(gap, bytes);
         }
     }
     for (walker, tally) in walkers.into_iter().zip(&mut tallies) {
@@ -63,7 +63,8 @@ where
         if walker.seen.packets == 0 {
             return Err(Fault::NoPackets("none after the warm-up"));
         }
-        tally.replications.push(walker.finish(came, left));
+        let (seen, delays) = walker.finish(came, left);
+        tally.add(seen, &delays);
     }
     Ok(tallies)
 }
@@ -97,6 +98,8 @@ pub(super) struct Walker<'a> {
     /// How long after its arrival it left each station.
     pub(super) delays: Vec<f64>,
     seen: Replication,
+    /// Delays from end to end of the packets that count.
+    counted: Histogram,
 }
 
 impl<'a> Walker<'a> {
@@ -113,6 +116,7 @@ impl<'a> Walker<'a> {
             first: 0.0,
             delays: vec![0.0; road.stations.len()],
             seen,
+            counted: Histogram::default(),
         }
     }
 
@@ -121,7 +125,7 @@ impl<'a> Walker<'a> {
     }
 
     /// A packet of `bytes` comes `gap` seconds after the one before it.
-    pub(super) fn packet(&mut self, gap: f64, bytes: f64, tally: &mut Tally) {
+    pub(super) fn packet(&mut self, gap: f64, bytes: f64) {
         self.clock += gap;
         let counts = self.clock >= self.run.warm_up && self.clock < self.run.seconds;
         let mut ahead = 0.0;
@@ -156,15 +160,16 @@ impl<'a> Walker<'a> {
             self.seen.bytes += bytes;
             self.seen.protected += self.road.protected.at(bytes);
             self.seen.delay_s += ahead;
-            tally.delays.add(ahead);
+            self.counted.add(ahead);
         }
     }
 
-    /// The record, arrivals having been counted until `came` and departures until `left`.
-    pub(super) fn finish(mut self, came: f64, left: f64) -> Replication {
+    /// The record and its delays, arrivals having been counted until `came` and departures until
+    /// `left`.
+    pub(super) fn finish(mut self, came: f64, left: f64) -> (Replication, Histogram) {
         self.seen.seconds = came - self.run.warm_up;
         self.seen.departing_s = left - self.run.warm_up;
-        self.seen
+        (self.seen, self.counted)
     }
 }
 
