@@ -13,8 +13,8 @@ def sources() -> str:
     """A check of the Rust sources that this build is of, as `caravan.lab.freshness` makes it."""
 
 def scenario(request: str, /) -> str:
-    """The scenario, checked and resolved, its `hash`, and why only the event kernel can follow it,
-    if so, as `beyond_tandem`."""
+    """The scenario, checked and resolved, its `hash`, the nodes of whose device `bytes_alone` are
+    priced, and why only the event kernel can follow it, if so, as `beyond_tandem`."""
 
 def price(request: str, /) -> str:
     """What a packet of `bytes` costs: `file` and `text` of a device, `suite` (a word, or `file` and

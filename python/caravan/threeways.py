@@ -85,7 +85,8 @@ class Levels:
 
 def three_ways(question: core.Question, output: Path, *, runs_testbed: bool = True) -> Levels:
     """Every level of a scenario; captures and logs go to `output`."""
-    scenario = core.scenario(question)["scenario"]
+    resolved = core.scenario(question)
+    scenario = resolved["scenario"]
     output.mkdir(parents=True, exist_ok=True)
     capture = str(output / "simulate.pcapng")
     answer = core.ask(lambda request: _lab.kernel(request, capture), question.request())
@@ -95,12 +96,15 @@ def three_ways(question: core.Question, output: Path, *, runs_testbed: bool = Tr
         computed(answer["model"]),
         simulated(answer["simulate"]),
         measured,
-        _notes(answer["simulate"]),
+        _notes(answer["simulate"], resolved["bytes_alone"]),
     )
 
 
-def _notes(outcome: Mapping[str, Any]) -> tuple[str, ...]:
+def _notes(outcome: Mapping[str, Any], bytes_alone: Sequence[str]) -> tuple[str, ...]:
     notes = [f"simulate: {outcome['unpriced']}"] if outcome["unpriced"] else []
+    if bytes_alone:
+        names = ", ".join(bytes_alone)
+        notes.append(f"lower bound: of {names} bytes alone are priced, in model and simulate")
     if outcome["exchange"] is not None:
         notes += [f"simulate: {failure}" for failure in outcome["exchange"]["failures"]]
     for drop in outcome["drops"]:

@@ -306,7 +306,7 @@ def test_what_a_folder_says_of_its_study_is_what_the_study_says(name: str) -> No
     readme = flat((CATALOGUE / f"studies/{name}/README.md").read_text())
     for title, body in outcome(name).study.texts:
         parts = [re.escape(flat(part)) for part in FILLED.split(body)]
-        pattern = r"\s?\S+(?: %)?\s?".join(parts)
+        pattern = r"\s?(?:at (?:least|most) )?\S+(?: %)?\s?".join(parts)
         assert f"## {title}" in readme
         assert re.search(pattern, readme), title
 

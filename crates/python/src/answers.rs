@@ -45,6 +45,8 @@ pub(crate) fn scenario(request: &str) -> Result<String, String> {
             "said": fault.to_string(),
             "what": fault.what,
         })),
+        // Nodes whose work is a lower bound.
+        "bytes_alone": scenario.priced_by_bytes_alone(&catalogue),
         // Why only the event kernel can follow it, if so.
         "beyond_tandem": beyond.map(|fault| fault.to_string()),
     });

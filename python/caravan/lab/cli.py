@@ -260,9 +260,10 @@ def _by_events(asked: Question, capture: Path | None, as_json: bool) -> None:
     wall_s = time.perf_counter() - began
     if as_json:
         stamp = {"scenario_hash": resolved["hash"], "version": core.version(), "wall_s": wall_s}
-        _print_json({**levels, **stamp})
+        _print_json({**levels, "lower_bounds": resolved["bytes_alone"], **stamp})
     else:
-        tables.kernel(_output(), {**levels, "scenario": resolved["scenario"], "wall_s": wall_s})
+        shown = {name: resolved[name] for name in ("scenario", "bytes_alone")}
+        tables.kernel(_output(), {**levels, **shown, "wall_s": wall_s})
     exchange = levels["simulate"]["exchange"]
     if exchange is not None and not exchange["is_up"]:
         _fail(f"the tunnel does not come up: {'; '.join(exchange['failures'])}", NO_TUNNEL)

@@ -83,6 +83,7 @@ def simulate_request(
         "seed": scenario["seed"] if seed is None else seed,
         "scenario": scenario,
         "scenario_hash": resolved["hash"],
+        "bytes_alone": resolved["bytes_alone"],
     }
 
 
@@ -103,6 +104,7 @@ def _replayed(request: Mapping[str, object], resolved: Mapping[str, Any]) -> dic
         "seed": scenario["seed"],
         "scenario": scenario,
         "scenario_hash": resolved["hash"],
+        "bytes_alone": resolved["bytes_alone"],
         "capture": answer["capture"],
     }
 

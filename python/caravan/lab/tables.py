@@ -123,6 +123,18 @@ def outcome(console: Console, found: Mapping[str, Any], short: Mapping[str, Any]
             significant(one["mean_queue_bytes"]),
         )
     _show(console, table)
+    _bounds(console, found["bytes_alone"])
+
+
+def _bounds(console: Console, nodes: Sequence[str]) -> None:
+    """That work of these nodes, and what follows from it, is the least that can be."""
+    if nodes:
+        names = ", ".join(nodes)
+        console.print(
+            f"lower bound: of {names} bytes alone are priced, what a packet costs besides has no "
+            "source; real delays and loads are longer and higher",
+            markup=False,
+        )
 
 
 def _captured(held: Mapping[str, int], traffic: Mapping[str, Any]) -> str:
@@ -162,6 +174,7 @@ def kernel(console: Console, found: Mapping[str, Any]) -> None:
         )
     if run["unpriced"] is not None:
         console.print(f"took no time, for it has no price: {run['unpriced']}", markup=False)
+    _bounds(console, found["bytes_alone"])
     console.print(
         f"{run['events']:,} events, {significant(run['simulated_s'])} s simulated "
         f"in {found['wall_s']:.2f} s\ntrace {run['fingerprint']}"

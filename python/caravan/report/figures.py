@@ -16,7 +16,8 @@ import pandas as pd
 import vl_convert
 
 from caravan.report.points import Points, points
-from caravan.study.metrics import APPROXIMATION, NUMERIC_AXES, heading
+from caravan.report.tables import has_bounds
+from caravan.study.metrics import APPROXIMATION, BOUNDS_SAY, NUMERIC_AXES, heading
 from caravan.study.plan import Figure, Study
 from caravan.study.results import land_bytes, land_text
 
@@ -149,7 +150,11 @@ def _heading(study: Study, figure: Figure, rows: pd.DataFrame) -> dict[str, Any]
     where = f"{figure.printed}. {study.title}" if figure.printed else study.title
     return {
         "text": figure.title,
-        "subtitle": [*_lines(where), *_lines("; ".join(marks))],
+        "subtitle": [
+            *_lines(where),
+            *_lines("; ".join(marks)),
+            *(_lines(BOUNDS_SAY) if has_bounds(figure, rows) else ()),
+        ],
         "anchor": "start",
         "frame": "bounds",
         "color": INK,

@@ -18,6 +18,7 @@ from caravan.numbers import amount
 from caravan.report import tables
 from caravan.report.figures import marks_say, specification, write_pictures
 from caravan.study.claims import Verdict, counted, verdicts
+from caravan.study.metrics import BOUNDS_SAY
 from caravan.study.output import FIGURES, MARK, REPORT
 from caravan.study.plan import Figure, Study
 from caravan.study.published import fitted_scores, parameters_score, results_score
@@ -154,7 +155,9 @@ def _figures(study: Study, rows: pd.DataFrame, specs: Mapping[str, dict[str, Any
         kind = ' class="wide"' if figure.panels else ""
         printed = f"<small>{html.escape(figure.printed)}</small>" if figure.printed else ""
         marks = html.escape("; ".join(marks_say(study, figure, rows)))
-        note = f"<p>{html.escape(fill(figure.note, rows))}</p>" if figure.note else ""
+        notes = [fill(figure.note, rows)] if figure.note else []
+        notes += [BOUNDS_SAY] if tables.has_bounds(figure, rows) else []
+        note = f"<p>{html.escape(' '.join(notes))}</p>" if notes else ""
         out.append(
             f"<figure{kind}><figcaption>{html.escape(figure.title)}{printed}</figcaption>"
             f'<div class="picture" id="figure-{figure.name}"></div>'

@@ -22,7 +22,7 @@ from caravan.study.metrics import (
     heading,
     needs_mean,
 )
-from caravan.study.plan import TOLERANCE, PrintedTable, Published, Study
+from caravan.study.plan import TOLERANCE, Figure, PrintedTable, Published, Study
 from caravan.study.results import POINT
 from caravan.study.text import Value
 from caravan.study.values import fill, label
@@ -99,6 +99,12 @@ def _printed_table(study: Study, item: PrintedTable, rows: pd.DataFrame) -> str:
             cells += [significant(cell.value), significant(value), difference(apart)]
         body.append(cells)
     return table(headings, body)
+
+
+def has_bounds(figure: Figure, rows: pd.DataFrame) -> bool:
+    """Whether a figure shows values that are bounds alone."""
+    found = rows[(rows["sweep"] == figure.sweep) & rows["metric"].isin(figure.metrics)]
+    return bool((at_point(found, figure.at)["bound"] != "").any())
 
 
 def at_point(rows: pd.DataFrame, at: Mapping[str, Value]) -> pd.DataFrame:

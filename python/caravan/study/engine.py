@@ -10,7 +10,7 @@ import hashlib
 import importlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from caravan.messages import is_unpriced, unknown, without_place
 from caravan.study import parameters, tunnel
 from caravan.study.cells import Cell, Job, canonical, replication_ranges, run_request
 from caravan.study.files import CATALOGUE
-from caravan.study.metrics import AXIS_KEYS, DIVERGES, NEAR
+from caravan.study.metrics import AXIS_KEYS, DIVERGES, NEAR, bound
 from caravan.study.plan import Run, Study
 from caravan.study.text import StudyError, Value
 
@@ -53,6 +53,8 @@ class Measure:
     high: float | None = None
     state: str = ""
     reading: str = ""
+    bound: str = ""
+    """`lower` or `upper` where the work behind it has a price by bytes alone."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,9 @@ class Place:
     packet_bytes: float | None
     request: Mapping[str, object]
     document: Mapping[str, Any]
+    bytes_alone: tuple[str, ...] = ()
+    """Nodes whose work is a lower bound, for no source says what a packet costs them besides its
+    bytes."""
     too_much: str = ""
     """The key of the scenario that is to blame where a simulation would take hours, and why."""
 
@@ -191,6 +196,7 @@ def place(cell: Cell, files: Files) -> Place:
         packet_bytes=sizes.get("bytes"),
         request={**request, "catalogue": needed},
         document=files.looked_up(scenario) if is_looked_up else scenario,
+        bytes_alone=() if is_looked_up else tuple(document["bytes_alone"]),
         too_much=_blamed(document["too_much"]),
     )
 
@@ -398,6 +404,16 @@ def compute(job: Job) -> bytes:
 
 def answer(cell: Cell, found: Place, level: str, results: Sequence[bytes]) -> list[Measure]:
     """What a cell says at a level, from the results of its jobs."""
+    measures = _measures(cell, found, level, results)
+    if level == TESTBED:
+        return measures
+    nodes = found.bytes_alone
+    if cell.sweep.measure == "price" and found.modelled["is_lower_bound"]:
+        nodes = (found.cost_table,)
+    return [replace(measure, bound=bound(measure.metric, nodes)) for measure in measures]
+
+
+def _measures(cell: Cell, found: Place, level: str, results: Sequence[bytes]) -> list[Measure]:
     if cell.sweep.measure == "tunnel":
         metrics = tunnel.read(level, results[0])
         state = tunnel.state(level, results[0])

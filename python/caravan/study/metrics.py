@@ -5,6 +5,7 @@ A metric of one station is written `name:station`, as `utilisation:ms`.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 
@@ -82,6 +83,39 @@ OF_THE_ROAD = ("capacity_kbps", "cpu_capacity_kbps", "mean_packet_bytes")
 """What does not depend on the rate that is offered."""
 WITHOUT_RATE = (*OF_THE_ROAD, "carried_kbps")
 """What stands once for all rates of a grid."""
+
+
+LOWER = "lower"
+"""The bound of a value that is at least so much: the time of work that has a price by bytes alone,
+and what follows from it."""
+UPPER = "upper"
+"""The bound of a value that is at most so much: a rate that such work leaves."""
+LONGER_WITH_WORK = ("time_ms", "operations", "cycles", "energy_uj", "handshake_ms", "rtt_ms")
+AT_STATION = ("utilisation", "wait_ms", "queue_bytes")
+LESS_WITH_WORK = (
+    "capacity_kbps",
+    "cpu_capacity_kbps",
+    "carried_kbps",
+    "throughput_kbps",
+    "throughput_pps",
+    "protected_kbps",
+    "tcp_kbps",
+)
+BOUND_WORDS = {LOWER: "at least", UPPER: "at most"}
+BOUNDS_SAY = (
+    "Bytes alone are priced: no source says what a packet costs these devices besides. Times are "
+    "lower bounds, rates upper bounds."
+)
+
+
+def bound(metric: str, stations: Collection[str]) -> str:
+    """Which way a value errs where the work of `stations` is priced by bytes alone; empty: not."""
+    name, _, station = metric.partition(":")
+    if not stations or (name in AT_STATION and station not in stations):
+        return ""
+    if name in (*LONGER_WITH_WORK, *AT_STATION) or name.endswith("_delay_ms"):
+        return LOWER
+    return UPPER if name in LESS_WITH_WORK else ""
 
 
 def needs_mean(metric: str) -> bool:

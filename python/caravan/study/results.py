@@ -51,6 +51,7 @@ class Row:
     ci95_low: float | None = None
     ci95_high: float | None = None
     state: str = ""
+    bound: str = ""
     replications: int | None = None
     printed: str | None = None
     published: float | None = None
@@ -83,6 +84,7 @@ SCHEMA = pa.schema(
         ("ci95_low", NUMBER),
         ("ci95_high", NUMBER),
         ("state", TEXT),
+        ("bound", TEXT),
         ("replications", pa.int64()),
         ("printed", TEXT),
         ("published", NUMBER),
@@ -130,6 +132,7 @@ def write_printed(rows: pd.DataFrame, directory: Path) -> None:
     """`printed.csv`: the rows that have a printed value, with what tells them apart."""
     columns = ["printed", "sweep", "reading", "level", *POINT, "metric", "unit", "value"]
     columns += ["ci95_low", "ci95_high", "published", "relative_difference", "reason"]
+    columns += ["bound"] if (rows["bound"] != "").any() else []
     shown = rows[columns].dropna(axis="columns", how="all")
     shown = shown.round({"value": 6, "ci95_low": 3, "ci95_high": 3, "relative_difference": 5})
     land(directory / PRINTED, lambda path: shown.to_csv(path, index=False, lineterminator="\n"))

@@ -22,7 +22,7 @@ from caravan.study import engine, output, results
 from caravan.study.cells import Cell, Job, cells
 from caravan.study.engine import MACHINE, STATIONARY, TESTBED, Files, Measure, Place
 from caravan.study.files import called, located
-from caravan.study.metrics import APPROXIMATION, DIVERGES, NEAR, OF_THE_ROAD, describe
+from caravan.study.metrics import APPROXIMATION, DIVERGES, NEAR, OF_THE_ROAD, UPPER, describe
 from caravan.study.plan import LEVELS, Study, Sweep
 from caravan.study.pool import OneByOne, available_cores, pool
 from caravan.study.published import beside_published, headline
@@ -208,6 +208,7 @@ def _row(study: Study, item: _Asked, measure: Measure, seed: int) -> Row:
         ci95_low=measure.low,
         ci95_high=measure.high,
         state=measure.state,
+        bound=measure.bound,
         replications=_replications(item),
     )
 
@@ -273,6 +274,7 @@ def _carried(rows: Sequence[Row]) -> list[Row]:
                 road[0],
                 rate_kbps=None,
                 metric="carried_kbps",
+                bound=UPPER if road[0].bound else "",
                 unit=describe("carried_kbps").unit,
                 value=carried,
                 ci95_low=None,

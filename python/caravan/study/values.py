@@ -12,7 +12,7 @@ import re
 import pandas as pd
 
 from caravan.numbers import significant
-from caravan.study.metrics import AXES, is_known
+from caravan.study.metrics import AXES, BOUND_WORDS, is_known
 from caravan.study.places import COLUMNS, PLACE, parts
 from caravan.study.plan import LEVELS, Study
 
@@ -49,6 +49,10 @@ def _value(match: re.Match[str], rows: pd.DataFrame) -> str:
     if found.empty:
         return "(not run)"
     ranked = found.assign(rank=[-LEVELS.index(level) for level in found["level"]])
-    cited = ranked.sort_values("rank", kind="stable").iloc[0][column]
-    is_part = column == "relative_difference" and not pd.isna(cited)
-    return f"{cited * 100:+.1f} %" if is_part else significant(cited)
+    row = ranked.sort_values("rank", kind="stable").iloc[0]
+    cited = row[column]
+    if column == "relative_difference" and not pd.isna(cited):
+        return f"{cited * 100:+.1f} %"
+    # No text shows a bound as if it were the value.
+    words = BOUND_WORDS.get(row["bound"]) if column == "value" else None
+    return f"{words} {significant(cited)}" if words else significant(cited)

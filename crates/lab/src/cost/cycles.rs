@@ -84,6 +84,11 @@ impl Cycles {
         })
     }
 
+    /// Whether it says what a packet costs besides its bytes.
+    pub(super) fn has_packet_cost(&self) -> bool {
+        self.per_packet.is_some()
+    }
+
     /// Cycles as functions of the clear IP packet's size.
     pub(super) fn bill(&self, policy: &Policy, direction: Direction) -> Result<Bill, Gap> {
         let mut bill = Bill::default();
@@ -114,7 +119,9 @@ impl Cycles {
                 units: Staircase::constant(cell.value),
                 source: cell.source.clone(),
             }),
-            None => bill.note("bytes alone are priced: what a packet costs besides has no source"),
+            None => bill.note(
+                "a lower bound: bytes alone are priced, what a packet costs besides has no source",
+            ),
         }
         Ok(bill)
     }

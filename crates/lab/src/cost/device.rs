@@ -89,6 +89,8 @@ pub struct Price {
     pub time_s: f64,
     /// The same in ms.
     pub time_ms: f64,
+    /// Bytes alone are priced: the time, and what follows from it, is the least that can be.
+    pub is_lower_bound: bool,
     /// On the wire, outer IP header included.
     pub protected_bytes: f64,
     /// What of the wire's bytes is the user's.
@@ -259,6 +261,7 @@ impl Device {
             cycles,
             time_s,
             time_ms: units / (self.units_per_second / 1e3),
+            is_lower_bound: self.profile.prices_bytes_alone() && !bill.parts.is_empty(),
             protected_bytes,
             payload_ratio: accounting.payload(packet) / protected_bytes,
             energy_j: energy.and_then(|(nj, _)| Some(cycles? * nj * 1e-9)),

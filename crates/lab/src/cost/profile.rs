@@ -138,6 +138,12 @@ impl Profile {
         }
     }
 
+    /// Whether it says what bytes cost and not what a packet costs besides: its times are the least
+    /// that can be, for no packet is without the second.
+    pub fn prices_bytes_alone(&self) -> bool {
+        matches!(&self.table, Table::Cycles(table) if !table.has_packet_cost())
+    }
+
     /// The suites that it prices both ways and its accounting sizes.
     pub fn suites(&self) -> Vec<Suite> {
         let mut all = Suite::all();

@@ -139,6 +139,26 @@ impl Scenario {
         })
     }
 
+    /// The nodes of whose device bytes alone are priced where packets are protected: their work,
+    /// and every delay behind it, is the least that can be.
+    pub fn priced_by_bytes_alone(&self, catalogue: &Catalogue) -> Vec<&str> {
+        let Ok(policy) = self.resolved_policy(catalogue) else {
+            return Vec::new();
+        };
+        let seal = cost::Direction::Seal;
+        let nodes = self.nodes.iter().filter(|node| {
+            let computer = node.computer.as_ref();
+            let device = computer.and_then(|it| self.device(&node.name, it, catalogue).ok());
+            device.is_some_and(|device| {
+                let has_work = device
+                    .bill(&policy, seal)
+                    .is_ok_and(|it| !it.parts.is_empty());
+                device.profile().prices_bytes_alone() && has_work
+            })
+        });
+        nodes.map(|node| node.name.as_str()).collect()
+    }
+
     /// What all links' delays add to each packet's.
     pub fn propagation_s(&self) -> f64 {
         self.links.iter().map(|link| link.delay_s).sum()
