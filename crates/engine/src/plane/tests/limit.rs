@@ -74,7 +74,10 @@ fn no_more_leaves_than_is_allowed_and_the_rest_leaves_in_order_when_the_peer_is_
                 assert_eq!(on_the_wire(&all, is_udp), 4 * whole);
                 assert_eq!(pair.sent_drops(DropReason::UnprovenPath), 0);
                 // Nothing is limited any more.
-                assert_eq!(on_the_wire(&pair.seal(&[frame.clone()]), is_udp), whole);
+                assert_eq!(
+                    on_the_wire(&pair.seal(std::slice::from_ref(&frame)), is_udp),
+                    whole
+                );
             }
         }
     }
