@@ -212,6 +212,7 @@ def policy_ends(keys: Keys, policy: str) -> tuple[Connection, Connection | None]
             end,
             proposals=exchange["proposal"],
             is_aggressive=exchange["exchange"] == "ikev1-aggressive",
+            is_encapsulated=None if found.get("udp", True) else False,
         )
         for end in make(keys, found["suite"])
     )

@@ -424,9 +424,10 @@ def is_refusal(line: str) -> bool:
 @contextlib.contextmanager
 def tunnel(ends: tuple[Connection, Connection], output: Path) -> Iterator[tuple[Road, Caravan]]:
     """A tunnel in raw ESP; the road and the gateway."""
-    with Road(RoadPlan(has_nat=False), output) as road, Caravan(road.sg, ends[0]) as gateway:
+    on_gateway, on_station = (replace(end, is_encapsulated=False) for end in ends)
+    with Road(RoadPlan(has_nat=False), output) as road, Caravan(road.sg, on_gateway) as gateway:
         gateway.wait_ready()
-        with Caravan(road.ms, ends[1]) as station:
+        with Caravan(road.ms, on_station) as station:
             station.wait_ready()
             yield road, gateway
 

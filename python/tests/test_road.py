@@ -105,19 +105,29 @@ def test_two_stations_with_equal_addresses_and_ports_download_at_once(
 
 @pytest.mark.parametrize("mode", ["tunnel", "transport"])
 @pytest.mark.parametrize(
-    ("protocol", "ah_proposals"),
-    [(IPPROTO_ESP, ""), (IPPROTO_AH, "sha256")],
-    ids=["esp", "ah"],
+    ("protocol", "ah_proposals", "is_encapsulated", "said"),
+    [
+        (IPPROTO_UDP, "", None, " in UDP,"),
+        (IPPROTO_ESP, "", False, " by protocol 50 (one system call a packet),"),
+        (IPPROTO_AH, "sha256", None, ", ah-sha256,"),
+    ],
+    ids=["udp", "esp", "ah"],
 )
-def test_without_a_nat_the_raw_protocols_are_used(
-    mode: str, protocol: int, ah_proposals: str, keys: Keys, output: Path
+def test_without_a_nat_esp_goes_in_udp_unless_it_is_told_not_to(
+    mode: str,
+    protocol: int,
+    ah_proposals: str,
+    is_encapsulated: bool | None,
+    said: str,
+    keys: Keys,
+    output: Path,
 ) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
     make_ends = tunnel_ends if mode == "tunnel" else transport_ends
     on_gateway, on_station = make_ends(keys, "aes128gcm16")
     ends = (
-        replace(on_gateway, ah_proposals=ah_proposals),
-        replace(on_station, ah_proposals=ah_proposals),
+        replace(on_gateway, ah_proposals=ah_proposals, is_encapsulated=is_encapsulated),
+        replace(on_station, ah_proposals=ah_proposals, is_encapsulated=is_encapsulated),
     )
     url = PRIVATE_URL if mode == "tunnel" else PUBLISHED_URL
     with (
@@ -129,6 +139,8 @@ def test_without_a_nat_the_raw_protocols_are_used(
         capture.stop()
         seen = [frame for frame in capture.frames() if len(frame.packet) > 1000]
         assert {frame.protocol for frame in seen} == {protocol}
+        assert f" {mode}{said}" in order(road.ms, "status").check().stdout
+        assert ", no NAT, " in order(road.ms, "status").check().stdout
 
 
 def test_a_download_survives_rebindings_of_the_nat(keys: Keys, output: Path) -> None:

@@ -8,7 +8,7 @@ use crypto::cert::{Certificate, TrustStore};
 use crypto::rsa::PrivateKey;
 
 use crate::identity::{Credential, Identity};
-use crate::sa::{Mode, Secret};
+use crate::sa::{Mode, Protocol, Secret};
 use crate::selector::TrafficSelector;
 use crate::suite::{EspSuite, IkeSuite};
 use crate::time::Duration;
@@ -57,8 +57,8 @@ pub struct Connection {
     pub is_legacy: bool,
     /// When an initiator starts.
     pub start: Start,
-    /// Always encapsulate in UDP.
-    pub forces_encapsulation: bool,
+    /// When ESP goes in UDP.
+    pub encapsulation: Encapsulation,
     /// IKE fragments: sent when the peer announces that it reads them.
     pub fragments: bool,
     /// R-U-THERE after this long without a sign of life; `None`: never.
@@ -105,6 +105,18 @@ pub enum Start {
     OnTraffic,
     /// Never by itself.
     Responder,
+}
+
+/// When ESP goes in UDP (RFC 3948). Through a NAT it always does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encapsulation {
+    /// With every peer that speaks RFC 3947: kernels cut and gather UDP, while each packet of IP
+    /// protocol 50 is a system call of its own.
+    Auto,
+    /// Always: a peer that does not speak RFC 3947 gets no tunnel.
+    Always,
+    /// Through a NAT alone.
+    ThroughNat,
 }
 
 /// What a second tunnel of the same identity does.
@@ -269,7 +281,7 @@ impl Connection {
             pools: Vec::new(),
             is_legacy: false,
             start: Start::Responder,
-            forces_encapsulation: false,
+            encapsulation: Encapsulation::Auto,
             fragments: true,
             dpd_delay: Some(DPD_DELAY),
             dpd_timeout: DPD_TIMEOUT,
@@ -277,6 +289,18 @@ impl Connection {
             lifetime: IKE_LIFETIME,
             rekey_margin: IKE_REKEY_MARGIN,
             unique: Unique::Replace,
+        }
+    }
+
+    /// Whether ESP is to go in UDP although there may be no NAT. AH cannot: a connection that
+    /// proposes it goes in UDP only where it must.
+    pub fn prefers_udp(&self) -> bool {
+        let is_esp = |suite: &EspSuite| suite.protocol == Protocol::Esp;
+        let mut children = self.children.iter();
+        match self.encapsulation {
+            Encapsulation::Always => true,
+            Encapsulation::Auto => children.all(|child| child.proposals.iter().all(is_esp)),
+            Encapsulation::ThroughNat => false,
         }
     }
 

@@ -247,14 +247,16 @@ pub struct NatFinding {
     pub is_supported: bool,
     /// We are behind a NAT.
     pub is_local: bool,
-    /// The peer is.
+    /// The peer is, or gives a wrong hash so that we believe it.
     pub is_remote: bool,
+    /// We gave such a hash, or the peer gave the one of a Caravan.
+    pub is_pretended: bool,
 }
 
 impl NatFinding {
-    /// Whether packets pass a NAT, at either end.
+    /// Whether packets pass a NAT, at either end, or are to travel as if they did.
     pub fn is_between(&self) -> bool {
-        self.is_local || self.is_remote
+        self.is_local || self.is_remote || self.is_pretended
     }
 }
 

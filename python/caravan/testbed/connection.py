@@ -34,7 +34,7 @@ class Connection:
     proves itself. `pool`: a prefix whose addresses are leased (in transport mode: that stand for
     peers). `wants_address`: ask for an inner address by Mode Config. `publish`: in transport mode
     the gateway's ports and the servers behind them. `is_encapsulated`: ESP
-    always in UDP; none: each program's habit, Caravan's behind a NAT only, strongSwan's always.
+    always in UDP, or through a NAT alone; none: each program's habit, which is UDP.
     Times in seconds; none: the program's own.
     """
 

@@ -10,8 +10,8 @@ use crypto::cert::{Certificate, TrustStore};
 use crypto::rand::Seed;
 use crypto::rsa::PrivateKey;
 use engine::config::{
-    Child, Config, Connection, IdentityPattern, InnerFamilies, Limits, LocalAuth, LocalMethod,
-    Pool, RemoteAuth, RemoteMethod, Start, Unique,
+    Child, Config, Connection, Encapsulation, IdentityPattern, InnerFamilies, Limits, LocalAuth,
+    LocalMethod, Pool, RemoteAuth, RemoteMethod, Start, Unique,
 };
 use engine::identity::Identity;
 use engine::node::{Command, Event, IKE_PORT, Input, Node, Output};
@@ -328,7 +328,7 @@ fn connection(
         pools: Vec::new(),
         is_legacy: true,
         start: Start::Responder,
-        forces_encapsulation: true,
+        encapsulation: Encapsulation::Always,
         fragments: true,
         dpd_delay: None,
         dpd_timeout: Duration::from_secs(10),

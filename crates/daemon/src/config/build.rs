@@ -9,7 +9,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crypto::hash::Hash;
-use engine::config::{Child, Config, Connection, InnerFamilies, Limits, Pool, Severity, Unique};
+use engine::config::{
+    Child, Config, Connection, Encapsulation, InnerFamilies, Limits, Pool, Severity, Unique,
+};
 use engine::sa::Mode;
 use engine::selector::TrafficSelector;
 use engine::suite::{EspSuite, IkeSuite};
@@ -250,7 +252,11 @@ impl Builder<'_> {
                 (true, file::Start::AtOnce) => engine::config::Start::AtOnce,
                 (true, file::Start::OnTraffic) => engine::config::Start::OnTraffic,
             },
-            forces_encapsulation: table.encap,
+            encapsulation: match table.encap {
+                file::Encap::Auto => Encapsulation::Auto,
+                file::Encap::Always => Encapsulation::Always,
+                file::Encap::ThroughNat => Encapsulation::ThroughNat,
+            },
             fragments: table.fragmentation,
             dpd_delay: (!dpd_delay.is_zero()).then_some(dpd_delay),
             dpd_timeout: table.dpd_timeout.0,

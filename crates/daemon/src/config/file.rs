@@ -93,9 +93,11 @@ pub struct ConnectionTable {
     /// Pools that peers are lent addresses from: one of IPv4, one of IPv6, or both.
     #[serde(default)]
     pub pools: Vec<String>,
-    /// Always encapsulate ESP in UDP.
+    /// ESP in UDP: "auto", with every peer that speaks NAT traversal (RFC 3947); true, always, or
+    /// no tunnel; false, through a NAT alone. Without UDP it is IP protocol 50, which costs a
+    /// system call a packet. AH never goes in UDP: where it is proposed, "auto" is false.
     #[serde(default)]
-    pub encap: bool,
+    pub encap: Encap,
     /// Split long IKE messages when the peer can read fragments.
     #[serde(default = "yes")]
     pub fragmentation: bool,
@@ -243,6 +245,18 @@ pub enum Mode {
     Tunnel,
     /// What follows the IP header.
     Transport,
+}
+
+/// `encap`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encap {
+    /// In UDP with whoever speaks RFC 3947.
+    #[default]
+    Auto,
+    /// In UDP or not at all.
+    Always,
+    /// In UDP through a NAT alone.
+    ThroughNat,
 }
 
 /// `start`

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use engine::config::{Config, Connection};
+use engine::config::{Config, Connection, Encapsulation};
 use engine::sa::Mode;
 use tracing::warn;
 
@@ -107,7 +107,8 @@ fn catches_its_gateway(connection: &Connection) -> bool {
 /// Raw sockets serve ESP without UDP and AH. Without the right to open them everything that goes
 /// in UDP still works.
 pub(super) fn open_raw(config: &Config, mark: u32) -> Option<RawSockets> {
-    let is_needed = config.connections.iter().any(|c| !c.forces_encapsulation);
+    let mut connections = config.connections.iter();
+    let is_needed = connections.any(|it| it.encapsulation != Encapsulation::Always);
     if !is_needed {
         return None;
     }

@@ -57,6 +57,22 @@ fn report() -> StatusReport {
 }
 
 #[test]
+fn people_are_told_how_esp_travels_and_what_that_costs() {
+    let mut report = report();
+    assert!(
+        report
+            .to_string()
+            .contains("net: ESP tunnel in UDP, 3des-md5")
+    );
+    let child = &mut report.connections[0].sessions[0].children[0];
+    child.encapsulated = false;
+    let raw = "net: ESP tunnel by protocol 50 (one system call a packet), 3des-md5";
+    assert!(report.to_string().contains(raw), "{report}");
+    report.connections[0].sessions[0].children[0].protocol = "AH".to_owned();
+    assert!(report.to_string().contains("net: AH tunnel, 3des-md5"));
+}
+
+#[test]
 fn people_are_told_what_is_deprecated_legacy_and_recorded() {
     let text = report().to_string();
     for part in [

@@ -150,7 +150,11 @@ impl Display for SessionStatus {
 
 impl Display for ChildStatus {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let transport = if self.encapsulated { " in UDP" } else { "" };
+        let transport = match self.protocol.as_str() {
+            _ if self.encapsulated => " in UDP",
+            "ESP" => " by protocol 50 (one system call a packet)",
+            _ => "",
+        };
         write!(
             f,
             "    {}: {} {}{transport}, {}{}, in {} out {}",

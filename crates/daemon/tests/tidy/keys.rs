@@ -150,6 +150,7 @@ fn value(items: &BTreeMap<String, Vec<Entry>>, kind: &str) -> String {
         "Span" => "time".to_owned(),
         "Size" => "size".to_owned(),
         "AuthTable" => "table".to_owned(),
+        "Encap" => "`\"auto\"`, true, false".to_owned(),
         _ if kind.starts_with("BTreeMap") => "tables".to_owned(),
         _ => {
             let variants = items.get(kind).expect("a type of the file").iter();

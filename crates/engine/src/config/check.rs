@@ -4,7 +4,7 @@
 use core::fmt;
 use std::net::IpAddr;
 
-use super::{Child, Connection, IdentityPattern, LocalMethod, RemoteMethod};
+use super::{Child, Connection, Encapsulation, IdentityPattern, LocalMethod, RemoteMethod};
 use crate::identity::Identity;
 use crate::sa::{Mode, Protocol};
 use crate::selector::TrafficSelector;
@@ -128,7 +128,7 @@ impl Connection {
             ));
         }
         let is_ah = |suite: &super::EspSuite| suite.protocol == Protocol::Ah;
-        if self.forces_encapsulation && child.proposals.iter().any(is_ah) {
+        if self.encapsulation == Encapsulation::Always && child.proposals.iter().any(is_ah) {
             found.error(format!(
                 "child {name} proposes AH, which cannot be encapsulated in UDP"
             ));

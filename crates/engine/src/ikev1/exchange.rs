@@ -314,8 +314,19 @@ impl Core {
         if !self.nat.is_supported {
             return Vec::new();
         }
-        let is_forced = self.connection().forces_encapsulation;
-        nat::discovery(self.suite.hash, self.cookies, self.path, is_forced).into()
+        nat::discovery(
+            self.suite.hash,
+            self.cookies,
+            self.path,
+            self.pretends_nat(),
+        )
+        .into()
+    }
+
+    /// Whether the peer is to believe in a NAT. A main mode responder may not know yet whose
+    /// connection it is: then all that are left must want it.
+    fn pretends_nat(&self) -> bool {
+        self.candidates.iter().all(|it| it.prefers_udp())
     }
 
     /// What the peer's NAT-D payloads say, seen over `path`.
@@ -324,15 +335,13 @@ impl Core {
             return NatFinding::default();
         }
         let mut finding = nat::find(self.suite.hash, cookies, path, found);
-        if finding.is_supported && self.connection().forces_encapsulation {
-            finding.is_local = true;
-        }
+        finding.is_pretended |= finding.is_supported && self.pretends_nat();
         finding
     }
 
     /// An initiator leaves port 500 when there is a NAT (RFC 3947 §4).
     pub(super) fn float(&mut self) {
-        if self.nat.is_local || self.nat.is_remote {
+        if self.nat.is_between() {
             self.path = nat::float(self.path);
         }
     }

@@ -1,6 +1,6 @@
 //! NAT detection and the float to port 4500 (RFC 3947 §3.2, §4).
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crypto::hash::{Hash, is_equal};
 use wire::isakmp::{Cookies, Payload};
@@ -13,28 +13,29 @@ pub const IKE_PORT: u16 = 500;
 /// Where IKE and ESP in UDP go through a NAT (RFC 3947 §4, RFC 3948 §2).
 pub const NAT_T_PORT: u16 = 4500;
 
-/// The NAT-D payloads: the peer's end first, then ours. Who forces encapsulation gives a wrong
-/// hash of its own end, so that the peer believes in a NAT.
-pub(super) fn discovery(hash: Hash, cookies: Cookies, path: Path, is_forced: bool) -> [Payload; 2] {
-    let own = if is_forced {
-        SocketAddr::from(([0, 0, 0, 0], 0))
-    } else {
-        path.local
-    };
+/// The NAT-D payloads: the peer's end first, then ours. Who wants UDP without a NAT gives a wrong
+/// hash of its own end, so that the peer believes in one; a Caravan knows it by its address.
+pub(super) fn discovery(hash: Hash, cookies: Cookies, path: Path, pretends: bool) -> [Payload; 2] {
+    let own = if pretends { PRETENDED } else { path.local };
     [path.remote, own].map(|end| Payload::NatDiscovery(hash_of(hash, cookies, end)))
 }
+
+/// The end that nobody has.
+const PRETENDED: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// Compares what the peer sent with what we see.
 pub(super) fn find(hash: Hash, cookies: Cookies, path: Path, found: &[&[u8]]) -> NatFinding {
     let Some((ours, theirs)) = found.split_first() else {
         return NatFinding::default();
     };
-    let own = hash_of(hash, cookies, path.local);
-    let peer = hash_of(hash, cookies, path.remote);
+    let is_of = |sent: &[u8], end| is_equal(sent, &hash_of(hash, cookies, end));
+    let names = |end| theirs.iter().any(|their| is_of(their, end));
+    let is_pretended = names(PRETENDED);
     NatFinding {
         is_supported: true,
-        is_local: !is_equal(ours, &own),
-        is_remote: !theirs.iter().any(|their| is_equal(their, &peer)),
+        is_local: !is_of(ours, path.local),
+        is_remote: !is_pretended && !names(path.remote),
+        is_pretended,
     }
 }
 
@@ -56,11 +57,11 @@ pub(super) fn float(path: Path) -> Path {
 fn hash_of(hash: Hash, cookies: Cookies, end: SocketAddr) -> Vec<u8> {
     let (v4, v6);
     let address: &[u8] = match end.ip().to_canonical() {
-        std::net::IpAddr::V4(address) => {
+        IpAddr::V4(address) => {
             v4 = address.octets();
             &v4
         }
-        std::net::IpAddr::V6(address) => {
+        IpAddr::V6(address) => {
             v6 = address.octets();
             &v6
         }

@@ -49,8 +49,8 @@ pub struct QuickRequest<'a> {
     pub local: TrafficSelector,
     /// The peer's side's traffic.
     pub remote: TrafficSelector,
-    /// Encapsulate in UDP although no NAT was found.
-    pub forces_encapsulation: bool,
+    /// In UDP or not at all.
+    pub needs_udp: bool,
 }
 
 /// What a responder was asked, hash checked, before it decides.

@@ -2,6 +2,7 @@
 //! deadline to deadline. Everything is drawn from a seed.
 
 mod beginnings;
+mod encapsulation;
 mod families;
 mod floods;
 mod heirs;
@@ -29,8 +30,8 @@ use wire::isakmp::{
 
 use super::*;
 use crate::config::{
-    Child, Connection, IdentityPattern, InnerFamilies, Limits, LocalAuth, LocalMethod, Pool,
-    RemoteAuth, RemoteMethod, Unique,
+    Child, Connection, Encapsulation, IdentityPattern, InnerFamilies, Limits, LocalAuth,
+    LocalMethod, Pool, RemoteAuth, RemoteMethod, Unique,
 };
 use crate::counters::DropReason;
 use crate::identity::Identity;
@@ -1089,6 +1090,8 @@ struct World {
     first_message: Option<Vec<u8>>,
     /// The datagram that is lost, counted from 1.
     loses: Option<usize>,
+    /// Octets that are broken wherever they are sent in clear.
+    garbles: Option<Vec<u8>>,
     /// What was sent.
     log: Vec<Vec<u8>>,
     change: Change,
@@ -1237,6 +1240,7 @@ impl World {
             is_mute: false,
             first_message: None,
             loses: None,
+            garbles: None,
             log: Vec::new(),
             change,
             seed,
@@ -1357,6 +1361,13 @@ impl World {
         self.sent += 1;
         if end == 0 && self.first_message.is_none() {
             self.first_message = Some(payload.clone());
+        }
+        let mut payload = payload;
+        if let Some(octets) = &self.garbles {
+            let mut places = payload.windows(octets.len());
+            if let Some(at) = places.position(|it| it == octets) {
+                payload[at] ^= 1;
+            }
         }
         self.log.push(payload.clone());
         if self.loses.take_if(|lost| *lost == self.sent).is_some() {
@@ -1508,7 +1519,7 @@ fn config(is_station: bool, change: &Change) -> Config {
         } else {
             Start::Responder
         },
-        forces_encapsulation: false,
+        encapsulation: Encapsulation::ThroughNat,
         fragments: true,
         dpd_delay: None,
         dpd_timeout: Duration::from_secs(10),

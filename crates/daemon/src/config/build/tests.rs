@@ -14,6 +14,34 @@ fn child(mode: &str, selector: &str) -> Result<Arc<Connection>, String> {
 }
 
 #[test]
+fn encap_is_auto_true_or_false() {
+    let with = |line: &str| {
+        let text = format!(
+            "[connections.road]\n{line}\n\
+             local = {{ auth = \"psk\", secret = \"s\", id = \"sg.example\" }}\n\
+             remote = {{ auth = \"psk\", id = \"ms.example\" }}\n[connections.road.children.net]\n\
+             local_ts = [\"10.10.0.0/24\"]\n"
+        );
+        let path = Path::new("road.toml");
+        let file = file::parse(path, &text).map_err(|fault| fault.to_string())?;
+        let built = build(path, file, Names::Needed).map_err(|fault| fault.to_string())?;
+        Ok::<_, String>(built.engine.connections[0].encapsulation)
+    };
+    assert_eq!(with(""), Ok(Encapsulation::Auto));
+    assert_eq!(with("encap = \"auto\""), Ok(Encapsulation::Auto));
+    assert_eq!(with("encap = true"), Ok(Encapsulation::Always));
+    assert_eq!(with("encap = false"), Ok(Encapsulation::ThroughNat));
+    for wrong in ["encap = \"true\"", "encap = 1"] {
+        let said = with(wrong).expect_err("refused");
+        let what = "line 2, column 9: connections.road.encap: ";
+        assert!(
+            said.contains(what) && said.contains("\"auto\", true or false"),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn dynamic_has_a_protocol_and_a_port_in_transport_mode_alone() {
     let connection = child("transport", "dynamic[tcp/80]").expect("a child");
     let [remote] = connection.children[0].remote[..] else {

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::config::{LocalAuth, RemoteAuth};
+use crate::config::{Encapsulation, LocalAuth, RemoteAuth};
 use crate::sa::Secret;
 
 fn connection(ike: &str, esp: &str) -> Connection {
@@ -80,7 +80,8 @@ fn a_preshared_key_is_legacy_in_aggressive_mode_and_a_group_key_in_main_mode() {
 fn ah_goes_into_no_udp() {
     let mut wrong = connection("aes128-sha256-modp2048", "ah-sha256");
     assert_eq!(errors(&wrong), [""; 0]);
-    wrong.forces_encapsulation = true;
+    assert!(!wrong.prefers_udp());
+    wrong.encapsulation = Encapsulation::Always;
     assert!(errors(&wrong)[0].contains("AH, which cannot be encapsulated"));
 }
 

@@ -43,7 +43,7 @@ impl Asked {
         out: &mut Outbox,
     ) -> Result<Self, Fault> {
         let child = request.child;
-        let is_udp = sa.nat.is_between() || request.forces_encapsulation;
+        let is_udp = sa.nat.is_between() || request.needs_udp;
         if is_udp && !sa.nat.is_supported {
             let what = "packets must travel in UDP, and the peer does not speak RFC 3947";
             return Err(incompatible(what.into()));

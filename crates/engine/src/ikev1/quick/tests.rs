@@ -74,6 +74,7 @@ impl Pair {
             is_supported: true,
             is_local: true,
             is_remote: false,
+            is_pretended: false,
         };
         self.station.nat = nat;
         self.gateway.nat = NatFinding {
@@ -98,7 +99,7 @@ impl Pair {
             spi: SPI_I,
             local: own(&self.station_child, self.station.path.local.ip()),
             remote: peer(&self.station_child, self.station.path.remote.ip()),
-            forces_encapsulation: false,
+            needs_udp: false,
         }
     }
 

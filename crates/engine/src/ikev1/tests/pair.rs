@@ -11,8 +11,8 @@ use crypto::rand::{Seed, Stream};
 use crypto::rsa::PrivateKey;
 
 use crate::config::{
-    Connection, IdentityPattern, InnerFamilies, LocalAuth, LocalMethod, RemoteAuth, RemoteMethod,
-    Start, Unique,
+    Connection, Encapsulation, IdentityPattern, InnerFamilies, LocalAuth, LocalMethod, RemoteAuth,
+    RemoteMethod, Start, Unique,
 };
 use crate::identity::Identity;
 use crate::ikev1::phase1::Phase1;
@@ -96,7 +96,7 @@ impl Setup {
             pools: Vec::new(),
             is_legacy: true,
             start: Start::AtOnce,
-            forces_encapsulation: false,
+            encapsulation: Encapsulation::ThroughNat,
             fragments: true,
             dpd_delay: None,
             dpd_timeout: Duration::from_secs(30),

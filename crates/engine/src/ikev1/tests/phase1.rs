@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::pair::{Setup, pattern, preshared};
+use crate::config::Encapsulation;
 use crate::ikev1::keys::{Keys, skeyid_signatures};
 use crate::time::Duration;
 use crate::work::{Task, Work};
@@ -102,24 +103,55 @@ fn aggressive_mode_is_three_messages() {
 }
 
 #[test]
-fn forced_encapsulation_looks_like_a_nat_to_both() {
-    for (is_aggressive, by_station) in [(false, false), (false, true), (true, false), (true, true)]
-    {
-        let setup = Setup {
-            is_aggressive,
-            ..Setup::default()
-        };
-        let (mut station, mut gateway) = (setup.station(), setup.gateway());
-        station.forces_encapsulation = by_station;
-        gateway.forces_encapsulation = !by_station;
-        let mut pair = super::pair::Pair::new(station, vec![gateway], false);
+fn whoever_prefers_udp_is_followed_to_port_4500_and_no_nat_is_told_of() {
+    use Encapsulation::{Always, Auto, ThroughNat};
+    for (station_has, gateway_has, is_udp) in [
+        (ThroughNat, ThroughNat, false),
+        (ThroughNat, Always, true),
+        (Always, ThroughNat, true),
+        (Auto, ThroughNat, true),
+        (ThroughNat, Auto, true),
+        (Auto, Auto, true),
+    ] {
+        for is_aggressive in [false, true] {
+            let setup = Setup {
+                is_aggressive,
+                ..Setup::default()
+            };
+            let (mut station, mut gateway) = (setup.station(), setup.gateway());
+            station.encapsulation = station_has;
+            gateway.encapsulation = gateway_has;
+            let mut pair = super::pair::Pair::new(station, vec![gateway], false);
+            pair.run();
+            pair.assert_established();
+            let (i, r) = (pair.i.sa.unwrap().0, pair.r.sa.unwrap().0);
+            let port = if is_udp { 4500 } else { 500 };
+            for (nat, path) in [(i.nat, i.path), (r.nat, r.path)] {
+                assert_eq!((nat.is_local, nat.is_remote), (false, false));
+                assert_eq!(nat.is_between(), is_udp);
+                assert_eq!((path.local.port(), path.remote.port()), (port, port));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_gateway_that_cannot_tell_its_connections_apart_yet_pretends_for_all_or_none() {
+    let setup = Setup {
+        is_aggressive: false,
+        ..Setup::default()
+    };
+    for (second, is_udp) in [
+        (Encapsulation::Auto, true),
+        (Encapsulation::ThroughNat, false),
+    ] {
+        let (station, mut first, mut other) = (setup.station(), setup.gateway(), setup.gateway());
+        first.encapsulation = Encapsulation::Auto;
+        other.encapsulation = second;
+        let mut pair = super::pair::Pair::new(station, vec![first, other], false);
         pair.run();
         pair.assert_established();
-        let (i, r) = (pair.i.sa.unwrap().0, pair.r.sa.unwrap().0);
-        assert_eq!((i.nat.is_local, i.nat.is_remote), (by_station, !by_station));
-        assert_eq!((r.nat.is_local, r.nat.is_remote), (!by_station, by_station));
-        assert_eq!(i.path.remote.port(), 4500);
-        assert_eq!(r.path.local.port(), 4500);
+        assert_eq!(pair.r.sa.unwrap().0.nat.is_between(), is_udp);
     }
 }
 

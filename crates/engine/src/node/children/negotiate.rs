@@ -12,7 +12,7 @@ use super::super::{Event, Node};
 use super::selectors::{association, holds_local, holds_remote, mismatch, wanted_selectors};
 use super::takeover::{READING_TIME, TAKEOVER_DELAY};
 use super::{ChildEntry, OVERLAP, Pair, REFUSED_RETRY};
-use crate::config::{Child, Connection};
+use crate::config::{Child, Connection, Encapsulation};
 use crate::counters::DropReason;
 use crate::ikev1::informational::ProposedSpi;
 use crate::ikev1::quick::{NegotiatedChild, Quick, QuickOffer, QuickProgress, QuickRequest};
@@ -58,7 +58,7 @@ impl Node {
             spi,
             local,
             remote,
-            forces_encapsulation: entry.connection.forces_encapsulation,
+            needs_udp: entry.connection.encapsulation == Encapsulation::Always,
         };
         let mut out = Outbox::over(session.round_trip);
         match Quick::initiate(sa, request, message_id, &mut self.random, now, &mut out) {

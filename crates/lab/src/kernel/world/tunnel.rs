@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
 use engine::config::{
-    Child, Config, Connection, IdentityPattern, InnerFamilies, Limits, LocalAuth, LocalMethod,
-    Pool, RemoteAuth, RemoteMethod, Start,
+    Child, Config, Connection, Encapsulation, IdentityPattern, InnerFamilies, Limits, LocalAuth,
+    LocalMethod, Pool, RemoteAuth, RemoteMethod, Start,
 };
 use engine::identity::Identity;
 use engine::node::IKE_PORT;
@@ -107,7 +107,10 @@ impl Tunnel {
         let mut connection = Connection::new("road", vec![self.ike], local, remote, vec![child]);
         connection.is_aggressive = self.is_aggressive;
         connection.is_legacy = true;
-        connection.forces_encapsulation = self.forces_udp;
+        connection.encapsulation = match self.forces_udp {
+            true => Encapsulation::Always,
+            false => Encapsulation::ThroughNat,
+        };
         connection
     }
 }

@@ -1,0 +1,114 @@
+//! ESP in UDP where there is no NAT: with whom, for what, and what stays without.
+
+use super::*;
+use crate::config::Encapsulation::{Always, Auto, ThroughNat};
+
+/// Both ends after the first seconds, without a NAT between.
+fn settled(change: impl Fn(&mut Connection, bool) + Send + Sync + 'static) -> World {
+    let mut world = World::new(150, change);
+    // The first message went out before: it is lost, and comes again.
+    world.nat = None;
+    world.wire.clear();
+    world.run(Duration::from_secs(5));
+    world
+}
+
+/// What each end shows: whether its child is in UDP, and whether there is a NAT.
+fn shown(world: &World) -> [(bool, (bool, bool)); 2] {
+    [0, 1].map(|end| {
+        let status = world.ends[end].node.status(world.now);
+        let session = &status.connections[0].sessions[0];
+        (session.children[0].is_udp_encapsulated, session.nat)
+    })
+}
+
+#[test]
+fn by_default_two_ends_without_a_nat_meet_in_udp() {
+    for mode in [Mode::Tunnel, Mode::Transport] {
+        for is_aggressive in [true, false] {
+            for pair in [[Auto, Auto], [Auto, ThroughNat], [ThroughNat, Auto]] {
+                let mut world = settled(move |connection, is_station| {
+                    connection.encapsulation = pair[usize::from(!is_station)];
+                    connection.is_aggressive = is_aggressive;
+                    connection.children[0].mode = mode;
+                });
+                world.assert_up();
+                assert_eq!(shown(&world), [(true, (false, false)); 2]);
+                assert_eq!(world.ends[1].path().local.port(), NAT_T_PORT);
+                world.command(1, Command::RekeyIke("road".into()));
+                world.run(Duration::from_secs(10));
+                world.command(0, Command::RekeyChildren("road".into()));
+                world.run(Duration::from_secs(10));
+                world.assert_up();
+                assert_eq!(shown(&world), [(true, (false, false)); 2]);
+            }
+        }
+    }
+}
+
+#[test]
+fn nobody_keeps_the_mapping_of_a_nat_alive_that_is_not_there() {
+    for encapsulation in [Auto, Always] {
+        let mut world = settled(move |connection, _| connection.encapsulation = encapsulation);
+        world.log.clear();
+        world.run(Duration::from_secs(300));
+        assert_eq!(world.log, Vec::<Vec<u8>>::new());
+    }
+}
+
+#[test]
+fn ah_stays_out_of_udp_and_so_does_esp_beside_it() {
+    for suites in [&["ah-sha256"][..], &["aes128gcm16", "ah-sha256"]] {
+        let world = settled(move |connection, _| {
+            connection.encapsulation = Auto;
+            let suites = suites.iter().map(|suite| suite.parse().unwrap());
+            connection.children[0].proposals = suites.collect();
+        });
+        world.assert_up();
+        assert_eq!(shown(&world), [(false, (false, false)); 2]);
+        assert_eq!(world.ends[1].path().local.port(), IKE_PORT);
+    }
+}
+
+#[test]
+fn a_peer_without_rfc_3947_gets_protocol_50_unless_udp_was_ordered() {
+    let hash = wire::isakmp::vendor::NAT_T_RFC_3947;
+    for (encapsulation, is_up) in [(Auto, true), (Always, false)] {
+        let mut world = World::new(151, move |connection, is_station| {
+            // Main mode: its announcements are in clear and covered by no hash.
+            connection.is_aggressive = false;
+            connection.encapsulation = if is_station {
+                encapsulation
+            } else {
+                ThroughNat
+            };
+        });
+        world.nat = None;
+        world.garbles = Some(hash.to_vec());
+        world.run(Duration::from_secs(10));
+        assert_eq!(!world.ends[0].outbound.is_empty(), is_up);
+        if is_up {
+            world.assert_up();
+            assert_eq!(shown(&world), [(false, (false, false)); 2]);
+        }
+    }
+}
+
+#[test]
+fn a_station_without_a_nat_takes_its_tunnel_along() {
+    let mut world = settled(|connection, _| connection.encapsulation = Auto);
+    world.assert_up();
+    let moved = Input::LocalAddress {
+        remote: GATEWAY.into(),
+        among: Vec::new(),
+        local: Some([10, 0, 0, 77].into()),
+    };
+    world.input(0, moved);
+    world.run(Duration::from_secs(1));
+    world.assert_up();
+    assert_eq!(
+        world.ends[1].path().remote.ip(),
+        IpAddr::from([10, 0, 0, 77])
+    );
+    assert!(!world.ends[0].told(|event| matches!(event, Event::IkeClosed { .. })));
+}
