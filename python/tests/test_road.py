@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -103,32 +103,36 @@ def test_two_stations_with_equal_addresses_and_ports_download_at_once(
         assert [result.sha256 for result in ended] == [expected] * 2
 
 
+@dataclass(frozen=True)
+class Way:
+    """How packets travel without a NAT, what `status` says of it, and what brings it about."""
+
+    protocol: int
+    said: str
+    is_encapsulated: bool | None = None
+    ah_proposals: str = ""
+
+    def of(self, end: Connection) -> Connection:
+        return replace(end, is_encapsulated=self.is_encapsulated, ah_proposals=self.ah_proposals)
+
+
 @pytest.mark.parametrize("mode", ["tunnel", "transport"])
 @pytest.mark.parametrize(
-    ("protocol", "ah_proposals", "is_encapsulated", "said"),
+    "way",
     [
-        (IPPROTO_UDP, "", None, " in UDP,"),
-        (IPPROTO_ESP, "", False, " by protocol 50 (one system call a packet),"),
-        (IPPROTO_AH, "sha256", None, ", ah-sha256,"),
+        Way(IPPROTO_UDP, " in UDP,"),
+        Way(IPPROTO_ESP, " by protocol 50 (one system call a packet),", is_encapsulated=False),
+        Way(IPPROTO_AH, ", ah-sha256,", ah_proposals="sha256"),
     ],
     ids=["udp", "esp", "ah"],
 )
 def test_without_a_nat_esp_goes_in_udp_unless_it_is_told_not_to(
-    mode: str,
-    protocol: int,
-    ah_proposals: str,
-    is_encapsulated: bool | None,
-    said: str,
-    keys: Keys,
-    output: Path,
+    mode: str, way: Way, keys: Keys, output: Path
 ) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
     make_ends = tunnel_ends if mode == "tunnel" else transport_ends
     on_gateway, on_station = make_ends(keys, "aes128gcm16")
-    ends = (
-        replace(on_gateway, ah_proposals=ah_proposals, is_encapsulated=is_encapsulated),
-        replace(on_station, ah_proposals=ah_proposals, is_encapsulated=is_encapsulated),
-    )
+    ends = (way.of(on_gateway), way.of(on_station))
     url = PRIVATE_URL if mode == "tunnel" else PUBLISHED_URL
     with (
         Road(RoadPlan(has_nat=False), output) as road,
@@ -138,8 +142,8 @@ def test_without_a_nat_esp_goes_in_udp_unless_it_is_told_not_to(
         assert download(road.ms, url).sha256 == expected
         capture.stop()
         seen = [frame for frame in capture.frames() if len(frame.packet) > 1000]
-        assert {frame.protocol for frame in seen} == {protocol}
-        assert f" {mode}{said}" in order(road.ms, "status").check().stdout
+        assert {frame.protocol for frame in seen} == {way.protocol}
+        assert f" {mode}{way.said}" in order(road.ms, "status").check().stdout
         assert ", no NAT, " in order(road.ms, "status").check().stdout
 
 

@@ -90,6 +90,9 @@ pub struct ConnectionStatus {
     /// Of a station that is up: children that are not, and where they lead.
     #[serde(default)]
     pub missing: Vec<String>,
+    /// Of a station whose gateway has several addresses: those that are not used, and why.
+    #[serde(default)]
+    pub passed_over: Vec<String>,
     /// Phase 1, established or under way.
     pub sessions: Vec<SessionStatus>,
 }

@@ -31,6 +31,7 @@ pub(crate) mod tests;
 mod vendor;
 
 use crypto::cert::CertificatePath;
+pub(crate) use exchange::cookie;
 use round_trip::RoundTrip;
 use wire::isakmp::{Cookies, Located, NotifyType, Payload, PayloadKind};
 

@@ -10,6 +10,7 @@ mod children;
 mod departures;
 mod event;
 mod half_open;
+mod hints;
 mod leases;
 mod liveness;
 mod messages;
@@ -44,6 +45,7 @@ use crate::work::Work;
 
 use children::ChildEntry;
 use half_open::{Familiar, HalfOpen};
+use hints::Hints;
 use leases::Leases;
 use session::{Duplicates, Session, SessionId};
 use stations::Station;
@@ -153,6 +155,7 @@ pub struct Node {
     next_fragment_id: u16,
     half_open: HalfOpen,
     familiar: Familiar,
+    hints: Hints,
     drops: DropCounters,
     work: Work,
     is_stopping: bool,
@@ -188,6 +191,7 @@ impl Node {
             next_fragment_id: 0,
             half_open: HalfOpen::default(),
             familiar: Familiar::default(),
+            hints: Hints::default(),
             drops: DropCounters::default(),
             work: Work::default(),
             is_stopping: false,
@@ -251,7 +255,7 @@ impl Node {
             Notice::Acquire { child } => self.acquire(child, now),
             Notice::InboundUsed { child, spi } => self.inbound_used(child, spi),
             Notice::OutboundUsed { child, at } => self.outbound_used(child, at),
-            Notice::UnknownSpi { .. } => {}
+            Notice::UnknownSpi { path, spi } => self.on_unknown_spi(path, spi, now),
         }
     }
 

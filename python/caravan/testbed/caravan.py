@@ -224,7 +224,7 @@ def caravan_toml(connection: Connection) -> str:
         "version": 1,
         "aggressive": connection.is_aggressive,
         "proposals": [connection.proposals],
-        "remote_addrs": [connection.remote_addrs] if connection.remote_addrs else None,
+        "remote_addrs": connection.remote_addrs.replace(",", " ").split() or None,
         "vips": ["0.0.0.0"] if connection.wants_address else None,
         "pools": ["inner"] if connection.pool else None,
         "encap": connection.is_encapsulated,

@@ -151,6 +151,7 @@ fn in_clear(name: String) -> ConnectionStatus {
         clear: true,
         last_failure: None,
         missing: Vec::new(),
+        passed_over: Vec::new(),
         sessions: Vec::new(),
     }
 }
@@ -268,6 +269,14 @@ fn log_trouble(event: &Event) {
         }
         Event::PathMoved { connection, path } => {
             info!(connection, local = %path.local, remote = %path.remote, "path moved");
+        }
+        Event::AddressChosen {
+            connection,
+            address,
+            others,
+        } => {
+            let others = others.join(", ");
+            info!(connection, remote = %address, others, "this address of the gateway is used");
         }
         Event::RetryScheduled {
             connection,

@@ -55,6 +55,7 @@ impl From<node::ConnectionStatus> for ConnectionStatus {
             clear: false,
             last_failure: None,
             missing: connection.missing,
+            passed_over: connection.passed_over,
             sessions,
         }
     }

@@ -112,6 +112,9 @@ impl Display for ConnectionStatus {
         if !self.missing.is_empty() {
             writeln!(f, "  not up: {}", self.missing.join(", "))?;
         }
+        if !self.passed_over.is_empty() {
+            writeln!(f, "  not used: {}", self.passed_over.join(", "))?;
+        }
         self.sessions.iter().try_for_each(|session| session.fmt(f))
     }
 }

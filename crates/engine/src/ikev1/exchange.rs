@@ -579,7 +579,7 @@ pub(super) fn notification(cookies: Cookies, kind: NotifyType, value: Vec<u8>) -
 }
 
 /// A cookie that is not zero.
-pub(super) fn cookie(random: &mut Stream) -> Cookie {
+pub(crate) fn cookie(random: &mut Stream) -> Cookie {
     let mut octets = [0; 8];
     random.fill(&mut octets);
     octets[0] |= 1;

@@ -180,6 +180,11 @@ impl Phase1 {
         matches!(self.step, Step::Main3 | Step::Aggressive3(_))
     }
 
+    /// We have proven who we are, and the peer may hold the SA for established.
+    pub fn has_proven(&self) -> bool {
+        self.core.role == Role::Initiator && matches!(self.step, Step::Main6(_) | Step::Done)
+    }
+
     /// A message of this exchange (already reassembled), or any other under its cookies as long
     /// as there is no ISAKMP SA. A duplicate of the last one is answered with our last message
     /// again; forged or stale ones are dropped without ending the exchange (`Ok`, counted by the

@@ -154,22 +154,27 @@ pub(super) fn in_clear(
     path: Path,
     random: &mut Stream,
 ) -> Sent {
-    let chain = [notification(cookies, kind, Vec::new())];
-    let (next_payload, body) = write_payloads(&chain);
+    let notify = notification(cookies, kind, Vec::new());
+    Sent {
+        path,
+        payloads: names_of(core::slice::from_ref(&notify)),
+        message: unsigned(cookies, notify, random.u32().max(1)),
+        what: "informational",
+        may_fragment: false,
+    }
+}
+
+/// An informational message in clear, which proves nothing.
+pub(crate) fn unsigned(cookies: Cookies, notify: Payload, message_id: u32) -> Vec<u8> {
+    let (next_payload, body) = write_payloads(&[notify]);
     let header = Header {
         cookies,
         next_payload,
         exchange: Exchange::Informational,
         flags: Flags::default(),
-        message_id: random.u32().max(1),
+        message_id,
     };
-    Sent {
-        path,
-        message: header.write(&body),
-        what: "informational",
-        payloads: names_of(&chain),
-        may_fragment: false,
-    }
+    header.write(&body)
 }
 
 /// Connections whose addresses and mode fit, those that name the peer's address first.

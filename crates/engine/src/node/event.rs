@@ -112,6 +112,15 @@ pub enum Event {
         /// Where.
         path: Path,
     },
+    /// Of several addresses of a gateway, one authenticated first.
+    AddressChosen {
+        /// Connection.
+        connection: String,
+        /// The one that is used.
+        address: std::net::SocketAddr,
+        /// Each of the others, and why it is not.
+        others: Vec<String>,
+    },
     /// A connection will be tried again.
     RetryScheduled {
         /// Connection.

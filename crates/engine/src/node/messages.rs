@@ -92,6 +92,7 @@ impl Node {
                 Exchange::Other(_) => self.drops.count(DropReason::UnsupportedExchange),
                 _ => {
                     self.drops.count(DropReason::UnknownCookies);
+                    self.deny_cookies(path, &header, message, now);
                     self.on_hint(path, message, now);
                 }
             };
@@ -177,7 +178,7 @@ impl Node {
     }
 
     /// Connections that this path's peer may belong to, in the order of the configuration.
-    fn candidates(&self, path: Path) -> Vec<Arc<Connection>> {
+    pub(super) fn candidates(&self, path: Path) -> Vec<Arc<Connection>> {
         let is_local =
             |c: &Connection| c.local_addrs.is_empty() || c.local_addrs.contains(&path.local.ip());
         let is_remote = |c: &Connection| {
@@ -222,7 +223,11 @@ impl Node {
         {
             self.half_open.prove(id, place);
         }
+        let is_heard = !out.received.is_empty();
         self.flush(Some(id), out);
+        if is_heard {
+            self.racer_heard(id, now);
+        }
         match result {
             Ok(()) => {
                 self.establish(id, now);
@@ -538,6 +543,7 @@ impl Node {
         };
         session.liveness.sign(now);
         let is_moved = session.path != path;
+        self.call_off(id, now);
         self.forget_phase1(id);
         if is_moved {
             self.move_session(id, path, LEAST_MESSAGE_BYTES, now);

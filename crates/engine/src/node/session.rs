@@ -77,6 +77,8 @@ pub(super) struct Session {
     pub(super) half_open: Option<Box<Place>>,
     /// What is known of the path to the peer.
     pub(super) round_trip: RoundTrip,
+    /// Another address of the same gateway was first: it is deleted as soon as it stands.
+    pub(super) is_surplus: bool,
     armed: Option<Instant>,
 }
 
@@ -124,6 +126,7 @@ impl Session {
             heir: None,
             half_open: None,
             round_trip: RoundTrip::default(),
+            is_surplus: false,
             armed: None,
         }
     }
@@ -360,7 +363,7 @@ impl Node {
         if let Some(old) = session.replaces {
             self.renew_later(old, now);
         }
-        self.station_lost(id, now);
+        self.station_lost(id, reason, now);
     }
 
     /// A renewal of this session came to nothing: it is tried again while the session stands.

@@ -6,14 +6,18 @@ mod children;
 mod contact;
 mod inner;
 mod ousted;
+mod race;
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use self::children::selector_pairs;
 use self::ousted::Ousted;
+use self::race::Race;
+#[cfg(test)]
+pub(super) use self::race::{ANSWERED, HEAD_START};
 use super::session::{Session, SessionId};
-use super::{Event, IKE_PORT, NAT_T_PORT, Node, Output, Timer, begins_at_once};
+use super::{Event, NAT_T_PORT, Node, Timer, begins_at_once};
 use crate::config::{Connection, Start};
 use crate::ikev1::mode_config::{ConfigRequest, Lease};
 use crate::ikev1::phase1::Phase1;
@@ -22,8 +26,8 @@ use crate::plane::Change;
 use crate::sa::{ChildId, Direction, Mode, Path};
 use crate::time::{Deadline, Duration, Instant};
 
-/// Before the first new attempt; doubles with each.
-const FIRST_BACKOFF: Duration = Duration::from_millis(500);
+/// Before the first new attempt at most; doubles with each.
+const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 /// Attempts are never further apart.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
@@ -34,6 +38,13 @@ pub(super) struct Station {
     pub(super) is_retired: bool,
     pub(super) state: State,
     renewal: Option<SessionId>,
+    race: Race,
+    /// The gateway's address that won last.
+    used: Option<SocketAddr>,
+    /// Where the next attempt begins in the list of addresses.
+    first: usize,
+    /// Addresses that the last attempt did not use, and why.
+    pub(super) passed_over: Vec<String>,
     attempt: u32,
     /// Exchanges of this attempt that were begun anew.
     restarts: u32,
@@ -53,7 +64,9 @@ pub(super) enum State {
     AwaitingTraffic,
     /// We have asked which of our addresses leads to the peer.
     AwaitingAddress,
-    /// Phase 1, mode config or the first quick modes are under way.
+    /// Phase 1 is under way with one address of the peer or several.
+    Racing,
+    /// The peer has authenticated: mode config or the first quick modes are under way.
     Connecting(SessionId),
     /// At least one child is up.
     Up(SessionId),
@@ -67,7 +80,7 @@ impl State {
             Self::Down => "down",
             Self::AwaitingTraffic => "awaiting traffic",
             Self::AwaitingAddress => "awaiting an address",
-            Self::Connecting(_) => "connecting",
+            Self::Racing | Self::Connecting(_) => "connecting",
             Self::Up(_) => "up",
             Self::Backoff(_) => "waiting to try again",
         }
@@ -82,11 +95,6 @@ impl State {
 }
 
 impl Station {
-    fn remote(&self) -> std::net::SocketAddr {
-        let addresses = &self.connection.remote_addrs;
-        addresses[self.attempt as usize % addresses.len()]
-    }
-
     fn deadline(&self) -> Option<Deadline> {
         let attempt = match self.state {
             State::Backoff(at) => Some(Deadline {
@@ -102,7 +110,11 @@ impl Station {
             at,
             why: "begin a lost child again",
         });
-        [attempt, children].into_iter().flatten().min()
+        let next = self.race.next_at.map(|at| Deadline {
+            at,
+            why: "try the next address",
+        });
+        [attempt, children, next].into_iter().flatten().min()
     }
 }
 
@@ -127,6 +139,10 @@ impl Node {
             is_retired: false,
             state,
             renewal: None,
+            race: Race::default(),
+            used: None,
+            first: 0,
+            passed_over: Vec::new(),
             attempt: 0,
             restarts: 0,
             had: Vec::new(),
@@ -144,6 +160,7 @@ impl Node {
         let station = &mut self.stations[index];
         station.is_retired = true;
         station.state = State::Down;
+        station.race = Race::default();
         station.retry_children_at = None;
         let children = core::mem::take(&mut station.children);
         for child in children {
@@ -154,7 +171,8 @@ impl Node {
 
     pub(super) fn bring_up(&mut self, name: &str) {
         for index in self.stations_named(name) {
-            if self.stations[index].state.session().is_none() {
+            let station = &self.stations[index];
+            if station.state.session().is_none() && !station.is_racing() {
                 if self.stations[index].state == State::Down {
                     let children = self.stations[index].children.clone();
                     children.into_iter().for_each(|child| self.expect(child));
@@ -177,11 +195,12 @@ impl Node {
     pub(super) fn take_down(&mut self, name: &str, now: Instant) {
         for index in self.stations_named(name) {
             self.stations[index].state = State::Down;
-            self.arm_station(index);
+            self.end_race(index, now);
         }
         let sessions: Vec<SessionId> = self
             .sessions
             .iter()
+            .filter(|(_, session)| !session.is_surplus)
             .filter(|(_, s)| s.connection.as_ref().is_some_and(|c| c.name == name))
             .map(|(id, _)| *id)
             .collect();
@@ -261,57 +280,6 @@ impl Node {
         id
     }
 
-    fn attempt(&mut self, index: usize) {
-        let station = &mut self.stations[index];
-        station.state = State::AwaitingAddress;
-        station.restarts = 0;
-        let remote = station.remote().ip();
-        let among = station.connection.local_addrs.clone();
-        self.outputs
-            .push_back(Output::WantsLocalAddress { remote, among });
-        self.arm_station(index);
-    }
-
-    /// The routing table's word on which address of ours leads to a peer: begins what waits for
-    /// it, and moves what had another.
-    pub(super) fn on_local_address(
-        &mut self,
-        (remote, among): (IpAddr, &[IpAddr]),
-        local: Option<IpAddr>,
-        now: Instant,
-    ) {
-        for index in 0..self.stations.len() {
-            let station = &self.stations[index];
-            let peer = station.remote();
-            let is_asked = peer.ip() == remote && station.connection.local_addrs == among;
-            if !is_asked || station.is_retired {
-                continue;
-            }
-            match (station.state, local) {
-                (State::AwaitingAddress, Some(local)) => {
-                    let (from, to) = match peer.port() {
-                        IKE_PORT => (IKE_PORT, IKE_PORT),
-                        port => (NAT_T_PORT, port),
-                    };
-                    let path = Path {
-                        local: (local, from).into(),
-                        remote: (peer.ip(), to).into(),
-                    };
-                    let connection = station.connection.clone();
-                    let id = self.initiate(connection, path, None, now);
-                    self.stations[index].state = State::Connecting(id);
-                }
-                (State::AwaitingAddress, None) => self.back_off(index, now),
-                (State::Up(id), Some(local)) => self.own_address_moved(id, local, now),
-                (State::Backoff(_), Some(_)) if station.ousted.rest(now).is_zero() => {
-                    self.stations[index].attempt = 0;
-                    self.attempt(index);
-                }
-                _ => {}
-            }
-        }
-    }
-
     /// Our own address changed under a session. In UDP the peer follows what is authentic: a
     /// question at once shows it the way. Without UDP the SAs name our address: begin anew.
     fn own_address_moved(&mut self, id: SessionId, local: IpAddr, now: Instant) {
@@ -345,7 +313,10 @@ impl Node {
             self.stations[index].state = State::Up(id);
             return;
         }
-        let Some(index) = self.station_of(id) else {
+        if self.is_too_late(id, now) {
+            return;
+        }
+        let Some(index) = self.win(id, now) else {
             return;
         };
         let connection = self.stations[index].connection.clone();
@@ -401,8 +372,9 @@ impl Node {
     /// A child of this session is up.
     pub(super) fn station_child_up(&mut self, id: SessionId, now: Instant) {
         if let Some(index) = self.station_of(id) {
-            self.stations[index].state = State::Up(id);
-            self.stations[index].attempt = 0;
+            let station = &mut self.stations[index];
+            station.state = State::Up(id);
+            (station.attempt, station.first) = (0, 0);
             self.arm_station(index);
             self.watch(id, now);
         }
@@ -468,7 +440,10 @@ impl Node {
     }
 
     /// A session ended: begin again, or wait for traffic.
-    pub(super) fn station_lost(&mut self, id: SessionId, now: Instant) {
+    pub(super) fn station_lost(&mut self, id: SessionId, reason: &str, now: Instant) {
+        if self.racer_lost(id, reason, now) {
+            return;
+        }
         if let Some(index) = self.stations.iter().position(|s| s.renewal == Some(id)) {
             self.stations[index].renewal = None;
             return;
@@ -479,6 +454,17 @@ impl Node {
         let station = &mut self.stations[index];
         station.retry_children_at = None;
         let was_up = matches!(station.state, State::Up(_));
+        if !station.race.is_idle() {
+            // The gateway has said that it knows the tunnel no more: it is being asked anew.
+            station.state = State::Racing;
+            return self.arm_station(index);
+        }
+        if !was_up {
+            // It authenticated and gave nothing: another address may be of more use.
+            let addresses = &station.connection.remote_addrs;
+            let used = addresses.iter().position(|it| Some(*it) == station.used);
+            station.first = used.map_or(0, |used| used + 1);
+        }
         let rests = !station.ousted.rest(now).is_zero();
         if was_up && !rests && station.connection.start == Start::OnTraffic {
             station.state = State::AwaitingTraffic;
@@ -491,9 +477,9 @@ impl Node {
         let jitter = f64::from(self.random.u32() >> 16) / 65536.0;
         let station = &mut self.stations[index];
         let doubled = FIRST_BACKOFF.saturating_mul(1 << station.attempt.min(16));
-        // A quarter of chance keeps a thousand stations of one gateway from coming back at once.
+        // Chance keeps hundreds of stations of one gateway from coming back at once.
         let rest = station.ousted.rest(now);
-        let wait = doubled.min(MAX_BACKOFF).mul_f64(0.75 + 0.25 * jitter);
+        let wait = doubled.min(MAX_BACKOFF).mul_f64(0.25 + 0.75 * jitter);
         let wait = wait.max(rest);
         station.attempt = station.attempt.saturating_add(1);
         station.state = State::Backoff(now + wait);
@@ -525,6 +511,10 @@ impl Node {
             missing
                 .into_iter()
                 .for_each(|child| self.begin_quick(id, child, now));
+        }
+        let next_at = &mut self.stations[index].race.next_at;
+        if next_at.is_some_and(|at| at <= now) {
+            self.ask_way(index);
         }
         if let State::Backoff(at) = self.stations[index].state
             && at <= now

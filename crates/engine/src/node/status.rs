@@ -35,6 +35,9 @@ pub struct ConnectionStatus {
     pub is_legacy: bool,
     /// Of a station that is up: children that are not, and where they lead.
     pub missing: Vec<String>,
+    /// Of a station whose gateway has several addresses: those that the last attempt did not use,
+    /// and why.
+    pub passed_over: Vec<String>,
     /// Established or under way.
     pub sessions: Vec<SessionStatus>,
 }
@@ -108,6 +111,7 @@ impl Node {
                 name: connection.name.clone(),
                 state: station.map_or("responder", |station| station.state.name()),
                 missing: station.map(|it| self.missing(it)).unwrap_or_default(),
+                passed_over: station.map(|it| it.passed_over.clone()).unwrap_or_default(),
                 is_legacy: connection.is_legacy,
                 sessions: self
                     .sessions

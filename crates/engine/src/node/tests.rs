@@ -11,7 +11,9 @@ mod moves;
 mod neighbours;
 mod pace;
 mod proof;
+mod race;
 mod replays;
+mod restart;
 mod revoked;
 mod storm;
 mod strangers;
@@ -1092,6 +1094,12 @@ struct World {
     loses: Option<usize>,
     /// Octets that are broken wherever they are sent in clear.
     garbles: Option<Vec<u8>>,
+    /// Addresses that nobody has.
+    dead: Vec<IpAddr>,
+    /// What was sent there.
+    unheard: Vec<(Path, Vec<u8>)>,
+    /// An address that takes so much longer, each way.
+    slow: Option<(IpAddr, Duration)>,
     /// What was sent.
     log: Vec<Vec<u8>>,
     change: Change,
@@ -1241,6 +1249,9 @@ impl World {
             first_message: None,
             loses: None,
             garbles: None,
+            dead: Vec::new(),
+            unheard: Vec::new(),
+            slow: None,
             log: Vec::new(),
             change,
             seed,
@@ -1376,6 +1387,12 @@ impl World {
         if f64::from(self.random.u32()) / f64::from(u32::MAX) < self.loss {
             return;
         }
+        if self.dead.contains(&path.remote.ip()) {
+            return self.unheard.push((path, payload));
+        }
+        let is_slow =
+            |it: &(IpAddr, Duration)| [path.local, path.remote].iter().any(|end| end.ip() == it.0);
+        let slower = self.slow.filter(is_slow).map_or(Duration::ZERO, |it| it.1);
         let times = if self.jitter.is_zero() { 1 } else { 2 };
         let (source, target) = match (end, &mut self.nat) {
             (0, Some(ports)) => {
@@ -1405,7 +1422,7 @@ impl World {
             let late = self
                 .jitter
                 .mul_f64(f64::from(self.random.u32()) / f64::from(u32::MAX));
-            let arrival = self.now + self.delay + late;
+            let arrival = self.now + self.delay + slower + late;
             self.wire.push((arrival, 1 - end, path, payload.clone()));
         }
     }

@@ -19,8 +19,12 @@ use crate::sa::{ChildId, Direction, Path};
 use crate::time::{Duration, Instant};
 use crate::work::Task;
 
-/// [`Notice::UnknownSpi`] is given at most this often.
-const UNKNOWN_SPI_INTERVAL: Duration = Duration::from_millis(100);
+/// [`Notice::UnknownSpi`] is given at most this often: hundreds of stations of a gateway that was
+/// restarted are heard within seconds.
+const UNKNOWN_SPI_INTERVAL: Duration = Duration::from_millis(10);
+/// And of no smaller packets, so that what answers it is no longer than they are. An empty TCP
+/// segment under ESP is longer.
+const UNKNOWN_SPI_BYTES: usize = 48;
 
 /// What a socket received: one datagram, or several of one sender (UDP_GRO).
 pub struct Received<'a> {
@@ -155,7 +159,7 @@ impl InboundPlane {
             let is_due = self
                 .unknown_told
                 .is_none_or(|told| now.since(told) >= UNKNOWN_SPI_INTERVAL);
-            if is_due {
+            if is_due && datagram.bytes.len() - at >= UNKNOWN_SPI_BYTES {
                 self.unknown_told = Some(now);
                 out.notices.push(Notice::UnknownSpi { path, spi });
             }

@@ -3,13 +3,15 @@
 //!
 //! The outbound plane tells of the first packet after it was asked to watch; a report of the
 //! inbound plane says whether anything came since. A hint that nobody has signed (INVALID-SPI,
-//! INVALID-COOKIE) brings the question forward, and does nothing else.
+//! INVALID-COOKIE) brings the question forward; one that answers the question has the gateway prove
+//! itself anew. Neither ends a tunnel.
 
-use wire::isakmp::NotifyType;
+use wire::isakmp::{Header, NotifyType};
 
+use crate::config::Start;
 use crate::ikev1::informational;
 use crate::ikev1::refusal::notify_name;
-use crate::node::session::SessionId;
+use crate::node::session::{Session, SessionId};
 use crate::node::{Event, Node, Output};
 use crate::plane::Change;
 use crate::sa::{ChildId, Direction, Path};
@@ -37,7 +39,22 @@ pub(super) struct Unheard {
     pub(super) look_at: Option<Instant>,
     /// The report that comes is looked at.
     is_looking: bool,
+    /// When a hint brought a question last.
     hinted_at: Option<Instant>,
+    /// When one that answered a question was followed last.
+    answered_at: Option<Instant>,
+}
+
+impl Session {
+    /// Whether a station would begin it anew: on demand, only for packets that have no answer.
+    fn is_wanted(&self) -> bool {
+        let has_packets = || {
+            let unheard = self.liveness.unheard.as_deref();
+            unheard.is_some_and(|it| it.since.is_some())
+        };
+        let start = self.connection.as_ref().map(|it| it.start);
+        start == Some(Start::AtOnce) || has_packets()
+    }
 }
 
 impl Node {
@@ -147,38 +164,82 @@ impl Node {
     }
 
     /// A message in clear under no exchange that we have, or under one that is over. Anybody can
-    /// send it: that the peer knows us no more is asked of the peer itself.
+    /// send it: that the peer knows us no more is asked of the peer itself. One that answers such a
+    /// question under our own cookies comes from somebody who can read them: the gateway is asked
+    /// to prove itself anew, while the tunnel stays.
     pub(in crate::node) fn on_hint(&mut self, path: Path, message: &[u8], now: Instant) {
         let is_of = |id: &SessionId| self.sessions.get(id).is_some_and(|s| s.path == path);
         let mut sessions = self.stations.iter().filter_map(|it| it.state.session());
         let Some(id) = sessions.find(is_of) else {
             return;
         };
-        let Ok(kinds) = informational::kinds_in_clear(message) else {
+        let (Ok(kinds), Ok((header, _))) = (
+            informational::kinds_in_clear(message),
+            Header::parse(message),
+        ) else {
             return;
         };
         let is_lost =
             |kind: &NotifyType| matches!(kind, NotifyType::InvalidSpi | NotifyType::InvalidCookie);
-        let (Some(kind), Some(session)) =
-            (kinds.into_iter().find(is_lost), self.sessions.get_mut(&id))
+        let (Some(kind), Some(session)) = (kinds.into_iter().find(is_lost), self.sessions.get(&id))
         else {
             return;
         };
-        let connection = session.connection.as_ref().map(|it| it.name.clone());
+        let is_ours = session
+            .sa
+            .as_ref()
+            .is_some_and(|sa| sa.cookies == header.cookies);
         let is_asking = session.liveness.unanswered_since.is_some();
-        let Some(unheard) = &mut session.liveness.unheard else {
-            return;
-        };
-        let is_due = |at: Instant| now.since(at) >= HINT_INTERVAL;
-        if is_asking || !unheard.hinted_at.is_none_or(is_due) {
-            return;
+        if !is_asking {
+            return self.ask_hinted(id, &notify_name(kind), now);
         }
-        unheard.hinted_at = Some(now);
-        self.tell(Event::PeerComplains {
-            connection,
-            path,
-            complaint: format!("{}, unproven: it is asked", notify_name(kind)),
-        });
-        self.ask(id, now);
+        if is_ours
+            && session.is_wanted()
+            && kind == NotifyType::InvalidCookie
+            && self.takes_hint(id, true, now)
+        {
+            let complaint = "it does not know the tunnel, unproven: it is asked to prove itself";
+            self.tell_hint(id, complaint.to_owned());
+            self.race_tunnel(id, now);
+        }
+    }
+
+    /// Something that nobody has signed says that the peer has lost the tunnel: it is asked.
+    pub(in crate::node) fn ask_hinted(&mut self, id: SessionId, hint: &str, now: Instant) {
+        let session = self.sessions.get(&id);
+        let is_asking = session.is_some_and(|it| it.liveness.unanswered_since.is_some());
+        if !is_asking && self.takes_hint(id, false, now) {
+            self.tell_hint(id, format!("{hint}, unproven: it is asked"));
+            self.ask(id, now);
+        }
+    }
+
+    /// Whether a hint counts: one of each sort in [`HINT_INTERVAL`] does.
+    fn takes_hint(&mut self, id: SessionId, is_answer: bool, now: Instant) -> bool {
+        let session = self.sessions.get_mut(&id);
+        let Some(unheard) = session.and_then(|it| it.liveness.unheard.as_mut()) else {
+            return false;
+        };
+        let last = match is_answer {
+            true => &mut unheard.answered_at,
+            false => &mut unheard.hinted_at,
+        };
+        let is_due = last.is_none_or(|at| now.since(at) >= HINT_INTERVAL);
+        if is_due {
+            *last = Some(now);
+        }
+        is_due
+    }
+
+    fn tell_hint(&mut self, id: SessionId, complaint: String) {
+        if let Some(session) = self.sessions.get(&id) {
+            let connection = session.connection.as_ref().map(|it| it.name.clone());
+            let path = session.path;
+            self.tell(Event::PeerComplains {
+                connection,
+                path,
+                complaint,
+            });
+        }
     }
 }

@@ -1,6 +1,5 @@
 //! An exchange that the peer has forgotten is begun anew, within the attempt.
 
-use super::State;
 use crate::ikev1::Fault;
 use crate::node::Node;
 use crate::node::session::SessionId;
@@ -20,7 +19,7 @@ impl Node {
             return;
         }
         let mut stations = self.stations.iter();
-        let found = stations.position(|station| station.state == State::Connecting(id));
+        let found = stations.position(|station| station.race.has(id));
         let Some(index) = found else {
             return;
         };
@@ -34,6 +33,6 @@ impl Node {
         station.restarts += 1;
         let (connection, path) = (station.connection.clone(), session.path);
         let anew = self.initiate(connection, path, None, now);
-        self.stations[index].state = State::Connecting(anew);
+        self.stations[index].race.replace(id, anew);
     }
 }

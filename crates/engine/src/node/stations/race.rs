@@ -1,0 +1,417 @@
+//! A gateway's addresses are tried one after the other without waiting for the end of each
+//! (RFC 8305 §5): who **authenticates** first is used. An answer in clear, which anybody can give,
+//! only keeps the next attempt waiting, once and for a bounded time.
+//!
+//! A station's gateway that says that it knows the tunnel no more is raced too: against the tunnel,
+//! which stays until the gateway has authenticated anew.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+
+use super::{Node, State, Station};
+use crate::ikev1::phase1::Phase1;
+use crate::node::session::SessionId;
+use crate::node::{Event, IKE_PORT, NAT_T_PORT, Output};
+use crate::sa::Path;
+use crate::time::{Duration, Instant};
+
+/// Between the beginnings of two attempts (RFC 8305 §5).
+pub(in crate::node) const HEAD_START: Duration = Duration::from_millis(250);
+/// So long the first answer that comes keeps the next attempt waiting.
+pub(in crate::node) const ANSWERED: Duration = Duration::from_secs(3);
+/// An attempt that lost after its last message is heard out so long, to delete what it made.
+const HEARD_OUT: Duration = Duration::from_secs(10);
+/// Stations whose gateway has restarted come back within this time, each at a moment of its own.
+pub(in crate::node) const COME_BACK_WITHIN: Duration = Duration::from_secs(1);
+
+/// Another address of the gateway won.
+const LOST: &str = "another address of the gateway was first";
+
+/// The attempts of a station that has not authenticated its gateway yet, or does so anew.
+#[derive(Default)]
+pub(super) struct Race {
+    /// Addresses that are still to be tried.
+    ahead: VecDeque<SocketAddr>,
+    /// We have asked which address of ours leads to the first of them.
+    is_asked: bool,
+    /// When the first of them is tried, unless all before it fail earlier.
+    pub(super) next_at: Option<Instant>,
+    /// An answer has kept it waiting.
+    has_waited: bool,
+    /// Exchanges under way, the oldest first.
+    racers: Vec<Racer>,
+    /// Addresses that are out of it, and why.
+    out: Vec<(SocketAddr, String)>,
+}
+
+#[derive(Clone, Copy)]
+struct Racer {
+    id: SessionId,
+    address: SocketAddr,
+    is_heard: bool,
+}
+
+impl Race {
+    fn of(addresses: impl IntoIterator<Item = SocketAddr>) -> Self {
+        Self {
+            ahead: addresses.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn has(&self, id: SessionId) -> bool {
+        self.racers.iter().any(|racer| racer.id == id)
+    }
+
+    /// Another exchange takes the place of one.
+    pub(super) fn replace(&mut self, old: SessionId, new: SessionId) {
+        let mut racers = self.racers.iter_mut();
+        if let Some(racer) = racers.find(|racer| racer.id == old) {
+            racer.id = new;
+        }
+    }
+
+    /// Nothing is under way, or to be.
+    pub(super) fn is_idle(&self) -> bool {
+        self.racers.is_empty() && self.ahead.is_empty()
+    }
+
+    /// Addresses that are out, with reasons.
+    fn said(&self) -> Vec<String> {
+        let out = self.out.iter();
+        out.map(|(address, why)| format!("{address}: {why}"))
+            .collect()
+    }
+
+    fn take(&mut self, id: SessionId) -> Option<Racer> {
+        let at = self.racers.iter().position(|racer| racer.id == id)?;
+        Some(self.racers.remove(at))
+    }
+}
+
+/// Families take turns, beginning with that of the address `first` (RFC 8305 §4).
+fn in_turns(addresses: &[SocketAddr], first: usize) -> Vec<SocketAddr> {
+    let from = first % addresses.len().max(1);
+    let mut rest: Vec<SocketAddr> = Vec::new();
+    for address in addresses[from..].iter().chain(&addresses[..from]) {
+        if !rest.contains(address) {
+            rest.push(*address);
+        }
+    }
+    let is_v4 = rest.first().is_some_and(SocketAddr::is_ipv4);
+    let (one, other): (Vec<_>, Vec<_>) = rest.into_iter().partition(|it| it.is_ipv4() == is_v4);
+    let both = one.len().max(other.len());
+    let turns = (0..both).flat_map(|at| [one.get(at), other.get(at)]);
+    turns.flatten().copied().collect()
+}
+
+impl Station {
+    /// An attempt is under way, and no gateway has authenticated.
+    pub(super) fn is_racing(&self) -> bool {
+        matches!(self.state, State::AwaitingAddress | State::Racing)
+    }
+}
+
+impl Node {
+    /// Begins an attempt: every address of the gateway, one after the other.
+    pub(super) fn attempt(&mut self, index: usize) {
+        let station = &mut self.stations[index];
+        station.state = State::AwaitingAddress;
+        station.restarts = 0;
+        station.passed_over.clear();
+        station.race = Race::of(in_turns(&station.connection.remote_addrs, station.first));
+        self.ask_way(index);
+    }
+
+    /// Asks which address of ours leads to the next one.
+    pub(super) fn ask_way(&mut self, index: usize) {
+        let station = &mut self.stations[index];
+        station.race.next_at = None;
+        if let Some(next) = station.race.ahead.front() {
+            station.race.is_asked = true;
+            let (remote, among) = (next.ip(), station.connection.local_addrs.clone());
+            let wants = Output::WantsLocalAddress { remote, among };
+            self.outputs.push_back(wants);
+        }
+        self.arm_station(index);
+    }
+
+    /// The routing table's word on which address of ours leads to a peer: begins what waits for
+    /// it, and moves what had another.
+    pub(in crate::node) fn on_local_address(
+        &mut self,
+        (remote, among): (IpAddr, &[IpAddr]),
+        local: Option<IpAddr>,
+        now: Instant,
+    ) {
+        for index in 0..self.stations.len() {
+            let station = &mut self.stations[index];
+            if station.connection.local_addrs != among || station.is_retired {
+                continue;
+            }
+            let race = &mut station.race;
+            let next = race.ahead.front().filter(|next| next.ip() == remote);
+            if race.is_asked && next.is_some() {
+                race.is_asked = false;
+                self.enter(index, local, now);
+                continue;
+            }
+            let is_of_gateway = |it: &SocketAddr| it.ip() == remote;
+            match (station.state, local) {
+                (State::Up(id), Some(local))
+                    if station.used.is_some_and(|it| is_of_gateway(&it)) =>
+                {
+                    self.own_address_moved(id, local, now);
+                }
+                (State::Backoff(_), Some(_))
+                    if station.ousted.rest(now).is_zero()
+                        && station.connection.remote_addrs.iter().any(is_of_gateway) =>
+                {
+                    station.attempt = 0;
+                    self.attempt(index);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The next address enters the race, if there is a way to it.
+    fn enter(&mut self, index: usize, local: Option<IpAddr>, now: Instant) {
+        let station = &mut self.stations[index];
+        let Some(address) = station.race.ahead.pop_front() else {
+            return;
+        };
+        let Some(local) = local else {
+            let why = "there is no way to it".to_owned();
+            station.race.out.push((address, why));
+            return self.go_on(index, now);
+        };
+        let connection = station.connection.clone();
+        let id = self.initiate(connection, way_to(local, address), None, now);
+        let station = &mut self.stations[index];
+        if station.is_racing() {
+            station.state = State::Racing;
+        }
+        station.race.racers.push(Racer {
+            id,
+            address,
+            is_heard: false,
+        });
+        if !station.race.ahead.is_empty() {
+            station.race.next_at = Some(now + HEAD_START);
+        }
+        self.arm_station(index);
+    }
+
+    /// One that was tried is out: the next one begins at once, and after the last one the attempt
+    /// has failed.
+    fn go_on(&mut self, index: usize, now: Instant) {
+        let station = &self.stations[index];
+        let race = &station.race;
+        if race.is_asked {
+            return;
+        }
+        if !race.ahead.is_empty() {
+            return self.ask_way(index);
+        }
+        if race.racers.is_empty() {
+            let was_racing = station.is_racing();
+            self.stations[index].passed_over = self.stations[index].race.said();
+            self.stations[index].race = Race::default();
+            if was_racing {
+                self.back_off(index, now);
+            }
+        }
+    }
+
+    /// What may be an answer came in one of the exchanges.
+    pub(in crate::node) fn racer_heard(&mut self, id: SessionId, now: Instant) {
+        let Some(index) = self.race_of(id) else {
+            return;
+        };
+        let race = &mut self.stations[index].race;
+        for racer in race.racers.iter_mut().filter(|racer| racer.id == id) {
+            racer.is_heard = true;
+        }
+        if let Some(at) = race.next_at.as_mut().filter(|_| !race.has_waited) {
+            *at = (*at).max(now + ANSWERED);
+            race.has_waited = true;
+        }
+        // Two addresses may be one gateway's: what the second says there must not end the first.
+        let has_proven = |id: &SessionId| {
+            let phase1 = self.sessions.get(id).and_then(|it| it.phase1.as_deref());
+            phase1.is_some_and(Phase1::has_proven)
+        };
+        if has_proven(&id) {
+            let others = self.stations[index].race.racers.iter();
+            let others: Vec<SessionId> = others.map(|it| it.id).filter(|it| *it != id).collect();
+            for other in others {
+                let other = self.sessions.get_mut(&other);
+                if let Some(phase1) = other.and_then(|it| it.phase1.as_mut()) {
+                    phase1.forget_first_contact();
+                }
+            }
+        }
+        self.arm_station(index);
+    }
+
+    /// A gateway has authenticated: it is used, and what else is under way is not. `None`: the
+    /// session is no racer.
+    pub(super) fn win(&mut self, id: SessionId, now: Instant) -> Option<usize> {
+        let index = self.race_of(id)?;
+        let station = &mut self.stations[index];
+        let winner = station.race.take(id)?;
+        for address in core::mem::take(&mut station.race.ahead) {
+            station.race.out.push((address, "not tried".to_owned()));
+        }
+        let losers = core::mem::take(&mut station.race.racers);
+        for loser in &losers {
+            let why = if loser.is_heard {
+                "slower"
+            } else {
+                "no answer"
+            };
+            station.race.out.push((loser.address, why.to_owned()));
+        }
+        let others = station.race.said();
+        station.passed_over.clone_from(&others);
+        station.race = Race::default();
+        station.used = Some(winner.address);
+        let renewal = station.renewal.take();
+        let before = core::mem::replace(&mut station.state, State::Connecting(id));
+        let connection = station.connection.name.clone();
+        losers.iter().for_each(|loser| self.cut_off(loser.id, now));
+        if !others.is_empty() {
+            self.tell(Event::AddressChosen {
+                connection,
+                address: winner.address,
+                others,
+            });
+        }
+        if let Some(renewal) = renewal {
+            self.close_session(renewal, "the gateway has restarted", false, now);
+        }
+        if let State::Up(old) = before {
+            self.close_session(old, "the gateway has restarted", false, now);
+        }
+        self.arm_station(index);
+        Some(index)
+    }
+
+    /// One that lost. Where its last message is out the other end may hold it for established: it
+    /// is heard out, and deleted.
+    fn cut_off(&mut self, id: SessionId, now: Instant) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        if session.phase1.as_deref().is_some_and(Phase1::has_proven) {
+            session.is_surplus = true;
+            session.expire_at = Some(now + HEARD_OUT);
+            return self.arm_session(id);
+        }
+        self.close_session(id, LOST, false, now);
+    }
+
+    /// Whether a session that has just been established came too late; then it is deleted.
+    pub(super) fn is_too_late(&mut self, id: SessionId, now: Instant) -> bool {
+        let is_surplus = self.sessions.get(&id).is_some_and(|it| it.is_surplus);
+        if is_surplus {
+            self.close_session(id, LOST, true, now);
+        }
+        is_surplus
+    }
+
+    /// A racer has ended without success. Whether it was one.
+    pub(super) fn racer_lost(&mut self, id: SessionId, reason: &str, now: Instant) -> bool {
+        let Some(index) = self.race_of(id) else {
+            return false;
+        };
+        let race = &mut self.stations[index].race;
+        if let Some(racer) = race.take(id) {
+            race.out.push((racer.address, reason.to_owned()));
+        }
+        self.go_on(index, now);
+        true
+    }
+
+    /// The gateway says, in answer to a question of ours under our own cookies, that it does not
+    /// know the tunnel. Nobody has signed that: the tunnel stays until the gateway proves itself
+    /// anew, or shows that it does know it.
+    pub(in crate::node) fn race_tunnel(&mut self, id: SessionId, now: Instant) {
+        let Some(index) = self.station_of(id) else {
+            return;
+        };
+        let wait = COME_BACK_WITHIN.mul_f64(f64::from(self.random.u32() >> 16) / 65536.0);
+        let station = &mut self.stations[index];
+        let is_idle = station.race.is_idle();
+        let (State::Up(_), Some(used), true) = (station.state, station.used, is_idle) else {
+            return;
+        };
+        station.restarts = 0;
+        station.race = Race::of([used]);
+        station.race.next_at = Some(now + wait);
+        self.arm_station(index);
+    }
+
+    /// The tunnel's gateway knows it: there is nothing to begin anew.
+    pub(in crate::node) fn call_off(&mut self, id: SessionId, now: Instant) {
+        let Some(index) = self.station_of(id) else {
+            return;
+        };
+        let station = &mut self.stations[index];
+        if station.state != State::Up(id) || station.race.is_idle() {
+            return;
+        }
+        self.end_race(index, now);
+    }
+
+    /// Ends what is under way.
+    pub(super) fn end_race(&mut self, index: usize, now: Instant) {
+        let race = core::mem::take(&mut self.stations[index].race);
+        for racer in race.racers {
+            self.cut_off(racer.id, now);
+        }
+        self.arm_station(index);
+    }
+
+    /// The station that an exchange is to give a gateway.
+    pub(super) fn race_of(&self, id: SessionId) -> Option<usize> {
+        self.stations.iter().position(|it| it.race.has(id))
+    }
+}
+
+/// IKE begins on port 500; a gateway that listens elsewhere is spoken to with the marker.
+fn way_to(local: IpAddr, address: SocketAddr) -> Path {
+    let (from, to) = match address.port() {
+        IKE_PORT => (IKE_PORT, IKE_PORT),
+        port => (NAT_T_PORT, port),
+    };
+    Path {
+        local: (local, from).into(),
+        remote: (address.ip(), to).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn families_take_turns_and_none_comes_twice() {
+        let all = [
+            "192.0.2.1:500",
+            "192.0.2.2:500",
+            "[2001:db8::1]:500",
+            "192.0.2.1:500",
+        ];
+        let all = all.map(|it| it.parse::<SocketAddr>().expect("an address"));
+        let ends = |first| -> Vec<String> {
+            let turns = in_turns(&all, first).into_iter();
+            turns.map(|it| it.ip().to_string()).collect()
+        };
+        assert_eq!(ends(0), ["192.0.2.1", "2001:db8::1", "192.0.2.2"]);
+        assert_eq!(ends(1), ["192.0.2.2", "2001:db8::1", "192.0.2.1"]);
+        assert_eq!(ends(2), ["2001:db8::1", "192.0.2.1", "192.0.2.2"]);
+        assert_eq!(in_turns(&[], 3), []);
+    }
+}

@@ -1,0 +1,147 @@
+//! A gateway with several addresses: who is tried when, who wins, and what is left of the others.
+
+use super::*;
+use crate::node::stations::{ANSWERED, HEAD_START};
+
+/// Nobody is there, or not always.
+const OTHER: [u8; 4] = [192, 0, 2, 9];
+
+/// The gateway's addresses: [`OTHER`], then the true one; those that are dead were so before.
+fn world(seed: u8, is_aggressive: bool, dead: &[[u8; 4]]) -> World {
+    let mut world = World::new(seed, move |connection, is_station| {
+        connection.is_aggressive = is_aggressive;
+        if is_station {
+            connection.remote_addrs = [OTHER, GATEWAY].map(|it| (it, IKE_PORT).into()).to_vec();
+            connection.dpd_delay = Some(Duration::from_secs(20));
+        }
+    });
+    world.dead = dead.iter().map(|it| IpAddr::from(*it)).collect();
+    if !dead.is_empty() {
+        world.wire.clear();
+    }
+    world
+}
+
+fn chosen(world: &World) -> Option<(IpAddr, String)> {
+    let mut events = world.ends[0].events.iter().rev();
+    events.find_map(|event| match event {
+        Event::AddressChosen {
+            address, others, ..
+        } => Some((address.ip(), others.join("; "))),
+        _ => None,
+    })
+}
+
+/// One session, one lease and one pair of SAs at either end, which carry packets.
+fn assert_alone(world: &World) {
+    world.assert_up();
+    for end in &world.ends {
+        assert_eq!(end.node.established(), 1);
+        assert_eq!(end.node.sessions.len(), 1);
+        assert_eq!((end.inbound.len(), end.outbound.len()), (1, 1));
+    }
+    assert_eq!(world.ends[1].node.status(world.now).pools[0].1, 1);
+}
+
+#[test]
+fn a_dead_address_costs_a_quarter_of_a_second() {
+    for is_aggressive in [true, false] {
+        let mut world = world(180, is_aggressive, &[OTHER]);
+        world.run(HEAD_START + Duration::from_millis(400));
+        assert_alone(&world);
+        let others = format!("{}:500: no answer", IpAddr::from(OTHER));
+        assert_eq!(chosen(&world), Some((GATEWAY.into(), others.clone())));
+        let status = world.ends[0].node.status(world.now);
+        assert_eq!(status.connections[0].passed_over, [others]);
+        world.run(Duration::from_secs(100));
+        assert_alone(&world);
+    }
+}
+
+#[test]
+fn the_first_address_is_used_where_it_answers_and_no_other_is_tried() {
+    let mut world = world(181, false, &[]);
+    world.run(Duration::from_secs(2));
+    assert_alone(&world);
+    let others = format!("{}:500: not tried", IpAddr::from(GATEWAY));
+    assert_eq!(chosen(&world), Some((OTHER.into(), others)));
+}
+
+#[test]
+fn two_addresses_of_one_gateway_leave_one_tunnel_however_close_they_run() {
+    for is_aggressive in [true, false] {
+        for late in (0..=24).map(|step| Duration::from_millis(20 * step)) {
+            let mut world = world(182, is_aggressive, &[]);
+            world.slow = Some((OTHER.into(), late));
+            world.run(Duration::from_secs(45));
+            assert_alone(&world);
+            let packets = world.ends[0].sealing;
+            assert!(world.ends[1].inbound.contains_key(&packets), "{late:?}");
+        }
+    }
+}
+
+#[test]
+fn whoever_answers_and_cannot_prove_itself_wins_nothing_and_stalls_little() {
+    for is_aggressive in [true, false] {
+        let mut world = world(183, is_aggressive, &[OTHER]);
+        let mut wrong = config(false, &world.change);
+        let connection = Arc::get_mut(&mut wrong.connections[0]).expect("alone");
+        let secret = Arc::new(Secret(b"another secret".to_vec()));
+        connection.local.method = LocalMethod::PresharedKey(secret.clone());
+        connection.remote.method = RemoteMethod::PresharedKey(secret);
+        let mut impostor = Node::new(wrong, &Seed::new([9; 32]));
+        let mut seen = 0;
+        let since = world.now;
+        while world.ends[0].outbound.is_empty() {
+            assert!(world.now.since(since) < ANSWERED + Duration::from_secs(2));
+            world.run(Duration::from_millis(10));
+            let asked = world.unheard.split_off(seen.min(world.unheard.len()));
+            seen = world.unheard.len();
+            for (path, payload) in asked {
+                impostor.handle(Input::Datagram(path, &payload), world.now);
+                loop {
+                    match impostor.poll() {
+                        Output::Datagram(back, reply) => {
+                            let path = Path {
+                                local: back.remote,
+                                remote: back.local,
+                            };
+                            world.deliver(0, path, &reply);
+                        }
+                        Output::Wait(_) => break,
+                        _ => {}
+                    }
+                }
+            }
+        }
+        world.run(Duration::from_secs(20));
+        world.assert_up();
+        assert_eq!(chosen(&world).map(|it| it.0), Some(GATEWAY.into()));
+        assert_eq!(world.ends[0].node.established(), 1);
+    }
+}
+
+#[test]
+fn where_all_addresses_are_dead_they_are_tried_again_and_again() {
+    let mut world = world(184, false, &[OTHER, GATEWAY]);
+    world.run(Duration::from_secs(200));
+    assert!(world.ends[0].count(|event| matches!(event, Event::RetryScheduled { .. })) >= 2);
+    world.dead.clear();
+    world.run(Duration::from_secs(40));
+    assert_alone(&world);
+}
+
+#[test]
+fn a_station_that_is_taken_down_in_the_middle_stays_down() {
+    let mut world = world(185, false, &[OTHER, GATEWAY]);
+    world.run(Duration::from_secs(1));
+    world.command(0, Command::Down("road".into()));
+    let sent = world.sent;
+    world.dead.clear();
+    world.run(Duration::from_secs(100));
+    assert_eq!((world.sent, world.ends[0].node.sessions.len()), (sent, 0));
+    world.command(0, Command::Up("road".into()));
+    world.run(Duration::from_secs(2));
+    assert_alone(&world);
+}

@@ -1,0 +1,250 @@
+//! A gateway that was killed and knows nothing of its stations: how soon they are back, and what
+//! somebody who pretends that it was can do.
+
+use super::*;
+use crate::node::hints::HINT_INTERVAL;
+
+fn up(seed: u8) -> World {
+    let mut world = World::new(seed, |connection, is_station| {
+        connection.dpd_delay = Some(Duration::from_secs(if is_station { 20 } else { 60 }));
+    });
+    world.run(Duration::from_secs(2));
+    world.assert_up();
+    world
+}
+
+fn established(world: &World) -> usize {
+    world.ends[0].count(|event| matches!(event, Event::IkeEstablished { .. }))
+}
+
+/// A packet of the station's; a gateway that does not have its SA tells its node.
+fn packet(world: &mut World) {
+    world.packet();
+    let spi = world.ends[0].sealing;
+    if !world.ends[1].inbound.contains_key(&spi) {
+        let path = station_seen(world);
+        world.notice(1, Notice::UnknownSpi { path, spi });
+    }
+}
+
+/// The station as the gateway sees it.
+fn station_seen(world: &World) -> Path {
+    let port = world.nat_port(NAT_T_PORT);
+    Path {
+        local: (GATEWAY, NAT_T_PORT).into(),
+        remote: (NAT, port).into(),
+    }
+}
+
+/// The gateway as the station sees it.
+fn gateway_seen() -> Path {
+    Path {
+        local: (STATION, NAT_T_PORT).into(),
+        remote: (GATEWAY, NAT_T_PORT).into(),
+    }
+}
+
+/// Until the station is up again under new keys, with a packet every `pause`; zero: none.
+fn time_until_up(world: &mut World, pause: Duration, limit: Duration) -> Duration {
+    let (before, since) = (established(world), world.now);
+    let old = world.ends[0].sealing;
+    while established(world) == before || world.ends[0].sealing == old {
+        assert!(world.now.since(since) < limit, "not up after {limit:?}");
+        if !pause.is_zero() {
+            packet(world);
+        }
+        world.run(Duration::from_millis(100));
+    }
+    world.assert_up();
+    world.now.since(since)
+}
+
+#[test]
+fn a_station_with_traffic_is_back_within_three_seconds() {
+    for seed in 160..168 {
+        let mut world = up(seed);
+        world.run(Duration::from_secs(7));
+        world.restart_gateway();
+        let pause = Duration::from_millis(100);
+        time_until_up(&mut world, pause, Duration::from_secs(3));
+        assert_eq!(world.ends[0].node.established(), 1);
+        world.run(Duration::from_secs(60));
+        world.assert_up();
+        assert_eq!(established(&world), 2);
+    }
+}
+
+#[test]
+fn an_idle_station_is_back_soon_after_its_next_question() {
+    let mut world = up(168);
+    world.run(Duration::from_secs(7));
+    world.restart_gateway();
+    let took = time_until_up(&mut world, Duration::ZERO, Duration::from_secs(30));
+    assert!(took < Duration::from_secs(22), "{took:?}");
+}
+
+#[test]
+fn a_gateway_that_stays_dead_keeps_its_old_tunnel_until_the_timeout() {
+    let mut world = up(169);
+    world.loss = 1.0;
+    world.run(Duration::from_secs(26));
+    assert_eq!(world.ends[0].node.established(), 1);
+    world.run(Duration::from_secs(8));
+    assert_eq!(world.ends[0].node.established(), 0);
+    world.loss = 0.0;
+    world.run(Duration::from_secs(80));
+    world.assert_up();
+}
+
+#[test]
+fn a_station_on_demand_is_back_for_its_traffic_and_not_without() {
+    for (has_traffic, is_back) in [(false, false), (true, true)] {
+        let mut world = World::new(174, |connection, is_station| {
+            if is_station {
+                connection.start = Start::OnTraffic;
+                connection.dpd_delay = Some(Duration::from_secs(10));
+            }
+        });
+        world.notice(0, Notice::Acquire { child: ChildId(0) });
+        world.run(Duration::from_secs(5));
+        world.assert_up();
+        world.restart_gateway();
+        if has_traffic {
+            packet(&mut world);
+        }
+        world.run(Duration::from_secs(30));
+        assert_eq!(world.ends[0].node.established() == 1, is_back);
+        assert_eq!(established(&world), 1 + usize::from(is_back));
+    }
+}
+
+/// What stands under the newest cookies of the station, in clear and signed by nobody.
+fn forged(world: &World, kind: NotifyType) -> Vec<u8> {
+    let cookies = world.ends[0].node.sessions.values();
+    let cookies = cookies.filter_map(|it| it.sa.as_ref()).map(|sa| sa.cookies);
+    let notify = Payload::Notify(wire::isakmp::Notify {
+        protocol: ProtocolId::Isakmp,
+        spi: Vec::new(),
+        kind,
+        value: Vec::new(),
+    });
+    let cookies = cookies.last().expect("a session");
+    [
+        &[0; 4],
+        &crate::ikev1::refusal::unsigned(cookies, notify, 77)[..],
+    ]
+    .concat()
+}
+
+#[test]
+fn whoever_forges_hints_gets_a_question_now_and_then_and_ends_nothing() {
+    // The second road takes so long that a forged answer is always there before the true one.
+    for (seed, delay) in [(170, 20), (171, 1_600)] {
+        let mut world = up(seed);
+        world.delay = Duration::from_millis(delay);
+        world.run(Duration::from_secs(5));
+        world.ends[0].trail.clear();
+        let since = world.now;
+        while world.now.since(since) < Duration::from_secs(120) {
+            for kind in [NotifyType::InvalidSpi, NotifyType::InvalidCookie] {
+                let hint = forged(&world, kind);
+                world.deliver(0, gateway_seen(), &hint);
+            }
+            world.run(Duration::from_millis(100));
+        }
+        world.run(Duration::from_secs(60));
+        world.assert_up();
+        assert_eq!(established(&world), 1);
+        assert!(!world.ends[0].told(|event| matches!(event, Event::ChildClosed { .. })));
+        // Questions, each begins no more than one exchange.
+        let sent = world.ends[0].trail.iter();
+        let sent = sent.filter(|what| ["informational", "aggressive 1"].contains(&what.as_str()));
+        assert!(sent.count() < 120, "{:?}", world.ends[0].trail);
+    }
+}
+
+#[test]
+fn a_hint_is_short_rare_and_never_an_answer_to_one() {
+    let mut world = up(172);
+    world.restart_gateway();
+    let (path, cookies) = (
+        station_seen(&world),
+        Cookies {
+            initiator: Cookie([7; 8]),
+            responder: Cookie([8; 8]),
+        },
+    );
+    let sealed = |len: usize| {
+        let header = Header {
+            cookies,
+            next_payload: PayloadKind::Hash,
+            exchange: Exchange::Informational,
+            flags: Flags::ENCRYPTION,
+            message_id: 5,
+        };
+        [&[0; 4], &header.write(&vec![1; len])[..]].concat()
+    };
+    let answers = |world: &mut World, message: &[u8], times: usize| {
+        let from = world.log.len();
+        (0..times).for_each(|_| world.deliver(1, path, message));
+        world.log[from..].to_vec()
+    };
+    let clear = forged(&world, NotifyType::InvalidCookie);
+    assert_eq!(answers(&mut world, &clear, 3), Vec::<Vec<u8>>::new());
+    assert_eq!(answers(&mut world, &sealed(8), 3), Vec::<Vec<u8>>::new());
+    let one = answers(&mut world, &sealed(64), 1);
+    assert!(one.len() == 1 && one[0].len() < sealed(64).len());
+    assert_eq!(one[0][4..20], [[7; 8], [8; 8]].concat());
+    let many = answers(&mut world, &sealed(64), 10_000).len();
+    assert!((90..=100).contains(&many), "{many}");
+    world.run(Duration::from_secs(5));
+    let unknown = Notice::UnknownSpi {
+        path,
+        spi: 0x1234_5678,
+    };
+    let from = world.log.len();
+    for _ in 0..10_000 {
+        world.notice(1, unknown.clone());
+    }
+    let many = &world.log[from..];
+    assert!((90..=101).contains(&many.len()), "{}", many.len());
+    assert!(many.iter().all(|hint| hint.len() == 48));
+}
+
+#[test]
+fn two_hundred_stations_come_back_one_by_one() {
+    // Each hears of the restart at the rate at which one gateway tells.
+    let mut begun: Vec<Duration> = (0..200_u32)
+        .map(|number| {
+            let mut world = up(0);
+            // Another station of the same kind: another identity's chance.
+            world.ends[0].node.random = Seed::new([number as u8; 32]).stream("one of many", 1);
+            world.restart_gateway();
+            let since = world.now;
+            world.run(HINT_INTERVAL * number);
+            packet(&mut world);
+            world.ends[1].trail.clear();
+            while !world.ends[1]
+                .trail
+                .iter()
+                .any(|what| what == "aggressive 1")
+            {
+                assert!(world.now.since(since) < Duration::from_secs(4));
+                world.run(Duration::from_millis(5));
+            }
+            world.now.since(since)
+        })
+        .collect();
+    begun.sort();
+    // 2 ms of a processor each: it is never busy for more than half of the time.
+    let most = begun.iter().map(|from| {
+        let window = *from..*from + Duration::from_millis(200);
+        begun.iter().filter(|it| window.contains(*it)).count()
+    });
+    assert!(most.max() <= Some(50));
+    assert!(
+        begun[199] < Duration::from_millis(3_500),
+        "{:?}",
+        begun[199]
+    );
+}
