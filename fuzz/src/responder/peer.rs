@@ -6,7 +6,8 @@
 use crypto::dh::{Group, KeyPair};
 use crypto::hash::{Digest, Hash};
 use crypto::rand::Seed;
-use engine::identity::Identity;
+use engine::config::IdentityPattern;
+use engine::identity::{self, Identity};
 use engine::ikev1::fragments::Assembly;
 use engine::ikev1::protect::Iv;
 use engine::ikev1::{IsakmpSa, NatFinding, PeerSupport, Role};
@@ -216,7 +217,11 @@ impl Peer {
             last_iv: vec![0; CIPHER.block_len()],
             nat: NatFinding::default(),
             peer: PeerSupport::default(),
-            identity: Identity::parse("gateway.example").expect("an identity"),
+            identity: identity::Peer::of_preshared_key(
+                "fuzz",
+                &Identity::parse("gateway.example").expect("an identity"),
+                &[IdentityPattern::Any],
+            ),
             certificate: None,
             is_initial_contact: false,
             path: self.path,

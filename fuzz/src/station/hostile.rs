@@ -7,7 +7,8 @@
 use crypto::dh::{Group, KeyPair};
 use crypto::hash::{Digest, Hash};
 use crypto::rand::Seed;
-use engine::identity::Identity;
+use engine::config::IdentityPattern;
+use engine::identity::{Identity, Peer};
 use engine::ikev1::protect::Iv;
 use engine::ikev1::{IsakmpSa, NatFinding, PeerSupport, Role};
 use engine::sa::{Path, Secret};
@@ -171,7 +172,11 @@ impl Hostile {
             last_iv: vec![0; CIPHER.block_len()],
             nat: NatFinding::default(),
             peer: PeerSupport::default(),
-            identity: Identity::parse("station@example").expect("an identity"),
+            identity: Peer::of_preshared_key(
+                "fuzz",
+                &Identity::parse("station@example").expect("an identity"),
+                &[IdentityPattern::Any],
+            ),
             certificate: None,
             is_initial_contact: false,
             path,
