@@ -1,6 +1,7 @@
 //! A storm: a stranger who sends everything that it can think of, four thousand datagrams a
-//! second, drawn from a seed. Honest stations of both modes come up in the midst of it, with keys and with
-//! chains of certificates, which travel in fragments; then all that was held for it is gone.
+//! second, drawn from a seed. Honest stations of both modes come up in the midst of it, with keys
+//! and with chains of certificates, which travel in fragments; then all that was held for it is
+//! gone.
 
 use super::*;
 use crate::ikev1::fragments::MAX_HELD;
