@@ -121,14 +121,14 @@ fn a_station_on_demand_is_back_for_its_traffic_and_not_without() {
 /// What stands under the newest cookies of the station, in clear and signed by nobody.
 fn forged(world: &World, kind: NotifyType) -> Vec<u8> {
     let cookies = world.ends[0].node.sessions.values();
-    let cookies = cookies.filter_map(|it| it.sa.as_ref()).map(|sa| sa.cookies);
+    let mut cookies = cookies.filter_map(|it| it.sa.as_ref()).map(|sa| sa.cookies);
     let notify = Payload::Notify(wire::isakmp::Notify {
         protocol: ProtocolId::Isakmp,
         spi: Vec::new(),
         kind,
         value: Vec::new(),
     });
-    let cookies = cookies.last().expect("a session");
+    let cookies = cookies.next_back().expect("a session");
     [
         &[0; 4],
         &crate::ikev1::refusal::unsigned(cookies, notify, 77)[..],
