@@ -6,7 +6,7 @@ mod unheard;
 use super::proof::JUMP;
 use super::session::SessionId;
 use super::{Node, Output};
-use crate::config::Connection;
+use crate::config::{Connection, Encapsulation};
 use crate::ikev1::{IsakmpSa, Outbox, informational};
 use crate::plane::SaReport;
 use crate::time::{Deadline, Duration, Instant};
@@ -60,11 +60,10 @@ impl Liveness {
             .dpd_delay
             .filter(|delay| sa.peer.dpd && !delay.is_zero())
             .map(|delay| now + delay);
-        self.keepalive_at = sa
-            .nat
-            .is_local
-            .then(|| next_keepalive(connection, now))
-            .flatten();
+        // Who orders UDP may have a firewall in mind that forgets.
+        let is_ordered = connection.encapsulation == Encapsulation::Always && sa.nat.is_between();
+        let keeps = sa.nat.is_local || is_ordered;
+        self.keepalive_at = keeps.then(|| next_keepalive(connection, now)).flatten();
     }
 
     pub(super) fn deadline(&self) -> Option<Deadline> {

@@ -47,12 +47,13 @@ fn by_default_two_ends_without_a_nat_meet_in_udp() {
 }
 
 #[test]
-fn nobody_keeps_the_mapping_of_a_nat_alive_that_is_not_there() {
-    for encapsulation in [Auto, Always] {
+fn without_a_nat_keepalives_are_sent_where_udp_was_ordered_alone() {
+    for (encapsulation, keepalives) in [(Auto, 0), (Always, 30)] {
         let mut world = settled(move |connection, _| connection.encapsulation = encapsulation);
         world.log.clear();
         world.run(Duration::from_secs(300));
-        assert_eq!(world.log, Vec::<Vec<u8>>::new());
+        // Of both ends, every 20 s.
+        assert_eq!(world.log, vec![vec![0xff]; keepalives]);
     }
 }
 
