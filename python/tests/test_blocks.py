@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -62,8 +61,7 @@ def test_giving_up_after_a_crash_keeps_the_block(road: Road, ends: Ends) -> None
         gateway.wait_ready()
         with Caravan(road.ms, ends[1]) as station:
             station.wait_ready()
-            station.process.signal(signal.SIGKILL)
-            station.process.wait(5)
+            station.crash()
     told = up(road.ms, write_files(road.ms, ends[1]), "--timeout", "1")
     assert "not up after 1 s" in told
     assert_blocked(road.ms, told, before)

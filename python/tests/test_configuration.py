@@ -119,7 +119,11 @@ def test_install_puts_program_units_and_samples_under_the_prefix(tmp_path: Path)
     subprocess.run([prefix / "bin/caravan"], check=True, timeout=10)
     for unit, order in (("caravan-gateway", "gateway"), ("caravan@", "up")):
         text = (prefix / f"lib/systemd/system/{unit}.service").read_text()
-        assert f"ExecStart=/opt/caravan/bin/caravan {order} -c " in text
+        (start,) = [line for line in text.splitlines() if line.startswith("ExecStart=")]
+        assert start.startswith(f"ExecStart=/opt/caravan/bin/caravan {order} -c ")
+        assert start.endswith(" --user caravan")
+        assert "CAP_DAC_OVERRIDE" not in text
+    assert "u caravan " in (prefix / "lib/sysusers.d/caravan.conf").read_text()
     documents = prefix / "share/doc/caravan"
     for name in ("gateway.toml", "station.toml", "vpn-configuration.md"):
         assert (documents / name).is_file()

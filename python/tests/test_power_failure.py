@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -50,8 +49,7 @@ def fail(host: Host, connection: Connection) -> None:
     directory and `/etc` stay."""
     with Caravan(host, connection) as station:
         station.wait_ready()
-        station.process.signal(signal.SIGKILL)
-        station.process.wait(5)
+        station.crash()
     assert RESOLVER in resolvers(host)
     for path in Path(environment(host)["CARAVAN_RUNTIME_DIR"]).iterdir():
         if path.name == "state":

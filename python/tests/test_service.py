@@ -249,8 +249,7 @@ def test_after_a_crash_status_says_what_stays_blocked(road: Road, ends: Ends) ->
         gateway.wait_ready()
         with Caravan(road.ms, ends[1]) as station:
             station.wait_ready()
-            station.process.signal(signal.SIGKILL)
-            station.process.wait(5)
+            station.crash()
     done = order(road.ms, "status")
     assert_blocked(road.ms, done.stderr)
     assert "blocked" not in order(road.ms, "status").stderr
@@ -343,8 +342,7 @@ def test_after_a_crash_the_next_one_takes_over_and_cleans_up(road: Road, ends: E
         for _ in range(2):
             with Caravan(road.ms, ends[1]) as station:
                 station.wait_ready()
-                station.process.signal(signal.SIGKILL)
-                station.process.wait(5)
+                station.crash()
             assert RESOLVER in resolvers(road.ms)
             assert ping(road.ms, SERVER_ADDRESS, 1, timeout_s=0.5).received == 0
         with Caravan(road.ms, ends[1]) as station:
@@ -522,22 +520,6 @@ def test_a_block_stays_that_another_connection_has_too(road: Road, ends: Ends) -
             assert not is_blocked()
 
 
-def test_what_another_user_was_given_comes_back(road: Road, ends: Ends) -> None:
-    file = write_files(road.ms, ends[1])
-    text = file.read_text()
-    folder = Path(environment(road.ms)["CARAVAN_STATE_DIR"]) / "road.d"
-    with Caravan(road.sg, ends[0]) as gateway:
-        gateway.wait_ready()
-        for daemon, owner in (('[daemon]\nuser = "nobody"\n', "nobody"), ("", "root")):
-            file.write_text(daemon + text)
-            order(road.ms, "up", "-c", str(file), "--detach").check()
-            assert folder.owner() == owner
-            assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
-            assert "ermission" not in (runtime(road.ms) / "road.log").read_text()
-            order(road.ms, "down", "road").check()
-            wait_for_end(road.ms)
-
-
 def test_local_addrs_name_the_address_that_a_station_goes_out_from(road: Road, ends: Ends) -> None:
     road.ms.add_address("wan0", "10.0.0.77/24")
     file = write_files(road.ms, ends[1])
@@ -601,8 +583,12 @@ def test_a_full_disk_under_a_capture_is_told_and_leaves_nothing(
         file = write_files(road.ms, ends[1])
         order(road.ms, "up", "-c", str(file), "--detach", "--capture", str(capture)).check()
         assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
-        status = json.loads(order(road.ms, "status", "--json").check().stdout)
-        assert any("is not written any further" in text for text in status["warnings"])
+        deadline = time.monotonic() + 10
+        status: dict[str, Any] = {"warnings": []}
+        # What waits to be written is written once nothing more comes for a moment.
+        while not any("is not written any further" in text for text in status["warnings"]):
+            assert time.monotonic() < deadline, status["warnings"]
+            status = json.loads(order(road.ms, "status", "--json").check().stdout)
         os.kill(status["process"]["pid"], signal.SIGTERM)
         wait_for_end(road.ms)
         assert resolvers(road.ms) == before
@@ -676,13 +662,3 @@ def test_systemd_resolved_is_told_and_reverted(
         "domain caravan0 ~.",
         "revert caravan0",
     ]
-
-
-def test_the_capabilities_that_stay_are_those_in_use(road: Road, ends: Ends) -> None:
-    with Caravan(road.sg, ends[0]) as gateway:
-        gateway.wait_ready()
-        status = Path(f"/proc/{gateway.process.pid}/status").read_text()
-        effective = int(re.findall(r"CapEff:\s*([0-9a-f]+)", status)[0], 16)
-        # CAP_NET_ADMIN and CAP_NET_RAW, from linux/capability.h.
-        assert effective == 1 << 12 | 1 << 13
-        assert "NoNewPrivs:\t1" in status

@@ -23,21 +23,12 @@ const PREFIXES_SHOWN: usize = 8;
 
 /// Lays the blocks of a configuration. Where another process holds it they are that one's.
 pub async fn lay(runtime_dir: &Path, loaded: &Loaded) -> anyhow::Result<()> {
-    let (Some((name, _)), blocks) = (loaded.on_failure.first(), wanted(loaded)) else {
+    let (Some((name, _)), desired) = (loaded.on_failure.first(), first(loaded)) else {
         return Ok(());
     };
-    if blocks.is_empty() {
+    if desired.blocks.is_empty() {
         return Ok(());
     }
-    let mut desired = Desired {
-        blocks,
-        ..Desired::default()
-    };
-    complete((loaded, &BTreeSet::new()), &[], &mut desired);
-    // What ends with a process waits for it.
-    desired
-        .blocks
-        .retain(|name, _| !desired.passing.contains(name));
     let mut file = match FootprintFile::open(runtime_dir, name) {
         Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
         opened => opened.context("cannot write down what is being changed on this host")?,
@@ -52,18 +43,28 @@ pub async fn lay(runtime_dir: &Path, loaded: &Loaded) -> anyhow::Result<()> {
     Ok(routes::block(&desired, (table.table, table.fwmark), &mut file).await?)
 }
 
+/// What is refused before there is any tunnel, and the rules that go with it.
+pub fn first(loaded: &Loaded) -> Desired {
+    let mut desired = Desired {
+        blocks: wanted(loaded),
+        ..Desired::default()
+    };
+    if desired.blocks.is_empty() {
+        return desired;
+    }
+    complete((loaded, &BTreeSet::new()), &[], &mut desired);
+    // What ends with a process waits for it.
+    desired
+        .blocks
+        .retain(|name, _| !desired.passing.contains(name));
+    desired
+}
+
 /// By connection that blocks, what it refuses.
-pub fn wanted(loaded: &Loaded) -> BTreeMap<String, BTreeSet<Prefix>> {
+fn wanted(loaded: &Loaded) -> BTreeMap<String, BTreeSet<Prefix>> {
     let all = loaded.engine.connections.iter();
     let blocking = all.filter(|connection| is_blocking(connection, loaded));
-    let of = |connection: &Connection| match connection.remote_addrs.is_empty() {
-        true => behind_peers(connection, &loaded.engine),
-        false => {
-            let children = connection.children.iter();
-            let targets = children.flat_map(|child| targets(connection, child));
-            targets.map(|(prefix, _)| prefix).collect()
-        }
-    };
+    let of = |connection: &Connection| reach(connection, &loaded.engine);
     let named = blocking.map(|connection| (connection.name.clone(), of(connection)));
     named.filter(|(_, prefixes)| !prefixes.is_empty()).collect()
 }
@@ -100,6 +101,16 @@ pub fn complete(
     if !routes::has_ipv6() {
         desired.forget_ipv6();
     }
+}
+
+/// All that a connection's tunnels lead to, as far as a configuration can name it.
+pub fn reach(connection: &Connection, config: &Config) -> BTreeSet<Prefix> {
+    if connection.remote_addrs.is_empty() {
+        return behind_peers(connection, config);
+    }
+    let children = connection.children.iter();
+    let targets = children.flat_map(|child| targets(connection, child));
+    targets.map(|(prefix, _)| prefix).collect()
 }
 
 /// Without a tunnel the connection's traffic is refused.

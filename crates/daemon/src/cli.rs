@@ -2,8 +2,9 @@
 
 mod commands;
 
+use std::ffi::OsString;
 use std::io::{ErrorKind, IsTerminal};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::config::ConfigError;
 use crate::service::Ready;
-use crate::{bench, console, link, packet, pki};
+use crate::{bench, console, link, packet, pki, steward};
 
 /// Something went wrong on the way.
 const FAILED: u8 = 1;
@@ -67,6 +68,27 @@ struct Global {
     /// Form of the log on standard error
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
+}
+
+impl Global {
+    /// The command line of the steward beside a process of these options.
+    fn steward(&self, config: &Path, role: Role) -> Vec<OsString> {
+        let mut all: Vec<OsString> = vec!["steward".into(), "--config".into(), config.into()];
+        if role == Role::Gateway {
+            all.push("--gateway".into());
+        }
+        all.extend(["--runtime-dir".into(), self.runtime_dir.clone().into()]);
+        all.extend(["--state-dir".into(), self.state_dir.clone().into()]);
+        all.extend(["--log-level".into(), self.log_level.clone().into()]);
+        let format = self.log_format.to_possible_value();
+        let format = format.map(|value| value.get_name().into());
+        all.extend(
+            format
+                .into_iter()
+                .flat_map(|name| ["--log-format".into(), name]),
+        );
+        all
+    }
 }
 
 /// What a variable of the environment says. For clap it is a default: with clap's own `env` every
@@ -175,6 +197,9 @@ enum Command {
     /// A link with rate, delay, loss and queue
     #[command(hide = true)]
     Link(link::Args),
+    /// Change this host for `up` and `gateway`, which start it
+    #[command(hide = true)]
+    Steward(StewardArgs),
     /// Seal and open single packets with given keys: JSON lines on standard input
     #[command(hide = true)]
     Packet(packet::Args),
@@ -188,6 +213,19 @@ struct RunArgs {
     /// Record packets, mode 0600, AND THEIR KEYS in FILE.pcapng.keys, for Wireshark
     #[arg(long, value_name = "FILE.pcapng")]
     capture: Option<PathBuf>,
+    /// User to become once all is set up; else daemon.user of the file
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+}
+
+#[derive(Clone, Debug, Args)]
+struct StewardArgs {
+    /// The configuration
+    #[arg(long)]
+    config: PathBuf,
+    /// For a gateway; else for a station
+    #[arg(long)]
+    gateway: bool,
 }
 
 /// Which end a process is.
@@ -211,6 +249,10 @@ pub struct RunOptions {
     pub state_dir: PathBuf,
     /// Where packets and keys are recorded.
     pub capture: Option<PathBuf>,
+    /// User to become, before the configuration's.
+    pub user: Option<String>,
+    /// Command line of the steward.
+    pub steward: Vec<OsString>,
     /// Who waits for the news that it is up.
     pub ready: Ready,
     /// How long it waits for that.
@@ -277,12 +319,13 @@ impl Cli {
         self,
         run: impl FnOnce(RunOptions) -> anyhow::Result<()>,
     ) -> anyhow::Result<ExitCode> {
-        let runtime_dir = self.global.runtime_dir;
-        let folders = (runtime_dir.clone(), self.global.state_dir);
+        let global = self.global;
+        let runtime_dir = global.runtime_dir.clone();
+        let folders = (runtime_dir.clone(), global.state_dir.clone());
         let text = match self.command {
             Command::Gateway(args) => {
                 let ready = (Ready::new(false)?, Duration::MAX);
-                let options = args.options(Role::Gateway, folders, ready)?;
+                let options = args.options(Role::Gateway, &global, ready)?;
                 run(options)?;
                 String::new()
             }
@@ -297,7 +340,7 @@ impl Cli {
                 }
                 let timeout = Duration::from_secs(timeout.into());
                 let ready = (Ready::new(background)?, timeout);
-                run(args.options(Role::Station, folders, ready)?)?;
+                run(args.options(Role::Station, &global, ready)?)?;
                 String::new()
             }
             Command::Down { name, peer: None } => commands::down(&runtime_dir, &folders.1, &name)?,
@@ -320,6 +363,18 @@ impl Cli {
                 link::run(&args)?;
                 String::new()
             }
+            Command::Steward(args) => {
+                steward::serve::run(steward::serve::Order {
+                    role: match args.gateway {
+                        true => Role::Gateway,
+                        false => Role::Station,
+                    },
+                    config: args.config,
+                    runtime_dir: global.runtime_dir,
+                    state_dir: global.state_dir,
+                })?;
+                String::new()
+            }
             Command::Packet(args) => {
                 packet::run(args)?;
                 String::new()
@@ -334,17 +389,19 @@ impl RunArgs {
     fn options(
         self,
         role: Role,
-        (runtime_dir, state_dir): (PathBuf, PathBuf),
+        global: &Global,
         (ready, timeout): (Ready, Duration),
     ) -> anyhow::Result<RunOptions> {
         let config =
             std::path::absolute(&self.config).with_context(|| self.config.display().to_string())?;
         Ok(RunOptions {
             role,
+            steward: global.steward(&config, role),
             config,
-            runtime_dir,
-            state_dir,
+            runtime_dir: global.runtime_dir.clone(),
+            state_dir: global.state_dir.clone(),
             capture: self.capture,
+            user: self.user,
             ready,
             timeout,
         })

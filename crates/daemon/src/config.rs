@@ -11,17 +11,21 @@ pub mod file;
 mod place;
 pub mod values;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use serde::{Deserialize, Serialize};
 use zeroize::Zeroize;
 
 pub use build::{Loaded, PublishedPort};
 
 /// Octets of a file of text: what a wrong name may lead to has no end.
 const MAX_FILE: u64 = 16 << 20;
+/// Octets of a configuration and of all that it names, where one process reads them for another.
+const TEXTS_MAX: usize = 12 << 20;
 
 /// Why a configuration cannot be used: which file, which line and key, what to do.
 #[derive(Debug, thiserror::Error)]
@@ -105,30 +109,107 @@ pub enum Names {
     Wanted,
 }
 
+/// The text of a configuration and of the files that it names, read by a process that may for one
+/// that may not. Secrets among them: it has no `Debug`, and is wiped on drop.
+#[derive(PartialEq, Eq, Serialize, Deserialize)]
+pub struct Texts(BTreeMap<PathBuf, Result<Vec<u8>, String>>);
+
+impl Texts {
+    /// All of them; what cannot be read is told by whoever wants it.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let unreadable = |fault| ConfigError::Unreadable {
+            path: path.to_owned(),
+            fault,
+        };
+        let text = octets(path).map_err(unreadable)?;
+        let mut left = TEXTS_MAX.saturating_sub(text.len());
+        let parsed = text_of(text.clone()).map_err(unreadable)?;
+        let file = file::parse(path, &parsed)?;
+        let mut texts = BTreeMap::from([(path.to_owned(), Ok(text))]);
+        let folder = path.parent().unwrap_or(Path::new("."));
+        for name in file.files().map(|name| folder.join(name)) {
+            let text = match octets(&name) {
+                Ok(text) if text.len() > left => Err(format!(
+                    "all files together are longer than {} MiB",
+                    TEXTS_MAX >> 20
+                )),
+                Ok(text) => {
+                    left -= text.len();
+                    Ok(text)
+                }
+                Err(fault) => Err(fault.to_string()),
+            };
+            texts.insert(name, text);
+        }
+        Ok(Self(texts))
+    }
+
+    fn get(&self, path: &Path) -> io::Result<Vec<u8>> {
+        match self.0.get(path) {
+            Some(Ok(text)) => Ok(text.clone()),
+            Some(Err(fault)) => Err(io::Error::other(fault.clone())),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+}
+
+impl Drop for Texts {
+    fn drop(&mut self) {
+        self.0.values_mut().flatten().for_each(Zeroize::zeroize);
+    }
+}
+
+/// Where texts come from: files, or what another process has read.
+#[derive(Clone, Copy)]
+pub enum Origin<'a> {
+    /// Files.
+    Files,
+    /// What another process has read.
+    Texts(&'a Texts),
+}
+
+impl Origin<'_> {
+    fn octets(self, path: &Path) -> io::Result<Vec<u8>> {
+        match self {
+            Self::Files => octets(path),
+            Self::Texts(texts) => texts.get(path),
+        }
+    }
+
+    fn text(self, path: &Path) -> io::Result<String> {
+        text_of(self.octets(path)?)
+    }
+}
+
 /// The connections that a configuration names, in the order of [`Loaded::on_failure`]; nothing
 /// else of it is looked at.
 pub fn connection_names(path: &Path) -> Result<Vec<String>, ConfigError> {
-    let file = file::parse(path, &read(path)?)?;
+    let file = file::parse(path, &read(path, Origin::Files)?)?;
     Ok(file.connections.into_keys().collect())
 }
 
-fn read(path: &Path) -> Result<String, ConfigError> {
-    bounded(path).map_err(|fault| ConfigError::Unreadable {
+fn read(path: &Path, origin: Origin<'_>) -> Result<String, ConfigError> {
+    origin.text(path).map_err(|fault| ConfigError::Unreadable {
         path: path.to_owned(),
         fault,
     })
 }
 
-/// A file of text, of [`MAX_FILE`] octets at most.
-fn bounded(path: &Path) -> io::Result<String> {
+/// A file of [`MAX_FILE`] octets at most.
+fn octets(path: &Path) -> io::Result<Vec<u8>> {
     let mut octets = Vec::new();
     File::open(path)?
         .take(MAX_FILE + 1)
         .read_to_end(&mut octets)?;
     if octets.len() as u64 > MAX_FILE {
+        octets.zeroize();
         let text = format!("it is longer than {} MiB", MAX_FILE >> 20);
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
     }
+    Ok(octets)
+}
+
+fn text_of(octets: Vec<u8>) -> io::Result<String> {
     String::from_utf8(octets).map_err(|fault| {
         fault.into_bytes().zeroize();
         let text = "it is not text, as PEM and TOML are (`openssl x509 -inform der` and `openssl \
@@ -139,9 +220,19 @@ fn bounded(path: &Path) -> io::Result<String> {
 
 /// Reads, checks and builds a configuration.
 pub fn load(path: &Path, names: Names) -> Result<Loaded, ConfigError> {
-    let text = read(path)?;
+    load_by(path, names, Origin::Files)
+}
+
+/// The same from texts that another process has read.
+pub fn load_from(path: &Path, names: Names, texts: &Texts) -> Result<Loaded, ConfigError> {
+    load_by(path, names, Origin::Texts(texts))
+}
+
+fn load_by(path: &Path, names: Names, origin: Origin<'_>) -> Result<Loaded, ConfigError> {
+    let text = read(path, origin)?;
     let file = file::parse(path, &text)?;
-    let mut loaded = build::build(path, file, names).map_err(|fault| fault.located(&text))?;
+    let mut loaded =
+        build::build(path, file, (names, origin)).map_err(|fault| fault.located(&text))?;
     let Ok(since) = SystemTime::now().duration_since(UNIX_EPOCH) else {
         return Ok(loaded);
     };

@@ -4,10 +4,10 @@
 //! `resolv.conf` is rewritten and its former self kept in the footprint, and in the state directory
 //! as well: where the power fails, the file stays as we wrote it and the footprint does not.
 
-use std::fs::{self, DirBuilder, File};
-use std::io::{self, Write};
+use std::fs::{self, Permissions};
+use std::io;
 use std::net::IpAddr;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use crate::footprint::{FootprintFile, written};
-use crate::leases;
+use crate::{files, leases};
 
 /// Where the C library looks.
 pub const RESOLV_CONF: &str = "/etc/resolv.conf";
@@ -28,6 +28,8 @@ const HEADER: &str = "# written by caravan; the former content returns with the 
 
 /// The former content, in a process's folder of the state directory.
 const KEPT: &str = "resolvers.json";
+/// Longest such file: a longer `resolv.conf` is nobody's.
+const KEPT_BYTES_MAX: u64 = 1 << 20;
 
 /// How the resolvers were before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,6 +68,21 @@ impl Backup {
                 path == file
             }
             Self::Resolved { .. } => false,
+        }
+    }
+
+    /// Whether it is of a file of resolvers, or of a device that a configuration could name.
+    pub fn is_plain(&self) -> bool {
+        match self {
+            Self::Link { path, .. } | Self::File { path, .. } | Self::Absent { path } => {
+                path.is_absolute() && path.file_name() == Path::new(RESOLV_CONF).file_name()
+            }
+            Self::Resolved { tun } => {
+                tun.starts_with(|c: char| c.is_ascii_alphanumeric())
+                    && tun
+                        .chars()
+                        .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+            }
         }
     }
 }
@@ -180,16 +197,11 @@ fn is_held(path: &Path, file: &FootprintFile) -> bool {
 
 /// Writes the former content down where a reboot leaves it.
 fn keep(state: &Path, backup: &Backup) -> io::Result<()> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(state)?;
-    let new = state.join("resolvers.json.new");
-    let mut file = File::create(&new)?;
-    file.write_all(&serde_json::to_vec_pretty(backup)?)?;
-    file.sync_all()?;
-    fs::rename(&new, state.join(KEPT))?;
-    File::open(state)?.sync_all()
+    let folder = files::make_folder(state, 0o700)?;
+    files::check_ours(&folder, state)?;
+    let text = serde_json::to_vec_pretty(backup)?;
+    files::replace(&folder, KEPT, &text)?.sync_all()?;
+    folder.sync_all()
 }
 
 /// The former content of this file that was kept last, by whichever process.
@@ -200,8 +212,11 @@ fn kept(path: &Path, state: &Path) -> Option<Backup> {
         .flatten();
     let mut found: Vec<_> = folders
         .filter_map(|folder| {
-            let file = folder.path().join(KEPT);
-            let backup: Backup = serde_json::from_slice(&fs::read(&file).ok()?).ok()?;
+            let folder = folder.path();
+            files::check_ours(&files::open_folder(&folder).ok()?, &folder).ok()?;
+            let file = folder.join(KEPT);
+            let text = files::read_ours(&file, KEPT_BYTES_MAX).ok()?;
+            let backup: Backup = serde_json::from_slice(&text).ok()?;
             let at = fs::metadata(&file).ok()?.modified().ok()?;
             backup.is_of(path).then_some((at, backup))
         })
@@ -272,7 +287,10 @@ fn is_ours(path: &Path) -> bool {
 /// Atomically, a link giving way to a file; a file that is a mount of its own is written in place.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let new = beside(path);
-    let renamed = fs::write(&new, text).and_then(|()| fs::rename(&new, path));
+    // Every program of the host reads it, whatever our own umask is.
+    let readable = || fs::set_permissions(&new, Permissions::from_mode(0o644));
+    let written = fs::write(&new, text).and_then(|()| readable());
+    let renamed = written.and_then(|()| fs::rename(&new, path));
     if renamed.is_err() {
         let _ = fs::remove_file(&new);
         return fs::write(path, text);
@@ -352,6 +370,7 @@ mod tests {
         let path = case.folder.join("resolv.conf");
         let before = "# mine\nnameserver 192.0.2.53\nsearch example\n";
         fs::write(&path, before).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
         for _ in 0..2 {
             case.take(&path).unwrap();
         }
@@ -361,6 +380,8 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("192.0.2.53"));
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o644);
         give_back(&mut case.file).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), before);
         assert_eq!(case.file.footprint.dns, None);

@@ -2,19 +2,29 @@
 //! after a crash can undo it.
 //!
 //! One folder `NAME.d` a process in the runtime directory: `footprint.json`, and `lock`, which the
-//! living process holds; the kernel lets go of it whatever the process dies of.
+//! living process holds; the kernel lets go of it whatever the process dies of. Whoever undoes what
+//! is told there believes it: so it belongs to the steward's user, and what another user could have
+//! written is not read.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, DirBuilder, File};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
-use crate::dns::Backup;
-use crate::routes::{Prefix, Rule, TableRoute};
+use crate::control::check_name;
+use crate::dns::{self, Backup};
+use crate::files;
+use crate::nft;
+use crate::routes::{self, Blocks, Prefix, Rule, TableRoute};
+
+/// Longest footprint: the former peers of a gateway are the most of it.
+const BYTES_MAX: u64 = 16 << 20;
+
+const FILE: &str = "footprint.json";
 
 /// What was changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,11 +63,23 @@ impl Footprint {
             && self.nft_tables.is_empty()
             && self.dns.is_none()
     }
+
+    /// Names reach other programs' command lines and nft's text: one that we could not have written
+    /// makes the whole not ours.
+    fn is_plain(&self) -> bool {
+        let blocked = self.blocks.keys();
+        let mut names = self.connections.iter().chain(blocked);
+        let mut tables = self.nft_tables.iter();
+        names.all(|name| check_name(name).is_ok())
+            && tables.all(|table| nft::is_table_name(table))
+            && self.dns.as_ref().is_none_or(Backup::is_plain)
+    }
 }
 
 /// The footprint on disk, held by one process at a time.
 pub struct FootprintFile {
     folder: PathBuf,
+    opened: File,
     /// What is written there.
     pub footprint: Footprint,
     _lock: Flock<File>,
@@ -68,26 +90,26 @@ impl FootprintFile {
     /// `WouldBlock` while that process lives.
     pub fn open(runtime_dir: &Path, name: &str) -> io::Result<Self> {
         let folder = folder(runtime_dir, name);
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&folder)?;
-        let lock = File::create(folder.join("lock"))?;
+        let opened = files::make_folder(&folder, 0o700)?;
+        files::check_ours(&opened, &folder)?;
+        let mut options = File::options();
+        options.write(true).create(true).truncate(true).mode(0o600);
+        let lock = options.open(folder.join("lock"))?;
         let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock)
             .map_err(|(_, errno)| io::Error::from(errno))?;
-        let footprint = match fs::read(folder.join("footprint.json")) {
-            Ok(text) => serde_json::from_slice(&text).map_err(io::Error::other)?,
+        let footprint = match read(&folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Footprint::default(),
-            Err(error) => return Err(error),
+            found => found?,
         };
         Ok(Self {
             folder,
+            opened,
             footprint,
             _lock: lock,
         })
     }
 
-    /// The folder: what the process becomes another user for must be able to write here.
+    /// The folder, of nobody's but our user's.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -109,6 +131,12 @@ impl FootprintFile {
         others.any(|(_, other)| other.rules.contains(rule))
     }
 
+    /// The name of its process: that of the first connection it began with.
+    pub fn name(&self) -> String {
+        let name = self.folder.file_stem().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+
     /// Changes the footprint and writes it down, all or nothing.
     pub fn update(&mut self, change: impl FnOnce(&mut Footprint)) -> io::Result<()> {
         let mut next = self.footprint.clone();
@@ -116,13 +144,8 @@ impl FootprintFile {
         if next == self.footprint {
             return Ok(());
         }
-        let path = self.folder.join("footprint.json");
-        let new = self.folder.join("footprint.json.new");
-        let mut options = File::options();
-        options.write(true).create(true).truncate(true).mode(0o600);
-        let mut file = options.open(&new)?;
-        file.write_all(&serde_json::to_vec_pretty(&next).map_err(io::Error::other)?)?;
-        fs::rename(&new, &path)?;
+        let text = serde_json::to_vec_pretty(&next).map_err(io::Error::other)?;
+        files::replace(&self.opened, FILE, &text)?;
         self.footprint = next;
         Ok(())
     }
@@ -136,20 +159,31 @@ impl FootprintFile {
     }
 }
 
+/// Undoes what a footprint tells.
+pub async fn undo(file: &mut FootprintFile, blocks: Blocks) -> anyhow::Result<()> {
+    // What one part cannot undo keeps no other from it.
+    let resolvers = dns::give_back(file);
+    let tables = nft::undo(file);
+    routes::undo(file, blocks).await?;
+    resolvers?;
+    Ok(tables?)
+}
+
 /// Takes over the footprints that dead processes left and that hold this connection. Those of
 /// others are only read: to hold one for a moment would keep its process from starting.
-pub fn leftovers(runtime_dir: &Path, connection: &str) -> Vec<FootprintFile> {
+/// `WouldBlock` while a process that holds the connection lives, or its steward takes back what it
+/// did.
+pub fn leftovers(runtime_dir: &Path, connection: &str) -> io::Result<Vec<FootprintFile>> {
     let holds = |footprint: &Footprint| {
         footprint.connections.iter().any(|name| name == connection)
             || footprint.blocks.contains_key(connection)
     };
-    written(runtime_dir)
-        .filter(|(_, footprint)| holds(footprint))
-        .filter_map(|(folder, _)| {
-            let name = folder.file_name()?.to_str()?.strip_suffix(".d")?;
-            FootprintFile::open(runtime_dir, name).ok()
-        })
-        .collect()
+    let mut found = Vec::new();
+    for (folder, _) in written(runtime_dir).filter(|(_, footprint)| holds(footprint)) {
+        let name = folder.file_stem().and_then(|name| name.to_str());
+        found.push(FootprintFile::open(runtime_dir, name.unwrap_or_default())?);
+    }
+    Ok(found)
 }
 
 /// Every footprint with its folder, of the dead and the living alike, as it stands.
@@ -157,9 +191,36 @@ pub fn written(runtime_dir: &Path) -> impl Iterator<Item = (PathBuf, Footprint)>
     let entries = fs::read_dir(runtime_dir).into_iter().flatten();
     entries.filter_map(|entry| {
         let folder = entry.ok()?.path();
-        let text = fs::read(folder.join("footprint.json")).ok()?;
-        Some((folder, serde_json::from_slice(&text).ok()?))
+        let footprint = read(&folder).ok()?;
+        Some((folder, footprint))
     })
+}
+
+/// Folders of the runtime directory that look like a footprint's and that another user could have
+/// written into, each with what to do about it.
+pub fn strange(runtime_dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(runtime_dir).into_iter().flatten();
+    let folders = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let named = folders.filter(|path| path.extension().is_some_and(|end| end == "d"));
+    let faults = named.filter_map(|path| {
+        let folder = files::open_folder(&path).ok()?;
+        let fault = files::check_ours(&folder, &path).err()?;
+        Some(fault.to_string())
+    });
+    faults.collect()
+}
+
+/// The footprint of a folder; one that we cannot have written is none.
+fn read(folder: &Path) -> io::Result<Footprint> {
+    files::check_ours(&files::open_folder(folder)?, folder)?;
+    let path = folder.join(FILE);
+    let text = files::read_ours(&path, BYTES_MAX)?;
+    let footprint: Footprint = serde_json::from_slice(&text).map_err(io::Error::other)?;
+    if !footprint.is_plain() {
+        let text = format!("{} holds names that are none of ours", path.display());
+        return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+    }
+    Ok(footprint)
 }
 
 fn folder(runtime_dir: &Path, name: &str) -> PathBuf {
@@ -168,6 +229,8 @@ fn folder(runtime_dir: &Path, name: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -181,17 +244,55 @@ mod tests {
         .unwrap();
         let error = FootprintFile::open(&runtime, "home").err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "it is alive");
-        assert!(leftovers(&runtime, "home").is_empty());
+        assert!(leftovers(&runtime, "home").is_err());
         assert_eq!(written(&runtime).count(), 1);
         drop(file);
-        assert!(leftovers(&runtime, "work").is_empty());
-        let mut left = leftovers(&runtime, "home");
+        assert!(leftovers(&runtime, "work").unwrap().is_empty());
+        let mut left = leftovers(&runtime, "home").unwrap();
         let mut file = left.pop().unwrap();
         assert!(file.footprint.nft_tables.contains("caravan_home"));
         file.update(|footprint| footprint.nft_tables.clear())
             .unwrap();
         file.close().unwrap();
         assert!(!runtime.join("home.d").exists());
+        fs::remove_dir_all(&runtime).unwrap();
+    }
+
+    #[test]
+    fn what_another_user_could_have_written_is_not_believed() {
+        let runtime = std::env::temp_dir().join(format!("caravan-strange-{}", std::process::id()));
+        let mut file = FootprintFile::open(&runtime, "home").unwrap();
+        file.update(|footprint| footprint.table = 221).unwrap();
+        drop(file);
+        let folder = runtime.join("home.d");
+        let text = folder.join(FILE);
+        let is_read = || written(&runtime).count() == 1;
+        assert!(is_read() && strange(&runtime).is_empty());
+        let open_to_all = fs::Permissions::from_mode(0o666);
+        fs::set_permissions(&text, open_to_all).unwrap();
+        assert!(!is_read());
+        fs::set_permissions(&text, fs::Permissions::from_mode(0o600)).unwrap();
+        for evil in [
+            r#"{"nft_tables": ["x\ndelete table inet filter"]}"#,
+            r#"{"nft_tables": ["filter"]}"#,
+            r#"{"connections": ["../../etc"]}"#,
+            r#"{"blocks": {"a/b": []}}"#,
+            r#"{"dns": {"was": "file", "path": "/etc/shadow", "text": ""}}"#,
+            r#"{"dns": {"was": "absent", "path": "etc/resolv.conf"}}"#,
+            r#"{"dns": {"was": "resolved", "tun": "-x"}}"#,
+        ] {
+            fs::write(&text, evil).unwrap();
+            assert!(!is_read(), "{evil}");
+            assert!(FootprintFile::open(&runtime, "home").is_err(), "{evil}");
+        }
+        fs::remove_file(&text).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", &text).unwrap();
+        assert!(FootprintFile::open(&runtime, "home").is_err());
+        fs::remove_file(&text).unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+        let fault = FootprintFile::open(&runtime, "home").err().unwrap();
+        assert!(fault.to_string().contains("not believed"), "{fault}");
+        assert_eq!(strange(&runtime).len(), 1);
         fs::remove_dir_all(&runtime).unwrap();
     }
 
@@ -207,7 +308,7 @@ mod tests {
             threads.spawn(|| {
                 while !is_over.load(order) {
                     assert_eq!(written(&runtime).count(), 1);
-                    assert!(leftovers(&runtime, "work").is_empty());
+                    assert!(leftovers(&runtime, "work").unwrap().is_empty());
                 }
             });
             let refused = (0..500).filter(|_| FootprintFile::open(&runtime, "home").is_err());

@@ -2,15 +2,18 @@
 //!
 //! A program's connection keeps the source address it began with. A station that waits for traffic
 //! must have an inner address before the first packet: the one it had, which it asks for again.
+//! The file belongs to the user who speaks with the network; whoever else reads it takes it for a
+//! stranger's text.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder};
+use std::fs::{self, File};
 use std::io;
 use std::net::IpAddr;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+
+use crate::files;
 
 /// What came with an inner address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,25 +25,35 @@ pub struct Lease {
     pub dns: Vec<IpAddr>,
 }
 
-/// The leases of one process by connection: `NAME.d/leases.json` in the state directory.
+const FILE: &str = "leases.json";
+/// Longest file of leases.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// The leases of one process by connection: `NAME.leases/leases.json` in the state directory.
 pub struct LeaseFile {
     path: PathBuf,
+    /// The folder, open: the way there may be closed to the user who writes.
+    opened: Option<File>,
     leases: BTreeMap<String, Lease>,
 }
 
 impl LeaseFile {
     /// Reads what is there. What cannot be read counts for nothing: leases come again.
     pub fn open(state_dir: &Path, name: &str) -> Self {
-        let path = folder(state_dir, name).join("leases.json");
-        let text = fs::read(&path).unwrap_or_default();
+        let path = state_dir.join(format!("{name}.leases")).join(FILE);
+        let text = files::read(&path, BYTES_MAX).unwrap_or_default();
         let leases = serde_json::from_slice(&text).unwrap_or_default();
-        Self { path, leases }
+        Self {
+            path,
+            opened: None,
+            leases,
+        }
     }
 
     /// Makes the folder, for whoever may write there later only.
-    pub fn prepare(&self) -> io::Result<()> {
-        let mut builder = DirBuilder::new();
-        builder.recursive(true).mode(0o700).create(self.folder())
+    pub fn prepare(&mut self) -> io::Result<()> {
+        self.opened = Some(files::make_folder(self.folder(), 0o700)?);
+        Ok(())
     }
 
     /// The folder: what the process becomes another user for must be able to write here.
@@ -53,15 +66,16 @@ impl LeaseFile {
         self.leases.get(connection)
     }
 
-    /// Notes a lease, all or nothing.
+    /// Notes a lease, all or nothing; one without a folder is told at its start.
     pub fn note(&mut self, connection: &str, lease: Lease) -> io::Result<()> {
         if self.leases.get(connection) == Some(&lease) {
             return Ok(());
         }
         self.leases.insert(connection.to_owned(), lease);
-        let new = self.path.with_extension("json.new");
-        fs::write(&new, serde_json::to_vec_pretty(&self.leases)?)?;
-        fs::rename(&new, &self.path)
+        let Some(folder) = &self.opened else {
+            return Ok(());
+        };
+        files::replace(folder, FILE, &serde_json::to_vec_pretty(&self.leases)?).map(drop)
     }
 }
 
@@ -71,14 +85,15 @@ pub fn knows(state_dir: &Path, connection: &str) -> bool {
     let folders = fs::read_dir(state_dir).into_iter().flatten().flatten();
     let mut names = folders.filter_map(|found| {
         let name = found.file_name().into_string().ok()?;
-        Some(name.strip_suffix(".d")?.to_owned())
+        let of_process = name.strip_suffix(".d").or(name.strip_suffix(".leases"));
+        Some(of_process?.to_owned())
     });
     names.any(|name| {
         name == connection || LeaseFile::open(state_dir, &name).last(connection).is_some()
     })
 }
 
-/// A process's folder in the state directory.
+/// A process's folder in the state directory for what the steward keeps.
 pub fn folder(state_dir: &Path, name: &str) -> PathBuf {
     state_dir.join(format!("{name}.d"))
 }
@@ -99,6 +114,7 @@ mod tests {
         assert_eq!(file.last("home"), None);
         file.note("home", lease.clone()).unwrap();
         let mut file = LeaseFile::open(&state, "home");
+        file.prepare().unwrap();
         assert_eq!(file.last("home"), Some(&lease));
         assert_eq!(file.last("work"), None);
         file.note("work", lease).unwrap();

@@ -6,8 +6,8 @@
 //!
 //! The user's side: [`cli`], [`control`] (the socket of a running process), [`status`], [`pki`],
 //! [`console`].
-//! The host's: [`blocks`], [`routes`], [`nft`], [`dns`], each noted in the [`footprint`];
-//! [`resolver`], [`privileges`], [`service`].
+//! The host's: [`blocks`], [`routes`], [`nft`], [`dns`], each noted in the [`footprint`] and done
+//! by the [`steward`]; [`privileges`], [`sandbox`], [`files`], [`resolver`], [`service`].
 
 pub mod bench;
 pub mod blocks;
@@ -17,6 +17,7 @@ pub mod config;
 pub mod console;
 pub mod control;
 pub mod dns;
+pub mod files;
 pub mod footprint;
 pub mod leases;
 pub mod link;
@@ -29,8 +30,10 @@ pub mod raw;
 pub mod resolver;
 pub mod routes;
 pub mod run;
+pub mod sandbox;
 pub mod service;
 pub mod status;
+pub mod steward;
 pub mod sys;
 pub mod tun;
 pub mod udp;

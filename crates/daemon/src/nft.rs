@@ -21,10 +21,14 @@ use engine::sa::Mode;
 
 use crate::config::file::{Lan, OnFailure, Transport};
 use crate::config::{Loaded, PublishedPort};
+use crate::control::check_name;
 use crate::footprint::FootprintFile;
 
 /// Where nft is when PATH lacks the administrator's folders.
 const NFT: [&str; 3] = ["nft", "/usr/sbin/nft", "/sbin/nft"];
+
+/// What the name of a table begins with.
+const PREFIX: &str = "caravan_";
 
 /// What comes in clear although its answer would go into the tunnel: IKE, ESP and AH, fragments of
 /// these, neighbours of the link, and what routers say of packets under way.
@@ -112,7 +116,7 @@ impl Forwarding {
     /// The table's name.
     pub fn table(&self) -> String {
         // What a connection's name may be ([`crate::control::check_name`]) nft takes as it is.
-        format!("caravan_{}", self.name)
+        format!("{PREFIX}{}", self.name)
     }
 
     /// Whether traffic would not pass without the table; else it only keeps out what lies.
@@ -292,6 +296,12 @@ fn blocked(loaded: &Loaded) -> Vec<(IpAddr, IpAddr)> {
     let others = full.filter_map(|one| Some(one.refused()?.ends()));
     let all: BTreeSet<_> = stations.flat_map(remote).chain(others).collect();
     all.into_iter().collect()
+}
+
+/// Whether a table has a name such as [`Forwarding::table`] gives.
+pub fn is_table_name(table: &str) -> bool {
+    let name = table.strip_prefix(PREFIX);
+    name.is_some_and(|name| check_name(name).is_ok())
 }
 
 /// Removes a table; one that is gone already is no fault.

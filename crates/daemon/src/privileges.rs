@@ -1,14 +1,18 @@
-//! What a process may still do once it is set up: the capabilities that it uses, and nothing new.
+//! What a process may still do once it is set up: the one that speaks with the network nothing but
+//! use what is open, the [`crate::steward`] change routes and rules.
 //!
-//! Capabilities belong to threads: call [`reduce`] before the first one is started. The user
-//! becomes another one only where the configuration names one.
+//! Capabilities and sandboxes belong to threads: confine before the first one is started. The user
+//! becomes another one only where the configuration or the command line names one.
 
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use caps::{CapSet, Capability, CapsHashSet};
 use nix::sys::prctl;
 use nix::unistd::{Gid, Uid, User, setgroups, setresgid, setresuid};
+
+use crate::files;
+use crate::sandbox::{self, Sandbox};
 
 /// Why privileges are not what they should be.
 #[derive(Debug, thiserror::Error)]
@@ -32,18 +36,6 @@ pub enum PrivilegeError {
     },
 }
 
-/// What is kept.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Kept<'a> {
-    /// Raw sockets: AH, ESP without UDP.
-    pub raw: bool,
-    /// Another user rewrites the file of resolvers ([`crate::dns::uses_file`]): root's own needs
-    /// nothing for that.
-    pub resolver_file: bool,
-    /// User to become.
-    pub user: Option<&'a str>,
-}
-
 /// Refuses to begin without the right to make devices, addresses and routes.
 pub fn require() -> Result<(), PrivilegeError> {
     let needed = Capability::CAP_NET_ADMIN;
@@ -53,49 +45,53 @@ pub fn require() -> Result<(), PrivilegeError> {
     }
 }
 
-/// Keeps the capabilities in use alone, forbids gaining any, becomes `user`, and hides this
-/// process's memory from others of the same user. Returns the names of what was kept. Must run
-/// before any thread is started, and after everything that needs more is open.
-pub fn reduce(kept: Kept<'_>) -> Result<Vec<String>, PrivilegeError> {
-    let user = kept.user.map(find_user).transpose()?;
+/// Gives every capability up, becomes `user`, and goes into the sandbox: for the process that
+/// speaks with the network, once all that needs a right is open. For `status`: what holds.
+pub fn confine_speaker(
+    user: Option<&str>,
+    writable: Vec<PathBuf>,
+) -> Result<Vec<String>, PrivilegeError> {
+    let user = user.map(find_user).transpose()?;
+    prctl::set_no_new_privs().map_err(errno("forbid new privileges"))?;
+    // The way to the folders may be closed to the user.
+    let limits = sandbox::enter(&Sandbox::Speaker(writable));
+    reduce(&CapsHashSet::new(), user.as_ref())?;
+    Ok(limits)
+}
+
+/// Keeps the right to change routes and rules alone: for the steward. For `status`: what holds.
+pub fn confine_steward() -> Result<Vec<String>, PrivilegeError> {
     let permitted = caps::read(None, CapSet::Permitted).map_err(refused("read capabilities"))?;
-    let keep: CapsHashSet = wanted(kept).intersection(&permitted).copied().collect();
-    limit_bounding_set(&keep)?;
-    if let Some(user) = &user {
-        prctl::set_keepcaps(true).map_err(errno("keep capabilities over a change of user"))?;
+    let wanted = CapsHashSet::from([Capability::CAP_NET_ADMIN]);
+    let keep: CapsHashSet = wanted.intersection(&permitted).copied().collect();
+    prctl::set_no_new_privs().map_err(errno("forbid new privileges"))?;
+    let limits = sandbox::enter(&Sandbox::Steward);
+    reduce(&keep, None)?;
+    let kept = keep.iter().map(ToString::to_string);
+    Ok(kept.chain(limits).collect())
+}
+
+/// Keeps these capabilities alone, becomes `user`, and hides this process's memory from others of
+/// the same user. Must run before any thread is started.
+fn reduce(keep: &CapsHashSet, user: Option<&User>) -> Result<(), PrivilegeError> {
+    limit_bounding_set(keep)?;
+    if let Some(user) = user {
         become_user(user.uid, user.gid)?;
-        prctl::set_keepcaps(false).map_err(errno("end the keeping of capabilities"))?;
     }
     let set = |set: CapSet, value: &CapsHashSet| {
         caps::set(None, set, value).map_err(refused("reduce capabilities"))
     };
     // Ambient capabilities pass to nft and resolvectl, which root's would by themselves.
-    let inherited = if user.is_some() {
-        keep.clone()
-    } else {
-        CapsHashSet::new()
+    let inherited = match Uid::effective().is_root() {
+        true => CapsHashSet::new(),
+        false => keep.clone(),
     };
     set(CapSet::Effective, &CapsHashSet::new())?;
-    set(CapSet::Permitted, &keep)?;
-    set(CapSet::Effective, &keep)?;
+    set(CapSet::Permitted, keep)?;
+    set(CapSet::Effective, keep)?;
     set(CapSet::Inheritable, &inherited)?;
     set(CapSet::Ambient, &inherited)?;
-    prctl::set_no_new_privs().map_err(errno("forbid new privileges"))?;
-    prctl::set_dumpable(false).map_err(errno("hide this process's memory"))?;
-    let mut names: Vec<String> = keep.iter().map(ToString::to_string).collect();
-    names.sort();
-    Ok(names)
-}
-
-fn wanted(kept: Kept<'_>) -> CapsHashSet {
-    let mut wanted = CapsHashSet::from([Capability::CAP_NET_ADMIN]);
-    if kept.raw {
-        wanted.insert(Capability::CAP_NET_RAW);
-    }
-    if kept.resolver_file && kept.user.is_some() {
-        wanted.insert(Capability::CAP_DAC_OVERRIDE);
-    }
-    wanted
+    prctl::set_dumpable(false).map_err(errno("hide this process's memory"))
 }
 
 /// A program that is started gets no more than this, root's too. Without CAP_SETPCAP it stays.
@@ -119,20 +115,22 @@ fn find_user(name: &str) -> Result<User, PrivilegeError> {
     }
 }
 
-/// Gives a path to the user that [`reduce`] will become; without one, to whom we are: an earlier
-/// process may have become somebody else, and the rights to write there all the same will go.
-pub fn hand_over(path: &std::path::Path, user: Option<&str>) -> Result<(), PrivilegeError> {
-    let Some(user) = user else {
-        let is_ours = |found: std::fs::Metadata| found.uid() == Uid::effective().as_raw();
-        if !std::fs::metadata(path).is_ok_and(is_ours) {
-            // Who may not take it finds out when writing there.
-            let _ = nix::unistd::chown(path, Some(Uid::effective()), None);
-        }
-        return Ok(());
+/// Gives a folder to the user that [`confine_speaker`] will become; without one, to whom we are: an
+/// earlier process may have become somebody else, and the rights to write there all the same will
+/// go.
+pub fn hand_over(folder: &Path, user: Option<&str>) -> Result<(), PrivilegeError> {
+    let given = match user.map(find_user).transpose()? {
+        Some(user) => files::give_folder(folder, user.uid, Some(user.gid)),
+        None => files::give_folder(folder, Uid::effective(), None),
     };
-    let user = find_user(user)?;
-    nix::unistd::chown(path, Some(user.uid), Some(user.gid))
-        .map_err(errno("give the runtime folder to the user"))
+    match given {
+        // Who may not take it finds out when writing there.
+        Err(_) if user.is_none() => Ok(()),
+        given => given.map_err(|source| PrivilegeError::Refused {
+            what: "give the folder of inner addresses to the user",
+            source,
+        }),
+    }
 }
 
 fn become_user(user: Uid, group: Gid) -> Result<(), PrivilegeError> {
@@ -166,17 +164,5 @@ mod tests {
             error.contains("useradd --system nobody-of-this-name"),
             "{error}"
         );
-    }
-
-    #[test]
-    fn raw_sockets_are_kept_only_where_they_are_used() {
-        let (admin, raw) = (Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW);
-        assert_eq!(wanted(Kept::default()), CapsHashSet::from([admin]));
-        let kept = Kept {
-            raw: true,
-            resolver_file: true,
-            user: None,
-        };
-        assert_eq!(wanted(kept), CapsHashSet::from([admin, raw]));
     }
 }

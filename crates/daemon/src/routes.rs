@@ -76,7 +76,8 @@ pub enum RouteError {
 }
 
 /// How the host should be.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Desired {
     /// Inner addresses, on the TUN.
     pub addresses: BTreeSet<IpAddr>,

@@ -35,14 +35,16 @@ use crate::cli::RunOptions;
 use crate::config::{Loaded, connection_names};
 use crate::control::server::{Asked, ControlServer};
 use crate::planes::{Clock, News, Planes};
-use crate::routes::{Blocks, watch};
+use crate::routes::watch;
 use crate::service::{self, Ask, Signals};
 use crate::tun::Tun;
 use crate::udp::UdpSockets;
+use begin::Confined;
 use entropy::Entropy;
 use host::Host;
 use quota::Quota;
 use readiness::Progress;
+pub use reload::check_daemon;
 pub use setup::check_role;
 
 /// How often the node is told the calendar, against which certificates are checked, and given
@@ -88,7 +90,7 @@ struct Process {
     asked: mpsc::Receiver<Asked>,
     control: ControlServer,
     capture: Option<(Capture, Tap, Keys)>,
-    capabilities: Vec<String>,
+    confined: Confined,
     /// Connections that the user took down: their blocks are lifted.
     downed: BTreeSet<String>,
     deadline: Option<Deadline>,
@@ -171,6 +173,8 @@ impl Process {
             host,
             capture,
             lifts,
+            // The last breath of this process, on which `down` waits.
+            control: _control,
             ..
         } = self;
         planes.stop();
@@ -180,14 +184,13 @@ impl Process {
             let context = || format!("cannot finish {}", path.display());
             capture.finish().with_context(context)
         });
-        let blocks = if lifts { Blocks::Lifted } else { Blocks::Stay };
-        if blocks == Blocks::Stay {
+        if !lifts {
             for sentence in host.blocking() {
                 info!("{sentence}");
             }
         }
         // A full disk keeps nothing on the host.
-        host.close(blocks).await?;
+        host.close(lifts).await?;
         recorded
     }
 
@@ -236,9 +239,8 @@ impl Process {
         self.host
             .apply(&self.loaded, &self.node, self.clock.now(), &self.downed)
             .await?;
-        let mark = self.loaded.daemon.fwmark;
         for (remote, among) in self.host.peers() {
-            let local = watch::local_address_for(remote, &among, mark);
+            let local = self.host.local_address(remote, &among).await?;
             let answer = Input::LocalAddress {
                 remote,
                 among,

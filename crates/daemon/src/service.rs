@@ -1,11 +1,10 @@
 //! How a process lives with its surroundings: the service manager, the terminal it leaves, signals.
 
 use std::env;
-use std::fs::{File, Permissions};
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -19,6 +18,7 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::console::{complain, say};
+use crate::files;
 
 /// The hidden option by which a process knows that it is the one in the background.
 pub const BACKGROUND: &str = "--background";
@@ -81,11 +81,7 @@ fn send(path: &std::ffi::OsStr, text: &str) -> io::Result<()> {
 /// `log`, which begins anew. ^C ends both. Must run within a tokio runtime.
 pub async fn detach(log: &Path) -> io::Result<ExitCode> {
     let mut signals = Signals::new()?;
-    let mut options = File::options();
-    let log_file = options.append(true).create(true).mode(0o600).open(log)?;
-    // One of an earlier version may be open to all.
-    log_file.set_permissions(Permissions::from_mode(0o600))?;
-    log_file.set_len(0)?;
+    let log_file = files::open_log(log)?;
     let mut arguments = env::args_os();
     let name = arguments.next().unwrap_or_else(|| "caravan".into());
     let program = env::current_exe().unwrap_or_else(|_| "/proc/self/exe".into());

@@ -49,8 +49,20 @@ pub struct ProcessStatus {
     pub offloads: Vec<OffloadStatus>,
     /// Where packets and keys are being recorded, if they are.
     pub capture: Option<String>,
-    /// Capabilities that were kept.
+    /// Capabilities that this process kept: none.
     pub capabilities: Vec<String>,
+    /// What else restricts it, and what this kernel lacks for that.
+    #[serde(default)]
+    pub confined: Vec<String>,
+    /// Process number of the host steward, which alone changes this host.
+    #[serde(default)]
+    pub steward: Option<u32>,
+    /// Its capabilities, and what restricts it.
+    #[serde(default)]
+    pub steward_confined: Vec<String>,
+    /// Requests that it refused: beyond what the configuration names.
+    #[serde(default)]
+    pub refused_requests: u64,
     /// How many bytes of this process are resident.
     pub resident_bytes: u64,
 }

@@ -1,6 +1,7 @@
 //! The commands that talk to running processes, or tidy up after dead ones.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -14,10 +15,10 @@ use crate::control::client::{
     PATIENCE, Running, TICK, ask, ask_to_end, discard, find, nobody, none_runs, running,
 };
 use crate::control::{ControlError, Reply, Request, check_name};
-use crate::footprint::{FootprintFile, leftovers, written};
+use crate::footprint::{self, FootprintFile, leftovers, written};
 use crate::routes::Blocks;
 use crate::status::StatusReport;
-use crate::{blocks, config, dns, leases, nft, privileges, routes, run, service};
+use crate::{blocks, config, dns, leases, privileges, run, service};
 
 /// Starts `caravan up` in the background. Its log is named after the first connection.
 pub(super) fn detach(
@@ -84,7 +85,18 @@ pub(super) fn down(runtime_dir: &Path, state_dir: &Path, name: &str) -> anyhow::
         }
     };
     discard(runtime_dir, name);
-    let left = leftovers(runtime_dir, name);
+    if let Some(fault) = footprint::strange(runtime_dir).first() {
+        complain(fault);
+    }
+    let left = loop {
+        match leftovers(runtime_dir, name) {
+            // The steward of one that was killed is about to end.
+            Err(error) if error.kind() == ErrorKind::WouldBlock && Instant::now() < until => {
+                std::thread::sleep(TICK);
+            }
+            left => break left.context("cannot take over what was left behind")?,
+        }
+    };
     match (left.is_empty(), was_ending) {
         (true, true) => return Ok(format!("{name} is down\n")),
         (true, false) => return forgotten(runtime_dir, state_dir, name, not_running),
@@ -128,11 +140,7 @@ async fn tidy(runtime_dir: &Path, mut file: FootprintFile) -> anyhow::Result<()>
     for name in &file.footprint.connections {
         discard(runtime_dir, name);
     }
-    let resolvers = dns::give_back(&mut file).context("cannot give the resolvers back");
-    let tables = nft::undo(&mut file);
-    routes::undo(&mut file, Blocks::Lifted).await?;
-    resolvers?;
-    tables?;
+    footprint::undo(&mut file, Blocks::Lifted).await?;
     file.close().context("cannot remove the notes")
 }
 
@@ -198,9 +206,11 @@ pub(super) fn status(runtime_dir: &Path, name: Option<&str>, json: bool) -> anyh
     }
 }
 
-/// What dead processes left: traffic that stays blocked, resolvers that nobody reaches.
+/// What dead processes left: traffic that stays blocked, resolvers that nobody reaches; and what
+/// looks so and is not believed.
 fn left_behind(runtime_dir: &Path) -> String {
-    let mut text = String::new();
+    let strange = footprint::strange(runtime_dir).into_iter();
+    let mut text: String = strange.map(|fault| format!("; {fault}")).collect();
     for (_, footprint) in written(runtime_dir) {
         for sentence in blocks::sentences(footprint.blocks.iter()) {
             text += &format!("; {sentence}");

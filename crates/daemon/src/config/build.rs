@@ -21,7 +21,7 @@ use crate::routes::full::FullTunnel;
 use crate::routes::reach;
 
 use super::file::{self, AuthTable, ChildTable, ConfigFile, ConnectionTable, PoolTable};
-use super::{ConfigError, Names};
+use super::{ConfigError, Names, Origin};
 
 /// What the program works with.
 pub struct Loaded {
@@ -76,11 +76,16 @@ pub struct PublishedPort {
 }
 
 /// Builds from a parsed file; names of files are relative to the file's own folder.
-pub fn build(path: &Path, file: ConfigFile, names: Names) -> Result<Loaded, ConfigError> {
+pub fn build(
+    path: &Path,
+    file: ConfigFile,
+    (names, origin): (Names, Origin<'_>),
+) -> Result<Loaded, ConfigError> {
     let builder = Builder {
         path,
         folder: path.parent().unwrap_or(Path::new(".")),
         names,
+        origin,
     };
     let mut faults: Vec<ConfigError> = Vec::new();
     let said = |(key, text): super::check::Fault| builder.value(&key, &text);
@@ -132,6 +137,7 @@ struct Builder<'a> {
     path: &'a Path,
     folder: &'a Path,
     names: Names,
+    origin: Origin<'a>,
 }
 
 impl Builder<'_> {
@@ -430,7 +436,9 @@ impl Builder<'_> {
 
     fn read(&self, key: &str, file: &Path) -> Result<String, ConfigError> {
         let path = self.folder.join(file);
-        super::bounded(&path).map_err(|fault| self.unreadable(key, &path, &fault))
+        self.origin
+            .text(&path)
+            .map_err(|fault| self.unreadable(key, &path, &fault))
     }
 
     fn unreadable(&self, key: &str, path: &Path, fault: &std::io::Error) -> ConfigError {

@@ -29,6 +29,18 @@ pub struct ConfigFile {
     pub publish: Vec<PublishTable>,
 }
 
+impl ConfigFile {
+    /// Every file that it names.
+    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        let tables = self.connections.values();
+        let ends = tables.flat_map(|table| [&table.local, &table.remote]);
+        ends.flat_map(|end| {
+            let lists = [&end.certs, &end.cacerts, &end.crls].into_iter().flatten();
+            lists.chain(&end.key).chain(&end.secret_file)
+        })
+    }
+}
+
 /// `[daemon]`
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -45,7 +57,8 @@ pub struct DaemonTable {
     pub half_open: usize,
     /// Take the resolvers that come with an inner address, and give them back.
     pub dns: bool,
-    /// User to become after set-up; only the capabilities in use are kept either way.
+    /// User to become after set-up (`--user` comes first); the process that speaks with the network
+    /// keeps no capability either way.
     pub user: Option<String>,
 }
 

@@ -64,6 +64,10 @@ impl ControlServer {
     /// Opens the sockets of these names that are not there, closes those of no name among them.
     /// On an error nothing has changed.
     pub fn follow(&mut self, names: &[String]) -> Result<(), ControlError> {
+        if names.iter().all(|name| self.sockets.contains_key(name)) {
+            self.sockets.retain(|name, _| names.contains(name));
+            return Ok(());
+        }
         // Two processes that start at once must not both find the other's socket dead.
         let lock_path = self.runtime_dir.join(".lock");
         let lock = fs::File::create(&lock_path)

@@ -197,6 +197,18 @@ pub enum Purpose {
     Tunnel,
 }
 
+impl Purpose {
+    /// Whether [`rules`] could have made it, of IPv6 or not, but for what it keeps in the tunnel.
+    pub fn is_ours(&self, is_ipv6: bool) -> bool {
+        match self {
+            Self::Local(prefix) => private(is_ipv6).any(|it| it == *prefix),
+            Self::Group(prefix) => groups(is_ipv6).any(|it| it == *prefix),
+            Self::Kept(prefix) => prefix.address.is_ipv6() == is_ipv6,
+            Self::Landing | Self::Spared | Self::Questions { .. } | Self::Tunnel => true,
+        }
+    }
+}
+
 /// What the rules for full tunnels go by.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings<'a> {

@@ -1,8 +1,8 @@
-//! Set-up, from what needs most rights to what needs least; then the capabilities are cut, and only
-//! then do threads start.
+//! Set-up: the steward first, which needs most rights and keeps them; then what this process opens;
+//! then all rights are given up, and only then do threads start.
 
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use tracing::{info, warn};
 
 use super::Process;
 use super::entropy::Entropy;
-use super::host::{self, Host};
+use super::host::Host;
 use super::quota::Quota;
 use super::readiness::Progress;
 use super::setup::{check_role, engine_config, inner_mtu, open_capture, open_raw, strict_filters};
@@ -24,12 +24,11 @@ use crate::control::client::none_runs;
 use crate::control::server::{Asked, ControlServer};
 use crate::leases::LeaseFile;
 use crate::planes::{Clock, Parts, Planes};
-use crate::privileges::{self, Kept};
+use crate::privileges;
 use crate::raw::RawSockets;
-use crate::routes::Blocks;
+use crate::steward::client::{Begun, Steward};
 use crate::tun::Tun;
 use crate::udp::{UdpConfig, UdpSockets};
-use crate::{blocks, dns, footprint, routes};
 
 /// How long a station waits before it asks again for its gateway's address, at first and at most.
 const FIRST_NAME_WAIT: Duration = Duration::from_secs(1);
@@ -37,14 +36,15 @@ const LAST_NAME_WAIT: Duration = Duration::from_secs(30);
 
 impl Process {
     pub(super) async fn open(options: RunOptions) -> anyhow::Result<Self> {
-        // Beside what follows; joined before rights are reduced, which a thread would keep.
+        // Beside what follows; joined before rights are given up, which a thread would keep.
         let blinding = std::thread::spawn(crypto::rsa::prepare_blinding);
-        recall_resolvers(&options);
         let unresolved = config::load(&options.config, Names::Unasked)?;
         check_role(options.role, &options.config, &unresolved)?;
         privileges::require()?;
         none_runs(&options.runtime_dir, &unresolved.names())?;
-        blocks::lay(&options.runtime_dir, &unresolved).await?;
+        // Its blocks stand from here on, and what a dead process left is taken back: resolvers that
+        // nobody reaches are asked for no name.
+        let (steward, begun) = Steward::start(&options.steward).await?;
         let mut loaded = load_patiently(&options).await?;
         let strict = strict_filters(&loaded);
         loaded.warnings.extend(strict);
@@ -54,26 +54,17 @@ impl Process {
         for text in loaded.descriptions() {
             info!("{text}");
         }
-        let name = loaded.names().into_iter().next().unwrap_or_default();
-        let runtime_dir = options.runtime_dir.clone();
-        let opened = Self::set_up(options, loaded, blinding).await;
-        if opened.is_err() {
-            withdraw(&runtime_dir, &name).await;
-        }
-        opened
+        Self::set_up(options, loaded, (steward, begun), blinding).await
     }
 
     async fn set_up(
         options: RunOptions,
         loaded: Loaded,
+        (mut steward, begun): (Steward, Begun),
         blinding: std::thread::JoinHandle<()>,
     ) -> anyhow::Result<Self> {
-        let names: Vec<String> = loaded.names();
+        let names = loaded.names();
         let control = ControlServer::bind(&options.runtime_dir, &names)?;
-        let mut file = footprint::FootprintFile::open(&options.runtime_dir, &names[0])
-            .with_context(|| format!("another process holds the connection {}", names[0]))?;
-        host::undo(&mut file, Blocks::Stay).await?;
-        file.update(|footprint| footprint.connections.clone_from(&names))?;
         let table = &loaded.daemon;
         let mtu = inner_mtu(&loaded.engine);
         let tun = Tun::open(&table.tun, mtu)
@@ -84,37 +75,35 @@ impl Process {
         };
         let udp = UdpSockets::bind(ports).context("cannot bind UDP ports 500 and 4500")?;
         let raw = open_raw(&loaded.engine, table.fwmark);
-        let opened = routes::Routes::open(tun.name(), mtu, table.table, table.fwmark).await?;
-        let leases = LeaseFile::open(&options.state_dir, &names[0]);
+        steward.device(mtu).await?;
+        let mut leases = LeaseFile::open(&options.state_dir, &names[0]);
         if options.role == Role::Station
             && let Err(error) = leases.prepare()
         {
             let folder = leases.folder().display();
             warn!("inner addresses are not kept in {folder}: {error}");
         }
-        let of_names = (&names[0][..], tun.name());
-        let mut host = Host::new(options.role, opened, file, leases, of_names);
-        host.load_forwarding(&loaded)?;
-        let user = table.user.as_deref();
-        for folder in host.folders().into_iter().filter(|folder| folder.exists()) {
-            privileges::hand_over(folder, user)?;
+        let user = options.user.as_deref().or(table.user.as_deref());
+        if leases.folder().exists() {
+            privileges::hand_over(leases.folder(), user)?;
         }
-        let kept = Kept {
-            raw: raw.is_some(),
-            resolver_file: dns::uses_file(),
-            user,
-        };
+        let writable = writable(&options, leases.folder());
         // A panic there would come back here at the first signature.
         let _ = blinding.join();
-        let capabilities = privileges::reduce(kept)?;
-        Self::start(
-            options,
-            loaded,
-            (tun, udp, raw),
-            host,
-            control,
-            capabilities,
-        )
+        let confined = Confined {
+            speaker: privileges::confine_speaker(user, writable)?,
+            steward: begun.limits,
+            steward_pid: steward.pid(),
+        };
+        let mut host = Host::new(
+            options.role,
+            steward,
+            begun.blocks,
+            leases,
+            (&names[0], tun.name()),
+        );
+        host.adopt(&loaded);
+        Self::start(options, loaded, (tun, udp, raw), host, control, confined)
     }
 
     /// From here on there are threads.
@@ -124,7 +113,7 @@ impl Process {
         (tun, udp, raw): (Tun, UdpSockets, Option<RawSockets>),
         host: Host,
         (control, asked): (ControlServer, mpsc::Receiver<Asked>),
-        capabilities: Vec<String>,
+        confined: Confined,
     ) -> anyhow::Result<Self> {
         let capture = options.capture.as_deref().map(open_capture).transpose()?;
         let clock = Clock::start();
@@ -156,7 +145,7 @@ impl Process {
             asked,
             control,
             capture,
-            capabilities,
+            confined,
             downed: BTreeSet::new(),
             deadline: None,
             calendar_at: tokio::time::Instant::now(),
@@ -171,20 +160,24 @@ impl Process {
     }
 }
 
-/// Resolvers that a dead process left are reached by nobody: before names are asked for they go.
-fn recall_resolvers(options: &RunOptions) {
-    // What is wrong with the file is told when it is loaded.
-    let names = config::connection_names(&options.config).unwrap_or_default();
-    let Some(name) = names.first() else {
-        return;
-    };
-    match dns::recall_left(&options.runtime_dir, &options.state_dir, name) {
-        // A living process may hold it.
-        Err(error) if error.kind() != ErrorKind::WouldBlock => {
-            warn!("cannot give the former resolvers back: {error}");
-        }
-        _ => {}
+/// What restricts the two processes, for `status`.
+pub(super) struct Confined {
+    pub(super) speaker: Vec<String>,
+    pub(super) steward: Vec<String>,
+    pub(super) steward_pid: u32,
+}
+
+/// Folders that are written in once all is set up: inner addresses, control sockets, a capture.
+fn writable(options: &RunOptions, leases: &Path) -> Vec<PathBuf> {
+    let mut folders = vec![leases.to_owned(), options.runtime_dir.clone()];
+    if let Some(capture) = &options.capture {
+        let above = capture
+            .parent()
+            .filter(|above| !above.as_os_str().is_empty());
+        folders.push(above.unwrap_or(Path::new(".")).to_owned());
+        folders.extend(capture.canonicalize());
     }
+    folders
 }
 
 /// A station that begins before its network is up waits for the names of its gateways; whoever
@@ -205,17 +198,5 @@ async fn load_patiently(options: &RunOptions) -> anyhow::Result<Loaded> {
         warn!("{unresolved}: trying again in {} s", wait.as_secs());
         tokio::time::sleep(wait).await;
         wait = (wait * 2).min(LAST_NAME_WAIT);
-    }
-}
-
-/// A process that could not be set up leaves nothing of its own.
-async fn withdraw(runtime_dir: &std::path::Path, name: &str) {
-    // Another process may hold it.
-    let Ok(mut file) = footprint::FootprintFile::open(runtime_dir, name) else {
-        return;
-    };
-    let undone = host::undo(&mut file, Blocks::Stay).await;
-    if let Err(error) = undone.and_then(|()| Ok(file.close()?)) {
-        warn!("not all could be undone: {error:#}");
     }
 }

@@ -4,14 +4,13 @@
 //! gone would follow the ordinary route in clear: flows and their translations outlive the process.
 //! So what is for such an address is refused while no tunnel takes it, as it is for pools.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use engine::config::Connection;
 use engine::node::{ConnectionStatus, Node};
 use engine::time::Instant;
 
-use crate::footprint::Footprint;
 use crate::routes::{Desired, Prefix};
 
 /// Addresses without a tunnel that one process remembers: beyond that the one that went first is
@@ -27,8 +26,8 @@ pub(super) struct FormerPeers {
 
 impl FormerPeers {
     /// What an earlier process has left refused stays so.
-    pub(super) fn left_by(footprint: &Footprint) -> Self {
-        let all = footprint.blocks.iter();
+    pub(super) fn left_by(blocks: &BTreeMap<String, BTreeSet<Prefix>>) -> Self {
+        let all = blocks.iter();
         let peers = all.map(|(name, prefixes)| {
             let hosts = prefixes.iter().filter(|prefix| prefix.is_host());
             (name.clone(), hosts.map(|host| (*host, 0)).collect())
@@ -114,11 +113,8 @@ mod tests {
         let host = |index: u32| Prefix::host(std::net::Ipv4Addr::from(0x0a00_0000 + index).into());
         let network: Prefix = "10.99.0.0/24".parse().unwrap();
         let left: Vec<Prefix> = [network].into_iter().chain((0..4).map(host)).collect();
-        let footprint = Footprint {
-            blocks: [("ms".to_owned(), left.into_iter().collect())].into(),
-            ..Footprint::default()
-        };
-        let mut former = FormerPeers::left_by(&footprint);
+        let blocks = [("ms".to_owned(), left.into_iter().collect())].into();
+        let mut former = FormerPeers::left_by(&blocks);
         assert!(!former.peers["ms"].contains_key(&network));
         let over = 2;
         let many = FORMER_MAX as u32 - 4 + over;

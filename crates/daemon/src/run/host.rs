@@ -1,9 +1,8 @@
-//! What the process does to its host: routes, resolvers, nftables, each as the node's facts want
-//! it and noted in the footprint.
+//! How the host should be: routes, resolvers and blocks as the node's facts want them, asked of the
+//! steward.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
-use std::path::Path;
 
 use engine::config::{Config, Connection, Start};
 use engine::node::{Event, Node};
@@ -13,13 +12,12 @@ use tracing::{info, warn};
 use super::former::FormerPeers;
 use crate::blocks::{self, is_blocking, targets};
 use crate::cli::Role;
-use crate::config::Loaded;
-use crate::dns;
-use crate::footprint::FootprintFile;
+use crate::config::{Loaded, Texts};
 use crate::leases::{Lease, LeaseFile};
-use crate::nft::{self, Forwarding};
+use crate::nft::Forwarding;
 use crate::routes::reach::{self, Source};
-use crate::routes::{self, Blocks, Desired, Routes, watch};
+use crate::routes::{self, Desired, Prefix};
+use crate::steward::client::Steward;
 
 /// What the node asked for; answered once its outputs are drained.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,20 +31,24 @@ pub(super) enum Answer {
 /// The host, as far as it is ours.
 pub(super) struct Host {
     role: Role,
-    routes: Routes,
-    file: FootprintFile,
+    steward: Steward,
     name: String,
     tun: String,
     /// By connection, what it has, or had last and asks for again.
     leases: BTreeMap<String, Lease>,
     lease_file: LeaseFile,
-    resolvers: Vec<IpAddr>,
     /// By connection: resolvers that came and that no tunnel leads to.
     refused_resolvers: BTreeMap<String, BTreeSet<IpAddr>>,
     /// This host's addresses, as far as a program can speak from them.
     own: Vec<IpAddr>,
     /// Connections that none of these fits: said once.
     sourceless: BTreeSet<String>,
+    /// What was asked of the steward last.
+    applied: Option<(Desired, Vec<IpAddr>)>,
+    /// By connection, what is refused at this moment while no tunnel takes it.
+    blocks: BTreeMap<String, BTreeSet<Prefix>>,
+    /// Connections whose blocks end with the process.
+    passing: BTreeSet<String>,
     answers: VecDeque<Answer>,
     config: Config,
     former: FormerPeers,
@@ -55,24 +57,25 @@ pub(super) struct Host {
 impl Host {
     pub(super) fn new(
         role: Role,
-        routes: Routes,
-        file: FootprintFile,
+        steward: Steward,
+        blocks: BTreeMap<String, BTreeSet<Prefix>>,
         lease_file: LeaseFile,
         (name, tun): (&str, &str),
     ) -> Self {
         Self {
             role,
-            routes,
-            former: FormerPeers::left_by(&file.footprint),
-            file,
+            steward,
+            former: FormerPeers::left_by(&blocks),
+            blocks,
             name: name.to_owned(),
             tun: tun.to_owned(),
             leases: BTreeMap::new(),
             lease_file,
-            resolvers: Vec::new(),
             refused_resolvers: BTreeMap::new(),
             own: own_addresses(tun),
             sourceless: BTreeSet::new(),
+            applied: None,
+            passing: BTreeSet::new(),
             answers: VecDeque::new(),
             config: Config {
                 connections: Vec::new(),
@@ -86,23 +89,14 @@ impl Host {
         &self.config
     }
 
-    /// The process's own nftables table, and a copy of the connections.
-    pub(super) fn load_forwarding(&mut self, loaded: &Loaded) -> anyhow::Result<()> {
+    /// A configuration comes into force here.
+    pub(super) fn adopt(&mut self, loaded: &Loaded) {
         self.config = super::setup::engine_config(loaded);
         if self.role == Role::Gateway
             && let Some(warning) = routes::forwarding_warning(false)
         {
             warn!("{warning}");
         }
-        let mut forwarding = Forwarding::new(&self.name, loaded);
-        forwarding.tun.clone_from(&self.tun);
-        match forwarding.load(&mut self.file) {
-            Err(error) if !forwarding.is_needed() => {
-                warn!("packets in clear that belong into the tunnel are not kept out: {error}");
-            }
-            result => result?,
-        }
-        Ok(())
     }
 
     /// A connection begins: it has the address that it was lent last, so that what programs send
@@ -139,27 +133,44 @@ impl Host {
         self.own = own_addresses(&self.tun);
     }
 
-    /// What the process becomes another user for must be able to write in these.
-    pub(super) fn folders(&self) -> [&Path; 2] {
-        [self.file.folder(), self.lease_file.folder()]
-    }
-
     /// The name of that table.
     pub(super) fn table(&self, loaded: &Loaded) -> String {
         Forwarding::new(&self.name, loaded).table()
     }
 
-    /// Connections came or went: what the leases of those that went gave is no more.
-    pub(super) fn follow(&mut self, names: &[String]) -> anyhow::Result<()> {
+    /// The configuration and its files, read by who may.
+    pub(super) async fn read(&mut self) -> anyhow::Result<Texts> {
+        Ok(self.steward.read().await?)
+    }
+
+    /// What was read is in force: connections came or went, and what the leases of those that went
+    /// gave is no more.
+    pub(super) async fn follow(&mut self, names: &[String], loaded: &Loaded) -> anyhow::Result<()> {
+        self.steward.adopt().await?;
         self.leases.retain(|name, _| names.contains(name));
-        let connections = names.to_vec();
-        self.file
-            .update(|footprint| footprint.connections = connections)?;
+        self.adopt(loaded);
+        // Another policy may want another host although the node's facts are the same.
+        self.applied = None;
         Ok(())
     }
 
-    pub(super) async fn set_mtu(&self, mtu: u16) -> anyhow::Result<()> {
-        Ok(self.routes.set_mtu(mtu).await?)
+    pub(super) async fn set_mtu(&mut self, mtu: u16) -> anyhow::Result<()> {
+        Ok(self.steward.resize(mtu).await?)
+    }
+
+    /// Our address towards a peer: who asks needs a right that this process does not have.
+    pub(super) async fn local_address(
+        &mut self,
+        remote: IpAddr,
+        among: &[IpAddr],
+    ) -> anyhow::Result<Option<IpAddr>> {
+        Ok(self.steward.local_address(remote, among).await?)
+    }
+
+    /// Packets in clear that belong into the tunnel, which the kernel drops for us (`None`: it does
+    /// not), and requests that the steward refused.
+    pub(super) async fn kept_out(&mut self) -> (Option<u64>, u64) {
+        self.steward.kept_out().await.unwrap_or_default()
     }
 
     pub(super) fn wants(&mut self, answer: Answer) {
@@ -213,7 +224,7 @@ impl Host {
             if connection.remote_addrs.is_empty() {
                 self.route_peers(connection, loaded, &mut desired);
             } else {
-                self.route_gateway(connection, loaded, &mut desired);
+                self.route_gateway(connection, loaded, &mut desired).await?;
             }
         }
         if self.role == Role::Gateway {
@@ -222,16 +233,26 @@ impl Host {
             let bare = up.map(|c| (&**c, is_blocking(c, loaded)));
             self.former.route((node, now), bare, &mut desired);
         }
-        let resolvers = self.resolvers(loaded);
+        let mut resolvers = self.resolvers(loaded);
         blocks::complete((loaded, downed), &resolvers, &mut desired);
-        self.routes.apply(&desired, &mut self.file).await?;
-        if loaded.daemon.dns && resolvers != self.resolvers {
-            let state = self.lease_file.folder();
-            if let Err(error) = dns::take(&resolvers, &self.tun, state, &mut self.file) {
-                warn!("cannot take the resolvers {resolvers:?}: {error}");
-            }
-            self.resolvers = resolvers;
+        if !loaded.daemon.dns {
+            resolvers.clear();
         }
+        self.settle(desired, resolvers).await
+    }
+
+    /// A host that is so already is left alone: on a gateway most tunnels that come and go change
+    /// nothing.
+    async fn settle(&mut self, desired: Desired, resolvers: Vec<IpAddr>) -> anyhow::Result<()> {
+        let wanted = (desired, resolvers);
+        if self.applied.as_ref() == Some(&wanted) {
+            return Ok(());
+        }
+        let (desired, resolvers) = wanted.clone();
+        self.blocks.clone_from(&desired.blocks);
+        self.passing.clone_from(&desired.passing);
+        self.steward.apply(desired, resolvers).await?;
+        self.applied = Some(wanted);
         Ok(())
     }
 
@@ -296,9 +317,14 @@ impl Host {
 
     /// A station: what lies behind the gateway, from our inner address; in transport mode the
     /// gateway itself, from our outer one.
-    fn route_gateway(&mut self, connection: &Connection, loaded: &Loaded, desired: &mut Desired) {
+    async fn route_gateway(
+        &mut self,
+        connection: &Connection,
+        loaded: &Loaded,
+        desired: &mut Desired,
+    ) -> anyhow::Result<()> {
         let lease = self.leases.get(&connection.name);
-        let inner: Vec<IpAddr> = lease.map_or_else(Vec::new, |lease| lease.addresses.clone());
+        let inner = lease.map_or_else(Vec::new, |lease| lease.addresses.clone());
         desired.addresses.extend(&inner);
         let mut blocked = BTreeSet::new();
         for child in &connection.children {
@@ -307,7 +333,7 @@ impl Host {
                 let source = match is_host {
                     true => {
                         let among = &connection.local_addrs;
-                        watch::local_address_for(prefix.address, among, loaded.daemon.fwmark)
+                        self.local_address(prefix.address, among).await?
                     }
                     false => match inner.iter().find(of_family) {
                         Some(address) => Some(*address),
@@ -321,36 +347,33 @@ impl Host {
         if is_blocking(connection, loaded) {
             desired.blocks.insert(connection.name.clone(), blocked);
         }
+        Ok(())
     }
 
     /// Whether this connection's traffic is refused at this moment where no tunnel takes it.
     pub(super) fn blocks(&self, connection: &str) -> bool {
-        let mut blocks = self.file.footprint.lasting_blocks();
-        blocks.any(|(name, _)| name == connection)
+        let lasting = self.lasting();
+        lasting.into_iter().any(|(name, _)| name == connection)
     }
 
     /// What stays refused when the process ends, a sentence a connection.
     pub(super) fn blocking(&self) -> Vec<String> {
-        let lasting = self.file.footprint.lasting_blocks();
-        blocks::sentences(lasting)
+        blocks::sentences(self.lasting().into_iter())
     }
 
-    /// Undoes everything; the blocks on demand.
-    pub(super) async fn close(mut self, blocks: Blocks) -> anyhow::Result<()> {
-        undo(&mut self.file, blocks).await?;
-        self.file.close()?;
-        Ok(())
+    /// Blocks that do not end with the process.
+    fn lasting(&self) -> Vec<(&String, &BTreeSet<Prefix>)> {
+        let blocks = self.blocks.iter();
+        let lasting = |(name, prefixes): &(&String, &BTreeSet<Prefix>)| {
+            !prefixes.is_empty() && !self.passing.contains(*name)
+        };
+        blocks.filter(lasting).collect()
     }
-}
 
-/// Undoes what a footprint tells.
-pub(super) async fn undo(file: &mut FootprintFile, blocks: Blocks) -> anyhow::Result<()> {
-    // What one part cannot undo keeps no other from it.
-    let resolvers = dns::give_back(file);
-    let tables = nft::undo(file);
-    routes::undo(file, blocks).await?;
-    resolvers?;
-    Ok(tables?)
+    /// Takes everything back; the blocks on demand. Returns when the steward has ended.
+    pub(super) async fn close(self, lifts: bool) -> anyhow::Result<()> {
+        Ok(self.steward.end(lifts).await?)
+    }
 }
 
 fn own_addresses(tun: &str) -> Vec<IpAddr> {

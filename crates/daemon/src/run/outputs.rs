@@ -7,7 +7,6 @@ use tracing::warn;
 
 use super::{Process, host, report};
 use crate::planes::Report;
-use crate::routes::watch;
 
 /// A disk that is full ends no tunnel.
 const NO_KEY: &str = "a key is missing beside the capture, and what it protects stays closed there";
@@ -32,8 +31,7 @@ impl Process {
     async fn answer(&mut self, answer: host::Answer) -> anyhow::Result<bool> {
         match answer {
             host::Answer::LocalAddress(remote, among) => {
-                let mark = self.loaded.daemon.fwmark;
-                let local = watch::local_address_for(remote, &among, mark);
+                let local = self.host.local_address(remote, &among).await?;
                 let answer = Input::LocalAddress {
                     remote,
                     among,

@@ -28,13 +28,14 @@ impl Process {
     }
 
     async fn reload_file(&mut self) -> anyhow::Result<()> {
-        let loaded = config::load(&self.options.config, Names::Needed)?;
+        // Keys may be readable for the steward alone.
+        let texts = self.host.read().await?;
+        let loaded = config::load_from(&self.options.config, Names::Needed, &texts)?;
         check_role(self.options.role, &self.options.config, &loaded)?;
         check_daemon(&self.loaded, &loaded)?;
         let names = loaded.names();
         self.control.follow(&names)?;
-        self.host.follow(&names)?;
-        self.host.load_forwarding(&loaded)?;
+        self.host.follow(&names, &loaded).await?;
         for (connection, warning) in &loaded.warnings {
             warn!(connection, "{warning}");
         }
@@ -55,7 +56,7 @@ impl Process {
 }
 
 /// Devices, sockets and tables are those of the start.
-fn check_daemon(old: &Loaded, new: &Loaded) -> anyhow::Result<()> {
+pub fn check_daemon(old: &Loaded, new: &Loaded) -> anyhow::Result<()> {
     let fixed = |table: &DaemonTable| DaemonTable {
         dns: true,
         half_open: 0,

@@ -7,13 +7,13 @@ use tracing::{info, warn};
 
 use super::Process;
 use crate::cli::Role;
+use crate::console;
 use crate::planes::IoReport;
 use crate::status::{ConnectionStatus, OffloadStatus, ProcessStatus, StatusReport};
-use crate::{console, nft};
 
 impl Process {
     /// All that `status` shows.
-    pub(super) async fn report(&self) -> StatusReport {
+    pub(super) async fn report(&mut self) -> StatusReport {
         let now = self.clock.now();
         let mut report = StatusReport::from(self.node.status(now));
         let inbound = self
@@ -34,7 +34,7 @@ impl Process {
         report.add_lost(DropReason::QueueFull, unheard);
         report.add_lost(DropReason::SendFailed, sum(|io| io.refused) + self.unsent);
         report.add_lost(DropReason::Truncated, sum(|io| io.truncated));
-        let kept_out = self.clear_packets().await;
+        let (kept_out, refused) = self.host.kept_out().await;
         report.add_lost(DropReason::ClearPacket, kept_out.unwrap_or(0));
         for work in [self.node.work(), &seen.work, &sent.work] {
             report.add_work(work);
@@ -49,7 +49,8 @@ impl Process {
         report.warnings.extend(self.host.warnings());
         report.warnings.extend(lost_lines());
         report.warnings.extend(self.capture_fault());
-        if kept_out.is_none() {
+        report.process.refused_requests = refused;
+        if kept_out.is_none() && !self.loaded.engine.connections.is_empty() {
             let table = self.host.table(&self.loaded);
             report.warnings.push(format!(
                 "packets in clear that belong into the tunnel are not kept out: nftables shows no \
@@ -67,17 +68,6 @@ impl Process {
             .filter(|n| self.loaded.clear.contains(n));
         report.connections.extend(clear.map(in_clear));
         report
-    }
-
-    /// Packets in clear that belong into the tunnel, which the kernel drops for us; `None`: it
-    /// does not.
-    async fn clear_packets(&self) -> Option<u64> {
-        if self.loaded.engine.connections.is_empty() {
-            return Some(0);
-        }
-        let table = self.host.table(&self.loaded);
-        let asked = tokio::task::spawn_blocking(move || nft::spoofed(&table));
-        asked.await.ok().flatten()
     }
 
     /// A capture that is not written any further says so here.
@@ -106,7 +96,11 @@ impl Process {
                 .as_ref()
                 .map(|path| std::path::absolute(path).unwrap_or_else(|_| path.clone()))
                 .map(|path| path.display().to_string()),
-            capabilities: self.capabilities.clone(),
+            capabilities: Vec::new(),
+            confined: self.confined.speaker.clone(),
+            steward: Some(self.confined.steward_pid),
+            steward_confined: self.confined.steward.clone(),
+            refused_requests: 0,
             resident_bytes: resident_bytes(),
         }
     }

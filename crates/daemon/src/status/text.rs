@@ -75,8 +75,22 @@ impl Display for ProcessStatus {
         if self.offloads.iter().any(|offload| !offload.in_force) {
             writeln!(f, "  without offload: {}", names(false))?;
         }
-        if !self.capabilities.is_empty() {
-            writeln!(f, "  capabilities: {}", self.capabilities.join(", "))?;
+        if let Some(steward) = self.steward {
+            let rights = match self.capabilities.is_empty() {
+                true => "no capabilities".to_owned(),
+                false => self.capabilities.join(", "),
+            };
+            let own: Vec<String> = [rights].iter().chain(&self.confined).cloned().collect();
+            writeln!(f, "  rights: {}", own.join(", "))?;
+            let its = self.steward_confined.join(", ");
+            writeln!(f, "  host steward: pid {steward}, {its}")?;
+            if self.refused_requests > 0 {
+                let count = self.refused_requests;
+                writeln!(
+                    f,
+                    "WARNING: the steward refused {count} requests, as its log says"
+                )?;
+            }
         }
         if let Some(capture) = &self.capture {
             writeln!(

@@ -142,7 +142,8 @@ impl Builder<'_> {
             .iter()
             .map(|file| {
                 let path = self.folder.join(file);
-                let bytes = std::fs::read(&path)
+                let octets = self.origin.octets(&path);
+                let bytes = octets
                     .map_err(|fault| self.unreadable(&format!("{key}.crls"), &path, &fault))?;
                 RevocationList::parse(&bytes).map_err(|fault| {
                     self.value(

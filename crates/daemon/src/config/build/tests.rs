@@ -8,8 +8,8 @@ fn child(mode: &str, selector: &str) -> Result<Arc<Connection>, String> {
          [connections.road.children.net]\nmode = \"{mode}\"\nremote_ts = [\"{selector}\"]\n"
     );
     let file = toml::from_str(&text).expect("a file");
-    let built =
-        build(Path::new("road.toml"), file, Names::Needed).map_err(|fault| fault.to_string());
+    let built = build(Path::new("road.toml"), file, (Names::Needed, Origin::Files))
+        .map_err(|fault| fault.to_string());
     built.map(|loaded| Arc::clone(&loaded.engine.connections[0]))
 }
 

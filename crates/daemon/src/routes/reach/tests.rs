@@ -2,7 +2,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::*;
-use crate::config::{Names, build, file};
+use crate::config::{Names, Origin, build, file};
 
 fn connection(more: &str, children: &str) -> Arc<Connection> {
     let text = format!(
@@ -13,7 +13,8 @@ fn connection(more: &str, children: &str) -> Arc<Connection> {
     );
     let path = Path::new("road.toml");
     let file = file::parse(path, &text).expect("a file");
-    let loaded = build::build(path, file, Names::Needed).unwrap_or_else(|fault| panic!("{fault}"));
+    let loaded = build::build(path, file, (Names::Needed, Origin::Files))
+        .unwrap_or_else(|fault| panic!("{fault}"));
     Arc::clone(&loaded.engine.connections[0])
 }
 

@@ -1,0 +1,183 @@
+//! Files in folders that somebody else may write: opened without following links, looked at once
+//! they are open, read up to a limit.
+
+use std::fs::{self, DirBuilder, File, Metadata};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::fcntl::{OFlag, openat, renameat};
+use nix::libc::{O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK};
+use nix::sys::stat::Mode;
+use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, unlinkat};
+
+/// Rights to write for others than the owner.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
+
+/// Makes a folder where there is none, those above it too, and opens it. Only the last name in the
+/// path is not followed where it is a link.
+pub fn make_folder(path: &Path, mode: u32) -> io::Result<File> {
+    if let Some(above) = path.parent().filter(|above| !above.is_dir()) {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o755)
+            .create(above)?;
+    }
+    match DirBuilder::new().mode(mode).create(path) {
+        Err(fault) if fault.kind() != ErrorKind::AlreadyExists => return Err(fault),
+        _ => {}
+    }
+    open_folder(path)
+}
+
+/// Opens a folder itself, never what a link of its name leads to.
+pub fn open_folder(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.read(true);
+    options.custom_flags(O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    options.open(path)
+}
+
+/// Whether nobody but us could have written there.
+pub fn is_ours_alone(found: &Metadata) -> bool {
+    found.uid() == Uid::effective().as_raw() && found.permissions().mode() & WRITABLE_BY_OTHERS == 0
+}
+
+/// Refuses a folder that another user could have written into: what is in it is not believed.
+pub fn check_ours(folder: &File, path: &Path) -> io::Result<()> {
+    let found = folder.metadata()?;
+    if is_ours_alone(&found) {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        ErrorKind::PermissionDenied,
+        format!(
+            "user {} can write into {}, so what it says is not believed; an earlier version may \
+             have left it: see what of it is still in force (`ip rule`, `nft list ruleset`, \
+             /etc/resolv.conf), then `rm -r {1}`",
+            found.uid(),
+            path.display()
+        ),
+    ))
+}
+
+/// Gives a folder to a user.
+pub fn give_folder(path: &Path, user: Uid, group: Option<Gid>) -> io::Result<()> {
+    let folder = open_folder(path)?;
+    if folder.metadata()?.uid() == user.as_raw() {
+        return Ok(());
+    }
+    Ok(fchown(&folder, Some(user), group)?)
+}
+
+/// A file of so many octets at most: no link, no device, no pipe.
+pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    read_if(path, most, |_| true)
+}
+
+/// The same, of a file that nobody but us could have written.
+pub fn read_ours(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    read_if(path, most, is_ours_alone)
+}
+
+fn read_if(path: &Path, most: u64, believes: fn(&Metadata) -> bool) -> io::Result<Vec<u8>> {
+    let mut options = File::options();
+    // A pipe that nobody writes to would be waited for.
+    options.read(true);
+    options.custom_flags(O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    let file = options.open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() || !believes(&found) {
+        let text = format!("{} is no file of ours", path.display());
+        return Err(io::Error::new(ErrorKind::PermissionDenied, text));
+    }
+    let mut text = Vec::new();
+    file.take(most + 1).read_to_end(&mut text)?;
+    match text.len() as u64 <= most {
+        true => Ok(text),
+        false => Err(ErrorKind::FileTooLarge.into()),
+    }
+}
+
+/// Writes a file of a folder anew, mode 0600, all or nothing; what stands at either name is not
+/// followed. The way to the folder needs no right any more.
+pub fn replace(folder: &File, name: &str, text: &[u8]) -> io::Result<File> {
+    let new = format!("{name}.new");
+    match unlinkat(folder, &new[..], UnlinkatFlags::NoRemoveDir) {
+        Err(Errno::ENOENT) | Ok(()) => {}
+        Err(fault) => return Err(fault.into()),
+    }
+    let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
+    let opened = openat(folder, &new[..], flags, Mode::S_IRUSR | Mode::S_IWUSR)?;
+    let mut file = File::from(opened);
+    file.write_all(text)?;
+    renameat(folder, &new[..], folder, name)?;
+    Ok(file)
+}
+
+/// Opens a file to append to, mode 0600, empty at first: no link, and nobody else's.
+pub fn open_log(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.append(true).create(true).mode(0o600);
+    options.custom_flags(O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    let file = options.open(path)?;
+    let found = file.metadata()?;
+    if !found.is_file() || found.uid() != Uid::effective().as_raw() {
+        let text = format!("{} is no file of ours", path.display());
+        return Err(io::Error::new(ErrorKind::PermissionDenied, text));
+    }
+    // One of an earlier version may be open to all.
+    file.set_permissions(fs::Permissions::from_mode(0o600))?;
+    file.set_len(0)?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn folder(name: &str) -> PathBuf {
+        let name = format!("caravan-files-{}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        make_folder(&path, 0o700).unwrap();
+        path
+    }
+
+    #[test]
+    fn what_a_link_leads_to_is_neither_read_nor_written() {
+        let folder = folder("links");
+        let (victim, link) = (folder.join("victim"), folder.join("link"));
+        fs::write(&victim, "before").unwrap();
+        symlink(&victim, &link).unwrap();
+        assert!(read(&link, 100).is_err());
+        assert!(open_log(&link).is_err());
+        symlink(&victim, folder.join("file.new")).unwrap();
+        replace(&open_folder(&folder).unwrap(), "file", b"after").unwrap();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "before");
+        assert_eq!(read(&folder.join("file"), 5).unwrap(), b"after");
+        assert!(
+            read(&folder.join("file"), 4).is_err(),
+            "longer than it may be"
+        );
+        symlink(&folder, folder.join("folder")).unwrap();
+        assert!(open_folder(&folder.join("folder")).is_err());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_pipe_is_no_file_and_a_folder_open_to_all_is_not_believed() {
+        let folder = folder("pipe");
+        let pipe = folder.join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(read(&pipe, 100).is_err());
+        assert!(check_ours(&open_folder(&folder).unwrap(), &folder).is_ok());
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+        let fault = check_ours(&open_folder(&folder).unwrap(), &folder).unwrap_err();
+        assert!(fault.to_string().contains("not believed"), "{fault}");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,213 @@
+//! What a configuration allows to be done to the host. The process that asks may have been taken
+//! over by a stranger: it gets what its configuration names, and nothing else of this host.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use engine::config::Connection;
+use engine::sa::Mode;
+
+use crate::blocks::{self, is_blocking};
+use crate::config::Loaded;
+use crate::routes::full::Purpose;
+use crate::routes::{Desired, Prefix};
+
+/// Inner addresses of one connection: one of each family.
+const ADDRESSES_A_CONNECTION: usize = 2;
+/// Resolvers of one connection.
+const RESOLVERS_A_CONNECTION: usize = 8;
+
+/// Why a request is refused: the first thing in it that the configuration does not name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// A route to where no tunnel leads.
+    #[error("no connection leads to {0}")]
+    Route(Prefix),
+    /// A source that no packet can have.
+    #[error("{1} is no source for {0}")]
+    Source(Prefix, IpAddr),
+    /// A block of what is no connection's, or of one that does not block.
+    #[error("{0} does not block {1}")]
+    Block(String, Prefix),
+    /// A block that would not outlive its process although it should.
+    #[error("the block of {0} does not end with the process")]
+    Passing(String),
+    /// A rule that no full tunnel has.
+    #[error("no full tunnel has the rule {0:?}")]
+    Rule(Purpose),
+    /// An inner address that nobody asked for.
+    #[error("no connection asks for an inner address such as {0}")]
+    Address(IpAddr),
+    /// More of something than the connections can have.
+    #[error("{count} {what} are more than the {most} of these connections")]
+    TooMany {
+        /// What there is too much of.
+        what: &'static str,
+        /// How many were asked for.
+        count: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// Resolvers where none are wanted.
+    #[error("resolvers stay as they are: dns = false, or no connection has an inner address")]
+    Resolvers,
+    /// What cannot be a resolver.
+    #[error("{0} is no resolver")]
+    Resolver(IpAddr),
+}
+
+/// What one connection leads to.
+#[derive(Debug)]
+struct Reach {
+    prefixes: BTreeSet<Prefix>,
+    /// Peers come with addresses that no configuration can name.
+    has_strangers: bool,
+    blocks: bool,
+    /// It takes all of a family, or may: its list may leave out a gateway that has only a name
+    /// here.
+    is_full: bool,
+    wants_v4: bool,
+    wants_v6: bool,
+}
+
+/// What a configuration allows.
+#[derive(Debug)]
+pub struct Allowed {
+    connections: BTreeMap<String, Reach>,
+    dns: bool,
+}
+
+impl Allowed {
+    /// As a configuration says it, names unresolved.
+    pub fn new(loaded: &Loaded) -> Self {
+        let all = loaded.engine.connections.iter();
+        let named = all.map(|connection| {
+            let reach = Reach {
+                prefixes: blocks::reach(connection, &loaded.engine),
+                has_strangers: has_strangers(connection),
+                blocks: is_blocking(connection, loaded),
+                is_full: loaded.full_tunnels.contains_key(&connection.name) || is_named(connection),
+                wants_v4: connection.wants_inner.v4,
+                wants_v6: connection.wants_inner.v6,
+            };
+            (connection.name.clone(), reach)
+        });
+        Self {
+            connections: named.collect(),
+            dns: loaded.daemon.dns,
+        }
+    }
+
+    /// Holds a wish against the configuration.
+    pub fn check(&self, desired: &Desired, resolvers: &[IpAddr]) -> Result<(), Refusal> {
+        self.check_addresses(&desired.addresses)?;
+        for (prefix, source) in &desired.routes {
+            if !self.connections.values().any(|reach| reach.has(prefix)) {
+                return Err(Refusal::Route(*prefix));
+            }
+            if let Some(source) = source
+                && (source.is_ipv4() != prefix.address.is_ipv4() || source.is_unspecified())
+            {
+                return Err(Refusal::Source(*prefix, *source));
+            }
+        }
+        for (name, prefixes) in &desired.blocks {
+            let reach = self.connections.get(name);
+            let is_strange = |prefix: &&Prefix| !reach.is_some_and(|reach| reach.refuses(prefix));
+            if let Some(prefix) = prefixes.iter().find(is_strange) {
+                return Err(Refusal::Block(name.clone(), *prefix));
+            }
+        }
+        self.check_full(desired, resolvers)?;
+        self.check_resolvers(resolvers)
+    }
+
+    /// What full tunnels do to the rest of the host's traffic.
+    fn check_full(&self, desired: &Desired, resolvers: &[IpAddr]) -> Result<(), Refusal> {
+        let passes = |name: &&String| !self.connections.get(*name).is_some_and(|it| !it.blocks);
+        if let Some(name) = desired.passing.iter().find(passes) {
+            return Err(Refusal::Passing(name.clone()));
+        }
+        let taken = desired.taken();
+        let has_full = self.connections.values().any(|reach| reach.is_full);
+        let is_strange = |(is_ipv6, purpose): &&(bool, Purpose)| {
+            let is_kept = match purpose {
+                Purpose::Kept(prefix) => {
+                    let mut hosts = resolvers.iter().map(|address| Prefix::host(*address));
+                    taken.contains(prefix) || hosts.any(|host| host == *prefix)
+                }
+                _ => true,
+            };
+            !(has_full && is_kept && purpose.is_ours(*is_ipv6))
+        };
+        match desired.rules.iter().find(is_strange) {
+            Some((_, purpose)) => Err(Refusal::Rule(*purpose)),
+            None => Ok(()),
+        }
+    }
+
+    fn check_addresses(&self, addresses: &BTreeSet<IpAddr>) -> Result<(), Refusal> {
+        for address in addresses {
+            let is_wanted = |reach: &Reach| match address {
+                IpAddr::V4(_) => reach.wants_v4,
+                IpAddr::V6(_) => reach.wants_v6,
+            };
+            if !is_host(address) || !self.connections.values().any(is_wanted) {
+                return Err(Refusal::Address(*address));
+            }
+        }
+        self.bounded("inner addresses", addresses.len(), ADDRESSES_A_CONNECTION)
+    }
+
+    fn check_resolvers(&self, resolvers: &[IpAddr]) -> Result<(), Refusal> {
+        let mut connections = self.connections.values();
+        let is_lent = connections.any(|reach| reach.wants_v4 || reach.wants_v6);
+        if !resolvers.is_empty() && !(self.dns && is_lent) {
+            return Err(Refusal::Resolvers);
+        }
+        if let Some(strange) = resolvers.iter().find(|address| !is_host(address)) {
+            return Err(Refusal::Resolver(*strange));
+        }
+        self.bounded("resolvers", resolvers.len(), RESOLVERS_A_CONNECTION)
+    }
+
+    fn bounded(&self, what: &'static str, count: usize, each: usize) -> Result<(), Refusal> {
+        let most = each * self.connections.len();
+        match count <= most {
+            true => Ok(()),
+            false => Err(Refusal::TooMany { what, count, most }),
+        }
+    }
+}
+
+impl Reach {
+    fn has(&self, prefix: &Prefix) -> bool {
+        let is_peer = prefix.is_host() && is_host(&prefix.address);
+        self.prefixes.contains(prefix) || self.has_strangers && is_peer
+    }
+
+    /// A full tunnel refuses the family that it does not take as a whole.
+    fn refuses(&self, prefix: &Prefix) -> bool {
+        let is_family = [false, true].map(Prefix::everything).contains(prefix);
+        self.blocks && self.has(prefix) || self.is_full && is_family
+    }
+}
+
+/// A gateway's peers without a pool address, a station's gateway that is known by name.
+fn has_strangers(connection: &Connection) -> bool {
+    let mut children = connection.children.iter();
+    let is_bare = children.any(|child| child.mode == Mode::Transport);
+    connection.has_bare_peers() || is_bare && is_named(connection)
+}
+
+/// A station whose gateway has only a name here.
+fn is_named(connection: &Connection) -> bool {
+    let mut remote = connection.remote_addrs.iter();
+    remote.any(|to| to.ip().is_unspecified())
+}
+
+/// An address that one host has, on whatever network.
+fn is_host(address: &IpAddr) -> bool {
+    let is_broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
+    !(address.is_unspecified() || address.is_loopback() || address.is_multicast() || is_broadcast)
+}

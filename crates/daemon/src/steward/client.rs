@@ -1,0 +1,184 @@
+//! The asking end: the process that speaks with the network.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+
+use tokio::net::UnixStream;
+
+use super::{REPLY_BYTES_MAX, Reply, Request, read_frame, write_frame};
+use crate::config::Texts;
+use crate::routes::{Desired, Prefix};
+
+/// Why the steward did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StewardError {
+    /// It cannot be started or heard.
+    #[error("the process that changes this host is gone: {0}")]
+    Gone(io::Error),
+    /// The host does not do it.
+    #[error("{0}")]
+    Failed(String),
+    /// The configuration does not name it.
+    #[error("refused by the process that changes this host: {0}")]
+    Refused(String),
+    /// It answers something else.
+    #[error("the process that changes this host answers what was not asked")]
+    Confused,
+}
+
+/// A steward of our own.
+pub struct Steward {
+    /// Hung up at the end.
+    socket: Option<UnixStream>,
+    child: Child,
+}
+
+/// What it says first.
+pub struct Begun {
+    /// What is refused on this host, by connection.
+    pub blocks: BTreeMap<String, BTreeSet<Prefix>>,
+    /// What restricts the steward itself.
+    pub limits: Vec<String>,
+}
+
+impl Steward {
+    /// Starts this program again as the steward, with these arguments, and waits until its blocks
+    /// stand. Must run within a tokio runtime, with the rights that the steward needs.
+    pub async fn start(arguments: &[OsString]) -> Result<(Self, Begun), StewardError> {
+        let (own, other) = StdUnixStream::pair().map_err(StewardError::Gone)?;
+        let name = std::env::args_os()
+            .next()
+            .unwrap_or_else(|| "caravan".into());
+        let child = Command::new("/proc/self/exe")
+            .arg0(name)
+            .args(arguments)
+            .stdin(Stdio::from(OwnedFd::from(other)))
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(StewardError::Gone)?;
+        own.set_nonblocking(true).map_err(StewardError::Gone)?;
+        let socket = UnixStream::from_std(own).map_err(StewardError::Gone)?;
+        let socket = Some(socket);
+        let mut steward = Self { socket, child };
+        match steward.reply().await? {
+            Reply::Ready { blocks, limits } => Ok((steward, Begun { blocks, limits })),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Its process number.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The TUN device is there.
+    pub async fn device(&mut self, mtu: u16) -> Result<(), StewardError> {
+        self.order(&Request::Device { mtu }).await
+    }
+
+    /// Another largest inner packet.
+    pub async fn resize(&mut self, mtu: u16) -> Result<(), StewardError> {
+        self.order(&Request::Resize { mtu }).await
+    }
+
+    /// Makes routes and resolvers so.
+    pub async fn apply(
+        &mut self,
+        desired: Desired,
+        resolvers: Vec<IpAddr>,
+    ) -> Result<(), StewardError> {
+        self.order(&Request::Apply { desired, resolvers }).await
+    }
+
+    /// Our address towards a peer.
+    pub async fn local_address(
+        &mut self,
+        remote: IpAddr,
+        among: &[IpAddr],
+    ) -> Result<Option<IpAddr>, StewardError> {
+        let among = among.to_vec();
+        match self.ask(&Request::LocalAddress { remote, among }).await? {
+            Reply::LocalAddress { address } => Ok(address),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Packets in clear that were kept out (`None`: nothing keeps them out), and requests of ours
+    /// that were refused.
+    pub async fn kept_out(&mut self) -> Result<(Option<u64>, u64), StewardError> {
+        match self.ask(&Request::KeptOut).await? {
+            Reply::KeptOut { packets, refused } => Ok((packets, refused)),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// The configuration and its files as they are now, read with the steward's rights.
+    pub async fn read(&mut self) -> Result<Texts, StewardError> {
+        match self.ask(&Request::Read).await? {
+            Reply::Read { texts } => Ok(texts),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// What was read is in force.
+    pub async fn adopt(&mut self) -> Result<(), StewardError> {
+        self.order(&Request::Adopt).await
+    }
+
+    /// Takes everything back; returns when the steward has ended.
+    pub async fn end(mut self, lifts: bool) -> Result<(), StewardError> {
+        self.order(&Request::End { lifts }).await
+    }
+
+    async fn order(&mut self, request: &Request) -> Result<(), StewardError> {
+        match self.ask(request).await? {
+            Reply::Done => Ok(()),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    async fn ask(&mut self, request: &Request) -> Result<Reply, StewardError> {
+        let written = match &mut self.socket {
+            Some(socket) => write_frame(socket, request).await,
+            None => Err(io::ErrorKind::NotConnected.into()),
+        };
+        written.map_err(StewardError::Gone)?;
+        self.reply().await
+    }
+
+    async fn reply(&mut self) -> Result<Reply, StewardError> {
+        let read = match &mut self.socket {
+            Some(socket) => read_frame(socket, REPLY_BYTES_MAX).await,
+            None => Err(io::ErrorKind::NotConnected.into()),
+        };
+        let frame = read.map_err(StewardError::Gone)?;
+        let Some(frame) = frame else {
+            let text = "it ended, and its last line says why";
+            return Err(StewardError::Gone(io::Error::other(text)));
+        };
+        serde_json::from_slice(&frame).map_err(|_| StewardError::Confused)
+    }
+}
+
+impl Drop for Steward {
+    /// It takes everything back before this process ends, so that whoever comes next finds a host
+    /// that nobody is changing.
+    fn drop(&mut self) {
+        self.socket.take();
+        let _ = self.child.wait();
+    }
+}
+
+fn unexpected(reply: Reply) -> StewardError {
+    match reply {
+        Reply::Failed { text } => StewardError::Failed(text),
+        Reply::Refused { text } => StewardError::Refused(text),
+        _ => StewardError::Confused,
+    }
+}

@@ -1,0 +1,286 @@
+//! The steward itself: what it does with a request.
+
+use std::io::{self, IsTerminal};
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use tokio::net::UnixStream;
+use tracing::warn;
+
+use super::allowed::Allowed;
+use super::{REQUEST_BYTES_MAX, Reply, Request, parse, read_frame, write_frame};
+use crate::cli::Role;
+use crate::config::{self, Loaded, Names};
+use crate::footprint::{self, FootprintFile};
+use crate::nft::{self, Forwarding};
+use crate::routes::{self, Blocks, Desired, Routes, watch};
+use crate::service::Signals;
+use crate::{blocks, dns, leases, privileges, run};
+
+/// How long an earlier process of this name may take to its end.
+const PATIENCE: Duration = Duration::from_secs(5);
+const TICK: Duration = Duration::from_millis(20);
+/// Refusals that are logged; all are counted.
+const LOGGED_MAX: u64 = 20;
+/// The least that IP asks of a link (RFC 791 §3.1).
+const MTU_MIN: u16 = 68;
+
+/// What the steward is started with.
+pub struct Order {
+    /// Which end of tunnels this is.
+    pub role: Role,
+    /// The configuration.
+    pub config: PathBuf,
+    /// Where footprints are.
+    pub runtime_dir: PathBuf,
+    /// Where the host's resolvers are kept.
+    pub state_dir: PathBuf,
+}
+
+/// Serves the process at the other end of standard input, to that one's end.
+pub fn run(order: Order) -> anyhow::Result<()> {
+    let input = io::stdin();
+    let socket = input.as_fd().try_clone_to_owned()?;
+    let socket = StdUnixStream::from(socket);
+    if input.is_terminal() || socket.peer_addr().is_err() {
+        anyhow::bail!("`caravan up` and `caravan gateway` start this by themselves");
+    }
+    socket.set_nonblocking(true)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        // Whoever ends a whole group of processes ends the other one; this one follows it.
+        let _deaf = Signals::new()?;
+        let mut socket = UnixStream::from_std(socket)?;
+        match Server::open(order).await {
+            Ok(server) => server.serve(&mut socket).await,
+            Err(error) => {
+                let text = format!("{error:#}");
+                Ok(write_frame(&mut socket, &Reply::Failed { text }).await?)
+            }
+        }
+    })
+}
+
+struct Server {
+    order: Order,
+    loaded: Loaded,
+    allowed: Allowed,
+    /// Read, and not in force yet.
+    read: Option<Loaded>,
+    file: FootprintFile,
+    routes: Option<Routes>,
+    resolvers: Vec<IpAddr>,
+    refused: u64,
+    limits: Vec<String>,
+}
+
+impl Server {
+    /// Takes back what a dead process left, blocks, and gives up every right that is not needed.
+    async fn open(order: Order) -> anyhow::Result<Self> {
+        let loaded = config::load(&order.config, Names::Unasked)?;
+        run::check_role(order.role, &order.config, &loaded)?;
+        let names = loaded.names();
+        let name = names.first().context("there is no [connections.NAME]")?;
+        let mut file = held(&order, name).await?;
+        let state = leases::folder(&order.state_dir, name);
+        if let Err(error) = dns::recall(&state, &mut file) {
+            warn!("cannot give the former resolvers back: {error}");
+        }
+        footprint::undo(&mut file, Blocks::Stay).await?;
+        file.update(|footprint| footprint.connections.clone_from(&names))?;
+        let table = &loaded.daemon;
+        let first = blocks::first(&loaded);
+        routes::block(&first, (table.table, table.fwmark), &mut file).await?;
+        let limits = privileges::confine_steward()?;
+        Ok(Self {
+            allowed: Allowed::new(&loaded),
+            loaded,
+            read: None,
+            file,
+            routes: None,
+            resolvers: Vec::new(),
+            refused: 0,
+            limits,
+            order,
+        })
+    }
+
+    async fn serve(mut self, socket: &mut UnixStream) -> anyhow::Result<()> {
+        let ready = Reply::Ready {
+            blocks: self.file.footprint.blocks.clone(),
+            limits: self.limits.clone(),
+        };
+        // Who is gone already is found so below.
+        let _ = write_frame(socket, &ready).await;
+        loop {
+            let request = match read_frame(socket, REQUEST_BYTES_MAX).await {
+                Ok(Some(frame)) => parse(&frame),
+                Ok(None) => break,
+                Err(fault) => {
+                    // Where the next frame begins is unknown.
+                    self.refuse(&fault.to_string());
+                    break;
+                }
+            };
+            let (reply, is_over) = match request {
+                Ok(Request::End { lifts }) => (self.end(lifts).await, true),
+                Ok(request) => (self.obey(request).await, false),
+                Err(text) => (self.refuse(&text), false),
+            };
+            if is_over {
+                // Whoever comes next finds the footprint free.
+                self.file.close()?;
+                let _ = write_frame(socket, &reply).await;
+                return Ok(());
+            }
+            if write_frame(socket, &reply).await.is_err() {
+                break;
+            }
+        }
+        warn!("the process that carried the tunnels is gone: what it changed here is taken back");
+        footprint::undo(&mut self.file, Blocks::Stay).await?;
+        Ok(self.file.close()?)
+    }
+
+    async fn obey(&mut self, request: Request) -> Reply {
+        let done = match request {
+            Request::Device { mtu } | Request::Resize { mtu } if mtu < MTU_MIN => {
+                return self.refuse(&format!("{mtu} octets are no MTU: {MTU_MIN} at least"));
+            }
+            Request::Device { mtu } => self.take_device(mtu).await,
+            Request::Resize { mtu } => match &self.routes {
+                Some(routes) => routes.set_mtu(mtu).await.map_err(Into::into),
+                None => return self.refuse("there is no device yet"),
+            },
+            Request::Apply { desired, resolvers } => {
+                if let Err(refusal) = self.allowed.check(&desired, &resolvers) {
+                    return self.refuse(&refusal.to_string());
+                }
+                self.apply(&desired, resolvers).await
+            }
+            Request::LocalAddress { remote, among } => {
+                let mark = self.loaded.daemon.fwmark;
+                let address = watch::local_address_for(remote, &among, mark);
+                return Reply::LocalAddress { address };
+            }
+            Request::KeptOut => {
+                let packets = nft::spoofed(&self.forwarding().table());
+                let refused = self.refused;
+                return Reply::KeptOut { packets, refused };
+            }
+            Request::Read => match self.read() {
+                Ok(texts) => return Reply::Read { texts },
+                Err(error) => Err(error),
+            },
+            Request::Adopt => match self.read.take() {
+                Some(loaded) => self.adopt(loaded),
+                None => return self.refuse("nothing was read"),
+            },
+            Request::End { .. } => return self.refuse("the end comes once"),
+        };
+        match done {
+            Ok(()) => Reply::Done,
+            Err(error) => Reply::Failed {
+                text: format!("{error:#}"),
+            },
+        }
+    }
+
+    fn refuse(&mut self, text: &str) -> Reply {
+        self.refused += 1;
+        if self.refused <= LOGGED_MAX {
+            warn!("refused what the configuration does not name: {text}");
+        }
+        Reply::Refused {
+            text: text.to_owned(),
+        }
+    }
+
+    async fn take_device(&mut self, mtu: u16) -> anyhow::Result<()> {
+        let table = &self.loaded.daemon;
+        let routes = Routes::open(&table.tun, mtu, table.table, table.fwmark).await?;
+        self.routes = Some(routes);
+        self.load_forwarding()
+    }
+
+    async fn apply(&mut self, desired: &Desired, resolvers: Vec<IpAddr>) -> anyhow::Result<()> {
+        let routes = self.routes.as_mut().context("there is no device yet")?;
+        routes.apply(desired, &mut self.file).await?;
+        if self.loaded.daemon.dns && resolvers != self.resolvers {
+            let name = self.forwarding().name;
+            let state = leases::folder(&self.order.state_dir, &name);
+            let tun = &self.loaded.daemon.tun;
+            if let Err(error) = dns::take(&resolvers, tun, &state, &mut self.file) {
+                warn!("cannot take the resolvers {resolvers:?}: {error}");
+            }
+            self.resolvers = resolvers;
+        }
+        Ok(())
+    }
+
+    /// The same files for both processes; what is wrong with them both find.
+    fn read(&mut self) -> anyhow::Result<config::Texts> {
+        let texts = config::Texts::read(&self.order.config)?;
+        let loaded = config::load_from(&self.order.config, Names::Unasked, &texts)?;
+        run::check_role(self.order.role, &self.order.config, &loaded)?;
+        run::check_daemon(&self.loaded, &loaded)?;
+        self.read = Some(loaded);
+        Ok(texts)
+    }
+
+    fn adopt(&mut self, loaded: Loaded) -> anyhow::Result<()> {
+        let names = loaded.names();
+        self.file
+            .update(|footprint| footprint.connections = names)?;
+        self.allowed = Allowed::new(&loaded);
+        self.loaded = loaded;
+        self.load_forwarding()
+    }
+
+    fn forwarding(&self) -> Forwarding {
+        // The process keeps the name that it began with.
+        Forwarding::new(&self.file.name(), &self.loaded)
+    }
+
+    fn load_forwarding(&mut self) -> anyhow::Result<()> {
+        let forwarding = self.forwarding();
+        match forwarding.load(&mut self.file) {
+            Err(error) if !forwarding.is_needed() => {
+                warn!("packets in clear that belong into the tunnel are not kept out: {error}");
+                Ok(())
+            }
+            result => Ok(result?),
+        }
+    }
+
+    async fn end(&mut self, lifts: bool) -> Reply {
+        let blocks = if lifts { Blocks::Lifted } else { Blocks::Stay };
+        match footprint::undo(&mut self.file, blocks).await {
+            Ok(()) => Reply::Done,
+            Err(error) => Reply::Failed {
+                text: format!("{error:#}"),
+            },
+        }
+    }
+}
+
+/// The footprint, once an earlier process of this name has ended.
+async fn held(order: &Order, name: &str) -> anyhow::Result<FootprintFile> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match FootprintFile::open(&order.runtime_dir, name) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < until => {
+                tokio::time::sleep(TICK).await;
+            }
+            opened => {
+                return opened.with_context(|| format!("cannot hold the connection {name}"));
+            }
+        }
+    }
+}

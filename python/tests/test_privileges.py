@@ -1,0 +1,352 @@
+"""Two processes and their rights: the one that speaks with the network, and the host steward.
+
+The first is taken to be in a stranger's hands here: what it may write, say and leave behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from caravan.measurement import Keys, tunnel_ends
+from caravan.testbed import Road, RoadPlan
+from caravan.testbed.binary import caravan_binary
+from caravan.testbed.caravan import Caravan, environment, order, write_files
+from caravan.testbed.connection import Connection
+from caravan.testbed.host import Host
+from caravan.testbed.road import PRIVATE_NETWORK, SERVER_ADDRESS
+from caravan.testbed.traffic import ping
+
+pytestmark = pytest.mark.root
+
+USER = "nobody"
+UID = pwd.getpwnam(USER).pw_uid
+RESOLVER = "10.10.0.53"
+NET_ADMIN = 1 << 12
+"""From linux/capability.h."""
+Ends = tuple[Connection, Connection]
+
+
+@pytest.fixture(scope="module")
+def ends(keys: Keys) -> Ends:
+    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
+    return on_gateway, replace(on_station, dpd_s=1)
+
+
+@pytest.fixture
+def road(output: Path) -> Iterator[Road]:
+    with Road(RoadPlan(), output) as road:
+        yield road
+
+
+def state(host: Host) -> list[str]:
+    """What a tunnel changes at its station."""
+    argvs = (
+        ["ip", "-brief", "link"],
+        ["ip", "rule"],
+        ["ip", "route", "show", "table", "all"],
+        ["cat", "/etc/resolv.conf"],
+        ["nft", "list", "ruleset"],
+    )
+    return [host.run(argv).stdout for argv in argvs]
+
+
+def wait_for(is_so: Any, what: str, within_s: float = 10) -> None:
+    deadline = time.monotonic() + within_s
+    while not is_so():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+
+
+def folders(host: Host) -> tuple[Path, Path]:
+    """The runtime and the state directory."""
+    variables = environment(host)
+    return Path(variables["CARAVAN_RUNTIME_DIR"]), Path(variables["CARAVAN_STATE_DIR"])
+
+
+def resolvers(host: Host) -> str:
+    return host.run(["cat", "/etc/resolv.conf"]).stdout
+
+
+def facts(pid: int) -> tuple[int, int]:
+    """User and effective capabilities of a process."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    assert "NoNewPrivs:\t1" in status
+    (uid,) = re.findall(r"Uid:\s*(\d+)", status)
+    (effective,) = re.findall(r"CapEff:\s*([0-9a-f]+)", status)
+    return int(uid), int(effective, 16)
+
+
+def test_the_steward_alone_keeps_a_right(road: Road, ends: Ends) -> None:
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        assert facts(gateway.process.pid) == (0, 0)
+        assert facts(gateway.steward()) == (0, NET_ADMIN)
+        text = order(road.sg, "status").check().stdout
+        assert "rights: no capabilities" in text
+        assert f"host steward: pid {gateway.steward()}, CAP_NET_ADMIN" in text
+
+
+def test_a_station_of_another_user_does_all_that_root_s_does(road: Road, ends: Ends) -> None:
+    before = state(road.ms)
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        with Caravan(road.ms, ends[1], options=["--user", USER]) as station:
+            station.wait_ready()
+            assert facts(station.process.pid) == (UID, 0)
+            assert facts(station.steward()) == (0, NET_ADMIN)
+            assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
+            assert f"nameserver {RESOLVER}" in resolvers(road.ms)
+            # The key is root's alone; the configuration is read again all the same.
+            assert (station.file.parent / "own.key").stat().st_mode & 0o077 == 0
+            station.reload()
+            text = station.file.read_text()
+            station.file.write_text(text.replace(PRIVATE_NETWORK, "10.10.0.0/25"))
+            station.reload()
+            wait_for(lambda: road.ms.unreachable_routes() == ["10.10.0.0/25"], "the new block")
+            station.wait_until(True)
+            leases = folders(road.ms)[1] / "road.leases"
+            assert leases.owner() == USER
+            assert "10.99.0." in (leases / "leases.json").read_text()
+            station.down()
+            station.process.wait(10)
+            assert "ermission" not in station.process.stderr()
+    assert state(road.ms) == before
+
+
+def test_what_another_user_was_given_comes_back(road: Road, ends: Ends) -> None:
+    file = write_files(road.ms, ends[1])
+    text = file.read_text()
+    leases = folders(road.ms)[1] / "road.leases"
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        for daemon, owner in ((f'[daemon]\nuser = "{USER}"\n', USER), ("", "root")):
+            file.write_text(daemon + text)
+            order(road.ms, "up", "-c", str(file), "--detach").check()
+            assert leases.owner() == owner
+            order(road.ms, "down", "road").check()
+            assert "ermission" not in (folders(road.ms)[0] / "road.log").read_text()
+
+
+def test_the_other_user_writes_nothing_that_root_believes(
+    road: Road, ends: Ends, tmp_path: Path
+) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("before")
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        with Caravan(road.ms, ends[1], options=["--user", USER]) as station:
+            station.wait_ready()
+            written = [
+                path
+                for folder in folders(road.ms)
+                for path in (folder, *folder.rglob("*"))
+                if path.lstat().st_uid == UID or (path.lstat().st_mode & 0o022 and path.is_dir())
+            ]
+            leases = folders(road.ms)[1] / "road.leases"
+            assert {path.parent if path.is_file() else path for path in written} == {leases}
+            station.down()
+            station.process.wait(10)
+        # All that it could leave there.
+        for name in ("leases.json", "leases.json.new", "footprint.json", "lock", "resolvers.json"):
+            (leases / name).unlink(missing_ok=True)
+            (leases / name).symlink_to(victim)
+            os.chown(leases / name, UID, UID, follow_symlinks=False)
+        for options in ([], ["--user", USER]):
+            with Caravan(road.ms, ends[1], options=options) as station:
+                station.wait_ready()
+                assert ping(road.ms, SERVER_ADDRESS, 1).received == 1
+                station.down()
+                station.process.wait(10)
+            assert order(road.ms, "down", "road").code == 1
+        assert victim.read_text() == "before"
+        # A pipe that nobody writes to holds nobody up.
+        (leases / "leases.json").unlink()
+        os.mkfifo(leases / "leases.json")
+        assert order(road.ms, "down", "road", timeout_s=5).code == 1
+
+
+def test_a_footprint_of_another_user_is_not_believed(
+    road: Road, ends: Ends, tmp_path: Path
+) -> None:
+    victim = tmp_path / "resolv.conf"
+    header = "# written by caravan; the former content returns with the end of the tunnel\n"
+    victim.write_text(header)
+    road.ms.run(["nft", "add", "table", "inet", "filter"])
+    runtime, _ = folders(road.ms)
+    folder = runtime / "road.d"
+    folder.mkdir()
+    evil: dict[str, Any] = {
+        "connections": ["road"],
+        "nft_tables": ["filter"],
+        "dns": {"was": "file", "path": str(victim), "text": "evil"},
+    }
+    (folder / "footprint.json").write_text(json.dumps(evil))
+    for path in (folder / "footprint.json", folder):
+        os.chown(path, UID, UID)
+    file = write_files(road.ms, ends[1])
+    for argv in (["down", "road"], ["status"], ["up", "-c", str(file)]):
+        done = order(road.ms, *argv)
+        assert done.code == 1 and "not believed" in done.stderr, argv
+        assert f"rm -r {folder}" in done.stderr
+    assert victim.read_text() == header
+    assert "table inet filter" in road.ms.run(["nft", "list", "ruleset"]).stdout
+    shutil.rmtree(folder)
+    with Caravan(road.sg, ends[0]) as gateway, Caravan(road.ms, ends[1]) as station:
+        gateway.wait_ready()
+        station.wait_ready()
+
+
+def is_over(pid: int) -> bool:
+    """Whether a process has ended, waited for or not."""
+    try:
+        return "State:\tZ" in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return True
+
+
+def test_when_the_one_is_killed_the_steward_takes_back_all_but_the_block(
+    road: Road, ends: Ends
+) -> None:
+    before = state(road.ms)
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        with Caravan(road.ms, ends[1]) as station:
+            station.wait_ready()
+            steward = station.steward()
+            # Who ends a whole group of processes ends the other one first.
+            os.kill(steward, signal.SIGTERM)
+            os.kill(steward, signal.SIGINT)
+            assert ping(road.ms, SERVER_ADDRESS, 1).received == 1
+            station.process.signal(signal.SIGKILL)
+            station.process.wait(5)
+            wait_for(lambda: is_over(steward), "the steward's end")
+        assert RESOLVER not in resolvers(road.ms)
+        assert road.ms.unreachable_routes() == [PRIVATE_NETWORK]
+        assert "caravan" not in road.ms.run(["nft", "list", "ruleset"]).stdout
+        # The next one follows at once.
+        with Caravan(road.ms, ends[1]) as station:
+            station.wait_ready()
+            station.down()
+            station.process.wait(10)
+    assert state(road.ms) == before
+
+
+class Taken:
+    """A steward, and what speaks to it in place of the process that it knows."""
+
+    def __init__(self, host: Host, file: Path) -> None:
+        self.socket, other = socket.socketpair()
+        self.socket.settimeout(20)
+        argv = [str(caravan_binary()), "steward", "--config", str(file)]
+        with host.entered():
+            self.process = subprocess.Popen(
+                argv,
+                stdin=other,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env=os.environ | environment(host),
+                text=True,
+            )
+        other.close()
+
+    def send(self, frame: bytes) -> None:
+        self.socket.sendall(struct.pack("!I", len(frame)) + frame)
+
+    def hear(self) -> dict[str, Any]:
+        (length,) = struct.unpack("!I", self._read(4))
+        reply: dict[str, Any] = json.loads(self._read(length))
+        return reply
+
+    def ask(self, request: str, **fields: Any) -> dict[str, Any]:
+        self.send(json.dumps({"request": request, **fields}).encode())
+        return self.hear()
+
+    def _read(self, count: int) -> bytes:
+        found = b""
+        while len(found) < count:
+            part = self.socket.recv(count - len(found))
+            assert part, "it hung up"
+            found += part
+        return found
+
+    def end(self) -> str:
+        """Hangs up; the steward's log."""
+        self.socket.close()
+        _, log = self.process.communicate(timeout=20)
+        return log
+
+
+def wish(**changes: Any) -> dict[str, Any]:
+    desired: dict[str, Any] = {
+        "addresses": [],
+        "routes": {},
+        "blocks": {"road": [PRIVATE_NETWORK]},
+        "passing": [],
+        "rules": [],
+    }
+    return {"desired": desired | changes, "resolvers": []}
+
+
+def test_a_steward_refuses_what_the_configuration_does_not_name(road: Road, ends: Ends) -> None:
+    before = state(road.ms)
+    file = write_files(road.ms, ends[1])
+    taken = Taken(road.ms, file)
+    ready = taken.hear()
+    assert ready["reply"] == "ready" and ready["blocks"] == {"road": [PRIVATE_NETWORK]}
+    assert road.ms.unreachable_routes() == [PRIVATE_NETWORK]
+    road.ms.run(["ip", "tuntap", "add", "caravan0", "mode", "tun"])
+    assert taken.ask("device", mtu=1400) == {"reply": "done"}
+    good = wish(addresses=["10.99.0.1"], routes={PRIVATE_NETWORK: "10.99.0.1"})
+    assert taken.ask("apply", **good) == {"reply": "done"}
+    during = state(road.ms)
+    assert any(f"{PRIVATE_NETWORK} dev caravan0" in text for text in during)
+    strange = (
+        wish(routes={"0.0.0.0/0": None}),
+        wish(routes={"10.10.0.0/25": None}),
+        wish(blocks={"road": ["192.0.2.0/24"]}),
+        wish(blocks={"other": [PRIVATE_NETWORK]}),
+        wish(addresses=["127.0.0.1"]),
+        wish(passing=["road"]),
+        wish(rules=[[False, "spared"]]),
+        wish() | {"resolvers": ["127.0.0.53"]},
+    )
+    for request in strange:
+        reply = taken.ask("apply", **request)
+        assert reply["reply"] == "refused" and "not a request" not in reply["text"], request
+    for frame in (b"", b"\xff" * 100, b'{"request": "apply"}', b'{"request": "run"}'):
+        taken.send(frame)
+        assert taken.hear()["reply"] == "refused", frame
+    assert taken.ask("adopt")["reply"] == "refused"
+    assert taken.ask("resize", mtu=1)["reply"] == "refused"
+    assert state(road.ms) == during
+    refused = len(strange) + 6
+    assert taken.ask("kept-out") == {"reply": "kept-out", "packets": 0, "refused": refused}
+    # What is longer than any request is not read, and ends the talk.
+    taken.socket.sendall(struct.pack("!I", 0xFFFF_FFFF))
+    assert "refused what the configuration does not name" in taken.end()
+    road.ms.run(["ip", "link", "delete", "caravan0"])
+    assert road.ms.unreachable_routes() == [PRIVATE_NETWORK]
+    order(road.ms, "down", "road").check()
+    assert state(road.ms) == before
+
+
+def test_a_steward_is_started_by_caravan_alone(tmp_path: Path) -> None:
+    argv = [str(caravan_binary()), "steward", "--config", str(tmp_path / "none.toml")]
+    done = subprocess.run(
+        argv, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    assert done.returncode == 1 and "by themselves" in done.stderr
