@@ -124,7 +124,7 @@ impl Allowed {
 
     /// What full tunnels do to the rest of the host's traffic.
     fn check_full(&self, desired: &Desired, resolvers: &[IpAddr]) -> Result<(), Refusal> {
-        let passes = |name: &&String| !self.connections.get(*name).is_some_and(|it| !it.blocks);
+        let passes = |name: &&String| self.connections.get(*name).is_none_or(|it| it.blocks);
         if let Some(name) = desired.passing.iter().find(passes) {
             return Err(Refusal::Passing(name.clone()));
         }
@@ -162,7 +162,8 @@ impl Allowed {
     fn check_resolvers(&self, resolvers: &[IpAddr]) -> Result<(), Refusal> {
         let mut connections = self.connections.values();
         let is_lent = connections.any(|reach| reach.wants_v4 || reach.wants_v6);
-        if !resolvers.is_empty() && !(self.dns && is_lent) {
+        let may_have = self.dns && is_lent;
+        if !may_have && !resolvers.is_empty() {
             return Err(Refusal::Resolvers);
         }
         if let Some(strange) = resolvers.iter().find(|address| !is_host(address)) {

@@ -24,7 +24,8 @@ fn encap_is_auto_true_or_false() {
         );
         let path = Path::new("road.toml");
         let file = file::parse(path, &text).map_err(|fault| fault.to_string())?;
-        let built = build(path, file, Names::Needed).map_err(|fault| fault.to_string())?;
+        let built = build(path, file, (Names::Needed, Origin::Files));
+        let built = built.map_err(|fault| fault.to_string())?;
         Ok::<_, String>(built.engine.connections[0].encapsulation)
     };
     assert_eq!(with(""), Ok(Encapsulation::Auto));
