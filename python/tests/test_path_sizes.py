@@ -15,13 +15,14 @@ from caravan.testbed import Road, RoadPlan
 from caravan.testbed.capture import IPPROTO_ESP, IPPROTO_ICMP, IPPROTO_UDP
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.host import Host
-from caravan.testbed.road import GATEWAY_ADDRESS
-from caravan.testbed.traffic import ping
+from caravan.testbed.road import GATEWAY_ADDRESS, SERVER_ADDRESS
+from caravan.testbed.traffic import download, iperf, make_file, ping, serve_files
 
 pytestmark = pytest.mark.root
 
 SUITE = "aes128gcm16"
 STRANGER = "198.18.0.9"
+FILE_BYTES = 1_000_000
 SMALL_BYTES = 1_150
 LARGE_BYTES = 1_350
 """Of an echo that fits a path of 1,500 bytes and not one of 1,280."""
@@ -92,3 +93,43 @@ def test_a_stranger_who_forges_icmp_does_not_stop_a_tunnel(
             assert passes(LARGE_BYTES) is is_ignored
             forged = gateway.status()["drops"]["forged-report"]
             assert forged == (10 if is_ignored else 0)
+
+
+@pytest.mark.parametrize("is_upload", [False, True], ids=["gateway", "station"])
+def test_a_path_that_loses_large_packets_in_silence_is_found_out(
+    is_upload: bool, keys: Keys, output: Path
+) -> None:
+    """The operator's link carries 1,280 bytes, and nobody says so: TCP stood still for ever."""
+    expected = make_file(output / "www/file", FILE_BYTES)
+    ends = tunnel_ends(keys, SUITE)
+    with Road(RoadPlan(), output) as road, Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        assert road.nat is not None
+        operator = road.nat.host
+        for interface in ("wan0", "lan0"):
+            operator.set_mtu(interface, 1_280)
+        operator.load_nft(
+            """table ip silent {
+    chain output {
+        type filter hook output priority filter;
+        icmp type destination-unreachable drop
+    }
+}
+""",
+            "silent",
+        )
+        with Caravan(road.ms, ends[1]) as station:
+            station.wait_ready()
+            if is_upload:
+                flow = iperf(road.ms, road.server, SERVER_ADDRESS, 10)
+                assert flow.mbit_s > 1
+            else:
+                serve_files(road.server, output / "www", SERVER_ADDRESS)
+                url = f"http://{SERVER_ADDRESS}/file"
+                assert download(road.ms, url, timeout_s=30).sha256 == expected
+            sender = station if is_upload else gateway
+            (session,) = sender.status()["connections"][0]["sessions"]
+            (child,) = session["children"]
+            assert child["path_mtu"] == 1_280
+            said = [str(fields.get("message", "")) for _, fields in sender.events()]
+            assert sum("large packets are lost" in line for line in said) == 1

@@ -171,6 +171,9 @@ pub struct ChildStatus {
     pub packets_out: u64,
     /// Clear bytes sent.
     pub bytes_out: u64,
+    /// The largest outer packet that the path is believed to carry.
+    #[serde(default)]
+    pub path_mtu: u16,
     /// Since the last packet from the peer; none: no packet yet.
     pub last_seen_s: Option<f64>,
 }

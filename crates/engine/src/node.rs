@@ -17,6 +17,7 @@ mod messages;
 mod proof;
 mod revocation;
 mod session;
+mod silence;
 mod stations;
 mod status;
 #[cfg(test)]
@@ -256,6 +257,8 @@ impl Node {
             Notice::InboundUsed { child, spi } => self.inbound_used(child, spi),
             Notice::OutboundUsed { child, at } => self.outbound_used(child, at),
             Notice::UnknownSpi { path, spi } => self.on_unknown_spi(path, spi, now),
+            Notice::LargeUnanswered { child } => self.large_unanswered(child, now),
+            Notice::PathShrank { child, mtu } => self.path_shrank(child, mtu),
         }
     }
 

@@ -21,6 +21,7 @@ pub mod reassembly;
 mod sealer;
 pub mod shape;
 mod split;
+mod stall;
 mod table;
 mod toobig;
 mod unwrap;
@@ -74,6 +75,9 @@ pub enum Change {
     Allow(ChildId, u64),
     /// This child's peer is where it says.
     Proven(ChildId),
+    /// The peer of this child answers small questions while its large packets go unanswered: if
+    /// they still do, the path carries no large ones ([`Notice::PathShrank`]).
+    Doubt(ChildId),
     /// Traffic that must not leave in the clear: it waits for (and asks for) its child.
     Expect(ChildId, Vec<TrafficSelector>, Vec<TrafficSelector>),
     /// Traffic that [`Change::Expect`] named waits for its child no more.
@@ -114,6 +118,18 @@ pub enum Notice {
         /// Which child.
         child: ChildId,
     },
+    /// A large TCP segment is repeated and repeated: ask the peer whether it answers at all.
+    LargeUnanswered {
+        /// Which child.
+        child: ChildId,
+    },
+    /// A path was made smaller after [`Change::Doubt`].
+    PathShrank {
+        /// Which child.
+        child: ChildId,
+        /// The largest outer packet.
+        mtu: u16,
+    },
     /// A packet left that [`Change::Watch`] waited for.
     OutboundUsed {
         /// Which child.
@@ -143,6 +159,8 @@ pub struct SaReport {
     pub bytes: u64,
     /// The last packet's moment; `None`: no packet yet.
     pub last: Option<Instant>,
+    /// Outbound: the largest outer packet that the path is believed to carry.
+    pub path_mtu: u16,
 }
 
 /// A plane's counts.

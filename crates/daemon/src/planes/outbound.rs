@@ -82,7 +82,7 @@ impl Outbound {
     pub(super) fn listen(&mut self) -> bool {
         self.inbox.silence();
         self.hear();
-        if !self.out.is_empty() {
+        if !self.out.is_empty() || !self.out.notices().is_empty() {
             self.flush();
         }
         !self.is_over

@@ -272,6 +272,18 @@ fn log_trouble(event: &Event) {
             let others = others.join(", ");
             info!(connection, remote = %address, others, "this address of the gateway is used");
         }
+        Event::PathShrank {
+            connection,
+            child,
+            mtu,
+        } => {
+            warn!(
+                connection,
+                child,
+                mtu,
+                "large packets are lost on the way and no router says so: smaller ones for 10 min"
+            );
+        }
         Event::RetryScheduled {
             connection,
             in_ms,

@@ -129,6 +129,7 @@ impl StatusReport {
             }
             if let Some(report) = find(outbound, &child.spi_out) {
                 child.packets_out = report.packets;
+                child.path_mtu = report.path_mtu;
                 child.bytes_out = report.bytes;
             }
         }

@@ -200,6 +200,9 @@ impl Display for ChildStatus {
             self.packets_out,
             Bytes(self.bytes_out)
         )?;
+        if self.path_mtu > 0 {
+            write!(f, "; the path carries {} B", self.path_mtu)?;
+        }
         match self.last_seen_s {
             Some(last) => writeln!(f, "; last seen {} ago", Age(last)),
             None => writeln!(f, "; not seen yet"),

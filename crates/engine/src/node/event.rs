@@ -121,6 +121,15 @@ pub enum Event {
         /// Each of the others, and why it is not.
         others: Vec<String>,
     },
+    /// Large packets were lost on the way: they are smaller for a time.
+    PathShrank {
+        /// Connection.
+        connection: String,
+        /// Child.
+        child: String,
+        /// The largest outer packet.
+        mtu: u16,
+    },
     /// A connection will be tried again.
     RetryScheduled {
         /// Connection.

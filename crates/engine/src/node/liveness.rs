@@ -190,17 +190,13 @@ impl Node {
         }
     }
 
-    /// Sends R-U-THERE at once, whatever the timer says.
-    pub(super) fn ask(&mut self, id: SessionId, now: Instant) {
+    /// Sends R-U-THERE at once, whatever the timer says. Returns its number.
+    pub(super) fn ask(&mut self, id: SessionId, now: Instant) -> Option<u32> {
         let message_id = self.fresh_message_id(id);
         let first_number = self.random.u32() >> 1;
         let jump = 2 + self.random.u32() % JUMP;
-        let Some(session) = self.sessions.get_mut(&id) else {
-            return;
-        };
-        let Some(sa) = session.sa.as_ref().filter(|sa| sa.peer.dpd) else {
-            return;
-        };
+        let session = self.sessions.get_mut(&id)?;
+        let sa = session.sa.as_ref().filter(|sa| sa.peer.dpd)?;
         let liveness = &mut session.liveness;
         let gap = if session.unproven.is_some() { jump } else { 1 };
         let number = liveness.next_number(first_number, gap);
@@ -217,6 +213,7 @@ impl Node {
         informational::send(sa, vec![payload], message_id, &mut out);
         self.flush(Some(id), out);
         self.arm_session(id);
+        Some(number)
     }
 
     /// Inbound traffic since the last report is a sign of life of its session's peer.

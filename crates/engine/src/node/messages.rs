@@ -461,7 +461,7 @@ impl Node {
             }
             Notice::AreYouThere(number) => self.answer_life(id, number),
             // That it is authentic has been taken for a sign of life.
-            Notice::IAmHere(_) => {}
+            Notice::IAmHere(number) => self.small_answered(id, number, now),
             Notice::Other(notify) => {
                 if let Some(connection) = self.sessions.get(&id).and_then(|s| s.connection.clone())
                 {

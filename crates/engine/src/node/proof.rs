@@ -173,7 +173,8 @@ impl Node {
         let is_asked = unproven.quick.is_some();
         let has_dpd = |sa: &IsakmpSa| sa.peer.dpd;
         if session.sa.as_deref().is_some_and(has_dpd) {
-            return self.ask(id, now);
+            self.ask(id, now);
+            return;
         }
         let first = session.children.first().copied();
         let begun: Vec<u32> = session.own_quicks().collect();

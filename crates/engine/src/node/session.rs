@@ -14,6 +14,7 @@ use wire::isakmp::Cookie;
 use super::half_open::Place;
 use super::liveness::{Liveness, UNHEARD};
 use super::proof::Unproven;
+use super::silence::SmallQuestion;
 use super::timers::renewal;
 use super::{Event, Node, Output, Timer};
 use crate::config::Connection;
@@ -67,6 +68,7 @@ pub(super) struct Session {
     pub(super) liveness: Liveness,
     /// The peer has moved and has not answered from there.
     pub(super) unproven: Option<Box<Unproven>>,
+    pub(super) asked_small: Option<SmallQuestion>,
     pub(super) rekey_at: Option<Instant>,
     pub(super) expire_at: Option<Instant>,
     /// The session that this one is to take over from.
@@ -120,6 +122,7 @@ impl Session {
             children: Vec::new(),
             liveness: Liveness::new(now),
             unproven: None,
+            asked_small: None,
             rekey_at: None,
             expire_at: None,
             replaces: None,

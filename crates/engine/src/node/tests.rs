@@ -15,6 +15,7 @@ mod race;
 mod replays;
 mod restart;
 mod revoked;
+mod silence;
 mod storm;
 mod strangers;
 mod turns;
@@ -1060,6 +1061,8 @@ struct End {
     paths: BTreeMap<ChildId, Path>,
     /// How much may be sent for each child whose peer is unproven.
     limits: BTreeMap<ChildId, u64>,
+    /// Children whose paths may lose large packets.
+    doubted: Vec<ChildId>,
     due: Option<Instant>,
 }
 
@@ -1119,6 +1122,7 @@ impl End {
             watched: BTreeMap::new(),
             paths: BTreeMap::new(),
             limits: BTreeMap::new(),
+            doubted: Vec::new(),
             due: None,
         }
     }
@@ -1194,6 +1198,7 @@ impl End {
                 self.trail.push("allow".into());
                 *self.limits.entry(child).or_default() += bytes;
             }
+            Change::Doubt(child) => self.doubted.push(child),
             Change::Proven(child) if self.limits.remove(&child).is_some() => {
                 self.trail.push("proven".into());
             }
@@ -1315,6 +1320,7 @@ impl World {
                 packets: 1,
                 bytes: 64,
                 last,
+                path_mtu: 0,
             }];
         }
         let (at, watched) = (self.now, self.ends[0].watched.get(&child));

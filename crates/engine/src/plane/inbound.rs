@@ -92,6 +92,7 @@ impl InboundPlane {
             | Change::Forget(_)
             | Change::Allow(..)
             | Change::Proven(_)
+            | Change::Doubt(_)
             | Change::Watch(..) => {}
         }
     }

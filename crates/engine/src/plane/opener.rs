@@ -149,6 +149,7 @@ impl Opener {
             packets: self.packets,
             bytes: self.bytes,
             last: self.last,
+            path_mtu: 0,
         }
     }
 

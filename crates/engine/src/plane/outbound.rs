@@ -8,6 +8,7 @@ use std::net::IpAddr;
 use crypto::rand::Stream;
 use wire::vnet::VnetHeader;
 
+use self::paths::look;
 use crate::counters::DropReason;
 use crate::plane::hold::{Held, Hold};
 use crate::plane::inner::Inner;
@@ -17,6 +18,7 @@ use crate::plane::policy::{self, Index, Slot};
 use crate::plane::reassembly::Reassembly;
 use crate::plane::sealer::Sealer;
 use crate::plane::split::Burst;
+use crate::plane::stall::Stall;
 use crate::plane::{Change, Datagrams, Notice, Offloads, PlaneReport, SaReport};
 use crate::sa::{ChildId, Direction, Mode, Path, Sa};
 use crate::selector::TrafficSelector;
@@ -47,6 +49,8 @@ pub struct OutboundPlane {
     /// What waited for children that are up by now.
     released: Vec<Held>,
     sizes: PathSizes,
+    /// What a change brought to light: told by the next [`OutboundPlane::release`].
+    notices: Vec<Notice>,
     report: PlaneReport,
 }
 
@@ -62,6 +66,8 @@ struct Child {
     expected: Option<Box<Expected>>,
     /// Its peer has not answered from where it is.
     limit: Option<Box<Limit>>,
+    /// Whether large packets go unanswered.
+    stall: Stall,
     /// Control is told of the first packet from then on.
     watched_from: Option<Instant>,
 }
@@ -87,6 +93,7 @@ impl OutboundPlane {
             fragments: Reassembly::default(),
             released: Vec::new(),
             sizes: PathSizes::default(),
+            notices: Vec::new(),
             report: PlaneReport::default(),
         }
     }
@@ -107,7 +114,10 @@ impl OutboundPlane {
                 self.report.drops.add(DropReason::UnprovenPath, lost as u64);
             }
             Change::Move(child, path) => {
-                self.edit(child, |child| child.follow(path));
+                self.edit(child, |child| {
+                    child.follow(path);
+                    child.stall = Stall::default();
+                });
                 let mtu = self.sizes.follow(child, path);
                 self.resize(child, mtu);
             }
@@ -117,6 +127,7 @@ impl OutboundPlane {
                 let held = limit.into_iter().flat_map(|limit| limit.hold.into_frames());
                 self.released.extend(held);
             }
+            Change::Doubt(child) => self.doubt(child, now),
             Change::Expect(id, local, remote) => self.edit_or_add(id, |child| {
                 let former = child.expected.take();
                 let (asked, hold) = former.map_or_else(Default::default, |it| (it.asked, it.hold));
@@ -157,6 +168,7 @@ impl OutboundPlane {
     /// Seals what waited for children that are up by now. Call it after [`OutboundPlane::apply`];
     /// it costs nothing where nothing waited.
     pub fn release(&mut self, now: Instant, out: &mut Datagrams) {
+        out.notices.append(&mut self.notices);
         for mut held in core::mem::take(&mut self.released) {
             match held.is_stale(now) {
                 true => self.report.drops.count(DropReason::NoSa),
@@ -266,6 +278,7 @@ impl OutboundPlane {
         {
             return Err(DropReason::UnprovenPath);
         }
+        let sign = look(&mut child.stall, sealer, offload, inner, packet, now);
         let before = sealer.report();
         let used = out.len();
         let mut burst = Burst {
@@ -276,7 +289,8 @@ impl OutboundPlane {
             out,
         };
         let result = burst.seal(offload, inner, packet);
-        let Burst { sealer, out, .. } = burst;
+        let sealer = burst.sealer;
+        let octets = (burst.out.len() - used) as u64;
         let after = sealer.report();
         let packets = after.packets - before.packets;
         if packets > 0 {
@@ -285,19 +299,21 @@ impl OutboundPlane {
             self.report.work.add(task, packets, bytes);
             if let Some(limit) = &mut child.limit {
                 let headers = sealer.shape.headers_of(sealer.kind()) as u64;
-                limit.spend((out.len() - used) as u64 + packets * headers);
+                limit.spend(octets + packets * headers);
             }
         }
         if sealer.take_soft_limit() {
             let child = sealer.child;
             out.notices.push(Notice::SoftLimit { child });
         }
+        let id = child.id;
         let is_watched = packets > 0 && child.watched_from.is_some_and(|from| from <= now);
         if is_watched {
             child.watched_from = None;
-            let child = child.id;
-            out.notices.push(Notice::OutboundUsed { child, at: now });
+            out.notices
+                .push(Notice::OutboundUsed { child: id, at: now });
         }
+        self.heed(id, sign, out);
         result
     }
 
@@ -368,6 +384,7 @@ impl OutboundPlane {
                 sealers: Vec::new(),
                 expected: None,
                 limit: None,
+                stall: Stall::default(),
                 watched_from: None,
             };
             let slot = self.free.pop().unwrap_or_else(|| {

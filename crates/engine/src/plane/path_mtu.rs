@@ -1,7 +1,8 @@
 //! How large outer packets may be on the path of each outbound child, and who said so.
 //!
-//! Four words count, and the smallest holds: what the SA allows, what our own link carries, what a
-//! router reported (RFC 1191, RFC 8201), and what a report claims that proves nothing. An ICMP
+//! Five words count, and the smallest holds: what the SA allows, what our own link carries, what a
+//! router reported (RFC 1191, RFC 8201), what a report claims that proves nothing, and what large
+//! packets show that are lost in silence (`stall.rs`). An ICMP
 //! report is proven by the SPI and a recent sequence number in the packet that it quotes: nobody
 //! off the path knows both. One that quotes too little for that, as RFC 792 allows, may lower a
 //! path to [`LEAST_CLAIM`] at most, and only for [`CLAIM_HOLDS`]: whoever forges it gains nothing.
@@ -89,10 +90,12 @@ pub(crate) enum Why {
     Report,
     /// A report without proof.
     Claim,
+    /// Large packets are lost and nobody says so.
+    Silence,
 }
 
 impl Why {
-    const COUNT: usize = Self::Claim as usize + 1;
+    const COUNT: usize = Self::Silence as usize + 1;
 }
 
 /// A size, and until when it counts.
@@ -252,6 +255,7 @@ impl PathSizes {
         let (least, holds) = match why {
             Why::Report => (known.least(), REPORT_HOLDS),
             Why::Claim => (LEAST_CLAIM, CLAIM_HOLDS),
+            Why::Silence => (LEAST_CLAIM, REPORT_HOLDS),
         };
         let mtu = match mtu {
             0 => LEAST_CLAIM,
@@ -269,6 +273,11 @@ impl PathSizes {
         self.change(child, |known| {
             known.lowered[why as usize] = Some(Lowered { mtu, until });
         })
+    }
+
+    /// A word was wrong. Returns what the path carries without it.
+    pub(crate) fn take_back(&mut self, child: ChildId, why: Why) -> Option<u16> {
+        self.change(child, |known| known.lowered[why as usize] = None)
     }
 
     /// Changes what is known of a child's path. Returns what the path carries.

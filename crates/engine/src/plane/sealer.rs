@@ -10,7 +10,7 @@ use crate::counters::DropReason;
 use crate::plane::checksum;
 use crate::plane::datagrams::Datagrams;
 use crate::plane::inner::{Inner, put16};
-use crate::plane::path_mtu::least;
+use crate::plane::path_mtu::{LEAST_CLAIM, least};
 use crate::plane::shape::Shape;
 use crate::plane::{Kind, SaReport};
 use crate::sa::{ChildId, Mode, Path, Protocol, Sa};
@@ -38,6 +38,8 @@ pub(crate) struct Sealer {
     pub(crate) copies_df: bool,
     /// The largest packet that needs no fragment.
     pub(crate) largest: usize,
+    /// The largest packet that a small path carries.
+    pub(crate) small: usize,
     pub(crate) path_mtu: u16,
     key: PacketKey,
     has_esn: bool,
@@ -96,6 +98,7 @@ impl Sealer {
             remote: sa.remote.into_boxed_slice(),
             copies_df: sa.copies_df,
             largest: 0,
+            small: 0,
             path_mtu: 0,
             has_esn: sa.has_esn,
             sequence: 0,
@@ -113,6 +116,7 @@ impl Sealer {
     pub(crate) fn set_path_mtu(&mut self, path_mtu: u16) {
         let path_mtu = path_mtu.max(least(self.shape.is_outer_v6));
         self.path_mtu = path_mtu;
+        self.small = self.shape.largest_packet(LEAST_CLAIM.into());
         self.largest = self.shape.largest_packet(path_mtu.into());
     }
 
@@ -132,6 +136,7 @@ impl Sealer {
             packets: self.sequence,
             bytes: self.bytes,
             last: self.last,
+            path_mtu: self.path_mtu,
         }
     }
 

@@ -6,6 +6,7 @@ mod limit;
 mod reports;
 mod round_trip;
 mod sizes;
+mod stalls;
 mod super_packets;
 mod support;
 mod transport;

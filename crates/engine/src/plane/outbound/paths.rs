@@ -2,11 +2,37 @@
 
 use std::net::SocketAddr;
 
-use super::OutboundPlane;
+use wire::ip::tcp;
+use wire::vnet::{Gso, VnetHeader};
+
+use super::{Child, OutboundPlane};
 use crate::counters::DropReason;
-use crate::plane::path_mtu::{RECENT_PACKETS, TooBig, Why};
+use crate::plane::inner::Inner;
+use crate::plane::path_mtu::{LEAST_CLAIM, RECENT_PACKETS, TooBig, Why};
+use crate::plane::sealer::Sealer;
+use crate::plane::stall::{Sign, Stall};
+use crate::plane::{Datagrams, Notice};
 use crate::sa::{ChildId, Path};
 use crate::time::Instant;
+
+/// What a packet that is about to be sealed shows of the path.
+pub(super) fn look(
+    stall: &mut Stall,
+    sealer: &Sealer,
+    offload: &VnetHeader,
+    inner: &Inner,
+    packet: &[u8],
+    now: Instant,
+) -> Option<Sign> {
+    let largest = match offload.gso {
+        Gso::None => inner.flow.total_len,
+        _ => usize::from(offload.gso_size) + inner.flow.transport + tcp::HEADER_LEN,
+    };
+    // The sender of one that does not fit is told.
+    let fits = largest <= sealer.largest;
+    fits.then(|| stall.look(inner, packet, largest > sealer.small, now))
+        .flatten()
+}
 
 impl OutboundPlane {
     /// A child for which [`Change::LinkMtu`] is wanted, and its path. Ask until there is none after
@@ -54,10 +80,42 @@ impl OutboundPlane {
         self.released.extend(held.into_frames());
     }
 
+    /// Large packets of this child go unanswered, small ones do not.
+    pub(super) fn doubt(&mut self, child: ChildId, now: Instant) {
+        let is_stalled = |child: &Child| child.stall.is_stalled(now);
+        if !self.child_mut(child).is_some_and(|child| is_stalled(child)) {
+            return;
+        }
+        if self.lower(child, 0, Why::Silence, now)
+            && let Some(known) = self.child_mut(child)
+        {
+            known.stall.shrunk();
+            let mtu = known.sealers.last().map_or(0, |sealer| sealer.path_mtu);
+            self.notices.push(Notice::PathShrank { child, mtu });
+        }
+    }
+
+    /// What a packet showed of its child's path.
+    pub(super) fn heed(&mut self, child: ChildId, sign: Option<Sign>, out: &mut Datagrams) {
+        match sign {
+            Some(Sign::Stalled) => out.notices.push(Notice::LargeUnanswered { child }),
+            Some(Sign::NotTheSize) => {
+                let mtu = self.sizes.take_back(child, Why::Silence);
+                self.resize(child, mtu);
+            }
+            None => {}
+        }
+    }
+
     /// Reports whose time is over make paths larger again. Costs nothing where nothing is due.
     pub(super) fn grow(&mut self, now: Instant) {
         while let Some((child, mtu)) = self.sizes.next_grown(now) {
             self.resize(child, Some(mtu));
+            if mtu > LEAST_CLAIM
+                && let Some(known) = self.child_mut(child)
+            {
+                known.stall.grown();
+            }
         }
     }
 

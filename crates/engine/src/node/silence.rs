@@ -1,0 +1,70 @@
+//! Large packets that go unanswered: the peer is asked a small question, and how fast it answers
+//! tells a path that loses large packets from one that loses all.
+
+use super::Node;
+use super::session::SessionId;
+use crate::node::Event;
+use crate::plane::Change;
+use crate::sa::{ChildId, Direction};
+use crate::time::{Duration, Instant};
+
+/// An answer that takes longer may be one of a link that was gone when the question was asked.
+const PROMPT: Duration = Duration::from_millis(1_500);
+/// Between two questions about one session.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// A question about large packets.
+#[derive(Clone, Copy)]
+pub(super) struct SmallQuestion {
+    child: ChildId,
+    number: u32,
+    at: Instant,
+}
+
+impl Node {
+    /// A large segment of this child is repeated and repeated.
+    pub(super) fn large_unanswered(&mut self, child: ChildId, now: Instant) {
+        let id = self.children.get(&child).and_then(|child| child.session);
+        let Some((id, session)) = id.and_then(|id| Some((id, self.sessions.get(&id)?))) else {
+            return;
+        };
+        let is_fresh = |asked: &SmallQuestion| now.since(asked.at) < INTERVAL;
+        if session.asked_small.as_ref().is_some_and(is_fresh) {
+            return;
+        }
+        let Some(number) = self.ask(id, now) else {
+            return;
+        };
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.asked_small = Some(SmallQuestion {
+                child,
+                number,
+                at: now,
+            });
+        }
+    }
+
+    /// The peer has answered one of our questions.
+    pub(super) fn small_answered(&mut self, id: SessionId, number: u32, now: Instant) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let asked = session.asked_small.take_if(|asked| asked.number == number);
+        if let Some(asked) = asked.filter(|asked| now.since(asked.at) <= PROMPT) {
+            self.change(Direction::Outbound, Change::Doubt(asked.child));
+        }
+    }
+
+    /// The packets of a child are smaller from now on.
+    pub(super) fn path_shrank(&mut self, child: ChildId, mtu: u16) {
+        let Some(entry) = self.children.get(&child) else {
+            return;
+        };
+        let event = Event::PathShrank {
+            connection: entry.connection.name.clone(),
+            child: entry.child().name.clone(),
+            mtu,
+        };
+        self.tell(event);
+    }
+}

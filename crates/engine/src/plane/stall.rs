@@ -1,0 +1,156 @@
+//! A path that loses large packets in silence: no router says that they are too large, and small
+//! ones pass, so nothing else looks wrong.
+//!
+//! What can be seen of it here is a TCP sender that repeats a large segment again and again: its
+//! bytes were acknowledged by nobody. One segment of each child is followed at a time. Repetitions
+//! alone mean little, since a broken link shows the same: control then asks the peer a small
+//! question ([`crate::plane::Notice::LargeUnanswered`]), and only a prompt answer makes the path
+//! smaller. Where the segment is repeated in small packets too, somebody inside does not answer at
+//! all: the path was not to blame, and has its size back. Datagrams that nobody answers are no
+//! sign.
+
+use std::net::IpAddr;
+
+use wire::ip::protocol::TCP;
+
+use crate::plane::inner::{Inner, be32};
+use crate::time::{Duration, Instant};
+
+/// How often a segment is repeated before the path is doubted.
+const REPETITIONS: u32 = 3;
+/// What follows faster is no timeout of the sender's: RFC 6298 §2.4 has a second, Linux 200 ms.
+const LEAST_GAP: Duration = Duration::from_millis(150);
+/// A segment that was not repeated is let go for another one after this long.
+const SAMPLE_FOR: Duration = Duration::from_secs(1);
+/// One that was repeated, after this long without a further repetition: timeouts double.
+const FORGOTTEN: Duration = Duration::from_secs(8);
+/// After a path was doubted for nothing it is not doubted for this long.
+const TRUST_FOR: Duration = Duration::from_secs(600);
+
+/// One child's.
+#[derive(Default)]
+pub(crate) struct Stall {
+    sample: Option<Sample>,
+    /// The path has been made smaller: small packets are looked at.
+    is_small: bool,
+    trusted_until: Option<Instant>,
+}
+
+/// A segment that is followed.
+#[derive(Clone, Copy)]
+struct Sample {
+    ends: (IpAddr, IpAddr),
+    ports: u32,
+    sequence: u32,
+    last: Instant,
+    repetitions: u32,
+}
+
+/// What a packet shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sign {
+    /// A large segment is repeated and repeated.
+    Stalled,
+    /// It was so in small packets as well.
+    NotTheSize,
+}
+
+impl Stall {
+    /// Looks at a packet. `is_large`: it would not fit a small path.
+    pub(crate) fn look(
+        &mut self,
+        inner: &Inner,
+        packet: &[u8],
+        is_large: bool,
+        now: Instant,
+    ) -> Option<Sign> {
+        let at = inner.flow.transport;
+        if !(is_large || self.is_small && self.sample.is_some())
+            || inner.flow.protocol != TCP
+            || inner.flow.is_fragment
+            || packet.len() < at + 20
+        {
+            return None;
+        }
+        let data = inner
+            .flow
+            .total_len
+            .saturating_sub(at + usize::from(packet[at + 12] >> 4) * 4);
+        if data == 0 {
+            return None;
+        }
+        let (ports, sequence) = (be32(packet, at), be32(packet, at + 4));
+        let ends = (inner.flow.source, inner.flow.destination);
+        let fresh = Sample {
+            ends,
+            ports,
+            sequence,
+            last: now,
+            repetitions: 0,
+        };
+        let Some(sample) = &mut self.sample else {
+            self.sample = Some(fresh);
+            return None;
+        };
+        let holds = sample.sequence.wrapping_sub(sequence) < data as u32;
+        if holds && sample.ports == ports && sample.ends == ends {
+            if now.since(sample.last) < LEAST_GAP {
+                return None;
+            }
+            sample.last = now;
+            sample.repetitions += 1;
+            return self.judge(now);
+        }
+        let patience = match sample.repetitions {
+            0 => SAMPLE_FOR,
+            _ => FORGOTTEN,
+        };
+        if is_large && now.since(sample.last) >= patience {
+            *sample = fresh;
+        }
+        None
+    }
+
+    fn judge(&mut self, now: Instant) -> Option<Sign> {
+        let sample = self
+            .sample
+            .as_ref()
+            .filter(|it| it.repetitions >= REPETITIONS)?;
+        let is_trusted = self.trusted_until.is_some_and(|until| now < until);
+        if self.is_small {
+            debug_assert!(sample.repetitions >= REPETITIONS);
+            self.forgive(now);
+            return Some(Sign::NotTheSize);
+        }
+        (!is_trusted).then_some(Sign::Stalled)
+    }
+
+    fn forgive(&mut self, now: Instant) {
+        *self = Self {
+            trusted_until: Some(now + TRUST_FOR),
+            ..Self::default()
+        };
+    }
+
+    /// Whether the segment still goes unanswered, as far as can be seen.
+    pub(crate) fn is_stalled(&self, now: Instant) -> bool {
+        let is_lately = |sample: &Sample| {
+            sample.repetitions >= REPETITIONS && now.since(sample.last) < FORGOTTEN
+        };
+        !self.is_small && self.sample.as_ref().is_some_and(is_lately)
+    }
+
+    /// The path has been made smaller: the segment is counted anew.
+    pub(crate) fn shrunk(&mut self) {
+        self.is_small = true;
+        if let Some(sample) = &mut self.sample {
+            sample.repetitions = 0;
+        }
+    }
+
+    /// The path has its size back.
+    pub(crate) fn grown(&mut self) {
+        self.is_small = false;
+        self.sample = None;
+    }
+}
