@@ -47,7 +47,7 @@ fn main() {
     seeds.push(fragments());
     seeds.push(flood());
     for (name, ops) in seeds {
-        let mut stage = Stage::new();
+        let mut stage = Stage::default();
         let octets = script::write(&ops);
         let ops = script::read(&octets);
         let sent: usize = ops.iter().map(|op| stage.play(op).len()).sum();
@@ -82,7 +82,7 @@ fn stations() {
     });
     for (name, ops) in honest.chain(hostile) {
         let octets = script::write(&ops);
-        let mut stage = station::world::Stage::new();
+        let mut stage = station::world::Stage::default();
         let mut sent = 0;
         for op in script::read(&octets) {
             sent += stage.play(&op).len();
@@ -133,7 +133,7 @@ fn answered(kind: u8) -> Vec<Op> {
 
 /// A gateway that makes the keys of phase 1 itself: rightly, wrongly, and once more.
 fn under_own_keys(kind: u8, is_aggressive: bool, is_signed: bool) -> Vec<Op> {
-    let mut stage = station::world::Stage::new();
+    let mut stage = station::world::Stage::default();
     let begin = Op::Begin { kind, from: 0 };
     let sent = stage.play(&begin);
     let (header, body) = sent
@@ -248,7 +248,7 @@ impl Recording {
         let station = station(is_aggressive, is_signed);
         let now = Instant(1);
         let mut recording = Self {
-            stage: Stage::new(),
+            stage: Stage::default(),
             station: Node::new(station, &Seed::new([9; 32])),
             due: None,
             now,

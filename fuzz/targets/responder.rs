@@ -8,7 +8,7 @@ use fuzz::script;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
-    let mut stage = Stage::new();
+    let mut stage = Stage::default();
     script::read(input)
         .iter()
         .for_each(|op| drop(stage.play(op)));

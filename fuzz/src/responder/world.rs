@@ -44,16 +44,18 @@ pub struct Stage {
     peers: Vec<Peer>,
 }
 
-impl Stage {
+impl Default for Stage {
     /// At rest.
-    pub fn new() -> Self {
+    fn default() -> Self {
         Self {
             gateway: Watched::new(config(), 5),
             proven: BTreeSet::new(),
             peers: Vec::new(),
         }
     }
+}
 
+impl Stage {
     /// One step; what the gateway sends in it.
     pub fn play(&mut self, op: &Op) -> Sent {
         match op {

@@ -41,9 +41,9 @@ pub struct Stage {
     allowed: BTreeSet<IpAddr>,
 }
 
-impl Stage {
+impl Default for Stage {
     /// At rest.
-    pub fn new() -> Self {
+    fn default() -> Self {
         Self {
             station: Watched::new(config(Vec::new()), 6),
             connections: Vec::new(),
@@ -51,7 +51,9 @@ impl Stage {
             allowed: BTreeSet::new(),
         }
     }
+}
 
+impl Stage {
     /// One step; what the station sends in it. The words are those of the responder's script, said
     /// from the other side: a peer is a gateway, `Begin` lets the station set out, `Exchange` lets
     /// the gateway answer, `Prove` answer with changes or, with [`UNDER_OWN_KEYS`], with payloads
