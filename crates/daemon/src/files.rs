@@ -116,6 +116,14 @@ pub fn replace(folder: &File, name: &str, text: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
+/// Opens a file to be locked: no link, and what it holds stays.
+pub fn open_lock(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.append(true).create(true).mode(0o600);
+    options.custom_flags(O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    options.open(path)
+}
+
 /// Opens a file to append to, mode 0600, empty at first: no link, and nobody else's.
 pub fn open_log(path: &Path) -> io::Result<File> {
     let mut options = File::options();
@@ -154,7 +162,7 @@ mod tests {
         fs::write(&victim, "before").unwrap();
         symlink(&victim, &link).unwrap();
         assert!(read(&link, 100).is_err());
-        assert!(open_log(&link).is_err());
+        assert!(open_log(&link).is_err() && open_lock(&link).is_err());
         symlink(&victim, folder.join("file.new")).unwrap();
         replace(&open_folder(&folder).unwrap(), "file", b"after").unwrap();
         assert_eq!(fs::read_to_string(&victim).unwrap(), "before");

@@ -9,7 +9,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
@@ -92,9 +91,7 @@ impl FootprintFile {
         let folder = folder(runtime_dir, name);
         let opened = files::make_folder(&folder, 0o700)?;
         files::check_ours(&opened, &folder)?;
-        let mut options = File::options();
-        options.write(true).create(true).truncate(true).mode(0o600);
-        let lock = options.open(folder.join("lock"))?;
+        let lock = files::open_lock(&folder.join("lock"))?;
         let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock)
             .map_err(|(_, errno)| io::Error::from(errno))?;
         let footprint = match read(&folder) {

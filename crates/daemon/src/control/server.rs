@@ -15,6 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use super::{ControlError, LAST_WORD, REQUEST_BYTES_MAX, Reply, Request, check_name, socket_path};
+use crate::files;
 
 /// How long an asker may take to write its line.
 const ASKER_PATIENCE: Duration = Duration::from_secs(5);
@@ -70,7 +71,7 @@ impl ControlServer {
         }
         // Two processes that start at once must not both find the other's socket dead.
         let lock_path = self.runtime_dir.join(".lock");
-        let lock = fs::File::create(&lock_path)
+        let lock = files::open_lock(&lock_path)
             .map_err(ControlError::io("cannot create the lock", &lock_path))?;
         let _lock = Flock::lock(lock, FlockArg::LockExclusive).map_err(|(_, errno)| {
             ControlError::io("cannot take the lock", &lock_path)(errno.into())
