@@ -155,6 +155,8 @@ impl Stage {
     }
 
     fn datagram(&mut self, path: Path, octets: &[u8]) -> Sent {
+        // Whoever writes of a tunnel that is not there is told so, and a new address is asked.
+        self.allowed.insert(path.remote.ip());
         let answer = self.station.datagram(path, octets, MAX_MESSAGES);
         self.follow(answer)
     }
