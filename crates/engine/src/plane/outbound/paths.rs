@@ -35,8 +35,8 @@ pub(super) fn look(
 }
 
 impl OutboundPlane {
-    /// A child for which [`crate::plane::Change::LinkMtu`] is wanted, and its path. Ask until there is none after
-    /// each change, and between bursts; it costs nothing where nothing is wanted.
+    /// A child for which [`crate::plane::Change::LinkMtu`] is wanted, and its path. Ask until there
+    /// is none after each change, and between bursts; it costs nothing where nothing is wanted.
     pub fn link_to_ask(&mut self, now: Instant) -> Option<(ChildId, Path)> {
         self.sizes.next_asked(now)
     }
