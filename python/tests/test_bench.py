@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import socket
-import subprocess
-import sys
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from caravan.bench.affinity import held, one_cpu, threads
-from caravan.bench.benches import parse_executable
+from caravan.bench.benches import build, parse_executable
 from caravan.bench.congestion import Congestion, choose, is_accepted, preferred
 from caravan.bench.control import Handshakes, Memory, resident_bytes
 from caravan.bench.document import (
@@ -27,8 +21,21 @@ from caravan.bench.document import (
     replaced,
     version_in,
 )
-from caravan.bench.figures import Results, report, road_table, targets
-from caravan.bench.roads import Effort, Road, Sample, measure, parse_round_trips_us, summary
+from caravan.bench.figures import Results, delay_table, report, road_table, targets
+from caravan.bench.probe import Probe
+from caravan.bench.roads import (
+    ECHO_INTERVALS_US,
+    FLOOD_RATES_PER_S,
+    Effort,
+    Flood,
+    Road,
+    RoundTrip,
+    Sample,
+    climb,
+    measure,
+    round_trip,
+    summary,
+)
 from caravan.bench.simulators import Kernel, Tandem, parse_kernel, parse_tandem
 from caravan.bench.systems import (
     BORINGTUN_1,
@@ -44,15 +51,20 @@ from caravan.measurement import Keys
 from caravan.testbed.connection import PublicKey
 from caravan.testbed.pki import CaravanAuthority
 
-CUBIC = Congestion("cubic", "cubic")
-BESIDE_BBR = Congestion("cubic", "bbr")
+CUBIC = Congestion("cubic", None)
+BESIDE_BBR = Congestion("bbr", "cubic")
+TOP = Path(__file__).resolve().parents[2]
 
 
 def road(name: str, mbit_s: float, rtt_us: float) -> Road:
-    """Under BBR three quarters of the rate; on one CPU half the round trip."""
+    """Under cubic a third more; half the round trip and a quarter of it in denser traffic."""
     cost = None if name == PLAIN else 7.25
-    rates = (mbit_s, mbit_s - 1, mbit_s + 1, 0.75 * mbit_s)
-    return Road(name, *rates, rtt_us, rtt_us / 2, cost)
+    rates = (mbit_s, mbit_s - 1, mbit_s + 1, mbit_s * 4 / 3)
+    round_trips = tuple(
+        RoundTrip(interval, rtt_us / part, 2 * rtt_us)
+        for interval, part in zip(ECHO_INTERVALS_US, (1, 2, 4), strict=True)
+    )
+    return Road(name, *rates, round_trips, Flood(mbit_s * 10, mbit_s * 8), cost)
 
 
 ROADS = (
@@ -64,63 +76,62 @@ ROADS = (
 )
 
 
-def test_round_trips_are_read_line_by_line() -> None:
-    text = "64 bytes from 10.0.0.1: icmp_seq=1 ttl=64 time=0.051 ms\n64 bytes: time=1.2 ms\n"
-    assert parse_round_trips_us(text) == pytest.approx([51, 1200])
-    with pytest.raises(ValueError, match="no round trip"):
-        parse_round_trips_us("2 packets transmitted, 0 received")
+def test_a_tail_is_a_value_that_was_seen() -> None:
+    assert round_trip(200, [float(us) for us in range(1, 201)]) == RoundTrip(200, 100.5, 198)
+    assert round_trip(200, [7.0]) == RoundTrip(200, 7, 7)
 
 
 def test_a_summary_holds_medians_and_the_extremes_of_the_rate() -> None:
+    echoes = [[5.0, 6.0], [4.0, 5.0], [1.0, 2.0]]
     samples = [
-        Sample(10, 9, 5, 2, 1.0),
-        Sample(30, 8, 7, 3, 3.0),
-        Sample(20, 7, 9, 4, 2.0),
+        Sample(10, 9, echoes, Flood(5, 2), 1.0),
+        Sample(30, 8, echoes, Flood(7, 3), 3.0),
+        Sample(20, 7, [[1.0], [1.0], [9.0]], Flood(9, 4), 2.0),
     ]
-    assert summary("x", samples) == Road("x", 20, 10, 30, 8, 7, 3, 2.0)
-    bare = summary("x", [Sample(10, None, 5, 2, None)])
-    assert (bare.default_mbit_s, bare.cpu_s_per_gb) == (None, None)
+    round_trips = (RoundTrip(10_000, 5, 6), RoundTrip(2_000, 4, 5), RoundTrip(200, 2, 9))
+    assert summary("x", samples) == Road("x", 20, 10, 30, 8, round_trips, Flood(7, 3), 2.0)
+    bare = summary("x", [Sample(10, None, echoes, None, None)])
+    assert (bare.beside_mbit_s, bare.flood, bare.cpu_s_per_gb) == (None, None, None)
+
+
+def test_the_knee_is_the_last_rate_before_two_bad_tries() -> None:
+    asked = []
+
+    def arrive(rate_per_s: int) -> tuple[float, float]:
+        asked.append(rate_per_s)
+        if rate_per_s == 0:
+            return 0.9, 30_000
+        # The first try at every rate meets a bad moment.
+        is_bad = asked.count(rate_per_s) == 1 or rate_per_s > 50_000
+        return (0.02 if is_bad else 0.01), 0.99 * rate_per_s
+
+    last = max(rate for rate in FLOOD_RATES_PER_S if rate <= 50_000)
+    assert climb(arrive, FLOOD_RATES_PER_S) == Flood(0.99 * last, 30_000)
+    assert asked[-1] == 0
+    assert climb(lambda _: (0.5, 12), FLOOD_RATES_PER_S) == Flood(0, 12)
 
 
 def test_targets_compare_with_the_peers_of_the_same_run() -> None:
     found = {target.what: target for target in targets(Results(BESIDE_BBR, ROADS))}
-    rate = found[f"TCP rate over that of {WIREGUARD_GO}, cubic"]
+    rate = found[f"TCP rate over that of {WIREGUARD_GO}, bbr as this machine has it"]
     assert (rate.measured, rate.is_met) == (3.0, True)
     assert found[f"TCP rate over that of {STRONGSWAN}, cubic"].measured == 20
-    rate = found[f"TCP rate over that of {STRONGSWAN}, bbr as this machine has it"]
-    assert (rate.measured, rate.limit) == (20, 15)
-    delay = found[f"added round trip, 0.5 x {WIREGUARD_GO}'s"]
+    delay = found[f"added round trip, every 10 ms, 0.5 x {WIREGUARD_GO}'s"]
     assert (delay.measured, delay.limit, delay.is_met) == (190, 200, True)
-    assert not found[f"added round trip, 1 x {BORINGTUN_1}'s"].is_met
-    alone = found[f"added round trip on one CPU, 0.5 x {WIREGUARD_GO}'s"]
-    assert (alone.measured, alone.limit, alone.is_met) == (95, 100, True)
+    assert not found[f"added round trip, every 2 ms, 1 x {BORINGTUN_1}'s"].is_met
+    dense = found[f"added round trip, every 0.2 ms, 0.5 x {WIREGUARD_GO}'s"]
+    assert (dense.measured, dense.limit, dense.is_met) == (47.5, 50, True)
+    flood = found["64-byte datagrams that arrive at the knee, the best peer's"]
+    assert (flood.measured, flood.limit, flood.is_met) == (60, 20, True)
 
 
-def test_the_congestion_control_is_the_first_that_a_flow_may_have() -> None:
-    assert preferred("bbr", {"cubic", "reno", "bbr"}.__contains__) == Congestion("cubic", "bbr")
-    assert preferred("bbr", {"reno", "bbr"}.__contains__) == Congestion("reno", "bbr")
-    assert preferred("bbr", {"bbr"}.__contains__).other is None
-    assert preferred("cubic", lambda _: True).other is None
-    assert is_accepted(choose().primary)
+def test_the_congestion_control_beside_is_the_first_that_a_flow_may_have() -> None:
+    assert preferred("bbr", {"cubic", "reno", "bbr"}.__contains__) == Congestion("bbr", "cubic")
+    assert preferred("bbr", {"reno", "bbr"}.__contains__) == Congestion("bbr", "reno")
+    assert preferred("bbr", {"bbr"}.__contains__).beside is None
+    assert preferred("cubic", lambda _: True).beside is None
+    assert is_accepted(choose().own)
     assert not is_accepted("no-such-control")
-
-
-def test_threads_are_held_on_one_cpu_and_let_go_again() -> None:
-    allowed = os.sched_getaffinity(0)
-    program = "import threading, time; threading.Thread(target=time.sleep, args=(60,)).start()"
-    with subprocess.Popen([sys.executable, "-c", program]) as process:
-        try:
-            deadline = time.monotonic() + 10
-            while len(threads(process.pid)) < 2 and time.monotonic() < deadline:
-                time.sleep(0.01)
-            found = threads(process.pid)
-            assert len(found) == 2
-            with held([process.pid], one_cpu()):
-                assert all(os.sched_getaffinity(each) == {one_cpu()} for each in found)
-            assert all(os.sched_getaffinity(each) == allowed for each in found)
-        finally:
-            process.send_signal(signal.SIGKILL)
-    assert threads(process.pid) == []
 
 
 def tandem(million_per_s: float, widest: str = "Avx512") -> Tandem:
@@ -199,12 +210,25 @@ def test_without_our_own_road_there_is_no_road_target() -> None:
 
 def test_a_table_has_a_row_a_system_and_shares_of_the_plain_road() -> None:
     lines = road_table(ROADS, ROADS[0], CUBIC).splitlines()
-    assert lines[2] == "| plain veth | 20,000 (19,999 - 20,001) | 1.000 | 50 | 0 | 25 | - |"
-    assert lines[6] == f"| {CARAVAN} | 6,000 (5,999 - 6,001) | 0.300 | 240 | 190 | 120 | 7.2 |"
+    assert lines[2] == "| plain veth | 20,000 (19,999 - 20,001) | 1.000 | - |"
+    assert lines[6] == f"| {CARAVAN} | 6,000 (5,999 - 6,001) | 0.300 | 7.2 |"
     beside = road_table(ROADS, ROADS[0], BESIDE_BBR).splitlines()
-    assert "| Mbit/s, cubic (min - max) | share of plain | Mbit/s, bbr |" in beside[0]
-    assert "| 0.300 | 4,500 | 240 |" in beside[6]
+    assert "| Mbit/s, bbr (min - max) | share of plain | Mbit/s, cubic |" in beside[0]
+    assert "| 0.300 | 8,000 |" in beside[6]
     assert "share" not in road_table(ROADS[1:], None, CUBIC)
+
+
+def test_round_trips_have_a_column_an_interval() -> None:
+    lines = delay_table(ROADS, ROADS[0]).splitlines()
+    assert lines[0].startswith("| system | every 10 ms, us (p99) | added us | every 2 ms,")
+    assert lines[6] == f"| {CARAVAN} | 240 (480) | 190 | 120 (480) | 95 | 60 (480) | 48 |"
+    assert "added" not in delay_table(ROADS[1:], None)
+
+
+def test_a_flood_has_a_row_a_system_that_was_flooded() -> None:
+    text = report(Results(CUBIC, (*ROADS[:-1], replace(ROADS[-1], flood=None))))
+    assert "| plain veth | 200 | 160 |" in text
+    assert f"| {CARAVAN} | 60" not in text
 
 
 def test_a_report_names_only_what_was_measured() -> None:
@@ -223,7 +247,7 @@ def test_only_what_stands_between_the_markers_is_rewritten() -> None:
 
 
 def test_the_projects_document_has_the_markers() -> None:
-    text = (Path(__file__).resolve().parents[2] / "BENCHMARKS.md").read_text()
+    text = (TOP / "BENCHMARKS.md").read_text()
     assert replaced(text, "x") != text
 
 
@@ -234,9 +258,10 @@ def test_versions_and_machines_are_told() -> None:
     assert version_in("unnamed\n") == "unnamed"
     assert processor_name("flags\t: x\nmodel name\t: A Processor\n") == "A Processor"
     machine = Machine("A Processor", 2, "6.1", CUBIC, 0.1, "2026-01-02", {"caravan": "0.1.0"})
-    expected = "Measured on 2026-01-02: A Processor, 2 cores, Linux 6.1, TCP cubic.\ncaravan 0.1.0."
+    expected = "Measured on 2026-01-02: A Processor, 2 cores, Linux 6.1, TCP cubic "
+    expected += "(the machine's own).\ncaravan 0.1.0."
     assert provenance(machine) == expected
-    assert "TCP cubic (the machine's own: bbr)." in provenance(
+    assert "TCP bbr (the machine's own) and cubic." in provenance(
         replace(machine, congestion=BESIDE_BBR)
     )
     busy = provenance(replace(machine, load=6.5))
@@ -300,16 +325,19 @@ def test_plain_and_strongswan_are_measured_side_by_side(
         PublicKey(authority.issue("ms.example"), authority),
     )
     told: list[str] = []
+    probe = Probe(build(TOP, "daemon", "probe"))
     with Bench(keys, output / "no-peers", output) as bench:
         systems = [bench.bring_up(name) for name in (PLAIN, STRONGSWAN)]
-        found = measure(systems, Effort(1, 1, 10), Congestion("reno", "cubic"), told.append)
+        effort = Effort(1, 1, 10, 50)
+        found = measure(systems, effort, Congestion("cubic", "reno"), probe, told.append)
         with pytest.raises(FileNotFoundError, match="bench-peers builds it"):
             bench.bring_up(WIREGUARD_GO)
         with pytest.raises(FileNotFoundError, match="--bench forwarder builds it"):
             bench.bring_up(FORWARDER)
     assert [one.name for one in found] == [PLAIN, STRONGSWAN]
     for one in found:
-        assert one.mbit_s > 1 and one.default_mbit_s and one.default_mbit_s > 1
-        assert one.rtt_us > 0 and one.one_cpu_us > 0
+        assert one.mbit_s > 1 and one.beside_mbit_s and one.beside_mbit_s > 1
+        assert all(0 < each.median_us <= each.p99_us for each in one.round_trips)
+        assert one.flood and one.flood.overload_per_s > 0
     assert found[0].cpu_s_per_gb is None and found[1].cpu_s_per_gb
     assert len(told) == 2

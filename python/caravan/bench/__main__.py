@@ -19,6 +19,7 @@ import typer
 from caravan.bench import benches, control, document, figures, roads, simulators
 from caravan.bench.congestion import Congestion, choose
 from caravan.bench.figures import Results
+from caravan.bench.probe import Probe
 from caravan.bench.roads import Effort
 from caravan.bench.systems import CARAVAN, CARAVAN_RAW, PEERS, SUITES, Bench
 from caravan.measurement import Keys
@@ -55,8 +56,8 @@ class Plan:
     kernel: int
 
 
-WHOLE = Plan(Effort(5, 4, 200), Effort(3, 3, 200), 20, 300, 100_000, 3600, 10)
-QUICK = Plan(Effort(2, 1, 100), Effort(1, 1, 100), 5, 50, 5_000, 600, 2)
+WHOLE = Plan(Effort(5, 3, 200, 400), Effort(3, 2, 100), 20, 300, 100_000, 3600, 10)
+QUICK = Plan(Effort(2, 1, 50, 100), Effort(1, 1, 50), 5, 50, 5_000, 600, 2)
 
 
 def main(
@@ -90,24 +91,31 @@ def main(
     say(f"{time.monotonic() - began:.0f} s in all; results are in {output}")
 
 
-# The crate and the bench that a part runs.
+# The benches that a part runs, and the crate of each.
 BENCHES = {
-    Part.ROADS: ("daemon", "forwarder"),
-    Part.HANDSHAKES: ("daemon", "load"),
-    Part.MEMORY: ("daemon", "load"),
-    Part.TANDEM: ("lab", "tandem"),
-    Part.KERNEL: ("lab", "kernel"),
+    Part.ROADS: ("forwarder", "probe"),
+    Part.SUITES: ("probe",),
+    Part.HANDSHAKES: ("load",),
+    Part.MEMORY: ("load",),
+    Part.TANDEM: ("tandem",),
+    Part.KERNEL: ("kernel",),
+}
+CRATES = {
+    "forwarder": "daemon",
+    "probe": "daemon",
+    "load": "daemon",
+    "tandem": "lab",
+    "kernel": "lab",
 }
 
 
-def build(parts: Sequence[Part]) -> dict[Part, Path]:
-    """The crates' own benches that the parts run.
+def build(parts: Sequence[Part]) -> dict[str, Path]:
+    """The crates' own benches that the parts run, by name.
 
     Cargo may need the network, which the private corner does not have.
     """
-    wanted = {part: BENCHES[part] for part in parts if part in BENCHES}
-    built = {names: benches.build(TOP, *names) for names in dict.fromkeys(wanted.values())}
-    return {part: built[names] for part, names in wanted.items()}
+    wanted = dict.fromkeys(name for part in parts for name in BENCHES.get(part, ()))
+    return {name: benches.build(TOP, CRATES[name], name) for name in wanted}
 
 
 @dataclass(frozen=True)
@@ -119,7 +127,7 @@ class Run:
     output: Path
     systems: Sequence[str]
     congestion: Congestion
-    programs: Mapping[Part, Path]
+    programs: Mapping[str, Path]
 
     def results(self, parts: Sequence[Part]) -> Results:
         """All parts asked for, in the order of `Part`."""
@@ -149,11 +157,12 @@ class Run:
             for name in names:
                 say(f"bringing up {name}")
                 up.append(bench.bring_up(name))
-            return roads.measure(up, effort, self.congestion, say)
+            probe = Probe(self.programs["probe"])
+            return roads.measure(up, effort, self.congestion, probe, say)
 
     def handshakes(self) -> list[control.Handshakes]:
         """The engine's share, then the programs'."""
-        load = self.programs[Part.HANDSHAKES]
+        load = self.programs["load"]
         say("handshakes of the engine")
         found = [
             control.handshakes_alone(load, self.plan.alone, self.keys, self.output / "pki/of-load")
@@ -169,21 +178,21 @@ class Run:
         """Idle tunnels, and a client at rest."""
         say(f"memory of {self.plan.tunnels:,} idle tunnels")
         with self._bench("memory") as bench:
-            load = self.programs[Part.MEMORY]
+            load = self.programs["load"]
             return control.memory(load, bench, self.keys, self.plan.tunnels)
 
     def tandem(self) -> simulators.Tandem:
         """Rates of the tandem simulator, and the study's grid."""
         say("the tandem simulator, and the whole grid")
-        return simulators.tandem(self.programs[Part.TANDEM], self.plan.tandem)
+        return simulators.tandem(self.programs["tandem"], self.plan.tandem)
 
     def kernel(self) -> simulators.Kernel:
         """Rates and memory of the event kernel."""
         say("the event kernel")
-        return simulators.kernel(self.programs[Part.KERNEL], self.plan.kernel)
+        return simulators.kernel(self.programs["kernel"], self.plan.kernel)
 
     def _bench(self, logs: str) -> Bench:
-        forwarder = self.programs.get(Part.ROADS)
+        forwarder = self.programs.get("forwarder")
         return Bench(self.keys, PEERS_DIRECTORY, self.output / "logs" / logs, forwarder)
 
 

@@ -1,4 +1,4 @@
-"""TCP's congestion control: chosen for each flow, because a sender's own pace is no tunnel's doing.
+"""TCP's congestion control: the machine's own, and one beside it that does not pace.
 
 BBR paces by its own estimate of the road, so a rate under it tells of that estimate as much as of
 the tunnel. CUBIC (RFC 9438), and Reno (RFC 5681) likewise, only fill the window where nothing is
@@ -26,15 +26,11 @@ DEFAULT = Path("/proc/sys") / SETTING.replace(".", "/")
 
 @dataclass(frozen=True)
 class Congestion:
-    """What flows are measured under: one that only fills the window, and the machine's own."""
+    """What flows are measured under: the machine's own, and beside it one that only fills the
+    window; none where the machine's own is that one."""
 
-    primary: str
-    default: str
-
-    @property
-    def other(self) -> str | None:
-        """The machine's own where it is not the primary one."""
-        return None if self.default == self.primary else self.default
+    own: str
+    beside: str | None
 
 
 def choose() -> Congestion:
@@ -42,9 +38,10 @@ def choose() -> Congestion:
     return preferred(DEFAULT.read_text().strip(), is_accepted)
 
 
-def preferred(default: str, accepts: Callable[[str], bool]) -> Congestion:
-    """The first of those preferred that a flow is let have; the machine's own if none is."""
-    return Congestion(next((name for name in PREFERRED if accepts(name)), default), default)
+def preferred(own: str, accepts: Callable[[str], bool]) -> Congestion:
+    """The first of those preferred that a flow is let have, beside the machine's own."""
+    first = next((name for name in PREFERRED if accepts(name)), own)
+    return Congestion(own, first if first != own else None)
 
 
 def is_accepted(name: str) -> bool:

@@ -84,9 +84,9 @@ def provenance(machine: Machine) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
     busy = machine.load >= machine.cores / 2
     warning = f" Other programs kept the machine busy: load {machine.load:.1f}." if busy else ""
-    congestion = machine.congestion.primary
-    if machine.congestion.other is not None:
-        congestion += f" (the machine's own: {machine.congestion.other})"
+    congestion = f"{machine.congestion.own} (the machine's own)"
+    if machine.congestion.beside is not None:
+        congestion += f" and {machine.congestion.beside}"
     return (
         f"Measured on {machine.date}: {machine.processor}, {machine.cores} cores, "
         f"Linux {machine.kernel}, TCP {congestion}.{warning}\n{versions}."

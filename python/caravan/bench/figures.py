@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from caravan.bench import simulators
 from caravan.bench.congestion import Congestion
 from caravan.bench.control import Handshakes, Memory
-from caravan.bench.roads import Road, plain_of
+from caravan.bench.roads import ECHO_INTERVALS_US, Flood, Road, plain_of
 from caravan.bench.simulators import Grid, Kernel, Tandem
 from caravan.bench.systems import BORINGTUN, BORINGTUN_1, CARAVAN, STRONGSWAN, WIREGUARD_GO
 
@@ -67,7 +67,8 @@ class Target:
 
 def targets(results: Results) -> list[Target]:
     """Every target that the results can tell of."""
-    found = rate_targets(results.roads, results.congestion) + delay_targets(results.roads)
+    found = rate_targets(results.roads, results.congestion)
+    found += delay_targets(results.roads) + flood_targets(results.roads)
     found += [
         Target(
             f"responder CPU per handshake, {one.how}",
@@ -106,34 +107,59 @@ def rate_targets(roads: Sequence[Road], congestion: Congestion) -> list[Target]:
             continue
         what = f"TCP rate over that of {name}"
         ratio = own.mbit_s / peer.mbit_s
-        found.append(Target(f"{what}, {congestion.primary}", "at least", times, ratio, "times"))
-        if own.default_mbit_s is not None and peer.default_mbit_s is not None:
-            what += f", {congestion.default} as this machine has it"
-            ratio = own.default_mbit_s / peer.default_mbit_s
-            found.append(Target(what, "at least", times, ratio, "times"))
+        heading = f"{what}, {congestion.own} as this machine has it"
+        found.append(Target(heading, "at least", times, ratio, "times"))
+        if own.beside_mbit_s is not None and peer.beside_mbit_s is not None:
+            ratio = own.beside_mbit_s / peer.beside_mbit_s
+            found.append(Target(f"{what}, {congestion.beside}", "at least", times, ratio, "times"))
     return found
 
 
 def delay_targets(roads: Sequence[Road]) -> list[Target]:
-    """Added round trips against the peers that were measured, as they come and on one CPU."""
+    """Added round trips against the peers that were measured, at each interval."""
     by_name = {road.name: road for road in roads}
     own, plain = by_name.get(CARAVAN), plain_of(roads)
     if own is None or plain is None:
         return []
-    kinds: list[tuple[str, Callable[[Road], float]]] = [
-        ("added round trip", lambda road: road.rtt_us - plain.rtt_us),
-        ("added round trip on one CPU", lambda road: road.one_cpu_us - plain.one_cpu_us),
-    ]
     shares = [(WIREGUARD_GO, SHARE_OF_WIREGUARD_GO_DELAY), (BORINGTUN, 1.0), (BORINGTUN_1, 1.0)]
+
+    def added(road: Road, at: int) -> float:
+        return road.round_trips[at].median_us - plain.round_trips[at].median_us
+
     return [
         Target(
-            f"{what}, {share:g} x {name}'s",
-            *("at most", share * added(by_name[name]), added(own), "us"),
+            f"added round trip, {every(interval)}, {share:g} x {name}'s",
+            *("at most", share * added(by_name[name], at), added(own, at), "us"),
         )
-        for what, added in kinds
+        for at, interval in enumerate(ECHO_INTERVALS_US)
         for name, share in shares
         if name in by_name
     ]
+
+
+def flood_targets(roads: Sequence[Road]) -> list[Target]:
+    """Datagrams that arrive against the best of the peers that were measured."""
+    own = next((road.flood for road in roads if road.name == CARAVAN), None)
+    names = (WIREGUARD_GO, BORINGTUN, BORINGTUN_1, STRONGSWAN)
+    peers = [road.flood for road in roads if road.name in names and road.flood is not None]
+    if own is None or not peers:
+        return []
+    kinds: list[tuple[str, Callable[[Flood], float]]] = [
+        ("at the knee", lambda flood: flood.knee_per_s),
+        ("under overload", lambda flood: flood.overload_per_s),
+    ]
+    return [
+        Target(
+            f"64-byte datagrams that arrive {what}, the best peer's",
+            *("at least", max(map(of, peers)) / 1e3, of(own) / 1e3, "thousand/s"),
+        )
+        for what, of in kinds
+    ]
+
+
+def every(interval_us: int) -> str:
+    """How far apart echo requests are."""
+    return f"every {interval_us / 1e3:g} ms"
 
 
 def tandem_targets(tandem: Tandem) -> list[Target]:
@@ -173,23 +199,49 @@ Column = tuple[str, Callable[[Road], str]]
 
 
 def road_table(roads: Sequence[Road], plain: Road | None, congestion: Congestion) -> str:
-    """Rates, round trips and costs, a row a system."""
+    """Rates and costs, a row a system."""
     columns: list[Column] = [
         ("system", lambda road: road.name),
-        (f"Mbit/s, {congestion.primary} (min - max)", rates),
+        (f"Mbit/s, {congestion.own} (min - max)", rates),
     ]
     if plain is not None:
         columns.append(("share of plain", lambda road: f"{road.mbit_s / plain.mbit_s:.3f}"))
-    if congestion.other is not None:
-        heading = f"Mbit/s, {congestion.other}"
-        columns.append((heading, lambda road: number(road.default_mbit_s, 0)))
-    columns.append(("RTT us", lambda road: f"{road.rtt_us:.0f}"))
-    if plain is not None:
-        columns.append(("added us", lambda road: f"{road.rtt_us - plain.rtt_us:.0f}"))
-    columns.append(("one CPU us", lambda road: f"{road.one_cpu_us:.0f}"))
+    if congestion.beside is not None:
+        heading = f"Mbit/s, {congestion.beside}"
+        columns.append((heading, lambda road: number(road.beside_mbit_s, 0)))
     columns.append(("CPU s/GB, both ends", lambda road: number(road.cpu_s_per_gb, 1)))
     rows = [[cell(road) for _, cell in columns] for road in roads]
     return markdown([heading for heading, _ in columns], rows)
+
+
+def delay_table(roads: Sequence[Road], plain: Road | None) -> str:
+    """Round trips at each interval, a row a system."""
+    headings, cells = ["system"], [[road.name] for road in roads]
+    for at, interval in enumerate(ECHO_INTERVALS_US):
+        headings.append(f"{every(interval)}, us (p99)")
+        headings += ["added us"] if plain is not None else []
+        for row, road in zip(cells, roads, strict=True):
+            row.append(delays(road, at))
+            if plain is not None:
+                added = road.round_trips[at].median_us - plain.round_trips[at].median_us
+                row.append(f"{added:.0f}")
+    return markdown(headings, cells)
+
+
+def delays(road: Road, at: int) -> str:
+    """Median and tail."""
+    found = road.round_trips[at]
+    return f"{found.median_us:.0f} ({found.p99_us:.0f})"
+
+
+def flood_table(roads: Sequence[Road]) -> str:
+    """What arrives of floods, a row a system that was flooded."""
+    rows = [
+        [road.name, *(f"{rate / 1e3:.0f}" for rate in (flood.knee_per_s, flood.overload_per_s))]
+        for road in roads
+        if (flood := road.flood) is not None
+    ]
+    return markdown(["system", "at the knee, thousand/s", "under overload, thousand/s"], rows)
 
 
 def rates(road: Road) -> str:
@@ -287,13 +339,16 @@ def report(results: Results) -> str:
         parts.append("## Targets\n\n" + target_table(found))
     plain = plain_of(results.roads)
     if results.roads:
-        parts.append(
+        parts += [
             ROADS
             + congestion_text(results.congestion)
-            + road_table(results.roads, plain, results.congestion)
-        )
+            + road_table(results.roads, plain, results.congestion),
+            DELAYS + delay_table(results.roads, plain),
+            FLOODS + flood_table(results.roads),
+        ]
     if results.suites:
-        parts.append(SUITES + road_table(results.suites, plain, results.congestion))
+        suites = road_table(results.suites, plain, results.congestion)
+        parts.append(SUITES + suites + "\n\n" + delay_table(results.suites, plain))
     if results.handshakes:
         parts.append(HANDSHAKES + handshake_table(results.handshakes))
     if results.memory is not None:
@@ -321,16 +376,13 @@ def number(value: float | None, digits: int) -> str:
 
 
 def congestion_text(congestion: Congestion) -> str:
-    """Why the rates stand under the congestion control that they stand under."""
-    text = (
-        f"TCP's congestion control is {congestion.primary}, set for each flow: on a road of a\n"
-        "tenth of a millisecond that loses nothing it only fills the window, so that the rate is\n"
-        "the tunnel's."
-    )
-    if congestion.other is not None:
+    """What the rates are measured under."""
+    text = f"TCP's congestion control is {congestion.own}, this machine's own."
+    if congestion.beside is not None:
         text += (
-            f" This machine's own, {congestion.other}, has a column beside it: a control that\n"
-            "paces by its own estimate of the road is measured as much as the tunnel."
+            f" {congestion.beside} has a column\n"
+            "beside it: on a road of a tenth of a millisecond that loses nothing it only fills\n"
+            f"the window, while {congestion.own} paces by its own estimate of the road."
         )
     return text + "\n\n"
 
@@ -339,18 +391,25 @@ INSTRUCTIONS = {"Scalar": "none", "Avx2": "AVX2", "Avx512": "AVX-512", "Neon": "
 
 ROADS = """## Data planes
 
-Two namespaces joined by a veth, inner MTU 1400, one TCP stream by iperf3; round trips are medians
-of ping's on an idle tunnel. The CPU time is that of the tunnel programs, not of iperf3. All
-tunnels are in UDP, but for the one named protocol 50: there the kernel neither cuts nor gathers,
-so it costs a system call a packet.
+Two namespaces joined by a veth, inner MTU 1400, one TCP stream by iperf3. Every program runs in its
+default form; none is pinned to a processor or niced. The CPU time is that of the tunnel programs,
+not of iperf3. All tunnels are in UDP, but for the one named protocol 50: there the kernel neither
+cuts nor gathers, so it costs a system call a packet.
 
-An idle tunnel's round trip on a virtual machine is mostly the waking of sleeping processors, the
-same for every tunnel, and moves with where the scheduler put the programs. The forwarder
-(`crates/daemon/benches/forwarder.rs`) tells how much that is: it copies each frame of its device
-into a datagram and back, and does nothing else; its rate is that of datagrams which the kernel cuts
-into IP fragments. Where tunnels differ by less than the forwarder adds, the scheduler chose.
-`one CPU us` is the round trip once more with both ends' programs and ping held on one processor:
-the path's own length.
+"""
+DELAYS = """## Round trips
+
+Echo requests on an idle tunnel, at three intervals (`crates/daemon/benches/probe.rs`): medians, and
+in brackets what 99 % do not exceed. Sparse traffic finds the processors asleep, and waking them is
+most of its round trip; dense traffic finds them awake. The forwarder
+(`crates/daemon/benches/forwarder.rs`) copies each frame of its device into a datagram and back, and
+does nothing else: what it adds is the floor of every tunnel.
+
+"""
+FLOODS = """## Floods of 64-byte datagrams
+
+One sender, one datagram a system call. The knee is the highest rate of a ladder by a quarter at
+which 99 % arrive; under overload the sender never waits, and takes one of the processors.
 
 """
 SUITES = """## Caravan's suites

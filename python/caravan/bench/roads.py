@@ -1,36 +1,68 @@
-"""Rate, round trips and CPU time of data planes, in turns, so that all meet the same machine."""
+"""Rate, round trips, floods and CPU time of data planes, in turns, so that all meet the same
+machine. No program is pinned to a processor or niced."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from caravan.bench.affinity import held, one_cpu
 from caravan.bench.congestion import Congestion
+from caravan.bench.probe import Probe
 from caravan.bench.systems import PLAIN, System
-from caravan.testbed.host import Host
 from caravan.testbed.traffic import Flow, iperf
 
-PING_INTERVAL_S = 0.005
-PING_TIMEOUT_S = 2
+ECHO_INTERVALS_US = (10_000, 2_000, 200)
+"""From sparse traffic, between which processors sleep, to dense."""
+TAIL = 0.99
+FLOOD_RATES_PER_S = tuple(round(10_000 * 2 ** (step / 3)) for step in range(18))
+"""A ladder by a quarter each: 10,000 to 508,000 datagrams a second."""
+LOSS_AT_KNEE = 0.01
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much one turn measures: seconds of each TCP flow, echo requests at each interval, ms of
+    each step of a flood (0: no flood)."""
+
+    turns: int
+    seconds: int
+    echoes: int
+    flood_ms: int = 0
+
+
+@dataclass(frozen=True)
+class Flood:
+    """Datagrams of 64 bytes a second that arrive: at the highest rate of the ladder that loses one
+    in a hundred at most, and from a sender that never waits."""
+
+    knee_per_s: float
+    overload_per_s: float
 
 
 @dataclass(frozen=True)
 class Sample:
     """One turn of one system.
 
-    `default_mbit_s`: the rate under the machine's own congestion control, none where that is the
-    primary one. `one_cpu_us`: the round trip with all programs held on one processor.
-    `cpu_s_per_gb`: both ends' programs under the primary one; none for plain forwarding.
+    `mbit_s`: under the machine's own congestion control; `beside_mbit_s`: under the one beside
+    it, none where there is none. `round_trips_us`: a list for each of `ECHO_INTERVALS_US`.
+    `cpu_s_per_gb`: both ends' programs in the first flow; none for plain forwarding.
     """
 
     mbit_s: float
-    default_mbit_s: float | None
-    rtt_us: float
-    one_cpu_us: float
+    beside_mbit_s: float | None
+    round_trips_us: Sequence[Sequence[float]]
+    flood: Flood | None
     cpu_s_per_gb: float | None
+
+
+@dataclass(frozen=True)
+class RoundTrip:
+    """Over all turns, for one interval between echo requests."""
+
+    interval_us: int
+    median_us: float
+    p99_us: float
 
 
 @dataclass(frozen=True)
@@ -41,54 +73,43 @@ class Road:
     mbit_s: float
     mbit_s_min: float
     mbit_s_max: float
-    default_mbit_s: float | None
-    rtt_us: float
-    one_cpu_us: float
+    beside_mbit_s: float | None
+    round_trips: Sequence[RoundTrip]
+    flood: Flood | None
     cpu_s_per_gb: float | None
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How much is measured: turns, seconds of TCP a turn, echo requests a turn."""
-
-    turns: int
-    seconds: int
-    echoes: int
 
 
 def measure(
     systems: Sequence[System],
     effort: Effort,
     congestion: Congestion,
+    probe: Probe,
     say: Callable[[str], None],
 ) -> list[Road]:
     """Every system once, then again, as many turns as asked."""
     samples: dict[str, list[Sample]] = {system.name: [] for system in systems}
     for turn in range(effort.turns):
         for system in systems:
-            sample = measure_once(system, effort, congestion)
+            sample = measure_once(system, effort, congestion, probe)
             samples[system.name].append(sample)
-            say(
-                f"turn {turn + 1} of {effort.turns}: {system.name}: "
-                f"{sample.mbit_s:,.0f} Mbit/s, {sample.rtt_us:.0f} us, "
-                f"{sample.one_cpu_us:.0f} on one CPU"
-            )
+            say(f"turn {turn + 1} of {effort.turns}: {system.name}: {in_short(sample)}")
     return [summary(name, taken) for name, taken in samples.items()]
 
 
-def measure_once(system: System, effort: Effort, congestion: Congestion) -> Sample:
-    """Round trips on an idle road, then one TCP stream, and one under the machine's own control."""
-    rtt_us = median(round_trips_us(system.station, system.address, effort.echoes))
-    cpu = one_cpu()
-    with held([daemon.pid for daemon in system.daemons], cpu):
-        alone = round_trips_us(system.station, system.address, effort.echoes, cpu)
+def measure_once(system: System, effort: Effort, congestion: Congestion, probe: Probe) -> Sample:
+    """Round trips on an idle road, a TCP stream under each control, a flood."""
+    round_trips = [
+        probe.round_trips_us(system.station, system.address, interval_us, effort.echoes)
+        for interval_us in ECHO_INTERVALS_US
+    ]
     before = system.cpu_s()
-    flow = stream(system, effort, congestion.primary)
+    flow = stream(system, effort, congestion.own)
     spent_s = system.cpu_s() - before
     per_gb = spent_s / (flow.received_bytes / 1e9) if system.daemons else None
-    other = congestion.other
-    default_mbit_s = stream(system, effort, other).mbit_s if other is not None else None
-    return Sample(flow.mbit_s, default_mbit_s, rtt_us, median(alone), per_gb)
+    beside = congestion.beside
+    beside_mbit_s = stream(system, effort, beside).mbit_s if beside is not None else None
+    flood = flooded(system, effort.flood_ms, probe) if effort.flood_ms else None
+    return Sample(flow.mbit_s, beside_mbit_s, round_trips, flood, per_gb)
 
 
 def stream(system: System, effort: Effort, congestion: str) -> Flow:
@@ -97,37 +118,69 @@ def stream(system: System, effort: Effort, congestion: str) -> Flow:
     return iperf(*ends, effort.seconds, congestion=congestion)
 
 
-def round_trips_us(host: Host, address: str, count: int, cpu: int | None = None) -> list[float]:
-    """Each round trip of `count` echo requests; a lost one is left out.
+def flooded(system: System, length_ms: int, probe: Probe) -> Flood:
+    """Climbs the ladder until a rate loses too much twice, then sends without a pause."""
 
-    `cpu`: the processor that ping is held on.
-    """
-    argv = ["taskset", "-c", str(cpu)] if cpu is not None else []
-    argv += ["ping", "-n", "-c", str(count), "-i", str(PING_INTERVAL_S), "-W", str(PING_TIMEOUT_S)]
-    return parse_round_trips_us(host.run([*argv, address], name="ping").stdout)
+    def arrive(rate_per_s: int) -> tuple[float, float]:
+        """The share that is lost, and what arrives a second."""
+        passed = probe.flood(system.station, system.gateway, system.address, rate_per_s, length_ms)
+        return 1 - passed.received / passed.offered, passed.received / passed.seconds
+
+    return climb(arrive, FLOOD_RATES_PER_S)
 
 
-def parse_round_trips_us(text: str) -> list[float]:
-    """The times of ping's lines; `ValueError` when there is none."""
-    found = [float(value) * 1000 for value in re.findall(r"time=([\d.]+) ms", text)]
-    if not found:
-        raise ValueError(f"ping tells no round trip: {text}")
-    return found
+def climb(arrive: Callable[[int], tuple[float, float]], rates_per_s: Iterable[int]) -> Flood:
+    """A flood by `arrive`, which offers a rate (0: no pause) and tells share lost and rate."""
+    knee_per_s = 0.0
+    for rate_per_s in rates_per_s:
+        # One bad moment of the machine is no knee.
+        tries = (arrive(rate_per_s) for _ in range(2))
+        found = next((rate for lost, rate in tries if lost <= LOSS_AT_KNEE), None)
+        if found is None:
+            break
+        knee_per_s = found
+    return Flood(knee_per_s, arrive(0)[1])
+
+
+def in_short(sample: Sample) -> str:
+    """One line of progress."""
+    medians = " / ".join(f"{median(each):.0f}" for each in sample.round_trips_us)
+    text = f"{sample.mbit_s:,.0f} Mbit/s, {medians} us"
+    if sample.flood is not None:
+        flood = sample.flood
+        text += f", {flood.knee_per_s:,.0f} and {flood.overload_per_s:,.0f} datagrams/s"
+    return text
 
 
 def summary(name: str, samples: Sequence[Sample]) -> Road:
-    """Medians of the samples."""
+    """Medians of the samples; round trips of all turns together."""
     rates = [sample.mbit_s for sample in samples]
+    floods = [sample.flood for sample in samples if sample.flood is not None]
     return Road(
         name,
         median(rates),
         min(rates),
         max(rates),
-        median_of([sample.default_mbit_s for sample in samples]),
-        median(sample.rtt_us for sample in samples),
-        median(sample.one_cpu_us for sample in samples),
+        median_of([sample.beside_mbit_s for sample in samples]),
+        tuple(
+            round_trip(interval, [us for sample in samples for us in sample.round_trips_us[at]])
+            for at, interval in enumerate(ECHO_INTERVALS_US)
+        ),
+        Flood(
+            median(flood.knee_per_s for flood in floods),
+            median(flood.overload_per_s for flood in floods),
+        )
+        if floods
+        else None,
         median_of([sample.cpu_s_per_gb for sample in samples]),
     )
+
+
+def round_trip(interval_us: int, found_us: Sequence[float]) -> RoundTrip:
+    """Median, and the smallest value that 99 % do not exceed."""
+    ordered = sorted(found_us)
+    at = -int(-TAIL * len(ordered) // 1) - 1
+    return RoundTrip(interval_us, median(ordered), ordered[at])
 
 
 def median_of(values: Sequence[float | None]) -> float | None:
