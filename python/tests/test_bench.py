@@ -325,7 +325,7 @@ def test_plain_and_strongswan_are_measured_side_by_side(
         PublicKey(authority.issue("ms.example"), authority),
     )
     told: list[str] = []
-    probe = Probe(build(TOP, "daemon", "probe"))
+    probe = Probe(build(TOP, "daemon", "probe", profile="dev"))
     with Bench(keys, output / "no-peers", output) as bench:
         systems = [bench.bring_up(name) for name in (PLAIN, STRONGSWAN)]
         effort = Effort(1, 1, 10, 50)

@@ -152,8 +152,8 @@ class Bench(Network):
         return System(name, station, gateway, GATEWAY_INNER, daemons)
 
     def caravan(self, name: str) -> System:
-        """Caravan on both ends: ESP in UDP as all others, or as IP protocol 50."""
-        is_encapsulated = not name.endswith(AS_PROTOCOL_50)
+        """Caravan on both ends: by its own habit, which is ESP in UDP, or as IP protocol 50."""
+        is_encapsulated = False if name.endswith(AS_PROTOCOL_50) else None
         suite = name.removeprefix("caravan ").removesuffix(AS_PROTOCOL_50)
         station, gateway = self._ipsec_pair()
         on_gateway, on_station = ipsec_ends(self._keys, suite, is_encapsulated=is_encapsulated)
@@ -207,7 +207,7 @@ class Bench(Network):
 
 
 def ipsec_ends(
-    keys: Keys, esp_proposals: str, *, is_encapsulated: bool = True
+    keys: Keys, esp_proposals: str, *, is_encapsulated: bool | None = None
 ) -> tuple[Connection, Connection]:
     """Gateway and station: IKEv1 aggressive, RSA signatures, PFS, an inner address."""
     gateway = Connection(
