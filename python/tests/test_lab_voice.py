@@ -290,6 +290,23 @@ def test_ctrl_c_is_quiet_from_the_first_moment(delay_s: float) -> None:
     assert said in ("", "caravan-lab: stopped\n")
 
 
+@pytest.mark.parametrize("words", [("links",), ("links", "--json"), ("--version",)])
+def test_a_full_disk_under_the_answer_is_one_sentence(words: tuple[str, ...]) -> None:
+    script = "from caravan.program import main\nmain()"
+    here = {**os.environ, "PYTHONPATH": str(TOP / "python")}
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", script, *words],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=here,
+            check=False,
+        )
+    assert done.stderr == "caravan-lab: standard output: No space left on device\n"
+    assert done.returncode == 2
+
+
 def test_a_core_of_other_sources_is_told_by_its_remedy() -> None:
     assert not freshness.is_stale(), freshness.remedy()
     questions = (

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from caravan.report import write_report
-from caravan.report.figures import log_ticks
+from caravan.report.figures import log_ticks, specification
 from caravan.report.page import prose
 from caravan.report.tables import levels
 from caravan.study import results
@@ -236,6 +236,22 @@ def test_logarithmic_axes_have_few_round_lines() -> None:
     assert log_ticks(3.0, 40.0, (1,)) == [10]
     assert log_ticks(0.5, 20_000.0) == [1, 10, 100, 1000, 10_000]
     assert len(log_ticks(1.0, 1e12)) < 10
+
+
+def test_an_interval_that_reaches_0_holds_its_point_on_a_logarithmic_axis(
+    study: Study, rows: pd.DataFrame
+) -> None:
+    is_there = (rows["level"] == "simulate") & (rows["rate_kbps"] == 200)
+    rows.loc[is_there & (rows["metric"] == "mean_delay_ms"), "ci95_low"] = 0.0
+    (figure,) = (one for one in study.figures if one.name == "lines")
+    drawn = specification(study, figure, rows)
+    (span,) = (layer for layer in drawn["layer"] if layer["mark"]["type"] == "rule")
+    foot, scale = span["encoding"]["y"]["field"], span["encoding"]["y"]["scale"]
+    (points,) = drawn["datasets"].values()
+    reaching = [point for point in points if point["kind"] == "simulate" and point["low"] == 0]
+    assert len(reaching) == 2
+    for point in reaching:
+        assert 0 < scale["domain"][0] <= point[foot] < point["y"] < point["high"]
 
 
 def test_points_near_saturation_are_counted_apart() -> None:

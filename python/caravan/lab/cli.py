@@ -84,6 +84,9 @@ def main() -> None:
         _say(f"warning: {remedy()}")
     try:
         status = app(prog_name="caravan-lab", standalone_mode=False)
+        sys.stdout.flush()
+    except OSError as fault:
+        _unwritten(fault)
     except Stopped as stopped:
         _say(str(stopped))
         leave(STOPPED)
@@ -104,6 +107,13 @@ def main() -> None:
     if status == STOPPED:
         _say("stopped")
     leave(status if isinstance(status, int) else 0)
+
+
+def _unwritten(fault: OSError) -> NoReturn:
+    """Say that the answer could not be written: what opens files refuses them by their names."""
+    # What is left in the buffer would fail again when the interpreter ends.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _fail(f"{fault.filename or 'standard output'}: {fault.strerror or fault}")
 
 
 def _errors() -> Console:

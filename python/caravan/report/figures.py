@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -180,12 +181,23 @@ def log_ticks(least: float, most: float, fine: Sequence[int] = FINE) -> list[flo
     return [tick for tick in ticks if least <= tick <= most]
 
 
+def _log_domain(chosen: Points) -> list[float]:
+    """From where to where a logarithmic axis of these points goes."""
+    values = chosen.frame[["y", "low", "high"]]
+    values = values[values > 0]
+    return [values.min().min() / LOG_ROOM, chosen.y_top or values.max().max() * LOG_ROOM]
+
+
 class _Drawing:
     """The layers of one figure."""
 
     def __init__(self, study: Study, figure: Figure, chosen: Points) -> None:
         self._figure = figure
-        self._points = chosen
+        # A logarithmic axis has no place for the 0 at which an interval may end.
+        foot = chosen.frame["low"]
+        if figure.y_scale == "log":
+            foot = foot.clip(lower=_log_domain(chosen)[0])
+        self._points = replace(chosen, frame=chosen.frame.assign(foot=foot))
         self._study = study
         self._has_panels = bool(figure.panels)
         self._pick = alt.selection_point(fields=["series"], bind="legend", name="pick")
@@ -239,7 +251,7 @@ class _Drawing:
         if "simulate" in kinds:
             bar = self._only("simulate").mark_rule(strokeWidth=1.5, clip=True)
             layers.append(
-                bar.encode(x=x, y=self._y("low"), y2="high:Q", color=color, opacity=shown)
+                bar.encode(x=x, y=self._y("foot"), y2="high:Q", color=color, opacity=shown)
             )
         marked = "simulate" if "simulate" in kinds else (modelled or ["model"])[0]
         curves = max(1, len(self._points.series) * len(self._points.panels))
@@ -343,10 +355,7 @@ class _Drawing:
         known: dict[str, Any] = {"type": self._figure.y_scale, "nice": top is None and not is_log}
         ticks: dict[str, Any] = {"tickCount": 6}
         if is_log:
-            values = self._points.frame[["y", "low", "high"]]
-            values = values[values > 0]
-            least, most = values.min().min() / LOG_ROOM, top or values.max().max() * LOG_ROOM
-            known["domain"] = [least, most]
+            least, most = known["domain"] = _log_domain(self._points)
             ticks = {"values": log_ticks(least, most)}
         elif top is not None:
             known["domain"] = [0, top]
