@@ -119,6 +119,10 @@ def in_wimax() -> dict[float, float]:
         22: added.pop(),
         2: sizes.ESP_TRAILER_BYTES,
         52: md5["added_bytes"] - length,
+        21: min(adding("aes128") & adding("des") & adding("3des")),
+        38: at("wimax", **_packet("aes128")) / at("wimax", **_packet("3des")) * 100,
+        49: min(adding("md5")),
+        60: max(adding("md5")),
         24: md5["added_bytes"] - length - sizes.IP_BYTES - sizes.UDP_BYTES,
         8: sizes.UDP_BYTES,
         0.0896: (fixed_cost + 9 * block) / 100e6 * MS,
@@ -127,6 +131,39 @@ def in_wimax() -> dict[float, float]:
         25: little_more("wimax"),
         12.8: 800 * 8 / 500,
         **{total: decrypted_by_formula_3(rounds) for total, rounds in FORMULA_3.items()},
+    }
+
+
+def adding(policy: str) -> set[int]:
+    """Bytes beyond the application's with which all printed cells of paper W's Table 1 come out,
+    the one that is taken for a misprint left out."""
+    profile = table("paper-w")
+    printed = {
+        int(float(str(item.at["packet_bytes"]))): item.value
+        for item in outcome("wimax").study.all_published()
+        if item.printed == "Table 1" and item.at["policy"] == policy
+    }
+    if policy == "md5":
+        del printed[500]
+        fixed_cost, block = (profile["mac"]["md5"][key]["value"] for key in ("fixed", "per_block"))
+
+        def operations(size: int) -> float:
+            return float(fixed_cost + block * math.ceil((8 * size + 64) / 512))
+
+    else:
+        cipher = profile["cipher"][policy]
+
+        def operations(size: int) -> float:
+            cost = cipher["encrypt"]["value"]
+            return float(math.ceil(size / cipher["block_bytes"]) * cost)
+
+    def comes_out(size: int, value: float, more: int) -> bool:
+        return operations(size + more) / 100e6 * MS == pytest.approx(value, rel=0.02)
+
+    return {
+        more
+        for more in range(100)
+        if all(comes_out(size, value, more) for size, value in printed.items())
     }
 
 
@@ -209,6 +246,27 @@ def test_paper_u_reads_in_nine_ways() -> None:
     assert any("read in nine ways" in body for _, body in study.texts)
 
 
+def test_a_radio_that_only_delays_fits_paper_u_as_well() -> None:
+    """So the three numbers that the reading was fitted to do not choose it: the text says so."""
+    rows = outcome("umts").rows
+    rows = rows[(rows["sweep"] == "readings") & rows["published"].notna()]
+    differences = rows.pivot_table(
+        index="reading", columns=["metric", "policy", "level"], values="relative_difference"
+    )
+    first = differences.loc["clear packet, up"]
+    assert differences.loc["clear packet, up, radio a delay"].equals(first)
+    thresholds = differences["cpu_capacity_kbps"].abs().max(axis=1)
+    keeps = differences[("queue_bytes:ms", "des-md5", "model")].abs() < 0.1
+    assert keeps["clear packet, up"]
+    assert thresholds[keeps].min() == pytest.approx(thresholds["clear packet, up"])
+
+
+def test_paper_w_reads_in_eight_ways() -> None:
+    study = outcome("wimax").study
+    assert len(study.sweep("readings").readings) == 8
+    assert any("None of the eight readings" in body for _, body in study.texts)
+
+
 def test_the_grid_of_paper_u() -> None:
     grid = outcome("umts").study.sweep("grid").grid
     assert grid["rate_kbps"] == (8, 64, 128, 256, 384, 512, 716, 768, 1024, 1536, 2048)
@@ -258,10 +316,13 @@ def test_results_and_parameters_are_counted_apart() -> None:
     found = outcome("wimax")
     given, printed = (score(found.study, found.rows) for score in (parameters_score, results_score))
     assert (given.compared, given.agreeing) == (14, 14)
-    assert printed == Score(2, 1)
-    ((what, fitted),) = fitted_scores(found.study, found.rows).items()
-    assert "22 and 52 bytes" in what
-    assert fitted == Score(80, 78)
+    # Everything that paper W prints was fitted to: the reading, and the bytes of both tables.
+    assert printed == Score(0, 0)
+    fitted_to = fitted_scores(found.study, found.rows)
+    assert {what.partition(";")[0]: score for what, score in fitted_to.items()} == {
+        "the reading, one of eight": Score(2, 1),
+        "22 and 52 bytes": Score(80, 78),
+    }
 
 
 def test_a_quick_run_says_why_its_time_is_shorter() -> None:

@@ -122,7 +122,10 @@ def _summary(study: Study, rows: pd.DataFrame, claimed: list[Verdict]) -> str:
     cards = [
         (f"{printed.agreeing:,} of {printed.compared:,}", "printed results within 2 %"),
         *(
-            (f"{score.agreeing:,} of {score.compared:,}", f"more, but fitted: {html.escape(what)}")
+            (
+                f"{score.agreeing:,} of {score.compared:,}",
+                f"fitted results within 2 %: {html.escape(what)}",
+            )
             for what, score in fitted_scores(study, rows).items()
         ),
         (f"{given.agreeing:,} of {given.compared:,}", "printed parameters the same"),

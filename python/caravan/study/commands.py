@@ -110,7 +110,7 @@ def summary(outcome: Outcome) -> str:
     if printed.compared:
         compared.append(f"{printed.agreeing} of {printed.compared} printed results within 2 %")
     for what, score in fitted_scores(outcome.study, rows).items():
-        compared.append(f"{score.agreeing} of {score.compared} more, but fitted ({what})")
+        compared.append(f"{score.agreeing} of {score.compared} fitted results within 2 % ({what})")
     if given.compared:
         compared.append(f"{given.agreeing} of {given.compared} printed parameters the same")
     if sentences := counted(verdicts(outcome.study, rows)):
