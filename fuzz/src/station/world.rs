@@ -1,7 +1,8 @@
 //! The station under test, its hostile gateways, and what must hold after each step:
 //!
 //! - what holds for either role (`crate::watch`);
-//! - nothing is sent but to a gateway that is configured, or where an authentic message came from;
+//! - nothing is sent but to a gateway that is configured, or where an authentic message came from,
+//!   save one answer to a datagram, back to where that came from and no longer than it is;
 //! - without the end of phase 1 no SA is installed;
 //! - sessions stay within their bound;
 //! - what is taken down gives everything back.
@@ -38,7 +39,15 @@ pub struct Stage {
     /// Begun connections and their gateways, in one order.
     connections: Vec<Arc<Connection>>,
     gateways: Vec<Gateway>,
+    /// Gateways that are configured, and where authentic messages came from.
     allowed: BTreeSet<IpAddr>,
+}
+
+/// A datagram that may be answered, from wherever it comes.
+#[derive(Clone, Copy)]
+struct Question {
+    from: IpAddr,
+    bytes: usize,
 }
 
 impl Default for Stage {
@@ -155,10 +164,12 @@ impl Stage {
     }
 
     fn datagram(&mut self, path: Path, octets: &[u8]) -> Sent {
-        // Whoever writes of a tunnel that is not there is told so, and a new address is asked.
-        self.allowed.insert(path.remote.ip());
         let answer = self.station.datagram(path, octets, MAX_MESSAGES);
-        self.follow(answer)
+        let question = Question {
+            from: path.remote.ip(),
+            bytes: octets.len(),
+        };
+        self.follow(answer, Some(question))
     }
 
     fn wait(&mut self, span: Duration) -> Sent {
@@ -168,7 +179,7 @@ impl Stage {
             let Some(answer) = self.station.wake(until) else {
                 return sent;
             };
-            sent.extend(self.follow(answer));
+            sent.extend(self.follow(answer, None));
         }
         panic!("the clock stands still at {:?}", self.station.now);
     }
@@ -210,11 +221,11 @@ impl Stage {
 
     fn input(&mut self, input: Input<'_>) -> Sent {
         let answer = self.station.input(input);
-        self.follow(answer)
+        self.follow(answer, None)
     }
 
     /// What was sent reaches the gateways; what was asked is answered.
-    fn follow(&mut self, mut answer: Answer) -> Sent {
+    fn follow(&mut self, mut answer: Answer, question: Option<Question>) -> Sent {
         let has_keys = self.gateways.iter().any(Gateway::has_keys);
         assert!(answer.installs == 0 || has_keys, "an SA without phase 1");
         for connection in &self.station.node.status(self.station.now).connections {
@@ -223,9 +234,8 @@ impl Stage {
         }
         let moved = answer.moved.iter().map(|path| path.remote.ip());
         self.allowed.extend(moved);
+        self.check_strangers(&answer.datagrams, question);
         for (path, datagram) in &answer.datagrams {
-            let to = path.remote.ip();
-            assert!(self.allowed.contains(&to), "sent to {to}");
             for gateway in &mut self.gateways {
                 gateway.hear(*path, datagram, self.station.now);
             }
@@ -240,6 +250,18 @@ impl Stage {
             answer.datagrams.extend(more);
         }
         answer.datagrams
+    }
+
+    /// An address that nobody has proven gets one answer at most, no longer than its question.
+    fn check_strangers(&self, sent: &Sent, question: Option<Question>) {
+        let is_stranger = |path: &Path| !self.allowed.contains(&path.remote.ip());
+        let mut left = question;
+        for (path, datagram) in sent.iter().filter(|(path, _)| is_stranger(path)) {
+            let (to, bytes) = (path.remote.ip(), datagram.len());
+            let question = left.take();
+            let is_answer = question.is_some_and(|it| it.from == to && bytes <= it.bytes);
+            assert!(is_answer, "{bytes} octets sent to {to}");
+        }
     }
 }
 
