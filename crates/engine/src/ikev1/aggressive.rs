@@ -22,7 +22,7 @@ use wire::isakmp::{Cookies, Payload};
 use super::auth;
 use super::exchange::{At, Core, Publics, Session, Step};
 use super::parts::Parts;
-use super::proposal;
+use super::proposal::{self, Offered};
 use super::{Fault, Outbox, Role};
 use crate::counters::DropReason;
 use crate::suite::IkeSuite;
@@ -67,11 +67,12 @@ impl Core {
         let (id, id_body) = parts.id.ok_or(DropReason::MalformedMessage)?;
         let public_len = parts.public.ok_or(DropReason::MalformedMessage)?.len();
         let identity = auth::identity_of(id)?;
+        let known = Offered::read(offered);
         let mut fits_proposal = false;
         let chosen = self.candidates.iter().find_map(|connection| {
             let method = connection.method()?;
             let (suites, lifetime) = (&connection.proposals, connection.lifetime);
-            let choice = proposal::choose(offered, suites, method, Some(public_len), lifetime)?;
+            let choice = known.choose(suites, method, Some(public_len), lifetime)?;
             fits_proposal = true;
             connection
                 .accepts(&identity)

@@ -12,8 +12,8 @@ use wire::isakmp::{Identification, Payload};
 
 use super::Fault;
 use super::parts::{Parts, X509_SIGNATURE};
-use super::proposal::Method;
-use crate::config::{Connection, LocalMethod, RemoteMethod};
+use super::proposal::{Method, listed};
+use crate::config::{Connection, IdentityPattern, LocalMethod, RemoteMethod};
 use crate::counters::DropReason;
 use crate::identity::{Identity, Peer};
 use crate::sa::Secret;
@@ -130,12 +130,12 @@ pub(super) fn identity_of(id: &Identification) -> Result<Identity, Fault> {
 
 /// The sentence for an identity that nobody accepts.
 pub(super) fn unaccepted(identity: &Identity, candidates: &[Arc<Connection>]) -> Fault {
-    let mut accepted: Vec<String> = candidates
+    let mut accepted: Vec<&IdentityPattern> = candidates
         .iter()
-        .flat_map(|connection| connection.remote.identities.iter().map(ToString::to_string))
+        .flat_map(|connection| &connection.remote.identities)
         .collect();
     accepted.dedup();
-    let accepted = accepted.join(", ");
+    let accepted = listed(accepted.into_iter(), ToString::to_string);
     Fault::Unauthenticated(format!(
         "the peer identifies itself as {identity}; we accept {accepted}"
     ))

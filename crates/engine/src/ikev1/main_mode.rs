@@ -21,7 +21,8 @@ use wire::isakmp::{Cookies, NotifyType, Payload};
 use super::auth;
 use super::exchange::{At, Core, Publics, Session, Step, is_same_key};
 use super::parts::Parts;
-use super::proposal;
+use super::phase1::MAX_CLEAR_BYTES;
+use super::proposal::{self, Offered};
 use super::retransmit::PATIENCE_WITHIN;
 use super::{Fault, Outbox, Role};
 use crate::counters::DropReason;
@@ -50,10 +51,11 @@ impl Core {
         out: &mut Outbox,
     ) -> Result<Step, Fault> {
         let (offered, sa_i) = parts.sa.ok_or(DropReason::MalformedMessage)?;
+        let known = Offered::read(offered);
         let mut choices = self.candidates.iter().filter_map(|connection| {
             let method = connection.method()?;
-            let lifetime = connection.lifetime;
-            let choice = proposal::choose(offered, &connection.proposals, method, None, lifetime)?;
+            let (suites, lifetime) = (&connection.proposals, connection.lifetime);
+            let choice = known.choose(suites, method, None, lifetime)?;
             Some((connection, method, choice))
         });
         let Some((connection, method, choice)) = choices.next() else {
@@ -105,6 +107,9 @@ impl Core {
 
     /// Reads message 3, sends message 4.
     pub(super) fn main_3(&mut self, at: &mut At<'_>) -> Result<Step, Fault> {
+        if at.message.len() > MAX_CLEAR_BYTES {
+            return Err(DropReason::MalformedMessage.into());
+        }
         let (body, located) = Self::read_clear(at)?;
         let parts = Parts::sort(body, &located)?;
         let (public, nonce) = Publics::peer_half(&parts, self.suite.group)?;

@@ -10,6 +10,7 @@
 use std::sync::Arc;
 
 use crypto::rand::Stream;
+use wire::codec::Malformed;
 use wire::isakmp::{Cookie, Cookies, Exchange, Header, Located, NotifyType, Payload, payloads};
 
 use super::exchange::{At, Core, Step, cookie};
@@ -28,6 +29,12 @@ pub const GRACE: Duration = Duration::from_secs(3);
 pub const MAX_DOUBTS: u32 = 32;
 /// A responder waits so long for the initiator's next message.
 pub const HALF_OPEN: Duration = Duration::from_secs(30);
+/// Octets of a first message of main mode. It is held for whoever sent it, from whatever address:
+/// some 100 proposals fit.
+pub const MAX_FIRST_BYTES: usize = 4 << 10;
+/// Octets of any other message that a responder reads before its peer has proven who it is, and
+/// before there are keys. Some peers ask for the certificates of all authorities that they know.
+pub const MAX_CLEAR_BYTES: usize = 16 << 10;
 /// Octets of our nonces.
 pub const NONCE_LEN: usize = 32;
 
@@ -102,6 +109,14 @@ impl Phase1 {
             && !header.flags.is_encrypted();
         if !is_first {
             return Err(DropReason::UnexpectedMessage.into());
+        }
+        let most = if is_aggressive {
+            MAX_CLEAR_BYTES
+        } else {
+            MAX_FIRST_BYTES
+        };
+        if message.len() > most {
+            return Err(Malformed::TooMany("octets of a first message").into());
         }
         let located = payloads(header.next_payload, body)?;
         let parts = Parts::sort(body, &located)?;

@@ -2,6 +2,8 @@
 //!
 //! Left out: groups that are spelled out, prfs other than HMAC, life in kilobytes.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crypto::cipher::Cipher;
 use crypto::dh::Group;
 use crypto::hash::Hash;
@@ -21,6 +23,10 @@ pub(super) enum Method {
     RsaSignatures,
 }
 
+/// What a peer offers that we know, read once: a stranger may write thousands of transforms, and
+/// each connection looks for its suites among them.
+pub(super) struct Offered<'a>(BTreeMap<(IkeSuite, u16), (&'a Proposal, &'a Transform)>);
+
 /// What was chosen.
 pub(super) struct Choice {
     pub(super) suite: IkeSuite,
@@ -32,7 +38,7 @@ pub(super) struct Choice {
     pub(super) reply: SaPayload,
 }
 
-/// Transforms that a failure text names at most.
+/// Transforms, methods or identities that a failure text names at most.
 const MAX_NAMED: usize = 12;
 /// Lives shorter than this are a misunderstanding.
 const MIN_LIFETIME_S: u64 = 60;
@@ -59,31 +65,43 @@ pub(super) fn offer(suites: &[IkeSuite], method: Method, lifetime: Duration) -> 
     only(1, transforms)
 }
 
-/// Chooses by our order of preference from what the peer offers. In aggressive mode the group is
-/// settled by the public value's length, `public_len`.
-pub(super) fn choose(
-    offered: &SaPayload,
-    accepted: &[IkeSuite],
-    method: Method,
-    public_len: Option<usize>,
-    lifetime: Duration,
-) -> Option<Choice> {
-    let fits = |suite: &IkeSuite| public_len.is_none_or(|len| suite.group.len() == len);
-    for suite in accepted.iter().filter(|suite| fits(suite)) {
-        for (proposal, transform) in transforms(offered) {
-            if read_suite(transform) == Some(*suite) && read_method(transform) == method.number() {
-                let peer_lifetime_s = read_lifetime(transform);
-                let own = lifetime.as_secs();
-                return Some(Choice {
-                    suite: *suite,
-                    lifetime_s: peer_lifetime_s.map_or(own, |peer| peer.min(own)),
-                    peer_lifetime_s,
-                    reply: only(proposal.number, vec![transform.clone()]),
-                });
+impl<'a> Offered<'a> {
+    /// Of transforms that say the same, the first counts.
+    pub(super) fn read(sa: &'a SaPayload) -> Self {
+        let mut found = BTreeMap::new();
+        for (proposal, transform) in transforms(sa) {
+            let method = read_method(transform);
+            if let Some(suite) = read_suite(transform).filter(|_| METHODS.contains(&method)) {
+                let key = (suite, method);
+                found.entry(key).or_insert((proposal, transform));
             }
         }
+        Self(found)
     }
-    None
+
+    /// Chooses by our order of preference. In aggressive mode the group is settled by the public
+    /// value's length, `public_len`.
+    pub(super) fn choose(
+        &self,
+        accepted: &[IkeSuite],
+        method: Method,
+        public_len: Option<usize>,
+        lifetime: Duration,
+    ) -> Option<Choice> {
+        let fits = |suite: &&IkeSuite| public_len.is_none_or(|len| suite.group.len() == len);
+        let mut suites = accepted.iter().filter(fits);
+        suites.find_map(|suite| {
+            let (proposal, transform) = self.0.get(&(*suite, method.number()))?;
+            let peer_lifetime_s = read_lifetime(transform);
+            let own = lifetime.as_secs();
+            Some(Choice {
+                suite: *suite,
+                lifetime_s: peer_lifetime_s.map_or(own, |peer| peer.min(own)),
+                peer_lifetime_s,
+                reply: only(proposal.number, vec![(*transform).clone()]),
+            })
+        })
+    }
 }
 
 /// Reads the responder's choice, which must be one transform that we offered.
@@ -96,7 +114,7 @@ pub(super) fn chosen(
     let mut all = transforms(reply);
     let is_one = all.next().is_some() && all.next().is_none();
     is_one
-        .then(|| choose(reply, offered, method, None, lifetime))
+        .then(|| Offered::read(reply).choose(offered, method, None, lifetime))
         .flatten()
 }
 
@@ -109,19 +127,16 @@ pub(super) fn mismatch(
 ) -> Fault {
     let has_suite = transforms(offered)
         .any(|(_, transform)| read_suite(transform).is_some_and(|suite| accepted.contains(&suite)));
-    let mut methods: Vec<String> = transforms(offered)
-        .map(|(_, transform)| method_words(read_method(transform)))
-        .collect();
-    methods.sort();
-    methods.dedup();
-    let own_method = method_words(method.number());
-    let theirs = listed(transforms(offered).map(|(_, transform)| transform_words(transform)));
-    let ours = listed(accepted.iter().map(suite_words));
-    let what = if has_suite && !methods.contains(&own_method) {
-        let theirs = listed(methods.into_iter());
-        format!(
-            "no authentication method in common: the peer offers {theirs}; we accept {own_method}"
-        )
+    let methods = transforms(offered).map(|(_, transform)| read_method(transform));
+    let methods: BTreeSet<u16> = methods.collect();
+    let theirs = listed(transforms(offered), |(_, transform)| {
+        transform_words(transform)
+    });
+    let ours = words(accepted);
+    let what = if has_suite && !methods.contains(&method.number()) {
+        let theirs = listed(methods.into_iter(), method_words);
+        let ours = method_words(method.number());
+        format!("no authentication method in common: the peer offers {theirs}; we accept {ours}")
     } else if has_suite && public_len.is_some() {
         format!(
             "no proposal in common: the peer offers {theirs} with a public value of {} octets; \
@@ -139,7 +154,7 @@ pub(super) fn mismatch(
 
 /// What we offered, for texts.
 pub(super) fn words(suites: &[IkeSuite]) -> String {
-    listed(suites.iter().map(suite_words))
+    listed(suites.iter(), suite_words)
 }
 
 /// What a RESPONDER-LIFETIME notification says (RFC 2407 §4.6.3.1).
@@ -288,20 +303,22 @@ fn transform_words(transform: &Transform) -> String {
     )
 }
 
-/// "a, b, c and 4 more".
-fn listed(words: impl Iterator<Item = String>) -> String {
-    let all: Vec<String> = words.collect();
-    let rest = all.len().saturating_sub(MAX_NAMED);
-    let mut text = all[..all.len() - rest].join(", ");
-    if rest > 0 {
-        text.push_str(&format!(" and {rest} more"));
-    }
-    if text.is_empty() {
-        text.push_str("nothing");
+/// "a, b, c and 4 more". What is not named is not put into words.
+pub(super) fn listed<T>(mut all: impl Iterator<Item = T>, word: impl Fn(T) -> String) -> String {
+    let named: Vec<String> = all.by_ref().take(MAX_NAMED).map(word).collect();
+    let mut text = named.join(", ");
+    match all.count() {
+        0 if text.is_empty() => text.push_str("nothing"),
+        0 => {}
+        rest => text.push_str(&format!(" and {rest} more")),
     }
     text
 }
 
+const METHODS: [u16; 2] = [
+    Method::PresharedKey.number(),
+    Method::RsaSignatures.number(),
+];
 const GROUPS: [Group; 6] = [
     Group::Modp768,
     Group::Modp1024,

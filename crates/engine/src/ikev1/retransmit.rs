@@ -12,6 +12,8 @@
 //! request comes again, and a bounded number of times, so that nobody can make us flood a third
 //! party.
 
+use crypto::hash::Hash;
+
 use super::{Fault, Outbox, Sent};
 use crate::counters::DropReason;
 use crate::time::{Deadline, Duration, Instant};
@@ -124,10 +126,12 @@ impl Retransmit {
     }
 }
 
-/// A request that was answered, and the answer, for duplicates.
+/// A request that was answered, and the answer, for duplicates. Of the request, which strangers
+/// may make long, only a digest is kept.
 #[derive(Debug)]
 pub struct Answered {
     request: Vec<u8>,
+    request_bytes: usize,
     answer: Option<Sent>,
     left: u32,
 }
@@ -142,7 +146,8 @@ impl Answered {
     /// Remembers an answer that was sent already.
     pub fn sent(request: &[u8], answer: Option<Sent>) -> Self {
         Self {
-            request: request.to_vec(),
+            request: digest(request),
+            request_bytes: request.len(),
             answer,
             left: ANSWERS_TO_DUPLICATES,
         }
@@ -151,7 +156,7 @@ impl Answered {
     /// Whether `message` is the request again, octet for octet: then it is counted, and answered
     /// if its answers are not used up.
     pub fn take_duplicate(&mut self, message: &[u8], out: &mut Outbox) -> bool {
-        if message != self.request {
+        if message.len() != self.request_bytes || digest(message) != self.request {
             return false;
         }
         out.drops.count(DropReason::RetransmittedMessage);
@@ -171,6 +176,10 @@ impl Answered {
             out.messages.extend(self.answer.clone());
         }
     }
+}
+
+fn digest(message: &[u8]) -> Vec<u8> {
+    Hash::Sha256.digest(&[message]).as_ref().to_vec()
 }
 
 #[cfg(test)]

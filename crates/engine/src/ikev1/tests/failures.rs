@@ -144,6 +144,27 @@ fn an_identity_that_is_not_accepted() {
 }
 
 #[test]
+fn of_many_identities_that_are_accepted_a_few_are_named() {
+    let setup = aggressive();
+    let gateways = (0..200).map(|n| {
+        let mut gateway = setup.gateway();
+        gateway.remote.identities = vec![pattern(&format!("site-{n}.example"))];
+        gateway
+    });
+    let mut pair = Pair::new(setup.station(), gateways.collect(), false);
+    pair.settle();
+    let sentence = pair.r.sentence();
+    assert!(
+        sentence.contains("we accept site-0.example, site-1"),
+        "{sentence}"
+    );
+    assert!(
+        sentence.ends_with("site-11.example and 188 more"),
+        "{sentence}"
+    );
+}
+
+#[test]
 fn nobody_answers() {
     for (is_aggressive, what) in [(false, "main 1"), (true, "aggressive 1")] {
         let mut pair = Setup {
