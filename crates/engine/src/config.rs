@@ -235,10 +235,12 @@ pub struct Limits {
     /// Half-open exchanges of aggressive mode, and a quarter as many more that addresses have
     /// where a station came up lately.
     pub half_open: usize,
-    /// Half-open exchanges of main mode, above which the oldest unproven one makes room.
+    /// Half-open exchanges of main mode, above which the oldest unproven one makes room; half of
+    /// them may have a proven address, above which the oldest of those does.
     pub half_open_total: usize,
     /// Half-open exchanges of one address and mode, and so many more of main mode that it has
-    /// proven to be its own; an IPv6 address counts with all of its /64.
+    /// proven to be its own; an IPv6 address counts with all of its /64. Of the latter one network
+    /// (an IPv4 /24, an IPv6 /48) has four times as many.
     pub half_open_per_address: usize,
     /// Quick modes at once under one ISAKMP SA.
     pub quick_modes: usize,

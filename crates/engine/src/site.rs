@@ -1,22 +1,35 @@
 //! Sites: what strangers are counted by. One host has as many IPv6 addresses as it likes, but
-//! they share a /64 (RFC 4291 §2.5.1); an IPv4 address is one site.
+//! they share a /64 (RFC 4291 §2.5.1); an IPv4 address is one site. Whoever rents a network has
+//! many sites, and they share a [`Network`].
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// An IPv4 address, or the /64 of an IPv6 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Site(IpAddr);
 
-/// The bits of an IPv6 address that its network chose, not the host.
-const NETWORK_BITS: u128 = !(u64::MAX as u128);
+/// What one customer of a provider has at most: the /24 of an IPv4 address, the /48 of an IPv6
+/// address (RFC 6177 §2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Network(IpAddr);
 
 impl Site {
     /// The site of an address.
     pub fn of(address: IpAddr) -> Self {
-        Self(match address.to_canonical() {
-            IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & NETWORK_BITS).into(),
-            v4 => v4,
-        })
+        Self(first_of(address.to_canonical(), 32, 64))
+    }
+
+    /// The network that it lies in.
+    pub fn network(self) -> Network {
+        Network(first_of(self.0, 24, 48))
+    }
+}
+
+/// The first address of the prefix of so many bits, by family, that an address lies in.
+fn first_of(address: IpAddr, v4_bits: u32, v6_bits: u32) -> IpAddr {
+    match address {
+        IpAddr::V4(v4) => Ipv4Addr::from_bits(v4.to_bits() & (u32::MAX << (32 - v4_bits))).into(),
+        IpAddr::V6(v6) => Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << (128 - v6_bits))).into(),
     }
 }
 
@@ -34,5 +47,14 @@ mod tests {
         assert_ne!(site("2001:db8:1:2::1"), site("2001:db8:1:3::1"));
         assert_ne!(site("192.0.2.1"), site("192.0.2.2"));
         assert_eq!(site("192.0.2.1"), site("::ffff:192.0.2.1"));
+    }
+
+    #[test]
+    fn sites_of_one_24_or_48_are_one_network() {
+        let network = |address| site(address).network();
+        assert_eq!(network("192.0.2.1"), network("192.0.2.255"));
+        assert_ne!(network("192.0.2.1"), network("192.0.3.1"));
+        assert_eq!(network("2001:db8:1:2::1"), network("2001:db8:1:ffff::1"));
+        assert_ne!(network("2001:db8:1::1"), network("2001:db8:2::1"));
     }
 }

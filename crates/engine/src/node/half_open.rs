@@ -5,8 +5,13 @@
 //! may be forged (RFC 2408 §2.5.3 is about that), and *proven* from main mode's third message on.
 //! At a bound the oldest unproven one makes room for a new one, once it has had its time; so a
 //! flood from forged addresses shortens the life of what nobody answers. Chance decides which new
-//! one gets its place: a flood that is timed so that it always comes first gains nothing. Proven
-//! ones never make room, and have bounds of their own.
+//! one gets its place: a flood that is timed so that it always comes first gains nothing.
+//!
+//! Proven ones have places of their own. Each has cost a shared value, and whoever has many
+//! addresses can prove as many as there are places and then say nothing more. So they make room
+//! for each other, later, and beside the bound of one site there is one of its network. One that
+//! comes to nothing keeps its place as long as one that waits: who makes each fail at once begins
+//! no more of them.
 //!
 //! The two modes are counted apart, so that a flood of one leaves the other as it is. A first
 //! message of main mode costs memory only. One of aggressive mode costs public key operations:
@@ -24,7 +29,7 @@ use wire::isakmp::Exchange;
 
 use super::session::SessionId;
 use crate::config::Limits;
-use crate::site::Site;
+use crate::site::{Network, Site};
 use crate::time::{Duration, Instant};
 pub(super) use familiar::Familiar;
 
@@ -32,10 +37,13 @@ pub(super) use familiar::Familiar;
 /// honest stations that come at once behind one address so wait for each other.
 pub(super) const ANSWER_TIME: Duration = Duration::from_millis(400);
 
-/// One of aggressive mode is held at least so long: a flood makes us do as many public key
-/// operations as there are places, once in this time. The third repetition of an honest station's
-/// first message falls in it.
+/// One of aggressive mode, or a proven one of main mode, is held at least so long: a flood makes us
+/// do as many public key operations as there are places, once in this time. The third repetition of
+/// an honest station's message falls in it.
 pub(super) const COSTLY_TIME: Duration = Duration::from_secs(4);
+
+/// A network has the proven places of so many sites.
+const SITES_PER_NETWORK: usize = 4;
 
 /// Familiar sites have places of their own, one for so many that all share...
 const RESERVE_PART: usize = 4;
@@ -48,36 +56,48 @@ pub(super) struct Place {
     site: Site,
     since: Instant,
     share: Share,
-    is_proven: bool,
 }
 
-/// Which bounds an unproven exchange falls under.
+/// Which bounds an exchange falls under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Share {
-    /// Main mode.
+    /// Main mode, unproven.
     Main,
     /// Aggressive mode, from anywhere.
     Aggressive,
     /// Aggressive mode, from a familiar site.
     Reserve,
+    /// Main mode, from its third message on.
+    Proven,
 }
 
 /// All half-open exchanges of a node.
 #[derive(Default)]
 pub(super) struct HalfOpen {
-    main: Unproven,
-    aggressive: Unproven,
-    reserve: Unproven,
-    proven: BTreeMap<Site, usize>,
-    proven_total: usize,
+    main: Places,
+    aggressive: Places,
+    reserve: Places,
+    proven: Places,
+    /// Costly ones that came to nothing, and until when each keeps its place.
+    failed: BTreeMap<(Instant, SessionId), Place>,
 }
 
-/// The unproven exchanges of one share, by age.
+/// The exchanges of one share, by age.
 #[derive(Default)]
-struct Unproven {
+struct Places {
     by_age: BTreeSet<(Instant, SessionId)>,
     by_site: BTreeSet<(Site, Instant, SessionId)>,
-    counts: BTreeMap<Site, usize>,
+    by_network: BTreeSet<(Network, Instant, SessionId)>,
+    of_site: BTreeMap<Site, usize>,
+    of_network: BTreeMap<Network, usize>,
+}
+
+/// How many places there are, and how long one is held at least.
+struct Bounds {
+    all: usize,
+    per_network: usize,
+    per_site: usize,
+    hold: Duration,
 }
 
 /// What a new exchange needs.
@@ -94,13 +114,13 @@ pub(super) enum Room {
 impl HalfOpen {
     /// How many there are.
     pub(super) fn total(&self) -> usize {
-        let unproven = [&self.main, &self.aggressive, &self.reserve];
-        unproven.map(Unproven::len).iter().sum::<usize>() + self.proven_total
+        let shares = [&self.main, &self.aggressive, &self.reserve, &self.proven];
+        shares.map(Places::len).iter().sum::<usize>() - self.failed.len()
     }
 
     /// Whether a first message of this exchange may begin one, and in which share.
     pub(super) fn room(
-        &self,
+        &mut self,
         exchange: Exchange,
         address: IpAddr,
         familiar: &Familiar,
@@ -108,25 +128,31 @@ impl HalfOpen {
         random: &mut Stream,
         now: Instant,
     ) -> (Share, Room) {
-        let (site, per_site) = (Site::of(address), limits.half_open_per_address);
+        self.forgive(now);
+        let site = Site::of(address);
+        let bounds = |all, per_site, hold| Bounds {
+            all,
+            per_network: usize::MAX,
+            per_site,
+            hold,
+        };
+        let per_site = limits.half_open_per_address;
         if exchange != Exchange::Aggressive {
-            let places = limits.half_open_total.saturating_sub(self.proven_total);
-            let room = self.main.room(site, (places, per_site), ANSWER_TIME, now);
-            return (Share::Main, room.drawn(random));
+            let places = limits.half_open_total.saturating_sub(self.proven.len());
+            let bounds = bounds(places, per_site, ANSWER_TIME);
+            return (
+                Share::Main,
+                self.main.room(site, &bounds, now).drawn(random),
+            );
         }
         let places = limits.half_open.min(limits.half_open_total);
-        let common = || {
-            let bounds = (places, per_site);
-            self.aggressive.room(site, bounds, COSTLY_TIME, now)
+        let common = bounds(places, per_site, COSTLY_TIME);
+        let reserve = bounds(places.div_ceil(RESERVE_PART), RESERVE_PER_SITE, COSTLY_TIME);
+        let reserved = match familiar.has(site) {
+            true => self.reserve.room(site, &reserve, now),
+            false => Room::None,
         };
-        let reserved = || {
-            let bounds = (places.div_ceil(RESERVE_PART), RESERVE_PER_SITE);
-            match familiar.has(site) {
-                true => self.reserve.room(site, bounds, COSTLY_TIME, now),
-                false => Room::None,
-            }
-        };
-        match (common(), reserved()) {
+        match (self.aggressive.room(site, &common, now), reserved) {
             (Room::Free, _) => (Share::Aggressive, Room::Free),
             (_, Room::Free) => (Share::Reserve, Room::Free),
             (room, reserved) => match room.drawn(random) {
@@ -136,11 +162,23 @@ impl HalfOpen {
         }
     }
 
-    /// Whether one more exchange of this place may be proven. Half of all stays for new ones.
-    pub(super) fn may_prove(&self, place: Place, limits: &Limits) -> bool {
-        let of_site = self.proven.get(&place.site).copied().unwrap_or_default();
-        of_site < limits.half_open_per_address
-            && self.proven_total < limits.half_open_total.div_ceil(2)
+    /// Whether one more exchange of main mode may be proven. Half of all places are for new ones.
+    pub(super) fn room_to_prove(
+        &mut self,
+        place: Place,
+        limits: &Limits,
+        random: &mut Stream,
+        now: Instant,
+    ) -> Room {
+        self.forgive(now);
+        let per_site = limits.half_open_per_address;
+        let bounds = Bounds {
+            all: limits.half_open_total.div_ceil(2),
+            per_network: per_site.saturating_mul(SITES_PER_NETWORK),
+            per_site,
+            hold: COSTLY_TIME,
+        };
+        self.proven.room(place.site, &bounds, now).drawn(random)
     }
 
     /// A first message has begun an exchange.
@@ -151,71 +189,74 @@ impl HalfOpen {
         address: IpAddr,
         since: Instant,
     ) -> Place {
-        let place = Place {
-            site: Site::of(address),
-            since,
-            share,
-            is_proven: false,
-        };
-        self.unproven(share).begin(id, place);
+        let site = Site::of(address);
+        let place = Place { site, since, share };
+        self.share(share).begin(id, place);
         place
     }
 
     /// Its initiator reads what is sent to its address.
-    pub(super) fn prove(&mut self, id: SessionId, place: &mut Place) {
-        if place.is_proven {
+    pub(super) fn prove(&mut self, id: SessionId, place: &mut Place, now: Instant) {
+        if place.is_proven() {
             return;
         }
         self.end(id, *place);
-        place.is_proven = true;
-        self.proven_total += 1;
-        *self.proven.entry(place.site).or_default() += 1;
+        (place.share, place.since) = (Share::Proven, now);
+        self.proven.begin(id, *place);
     }
 
-    /// It is established, or over.
+    /// It is established.
     pub(super) fn end(&mut self, id: SessionId, place: Place) {
-        if place.is_proven {
-            self.proven_total -= 1;
-            take_one(&mut self.proven, place.site);
-        } else {
-            self.unproven(place.share).end(id, place);
+        self.share(place.share).end(id, place);
+    }
+
+    /// It came to nothing.
+    pub(super) fn fail(&mut self, id: SessionId, place: Place, now: Instant) {
+        let until = place.since + COSTLY_TIME;
+        match place.share {
+            Share::Main => self.end(id, place),
+            _ if until <= now => self.end(id, place),
+            _ => drop(self.failed.insert((until, id), place)),
         }
     }
 
-    fn unproven(&mut self, share: Share) -> &mut Unproven {
+    /// Gives the places of those back that failed long enough ago.
+    fn forgive(&mut self, now: Instant) {
+        while let Some(first) = self.failed.first_entry().filter(|it| it.key().0 <= now) {
+            let ((_, id), place) = first.remove_entry();
+            self.end(id, place);
+        }
+    }
+
+    fn share(&mut self, share: Share) -> &mut Places {
         match share {
             Share::Main => &mut self.main,
             Share::Aggressive => &mut self.aggressive,
             Share::Reserve => &mut self.reserve,
+            Share::Proven => &mut self.proven,
         }
     }
 }
 
-impl Unproven {
+impl Places {
     fn len(&self) -> usize {
         self.by_age.len()
     }
 
-    /// Room in so many places, of all and of one site. The oldest makes room after `hold`; the
-    /// chance grows from none to certainty at twice that.
-    fn room(
-        &self,
-        site: Site,
-        (places, per_site): (usize, usize),
-        hold: Duration,
-        now: Instant,
-    ) -> Room {
-        let of_site = self.counts.get(&site).copied().unwrap_or_default();
-        let oldest = if of_site >= per_site {
-            let mut rest = self.by_site.range((site, Instant(0), SessionId(0))..);
-            rest.next()
-                .filter(|(of, ..)| *of == site)
-                .map(|(_, since, id)| (*since, *id))
-        } else if self.len() >= places {
+    /// Room within these bounds. The oldest makes room after its time; the chance grows from none
+    /// to certainty at twice that.
+    fn room(&self, site: Site, bounds: &Bounds, now: Instant) -> Room {
+        let network = site.network();
+        let oldest = if count(&self.of_site, site) >= bounds.per_site {
+            oldest_of(&self.by_site, site)
+        } else if count(&self.of_network, network) >= bounds.per_network {
+            oldest_of(&self.by_network, network)
+        } else if self.len() >= bounds.all {
             self.by_age.first().copied()
         } else {
             return Room::Free;
         };
+        let hold = bounds.hold;
         match oldest {
             Some((since, id)) if now.since(since) > hold => {
                 let over = now.since(since).saturating_sub(hold).min(hold);
@@ -227,26 +268,48 @@ impl Unproven {
     }
 
     fn begin(&mut self, id: SessionId, place: Place) {
-        self.by_age.insert((place.since, id));
-        self.by_site.insert((place.site, place.since, id));
-        *self.counts.entry(place.site).or_default() += 1;
+        let (site, since) = (place.site, place.since);
+        let network = site.network();
+        self.by_age.insert((since, id));
+        self.by_site.insert((site, since, id));
+        self.by_network.insert((network, since, id));
+        *self.of_site.entry(site).or_default() += 1;
+        *self.of_network.entry(network).or_default() += 1;
     }
 
     fn end(&mut self, id: SessionId, place: Place) {
-        self.by_age.remove(&(place.since, id));
-        self.by_site.remove(&(place.site, place.since, id));
-        take_one(&mut self.counts, place.site);
+        let (site, since) = (place.site, place.since);
+        let network = site.network();
+        self.by_age.remove(&(since, id));
+        self.by_site.remove(&(site, since, id));
+        self.by_network.remove(&(network, since, id));
+        take_one(&mut self.of_site, site);
+        take_one(&mut self.of_network, network);
     }
 }
 
+fn count<K: Ord>(counts: &BTreeMap<K, usize>, of: K) -> usize {
+    counts.get(&of).copied().unwrap_or_default()
+}
+
+/// The oldest of a site or network.
+fn oldest_of<K: Ord + Copy>(
+    places: &BTreeSet<(K, Instant, SessionId)>,
+    of: K,
+) -> Option<(Instant, SessionId)> {
+    let mut rest = places.range((of, Instant(0), SessionId(0))..);
+    let (found, since, id) = *rest.next()?;
+    (found == of).then_some((since, id))
+}
+
 /// Counts one less; a count of none is not kept.
-fn take_one(counts: &mut BTreeMap<Site, usize>, site: Site) {
-    let Some(count) = counts.get_mut(&site) else {
+fn take_one<K: Ord>(counts: &mut BTreeMap<K, usize>, of: K) {
+    let Some(count) = counts.get_mut(&of) else {
         return;
     };
     *count -= 1;
     if *count == 0 {
-        counts.remove(&site);
+        counts.remove(&of);
     }
 }
 
@@ -263,6 +326,6 @@ impl Room {
 impl Place {
     /// Whether its initiator's address is proven.
     pub(super) fn is_proven(self) -> bool {
-        self.is_proven
+        self.share == Share::Proven
     }
 }

@@ -149,8 +149,7 @@ impl Node {
         match begun {
             Ok(phase1) => {
                 if let Room::Of(oldest, _) = room {
-                    self.drops.count(DropReason::TooManyHalfOpen);
-                    self.close_session(oldest, "too many half-open exchanges", false, now);
+                    self.make_room(oldest, now);
                 }
                 let mut session = Session::new(Role::Responder, path, now);
                 session.own_cookie = Some(phase1.cookies().responder);
@@ -175,6 +174,12 @@ impl Node {
                 });
             }
         }
+    }
+
+    /// A half-open exchange ends for a newer one.
+    fn make_room(&mut self, oldest: SessionId, now: Instant) {
+        self.drops.count(DropReason::TooManyHalfOpen);
+        self.close_session(oldest, "too many half-open exchanges", false, now);
     }
 
     /// Connections that this path's peer may belong to, in the order of the configuration.
@@ -202,12 +207,14 @@ impl Node {
         let Some(phase1) = session.phase1.as_mut() else {
             return self.drops.count(DropReason::RetransmittedMessage);
         };
-        let may_prove = session.half_open.as_deref().is_none_or(|place| {
-            place.is_proven()
-                || phase1.is_aggressive()
-                || self.half_open.may_prove(*place, &self.config.limits)
-        });
-        if !may_prove {
+        let room = match session.half_open.as_deref() {
+            Some(place) if !place.is_proven() && !phase1.is_aggressive() => {
+                let (limits, random) = (&self.config.limits, &mut self.random);
+                self.half_open.room_to_prove(*place, limits, random, now)
+            }
+            _ => Room::Free,
+        };
+        if room == Room::None {
             return self.drops.count(DropReason::TooManyHalfOpen);
         }
         let mut out = Outbox::over(session.round_trip);
@@ -221,7 +228,10 @@ impl Node {
         if let Some(place) = session.half_open.as_deref_mut()
             && !phase1.is_half_open()
         {
-            self.half_open.prove(id, place);
+            self.half_open.prove(id, place, now);
+            if let Room::Of(oldest, _) = room {
+                self.make_room(oldest, now);
+            }
         }
         let is_heard = !out.received.is_empty();
         self.flush(Some(id), out);

@@ -350,7 +350,7 @@ impl Node {
             informational::send(sa, vec![payload], message_id, &mut out);
             self.flush(None, out);
         }
-        self.forget_session(id, &session);
+        self.forget_session(id, &session, now);
         self.timers
             .arm(Timer::Session(id), &mut session.armed, None);
         if let Some(connection) = &session.connection {
@@ -377,12 +377,12 @@ impl Node {
         }
     }
 
-    fn forget_session(&mut self, id: SessionId, session: &Session) {
+    fn forget_session(&mut self, id: SessionId, session: &Session, now: Instant) {
         if let Some(sa) = &session.sa {
             self.by_identity.remove(&(sa.identity.clone(), id));
         }
         if let Some(place) = &session.half_open {
-            self.half_open.end(id, **place);
+            self.half_open.fail(id, **place, now);
         }
         if let Some(cookie) = session.own_cookie {
             self.by_cookie.remove(&cookie);

@@ -11,6 +11,7 @@ mod moves;
 mod neighbours;
 mod pace;
 mod proof;
+mod proven;
 mod race;
 mod replays;
 mod restart;
