@@ -5,7 +5,7 @@
 //!
 //! - what overlaps a child of another peer,
 //! - what another connection keeps for the one peer that it accepts, even while its tunnel is down,
-//! - what lies in a pool of ours: those addresses are lent, not asked for.
+//! - what lies in a pool of ours, or reaches into one: those addresses are lent, not asked for.
 //!
 //! A range that is configured for many inside the wider range of one (sites beside a tunnel that
 //! takes everything else) is meant: the narrower selector has its packets. The peer itself may ask
@@ -120,17 +120,21 @@ impl Claim<'_> {
         })
     }
 
-    /// The pool that it lies in, in words.
+    /// The pool that it lies in or reaches into, in words. Who has all of a range that is
+    /// configured around a pool is meant to have what the pool's own tunnels do not take.
     fn lent_from(&self, config: &Config) -> Option<String> {
-        let mut pools = config.pools.iter();
-        let pool = pools.find(|pool| {
+        config.pools.iter().find_map(|pool| {
             let addresses = TrafficSelector {
                 last: pool.last,
                 ..TrafficSelector::host(pool.first)
             };
-            addresses.contains(self.remote)
-        })?;
-        Some(format!("it lies in pool {}", pool.name))
+            let name = &pool.name;
+            if addresses.contains(self.remote) {
+                return Some(format!("it lies in pool {name}"));
+            }
+            let reaches = self.remote.intersection(&addresses).is_some();
+            (reaches && self.remote != self.range).then(|| format!("it reaches into pool {name}"))
+        })
     }
 }
 

@@ -155,3 +155,14 @@ fn addresses_of_a_pool_are_lent_and_not_asked_for() {
         "{refusal}"
     );
 }
+
+#[test]
+fn a_part_of_a_range_that_reaches_into_a_pool_is_refused_although_nothing_is_lent() {
+    for part in ["10.99.0.0/16", "10.98.0.0/15"] {
+        let mut crowd = Crowd::new(vec![sites(SITES)]);
+        let thief = crowd.enter([10, 9, 0, 20], site("CN=b", &[part]));
+        assert!(!crowd.members[thief].is_up(), "{part}");
+        let refusal = crowd.refusal();
+        assert!(refusal.ends_with("it reaches into pool inner"), "{refusal}");
+    }
+}
