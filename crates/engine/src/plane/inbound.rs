@@ -169,8 +169,8 @@ impl InboundPlane {
         let opened = opener.open(datagram.kind, datagram.bytes, at, low, now)?;
         let task = Task::Open(opener.shape.protection);
         self.report.work.count(task, opened.clear.len() as u64);
-        if opened.is_newest && opener.path != datagram.path && datagram.kind == Kind::Udp {
-            opener.path = datagram.path;
+        let may_move = opened.is_newest && datagram.kind == Kind::Udp;
+        if may_move && opener.follows(datagram.path, now) {
             let (child, path) = (opener.child, datagram.path);
             let bytes = datagram.bytes.len() as u64;
             out.notices.push(Notice::PathMoved { child, path, bytes });

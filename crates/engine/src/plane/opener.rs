@@ -13,8 +13,13 @@ use crate::plane::{Kind, SaReport};
 use crate::replay::Window;
 use crate::sa::{ChildId, OriginalAddresses, Path, Protocol, Sa};
 use crate::selector::TrafficSelector;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::{ah, esp};
+
+/// A peer is followed to another address or port this often at most. Each time costs control a
+/// question and a line of the log, and a peer that sends from two addresses in turn would otherwise
+/// cause as many as it sends packets.
+const MOVE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// An inbound SA.
 pub(crate) struct Opener {
@@ -37,6 +42,7 @@ pub(crate) struct Opener {
     packets: u64,
     bytes: u64,
     last: Option<Instant>,
+    moved: Option<Instant>,
 }
 
 /// A packet that proved itself.
@@ -78,6 +84,7 @@ impl Opener {
             packets: 0,
             bytes: 0,
             last: None,
+            moved: None,
         };
         opener.set_path_mtu(sa.path_mtu);
         opener
@@ -140,6 +147,18 @@ impl Opener {
             && (self.packets >= self.soft_packets || self.bytes >= self.soft_bytes);
         self.is_soft_told |= is_due;
         is_due
+    }
+
+    /// The newest packet came over `path`: whether that is another one than before, which is
+    /// followed.
+    pub(crate) fn follows(&mut self, path: Path, now: Instant) -> bool {
+        let is_settled = (self.moved).is_none_or(|moved| now.since(moved) >= MOVE_INTERVAL);
+        let is_followed = self.path != path && is_settled;
+        if is_followed {
+            self.path = path;
+            self.moved = Some(now);
+        }
+        is_followed
     }
 
     pub(crate) fn report(&self) -> SaReport {

@@ -227,6 +227,10 @@ impl Pair {
 
     /// Opens datagrams one by one, each in a buffer of its own, and returns the writes.
     pub(super) fn open(&mut self, sent: &[Sent]) -> Vec<Vec<u8>> {
+        self.open_at(NOW, sent)
+    }
+
+    pub(super) fn open_at(&mut self, now: Instant, sent: &[Sent]) -> Vec<Vec<u8>> {
         self.packets.clear();
         let mut buffers: Vec<Vec<u8>> = sent.iter().map(|sent| sent.bytes.clone()).collect();
         for (number, (buffer, sent)) in buffers.iter_mut().zip(sent).enumerate() {
@@ -237,7 +241,7 @@ impl Pair {
                 segment_bytes: buffer.len(),
                 bytes: buffer,
             };
-            self.receiver.open(number, received, NOW, &mut self.packets);
+            self.receiver.open(number, received, now, &mut self.packets);
         }
         let of = |slice: &crate::plane::Slice| buffers[slice.buffer][slice.range.clone()].to_vec();
         self.packets

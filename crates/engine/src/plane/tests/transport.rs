@@ -7,6 +7,7 @@ use crate::plane::inner::{Inner, be16};
 use crate::plane::{Change, Notice};
 use crate::sa::{ChildId, Direction, Mode, OriginalAddresses, Path, Sa};
 use crate::selector::TrafficSelector;
+use crate::time::Duration;
 use wire::ip::fragment::Fragments;
 use wire::ip::protocol::{TCP, UDP};
 
@@ -228,6 +229,23 @@ fn authenticated_packets_move_the_path_and_old_ones_do_not() {
     up.open(&forged);
     assert_eq!(up.receiver_notices(), []);
     assert_eq!(up.received_drops(DropReason::BadIcv), 1);
+}
+
+#[test]
+fn a_peer_that_sends_from_two_places_in_turn_is_followed_now_and_then() {
+    let [station_out, gateway_in, ..] = sas(1, 4500, "10.99.0.1");
+    let mut up = Pair::of(station_out, gateway_in, OFFLOADS);
+    let request = plain(&packet(PRIVATE, GATEWAY, TCP, &tcp(1, ACK, &[], &data(70))));
+    let (mut moves, mut now) = (0, NOW);
+    for n in 0..2_000_u16 {
+        let sent = up.seal(core::slice::from_ref(&request));
+        up.open_at(now, &translated(&sent, 62_000 + n % 2));
+        let notices = up.receiver_notices();
+        let is_move = |it: &&Notice| matches!(it, Notice::PathMoved { .. });
+        moves += notices.iter().filter(is_move).count();
+        now = now + Duration::from_millis(1);
+    }
+    assert!((8..=10).contains(&moves), "{moves} moves in two seconds");
 }
 
 /// A UDP datagram as the stack cuts it for a device's MTU of 1400, and whole.
