@@ -190,7 +190,8 @@ impl Node {
         }
     }
 
-    /// Sends R-U-THERE at once, whatever the timer says. Returns its number.
+    /// Sends R-U-THERE at once, whatever the timer says, unless no more may go to where the peer
+    /// is. Returns its number.
     pub(super) fn ask(&mut self, id: SessionId, now: Instant) -> Option<u32> {
         let message_id = self.fresh_message_id(id);
         let first_number = self.random.u32() >> 1;
@@ -200,20 +201,24 @@ impl Node {
         let liveness = &mut session.liveness;
         let gap = if session.unproven.is_some() { jump } else { 1 };
         let number = liveness.next_number(first_number, gap);
-        if let Some(unproven) = &mut session.unproven {
-            unproven.asked(number);
-        }
-        if liveness.unanswered_since.is_none() {
-            liveness.unanswered_since = Some(now);
-            liveness.first_unanswered = number;
-        }
         liveness.ask_at = Some(now + DPD_INTERVAL);
         let payload = informational::sign_of_life(sa, number, false);
         let mut out = Outbox::default();
         informational::send(sa, vec![payload], message_id, &mut out);
-        self.flush(Some(id), out);
+        let octets = out.messages.iter().map(|sent| sent.message.len()).sum();
+        let may_go = match &mut session.unproven {
+            Some(unproven) => unproven.may_ask(number, octets),
+            None => true,
+        };
+        if may_go {
+            if liveness.unanswered_since.is_none() {
+                liveness.unanswered_since = Some(now);
+                liveness.first_unanswered = number;
+            }
+            self.flush(Some(id), out);
+        }
         self.arm_session(id);
-        Some(number)
+        may_go.then_some(number)
     }
 
     /// Inbound traffic since the last report is a sign of life of its session's peer.

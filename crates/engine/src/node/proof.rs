@@ -5,6 +5,9 @@
 //! The question is R-U-THERE with a number that cannot be guessed: whoever only claims to be there
 //! has not read it. A peer without dead peer detection is asked by a quick mode, whose answer
 //! covers our nonce. An address that stays silent is left for the one before, which was proven.
+//! A question counts as packets do, and comes first: it ends the limit. Where nothing more may be
+//! sent, the next one waits for something to come from there.
+//!
 //! A move to another port of the same address, as after a NAT rebinding, hits nobody new and is
 //! not limited.
 
@@ -19,6 +22,8 @@ use crate::time::{Deadline, Duration, Instant};
 const AMPLIFICATION: u64 = 3;
 /// An authentic IKE message has no less.
 pub(super) const LEAST_MESSAGE_BYTES: u64 = 76;
+/// Of what may be sent so much is kept for questions: two of them, which any message allows.
+pub(super) const FOR_QUESTIONS: u64 = AMPLIFICATION * LEAST_MESSAGE_BYTES;
 /// Between two questions.
 const INTERVAL: Duration = Duration::from_millis(500);
 /// After so long without an answer the peer is looked for where it was.
@@ -38,6 +43,8 @@ pub(super) struct Unproven {
     question: Option<(u32, u32)>,
     /// The message ID of a quick mode whose answer proves it.
     pub(super) quick: Option<u32>,
+    /// Octets of questions that may still be sent there.
+    for_questions: u64,
 }
 
 impl Unproven {
@@ -48,9 +55,15 @@ impl Unproven {
         }
     }
 
-    /// A question was sent to the new address.
-    pub(super) fn asked(&mut self, number: u32) {
-        self.question = Some((number, GUESSES));
+    /// Whether a question of this number and so many octets may go to the new address: then its
+    /// answer counts.
+    pub(super) fn may_ask(&mut self, number: u32, octets: usize) -> bool {
+        let rest = self.for_questions.checked_sub(octets as u64);
+        if let Some(rest) = rest {
+            self.for_questions = rest;
+            self.question = Some((number, GUESSES));
+        }
+        rest.is_some()
     }
 }
 
@@ -78,6 +91,7 @@ impl Node {
                 ask_at: now,
                 question: None,
                 quick: None,
+                for_questions: 0,
             }));
         }
         self.allow(id, bytes);
@@ -87,14 +101,17 @@ impl Node {
     /// So many authentic octets came from where the peer is: if that is unproven, three times as
     /// many may go there.
     pub(super) fn allow(&mut self, id: SessionId, bytes: u64) {
-        let Some(session) = self.sessions.get(&id) else {
+        let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        if session.unproven.is_none() {
+        let Some(unproven) = session.unproven.as_mut() else {
             return;
-        }
-        // One allowance for all children of the session, spent by the first.
+        };
         let mut bytes = bytes.saturating_mul(AMPLIFICATION);
+        let kept = bytes.min(FOR_QUESTIONS.saturating_sub(unproven.for_questions));
+        unproven.for_questions += kept;
+        bytes -= kept;
+        // One allowance for all children of the session, spent by the first.
         for child in session.children.clone() {
             let allowed = Change::Allow(child, core::mem::take(&mut bytes));
             self.change(Direction::Outbound, allowed);
