@@ -29,6 +29,7 @@ from caravan.lab.core import (
 )
 from caravan.lab.simulation import simulate_request
 from caravan.messages import is_unpriced, without_place
+from caravan.numbers import significant
 from caravan.progress import progress
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 PACKETS = 400_000
 """Packets simulated for each policy: enough for a delay within a few per cent."""
 REPLICATIONS = 16
+P95 = 95.0
 SECONDS_MAX = 100 * 86_400.0
 NOT_STATIONARY = "not-stationary"
 NEAR_SATURATION = "near-saturation"
@@ -98,6 +100,8 @@ UNPROTECTED = "none"
 """The policy that every device prices."""
 WEB_BYTES_MAX = 1500
 """Of web browsing, and of what an Ethernet carries."""
+IP_BYTES_MAX = 65_535
+"""What the length field of an IP header can say."""
 ADDED_LEAST = 26
 """Bytes that every policy adds: ESP in UDP with DES, whose padding may be none."""
 WEB = 'sizes = { model = "pareto", shape = 1.1, smallest = "81.5 B", largest = "1500 B" }'
@@ -139,6 +143,8 @@ class Verdict:
     carried: str
     delay_ms: float | None = None
     p95_ms: float | None = None
+    p95_between_ms: tuple[float, float] | None = None
+    """Between which two delays the percentile was counted; both are it where it is exact."""
     offered_kbps: float | None = None
     throughput_kbps: float | None = None
     capacity_kbps: float | None = None
@@ -170,6 +176,10 @@ def answer(asked: Asked, jobs: int | None = None, console: Console | None = None
         rate_kbps=asked.rate_kbps, bytes=asked.packet_bytes, mips=asked.mips, mhz=asked.clock_mhz
     )
     one_speed(asked.mips, asked.clock_mhz)
+    if (asked.packet_bytes or 0) > IP_BYTES_MAX:
+        raise LabError(
+            f"--bytes: {asked.packet_bytes:.10g} is no IP packet: up to {IP_BYTES_MAX} bytes"
+        )
     if asked.station is not None and asked.capture is None:
         raise LabError("--station: says whose packets of a capture count: give --traffic too")
     own = [find("policy", name) for name in asked.policies]
@@ -200,9 +210,15 @@ def answer(asked: Asked, jobs: int | None = None, console: Console | None = None
 
 def assumptions(asked: Asked, request: Mapping[str, object]) -> list[str]:
     """What is taken for granted of the traffic, the link and the tunnel."""
-    mtu = _row("link", asked.link)["link"]["mtu_bytes"]
+    link = _row("link", asked.link)
+    mtu, delay_s = link["link"]["mtu_bytes"], link["link"]["delay_s"]
     limit = "no MTU" if mtu is None else f"an MTU of {mtu:,.10g} bytes"
-    return [_traffic(asked, request), f"a link with {limit} (caravan-lab show)", LEFT_OUT]
+    of = f"a link with {limit}"
+    if delay_s:
+        of += f" and a delay of {significant(delay_s * 1e3)} ms"
+    sources = {one["key"]: one["source"] for one in link["sources"]}
+    of += f" ({sources['delay']})" if delay_s and "delay" in sources else " (caravan-lab show)"
+    return [_traffic(asked, request), of, LEFT_OUT]
 
 
 def _traffic(asked: Asked, request: Mapping[str, object]) -> str:
@@ -225,11 +241,11 @@ def caveats(asked: Asked, capture: Mapping[str, int] | None = None) -> list[str]
             "no delay of the radio or the line is in these delays: "
             f"no source gives {link['name']}'s"
         )
-    cells = {cell["name"] for cell in device["cells"]}
-    if device["unit"] == "cycles" and "per_packet" not in cells:
+    if are_bounds(asked):
         found.append(
             f"of {device['name']} bytes alone are priced: what a packet costs besides has no "
-            "source, so that small packets cost it more than is said"
+            "source, so that delays are lower bounds and rates upper bounds, most of all with "
+            "small packets"
         )
     largest = asked.packet_bytes or WEB_BYTES_MAX
     mtu = link["link"]["mtu_bytes"]
@@ -242,6 +258,13 @@ def caveats(asked: Asked, capture: Mapping[str, int] | None = None) -> list[str]
             "one: what cutting them costs is left out"
         )
     return found
+
+
+def are_bounds(asked: Asked) -> bool:
+    """Whether of the device bytes alone are priced: delays are longer, rates lower than is said."""
+    device = _row("device", asked.device)
+    cells = {cell["name"] for cell in device["cells"]}
+    return device["unit"] == "cycles" and "per_packet" not in cells
 
 
 def _of_capture(asked: Asked, capture: Mapping[str, int], mtu: float | None) -> list[str]:
@@ -392,7 +415,8 @@ def _verdict(
     busiest, load = max(stations, key=lambda station: station[1])
     state = outcome["state"]
     carried = {NOT_STATIONARY: "no", NEAR_SATURATION: "barely"}.get(state, "yes")
-    percentiles = {one["percent"]: one["delay_s"] * 1e3 for one in outcome["percentiles"]}
+    (p95,) = (one for one in outcome["percentiles"] if one["percent"] == P95)
+    low_ms, high_ms = (end * 1e3 for end in p95["between_s"])
     if model is not None:
         capacity = model["capacity_bps"] / 1e3
     else:
@@ -405,7 +429,8 @@ def _verdict(
         encrypts=policy["encrypts"],
         carried=carried,
         delay_ms=None if is_moving else outcome["mean_delay_s"] * 1e3,
-        p95_ms=None if is_moving else percentiles.get(95.0),
+        p95_ms=None if is_moving else p95["delay_s"] * 1e3,
+        p95_between_ms=None if is_moving else (low_ms, high_ms),
         offered_kbps=outcome["offered_bps"] / 1e3,
         throughput_kbps=outcome["throughput_bps"] / 1e3,
         capacity_kbps=capacity,
@@ -423,14 +448,15 @@ def _why(
     policy: dict[str, Any], carried: str, busiest: str, share: float, capacity_kbps: float
 ) -> str:
     where = "device" if busiest == "station" else "link"
+    capacity = significant(capacity_kbps)
     if carried == "no" and share < 1:
         said = f"delays grow with time, though the {where} is only {share:.1%} busy"
     elif carried == "no":
-        said = f"the {where} would be {share:.1%} busy: it carries {capacity_kbps:,.0f} kbit/s"
+        said = f"the {where} would be {share:.1%} busy: it carries {capacity} kbit/s"
     elif carried == "barely":
         said = f"the {where} is {share:.1%} busy: queues depend on every burst"
     else:
-        said = f"the {where} is {share:.1%} busy, and full at {capacity_kbps:,.0f} kbit/s"
+        said = f"the {where} is {share:.1%} busy, and full at {capacity} kbit/s"
     if policy["standing"] == "clear":
         return f"{said}; nothing is protected"
     return "; ".join((said, *reasons(policy)))

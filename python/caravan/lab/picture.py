@@ -13,9 +13,10 @@ import altair as alt
 import pandas as pd
 import vl_convert
 
-from caravan.lab.ask import Asked, Verdict
+from caravan.lab.ask import Asked, Verdict, are_bounds
 from caravan.lab.core import LabError
 from caravan.report.figures import CONFIG, NUMBERS
+from caravan.study.metrics import BOUNDS_SAY
 from caravan.study.results import land_bytes, land_text
 
 COLORS = {"yes": "#2b8a3e", "barely": "#e67700", "no": "#c2255c"}
@@ -131,9 +132,22 @@ def _delays(rows: pd.DataFrame, color: Any) -> Any:
 
 
 def _configured(asked: Asked, chart: Any) -> dict[str, Any]:
-    titled = chart.properties(title=alt.TitleParams(_title(asked), anchor="start"))
+    title = alt.TitleParams(_title(asked), anchor="start", subtitle=_beneath(asked))
+    titled = chart.properties(title=title)
     spec: dict[str, Any] = titled.configure(**CONFIG).to_dict()
     return spec
+
+
+def _beneath(asked: Asked) -> list[str]:
+    """What must be known of the picture where nothing else stands beside it."""
+    way = "to the device" if asked.direction == "down" else "from the device"
+    if asked.capture is not None:
+        packets = f"packets of the capture, {way}"
+    elif asked.packet_bytes is not None:
+        packets = f"packets of {asked.packet_bytes:,.10g} bytes at random times (Poisson), {way}"
+    else:
+        packets = f"packets sized as web browsing at random times (Poisson), {way}"
+    return [packets, BOUNDS_SAY] if are_bounds(asked) else [packets]
 
 
 def _title(asked: Asked) -> str:

@@ -222,7 +222,7 @@ def verdicts(console: Console, asked: Asked, answer: Answer) -> None:
             f"[{style}]{one.carried}[/]",
             _standing_of(one),
             significant(one.delay_ms),
-            significant(one.p95_ms),
+            _between(one.p95_between_ms),
             significant(one.throughput_kbps),
             significant(one.capacity_kbps),
             "-" if one.expansion is None else f"x {one.expansion:.3f}",
@@ -237,6 +237,14 @@ def verdicts(console: Console, asked: Asked, answer: Answer) -> None:
     for one in found:
         if one.carried == "unknown":
             console.print(f"{one.policy}: {one.why}", markup=False, style="dim")
+
+
+def _between(ends: tuple[float, float] | None) -> str:
+    """A percentile: the number if it is known so well, else between which two it lies."""
+    if ends is None:
+        return "-"
+    low, high = (significant(end) for end in ends)
+    return low if low == high else f"{low} to {high}"
 
 
 def _standing(word: str, against: Sequence[str]) -> str:

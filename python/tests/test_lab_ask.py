@@ -1,0 +1,63 @@
+"""What an answer of `caravan-lab ask` says of its own numbers: digits, bounds, sources."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from test_lab_cli import TOP, answer, lab, refusal
+
+from caravan.lab.ask import Asked
+from caravan.lab.ask import answer as ranked
+from caravan.lab.picture import specification
+
+
+def test_rates_of_a_slow_link_keep_their_digits_and_percentiles_their_bounds(
+    tmp_path: Path,
+) -> None:
+    words = ("ask", "--device", "cortex-m0plus", "--link", "nb-iot", "--bytes", "100")
+    slow = ("--rate-kbps", "0.001", "-o", str(tmp_path / "a.svg"))
+    for one in answer(*words, *slow)["policies"]:
+        if one["carried"] != "unknown":
+            # So few packets wait for another that most take the shortest time there is.
+            low, high = one["p95_between_ms"]
+            assert low <= one["p95_ms"] <= high <= low * 1.032
+            assert low == pytest.approx(one["delay_ms"], rel=1e-3)
+            full = one["why"].partition("full at ")[2].partition(" kbit/s")[0]
+            assert float(full) == pytest.approx(one["capacity_kbps"], rel=1e-3) and float(full) < 17
+    said = lab(*words, *slow).stdout
+    assert " 1 kbit/s" not in said and "16.7 kbit/s" in said
+    (clear,) = (line for line in said.splitlines() if line.startswith("none  "))
+    assert re.search(r" 47\.91? +47\.9 to 48\.8\d ", clear), clear
+
+
+def test_ask_refuses_what_no_ip_header_can_say(tmp_path: Path) -> None:
+    words = ("ask", "--device", "cortex-a53", "--link", "lte", "--rate-kbps", "64", "--bytes")
+    assert "--bytes: 65536 is no IP packet: up to 65535" in refusal(*words, "65536")
+    assert answer(*words, "65535", "-o", str(tmp_path / "a.svg"))["policies"]
+
+
+def test_a_picture_says_of_which_packets_and_that_it_shows_bounds(tmp_path: Path) -> None:
+    priced = tmp_path / "board.toml"
+    text = (TOP / "devices/cortex-a53.toml").read_text()
+    priced.write_text(text + '\n[per_packet]\nvalue = 9000\nsource = "measured"\n')
+    for device, are_bounds in (("cortex-a53", True), (str(priced), False)):
+        asked = Asked(device, "lte", rate_kbps=64, packet_bytes=100)
+        drawn = specification(asked, ranked(asked).verdicts)
+        said = " ".join(drawn["title"]["subtitle"])
+        assert "packets of 100 bytes" in said and "from the device" in said
+        assert ("lower bounds" in said) == are_bounds
+    assert (
+        "delays are lower bounds"
+        in lab(
+            *("ask", "--device", "cortex-a53", "--link", "lte", "--rate-kbps", "64"),
+            *("-o", str(tmp_path / "a.svg")),
+        ).stdout
+    )
+
+
+def test_ask_says_where_the_delay_of_a_link_is_from(tmp_path: Path) -> None:
+    words = ("ask", "--device", "cortex-a53", "--link", "lte", "--rate-kbps", "64")
+    found = answer(*words, "-o", str(tmp_path / "a.svg"))["assumptions"]
+    assert any("a delay of 10 ms (ITU-R M.2134" in assumed for assumed in found)
