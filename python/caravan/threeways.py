@@ -110,7 +110,7 @@ def _notes(outcome: Mapping[str, Any], bytes_alone: Sequence[str]) -> tuple[str,
     for drop in outcome["drops"]:
         notes.append(f"simulate: {drop['place']} dropped {drop['packets']}: {drop['reason']}")
     cut = outcome["streamed"] and outcome["streamed"]["cut"]
-    if cut:
+    if cut and cut["packets"]:
         notes.append(
             f"simulate: real packets are cut at {cut['limit_bytes']} bytes: {cut['packets']} were, "
             f"their mean is {cut['sent_mean_bytes']:.2f} and not {cut['asked_mean_bytes']:.2f}"

@@ -50,6 +50,20 @@ def test_model_and_simulation_agree_and_leave_a_capture(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.part"))
 
 
+def test_only_packets_that_were_cut_are_said_to_be(tmp_path: Path) -> None:
+    edits = (
+        "policy=aes128gcm16",
+        "traffic.model=poisson",
+        "traffic.bytes=",
+        "traffic.rate=16 kbit/s",
+        "run.time=20 s",
+    )
+    for size, is_cut in (("64 B", False), ("66000 B", True)):
+        fixed = f'traffic.sizes={{ model = "fixed", bytes = "{size}" }}'
+        levels = three_ways(Question("road", (*edits, fixed)), tmp_path, runs_testbed=False)
+        assert any("packets are cut" in note for note in levels.notes) == is_cut
+
+
 @pytest.mark.parametrize(
     ("edit", "said"),
     [
