@@ -1,4 +1,5 @@
 //! A gateway and those who speak to it.
 
 mod peer;
+mod secrets;
 pub mod world;

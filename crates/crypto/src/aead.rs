@@ -4,14 +4,17 @@ use aws_lc_rs::aead::{
     AES_128_GCM, AES_192_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
 };
 
-use crate::packet::BadIcv;
-
 /// Octets of the ICV.
 pub const ICV_LEN: usize = 16;
 /// Octets at the end of the key material that every nonce starts with.
 pub const SALT_LEN: usize = 4;
 /// Octets of the IV that travels: the rest of the nonce.
 pub const IV_LEN: usize = 8;
+
+/// The ICV is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the integrity check value is wrong")]
+pub struct BadIcv;
 
 /// The two families.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

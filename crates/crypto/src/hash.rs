@@ -3,24 +3,13 @@
 //! HMAC is built here over aws-lc's compression functions, so that a prepared key is the two
 //! chaining values after the inner and the outer pad (RFC 2104 §4): 128 octets for every hash.
 
+mod function;
+
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::sys::{Chain, Running};
 
-/// Hash functions of IKEv1 (RFC 2409 appendix A; SHA-2 as in IANA's ipsec-registry).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Hash {
-    /// Legacy.
-    Md5,
-    /// SHA-1.
-    Sha1,
-    /// SHA2-256.
-    Sha256,
-    /// SHA2-384.
-    Sha384,
-    /// SHA2-512.
-    Sha512,
-}
+pub use function::Hash;
 
 /// A hash or prf output: up to 64 octets, wiped on drop, compared in constant time.
 #[derive(Clone, zeroize::ZeroizeOnDrop)]
@@ -44,26 +33,6 @@ pub struct HmacRunning<'a> {
 }
 
 impl Hash {
-    /// Octets of output.
-    #[expect(clippy::len_without_is_empty, reason = "no hash is empty")]
-    pub const fn len(self) -> usize {
-        match self {
-            Self::Md5 => 16,
-            Self::Sha1 => 20,
-            Self::Sha256 => 32,
-            Self::Sha384 => 48,
-            Self::Sha512 => 64,
-        }
-    }
-
-    /// Octets that the compression function takes at once.
-    pub const fn block_len(self) -> usize {
-        match self {
-            Self::Md5 | Self::Sha1 | Self::Sha256 => 64,
-            Self::Sha384 | Self::Sha512 => 128,
-        }
-    }
-
     /// Hash of the parts, one after the other.
     pub fn digest(self, parts: &[&[u8]]) -> Digest {
         let mut running = Running::new(self);

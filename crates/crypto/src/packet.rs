@@ -8,6 +8,8 @@ use crate::aead::{Aead, AeadKey, ICV_LEN};
 use crate::cipher::{CbcKey, Cipher};
 use crate::hash::{Hash, HmacKey, is_equal};
 
+pub use crate::aead::BadIcv;
+
 /// ESP encryption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Encryption {
@@ -94,11 +96,6 @@ impl Protection {
         self.icv_len() > 0
     }
 }
-
-/// The ICV is wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the integrity check value is wrong")]
-pub struct BadIcv;
 
 /// The keys of one direction. Under 1 KiB in size; no allocation after `new`.
 pub struct PacketKey {

@@ -23,6 +23,7 @@ pub mod shape;
 mod split;
 mod stall;
 mod table;
+mod tail;
 mod toobig;
 mod unwrap;
 mod vnet;

@@ -12,6 +12,7 @@ pub mod cpu;
 pub mod fingerprint;
 pub mod host;
 pub mod ip;
+pub mod levels;
 pub mod link;
 pub mod nat;
 pub mod packets;

@@ -29,13 +29,15 @@ mod plan;
 mod random;
 mod rows;
 mod sample;
+mod state;
 pub mod tally;
 pub mod traffic;
 mod walk;
 
 use crate::staircase::Staircase;
 pub use instructions::Instructions;
-pub use outcome::{Outcome, State};
+pub use outcome::Outcome;
+pub use state::State;
 pub use tally::Tally;
 pub use traffic::{Arrivals, Packet, Sizes, Traffic};
 

@@ -4,8 +4,8 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::rc::Rc;
 
+use lab::kernel::levels;
 use lab::kernel::trace::{Open, Rewind};
-use lab::kernel::world;
 use lab::scenario::Entry;
 
 use crate::request::{Asked, read};
@@ -14,13 +14,13 @@ use crate::request::{Asked, read};
 pub(crate) fn kernel(request: &str, capture: Option<&str>) -> Result<String, String> {
     let (scenario, catalogue) = read::<Asked>(request)?.scenario(&[])?;
     let Some(path) = capture else {
-        return Ok(world::both_levels(&scenario, &catalogue, &recordings(), None)?.to_string());
+        return Ok(levels::both_levels(&scenario, &catalogue, &recordings(), None)?.to_string());
     };
     let part = format!("{path}.part");
     let named = |fault: std::io::Error| format!("{path}: {fault}");
     let file = File::create(&part).map_err(named)?;
     let to: Box<dyn Write> = Box::new(BufWriter::new(file));
-    let levels = world::both_levels(&scenario, &catalogue, &recordings(), Some(to));
+    let levels = levels::both_levels(&scenario, &catalogue, &recordings(), Some(to));
     if levels.is_err() {
         // what is half written is nobody's; the fault of the run is the one to tell
         let _ = fs::remove_file(&part);

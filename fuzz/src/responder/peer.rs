@@ -20,7 +20,7 @@ use wire::isakmp::{
     ProtocolId, SaPayload, Transform, payloads, vendor, write_payloads,
 };
 
-use super::world::{SECRET, SUITE, pki};
+use super::secrets::{SECRET, SUITE, pki};
 use crate::phase_2::{CIPHER, Phase2, last_block, seal};
 use crate::script::Sealed;
 use crate::whole::whole;

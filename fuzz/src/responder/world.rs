@@ -24,13 +24,9 @@ use engine::time::Duration;
 use wire::isakmp::Cookie;
 
 use super::peer::Peer;
+use super::secrets::{SECRET, SUITE, pki};
 use crate::script::Op;
 use crate::watch::{Answer, MAX_WAKES, SILENCE, Sent, Watched, count, header};
-
-/// What peers and gateway share.
-pub const SECRET: &[u8] = b"a shared secret";
-/// Suites of phase 1: quick ones, since an input makes many handshakes.
-pub const SUITE: &str = "aes128-sha1-modp768";
 
 /// Peers of one input at most: each costs two shared values.
 const MAX_PEERS: usize = 6;
@@ -295,48 +291,3 @@ fn children() -> Vec<Child> {
     );
     vec![net, host]
 }
-
-/// Keys and certificates, which are for tests only and worth nothing.
-pub struct Pki {
-    /// The gateway's key and chain.
-    pub gateway: (Arc<PrivateKey>, Vec<Certificate>),
-    /// A peer's key and certificate.
-    pub station: (Arc<PrivateKey>, Certificate),
-    trust: Arc<TrustStore>,
-}
-
-/// Read once.
-pub fn pki() -> &'static Pki {
-    static PKI: OnceLock<Pki> = OnceLock::new();
-    PKI.get_or_init(|| {
-        let certificate = |text| {
-            let all = Certificate::all_from_pem(text).expect("a certificate");
-            all.into_iter().next().expect("one")
-        };
-        let key = |text| Arc::new(PrivateKey::from_pem(text).expect("a key"));
-        Pki {
-            gateway: (
-                key(keys!("gateway.key")),
-                vec![
-                    certificate(keys!("gateway.crt")),
-                    certificate(keys!("mid.crt")),
-                ],
-            ),
-            station: (key(keys!("station.key")), certificate(keys!("station.crt"))),
-            trust: Arc::new(TrustStore {
-                authorities: vec![certificate(keys!("ca.crt"))],
-                ..TrustStore::default()
-            }),
-        }
-    })
-}
-
-macro_rules! keys {
-    ($name:literal) => {
-        include_str!(concat!(
-            "../../../crates/engine/src/ikev1/tests/keys/",
-            $name
-        ))
-    };
-}
-use keys;

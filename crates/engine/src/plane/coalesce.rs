@@ -1,55 +1,24 @@
 //! Segments of one TCP or UDP flow gathered into one super-packet for the TUN device: the reverse
 //! of segmentation, so only what segmentation could have made, and only what was verified.
 
-use std::net::IpAddr;
-
 use wire::ip::Sum;
 use wire::ip::protocol::{TCP, UDP};
 use wire::ip::tcp::flags::{ACK, FIN, PSH};
-use wire::vnet::{self as header, Gso};
+use wire::vnet as header;
 
 use crate::plane::Offloads;
-use crate::plane::checksum::{self, put_v4};
-use crate::plane::inner::{Inner, be16, be32, put16};
+use crate::plane::checksum;
+use crate::plane::inner::{Inner, be16, be32};
 use crate::plane::packets::{Packets, Slice};
+use crate::plane::tail::{Flow, Tail};
 use crate::plane::vnet;
 
 /// A segment joins one of so many writes made last, or starts a new one.
 const MAX_OPEN_WRITES: usize = 16;
-/// Most segments of a write: the kernel's UDP_MAX_SEGMENTS, and far below IOV_MAX.
-const MAX_SEGMENTS: u16 = 64;
-const MAX_PACKET_BYTES: usize = 65_535;
 
 /// Where flags and window of TCP, and lengths of UDP and IPv4 lie.
 const FLAGS: usize = 13;
 const WINDOW: usize = 14;
-
-/// Who talks with whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Flow {
-    source: IpAddr,
-    destination: IpAddr,
-    ports: (u16, u16),
-    protocol: u8,
-}
-
-/// The end of a write that the next segment of its flow may join.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Tail {
-    flow: Flow,
-    /// Octets of headers, from the IP header on.
-    headers: usize,
-    /// Where the upper layer starts.
-    upper: usize,
-    /// Octets of each segment's payload.
-    segment: usize,
-    segments: u16,
-    /// Octets of payload so far.
-    bytes: usize,
-    /// TCP's sequence number after the last octet.
-    next: u32,
-    is_open: bool,
-}
 
 /// One opened packet to deliver, its IP header apart from what follows.
 pub(crate) struct Delivery<'a> {
@@ -205,47 +174,5 @@ impl Delivery<'_> {
             && ours[8..FLAGS] == theirs[8..FLAGS]
             && ours[WINDOW..WINDOW + 2] == theirs[WINDOW..WINDOW + 2]
             && ours[18..] == theirs[18..]
-    }
-}
-
-impl Tail {
-    fn is_continued_by(&self, new: &Self) -> bool {
-        let follows =
-            self.flow.protocol == UDP || new.next.wrapping_sub(new.bytes as u32) == self.next;
-        self.is_open
-            && follows
-            && self.headers == new.headers
-            && new.bytes <= self.segment
-            && self.segments < MAX_SEGMENTS
-            && self.headers + self.bytes + new.bytes <= MAX_PACKET_BYTES
-    }
-
-    /// Makes the headers those of the super-packet; the upper checksum is left for the device to
-    /// complete, as it was verified for each segment.
-    fn finish(&self, header: &mut [u8], is_v6: bool) {
-        let at = if self.flow.protocol == TCP { 16 } else { 6 };
-        let gso = match (self.flow.protocol, is_v6) {
-            (UDP, _) => Gso::UdpL4,
-            (_, false) => Gso::TcpV4,
-            (_, true) => Gso::TcpV6,
-        };
-        let (device, packet) = header.split_at_mut(header::LEN);
-        vnet::put_merged(device, gso, self.headers, self.segment, self.upper, at);
-        let length = self.headers + self.bytes;
-        let (ip, upper) = packet.split_at_mut(self.upper);
-        if is_v6 {
-            put16(ip, 4, (length - 40) as u16);
-        } else {
-            put16(ip, 2, length as u16);
-            put_v4(ip);
-        }
-        let covered = (length - self.upper) as u16;
-        if self.flow.protocol == UDP {
-            put16(upper, 4, covered);
-        }
-        let flow = &self.flow;
-        let ends = (flow.source, flow.destination);
-        let partial = checksum::pseudo_header(ends, flow.protocol).word(covered);
-        upper[at..at + 2].copy_from_slice(&partial.folded().to_be_bytes());
     }
 }

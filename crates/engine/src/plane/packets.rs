@@ -4,7 +4,7 @@
 use core::ops::Range;
 
 use crate::plane::Notice;
-use crate::plane::coalesce::Tail;
+use crate::plane::tail::Tail;
 use crate::sa::Path;
 
 /// A part of one of the caller's receive buffers.

@@ -5,6 +5,7 @@
 //! station talks to the gateway's own address, which publishes the server's port; in tunnel mode to
 //! the server's. Left out: several stations, IPv6.
 
+mod addresses;
 mod build;
 mod outcome;
 mod plan;
@@ -19,11 +20,9 @@ use engine::work::Work;
 
 use super::host::control::since;
 use super::host::stack::Role;
-use super::trace::Open;
 use super::{Element, Fault, Host, Kernel};
-use crate::scenario::{Catalogue, Scenario};
 
-pub use build::{GATEWAY, NAT, SERVER, SERVER_PORT, STATION};
+pub use addresses::{GATEWAY, NAT, SERVER, SERVER_PORT, STATION};
 pub use outcome::{Cut, Drops, Exchange, Outcome, RoundTrips, Row, Streamed, Transferred};
 pub use plan::{Joint, Plan, Programs, Station};
 pub use tunnel::{Proof, Tunnel};
@@ -294,31 +293,6 @@ impl World {
 
 /// What `ping` sends.
 const PING_PAYLOAD_BYTES: usize = 56;
-
-/// What the levels `model` and `simulate` say of a scenario's road, as one JSON object with the
-/// keys `model` ([`super::closed::Closed`]) and `simulate` ([`Outcome`]).
-///
-/// `open`: what recordings are read from. `capture`: where the packets of all links go, as pcapng.
-pub fn both_levels(
-    scenario: &Scenario,
-    catalogue: &Catalogue,
-    open: &Open,
-    capture: Option<Box<dyn Write>>,
-) -> Result<serde_json::Value, String> {
-    let plan = Plan::of(scenario, catalogue, open).map_err(|fault| fault.to_string())?;
-    let say = |fault: Fault| {
-        let keys = fault.keys();
-        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        scenario.fault(&keys, fault.to_string()).to_string()
-    };
-    let model = super::closed::road(&plan).map_err(say)?;
-    let mut world = World::new(plan).map_err(say)?;
-    if let Some(to) = capture {
-        world.capture(to);
-    }
-    let outcome = world.run().map_err(say)?;
-    Ok(serde_json::json!({ "model": model, "simulate": outcome }))
-}
 
 /// The moment after so many seconds; for limits, so far away at most that sums stay possible.
 fn after(seconds: f64) -> Duration {

@@ -6,7 +6,7 @@
 //! Poisson, so the same formula is an approximation and says so. Left out: waits for arrivals
 //! that are not Poisson, and waits behind a station that is full: there is no such formula.
 
-use super::outcome::{State, reaching};
+use super::state::{State, reaching};
 use super::{Arrivals, Fault, Road, Sizes, Traffic, check_roads};
 use crate::staircase::{Staircase, Step};
 use serde::Serialize;

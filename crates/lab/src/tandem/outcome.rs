@@ -4,13 +4,10 @@
 //! counting itself, which is in [`super::tally`].
 
 use super::histogram::Quantile;
-use super::tally::{Replication, Tally};
+use super::state::{State, reaching};
+use super::tally::{PERCENTILES, Replication, Tally};
 use serde::Serialize;
 
-/// From here a finite run says little: it is marked `near saturation`.
-pub const NEAR_SATURATION: f64 = 0.97;
-/// Percentiles that an outcome lists.
-pub const PERCENTILES: [f64; 5] = [50.0, 90.0, 95.0, 99.0, 99.9];
 /// Replications from which drift is tested between the halves of the time.
 const DRIFT_REPLICATIONS: usize = 3;
 /// The halves' difference, in shares of the mean delay, that is drift if it is significant.
@@ -19,41 +16,6 @@ const DRIFT_SHARE: f64 = 0.25;
 const BACKLOG_SHARE: f64 = 0.02;
 /// Packets inside at the end that mean nothing in themselves.
 const BACKLOG_PACKETS: f64 = 1000.0;
-
-/// Whether averages mean anything.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum State {
-    /// Load at most [`NEAR_SATURATION`], no drift.
-    Stationary,
-    /// Load above it: longer runs would move the averages.
-    NearSaturation,
-    /// Load 1 or more, or delays that grow with time: there is no average.
-    NotStationary,
-}
-
-impl State {
-    /// The state of a station that gets so many seconds of work in a second.
-    pub(super) fn under(load: f64) -> Self {
-        match load {
-            load if load >= 1.0 => Self::NotStationary,
-            load if load > NEAR_SATURATION => Self::NearSaturation,
-            _ => Self::Stationary,
-        }
-    }
-}
-
-/// What reaches each station of the load that all packets would bring it: a full station lets its
-/// capacity through, and all behind it get so much less.
-pub(super) fn reaching(loads: &[f64]) -> Vec<f64> {
-    let mut fullest = 1.0;
-    let reaching = loads.iter().map(|load| {
-        let reaches = load / fullest;
-        fullest = f64::max(fullest, *load);
-        reaches
-    });
-    reaching.collect()
-}
 
 /// What the replications of one road say together.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -4,9 +4,11 @@
 
 use super::closed::Means;
 use super::histogram::Histogram;
-use super::outcome::PERCENTILES;
 use super::{Fault, PACKETS_MAX, Road, Run, STATIONS_MAX, Station, Traffic};
 use serde::{Deserialize, Serialize};
+
+/// Percentiles that an outcome lists.
+pub const PERCENTILES: [f64; 5] = [50.0, 90.0, 95.0, 99.0, 99.9];
 
 /// The results of one road: a record a replication, and all their delays.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -55,7 +57,7 @@ pub struct Replication {
     pub delivered_bytes: f64,
     /// Packets and delays of the first and of the second half of the time.
     pub halves: [Half; 2],
-    /// The delays that [`super::outcome::PERCENTILES`] of its packets did not exceed.
+    /// The delays that [`PERCENTILES`] of its packets did not exceed.
     pub percentiles: [f64; 5],
     /// What each station saw of the packets that came.
     pub stations: Vec<Seen>,

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use super::*;
 use crate::kernel::trace::{Rewind, held};
+use crate::kernel::{levels, trace};
 use crate::scenario::{Catalogue, Entry, Kind, Scenario};
 
 const ROAD: &str = include_str!("../../../../../python/caravan/catalogue/scenarios/road.toml");
@@ -420,7 +421,7 @@ fn what_the_kernel_refuses_of_a_file_has_its_line() {
             .matches('\n')
             .count();
         let scenario = Scenario::parse("road.toml", &text, &catalogue()).expect(said);
-        let fault = both_levels(&scenario, &catalogue(), &held(), None).expect_err(said);
+        let fault = levels::both_levels(&scenario, &catalogue(), &held(), None).expect_err(said);
         let wanted = format!("road.toml:{line}: {said}");
         assert!(fault.starts_with(&wanted), "{fault}, not {wanted}");
     }
@@ -431,7 +432,7 @@ fn what_the_kernel_refuses_of_a_file_has_its_line() {
 fn a_recording_that_changes_ends_the_run_with_the_links_name() {
     let opened = Rc::new(Cell::new(0));
     let count = opened.clone();
-    let open: Open = Rc::new(move |entry: &Entry| {
+    let open: trace::Open = Rc::new(move |entry: &Entry| {
         count.set(count.get() + 1);
         let text = if count.get() < 3 { &entry.text } else { "1\n" };
         let text: Box<dyn Rewind> = Box::new(std::io::Cursor::new(text.to_owned()));
@@ -439,7 +440,7 @@ fn a_recording_that_changes_ends_the_run_with_the_links_name() {
     });
     let catalogue = catalogue();
     let scenario = Scenario::edited("road.toml", ROAD, &["link.nat.trace=fast"], &catalogue);
-    let fault = both_levels(&scenario.expect("a road"), &catalogue, &open, None);
+    let fault = levels::both_levels(&scenario.expect("a road"), &catalogue, &open, None);
     let fault = fault.expect_err("a cut recording");
     assert!(fault.contains("link.nat"), "{fault}");
     assert!(

@@ -13,7 +13,7 @@ use engine::sa::{Mode, Secret};
 use engine::selector::TrafficSelector;
 use engine::suite::{EspSuite, IkeSuite};
 
-use super::build::{GATEWAY, POOL};
+use super::addresses::{GATEWAY, POOL};
 use crate::kernel::pki;
 
 /// A tunnel between station and gateway.
