@@ -10,6 +10,7 @@ from test_lab_cli import TOP, answer, lab, refusal
 
 from caravan.lab.ask import Asked
 from caravan.lab.ask import answer as ranked
+from caravan.lab.core import listing
 from caravan.lab.picture import specification
 
 
@@ -61,3 +62,15 @@ def test_ask_says_where_the_delay_of_a_link_is_from(tmp_path: Path) -> None:
     words = ("ask", "--device", "cortex-a53", "--link", "lte", "--rate-kbps", "64")
     found = answer(*words, "-o", str(tmp_path / "a.svg"))["assumptions"]
     assert any("a delay of 10 ms (ITU-R M.2134" in assumed for assumed in found)
+
+
+@pytest.mark.parametrize("columns", [20, 60, 80, 200])
+def test_a_narrow_terminal_cuts_neither_names_nor_numbers(
+    columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("caravan.lab.cli.PIPE_COLUMNS", columns)
+    said = lab("links").stdout
+    assert "…" not in said
+    for row in listing("link"):
+        (line,) = (line for line in said.splitlines() if line.startswith(f"{row['name']} "))
+        assert f" {row['link']['rate']['up_bps'] / 1e3:,.10g} " in line

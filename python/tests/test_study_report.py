@@ -254,6 +254,21 @@ def test_an_interval_that_reaches_0_holds_its_point_on_a_logarithmic_axis(
         assert 0 < scale["domain"][0] <= point[foot] < point["y"] < point["high"]
 
 
+def test_all_that_diverges_at_one_rate_is_seen_and_so_is_the_formula_above_the_points(
+    study: Study, rows: pd.DataFrame
+) -> None:
+    is_there = (rows["level"] == "model") & (rows["rate_kbps"] == 200)
+    rows.loc[is_there & (rows["metric"] == "mean_delay_ms"), "value"] = 5_000.0
+    (figure,) = (one for one in study.figures if one.name == "lines")
+    drawn = specification(study, figure, rows)
+    (triangles,) = (one for one in drawn["layer"] if one["mark"].get("shape") == "triangle-up")
+    area = triangles["encoding"]["size"]["field"]
+    (points,) = drawn["datasets"].values()
+    areas = {point[area] for point in points}
+    assert len(areas) == 2 and min(areas) > 0
+    assert triangles["encoding"]["y"]["scale"]["domain"][1] > 5_000
+
+
 def test_points_near_saturation_are_counted_apart() -> None:
     frame = pd.DataFrame({"value": [50.0, 60.0], "packet_bytes": [1, 2]})
     frame = frame.assign(sweep="road", metric="mean_delay_ms", level="model", state="stationary")

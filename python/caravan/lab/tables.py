@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+WIDEST = 10_000
+GAP = 2
+"""Blanks between two columns."""
 CARRIED_STYLE = {"yes": "green", "barely": "yellow", "no": "red"}
 
 
@@ -23,18 +26,37 @@ def _table(*columns: str, right: Sequence[str] = ()) -> Table:
     from rich.table import Table  # noqa: PLC0415
 
     table = Table(box=None, pad_edge=False)
-    for column in columns:
+    for number, column in enumerate(columns):
         is_right = column in right
-        table.add_column(column, justify="right" if is_right else "left", no_wrap=is_right)
+        is_whole = is_right or number == 0
+        table.add_column(column, justify="right" if is_right else "left", no_wrap=is_whole)
     return table
 
 
 def _show(console: Console, table: Table) -> None:
     """A table without the blanks that would fill its last column."""
+    least = _least_width(console, table)
+    if least > console.width:
+        # The terminal breaks its lines: better than names and numbers that are cut.
+        table.width = least
     with console.capture() as captured:
         console.print(table)
     for line in captured.get().splitlines():
         console.file.write(f"{line.rstrip()}\n")
+
+
+def _least_width(console: Console, table: Table) -> int:
+    """How wide a table is whose names and numbers are whole, the rest broken at each word."""
+    from rich.measure import Measurement  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    options = console.options.update(width=WIDEST)
+    least = 0
+    for column in table.columns:
+        texts = [Text.from_markup(str(cell)) for cell in (column.header, *column.cells)]
+        sizes = [Measurement.get(console, options, text) for text in texts]
+        least += max(size.maximum if column.no_wrap else size.minimum for size in sizes)
+    return least + (len(table.columns) - 1) * GAP
 
 
 def price(console: Console, found: Mapping[str, Any]) -> None:

@@ -50,6 +50,9 @@ LEVEL_WORDS = {"model": "model", "simulate": "simulation", "testbed": "testbed"}
 BARS = ("bar", "stack")
 EDGE = 8
 """Pixels between the ends of the x axis and what is drawn there."""
+TRIANGLE = 5.0
+TRIANGLE_STEP = 3.0
+"""Pixels across the smallest mark of a queue without bound, and how much the next one has more."""
 LOG_ROOM = 1.5
 """How far a logarithmic axis goes on beyond what is drawn."""
 FINE = (1, 2, 5)
@@ -197,7 +200,11 @@ class _Drawing:
         foot = chosen.frame["low"]
         if figure.y_scale == "log":
             foot = foot.clip(lower=_log_domain(chosen)[0])
-        self._points = replace(chosen, frame=chosen.frame.assign(foot=foot))
+        # Marks at one place lie one inside another, so that all are seen.
+        names = list(reversed(chosen.series))
+        widths = (TRIANGLE + TRIANGLE_STEP * names.index(name) for name in chosen.frame["series"])
+        area = [width**2 for width in widths]
+        self._points = replace(chosen, frame=chosen.frame.assign(foot=foot, area=area))
         self._study = study
         self._has_panels = bool(figure.panels)
         self._pick = alt.selection_point(fields=["series"], bind="legend", name="pick")
@@ -264,9 +271,12 @@ class _Drawing:
         tooltip, beside = self._tooltip(), self._beside()
         layers.append(dot.encode(x=x, y=y, color=color, opacity=seen, tooltip=tooltip, **beside))
         if "diverges" in kinds:
-            mark = self._only("diverges").mark_point(shape="triangle-up", size=70, filled=False)
+            mark = self._only("diverges").mark_point(
+                shape="triangle-up", filled=False, strokeWidth=1.5
+            )
+            size = alt.Size("area:Q", scale=None, legend=None)
             layers.append(
-                mark.encode(x=x, y=y, color=color, opacity=shown, tooltip=self._tooltip())
+                mark.encode(x=x, y=y, color=color, size=size, opacity=shown, tooltip=tooltip)
             )
         return [*layers, *self._diamonds(x, y, kinds)]
 

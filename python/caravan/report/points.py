@@ -103,7 +103,10 @@ def _top(frame: pd.DataFrame, figure: Figure) -> float | None:
     """Where diverging points are drawn; None where nothing diverges."""
     if figure.y_most is not None:
         return figure.y_most
-    stable = frame[(frame["state"] != DIVERGES) & (frame["kind"] == "simulate")]["y"].dropna()
+    # A logarithmic axis has room for the formula's values too, which may lie far above near
+    # saturation; a linear one would show nothing else.
+    kinds = ["simulate", "model"] if figure.y_scale == "log" else ["simulate"]
+    stable = frame[(frame["state"] != DIVERGES) & frame["kind"].isin(kinds)]["y"].dropna()
     if (frame["state"] == DIVERGES).any() and not stable.empty:
         return float(stable.max()) * HEADROOM
     return None
