@@ -292,3 +292,10 @@ def test_results_do_not_depend_on_threads_and_resume(tmp_path: Path) -> None:
     assert "of which 0 were computed" in resumed.provenance["jobs"]
     other = caravan.study.run("wimax", quick=True, seed=2, directory=tmp_path / "a")
     assert "of which 0 were computed" not in other.provenance["jobs"]
+
+
+def test_no_interval_of_a_share_goes_beyond_the_whole(umts: Outcome) -> None:
+    rows = umts.rows[umts.rows["metric"].str.startswith("utilisation:")]
+    simulated = rows[rows["level"] == "simulate"]
+    assert (simulated["ci95_low"] >= 0).all() and (simulated["ci95_high"] <= 1).all()
+    assert (simulated["ci95_high"] == 1).any()

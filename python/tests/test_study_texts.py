@@ -250,7 +250,7 @@ def test_a_radio_that_only_delays_fits_paper_u_as_well() -> None:
     """So the three numbers that the reading was fitted to do not choose it: the text says so."""
     rows = outcome("umts").rows
     rows = rows[(rows["sweep"] == "readings") & rows["published"].notna()]
-    differences = rows.pivot_table(
+    differences: Any = rows.pivot_table(
         index="reading", columns=["metric", "policy", "level"], values="relative_difference"
     )
     first = differences.loc["clear packet, up"]
@@ -265,6 +265,20 @@ def test_paper_w_reads_in_eight_ways() -> None:
     study = outcome("wimax").study
     assert len(study.sweep("readings").readings) == 8
     assert any("None of the eight readings" in body for _, body in study.texts)
+
+
+def test_which_suite_s_bytes_are_cheaper_is_as_the_text_says() -> None:
+    found = outcome("umts-today")
+    assert any("two to six times" in body for _, body in found.study.texts)
+    rows = found.rows[(found.rows["sweep"] == "packet") & (found.rows["metric"] == "time_ms")]
+    times = rows.pivot_table(index=["device", "packet_bytes"], columns="policy", values="value")
+    dearer = (times["aes128gcm16"] / times["chacha20poly1305"]).unstack()
+    has_aes = {"cortex-m4-hw", "cortex-m33-hw", "cortex-a53", "cortex-a57"}
+    is_here = dearer.index.isin(has_aes)
+    assert is_here.sum() == len(has_aes)
+    large = dearer[1400.0]
+    assert large[~is_here].between(2, 6).all() and (1 / large[is_here]).between(2, 4).all()
+    assert (dearer[~is_here] > 1).all(axis=None) and (dearer[is_here] < 1).all(axis=None)
 
 
 def test_the_grid_of_paper_u() -> None:

@@ -496,6 +496,8 @@ def _interval(
         return Measure(metric, value * factor, state=state)
     # No quantity here can be negative: neither can its interval.
     low, high = max(0.0, value - width) * factor, (value + width) * factor
+    if metric.startswith("utilisation:"):
+        high = min(1.0, high)  # a share of the time
     return Measure(metric, value * factor, low, high, state)
 
 
