@@ -4,7 +4,8 @@
 //! `begin.rs` sets up and cuts rights; `outputs.rs` carries out what the node wants; `host.rs`
 //! keeps routes, resolvers and nftables as the node's facts want them; `readiness.rs` says when all
 //! is up, or gives up; `asked.rs` obeys the control socket; `reload.rs` takes a changed
-//! configuration over; `report.rs` answers `status` and writes the log.
+//! configuration over; `report.rs` answers `status` and writes the log, `sessions.rs` who was
+//! connected.
 
 mod asked;
 mod begin;
@@ -16,6 +17,7 @@ mod quota;
 mod readiness;
 mod reload;
 mod report;
+mod sessions;
 mod setup;
 
 use std::collections::BTreeSet;

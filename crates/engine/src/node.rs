@@ -6,8 +6,10 @@
 //! one session protects for one pair of selectors, with its successors (`children.rs`); a
 //! *station* is a connection that we begin ourselves and hold up (`stations.rs`).
 
+mod accounts;
 mod children;
 mod departures;
+mod end_cause;
 mod event;
 mod half_open;
 mod hints;
@@ -32,6 +34,8 @@ use crypto::rand::{Seed, Stream};
 use wire::isakmp::{Cookie, Cookies};
 
 pub use crate::ikev1::nat::{IKE_PORT, NAT_T_PORT};
+pub use accounts::{Stay, StayId, Summary, Traffic};
+pub use end_cause::EndCause;
 pub use event::Event;
 pub use status::{ChildStatus, ConnectionStatus, SessionStatus, Status};
 
@@ -44,6 +48,7 @@ use crate::sa::{ChildId, Direction, Path, Secret};
 use crate::time::{Calendar, Deadline, Instant};
 use crate::work::Work;
 
+use accounts::Accounts;
 use children::ChildEntry;
 use half_open::{Familiar, HalfOpen};
 use hints::Hints;
@@ -151,6 +156,7 @@ pub struct Node {
     stations: Vec<Station>,
     leases: Leases,
     duplicates: Duplicates,
+    accounts: Accounts,
     timers: Timers,
     assembly: Assembly,
     next_fragment_id: u16,
@@ -187,6 +193,7 @@ impl Node {
             stations: Vec::new(),
             leases: Leases::default(),
             duplicates: Duplicates::default(),
+            accounts: Accounts::default(),
             timers: Timers::default(),
             assembly: Assembly::default(),
             next_fragment_id: 0,
@@ -259,6 +266,7 @@ impl Node {
             Notice::UnknownSpi { path, spi } => self.on_unknown_spi(path, spi, now),
             Notice::LargeUnanswered { child } => self.large_unanswered(child, now),
             Notice::PathShrank { child, mtu } => self.path_shrank(child, mtu),
+            Notice::Removed(direction, counted) => self.on_removed(direction, &counted),
         }
     }
 
@@ -291,6 +299,7 @@ impl Node {
                 Timer::Session(id) => self.on_session_timer(id, now),
                 Timer::Child(id) => self.on_child_timer(id, now),
                 Timer::Station(index) => self.on_station_timer(index as usize, now),
+                Timer::Accounts => self.on_accounts_timer(now),
             }
         }
     }
@@ -322,7 +331,7 @@ impl Node {
             }
         }
         for id in ended {
-            self.close_session(id, session::CHANGED, true, now);
+            self.close_session(id, EndCause::ConfigurationChanged, true, now);
         }
         self.config = config;
         self.end_revoked(now);
@@ -345,9 +354,16 @@ impl Node {
         (0..self.stations.len()).for_each(|index| self.retire_station(index));
         let sessions: Vec<SessionId> = self.sessions.keys().copied().collect();
         for id in sessions {
-            self.close_session(id, "the program stops", true, now);
+            self.close_session(id, EndCause::Stopped, true, now);
         }
-        self.tell(Event::Stopped);
+        self.tell_if_stopped();
+    }
+
+    /// Everything is down as soon as the planes have told what the last SAs carried.
+    fn tell_if_stopped(&mut self) {
+        if self.is_stopping && self.sessions.is_empty() && self.accounts.are_told() {
+            self.tell(Event::Stopped);
+        }
     }
 
     fn tell(&mut self, event: Event) {

@@ -29,7 +29,7 @@ mod unwrap;
 mod vnet;
 
 use crate::counters::DropCounters;
-use crate::sa::{ChildId, Path, Sa};
+use crate::sa::{ChildId, Direction, Path, Sa};
 use crate::selector::TrafficSelector;
 use crate::time::Instant;
 use crate::work::Work;
@@ -138,6 +138,8 @@ pub enum Notice {
         /// When.
         at: Instant,
     },
+    /// An SA was removed: what it has carried.
+    Removed(Direction, SaReport),
     /// ESP came for an SPI that we do not have.
     UnknownSpi {
         /// From where.
@@ -162,6 +164,20 @@ pub struct SaReport {
     pub last: Option<Instant>,
     /// Outbound: the largest outer packet that the path is believed to carry.
     pub path_mtu: u16,
+}
+
+impl SaReport {
+    /// Of an SA that a plane does not have.
+    fn nothing(child: ChildId, spi: u32) -> Self {
+        Self {
+            spi,
+            child,
+            packets: 0,
+            bytes: 0,
+            last: None,
+            path_mtu: 0,
+        }
+    }
 }
 
 /// A plane's counts.

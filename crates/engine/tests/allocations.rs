@@ -147,7 +147,7 @@ impl Road {
             match direction {
                 Direction::Outbound => sender.apply(change, NOW),
                 Direction::Inbound => receiver.apply(change, NOW),
-            }
+            };
         }
         Self {
             sender,

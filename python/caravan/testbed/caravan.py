@@ -24,6 +24,8 @@ from caravan.testbed.process import CommandFailed, Completed
 
 READY_S = 15.0
 HANDSHAKE_EVENT = "handshake_message"
+LOG = ["--log-format", "json", "--log-level", "info,daemon::run::report=debug"]
+"""With a line for each message of a key exchange."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Caravan:
         self.is_gateway = not connection.remote_addrs
         self.file = file or write_files(host, connection)
         command = "gateway" if self.is_gateway else "up"
-        argv = [str(caravan_binary()), command, "-c", str(self.file), "--log-format", "json"]
+        argv = [str(caravan_binary()), command, "-c", str(self.file), *LOG]
         self.process = host.popen([*argv, *options], environment(host), name="caravan")
 
     def wait_ready(self, timeout_s: float = READY_S) -> Self:

@@ -114,16 +114,20 @@ impl Gateway {
     /// Takes an input and drains; only what the gateway does is on its clock.
     fn take(&mut self, input: Input<'_>, now: Instant, sent: &mut Datagrams) -> anyhow::Result<()> {
         let began = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?;
-        let mut next = Some(input);
-        while let Some(input) = next.take() {
+        let mut next = vec![input];
+        while let Some(input) = next.pop() {
             self.node.handle(input, now);
             loop {
                 match self.node.poll() {
                     Output::Datagram(path, payload) => sent.push_back((path, payload)),
-                    Output::Plane(Direction::Outbound, change) => self.outbound.apply(change, now),
-                    Output::Plane(Direction::Inbound, change) => self.inbound.apply(change, now),
+                    Output::Plane(Direction::Outbound, change) => {
+                        next.extend(self.outbound.apply(change, now).map(Input::Notice));
+                    }
+                    Output::Plane(Direction::Inbound, change) => {
+                        next.extend(self.inbound.apply(change, now).map(Input::Notice));
+                    }
                     Output::Event(event) => self.note(event),
-                    Output::WantsReport => next = Some(Input::Report(&[])),
+                    Output::WantsReport => next.push(Input::Report(&[])),
                     Output::WantsLocalAddress { .. } | Output::IkeKey(..) => {}
                     Output::Wait(deadline) => {
                         self.due = deadline.map(|deadline| deadline.at);

@@ -138,7 +138,11 @@ impl Inbound {
     /// Returns whether to stop.
     fn obey(&mut self, order: Order) -> bool {
         match order {
-            Order::Change(change) => self.plane.apply(change, self.clock.now()),
+            Order::Change(change) => {
+                if let Some(notice) = self.plane.apply(change, self.clock.now()) {
+                    self.line.tell(News::Notice(notice), &mut self.io.unheard);
+                }
+            }
             Order::Report(answer) => {
                 // Whoever asked may have gone.
                 let _ = answer.send(Report {

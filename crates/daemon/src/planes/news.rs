@@ -7,7 +7,8 @@ use tokio::sync::mpsc::{Sender, error::TrySendError};
 
 use crate::planes::News;
 
-/// Facts that wait for a busy control; beyond it even they are lost, and counted.
+/// Facts that wait for a busy control; beyond it even they are lost, and counted. What an SA has
+/// carried is never lost.
 const BACKLOG: usize = 4096;
 
 pub(super) struct Line {
@@ -45,7 +46,7 @@ impl Line {
     }
 
     fn keep(&mut self, news: News, unheard: &mut u64) {
-        if is_ours(&news) && self.backlog.len() < BACKLOG {
+        if is_count(&news) || (is_ours(&news) && self.backlog.len() < BACKLOG) {
             self.backlog.push_back(news);
         } else {
             *unheard += 1;
@@ -59,6 +60,11 @@ fn is_ours(news: &News) -> bool {
         News::Message { .. } | News::Notice(Notice::UnknownSpi { .. }) => false,
         News::Notice(_) | News::Failed { .. } => true,
     }
+}
+
+/// What an SA has carried: as many as there were SAs, and none may be missing from an account.
+fn is_count(news: &News) -> bool {
+    matches!(news, News::Notice(Notice::Removed(..)))
 }
 
 #[cfg(test)]

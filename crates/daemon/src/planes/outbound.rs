@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use engine::plane::{Change, Datagrams, Kind, OutboundPlane, Run, TooBig};
+use engine::plane::{Change, Datagrams, Kind, Notice, OutboundPlane, Run, TooBig};
 use engine::sa::Direction;
 
 use super::news::Line;
@@ -145,7 +145,8 @@ impl Outbound {
         match order {
             Order::Change(change) => {
                 let now = self.clock.now();
-                self.plane.apply(change, now);
+                let told = self.plane.apply(change, now);
+                self.tell(told);
                 self.ask_links();
                 self.plane.release(now, &mut self.out);
             }
@@ -160,6 +161,12 @@ impl Outbound {
             Order::Stop => return true,
         }
         false
+    }
+
+    fn tell(&mut self, notice: Option<Notice>) {
+        if let Some(notice) = notice {
+            self.line.tell(News::Notice(notice), &mut self.io.unheard);
+        }
     }
 
     fn flush(&mut self) {
@@ -243,7 +250,8 @@ impl Outbound {
         let now = self.clock.now();
         while let Some((child, path)) = self.plane.link_to_ask(now) {
             if let Ok(mtu) = self.udp.link_mtu(path.remote.ip()) {
-                self.plane.apply(Change::LinkMtu(child, mtu), now);
+                let told = self.plane.apply(Change::LinkMtu(child, mtu), now);
+                self.tell(told);
             }
         }
     }

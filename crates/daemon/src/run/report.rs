@@ -3,9 +3,9 @@
 use engine::counters::DropReason;
 use engine::node::Event;
 use engine::sa::Direction;
-use tracing::{info, warn};
+use tracing::{Level, debug, enabled, info, warn};
 
-use super::Process;
+use super::{Process, sessions};
 use crate::cli::Role;
 use crate::console;
 use crate::planes::IoReport;
@@ -164,9 +164,10 @@ fn resident_bytes() -> u64 {
 /// Whether whoever caused this has proven nothing: its lines are counted.
 pub(super) fn is_of_a_stranger(event: &Event) -> bool {
     match event {
-        Event::Message { connection, .. }
-        | Event::NegotiationFailed { connection, .. }
-        | Event::PeerComplains { connection, .. } => connection.is_none(),
+        Event::Message { connection, .. } => connection.is_none() && enabled!(Level::DEBUG),
+        Event::NegotiationFailed { connection, .. } | Event::PeerComplains { connection, .. } => {
+            connection.is_none()
+        }
         _ => false,
     }
 }
@@ -182,7 +183,7 @@ pub(super) fn log(event: &Event) {
             datagrams,
             payloads,
             ..
-        } => info!(
+        } => debug!(
             connection,
             what, is_sent, bytes, datagrams, payloads, "handshake_message"
         ),
@@ -219,6 +220,11 @@ pub(super) fn log(event: &Event) {
         } => {
             info!(connection, ?addresses, ?dns, "inner address");
         }
+        Event::IkeClosed { connection, cause } => {
+            info!(connection, reason = %cause, "IKE closed");
+        }
+        Event::SessionBegan { stay } => sessions::began(stay),
+        Event::SessionEnded { stay, summary } => sessions::ended(stay, summary),
         event => log_trouble(event),
     }
 }
@@ -229,11 +235,10 @@ fn log_trouble(event: &Event) {
         Event::ChildClosed {
             connection,
             child,
-            reason,
+            cause,
         } => {
-            info!(connection, child, reason, "child closed");
+            info!(connection, child, reason = %cause, "child closed");
         }
-        Event::IkeClosed { connection, reason } => info!(connection, reason, "IKE closed"),
         Event::NegotiationFailed {
             connection,
             path,

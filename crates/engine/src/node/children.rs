@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use super::session::SessionId;
-use super::{Event, Node, Timer};
+use super::{EndCause, Event, Node, Timer};
 use crate::config::{Child, Connection};
 use crate::ikev1::round_trip::RoundTrip;
 use crate::ikev1::{Outbox, informational};
@@ -154,7 +154,7 @@ impl Node {
             self.remove_pair(child, &pair);
         }
         if is_expired {
-            return self.close_child(child, "expired", true, now);
+            return self.close_child(child, EndCause::Expired, true, now);
         }
         if is_due {
             if let Some(entry) = self.children.get_mut(&child) {
@@ -190,10 +190,10 @@ impl Node {
             }
             gone.iter().for_each(|pair| self.remove_pair(child, pair));
             if is_current {
-                self.close_child(child, "deleted by the peer", false, now);
+                self.close_child(child, EndCause::DeletedByPeer, false, now);
             } else if is_taken_back {
-                let reason = "the peer could not put it to use";
-                self.close_and_retry(child, reason, false, REFUSED_RETRY, now);
+                let cause = EndCause::NotPutToUse;
+                self.close_and_retry(child, cause, false, REFUSED_RETRY, now);
             }
         }
     }
@@ -233,17 +233,17 @@ impl Node {
     pub(super) fn close_child(
         &mut self,
         child: ChildId,
-        reason: &str,
+        cause: EndCause,
         tells_peer: bool,
         now: Instant,
     ) {
-        self.close_and_retry(child, reason, tells_peer, CHILD_RETRY, now);
+        self.close_and_retry(child, cause, tells_peer, CHILD_RETRY, now);
     }
 
     fn close_and_retry(
         &mut self,
         child: ChildId,
-        reason: &str,
+        cause: EndCause,
         tells_peer: bool,
         retry: Duration,
         now: Instant,
@@ -262,7 +262,7 @@ impl Node {
         let event = Event::ChildClosed {
             connection: entry.connection.name.clone(),
             child: entry.child().name.clone(),
-            reason: reason.to_owned(),
+            cause,
         };
         for pair in &pairs {
             if let (true, Some(session)) = (tells_peer, session) {

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use super::{EndCause, Stay, Summary};
 use crate::sa::Path;
 
 /// Past facts. Texts are one sentence, lower case, no secrets.
@@ -67,14 +68,26 @@ pub enum Event {
         /// Child.
         child: String,
         /// Why.
-        reason: String,
+        cause: EndCause,
     },
     /// An IKE SA ended.
     IkeClosed {
         /// Connection.
         connection: String,
         /// Why.
-        reason: String,
+        cause: EndCause,
+    },
+    /// A peer is connected: its first child is up.
+    SessionBegan {
+        /// Who.
+        stay: Box<Stay>,
+    },
+    /// A peer is connected no more; a renewal is no end.
+    SessionEnded {
+        /// Who.
+        stay: Box<Stay>,
+        /// How it went.
+        summary: Box<Summary>,
     },
     /// A negotiation failed: in one sentence, what differed.
     NegotiationFailed {

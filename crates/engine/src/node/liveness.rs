@@ -5,7 +5,7 @@ mod unheard;
 
 use super::proof::JUMP;
 use super::session::SessionId;
-use super::{Node, Output};
+use super::{EndCause, Node, Output};
 use crate::config::{Connection, Encapsulation};
 use crate::ikev1::{IsakmpSa, Outbox, informational};
 use crate::plane::SaReport;
@@ -175,7 +175,7 @@ impl Node {
         }
         if let Some(since) = liveness.unanswered_since {
             if now.since(since) >= connection.dpd_timeout {
-                return self.close_session(id, "the peer does not answer", false, now);
+                return self.close_session(id, EndCause::PeerSilent, false, now);
             }
         } else if now.since(liveness.last_sign) < delay {
             liveness.ask_at = Some(liveness.last_sign + delay);

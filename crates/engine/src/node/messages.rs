@@ -7,7 +7,7 @@ use wire::isakmp::{Cookie, Exchange, Header, NotifyType};
 use super::half_open::{Place, Room};
 use super::proof::LEAST_MESSAGE_BYTES;
 use super::session::{ConfigReply, Session, SessionId, has_marker, with_marker};
-use super::{Event, Node, Output};
+use super::{EndCause, Event, Node, Output};
 use crate::config::{Connection, Unique};
 use crate::counters::DropReason;
 use crate::ikev1::fragments::{Assembly, Sender, Standing};
@@ -179,7 +179,7 @@ impl Node {
     /// A half-open exchange ends for a newer one.
     fn make_room(&mut self, oldest: SessionId, now: Instant) {
         self.drops.count(DropReason::TooManyHalfOpen);
-        self.close_session(oldest, "too many half-open exchanges", false, now);
+        self.close_session(oldest, EndCause::HalfOpenLimit, false, now);
     }
 
     /// Connections that this path's peer may belong to, in the order of the configuration.
@@ -463,7 +463,7 @@ impl Node {
             Notice::DeletedIke => {
                 self.station_ousted(id, false, now);
                 self.hand_over(id, now);
-                self.close_session(id, "deleted by the peer", false, now);
+                self.close_session(id, EndCause::DeletedByPeer, false, now);
             }
             Notice::InitialContact => self.peer_restarted(id, now),
             Notice::Other(notify) if notify.kind == NotifyType::Superseded => {

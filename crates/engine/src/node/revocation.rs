@@ -1,8 +1,10 @@
 //! Peers whose tunnels end before their time: those that a new revocation list names, and those
 //! that the user ends one by one.
 
-use super::Node;
+use crypto::cert::CertFault;
+
 use super::session::SessionId;
+use super::{EndCause, Node};
 use crate::config::RemoteMethod;
 use crate::time::Instant;
 
@@ -16,21 +18,20 @@ impl Node {
 
     /// A list may have been read while phase 1 was under way.
     pub(super) fn end_if_revoked(&mut self, id: SessionId, now: Instant) {
-        let Some(reason) = self.revoked(id, now) else {
+        let Some(fault) = self.revoked(id, now) else {
             return;
         };
-        self.close_session(id, &reason, true, now);
+        self.close_session(id, EndCause::CertificateRefused(fault), true, now);
     }
 
-    fn revoked(&self, id: SessionId, now: Instant) -> Option<String> {
+    fn revoked(&self, id: SessionId, now: Instant) -> Option<CertFault> {
         let session = self.sessions.get(&id)?;
         let path = session.sa.as_ref()?.certificate.as_ref()?;
         let RemoteMethod::Signature(store) = &session.connection.as_ref()?.remote.method else {
             return None;
         };
         let (told, at) = self.calendar;
-        let fault = store.revoked_since(path, told.at(at, now).0)?;
-        Some(fault.to_string())
+        store.revoked_since(path, told.at(at, now).0)
     }
 
     /// Ends the sessions that a connection has with one peer.
@@ -43,7 +44,7 @@ impl Node {
         });
         let ids: Vec<SessionId> = sessions.map(|(id, _)| *id).collect();
         for id in ids {
-            self.close_session(id, "taken down", true, now);
+            self.close_session(id, EndCause::TakenDown, true, now);
         }
     }
 }

@@ -11,12 +11,13 @@ use std::sync::Arc;
 
 use wire::isakmp::Cookie;
 
+use super::accounts::AccountId;
 use super::half_open::Place;
 use super::liveness::{Liveness, UNHEARD};
 use super::proof::Unproven;
 use super::silence::SmallQuestion;
 use super::timers::renewal;
-use super::{Event, Node, Output, Timer};
+use super::{EndCause, Event, Node, Output, Timer};
 use crate::config::Connection;
 use crate::ikev1::mode_config::{ConfigRequest, Lease};
 use crate::ikev1::phase1::Phase1;
@@ -34,8 +35,6 @@ pub(super) use duplicates::Duplicates;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SessionId(pub(super) u32);
 
-/// Why a session ends whose connection a reload changed or took away.
-pub(super) const CHANGED: &str = "its configuration changed";
 /// Before a renewal that failed is tried again.
 const RENEWAL_RETRY: Duration = Duration::from_secs(10);
 /// After a renewal the old ISAKMP SA stands for so long.
@@ -81,6 +80,8 @@ pub(super) struct Session {
     pub(super) round_trip: RoundTrip,
     /// Another address of the same gateway was first: it is deleted as soon as it stands.
     pub(super) is_surplus: bool,
+    /// Of its peer's stay, from its first child on.
+    pub(super) account: Option<AccountId>,
     armed: Option<Instant>,
 }
 
@@ -130,6 +131,7 @@ impl Session {
             half_open: None,
             round_trip: RoundTrip::default(),
             is_surplus: false,
+            account: None,
             armed: None,
         }
     }
@@ -279,7 +281,7 @@ impl Node {
         // What was read while the exchange ran counts.
         let Some(connection) = self.config.successor(&connection).cloned() else {
             session.sa = Some(Box::new(sa));
-            return self.close_session(id, CHANGED, true, now);
+            return self.close_session(id, EndCause::ConfigurationChanged, true, now);
         };
         let lifetime = core::time::Duration::from_secs(sa.lifetime_s);
         session.rekey_at = Some(
@@ -322,7 +324,7 @@ impl Node {
     pub(super) fn close_session(
         &mut self,
         id: SessionId,
-        reason: &str,
+        cause: EndCause,
         tells_peer: bool,
         now: Instant,
     ) {
@@ -331,7 +333,7 @@ impl Node {
         };
         let children = core::mem::take(&mut session.children);
         for child in children {
-            self.close_child(child, reason, tells_peer, now);
+            self.close_child(child, cause.clone(), tells_peer, now);
         }
         let pending = self.sessions[&id].quicks.iter();
         let pending: Vec<(ChildId, bool)> = pending
@@ -356,9 +358,10 @@ impl Node {
         if let Some(connection) = &session.connection {
             self.tell(Event::IkeClosed {
                 connection: connection.name.clone(),
-                reason: reason.to_owned(),
+                cause: cause.clone(),
             });
         }
+        self.end_stay(&session, cause.clone(), now);
         for (child, _) in pending.into_iter().filter(|(_, is_asked)| *is_asked) {
             // Another session took over: what was asked for here is asked for there.
             self.begin_quick(self.home_of(id, child), child, now);
@@ -366,7 +369,7 @@ impl Node {
         if let Some(old) = session.replaces {
             self.renew_later(old, now);
         }
-        self.station_lost(id, reason, now);
+        self.station_lost(id, &cause, now);
     }
 
     /// A renewal of this session came to nothing: it is tried again while the session stands.
@@ -413,7 +416,7 @@ impl Node {
             reason: fault.to_string(),
         });
         self.begin_again(id, fault, now);
-        self.close_session(id, &fault.to_string(), false, now);
+        self.close_session(id, EndCause::Failed(fault.clone()), false, now);
     }
 
     pub(super) fn on_session_timer(&mut self, id: SessionId, now: Instant) {
@@ -429,12 +432,12 @@ impl Node {
             return;
         };
         if session.expire_at.is_some_and(|at| at <= now) {
-            let reason = match &session.sa {
-                Some(_) if session.message_ids.are_used_up() => "its message IDs are used up",
-                Some(_) => "expired",
-                None => "the exchange took too long",
+            let cause = match &session.sa {
+                Some(_) if session.message_ids.are_used_up() => EndCause::MessageIdsUsedUp,
+                Some(_) => EndCause::Expired,
+                None => EndCause::NegotiationTooLong,
             };
-            return self.close_session(id, reason, true, now);
+            return self.close_session(id, cause, true, now);
         }
         if session.rekey_at.is_some_and(|at| at <= now) {
             self.rekey_session(id, now);

@@ -17,7 +17,7 @@ use self::race::Race;
 #[cfg(test)]
 pub(super) use self::race::{ANSWERED, HEAD_START};
 use super::session::{Session, SessionId};
-use super::{Event, NAT_T_PORT, Node, Timer, begins_at_once};
+use super::{EndCause, Event, NAT_T_PORT, Node, Timer, begins_at_once};
 use crate::config::{Connection, Start};
 use crate::ikev1::mode_config::{ConfigRequest, Lease};
 use crate::ikev1::phase1::Phase1;
@@ -205,7 +205,7 @@ impl Node {
             .map(|(id, _)| *id)
             .collect();
         for id in sessions {
-            self.close_session(id, "taken down", true, now);
+            self.close_session(id, EndCause::TakenDown, true, now);
         }
         // Its traffic waits no more: another connection's tunnel may lead there.
         for index in self.stations_named(name) {
@@ -295,7 +295,7 @@ impl Node {
             pair.is_none_or(|pair| pair.is_udp_encapsulated && pair.mode == Mode::Tunnel)
         });
         if !follows || path.local.port() != NAT_T_PORT {
-            return self.close_session(id, "our own address changed", true, now);
+            return self.close_session(id, EndCause::OwnAddressChanged, true, now);
         }
         let moved = Path {
             local: (local, path.local.port()).into(),
@@ -355,7 +355,7 @@ impl Node {
                 path,
                 reason,
             });
-            return self.close_session(id, "no inner address", true, now);
+            return self.close_session(id, EndCause::NoInnerAddress, true, now);
         }
         self.stations[index].had = lease.addresses.clone();
         self.tell(Event::InnerAddress {
@@ -406,7 +406,7 @@ impl Node {
         match station.state {
             // Nothing is up: the session alone is of no use.
             State::Connecting(_) if !is_under_way => {
-                self.close_session(id, "no child could be brought up", true, now);
+                self.close_session(id, EndCause::NoChild, true, now);
             }
             State::Up(_) | State::Connecting(_) if begins => {
                 let at = now + wait;
@@ -440,8 +440,8 @@ impl Node {
     }
 
     /// A session ended: begin again, or wait for traffic.
-    pub(super) fn station_lost(&mut self, id: SessionId, reason: &str, now: Instant) {
-        if self.racer_lost(id, reason, now) {
+    pub(super) fn station_lost(&mut self, id: SessionId, cause: &EndCause, now: Instant) {
+        if self.racer_lost(id, cause, now) {
             return;
         }
         if let Some(index) = self.stations.iter().position(|s| s.renewal == Some(id)) {

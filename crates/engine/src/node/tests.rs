@@ -1,6 +1,7 @@
 //! Nodes against each other over a small network in memory: loss, a NAT, time that jumps from
 //! deadline to deadline. Everything is drawn from a seed.
 
+mod accounts;
 mod beginnings;
 mod encapsulation;
 mod families;
@@ -937,7 +938,7 @@ fn kept_sessions_of_one_identity_are_bounded_and_the_oldest_ends() {
     let kept: Vec<SessionId> = node.sessions_of(&peer).map(|(id, _)| id).collect();
     assert_eq!(kept, node.sessions.keys().copied().collect::<Vec<_>>());
     let closed = |event: &Event| match event {
-        Event::IkeClosed { reason, .. } => reason == "the peer has newer ones",
+        Event::IkeClosed { cause, .. } => *cause == EndCause::NewerSessions,
         _ => false,
     };
     assert_eq!(world.ends[1].count(closed), ended);
@@ -1064,6 +1065,10 @@ struct End {
     limits: BTreeMap<ChildId, u64>,
     /// Children whose paths may lose large packets.
     doubted: Vec<ChildId>,
+    /// Packets and bytes that an SA has carried.
+    carried: BTreeMap<u32, (u64, u64)>,
+    /// The planes do not tell what an SA has carried.
+    is_deaf: bool,
     due: Option<Instant>,
 }
 
@@ -1124,6 +1129,8 @@ impl End {
             paths: BTreeMap::new(),
             limits: BTreeMap::new(),
             doubted: Vec::new(),
+            carried: BTreeMap::new(),
+            is_deaf: false,
             due: None,
         }
     }
@@ -1181,7 +1188,8 @@ impl End {
         sessions.next_back().expect("a session").path
     }
 
-    fn change(&mut self, change: crate::plane::Change) {
+    /// Returns what the plane tells.
+    fn change(&mut self, change: crate::plane::Change) -> Option<Notice> {
         use crate::plane::Change;
         match change {
             Change::Install(sa) => {
@@ -1203,10 +1211,27 @@ impl End {
             Change::Proven(child) if self.limits.remove(&child).is_some() => {
                 self.trail.push("proven".into());
             }
-            Change::Remove(_, spi, Direction::Inbound) => drop(self.inbound.remove(&spi)),
-            Change::Remove(_, spi, Direction::Outbound) => drop(self.outbound.remove(&spi)),
+            Change::Remove(child, spi, direction) => return self.remove(child, spi, direction),
             _ => {}
         }
+        None
+    }
+
+    fn remove(&mut self, child: ChildId, spi: u32, direction: Direction) -> Option<Notice> {
+        match direction {
+            Direction::Inbound => self.inbound.remove(&spi),
+            Direction::Outbound => self.outbound.remove(&spi),
+        };
+        let (packets, bytes) = self.carried.remove(&spi).unwrap_or_default();
+        let counted = SaReport {
+            spi,
+            child,
+            packets,
+            bytes,
+            last: None,
+            path_mtu: 0,
+        };
+        (!self.is_deaf).then_some(Notice::Removed(direction, counted))
     }
 
     fn install(&mut self, sa: Sa) {
@@ -1338,7 +1363,9 @@ impl World {
         loop {
             match self.ends[end].node.poll() {
                 Output::Datagram(path, payload) => self.send(end, path, payload),
-                Output::Plane(_, change) => self.ends[end].change(change),
+                Output::Plane(_, change) => {
+                    answers.extend(self.ends[end].change(change).map(Input::Notice));
+                }
                 Output::Event(event) => {
                     if let Event::Message { what, .. } = &event {
                         self.ends[end].trail.push(what.clone());

@@ -15,6 +15,8 @@ pub(super) enum Timer {
     Child(ChildId),
     /// By its index, which is kept small: there are two timers for each tunnel.
     Station(u32),
+    /// Ends of sessions that wait for the planes.
+    Accounts,
 }
 
 impl Timer {

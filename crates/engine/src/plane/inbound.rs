@@ -76,14 +76,17 @@ impl InboundPlane {
     }
 
     /// Takes one change; outbound SAs and what is unknown are ignored.
-    pub fn apply(&mut self, change: Change, _now: Instant) {
+    /// Returns what it brings to light for control.
+    pub fn apply(&mut self, change: Change, _now: Instant) -> Option<Notice> {
         match change {
             Change::Install(sa) if sa.direction == Direction::Inbound => {
-                self.remove(sa.spi);
+                self.remove(sa.child, sa.spi);
                 self.by_child.insert((sa.child, sa.spi));
                 self.table.insert(Box::new(Opener::new(*sa)));
             }
-            Change::Remove(_, spi, Direction::Inbound) => self.remove(spi),
+            Change::Remove(child, spi, Direction::Inbound) => {
+                return Some(self.remove(child, spi));
+            }
             Change::Move(child, path) => self.each_of(child, |opener| opener.path = path),
             Change::LinkMtu(child, mtu) => self.each_of(child, |opener| opener.set_path_mtu(mtu)),
             Change::Install(_)
@@ -95,6 +98,7 @@ impl InboundPlane {
             | Change::Doubt(_)
             | Change::Watch(..) => {}
         }
+        None
     }
 
     /// Opens what was received into the buffer that the caller calls `buffer`. Appends to `out`,
@@ -216,10 +220,14 @@ impl InboundPlane {
         }
     }
 
-    fn remove(&mut self, spi: u32) {
-        if let Some(opener) = self.table.remove(spi) {
-            self.by_child.remove(&(opener.child, spi));
-        }
+    fn remove(&mut self, child: ChildId, spi: u32) -> Notice {
+        let removed = self.table.remove(spi);
+        let counted = match &removed {
+            Some(opener) => opener.report(),
+            None => SaReport::nothing(child, spi),
+        };
+        self.by_child.remove(&(counted.child, spi));
+        Notice::Removed(Direction::Inbound, counted)
     }
 
     /// Pretends that the SA of this SPI has accepted `sequence`: for tests against other

@@ -100,18 +100,23 @@ impl OutboundPlane {
 
     /// Takes one change; inbound SAs and what is unknown are ignored. What waited for a new SA
     /// leaves by [`OutboundPlane::release`].
-    pub fn apply(&mut self, change: Change, now: Instant) {
+    pub fn apply(&mut self, change: Change, now: Instant) -> Option<Notice> {
         match change {
             Change::Install(sa) if sa.direction == Direction::Outbound => self.install(*sa),
             Change::Remove(child, spi, Direction::Outbound) => {
                 self.sizes.remove(child, spi);
-                let mut lost = None;
+                let (mut lost, mut counted) = (None, SaReport::nothing(child, spi));
                 self.edit(child, |child| {
-                    child.sealers.retain(|sa| sa.spi != spi);
+                    let mut removed = child.sealers.extract_if(.., |sa| sa.spi == spi);
+                    if let Some(sealer) = removed.next() {
+                        counted = sealer.report();
+                    }
+                    drop(removed);
                     lost = child.limit.take_if(|_| child.sealers.is_empty());
                 });
                 let lost = lost.map_or(0, |limit| limit.hold.len());
                 self.report.drops.add(DropReason::UnprovenPath, lost as u64);
+                return Some(Notice::Removed(Direction::Outbound, counted));
             }
             Change::Move(child, path) => {
                 self.edit(child, |child| {
@@ -154,6 +159,7 @@ impl OutboundPlane {
             }
             Change::Install(_) | Change::Remove(..) => {}
         }
+        None
     }
 
     /// Seals one frame from the TUN device, at most 64 KiB: the virtio-net header if the device

@@ -323,7 +323,9 @@ impl Node {
             return;
         };
         let sa = association(entry, negotiated, direction, path);
+        let place = (child, direction, sa.spi);
         self.by_spi.insert(negotiated.spi_in, child);
+        self.charge(self.heir_of(id), place);
         self.change(direction, Change::Install(Box::new(sa)));
         if direction == Direction::Outbound {
             self.limit_new(id, child);
@@ -407,6 +409,7 @@ impl Node {
             session.children.push(child);
         }
         self.arm_child(child);
+        self.tell_stay(id, now);
         self.station_child_up(id, now);
     }
 

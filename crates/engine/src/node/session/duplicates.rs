@@ -10,7 +10,7 @@ use wire::isakmp::NotifyType;
 use super::SessionId;
 use crate::identity::Peer;
 use crate::ikev1::{Outbox, informational};
-use crate::node::{Event, Node};
+use crate::node::{EndCause, Event, Node};
 use crate::time::{Duration, Instant};
 
 /// Peers whose turns are watched; the one that was quiet longest makes room.
@@ -127,14 +127,10 @@ impl Node {
         let event = Event::NegotiationFailed {
             connection: session.connection.as_ref().map(|it| it.name.clone()),
             path: session.path,
-            reason: SUPERSEDED.to_owned(),
+            reason: EndCause::Superseded.to_string(),
         };
         self.tell(event);
         self.station_ousted(id, true, now);
-        self.close_session(id, SUPERSEDED, false, now);
+        self.close_session(id, EndCause::Superseded, false, now);
     }
 }
-
-/// What the device hears whose tunnel ended.
-const SUPERSEDED: &str = "another device has come up with our identity, and the peer ended this \
-                          tunnel for it: two devices must not share a certificate or key";

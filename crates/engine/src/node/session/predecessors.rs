@@ -8,7 +8,7 @@ use crate::counters::DropReason;
 use crate::identity::Peer;
 use crate::ikev1::Role;
 use crate::ikev1::mode_config::Lease;
-use crate::node::Node;
+use crate::node::{EndCause, Node};
 use crate::plane::Change;
 use crate::sa::{ChildId, Direction, Path};
 use crate::time::Instant;
@@ -50,7 +50,7 @@ impl Node {
             let surplus = (earlier.len() + 1).saturating_sub(MAX_KEPT);
             for (old, _) in earlier.into_iter().take(surplus) {
                 self.drops.count(DropReason::TooManySessions);
-                self.close_session(old, "the peer has newer ones", true, now);
+                self.close_session(old, EndCause::NewerSessions, true, now);
             }
             return;
         }
@@ -64,7 +64,7 @@ impl Node {
                 self.retire_session(old, id, None);
             } else if surplus > 0 {
                 surplus -= 1;
-                self.close_session(old, "the peer has newer ones", true, now);
+                self.close_session(old, EndCause::NewerSessions, true, now);
             }
         }
     }
@@ -83,18 +83,14 @@ impl Node {
             return;
         };
         if self.sessions[&old].children.is_empty() {
-            let reason = "the peer begins anew: nothing was protected yet";
-            return self.close_session(old, reason, false, now);
+            return self.close_session(old, EndCause::BegunAnew, false, now);
         }
         if before == after {
-            return self.close_session(old, "the peer has restarted", false, now);
+            return self.close_session(old, EndCause::PeerRestarted, false, now);
         }
-        let reason = format!(
-            "the peer has restarted, at {after} and no more at {before}: if both go on, two \
-             devices have one identity"
-        );
+        let cause = EndCause::PeerElsewhere(before, after);
         self.supersede(old, (before, after), now);
-        self.close_session(old, &reason, true, now);
+        self.close_session(old, cause, true, now);
     }
 
     /// The established sessions of a peer under its connection, the oldest first.
@@ -177,6 +173,7 @@ impl Node {
         let lease = from.lease.take();
         let stand_ins = core::mem::take(&mut from.stand_ins);
         let was_unproven = from.unproven.take().is_some();
+        let account = from.account.take();
         let path = from.path;
         let under_way = from.quicks.iter().filter(|it| !it.quick.is_done());
         let under_way: Vec<ChildId> = under_way.map(|it| it.child).collect();
@@ -189,6 +186,7 @@ impl Node {
             return;
         };
         to.waiting.extend(waiting);
+        to.account = to.account.or(account);
         let moved = (to.path != path).then_some(to.path);
         to.children.extend(&children);
         let surplus = match &to.lease {

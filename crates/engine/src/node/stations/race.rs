@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-use super::{Node, State, Station};
+use super::{EndCause, Node, State, Station};
 use crate::ikev1::phase1::Phase1;
 use crate::node::session::SessionId;
 use crate::node::{Event, IKE_PORT, NAT_T_PORT, Output};
@@ -23,9 +23,6 @@ pub(in crate::node) const ANSWERED: Duration = Duration::from_secs(3);
 const HEARD_OUT: Duration = Duration::from_secs(10);
 /// Stations whose gateway has restarted come back within this time, each at a moment of its own.
 pub(in crate::node) const COME_BACK_WITHIN: Duration = Duration::from_secs(1);
-
-/// Another address of the gateway won.
-const LOST: &str = "another address of the gateway was first";
 
 /// The attempts of a station that has not authenticated its gateway yet, or does so anew.
 #[derive(Default)]
@@ -289,10 +286,10 @@ impl Node {
             });
         }
         if let Some(renewal) = renewal {
-            self.close_session(renewal, "the gateway has restarted", false, now);
+            self.close_session(renewal, EndCause::GatewayRestarted, false, now);
         }
         if let State::Up(old) = before {
-            self.close_session(old, "the gateway has restarted", false, now);
+            self.close_session(old, EndCause::GatewayRestarted, false, now);
         }
         self.arm_station(index);
         Some(index)
@@ -309,26 +306,26 @@ impl Node {
             session.expire_at = Some(now + HEARD_OUT);
             return self.arm_session(id);
         }
-        self.close_session(id, LOST, false, now);
+        self.close_session(id, EndCause::OtherAddressFirst, false, now);
     }
 
     /// Whether a session that has just been established came too late; then it is deleted.
     pub(super) fn is_too_late(&mut self, id: SessionId, now: Instant) -> bool {
         let is_surplus = self.sessions.get(&id).is_some_and(|it| it.is_surplus);
         if is_surplus {
-            self.close_session(id, LOST, true, now);
+            self.close_session(id, EndCause::OtherAddressFirst, true, now);
         }
         is_surplus
     }
 
     /// A racer has ended without success. Whether it was one.
-    pub(super) fn racer_lost(&mut self, id: SessionId, reason: &str, now: Instant) -> bool {
+    pub(super) fn racer_lost(&mut self, id: SessionId, cause: &EndCause, now: Instant) -> bool {
         let Some(index) = self.race_of(id) else {
             return false;
         };
         let race = &mut self.stations[index].race;
         if let Some(racer) = race.take(id) {
-            race.out.push((racer.address, reason.to_owned()));
+            race.out.push((racer.address, cause.to_string()));
         }
         self.go_on(index, now);
         true

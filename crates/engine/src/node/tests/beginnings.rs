@@ -4,7 +4,7 @@ use super::*;
 
 fn reasons(world: &World, end: usize) -> Vec<String> {
     let reason = |event: &Event| match event {
-        Event::IkeClosed { reason, .. } => Some(reason.clone()),
+        Event::IkeClosed { cause, .. } => Some(cause.to_string()),
         _ => None,
     };
     world.ends[end].events.iter().filter_map(reason).collect()
@@ -96,7 +96,7 @@ fn a_station_that_restarts_elsewhere_may_be_another_device() {
         "{reason}"
     );
     assert!(
-        reason.ends_with("two devices have one identity"),
+        reason.ends_with("two devices share its certificate or key"),
         "{reason}"
     );
 }

@@ -46,7 +46,7 @@ fn a_quick_mode_whose_session_ends_is_begun_again_under_the_one_that_took_over()
     let now = world.now;
     let node = &mut world.ends[0].node;
     node.handle(Input::Wake, now);
-    node.close_session(old, "deleted by the peer", false, now);
+    node.close_session(old, EndCause::DeletedByPeer, false, now);
     world.drain(0);
     world.run(Duration::from_secs(10));
     let renewed = |event: &Event| matches!(event, Event::ChildEstablished { is_rekey: true, .. });
@@ -123,7 +123,7 @@ fn a_peer_has_so_many_children_under_all_its_sessions() {
         if let Some(session) = node.sessions.get_mut(&old) {
             session.children.clear();
         }
-        node.close_session(old, "silently", true, now);
+        node.close_session(old, EndCause::PeerSilent, true, now);
         world.drain(0);
         world.run(Duration::from_secs(1));
     }
@@ -217,7 +217,7 @@ fn a_session_whose_heir_has_ended_leaves_its_lease_to_the_next() {
         panic!("two sessions, not {ids:?}");
     };
     node.handle(Input::Wake, now);
-    node.close_session(heir, "expired", false, now);
+    node.close_session(heir, EndCause::Expired, false, now);
     // The peer asks under the old one.
     let pool = &node.config.pools[0];
     let session = node.sessions.get_mut(&old).expect("the old session");
@@ -235,7 +235,7 @@ fn a_session_whose_heir_has_ended_leaves_its_lease_to_the_next() {
     let last = node.sessions.values().next_back().expect("the last one");
     assert!(last.lease.is_some());
     node.handle(Input::Wake, now);
-    node.close_session(old, "expired", false, now);
+    node.close_session(old, EndCause::Expired, false, now);
     assert_eq!(node.leases.live("inner"), 1);
     world.drain(1);
 }

@@ -126,7 +126,7 @@ fn an_isakmp_sa_whose_message_ids_are_used_up_is_closed() {
     notify(&mut world, 1..u32::try_from(MAX_IDS).unwrap() + 1);
     world.run(Duration::from_secs(1));
     let is_it = |event: &Event| match event {
-        Event::IkeClosed { reason, .. } => reason == "its message IDs are used up",
+        Event::IkeClosed { cause, .. } => *cause == EndCause::MessageIdsUsedUp,
         _ => false,
     };
     assert!(world.ends[1].told(is_it));

@@ -297,13 +297,17 @@ impl Control {
 
     /// Drains to `Wait`; what the node asked for is answered after that.
     fn drain(&mut self, now: Instant, sends: &mut Vec<Send>) {
-        let mut asked = Vec::new();
+        let (mut asked, mut told) = (Vec::new(), Vec::new());
         let mut wants_report = false;
         loop {
             match self.node.poll() {
                 Output::Datagram(path, payload) => self.datagram(path, &payload, sends),
-                Output::Plane(Direction::Outbound, change) => self.outbound.apply(change, now),
-                Output::Plane(Direction::Inbound, change) => self.inbound.apply(change, now),
+                Output::Plane(Direction::Outbound, change) => {
+                    told.extend(self.outbound.apply(change, now));
+                }
+                Output::Plane(Direction::Inbound, change) => {
+                    told.extend(self.inbound.apply(change, now));
+                }
                 Output::Event(event) => self.note(event, now),
                 Output::IkeKey(..) => {}
                 Output::WantsReport => wants_report = true,
@@ -313,6 +317,8 @@ impl Control {
                     if std::mem::take(&mut wants_report) {
                         let report = self.inbound.report();
                         self.node.handle(Input::Report(&report.associations), now);
+                    } else if let Some(notice) = told.pop() {
+                        self.node.handle(Input::Notice(notice), now);
                     } else if let Some((remote, among)) = asked.pop() {
                         let local = Some(IpAddr::V4(self.address));
                         let answer = Input::LocalAddress {

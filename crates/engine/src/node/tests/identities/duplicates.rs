@@ -124,7 +124,7 @@ fn a_peer_without_our_notification_is_told_by_delete_and_waits_the_second_time()
     let turns = established(&crowd);
     assert!((4..=30).contains(&turns), "{turns}");
     let deleted = |event: &Event| match event {
-        Event::IkeClosed { reason, .. } => reason == "deleted by the peer",
+        Event::IkeClosed { cause, .. } => *cause == EndCause::DeletedByPeer,
         _ => false,
     };
     assert!(crowd.members[1].events.iter().any(deleted));

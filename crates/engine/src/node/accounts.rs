@@ -1,0 +1,286 @@
+//! Who was connected, for how long, and how much passed: one account for each peer's stay.
+//!
+//! An account is opened with the first child of a session and goes with the children from session
+//! to session: a renewal is no end. It ends with the last session that held it. The planes count
+//! packets; what an SA has carried comes with its removal ([`Notice::Removed`]), so that the end is
+//! told as soon as both planes have answered.
+//!
+//! [`Notice::Removed`]: crate::plane::Notice::Removed
+
+use core::fmt;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+
+use wire::isakmp::Cookie;
+
+use super::session::{Session, SessionId};
+use super::{EndCause, Event, Node, Timer};
+use crate::plane::SaReport;
+use crate::sa::{ChildId, Direction};
+use crate::time::{Deadline, Duration, Instant};
+
+/// After that long an end is told without the counts of a plane that does not answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What one direction has carried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of clear text.
+    pub bytes: u64,
+}
+
+/// Who is connected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stay {
+    /// The same at both ends, and for the whole stay.
+    pub id: StayId,
+    /// Connection.
+    pub connection: String,
+    /// Who the peer proved to be.
+    pub identity: String,
+    /// Where the peer is.
+    pub remote: SocketAddr,
+    /// Inner addresses that are lent, to the peer or to us.
+    pub inner: Vec<IpAddr>,
+}
+
+/// Names a stay: the responder's cookie of its first ISAKMP SA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StayId(Cookie);
+
+impl fmt::Display for StayId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0
+            .0
+            .iter()
+            .try_for_each(|octet| write!(f, "{octet:02x}"))
+    }
+}
+
+/// How a stay went, at its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Why it ended.
+    pub cause: EndCause,
+    /// From its first child to its end.
+    pub duration: Duration,
+    /// What the peer sent.
+    pub received: Traffic,
+    /// What was sent to the peer.
+    pub sent: Traffic,
+    /// Both planes have told what they counted; else more may have passed.
+    pub is_complete: bool,
+}
+
+/// Names an account within one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct AccountId(u64);
+
+struct Account {
+    stay: Stay,
+    /// When its beginning was told.
+    since: Option<Instant>,
+    received: Traffic,
+    sent: Traffic,
+    /// SAs whose counts are still in a plane.
+    open: usize,
+    ended: Option<(EndCause, Instant)>,
+}
+
+/// An SA in a plane.
+type Place = (ChildId, Direction, u32);
+
+/// Every account that is open, or waits for the planes.
+#[derive(Default)]
+pub(super) struct Accounts {
+    next: u64,
+    by_id: BTreeMap<AccountId, Account>,
+    by_sa: BTreeMap<Place, AccountId>,
+    /// Those that ended and wait, the earliest first; some have been told by now.
+    ended: VecDeque<(Instant, AccountId)>,
+    armed: Option<Instant>,
+}
+
+impl Accounts {
+    /// Whether no end waits for the planes.
+    pub(super) fn are_told(&self) -> bool {
+        self.ended.is_empty()
+    }
+
+    /// Whether nobody is connected, and nothing waits.
+    #[cfg(test)]
+    pub(super) fn are_empty(&self) -> bool {
+        self.by_id.is_empty() && self.by_sa.is_empty() && self.ended.is_empty()
+    }
+
+    fn open(&mut self, stay: Stay) -> AccountId {
+        let id = AccountId(self.next);
+        self.next += 1;
+        let account = Account {
+            stay,
+            since: None,
+            received: Traffic::default(),
+            sent: Traffic::default(),
+            open: 0,
+            ended: None,
+        };
+        self.by_id.insert(id, account);
+        id
+    }
+
+    /// An SA enters a plane, at the expense of this account.
+    fn charge(&mut self, place: Place, to: AccountId) {
+        if self.by_sa.insert(place, to).is_none()
+            && let Some(account) = self.by_id.get_mut(&to)
+        {
+            account.open += 1;
+        }
+    }
+
+    /// A plane has told what an SA carried. Returns its account, if that has ended and misses
+    /// nothing.
+    fn settle(&mut self, direction: Direction, counted: &SaReport) -> Option<AccountId> {
+        let id = self
+            .by_sa
+            .remove(&(counted.child, direction, counted.spi))?;
+        let account = self.by_id.get_mut(&id)?;
+        let traffic = match direction {
+            Direction::Inbound => &mut account.received,
+            Direction::Outbound => &mut account.sent,
+        };
+        traffic.packets += counted.packets;
+        traffic.bytes += counted.bytes;
+        account.open -= 1;
+        (account.open == 0 && account.ended.is_some()).then_some(id)
+    }
+
+    /// Takes an account that has ended out: what to tell, if its beginning was told.
+    fn close(&mut self, id: AccountId) -> Option<Event> {
+        let account = self.by_id.remove(&id)?;
+        let is_over = |it: &&(Instant, AccountId)| !self.by_id.contains_key(&it.1);
+        let over = self.ended.iter().take_while(is_over).count();
+        self.ended.drain(..over);
+        let is_complete = account.open == 0;
+        if !is_complete {
+            self.by_sa.retain(|_, of| *of != id);
+        }
+        let ((cause, at), since) = (account.ended?, account.since?);
+        let summary = Summary {
+            cause,
+            duration: at.since(since),
+            received: account.received,
+            sent: account.sent,
+            is_complete,
+        };
+        Some(Event::SessionEnded {
+            stay: Box::new(account.stay),
+            summary: Box::new(summary),
+        })
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        let (at, _) = self.ended.front()?;
+        Some(Deadline {
+            at: *at + PATIENCE,
+            why: "tell the end of a session without a plane's counts",
+        })
+    }
+}
+
+impl Node {
+    /// An SA of this session's is about to enter a plane.
+    pub(super) fn charge(&mut self, id: SessionId, place: Place) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let account = match session.account {
+            Some(account) => account,
+            None => {
+                let Some(stay) = session.stay() else { return };
+                *session.account.insert(self.accounts.open(stay))
+            }
+        };
+        self.accounts.charge(place, account);
+    }
+
+    /// A child of this session is up: with the first one its peer's stay begins.
+    pub(super) fn tell_stay(&mut self, id: SessionId, now: Instant) {
+        let Some(session) = self.sessions.get(&id) else {
+            return;
+        };
+        let account = session
+            .account
+            .and_then(|it| self.accounts.by_id.get_mut(&it));
+        let (Some(account), Some(current)) = (account, session.stay()) else {
+            return;
+        };
+        account.stay.inner = current.inner;
+        if account.since.is_none() {
+            account.since = Some(now);
+            account.stay.remote = current.remote;
+            let stay = Box::new(account.stay.clone());
+            self.tell(Event::SessionBegan { stay });
+        }
+    }
+
+    /// The session that held an account is gone, and none has taken it over.
+    pub(super) fn end_stay(&mut self, session: &Session, cause: EndCause, now: Instant) {
+        let Some(id) = session.account else { return };
+        let Some(account) = self.accounts.by_id.get_mut(&id) else {
+            return;
+        };
+        account.stay.remote = session.path.remote;
+        account.ended = Some((cause, now));
+        if account.open == 0 {
+            return self.close_account(id);
+        }
+        self.accounts.ended.push_back((now, id));
+        self.arm_accounts();
+    }
+
+    /// A plane has removed an SA.
+    pub(super) fn on_removed(&mut self, direction: Direction, counted: &SaReport) {
+        if let Some(id) = self.accounts.settle(direction, counted) {
+            self.close_account(id);
+            self.arm_accounts();
+        }
+    }
+
+    pub(super) fn on_accounts_timer(&mut self, now: Instant) {
+        while let Some((at, id)) = self.accounts.ended.front().copied()
+            && at + PATIENCE <= now
+        {
+            self.close_account(id);
+        }
+        self.arm_accounts();
+    }
+
+    fn close_account(&mut self, id: AccountId) {
+        if let Some(event) = self.accounts.close(id) {
+            self.tell(event);
+        }
+        self.tell_if_stopped();
+    }
+
+    fn arm_accounts(&mut self) {
+        let deadline = self.accounts.deadline();
+        let armed = &mut self.accounts.armed;
+        self.timers.arm(Timer::Accounts, armed, deadline);
+    }
+}
+
+impl Session {
+    fn stay(&self) -> Option<Stay> {
+        let (sa, connection) = (self.sa.as_ref()?, self.connection.as_ref()?);
+        let lent = self.lease.iter().flat_map(|lease| &lease.addresses);
+        Some(Stay {
+            id: StayId(sa.cookies.responder),
+            connection: connection.name.clone(),
+            identity: sa.identity.to_string(),
+            remote: self.path.remote,
+            inner: lent.chain(&self.stand_ins).copied().collect(),
+        })
+    }
+}

@@ -1,0 +1,126 @@
+//! Why sessions and children end, as codes; the sentence is made where a person reads it.
+
+use core::fmt;
+use std::net::SocketAddr;
+
+use crypto::cert::CertFault;
+
+use crate::ikev1::Fault;
+
+/// Why a session or a child ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum EndCause {
+    /// The user took it down.
+    TakenDown,
+    /// The program stops.
+    Stopped,
+    /// The peer deleted it.
+    DeletedByPeer,
+    /// Dead peer detection: the peer does not answer.
+    PeerSilent,
+    /// The peer has come up anew from where it was.
+    PeerRestarted,
+    /// The peer began anew before anything was protected.
+    BegunAnew,
+    /// The peer has come up anew elsewhere: where it was, and where it is.
+    PeerElsewhere(SocketAddr, SocketAddr),
+    /// The peer ended our tunnel for another device that has our identity.
+    Superseded,
+    /// The peer has newer sessions than it may keep.
+    NewerSessions,
+    /// Our gateway does not know the tunnel, and has proven itself anew.
+    GatewayRestarted,
+    /// A reload changed the connection or took it away.
+    ConfigurationChanged,
+    /// The peer's certificate is not believed any more.
+    CertificateRefused(CertFault),
+    /// Its life is over and nobody has renewed it.
+    Expired,
+    /// An ISAKMP SA has no message ID left.
+    MessageIdsUsedUp,
+    /// The negotiation took too long.
+    NegotiationTooLong,
+    /// A half-open exchange made room for another one.
+    HalfOpenLimit,
+    /// Our own address changed, and the tunnel cannot follow.
+    OwnAddressChanged,
+    /// The gateway lends no inner address.
+    NoInnerAddress,
+    /// No child could be brought up.
+    NoChild,
+    /// The peer took a child back that it could not put to use.
+    NotPutToUse,
+    /// Another address of the same gateway was first.
+    OtherAddressFirst,
+    /// The negotiation failed.
+    Failed(Fault),
+}
+
+impl EndCause {
+    /// A name for programs; it does not change.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::TakenDown => "taken-down",
+            Self::Stopped => "stopped",
+            Self::DeletedByPeer => "deleted-by-peer",
+            Self::PeerSilent => "peer-silent",
+            Self::PeerRestarted => "peer-restarted",
+            Self::BegunAnew => "begun-anew",
+            Self::PeerElsewhere(..) => "peer-elsewhere",
+            Self::Superseded => "superseded",
+            Self::NewerSessions => "newer-sessions",
+            Self::GatewayRestarted => "gateway-restarted",
+            Self::ConfigurationChanged => "configuration-changed",
+            Self::CertificateRefused(_) => "certificate-refused",
+            Self::Expired => "expired",
+            Self::MessageIdsUsedUp => "message-ids-used-up",
+            Self::NegotiationTooLong => "negotiation-too-long",
+            Self::HalfOpenLimit => "half-open-limit",
+            Self::OwnAddressChanged => "own-address-changed",
+            Self::NoInnerAddress => "no-inner-address",
+            Self::NoChild => "no-child",
+            Self::NotPutToUse => "not-put-to-use",
+            Self::OtherAddressFirst => "other-address-first",
+            Self::Failed(_) => "failed",
+        }
+    }
+}
+
+impl fmt::Display for EndCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::TakenDown => "taken down",
+            Self::Stopped => "the program stops",
+            Self::DeletedByPeer => "deleted by the peer",
+            Self::PeerSilent => "the peer does not answer",
+            Self::PeerRestarted => "the peer has restarted",
+            Self::BegunAnew => "the peer begins anew: nothing was protected yet",
+            Self::PeerElsewhere(before, after) => {
+                return write!(
+                    f,
+                    "the peer has restarted, at {after} and no more at {before}: if both go on, \
+                     two devices share its certificate or key"
+                );
+            }
+            Self::Superseded => {
+                "another device has come up with our identity, and the peer ended this tunnel for \
+                 it: two devices must not share a certificate or key"
+            }
+            Self::NewerSessions => "the peer has newer ones",
+            Self::GatewayRestarted => "the gateway has restarted",
+            Self::ConfigurationChanged => "its configuration changed",
+            Self::CertificateRefused(fault) => return fault.fmt(f),
+            Self::Expired => "expired",
+            Self::MessageIdsUsedUp => "its message IDs are used up",
+            Self::NegotiationTooLong => "the exchange took too long",
+            Self::HalfOpenLimit => "too many half-open exchanges",
+            Self::OwnAddressChanged => "our own address changed",
+            Self::NoInnerAddress => "no inner address",
+            Self::NoChild => "no child could be brought up",
+            Self::NotPutToUse => "the peer could not put it to use",
+            Self::OtherAddressFirst => "another address of the gateway was first",
+            Self::Failed(fault) => return fault.fmt(f),
+        })
+    }
+}
