@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import threading
 import time
 from pathlib import Path
 
@@ -38,10 +39,15 @@ def checksum(octets: bytes) -> int:
 
 def fragmentation_needed(peer: str, mtu: int, protocol: int, beyond: bytes) -> bytes:
     """The report of a router of nobody's that a packet of the gateway to a peer did not fit."""
+    return unreachable(4, peer, protocol, beyond, mtu)
+
+
+def unreachable(code: int, peer: str, protocol: int, beyond: bytes, mtu: int = 0) -> bytes:
+    """The report of a router of nobody's about a packet of the gateway to a peer."""
     ends = socket.inet_aton(GATEWAY_ADDRESS) + socket.inet_aton(peer)
     quoted = struct.pack("!BBHHHBBH", 0x45, 0, 1_500, 1, 0x4000, 60, protocol, 0) + ends + beyond
     body = struct.pack("!HH", 0, mtu) + quoted
-    icmp = struct.pack("!BBH", 3, 4, checksum(bytes([3, 4, 0, 0]) + body)) + body
+    icmp = struct.pack("!BBH", 3, code, checksum(bytes([3, code, 0, 0]) + body)) + body
     # The kernel fills in length and checksum.
     ends = socket.inet_aton(STRANGER) + socket.inet_aton(GATEWAY_ADDRESS)
     return struct.pack("!BBHHHBBH", 0x45, 0, 0, 0, 0, 60, IPPROTO_ICMP, 0) + ends + icmp
@@ -93,6 +99,44 @@ def test_a_stranger_who_forges_icmp_does_not_stop_a_tunnel(
             assert passes(LARGE_BYTES) is is_ignored
             forged = gateway.status()["drops"]["forged-report"]
             assert forged == (10 if is_ignored else 0)
+
+
+@pytest.mark.parametrize(
+    ("has_nat", "code"), [(True, 2), (True, 7), (False, 3)], ids=["udp", "udp-host", "esp"]
+)
+def test_forged_icmp_does_not_cost_the_packets_that_are_sent_next(
+    has_nat: bool, code: int, keys: Keys, output: Path
+) -> None:
+    """An error that came for one datagram is told to whoever sends the next, which is not sent."""
+    ends = tunnel_ends(keys, SUITE)
+    with Road(RoadPlan(has_nat=has_nat), output) as road, Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        with Caravan(road.ms, ends[1]) as station:
+            station.wait_ready()
+            (inner,) = (text.partition("/")[0] for text in road.ms.addresses("caravan0"))
+            (session,) = gateway.status()["connections"][0]["sessions"]
+            peer, _, port = session["remote"].rpartition(":")
+            header = struct.pack("!HHHH", 4500, int(port), 1_480, 0) if has_nat else b""
+            protocol = IPPROTO_UDP if has_nat else IPPROTO_ESP
+            report = unreachable(code, peer, protocol, header + UNKNOWN_ESP)
+            with road.outer[0].entered():
+                speaker = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+            is_over = threading.Event()
+
+            def flood() -> None:
+                while not is_over.wait(0.0001):
+                    speaker.sendto(report, (GATEWAY_ADDRESS, 0))
+
+            with speaker:
+                stranger = threading.Thread(target=flood)
+                stranger.start()
+                try:
+                    got = ping(road.server, inner, 50, 0.02)
+                finally:
+                    is_over.set()
+                    stranger.join()
+            assert got.received == 50
+            assert gateway.status()["drops"].get("send-failed", 0) == 0
 
 
 @pytest.mark.parametrize("is_upload", [False, True], ids=["gateway", "station"])

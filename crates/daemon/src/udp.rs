@@ -181,7 +181,7 @@ impl UdpSockets {
             segment_bytes: None,
             never_waits: true,
         };
-        send_patiently(&self.of(path)?.fragmenting, bytes, &beside)
+        send(&self.of(path)?.fragmenting, bytes, &beside)
     }
 
     /// Sends a run of sealed datagrams, in one call where the kernel can; waits for room.
@@ -203,7 +203,7 @@ impl UdpSockets {
         if count > 1 && self.has_gso() {
             beside.segment_bytes = u16::try_from(run.segment_bytes).ok();
             sent.calls += 1;
-            match send_patiently(&port.whole, bytes, &beside) {
+            match send(&port.whole, bytes, &beside) {
                 Ok(()) => {
                     sent.datagrams = count;
                     return sent;
@@ -249,14 +249,14 @@ impl UdpSockets {
         sent: &mut Sent,
     ) -> io::Result<()> {
         if !is_oversize {
-            match send_patiently(&port.whole, datagram, beside) {
+            match send(&port.whole, datagram, beside) {
                 Err(fault) if fault.raw_os_error() == Some(libc::EMSGSIZE) => {}
                 other => return other,
             }
             sent.is_too_large = true;
             sent.calls += 1;
         }
-        send_patiently(&port.fragmenting, datagram, beside)
+        send(&port.fragmenting, datagram, beside)
     }
 
     fn is_above_link(&self, run: &Run) -> bool {
@@ -304,14 +304,8 @@ impl Port {
     }
 }
 
-/// An ICMP error that came for an earlier datagram is reported by the next call: try again.
-fn send_patiently(socket: &Socket, bytes: &[u8], beside: &Outgoing) -> io::Result<()> {
-    match datagram::send(socket.as_fd(), bytes, beside) {
-        Err(fault) if is_about_another(&fault) => {
-            datagram::send(socket.as_fd(), bytes, beside).map(drop)
-        }
-        other => other.map(drop),
-    }
+fn send(socket: &Socket, bytes: &[u8], beside: &Outgoing) -> io::Result<()> {
+    datagram::send(socket.as_fd(), bytes, beside).map(drop)
 }
 
 /// Whether an entry of an error queue is a report that a datagram did not fit on its path.
@@ -378,20 +372,6 @@ fn is_gso_refusal(fault: &io::Error) -> bool {
     [libc::EIO, libc::EINVAL, libc::EMSGSIZE]
         .into_iter()
         .any(|refusal| code == Some(refusal))
-}
-
-fn is_about_another(fault: &io::Error) -> bool {
-    let code = fault.raw_os_error();
-    [
-        // Or it is about this one, and is said again.
-        libc::EMSGSIZE,
-        libc::ECONNREFUSED,
-        libc::EHOSTUNREACH,
-        libc::ENETUNREACH,
-        libc::EPROTO,
-    ]
-    .into_iter()
-    .any(|other| code == Some(other))
 }
 
 fn is_without_family(fault: &io::Error) -> bool {
