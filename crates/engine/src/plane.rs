@@ -28,6 +28,8 @@ mod toobig;
 mod unwrap;
 mod vnet;
 
+use std::net::IpAddr;
+
 use crate::counters::DropCounters;
 use crate::sa::{ChildId, Direction, Path, Sa};
 use crate::selector::TrafficSelector;
@@ -74,8 +76,9 @@ pub enum Change {
     /// So many octets more may be sent to where this child's peer has moved; the rest waits until
     /// [`Change::Proven`] (or goes after a while).
     Allow(ChildId, u64),
-    /// This child's peer is where it says.
-    Proven(ChildId),
+    /// This child's peer is where it says, at this address: so our stack knows it from now on, if
+    /// it is a peer of transport mode without a pool address.
+    Proven(ChildId, IpAddr),
     /// The peer of this child answers small questions while its large packets go unanswered: if
     /// they still do, the path carries no large ones ([`Notice::PathShrank`]).
     Doubt(ChildId),

@@ -105,3 +105,13 @@ pub struct Sa {
     /// Largest outer IP packet that we send before path MTU tells less.
     pub path_mtu: u16,
 }
+
+impl Sa {
+    /// The address under which our own stack knows the peer of transport mode: its pool address, or
+    /// the one of its selector, where it had proven to be.
+    pub(crate) fn known_as(&self) -> IpAddr {
+        let named = self.remote.first().filter(|remote| remote.is_host());
+        let named = self.pool_address.or(named.map(|remote| remote.first));
+        named.unwrap_or(self.path.remote.ip())
+    }
+}

@@ -99,7 +99,8 @@ fn peers(connection: &ConnectionStatus) -> impl Iterator<Item = (Prefix, IpAddr)
     let sessions = connection.sessions.iter();
     let proven = sessions.filter(|session| session.age.is_some() || !session.children.is_empty());
     proven.map(|session| {
-        let path = session.path;
+        // What it only writes from is not its own: a route would take what is for whoever is there.
+        let path = session.home;
         (Prefix::host(path.remote.ip()), path.local.ip())
     })
 }

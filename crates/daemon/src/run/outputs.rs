@@ -120,6 +120,7 @@ impl Process {
                 | Event::ChildEstablished { .. }
                 | Event::ChildClosed { .. }
                 | Event::PathMoved { .. }
+                | Event::PathProven { .. }
         );
         self.host.on_event(&event);
         self.is_stopped |= event == Event::Stopped;

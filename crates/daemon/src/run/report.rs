@@ -225,6 +225,9 @@ pub(super) fn log(event: &Event) {
         }
         Event::SessionBegan { stay } => sessions::began(stay),
         Event::SessionEnded { stay, summary } => sessions::ended(stay, summary),
+        Event::PathProven { connection, path } => {
+            info!(connection, remote = %path.remote, "the peer has proven where it is");
+        }
         event => log_trouble(event),
     }
 }

@@ -125,6 +125,13 @@ pub enum Event {
         /// Where.
         path: Path,
     },
+    /// The peer, which had moved, has proven where it is: there, or back where it was.
+    PathProven {
+        /// Connection.
+        connection: String,
+        /// Where.
+        path: Path,
+    },
     /// Of several addresses of a gateway, one authenticated first.
     AddressChosen {
         /// Connection.

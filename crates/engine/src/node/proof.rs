@@ -11,9 +11,11 @@
 //! A move to another port of the same address, as after a NAT rebinding, hits nobody new and is
 //! not limited.
 
+use std::net::IpAddr;
+
 use crate::ikev1::IsakmpSa;
-use crate::node::Node;
-use crate::node::session::SessionId;
+use crate::node::session::{Session, SessionId};
+use crate::node::{Event, Node};
 use crate::plane::Change;
 use crate::sa::{ChildId, Direction, Path};
 use crate::time::{Deadline, Duration, Instant};
@@ -64,6 +66,13 @@ impl Unproven {
             self.question = Some((number, GUESSES));
         }
         rest.is_some()
+    }
+}
+
+impl Session {
+    /// Where the peer has proven to be.
+    pub(super) fn home(&self) -> Path {
+        self.unproven.as_ref().map_or(self.path, |it| it.proven)
     }
 }
 
@@ -120,13 +129,21 @@ impl Node {
 
     /// Limits a child that has just got an outbound SA, if its peer's address is unproven.
     pub(super) fn limit_new(&mut self, id: SessionId, child: ChildId) {
-        let session = self.sessions.get(&id);
-        let change = match session.is_some_and(|session| session.unproven.is_some()) {
-            true => Change::Allow(child, 0),
-            // It may have been limited under an earlier session.
-            false => Change::Proven(child),
+        let Some(session) = self.sessions.get(&id) else {
+            return;
         };
-        self.change(Direction::Outbound, change);
+        match session.unproven {
+            Some(_) => self.change(Direction::Outbound, Change::Allow(child, 0)),
+            // It may have been limited under an earlier session.
+            None => self.proven_at(child, session.path.remote.ip()),
+        }
+    }
+
+    /// Tells the planes where a child's peer is.
+    pub(super) fn proven_at(&mut self, child: ChildId, address: IpAddr) {
+        for direction in [Direction::Outbound, Direction::Inbound] {
+            self.change(direction, Change::Proven(child, address));
+        }
     }
 
     /// The peer is where it says, and packets go there: nothing is limited any more.
@@ -137,10 +154,15 @@ impl Node {
         if session.unproven.take().is_none() {
             return;
         }
+        let path = session.path;
+        let connection = session.connection.as_ref().map(|it| it.name.clone());
         for child in session.children.clone() {
-            self.change(Direction::Outbound, Change::Proven(child));
+            self.proven_at(child, path.remote.ip());
         }
         self.arm_session(id);
+        if let Some(connection) = connection {
+            self.tell(Event::PathProven { connection, path });
+        }
     }
 
     /// Whether an answer that came over `path` proves the address that the session's packets go

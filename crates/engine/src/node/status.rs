@@ -49,6 +49,8 @@ pub struct SessionStatus {
     pub peer: String,
     /// Where.
     pub path: Path,
+    /// Where it has proven to be; it may write from elsewhere.
+    pub home: Path,
     /// Who began.
     pub role: Role,
     /// In proposal words; empty while half open.
@@ -182,6 +184,7 @@ impl Node {
         SessionStatus {
             peer: sa.map(|sa| sa.identity.to_string()).unwrap_or_default(),
             path: session.path,
+            home: session.home(),
             role: session.role,
             suite: sa.map(|sa| sa.suite.to_string()).unwrap_or_default(),
             is_legacy: sa.is_some_and(|sa| sa.suite.standing() == Standing::Legacy),

@@ -1208,7 +1208,7 @@ impl End {
                 *self.limits.entry(child).or_default() += bytes;
             }
             Change::Doubt(child) => self.doubted.push(child),
-            Change::Proven(child) if self.limits.remove(&child).is_some() => {
+            Change::Proven(child, _) if self.limits.remove(&child).is_some() => {
                 self.trail.push("proven".into());
             }
             Change::Remove(child, spi, direction) => return self.remove(child, spi, direction),

@@ -88,13 +88,13 @@ impl InboundPlane {
                 return Some(self.remove(child, spi));
             }
             Change::Move(child, path) => self.each_of(child, |opener| opener.path = path),
+            Change::Proven(child, address) => self.each_of(child, |opener| opener.know(address)),
             Change::LinkMtu(child, mtu) => self.each_of(child, |opener| opener.set_path_mtu(mtu)),
             Change::Install(_)
             | Change::Remove(..)
             | Change::Expect(..)
             | Change::Forget(_)
             | Change::Allow(..)
-            | Change::Proven(_)
             | Change::Doubt(_)
             | Change::Watch(..) => {}
         }

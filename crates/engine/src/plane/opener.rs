@@ -27,6 +27,9 @@ pub(crate) struct Opener {
     pub(crate) spi: u32,
     pub(crate) shape: Shape,
     pub(crate) path: Path,
+    /// The address under which our own stack knows the peer of a transport-mode SA. Where packets
+    /// come from says nothing of that: the peer writes it itself.
+    pub(crate) peer: IpAddr,
     pub(crate) original: Option<OriginalAddresses>,
     pub(crate) pool_address: Option<IpAddr>,
     pub(crate) local: Box<[TrafficSelector]>,
@@ -70,6 +73,7 @@ impl Opener {
             spi: sa.spi,
             shape: Shape::of(&sa),
             path: sa.path,
+            peer: sa.known_as(),
             original: sa.original,
             pool_address: sa.pool_address,
             key: PacketKey::new(sa.protection, &sa.encryption_key.0, &sa.integrity_key.0),
@@ -147,6 +151,13 @@ impl Opener {
             && (self.packets >= self.soft_packets || self.bytes >= self.soft_bytes);
         self.is_soft_told |= is_due;
         is_due
+    }
+
+    /// Where the peer has proven to be.
+    pub(crate) fn know(&mut self, address: IpAddr) {
+        if self.pool_address.is_none() {
+            self.peer = address;
+        }
     }
 
     /// The newest packet came over `path`: whether that is another one than before, which is

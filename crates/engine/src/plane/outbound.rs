@@ -127,7 +127,8 @@ impl OutboundPlane {
                 self.resize(child, mtu);
             }
             Change::Allow(child, bytes) => self.allow(child, bytes),
-            Change::Proven(child) => {
+            Change::Proven(child, address) => {
+                self.edit(child, |child| child.know(address));
                 let limit = self.child_mut(child).and_then(|child| child.limit.take());
                 let held = limit.into_iter().flat_map(|limit| limit.hold.into_frames());
                 self.released.extend(held);
@@ -436,8 +437,7 @@ impl Child {
     fn each_destination(&self, mut each: impl FnMut(IpAddr, IpAddr)) {
         match (self.sealers.last(), &self.expected) {
             (Some(sealer), _) if sealer.shape.mode == Mode::Transport => {
-                let peer = sealer.peer();
-                each(peer, peer);
+                each(sealer.peer, sealer.peer);
             }
             (Some(sealer), _) => sealer.remote.iter().for_each(|s| each(s.first, s.last)),
             (None, Some(expected)) => expected.remote.iter().for_each(|s| each(s.first, s.last)),
@@ -475,6 +475,15 @@ impl Child {
         }
     }
 
+    /// Where the peer has proven to be.
+    fn know(&mut self, address: IpAddr) {
+        for sealer in &mut self.sealers {
+            if sealer.pool_address.is_none() {
+                sealer.peer = address;
+            }
+        }
+    }
+
     fn ask(&mut self, now: Instant) -> Option<Notice> {
         let expected = self.expected.as_mut()?;
         let is_due = expected
@@ -484,12 +493,5 @@ impl Child {
             expected.asked = Some(now);
             Notice::Acquire { child: self.id }
         })
-    }
-}
-
-impl Sealer {
-    /// The address under which our own stack knows the peer of a transport-mode SA.
-    fn peer(&self) -> IpAddr {
-        self.pool_address.unwrap_or(self.path.remote.ip())
     }
 }

@@ -33,6 +33,8 @@ pub(crate) struct Sealer {
     /// the peer repairs them from these (RFC 3948 §3.1.2).
     pub(crate) view: (IpAddr, IpAddr),
     pub(crate) pool_address: Option<IpAddr>,
+    /// The address under which our own stack knows the peer of a transport-mode SA.
+    pub(crate) peer: IpAddr,
     pub(crate) local: Box<[TrafficSelector]>,
     pub(crate) remote: Box<[TrafficSelector]>,
     pub(crate) copies_df: bool,
@@ -93,6 +95,7 @@ impl Sealer {
             path: sa.path,
             view: (sa.path.local.ip(), sa.path.remote.ip()),
             pool_address: sa.pool_address,
+            peer: sa.known_as(),
             key: PacketKey::new(sa.protection, &sa.encryption_key.0, &sa.integrity_key.0),
             local: sa.local.into_boxed_slice(),
             remote: sa.remote.into_boxed_slice(),

@@ -131,7 +131,7 @@ impl Unwrap<'_> {
     }
 
     /// The IP header that the packet had before ESP or AH: the outer one where it was given, else
-    /// one of the datagram's addresses; its source is the pool address where the SA has one.
+    /// one of the datagram's addresses; its source is as whom we know the peer, wherever it is.
     fn rebuild_header<'b>(
         &self,
         header: &'b mut [u8; MAX_HEADER_BYTES],
@@ -141,7 +141,7 @@ impl Unwrap<'_> {
         if self.kind != Kind::Udp && self.path.remote.ip() != outer.0 {
             return Err(DropReason::SelectorMismatch);
         }
-        let source = self.opener.pool_address.unwrap_or(outer.0);
+        let source = self.opener.peer;
         let ends = (source, outer.1);
         if ends.0.is_ipv4() != ends.1.is_ipv4() {
             return Err(DropReason::BadInnerPacket);

@@ -318,11 +318,11 @@ impl Node {
         let Some(session) = self.sessions.get(&id) else {
             return;
         };
-        let path = session.path;
+        let (path, home) = (session.path, session.home());
         let Some(entry) = self.children.get(&child) else {
             return;
         };
-        let sa = association(entry, negotiated, direction, path);
+        let sa = association(entry, negotiated, direction, (path, home));
         let place = (child, direction, sa.spi);
         self.by_spi.insert(negotiated.spi_in, child);
         self.charge(self.heir_of(id), place);
@@ -342,7 +342,7 @@ impl Node {
         if entry.current.is_some() || entry.is_ours {
             return;
         }
-        let path = session.path;
+        let path = session.home();
         let (local, remote) = match negotiated.mode {
             Mode::Tunnel => (negotiated.local, negotiated.remote),
             Mode::Transport => {

@@ -93,12 +93,12 @@ pub(super) fn mismatch(connection: &Connection, offer: &QuickOffer, inner: &[IpA
 }
 
 /// The SA of one direction. In transport mode the selectors are the addresses as our own stack
-/// sees them: the peer's pool address, or the address it is seen at.
+/// sees them: the peer's pool address, or the address that it has proven to be its own (`home`).
 pub(super) fn association(
     entry: &ChildEntry,
     negotiated: &NegotiatedChild,
     direction: Direction,
-    path: Path,
+    (path, home): (Path, Path),
 ) -> Sa {
     let child = entry.child();
     let is_inbound = direction == Direction::Inbound;
@@ -110,7 +110,7 @@ pub(super) fn association(
     let (local, remote) = match negotiated.mode {
         Mode::Tunnel => (negotiated.local, negotiated.remote),
         Mode::Transport => {
-            let peer = entry.pool_address.unwrap_or(path.remote.ip());
+            let peer = entry.pool_address.unwrap_or(home.remote.ip());
             (
                 negotiated.local.at(path.local.ip()),
                 negotiated.remote.at(peer),

@@ -9,8 +9,7 @@ use crate::identity::Peer;
 use crate::ikev1::Role;
 use crate::ikev1::mode_config::Lease;
 use crate::node::{EndCause, Node};
-use crate::plane::Change;
-use crate::sa::{ChildId, Direction, Path};
+use crate::sa::{ChildId, Path};
 use crate::time::Instant;
 
 /// How many sessions of one peer may stand that others took over from: the peer deletes them.
@@ -208,10 +207,11 @@ impl Node {
         if let Some(to) = moved.filter(is_alike) {
             self.lead(&children, to);
         }
-        if was_unproven && follows {
+        if follows && (was_unproven || moved.is_some()) {
             // The new session's phase 1 has proven where the peer is: packets go there by now.
+            let address = moved.unwrap_or(path).remote.ip();
             for child in &children {
-                self.change(Direction::Outbound, Change::Proven(*child));
+                self.proven_at(*child, address);
             }
         }
         self.station_follows(old, id, now);

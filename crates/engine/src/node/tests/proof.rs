@@ -90,6 +90,11 @@ fn a_station_at_a_new_address_is_limited_for_one_round_trip() {
         world.ends[1].count(|it| matches!(it, Event::PathMoved { .. })),
         1
     );
+    let proven = |it: &Event| {
+        matches!(it, Event::PathProven { path, .. }
+        if path.remote.ip() == IpAddr::from(ELSEWHERE))
+    };
+    assert_eq!(world.ends[1].count(proven), 1);
 }
 
 #[test]
@@ -151,6 +156,8 @@ fn a_victim_gets_three_times_what_came_from_it_and_the_station_is_where_it_was()
     packet_from(&mut world, VICTIM);
     world.run(Duration::from_millis(2_900));
     assert!(sends_to(&world, VICTIM));
+    let home = |world: &World| world.ends[1].node.status(world.now).connections[0].sessions[0].home;
+    assert_eq!(home(&world).remote.ip(), IpAddr::from(NAT));
     let asked: usize = world.log[before..].iter().map(Vec::len).sum();
     let packets = limit(&world).expect("a limit");
     assert_eq!(world.sent - before, 2);

@@ -69,7 +69,8 @@ fn no_more_leaves_than_is_allowed_and_the_rest_leaves_in_order_when_the_peer_is_
                 let at_first = on_the_wire(&all, is_udp);
                 assert!(at_first <= allowed, "{at_first} of {allowed}");
                 assert!(allowed < 40 * whole || at_first == 4 * whole, "{whole}");
-                pair.sender.apply(Change::Proven(CHILD), NOW);
+                pair.sender
+                    .apply(Change::Proven(CHILD, ip("192.0.2.2")), NOW);
                 all.extend(pair.release(NOW));
                 assert_eq!(on_the_wire(&all, is_udp), 4 * whole);
                 assert_eq!(pair.sent_drops(DropReason::UnprovenPath), 0);
@@ -114,7 +115,8 @@ fn what_waits_for_a_proof_is_bounded_in_number_and_time_and_counted() {
         assert!(pair.release(now).is_empty());
         now = now + Duration::from_secs(3);
     }
-    pair.sender.apply(Change::Proven(CHILD), now);
+    pair.sender
+        .apply(Change::Proven(CHILD, ip("192.0.2.2")), now);
     assert!(pair.release(now).is_empty());
 }
 

@@ -1,6 +1,8 @@
 //! Transport mode through a NAT (RFC 3948 §3.1.2, §5.2): a station at 192.168.1.2 behind
 //! 198.51.100.9 talks to the gateway's own address 203.0.113.1, which knows it as 10.99.0.x.
 
+use std::net::IpAddr;
+
 use super::support::*;
 use crate::counters::DropReason;
 use crate::plane::inner::{Inner, be16};
@@ -229,6 +231,65 @@ fn authenticated_packets_move_the_path_and_old_ones_do_not() {
     up.open(&forged);
     assert_eq!(up.receiver_notices(), []);
     assert_eq!(up.received_drops(DropReason::BadIcv), 1);
+}
+
+const ANOTHER: &str = "203.0.113.66";
+
+/// A gateway's SA without a pool address: the peer is known by where it is.
+fn bare(sa: Sa) -> Sa {
+    Sa {
+        pool_address: None,
+        remote: vec![within(NAT, NAT)],
+        ..sa
+    }
+}
+
+#[test]
+fn a_peer_without_a_pool_address_cannot_write_as_who_is_elsewhere() {
+    let [station_out, gateway_in, ..] = sas(1, 4500, "10.99.0.1");
+    let mut up = Pair::of(station_out, bare(gateway_in), OFFLOADS);
+    let request = plain(&packet(PRIVATE, GATEWAY, TCP, &tcp(1, ACK, &[], &data(70))));
+    let mut arrives_as = |from: &str, change: Option<Change>| {
+        let mut sent = translated(&up.seal(core::slice::from_ref(&request)), 4500);
+        sent[0].path.local.set_ip(ip(from));
+        if let Some(change) = change {
+            up.receiver.apply(change, NOW);
+        }
+        let opened = up.open(&sent);
+        assert_checksums(&opened[0][10..]);
+        addresses(&opened[0]).0
+    };
+    assert_eq!(arrives_as(NAT, None), NAT);
+    assert_eq!(arrives_as(ANOTHER, None), NAT);
+    let moved = Change::Move(ChildId(1), path(GATEWAY, ANOTHER, 4500));
+    assert_eq!(arrives_as(ANOTHER, Some(moved)), NAT);
+    // Once it has answered from there.
+    let proven = Change::Proven(ChildId(1), ip(ANOTHER));
+    assert_eq!(arrives_as(ANOTHER, Some(proven)), ANOTHER);
+}
+
+#[test]
+fn a_peer_without_a_pool_address_does_not_get_what_is_for_who_is_elsewhere() {
+    let [.., gateway_out, station_in] = sas(1, 4500, "10.99.0.1");
+    let mut down = Pair::of(bare(gateway_out), station_in, OFFLOADS);
+    let child = ChildId(1);
+    assert_eq!(goes(&mut down, NAT), Some(ip(NAT)));
+    assert_eq!(goes(&mut down, ANOTHER), None);
+    let moved = Change::Move(child, path(GATEWAY, ANOTHER, 4500));
+    down.sender.apply(moved, NOW);
+    assert_eq!(goes(&mut down, NAT), Some(ip(ANOTHER)));
+    assert_eq!(goes(&mut down, ANOTHER), None);
+    let proven = Change::Proven(child, ip(ANOTHER));
+    down.sender.apply(proven, NOW);
+    assert_eq!(goes(&mut down, NAT), None);
+    assert_eq!(goes(&mut down, ANOTHER), Some(ip(ANOTHER)));
+}
+
+/// Where a packet of the gateway's to this address is sent, if anywhere.
+fn goes(down: &mut Pair, to: &str) -> Option<IpAddr> {
+    let reply = packet(GATEWAY, to, TCP, &tcp(1, ACK, &[], &data(70)));
+    let sent = down.seal(&[plain(&reply)]);
+    sent.first().map(|sent| sent.path.remote.ip())
 }
 
 #[test]
