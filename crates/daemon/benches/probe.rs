@@ -17,8 +17,10 @@ const DATAGRAM_BYTES: usize = 64;
 /// The payload of ping's own echo requests.
 const ECHO_BYTES: usize = 56;
 const ICMP_HEADER_BYTES: usize = 8;
-/// How long an answer or a further datagram is waited for.
+/// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// A flood is over when nothing came for so long: full queues empty sooner.
+const DRAIN: Duration = Duration::from_millis(200);
 /// How long a receiver waits for the first datagram.
 const FIRST_PATIENCE: Duration = Duration::from_secs(10);
 /// A paced sender sends what is due at every one of these.
@@ -185,7 +187,7 @@ fn receive(at: SocketAddr) -> anyhow::Result<Value> {
     if socket.recv(&mut payload).is_err() {
         bail!("no datagram came within {} s", FIRST_PATIENCE.as_secs());
     }
-    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_read_timeout(Some(DRAIN))?;
     let began = Instant::now();
     let (mut received, mut last) = (1_u64, began);
     loop {

@@ -56,7 +56,7 @@ class Plan:
     kernel: int
 
 
-WHOLE = Plan(Effort(5, 3, 200, 400), Effort(3, 2, 100), 20, 300, 100_000, 3600, 10)
+WHOLE = Plan(Effort(4, 2, 200, 300), Effort(3, 2, 100), 20, 300, 100_000, 3600, 10)
 QUICK = Plan(Effort(2, 1, 50, 100), Effort(1, 1, 50), 5, 50, 5_000, 600, 2)
 
 

@@ -3,7 +3,7 @@ machine. No program is pinned to a processor or niced."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -119,26 +119,32 @@ def stream(system: System, effort: Effort, congestion: str) -> Flow:
 
 
 def flooded(system: System, length_ms: int, probe: Probe) -> Flood:
-    """Climbs the ladder until a rate loses too much twice, then sends without a pause."""
+    """Finds the knee of the ladder, then sends without a pause."""
 
     def arrive(rate_per_s: int) -> tuple[float, float]:
         """The share that is lost, and what arrives a second."""
         passed = probe.flood(system.station, system.gateway, system.address, rate_per_s, length_ms)
         return 1 - passed.received / passed.offered, passed.received / passed.seconds
 
-    return climb(arrive, FLOOD_RATES_PER_S)
+    return bisect(arrive, FLOOD_RATES_PER_S)
 
 
-def climb(arrive: Callable[[int], tuple[float, float]], rates_per_s: Iterable[int]) -> Flood:
-    """A flood by `arrive`, which offers a rate (0: no pause) and tells share lost and rate."""
+def bisect(arrive: Callable[[int], tuple[float, float]], rates_per_s: Sequence[int]) -> Flood:
+    """A flood by `arrive`, which offers a rate (0: no pause) and tells share lost and rate.
+
+    The rates rise; one that loses too much twice is above the knee, and so are those after it.
+    """
     knee_per_s = 0.0
-    for rate_per_s in rates_per_s:
+    low, high = 0, len(rates_per_s)
+    while low < high:
+        middle = (low + high) // 2
         # One bad moment of the machine is no knee.
-        tries = (arrive(rate_per_s) for _ in range(2))
+        tries = (arrive(rates_per_s[middle]) for _ in range(2))
         found = next((rate for lost, rate in tries if lost <= LOSS_AT_KNEE), None)
         if found is None:
-            break
-        knee_per_s = found
+            high = middle
+        else:
+            low, knee_per_s = middle + 1, found
     return Flood(knee_per_s, arrive(0)[1])
 
 
