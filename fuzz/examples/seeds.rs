@@ -21,8 +21,9 @@ use wire::isakmp::{
     Transform, payloads, write_payloads,
 };
 
-use fuzz::responder::world::{self, Stage, pki};
+use fuzz::responder::world::{self, Stage};
 use fuzz::script::{self, Op, Sealed};
+use fuzz::secrets::pki;
 use fuzz::station;
 use fuzz::station::world::connection_to;
 use fuzz::watch::{CALENDAR, Sent};

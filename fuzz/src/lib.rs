@@ -6,6 +6,7 @@ pub mod paths;
 pub mod phase_2;
 pub mod responder;
 pub mod script;
+pub mod secrets;
 pub mod station;
 pub mod watch;
 pub mod whole;

@@ -8,6 +8,7 @@
 mod describe;
 mod make;
 mod name;
+mod passed;
 mod purpose;
 mod read;
 mod signed;
@@ -16,8 +17,8 @@ mod verify;
 pub use describe::{describe, no_rsa_key};
 pub use make::{Authority, KeyMaterial, MakeFault, Request, RevokedEntry, SigningKey, read_serial};
 pub use name::{DistinguishedName, NameFault};
+pub use passed::CertificatePath;
 pub use read::{Certificate, RevocationList};
-pub use verify::CertificatePath;
 
 /// A name in a certificate that an identity may match.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,6 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::ConfigError;
+use crate::options::{Role, RunOptions};
 use crate::service::Ready;
 use crate::{bench, console, link, packet, pki, steward};
 
@@ -226,37 +227,6 @@ struct StewardArgs {
     /// For a gateway; else for a station
     #[arg(long)]
     gateway: bool,
-}
-
-/// Which end a process is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// `caravan gateway`
-    Gateway,
-    /// `caravan up`
-    Station,
-}
-
-/// What the main loop is started with.
-pub struct RunOptions {
-    /// Which end.
-    pub role: Role,
-    /// The configuration's path, absolute.
-    pub config: PathBuf,
-    /// Where sockets and footprints go.
-    pub runtime_dir: PathBuf,
-    /// Where last leases are kept.
-    pub state_dir: PathBuf,
-    /// Where packets and keys are recorded.
-    pub capture: Option<PathBuf>,
-    /// User to become, before the configuration's.
-    pub user: Option<String>,
-    /// Command line of the steward.
-    pub steward: Vec<OsString>,
-    /// Who waits for the news that it is up.
-    pub ready: Ready,
-    /// How long it waits for that.
-    pub timeout: Duration,
 }
 
 /// Reads the command line and obeys; `run` is the main loop of `gateway` and `up`.

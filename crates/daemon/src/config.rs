@@ -6,6 +6,7 @@
 
 pub mod build;
 mod check;
+mod encap;
 mod explain;
 pub mod file;
 mod place;

@@ -22,6 +22,7 @@ pub mod footprint;
 pub mod leases;
 pub mod link;
 pub mod nft;
+pub mod options;
 pub mod packet;
 pub mod pki;
 pub mod planes;

@@ -33,9 +33,9 @@ use tracing::{info, warn};
 
 use crate::blocks;
 use crate::capture::{Capture, Keys, Tap};
-use crate::cli::RunOptions;
 use crate::config::{Loaded, connection_names};
 use crate::control::server::{Asked, ControlServer};
+use crate::options::RunOptions;
 use crate::planes::{Clock, News, Planes};
 use crate::routes::watch;
 use crate::service::{self, Ask, Signals};

@@ -15,6 +15,7 @@ use crate::time::Duration;
 
 mod check;
 
+pub use crate::identity::IdentityPattern;
 pub use check::{Finding, Severity};
 
 /// All that a node is told.
@@ -171,15 +172,6 @@ pub struct RemoteAuth {
     pub identities: Vec<IdentityPattern>,
     /// How it proves itself.
     pub method: RemoteMethod,
-}
-
-/// Which identities fit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum IdentityPattern {
-    /// Any identity that its credential proves.
-    Any,
-    /// Exactly this one; a name or an RDN value may be `*`.
-    Is(Identity),
 }
 
 /// The peer's credential.

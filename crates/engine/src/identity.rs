@@ -9,8 +9,6 @@ use crypto::cert::{DistinguishedName, Name};
 use wire::codec::Malformed;
 use wire::isakmp::{Identification, IdentificationType};
 
-use crate::config::IdentityPattern;
-
 mod peer;
 
 pub(crate) use peer::Credential;
@@ -30,6 +28,15 @@ pub enum Identity {
     DistinguishedName(Vec<u8>),
     /// Opaque octets, such as a group's name.
     KeyId(Vec<u8>),
+}
+
+/// Which identities fit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IdentityPattern {
+    /// Any identity that its credential proves.
+    Any,
+    /// Exactly this one; a name or an RDN value may be `*`.
+    Is(Identity),
 }
 
 /// Why a text is not an identity.

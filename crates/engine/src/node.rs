@@ -9,6 +9,7 @@
 mod accounts;
 mod children;
 mod departures;
+mod duplicates;
 mod end_cause;
 mod event;
 mod half_open;
@@ -19,6 +20,7 @@ mod messages;
 mod proof;
 mod revocation;
 mod session;
+mod session_id;
 mod silence;
 mod stations;
 mod status;
@@ -50,10 +52,12 @@ use crate::work::Work;
 
 use accounts::Accounts;
 use children::ChildEntry;
+use duplicates::Duplicates;
 use half_open::{Familiar, HalfOpen};
 use hints::Hints;
 use leases::Leases;
-use session::{Duplicates, Session, SessionId};
+use session::Session;
+use session_id::SessionId;
 use stations::Station;
 use timers::{Timer, Timers};
 

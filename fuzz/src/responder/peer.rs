@@ -20,9 +20,9 @@ use wire::isakmp::{
     ProtocolId, SaPayload, Transform, payloads, vendor, write_payloads,
 };
 
-use super::secrets::{SECRET, SUITE, pki};
 use crate::phase_2::{CIPHER, Phase2, last_block, seal};
 use crate::script::Sealed;
+use crate::secrets::{SECRET, SUITE, pki};
 use crate::whole::whole;
 
 const HASH: Hash = Hash::Sha1;

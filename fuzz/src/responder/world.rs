@@ -8,10 +8,8 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use crypto::cert::{Certificate, TrustStore};
-use crypto::rsa::PrivateKey;
 use engine::config::{
     Child, Config, Connection, IdentityPattern, Limits, LocalAuth, LocalMethod, Pool, RemoteAuth,
     RemoteMethod,
@@ -24,8 +22,8 @@ use engine::time::Duration;
 use wire::isakmp::Cookie;
 
 use super::peer::Peer;
-use super::secrets::{SECRET, SUITE, pki};
 use crate::script::Op;
+use crate::secrets::{SECRET, SUITE, pki};
 use crate::watch::{Answer, MAX_WAKES, SILENCE, Sent, Watched, count, header};
 
 /// Peers of one input at most: each costs two shared values.

@@ -16,8 +16,8 @@ use engine::time::Instant;
 use wire::isakmp::{Cookie, Cookies, Flags, Header, Payload, PayloadKind, payloads};
 
 use crate::phase_2::{CIPHER, last_block, seal};
-use crate::responder::world::{SECRET, SUITE, pki};
 use crate::script::Sealed;
+use crate::secrets::{SECRET, SUITE, pki};
 
 const HASH: Hash = Hash::Sha1;
 const GROUP: Group = Group::Modp768;

@@ -19,8 +19,9 @@ use engine::sa::{ChildId, Path};
 use engine::time::Duration;
 
 use super::gateway::Gateway;
-use crate::responder::world::{self, NAMES, pki};
+use crate::responder::world::{self, NAMES};
 use crate::script::Op;
+use crate::secrets::pki;
 use crate::watch::{Answer, MAX_WAKES, SILENCE, Sent, Watched};
 
 /// The station's address.

@@ -12,12 +12,10 @@
 
 mod revocation;
 
-pub use revocation::CertificatePath;
-
+use super::passed::{CertificatePath, Step};
 use super::purpose::Purposes;
 use super::read::Certificate;
 use super::{CertFault, CertificateVerified, TrustStore};
-use revocation::Step;
 
 /// Certificates in a path, end entity and trust anchor among them.
 const MAX_CHAIN: usize = 8;

@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 
-use crate::cli::Role;
 use crate::config::Names;
 use crate::console::complain;
 use crate::control::client::{
@@ -16,6 +15,7 @@ use crate::control::client::{
 };
 use crate::control::{ControlError, Reply, Request, check_name};
 use crate::footprint::{self, FootprintFile, leftovers, written};
+use crate::options::Role;
 use crate::routes::Blocks;
 use crate::status::StatusReport;
 use crate::{blocks, config, dns, leases, privileges, run, service};

@@ -5,8 +5,6 @@ use core::time::Duration;
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::file::Encap;
-
 /// A time span with its unit: ms, s, m, h or d.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span(pub Duration);
@@ -89,39 +87,6 @@ impl<'de> Deserialize<'de> for Span {
 impl<'de> Deserialize<'de> for Size {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_str(Text(Self::parse, "a size in quotes, such as \"64kb\""))
-    }
-}
-
-impl<'de> Deserialize<'de> for Encap {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(EncapText)
-    }
-}
-
-struct EncapText;
-
-impl Visitor<'_> for EncapText {
-    type Value = Encap;
-
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("\"auto\", true or false")
-    }
-
-    fn visit_bool<E: de::Error>(self, always: bool) -> Result<Encap, E> {
-        Ok(if always {
-            Encap::Always
-        } else {
-            Encap::ThroughNat
-        })
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Encap, E> {
-        match text {
-            "auto" => Ok(Encap::Auto),
-            other => Err(E::custom(format!(
-                "'{other}' is not \"auto\", true or false"
-            ))),
-        }
     }
 }
 

@@ -11,10 +11,10 @@ use tracing::{info, warn};
 
 use super::former::FormerPeers;
 use crate::blocks::{self, is_blocking, targets};
-use crate::cli::Role;
 use crate::config::{Loaded, Texts};
 use crate::leases::{Lease, LeaseFile};
 use crate::nft::Forwarding;
+use crate::options::Role;
 use crate::routes::reach::{self, Source};
 use crate::routes::{self, Desired, Prefix};
 use crate::steward::client::Steward;

@@ -13,7 +13,7 @@ use engine::node::Event;
 use tracing::info;
 
 use super::Process;
-use crate::cli::Role;
+use crate::options::Role;
 use crate::service;
 
 /// The message that proves who we are in main mode; a pre-shared key makes its cipher key.

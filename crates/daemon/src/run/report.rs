@@ -6,8 +6,8 @@ use engine::sa::Direction;
 use tracing::{Level, debug, enabled, info, warn};
 
 use super::{Process, sessions};
-use crate::cli::Role;
 use crate::console;
+use crate::options::Role;
 use crate::planes::IoReport;
 use crate::status::{ConnectionStatus, OffloadStatus, ProcessStatus, StatusReport};
 

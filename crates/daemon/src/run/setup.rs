@@ -10,8 +10,8 @@ use tracing::warn;
 
 use super::OVERHEAD_BYTES;
 use crate::capture::{self, Capture, Keys, Tap};
-use crate::cli::Role;
 use crate::config::{ConfigError, Loaded};
+use crate::options::Role;
 use crate::raw::RawSockets;
 
 /// The engine's part: connections are shared, the rest is small.

@@ -13,10 +13,10 @@ use tracing::warn;
 
 use super::allowed::Allowed;
 use super::{REQUEST_BYTES_MAX, Reply, Request, parse, read_frame, write_frame};
-use crate::cli::Role;
 use crate::config::{self, Loaded, Names};
 use crate::footprint::{self, FootprintFile};
 use crate::nft::{self, Forwarding};
+use crate::options::Role;
 use crate::routes::{self, Blocks, Desired, Routes, watch};
 use crate::service::Signals;
 use crate::{blocks, dns, leases, privileges, run};

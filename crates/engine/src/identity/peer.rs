@@ -23,8 +23,7 @@ use std::sync::Arc;
 
 use crypto::cert::Name;
 
-use super::Identity;
-use crate::config::IdentityPattern;
+use super::{Identity, IdentityPattern};
 
 /// A peer of one connection. Compared by what its credential proves; shown as the name that the
 /// peer goes by, as its certificate or our configuration writes it. Cheap to clone.

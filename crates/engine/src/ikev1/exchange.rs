@@ -14,7 +14,6 @@ use wire::isakmp::{
 use super::auth::{self, Proven};
 use super::keys::{self, Keys};
 use super::parts::Parts;
-use super::phase1::NONCE_LEN;
 use super::proposal::{self, Method};
 use super::protect::{self, Iv, Opened};
 use super::retransmit::{Answered, LINGER, PATIENCE, Retransmit};
@@ -25,6 +24,9 @@ use crate::sa::{Path, Secret};
 use crate::suite::IkeSuite;
 use crate::time::{Calendar, Duration, Instant};
 use crate::work::{Task, Work};
+
+/// Octets of our nonces.
+const NONCE_LEN: usize = 32;
 
 /// Which message is awaited, and what only that step needs.
 pub(super) enum Step {

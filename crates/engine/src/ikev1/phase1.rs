@@ -35,8 +35,6 @@ pub const MAX_FIRST_BYTES: usize = 4 << 10;
 /// Octets of any other message that a responder reads before its peer has proven who it is, and
 /// before there are keys. Some peers ask for the certificates of all authorities that they know.
 pub const MAX_CLEAR_BYTES: usize = 16 << 10;
-/// Octets of our nonces.
-pub const NONCE_LEN: usize = 32;
 
 /// A phase 1 exchange, from its first message until its last one need not be sent again.
 pub struct Phase1 {

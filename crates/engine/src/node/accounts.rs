@@ -13,7 +13,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use wire::isakmp::Cookie;
 
-use super::session::{Session, SessionId};
+use super::session::Session;
+use super::session_id::SessionId;
 use super::{EndCause, Event, Node, Timer};
 use crate::plane::SaReport;
 use crate::sa::{ChildId, Direction};

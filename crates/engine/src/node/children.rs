@@ -12,7 +12,7 @@ mod takeover;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::session::SessionId;
+use super::session_id::SessionId;
 use super::{EndCause, Event, Node, Timer};
 use crate::config::{Child, Connection};
 use crate::ikev1::round_trip::RoundTrip;

@@ -27,7 +27,7 @@ use std::net::IpAddr;
 use crypto::rand::Stream;
 use wire::isakmp::Exchange;
 
-use super::session::SessionId;
+use super::session_id::SessionId;
 use crate::config::Limits;
 use crate::site::{Network, Site};
 use crate::time::{Duration, Instant};

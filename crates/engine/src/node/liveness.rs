@@ -4,15 +4,16 @@
 mod unheard;
 
 use super::proof::JUMP;
-use super::session::SessionId;
+use super::session_id::SessionId;
 use super::{EndCause, Node, Output};
 use crate::config::{Connection, Encapsulation};
 use crate::ikev1::{IsakmpSa, Outbox, informational};
 use crate::plane::SaReport;
 use crate::time::{Deadline, Duration, Instant};
-pub(super) use unheard::UNHEARD;
 use unheard::Unheard;
 
+/// How long a station sends into silence before it asks, unless its `dpd_delay` is shorter.
+pub(super) const UNHEARD: Duration = Duration::from_secs(5);
 /// Between two unanswered R-U-THEREs.
 const DPD_INTERVAL: Duration = Duration::from_secs(2);
 

@@ -6,7 +6,8 @@ use wire::isakmp::{Cookie, Exchange, Header, NotifyType};
 
 use super::half_open::{Place, Room};
 use super::proof::LEAST_MESSAGE_BYTES;
-use super::session::{ConfigReply, Session, SessionId, has_marker, with_marker};
+use super::session::{ConfigReply, Session, has_marker, with_marker};
+use super::session_id::SessionId;
 use super::{EndCause, Event, Node, Output};
 use crate::config::{Connection, Unique};
 use crate::counters::DropReason;

@@ -14,7 +14,8 @@
 use std::net::IpAddr;
 
 use crate::ikev1::IsakmpSa;
-use crate::node::session::{Session, SessionId};
+use crate::node::session::Session;
+use crate::node::session_id::SessionId;
 use crate::node::{Event, Node};
 use crate::plane::Change;
 use crate::sa::{ChildId, Direction, Path};

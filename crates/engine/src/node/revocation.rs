@@ -3,7 +3,7 @@
 
 use crypto::cert::CertFault;
 
-use super::session::SessionId;
+use super::session_id::SessionId;
 use super::{EndCause, Node};
 use crate::config::RemoteMethod;
 use crate::time::Instant;

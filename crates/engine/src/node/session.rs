@@ -1,7 +1,6 @@
 //! A session: one ISAKMP SA from its first message on, the exchanges that run under it, and the
 //! children that depend on it.
 
-mod duplicates;
 pub(super) mod message_ids;
 mod predecessors;
 mod quicks;
@@ -15,6 +14,7 @@ use super::accounts::AccountId;
 use super::half_open::Place;
 use super::liveness::{Liveness, UNHEARD};
 use super::proof::Unproven;
+use super::session_id::SessionId;
 use super::silence::SmallQuestion;
 use super::timers::renewal;
 use super::{EndCause, Event, Node, Output, Timer};
@@ -28,12 +28,6 @@ use crate::site::Site;
 use crate::time::{Deadline, Duration, Instant};
 use message_ids::{MessageIds, RENEWAL_IDS};
 pub(super) use quicks::PendingQuick;
-
-pub(super) use duplicates::Duplicates;
-
-/// Names a session within one node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct SessionId(pub(super) u32);
 
 /// Before a renewal that failed is tried again.
 const RENEWAL_RETRY: Duration = Duration::from_secs(10);

@@ -2,7 +2,7 @@
 //! tells a path that loses large packets from one that loses all.
 
 use super::Node;
-use super::session::SessionId;
+use super::session_id::SessionId;
 use crate::node::Event;
 use crate::plane::Change;
 use crate::sa::{ChildId, Direction};

@@ -16,7 +16,8 @@ use self::ousted::Ousted;
 use self::race::Race;
 #[cfg(test)]
 pub(super) use self::race::{ANSWERED, HEAD_START};
-use super::session::{Session, SessionId};
+use super::session::Session;
+use super::session_id::SessionId;
 use super::{EndCause, Event, NAT_T_PORT, Node, Timer, begins_at_once};
 use crate::config::{Connection, Start};
 use crate::ikev1::mode_config::{ConfigRequest, Lease};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::session::SessionId;
+use super::session_id::SessionId;
 use crate::ikev1::Role;
 use crate::sa::ChildId;
 use crate::time::{Deadline, Duration, Instant};

@@ -4,41 +4,10 @@
 //! A list counts when the issuer of the certificate signed it itself, under the name and key that
 //! signed the certificate. Left out: reasons, delta and indirect lists, lists by another key.
 
-use std::sync::Arc;
-
 use super::{Budget, text_of_time};
+use crate::cert::passed::{CertificatePath, Step};
 use crate::cert::read::Signer;
 use crate::cert::{CertFault, Certificate, ListFault, RevocationList, RevocationRule, TrustStore};
-
-/// A path that passed, as far as a later list can name a certificate of it.
-#[derive(Clone)]
-pub struct CertificatePath {
-    steps: Vec<Step>,
-}
-
-/// A certificate and who issued it.
-#[derive(Clone)]
-pub(super) struct Step {
-    subject: String,
-    serial: Vec<u8>,
-    issuer: Arc<Signer>,
-}
-
-impl Step {
-    pub(super) fn new(certificate: &Certificate, issuer: &Certificate) -> Self {
-        Self {
-            subject: certificate.subject(),
-            serial: certificate.facts.serial.clone(),
-            issuer: Arc::clone(&issuer.facts.signer),
-        }
-    }
-}
-
-impl CertificatePath {
-    pub(super) fn new(steps: Vec<Step>) -> Self {
-        Self { steps }
-    }
-}
 
 impl TrustStore {
     /// Whether a list of this store names a certificate of a path that passed before, under other

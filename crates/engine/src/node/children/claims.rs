@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use super::super::Node;
-use super::super::session::SessionId;
+use super::super::session_id::SessionId;
 use super::ChildEntry;
 use crate::config::{Child, Config, Connection};
 use crate::identity::Peer;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use wire::isakmp::{Header, Notify};
 
-use super::super::session::{PendingQuick, SessionId};
+use super::super::session::PendingQuick;
+use super::super::session_id::SessionId;
 use super::super::timers::renewal;
 use super::super::{Event, Node};
 use super::selectors::{association, holds_local, holds_remote, mismatch, wanted_selectors};

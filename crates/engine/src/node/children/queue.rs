@@ -3,7 +3,8 @@
 //! has forgotten; then we would seal for a peer that holds no SA.
 
 use super::super::Node;
-use super::super::session::{Session, SessionId};
+use super::super::session::Session;
+use super::super::session_id::SessionId;
 use crate::sa::ChildId;
 use crate::time::Instant;
 

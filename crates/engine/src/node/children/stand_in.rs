@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::super::Node;
 use super::super::leases::Purpose;
-use super::super::session::SessionId;
+use super::super::session_id::SessionId;
 use crate::config::Connection;
 use crate::ikev1::Fault;
 

@@ -6,7 +6,7 @@
 //! the new pair itself, or a short time has passed.
 
 use super::super::Node;
-use super::super::session::SessionId;
+use super::super::session_id::SessionId;
 use crate::ikev1::quick::NegotiatedChild;
 use crate::sa::{ChildId, Direction};
 use crate::time::{Duration, Instant};

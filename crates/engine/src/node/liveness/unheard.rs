@@ -11,14 +11,13 @@ use wire::isakmp::{Header, NotifyType};
 use crate::config::Start;
 use crate::ikev1::informational;
 use crate::ikev1::refusal::notify_name;
-use crate::node::session::{Session, SessionId};
+use crate::node::session::Session;
+use crate::node::session_id::SessionId;
 use crate::node::{Event, Node, Output};
 use crate::plane::Change;
 use crate::sa::{ChildId, Direction, Path};
 use crate::time::{Duration, Instant};
 
-/// How long a station sends into silence before it asks, unless its `dpd_delay` is shorter.
-pub(in crate::node) const UNHEARD: Duration = Duration::from_secs(5);
 /// A packet that far behind the first one shows that we go on sending: the last word of a
 /// conversation has no answer. It may wait so long for its own.
 const GRACE: Duration = Duration::from_secs(1);

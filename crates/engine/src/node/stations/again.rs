@@ -2,7 +2,7 @@
 
 use crate::ikev1::Fault;
 use crate::node::Node;
-use crate::node::session::SessionId;
+use crate::node::session_id::SessionId;
 use crate::time::Instant;
 
 /// The message after which silence says that: the peer has answered the first one, and has bound

@@ -3,7 +3,8 @@
 
 use crate::config::Connection;
 use crate::node::Node;
-use crate::node::session::{Session, SessionId};
+use crate::node::session::Session;
+use crate::node::session_id::SessionId;
 use crate::sa::Path;
 
 impl Node {

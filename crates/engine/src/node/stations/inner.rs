@@ -1,7 +1,7 @@
 //! Which children of a station begin with the inner addresses that it was lent: each needs one of
 //! the family that it leads to.
 
-use crate::node::session::SessionId;
+use crate::node::session_id::SessionId;
 use crate::node::{Event, Node};
 use crate::sa::{ChildId, Mode};
 use crate::time::{Duration, Instant};

@@ -2,7 +2,7 @@
 //! each time: another device may have its identity, and each would end the other's tunnel at once.
 
 use super::super::Node;
-use super::super::session::SessionId;
+use super::super::session_id::SessionId;
 use crate::time::{Duration, Instant};
 
 /// Before the first new attempt; doubles with each.

@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::{EndCause, Node, State, Station};
 use crate::ikev1::phase1::Phase1;
-use crate::node::session::SessionId;
+use crate::node::session_id::SessionId;
 use crate::node::{Event, IKE_PORT, NAT_T_PORT, Output};
 use crate::sa::Path;
 use crate::time::{Duration, Instant};

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use wire::isakmp::NotifyType;
 
-use super::SessionId;
+use super::session_id::SessionId;
 use crate::identity::Peer;
 use crate::ikev1::{Outbox, informational};
 use crate::node::{EndCause, Event, Node};
@@ -26,7 +26,7 @@ const TELL_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
 /// Peers whose tunnels ended for others of theirs, from elsewhere.
 #[derive(Default)]
-pub(in super::super) struct Duplicates {
+pub(super) struct Duplicates {
     by_peer: BTreeMap<Peer, Turns>,
 }
 
@@ -120,7 +120,7 @@ impl Node {
     }
 
     /// The peer ends a session of ours for another device's.
-    pub(in super::super) fn superseded(&mut self, id: SessionId, now: Instant) {
+    pub(super) fn superseded(&mut self, id: SessionId, now: Instant) {
         let Some(session) = self.sessions.get(&id) else {
             return;
         };

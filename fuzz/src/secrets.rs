@@ -48,10 +48,7 @@ pub fn pki() -> &'static Pki {
 
 macro_rules! keys {
     ($name:literal) => {
-        include_str!(concat!(
-            "../../../crates/engine/src/ikev1/tests/keys/",
-            $name
-        ))
+        include_str!(concat!("../../crates/engine/src/ikev1/tests/keys/", $name))
     };
 }
 use keys;
