@@ -342,8 +342,9 @@ def test_a_tunnel_that_does_not_come_up_is_status_1() -> None:
         done = lab("simulate", "road", "--set", "link.0.loss=1", *form)
         assert done.returncode == 1
         assert "differ by" not in done.stdout
-        said = "caravan-lab: the tunnel does not come up: no answer to aggressive 1"
-        assert done.stderr.splitlines() == [said]
+        said = "caravan-lab: the tunnel does not come up: no reply from "
+        (line,) = done.stderr.splitlines()
+        assert line.startswith(said)
 
 
 def test_behind_a_full_processor_only_what_passes_keeps_stations_busy() -> None:

@@ -467,7 +467,7 @@ def test_a_file_is_checked_without_a_network(keys: Keys, output: Path) -> None:
         file = write_files(road.ms, named)
         done = order(road.ms, "check", str(file)).check()
         assert "warning: road: remote_addrs: gateway.invalid cannot be resolved here" in done.stdout
-        assert "good, 1 connection (road)" in done.stdout
+        assert "is valid: 1 connection (road)" in done.stdout
         narrow = write_files(road.ms, replace(named, remote_ts=f"{GATEWAY_ADDRESS}/32[tcp/8080]"))
         done = order(road.ms, "check", str(narrow)).check()
         assert "what no selector covers is dropped there" in done.stdout

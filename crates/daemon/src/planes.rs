@@ -12,6 +12,7 @@ mod outbound;
 mod threads;
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
@@ -86,6 +87,11 @@ pub enum News {
     },
     /// From a plane.
     Notice(Notice),
+    /// ICMP said that nothing listens where a datagram of ours went.
+    Refused {
+        /// Where it went.
+        remote: SocketAddr,
+    },
     /// A thread ended because its device is gone.
     Failed {
         /// Which thread.

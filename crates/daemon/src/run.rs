@@ -228,6 +228,10 @@ impl Process {
         match news {
             News::Message { path, bytes } => self.input(Input::Datagram(path, &bytes)).await,
             News::Notice(notice) => self.input(Input::Notice(notice)).await,
+            News::Refused { remote } => {
+                self.on_refused(remote);
+                Ok(())
+            }
             News::Failed { direction, reason } => {
                 anyhow::bail!("the {direction:?} packet thread ended: {reason}")
             }

@@ -139,13 +139,9 @@ fn interrupted(child: &mut Child) -> io::Result<ExitCode> {
 /// It ended without a word: its log has the reason.
 fn ended(child: &mut Child, log: &Path) -> io::Result<ExitCode> {
     let status = child.wait()?;
-    let line = last_line(log);
-    match line
-        .as_deref()
-        .and_then(|line| line.strip_prefix("caravan: "))
-    {
+    match last_failure(log) {
         Some(reason) => complain(reason),
-        None if line.is_none() => complain(format!(
+        None if last_line(log).is_none() => complain(format!(
             "it ended ({status}) and could not say why: {} is empty, is the disk full?",
             log.display()
         )),
@@ -155,6 +151,12 @@ fn ended(child: &mut Child, log: &Path) -> io::Result<ExitCode> {
     Ok(code
         .filter(|code| *code != 0)
         .map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+/// Why the process ended whose log this is, if it said so.
+pub fn last_failure(log: &Path) -> Option<String> {
+    let line = last_line(log)?;
+    line.strip_prefix("caravan: ").map(str::to_owned)
 }
 
 fn last_line(log: &Path) -> Option<String> {

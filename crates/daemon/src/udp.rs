@@ -313,6 +313,11 @@ pub fn is_too_big(error: &QueuedError) -> bool {
     error.errno == libc::EMSGSIZE && error.is_icmp
 }
 
+/// Whether a port at the other end is closed, by the word of whoever sent the ICMP message.
+pub fn is_refused(error: &QueuedError) -> bool {
+    error.errno == libc::ECONNREFUSED && error.is_icmp
+}
+
 fn open_one(is_v4: bool, mark: Option<u32>) -> io::Result<Socket> {
     let domain = if is_v4 { Domain::IPV4 } else { Domain::IPV6 };
     let socket = Socket::new(domain, Type::DGRAM, None)?;

@@ -8,6 +8,7 @@
 mod aggressive;
 mod auth;
 mod exchange;
+mod foreign;
 pub mod fragments;
 pub mod informational;
 pub mod keys;
@@ -28,11 +29,13 @@ pub mod round_trip;
 mod testing;
 #[cfg(test)]
 pub(crate) mod tests;
+mod unanswered;
 mod vendor;
 
 use crypto::cert::CertificatePath;
 pub(crate) use exchange::cookie;
 use round_trip::RoundTrip;
+pub use unanswered::Unanswered;
 use wire::isakmp::{Cookies, Located, NotifyType, Payload, PayloadKind};
 
 use crate::counters::{DropCounters, DropReason};
@@ -219,8 +222,8 @@ pub enum Fault {
     #[error("message dropped: {}", .0.name())]
     Dropped(DropReason),
     /// No answer after all retransmissions.
-    #[error("no answer to {0}")]
-    TimedOut(&'static str),
+    #[error("{0}")]
+    TimedOut(Unanswered),
 }
 
 impl Fault {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -183,7 +183,12 @@ pub(super) fn rekey(runtime_dir: &Path, name: String, ike: bool) -> anyhow::Resu
 
 pub(super) fn status(runtime_dir: &Path, name: Option<&str>, json: bool) -> anyhow::Result<String> {
     let mut reports: Vec<StatusReport> = match name {
-        Some(name) => vec![report(&find(runtime_dir, name)?)?],
+        Some(name) => match find(runtime_dir, name) {
+            Err(error @ ControlError::NotRunning { .. }) => {
+                bail!("{error}{}", failures(runtime_dir, Some(name)))
+            }
+            found => vec![report(&found?)?],
+        },
         None => by_process(runtime_dir)?
             .into_values()
             .map(|(_, r)| r)
@@ -193,7 +198,12 @@ pub(super) fn status(runtime_dir: &Path, name: Option<&str>, json: bool) -> anyh
         reports.iter_mut().for_each(|report| report.only(name));
     }
     match (&reports[..], json) {
-        ([], _) => bail!("{}{}", nobody(runtime_dir), left_behind(runtime_dir)),
+        ([], _) => bail!(
+            "{}{}{}",
+            nobody(runtime_dir),
+            failures(runtime_dir, None),
+            left_behind(runtime_dir)
+        ),
         ([one], true) => Ok(one.to_json() + "\n"),
         (several, true) => {
             let all = serde_json::json!({ "processes": several });
@@ -204,6 +214,27 @@ pub(super) fn status(runtime_dir: &Path, name: Option<&str>, json: bool) -> anyh
             Ok(texts.join("\n"))
         }
     }
+}
+
+/// Why processes in the background ended that are not there any more.
+fn failures(runtime_dir: &Path, name: Option<&str>) -> String {
+    let Ok(files) = std::fs::read_dir(runtime_dir) else {
+        return String::new();
+    };
+    let mut logs: Vec<PathBuf> = files.flatten().map(|file| file.path()).collect();
+    logs.sort();
+    let mut text = String::new();
+    for log in logs {
+        let of = log.file_stem().and_then(|stem| stem.to_str());
+        let is_log = log.extension().is_some_and(|it| it == "log");
+        let Some(of) = of.filter(|of| is_log && name.is_none_or(|name| name == *of)) else {
+            continue;
+        };
+        if let Some(reason) = service::last_failure(&log) {
+            text += &format!("; the last `up --detach` of {of} ended: {reason}");
+        }
+    }
+    text
 }
 
 /// What dead processes left: traffic that stays blocked, resolvers that nobody reaches; and what
@@ -270,7 +301,7 @@ pub(super) fn check(file: &Path) -> anyhow::Result<String> {
         text += &format!("note: {sentence}\n");
     }
     text += &format!(
-        "{}: good, {} ({})\n",
+        "{} is valid: {} ({})\n",
         file.display(),
         match names.len() {
             1 => "1 connection".to_owned(),

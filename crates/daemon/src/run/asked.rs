@@ -17,9 +17,7 @@ impl Process {
             Request::Down { connection } => self.take_down(connection).await?,
             Request::End { connection, peer } => self.end_peer(connection, peer).await?,
             Request::Reload => match self.reload().await {
-                Ok(()) => Reply::Done {
-                    text: "the configuration was read again".to_owned(),
-                },
+                Ok(text) => Reply::Done { text },
                 Err(error) => Reply::Failed {
                     text: format!("{error:#}"),
                 },

@@ -5,22 +5,18 @@
 //! address of a gateway has failed, or when its patience ends, whichever comes first.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use engine::config::{Connection, RemoteMethod, Start};
+use engine::ikev1::Unanswered;
 use engine::node::Event;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::Process;
 use crate::options::Role;
 use crate::service;
-
-/// The message that proves who we are in main mode; a pre-shared key makes its cipher key.
-const MAIN_PROOF: &str = "main 5";
-/// What silence after that message means.
-const WRONG_KEY: &str =
-    "the peer answers but cannot read our authentication: a wrong PSK looks like this";
 
 /// How the connections of a station come up.
 #[derive(Default)]
@@ -28,15 +24,14 @@ pub(super) struct Progress {
     /// By connection, why the last negotiation failed, until one succeeds.
     troubles: BTreeMap<String, String>,
     /// By connection, what we asked last, while nothing has come.
-    unanswered: BTreeMap<String, Unanswered>,
+    unanswered: BTreeMap<String, Silence>,
     /// By connection, attempts that failed since it was up last.
     failed: BTreeMap<String, usize>,
 }
 
 /// A message without an answer.
-#[derive(Default)]
-struct Unanswered {
-    what: String,
+struct Silence {
+    asked: Unanswered,
     /// How often it was sent, by Message ID: several exchanges may ask the same at once.
     times: BTreeMap<Option<u32>, u32>,
 }
@@ -55,8 +50,14 @@ impl Progress {
                 reason,
                 ..
             } => {
-                self.troubles.insert(connection.clone(), reason.clone());
-                Some(format!("{connection}: {reason}"))
+                let refused = self.unanswered.get(connection).map(|it| &it.asked);
+                let reason = match refused.filter(|asked| asked.is_refused) {
+                    Some(asked) => asked.to_string(),
+                    None => reason.clone(),
+                };
+                let line = format!("{connection}: {reason}");
+                self.troubles.insert(connection.clone(), reason);
+                Some(line)
             }
             Event::ChildEstablished { connection, .. } => {
                 self.troubles.remove(connection);
@@ -82,8 +83,9 @@ impl Progress {
                 connection: Some(connection),
                 what,
                 message_id,
+                remote: Some(remote),
                 ..
-            } => self.on_sent(connection, (what, *message_id), connections),
+            } => self.on_sent(connection, (what, *message_id), *remote, connections),
             _ => None,
         }
     }
@@ -92,23 +94,43 @@ impl Progress {
         &mut self,
         connection: &str,
         (what, message_id): (&str, Option<u32>),
+        remote: SocketAddr,
         connections: &[Arc<Connection>],
     ) -> Option<String> {
-        let entry = self.unanswered.entry(connection.to_owned()).or_default();
-        if entry.what != what {
-            *entry = Unanswered {
+        let is_same = |it: &&mut Silence| it.asked.what == what && it.asked.remote == remote;
+        if self
+            .unanswered
+            .get_mut(connection)
+            .filter(is_same)
+            .is_none()
+        {
+            let asked = Unanswered {
                 what: what.to_owned(),
-                times: BTreeMap::new(),
+                remote,
+                tries: 0,
+                is_by_key: is_by_key(connection, connections),
+                is_refused: false,
             };
+            let times = BTreeMap::new();
+            let silence = Silence { asked, times };
+            self.unanswered.insert(connection.to_owned(), silence);
         }
-        let times = entry.times.entry(message_id).or_default();
+        let silence = self.unanswered.get_mut(connection)?;
+        let times = silence.times.entry(message_id).or_default();
         *times += 1;
-        let times = *times;
-        let line = format!("{connection}: no answer yet, {what} sent {times} times");
-        (times > 1).then(|| match is_proof_by_key(connection, what, connections) {
-            true => format!("{line}: {WRONG_KEY}"),
-            false => line,
-        })
+        let is_repetition = *times > 1;
+        silence.asked.tries = silence.asked.tries.max(*times);
+        is_repetition.then(|| format!("{connection}: {}", silence.asked))
+    }
+
+    /// ICMP says that nothing listens there, which anybody can send: a word for whoever waits, and
+    /// the attempt goes on. What is worth a line, once.
+    pub(super) fn refused(&mut self, remote: SocketAddr) -> Option<String> {
+        let mut all = self.unanswered.iter_mut();
+        let is_it = |it: &Silence| it.asked.remote == remote && !it.asked.is_refused;
+        let (connection, silence) = all.find(|(_, it)| is_it(it))?;
+        silence.asked.is_refused = true;
+        Some(format!("{connection}: {}", silence.asked))
     }
 
     /// Why who waits has waited long enough, in one sentence. `None`: it has not.
@@ -149,13 +171,7 @@ impl Progress {
         }
         let mut unanswered = self.unanswered.iter();
         match unanswered.find(|(of, _)| name.is_none() && is_meant(of)) {
-            Some((of, asked)) if is_proof_by_key(of, &asked.what, connections) => {
-                WRONG_KEY.to_owned()
-            }
-            Some((_, Unanswered { what, times })) => match times.values().max() {
-                Some(times) if *times > 1 => format!("no answer to {what}, sent {times} times"),
-                _ => format!("no answer to {what}"),
-            },
+            Some((_, silence)) => silence.asked.to_string(),
             None => no_way(name, connections),
         }
     }
@@ -171,17 +187,23 @@ fn no_way(name: Option<&str>, connections: &[Arc<Connection>]) -> String {
     }
 }
 
-/// Whether a message is one that a peer with another pre-shared key cannot read.
-fn is_proof_by_key(name: &str, what: &str, connections: &[Arc<Connection>]) -> bool {
+/// Whether the peer of a connection proves itself by a pre-shared key.
+fn is_by_key(name: &str, connections: &[Arc<Connection>]) -> bool {
     let mut connections = connections.iter();
     let connection = connections.find(|connection| connection.name == name);
-    let is_by_key = |connection: &Arc<Connection>| {
-        matches!(connection.remote.method, RemoteMethod::PresharedKey(_))
-    };
-    what == MAIN_PROOF && connection.is_some_and(is_by_key)
+    let by_key = |it: &Arc<Connection>| matches!(it.remote.method, RemoteMethod::PresharedKey(_));
+    connection.is_some_and(by_key)
 }
 
 impl Process {
+    /// ICMP says that nothing listens where our messages go.
+    pub(super) fn on_refused(&mut self, remote: SocketAddr) {
+        if let Some(line) = self.progress.refused(remote) {
+            warn!("{line}");
+            self.options.ready.note(&line);
+        }
+    }
+
     /// Keeps how a station's attempts go, and tells a terminal that waits.
     pub(super) fn note(&mut self, event: &Event) {
         if self.options.role == Role::Gateway {

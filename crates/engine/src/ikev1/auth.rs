@@ -184,6 +184,9 @@ pub(super) fn wrong_key() -> Fault {
     Fault::Unauthenticated("the pre-shared key differs".into())
 }
 
+/// So many names of a certificate are told: a stranger chooses how many it has.
+const MAX_NAMES_TOLD: usize = 8;
+
 /// Certificate, then signature; returns the certificate's names beside what goes on counting.
 fn check_signature(
     store: &TrustStore,
@@ -214,9 +217,16 @@ fn check_signature(
     let leaf = chain.remove(named.unwrap_or(0));
     if named.is_none() {
         let subject = leaf.subject();
+        let mut names: Vec<String> = leaf.names().iter().map(ToString::to_string).collect();
+        let more = names.len().saturating_sub(MAX_NAMES_TOLD);
+        names.truncate(MAX_NAMES_TOLD);
+        let mut names = names.join(", ");
+        if more > 0 {
+            names.push_str(&format!(" and {more} more"));
+        }
         return Err(Fault::Unauthenticated(format!(
             "the peer identifies itself as {identity}, which its certificate {subject} does \
-             not name"
+             not name; it names {names}"
         )));
     }
     let verified = store.verify(&leaf, &chain, calendar.0).map_err(refused)?;

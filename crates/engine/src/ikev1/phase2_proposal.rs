@@ -12,7 +12,7 @@ use wire::isakmp::phase2::{self, ah, authentication, encapsulation, esp, life, s
 use wire::isakmp::{Attribute, NotifyType, Proposal, ProtocolId, SaPayload, Transform};
 
 use super::phase2::list;
-use super::{Fault, IsakmpSa, NatFinding};
+use super::{Fault, IsakmpSa, NatFinding, foreign};
 use crate::config::Child;
 use crate::sa::{Mode, Protocol};
 use crate::suite::EspSuite;
@@ -223,7 +223,7 @@ pub(super) fn chosen(answer: &SaPayload, allows_private: bool) -> Result<(Terms,
         Some(terms) => Ok((terms, spi_of(proposal)?)),
         None => Err(incompatible(format!(
             "the peer chose {}, which we did not offer",
-            foreign(proposal.protocol, transform)
+            foreign_words(proposal.protocol, transform)
         ))),
     }
 }
@@ -403,7 +403,7 @@ fn difference(
         proposal.transforms.iter().map(|transform| {
             match Terms::read(proposal.protocol, transform, sa.peer.caravan) {
                 Some(terms) => terms.suite.to_string(),
-                None => foreign(proposal.protocol, transform),
+                None => foreign_words(proposal.protocol, transform),
             }
         })
     });
@@ -429,23 +429,18 @@ fn difference(
 const MAX_NAMED: usize = 12;
 
 /// Words for a transform that is none of our suites.
-fn foreign(protocol: ProtocolId, transform: &Transform) -> String {
-    let name = match protocol {
-        ProtocolId::Esp => "ESP".to_owned(),
-        ProtocolId::Ah => "AH".to_owned(),
-        other => format!("protocol {}", other.number()),
-    };
-    let mut text = format!("{name} transform {}", transform.id);
-    for (kind, what) in [
-        (phase2::AUTHENTICATION, "authentication"),
-        (phase2::KEY_LENGTH, "key length"),
-        (phase2::GROUP, "group"),
-    ] {
-        if let Some(value) = transform.number_of(kind) {
-            text = format!("{text} {what} {value}");
-        }
+fn foreign_words(protocol: ProtocolId, transform: &Transform) -> String {
+    let number = |kind| transform.number_of(kind);
+    let mut words = vec![match protocol {
+        ProtocolId::Esp => foreign::esp(transform.id, number(phase2::KEY_LENGTH)),
+        ProtocolId::Ah => foreign::ah(transform.id),
+        other => format!("protocol {} transform {}", other.number(), transform.id),
+    }];
+    if protocol != ProtocolId::Ah {
+        words.extend(number(phase2::AUTHENTICATION).map(foreign::integrity));
     }
-    text
+    words.extend(number(phase2::GROUP).map(foreign::group));
+    words.join("-")
 }
 
 pub(super) fn mode_name(mode: Mode) -> &'static str {

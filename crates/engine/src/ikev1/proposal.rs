@@ -12,7 +12,7 @@ use wire::isakmp::phase1 as attr;
 use wire::isakmp::phase2::life;
 use wire::isakmp::{Attribute, Notify, NotifyType, Proposal, ProtocolId, SaPayload, Transform};
 
-use super::Fault;
+use super::{Fault, foreign};
 use crate::suite::IkeSuite;
 use crate::time::Duration;
 
@@ -277,30 +277,25 @@ fn read_lifetime(transform: &Transform) -> Option<u64> {
 }
 
 fn method_words(number: u16) -> String {
-    match number {
-        attr::authentication::PRE_SHARED_KEY => "a pre-shared key".into(),
-        attr::authentication::RSA_SIGNATURES => "RSA signatures".into(),
-        other => format!("method {other}"),
-    }
+    foreign::method(number.into())
 }
 
 fn suite_words(suite: &IkeSuite) -> String {
     suite.to_string()
 }
 
-/// A suite's words, or the raw numbers of what is not one of ours.
+/// A suite's words, whether it is one of ours or not.
 fn transform_words(transform: &Transform) -> String {
     if let Some(suite) = read_suite(transform) {
         return suite_words(&suite);
     }
     let number = |kind| transform.number_of(kind).unwrap_or(0);
-    format!(
-        "(encryption {} of {} bits, hash {}, group {})",
+    let cipher = foreign::ike_cipher(
         number(attr::ENCRYPTION),
-        number(attr::KEY_LENGTH),
-        number(attr::HASH),
-        number(attr::GROUP),
-    )
+        transform.number_of(attr::KEY_LENGTH),
+    );
+    let hash = foreign::ike_hash(number(attr::HASH));
+    format!("{cipher}-{hash}-{}", foreign::group(number(attr::GROUP)))
 }
 
 /// "a, b, c and 4 more". What is not named is not put into words.

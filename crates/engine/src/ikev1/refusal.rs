@@ -11,7 +11,7 @@ use wire::isakmp::{
 use super::exchange::{Core, Session, Step, notification};
 use super::proposal::{self, Method};
 use super::protect::{self, Iv};
-use super::{Fault, Outbox, Sent, names_of};
+use super::{Fault, Outbox, Sent, Unanswered, names_of};
 use crate::config::Connection;
 use crate::counters::DropReason;
 use crate::node::Event;
@@ -117,25 +117,27 @@ impl Core {
             true => (self.offered_suites(), "aggressive"),
             false => (self.connection().proposals.clone(), "main"),
         };
-        format!("we offer {} in {mode} mode", proposal::words(&suites))
+        format!("we offer {} in IKEv1 {mode} mode", proposal::words(&suites))
     }
 
-    /// The sentence for silence. A wrong pre-shared key makes main mode's fifth message
-    /// unreadable, so that nobody can say more.
+    /// What silence at this step means.
     pub(super) fn timeout(&self, step: &Step) -> Fault {
-        match step {
-            Step::Main6(_) if self.method == Method::PresharedKey => Fault::Unauthenticated(
-                "the peer answers but cannot read our authentication: a wrong PSK looks like this"
-                    .into(),
-            ),
-            Step::Main2 => Fault::TimedOut("main 1"),
-            Step::Main3 => Fault::TimedOut("main 2"),
-            Step::Main4(_) => Fault::TimedOut("main 3"),
-            Step::Main5(_) => Fault::TimedOut("main 4"),
-            Step::Main6(_) => Fault::TimedOut("main 5"),
-            Step::Aggressive2(_) => Fault::TimedOut("aggressive 1"),
-            Step::Aggressive3(_) | Step::Done => Fault::TimedOut("aggressive 2"),
-        }
+        let what = match step {
+            Step::Main2 => "main 1",
+            Step::Main3 => "main 2",
+            Step::Main4(_) => "main 3",
+            Step::Main5(_) => "main 4",
+            Step::Main6(_) => "main 5",
+            Step::Aggressive2(_) => "aggressive 1",
+            Step::Aggressive3(_) | Step::Done => "aggressive 2",
+        };
+        Fault::TimedOut(Unanswered {
+            what: what.to_owned(),
+            remote: self.path.remote,
+            tries: self.retransmit.as_ref().map_or(1, |it| it.sent()),
+            is_by_key: self.method == Method::PresharedKey,
+            is_refused: false,
+        })
     }
 
     /// RFC 2409 appendix B: from the last block of phase 1, sent or received.
@@ -214,7 +216,7 @@ pub(super) fn fitting(
             ("main", "aggressive")
         };
         return Err(Fault::NoConnection(format!(
-            "no mode in common: the peer uses {theirs} mode; we accept {ours} mode"
+            "no mode in common: the peer uses IKEv1 {theirs} mode; we accept {ours} mode"
         )));
     }
     found.sort_by_key(|connection| !names_peer(connection));

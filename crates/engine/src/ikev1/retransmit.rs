@@ -14,7 +14,7 @@
 
 use crypto::hash::Hash;
 
-use super::{Fault, Outbox, Sent};
+use super::{Fault, Outbox, Sent, Unanswered};
 use crate::counters::DropReason;
 use crate::time::{Deadline, Duration, Instant};
 
@@ -100,7 +100,13 @@ impl Retransmit {
             return Ok(());
         }
         if self.next >= self.end {
-            return Err(Fault::TimedOut(self.message.what));
+            return Err(Fault::TimedOut(Unanswered {
+                what: self.message.what.to_owned(),
+                remote: self.message.path.remote,
+                tries: self.sent(),
+                is_by_key: false,
+                is_refused: false,
+            }));
         }
         self.attempts += 1;
         self.timeout *= 2;
@@ -211,7 +217,7 @@ mod tests {
             let at = asked.deadline().at;
             assert!(asked.fire(Instant(at.0 - 1), &mut out).is_ok());
             if let Err(fault) = asked.fire(at, &mut out) {
-                assert_eq!(fault.to_string(), "no answer to quick 1");
+                assert!(matches!(&fault, Fault::TimedOut(asked) if asked.what == "quick 1"));
                 assert!(out.messages.iter().all(|message| *message == sent()));
                 return (times, seconds(at));
             }

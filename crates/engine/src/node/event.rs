@@ -19,6 +19,8 @@ pub enum Event {
         is_sent: bool,
         /// Of what we sent, its Message ID: by it one exchange is told from another.
         message_id: Option<u32>,
+        /// Of what we sent, where it went.
+        remote: Option<SocketAddr>,
         /// UDP payload octets, all datagrams together.
         bytes: usize,
         /// How many datagrams (more than one: fragments).

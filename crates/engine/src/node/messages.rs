@@ -566,6 +566,7 @@ impl Node {
             Fault::Dropped(reason) => *reason,
             Fault::Malformed(_) => DropReason::MalformedMessage,
             Fault::BadPublicValue(_) => DropReason::BadPublicValue,
+            Fault::TimedOut(asked) if asked.may_be_unreadable() => DropReason::AuthenticationFailed,
             Fault::Misbehaved(_) | Fault::TimedOut(_) => DropReason::UnexpectedMessage,
             Fault::NoConnection(_) => DropReason::NoConnection,
             Fault::Incompatible { notify, .. } if *notify == NotifyType::InvalidIdInformation => {

@@ -542,7 +542,7 @@ fn a_refusal_in_clear_ends_the_station_s_attempt_with_its_sentence() {
     });
     world.run(Duration::from_secs(4));
     let reason = world.ends[0].failure().expect("a failure");
-    let sentence = "NO-PROPOSAL-CHOSEN; we offer aes256-sha384-modp2048 in aggressive mode";
+    let sentence = "NO-PROPOSAL-CHOSEN; we offer aes256-sha384-modp2048 in IKEv1 aggressive mode";
     assert_eq!(reason, format!("the peer refused with {sentence}"));
     // The first hint says as much.
     let hint = |event: &Event| match event {

@@ -56,6 +56,23 @@ fn faults_name_the_word_and_the_nearest_valid_one() {
         fault::<IkeSuite>("aes128-sha265-modp2048"),
         r#""aes128-sha265-modp2048": no algorithm is called "sha265"; the nearest is "sha256""#
     );
+    for (word, nearest) in [
+        ("modp8192", "modp4096"),
+        ("modp6144", "modp4096"),
+        ("modp1000", "modp1024"),
+        ("modp2084", "modp2048"),
+        ("modp99999999999", "modp4096"),
+        ("ecp256", "modp3072"),
+        ("curve25519", "modp3072"),
+        ("ecp521", "modp4096"),
+        ("ecp192", "modp1024"),
+    ] {
+        let said = fault::<IkeSuite>(&format!("aes128-sha256-{word}"));
+        assert!(
+            said.ends_with(&format!("the nearest is {nearest:?}")),
+            "{said}"
+        );
+    }
     assert!(fault::<IkeSuite>("aes128gcm16-md5-modp768").ends_with(r#"nearest is "aes128""#));
     assert!(fault::<EspSuite>("chacha20poly1350").ends_with(r#"nearest is "chacha20poly1305""#));
     assert!(fault::<EspSuite>("none").contains(r#""none""#));

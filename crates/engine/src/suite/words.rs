@@ -110,10 +110,49 @@ pub(super) fn find(tables: &[&Table], text: &str) -> Result<Word, &'static str> 
     if let Some((_, word)) = all().find(|(name, _)| *name == text) {
         return Ok(*word);
     }
+    if let Some(strength) = strength(text) {
+        let groups = GROUPS
+            .iter()
+            .filter_map(|(name, _)| Some((*name, bits_of_modp(name)?)));
+        let nearest = groups.min_by_key(|(_, bits)| bits.abs_diff(strength));
+        return Err(nearest.map_or("", |(name, _)| name));
+    }
     // A distance costs time by both lengths; the rest of a longer word changes nothing.
     let symbols: Vec<char> = text.chars().take(LONGEST_COMPARED).collect();
     let nearest = all().min_by_key(|(name, _)| distance(name, &symbols));
     Err(nearest.map_or("", |(name, _)| name))
+}
+
+/// How strong a word that means a group is, as bits of a modulus: a curve counts as the modulus
+/// that is about as hard to break. `None`: it means no group.
+fn strength(word: &str) -> Option<u32> {
+    bits_of_modp(word).or_else(|| {
+        let bits = match word.trim_start_matches(|c: char| c.is_ascii_alphabetic()) {
+            "" => return None,
+            number => leading_number(number)?,
+        };
+        let is_curve = word.starts_with("ecp") || word.starts_with("curve") || word == "x25519";
+        match bits {
+            _ if !is_curve => None,
+            ..=192 => Some(1_024),
+            193..=224 => Some(2_048),
+            225..=256 | 25_519 => Some(3_072),
+            _ => Some(u32::MAX),
+        }
+    })
+}
+
+fn bits_of_modp(word: &str) -> Option<u32> {
+    leading_number(word.strip_prefix("modp")?)
+}
+
+/// The number that a text begins with.
+fn leading_number(text: &str) -> Option<u32> {
+    let digits = text.chars().map_while(|c| c.to_digit(10));
+    digits.fold(None, |number: Option<u32>, digit| {
+        let tens = number.unwrap_or(0).saturating_mul(10);
+        Some(tens.saturating_add(digit))
+    })
 }
 
 /// How many symbols must be put in, left out or changed to make one word the other

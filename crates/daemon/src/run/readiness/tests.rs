@@ -2,6 +2,9 @@ use super::*;
 use crate::config::{Names, load};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// What silence after main mode's proof may mean.
+const WRONG_KEY: &str =
+    "the peer answers but cannot read our authentication: a wrong PSK looks like this";
 const SOON: Duration = Duration::from_secs(1);
 
 /// Two stations in main mode by one key; the first knows two addresses of its gateway.
@@ -30,10 +33,15 @@ fn message(connection: &str, what: &str, is_sent: bool) -> Event {
         what: what.to_owned(),
         is_sent,
         message_id: is_sent.then_some(0),
+        remote: is_sent.then(gateway),
         bytes: 100,
         datagrams: 1,
         payloads: String::new(),
     }
+}
+
+fn gateway() -> SocketAddr {
+    "192.0.2.3:500".parse().expect("an address")
 }
 
 fn retry(connection: &str) -> Event {
@@ -97,12 +105,14 @@ fn patience_ends_while_an_attempt_goes_on() {
     let sent = message("b", "main 1", true);
     let events = [sent.clone(), sent.clone(), sent];
     let (told, end) = after(&events, SOON);
-    assert_eq!(told[1], "b: no answer yet, main 1 sent 3 times");
+    let silence =
+        "no reply from 192.0.2.3, UDP 500 (3 tries): is the address right and the port open?";
+    assert_eq!(told[1], format!("b: {silence}"));
     assert_eq!(end, None);
     let (_, end) = after(&events, TIMEOUT);
-    let expected = "not up after 30 s (--timeout): no answer to main 1, sent 3 times; \
-                    nothing is left in the background";
-    assert_eq!(end.as_deref(), Some(expected));
+    let expected =
+        format!("not up after 30 s (--timeout): {silence}; nothing is left in the background");
+    assert_eq!(end, Some(expected));
 }
 
 #[test]
@@ -111,7 +121,7 @@ fn silence_after_main_modes_proof_looks_like_another_key() {
     let proof = [message("b", "main 5", true), message("b", "main 5", true)];
     let events = [&answered[..], &proof[..]].concat();
     let (told, end) = after(&events, TIMEOUT);
-    assert!(told[0].ends_with(WRONG_KEY), "{told:?}");
+    assert!(told[0].contains(WRONG_KEY), "{told:?}");
     let end = end.expect("its end");
     assert!(end.contains(WRONG_KEY), "{end}");
     // An answer takes the suspicion away.
@@ -132,12 +142,14 @@ fn two_exchanges_at_once_are_no_repetition() {
             bytes,
             datagrams,
             payloads,
+            remote,
             ..
         } => Event::Message {
             connection,
             what,
             is_sent,
             message_id: Some(message_id),
+            remote,
             bytes,
             datagrams,
             payloads,
@@ -146,5 +158,38 @@ fn two_exchanges_at_once_are_no_repetition() {
     };
     assert!(after(&[of(1), of(2)], SOON).0.is_empty());
     let (told, _) = after(&[of(1), of(2), of(1)], SOON);
-    assert_eq!(told, ["b: no answer yet, quick 1 sent 2 times"]);
+    assert_eq!(
+        told,
+        ["b: no reply from 192.0.2.3, UDP 500, to quick 1 (2 tries)"]
+    );
+}
+
+#[test]
+fn a_closed_port_is_told_once_and_ends_nothing() {
+    let connections = stations();
+    let mut progress = Progress::default();
+    let elsewhere = "198.51.100.9:500".parse().expect("an address");
+    assert_eq!(progress.refused(gateway()), None);
+    progress.on_event(&message("b", "main 1", true), &connections);
+    assert_eq!(progress.refused(elsewhere), None);
+    let hint = "192.0.2.3 says that nothing listens on UDP 500 (ICMP port unreachable, 1 try): \
+                does the gateway run there?";
+    assert_eq!(progress.refused(gateway()), Some(format!("b: {hint}")));
+    assert_eq!(progress.refused(gateway()), None);
+    assert_eq!(progress.end(SOON, TIMEOUT, &connections), None);
+    let end = progress
+        .end(TIMEOUT, TIMEOUT, &connections)
+        .expect("its end");
+    assert!(
+        end.contains("says that nothing listens on UDP 500"),
+        "{end}"
+    );
+    // Whoever answers is there.
+    progress.on_event(&message("b", "main 2", false), &connections);
+    assert!(
+        !progress
+            .end(TIMEOUT, TIMEOUT, &connections)
+            .expect("its end")
+            .contains("ICMP")
+    );
 }

@@ -49,7 +49,7 @@ fn no_proposal_in_common() {
             pair.i.sentence(),
             format!(
                 "the peer refused with NO-PROPOSAL-CHOSEN; we offer aes256-sha256-modp1024, \
-                 3des-sha1-modp1024 in {} mode",
+                 3des-sha1-modp1024 in IKEv1 {} mode",
                 if is_aggressive { "aggressive" } else { "main" }
             )
         );
@@ -62,7 +62,7 @@ fn another_mode() {
     let pair = fail(aggressive(), |_, gateway| gateway.is_aggressive = false);
     assert_eq!(
         pair.r.sentence(),
-        "no mode in common: the peer uses aggressive mode; we accept main mode"
+        "no mode in common: the peer uses IKEv1 aggressive mode; we accept main mode"
     );
     assert!(
         pair.i
@@ -90,7 +90,7 @@ fn another_preshared_key_in_main_mode() {
     assert_eq!(pair.r.sentence(), "the pre-shared key differs");
     assert_eq!(
         pair.i.sentence(),
-        "the peer answers but cannot read our authentication: a wrong PSK looks like this"
+        "the peer answers but cannot read our authentication: a wrong PSK looks like this (7 tries)"
     );
 }
 
@@ -166,7 +166,7 @@ fn of_many_identities_that_are_accepted_a_few_are_named() {
 
 #[test]
 fn nobody_answers() {
-    for (is_aggressive, what) in [(false, "main 1"), (true, "aggressive 1")] {
+    for is_aggressive in [false, true] {
         let mut pair = Setup {
             is_aggressive,
             ..Setup::default()
@@ -176,6 +176,10 @@ fn nobody_answers() {
         while pair.wait() {
             pair.i.sent.clear();
         }
-        assert_eq!(pair.i.sentence(), format!("no answer to {what}"));
+        let sentence = pair.i.sentence();
+        assert!(
+            sentence.starts_with("no reply from 192.0.2.1, UDP 500 ("),
+            "{sentence}"
+        );
     }
 }

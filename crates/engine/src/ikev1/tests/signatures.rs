@@ -216,7 +216,8 @@ fn an_identity_that_the_certificate_does_not_name() {
         assert_eq!(
             pair.r.sentence(),
             "the peer identifies itself as director@example, which its certificate C=CH, \
-             O=Caravan Test, CN=station does not name"
+             O=Caravan Test, CN=station does not name; it names C=CH, O=Caravan Test, CN=station, \
+             station@example"
         );
         let pair = fail(setup(is_aggressive), |_, gateway| {
             gateway.remote.identities = vec![pattern("director@example")];

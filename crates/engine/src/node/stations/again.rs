@@ -15,7 +15,7 @@ impl Node {
     /// Takes this session's place at its station with a new exchange, where its fault is that
     /// silence. The old one is the caller's to close.
     pub(in crate::node) fn begin_again(&mut self, id: SessionId, fault: &Fault, now: Instant) {
-        if *fault != Fault::TimedOut(FORGOTTEN) {
+        if !matches!(fault, Fault::TimedOut(asked) if asked.what == FORGOTTEN) {
             return;
         }
         let mut stations = self.stations.iter();
