@@ -20,7 +20,17 @@ pub const HEADER_V6_BYTES: usize = 40;
 
 /// All of them. Any thread may send.
 pub struct RawSockets {
-    sockets: Vec<(Kind, bool, Socket)>,
+    sockets: Vec<Pair>,
+}
+
+/// Two of one protocol and family: an ICMP error, anybody's, fails the next call of a socket that
+/// hears of errors.
+struct Pair {
+    kind: Kind,
+    is_v4: bool,
+    receiving: Socket,
+    /// Only sends, and hears of nothing.
+    sending: Socket,
 }
 
 impl RawSockets {
@@ -29,9 +39,9 @@ impl RawSockets {
     pub fn open(mark: Option<u32>) -> io::Result<Self> {
         let mut sockets = Vec::new();
         for (kind, protocol) in [(Kind::RawEsp, 50), (Kind::RawAh, 51)] {
-            sockets.push((kind, true, open_one(Domain::IPV4, protocol, mark)?));
-            match open_one(Domain::IPV6, protocol, mark) {
-                Ok(socket) => sockets.push((kind, false, socket)),
+            sockets.push(Pair::open(kind, true, protocol, mark)?);
+            match Pair::open(kind, false, protocol, mark) {
+                Ok(pair) => sockets.push(pair),
                 Err(fault) if fault.raw_os_error() == Some(libc::EAFNOSUPPORT) => {}
                 Err(fault) => return Err(fault),
             }
@@ -42,14 +52,14 @@ impl RawSockets {
     /// Each socket with its protocol, to receive.
     pub fn iter(&self) -> impl Iterator<Item = (Kind, BorrowedFd<'_>)> {
         let each = self.sockets.iter();
-        each.map(|(kind, _, socket)| (*kind, socket.as_fd()))
+        each.map(|pair| (pair.kind, pair.receiving.as_fd()))
     }
 
     /// Sends one packet, header included; waits for room.
     pub fn send(&self, run: &Run, packet: &[u8]) -> io::Result<()> {
         let is_v4 = run.path.remote.is_ipv4();
-        let fits = |(kind, v4, _): &&(Kind, bool, Socket)| *kind == run.kind && *v4 == is_v4;
-        let Some((_, _, socket)) = self.sockets.iter().find(fits) else {
+        let fits = |pair: &&Pair| pair.kind == run.kind && pair.is_v4 == is_v4;
+        let Some(pair) = self.sockets.iter().find(fits) else {
             return Err(io::Error::from_raw_os_error(libc::EAFNOSUPPORT));
         };
         let mut remote = run.path.remote;
@@ -61,7 +71,22 @@ impl RawSockets {
             segment_bytes: None,
             never_waits: false,
         };
-        datagram::send(socket.as_fd(), packet, &beside).map(drop)
+        datagram::send(pair.sending.as_fd(), packet, &beside).map(drop)
+    }
+}
+
+impl Pair {
+    fn open(kind: Kind, is_v4: bool, protocol: i32, mark: Option<u32>) -> io::Result<Self> {
+        let domain = if is_v4 { Domain::IPV4 } else { Domain::IPV6 };
+        let receiving = open_one(domain, protocol, mark)?;
+        let sending = open_one(domain, protocol, mark)?;
+        crate::udp::send_only(&sending, is_v4, 0)?;
+        Ok(Self {
+            kind,
+            is_v4,
+            receiving,
+            sending,
+        })
     }
 }
 

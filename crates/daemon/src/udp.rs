@@ -4,7 +4,10 @@
 //! decides nothing (IP_PMTUDISC_PROBE): anybody can tell it anything by ICMP, and it believes that
 //! for ten minutes. ESP leaves whole, with DF set, and the engine judges the reports that come
 //! back. What must arrive although it may be too large, IKE messages with certificates above all,
-//! leaves by a second socket of the same port, which lets it be fragmented and receives nothing.
+//! leaves by another socket, which lets it be fragmented.
+//!
+//! The sockets that send receive nothing, not even errors: the kernel tells of an ICMP error by
+//! failing the next call, whomever that sends to, so that anybody's ICMP would cost packets.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -69,7 +72,9 @@ pub struct UdpSockets {
 struct Port {
     role: Role,
     is_v4: bool,
-    /// Receives everything, and sends datagrams that no router may fragment.
+    /// Receives everything, and errors.
+    receiving: Socket,
+    /// Only sends, datagrams that no router may fragment.
     whole: Socket,
     /// Only sends, what may be fragmented.
     fragmenting: Socket,
@@ -123,11 +128,11 @@ impl UdpSockets {
             let role = Role { port, carries_esp };
             let v4 = Port::bind(IpAddr::V4(Ipv4Addr::UNSPECIFIED), role, config.mark)
                 .map_err(|fault| taken(port, fault))?;
-            has_gro &= !carries_esp || turn_on_gro(&v4.whole);
+            has_gro &= !carries_esp || turn_on_gro(&v4.receiving);
             sockets.push(v4);
             match Port::bind(IpAddr::V6(Ipv6Addr::UNSPECIFIED), role, config.mark) {
                 Ok(v6) => {
-                    has_gro &= !carries_esp || turn_on_gro(&v6.whole);
+                    has_gro &= !carries_esp || turn_on_gro(&v6.receiving);
                     sockets.push(v6);
                 }
                 Err(fault) if is_without_family(&fault) => {}
@@ -145,7 +150,7 @@ impl UdpSockets {
     /// Each socket with its role, to receive.
     pub fn iter(&self) -> impl Iterator<Item = (Role, BorrowedFd<'_>)> {
         let each = self.sockets.iter();
-        each.map(|port| (port.role, port.whole.as_fd()))
+        each.map(|port| (port.role, port.receiving.as_fd()))
     }
 
     /// Datagrams that the kernel dropped because nobody had read those before them.
@@ -154,7 +159,7 @@ impl UdpSockets {
         let own: Vec<u64> = self
             .sockets
             .iter()
-            .filter_map(|port| inode(&port.whole).ok())
+            .filter_map(|port| inode(&port.receiving).ok())
             .collect();
         let tables = ["/proc/net/udp", "/proc/net/udp6"];
         // A machine without the family is without its table.
@@ -277,27 +282,29 @@ impl UdpSockets {
 impl Port {
     fn bind(address: IpAddr, role: Role, mark: Option<u32>) -> io::Result<Self> {
         let is_v4 = address.is_ipv4();
-        let whole = open_one(is_v4, mark)?;
-        whole.bind(&SocketAddr::new(address, role.port).into())?;
-        let fragmenting = open_one(is_v4, mark)?;
-        let (group, level, name) = match is_v4 {
-            true => (NO_GROUP_V4, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
-            false => (NO_GROUP_V6, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER),
+        let receiving = open_one(is_v4, mark)?;
+        receiving.bind(&SocketAddr::new(address, role.port).into())?;
+        let (whole, fragmenting) = (open_one(is_v4, mark)?, open_one(is_v4, mark)?);
+        let (level, name) = match is_v4 {
+            true => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
+            false => (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER),
         };
         set_option(fragmenting.as_fd(), level, name, PMTUDISC_OMIT)?;
         if !is_v4 {
             set_option(fragmenting.as_fd(), level, libc::IPV6_MTU, LEAST_V6_MTU)?;
         }
-        let port = whole.local_addr()?.as_socket().map_or(0, |own| own.port());
+        let port = receiving.local_addr()?;
+        let port = port.as_socket().map_or(0, |own| own.port());
+        let all = [&receiving, &whole, &fragmenting];
         // For this moment alone: nobody else may share the port.
-        whole.set_reuse_address(true)?;
-        fragmenting.set_reuse_address(true)?;
-        fragmenting.bind(&SocketAddr::new(group, port).into())?;
-        fragmenting.set_reuse_address(false)?;
-        whole.set_reuse_address(false)?;
+        all.iter().try_for_each(|it| it.set_reuse_address(true))?;
+        send_only(&whole, is_v4, port)?;
+        send_only(&fragmenting, is_v4, port)?;
+        all.iter().try_for_each(|it| it.set_reuse_address(false))?;
         Ok(Self {
             role,
             is_v4,
+            receiving,
             whole,
             fragmenting,
         })
@@ -364,6 +371,16 @@ pub(crate) fn prepare(socket: &Socket, is_v4: bool) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Lets a socket receive nothing, and hear of no error.
+pub(crate) fn send_only(socket: &Socket, is_v4: bool, port: u16) -> io::Result<()> {
+    let (group, level, name) = match is_v4 {
+        true => (NO_GROUP_V4, libc::IPPROTO_IP, libc::IP_RECVERR),
+        false => (NO_GROUP_V6, libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
+    };
+    set_option(socket.as_fd(), level, name, 0)?;
+    socket.bind(&SocketAddr::new(group, port).into())
 }
 
 fn turn_on_gro(socket: &Socket) -> bool {

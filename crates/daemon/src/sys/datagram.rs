@@ -85,43 +85,8 @@ impl QueuedError {
 #[derive(Clone, Copy)]
 struct ControlBuffer([u8; CONTROL_BYTES]);
 
-/// How often a datagram is offered to a socket that tells of something else.
-const TRIES: usize = 4;
-
-/// Sends one datagram. An ICMP error that came for an earlier one, to whomever, is reported by the
-/// next call and sends nothing, so that anybody's ICMP would cost a datagram: it is offered again.
-pub fn send(fd: BorrowedFd<'_>, bytes: &[u8], beside: &Outgoing) -> io::Result<usize> {
-    let mut sent = send_once(fd, bytes, beside);
-    for _ in 1..TRIES {
-        match &sent {
-            Err(fault) if is_about_another(fault) => sent = send_once(fd, bytes, beside),
-            _ => break,
-        }
-    }
-    sent
-}
-
-fn is_about_another(fault: &io::Error) -> bool {
-    let code = fault.raw_os_error();
-    // What Linux makes of types and codes of ICMP. Or it is about this one, and is said again.
-    [
-        libc::EMSGSIZE,
-        libc::ECONNREFUSED,
-        libc::EHOSTUNREACH,
-        libc::ENETUNREACH,
-        libc::ENOPROTOOPT,
-        libc::EOPNOTSUPP,
-        libc::EHOSTDOWN,
-        libc::ENONET,
-        libc::EACCES,
-        libc::EPROTO,
-    ]
-    .into_iter()
-    .any(|other| code == Some(other))
-}
-
 /// One `sendmsg`.
-fn send_once(fd: BorrowedFd<'_>, bytes: &[u8], beside: &Outgoing) -> io::Result<usize> {
+pub fn send(fd: BorrowedFd<'_>, bytes: &[u8], beside: &Outgoing) -> io::Result<usize> {
     let name = socket2::SockAddr::from(beside.remote);
     let mut slice = libc::iovec {
         iov_base: bytes.as_ptr().cast_mut().cast(),

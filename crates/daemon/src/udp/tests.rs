@@ -10,7 +10,7 @@ fn sockets() -> UdpSockets {
     let mut all = UdpSockets::bind(config).expect("loopback sockets");
     // Ports that the kernel chose take the place of the configured ones.
     for port in &mut all.sockets {
-        let bound = port.whole.local_addr().expect("bound");
+        let bound = port.receiving.local_addr().expect("bound");
         port.role.port = bound.as_socket().expect("an address").port();
     }
     all
@@ -36,7 +36,7 @@ fn loopback(is_v4: bool, port: u16) -> SocketAddr {
 
 fn receive_all(all: &UdpSockets, is_v4: bool, want: usize) -> (Vec<Vec<u8>>, Vec<u8>, SocketAddr) {
     let mut batch = Batch::new(16, 65_535, 0);
-    let fd = esp_of(all, is_v4).whole.as_fd();
+    let fd = esp_of(all, is_v4).receiving.as_fd();
     let (mut datagrams, mut classes) = (Vec::new(), Vec::new());
     let mut remote = loopback(is_v4, 0);
     while datagrams.len() < want {
