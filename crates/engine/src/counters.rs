@@ -48,11 +48,12 @@ pub enum DropReason {
     BadPublicValue,
     SelectorTaken,
     NoInnerAddress,
+    UnsupportedVersion,
 }
 
 impl DropReason {
     /// How many reasons there are.
-    pub const COUNT: usize = Self::NoInnerAddress as usize + 1;
+    pub const COUNT: usize = Self::UnsupportedVersion as usize + 1;
 
     /// Every reason, in order.
     pub const ALL: [Self; Self::COUNT] = [
@@ -95,6 +96,7 @@ impl DropReason {
         Self::BadPublicValue,
         Self::SelectorTaken,
         Self::NoInnerAddress,
+        Self::UnsupportedVersion,
     ];
 
     /// Kebab-case name.
@@ -139,6 +141,7 @@ impl DropReason {
             Self::BadPublicValue => "bad-public-value",
             Self::SelectorTaken => "selector-taken",
             Self::NoInnerAddress => "no-inner-address",
+            Self::UnsupportedVersion => "unsupported-version",
         }
     }
 }

@@ -7,6 +7,7 @@
 
 mod aggressive;
 mod auth;
+pub mod decoy;
 mod exchange;
 mod foreign;
 pub mod fragments;
@@ -271,6 +272,8 @@ pub struct PeerSupport {
     pub dpd: bool,
     /// Reads fragments.
     pub fragmentation: bool,
+    /// XAUTH, a user's name and password after phase 1, which we do not speak.
+    pub xauth: bool,
     /// A Caravan: private-use transform IDs may be offered.
     pub caravan: bool,
 }

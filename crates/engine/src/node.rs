@@ -27,6 +27,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod versions;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -44,6 +45,7 @@ pub use status::{ChildStatus, ConnectionStatus, SessionStatus, Status};
 use crate::config::{Config, Connection, Start};
 use crate::counters::DropCounters;
 use crate::identity::Peer;
+use crate::ikev1::decoy::Decoys;
 use crate::ikev1::fragments::Assembly;
 use crate::plane::{Change, Notice, SaReport};
 use crate::sa::{ChildId, Direction, Path, Secret};
@@ -60,6 +62,7 @@ use session::Session;
 use session_id::SessionId;
 use stations::Station;
 use timers::{Timer, Timers};
+use versions::Versions;
 
 /// What can happen to a node.
 pub enum Input<'a> {
@@ -167,6 +170,9 @@ pub struct Node {
     half_open: HalfOpen,
     familiar: Familiar,
     hints: Hints,
+    versions: Versions,
+    /// Keys of answers to identities that nobody has.
+    decoys: Decoys,
     drops: DropCounters,
     work: Work,
     is_stopping: bool,
@@ -204,6 +210,8 @@ impl Node {
             half_open: HalfOpen::default(),
             familiar: Familiar::default(),
             hints: Hints::default(),
+            versions: Versions::default(),
+            decoys: Decoys::new(seed),
             drops: DropCounters::default(),
             work: Work::default(),
             is_stopping: false,

@@ -153,6 +153,11 @@ impl TrafficSelector {
             && (self.port == 0 || self.port == port)
     }
 
+    /// Whether packets could go between both: IPv4 and IPv6 do not meet.
+    pub fn is_of_family(&self, other: &Self) -> bool {
+        self.first.is_ipv4() == other.first.is_ipv4()
+    }
+
     /// Whether an address is one of ours.
     pub fn contains_address(&self, address: IpAddr) -> bool {
         address.is_ipv4() == self.first.is_ipv4() && (self.first..=self.last).contains(&address)
@@ -187,7 +192,7 @@ impl TrafficSelector {
 
     /// What fits both; `None` where nothing does.
     pub fn intersection(&self, other: &Self) -> Option<Self> {
-        if self.first.is_ipv4() != other.first.is_ipv4() {
+        if !self.is_of_family(other) {
             return None;
         }
         let first = self.first.max(other.first);

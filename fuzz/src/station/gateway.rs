@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crypto::rand::{Seed, Stream};
 use engine::config::Connection;
+use engine::ikev1::decoy::Decoys;
 use engine::ikev1::fragments::Assembly;
 use engine::ikev1::phase1::Phase1;
 use engine::ikev1::quick::Quick;
@@ -186,7 +187,8 @@ impl Gateway {
         let seen = self.seen();
         let random = &mut self.random;
         if header.cookies.responder == Cookie::ZERO {
-            let phase_1 = Phase1::respond(&self.candidates, seen, message, random, now, out);
+            let (all, decoys) = (&self.candidates, Decoys::new(&Seed::new([7; 32])));
+            let phase_1 = Phase1::respond(all, &decoys, seen, message, random, now, out);
             self.phase_1 = Some(phase_1.ok()?);
             return Some(());
         }

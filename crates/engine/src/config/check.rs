@@ -121,12 +121,6 @@ impl Connection {
                 found.legacy(format!("proposal {suite} of child {name} ({reasons})"));
             }
         }
-        let group = child.proposals.first().and_then(|suite| suite.pfs);
-        if child.proposals.iter().any(|suite| suite.pfs != group) && self.begins() {
-            found.warning(format!(
-                "child {name} offers only those proposals that have the group of its first one"
-            ));
-        }
         let is_ah = |suite: &super::EspSuite| suite.protocol == Protocol::Ah;
         if self.encapsulation == Encapsulation::Always && child.proposals.iter().any(is_ah) {
             found.error(format!(
@@ -138,6 +132,9 @@ impl Connection {
                 "child {name} proposes ESP and AH: the peer chooses one of them, never both \
                  together; leave esp_proposals or ah_proposals away"
             ));
+        }
+        if child.mode == Mode::Tunnel {
+            check_families(child, found);
         }
         if self.begins() && child.mode == Mode::Tunnel {
             self.check_reach(child, found);
@@ -193,11 +190,15 @@ impl Connection {
         };
         if let Some(without) = child.remote.iter().find(is_without) {
             let any = if wants.v4 { "::" } else { "0.0.0.0" };
-            found.warning(format!(
+            let text = format!(
                 "child {name} leads to {without}, and vips asks for no address of that family: \
                  nothing goes there; vips = [\"0.0.0.0\", \"::\"] asks for both, \"{any}\" is \
                  missing"
-            ));
+            );
+            match child.remote.iter().all(|it| is_without(&it)) {
+                true => found.error(text),
+                false => found.warning(text),
+            }
         }
     }
 
@@ -210,6 +211,32 @@ impl Connection {
     pub(crate) fn takes_many_peers(&self) -> bool {
         let is_one = matches!(self.remote.identities.as_slice(), [one] if one.is_exact());
         !self.begins() && !is_one
+    }
+}
+
+/// Networks that nothing on the other side can reach: IPv4 and IPv6 do not meet.
+fn check_families(child: &Child, found: &mut Findings) {
+    let (name, local, remote) = (&child.name, &child.local, &child.remote);
+    if local.is_empty() || remote.is_empty() {
+        return;
+    }
+    let sides = [
+        ("local_ts", local, "remote_ts", remote),
+        ("remote_ts", remote, "local_ts", local),
+    ];
+    for (key, own, other, others) in sides {
+        let is_alone = |own: &&TrafficSelector| !others.iter().any(|it| it.is_of_family(own));
+        let Some(alone) = own.iter().find(is_alone) else {
+            continue;
+        };
+        let text = format!(
+            "child {name}: {key} {alone} is of a family that {other} has nothing of: no packet \
+             goes from IPv4 to IPv6 or back"
+        );
+        if own.iter().all(|it| is_alone(&it)) {
+            return found.error(text);
+        }
+        found.warning(text);
     }
 }
 

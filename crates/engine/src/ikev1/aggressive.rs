@@ -8,7 +8,8 @@
 //! ```
 //!
 //! The group cannot be negotiated: all transforms offered are of the first one's group. Message 3
-//! is sealed as strongSwan does; in clear it is accepted as well.
+//! is sealed as strongSwan does; in clear it is accepted as well. An identity that no connection
+//! with a pre-shared key accepts is refused at message 3 (`decoy.rs`).
 //!
 //! Left out: RESPONDER-LIFETIME, since nothing of the responder's is protected; a shorter life
 //! shows when the responder renews or deletes the SA.
@@ -17,13 +18,15 @@ use std::sync::Arc;
 
 use crypto::dh::KeyPair;
 use crypto::rand::Stream;
-use wire::isakmp::{Cookies, Payload};
+use wire::isakmp::{Cookies, Identification, Payload};
 
 use super::auth;
+use super::decoy::{self, Decoys};
 use super::exchange::{At, Core, Publics, Session, Step};
 use super::parts::Parts;
-use super::proposal::{self, Offered};
+use super::proposal::{self, Method, Offered};
 use super::{Fault, Outbox, Role};
+use crate::config::Connection;
 use crate::counters::DropReason;
 use crate::suite::IkeSuite;
 use crate::time::Instant;
@@ -59,6 +62,7 @@ impl Core {
         &mut self,
         message: &[u8],
         parts: &Parts<'_>,
+        decoys: &Decoys,
         random: &mut Stream,
         now: Instant,
         out: &mut Outbox,
@@ -67,24 +71,28 @@ impl Core {
         let (id, id_body) = parts.id.ok_or(DropReason::MalformedMessage)?;
         let public_len = parts.public.ok_or(DropReason::MalformedMessage)?.len();
         let identity = auth::identity_of(id)?;
-        let known = Offered::read(offered);
-        let mut fits_proposal = false;
-        let chosen = self.candidates.iter().find_map(|connection| {
+        let offers = Offered::read(offered);
+        let choose = |connection: &Connection| {
             let method = connection.method()?;
             let (suites, lifetime) = (&connection.proposals, connection.lifetime);
-            let choice = known.choose(suites, method, Some(public_len), lifetime)?;
-            fits_proposal = true;
-            connection
-                .accepts(&identity)
-                .then(|| (Arc::clone(connection), method, choice))
-        });
-        let Some((connection, method, choice)) = chosen else {
-            return Err(if fits_proposal {
-                auth::unaccepted(&identity, &self.candidates)
-            } else {
-                self.no_proposal(offered, Some(public_len))
-            });
+            let choice = offers.choose(suites, method, Some(public_len), lifetime)?;
+            Some((method, choice))
         };
+        let all = self.candidates.iter();
+        let fitting: Vec<_> = all.filter(|it| choose(it).is_some()).cloned().collect();
+        if fitting.is_empty() {
+            return Err(self.no_proposal(offered, Some(public_len)));
+        }
+        let known = fitting.iter().find(|it| it.accepts(&identity)).cloned();
+        let connection = match known {
+            Some(connection) => connection,
+            None => {
+                let (connection, key) = decoy::pose(fitting, decoys, &identity, self.path, out)?;
+                self.decoy = Some(key);
+                connection
+            }
+        };
+        let (method, choice) = choose(&connection).ok_or(DropReason::NoProposalChosen)?;
         let (public, nonce) = Publics::peer_half(parts, choice.suite.group)?;
         let (pair, own_nonce) = Self::generate(choice.suite.group, random, &mut out.work);
         self.candidates = vec![connection];
@@ -143,7 +151,7 @@ impl Core {
         let checked = auth::check(&self.candidates, id, &parts, &hash, at.calendar, work);
         // Read it was, whatever it proves: the peer is not silent.
         self.heard(2, at, &located);
-        let proven = checked.map_err(unverified)?;
+        let proven = checked.map_err(|fault| self.unverified(fault, id))?;
         self.suite = choice.suite;
         self.cookies = cookies;
         self.publics = publics;
@@ -202,14 +210,19 @@ impl Core {
         let is_offered = |suite: &&IkeSuite| suite.group == all[0].group;
         all.iter().filter(is_offered).copied().collect()
     }
-}
 
-/// The sentence for an answer that came and proves nothing.
-fn unverified(fault: Fault) -> Fault {
-    match fault {
-        Fault::Unauthenticated(why) => {
-            Fault::Unauthenticated(format!("the peer's answer does not verify: {why}"))
+    /// The sentence for an answer that came and proves nothing.
+    fn unverified(&self, fault: Fault, id: &Identification) -> Fault {
+        let Fault::Unauthenticated(why) = fault else {
+            return fault;
+        };
+        let why = format!("the peer's answer does not verify: {why}");
+        let is_accepted = auth::identity_of(id).is_ok_and(|it| self.connection().accepts(&it));
+        if self.method == Method::PresharedKey && is_accepted {
+            let own = &self.connection().local.identity;
+            let hidden = format!("{why}; one that does not know us as {own} answers so too");
+            return Fault::Unauthenticated(hidden);
         }
-        other => other,
+        Fault::Unauthenticated(why)
     }
 }

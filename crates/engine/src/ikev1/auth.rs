@@ -179,6 +179,15 @@ pub(super) fn check(
     })
 }
 
+/// Whether two connections would make the same SKEYID.
+pub(super) fn is_same_key(a: Option<&Secret>, b: Option<&Secret>) -> bool {
+    match (a, b) {
+        (None, None) => true,
+        (Some(a), Some(b)) => crypto::hash::is_equal(&a.0, &b.0),
+        _ => false,
+    }
+}
+
 /// What a wrong pre-shared key is called.
 pub(super) fn wrong_key() -> Fault {
     Fault::Unauthenticated("the pre-shared key differs".into())

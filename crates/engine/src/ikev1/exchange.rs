@@ -75,6 +75,8 @@ pub(super) struct Core {
     /// Connections that still fit, the current one first; never empty.
     pub(super) candidates: Vec<Arc<Connection>>,
     pub(super) method: Method,
+    /// Stands for the pre-shared key towards an identity that nobody has.
+    pub(super) decoy: Option<Secret>,
     pub(super) cookies: Cookies,
     pub(super) path: Path,
     pub(super) is_first_contact: bool,
@@ -117,6 +119,7 @@ impl Core {
             role,
             is_aggressive: first.is_aggressive,
             method: first.method().expect("both ends use one method"),
+            decoy: None,
             cookies,
             path,
             is_first_contact: false,
@@ -269,7 +272,8 @@ impl Core {
         })?;
         work.count(Task::Agree(suite.group), 0);
         let (ni, nr) = (&publics.nonce_i, &publics.nonce_r);
-        let skeyid = match self.connection().preshared_key() {
+        let psk = self.decoy.as_ref().or(self.connection().preshared_key());
+        let skeyid = match psk {
             Some(psk) => keys::skeyid_preshared(suite.hash, psk, ni, nr),
             None => keys::skeyid_signatures(suite.hash, ni, nr, shared.as_ref()),
         };
@@ -586,13 +590,4 @@ pub(crate) fn cookie(random: &mut Stream) -> Cookie {
     random.fill(&mut octets);
     octets[0] |= 1;
     Cookie(octets)
-}
-
-/// Whether two connections would make the same SKEYID.
-pub(super) fn is_same_key(a: Option<&Secret>, b: Option<&Secret>) -> bool {
-    match (a, b) {
-        (None, None) => true,
-        (Some(a), Some(b)) => crypto::hash::is_equal(&a.0, &b.0),
-        _ => false,
-    }
 }

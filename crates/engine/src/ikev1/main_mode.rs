@@ -19,7 +19,7 @@ use crypto::dh::KeyPair;
 use wire::isakmp::{Cookies, NotifyType, Payload};
 
 use super::auth;
-use super::exchange::{At, Core, Publics, Session, Step, is_same_key};
+use super::exchange::{At, Core, Publics, Session, Step};
 use super::parts::Parts;
 use super::phase1::MAX_CLEAR_BYTES;
 use super::proposal::{self, Offered};
@@ -65,7 +65,7 @@ impl Core {
         self.candidates.retain(|other| {
             other.method() == Some(method)
                 && other.proposals.contains(&choice.suite)
-                && is_same_key(other.preshared_key(), first.preshared_key())
+                && auth::is_same_key(other.preshared_key(), first.preshared_key())
         });
         self.method = method;
         self.suite = choice.suite;

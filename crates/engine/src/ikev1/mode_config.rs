@@ -8,13 +8,15 @@
 //! or                   <-- HASH, ATTR(SET)
 //! HASH, ATTR(ACK) -->
 //! ```
-//! Left out: subnets, application versions and expiry, which tell us nothing that we use. A reply
+//! Left out: XAUTH, which travels in the same exchange and is refused by its name; subnets,
+//! application versions and expiry, which tell us nothing that we use. A reply
 //! is tied to its request by the message ID, under the hash; its identifier is not compared.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wire::isakmp::{
-    Attribute, ConfigAttributes, ConfigKind, ConfigType, Exchange, Header, Payload,
+    Attribute, ConfigAttributes, ConfigKind, ConfigType, Exchange, Header, NotifyType, Payload,
+    XAUTH_KINDS,
 };
 
 use super::phase2::{Place, sealed};
@@ -268,7 +270,7 @@ fn seal(
     sealed(sa, place, iv, &[&id], chain, out)
 }
 
-/// The attribute payload, if it is of one of these types.
+/// The attribute payload, if it is of one of these types and asks for nothing of XAUTH.
 fn attributes<'a>(opened: &'a Opened, kinds: &[ConfigType]) -> Result<&'a ConfigAttributes, Fault> {
     let found = opened
         .payloads
@@ -277,6 +279,14 @@ fn attributes<'a>(opened: &'a Opened, kinds: &[ConfigType]) -> Result<&'a Config
             Payload::Attributes(attributes) => Some(attributes),
             _ => None,
         });
+    let is_xauth = |attribute: &Attribute| XAUTH_KINDS.contains(&attribute.kind);
+    if found.is_some_and(|found| found.attributes.iter().any(is_xauth)) {
+        return Err(Fault::Incompatible {
+            what: "the peer asks for XAUTH, a user's name and password, which we do not speak"
+                .into(),
+            notify: NotifyType::AttributesNotSupported,
+        });
+    }
     found
         .filter(|attributes| kinds.contains(&attributes.kind))
         .ok_or(Fault::Dropped(DropReason::UnexpectedMessage))

@@ -13,6 +13,7 @@ use crypto::rand::Stream;
 use wire::codec::Malformed;
 use wire::isakmp::{Cookie, Cookies, Exchange, Header, Located, NotifyType, Payload, payloads};
 
+use super::decoy::Decoys;
 use super::exchange::{At, Core, Step, cookie};
 use super::parts::Parts;
 use super::refusal::{fitting, in_clear};
@@ -89,6 +90,7 @@ impl Phase1 {
     /// notification has been put in `out` where the peer is told; nothing is left to keep.
     pub fn respond(
         candidates: &[Arc<Connection>],
+        decoys: &Decoys,
         path: Path,
         message: &[u8],
         random: &mut Stream,
@@ -131,7 +133,7 @@ impl Phase1 {
         core.is_aggressive = is_aggressive;
         core.expires = Some(now + HALF_OPEN);
         let result = if is_aggressive {
-            core.aggressive_1(message, &parts, random, now, out)
+            core.aggressive_1(message, &parts, decoys, random, now, out)
         } else {
             core.main_1(message, &parts, now, out)
         };

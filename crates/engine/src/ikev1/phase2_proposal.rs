@@ -11,7 +11,7 @@ use crypto::packet::{Encryption, Integrity, Protection};
 use wire::isakmp::phase2::{self, ah, authentication, encapsulation, esp, life, sequence_number};
 use wire::isakmp::{Attribute, NotifyType, Proposal, ProtocolId, SaPayload, Transform};
 
-use super::phase2::list;
+use super::phase2::{Groups, list};
 use super::{Fault, IsakmpSa, NatFinding, foreign};
 use crate::config::Child;
 use crate::sa::{Mode, Protocol};
@@ -122,19 +122,36 @@ impl Life {
     }
 }
 
-/// The suites of a child that this peer can be offered: all with the group of the first, since
-/// one message carries one public value (RFC 2409 §5.5), private-use ones only to a Caravan, AH
-/// only where the packets need no UDP.
-pub(super) fn offerable(child: &Child, sa: &IsakmpSa, is_udp: bool) -> Vec<EspSuite> {
+/// What one message 1 offers.
+pub(super) struct Offerable {
+    pub(super) suites: Vec<EspSuite>,
+    /// Others could be offered by another message.
+    pub(super) has_more: bool,
+}
+
+/// The suites of a child that this peer can be offered: private-use ones only to a Caravan, AH
+/// only where the packets need no UDP. One message carries one public value (RFC 2409 §5.5), so
+/// that all of them are of one group: that of the first, or the one that the child has already.
+pub(super) fn offerable(
+    child: &Child,
+    groups: &Groups<'_>,
+    sa: &IsakmpSa,
+    is_udp: bool,
+) -> Offerable {
     let fits = |suite: &&EspSuite| {
         (sa.peer.caravan || suite.protection.encryption != Encryption::ChaCha20Poly1305)
             && !(is_udp && suite.protocol == Protocol::Ah)
+            && !groups.refused.contains(&suite.pfs)
     };
     let mut suites: Vec<EspSuite> = child.proposals.iter().filter(fits).copied().collect();
-    let group = suites.first().and_then(|suite| suite.pfs);
+    let is_agreed = |suite: &&EspSuite| Some(suite.pfs) == groups.agreed;
+    let first = suites.iter().find(is_agreed).or(suites.first());
+    let group = first.and_then(|suite| suite.pfs);
+    let all = suites.len();
     suites.retain(|suite| suite.pfs == group);
+    let has_more = suites.len() < all;
     suites.truncate(MAX_TRANSFORMS);
-    suites
+    Offerable { suites, has_more }
 }
 
 /// An SA payload that offers `suites` in their order: a proposal for each run of suites of one
@@ -399,6 +416,9 @@ fn difference(
         };
         return incompatible(what.into());
     }
+    if let Some(what) = pfs_difference(&known, child) {
+        return incompatible(what);
+    }
     let all = offered.proposals.iter().flat_map(|proposal| {
         proposal.transforms.iter().map(|transform| {
             match Terms::read(proposal.protocol, transform, sa.peer.caravan) {
@@ -423,6 +443,29 @@ fn difference(
         child.name,
         list(&child.proposals)
     ))
+}
+
+/// One sentence where the same algorithms are offered with another group, or with none.
+fn pfs_difference(offered: &[&Terms], child: &Child) -> Option<String> {
+    let is_alike = |a: &EspSuite, b: &EspSuite| EspSuite { pfs: b.pfs, ..*a } == *b;
+    let words = |suite: &EspSuite| match suite.pfs {
+        Some(_) => suite.to_string(),
+        None => format!("{suite} without PFS"),
+    };
+    let suites = offered.iter().map(|terms| terms.suite);
+    let alike: Vec<EspSuite> = suites
+        .filter(|suite| child.proposals.iter().any(|own| is_alike(own, suite)))
+        .collect();
+    let accepted = child.proposals.iter();
+    let accepted = accepted.filter(|own| alike.iter().any(|suite| is_alike(own, suite)));
+    (!alike.is_empty()).then(|| {
+        format!(
+            "PFS differs: the peer offers {}; child {} accepts {}",
+            list(alike.iter().take(MAX_NAMED).map(words)),
+            child.name,
+            list(accepted.take(MAX_NAMED).map(words))
+        )
+    })
 }
 
 /// Proposals that one sentence names.

@@ -129,11 +129,19 @@ pub(super) fn mismatch(
         .any(|(_, transform)| read_suite(transform).is_some_and(|suite| accepted.contains(&suite)));
     let methods = transforms(offered).map(|(_, transform)| read_method(transform));
     let methods: BTreeSet<u16> = methods.collect();
+    let wants_xauth = !methods.is_empty() && methods.iter().all(|number| is_xauth(*number));
     let theirs = listed(transforms(offered), |(_, transform)| {
         transform_words(transform)
     });
     let ours = words(accepted);
-    let what = if has_suite && !methods.contains(&method.number()) {
+    let what = if wants_xauth {
+        let theirs = listed(methods.into_iter(), method_words);
+        let ours = method_words(method.number());
+        format!(
+            "the peer wants XAUTH, a user's name and password, which we do not speak: it offers \
+             {theirs}; we accept {ours}"
+        )
+    } else if has_suite && !methods.contains(&method.number()) {
         let theirs = listed(methods.into_iter(), method_words);
         let ours = method_words(method.number());
         format!("no authentication method in common: the peer offers {theirs}; we accept {ours}")
@@ -278,6 +286,11 @@ fn read_lifetime(transform: &Transform) -> Option<u64> {
 
 fn method_words(number: u16) -> String {
     foreign::method(number.into())
+}
+
+/// Methods that ask for a user's name and password after phase 1.
+fn is_xauth(number: u16) -> bool {
+    attr::authentication::XAUTH.contains(&number) || attr::authentication::HYBRID.contains(&number)
 }
 
 fn suite_words(suite: &IkeSuite) -> String {

@@ -16,10 +16,12 @@
 
 use std::net::IpAddr;
 
+use crypto::dh::Group;
 use crypto::rand::Stream;
 use wire::isakmp::{Exchange, Header, Payload};
 
 use super::informational::ProposedSpi;
+pub use super::phase2::Groups;
 use super::phase2::Place;
 use super::protect::{Iv, Opened};
 use super::{Fault, IsakmpSa, Outbox};
@@ -51,6 +53,8 @@ pub struct QuickRequest<'a> {
     pub remote: TrafficSelector,
     /// In UDP or not at all.
     pub needs_udp: bool,
+    /// Which groups of PFS come first, and which not at all.
+    pub groups: Groups<'a>,
 }
 
 /// What a responder was asked, hash checked, before it decides.
@@ -223,6 +227,19 @@ impl Quick {
             State::Asked(asked) => Some(asked.words()),
             _ => None,
         }
+    }
+
+    /// The group of PFS of a message 1 that nobody has answered, where others could be offered.
+    pub fn group_before_others(&self) -> Option<Option<Group>> {
+        match &self.state {
+            State::Asked(asked) => asked.group_before_others(),
+            _ => None,
+        }
+    }
+
+    /// Every suite of a message 1 that nobody has answered has PFS.
+    pub fn needs_pfs(&self) -> bool {
+        matches!(&self.state, State::Asked(asked) if asked.needs_pfs())
     }
 
     /// How often message 1 of ours was sent, as long as nobody has answered it.

@@ -102,13 +102,18 @@ impl Core {
     /// The sentence for a refusal by the peer.
     pub(super) fn refused_with(&self, kind: NotifyType) -> Fault {
         let name = notify_name(kind);
+        // A hint: strongSwan announces it whether it is configured or not.
+        let xauth = match self.peer.xauth {
+            true => "; it speaks XAUTH and may want a user's name and password, which we have not",
+            false => "",
+        };
         if kind == NotifyType::NoProposalChosen {
             return Fault::Incompatible {
-                what: format!("the peer refused with {name}; {}", self.offered()),
+                what: format!("the peer refused with {name}; {}{xauth}", self.offered()),
                 notify: kind,
             };
         }
-        Fault::Unauthenticated(format!("the peer refused with {name}"))
+        Fault::Unauthenticated(format!("the peer refused with {name}{xauth}"))
     }
 
     /// What an initiator has offered, in the configuration's words.

@@ -48,6 +48,7 @@ fn end(words: &str, role: Role, path: Path, peer: &str) -> IsakmpSa {
         peer: PeerSupport {
             dpd: true,
             fragmentation: true,
+            xauth: false,
             caravan: true,
         },
         identity: Peer::of_preshared_key(

@@ -36,6 +36,7 @@ pub(super) fn understood(ids: &[&[u8]]) -> (PeerSupport, bool) {
     let support = PeerSupport {
         dpd: has(&vendor::DPD),
         fragmentation,
+        xauth: has(&vendor::XAUTH),
         caravan: has(vendor::CARAVAN),
     };
     (support, has(&vendor::NAT_T_RFC_3947))

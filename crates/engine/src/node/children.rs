@@ -3,14 +3,18 @@
 //! `selectors.rs`.
 
 mod claims;
+mod crossing;
 mod negotiate;
 mod queue;
+mod refused;
 mod selectors;
 mod stand_in;
 mod takeover;
 
 use std::net::IpAddr;
 use std::sync::Arc;
+
+use crypto::dh::Group;
 
 use super::session_id::SessionId;
 use super::{EndCause, Event, Node, Timer};
@@ -44,6 +48,8 @@ pub(super) struct ChildEntry {
     pub(super) local: Option<TrafficSelector>,
     pub(super) remote: Option<TrafficSelector>,
     pub(super) current: Option<Pair>,
+    /// Groups of PFS that the peer has refused since the child was agreed on last.
+    refused: Vec<Option<Group>>,
     /// Pairs that were renewed, and when they go.
     pub(super) old: Vec<(Pair, Instant)>,
     /// The outbound half of `current`, while it waits for the peer's.
@@ -59,6 +65,9 @@ pub(super) struct ChildEntry {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair {
     pub(super) since: Instant,
+    /// When its quick mode was begun, or answered; and who began it.
+    begun: Instant,
+    is_ours: bool,
     pub(super) spi_in: u32,
     pub(super) spi_out: u32,
     pub(super) suite: EspSuite,
@@ -112,6 +121,7 @@ impl Node {
             local: selectors.0,
             remote: selectors.1,
             current: None,
+            refused: Vec::new(),
             old: Vec::new(),
             takeover: None,
             pool_address: None,
@@ -259,6 +269,7 @@ impl Node {
             .chain(entry.old.drain(..).map(|p| p.0))
             .collect();
         (entry.rekey_at, entry.expire_at, entry.takeover) = (None, None, None);
+        entry.refused = Vec::new();
         let event = Event::ChildClosed {
             connection: entry.connection.name.clone(),
             child: entry.child().name.clone(),

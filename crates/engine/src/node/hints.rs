@@ -26,7 +26,7 @@ pub(super) struct Hints {
 }
 
 impl Hints {
-    fn take(&mut self, now: Instant) -> bool {
+    pub(super) fn take(&mut self, now: Instant) -> bool {
         let from = self.spent_until.max(now);
         let is_free = from.since(now) < BURST;
         if is_free {

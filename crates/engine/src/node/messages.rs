@@ -31,6 +31,9 @@ impl Node {
         let Some(message) = message else {
             return self.drops.count(DropReason::MalformedMessage);
         };
+        if self.takes_later_version(path, message, now) {
+            return;
+        }
         let Ok((header, _)) = Header::parse(message) else {
             return self.drops.count(DropReason::MalformedMessage);
         };
@@ -146,7 +149,8 @@ impl Node {
             return self.drops.count(DropReason::NoConnection);
         }
         let mut out = Outbox::default();
-        let begun = Phase1::respond(&candidates, path, message, &mut self.random, now, &mut out);
+        let (decoys, random) = (&self.decoys, &mut self.random);
+        let begun = Phase1::respond(&candidates, decoys, path, message, random, now, &mut out);
         match begun {
             Ok(phase1) => {
                 if let Room::Of(oldest, _) = room {
@@ -309,6 +313,12 @@ impl Node {
                 if let Some(lease) = lease {
                     self.take_lease(id, lease, now);
                 }
+            }
+            // Authentic, and nothing that could come after it.
+            Err(fault @ Fault::Incompatible { .. }) => {
+                self.count_fault(&fault);
+                self.refuse(id, &fault, None);
+                self.close_session(id, EndCause::Failed(fault), true, now);
             }
             Err(fault) => self.count_fault(&fault),
         }

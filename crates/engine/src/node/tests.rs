@@ -3,9 +3,11 @@
 
 mod accounts;
 mod beginnings;
+mod decoys;
 mod encapsulation;
 mod families;
 mod floods;
+mod groups;
 mod heirs;
 mod identities;
 mod moves;
@@ -14,6 +16,7 @@ mod pace;
 mod proof;
 mod proven;
 mod race;
+mod renewals;
 mod replays;
 mod restart;
 mod revoked;
@@ -22,6 +25,8 @@ mod storm;
 mod strangers;
 mod turns;
 mod unheard;
+mod versions;
+mod xauth;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -398,7 +403,8 @@ fn a_wrong_key_ends_without_a_tunnel_and_both_ends_say_so_at_once() {
     });
     world.run(Duration::from_millis(200));
     let reason = world.ends[0].failure().expect("a failure");
-    let sentence = "the peer's answer does not verify: the pre-shared key differs";
+    let sentence = "the peer's answer does not verify: the pre-shared key differs; one that does \
+                    not know us as ms.example answers so too";
     assert_eq!(reason, sentence);
     let hint = |event: &Event| match event {
         Event::PeerComplains { complaint, .. } => complaint == "AUTHENTICATION-FAILED",
@@ -842,7 +848,7 @@ fn who_began_a_renewal_seals_anew_once_the_peer_must_have_read_its_last_word() {
         let (spi, new) = pair.map(|it| (it.spi_in, it.spi_out)).expect("a pair");
         match is_heard {
             true => world.notice(0, Notice::InboundUsed { child, spi }),
-            false => world.run(Duration::from_millis(200)),
+            false => world.run(Duration::from_secs(2)),
         }
         assert_eq!(world.sealing(0), new);
         world.run(Duration::from_secs(10));

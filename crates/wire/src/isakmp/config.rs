@@ -40,6 +40,9 @@ pub enum ConfigKind {
     Other(u16),
 }
 
+/// Attributes of XAUTH: a user's name, password and so on (draft-beaulieu-ike-xauth-02 §6.2).
+pub const XAUTH_KINDS: core::ops::RangeInclusive<u16> = 16_520..=16_529;
+
 /// An attribute payload. Use [`ConfigKind`] to name an [`Attribute`]'s `kind`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigAttributes {

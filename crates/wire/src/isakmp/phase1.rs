@@ -1,6 +1,6 @@
 //! Attributes of a phase 1 transform and their values (RFC 2409 appendix A, and what IANA added).
 //!
-//! Left out: values that Caravan neither offers nor accepts; they read as plain numbers.
+//! Left out: values that Caravan neither offers nor accepts nor names; they read as plain numbers.
 
 /// Encryption algorithm: [`encryption`].
 pub const ENCRYPTION: u16 = 1;
@@ -51,6 +51,10 @@ pub mod authentication {
     pub const PRE_SHARED_KEY: u16 = 1;
     /// RSA signatures.
     pub const RSA_SIGNATURES: u16 = 3;
+    /// XAUTH after any of the methods above, for either end (draft-beaulieu-ike-xauth-02 §6.1).
+    pub const XAUTH: core::ops::RangeInclusive<u16> = 65_001..=65_010;
+    /// Hybrid: XAUTH for the initiator alone (draft-zegman-ike-hybrid-auth-01 §3.2.1).
+    pub const HYBRID: core::ops::RangeInclusive<u16> = 64_221..=64_224;
 }
 
 /// Transform identifiers of protocol ISAKMP.

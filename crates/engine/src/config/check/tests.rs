@@ -114,13 +114,37 @@ fn what_can_never_work_is_an_error() {
 }
 
 #[test]
-fn mixed_groups_are_told() {
-    let mut mixed = connection("aes128-sha256-modp2048", "aes128gcm16-modp2048");
-    mixed.remote_addrs = vec!["192.0.2.1:500".parse().unwrap()];
-    mixed.children[0]
-        .proposals
-        .push("aes128gcm16".parse().unwrap());
-    assert!(texts(&mixed, Severity::Warning)[1].contains("the group of its first one"));
+fn networks_of_two_families_that_nothing_joins_are_an_error() {
+    let child = |local: &[&str], remote: &[&str]| {
+        let mut site = connection("aes128-sha256-modp2048", "aes128gcm16-modp2048");
+        let read = |words: &[&str]| words.iter().map(|word| word.parse().unwrap()).collect();
+        site.children[0].local = read(local);
+        site.children[0].remote = read(remote);
+        site
+    };
+    let crossed = child(&["fd77:3::/64"], &["10.78.0.0/24"]);
+    let sentence = "child net: local_ts fd77:3::/64 is of a family that remote_ts has nothing of: \
+                    no packet goes from IPv4 to IPv6 or back";
+    assert_eq!(errors(&crossed), [sentence]);
+    let both = ["10.10.0.0/24", "fd10::/64"];
+    assert_eq!(errors(&child(&both, &both)), [""; 0]);
+    for (local, remote) in [(&both[..], &both[..1]), (&both[..1], &both[..])] {
+        let half = child(local, remote);
+        assert_eq!(errors(&half), [""; 0]);
+        let told = texts(&half, Severity::Warning).join("\n");
+        assert!(told.contains("fd10::/64 is of a family that"), "{told}");
+    }
+    // A station whose inner address is of the other family.
+    let mut station = child(&[], &["fd10::/64"]);
+    station.remote_addrs = vec!["192.0.2.1:500".parse().unwrap()];
+    station.wants_inner.v4 = true;
+    let found = errors(&station);
+    assert!(
+        found[0].starts_with("child net leads to fd10::/64, and vips asks"),
+        "{found:?}"
+    );
+    station.wants_inner.v6 = true;
+    assert_eq!(errors(&station), [""; 0]);
 }
 
 #[test]

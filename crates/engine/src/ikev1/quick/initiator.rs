@@ -1,12 +1,14 @@
 //! The initiator's half: message 1, what it makes of message 2, and message 3.
 
-use crypto::dh::KeyPair;
+use crypto::dh::{Group, KeyPair};
 use crypto::rand::Stream;
 use wire::codec::Reader;
 use wire::isakmp::{Attribute, NotifyType, Payload};
 
 use super::super::phase2::{Place, list, sealed};
-use super::super::phase2_proposal::{Life, chosen, incompatible, mode_name, offer, offerable};
+use super::super::phase2_proposal::{
+    Life, Offerable, chosen, incompatible, mode_name, offer, offerable,
+};
 use super::super::protect::{Iv, Opened};
 use super::super::refusal::notify_name;
 use super::super::retransmit::Retransmit;
@@ -30,6 +32,8 @@ pub(super) struct Asked {
     remote: TrafficSelector,
     nonce: Nonce,
     pair: Option<KeyPair>,
+    /// The child has suites of another group, which were not refused.
+    has_more: bool,
 }
 
 impl Asked {
@@ -48,7 +52,7 @@ impl Asked {
             let what = "packets must travel in UDP, and the peer does not speak RFC 3947";
             return Err(incompatible(what.into()));
         }
-        let suites = offerable(child, sa, is_udp);
+        let Offerable { suites, has_more } = offerable(child, &request.groups, sa, is_udp);
         if suites.is_empty() {
             return Err(incompatible(format!(
                 "child {} has nothing to offer this peer: of {} each is AH, which cannot travel \
@@ -86,7 +90,13 @@ impl Asked {
             remote: request.remote,
             nonce,
             pair,
+            has_more,
         })
+    }
+
+    /// The group of what is offered, if others could be offered after it.
+    pub(super) fn group_before_others(&self) -> Option<Option<Group>> {
+        self.has_more.then(|| self.suites[0].pfs)
     }
 
     /// What message 1 asks for, and under which SPI.
@@ -94,6 +104,11 @@ impl Asked {
         let (way, suites) = (carriage(self.mode, self.is_udp), list(&self.suites));
         let words = format!("{way}, {suites}, {} === {}", self.local, self.remote);
         (words, self.spi)
+    }
+
+    /// Every suite that is offered has PFS.
+    pub(super) fn needs_pfs(&self) -> bool {
+        self.suites.iter().all(|suite| suite.pfs.is_some())
     }
 
     /// Opens what may be message 2; `None`, counted, if it does not prove itself.
@@ -143,7 +158,10 @@ impl Asked {
                 carriage(self.mode, self.is_udp)
             )));
         }
-        let (local, remote) = parts.selectors(sa.path.local.ip(), sa.path.remote.ip())?;
+        let (mut local, mut remote) = parts.selectors(sa.path.local.ip(), sa.path.remote.ip())?;
+        if self.is_translated(sa, &parts, (&local, &remote)) {
+            (local, remote) = (self.local, self.remote);
+        }
         // RFC 2409 §5.5 has the responder answer with what it was asked for. strongSwan's answers
         // with the part that it protects: that is less than we let in, and never more.
         let is_part = self.mode == Mode::Tunnel
@@ -181,6 +199,28 @@ impl Asked {
         };
         let (ni, nr) = (&self.nonce, parts.nonce);
         agreed.with_keys(sa, shared.as_ref(), ni, nr, &mut out.work)
+    }
+
+    /// Whether an answer in transport mode names the ends as its sender sees them through the NAT
+    /// that detection has found, by the addresses that its NAT-OA payloads tell (RFC 3947 §5.2).
+    /// Addresses decide nothing in transport mode, where packets have those of the two ends;
+    /// protocol and port do, and must be those that were asked for.
+    fn is_translated(
+        &self,
+        sa: &IsakmpSa,
+        parts: &Parts<'_>,
+        (local, remote): (&TrafficSelector, &TrafficSelector),
+    ) -> bool {
+        let Some(told) = parts.original(Role::Initiator, sa) else {
+            return false;
+        };
+        let is_end = |asked: &TrafficSelector, found: &TrafficSelector, told, is_behind: bool| {
+            found == asked || (is_behind && *found == asked.at(told))
+        };
+        self.mode == Mode::Transport
+            && self.is_udp
+            && is_end(&self.local, local, told.own, sa.nat.is_local)
+            && is_end(&self.remote, remote, told.peer, sa.nat.is_remote)
     }
 
     /// Message 3; `opened` is a message 2 that [`Self::read`] has found good.

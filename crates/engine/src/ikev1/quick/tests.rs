@@ -100,6 +100,7 @@ impl Pair {
             local: own(&self.station_child, self.station.path.local.ip()),
             remote: peer(&self.station_child, self.station.path.remote.ip()),
             needs_udp: false,
+            groups: Groups::default(),
         }
     }
 
@@ -411,6 +412,99 @@ fn all_offers_have_the_group_of_the_first() {
 }
 
 #[test]
+fn groups_are_offered_in_their_order_and_a_renewal_begins_with_the_one_that_was_agreed() {
+    let words = [
+        "aes128gcm16-modp2048",
+        "aes128gcm16",
+        "aes128-sha1-modp1024",
+    ];
+    let mut pair = Pair::new(&words);
+    pair.station_child
+        .proposals
+        .push(pair.station_child.proposals[1]);
+    let (sa, child) = (&pair.station, &pair.station_child);
+    let offered = |agreed, refused: &[Option<Group>]| {
+        let groups = Groups { agreed, refused };
+        let found = crate::ikev1::phase2_proposal::offerable(child, &groups, sa, false);
+        (
+            found.suites.first().map(|it| it.pfs),
+            found.suites.len(),
+            found.has_more,
+        )
+    };
+    let (strong, weak) = (Some(Group::Modp2048), Some(Group::Modp1024));
+    assert_eq!(offered(None, &[]), (Some(strong), 1, true));
+    assert_eq!(offered(None, &[strong]), (Some(None), 2, true));
+    assert_eq!(offered(None, &[strong, None]), (Some(weak), 1, false));
+    assert_eq!(offered(None, &[strong, None, weak]), (None, 0, false));
+    assert_eq!(offered(Some(weak), &[]), (Some(weak), 1, true));
+    assert_eq!(offered(Some(weak), &[weak]), (Some(strong), 1, true));
+}
+
+/// An answer as a gateway gives it that sees the station, or itself, at another address: both
+/// identities and both NAT-OA payloads.
+fn seen_at(station: &str, gateway: &str, told: [&str; 2]) -> impl Fn(&mut Vec<Payload>) {
+    let ids = [station, gateway].map(|text| selector(text).to_identification());
+    let told = told.map(|text| text.parse::<IpAddr>().unwrap());
+    move |chain| {
+        chain.retain(|it| {
+            !matches!(
+                it,
+                Payload::Identification(_) | Payload::NatOriginalAddress(_)
+            )
+        });
+        chain.extend(ids.iter().cloned().map(Payload::Identification));
+        chain.extend(told.map(Payload::NatOriginalAddress));
+    }
+}
+
+#[test]
+fn a_station_in_transport_mode_may_be_answered_by_the_address_that_its_nat_gave_it() {
+    let (own, outside, gateway) = ("10.0.0.2", "192.0.2.77", "198.51.100.1");
+    let behind = || Pair::new(&["aes128gcm16"]).transport().with_nat();
+    let agreed = |result| match result {
+        Ok(QuickProgress::Complete(Some(child))) => (child.local, child.remote, child.original),
+        Ok(_) => panic!("nothing was agreed"),
+        Err(fault) => panic!("{fault}"),
+    };
+    let answer = seen_at(outside, gateway, [outside, gateway]);
+    let (local, remote, original) = agreed(answered_to(behind(), answer));
+    assert_eq!((local, remote), (selector(own), selector(gateway)));
+    assert_eq!(original.map(|it| it.own), outside.parse().ok());
+
+    // The gateway is behind one as well, and names what it has itself.
+    let mut both = behind();
+    both.station.nat.is_remote = true;
+    let inside = "172.16.0.1";
+    let answer = seen_at(outside, inside, [outside, inside]);
+    let (_, remote, original) = agreed(answered_to(both, answer));
+    assert_eq!(remote, selector(gateway));
+    assert_eq!(original.map(|it| it.peer), inside.parse().ok());
+
+    // Another address than it tells, another port, an end that no NAT hides.
+    let wrong = [
+        seen_at("192.0.2.78", gateway, [outside, gateway]),
+        seen_at("192.0.2.77[udp/1701]", gateway, [outside, gateway]),
+        seen_at(outside, inside, [outside, inside]),
+    ];
+    let mut refused: Vec<_> = wrong.map(|answer| answered_to(behind(), answer)).into();
+    // No NAT at all, and tunnel mode.
+    let answer = || seen_at(outside, gateway, [outside, gateway]);
+    refused.push(answered_to(
+        Pair::new(&["aes128gcm16"]).transport(),
+        answer(),
+    ));
+    refused.push(answered_to(
+        Pair::new(&["aes128gcm16"]).with_nat(),
+        answer(),
+    ));
+    for result in refused {
+        let fault = result.err().expect("refused").to_string();
+        assert!(fault.starts_with("selectors differ"), "{fault}");
+    }
+}
+
+#[test]
 fn one_sentence_says_what_differed() {
     let mut pair = Pair::new(&["aes128-sha1-modp1024"]);
     pair.gateway_child.proposals = vec![
@@ -419,8 +513,28 @@ fn one_sentence_says_what_differed() {
     ];
     assert_eq!(
         pair.fault(),
+        "PFS differs: the peer offers aes128-sha1-modp1024; child lan accepts aes128-sha1 without \
+         PFS"
+    );
+
+    let mut pair = Pair::new(&["aes128-sha1"]);
+    pair.gateway_child.proposals = vec![
+        "aes256gcm16".parse().unwrap(),
+        "aes128-sha1-modp2048".parse().unwrap(),
+        "aes128-sha1-modp3072".parse().unwrap(),
+    ];
+    assert_eq!(
+        pair.fault(),
+        "PFS differs: the peer offers aes128-sha1 without PFS; child lan accepts \
+         aes128-sha1-modp2048, aes128-sha1-modp3072"
+    );
+
+    let mut pair = Pair::new(&["aes128-sha1-modp1024"]);
+    pair.gateway_child.proposals = vec!["aes256gcm16".parse().unwrap()];
+    assert_eq!(
+        pair.fault(),
         "no proposal in common: the peer offers aes128-sha1-modp1024; child lan accepts \
-         aes256gcm16, aes128-sha1"
+         aes256gcm16"
     );
 
     let mut pair = Pair::new(&["aes128gcm16"]);
@@ -747,7 +861,11 @@ fn an_answer_for_a_part_of_what_was_asked_is_taken_and_for_more_is_not() {
 
 /// What a station makes of a message 2 with these payloads.
 fn answered_with(change: impl Fn(&mut Vec<Payload>)) -> Result<QuickProgress, Fault> {
-    let mut pair = Pair::new(&["aes128gcm16"]);
+    answered_to(Pair::new(&["aes128gcm16"]), change)
+}
+
+/// What an initiator makes of its own message 1, changed and sealed as message 2.
+fn answered_to(mut pair: Pair, change: impl Fn(&mut Vec<Payload>)) -> Result<QuickProgress, Fault> {
     let (mut asked, out) = pair.ask().ok().unwrap();
     let first = opened_first(&pair, &only(&out));
     let mut chain = first_chain(&pair);

@@ -15,6 +15,7 @@ use crate::config::{
     RemoteMethod, Start, Unique,
 };
 use crate::identity::Identity;
+use crate::ikev1::decoy::Decoys;
 use crate::ikev1::phase1::Phase1;
 use crate::ikev1::{Fault, IsakmpSa, Outbox, Sent};
 use crate::sa::{Path, Secret};
@@ -245,8 +246,8 @@ impl Pair {
             }
             None if r.fault.is_some() => return,
             None => {
-                let all = &self.responders;
-                Phase1::respond(all, path, message, &mut r.random, now, &mut r.out)
+                let (all, decoys) = (&self.responders, Decoys::new(&Seed::new([9; 32])));
+                Phase1::respond(all, &decoys, path, message, &mut r.random, now, &mut r.out)
                     .map(|phase1| r.phase1 = Some(phase1))
             }
         };

@@ -4,20 +4,24 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use wire::isakmp::{Header, Notify};
+use wire::isakmp::Header;
 
 use super::super::session::PendingQuick;
 use super::super::session_id::SessionId;
 use super::super::timers::renewal;
 use super::super::{Event, Node};
-use super::selectors::{association, holds_local, holds_remote, mismatch, wanted_selectors};
+use super::crossing::overlap;
+use super::selectors::{
+    association, holds_local, holds_remote, is_renewal, mismatch, one_family, wanted_selectors,
+};
 use super::takeover::{READING_TIME, TAKEOVER_DELAY};
-use super::{ChildEntry, OVERLAP, Pair, REFUSED_RETRY};
+use super::{ChildEntry, Pair, REFUSED_RETRY};
 use crate::config::{Child, Connection, Encapsulation};
 use crate::counters::DropReason;
 use crate::ikev1::informational::ProposedSpi;
-use crate::ikev1::quick::{NegotiatedChild, Quick, QuickOffer, QuickProgress, QuickRequest};
-use crate::ikev1::refusal::notify_name;
+use crate::ikev1::quick::{
+    Groups, NegotiatedChild, Quick, QuickOffer, QuickProgress, QuickRequest,
+};
 use crate::ikev1::{Fault, Outbox, Role, informational};
 use crate::plane::Change;
 use crate::sa::{ChildId, Direction, Mode, Path};
@@ -60,14 +64,23 @@ impl Node {
             local,
             remote,
             needs_udp: entry.connection.encapsulation == Encapsulation::Always,
+            groups: Groups {
+                agreed: entry.current.map(|pair| pair.suite.pfs),
+                refused: &entry.refused,
+            },
         };
         let mut out = Outbox::over(session.round_trip);
-        match Quick::initiate(sa, request, message_id, &mut self.random, now, &mut out) {
+        let random = &mut self.random;
+        let begun = one_family(&local, &remote)
+            .and_then(|()| Quick::initiate(sa, request, message_id, random, now, &mut out));
+        match begun {
             Ok(quick) => {
                 session.keep_quick(PendingQuick {
                     quick: Box::new(quick),
                     child,
                     spi,
+                    begun: now,
+                    renews: entry.current.map(|pair| pair.spi_in),
                 });
                 self.flush(Some(id), out);
                 self.arm_session(id);
@@ -106,25 +119,39 @@ impl Node {
         let (child, spi) = (pending.child, pending.spi);
         let message_id = header.message_id;
         let progress = pending.quick.on_message(sa, message, now, &mut out);
+        let is_ours = pending.quick.is_initiator();
         out.answer_repetition_at(path, session.role);
-        self.flush(Some(id), out);
         match progress {
             // A duplicate, or what does not prove itself.
-            Ok(QuickProgress::Pending) => {}
+            Ok(QuickProgress::Pending) => {
+                let is_repeated = is_ours && !out.messages.is_empty();
+                self.flush(Some(id), out);
+                if is_repeated {
+                    self.wait_for_reader(child, spi, now);
+                }
+            }
             Ok(progress) => {
                 let proves = self.quick_proves(id, path, message_id);
                 self.authentic_from(id, path, now);
                 if proves {
                     self.prove(id);
                 }
+                if is_ours {
+                    self.ready_to_receive(id, child, &progress);
+                }
+                self.flush(Some(id), out);
                 self.quick_progress(id, child, progress, now);
             }
-            Err(fault @ (Fault::Malformed(_) | Fault::Misbehaved(_) | Fault::Dropped(_))) => {
-                self.count_fault(&fault)
-            }
             Err(fault) => {
+                self.flush(Some(id), out);
                 self.count_fault(&fault);
-                self.quick_failed(id, child, spi, &fault, now);
+                let proves_nothing = matches!(
+                    fault,
+                    Fault::Malformed(_) | Fault::Misbehaved(_) | Fault::Dropped(_)
+                );
+                if !proves_nothing {
+                    self.quick_failed(id, child, spi, &fault, now);
+                }
             }
         }
         self.begin_waiting(id, now);
@@ -170,6 +197,7 @@ impl Node {
             return;
         };
         entry.session = Some(heir);
+        let renews = entry.current.map(|pair| pair.spi_in);
         let own = session.path.local.ip();
         let proposed = quick.proposed();
         let mut out = Outbox::over(session.round_trip);
@@ -182,6 +210,8 @@ impl Node {
                         quick: Box::new(quick),
                         child,
                         spi,
+                        begun: now,
+                        renews,
                     });
                 }
                 if let Some(session) = self.sessions.get_mut(&heir)
@@ -213,13 +243,12 @@ impl Node {
         connection: &Arc<Connection>,
         offer: &QuickOffer,
     ) -> Result<ChildId, Fault> {
+        one_family(&offer.local, &offer.remote)?;
         let session = &self.sessions[&id];
         let held = &self.sessions[&self.heir_of(id)].children;
         let renewed = held.iter().copied().find(|child| {
             let current = self.children.get(child).and_then(|entry| entry.current);
-            current.is_some_and(|pair| {
-                pair.mode == offer.mode && pair.local == offer.local && pair.remote == offer.remote
-            })
+            current.is_some_and(|pair| is_renewal(&pair, offer))
         });
         if let Some(child) = renewed {
             return Ok(child);
@@ -275,16 +304,15 @@ impl Node {
                     // Deleted between our answer and message 3.
                     return self.remove_inbound(child, negotiated.spi_in);
                 }
-                let is_ours = self.sessions.get(&id).is_some_and(|session| {
-                    let of_pair = |p: &&PendingQuick| p.spi == negotiated.spi_in;
-                    session
-                        .quicks
-                        .iter()
-                        .find(of_pair)
-                        .is_none_or(|p| p.quick.is_initiator())
-                });
-                if is_ours {
-                    self.install(home, child, &negotiated, Direction::Inbound);
+                let of_pair = |it: &&PendingQuick| it.spi == negotiated.spi_in;
+                let quicks = self.sessions.get(&id).map(|session| &session.quicks);
+                let Some(pending) = quicks.and_then(|all| all.iter().find(of_pair)) else {
+                    return;
+                };
+                let is_ours = pending.quick.is_initiator();
+                let (new, renews) = (pending.pair(&negotiated, now), pending.renews);
+                if self.is_outdone(child, &new, renews) {
+                    return self.keep_beside(child, new);
                 }
                 let is_up = |entry: &ChildEntry| entry.current.is_some();
                 if self.children.get(&child).is_some_and(|entry| is_up(entry)) {
@@ -304,8 +332,18 @@ impl Node {
                     // Who has a child has our mode config answer.
                     session.config_reply = None;
                 }
-                self.child_established(home, child, &negotiated, is_ours, now);
+                self.child_established(home, child, &negotiated, new);
             }
+        }
+    }
+
+    /// Who reads message 3 may send at once: our inbound SA stands before that message leaves.
+    fn ready_to_receive(&mut self, id: SessionId, child: ChildId, progress: &QuickProgress) {
+        if let QuickProgress::Complete(Some(negotiated)) = progress
+            && self.children.contains_key(&child)
+        {
+            let home = self.home_of(id, child);
+            self.install(home, child, negotiated, Direction::Inbound);
         }
     }
 
@@ -361,27 +399,15 @@ impl Node {
         id: SessionId,
         child: ChildId,
         negotiated: &NegotiatedChild,
-        is_ours: bool,
-        now: Instant,
+        new: Pair,
     ) {
         let Some(entry) = self.children.get_mut(&child) else {
             return;
         };
+        let (is_ours, now) = (new.is_ours, new.since);
         let is_rekey = entry.current.is_some();
-        let new = Pair {
-            since: now,
-            spi_in: negotiated.spi_in,
-            spi_out: negotiated.spi_out,
-            suite: negotiated.suite,
-            mode: negotiated.mode,
-            is_udp_encapsulated: negotiated.is_udp_encapsulated,
-            local: negotiated.local,
-            remote: negotiated.remote,
-        };
         if let Some(old) = entry.current.replace(new) {
-            // Whoever renewed deletes the old pair after the overlap; the other side waits longer.
-            let wait = if is_ours { OVERLAP } else { OVERLAP * 4 };
-            entry.old.push((old, now + wait));
+            entry.old.push((old, now + overlap(&new)));
         }
         let lifetime = Duration::from_secs(negotiated.lifetime_s);
         let role = if is_ours {
@@ -393,6 +419,7 @@ impl Node {
         entry.rekey_at = Some(now + renewal(lifetime, own, margin, role));
         entry.expire_at = Some(now + lifetime);
         entry.is_ours |= is_ours;
+        entry.refused = Vec::new();
         let event = Event::ChildEstablished {
             connection: entry.connection.name.clone(),
             child: entry.child().name.clone(),
@@ -453,6 +480,9 @@ impl Node {
         }
         let home = self.home_of(id, child);
         let mut entry = self.children.get_mut(&child);
+        if let Some(entry) = &mut entry {
+            entry.refused = Vec::new();
+        }
         let up = entry.as_mut().filter(|entry| entry.current.is_some());
         let is_up = up.is_some();
         if let Some(entry) = up {
@@ -467,33 +497,6 @@ impl Node {
             self.drop_unused_child(child);
             self.station_child_down(home, child, REFUSED_RETRY, now);
         }
-    }
-
-    /// An authentic error notification: the quick mode that it names by our SPI is over, or, where
-    /// it names none, the one of ours that has waited longest. Some peers name an SPI of their own:
-    /// then it is the one under way, if there is no other.
-    pub(in super::super) fn peer_refuses(&mut self, id: SessionId, notify: &Notify, now: Instant) {
-        let Some(session) = self.sessions.get(&id) else {
-            return;
-        };
-        let is_named = |spi: u32| notify.spi == spi.to_be_bytes();
-        let mut open = session.quicks.iter().filter(|p| !p.quick.is_done());
-        let asked = || session.quicks.iter().filter(|p| p.quick.asked().is_some());
-        let names_none = notify.spi.len() != 4 || is_named(0) || asked().count() == 1;
-        let named = open.find(|pending| is_named(pending.spi));
-        let Some(pending) = named.or_else(|| asked().next().filter(|_| names_none)) else {
-            return;
-        };
-        let (child, spi) = (pending.child, pending.spi);
-        let name = notify_name(notify.kind);
-        let fault = Fault::Refused(match pending.quick.asked() {
-            Some((words, _)) => format!("the peer refused with {name}; we asked for {words}"),
-            None => format!("the peer refused our answer with {name}"),
-        });
-        self.count_fault(&fault);
-        self.quick_failed(id, child, spi, &fault, now);
-        self.begin_waiting(id, now);
-        self.arm_session(id);
     }
 
     /// Quick modes of a child that will not be finished.
@@ -518,7 +521,12 @@ impl Node {
     }
 
     /// Logs a refusal and tells the peer its notify type, no more.
-    fn refuse(&mut self, id: SessionId, fault: &Fault, refused: Option<ProposedSpi>) {
+    pub(in super::super) fn refuse(
+        &mut self,
+        id: SessionId,
+        fault: &Fault,
+        refused: Option<ProposedSpi>,
+    ) {
         let message_id = self.fresh_message_id(id);
         let Some(session) = self.sessions.get_mut(&id) else {
             return;

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::ChildEntry;
+use super::{ChildEntry, Pair};
 use crate::config::{Child, Connection};
 use crate::ikev1::Fault;
 use crate::ikev1::quick::{NegotiatedChild, QuickOffer};
@@ -55,6 +55,30 @@ pub(super) fn holds_remote(child: &Child, offered: &TrafficSelector, inner: &[Ip
             .any(|address| TrafficSelector::host(*address).contains(offered));
     }
     child.remote.iter().any(|remote| remote.contains(offered))
+}
+
+/// Whether an offer speaks of what a pair protects. In transport mode the two ends are who they
+/// are, by whichever address the peer names them.
+pub(super) fn is_renewal(pair: &Pair, offer: &QuickOffer) -> bool {
+    let is_same = |own: &TrafficSelector, offered: &TrafficSelector| match offer.mode {
+        Mode::Tunnel => own == offered,
+        Mode::Transport => (own.protocol, own.port) == (offered.protocol, offered.port),
+    };
+    let (local, remote) = (&pair.local, &pair.remote);
+    pair.mode == offer.mode && is_same(local, &offer.local) && is_same(remote, &offer.remote)
+}
+
+/// Refuses selectors that no packet fits: its two addresses are of one family.
+pub(super) fn one_family(local: &TrafficSelector, remote: &TrafficSelector) -> Result<(), Fault> {
+    if local.is_of_family(remote) {
+        return Ok(());
+    }
+    Err(Fault::Incompatible {
+        what: format!(
+            "{local} === {remote} is of two families: no packet goes from IPv4 to IPv6 or back"
+        ),
+        notify: wire::isakmp::NotifyType::InvalidIdInformation,
+    })
 }
 
 pub(super) fn mismatch(connection: &Connection, offer: &QuickOffer, inner: &[IpAddr]) -> Fault {

@@ -7,6 +7,7 @@
 
 use super::super::Node;
 use super::super::session_id::SessionId;
+use super::OVERLAP;
 use crate::ikev1::quick::NegotiatedChild;
 use crate::sa::{ChildId, Direction};
 use crate::time::{Duration, Instant};
@@ -15,14 +16,17 @@ use crate::time::{Duration, Instant};
 /// either end removes the old ones.
 pub(super) const TAKEOVER_DELAY: Duration = Duration::from_secs(1);
 
-/// A responder has read message 3 by then; a packet sent right behind it may overtake it there.
-pub(super) const READING_TIME: Duration = Duration::from_millis(200);
+/// A responder has read message 3 by then, although it is busy; one that has not repeats
+/// message 2, and the wait begins anew.
+pub(super) const READING_TIME: Duration = Duration::from_secs(2);
 
 /// An outbound SA that waits.
 pub(super) struct Takeover {
     negotiated: Box<NegotiatedChild>,
     session: SessionId,
     pub(super) at: Instant,
+    /// The hard end of the old SA.
+    end: Option<Instant>,
 }
 
 impl Node {
@@ -36,13 +40,34 @@ impl Node {
         latest: Instant,
     ) {
         if let Some(entry) = self.children.get_mut(&child) {
-            let at = entry.expire_at.map_or(latest, |end| end.min(latest));
+            let end = entry.expire_at;
             entry.takeover = Some(Box::new(Takeover {
                 negotiated,
                 session: id,
-                at,
+                at: end.map_or(latest, |end| end.min(latest)),
+                end,
             }));
         }
+    }
+
+    /// The peer has repeated message 2: it has not read message 3, which was sent again. Until it
+    /// has, it holds the old pair alone.
+    pub(super) fn wait_for_reader(&mut self, child: ChildId, spi_in: u32, now: Instant) {
+        let Some(entry) = self.children.get_mut(&child) else {
+            return;
+        };
+        let Some(takeover) = entry.takeover.as_deref_mut() else {
+            return;
+        };
+        if takeover.negotiated.spi_in != spi_in {
+            return;
+        }
+        let latest = now + READING_TIME;
+        takeover.at = takeover.end.map_or(latest, |end| end.min(latest));
+        if let Some((_, gone)) = entry.old.last_mut() {
+            *gone = (*gone).max(now + OVERLAP);
+        }
+        self.arm_child(child);
     }
 
     /// The peer has sent under this SPI of ours: its pair stands.

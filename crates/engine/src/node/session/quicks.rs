@@ -4,12 +4,17 @@
 use super::Session;
 use crate::ikev1::quick::Quick;
 use crate::sa::ChildId;
+use crate::time::Instant;
 
 /// A quick mode under way.
 pub(in crate::node) struct PendingQuick {
     pub(in crate::node) quick: Box<Quick>,
     pub(in crate::node) child: ChildId,
     pub(in crate::node) spi: u32,
+    /// When it was begun, or answered.
+    pub(in crate::node) begun: Instant,
+    /// Our SPI of the pair that the child had then.
+    pub(in crate::node) renews: Option<u32>,
 }
 
 impl Session {

@@ -18,7 +18,8 @@ impl Node {
     }
 }
 
-/// IKEv1's quick mode carries one selector a side: a child with several becomes as many pairs.
+/// IKEv1's quick mode carries one selector a side: a child with several becomes as many pairs, of
+/// one family each.
 pub(super) fn selector_pairs(
     child: &Child,
 ) -> Vec<(Option<TrafficSelector>, Option<TrafficSelector>)> {
@@ -26,10 +27,15 @@ pub(super) fn selector_pairs(
         [] => vec![None],
         some => some.iter().copied().map(Some).collect(),
     };
+    let is_one_family = |pair: &(Option<TrafficSelector>, Option<TrafficSelector>)| match pair {
+        (Some(local), Some(remote)) => local.is_of_family(remote),
+        _ => true,
+    };
     let remotes = or_dynamic(&child.remote);
     or_dynamic(&child.local)
         .into_iter()
         .flat_map(|local| remotes.iter().map(move |remote| (local, *remote)))
+        .filter(is_one_family)
         .collect()
 }
 

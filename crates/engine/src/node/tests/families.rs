@@ -1,6 +1,7 @@
 //! Inner addresses of both families under one session.
 
 use super::*;
+use crate::ikev1::quick::{Groups, Quick, QuickRequest};
 
 const V4: &str = "10.10.0.0/24";
 const V6: &str = "fd10::/64";
@@ -64,4 +65,59 @@ fn a_family_that_is_not_lent_is_named_and_the_other_is_up() {
         "the gateway lends no IPv6 address: nothing goes to fd10::/64"
     );
     assert_eq!(world.ends[1].count(failures), 0);
+}
+
+#[test]
+fn a_station_without_an_inner_address_asks_for_nothing_of_the_other_family() {
+    let mut world = World::new(82, |connection, is_station| {
+        let child = &mut connection.children[0];
+        match is_station {
+            true => {
+                connection.wants_inner = InnerFamilies::default();
+                child.remote = vec![V6.parse().unwrap()];
+            }
+            false => child.local = vec![V6.parse().unwrap()],
+        }
+    });
+    world.run(Duration::from_secs(2));
+    let reason = world.ends[0].failure().expect("a failure");
+    assert_eq!(
+        reason,
+        "10.0.0.2 === fd10::/64 is of two families: no packet goes from IPv4 to IPv6 or back"
+    );
+    let asked = |event: &Event| matches!(event, Event::Message { what, .. } if what == "quick 1");
+    assert!(!world.ends.iter().any(|end| end.told(asked)));
+}
+
+#[test]
+fn a_gateway_refuses_a_child_of_two_families() {
+    let mut world = world(83, false);
+    let session = world.ends[0].node.sessions.values().next().expect("one");
+    let (sa, path) = (session.sa.as_ref().expect("established"), session.path);
+    let inner = crate::selector::TrafficSelector::host(world.ends[0].inner()[0]);
+    let child = child(true);
+    let request = QuickRequest {
+        child: &child,
+        spi: 0x1234_5678,
+        local: inner,
+        remote: V6.parse().unwrap(),
+        needs_udp: true,
+        groups: Groups::default(),
+    };
+    let (mut out, mut random) = (Outbox::default(), Seed::new([1; 32]).stream("", 0));
+    Quick::initiate(sa, request, 7, &mut random, world.now, &mut out).expect("a message");
+    let message = super::session::with_marker(path, out.messages[0].message.clone());
+    let path = world.ends[1].path();
+    world.deliver(1, path, &message);
+    let reason = world.ends[1].failure().expect("a failure");
+    assert!(
+        reason.contains("fd10::/64 === 10.99.0.1 is of two families"),
+        "{reason}"
+    );
+    assert_eq!(world.drops(1, DropReason::SelectorRefused), 1);
+    world.run(Duration::from_secs(1));
+    let refused = "INVALID-ID-INFORMATION";
+    assert!(world.ends[0].told(
+        |event| matches!(event, Event::PeerComplains { complaint, .. } if complaint == refused)
+    ));
 }

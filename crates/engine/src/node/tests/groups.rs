@@ -1,0 +1,112 @@
+//! Proposals with and without PFS: which are offered, in which order, and who may change that.
+
+use super::*;
+use crate::ikev1::refusal::unsigned;
+
+/// A station and a gateway whose children propose these.
+fn world(seed: u8, station: &'static [&str], gateway: &'static [&str]) -> World {
+    World::new(seed, move |connection, is_station| {
+        let words = if is_station { station } else { gateway };
+        let suites = words.iter().map(|word| word.parse().unwrap());
+        connection.children[0].proposals = suites.collect();
+    })
+}
+
+const BOTH: &[&str] = &["aes128gcm16-modp2048", "aes128gcm16"];
+const WITH: &[&str] = &["aes128gcm16-modp2048"];
+const WITHOUT: &[&str] = &["aes128gcm16"];
+
+fn suites(world: &World, end: usize) -> Vec<String> {
+    let events = world.ends[end].events.iter();
+    let suites = events.filter_map(|event| match event {
+        Event::ChildEstablished { suite, .. } => Some(suite.clone()),
+        _ => None,
+    });
+    suites.collect()
+}
+
+fn is_refusal(event: &Event) -> bool {
+    matches!(event, Event::PeerComplains { complaint, .. } if complaint.contains("are next"))
+}
+
+#[test]
+fn pfs_is_agreed_on_where_both_have_it() {
+    for (seed, station, gateway) in [(100, BOTH, BOTH), (101, BOTH, WITH), (102, WITH, BOTH)] {
+        let mut world = world(seed, station, gateway);
+        world.run(Duration::from_secs(2));
+        world.assert_up();
+        assert_eq!(suites(&world, 0), WITH);
+        assert!(!world.ends[0].told(is_refusal));
+    }
+}
+
+#[test]
+fn a_peer_without_pfs_is_asked_once_more_and_renewals_are_not_refused() {
+    let mut world = world(103, BOTH, WITHOUT);
+    world.run(Duration::from_secs(2));
+    world.assert_up();
+    assert_eq!(suites(&world, 0), WITHOUT);
+    for end in [0, 1, 0] {
+        world.command(end, Command::RekeyChildren("road".into()));
+        world.run(Duration::from_secs(20));
+        world.assert_up();
+    }
+    assert_eq!(suites(&world, 0).len(), 4);
+    assert!(suites(&world, 0).iter().all(|suite| suite == WITHOUT[0]));
+    assert_eq!(world.ends[0].count(is_refusal), 1);
+    assert!(world.ends[0].failure().is_none());
+    // A tunnel that begins anew tries the better ones again.
+    world.command(0, Command::Down("road".into()));
+    world.run(Duration::from_secs(2));
+    world.command(0, Command::Up("road".into()));
+    world.run(Duration::from_secs(2));
+    world.assert_up();
+    assert_eq!(world.ends[0].count(is_refusal), 2);
+}
+
+#[test]
+fn a_station_that_wants_pfs_alone_gets_none_without_it_and_both_ends_say_why() {
+    let mut world = world(104, WITH, WITHOUT);
+    world.run(Duration::from_secs(2));
+    assert!(suites(&world, 0).is_empty());
+    assert_eq!(
+        world.ends[1].failure().expect("a failure"),
+        "PFS differs: the peer offers aes128gcm16-modp2048; child net accepts aes128gcm16 without \
+         PFS"
+    );
+    let reason = world.ends[0].failure().expect("a failure");
+    let end = "all of that is with PFS, which the peer may not want";
+    assert!(
+        reason.starts_with("the peer refused with NO-PROPOSAL-CHOSEN"),
+        "{reason}"
+    );
+    assert!(reason.ends_with(end), "{reason}");
+}
+
+#[test]
+fn a_refusal_in_clear_takes_no_pfs_away() {
+    let mut world = world(105, BOTH, BOTH);
+    let is_asked =
+        |event: &Event| matches!(event, Event::Message { what, .. } if what == "quick 1");
+    while !world.ends[0].told(is_asked) {
+        world.run(Duration::from_millis(1));
+    }
+    let session = world.ends[0].node.sessions.values().next().expect("one");
+    let (cookies, path) = (
+        session.sa.as_ref().expect("established").cookies,
+        session.path,
+    );
+    let notify = wire::isakmp::Notify {
+        protocol: ProtocolId::Esp,
+        spi: Vec::new(),
+        kind: NotifyType::NoProposalChosen,
+        value: Vec::new(),
+    };
+    for id in 1..50 {
+        let forged = unsigned(cookies, Payload::Notify(notify.clone()), id);
+        world.deliver(0, path, &super::session::with_marker(path, forged));
+    }
+    world.run(Duration::from_secs(2));
+    world.assert_up();
+    assert_eq!(suites(&world, 0), WITH);
+}

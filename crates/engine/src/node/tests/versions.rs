@@ -1,0 +1,69 @@
+//! IKEv2 at our door.
+
+use super::*;
+
+/// A first message of IKEv2, so long.
+fn first(len: u32, number: u32) -> Vec<u8> {
+    let mut message = [&[0xa5; 4][..], &number.to_be_bytes(), &[0; 8]].concat();
+    message.extend([33, 0x20, 34, 0x08, 0, 0, 0, 0]);
+    message.extend(len.to_be_bytes());
+    message.resize(len as usize, 0);
+    message
+}
+
+fn stranger(port: u16) -> Path {
+    Path {
+        local: (GATEWAY, port).into(),
+        remote: ([198, 51, 100, 9], port).into(),
+    }
+}
+
+#[test]
+fn a_first_message_of_ikev2_is_answered_on_either_port() {
+    let mut world = World::new(110, |_, _| {});
+    world.run(Duration::from_secs(2));
+    for (port, marker) in [(IKE_PORT, 0), (NAT_T_PORT, 4)] {
+        let asked = first(400, 1);
+        world.deliver(1, stranger(port), &[&vec![0; marker][..], &asked].concat());
+        let answer = world.log.pop().expect("an answer");
+        assert_eq!(answer[..marker], [0; 4][..marker]);
+        assert_eq!(answer[marker..marker + 16], asked[..16]);
+        assert_eq!(answer[marker + 17..marker + 20], [0x20, 34, 0x20]);
+        assert_eq!(answer.len(), marker + 36);
+    }
+    let said = world.ends[1].failure().expect("a line");
+    assert_eq!(
+        said,
+        "the peer begins with IKEv2, and we speak IKEv1 alone: it needs version = 1"
+    );
+    assert_eq!(world.drops(1, DropReason::UnsupportedVersion), 2);
+    world.assert_up();
+}
+
+#[test]
+fn a_flood_of_ikev2_has_few_answers_and_none_that_is_longer() {
+    let mut world = World::new(111, |_, _| {});
+    world.run(Duration::from_secs(2));
+    let before = world.log.len();
+    for number in 0..1_000 {
+        world.deliver(1, stranger(IKE_PORT), &first(400, number));
+    }
+    let answered = world.log.len() - before;
+    assert_eq!(answered, 100);
+    let told = |event: &Event| matches!(event, Event::NegotiationFailed { .. });
+    assert_eq!(world.ends[1].count(told), answered);
+    world.run(Duration::from_secs(2));
+    // Shorter than its answer would be, an answer itself, a version that is later still.
+    let before = world.log.len();
+    let mut response = first(36, 1);
+    response[19] = 0x20;
+    let mut third = first(400, 1);
+    third[17] = 0x30;
+    for message in [first(28, 1), first(35, 1), response, third] {
+        world.deliver(1, stranger(IKE_PORT), &message);
+    }
+    assert_eq!(world.log.len(), before);
+    assert_eq!(world.drops(1, DropReason::UnsupportedVersion), 1_004);
+    // Hints that stations wait for have a measure of their own.
+    assert!(world.ends[1].node.hints.take(world.now));
+}
