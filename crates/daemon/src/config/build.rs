@@ -23,6 +23,16 @@ use crate::routes::reach;
 use super::file::{self, AuthTable, ChildTable, ConfigFile, ConnectionTable, PoolTable};
 use super::{ConfigError, Names, Origin};
 
+/// Of a child that names none. With PFS first: a stolen key of the ISAKMP SA then opens no ESP.
+/// Then without, which is all that strongSwan takes by default; the ISAKMP SA has had a
+/// Diffie-Hellman exchange of its own.
+const DEFAULT_ESP: [&str; 4] = [
+    "aes128gcm16-modp2048",
+    "aes128-sha256-modp2048",
+    "aes128gcm16",
+    "aes128-sha256",
+];
+
 /// What the program works with.
 pub struct Loaded {
     /// For the node.
@@ -119,6 +129,11 @@ pub fn build(
     for (name, table) in &file.connections {
         faults.extend(builder.add(&mut loaded, name, table).err());
     }
+    let Config {
+        connections, pools, ..
+    } = &loaded.engine;
+    let unreachable = super::check::unreachable(connections, pools);
+    faults.extend(unreachable.into_iter().map(said));
     if let Some(fault) = ConfigError::of(faults) {
         return Err(fault);
     }
@@ -289,7 +304,7 @@ impl Builder<'_> {
             proposals.push(suite.map_err(|error| self.value(&at(), &error.to_string()))?);
         }
         if proposals.is_empty() {
-            proposals = ["aes128gcm16-modp2048", "aes128-sha256-modp2048"]
+            proposals = DEFAULT_ESP
                 .map(|word| word.parse().expect("a suite that we name"))
                 .to_vec();
         }

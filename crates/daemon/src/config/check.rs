@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::config::{Connection, Limits, Pool};
+use engine::sa::Mode;
 use engine::selector::TrafficSelector;
 
 use super::Loaded;
@@ -260,6 +261,45 @@ pub(super) fn pools(pools: &[Pool]) -> Vec<Fault> {
     faults
 }
 
+/// Children of a gateway that no address of its pools can reach.
+pub(super) fn unreachable(connections: &[Arc<Connection>], pools: &[Pool]) -> Vec<Fault> {
+    let all = connections.iter().flat_map(|it| beyond_pools(it, pools));
+    let whole = all.filter(|beyond| beyond.is_whole);
+    whole.map(|beyond| (beyond.key, beyond.text)).collect()
+}
+
+/// A network of a child that no lent address can reach: IPv4 and IPv6 do not meet.
+struct BeyondPools {
+    /// The child has no other.
+    is_whole: bool,
+    key: String,
+    text: String,
+}
+
+fn beyond_pools(connection: &Connection, pools: &[Pool]) -> Vec<BeyondPools> {
+    let lent: Vec<&Pool> = connection.pools.iter().map(|at| &pools[*at]).collect();
+    let is_beyond = |it: &&TrafficSelector| !lent.iter().any(|pool| range(pool).is_of_family(it));
+    let children = connection.children.iter();
+    let for_lent = children.filter(|it| it.mode == Mode::Tunnel && it.remote.is_empty());
+    let found = for_lent.filter(|_| !lent.is_empty()).filter_map(|child| {
+        let beyond = child.local.iter().find(is_beyond)?;
+        let names: Vec<&str> = lent.iter().map(|pool| pool.name.as_str()).collect();
+        let names = names.join(", ");
+        Some(BeyondPools {
+            is_whole: child.local.iter().all(|it| is_beyond(&it)),
+            key: format!(
+                "connections.{}.children.{}.local_ts",
+                connection.name, child.name
+            ),
+            text: format!(
+                "{beyond} is of a family that no pool of this connection ({names}) lends \
+                 addresses of: no packet goes from IPv4 to IPv6 or back"
+            ),
+        })
+    });
+    found.collect()
+}
+
 /// What works somewhere, or at another time, and not here: connection and sentence.
 pub(super) fn surroundings(folder: &Path, path: &Path, file: &ConfigFile, loaded: &mut Loaded) {
     let mut warnings = Vec::new();
@@ -295,6 +335,8 @@ pub(super) fn surroundings(folder: &Path, path: &Path, file: &ConfigFile, loaded
     for connection in &loaded.engine.connections {
         let pools = &loaded.engine.pools;
         warnings.extend(overlaps(connection, pools).map(|text| (connection.name.clone(), text)));
+        let beyond = beyond_pools(connection, pools).into_iter();
+        warnings.extend(beyond.map(|it| (connection.name.clone(), it.text)));
     }
     warnings.extend(rivals(&loaded.engine.connections));
     for connection in &loaded.engine.connections {

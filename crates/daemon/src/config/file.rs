@@ -225,7 +225,8 @@ pub struct ChildTable {
     #[serde(default)]
     pub remote_ts: Vec<String>,
     /// ESP proposals, such as "aes128gcm16-modp2048"; "none" alone: no IPsec, traffic in clear.
-    /// Without any, and without AH's: "aes128gcm16-modp2048", "aes128-sha256-modp2048".
+    /// Without any, and without AH's: "aes128gcm16-modp2048", "aes128-sha256-modp2048",
+    /// "aes128gcm16", "aes128-sha256". A group is PFS; a station offers one group after the other.
     #[serde(default)]
     pub esp_proposals: Vec<String>,
     /// AH proposals, such as "sha256-modp2048".

@@ -547,3 +547,48 @@ fn now() -> i64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.expect("after 1970").as_secs() as i64
 }
+
+#[test]
+fn networks_that_no_lent_address_reaches_are_an_error_or_a_warning() {
+    let folder = Folder::new("families");
+    let gateway = |networks: &str, pools: &str| {
+        format!(
+            "[connections.home]
+legacy = true
+pools = {pools}
+local = {{ auth = \"psk\", secret = \"s\", id = \"sg.example\" }}
+remote = {{ auth = \"psk\", id = \"ms.example\" }}
+[connections.home.children.net]
+local_ts = {networks}
+[pools.four]
+addrs = \"10.78.0.0/24\"
+[pools.six]
+addrs = \"fd78::/120\"
+"
+        )
+    };
+    let said = folder.refuses(&gateway("[\"fd77:3::/64\"]", "[\"four\"]"));
+    let sentence = "children.net.local_ts: fd77:3::/64 is of a family that no pool of this \
+                    connection (four) lends addresses of";
+    assert!(said.contains(sentence), "{said}");
+    let both = "[\"10.77.0.0/24\", \"fd77:3::/64\"]";
+    let warned = folder.warns(&gateway(both, "[\"four\"]"));
+    assert!(
+        warned.contains("fd77:3::/64 is of a family that no pool"),
+        "{warned}"
+    );
+    let fine = folder.warns(&gateway(both, "[\"four\", \"six\"]"));
+    assert!(!fine.contains("of a family"), "{fine}");
+}
+
+#[test]
+fn a_child_without_proposals_offers_pfs_first_and_takes_what_strongswan_offers() {
+    let folder = Folder::new("defaults");
+    let loaded = folder.load(PSK).expect("good");
+    let child = &loaded.engine.connections[0].children[0];
+    let words: Vec<String> = child.proposals.iter().map(ToString::to_string).collect();
+    let plain = ["aes128gcm16", "aes128-sha256"];
+    let with_pfs = plain.map(|word| format!("{word}-modp2048"));
+    assert_eq!(words[..2], with_pfs);
+    assert_eq!(words[2..], plain);
+}
