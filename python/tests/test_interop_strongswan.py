@@ -244,6 +244,96 @@ def test_we_renew_the_ike_sa(
         assert pair.fetch() == expected
 
 
+@ROLES
+def test_no_packet_is_lost_in_many_renewals(
+    is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    gateway, station = ends(Case(is_initiator, True, True, FIT), keys)
+    if is_initiator:
+        station = replace(station, child_rekey_s=1, rekey_s=4)
+    else:
+        gateway = replace(gateway, child_rekey_s=1, rekey_s=4)
+    with connected(gateway, station, output, is_initiator=is_initiator) as pair:
+        echoes = ping(pair.road.ms, SERVER_ADDRESS, 2000, 0.005)
+        assert echoes.received == echoes.sent
+        assert len(pair.charon.selected_proposals()) >= 8
+
+
+@ROLES
+def test_the_defaults_of_both_meet(
+    is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    expected = make_file(output / "www/file", FILE_BYTES)
+    gateway, station = ends(Case(is_initiator, False, True, FIT), keys)
+    gateway, station = (replace(it, proposals="", esp_proposals="") for it in (gateway, station))
+    if not is_initiator:
+        # For IKEv1 charon offers the first group of its own alone, which is Curve25519.
+        station = replace(station, proposals="aes128-sha256-modp2048")
+    if is_initiator:
+        station = replace(station, child_rekey_s=3)
+    with connected(gateway, station, output, is_initiator=is_initiator) as pair:
+        assert pair.fetch() == expected
+        if is_initiator:
+            # Asked for PFS once, and not again at a renewal.
+            settle(lambda: len(pair.charon.selected_proposals()) >= 4)
+            said = pair.ours.process.stderr()
+            assert said.count("our other proposals are next") == 1
+        assert not any("MODP" in chosen for chosen in pair.charon.selected_proposals()[1:])
+
+
+def test_a_difference_of_pfs_alone_is_named(
+    keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    gateway, station = ends(Case(False, False, True, FIT), keys)
+    with Road(RoadPlan(), output) as road:
+        ours = Caravan(road.sg, replace(gateway, esp_proposals="aes128gcm16-modp2048")).wait_ready()
+        charon = StrongSwan(road.ms, station)
+        with pytest.raises(CommandFailed):
+            charon.initiate(3)
+        wait_for_words(ours, "PFS differs: the peer offers aes128gcm16 without PFS")
+
+
+def test_charon_hears_that_we_do_not_speak_ikev2(
+    keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    gateway, station = ends(Case(False, False, True, FIT), keys)
+    with Road(RoadPlan(), output) as road:
+        ours = Caravan(road.sg, gateway).wait_ready()
+        charon = StrongSwan(road.ms, station)
+        charon.change("version = 1", "version = 2")
+        with pytest.raises(CommandFailed):
+            charon.initiate(3)
+        charon.wait_for_log("received INVALID_MAJOR_VERSION notify error")
+        wait_for_words(ours, "the peer begins with IKEv2, and we speak IKEv1 alone")
+        # As IKEv1 it comes up.
+        charon.change("version = 2", "version = 1")
+        charon.initiate()
+        ours.wait_until(True)
+
+
+@ROLES
+def test_xauth_is_named(
+    is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    gateway, station = ends(Case(is_initiator, False, True, FIT), keys)
+    second = "remote-xauth" if is_initiator else "local-xauth"
+    with Road(RoadPlan(), output) as road:
+        if is_initiator:
+            charon = StrongSwan(road.sg, gateway)
+        else:
+            ours = Caravan(road.sg, gateway).wait_ready()
+            charon = StrongSwan(road.ms, station)
+        charon.change(
+            "    children {", f"    {second} {{\n      auth = xauth\n    }}\n    children {{"
+        )
+        if is_initiator:
+            ours = Caravan(road.ms, station)
+        else:
+            with pytest.raises(CommandFailed):
+                charon.initiate(3)
+        wait_for_words(ours, "XAUTH")
+
+
 def test_charon_renews_the_ike_sa(keys: tuple[PublicKey, PublicKey], output: Path) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
     gateway, station = ends(Case(False, True, True, FIT), keys)

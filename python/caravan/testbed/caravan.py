@@ -239,7 +239,7 @@ def caravan_toml(connection: Connection) -> str:
     settings: dict[str, Any] = {
         "version": 1,
         "aggressive": connection.is_aggressive,
-        "proposals": [connection.proposals],
+        "proposals": [connection.proposals] if connection.proposals else None,
         "remote_addrs": connection.remote_addrs.replace(",", " ").split() or None,
         "vips": ["0.0.0.0"] if connection.wants_address else None,
         "pools": ["inner"] if connection.pool else None,
@@ -253,11 +253,12 @@ def caravan_toml(connection: Connection) -> str:
         "remote": _end(connection, is_local=False),
     }
     protocol = "ah_proposals" if connection.ah_proposals else "esp_proposals"
+    suites = connection.ah_proposals or connection.esp_proposals
     selectors: dict[str, Any] = {
         "mode": connection.mode,
         "local_ts": [connection.local_ts] if connection.local_ts else None,
         "remote_ts": [connection.remote_ts] if connection.remote_ts else None,
-        protocol: [connection.ah_proposals or connection.esp_proposals],
+        protocol: [suites] if suites else None,
         "rekey_time": _seconds(connection.child_rekey_s),
     }
     text = _table(f"connections.{name}", settings)

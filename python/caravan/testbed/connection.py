@@ -31,11 +31,12 @@ class Connection:
     """One connection with one child.
 
     `local_id` empty: the certificate's subject, or the address. `remote_id` empty: any peer that
-    proves itself. `pool`: a prefix whose addresses are leased (in transport mode: that stand for
-    peers). `remote_addrs`: addresses between commas. `wants_address`: ask for an inner address by
-    Mode Config. `publish`: in transport mode the gateway's ports and the servers behind them.
-    `is_encapsulated`: ESP always in UDP, or through a NAT alone; none: each program's habit, which
-    is UDP. Times in seconds; none: the program's own.
+    proves itself. `proposals` and `esp_proposals` empty: the program's own. `pool`: a prefix whose
+    addresses are leased (in transport mode: that stand for peers). `remote_addrs`: addresses
+    between commas. `wants_address`: ask for an inner address by Mode Config. `publish`: in
+    transport mode the gateway's ports and the servers behind them. `is_encapsulated`: ESP always
+    in UDP, or through a NAT alone; none: each program's habit, which is UDP. Times in seconds;
+    none: the program's own.
     """
 
     auth: PublicKey | SharedKey

@@ -146,6 +146,15 @@ class StrongSwan:
                 raise TimeoutError(f"charon never said {pattern!r} in {timeout_s} s\n{tail}")
             time.sleep(0.05)
 
+    def change(self, words: str, others: str) -> None:
+        """Replace words of its swanctl.conf and load that; `ValueError` when they are not there."""
+        path = self.directory / "swanctl/swanctl.conf"
+        text = path.read_text()
+        if words not in text:
+            raise ValueError(f"{words!r} is not in {path}")
+        path.write_text(text.replace(words, others))
+        self._load()
+
     def stop(self) -> Completed:
         """End charon; it deletes its SAs first."""
         return self.process.stop()
@@ -213,7 +222,7 @@ def swanctl_conf(connection: Connection) -> str:
     remote |= {"id": connection.remote_id} if connection.remote_id else {}
     child: dict[str, Any] = {
         "mode": connection.mode,
-        "esp_proposals": connection.esp_proposals,
+        "esp_proposals": connection.esp_proposals or "default",
         "local_ts": connection.local_ts or "dynamic",
         "remote_ts": connection.remote_ts or "dynamic",
     }
@@ -224,7 +233,7 @@ def swanctl_conf(connection: Connection) -> str:
     settings: dict[str, Any] = {
         "version": 1,
         "aggressive": _yes(connection.is_aggressive),
-        "proposals": connection.proposals,
+        "proposals": connection.proposals or "default",
         "local_addrs": "%any",
         "remote_addrs": connection.remote_addrs or "%any",
         "encap": _yes(connection.is_encapsulated is not False),
