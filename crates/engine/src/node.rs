@@ -24,6 +24,7 @@ mod session_id;
 mod silence;
 mod stations;
 mod status;
+mod stay;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -37,10 +38,10 @@ use crypto::rand::{Seed, Stream};
 use wire::isakmp::{Cookie, Cookies};
 
 pub use crate::ikev1::nat::{IKE_PORT, NAT_T_PORT};
-pub use accounts::{Stay, StayId, Summary, Traffic};
 pub use end_cause::EndCause;
 pub use event::Event;
 pub use status::{ChildStatus, ConnectionStatus, SessionStatus, Status};
+pub use stay::{Stay, StayId, Summary, Traffic};
 
 use crate::config::{Config, Connection, Start};
 use crate::counters::DropCounters;

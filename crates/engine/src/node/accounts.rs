@@ -7,14 +7,11 @@
 //!
 //! [`Notice::Removed`]: crate::plane::Notice::Removed
 
-use core::fmt;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, SocketAddr};
-
-use wire::isakmp::Cookie;
 
 use super::session::Session;
 use super::session_id::SessionId;
+use super::stay::{AccountId, Stay, StayId, Summary, Traffic};
 use super::{EndCause, Event, Node, Timer};
 use crate::plane::SaReport;
 use crate::sa::{ChildId, Direction};
@@ -22,62 +19,6 @@ use crate::time::{Deadline, Duration, Instant};
 
 /// After that long an end is told without the counts of a plane that does not answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-
-/// What one direction has carried.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traffic {
-    /// Packets.
-    pub packets: u64,
-    /// Bytes of clear text.
-    pub bytes: u64,
-}
-
-/// Who is connected.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stay {
-    /// The same at both ends, and for the whole stay.
-    pub id: StayId,
-    /// Connection.
-    pub connection: String,
-    /// Who the peer proved to be.
-    pub identity: String,
-    /// Where the peer is.
-    pub remote: SocketAddr,
-    /// Inner addresses that are lent, to the peer or to us.
-    pub inner: Vec<IpAddr>,
-}
-
-/// Names a stay: the responder's cookie of its first ISAKMP SA.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StayId(Cookie);
-
-impl fmt::Display for StayId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0
-            .0
-            .iter()
-            .try_for_each(|octet| write!(f, "{octet:02x}"))
-    }
-}
-
-/// How a stay went, at its end.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Summary {
-    /// Why it ended.
-    pub cause: EndCause,
-    /// From its first child to its end.
-    pub duration: Duration,
-    /// What the peer sent.
-    pub received: Traffic,
-    /// What was sent to the peer.
-    pub sent: Traffic,
-    /// Both planes have told what they counted; else more may have passed.
-    pub is_complete: bool,
-}
-
-/// Names an account within one node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct AccountId(u64);
 
 struct Account {
     stay: Stay,

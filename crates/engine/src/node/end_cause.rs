@@ -5,8 +5,6 @@ use std::net::SocketAddr;
 
 use crypto::cert::CertFault;
 
-use crate::ikev1::Fault;
-
 /// Why a session or a child ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -53,8 +51,8 @@ pub enum EndCause {
     NotPutToUse,
     /// Another address of the same gateway was first.
     OtherAddressFirst,
-    /// The negotiation failed.
-    Failed(Fault),
+    /// The negotiation failed, and what differed.
+    Failed(String),
 }
 
 impl EndCause {
@@ -120,7 +118,7 @@ impl fmt::Display for EndCause {
             Self::NoChild => "no child could be brought up",
             Self::NotPutToUse => "the peer could not put it to use",
             Self::OtherAddressFirst => "another address of the gateway was first",
-            Self::Failed(fault) => return fault.fmt(f),
+            Self::Failed(what) => what,
         })
     }
 }

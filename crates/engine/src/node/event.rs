@@ -2,7 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::{EndCause, Stay, Summary};
+use super::end_cause::EndCause;
+use super::stay::{Stay, Summary};
 use crate::sa::Path;
 
 /// Past facts. Texts are one sentence, lower case, no secrets.

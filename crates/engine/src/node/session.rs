@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 use wire::isakmp::Cookie;
 
-use super::accounts::AccountId;
 use super::half_open::Place;
 use super::liveness::{Liveness, UNHEARD};
 use super::proof::Unproven;
 use super::session_id::SessionId;
 use super::silence::SmallQuestion;
+use super::stay::AccountId;
 use super::timers::renewal;
 use super::{EndCause, Event, Node, Output, Timer};
 use crate::config::Connection;
@@ -412,7 +412,7 @@ impl Node {
             reason: fault.to_string(),
         });
         self.begin_again(id, fault, now);
-        self.close_session(id, EndCause::Failed(fault.clone()), false, now);
+        self.close_session(id, EndCause::Failed(fault.to_string()), false, now);
     }
 
     pub(super) fn on_session_timer(&mut self, id: SessionId, now: Instant) {
