@@ -239,7 +239,7 @@ impl World {
             others.reverse();
         }
         let verified = store.verify(&read(&self.end), &others, NOW)?;
-        assert_eq!(store.revoked_since(&verified.path, NOW), None);
+        assert_eq!(store.disbelieved_since(&verified.path, NOW), None);
         Ok(())
     }
 

@@ -347,7 +347,7 @@ impl Node {
             self.close_session(id, EndCause::ConfigurationChanged, true, now);
         }
         self.config = config;
-        self.end_revoked(now);
+        self.end_disbelieved(now);
         self.open_stations();
     }
 

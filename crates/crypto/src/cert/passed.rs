@@ -1,14 +1,44 @@
-//! What is kept of a path that passed its check: enough for later revocation lists.
+//! What is kept of a path that passed its check: enough for later revocation lists and pins.
 
 use std::sync::Arc;
 
 use super::Certificate;
 use super::read::Signer;
+use crate::hash::{Digest, Hash};
 
-/// A path that passed, as far as a later list can name a certificate of it.
+/// A path that passed, as far as later lists and pins can say something of it.
 #[derive(Clone)]
 pub struct CertificatePath {
+    pub(super) leaf: Leaf,
     pub(super) steps: Vec<Step>,
+}
+
+/// The end entity, without its certificate.
+#[derive(Clone)]
+pub(super) struct Leaf {
+    pub(super) subject: String,
+    serial: Vec<u8>,
+    fingerprint: Digest,
+}
+
+impl Leaf {
+    fn new(certificate: &Certificate) -> Self {
+        Self {
+            subject: certificate.subject(),
+            serial: certificate.facts.serial.clone(),
+            fingerprint: fingerprint(certificate),
+        }
+    }
+
+    /// Whether this is the same certificate, octet by octet.
+    pub(super) fn is(&self, certificate: &Certificate) -> bool {
+        certificate.facts.serial == self.serial
+            && fingerprint(certificate).as_ref() == self.fingerprint.as_ref()
+    }
+}
+
+fn fingerprint(certificate: &Certificate) -> Digest {
+    Hash::Sha256.digest(&[certificate.der()])
 }
 
 /// A certificate and who issued it.
@@ -30,7 +60,8 @@ impl Step {
 }
 
 impl CertificatePath {
-    pub(super) fn new(steps: Vec<Step>) -> Self {
-        Self { steps }
+    pub(super) fn new(leaf: &Certificate, steps: Vec<Step>) -> Self {
+        let leaf = Leaf::new(leaf);
+        Self { leaf, steps }
     }
 }

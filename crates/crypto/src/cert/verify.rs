@@ -221,7 +221,8 @@ impl<'a> Climb<'a> {
     /// The path that was found.
     fn found(&self) -> CertificatePath {
         let pairs = self.path.windows(2);
-        CertificatePath::new(pairs.map(|pair| Step::new(pair[0], pair[1])).collect())
+        let steps = pairs.map(|pair| Step::new(pair[0], pair[1])).collect();
+        CertificatePath::new(self.path[0], steps)
     }
 }
 

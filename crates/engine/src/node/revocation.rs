@@ -1,5 +1,5 @@
-//! Peers whose tunnels end before their time: those that a new revocation list names, and those
-//! that the user ends one by one.
+//! Peers whose tunnels end before their time: those that a new revocation list names or that are
+//! pinned no more, and those that the user ends one by one.
 
 use crypto::cert::CertFault;
 
@@ -10,28 +10,29 @@ use crate::time::Instant;
 
 impl Node {
     /// Ends the sessions of peers whose certificates, or those of their authorities, the lists in
-    /// force name.
-    pub(super) fn end_revoked(&mut self, now: Instant) {
+    /// force name, and of those who are not among the pinned ones.
+    pub(super) fn end_disbelieved(&mut self, now: Instant) {
         let ids: Vec<SessionId> = self.sessions.keys().copied().collect();
-        ids.into_iter().for_each(|id| self.end_if_revoked(id, now));
+        ids.into_iter()
+            .for_each(|id| self.end_if_disbelieved(id, now));
     }
 
     /// A list may have been read while phase 1 was under way.
-    pub(super) fn end_if_revoked(&mut self, id: SessionId, now: Instant) {
-        let Some(fault) = self.revoked(id, now) else {
+    pub(super) fn end_if_disbelieved(&mut self, id: SessionId, now: Instant) {
+        let Some(fault) = self.disbelieved(id, now) else {
             return;
         };
         self.close_session(id, EndCause::CertificateRefused(fault), true, now);
     }
 
-    fn revoked(&self, id: SessionId, now: Instant) -> Option<CertFault> {
+    fn disbelieved(&self, id: SessionId, now: Instant) -> Option<CertFault> {
         let session = self.sessions.get(&id)?;
         let path = session.sa.as_ref()?.certificate.as_ref()?;
         let RemoteMethod::Signature(store) = &session.connection.as_ref()?.remote.method else {
             return None;
         };
         let (told, at) = self.calendar;
-        store.revoked_since(path, told.at(at, now).0)
+        store.disbelieved_since(path, told.at(at, now).0)
     }
 
     /// Ends the sessions that a connection has with one peer.

@@ -313,7 +313,7 @@ impl Node {
         self.station_established(id, now);
         self.begin_waiting(id, now);
         self.arm_session(id);
-        self.end_if_revoked(id, now);
+        self.end_if_disbelieved(id, now);
     }
 
     /// Ends a session and the children that are still its own. `tells_peer`: deletes are sent.

@@ -10,9 +10,14 @@ use crate::cert::read::Signer;
 use crate::cert::{CertFault, Certificate, ListFault, RevocationList, RevocationRule, TrustStore};
 
 impl TrustStore {
-    /// Whether a list of this store names a certificate of a path that passed before, under other
-    /// lists perhaps. A list that is missing, or over, ends nothing that was believed.
-    pub fn revoked_since(&self, path: &CertificatePath, now: i64) -> Option<CertFault> {
+    /// Why a path that passed before, in another store perhaps, is believed no more: a list of this
+    /// store names a certificate of it, or other certificates are pinned here. A list that is
+    /// missing, or over, ends nothing that was believed.
+    pub fn disbelieved_since(&self, path: &CertificatePath, now: i64) -> Option<CertFault> {
+        if !self.pinned.is_empty() && !self.pinned.iter().any(|one| path.leaf.is(one)) {
+            let subject = path.leaf.subject.clone();
+            return Some(CertFault::NotPinned { subject });
+        }
         path.steps.iter().find_map(|step| {
             // Most paths cost no signature.
             let is_named = self.revocations.iter().any(|list| {
@@ -100,7 +105,7 @@ impl TrustStore {
             {
                 let step = Step::new(pinned, issuer);
                 self.check_step(&step, now, budget)?;
-                return Ok(CertificatePath::new(vec![step]));
+                return Ok(CertificatePath::new(pinned, vec![step]));
             }
         }
         let issuer = pinned.facts.issuer_text.clone();
@@ -110,7 +115,7 @@ impl TrustStore {
             false => ListFault::Missing { issuer },
         };
         self.without_list(&pinned.facts.subject_text, fault)?;
-        Ok(CertificatePath::new(Vec::new()))
+        Ok(CertificatePath::new(pinned, Vec::new()))
     }
 
     pub(super) fn check_step(

@@ -536,7 +536,7 @@ fn revocation_lists_speak_of_pinned_certificates_too() {
         };
         let verified = store.verify(&leaf, &[], NOW);
         if let Ok(verified) = &verified {
-            assert_eq!(store.revoked_since(&verified.path, NOW), None);
+            assert_eq!(store.disbelieved_since(&verified.path, NOW), None);
         }
         verified.err().map(|fault| fault.to_string())
     };
@@ -571,7 +571,36 @@ fn revocation_lists_speak_of_pinned_certificates_too() {
         revocations: list(&[5]),
         ..store
     };
-    assert!(store.revoked_since(&path, NOW).is_some());
+    assert!(store.disbelieved_since(&path, NOW).is_some());
+}
+
+#[test]
+fn a_path_is_believed_while_its_end_is_pinned_or_nothing_is() {
+    let root = root("root");
+    let end = leaf(&root, |_| {});
+    // Of the same name, key and serial number.
+    let other = leaf(&root, |params| {
+        params.not_after += time::Duration::days(1);
+    });
+    let store = |pinned: &[&Certificate]| TrustStore {
+        authorities: vec![root.read()],
+        pinned: pinned.iter().map(|one| (*one).clone()).collect(),
+        ..TrustStore::default()
+    };
+    for before in [store(&[]), store(&[&end])] {
+        let path = before.verify(&end, &[], NOW).unwrap().path;
+        for (pinned, is_believed) in [
+            (&[][..], true),
+            (&[&end][..], true),
+            (&[&other, &end][..], true),
+            (&[&other][..], false),
+        ] {
+            let fault = store(pinned).disbelieved_since(&path, NOW);
+            let subject = "CN=end".to_owned();
+            let wanted = (!is_believed).then_some(CertFault::NotPinned { subject });
+            assert_eq!(fault, wanted);
+        }
+    }
 }
 
 #[test]
@@ -662,7 +691,7 @@ fn a_path_that_passed_is_revoked_by_a_later_list_alone() {
             ..trust(&[&root])
         };
         store
-            .revoked_since(&path, NOW)
+            .disbelieved_since(&path, NOW)
             .map(|fault| fault.to_string())
     };
     assert_eq!(later(Vec::new()), None);

@@ -70,6 +70,51 @@ fn a_list_that_is_read_while_phase_1_runs_counts() {
 }
 
 #[test]
+fn a_peer_that_is_pinned_no_more_is_ended_and_stays_out() {
+    let mut world = certified(84, false);
+    world.run(Duration::from_secs(5));
+    world.assert_up();
+    let pins = |world: &mut World, is_pinned: bool| {
+        let change = world.change.clone();
+        let pinned: Change = Arc::new(move |connection: &mut Connection, is_station| {
+            change(connection, is_station);
+            let own = &connection.local.method;
+            let LocalMethod::Signature { chain: own, .. } = own else {
+                unreachable!("certificates")
+            };
+            // At this end the other one's certificate, or our own in its place.
+            let RemoteMethod::Signature(store) = &connection.remote.method else {
+                unreachable!("certificates")
+            };
+            let pin = match is_pinned {
+                true => certificate(!is_station),
+                false => own[0].clone(),
+            };
+            connection.remote.method = RemoteMethod::Signature(Arc::new(TrustStore {
+                authorities: store.authorities.clone(),
+                pinned: vec![pin],
+                ..TrustStore::default()
+            }));
+        });
+        let config = Arc::new(config(false, &pinned));
+        world.input(1, Input::Configure(config));
+    };
+    pins(&mut world, true);
+    world.run(Duration::from_secs(5));
+    world.assert_up();
+    let begun = |event: &Event| matches!(event, Event::IkeEstablished { .. });
+    assert_eq!(world.ends[1].count(begun), 1);
+    pins(&mut world, false);
+    assert_eq!(world.ends[1].node.established(), 0);
+    assert!(world.ends[1].told(|event| matches!(
+        event,
+        Event::IkeClosed { cause, .. } if cause.to_string().contains("pinned")
+    )));
+    world.run(Duration::from_secs(60));
+    assert_eq!(world.ends[1].node.established(), 0);
+}
+
+#[test]
 fn one_peer_of_a_connection_is_ended_and_the_others_stay() {
     let mut world = World::new(83, |_, _| {});
     world.run(Duration::from_secs(2));
@@ -111,20 +156,7 @@ pub(super) fn reload(world: &mut World, end: usize, revoked: &'static [u8]) {
 /// Certificates of one authority at both ends.
 fn sign(connection: &mut Connection, is_station: bool, revoked: &[u8]) {
     let authority = authority();
-    let (name, key, serial) = match is_station {
-        true => ("ms.example", STATION_KEY, STATION_SERIAL),
-        false => ("sg.example", GATEWAY_KEY, GATEWAY_SERIAL),
-    };
-    let own = authority
-        .issue(&Request {
-            subject: &format!("CN={name}"),
-            alternative_names: &[name.to_owned()],
-            key: KeyMaterial::Pem(key),
-            serial: &[serial],
-            now: NOW,
-            days: 365,
-        })
-        .unwrap();
+    let key = if is_station { STATION_KEY } else { GATEWAY_KEY };
     let entries: Vec<RevokedEntry> = revoked
         .iter()
         .map(|serial| RevokedEntry {
@@ -136,13 +168,30 @@ fn sign(connection: &mut Connection, is_station: bool, revoked: &[u8]) {
     let read = |pem: &str| Certificate::all_from_pem(pem).unwrap();
     connection.local.method = LocalMethod::Signature {
         key: Arc::new(PrivateKey::from_pem(key).unwrap()),
-        chain: read(&own),
+        chain: vec![certificate(is_station)],
     };
     connection.remote.method = RemoteMethod::Signature(Arc::new(TrustStore {
         authorities: read(authority.certificate_pem()),
         revocations: vec![RevocationList::parse(list.as_bytes()).unwrap()],
         ..TrustStore::default()
     }));
+}
+
+fn certificate(is_station: bool) -> Certificate {
+    let (name, key, serial) = match is_station {
+        true => ("ms.example", STATION_KEY, STATION_SERIAL),
+        false => ("sg.example", GATEWAY_KEY, GATEWAY_SERIAL),
+    };
+    let request = Request {
+        subject: &format!("CN={name}"),
+        alternative_names: &[name.to_owned()],
+        key: KeyMaterial::Pem(key),
+        serial: &[serial],
+        now: NOW,
+        days: 365,
+    };
+    let pem = authority().issue(&request).unwrap();
+    Certificate::all_from_pem(&pem).unwrap().remove(0)
 }
 
 fn authority() -> Authority {
