@@ -17,6 +17,7 @@ use clap::{Args, Subcommand};
 use crypto::cert::{
     Authority, Certificate, KeyMaterial, Request, RevokedEntry, SigningKey, read_serial,
 };
+use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
 /// Serial numbers are random, so that nobody foresees a certificate (RFC 5280 §4.1.2.2: positive,
@@ -154,7 +155,7 @@ pub fn run(command: &Command) -> anyhow::Result<String> {
             days,
         } => revoke(ca, certificate, *days, now),
         Command::Crl { ca, days } => {
-            let (authority, mut index) = open(ca)?;
+            let (authority, mut index, _alone) = open(ca)?;
             write_list(ca, &authority, &mut index, *days, now)
         }
         Command::Show { file } => {
@@ -193,7 +194,7 @@ fn issue(args: &IssueArgs, now: i64) -> anyhow::Result<String> {
             Err(_) => Err(error),
         })
         .context("--name")?;
-    let (authority, mut index) = open(&args.ca)?;
+    let (authority, mut index, _alone) = open(&args.ca)?;
     let folder = match args.bundle {
         true => args.out.join(&args.name),
         false => args.out.clone(),
@@ -273,7 +274,7 @@ fn names_in(certificate: &str) -> anyhow::Result<String> {
 }
 
 fn revoke(folder: &Path, certificate: &str, days: u32, now: i64) -> anyhow::Result<String> {
-    let (authority, mut index) = open(folder)?;
+    let (authority, mut index, _alone) = open(folder)?;
     let serial = if Path::new(certificate).is_file() {
         let text = read(Path::new(certificate))?;
         hex(&read_serial(&text).with_context(|| certificate.to_owned())?)
@@ -334,19 +335,25 @@ fn write_list(
     ))
 }
 
-fn open(folder: &Path) -> anyhow::Result<(Authority, Index)> {
+/// The authority for one command alone: of two that both write the index, the later one would lose
+/// what the other one revoked.
+fn open(folder: &Path) -> anyhow::Result<(Authority, Index, Flock<File>)> {
     let certificate = read(&folder.join("ca.pem"))
         .with_context(|| format!("{} is no authority: `caravan pki ca`", folder.display()))?;
     let key = read(&folder.join("ca.key"))?;
     let authority = Authority::load(&certificate, &key)
         .with_context(|| folder.join("ca.key").display().to_string())?;
+    let context = || format!("cannot lock {}", folder.display());
+    let alone = File::open(folder).with_context(context)?;
+    let alone = Flock::lock(alone, FlockArg::LockExclusive).map_err(|(_, errno)| errno);
+    let alone = alone.with_context(context)?;
     let path = folder.join("index.json");
     let index = match path.exists() {
         true => serde_json::from_str(&read(&path)?)
             .with_context(|| format!("{} is damaged", path.display()))?,
         false => Index::default(),
     };
-    Ok((authority, index))
+    Ok((authority, index, alone))
 }
 
 fn write_index(folder: &Path, index: &Index) -> anyhow::Result<()> {

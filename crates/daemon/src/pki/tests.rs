@@ -233,3 +233,23 @@ fn serial_numbers_are_positive_and_of_one_length() {
         assert_eq!(bytes(&hex(&serial)).unwrap(), serial);
     }
 }
+
+#[test]
+fn whoever_issues_meanwhile_does_not_undo_a_revocation() {
+    let folder = Folder::new("together");
+    folder.pki("issue --ca @/pki --name ms0 --out @").unwrap();
+    std::thread::scope(|threads| {
+        for number in 1..4 {
+            let folder = &folder;
+            threads.spawn(move || {
+                let line = format!("issue --ca @/pki --name ms{number} --out @");
+                folder.pki(&line).unwrap();
+            });
+        }
+        threads.spawn(|| folder.pki("revoke --ca @/pki @/ms0.pem").unwrap());
+    });
+    let index: Index = serde_json::from_str(&folder.text("pki/index.json")).unwrap();
+    assert_eq!(index.issued.len(), 4);
+    let revoked = index.issued.iter().filter(|it| it.revoked_at.is_some());
+    assert_eq!(revoked.count(), 1);
+}
