@@ -8,10 +8,8 @@
 
 pub mod keys;
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -25,6 +23,7 @@ use engine::sa::Path;
 use tracing::warn;
 use wire::ip::checksum::{Sum, checksum};
 
+use crate::files;
 use crate::sys::datagram::Incoming;
 
 pub use keys::Keys;
@@ -61,16 +60,10 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Creates the file (mode 0600) and the thread that writes it.
+    /// Creates the file (mode 0600), or opens a pipe that is read, and makes the thread that writes
+    /// there.
     pub fn create(path: &FilePath) -> io::Result<Self> {
-        let mut options = File::options();
-        options.write(true).create(true).truncate(true).mode(0o600);
-        let file = options.open(path)?;
-        if file.metadata()?.is_file() {
-            // One that was there keeps its mode when it is opened again.
-            file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
-        }
-        let mut file = BufWriter::new(file);
+        let mut file = BufWriter::new(files::open_private(path)?);
         write_headers(&mut file)?;
         let (queue, captured) = sync_channel(QUEUE);
         let tap = Tap {

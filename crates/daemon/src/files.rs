@@ -3,12 +3,13 @@
 
 use std::fs::{self, DirBuilder, File, Metadata};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+use std::time::SystemTime;
 
 use nix::errno::Errno;
-use nix::fcntl::{OFlag, openat, renameat};
-use nix::libc::{O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK};
+use nix::fcntl::{FcntlArg, OFlag, fcntl, openat, renameat};
+use nix::libc::{ELOOP, ENXIO, O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK};
 use nix::sys::stat::Mode;
 use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, unlinkat};
 
@@ -88,9 +89,16 @@ fn read_if(path: &Path, most: u64, believes: fn(&Metadata) -> bool) -> io::Resul
     options.custom_flags(O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     let file = options.open(path)?;
     let found = file.metadata()?;
-    if !found.is_file() || !believes(&found) {
-        let text = format!("{} is no file of ours", path.display());
-        return Err(io::Error::new(ErrorKind::PermissionDenied, text));
+    let name = path.display().to_string();
+    match believes(&found) {
+        true => text_of(file, &found, &name, most),
+        false => Err(strange(&name)),
+    }
+}
+
+fn text_of(file: File, found: &Metadata, name: &str, most: u64) -> io::Result<Vec<u8>> {
+    if !found.is_file() {
+        return Err(strange(name));
     }
     let mut text = Vec::new();
     file.take(most + 1).read_to_end(&mut text)?;
@@ -98,6 +106,11 @@ fn read_if(path: &Path, most: u64, believes: fn(&Metadata) -> bool) -> io::Resul
         true => Ok(text),
         false => Err(ErrorKind::FileTooLarge.into()),
     }
+}
+
+fn strange(name: &str) -> io::Error {
+    let text = format!("{name} is no file of ours");
+    io::Error::new(ErrorKind::PermissionDenied, text)
 }
 
 /// Writes a file of a folder anew, mode 0600, all or nothing; what stands at either name is not
@@ -116,6 +129,15 @@ pub fn replace(folder: &File, name: &str, text: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
+/// A file of an open folder, of so many octets at most, and when it was written: no link, no
+/// device, no pipe. The way to the folder needs no right any more.
+pub fn read_in(folder: &File, name: &str, most: u64) -> io::Result<(Vec<u8>, SystemTime)> {
+    let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+    let file = File::from(openat(folder, name, flags, Mode::empty())?);
+    let found = file.metadata()?;
+    Ok((text_of(file, &found, name, most)?, found.modified()?))
+}
+
 /// Opens a file to be locked: no link, and what it holds stays.
 pub fn open_lock(path: &Path) -> io::Result<File> {
     let mut options = File::options();
@@ -126,19 +148,45 @@ pub fn open_lock(path: &Path) -> io::Result<File> {
 
 /// Opens a file to append to, mode 0600, empty at first: no link, and nobody else's.
 pub fn open_log(path: &Path) -> io::Result<File> {
+    let file = open_private(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(strange(&path.display().to_string())),
+    }
+}
+
+/// The same, or a pipe of ours that somebody reads, or a device: never a link, nor what is somebody
+/// else's, who would read it or have it overwritten.
+pub fn open_private(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.append(true).create(true).mode(0o600);
+    // A pipe that nobody reads would be waited for.
     options.custom_flags(O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    let file = options.open(path)?;
+    let file = options.open(path).map_err(|fault| told(fault, path))?;
     let found = file.metadata()?;
-    if !found.is_file() || found.uid() != Uid::effective().as_raw() {
-        let text = format!("{} is no file of ours", path.display());
-        return Err(io::Error::new(ErrorKind::PermissionDenied, text));
+    let kind = found.file_type();
+    let is_device = kind.is_char_device();
+    let is_ours = found.uid() == Uid::effective().as_raw() && found.nlink() == 1;
+    if !is_device && !(is_ours && (kind.is_file() || kind.is_fifo())) {
+        return Err(strange(&path.display().to_string()));
     }
-    // One of an earlier version may be open to all.
-    file.set_permissions(fs::Permissions::from_mode(0o600))?;
-    file.set_len(0)?;
+    if kind.is_file() {
+        // One of an earlier run may be open to all.
+        file.set_permissions(fs::Permissions::from_mode(0o600))?;
+        file.set_len(0)?;
+    }
+    fcntl(&file, FcntlArg::F_SETFL(OFlag::O_APPEND))?;
     Ok(file)
+}
+
+/// Says what is wrong with what stands there.
+fn told(fault: io::Error, path: &Path) -> io::Error {
+    let why = match fault.raw_os_error() {
+        Some(ELOOP) => "is a link, which is not followed",
+        Some(ENXIO) => "is a pipe that nobody reads",
+        _ => return fault,
+    };
+    io::Error::new(fault.kind(), format!("{} {why}", path.display()))
 }
 
 #[cfg(test)]
@@ -173,6 +221,30 @@ mod tests {
         );
         symlink(&folder, folder.join("folder")).unwrap();
         assert!(open_folder(&folder.join("folder")).is_err());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_is_recorded_goes_to_no_link_and_to_nobody_else() {
+        let folder = folder("private");
+        let [file, link, pipe] = ["file", "link", "pipe"].map(|name| folder.join(name));
+        fs::write(&file, "before").unwrap();
+        fs::hard_link(&file, &link).unwrap();
+        assert!(open_private(&file).is_err(), "it has a second name");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "before");
+        fs::remove_file(&link).unwrap();
+        symlink(&file, &link).unwrap();
+        let fault = open_private(&link).unwrap_err().to_string();
+        assert!(fault.contains("link, which is not followed"), "{fault}");
+        assert_eq!(fs::read_to_string(&file).unwrap(), "before");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let fault = open_private(&pipe).unwrap_err().to_string();
+        assert!(fault.contains("pipe that nobody reads"), "{fault}");
+        let reader = File::options().read(true).write(true).open(&pipe).unwrap();
+        open_private(&pipe).unwrap().write_all(b"x").unwrap();
+        drop(reader);
+        open_private(&file).unwrap().write_all(b"after").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "after");
         fs::remove_dir_all(&folder).unwrap();
     }
 

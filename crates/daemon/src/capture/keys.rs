@@ -3,16 +3,19 @@
 //! Wireshark 4 reads no key of ChaCha20-Poly1305 for ESP: such lines are written as comments.
 
 use std::fmt::Write as _;
-use std::fs::{DirBuilder, File};
+use std::fs::{File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crypto::cipher::Cipher;
 use crypto::hash::Hash;
 use crypto::packet::{Encryption, Integrity, Protection};
 use engine::sa::{Protocol, Sa};
+use nix::unistd::Uid;
 use zeroize::Zeroizing;
+
+use crate::files;
 
 /// The folder, open for more keys.
 pub struct Keys {
@@ -27,20 +30,20 @@ impl Keys {
         let mut folder = capture.as_os_str().to_owned();
         folder.push(".keys");
         let folder = PathBuf::from(folder);
-        match DirBuilder::new().mode(0o700).create(&folder) {
-            Err(fault) if fault.kind() == io::ErrorKind::AlreadyExists => {}
-            other => other?,
+        let opened = files::make_folder(&folder, 0o700)?;
+        let found = opened.metadata()?;
+        if found.uid() != Uid::effective().as_raw() {
+            let text = format!("user {} owns {}", found.uid(), folder.display());
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
         }
         // An older folder may be open to others.
-        let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-        std::fs::set_permissions(&folder, private)?;
-        let mut preferences = private_file(&folder, "preferences")?;
-        preferences.write_all(
-            b"esp.enable_encryption_decode: TRUE\nesp.enable_authentication_check: TRUE\n",
-        )?;
+        opened.set_permissions(Permissions::from_mode(0o700))?;
+        let preferences =
+            b"esp.enable_encryption_decode: TRUE\nesp.enable_authentication_check: TRUE\n";
+        files::replace(&opened, "preferences", preferences)?;
         Ok(Self {
-            esp: private_file(&folder, "esp_sa")?,
-            ike: private_file(&folder, "ikev1_decryption_table")?,
+            esp: files::replace(&opened, "esp_sa", b"")?,
+            ike: files::replace(&opened, "ikev1_decryption_table", b"")?,
             folder,
         })
     }
@@ -68,18 +71,6 @@ impl Keys {
         self.ike.write_all(line.as_bytes())?;
         self.ike.flush()
     }
-}
-
-fn private_file(folder: &Path, name: &str) -> io::Result<File> {
-    let path = folder.join(name);
-    // A file of an earlier run keeps its mode when it is opened again: begin anew.
-    match std::fs::remove_file(&path) {
-        Err(fault) if fault.kind() != io::ErrorKind::NotFound => return Err(fault),
-        _ => {}
-    }
-    let mut options = File::options();
-    options.append(true).create_new(true).mode(0o600);
-    options.open(path)
 }
 
 fn esp_line(sa: &Sa) -> String {

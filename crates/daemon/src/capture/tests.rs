@@ -1,3 +1,5 @@
+use std::os::unix::fs::PermissionsExt;
+
 use super::*;
 
 fn block_at(file: &[u8], at: usize) -> (u32, &[u8], usize) {
