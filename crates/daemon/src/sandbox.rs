@@ -2,8 +2,9 @@
 //! no use for (seccomp, a list of refusals), and files that it does not write (Landlock). Both bind
 //! the calling thread and those that it starts: call [`enter`] before the first one.
 //!
-//! The filter looks at the number of a call alone, so that the kernel (Linux 5.11) decides once for
-//! each number, and calls on the way of a packet cost nothing more.
+//! The filter looks at the number of a call, and of two that no packet needs at an argument, so
+//! that the kernel (Linux 5.11) decides once for each other number, and calls on the way of a
+//! packet cost nothing more.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,10 +14,30 @@ use landlock::{
     path_beneath_rules,
 };
 use nix::libc;
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+#[cfg(target_arch = "x86_64")]
+use seccompiler::sock_filter;
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, apply_filter,
+};
 
-/// Starting programs.
+/// Starting programs and processes. One that outlived its parent would hold the steward's socket,
+/// and a steward that is spoken to takes nothing back.
+#[cfg(target_arch = "x86_64")]
+const STARTS: [libc::c_long; 4] = [
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_fork,
+    libc::SYS_vfork,
+];
+#[cfg(not(target_arch = "x86_64"))]
 const STARTS: [libc::c_long; 2] = [libc::SYS_execve, libc::SYS_execveat];
+/// What these put into a terminal its shell takes for typed, with that one's rights (ioctl_tty(2),
+/// ioctl_console(2)).
+const TYPES: [u64; 2] = [TIOCSTI, TIOCLINUX];
+/// From asm-generic/ioctls.h; libc has them in types that differ.
+const TIOCSTI: u64 = 0x5412;
+const TIOCLINUX: u64 = 0x541c;
 /// What neither process has a use for, and who takes one over would.
 const NEVER: [libc::c_long; 43] = [
     libc::SYS_acct,
@@ -83,26 +104,68 @@ pub fn enter(sandbox: &Sandbox) -> Vec<String> {
         }),
         Sandbox::Steward => None,
     };
-    let starts: &[libc::c_long] = match sandbox {
-        Sandbox::Speaker(_) => &STARTS,
-        Sandbox::Steward => &[],
-    };
-    let seccomp = match refuse(NEVER.iter().chain(starts)) {
+    let is_speaker = matches!(sandbox, Sandbox::Speaker(_));
+    let seccomp = match refuse(is_speaker) {
         Ok(()) => "seccomp".to_owned(),
         Err(fault) => format!("no seccomp ({fault})"),
     };
     landlock.into_iter().chain([seccomp]).collect()
 }
 
-fn refuse<'a>(
-    calls: impl Iterator<Item = &'a libc::c_long>,
-) -> Result<(), Box<dyn core::error::Error>> {
-    let rules: BTreeMap<i64, _> = calls.map(|number| (*number, Vec::new())).collect();
+type Fault = Box<dyn core::error::Error>;
+
+fn refuse(is_speaker: bool) -> Result<(), Fault> {
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
+    let starts: &[libc::c_long] = if is_speaker { &STARTS } else { &[] };
+    rules.extend(NEVER.iter().chain(starts).map(|call| (*call, Vec::new())));
+    // The kernel looks at the lower half alone.
+    let is = |argument, operator, value| {
+        let half = SeccompCmpArgLen::Dword;
+        let condition = SeccompCondition::new(argument, half, operator, value)?;
+        SeccompRule::new(vec![condition])
+    };
+    let types = TYPES.map(|what| is(1, SeccompCmpOp::Eq, what));
+    rules.insert(
+        libc::SYS_ioctl,
+        types.into_iter().collect::<Result<_, _>>()?,
+    );
+    if is_speaker {
+        let thread = libc::CLONE_THREAD as u64;
+        let is_process = is(0, SeccompCmpOp::MaskedEq(thread), 0)?;
+        rules.insert(libc::SYS_clone, vec![is_process]);
+        // Its flags are in memory, where no filter looks: the C library then takes the older call.
+        let newer = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
+        filter(newer, libc::ENOSYS)?;
+    }
+    filter(rules, libc::EPERM)
+}
+
+fn filter(rules: BTreeMap<i64, Vec<SeccompRule>>, fault: i32) -> Result<(), Fault> {
     let arch = std::env::consts::ARCH.try_into()?;
-    let refused = SeccompAction::Errno(libc::EPERM as u32);
+    let refused = SeccompAction::Errno(fault as u32);
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, arch)?;
-    let program: BpfProgram = filter.try_into()?;
+    let mut program: BpfProgram = filter.try_into()?;
+    #[cfg(target_arch = "x86_64")]
+    program.splice(..0, other_numbers());
     Ok(apply_filter(&program)?)
+}
+
+/// The same calls have other numbers for programs of 32-bit pointers (x32), which are of the same
+/// architecture by the kernel's word: all of them are refused.
+#[cfg(target_arch = "x86_64")]
+fn other_numbers() -> [sock_filter; 3] {
+    const LOAD_WORD: u16 = 0x20;
+    const JUMP_IF_AT_LEAST: u16 = 0x35;
+    const RETURN: u16 = 0x06;
+    const FIRST_OF_X32: u32 = 0x4000_0000;
+    const ERRNO: u32 = 0x0005_0000;
+    let instruction = |code, jf, k| sock_filter { code, jt: 0, jf, k };
+    [
+        // The number is the first word of what a filter sees.
+        instruction(LOAD_WORD, 0, 0),
+        instruction(JUMP_IF_AT_LEAST, 1, FIRST_OF_X32),
+        instruction(RETURN, 0, ERRNO | libc::EPERM as u32),
+    ]
 }
 
 /// Reading stays free: certificates and resolvers are anywhere.
@@ -121,6 +184,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+    use crate::sys::trial;
 
     /// A sandbox cannot be left: each is tried in a thread of its own.
     fn within<T: Send>(sandbox: &Sandbox, try_it: impl FnOnce() -> T + Send) -> (Vec<String>, T) {
@@ -140,6 +204,36 @@ mod tests {
         );
         let (_, started) = within(&Sandbox::Steward, start);
         assert!(started);
+    }
+
+    #[test]
+    fn who_speaks_with_the_network_starts_no_process_but_threads() {
+        let start = || {
+            let thread = std::thread::spawn(|| 7).join().ok();
+            (trial::fork().is_ok(), thread)
+        };
+        let (limits, (forked, thread)) = within(&Sandbox::Speaker(Vec::new()), start);
+        assert!(
+            !forked || !limits.contains(&"seccomp".to_owned()),
+            "{limits:?}"
+        );
+        assert_eq!(thread, Some(7));
+        let (_, (forked, _)) = within(&Sandbox::Steward, start);
+        assert!(forked);
+    }
+
+    #[test]
+    fn neither_types_into_a_terminal_by_any_number() {
+        let type_it = || trial::type_into_null().map_err(|fault| fault.raw_os_error());
+        assert_eq!(type_it(), Err(Some(libc::ENOTTY)));
+        for sandbox in [Sandbox::Speaker(Vec::new()), Sandbox::Steward] {
+            let (limits, typed) = within(&sandbox, || (type_it(), trial::other_number()));
+            if limits.contains(&"seccomp".to_owned()) {
+                let refused = Err(Some(libc::EPERM));
+                let other = typed.1.map_err(|fault| fault.raw_os_error());
+                assert_eq!((typed.0, other), (refused, refused));
+            }
+        }
     }
 
     #[test]

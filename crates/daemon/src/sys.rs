@@ -11,6 +11,8 @@ pub mod datagram;
 pub mod device;
 pub mod frame;
 pub mod gather;
+#[cfg(test)]
+pub mod trial;
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
