@@ -236,12 +236,32 @@ def test_when_the_one_is_killed_the_steward_takes_back_all_but_the_block(
             wait_for(lambda: is_over(steward), "the steward's end")
         assert RESOLVER not in resolvers(road.ms)
         assert road.ms.unreachable_routes() == [PRIVATE_NETWORK]
-        assert "caravan" not in road.ms.run(["nft", "list", "ruleset"]).stdout
+        assert "caravan_road" not in road.ms.run(["nft", "list", "ruleset"]).stdout
         # The next one follows at once.
         with Caravan(road.ms, ends[1]) as station:
             station.wait_ready()
             station.down()
             station.process.wait(10)
+    assert state(road.ms) == before
+
+
+def test_when_the_steward_is_killed_the_tunnel_ends_at_once_and_the_block_stays(
+    road: Road, ends: Ends
+) -> None:
+    before = state(road.ms)
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        with Caravan(road.ms, ends[1], options=["--user", USER]) as station:
+            station.wait_ready()
+            os.kill(station.steward(), signal.SIGKILL)
+            # Nobody asks it for anything meanwhile.
+            assert station.process.wait(5).code == 1
+            told = station.process.stderr()
+            assert "(caravan steward) is gone: the tunnels end" in told
+            assert f"{PRIVATE_NETWORK} stays blocked; `caravan down road` unblocks that" in told
+        assert road.ms.unreachable_routes() == [PRIVATE_NETWORK]
+        assert ping(road.ms, SERVER_ADDRESS, 1, timeout_s=0.5).received == 0
+        order(road.ms, "down", "road").check()
     assert state(road.ms) == before
 
 

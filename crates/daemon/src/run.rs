@@ -52,6 +52,9 @@ pub use setup::check_role;
 /// How often the node is told the calendar, against which certificates are checked, and given
 /// entropy.
 const CALENDAR_INTERVAL: Duration = Duration::from_secs(60);
+/// Nobody could take anything back later: the tunnels end, and what blocks stays.
+const UNATTENDED: &str = "the process that changes this host (caravan steward) is gone: the \
+    tunnels end, `caravan down NAME` or the next start takes back what it changed";
 /// What is left of an outer packet when the largest overhead of any suite is taken off.
 const OVERHEAD_BYTES: u16 = 100;
 
@@ -65,8 +68,11 @@ pub fn run(options: RunOptions) -> anyhow::Result<()> {
     let ended = runtime.block_on(async {
         let mut process = Process::open(options).await?;
         let ended = process.serve().await;
-        process.close().await?;
-        ended
+        let closed = process.close().await;
+        if let (Err(_), Err(error)) = (&ended, &closed) {
+            warn!("{error:#}");
+        }
+        ended.and(closed)
     });
     // Who started it in the background says so at the terminal.
     if ended.is_err() && !is_told {
@@ -129,6 +135,7 @@ impl Process {
                 }
                 Some(asked) = self.asked.recv() => self.on_asked(asked).await?,
                 Some(()) = changes.recv() => self.on_link_change().await?,
+                () = self.host.unattended() => anyhow::bail!("{UNATTENDED}"),
                 ask = signals.next() => match ask {
                     Ask::Stop => self.input(Input::Command(Command::Stop)).await?,
                     Ask::Reload => drop(self.reload().await),

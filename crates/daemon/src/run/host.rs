@@ -143,6 +143,11 @@ impl Host {
         Ok(self.steward.read().await?)
     }
 
+    /// Returns when nobody is there who changes this host.
+    pub(super) async fn unattended(&self) {
+        self.steward.gone().await;
+    }
+
     /// What was read is in force: connections came or went, and what the leases of those that went
     /// gave is no more.
     pub(super) async fn follow(&mut self, names: &[String], loaded: &Loaded) -> anyhow::Result<()> {

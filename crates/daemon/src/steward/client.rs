@@ -131,6 +131,23 @@ impl Steward {
         self.order(&Request::Adopt).await
     }
 
+    /// Returns when the steward is gone. It says nothing that it is not asked: whatever comes is
+    /// its end, or as good as that. Nothing is lost when this future is dropped.
+    pub async fn gone(&self) {
+        let Some(socket) = &self.socket else {
+            return;
+        };
+        loop {
+            let is_quiet = socket.readable().await.is_ok()
+                && socket
+                    .try_read(&mut [0])
+                    .is_err_and(|fault| fault.kind() == io::ErrorKind::WouldBlock);
+            if !is_quiet {
+                return;
+            }
+        }
+    }
+
     /// Takes everything back; returns when the steward has ended.
     pub async fn end(mut self, lifts: bool) -> Result<(), StewardError> {
         self.order(&Request::End { lifts }).await
