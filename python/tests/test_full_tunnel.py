@@ -115,6 +115,47 @@ def test_a_full_tunnel_keeps_the_local_network_and_refuses_the_other_family(
         assert "fwmark" not in rules(road.ms) and "suppress" not in rules(road.ms)
 
 
+def shout(host: Host, device: str, targets: list[tuple[str, int]]) -> None:
+    """A datagram to each, by sockets that are bound to a device."""
+    with host.entered():
+        for address, port in targets:
+            family = socket.AF_INET6 if ":" in address else socket.AF_INET
+            with socket.socket(family, socket.SOCK_DGRAM) as out, contextlib.suppress(OSError):
+                out.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode())
+                out.sendto(b"anybody there?", (address, port))
+
+
+def shouts(capture: Capture) -> list[str]:
+    """Where each of these went in clear; a complaint about one quotes it and is none."""
+    udp = 17
+    frames = [frame for frame in capture.frames() if b"anybody there?" in frame.packet]
+    return [frame.destination for frame in frames if frame.protocol == udp]
+
+
+def test_a_program_that_binds_itself_to_a_device_does_not_pass_the_block(
+    keys: Keys, output: Path
+) -> None:
+    strange, near = (
+        [(GATEWAY_ADDRESS6, 9), (HOME_ADDRESS, 53), (SERVER_ADDRESS, 9)],
+        (HOME_ADDRESS, 9),
+    )
+    with road_with(keys, output) as (road, station):
+        with Capture(road.ms, "wan0", output / "wire.pcap") as capture:
+            shout(road.ms, "wan0", [*strange, near])
+            assert ping(road.ms, SERVER_ADDRESS, 1).received == 1
+            station.crash()
+            shout(road.ms, "wan0", [*strange, near])
+            order(road.ms, "down", "road").check()
+            assert "caravan" not in road.ms.run(["nft", "list", "ruleset"]).stdout
+            capture.stop()
+            # What the tunnel leaves to the local network, once with it and once without.
+            assert shouts(capture) == [HOME_ADDRESS] * 2
+        with Capture(road.ms, "wan0", output / "down.pcap") as capture:
+            shout(road.ms, "wan0", strange)
+            capture.stop()
+            assert GATEWAY_ADDRESS6 in shouts(capture)
+
+
 def test_two_halves_are_a_full_tunnel_and_a_named_network_is_not_local(
     keys: Keys, output: Path
 ) -> None:

@@ -11,10 +11,12 @@ use anyhow::Context;
 use engine::config::{Child, Config, Connection};
 use engine::sa::Mode;
 use engine::selector::TrafficSelector;
+use tracing::warn;
 
 use crate::config::Loaded;
 use crate::config::file::OnFailure;
 use crate::footprint::{FootprintFile, written};
+use crate::nft;
 use crate::routes::full::{self, Surroundings};
 use crate::routes::{self, Desired, Prefix, covering, prefixes};
 
@@ -40,7 +42,17 @@ pub async fn lay(runtime_dir: &Path, loaded: &Loaded) -> anyhow::Result<()> {
         footprint.connections.extend(strange);
     })?;
     let table = &loaded.daemon;
-    Ok(routes::block(&desired, (table.table, table.fwmark), &mut file).await?)
+    routes::block(&desired, (table.table, table.fwmark), &mut file).await?;
+    bind(&mut file);
+    Ok(())
+}
+
+/// The blocks of a station hold for programs too that bind themselves to a device, as far as the
+/// host has the means.
+pub fn bind(file: &mut FootprintFile) {
+    if let Err(error) = nft::bound::keep(file) {
+        warn!("a program that binds itself to a device can pass the blocks: {error}");
+    }
 }
 
 /// What is refused before there is any tunnel, and the rules that go with it.

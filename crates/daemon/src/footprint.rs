@@ -21,7 +21,7 @@ use crate::nft;
 use crate::routes::{self, Blocks, Prefix, Rule, TableRoute};
 
 /// Longest footprint: the former peers of a gateway are the most of it.
-const BYTES_MAX: u64 = 16 << 20;
+const BYTES_MAX: u64 = 64 << 20;
 
 const FILE: &str = "footprint.json";
 
@@ -141,7 +141,11 @@ impl FootprintFile {
         if next == self.footprint {
             return Ok(());
         }
-        let text = serde_json::to_vec_pretty(&next).map_err(io::Error::other)?;
+        let text = serde_json::to_vec(&next).map_err(io::Error::other)?;
+        if text.len() as u64 > BYTES_MAX {
+            // Whoever comes next could not read it, and would leave everything as it is.
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
         files::replace(&self.opened, FILE, &text)?;
         self.footprint = next;
         Ok(())
@@ -162,6 +166,7 @@ pub async fn undo(file: &mut FootprintFile, blocks: Blocks) -> anyhow::Result<()
     let resolvers = dns::give_back(file);
     let tables = nft::undo(file);
     routes::undo(file, blocks).await?;
+    nft::bound::renew(file)?;
     resolvers?;
     Ok(tables?)
 }

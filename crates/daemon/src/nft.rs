@@ -9,6 +9,8 @@
 //! the tunnel is forwarded; from outside only where the policy is "none". Servers see the
 //! gateway's address, because those of the pools are foreign to their network.
 
+pub mod bound;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -298,9 +300,10 @@ fn blocked(loaded: &Loaded) -> Vec<(IpAddr, IpAddr)> {
     all.into_iter().collect()
 }
 
-/// Whether a table has a name such as [`Forwarding::table`] gives.
+/// Whether a table has a name such as [`Forwarding::table`] and [`bound`] give.
 pub fn is_table_name(table: &str) -> bool {
     let name = table.strip_prefix(PREFIX);
+    let name = name.or_else(|| table.strip_prefix(bound::PREFIX));
     name.is_some_and(|name| check_name(name).is_ok())
 }
 
@@ -313,11 +316,12 @@ pub fn remove(table: &str) -> Result<(), NftError> {
     )
 }
 
-/// Removes the tables of a footprint.
+/// Removes the tables of a footprint that do not outlive their process.
 pub fn undo(file: &mut FootprintFile) -> Result<(), NftError> {
-    for table in file.footprint.nft_tables.clone() {
-        remove(&table)?;
-        forget(&table, file)?;
+    let tables = file.footprint.nft_tables.clone();
+    for table in tables.iter().filter(|table| table.starts_with(PREFIX)) {
+        remove(table)?;
+        forget(table, file)?;
     }
     Ok(())
 }

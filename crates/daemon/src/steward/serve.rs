@@ -97,6 +97,9 @@ impl Server {
         let table = &loaded.daemon;
         let first = blocks::first(&loaded);
         routes::block(&first, (table.table, table.fwmark), &mut file).await?;
+        if order.role == Role::Station {
+            blocks::bind(&mut file);
+        }
         let limits = privileges::confine_steward()?;
         Ok(Self {
             allowed: Allowed::new(&loaded),
@@ -211,7 +214,15 @@ impl Server {
 
     async fn apply(&mut self, desired: &Desired, resolvers: Vec<IpAddr>) -> anyhow::Result<()> {
         let routes = self.routes.as_mut().context("there is no device yet")?;
+        let refusing = |file: &FootprintFile| {
+            let footprint = &file.footprint;
+            (footprint.blocks.clone(), footprint.rules.clone())
+        };
+        let before = refusing(&self.file);
         routes.apply(desired, &mut self.file).await?;
+        if self.order.role == Role::Station && before != refusing(&self.file) {
+            blocks::bind(&mut self.file);
+        }
         if self.loaded.daemon.dns && resolvers != self.resolvers {
             let name = self.forwarding().name;
             let state = leases::folder(&self.order.state_dir, &name);

@@ -1,0 +1,143 @@
+//! What blocks do not reach: a program that binds itself to a device, which any user's may.
+//!
+//! Such a packet passes by routes of other devices. Of IPv6 it goes where the table of that device
+//! leads it; of IPv4 the kernel takes what is refused for a neighbour of the link. So a table of
+//! its own says the same as the routes and rules that block: what is refused, or a tunnel's, leaves
+//! by no other device. It is made from the footprint, stands as long as its blocks, and is a
+//! station's: what a gateway forwards is bound to no device.
+//!
+//! Left out: private addresses beyond the local network, which a full tunnel spares by their
+//! addresses alone here.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use super::{NFT, NftError, TO_GROUPS, family, forget, remove, run};
+use crate::footprint::{Footprint, FootprintFile};
+use crate::routes::Prefix;
+use crate::routes::full::Purpose;
+
+/// What the name of such a table begins with.
+pub(super) const PREFIX: &str = "caravan-";
+
+/// Loads the table that the footprint's blocks ask for, in place of the one that is there; without
+/// blocks there is none.
+pub fn keep(file: &mut FootprintFile) -> Result<(), NftError> {
+    let table = format!("{PREFIX}{}", file.name());
+    let was_there = file.footprint.nft_tables.contains(&table);
+    let Some(text) = text(&table, &file.footprint) else {
+        return match was_there {
+            true => remove(&table).and_then(|()| forget(&table, file)),
+            false => Ok(()),
+        };
+    };
+    file.update(|footprint| {
+        let _ = footprint.nft_tables.insert(table.clone());
+    })
+    .map_err(NftError::Footprint)?;
+    let loaded = run(&NFT, &table, &text);
+    if loaded.is_err() && !was_there {
+        forget(&table, file)?;
+    }
+    loaded
+}
+
+/// The same where such a table was made before: its blocks have changed, or are gone.
+pub fn renew(file: &mut FootprintFile) -> Result<(), NftError> {
+    let mut tables = file.footprint.nft_tables.iter();
+    match tables.any(|table| table.starts_with(PREFIX)) {
+        true => keep(file),
+        false => Ok(()),
+    }
+}
+
+/// The input of `nft -f -`; `None`: nothing is blocked.
+fn text(table: &str, footprint: &Footprint) -> Option<String> {
+    let blocked: BTreeSet<Prefix> = footprint.blocks.values().flatten().copied().collect();
+    if blocked.is_empty() {
+        return None;
+    }
+    let mut text = format!(
+        "table inet {table}\ndelete table inet {table}\ntable inet {table} {{\n  \
+         chain bound {{\n    type filter hook output priority filter;\n    \
+         oifname \"lo\" accept\n    meta oifkind \"tun\" accept\n"
+    );
+    let marks: BTreeSet<u32> = footprint.rules.iter().map(|rule| rule.fwmark).collect();
+    for mark in marks {
+        let _ = writeln!(text, "    meta mark {mark} accept");
+    }
+    for alive in TO_GROUPS {
+        let _ = writeln!(text, "    {alive} accept");
+    }
+    // As the kernel asks its rules: what is kept comes before what is local.
+    let (mut kept, mut local) = (String::new(), String::new());
+    for rule in &footprint.rules {
+        match rule.purpose {
+            Purpose::Kept(prefix) => line(&mut kept, &prefix, "counter drop"),
+            Purpose::Questions { is_tcp } => {
+                let nfproto = if rule.is_ipv6 { "ipv6" } else { "ipv4" };
+                let protocol = if is_tcp { "tcp" } else { "udp" };
+                let _ = writeln!(
+                    kept,
+                    "    meta nfproto {nfproto} {protocol} dport 53 counter drop"
+                );
+            }
+            Purpose::Local(prefix) | Purpose::Group(prefix) => line(&mut local, &prefix, "accept"),
+            Purpose::Landing | Purpose::Spared | Purpose::Tunnel => {}
+        }
+    }
+    text += &kept;
+    text += &local;
+    for prefix in &blocked {
+        line(&mut text, prefix, "counter drop");
+    }
+    Some(text + "  }\n}\n")
+}
+
+fn line(text: &mut String, prefix: &Prefix, verdict: &str) {
+    let family = family(prefix.address);
+    let _ = writeln!(text, "    {family} daddr {prefix} {verdict}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::routes::Rule;
+
+    #[test]
+    fn the_table_says_what_routes_and_rules_say_in_their_order() {
+        let prefix = |text: &str| text.parse::<Prefix>().unwrap();
+        let rule = |purpose| Rule {
+            purpose,
+            is_ipv6: false,
+            fwmark: 7,
+            table: 221,
+        };
+        let mut footprint = Footprint::default();
+        assert_eq!(text("caravan-road", &footprint), None);
+        let blocks = ["0.0.0.0/0", "::/0"].map(prefix);
+        footprint.blocks = [("road".to_owned(), blocks.into())].into();
+        footprint.rules = [
+            rule(Purpose::Local(prefix("10.0.0.0/8"))),
+            rule(Purpose::Kept(prefix("10.10.0.0/24"))),
+            rule(Purpose::Questions { is_tcp: false }),
+            rule(Purpose::Group(prefix("224.0.0.0/4"))),
+            rule(Purpose::Tunnel),
+        ]
+        .into();
+        let text = text("caravan-road", &footprint).unwrap();
+        let lines = [
+            "    meta oifkind \"tun\" accept\n",
+            "    meta mark 7 accept\n",
+            "    udp sport 68 udp dport 67 accept\n",
+            "    ip daddr 10.10.0.0/24 counter drop\n",
+            "    meta nfproto ipv4 udp dport 53 counter drop\n",
+            "    ip daddr 10.0.0.0/8 accept\n",
+            "    ip daddr 224.0.0.0/4 accept\n",
+            "    ip daddr 0.0.0.0/0 counter drop\n",
+            "    ip6 daddr ::/0 counter drop\n",
+        ];
+        let places = lines.map(|line| text.find(line).unwrap_or_else(|| panic!("{line}\n{text}")));
+        assert!(places.is_sorted(), "{text}");
+    }
+}
