@@ -617,6 +617,31 @@ def test_a_station_is_lent_the_address_it_had(
     assert lent["ms"][0] == lent["ms"][1] != lent["x"][0] == lent["x"][1]
 
 
+def test_an_idle_station_hears_of_a_gateway_that_was_killed_and_runs_again(
+    road: Road, ends: Ends
+) -> None:
+    """Its own next question would come after 20 seconds and more."""
+    on_gateway, on_station = ends[0], replace(ends[1], dpd_s=20)
+    with (
+        Caravan(road.sg, on_gateway, options=["--user", "nobody"]) as gateway,
+        Caravan(road.ms, on_station) as station,
+    ):
+        gateway.wait_ready()
+        station.wait_ready()
+        peers = Path(environment(road.sg)["CARAVAN_STATE_DIR"]) / "road.leases/peers"
+        gateway.process.wait_for(peers.exists, "the places of the peers", 10)
+        assert peers.owner() == "nobody" and peers.stat().st_mode & 0o777 == 0o600
+        assert re.fullmatch(rf"{GATEWAY_ADDRESS}:4500 [\d.]+:\d+\n", peers.read_text())
+        (old,) = {child["spi_in"] for child in station.children()}
+        gateway.crash()
+        with Caravan(road.sg, on_gateway, options=["--user", "nobody"]):
+            began = time.monotonic()
+            while old in {child["spi_in"] for child in station.children()}:
+                assert time.monotonic() - began < 8
+                time.sleep(0.05)
+            station.wait_until(True)
+
+
 # Resolvers.
 
 

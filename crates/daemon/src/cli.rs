@@ -55,7 +55,7 @@ struct Global {
         default_value_os_t = folder("CARAVAN_RUNTIME_DIR", "/run/caravan")
     )]
     runtime_dir: PathBuf,
-    /// Where last inner addresses and the host's resolvers are kept; else $CARAVAN_STATE_DIR
+    /// Where inner addresses, peers' places, the host's resolvers are kept; else $CARAVAN_STATE_DIR
     #[arg(
         long,
         global = true,

@@ -56,6 +56,11 @@ impl LeaseFile {
         Ok(())
     }
 
+    /// The folder, open, for what else this process keeps; `None`: it was not prepared.
+    pub fn opened(&self) -> Option<File> {
+        self.opened.as_ref()?.try_clone().ok()
+    }
+
     /// The folder: what the process becomes another user for must be able to write here.
     pub fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("."))

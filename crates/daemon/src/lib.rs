@@ -25,6 +25,7 @@ pub mod nft;
 pub mod options;
 pub mod packet;
 pub mod pki;
+pub mod places;
 pub mod planes;
 pub mod privileges;
 pub mod raw;

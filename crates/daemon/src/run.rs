@@ -36,6 +36,7 @@ use crate::capture::{Capture, Keys, Tap};
 use crate::config::{Loaded, connection_names};
 use crate::control::server::{Asked, ControlServer};
 use crate::options::RunOptions;
+use crate::places::PlaceFile;
 use crate::planes::{Clock, News, Planes};
 use crate::routes::watch;
 use crate::service::{self, Ask, Signals};
@@ -106,6 +107,8 @@ struct Process {
     is_ready: bool,
     progress: Progress,
     entropy: Entropy,
+    /// Of a gateway, where its peers are.
+    places: PlaceFile,
     /// Lines of the log that strangers cause.
     quota: Quota,
     /// Messages that the kernel would not send.
@@ -121,12 +124,14 @@ impl Process {
         let mut changes = watch::changes()?;
         self.tell_calendar().await?;
         self.begin().await?;
+        self.remind().await?;
         self.host
             .apply(&self.loaded, &self.node, self.clock.now(), &self.downed)
             .await?;
         self.become_ready()?;
         while !self.is_stopped {
             self.give_up()?;
+            self.keep_places();
             let wake = self.wake_at();
             tokio::select! {
                 news = self.news.recv() => {
@@ -174,6 +179,32 @@ impl Process {
         Ok(())
     }
 
+    /// Peers of an earlier process that was killed are told so.
+    async fn remind(&mut self) -> anyhow::Result<()> {
+        let places = self.places.left();
+        if places.is_empty() {
+            return Ok(());
+        }
+        info!(
+            places = places.len(),
+            "former peers are told that this gateway begins anew"
+        );
+        self.input(Input::Command(Command::Remind(places))).await
+    }
+
+    /// A disk that is full ends no tunnel.
+    fn keep_places(&mut self) {
+        let now = tokio::time::Instant::now();
+        if self.places.due().is_none_or(|due| due > now) {
+            return;
+        }
+        if let Err(error) = self.places.write(&self.node.places())
+            && self.quota.takes(self.clock.now())
+        {
+            warn!("where peers are is not kept: {error}");
+        }
+    }
+
     /// What is ours on the host goes; blocking routes stay unless the user took us down.
     async fn close(self) -> anyhow::Result<()> {
         service::notify(service::Notice::Stopping);
@@ -209,7 +240,7 @@ impl Process {
             .deadline
             .map(|deadline| now + deadline.at.since(self.clock.now()));
         let given_up = self.patience_left().map(|left| now + left);
-        let others = [due, given_up].into_iter().flatten();
+        let others = [due, given_up, self.places.due()].into_iter().flatten();
         others.fold(self.calendar_at, tokio::time::Instant::min)
     }
 

@@ -40,6 +40,7 @@ use wire::isakmp::{Cookie, Cookies};
 pub use crate::ikev1::nat::{IKE_PORT, NAT_T_PORT};
 pub use end_cause::EndCause;
 pub use event::Event;
+pub use hints::reminders::PLACES_MAX;
 pub use status::{ChildStatus, ConnectionStatus, SessionStatus, Status};
 pub use stay::{Stay, StayId, Summary, Traffic};
 
@@ -58,6 +59,7 @@ use children::ChildEntry;
 use duplicates::Duplicates;
 use half_open::{Familiar, HalfOpen};
 use hints::Hints;
+use hints::reminders::Reminders;
 use leases::Leases;
 use session::Session;
 use session_id::SessionId;
@@ -111,6 +113,9 @@ pub enum Command {
     /// End what a connection has with the peer of this identity, as [`SessionStatus::peer`] says
     /// it: deletes are sent. It may come back.
     End(String, String),
+    /// Peers were there when an earlier process ended ([`Node::places`]): each place gets one hint,
+    /// so that who is idle asks at once. Nobody has to have proven that anybody was there.
+    Remind(Vec<Path>),
     /// Renew phase 1 of a connection.
     RekeyIke(String),
     /// Renew the children of a connection.
@@ -174,6 +179,7 @@ pub struct Node {
     versions: Versions,
     /// Keys of answers to identities that nobody has.
     decoys: Decoys,
+    reminders: Reminders,
     drops: DropCounters,
     work: Work,
     is_stopping: bool,
@@ -213,6 +219,7 @@ impl Node {
             hints: Hints::default(),
             versions: Versions::default(),
             decoys: Decoys::new(seed),
+            reminders: Reminders::default(),
             drops: DropCounters::default(),
             work: Work::default(),
             is_stopping: false,
@@ -289,6 +296,7 @@ impl Node {
             Command::AskFor(name, address) => self.ask_for(&name, address),
             Command::Down(name) => self.take_down(&name, now),
             Command::End(name, peer) => self.end_peer(&name, &peer, now),
+            Command::Remind(places) => self.remind(places, now),
             Command::RekeyIke(name) => self.rekey_connection(&name, now),
             Command::RekeyChildren(name) => {
                 let children: Vec<ChildId> = self
@@ -313,6 +321,7 @@ impl Node {
                 Timer::Child(id) => self.on_child_timer(id, now),
                 Timer::Station(index) => self.on_station_timer(index as usize, now),
                 Timer::Accounts => self.on_accounts_timer(now),
+                Timer::Reminder => self.on_reminder_timer(now),
             }
         }
     }

@@ -157,6 +157,12 @@ pub fn covering(first: IpAddr, last: IpAddr) -> Vec<Prefix> {
     if wide.len() == 1 { wide } else { exact }
 }
 
+/// An address that one host has, on whatever network.
+pub fn is_unicast(address: &IpAddr) -> bool {
+    let is_broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
+    !(address.is_unspecified() || address.is_loopback() || address.is_multicast() || is_broadcast)
+}
+
 fn bits(address: IpAddr) -> u8 {
     if address.is_ipv4() { 32 } else { 128 }
 }

@@ -23,6 +23,7 @@ use crate::control::client::none_runs;
 use crate::control::server::{Asked, ControlServer};
 use crate::leases::LeaseFile;
 use crate::options::{Role, RunOptions};
+use crate::places::PlaceFile;
 use crate::planes::{Clock, Parts, Planes};
 use crate::privileges;
 use crate::raw::RawSockets;
@@ -77,12 +78,14 @@ impl Process {
         let raw = open_raw(&loaded.engine, table.fwmark);
         steward.device(mtu).await?;
         let mut leases = LeaseFile::open(&options.state_dir, &names[0]);
-        if options.role == Role::Station
-            && let Err(error) = leases.prepare()
-        {
+        if let Err(error) = leases.prepare() {
             let folder = leases.folder().display();
-            warn!("inner addresses are not kept in {folder}: {error}");
+            warn!("inner addresses and places of peers are not kept in {folder}: {error}");
         }
+        let places = PlaceFile::new(match options.role {
+            Role::Gateway => leases.opened(),
+            Role::Station => None,
+        });
         let user = options.user.as_deref().or(table.user.as_deref());
         if leases.folder().exists() {
             privileges::hand_over(leases.folder(), user)?;
@@ -103,7 +106,8 @@ impl Process {
             (&names[0], tun.name()),
         );
         host.adopt(&loaded);
-        Self::start(options, loaded, (tun, udp, raw), host, control, confined)
+        let devices = (tun, udp, raw);
+        Self::start(options, loaded, devices, (host, places), control, confined)
     }
 
     /// From here on there are threads.
@@ -111,7 +115,7 @@ impl Process {
         options: RunOptions,
         loaded: Loaded,
         (tun, udp, raw): (Tun, UdpSockets, Option<RawSockets>),
-        host: Host,
+        (host, places): (Host, PlaceFile),
         (control, asked): (ControlServer, mpsc::Receiver<Asked>),
         confined: Confined,
     ) -> anyhow::Result<Self> {
@@ -152,6 +156,7 @@ impl Process {
             is_ready: false,
             progress: Progress::default(),
             entropy,
+            places,
             quota: Quota::new(),
             unsent: 0,
             is_stopped: false,

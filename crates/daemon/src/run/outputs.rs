@@ -113,6 +113,13 @@ impl Process {
             report::log(&event);
         }
         self.note(&event);
+        let is_elsewhere = matches!(
+            event,
+            Event::IkeEstablished { .. } | Event::IkeClosed { .. } | Event::PathMoved { .. }
+        );
+        if is_elsewhere {
+            self.places.change();
+        }
         let is_change = matches!(
             event,
             Event::InnerAddress { .. }

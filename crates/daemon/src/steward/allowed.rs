@@ -10,6 +10,7 @@ use engine::sa::Mode;
 use crate::blocks::{self, is_blocking};
 use crate::config::Loaded;
 use crate::routes::full::Purpose;
+use crate::routes::prefix::is_unicast;
 use crate::routes::{Desired, Prefix};
 
 /// Inner addresses of one connection: one of each family.
@@ -152,7 +153,7 @@ impl Allowed {
                 IpAddr::V4(_) => reach.wants_v4,
                 IpAddr::V6(_) => reach.wants_v6,
             };
-            if !is_host(address) || !self.connections.values().any(is_wanted) {
+            if !is_unicast(address) || !self.connections.values().any(is_wanted) {
                 return Err(Refusal::Address(*address));
             }
         }
@@ -166,7 +167,7 @@ impl Allowed {
         if !may_have && !resolvers.is_empty() {
             return Err(Refusal::Resolvers);
         }
-        if let Some(strange) = resolvers.iter().find(|address| !is_host(address)) {
+        if let Some(strange) = resolvers.iter().find(|address| !is_unicast(address)) {
             return Err(Refusal::Resolver(*strange));
         }
         self.bounded("resolvers", resolvers.len(), RESOLVERS_A_CONNECTION)
@@ -183,7 +184,7 @@ impl Allowed {
 
 impl Reach {
     fn has(&self, prefix: &Prefix) -> bool {
-        let is_peer = prefix.is_host() && is_host(&prefix.address);
+        let is_peer = prefix.is_host() && is_unicast(&prefix.address);
         self.prefixes.contains(prefix) || self.has_strangers && is_peer
     }
 
@@ -205,10 +206,4 @@ fn has_strangers(connection: &Connection) -> bool {
 fn is_named(connection: &Connection) -> bool {
     let mut remote = connection.remote_addrs.iter();
     remote.any(|to| to.ip().is_unspecified())
-}
-
-/// An address that one host has, on whatever network.
-fn is_host(address: &IpAddr) -> bool {
-    let is_broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
-    !(address.is_unspecified() || address.is_loopback() || address.is_multicast() || is_broadcast)
 }

@@ -5,6 +5,8 @@
 //! answered, and there are few of them in a second. What a hint is worth to whoever gets it is in
 //! `liveness/unheard.rs`.
 
+pub(super) mod reminders;
+
 use wire::isakmp::{Cookies, Exchange, Header, Notify, NotifyType, Payload, ProtocolId};
 
 use super::session::with_marker;
@@ -75,10 +77,20 @@ impl Node {
         if let Some(id) = stations.find(is_of) {
             return self.ask_hinted(id, "ESP of an SPI that we do not have", now);
         }
-        let mut candidates = self.candidates(path).into_iter();
-        if !candidates.any(|it| it.remote_addrs.is_empty()) {
-            return;
+        if self.answers_at(path) {
+            let hint = self.unknown_spi(spi);
+            self.hint(path, hint, now);
         }
+    }
+
+    /// Whether a connection answers peers there, and does not begin with them.
+    fn answers_at(&self, path: Path) -> bool {
+        let mut candidates = self.candidates(path).into_iter();
+        candidates.any(|it| it.remote_addrs.is_empty())
+    }
+
+    /// INVALID-SPI under cookies of nobody's.
+    fn unknown_spi(&mut self, spi: u32) -> Vec<u8> {
         let notify = Notify {
             protocol: ProtocolId::Esp,
             spi: spi.to_be_bytes().to_vec(),
@@ -90,8 +102,7 @@ impl Node {
             ..Cookies::default()
         };
         let id = self.random.u32().max(1);
-        let hint = unsigned(cookies, Payload::Notify(notify), id);
-        self.hint(path, hint, now);
+        unsigned(cookies, Payload::Notify(notify), id)
     }
 
     fn hint(&mut self, path: Path, hint: Vec<u8>, now: Instant) {

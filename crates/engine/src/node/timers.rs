@@ -17,6 +17,8 @@ pub(super) enum Timer {
     Station(u32),
     /// Ends of sessions that wait for the planes.
     Accounts,
+    /// Former peers are told one by one.
+    Reminder,
 }
 
 impl Timer {

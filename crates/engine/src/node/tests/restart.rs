@@ -2,6 +2,7 @@
 //! somebody who pretends that it was can do.
 
 use super::*;
+use crate::node::PLACES_MAX;
 use crate::node::hints::HINT_INTERVAL;
 
 fn up(seed: u8) -> World {
@@ -247,4 +248,62 @@ fn two_hundred_stations_come_back_one_by_one() {
         "{:?}",
         begun[199]
     );
+}
+
+#[test]
+fn an_idle_station_that_is_reminded_is_back_within_two_seconds() {
+    for seed in 176..184 {
+        let mut world = up(seed);
+        world.run(Duration::from_secs(7));
+        let places = world.ends[1].node.places();
+        assert_eq!(places, [station_seen(&world)]);
+        world.restart_gateway();
+        assert!(world.ends[1].node.places().is_empty());
+        world.command(1, Command::Remind(places));
+        time_until_up(&mut world, Duration::ZERO, Duration::from_secs(2));
+        assert_eq!(world.ends[0].node.established(), 1);
+        world.run(Duration::from_secs(60));
+        world.assert_up();
+        assert_eq!(established(&world), 2);
+    }
+}
+
+#[test]
+fn whoever_is_there_again_is_not_reminded() {
+    let mut world = up(184);
+    let places = world.ends[1].node.places();
+    let from = world.log.len();
+    world.command(1, Command::Remind(places));
+    world.run(Duration::from_secs(5));
+    assert_eq!(world.log.len(), from);
+    world.assert_up();
+}
+
+#[test]
+fn a_forged_list_of_places_causes_few_small_packets_at_a_slow_pace() {
+    let mut world = up(185);
+    world.restart_gateway();
+    let forged: Vec<Path> = (0..20_000_u32)
+        .map(|number| Path {
+            local: (GATEWAY, NAT_T_PORT).into(),
+            remote: (std::net::Ipv4Addr::from(0xc633_6400 + number % 256), 9).into(),
+        })
+        .collect();
+    let sent = |world: &World, from: usize| world.log[from..].to_vec();
+    let from = world.log.len();
+    world.command(1, Command::Remind(forged.clone()));
+    for _ in 0..10 {
+        let from = world.log.len();
+        world.run(Duration::from_secs(1));
+        let count = world.log.len() - from;
+        assert!((50..=105).contains(&count), "{count}");
+    }
+    world.run(Duration::from_secs(60));
+    let all = sent(&world, from);
+    assert!(all.iter().filter(|hint| hint.len() == 48).count() <= PLACES_MAX);
+    // A station reminds nobody, whatever it is given.
+    let from = world.log.len();
+    world.command(0, Command::Remind(forged));
+    world.run(Duration::from_secs(1));
+    assert!(sent(&world, from).iter().all(|hint| hint.len() != 48));
 }

@@ -1,0 +1,189 @@
+//! Where the peers of a gateway were, kept over its end: one that was killed and runs again tells
+//! them so (`Command::Remind` of the engine), and those who are idle come back at once.
+//!
+//! Addresses and ports alone, a line each, `LOCAL REMOTE`, in the folder of the user who speaks
+//! with the network. What is read there is a stranger's text: it is bounded, what cannot be a
+//! peer's place is passed over, and the rest gets one small packet each.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, SystemTime};
+
+use engine::node::{IKE_PORT, NAT_T_PORT, PLACES_MAX};
+use engine::sa::Path;
+use tokio::time::Instant;
+
+use crate::files;
+use crate::routes::prefix::is_unicast;
+
+const FILE: &str = "peers";
+/// Longest line: two IPv6 addresses with zone and port.
+const LINE_BYTES_MAX: usize = 160;
+const BYTES_MAX: u64 = (PLACES_MAX * LINE_BYTES_MAX) as u64;
+/// Between two writes: what changed in the last moment before a crash is not reminded.
+const PAUSE: Duration = Duration::from_secs(2);
+/// Without a change it is written all the same, to be believed.
+const REFRESH: Duration = Duration::from_secs(300);
+/// An older file tells nothing: its peers have found out by themselves.
+const BELIEVED: Duration = Duration::from_secs(900);
+
+/// The file of one process.
+pub struct PlaceFile {
+    /// `None`: nothing is kept.
+    folder: Option<File>,
+    /// When it is to be written.
+    due: Instant,
+    last: Instant,
+}
+
+impl PlaceFile {
+    /// In this folder, which stays open: the way there may be closed later.
+    pub fn new(folder: Option<File>) -> Self {
+        let now = Instant::now();
+        Self {
+            folder,
+            due: now + REFRESH,
+            last: now,
+        }
+    }
+
+    /// What an earlier process has left; nothing where that cannot be read, or is old.
+    pub fn left(&self) -> Vec<Path> {
+        let folder = self.folder.as_ref();
+        let read = folder.and_then(|folder| files::read_in(folder, FILE, BYTES_MAX).ok());
+        let Some((text, written)) = read else {
+            return Vec::new();
+        };
+        // One from the future is of another clock.
+        let age = SystemTime::now().duration_since(written);
+        match age.is_ok_and(|age| age <= BELIEVED) {
+            true => parse(&String::from_utf8_lossy(&text)),
+            false => Vec::new(),
+        }
+    }
+
+    /// A peer came, moved or went.
+    pub fn change(&mut self) {
+        self.due = self.due.min(self.last + PAUSE);
+    }
+
+    /// When it is to be written; `None`: never.
+    pub fn due(&self) -> Option<Instant> {
+        self.folder.as_ref().map(|_| self.due)
+    }
+
+    /// Writes it, all or nothing.
+    pub fn write(&mut self, places: &[Path]) -> io::Result<()> {
+        self.last = Instant::now();
+        self.due = self.last + REFRESH;
+        let Some(folder) = &self.folder else {
+            return Ok(());
+        };
+        let mut text = String::new();
+        for path in places.iter().take(PLACES_MAX) {
+            let _ = writeln!(text, "{} {}", path.local, path.remote);
+        }
+        files::replace(folder, FILE, text.as_bytes()).map(drop)
+    }
+}
+
+fn parse(text: &str) -> Vec<Path> {
+    let lines = text.lines().take(PLACES_MAX);
+    let places = lines.filter_map(|line| {
+        let (local, remote) = line.split_once(' ')?;
+        let path = Path {
+            local: local.parse().ok()?,
+            remote: remote.parse().ok()?,
+        };
+        is_plausible(&path).then_some(path)
+    });
+    places.collect()
+}
+
+/// Whether a peer could be there.
+fn is_plausible(path: &Path) -> bool {
+    let is_somebody = |at: &SocketAddr| is_unicast(&at.ip()) && at.port() != 0;
+    path.local.is_ipv4() == path.remote.is_ipv4()
+        && [IKE_PORT, NAT_T_PORT].contains(&path.local.port())
+        && is_somebody(&path.local)
+        && is_somebody(&path.remote)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn places_come_back_and_what_is_no_place_does_not() {
+        let name = format!("caravan-places-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let folder = files::make_folder(&path, 0o700).unwrap();
+        let mut file = PlaceFile::new(Some(folder));
+        assert!(file.left().is_empty());
+        let place = |local: &str, remote: &str| Path {
+            local: local.parse().unwrap(),
+            remote: remote.parse().unwrap(),
+        };
+        let places = [
+            place("192.0.2.1:4500", "198.51.100.7:40001"),
+            place("[2001:db8::1]:500", "[2001:db8::7%3]:500"),
+        ];
+        file.write(&places).unwrap();
+        assert_eq!(file.left(), places);
+        let text = fs::read_to_string(path.join(FILE)).unwrap();
+        for strange in [
+            "",
+            "192.0.2.1:4500",
+            "192.0.2.1:4500 198.51.100.7",
+            "192.0.2.1:22 198.51.100.7:4500",
+            "192.0.2.1:4500 198.51.100.7:0",
+            "192.0.2.1:4500 [2001:db8::7]:4500",
+            "192.0.2.1:4500 127.0.0.1:53",
+            "192.0.2.1:4500 224.0.0.1:4500",
+            "192.0.2.1:4500 255.255.255.255:4500",
+            "0.0.0.0:4500 198.51.100.7:4500",
+        ] {
+            fs::write(path.join(FILE), format!("{strange}\n{text}")).unwrap();
+            assert_eq!(file.left(), places, "{strange}");
+        }
+        fs::write(path.join(FILE), text.repeat(2 * PLACES_MAX)).unwrap();
+        assert!(file.left().len() <= PLACES_MAX);
+        fs::write(path.join(FILE), [0xff; 300]).unwrap();
+        assert!(file.left().is_empty());
+        // What another process left long ago, or will leave.
+        for age in [-60, 901] {
+            fs::write(path.join(FILE), &text).unwrap();
+            let seconds = Duration::from_secs(i64::unsigned_abs(age));
+            let now = SystemTime::now();
+            let at = if age < 0 {
+                now + seconds
+            } else {
+                now - seconds
+            };
+            let opened = File::options().write(true).open(path.join(FILE)).unwrap();
+            opened.set_modified(at).unwrap();
+            assert!(file.left().is_empty(), "{age}");
+        }
+        fs::remove_file(path.join(FILE)).unwrap();
+        std::os::unix::fs::symlink("/etc/hosts", path.join(FILE)).unwrap();
+        assert!(file.left().is_empty());
+        fs::remove_dir_all(&path).unwrap();
+    }
+
+    #[test]
+    fn many_changes_are_one_write() {
+        let mut file = PlaceFile::new(None);
+        assert_eq!(file.due(), None);
+        file.write(&[]).unwrap();
+        let quiet = file.due;
+        file.change();
+        let soon = file.due;
+        file.change();
+        assert_eq!(file.due, soon);
+        assert_eq!(quiet - soon, REFRESH - PAUSE);
+    }
+}
