@@ -41,7 +41,6 @@ use wire::isakmp::{Cookies, Located, NotifyType, Payload, PayloadKind};
 
 use crate::counters::{DropCounters, DropReason};
 use crate::identity::Peer;
-use crate::node::Event;
 use crate::sa::{Path, Secret};
 use crate::suite::IkeSuite;
 use crate::time::Instant;
@@ -56,14 +55,26 @@ pub enum Role {
     Responder,
 }
 
+/// What the log is to hear of a message that does not verify, while its exchange goes on: in clear,
+/// it may be a forger's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doubt {
+    /// Whose exchange, once a connection is chosen.
+    pub connection: Option<String>,
+    /// Where it came from.
+    pub path: Path,
+    /// What does not verify, in one sentence.
+    pub why: String,
+}
+
 /// What a machine wants sent and told.
 #[derive(Default)]
 pub struct Outbox {
     /// IKE messages, each one whole: path and octets. The node adds the non-ESP marker, splits
-    /// what is too long and writes the [`Event::Message`].
+    /// what is too long and tells of them.
     pub messages: Vec<Sent>,
-    /// Facts.
-    pub events: Vec<Event>,
+    /// Messages that are not believed, while their exchanges go on.
+    pub doubts: Vec<Doubt>,
     /// What it cost.
     pub work: Work,
     /// Messages that were read and found good.

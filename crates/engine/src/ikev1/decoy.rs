@@ -17,11 +17,10 @@ use crypto::rand::Seed;
 
 use super::auth;
 use super::proposal::Method;
-use super::{Fault, Outbox};
+use super::{Doubt, Fault, Outbox};
 use crate::config::Connection;
 use crate::counters::DropReason;
 use crate::identity::Identity;
-use crate::node::Event;
 use crate::sa::{Path, Secret};
 
 /// The secret of this process.
@@ -71,10 +70,10 @@ pub(super) fn pose(
         return Err(fault);
     }
     out.drops.count(DropReason::AuthenticationFailed);
-    out.events.push(Event::NegotiationFailed {
+    out.doubts.push(Doubt {
         connection: None,
         path,
-        reason: fault.to_string(),
+        why: fault.to_string(),
     });
     let chosen = fitting.swap_remove(decoys.place(identity, fitting.len()));
     Ok((chosen, decoys.key(identity)))

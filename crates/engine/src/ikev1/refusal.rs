@@ -11,10 +11,9 @@ use wire::isakmp::{
 use super::exchange::{Core, Session, Step, notification};
 use super::proposal::{self, Method};
 use super::protect::{self, Iv};
-use super::{Fault, Outbox, Sent, Unanswered, names_of};
+use super::{Doubt, Fault, Outbox, Sent, Unanswered, names_of};
 use crate::config::Connection;
 use crate::counters::DropReason;
-use crate::node::Event;
 use crate::sa::Path;
 use crate::work::Work;
 
@@ -68,10 +67,10 @@ impl Core {
         let kind = NotifyType::AuthenticationFailed;
         out.messages
             .push(in_clear(cookies, kind, self.path, random));
-        out.events.push(Event::NegotiationFailed {
+        out.doubts.push(Doubt {
             connection: Some(self.connection().name.clone()),
             path: self.path,
-            reason: why.clone(),
+            why: why.clone(),
         });
     }
 

@@ -318,7 +318,7 @@ impl Node {
             Err(fault @ Fault::Incompatible { .. }) => {
                 self.count_fault(&fault);
                 self.refuse(id, &fault, None);
-                self.close_session(id, EndCause::Failed(fault), true, now);
+                self.close_session(id, EndCause::Failed(fault.to_string()), true, now);
             }
             Err(fault) => self.count_fault(&fault),
         }

@@ -14,7 +14,6 @@
 use std::net::IpAddr;
 
 use crate::ikev1::IsakmpSa;
-use crate::node::session::Session;
 use crate::node::session_id::SessionId;
 use crate::node::{Event, Node};
 use crate::plane::Change;
@@ -39,7 +38,7 @@ const GUESSES: u32 = 8;
 /// A peer's address that it has not answered from.
 pub(super) struct Unproven {
     /// Where the peer was before.
-    proven: Path,
+    pub(super) proven: Path,
     since: Instant,
     ask_at: Instant,
     /// The number of the question whose answer proves it, and how many wrong ones it may have.
@@ -67,13 +66,6 @@ impl Unproven {
             self.question = Some((number, GUESSES));
         }
         rest.is_some()
-    }
-}
-
-impl Session {
-    /// Where the peer has proven to be.
-    pub(super) fn home(&self) -> Path {
-        self.unproven.as_ref().map_or(self.path, |it| it.proven)
     }
 }
 

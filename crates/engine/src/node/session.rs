@@ -98,6 +98,11 @@ impl ConfigReply {
 }
 
 impl Session {
+    /// Where the peer has proven to be.
+    pub(super) fn home(&self) -> Path {
+        self.unproven.as_ref().map_or(self.path, |it| it.proven)
+    }
+
     pub(super) fn new(role: Role, path: Path, now: Instant) -> Self {
         Self {
             connection: None,
@@ -257,8 +262,12 @@ impl Node {
                     .push_back(Output::Datagram(sent.path, datagram));
             }
         }
-        for event in outbox.events {
-            self.tell(event);
+        for doubt in outbox.doubts {
+            self.tell(Event::NegotiationFailed {
+                connection: doubt.connection,
+                path: doubt.path,
+                reason: doubt.why,
+            });
         }
     }
 

@@ -24,11 +24,8 @@ pub(super) fn doubt_words(is_aggressive: bool) -> &'static str {
 
 /// What a responder's log says of a first message whose identity nobody has.
 fn logged(pair: &Pair) -> String {
-    let mut reasons = pair.r.out.events.iter().filter_map(|event| match event {
-        crate::node::Event::NegotiationFailed { reason, .. } => Some(reason.clone()),
-        _ => None,
-    });
-    reasons.next().expect("a line")
+    let mut doubts = pair.r.out.doubts.iter();
+    doubts.next().expect("a line").why.clone()
 }
 
 fn aggressive() -> Setup {
@@ -111,10 +108,7 @@ fn another_preshared_key_in_aggressive_mode() {
     let sentence = "the peer's answer does not verify: the pre-shared key differs; one that does \
                     not know us as station@example answers so too";
     assert_eq!(pair.i.sentence(), sentence);
-    let told = pair.i.out.events.iter().map(|event| match event {
-        crate::node::Event::NegotiationFailed { reason, .. } => reason,
-        other => panic!("{other:?}"),
-    });
+    let told = pair.i.out.doubts.iter().map(|doubt| &doubt.why);
     assert_eq!(told.collect::<Vec<_>>(), [sentence]);
     assert_eq!(
         pair.r.sentence(),
