@@ -9,6 +9,7 @@ mod check;
 mod encap;
 mod explain;
 pub mod file;
+mod loaded;
 mod place;
 pub mod values;
 
@@ -21,7 +22,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroize;
 
-pub use build::{Loaded, PublishedPort};
+pub use loaded::{Loaded, PublishedPort};
 
 /// Octets of a file of text: what a wrong name may lead to has no end.
 const MAX_FILE: u64 = 16 << 20;

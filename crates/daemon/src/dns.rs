@@ -4,6 +4,8 @@
 //! `resolv.conf` is rewritten and its former self kept in the footprint, and in the state directory
 //! as well: where the power fails, the file stays as we wrote it and the footprint does not.
 
+pub mod backup;
+
 use std::fs::{self, Permissions};
 use std::io;
 use std::net::IpAddr;
@@ -11,14 +13,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use serde::{Deserialize, Serialize};
 use tracing::warn;
 
 use crate::footprint::{FootprintFile, written};
 use crate::{files, leases};
 
-/// Where the C library looks.
-pub const RESOLV_CONF: &str = "/etc/resolv.conf";
+pub use backup::{Backup, RESOLV_CONF};
+
 /// The C library reads this many.
 const RESOLVERS_MAX: usize = 3;
 /// systemd-resolved's own folder.
@@ -30,62 +31,6 @@ const HEADER: &str = "# written by caravan; the former content returns with the 
 const KEPT: &str = "resolvers.json";
 /// Longest such file: a longer `resolv.conf` is nobody's.
 const KEPT_BYTES_MAX: u64 = 1 << 20;
-
-/// How the resolvers were before.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "was")]
-pub enum Backup {
-    /// A link to another file.
-    Link {
-        /// The file that we wrote.
-        path: PathBuf,
-        /// The other file.
-        target: PathBuf,
-    },
-    /// A file.
-    File {
-        /// The file that we wrote.
-        path: PathBuf,
-        /// What it said.
-        text: String,
-    },
-    /// Nothing was there.
-    Absent {
-        /// The file that we wrote.
-        path: PathBuf,
-    },
-    /// systemd-resolved was told.
-    Resolved {
-        /// The device.
-        tun: String,
-    },
-}
-
-impl Backup {
-    fn is_of(&self, file: &Path) -> bool {
-        match self {
-            Self::Link { path, .. } | Self::File { path, .. } | Self::Absent { path } => {
-                path == file
-            }
-            Self::Resolved { .. } => false,
-        }
-    }
-
-    /// Whether it is of a file of resolvers, or of a device that a configuration could name.
-    pub fn is_plain(&self) -> bool {
-        match self {
-            Self::Link { path, .. } | Self::File { path, .. } | Self::Absent { path } => {
-                path.is_absolute() && path.file_name() == Path::new(RESOLV_CONF).file_name()
-            }
-            Self::Resolved { tun } => {
-                tun.starts_with(|c: char| c.is_ascii_alphanumeric())
-                    && tun
-                        .chars()
-                        .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
-            }
-        }
-    }
-}
 
 /// Uses these resolvers. An empty list gives the former ones back. `state` is the process's folder
 /// in the state directory.

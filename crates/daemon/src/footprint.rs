@@ -6,6 +6,8 @@
 //! is told there believes it: so it belongs to the steward's user, and what another user could have
 //! written is not read.
 
+mod undo;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
@@ -15,10 +17,13 @@ use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
 use crate::control::check_name;
-use crate::dns::{self, Backup};
+use crate::dns::backup::Backup;
 use crate::files;
-use crate::nft;
-use crate::routes::{self, Blocks, Prefix, Rule, TableRoute};
+use crate::nft::names::is_table_name;
+use crate::routes::entries::{Rule, TableRoute};
+use crate::routes::prefix::Prefix;
+
+pub use undo::undo;
 
 /// Longest footprint: the former peers of a gateway are the most of it.
 const BYTES_MAX: u64 = 64 << 20;
@@ -70,7 +75,7 @@ impl Footprint {
         let mut names = self.connections.iter().chain(blocked);
         let mut tables = self.nft_tables.iter();
         names.all(|name| check_name(name).is_ok())
-            && tables.all(|table| nft::is_table_name(table))
+            && tables.all(|table| is_table_name(table))
             && self.dns.as_ref().is_none_or(Backup::is_plain)
     }
 }
@@ -158,17 +163,6 @@ impl FootprintFile {
         }
         Ok(())
     }
-}
-
-/// Undoes what a footprint tells.
-pub async fn undo(file: &mut FootprintFile, blocks: Blocks) -> anyhow::Result<()> {
-    // What one part cannot undo keeps no other from it.
-    let resolvers = dns::give_back(file);
-    let tables = nft::undo(file);
-    routes::undo(file, blocks).await?;
-    nft::bound::renew(file)?;
-    resolvers?;
-    Ok(tables?)
 }
 
 /// Takes over the footprints that dead processes left and that hold this connection. Those of

@@ -10,6 +10,7 @@
 //! gateway's address, because those of the pools are foreign to their network.
 
 pub mod bound;
+pub mod names;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -23,14 +24,11 @@ use engine::sa::Mode;
 
 use crate::config::file::{Lan, OnFailure, Transport};
 use crate::config::{Loaded, PublishedPort};
-use crate::control::check_name;
 use crate::footprint::FootprintFile;
+use names::PREFIX;
 
 /// Where nft is when PATH lacks the administrator's folders.
 const NFT: [&str; 3] = ["nft", "/usr/sbin/nft", "/sbin/nft"];
-
-/// What the name of a table begins with.
-const PREFIX: &str = "caravan_";
 
 /// What comes in clear although its answer would go into the tunnel: IKE, ESP and AH, fragments of
 /// these, neighbours of the link, and what routers say of packets under way.
@@ -298,13 +296,6 @@ fn blocked(loaded: &Loaded) -> Vec<(IpAddr, IpAddr)> {
     let others = full.filter_map(|one| Some(one.refused()?.ends()));
     let all: BTreeSet<_> = stations.flat_map(remote).chain(others).collect();
     all.into_iter().collect()
-}
-
-/// Whether a table has a name such as [`Forwarding::table`] and [`bound`] give.
-pub fn is_table_name(table: &str) -> bool {
-    let name = table.strip_prefix(PREFIX);
-    let name = name.or_else(|| table.strip_prefix(bound::PREFIX));
-    name.is_some_and(|name| check_name(name).is_ok())
 }
 
 /// Removes a table; one that is gone already is no fault.

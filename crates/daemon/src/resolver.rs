@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::dns::RESOLV_CONF;
+use crate::dns::backup::RESOLV_CONF;
 
 /// The resolvers behind systemd-resolved's own, which only forwards.
 const BEHIND_RESOLVED: &str = "/run/systemd/resolve/resolv.conf";

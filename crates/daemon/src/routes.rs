@@ -7,6 +7,7 @@
 //! from which address; [`prefix`] has the arithmetic, [`watch`] the host's changes and our own
 //! address. Left out: selectors of ports and protocols route whole addresses.
 
+pub mod entries;
 pub mod full;
 mod mtu;
 mod netlink;
@@ -26,6 +27,7 @@ use crate::footprint::{Footprint, FootprintFile};
 use full::Purpose;
 use netlink::Netlink;
 
+pub use entries::{Rule, TableRoute};
 pub use mtu::link_mtu;
 pub use prefix::{Prefix, covering, prefixes};
 
@@ -33,31 +35,6 @@ pub use prefix::{Prefix, covering, prefixes};
 const TUNNEL_METRIC: u32 = 100;
 /// Blocking routes: whatever else there is comes first.
 const BLOCK_METRIC: u32 = 4_000_000;
-
-/// A rule by which the kernel chooses a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Rule {
-    /// What it is for.
-    #[serde(default)]
-    pub purpose: Purpose,
-    /// IPv6, else IPv4.
-    pub is_ipv6: bool,
-    /// The mark of our own datagrams.
-    pub fwmark: u32,
-    /// The table consulted.
-    pub table: u32,
-}
-
-/// A route in our table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct TableRoute {
-    /// Which table.
-    pub table: u32,
-    /// To where.
-    pub to: Prefix,
-    /// Our address for it.
-    pub source: Option<IpAddr>,
-}
 
 /// Why the host's tables are not as they should be.
 #[derive(Debug, thiserror::Error)]

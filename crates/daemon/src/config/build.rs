@@ -18,9 +18,10 @@ use engine::suite::{EspSuite, IkeSuite};
 
 use crate::resolver;
 use crate::routes::full::FullTunnel;
-use crate::routes::reach;
+use crate::routes::prefix::{next, previous};
 
 use super::file::{self, AuthTable, ChildTable, ConfigFile, ConnectionTable, PoolTable};
+use super::loaded::{Loaded, PublishedPort};
 use super::{ConfigError, Names, Origin};
 
 /// Of a child that names none. With PFS first: a stolen key of the ISAKMP SA then opens no ESP.
@@ -32,58 +33,6 @@ const DEFAULT_ESP: [&str; 4] = [
     "aes128gcm16",
     "aes128-sha256",
 ];
-
-/// What the program works with.
-pub struct Loaded {
-    /// For the node.
-    pub engine: Config,
-    /// For the process.
-    pub daemon: file::DaemonTable,
-    /// For the gateway's own nftables table.
-    pub publish: Vec<PublishedPort>,
-    /// Per connection: what becomes of traffic without a tunnel.
-    pub on_failure: Vec<(String, file::OnFailure)>,
-    /// Connections that take all of a family, by name.
-    pub full_tunnels: BTreeMap<String, FullTunnel>,
-    /// Connections whose policy is "none": the same traffic without IPsec.
-    pub clear: Vec<String>,
-    /// What `caravan check` has to say besides errors: connection and sentence.
-    pub warnings: Vec<(String, String)>,
-}
-
-impl Loaded {
-    /// Every connection, with or without IPsec.
-    pub fn names(&self) -> Vec<String> {
-        let all = self.on_failure.iter();
-        all.map(|(name, _)| name.clone()).collect()
-    }
-
-    /// What its full tunnels do on this host.
-    pub fn descriptions(&self) -> Vec<String> {
-        if self.full_tunnels.is_empty() {
-            return Vec::new();
-        }
-        let own = reach::own_networks(&self.daemon.tun).into_iter();
-        let networks = own.map(|(link, _, network)| (link, network));
-        let networks: Vec<_> = networks.filter(|(_, it)| !it.is_host()).collect();
-        let all = self.full_tunnels.iter();
-        all.map(|(name, full)| format!("{name}: {}", full.describe(&networks)))
-            .collect()
-    }
-}
-
-/// A port of this gateway that is forwarded inside.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PublishedPort {
-    /// "tcp" or "udp".
-    pub protocol: file::Transport,
-    /// Port of the gateway.
-    pub port: u16,
-    /// Server inside.
-    pub to: SocketAddr,
-    /// It sees the gateway's address.
-    pub masquerade: bool,
-}
 
 /// Builds from a parsed file; names of files are relative to the file's own folder.
 pub fn build(
@@ -502,20 +451,6 @@ fn revision(table: &ConnectionTable) -> u64 {
     let mut first = [0; 8];
     first.copy_from_slice(&digest.as_ref()[..8]);
     u64::from_be_bytes(first)
-}
-
-pub(super) fn next(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(v4) => IpAddr::V4(u32::from(v4).saturating_add(1).into()),
-        IpAddr::V6(v6) => IpAddr::V6(u128::from(v6).saturating_add(1).into()),
-    }
-}
-
-pub(super) fn previous(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(v4) => IpAddr::V4(u32::from(v4).saturating_sub(1).into()),
-        IpAddr::V6(v6) => IpAddr::V6(u128::from(v6).saturating_sub(1).into()),
-    }
 }
 
 #[cfg(test)]

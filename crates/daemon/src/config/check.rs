@@ -14,10 +14,11 @@ use engine::config::{Connection, Limits, Pool};
 use engine::sa::Mode;
 use engine::selector::TrafficSelector;
 
-use super::Loaded;
 use super::file::{Auth, ConfigFile, ConnectionTable, DaemonTable, PublishTable, Transport};
+use super::loaded::Loaded;
 use super::values::Span;
 use crate::control::check_name;
+use crate::routes::prefix::{next, previous};
 
 pub(super) use credentials::credentials;
 
@@ -496,8 +497,7 @@ fn meet(a: &TrafficSelector, b: &TrafficSelector) -> bool {
 
 /// The pool's subnet: one address more at either end.
 fn is_about(selector: &TrafficSelector, pool: &Pool) -> bool {
-    super::build::next(selector.first) >= pool.first
-        && super::build::previous(selector.last) <= pool.last
+    next(selector.first) >= pool.first && previous(selector.last) <= pool.last
 }
 
 #[cfg(test)]

@@ -12,18 +12,16 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use super::names::BOUND_PREFIX;
 use super::{NFT, NftError, TO_GROUPS, family, forget, remove, run};
 use crate::footprint::{Footprint, FootprintFile};
 use crate::routes::Prefix;
 use crate::routes::full::Purpose;
 
-/// What the name of such a table begins with.
-pub(super) const PREFIX: &str = "caravan-";
-
 /// Loads the table that the footprint's blocks ask for, in place of the one that is there; without
 /// blocks there is none.
 pub fn keep(file: &mut FootprintFile) -> Result<(), NftError> {
-    let table = format!("{PREFIX}{}", file.name());
+    let table = format!("{BOUND_PREFIX}{}", file.name());
     let was_there = file.footprint.nft_tables.contains(&table);
     let Some(text) = text(&table, &file.footprint) else {
         return match was_there {
@@ -45,7 +43,7 @@ pub fn keep(file: &mut FootprintFile) -> Result<(), NftError> {
 /// The same where such a table was made before: its blocks have changed, or are gone.
 pub fn renew(file: &mut FootprintFile) -> Result<(), NftError> {
     let mut tables = file.footprint.nft_tables.iter();
-    match tables.any(|table| table.starts_with(PREFIX)) {
+    match tables.any(|table| table.starts_with(BOUND_PREFIX)) {
         true => keep(file),
         false => Ok(()),
     }

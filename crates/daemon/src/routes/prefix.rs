@@ -182,6 +182,22 @@ fn address(number: u128, width: u8) -> IpAddr {
     }
 }
 
+/// The address after; the last one has none.
+pub fn next(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(v4) => IpAddr::V4(u32::from(v4).saturating_add(1).into()),
+        IpAddr::V6(v6) => IpAddr::V6(u128::from(v6).saturating_add(1).into()),
+    }
+}
+
+/// The address before; the first one has none.
+pub fn previous(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(v4) => IpAddr::V4(u32::from(v4).saturating_sub(1).into()),
+        IpAddr::V6(v6) => IpAddr::V6(u128::from(v6).saturating_sub(1).into()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,8 +1,9 @@
 //! House style as a test: what a machine can check of the rules in `CONTRIBUTING.md`.
 //!
-//! Every finding prints `file:line`, what is wrong and what to do. The checks read lines, not
-//! syntax trees: rustfmt and ruff format keep the code in a shape where lines suffice.
+//! Every finding prints `file:line`, what is wrong and what to do. The checks read lines: rustfmt
+//! and ruff format keep the code in a shape where lines suffice. Only `circles` reads syntax trees.
 
+mod circles;
 mod conformance;
 mod crates;
 mod keys;
@@ -52,6 +53,11 @@ fn every_file_is_reachable() {
     let tree = Tree::read();
     demand_none(&reach::rust_files(&tree));
     demand_none(&reach::python_files(&tree));
+}
+
+#[test]
+fn no_files_name_each_other_in_a_circle() {
+    demand_none(&circles::of_files(&Tree::read()));
 }
 
 #[test]

@@ -5,8 +5,6 @@
 //! answered, and there are few of them in a second. What a hint is worth to whoever gets it is in
 //! `liveness/unheard.rs`.
 
-pub(super) mod reminders;
-
 use wire::isakmp::{Cookies, Exchange, Header, Notify, NotifyType, Payload, ProtocolId};
 
 use super::session::with_marker;
@@ -84,13 +82,13 @@ impl Node {
     }
 
     /// Whether a connection answers peers there, and does not begin with them.
-    fn answers_at(&self, path: Path) -> bool {
+    pub(super) fn answers_at(&self, path: Path) -> bool {
         let mut candidates = self.candidates(path).into_iter();
         candidates.any(|it| it.remote_addrs.is_empty())
     }
 
     /// INVALID-SPI under cookies of nobody's.
-    fn unknown_spi(&mut self, spi: u32) -> Vec<u8> {
+    pub(super) fn unknown_spi(&mut self, spi: u32) -> Vec<u8> {
         let notify = Notify {
             protocol: ProtocolId::Esp,
             spi: spi.to_be_bytes().to_vec(),

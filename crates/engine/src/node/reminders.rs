@@ -25,7 +25,7 @@ const JITTER: Duration = Duration::from_millis(10);
 
 /// Whom nobody has told yet.
 #[derive(Default)]
-pub(in crate::node) struct Reminders {
+pub(super) struct Reminders {
     left: Vec<Path>,
     armed: Option<Instant>,
 }
@@ -44,7 +44,7 @@ impl Node {
     }
 
     /// Peers were at these places when an earlier process ended.
-    pub(in crate::node) fn remind(&mut self, mut places: Vec<Path>, now: Instant) {
+    pub(super) fn remind(&mut self, mut places: Vec<Path>, now: Instant) {
         places.truncate(PLACES_MAX);
         // The first one is told first.
         places.reverse();
@@ -53,7 +53,7 @@ impl Node {
     }
 
     /// Tells the next one, unless it is here already or nobody whom we would answer.
-    pub(in crate::node) fn on_reminder_timer(&mut self, now: Instant) {
+    pub(super) fn on_reminder_timer(&mut self, now: Instant) {
         self.reminders.armed = None;
         while let Some(path) = self.reminders.left.pop() {
             let is_known = self.sessions.values().any(|session| session.path == path);

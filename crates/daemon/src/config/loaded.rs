@@ -1,0 +1,62 @@
+//! What a configuration becomes: the engine's part, and what the program itself works with.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use engine::config::Config;
+
+use super::file;
+use crate::routes::full::FullTunnel;
+use crate::routes::reach;
+
+/// What the program works with.
+pub struct Loaded {
+    /// For the node.
+    pub engine: Config,
+    /// For the process.
+    pub daemon: file::DaemonTable,
+    /// For the gateway's own nftables table.
+    pub publish: Vec<PublishedPort>,
+    /// Per connection: what becomes of traffic without a tunnel.
+    pub on_failure: Vec<(String, file::OnFailure)>,
+    /// Connections that take all of a family, by name.
+    pub full_tunnels: BTreeMap<String, FullTunnel>,
+    /// Connections whose policy is "none": the same traffic without IPsec.
+    pub clear: Vec<String>,
+    /// What `caravan check` has to say besides errors: connection and sentence.
+    pub warnings: Vec<(String, String)>,
+}
+
+impl Loaded {
+    /// Every connection, with or without IPsec.
+    pub fn names(&self) -> Vec<String> {
+        let all = self.on_failure.iter();
+        all.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// What its full tunnels do on this host.
+    pub fn descriptions(&self) -> Vec<String> {
+        if self.full_tunnels.is_empty() {
+            return Vec::new();
+        }
+        let own = reach::own_networks(&self.daemon.tun).into_iter();
+        let networks = own.map(|(link, _, network)| (link, network));
+        let networks: Vec<_> = networks.filter(|(_, it)| !it.is_host()).collect();
+        let all = self.full_tunnels.iter();
+        all.map(|(name, full)| format!("{name}: {}", full.describe(&networks)))
+            .collect()
+    }
+}
+
+/// A port of this gateway that is forwarded inside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublishedPort {
+    /// "tcp" or "udp".
+    pub protocol: file::Transport,
+    /// Port of the gateway.
+    pub port: u16,
+    /// Server inside.
+    pub to: SocketAddr,
+    /// It sees the gateway's address.
+    pub masquerade: bool,
+}
