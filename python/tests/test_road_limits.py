@@ -351,11 +351,12 @@ SECRET = "correct horse battery staple"
 def test_no_log_holds_a_secret(is_right: bool, keys: Keys, output: Path) -> None:
     ends = both(tunnel_ends(keys, SUITE), auth=SharedKey(SECRET), is_aggressive=False)
     asking = replace(ends[1], auth=SharedKey(SECRET if is_right else f"not {SECRET}"))
-    options = ["--log-level", "trace"]
     with Road(RoadPlan(), output) as road, contextlib.ExitStack() as stack:
-        gateway = stack.enter_context(Caravan(road.sg, ends[0], options=options)).wait_ready()
+        gateway = stack.enter_context(Caravan(road.sg, ends[0], log_level="trace"))
+        gateway.wait_ready()
         capture = ["--capture", str(output / "ms.pcapng")]
-        station = stack.enter_context(Caravan(road.ms, asking, options=[*options, *capture]))
+        station = Caravan(road.ms, asking, options=capture, log_level="trace")
+        stack.enter_context(station)
         if not is_right:
             gateway.wait_for_event("negotiation failed")
             keys_written: set[str] = set()

@@ -24,7 +24,7 @@ from caravan.testbed.process import CommandFailed, Completed
 
 READY_S = 15.0
 HANDSHAKE_EVENT = "handshake_message"
-LOG = ["--log-format", "json", "--log-level", "info,daemon::run::report=debug"]
+LOG_LEVEL = "info,daemon::run::report=debug"
 """With a line for each message of a key exchange."""
 
 
@@ -54,6 +54,7 @@ class Caravan:
         *,
         options: Sequence[str] = (),
         file: Path | None = None,
+        log_level: str = LOG_LEVEL,
     ) -> None:
         """`file`: a ready configuration; then `connection` says only its name and role."""
         self.host = host
@@ -61,8 +62,9 @@ class Caravan:
         self.is_gateway = not connection.remote_addrs
         self.file = file or write_files(host, connection)
         command = "gateway" if self.is_gateway else "up"
-        argv = [str(caravan_binary()), command, "-c", str(self.file), *LOG]
-        self.process = host.popen([*argv, *options], environment(host), name="caravan")
+        argv = [str(caravan_binary()), command, "-c", str(self.file)]
+        log = ["--log-format", "json", "--log-level", log_level]
+        self.process = host.popen([*argv, *log, *options], environment(host), name="caravan")
 
     def wait_ready(self, timeout_s: float = READY_S) -> Self:
         """Wait until a gateway answers `status`, or a station's tunnel carries packets."""
