@@ -129,7 +129,7 @@ def shouts(capture: Capture) -> list[str]:
     """Where each of these went in clear; a complaint about one quotes it and is none."""
     udp = 17
     frames = [frame for frame in capture.frames() if b"anybody there?" in frame.packet]
-    return [frame.destination for frame in frames if frame.protocol == udp]
+    return [str(frame.destination) for frame in frames if frame.protocol == udp]
 
 
 def test_a_program_that_binds_itself_to_a_device_does_not_pass_the_block(

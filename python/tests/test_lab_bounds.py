@@ -123,7 +123,7 @@ def test_two_seeds_do_not_differ_by_the_histogram(tmp_path: Path) -> None:
 def test_what_bytes_alone_are_priced_for_is_a_bound_in_every_row(tmp_path: Path) -> None:
     rows = run(tmp_path / "out", 1)
     bounds = {
-        (row.sweep, row.metric): row.bound for row in rows.itertuples() if row.sweep == "road"
+        (row.sweep, row.metric): str(row.bound) for row in rows.itertuples() if row.sweep == "road"
     }
     assert bounds["road", "mean_delay_ms"] == bounds["road", "p99_delay_ms"] == LOWER
     assert bounds["road", "utilisation:ms"] == LOWER

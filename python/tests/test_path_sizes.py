@@ -31,7 +31,7 @@ LARGE_BYTES = 1_350
 
 def checksum(octets: bytes) -> int:
     """RFC 1071."""
-    total = sum(struct.unpack(f"!{len(octets) // 2}H", octets))
+    total: int = sum(struct.unpack(f"!{len(octets) // 2}H", octets))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return ~total & 0xFFFF

@@ -275,7 +275,7 @@ class Taken:
         with host.entered():
             self.process = subprocess.Popen(
                 argv,
-                stdin=other,
+                stdin=other.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 env=os.environ | environment(host),
