@@ -422,16 +422,16 @@ impl Core {
         now: Instant,
         out: &mut Outbox,
     ) {
-        self.last_sent.clone_from(&sent.message);
         self.heed_answer(now, out);
+        self.last_sent.clone_from(&sent.message);
         self.answered = request.map(|request| Answered::sent(request, None));
         self.retransmit = Some(Retransmit::send_within(patience, sent, now, out));
     }
 
     /// Sends what only a duplicate of `request` makes us send again.
     pub(super) fn answer(&mut self, request: &[u8], sent: Sent, now: Instant, out: &mut Outbox) {
-        self.last_sent.clone_from(&sent.message);
         self.heed_answer(now, out);
+        self.last_sent.clone_from(&sent.message);
         self.answered = Some(Answered::send(request, Some(sent), out));
         self.answered_at = Some(now);
     }
@@ -445,8 +445,9 @@ impl Core {
         let is_single = self.answered.as_ref().is_some_and(Answered::is_single);
         if let Some(at) = self.answered_at.take() {
             let passed = now.since(at);
+            let octets = self.last_sent.len();
             out.learn(|path| match is_single {
-                true => path.learn(passed),
+                true => path.learn(passed, octets),
                 // It took no longer than this, and nobody knows how much less.
                 false => path.back_off(passed * 2),
             });

@@ -53,7 +53,7 @@ impl Retransmit {
     /// As [`Self::send`], given up after `patience`.
     pub fn send_within(patience: Duration, message: Sent, now: Instant, out: &mut Outbox) -> Self {
         out.messages.push(message.clone());
-        let timeout = out.round_trip().timeout();
+        let timeout = out.round_trip().timeout(message.message.len());
         let mut sent = Self {
             message,
             attempts: 0,
@@ -80,7 +80,8 @@ impl Retransmit {
     /// The answer came: it teaches how long the path takes.
     pub fn answered(&self, now: Instant, out: &mut Outbox) {
         if self.attempts == 0 {
-            out.learn(|path| path.learn(now.since(self.sent_at)));
+            let octets = self.message.message.len();
+            out.learn(|path| path.learn(now.since(self.sent_at), octets));
         } else {
             out.learn(|path| path.back_off(self.timeout));
         }
@@ -229,7 +230,7 @@ mod tests {
     /// What is known after one answer that took so long.
     fn after(sample: Duration) -> Outbox {
         let mut out = Outbox::default();
-        out.learn(|path| path.learn(sample));
+        out.learn(|path| path.learn(sample, usize::MAX));
         out
     }
 
@@ -267,7 +268,7 @@ mod tests {
         asked.departed(Instant(2 * SECOND), Instant(3 * SECOND));
         assert_eq!(asked.deadline().at, Instant(5 * SECOND));
         asked.answered(Instant(4 * SECOND + SECOND / 10), &mut out);
-        assert_eq!(out.round_trip().timeout(), Duration::from_millis(500));
+        assert_eq!(out.round_trip().timeout(0), Duration::from_millis(500));
     }
 
     #[test]
@@ -276,7 +277,7 @@ mod tests {
         let mut asked = Retransmit::send(sent(), Instant(0), &mut out);
         asked.fire(Instant(SECOND), &mut out).unwrap();
         asked.answered(Instant(SECOND + 1), &mut out);
-        assert_eq!(out.round_trip().timeout(), Duration::from_secs(2));
+        assert_eq!(out.round_trip().timeout(0), Duration::from_secs(2));
     }
 
     #[test]

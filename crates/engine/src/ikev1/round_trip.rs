@@ -2,7 +2,9 @@
 //! that was sent more than once (Karn's algorithm).
 //!
 //! A sample is the time from a message's departure until its answer was understood, so that it
-//! holds what the peer computes. Left out: the clock's granularity, since ours is a nanosecond.
+//! holds what the peer computes. On a slow link it grows with the message: one that is longer than
+//! all that were timed is given as much more time. Left out: the clock's granularity, since ours is
+//! a nanosecond.
 
 use crate::time::Duration;
 
@@ -13,6 +15,9 @@ pub const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
 pub const MIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// So that a message is sent at least twice before it is given up.
 pub const MAX_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A longer message gets so many times the round trip at most: on most paths length costs little.
+const MAX_STRETCH: usize = 8;
 
 /// What is known of a path's round trips.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,29 +32,42 @@ pub struct RoundTrip {
 struct Estimate {
     smoothed: Duration,
     variation: Duration,
+    /// Octets of the longest message that was timed.
+    longest: usize,
 }
 
 impl RoundTrip {
-    /// How long an answer is waited for before its message is sent again.
-    pub fn timeout(&self) -> Duration {
-        let learned = self.estimate.map(|it| it.smoothed + it.variation * 4);
+    /// How long an answer is waited for before its message, of so many octets, is sent again.
+    pub fn timeout(&self, octets: usize) -> Duration {
+        let learned = self.estimate.map(|it| {
+            let stretched = octets.min(it.longest.saturating_mul(MAX_STRETCH));
+            let smoothed = match it.longest {
+                longest if stretched > longest => it.smoothed * stretched as u32 / longest as u32,
+                _ => it.smoothed,
+            };
+            smoothed + it.variation * 4
+        });
         self.backed_off
             .or(learned)
             .map_or(FIRST_TIMEOUT, |it| it.clamp(MIN_TIMEOUT, MAX_TIMEOUT))
     }
 
-    /// A message that was sent once was answered after `sample` (RFC 6298 §2.2 and §2.3).
-    pub fn learn(&mut self, sample: Duration) {
+    /// A message of so many octets that was sent once was answered after `sample` (RFC 6298 §2.2
+    /// and §2.3).
+    pub fn learn(&mut self, sample: Duration, octets: usize) {
         self.backed_off = None;
         self.estimate = Some(match self.estimate {
             None => Estimate {
                 smoothed: sample,
                 variation: sample / 2,
+                longest: octets,
             },
             Some(Estimate {
                 smoothed,
                 variation,
+                longest,
             }) => Estimate {
+                longest: longest.max(octets),
                 variation: (variation * 3 + smoothed.abs_diff(sample)) / 4,
                 smoothed: (smoothed * 7 + sample) / 8,
             },
@@ -74,35 +92,49 @@ mod tests {
     #[test]
     fn the_first_sample_is_tripled_and_later_ones_are_smoothed() {
         let mut path = RoundTrip::default();
-        assert_eq!(path.timeout(), FIRST_TIMEOUT);
-        path.learn(ms(800));
-        assert_eq!(path.timeout(), ms(2400));
+        assert_eq!(path.timeout(100), FIRST_TIMEOUT);
+        path.learn(ms(800), 100);
+        assert_eq!(path.timeout(100), ms(2400));
         // SRTT 800, RTTVAR (3 x 400 + 0) / 4
-        path.learn(ms(800));
-        assert_eq!(path.timeout(), ms(800 + 4 * 300));
+        path.learn(ms(800), 100);
+        assert_eq!(path.timeout(100), ms(800 + 4 * 300));
         // RTTVAR (3 x 300 + 800) / 4 = 425, SRTT (7 x 800 + 1600) / 8 = 900
-        path.learn(ms(1600));
-        assert_eq!(path.timeout(), ms(900 + 4 * 425));
+        path.learn(ms(1600), 100);
+        assert_eq!(path.timeout(100), ms(900 + 4 * 425));
     }
 
     #[test]
     fn the_timeout_stays_within_its_limits() {
         let mut path = RoundTrip::default();
-        path.learn(ms(1));
-        assert_eq!(path.timeout(), MIN_TIMEOUT);
-        path.learn(Duration::from_secs(3600));
-        assert_eq!(path.timeout(), MAX_TIMEOUT);
+        path.learn(ms(1), 100);
+        assert_eq!(path.timeout(100), MIN_TIMEOUT);
+        path.learn(Duration::from_secs(3600), 100);
+        assert_eq!(path.timeout(100), MAX_TIMEOUT);
         path.back_off(Duration::from_secs(3600));
-        assert_eq!(path.timeout(), MAX_TIMEOUT);
+        assert_eq!(path.timeout(100), MAX_TIMEOUT);
     }
 
     #[test]
     fn a_timeout_that_was_backed_off_counts_until_an_answer_is_to_one_sending() {
         let mut path = RoundTrip::default();
-        path.learn(ms(200));
+        path.learn(ms(200), 100);
         path.back_off(ms(4000));
-        assert_eq!(path.timeout(), ms(4000));
-        path.learn(ms(200));
-        assert_eq!(path.timeout(), ms(200 + 4 * 75));
+        assert_eq!(path.timeout(100), ms(4000));
+        path.learn(ms(200), 100);
+        assert_eq!(path.timeout(100), ms(200 + 4 * 75));
+    }
+
+    #[test]
+    fn a_message_longer_than_all_that_were_timed_is_given_more_time() {
+        let mut path = RoundTrip::default();
+        path.learn(ms(400), 200);
+        assert_eq!(path.timeout(200), ms(400 + 4 * 200));
+        assert_eq!(path.timeout(100), path.timeout(200));
+        assert_eq!(path.timeout(1000), ms(5 * 400 + 4 * 200));
+        assert_eq!(path.timeout(1 << 20), ms(8 * 400 + 4 * 200));
+        path.learn(ms(400), 1000);
+        assert_eq!(path.timeout(1000), ms(400 + 4 * 150));
+        // Nothing is known of how long a path takes: its messages' lengths say nothing.
+        assert_eq!(RoundTrip::default().timeout(1 << 20), FIRST_TIMEOUT);
     }
 }
