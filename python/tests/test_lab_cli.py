@@ -431,6 +431,28 @@ def test_the_road_runs_the_real_node_beside_its_model(tmp_path: Path) -> None:
     assert "handshake" in lab(*words).stdout
 
 
+SLOW_ROAD = """name = "slow"
+title = "A sensor at a gateway"
+seed = 1
+policy = "aes128gcm16"
+accounting = "rfc"
+calendar = 2026-01-01T00:00:00Z
+run = { time = "600 s" }
+traffic = { model = "tcp", bytes = "2 KB", direction = "up" }
+node = [{ name = "ms", role = "station", device = "cortex-m4" }, { name = "sg", role = "gateway" }]
+link = [{ from = "ms", to = "sg", link = "nb-iot" }]
+"""
+
+
+def test_on_a_slow_link_each_message_of_the_handshake_leaves_once(tmp_path: Path) -> None:
+    """The first messages, which teach the path's time, are far shorter than the later ones."""
+    file = tmp_path / "slow.toml"
+    file.write_text(SLOW_ROAD)
+    found = answer("simulate", str(file), "--events")
+    assert found["simulate"]["exchange"]["is_up"]
+    assert found["model"]["handshake_wire_bytes"] == found["simulate"]["exchange"]["wire_bytes"]
+
+
 def test_a_suite_that_the_papers_accounting_cannot_size_says_what_to_set() -> None:
     words = ("simulate", "scenarios/umts.toml", "--device", "cortex-m4", "--suite", "aes128gcm16")
     said = refusal(*words)
