@@ -1,11 +1,12 @@
 //! The control socket: how `caravan status`, `down`, `reload` and `rekey` reach a running process.
 //!
-//! Each connection has a socket `NAME.sock` (mode 0600) in the runtime directory; all sockets of a
-//! process lead to it. One line of JSON asks, one line answers. [`server`] is the running process's
-//! end, [`client`] the command's.
+//! Each connection has a socket `NAME.sock` (mode 0600) in the runtime directory; those of one
+//! process are one file ([`sockets`]). One line of JSON asks, one line answers. [`server`] is the
+//! running process's end, [`client`] the command's.
 
 pub mod client;
 pub mod server;
+pub mod sockets;
 
 use std::path::{Path, PathBuf};
 

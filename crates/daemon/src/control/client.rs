@@ -5,7 +5,6 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::server::is_live;
 use super::{ControlError, LAST_WORD, REPLY_BYTES_MAX, Reply, Request, check_name, socket_path};
 
 /// How long a process may take to answer. `down` waits for the peer's last word.
@@ -60,6 +59,11 @@ pub fn nobody(runtime_dir: &Path) -> String {
         true => format!("what runs under {folder} answers root alone"),
         false => format!("nothing is running under {folder}"),
     }
+}
+
+/// Whether a process answers at this socket.
+pub(super) fn is_live(path: &Path) -> bool {
+    UnixStream::connect(path).is_ok()
 }
 
 /// Removes the socket that a dead process left.

@@ -1,21 +1,15 @@
 //! The running process's end of the control socket.
 
-use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, Permissions};
-use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::os::unix::net::UnixStream as StdUnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use nix::fcntl::{Flock, FlockArg};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use super::{ControlError, LAST_WORD, REQUEST_BYTES_MAX, Reply, Request, check_name, socket_path};
-use crate::files;
+use super::sockets::Sockets;
+use super::{ControlError, LAST_WORD, REQUEST_BYTES_MAX, Reply, Request};
 
 /// How long an asker may take to write its line.
 const ASKER_PATIENCE: Duration = Duration::from_secs(5);
@@ -30,91 +24,33 @@ pub struct Asked {
     pub reply: oneshot::Sender<Reply>,
 }
 
-/// The sockets of one process; removed on drop. Questions come out of the channel that
-/// [`ControlServer::bind`] returns, one by one, from the runtime's tasks.
+/// The socket of one process under its names, which go on drop. Questions come out of the channel
+/// that [`ControlServer::bind`] returns, one by one, from the runtime's tasks.
 pub struct ControlServer {
-    runtime_dir: PathBuf,
-    sockets: BTreeMap<String, Socket>,
-    sender: mpsc::Sender<Asked>,
-}
-
-/// One connection's socket.
-struct Socket {
-    path: PathBuf,
+    sockets: Sockets,
     task: JoinHandle<()>,
 }
 
 impl ControlServer {
-    /// Opens one socket a name. Sockets that a dead process left are replaced; one that answers
-    /// is an error. Must run within a tokio runtime that drives IO.
+    /// Opens the socket under these names. Must run within a tokio runtime that drives IO.
     pub fn bind(
         runtime_dir: &Path,
         names: &[String],
     ) -> Result<(Self, mpsc::Receiver<Asked>), ControlError> {
-        make_directory(runtime_dir)?;
+        let (sockets, listener) = Sockets::open(runtime_dir, names)?;
+        let told = ControlError::io("cannot listen in", runtime_dir);
+        let listener = UnixListener::from_std(listener).map_err(told)?;
         let (sender, receiver) = mpsc::channel(QUEUE);
-        let mut server = Self {
-            runtime_dir: runtime_dir.to_owned(),
-            sockets: BTreeMap::new(),
-            sender,
-        };
-        server.follow(names)?;
-        Ok((server, receiver))
-    }
-
-    /// Opens the sockets of these names that are not there, closes those of no name among them.
-    /// On an error nothing has changed.
-    pub fn follow(&mut self, names: &[String]) -> Result<(), ControlError> {
-        if names.iter().all(|name| self.sockets.contains_key(name)) {
-            self.sockets.retain(|name, _| names.contains(name));
-            return Ok(());
-        }
-        // Two processes that start at once must not both find the other's socket dead.
-        let lock_path = self.runtime_dir.join(".lock");
-        let lock = files::open_lock(&lock_path)
-            .map_err(ControlError::io("cannot create the lock", &lock_path))?;
-        let _lock = Flock::lock(lock, FlockArg::LockExclusive).map_err(|(_, errno)| {
-            ControlError::io("cannot take the lock", &lock_path)(errno.into())
-        })?;
-        let mut added = Vec::new();
-        for name in names {
-            if !self.sockets.contains_key(name) {
-                added.push((name.clone(), self.open(name)?));
-            }
-        }
-        self.sockets.retain(|name, _| names.contains(name));
-        self.sockets.extend(added);
-        Ok(())
-    }
-
-    fn open(&self, name: &str) -> Result<Socket, ControlError> {
-        check_name(name)?;
-        let path = socket_path(&self.runtime_dir, name);
-        if is_live(&path) {
-            let name = name.to_owned();
-            return Err(ControlError::AlreadyRuns { name, path });
-        }
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(ControlError::io("cannot replace", &path)(error));
-            }
-            _ => (),
-        }
-        let listener =
-            UnixListener::bind(&path).map_err(ControlError::io("cannot listen on", &path))?;
-        let task = tokio::spawn(accept(listener, self.sender.clone()));
-        let socket = Socket { path, task };
-        fs::set_permissions(&socket.path, Permissions::from_mode(0o600))
-            .map_err(ControlError::io("cannot protect", &socket.path))?;
-        Ok(socket)
+        let task = tokio::spawn(accept(listener, sender));
+        Ok((Self { sockets, task }, receiver))
     }
 }
 
-impl Drop for Socket {
+impl Drop for ControlServer {
     fn drop(&mut self) {
         self.task.abort();
-        // What cannot be removed is found dead by the next process.
-        let _ = fs::remove_file(&self.path);
+        // Where this process may not, its steward has removed them.
+        self.sockets.remove();
     }
 }
 
@@ -128,23 +64,6 @@ async fn accept(listener: UnixListener, sender: mpsc::Sender<Asked>) {
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     }
-}
-
-/// Whether a process answers at this socket.
-pub(super) fn is_live(path: &Path) -> bool {
-    StdUnixStream::connect(path).is_ok()
-}
-
-fn make_directory(path: &Path) -> Result<(), ControlError> {
-    if path.is_dir() {
-        return Ok(());
-    }
-    let mut builder = DirBuilder::new();
-    builder.recursive(true).mode(0o755);
-    builder.create(path).map_err(ControlError::io(
-        "cannot create the runtime directory",
-        path,
-    ))
 }
 
 /// Answers the questions of one asker, one line each, until it hangs up.

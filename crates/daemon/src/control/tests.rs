@@ -1,5 +1,6 @@
 use super::client::{ask, find, running};
 use super::server::ControlServer;
+use super::sockets::Sockets;
 use super::*;
 
 /// A runtime directory of the test's own.
@@ -140,11 +141,32 @@ fn sockets_follow_the_names() {
         found.collect::<Vec<_>>()
     };
     runtime().block_on(async {
-        let (mut server, _questions) =
-            ControlServer::bind(&directory.0, &named(&["home", "work"])).unwrap();
-        server.follow(&named(&["ship", "work"])).unwrap();
+        let names = named(&["home", "work"]);
+        let (_server, _questions) = ControlServer::bind(&directory.0, &names).unwrap();
+        // The steward, which has opened none of them.
+        let mut sockets = Sockets::found(&directory.0, &names).unwrap();
+        sockets.follow(&named(&["ship", "work"])).unwrap();
         assert_eq!(running(), ["ship", "work"]);
-        assert!(server.follow(&named(&["port", "../x"])).is_err());
+        assert!(sockets.follow(&named(&["port", "../x"])).is_err());
         assert_eq!(running(), ["ship", "work"]);
+        let (_other, _questions) = ControlServer::bind(&directory.0, &named(&["boat"])).unwrap();
+        assert!(sockets.follow(&named(&["work", "boat"])).is_err());
+        assert_eq!(running(), ["boat", "ship", "work"]);
+        sockets.remove();
+        assert_eq!(running(), ["boat"]);
+    });
+}
+
+#[test]
+fn a_name_that_another_process_has_taken_over_is_not_removed() {
+    let directory = Directory::new("taken");
+    let names = ["home".to_owned()];
+    runtime().block_on(async {
+        let (server, _questions) = ControlServer::bind(&directory.0, &names).unwrap();
+        let path = socket_path(&directory.0, "home");
+        std::fs::remove_file(&path).unwrap();
+        let (_other, _questions) = ControlServer::bind(&directory.0, &names).unwrap();
+        drop(server);
+        assert!(path.exists());
     });
 }

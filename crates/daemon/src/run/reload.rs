@@ -34,7 +34,6 @@ impl Process {
         check_role(self.options.role, &self.options.config, &loaded)?;
         check_daemon(&self.loaded, &loaded)?;
         let names = loaded.names();
-        self.control.follow(&names)?;
         self.host.follow(&names, &loaded).await?;
         for (connection, warning) in &loaded.warnings {
             warn!(connection, "{warning}");

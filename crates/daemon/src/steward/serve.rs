@@ -14,6 +14,7 @@ use tracing::warn;
 use super::allowed::Allowed;
 use super::{REQUEST_BYTES_MAX, Reply, Request, parse, read_frame, write_frame};
 use crate::config::{self, Loaded, Names};
+use crate::control::sockets::Sockets;
 use crate::footprint::{self, FootprintFile};
 use crate::nft::{self, Forwarding};
 use crate::options::Role;
@@ -74,6 +75,8 @@ struct Server {
     /// Read, and not in force yet.
     read: Option<Loaded>,
     file: FootprintFile,
+    /// The control sockets, once they are there.
+    sockets: Option<Sockets>,
     routes: Option<Routes>,
     resolvers: Vec<IpAddr>,
     refused: u64,
@@ -106,6 +109,7 @@ impl Server {
             loaded,
             read: None,
             file,
+            sockets: None,
             routes: None,
             resolvers: Vec::new(),
             refused: 0,
@@ -140,6 +144,7 @@ impl Server {
                 // Whoever comes next finds the footprint free.
                 self.file.close()?;
                 let _ = write_frame(socket, &reply).await;
+                self.sockets.iter().for_each(Sockets::remove);
                 return Ok(());
             }
             if write_frame(socket, &reply).await.is_err() {
@@ -148,6 +153,8 @@ impl Server {
         }
         warn!("the process that carried the tunnels is gone: what it changed here is taken back");
         footprint::undo(&mut self.file, Blocks::Stay).await?;
+        // The other process has no right to do it.
+        self.sockets.iter().for_each(Sockets::remove);
         Ok(self.file.close()?)
     }
 
@@ -209,6 +216,7 @@ impl Server {
         let table = &self.loaded.daemon;
         let routes = Routes::open(&table.tun, mtu, table.table, table.fwmark).await?;
         self.routes = Some(routes);
+        self.sockets = Sockets::found(&self.order.runtime_dir, &self.loaded.names());
         self.load_forwarding()
     }
 
@@ -247,6 +255,9 @@ impl Server {
 
     fn adopt(&mut self, loaded: Loaded) -> anyhow::Result<()> {
         let names = loaded.names();
+        if let Some(sockets) = &mut self.sockets {
+            sockets.follow(&names)?;
+        }
         self.file
             .update(|footprint| footprint.connections = names)?;
         self.allowed = Allowed::new(&loaded);

@@ -1,0 +1,161 @@
+//! The names of a process's control socket: one file for each connection, all of one socket.
+//!
+//! The process that speaks with the network makes them at its start. The steward adds and removes
+//! names later: nobody else may write to the runtime directory.
+
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use nix::fcntl::{Flock, FlockArg};
+
+use super::client::is_live;
+use super::{ControlError, check_name, socket_path};
+use crate::files;
+
+/// A file, however it is named: device and number.
+type Inode = (u64, u64);
+
+/// The names of one socket. What they lead to is looked at before one is removed: another process
+/// may have taken the place of a dead one.
+pub struct Sockets {
+    runtime_dir: PathBuf,
+    names: Vec<String>,
+    inode: Inode,
+}
+
+impl Sockets {
+    /// Opens the socket under these names. Sockets that a dead process left are replaced; one that
+    /// answers is an error.
+    pub fn open(
+        runtime_dir: &Path,
+        names: &[String],
+    ) -> Result<(Self, UnixListener), ControlError> {
+        make_directory(runtime_dir)?;
+        let _lock = lock(runtime_dir)?;
+        let first = names.first().map_or("", |name| name);
+        make_way(runtime_dir, first)?;
+        let path = socket_path(runtime_dir, first);
+        let listener =
+            UnixListener::bind(&path).map_err(ControlError::io("cannot listen on", &path))?;
+        let told = ControlError::io("cannot protect", &path);
+        let inode = fs::set_permissions(&path, Permissions::from_mode(0o600))
+            .and_then(|()| listener.set_nonblocking(true))
+            .and_then(|()| inode(&path))
+            .map_err(told)?;
+        let mut sockets = Self {
+            runtime_dir: runtime_dir.to_owned(),
+            names: vec![first.to_owned()],
+            inode,
+        };
+        match sockets.add(names) {
+            Ok(()) => Ok((sockets, listener)),
+            Err(error) => {
+                sockets.remove();
+                Err(error)
+            }
+        }
+    }
+
+    /// Those that another process has opened under these names.
+    pub fn found(runtime_dir: &Path, names: &[String]) -> Option<Self> {
+        let inode = inode(&socket_path(runtime_dir, names.first()?)).ok()?;
+        Some(Self {
+            runtime_dir: runtime_dir.to_owned(),
+            names: names.to_owned(),
+            inode,
+        })
+    }
+
+    /// Adds the names that are missing, removes those that are not among these. On an error nothing
+    /// has changed. A process without any connection is asked under the names that it had.
+    pub fn follow(&mut self, names: &[String]) -> Result<(), ControlError> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        let _lock = lock(&self.runtime_dir)?;
+        let before = self.names.len();
+        if let Err(error) = self.add(names) {
+            let added = self.names.split_off(before);
+            added.iter().for_each(|name| self.remove_one(name));
+            return Err(error);
+        }
+        let all = core::mem::take(&mut self.names);
+        let (kept, gone) = all.into_iter().partition(|name| names.contains(name));
+        self.names = kept;
+        let gone: Vec<String> = gone;
+        gone.iter().for_each(|name| self.remove_one(name));
+        Ok(())
+    }
+
+    fn add(&mut self, names: &[String]) -> Result<(), ControlError> {
+        let first = socket_path(&self.runtime_dir, &self.names[0]);
+        for name in names {
+            if self.names.contains(name) {
+                continue;
+            }
+            make_way(&self.runtime_dir, name)?;
+            let path = socket_path(&self.runtime_dir, name);
+            fs::hard_link(&first, &path).map_err(ControlError::io("cannot name", &path))?;
+            self.names.push(name.clone());
+        }
+        Ok(())
+    }
+
+    /// Removes every name.
+    pub fn remove(&self) {
+        self.names.iter().for_each(|name| self.remove_one(name));
+    }
+
+    fn remove_one(&self, name: &str) {
+        let path = socket_path(&self.runtime_dir, name);
+        if inode(&path).is_ok_and(|found| found == self.inode) {
+            // What cannot be removed is found dead by the next process.
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
+/// Removes what a dead process left under this name.
+fn make_way(runtime_dir: &Path, name: &str) -> Result<(), ControlError> {
+    check_name(name)?;
+    let path = socket_path(runtime_dir, name);
+    if is_live(&path) {
+        let name = name.to_owned();
+        return Err(ControlError::AlreadyRuns { name, path });
+    }
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(ControlError::io("cannot replace", &path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Two processes that start at once must not both find the other's socket dead.
+fn lock(runtime_dir: &Path) -> Result<Flock<File>, ControlError> {
+    let path = runtime_dir.join(".lock");
+    let file =
+        files::open_lock(&path).map_err(ControlError::io("cannot create the lock", &path))?;
+    Flock::lock(file, FlockArg::LockExclusive)
+        .map_err(|(_, errno)| ControlError::io("cannot take the lock", &path)(errno.into()))
+}
+
+fn inode(path: &Path) -> io::Result<Inode> {
+    let found = fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
+}
+
+fn make_directory(path: &Path) -> Result<(), ControlError> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let mut builder = DirBuilder::new();
+    builder.recursive(true).mode(0o755);
+    builder.create(path).map_err(ControlError::io(
+        "cannot create the runtime directory",
+        path,
+    ))
+}
