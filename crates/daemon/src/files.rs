@@ -8,10 +8,10 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, OFlag, fcntl, openat, renameat};
-use nix::libc::{ELOOP, ENXIO, O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK};
+use nix::fcntl::{AtFlags, FcntlArg, OFlag, fcntl, openat, renameat};
+use nix::libc::{ELOOP, ENXIO, O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_PATH};
 use nix::sys::stat::Mode;
-use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, unlinkat};
+use nix::unistd::{Gid, Uid, UnlinkatFlags, fchownat, unlinkat};
 
 /// Rights to write for others than the owner.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
@@ -19,6 +19,18 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 /// Makes a folder where there is none, those above it too, and opens it. Only the last name in the
 /// path is not followed where it is a link.
 pub fn make_folder(path: &Path, mode: u32) -> io::Result<File> {
+    create_folder(path, mode)?;
+    open_folder(path)
+}
+
+/// The same where we may have no right to look into it: what is done there is judged by the rights
+/// of that moment.
+pub fn hold_folder(path: &Path, mode: u32) -> io::Result<File> {
+    create_folder(path, mode)?;
+    held(path)
+}
+
+fn create_folder(path: &Path, mode: u32) -> io::Result<()> {
     if let Some(above) = path.parent().filter(|above| !above.is_dir()) {
         DirBuilder::new()
             .recursive(true)
@@ -26,10 +38,16 @@ pub fn make_folder(path: &Path, mode: u32) -> io::Result<File> {
             .create(above)?;
     }
     match DirBuilder::new().mode(mode).create(path) {
-        Err(fault) if fault.kind() != ErrorKind::AlreadyExists => return Err(fault),
-        _ => {}
+        Err(fault) if fault.kind() != ErrorKind::AlreadyExists => Err(fault),
+        _ => Ok(()),
     }
-    open_folder(path)
+}
+
+fn held(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.read(true);
+    options.custom_flags(O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    options.open(path)
 }
 
 /// Opens a folder itself, never what a link of its name leads to.
@@ -63,13 +81,19 @@ pub fn check_ours(folder: &File, path: &Path) -> io::Result<()> {
     ))
 }
 
-/// Gives a folder to a user.
+/// Gives a folder to a user; it need not be readable for us.
 pub fn give_folder(path: &Path, user: Uid, group: Option<Gid>) -> io::Result<()> {
-    let folder = open_folder(path)?;
+    let folder = held(path)?;
     if folder.metadata()?.uid() == user.as_raw() {
         return Ok(());
     }
-    Ok(fchown(&folder, Some(user), group)?)
+    Ok(fchownat(
+        &folder,
+        "",
+        Some(user),
+        group,
+        AtFlags::AT_EMPTY_PATH,
+    )?)
 }
 
 /// A file of so many octets at most: no link, no device, no pipe.

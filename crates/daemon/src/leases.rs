@@ -52,8 +52,17 @@ impl LeaseFile {
 
     /// Makes the folder, for whoever may write there later only.
     pub fn prepare(&mut self) -> io::Result<()> {
-        self.opened = Some(files::make_folder(self.folder(), 0o700)?);
+        self.opened = Some(files::hold_folder(self.folder(), 0o700)?);
         Ok(())
+    }
+
+    /// Reads it as the user that it belongs to: who started the process may have lacked the right.
+    pub fn read_again(&mut self) {
+        let folder = self.opened.as_ref();
+        let read = folder.and_then(|folder| files::read_in(folder, FILE, BYTES_MAX).ok());
+        if let Some(leases) = read.and_then(|(text, _)| serde_json::from_slice(&text).ok()) {
+            self.leases = leases;
+        }
     }
 
     /// The folder, open, for what else this process keeps; `None`: it was not prepared.

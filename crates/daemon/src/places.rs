@@ -36,21 +36,32 @@ pub struct PlaceFile {
     /// When it is to be written.
     due: Instant,
     last: Instant,
+    /// What could be read with the rights of the start.
+    early: Vec<Path>,
 }
 
 impl PlaceFile {
     /// In this folder, which stays open: the way there may be closed later.
     pub fn new(folder: Option<File>) -> Self {
         let now = Instant::now();
-        Self {
+        let mut file = Self {
             folder,
             due: now + REFRESH,
             last: now,
-        }
+            early: Vec::new(),
+        };
+        file.early = file.read();
+        file
     }
 
     /// What an earlier process has left; nothing where that cannot be read, or is old.
-    pub fn left(&self) -> Vec<Path> {
+    pub fn left(&mut self) -> Vec<Path> {
+        let early = core::mem::take(&mut self.early);
+        let found = self.read();
+        if found.is_empty() { early } else { found }
+    }
+
+    fn read(&self) -> Vec<Path> {
         let folder = self.folder.as_ref();
         let read = folder.and_then(|folder| files::read_in(folder, FILE, BYTES_MAX).ok());
         let Some((text, written)) = read else {
