@@ -34,6 +34,8 @@ pytestmark = pytest.mark.root
 
 USER = "nobody"
 UID = pwd.getpwnam(USER).pw_uid
+OTHER_UID = 64_990
+"""Of nobody on a usual machine."""
 RESOLVER = "10.10.0.53"
 NET_ADMIN = 1 << 12
 """From linux/capability.h."""
@@ -81,6 +83,24 @@ def resolvers(host: Host) -> str:
     return host.run(["cat", "/etc/resolv.conf"]).stdout
 
 
+def set_user(host: Host, uid: int | None) -> None:
+    """Gives a host the system user `caravan`, or takes it away, whatever the machine has."""
+    for name, rest in (("passwd", ":Caravan:/:/usr/sbin/nologin"), ("group", ":")):
+        path = f"/etc/{name}"
+        lines = host.run(["cat", path]).stdout.splitlines()
+        lines = [line for line in lines if not line.startswith("caravan:")]
+        if uid is not None:
+            own = f":{uid}" if name == "passwd" else ""
+            lines.append(f"caravan:x{own}:{uid}{rest}")
+        text = "\n".join(lines) + "\n"
+        host.run(["sh", "-c", 'printf %s "$1" > "$2"', "sh", text, path])
+
+
+def sockets(host: Host) -> list[str]:
+    """Connections that can be asked."""
+    return sorted(path.stem for path in folders(host)[0].glob("*.sock"))
+
+
 def facts(pid: int) -> tuple[int, int]:
     """User and effective capabilities of a process."""
     status = Path(f"/proc/{pid}/status").read_text()
@@ -90,14 +110,90 @@ def facts(pid: int) -> tuple[int, int]:
     return int(uid), int(effective, 16)
 
 
-def test_the_steward_alone_keeps_a_right(road: Road, ends: Ends) -> None:
+def test_without_a_user_root_stays_says_so_and_has_no_right(road: Road, ends: Ends) -> None:
+    set_user(road.sg, None)
+    file = write_files(road.sg, ends[0])
+    text = file.read_text()
+    told = "stays root, without capabilities: there is no user caravan"
+    for daemon, is_told in (("", True), ('[daemon]\nuser = "root"\n', False)):
+        file.write_text(daemon + text)
+        said = order(road.sg, "check", str(file)).check().stdout
+        assert (told in said) is is_told and "is valid" in said
+        with Caravan(road.sg, ends[0], file=file) as gateway:
+            gateway.wait_ready()
+            assert facts(gateway.process.pid) == (0, 0)
+            assert facts(gateway.steward()) == (0, NET_ADMIN)
+            status = order(road.sg, "status").check().stdout
+            assert "rights: no capabilities, user root" in status
+            assert f"host steward: pid {gateway.steward()}, CAP_NET_ADMIN" in status
+            assert gateway.process.stderr().count(told) == int(is_told)
+        assert sockets(road.sg) == []
+
+
+def test_root_becomes_the_user_caravan_where_there_is_one(
+    road: Road, ends: Ends, tmp_path: Path
+) -> None:
+    before = state(road.ms)
+    leases = folders(road.ms)[1] / "road.leases"
+    capture = tmp_path / "all.pcapng"
+    tmp_path.chmod(0o700)
+    set_user(road.sg, OTHER_UID)
+    peers = folders(road.sg)[1] / "road.leases/peers"
     with Caravan(road.sg, ends[0]) as gateway:
         gateway.wait_ready()
-        assert facts(gateway.process.pid) == (0, 0)
-        assert facts(gateway.steward()) == (0, NET_ADMIN)
-        text = order(road.sg, "status").check().stdout
-        assert "rights: no capabilities" in text
-        assert f"host steward: pid {gateway.steward()}, CAP_NET_ADMIN" in text
+        assert facts(gateway.process.pid) == (OTHER_UID, 0)
+        lent = []
+        # An earlier start as root, as the user, as another one, and back.
+        for uid, options in (
+            (None, []),
+            (OTHER_UID, ["--capture", str(capture)]),
+            (OTHER_UID, ["--user", USER]),
+            (OTHER_UID, []),
+            (None, []),
+        ):
+            set_user(road.ms, uid)
+            with Caravan(road.ms, ends[1], options=options) as station:
+                station.wait_ready()
+                speaks = UID if "--user" in options else uid or 0
+                assert facts(station.process.pid) == (speaks, 0)
+                assert facts(station.steward()) == (0, NET_ADMIN)
+                assert leases.stat().st_uid == speaks
+                lent.append((leases / "leases.json").read_text())
+                if uid is not None:
+                    assert "stays root" not in station.process.stderr()
+                assert ping(road.ms, SERVER_ADDRESS, 1).received == 1
+                station.reload()
+                station.down()
+                station.process.wait(10)
+                assert "ermission" not in station.process.stderr()
+                assert "not kept" not in station.process.stderr()
+            assert sockets(road.ms) == []
+        assert len(set(lent)) == 1
+        gateway.process.wait_for(peers.exists, "the places of the peers", 10)
+        assert peers.stat().st_uid == OTHER_UID
+    assert capture.stat().st_size > 1000 and capture.stat().st_uid == 0
+    assert (tmp_path / "all.pcapng.keys/esp_sa").read_text()
+    assert state(road.ms) == before
+
+
+def test_a_reload_adds_and_removes_connections_of_another_user(road: Road, ends: Ends) -> None:
+    file = write_files(road.sg, ends[0])
+    text = file.read_text()
+    more = "\n".join(
+        line for line in text.splitlines() if not line.startswith(("addrs", "dns", "[pools"))
+    )
+    more = more.replace("connections.road", "connections.annex")
+    with Caravan(road.sg, ends[0], file=file, options=["--user", USER]) as gateway:
+        gateway.wait_ready()
+        assert sockets(road.sg) == ["road"]
+        file.write_text(text + more)
+        gateway.reload()
+        assert sockets(road.sg) == ["annex", "road"]
+        file.write_text(text)
+        order(road.sg, "reload", "annex").check()
+        assert sockets(road.sg) == ["road"]
+        assert gateway.try_status() is not None
+    assert sockets(road.sg) == []
 
 
 def test_a_station_of_another_user_does_all_that_root_s_does(road: Road, ends: Ends) -> None:
@@ -128,6 +224,7 @@ def test_a_station_of_another_user_does_all_that_root_s_does(road: Road, ends: E
 
 
 def test_what_another_user_was_given_comes_back(road: Road, ends: Ends) -> None:
+    set_user(road.ms, None)
     file = write_files(road.ms, ends[1])
     text = file.read_text()
     leases = folders(road.ms)[1] / "road.leases"
@@ -370,3 +467,35 @@ def test_a_steward_is_started_by_caravan_alone(tmp_path: Path) -> None:
         argv, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True
     )
     assert done.returncode == 1 and "by themselves" in done.stderr
+
+
+def test_a_service_of_few_capabilities_starts_again_with_what_it_kept(
+    road: Road, ends: Ends
+) -> None:
+    """Root without CAP_DAC_OVERRIDE, as the units start it, cannot read what is the user's."""
+    unit = Path(__file__).parents[2] / "packaging/caravan@.service"
+    (line,) = re.findall(r"CapabilityBoundingSet=(.*)", unit.read_text())
+    rights = ",".join(f"+{right.removeprefix('CAP_').lower()}" for right in line.split())
+    set_user(road.ms, OTHER_UID)
+    file = write_files(road.ms, ends[1])
+    argv = [
+        "setpriv",
+        f"--bounding-set=-all,{rights}",
+        str(caravan_binary()),
+        "up",
+        "-c",
+        str(file),
+    ]
+    leases = folders(road.ms)[1] / "road.leases"
+    lent = []
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        for _ in range(2):
+            done = road.ms.run([*argv, "--detach"], environment=environment(road.ms))
+            log = (folders(road.ms)[0] / "road.log").read_text()
+            assert "stays root" not in log and "not kept" not in log, done
+            assert leases.stat().st_uid == OTHER_UID
+            lent.append((leases / "leases.json").read_text())
+            assert "asks for an inner address again" not in log
+            order(road.ms, "down", "road").check()
+    assert lent[0] == lent[1]

@@ -8,6 +8,7 @@
 
 pub mod keys;
 
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path as FilePath, PathBuf};
@@ -59,12 +60,25 @@ pub struct Capture {
     writer: Option<JoinHandle<io::Result<()>>>,
 }
 
-impl Capture {
-    /// Creates the file (mode 0600), or opens a pipe that is read, and makes the thread that writes
-    /// there.
+/// A capture's file, open.
+pub struct CaptureFile {
+    file: BufWriter<File>,
+    path: PathBuf,
+}
+
+impl CaptureFile {
+    /// Creates the file (mode 0600), or opens a pipe that is read.
     pub fn create(path: &FilePath) -> io::Result<Self> {
         let mut file = BufWriter::new(files::open_private(path)?);
         write_headers(&mut file)?;
+        let path = path.to_owned();
+        Ok(Self { file, path })
+    }
+}
+
+impl Capture {
+    /// Makes the thread that writes there.
+    pub fn start(CaptureFile { mut file, path }: CaptureFile) -> io::Result<Self> {
         let (queue, captured) = sync_channel(QUEUE);
         let tap = Tap {
             queue,
@@ -82,7 +96,7 @@ impl Capture {
         })?;
         Ok(Self {
             tap: Some(tap),
-            path: path.to_owned(),
+            path,
             fault,
             writer: Some(writer),
         })

@@ -214,7 +214,7 @@ struct RunArgs {
     /// Record packets, mode 0600, AND THEIR KEYS in FILE.pcapng.keys, for Wireshark
     #[arg(long, value_name = "FILE.pcapng")]
     capture: Option<PathBuf>,
-    /// User to become once all is set up; else daemon.user of the file
+    /// User to become once all is set up; else daemon.user of the file, else caravan
     #[arg(long, value_name = "USER")]
     user: Option<String>,
 }

@@ -1,8 +1,9 @@
 //! What a process may still do once it is set up: the one that speaks with the network nothing but
 //! use what is open, the [`crate::steward`] change routes and rules.
 //!
-//! Capabilities and sandboxes belong to threads: confine before the first one is started. The user
-//! becomes another one only where the configuration or the command line names one.
+//! Capabilities and sandboxes belong to threads: confine before the first one is started. Started
+//! as root, the one that speaks with the network becomes the user that the configuration or the
+//! command line names, else [`SYSTEM_USER`] where there is one.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,9 @@ use nix::unistd::{Gid, Uid, User, setgroups, setresgid, setresuid};
 
 use crate::files;
 use crate::sandbox::{self, Sandbox};
+
+/// The user that the units and `make install` make.
+pub const SYSTEM_USER: &str = "caravan";
 
 /// Why privileges are not what they should be.
 #[derive(Debug, thiserror::Error)]
@@ -45,18 +49,115 @@ pub fn require() -> Result<(), PrivilegeError> {
     }
 }
 
-/// Gives every capability up, becomes `user`, and goes into the sandbox: for the process that
-/// speaks with the network, once all that needs a right is open. For `status`: what holds.
+/// The user that the process becomes which speaks with the network.
+pub struct Speaker {
+    /// `None`: it stays who it is.
+    user: Option<User>,
+    /// It stays root, and nobody said so.
+    pub warning: Option<String>,
+}
+
+impl Speaker {
+    /// The user that is named; without one root becomes [`SYSTEM_USER`], if it can.
+    pub fn choose(named: Option<&str>) -> Result<Self, PrivilegeError> {
+        if let Some(name) = named {
+            let user = Some(find_user(name)?);
+            return Ok(Self {
+                user,
+                warning: None,
+            });
+        }
+        let is_root = Uid::effective().is_root();
+        let found = match is_root {
+            true => User::from_name(SYSTEM_USER).ok().flatten(),
+            false => None,
+        };
+        let is_there = found.is_some();
+        let user = found.filter(may_become);
+        let warning = (is_root && user.is_none()).then(|| stays_root(is_there));
+        Ok(Self { user, warning })
+    }
+
+    /// Its name, as `status` shows it.
+    fn name(&self) -> String {
+        let own = || User::from_uid(Uid::effective()).ok().flatten();
+        let user = self.user.clone().or_else(own);
+        user.map_or_else(|| Uid::effective().to_string(), |user| user.name)
+    }
+
+    /// Gives it a folder to write to; where it stays who it is, an earlier process may have become
+    /// somebody else, and the rights to write there all the same will go.
+    pub fn take_folder(&self, folder: &Path) -> Result<(), PrivilegeError> {
+        let given = match &self.user {
+            Some(user) => files::give_folder(folder, user.uid, Some(user.gid)),
+            None => files::give_folder(folder, Uid::effective(), None),
+        };
+        match given {
+            // Who may not take it finds out when writing there.
+            Err(_) if self.user.is_none() => Ok(()),
+            given => given.map_err(|source| PrivilegeError::Refused {
+                what: "give the folder of inner addresses to the user",
+                source,
+            }),
+        }
+    }
+}
+
+fn stays_root(is_there: bool) -> String {
+    let why = match is_there {
+        true => format!(
+            "it lacks CAP_SETUID or CAP_SETGID, or this user namespace does not know the user \
+             {SYSTEM_USER}"
+        ),
+        false => format!(
+            "there is no user {SYSTEM_USER}, which `useradd --system --shell /usr/sbin/nologin \
+             {SYSTEM_USER}` makes"
+        ),
+    };
+    format!(
+        "the process that speaks with the network stays root, without capabilities: {why}; \
+         daemon.user names another user, or \"root\" where this is meant"
+    )
+}
+
+/// Whether this process has the rights to become a user, and the user namespace knows that one.
+fn may_become(user: &User) -> bool {
+    let has = |right| caps::has_cap(None, CapSet::Effective, right).unwrap_or(false);
+    let rights = [Capability::CAP_SETUID, Capability::CAP_SETGID];
+    let setgroups = std::fs::read_to_string("/proc/self/setgroups");
+    rights.into_iter().all(has)
+        && is_mapped("/proc/self/uid_map", user.uid.as_raw())
+        && is_mapped("/proc/self/gid_map", user.gid.as_raw())
+        && setgroups.map_or(true, |text| text.trim() != "deny")
+}
+
+/// Whether a map of user_namespaces(7) has a number; without a map every number is.
+fn is_mapped(map: &str, number: u32) -> bool {
+    let Ok(text) = std::fs::read_to_string(map) else {
+        return true;
+    };
+    text.lines().any(|line| {
+        let mut fields = line.split_whitespace().map(str::parse::<u64>);
+        let (Some(Ok(first)), _, Some(Ok(count))) = (fields.next(), fields.next(), fields.next())
+        else {
+            return false;
+        };
+        (first..first.saturating_add(count)).contains(&u64::from(number))
+    })
+}
+
+/// Gives every capability up, becomes the other user, and goes into the sandbox: for the process
+/// that speaks with the network, once all that needs a right is open. For `status`: what holds.
 pub fn confine_speaker(
-    user: Option<&str>,
+    speaker: &Speaker,
     writable: Vec<PathBuf>,
 ) -> Result<Vec<String>, PrivilegeError> {
-    let user = user.map(find_user).transpose()?;
     prctl::set_no_new_privs().map_err(errno("forbid new privileges"))?;
     // The way to the folders may be closed to the user.
     let limits = sandbox::enter(&Sandbox::Speaker(writable));
-    reduce(&CapsHashSet::new(), user.as_ref())?;
-    Ok(limits)
+    reduce(&CapsHashSet::new(), speaker.user.as_ref())?;
+    let user = format!("user {}", speaker.name());
+    Ok([user].into_iter().chain(limits).collect())
 }
 
 /// Keeps the right to change routes and rules alone: for the steward. For `status`: what holds.
@@ -112,24 +213,6 @@ fn find_user(name: &str) -> Result<User, PrivilegeError> {
     match User::from_name(name) {
         Ok(Some(user)) => Ok(user),
         _ => Err(PrivilegeError::NoUser(name.to_owned())),
-    }
-}
-
-/// Gives a folder to the user that [`confine_speaker`] will become; without one, to whom we are: an
-/// earlier process may have become somebody else, and the rights to write there all the same will
-/// go.
-pub fn hand_over(folder: &Path, user: Option<&str>) -> Result<(), PrivilegeError> {
-    let given = match user.map(find_user).transpose()? {
-        Some(user) => files::give_folder(folder, user.uid, Some(user.gid)),
-        None => files::give_folder(folder, Uid::effective(), None),
-    };
-    match given {
-        // Who may not take it finds out when writing there.
-        Err(_) if user.is_none() => Ok(()),
-        given => given.map_err(|source| PrivilegeError::Refused {
-            what: "give the folder of inner addresses to the user",
-            source,
-        }),
     }
 }
 

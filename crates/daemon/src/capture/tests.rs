@@ -9,6 +9,10 @@ fn block_at(file: &[u8], at: usize) -> (u32, &[u8], usize) {
     (word(at), &file[at + 8..at + total - 4], at + total)
 }
 
+fn record(path: &FilePath) -> io::Result<Capture> {
+    Capture::start(CaptureFile::create(path)?)
+}
+
 fn address(text: &str) -> SocketAddr {
     text.parse().expect("an address")
 }
@@ -16,7 +20,7 @@ fn address(text: &str) -> SocketAddr {
 #[test]
 fn a_capture_holds_each_datagram_of_a_run_as_an_ip_packet() {
     let path = std::env::temp_dir().join(format!("caravan-capture-{}", std::process::id()));
-    let capture = Capture::create(&path).expect("a file");
+    let capture = record(&path).expect("a file");
     let run = Run {
         path: Path {
             local: address("192.0.2.1:4500"),
@@ -56,14 +60,14 @@ fn a_file_that_was_open_to_all_is_private_and_a_full_disk_is_told() {
     std::fs::write(&path, "open").expect("a file");
     let to_all = std::fs::Permissions::from_mode(0o644);
     std::fs::set_permissions(&path, to_all).expect("its mode");
-    let capture = Capture::create(&path).expect("a capture");
+    let capture = record(&path).expect("a capture");
     let mode = path.metadata().expect("there").permissions().mode();
     std::fs::remove_file(&path).expect("removed");
     assert_eq!(mode & 0o777, 0o600);
     assert_eq!(capture.fault(), None);
     capture.finish().expect("written");
 
-    let full = Capture::create(FilePath::new("/dev/full")).expect("a device");
+    let full = record(FilePath::new("/dev/full")).expect("a device");
     let mut waits = 0;
     while full.fault().is_none() && waits < 100 {
         std::thread::sleep(FLUSH);

@@ -292,9 +292,14 @@ pub(super) fn check(file: &Path) -> anyhow::Result<String> {
         .iter()
         .map(|(name, _)| &name[..])
         .collect();
+    let speaker = privileges::Speaker::choose(loaded.daemon.user.as_deref());
+    // A user that is not there is among the warnings already.
+    let stays_root = speaker.ok().and_then(|speaker| speaker.warning);
+    let stays_root = stays_root.map(|text| ("daemon".to_owned(), format!("user: {text}")));
     let mut text: String = loaded
         .warnings
         .iter()
+        .chain(&stays_root)
         .map(|(name, sentence)| format!("warning: {name}: {sentence}\n"))
         .collect();
     for sentence in loaded.descriptions() {

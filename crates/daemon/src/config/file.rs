@@ -57,8 +57,9 @@ pub struct DaemonTable {
     pub half_open: usize,
     /// Take the resolvers that come with an inner address, and give them back.
     pub dns: bool,
-    /// User to become after set-up (`--user` comes first); the process that speaks with the network
-    /// keeps no capability either way.
+    /// User to become after set-up (`--user` comes first). None: started as root it becomes the
+    /// user caravan, where there is one, and else stays root and says so; "root": it is meant. The
+    /// process that speaks with the network keeps no capability either way.
     pub user: Option<String>,
 }
 

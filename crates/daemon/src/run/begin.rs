@@ -2,7 +2,6 @@
 //! then all rights are given up, and only then do threads start.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +16,10 @@ use super::entropy::Entropy;
 use super::host::Host;
 use super::quota::Quota;
 use super::readiness::Progress;
-use super::setup::{check_role, engine_config, inner_mtu, open_capture, open_raw, strict_filters};
+use super::setup::{
+    check_role, engine_config, inner_mtu, open_capture, open_raw, record, strict_filters,
+};
+use crate::capture::{CaptureFile, Keys};
 use crate::config::{self, Loaded, Names};
 use crate::control::client::none_runs;
 use crate::control::server::{Asked, ControlServer};
@@ -25,7 +27,7 @@ use crate::leases::LeaseFile;
 use crate::options::{Role, RunOptions};
 use crate::places::PlaceFile;
 use crate::planes::{Clock, Parts, Planes};
-use crate::privileges;
+use crate::privileges::{self, Speaker};
 use crate::raw::RawSockets;
 use crate::steward::client::{Begun, Steward};
 use crate::tun::Tun;
@@ -42,6 +44,11 @@ impl Process {
         let unresolved = config::load(&options.config, Names::Unasked)?;
         check_role(options.role, &options.config, &unresolved)?;
         privileges::require()?;
+        let user = options
+            .user
+            .as_deref()
+            .or(unresolved.daemon.user.as_deref());
+        let speaker = Speaker::choose(user)?;
         none_runs(&options.runtime_dir, &unresolved.names())?;
         // Its blocks stand from here on, and what a dead process left is taken back: resolvers that
         // nobody reaches are asked for no name.
@@ -52,15 +59,19 @@ impl Process {
         for (connection, warning) in &loaded.warnings {
             warn!(connection, "{warning}");
         }
+        if let Some(warning) = &speaker.warning {
+            warn!("{warning}");
+        }
         for text in loaded.descriptions() {
             info!("{text}");
         }
-        Self::set_up(options, loaded, (steward, begun), blinding).await
+        Self::set_up(options, loaded, speaker, (steward, begun), blinding).await
     }
 
     async fn set_up(
         options: RunOptions,
         loaded: Loaded,
+        speaker: Speaker,
         (mut steward, begun): (Steward, Begun),
         blinding: std::thread::JoinHandle<()>,
     ) -> anyhow::Result<Self> {
@@ -77,6 +88,7 @@ impl Process {
         let udp = UdpSockets::bind(ports).context("cannot bind UDP ports 500 and 4500")?;
         let raw = open_raw(&loaded.engine, table.fwmark);
         steward.device(mtu).await?;
+        let capture = options.capture.as_deref().map(open_capture).transpose()?;
         let mut leases = LeaseFile::open(&options.state_dir, &names[0]);
         if let Err(error) = leases.prepare() {
             let folder = leases.folder().display();
@@ -86,18 +98,18 @@ impl Process {
             Role::Gateway => leases.opened(),
             Role::Station => None,
         });
-        let user = options.user.as_deref().or(table.user.as_deref());
         if leases.folder().exists() {
-            privileges::hand_over(leases.folder(), user)?;
+            speaker.take_folder(leases.folder())?;
         }
-        let writable = writable(&options, leases.folder());
+        let writable = vec![leases.folder().to_owned()];
         // A panic there would come back here at the first signature.
         let _ = blinding.join();
         let confined = Confined {
-            speaker: privileges::confine_speaker(user, writable)?,
+            speaker: privileges::confine_speaker(&speaker, writable)?,
             steward: begun.limits,
             steward_pid: steward.pid(),
         };
+        leases.read_again();
         let mut host = Host::new(
             options.role,
             steward,
@@ -107,7 +119,8 @@ impl Process {
         );
         host.adopt(&loaded);
         let devices = (tun, udp, raw);
-        Self::start(options, loaded, devices, (host, places), control, confined)
+        let kept = (host, places, capture);
+        Self::start(options, loaded, devices, kept, control, confined)
     }
 
     /// From here on there are threads.
@@ -115,11 +128,11 @@ impl Process {
         options: RunOptions,
         loaded: Loaded,
         (tun, udp, raw): (Tun, UdpSockets, Option<RawSockets>),
-        (host, places): (Host, PlaceFile),
+        (host, places, capture): (Host, PlaceFile, Option<(CaptureFile, Keys)>),
         (control, asked): (ControlServer, mpsc::Receiver<Asked>),
         confined: Confined,
     ) -> anyhow::Result<Self> {
-        let capture = options.capture.as_deref().map(open_capture).transpose()?;
+        let capture = capture.map(|(file, keys)| record(file, keys)).transpose()?;
         let clock = Clock::start();
         let mut entropy = Entropy::open()?;
         let seed = entropy.seed()?;
@@ -170,19 +183,6 @@ pub(super) struct Confined {
     pub(super) speaker: Vec<String>,
     pub(super) steward: Vec<String>,
     pub(super) steward_pid: u32,
-}
-
-/// Folders that are written in once all is set up: inner addresses, control sockets, a capture.
-fn writable(options: &RunOptions, leases: &Path) -> Vec<PathBuf> {
-    let mut folders = vec![leases.to_owned(), options.runtime_dir.clone()];
-    if let Some(capture) = &options.capture {
-        let above = capture
-            .parent()
-            .filter(|above| !above.as_os_str().is_empty());
-        folders.push(above.unwrap_or(Path::new(".")).to_owned());
-        folders.extend(capture.canonicalize());
-    }
-    folders
 }
 
 /// A station that begins before its network is up waits for the names of its gateways; whoever

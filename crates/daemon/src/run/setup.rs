@@ -9,7 +9,7 @@ use engine::sa::Mode;
 use tracing::warn;
 
 use super::OVERHEAD_BYTES;
-use crate::capture::{self, Capture, Keys, Tap};
+use crate::capture::{Capture, CaptureFile, Keys, Tap};
 use crate::config::{ConfigError, Loaded};
 use crate::options::Role;
 use crate::raw::RawSockets;
@@ -121,10 +121,17 @@ pub(super) fn open_raw(config: &Config, mark: u32) -> Option<RawSockets> {
     }
 }
 
-pub(super) fn open_capture(path: &std::path::Path) -> anyhow::Result<(Capture, Tap, Keys)> {
+/// Makes the files of a capture, with the rights of the start.
+pub(super) fn open_capture(path: &Path) -> anyhow::Result<(CaptureFile, Keys)> {
     let context = || format!("cannot write the capture {}", path.display());
-    let capture = Capture::create(path).with_context(context)?;
-    let keys = capture::Keys::create(path).with_context(context)?;
+    let file = CaptureFile::create(path).with_context(context)?;
+    let keys = Keys::create(path).with_context(context)?;
+    Ok((file, keys))
+}
+
+/// Writes there from here on, by a thread.
+pub(super) fn record(file: CaptureFile, keys: Keys) -> anyhow::Result<(Capture, Tap, Keys)> {
+    let capture = Capture::start(file).context("cannot write the capture")?;
     let folder: PathBuf = keys.folder().to_owned();
     warn!(keys = %folder.display(), "a capture is on: the KEYS are written beside it");
     let tap = capture.tap();
