@@ -19,10 +19,15 @@ use super::tally::{Replication, Seen, Tally};
 use super::{Road, Run, Traffic};
 use pulp::{Simd, WithSimd};
 
-/// Places of a table of counts: the buckets, up to a power of two.
-const SLOTS: usize = BUCKETS.next_power_of_two();
+/// Lanes of the widest instruction set.
+const LANES_MOST: usize = 16;
+/// Places of a table of counts: the buckets of every lane, up to a power of two.
+const SLOTS: usize = BUCKETS.next_power_of_two() * LANES_MOST;
 /// Blocks between flushes: no count gets near 2^32 before.
 const FLUSH: u32 = 1 << 20;
+
+/// The least and the greatest of no delays.
+const NOTHING: [f32; 2] = [f32::INFINITY, f32::NEG_INFINITY];
 
 /// A delay beyond this many seconds counts from a base.
 const REBASE_S: f32 = 4.0;
@@ -121,8 +126,10 @@ struct Lanes<S: Simd> {
     shifted: Vec<f64>,
     wait: Vec<f64>,
     byte: Vec<f64>,
-    /// Delays by bucket since the last flush, a table a lane: no lane waits for another.
-    counts: Vec<[u32; SLOTS]>,
+    /// Delays by bucket and lane since the last flush. The lanes of a bucket share a cache line:
+    /// delays of one road are alike, and tables of their own would push each other out.
+    counts: Box<[u32; SLOTS]>,
+    /// The same before the last flush, by lane.
     flushed: Vec<[u64; BUCKETS]>,
     /// The least and the greatest delay.
     range: [S::f32s; 2],
@@ -151,9 +158,9 @@ impl<S: Simd> Lanes<S> {
             shifted: zeros(stations),
             wait: zeros(stations),
             byte: zeros(stations),
-            counts: vec![[0; SLOTS]; lanes],
+            counts: Box::new([0; SLOTS]),
             flushed: vec![[0; BUCKETS]; lanes],
-            range: [f32::INFINITY, f32::NEG_INFINITY].map(|none| simd.splat_f32s(none)),
+            range: NOTHING.map(|none| simd.splat_f32s(none)),
             few: vec![Some(Vec::new()); lanes],
             keeps_few: true,
         }
@@ -196,9 +203,10 @@ impl<S: Simd> Lanes<S> {
 
     /// Moves counts to where they cannot overflow.
     fn flush(&mut self) {
-        for (table, flushed) in self.counts.iter_mut().zip(&mut self.flushed) {
-            for (sum, count) in flushed.iter_mut().zip(table) {
-                *sum += u64::from(std::mem::take(count));
+        let buckets = self.counts.chunks_exact_mut(S::F32_LANES);
+        for (bucket, counts) in buckets.take(BUCKETS).enumerate() {
+            for (flushed, count) in self.flushed.iter_mut().zip(counts) {
+                flushed[bucket] += u64::from(std::mem::take(count));
             }
         }
     }

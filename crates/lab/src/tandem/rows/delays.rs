@@ -1,31 +1,23 @@
 //! Delays of a block: their sum, their range, and counts by bucket.
 
 use super::super::histogram::{self, BUCKETS, FEW, Histogram};
-use super::super::lanes::{each, each_mut};
-use super::{Group, Lanes, ROWS, SLOTS};
+use super::super::lanes::each;
+use super::{Group, Lanes, NOTHING, ROWS, SLOTS};
 use pulp::{Simd, bytemuck};
 
 impl<S: Simd> Lanes<S> {
-    /// Takes the block's delays that count into the range, and keeps them while they are few.
+    /// Keeps the block's delays that count in lanes that have had few.
     #[inline(never)]
-    pub(super) fn look(&mut self, delays: &[S::f32s; ROWS], weights: Option<&[S::f32s; ROWS]>) {
+    fn keep_few(&mut self, delays: &[S::f32s; ROWS], weights: Option<&[S::f32s; ROWS]>) {
         self.keeps_few = false;
         for (lane, kept) in self.few.iter_mut().enumerate() {
+            let Some(few) = kept else { continue };
             let of = |rows: &[S::f32s; ROWS], row: usize| each::<S>(&rows[row])[lane];
             let counts = |row: &usize| weights.is_none_or(|weights| of(weights, *row) > 0.0);
-            let counted = (0..ROWS).filter(counts).map(|row| of(delays, row));
-            let [least, most] = &mut self.range;
-            let least = &mut each_mut::<S>(least)[lane];
-            let most = &mut each_mut::<S>(most)[lane];
-            let mut take = |delay: f32| {
-                *least = least.min(delay);
-                *most = most.max(delay);
-            };
-            match kept {
-                Some(few) => few.extend(counted.inspect(|delay| take(*delay))),
-                None => counted.for_each(take),
+            few.extend((0..ROWS).filter(counts).map(|row| of(delays, row)));
+            if few.len() > FEW {
+                *kept = None;
             }
-            *kept = kept.take().filter(|few| few.len() <= FEW);
             self.keeps_few |= kept.is_some();
         }
     }
@@ -38,7 +30,7 @@ impl<S: Simd> Lanes<S> {
 }
 
 impl<S: Simd> Group<S> {
-    /// Adds up the delays of the block, and counts them by bucket; delays become buckets.
+    /// Adds up the delays of the block, and counts them by bucket; delays become places there.
     #[inline(always)]
     pub(super) fn delay<const WHOLE: bool>(&mut self, simd: S, index: usize) {
         let road = &mut self.roads[index];
@@ -46,37 +38,45 @@ impl<S: Simd> Group<S> {
         let lowest = simd.splat_u32s(histogram::LOWEST);
         let highest = simd.splat_u32s(histogram::LOWEST + BUCKETS as u32 - 1);
         let mut total = simd.splat_f32s(0.0);
-        if !WHOLE || road.keeps_few {
-            road.look(&self.delays, (!WHOLE).then_some(&*self.weights));
+        if road.keeps_few {
+            road.keep_few(&self.delays, (!WHOLE).then_some(&*self.weights));
         }
+        let lanes = simd.splat_u32s(S::F32_LANES.trailing_zeros());
+        let zero = simd.splat_f32s(0.0);
+        let [nothing_least, nothing_most] = NOTHING.map(|none| simd.splat_f32s(none));
         let [mut least, mut most] = road.range;
         for (row, delay) in self.delays.iter_mut().enumerate() {
-            if WHOLE {
-                least = simd.min_f32s(least, *delay);
-                most = simd.max_f32s(most, *delay);
-            }
-            let counted = if WHOLE {
-                *delay
+            let (counted, low, high) = if WHOLE {
+                (*delay, *delay, *delay)
             } else {
-                simd.mul_f32s(*delay, self.weights[row])
+                let weight = self.weights[row];
+                let counts = simd.less_than_f32s(zero, weight);
+                (
+                    simd.mul_f32s(*delay, weight),
+                    simd.select_f32s(counts, *delay, nothing_least),
+                    simd.select_f32s(counts, *delay, nothing_most),
+                )
             };
+            least = simd.min_f32s(least, low);
+            most = simd.max_f32s(most, high);
             total = simd.add_f32s(total, counted);
             let bucket = simd.wrapping_dyn_shr_u32s(simd.transmute_u32s_f32s(*delay), shift);
             let bucket = simd.min_u32s(simd.max_u32s(bucket, lowest), highest);
-            *delay = simd.transmute_f32s_u32s(simd.sub_u32s(bucket, lowest));
+            let place = simd.wrapping_dyn_shl_u32s(simd.sub_u32s(bucket, lowest), lanes);
+            *delay = simd.transmute_f32s_u32s(place);
         }
         road.range = [least, most];
         // a pass of its own reads lanes from memory, which is cheaper than out of a register
-        for (row, buckets) in self.delays.iter().enumerate() {
-            let buckets: &[u32] = bytemuck::cast_slice(std::slice::from_ref(buckets));
-            for (lane, (bucket, table)) in buckets.iter().zip(&mut road.counts).enumerate() {
+        for (row, places) in self.delays.iter().enumerate() {
+            let places: &[u32] = bytemuck::cast_slice(std::slice::from_ref(places));
+            for (lane, place) in places.iter().enumerate() {
                 let more = if WHOLE {
                     1
                 } else {
                     each::<S>(&self.weights[row])[lane] as u32
                 };
                 // the remainder changes nothing but spares the check of bounds
-                table[*bucket as usize % SLOTS] += more;
+                road.counts[(*place as usize + lane) % SLOTS] += more;
             }
         }
         let middle = 0.5 * (self.run.warm_up + self.run.seconds);
