@@ -3,9 +3,9 @@
 //!
 //! Frames are taken and given by packet sockets. Super-frames are split, so that each datagram of
 //! the wire is charged by itself; offloads of both interfaces are turned off where they can be.
-//! Datagrams are charged by their IP length. Frames without IP (ARP) pass at once and free.
+//! What the link does to them is [`engine::link`]'s, which simulations use too: datagrams are
+//! charged by their IP length. Frames without IP (ARP) pass at once and free.
 
-pub mod model;
 pub mod split;
 
 use std::collections::VecDeque;
@@ -17,7 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crypto::rand::{Seed, Stream};
-use engine::recording::{BadRecording, Replay, Rewind, survey};
+use engine::link::recording::{BadRecording, Replay, survey};
+use engine::link::{Carrier, Fate, Limit, Link, Shape};
 use engine::time::Instant;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, ppoll};
@@ -32,7 +33,6 @@ use crate::sys::device::{feature, turn_off};
 use crate::sys::frame::{self, HEADER_BYTES};
 use crate::sys::gather::Gather;
 use crate::sys::set_option;
-use model::{Carrier, Counters, Fate, Link, Queue, Shape};
 use split::{ETHERNET_BYTES, is_ip};
 
 /// Largest super-frame with its virtio-net header.
@@ -41,6 +41,8 @@ const FRAME_BYTES: usize = HEADER_BYTES + ETHERNET_BYTES + 65_536;
 const BURST: usize = 64;
 /// Frames whose memory is kept for the next ones.
 const POOL: usize = 4096;
+/// Octets under way in one direction: 200 ms of 10 Gbit/s.
+const MOST_UNDER_WAY_BYTES: usize = 256 << 20;
 /// What a packet socket may hold while we are not running.
 const BUFFER_BYTES: i32 = 16 << 20;
 
@@ -67,7 +69,7 @@ pub struct Args {
     pub loss: f64,
     /// What may wait in each direction: datagrams, or octets as 64kb.
     #[arg(long, value_parser = parse_queue, default_value = "1000")]
-    pub queue: Queue,
+    pub queue: Limit,
     /// Delivery opportunities in Mahimahi's form.
     #[arg(long)]
     pub trace: Option<PathBuf>,
@@ -82,9 +84,20 @@ pub struct Args {
 /// What one direction did.
 #[derive(Clone, Copy, Debug, Default, serde::Serialize)]
 pub struct Passed {
-    /// The link's own counts.
-    #[serde(flatten)]
-    pub link: Counters,
+    /// Datagrams offered to the link.
+    pub offered: u64,
+    /// Datagrams that arrive.
+    pub delivered: u64,
+    /// Their octets.
+    pub delivered_bytes: u64,
+    /// Carried and lost.
+    pub lost: u64,
+    /// Refused by a full queue.
+    pub overflowed: u64,
+    /// Most datagrams that waited at once.
+    pub longest_queue: usize,
+    /// Datagrams dropped because as many octets were under way as memory is given.
+    pub beyond_memory: u64,
     /// Frames without IP.
     pub free_frames: u64,
     /// Frames that could not be split.
@@ -158,10 +171,10 @@ fn shape(
     args: &Args,
     rate: Option<u64>,
     (option, trace): (&str, Option<&Path>),
-) -> io::Result<Shape> {
+) -> io::Result<Shape<Recording>> {
     let carrier = match (rate, trace) {
         (Some(bits), _) => Carrier::Rate(bits),
-        (None, Some(path)) => Carrier::Trace(replay(path).map_err(|fault| {
+        (None, Some(path)) => Carrier::Recording(replay(path).map_err(|fault| {
             let path = path.display();
             let place = fault
                 .line()
@@ -170,19 +183,25 @@ fn shape(
         })?),
         (None, None) => Carrier::Unlimited,
     };
-    Ok(Shape {
+    let shape = Shape {
         carrier,
-        delay: args.delay,
         loss: args.loss,
         queue: args.queue,
-    })
+        ..Shape::at_once(args.delay)
+    };
+    let refused = |fault| io::Error::new(io::ErrorKind::InvalidInput, fault);
+    shape.check().map_err(refused)?;
+    Ok(shape)
 }
 
+/// What a direction replays.
+type Recording = Box<Replay<File>>;
+
 /// A recording, looked through once and then read as time goes on.
-fn replay(path: &Path) -> Result<Replay<Box<dyn Rewind + Send>>, BadRecording> {
+fn replay(path: &Path) -> Result<Recording, BadRecording> {
     let file = File::open(path).map_err(|fault| BadRecording::Unreadable(fault.to_string()))?;
     let survey = survey(&file)?;
-    Replay::new(Box::new(file), survey)
+    Replay::new(file, survey).map(Box::new)
 }
 
 fn open(interface: &str) -> io::Result<OwnedFd> {
@@ -219,9 +238,10 @@ struct Relay {
 
 /// The link and what is under way on it.
 struct Line {
-    link: Link,
-    chances: Stream,
+    link: Link<File, Stream>,
     under_way: VecDeque<(Instant, Vec<u8>)>,
+    under_way_bytes: usize,
+    most_under_way_bytes: usize,
     pool: Vec<Vec<u8>>,
     free: Vec<Vec<u8>>,
     passed: Passed,
@@ -229,7 +249,7 @@ struct Line {
 
 impl Relay {
     fn new(
-        shape: Shape,
+        shape: Shape<Recording>,
         from: &Arc<OwnedFd>,
         to: &Arc<OwnedFd>,
         bell: &Arc<EventFd>,
@@ -241,14 +261,10 @@ impl Relay {
             from: from.clone(),
             to: to.clone(),
             bell: bell.clone(),
-            line: Line {
-                link: Link::new(shape),
-                chances: Seed::new(octets).stream("link loss", direction),
-                under_way: VecDeque::new(),
-                pool: Vec::new(),
-                free: Vec::new(),
-                passed: Passed::default(),
-            },
+            line: Line::new(
+                Link::new(shape, Seed::new(octets).stream("link", direction)),
+                MOST_UNDER_WAY_BYTES,
+            ),
         }
     }
 
@@ -296,47 +312,74 @@ impl Relay {
             // An interrupted wait is a wait that ended.
             let _ = ppoll(&mut polled, timeout, None);
             if polled[1].any().unwrap_or(false) {
-                self.line.passed.link = self.line.link.counters();
-                return Ok(self.line.passed);
+                return Ok(self.line.passed());
             }
         }
     }
 }
 
 impl Line {
+    fn new(link: Link<File, Stream>, most_under_way_bytes: usize) -> Self {
+        Self {
+            link,
+            under_way: VecDeque::new(),
+            under_way_bytes: 0,
+            most_under_way_bytes,
+            pool: Vec::new(),
+            free: Vec::new(),
+            passed: Passed::default(),
+        }
+    }
+
     fn take(&mut self, received: &mut [u8], now: Instant) -> Result<(), BadRecording> {
-        let mut taken = Ok(());
         let done = split::split(received, |frame| {
             if !is_ip(frame) {
                 self.passed.free_frames += 1;
                 self.free.push(frame.to_vec());
                 return;
             }
-            let chance = f64::from(self.chances.u32()) / 4_294_967_296.0;
-            let bytes = frame.len() - ETHERNET_BYTES;
-            match self.link.offer(bytes, now, chance) {
-                Ok(Fate::Arrives(at)) => {
+            if self.under_way_bytes + frame.len() > self.most_under_way_bytes {
+                self.passed.beyond_memory += 1;
+                return;
+            }
+            let bytes = (frame.len() - ETHERNET_BYTES) as u32;
+            match self.link.offer(bytes, now) {
+                Fate::Arrives(at) => {
                     let mut kept = self.pool.pop().unwrap_or_default();
                     kept.clear();
                     kept.extend_from_slice(frame);
+                    self.under_way_bytes += kept.len();
                     self.under_way.push_back((at, kept));
                 }
-                Ok(Fate::Lost | Fate::Overflows) => {}
-                Err(fault) => taken = Err(fault),
+                Fate::Lost | Fate::Overflows | Fate::TooBig | Fate::Unreadable => {}
             }
         });
         if done.is_err() {
             self.passed.malformed += 1;
         }
-        taken
+        self.link.broken().map_or(Ok(()), |why| Err(why.clone()))
     }
 
     fn next_due(&mut self, now: Instant) -> Option<Vec<u8>> {
         if let Some(frame) = self.free.pop() {
             return Some(frame);
         }
-        let due = self.under_way.pop_front_if(|(at, _)| *at <= now);
-        due.map(|(_, frame)| frame)
+        let (_, frame) = self.under_way.pop_front_if(|(at, _)| *at <= now)?;
+        self.under_way_bytes -= frame.len();
+        Some(frame)
+    }
+
+    fn passed(&self) -> Passed {
+        let link = self.link.counters();
+        Passed {
+            offered: link.offered,
+            delivered: link.delivered,
+            delivered_bytes: link.delivered_bytes,
+            lost: link.lost,
+            overflowed: link.overflowed,
+            longest_queue: link.longest_queue,
+            ..self.passed
+        }
     }
 
     fn due_at(&self) -> Option<Instant> {
@@ -378,14 +421,11 @@ fn parse_loss(text: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("{text} is not a probability from 0 to 1"))
 }
 
-fn parse_queue(text: &str) -> Result<Queue, String> {
+fn parse_queue(text: &str) -> Result<Limit, String> {
     if let Ok(datagrams) = text.parse() {
-        return Ok(Queue::Datagrams(datagrams));
+        return Ok(Limit::Packets(datagrams));
     }
-    let octets = usize::try_from(Size::parse(text)?.0);
-    octets
-        .map(Queue::Bytes)
-        .map_err(|_| format!("{text} is too large"))
+    Size::parse(text).map(|size| Limit::Bytes(size.0))
 }
 
 #[cfg(test)]
@@ -399,13 +439,45 @@ mod tests {
         assert_eq!(parse_rate("9600bit"), Ok(9600));
         assert_eq!(parse_delay("50ms"), Ok(Duration::from_millis(50)));
         assert_eq!(parse_delay("250us"), Ok(Duration::from_micros(250)));
-        assert_eq!(parse_queue("100"), Ok(Queue::Datagrams(100)));
-        assert_eq!(parse_queue("64kb"), Ok(Queue::Bytes(64_000)));
+        assert_eq!(parse_queue("100"), Ok(Limit::Packets(100)));
+        assert_eq!(parse_queue("64kb"), Ok(Limit::Bytes(64_000)));
         assert_eq!(parse_loss("0.01"), Ok(0.01));
         for bad in ["", "2", "mbit", "0mbit", "-1mbit", "nanmbit"] {
             assert!(parse_rate(bad).is_err(), "{bad}");
         }
         assert!(parse_loss("1.1").is_err());
         assert!(parse_queue("kb").is_err());
+    }
+
+    /// An Ethernet frame with so many octets of IP, as a packet socket gives it.
+    fn received(ip_bytes: usize) -> Vec<u8> {
+        let mut received = vec![0; HEADER_BYTES + ETHERNET_BYTES + ip_bytes];
+        received[HEADER_BYTES + 12..HEADER_BYTES + 14].copy_from_slice(&[0x08, 0x00]);
+        received
+    }
+
+    fn line(shape: Shape<Recording>, most_under_way_bytes: usize) -> Line {
+        let chance = Seed::new([1; 32]).stream("link", 0);
+        Line::new(Link::new(shape, chance), most_under_way_bytes)
+    }
+
+    #[test]
+    fn what_is_under_way_has_a_bound_and_arrives_in_time() {
+        let mut line = line(Shape::at_once(Duration::from_millis(50)), 2 * 1014);
+        let mut received = received(1000);
+        for _ in 0..3 {
+            line.take(&mut received, Instant(0)).expect("no recording");
+        }
+        let passed = line.passed();
+        assert_eq!((passed.offered, passed.beyond_memory), (2, 1));
+        assert_eq!(line.next_due(Instant(49_999_999)), None);
+        let due = |line: &mut Line| line.next_due(Instant(50_000_000)).map(|frame| frame.len());
+        assert_eq!(
+            [due(&mut line), due(&mut line), due(&mut line)],
+            [Some(1014), Some(1014), None]
+        );
+        line.take(&mut received, Instant(50_000_000))
+            .expect("no recording");
+        assert_eq!(line.passed().delivered_bytes, 3000);
     }
 }

@@ -14,8 +14,8 @@
 use std::fs;
 use std::time::Instant as Clock;
 
+use engine::link::Shape;
 use engine::time::{Duration, Instant};
-use lab::kernel::link::Shape;
 use lab::kernel::random::Random;
 use lab::kernel::source::{Gaps, Sizes};
 use lab::kernel::{Cpu, Element, Kernel, Link, Port, Sink, Source, Target};

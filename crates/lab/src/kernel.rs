@@ -13,7 +13,6 @@ pub mod fingerprint;
 pub mod host;
 pub mod ip;
 pub mod levels;
-pub mod link;
 pub mod nat;
 pub mod packets;
 pub mod pki;
@@ -28,12 +27,12 @@ pub mod world;
 
 use std::io::{self, Write};
 
+use engine::link::recording::Rewind;
 use engine::plane::reassembly::Reassembly;
 use engine::time::{Calendar, Instant};
 
 pub use cpu::{Costs, Cpu};
 pub use host::Host;
-pub use link::Link;
 pub use packets::{Packet, PacketId, Packets};
 pub use queue::{Event, What};
 pub use source::{Sink, Source};
@@ -42,6 +41,7 @@ use capture::Capture;
 use fingerprint::Fingerprint;
 use nat::Nat;
 use queue::{Lane, Queue};
+use random::Random;
 use stage::Stage;
 
 /// Most packets under way: a world that holds more does not carry what comes in.
@@ -61,6 +61,9 @@ pub struct Target {
     /// Its door.
     pub port: Port,
 }
+
+/// One direction of a link, as the kernel runs it.
+pub type Link = engine::link::Link<Box<dyn Rewind>, Random>;
 
 /// What a world is made of.
 pub enum Element {
@@ -359,10 +362,7 @@ impl Kernel {
     fn check(&self) -> Result<(), Fault> {
         for named in &self.elements {
             let fault = match &named.element {
-                Element::Link(link, _) => {
-                    let broken = || link.broken().map(ToString::to_string);
-                    link.shape().fault().or_else(broken)
-                }
+                Element::Link(link, _) => link.shape().check().err().map(|fault| fault.to_string()),
                 Element::Nat(router) => router.nat.plan().fault(),
                 _ => None,
             };

@@ -78,7 +78,7 @@ const ALLOWED: [(&str, &[&str]); 3] = [
     ("wire", &[]),
     (
         "engine",
-        &["wire", "crypto", "thiserror", "zeroize", "subtle"],
+        &["wire", "crypto", "libm", "thiserror", "zeroize", "subtle"],
     ),
     (
         "lab",

@@ -5,10 +5,12 @@
 //! two real nodes that nothing separates. Left out, and therefore the difference to look at: loss,
 //! queues, TCP's slow start and its acknowledgements' way back.
 
+use engine::link::Shape;
 use engine::plane::wire_bytes;
+use engine::time::Duration;
 use serde::Serialize;
 
-use super::link::{Carrier, Delay, Limit, Shape};
+use super::trace::{Trace, bits_per_second};
 use super::world::{Exchange, Joint, Plan, Row, SIZES_BYTES, Station, World};
 use super::{Costs, Fault};
 use crate::scenario::Role;
@@ -72,13 +74,10 @@ pub fn road(plan: &Plan) -> Result<Closed, Fault> {
 
 /// The exchange of two nodes that nothing separates, and what processors take for all of it.
 fn exchange(plan: &Plan) -> Result<(Exchange, Result<f64, String>), Fault> {
-    let at_once = |shape: &Shape| Shape {
-        carrier: Carrier::Unlimited,
-        delay: Delay::Fixed(core::time::Duration::ZERO),
-        loss: 0.0,
-        queue: Limit::None,
-        held_back: None,
-        ..shape.clone()
+    let at_once = |shape: &Shape<Trace>| Shape {
+        mtu: shape.mtu,
+        overhead_bytes: shape.overhead_bytes,
+        ..Shape::at_once(Duration::ZERO)
     };
     let joints = plan.joints.iter().map(|joint| Joint {
         name: joint.name.clone(),
@@ -149,8 +148,8 @@ impl Plan {
             return 0.0;
         };
         let shapes = || self.shapes(is_up).take(self.outer_joints());
-        let over = |shape: &Shape, bytes: u64| {
-            (bytes as f64 + f64::from(shape.overhead_bytes)) * 8.0 / shape.bits_per_second()
+        let over = |shape: &Shape<Trace>, bytes: u64| {
+            (bytes as f64 + f64::from(shape.overhead_bytes)) * 8.0 / bits_per_second(shape)
         };
         let alone: f64 = shapes()
             .map(|shape| shape.mean_delay_s() + over(shape, *last))
@@ -159,7 +158,7 @@ impl Plan {
         alone + before.fold(0.0, f64::max)
     }
 
-    fn shapes(&self, is_up: bool) -> impl Iterator<Item = &Shape> {
+    fn shapes(&self, is_up: bool) -> impl Iterator<Item = &Shape<Trace>> {
         let joints = self.joints.iter();
         joints.map(move |joint| if is_up { &joint.up } else { &joint.down })
     }
@@ -181,7 +180,7 @@ impl Plan {
             };
             for shape in [&joint.up, &joint.down] {
                 let bits = f64::from(bytes + shape.overhead_bytes) * 8.0;
-                seconds += shape.mean_delay_s() + bits / shape.bits_per_second();
+                seconds += shape.mean_delay_s() + bits / bits_per_second(shape);
             }
         }
         let costs = self.costs();
@@ -208,7 +207,7 @@ impl Plan {
                 clear
             };
             let bits = f64::from(bytes + shape.overhead_bytes) * 8.0;
-            (joint.name.clone(), bits / shape.bits_per_second())
+            (joint.name.clone(), bits / bits_per_second(shape))
         });
         let processors = self.costs().map(|(name, costs)| {
             let (data, ack) = (f64::from(clear), f64::from(TCP_HEADERS_BYTES));

@@ -159,6 +159,8 @@ impl Eq for Entry {}
 
 #[cfg(test)]
 mod tests {
+    use engine::link::Chance;
+
     use super::*;
     use crate::kernel::random::Random;
 

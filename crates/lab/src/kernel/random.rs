@@ -1,10 +1,11 @@
-//! Random numbers of the kernel: xoshiro256++ streams named by seed, purpose and number, and
-//! distributions over `libm`, so that every machine draws the same.
+//! Random numbers of the kernel: xoshiro256++ streams named by seed, purpose and number. What is
+//! drawn from their bits is [`Chance`]'s, over `libm`, so that every machine draws the same.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crypto::hash::Hash;
+use engine::link::Chance;
 
 /// A stream.
 #[derive(Clone)]
@@ -20,23 +21,6 @@ impl Random {
         Self(Xoshiro256PlusPlus::from_seed(state))
     }
 
-    /// Uniform over 0..1, without 1.
-    #[inline]
-    pub fn unit(&mut self) -> f64 {
-        (self.0.next_u64() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
-    }
-
-    /// Uniform over 0..`bound`, without `bound`; 0 for 0.
-    pub fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.0.next_u64()) * u128::from(bound)) >> 64) as u64
-    }
-
-    /// Exponential of mean 1.
-    #[inline]
-    pub fn exponential(&mut self) -> f64 {
-        -libm::log(1.0 - self.unit())
-    }
-
     /// Pareto: `smallest` or more, of this shape.
     pub fn pareto(&mut self, shape: f64, smallest: f64) -> f64 {
         smallest * libm::pow(1.0 - self.unit(), -1.0 / shape)
@@ -45,6 +29,13 @@ impl Random {
     /// Fills `octets`.
     pub fn fill(&mut self, octets: &mut [u8]) {
         self.0.fill_bytes(octets);
+    }
+}
+
+impl Chance for Random {
+    #[inline]
+    fn bits(&mut self) -> u64 {
+        self.0.next_u64()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Where plain packets come from and where they end.
 
+use engine::link::Chance;
 use engine::time::{Duration, Instant};
 
 use super::Target;

@@ -1,15 +1,15 @@
 //! What elements see of the world while it is their turn, and what they do to packets.
 
+use engine::link::Fate;
 use engine::time::Instant;
 use wire::ip::fragment::Fragments;
 
 use super::capture::Capture;
 use super::cpu::Cpu;
-use super::link::{Fate, Link};
 use super::packets::{PacketId, Packets};
 use super::queue::{Event, Lane, Queue, What};
 use super::source::Source;
-use super::{Fault, Port, Router, Target};
+use super::{Fault, Link, Port, Router, Target};
 
 /// What an element sees of the world.
 pub(crate) struct Stage {

@@ -1,8 +1,9 @@
 //! The kernel against queueing theory, and against itself.
 
+use engine::link::recording::Replay;
+use engine::link::{Delay, Limit, Shape};
 use engine::time::{Duration, Instant};
 
-use super::link::{Delay, Limit, Shape};
 use super::source::{Gaps, Sizes};
 use super::*;
 use crate::staircase::Staircase;
@@ -17,7 +18,7 @@ fn to(element: u32) -> Target {
     }
 }
 
-fn link(shape: Shape, next: u32) -> Element {
+fn link(shape: Shape<Box<Replay<Box<dyn Rewind>>>>, next: u32) -> Element {
     Element::Link(
         Link::new(shape, random::Random::new(1, "link", next.into())),
         to(next),

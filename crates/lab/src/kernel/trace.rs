@@ -1,4 +1,5 @@
-//! Recorded links of scenarios: an [`engine::recording`] by the name that a scenario gives it.
+//! Recorded links of scenarios: an [`engine::link::recording`] by the name that a scenario gives
+//! it.
 //!
 //! The kernel opens no file: whoever runs it brings an [`Open`]. Each direction of a link that
 //! replays a trace reads it for itself, block by block as simulated time goes on.
@@ -7,8 +8,9 @@ use std::fmt;
 use std::io;
 use std::rc::Rc;
 
-pub use engine::recording::Rewind;
-use engine::recording::{BadRecording, Replay, Survey, survey};
+pub use engine::link::recording::Rewind;
+use engine::link::recording::{BadRecording, Replay, Survey, survey};
+use engine::link::{Carrier, Shape};
 
 use crate::scenario::{Entry, Fault, Place};
 
@@ -50,9 +52,18 @@ impl Trace {
     }
 
     /// One direction of a link at its start.
-    pub fn replay(&self) -> Result<Replay<Box<dyn Rewind>>, BadRecording> {
+    pub fn replay(&self) -> Result<Box<Replay<Box<dyn Rewind>>>, BadRecording> {
         let source = (self.0.open)(&self.0.entry);
-        Replay::new(source.map_err(unreadable)?, self.0.survey)
+        Replay::new(source.map_err(unreadable)?, self.0.survey).map(Box::new)
+    }
+}
+
+/// Bits a second that a link carries in the long run; infinite where it carries at once.
+pub fn bits_per_second(shape: &Shape<Trace>) -> f64 {
+    match &shape.carrier {
+        Carrier::Unlimited => f64::INFINITY,
+        Carrier::Rate(bits) => *bits as f64,
+        Carrier::Recording(trace) => trace.bytes_per_second() * 8.0,
     }
 }
 

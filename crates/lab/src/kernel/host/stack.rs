@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
+use engine::link::Chance;
 use engine::time::{Duration, Instant};
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
 use smoltcp::phy::{DeviceCapabilities, Medium, RxToken, TxToken};

@@ -64,17 +64,16 @@ pub(super) fn build(plan: &Plan) -> Result<(Kernel, Places), Fault> {
     let number = |index: usize| (2 * joints + index) as u32;
     let mut links = Vec::new();
     for (index, joint) in plan.joints.iter().enumerate() {
-        let up = Link::new(joint.up.clone(), Random::new(plan.seed, "up", index as u64));
-        let down = Link::new(
-            joint.down.clone(),
-            Random::new(plan.seed, "down", index as u64),
-        );
-        let to = |target| Element::Link(up, target);
-        let first = kernel.add(&joint.name, to(onward(plan, index, true, &number)));
-        let name = format!("{} back", joint.name);
-        let back = Element::Link(down, onward(plan, index, false, &number));
-        let second = kernel.add(&name, back);
-        links.push((first, second));
+        let back = format!("{} back", joint.name);
+        let ways = [(&joint.name, &joint.up, "up"), (&back, &joint.down, "down")];
+        let [first, second] = ways.map(|(name, shape, purpose)| {
+            let shape = shape.clone().try_map(|trace| trace.replay());
+            let shape = shape.map_err(|why| Fault::Element(name.clone(), why.to_string()))?;
+            let link = Link::new(shape, Random::new(plan.seed, purpose, index as u64));
+            let to = onward(plan, index, purpose == "up", &number);
+            Ok(kernel.add(name, Element::Link(link, to)))
+        });
+        links.push((first?, second?));
     }
     let mut gateway = None;
     let (mut station, mut server) = (number(0), number(0));

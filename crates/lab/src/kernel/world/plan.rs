@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 
+use engine::link::{Carrier, Delay, Limit, Shape};
 use engine::plane::Shape as PacketShape;
 use engine::sa::Mode;
 use engine::time::{Calendar, Duration};
@@ -11,10 +12,9 @@ use super::tunnel::{Proof, Tunnel};
 use super::{MOST_BYTES, after};
 use crate::cost::{self, Direction, Policy};
 use crate::kernel::Costs;
-use crate::kernel::link::{Carrier, Delay, Limit, Shape};
 use crate::kernel::nat;
 use crate::kernel::source::{Gaps, Sizes};
-use crate::kernel::trace::{Open, Trace};
+use crate::kernel::trace::{Open, Trace, bits_per_second};
 use crate::scenario::{self, Catalogue, Fault, Kind, Model, Role, Scenario};
 
 /// A road.
@@ -53,9 +53,9 @@ pub struct Joint {
     /// For messages and captures.
     pub name: String,
     /// Away from the station.
-    pub up: Shape,
+    pub up: Shape<Trace>,
     /// Towards the station.
-    pub down: Shape,
+    pub down: Shape<Trace>,
 }
 
 /// What is done with the road once it is open. Round trips are always measured.
@@ -123,7 +123,7 @@ impl Plan {
                 .iter()
                 .flat_map(|joint| [&joint.up, &joint.down])
         };
-        let rates = shapes().map(Shape::bits_per_second);
+        let rates = shapes().map(bits_per_second);
         let slowest = rates.fold(f64::INFINITY, f64::min).min(1e12);
         let delay_s: f64 = shapes().map(Shape::mean_delay_s).sum();
         let products = slowest / 8.0 * (delay_s + SLACK_S) * WINDOW_PRODUCTS;
@@ -246,7 +246,7 @@ impl Joint {
         };
         let shape = |rate_bps: f64| Shape {
             carrier: match &trace {
-                Some(trace) => Carrier::Trace(trace.clone()),
+                Some(trace) => Carrier::Recording(trace.clone()),
                 None => Carrier::Rate(rate_bps.clamp(1.0, 1e15) as u64),
             },
             delay: Delay::Fixed(after(link.delay_s)),

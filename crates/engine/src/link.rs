@@ -1,0 +1,212 @@
+//! One direction of a link: a finite queue, a rate or a recording, a delay that may vary, loss,
+//! packets held back, an MTU.
+//!
+//! A pure machine: the length of an IP packet and the time go in, its [`Fate`] comes out. It is
+//! the one link of the house. The event kernel of `lab` schedules packets by it; the relay of
+//! `daemon` (`caravan link`) gives real frames away by it. A simulated and a real link of one
+//! [`Shape`] then differ by what the operating system adds.
+//!
+//! Each packet is charged by its IP length and the framing that the link adds. Loss comes after
+//! the carrier, as on the air: a lost packet was paid for. Left out: loss in bursts, and cutting
+//! packets that are too big, which is for whoever has their octets.
+
+pub mod chance;
+pub mod recording;
+pub mod shape;
+
+use std::collections::VecDeque;
+
+pub use chance::Chance;
+pub use shape::{BadShape, Carrier, Delay, Limit, Shape};
+
+use crate::time::{Duration, Instant};
+use recording::{BadRecording, Replay, Rewind};
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It arrives then: no earlier than one offered before, unless that one was held back.
+    Arrives(Instant),
+    /// It is carried and lost.
+    Lost,
+    /// The queue is full.
+    Overflows,
+    /// It is larger than the MTU.
+    TooBig,
+    /// The recording cannot be read on: [`Link::broken`] says why, and the link is of no use.
+    Unreadable,
+}
+
+/// Counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets offered.
+    pub offered: u64,
+    /// Their octets, framing left out.
+    pub offered_bytes: u64,
+    /// Packets that arrive.
+    pub delivered: u64,
+    /// Their octets, framing left out.
+    pub delivered_bytes: u64,
+    /// Carried and lost.
+    pub lost: u64,
+    /// Refused by a full queue.
+    pub overflowed: u64,
+    /// Larger than the MTU.
+    pub too_big: u64,
+    /// Most packets that waited at once, where the queue is bounded.
+    pub longest_queue: usize,
+}
+
+/// One direction of a link, reading its recording from an `R` and drawing from a `C`.
+pub struct Link<R, C> {
+    shape: Shape<Box<Replay<R>>>,
+    chance: C,
+    waiting: VecDeque<(Instant, u32)>,
+    waiting_bytes: u64,
+    free_at: Instant,
+    last_arrival: Instant,
+    counters: Counters,
+    broken: Option<BadRecording>,
+}
+
+/// Bits of an octet, and nanoseconds of a second.
+const OCTET_NS: u64 = 8 * 1_000_000_000;
+
+impl<R: Rewind, C: Chance> Link<R, C> {
+    /// Idle at time 0. `chance`: of its losses and delays.
+    pub fn new(shape: Shape<Box<Replay<R>>>, chance: C) -> Self {
+        Self {
+            shape,
+            chance,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            free_at: Instant(0),
+            last_arrival: Instant(0),
+            counters: Counters::default(),
+            broken: None,
+        }
+    }
+
+    /// An IP packet of `bytes` comes; `now` never goes back.
+    #[inline]
+    pub fn offer(&mut self, bytes: u32, now: Instant) -> Fate {
+        self.counters.offered += 1;
+        self.counters.offered_bytes += u64::from(bytes);
+        if self.shape.mtu.is_some_and(|mtu| bytes > mtu) {
+            self.counters.too_big += 1;
+            return Fate::TooBig;
+        }
+        let framed = bytes.saturating_add(self.shape.overhead_bytes);
+        let has_queue = self.has_queue();
+        if has_queue && !self.has_room(framed, now) {
+            self.counters.overflowed += 1;
+            return Fate::Overflows;
+        }
+        let Some(departs) = self.departure(framed, now) else {
+            return Fate::Unreadable;
+        };
+        self.free_at = departs;
+        if has_queue {
+            self.waiting.push_back((departs, framed));
+            self.waiting_bytes += u64::from(framed);
+            self.counters.longest_queue = self.counters.longest_queue.max(self.waiting.len());
+        }
+        if self.shape.loss > 0.0 && self.chance.unit() < self.shape.loss {
+            self.counters.lost += 1;
+            return Fate::Lost;
+        }
+        self.counters.delivered += 1;
+        self.counters.delivered_bytes += u64::from(bytes);
+        Fate::Arrives(self.arrival(departs))
+    }
+
+    /// Counts so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Why its recording cannot be read on; none: it can, or there is none.
+    pub fn broken(&self) -> Option<&BadRecording> {
+        self.broken.as_ref()
+    }
+
+    /// What is fixed.
+    pub fn shape(&self) -> &Shape<Box<Replay<R>>> {
+        &self.shape
+    }
+
+    /// Nothing waits for a carrier that carries at once.
+    #[inline]
+    fn has_queue(&self) -> bool {
+        self.shape.queue != Limit::None && !matches!(self.shape.carrier, Carrier::Unlimited)
+    }
+
+    #[inline]
+    fn has_room(&mut self, framed: u32, now: Instant) -> bool {
+        while let Some((_, done)) = self.waiting.pop_front_if(|(departs, _)| *departs <= now) {
+            self.waiting_bytes -= u64::from(done);
+        }
+        match self.shape.queue {
+            Limit::None => true,
+            Limit::Packets(most) => self.waiting.len() < most,
+            Limit::Bytes(most) => self.waiting_bytes + u64::from(framed) <= most,
+        }
+    }
+
+    /// When its last bit is sent; none: the recording cannot be read on.
+    #[inline]
+    fn departure(&mut self, framed: u32, now: Instant) -> Option<Instant> {
+        match &mut self.shape.carrier {
+            Carrier::Unlimited => Some(now),
+            Carrier::Rate(bits) => {
+                let span = span_ns(framed, *bits);
+                Some(Instant(self.free_at.max(now).0.saturating_add(span)))
+            }
+            Carrier::Recording(replay) => {
+                if self.broken.is_some() {
+                    return None;
+                }
+                let carried = replay.carry(framed, now);
+                carried.map_err(|fault| self.broken = Some(fault)).ok()
+            }
+        }
+    }
+
+    #[inline]
+    fn arrival(&mut self, departs: Instant) -> Instant {
+        let delay = match self.shape.delay {
+            Delay::Fixed(delay) => delay,
+            Delay::Uniform(least, most) => {
+                let width = most.saturating_sub(least).as_nanos() as u64;
+                least + Duration::from_nanos(self.chance.below(width.saturating_add(1)))
+            }
+            Delay::Exponential(least, mean) => {
+                let ns = mean.as_nanos() as f64 * self.chance.exponential();
+                least + Duration::from_nanos(ns as u64)
+            }
+        };
+        let arrives = (departs + delay).max(self.last_arrival);
+        self.last_arrival = arrives;
+        match self.shape.held_back {
+            Some((share, span)) if self.chance.unit() < share => arrives + span,
+            _ => arrives,
+        }
+    }
+}
+
+/// What a packet takes at a rate. A rate of 0, which [`Shape::check`] refuses, carries 1 bit/s.
+#[inline]
+fn span_ns(framed: u32, bits_per_second: u64) -> u64 {
+    // 64 bits are enough up to 2 GiB, and much faster to divide
+    match u64::from(framed).checked_mul(OCTET_NS) {
+        Some(product) => product / bits_per_second.max(1),
+        None => {
+            let product = u128::from(framed) * u128::from(OCTET_NS);
+            u64::try_from(product / u128::from(bits_per_second.max(1))).unwrap_or(u64::MAX)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

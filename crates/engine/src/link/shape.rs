@@ -1,0 +1,153 @@
+//! What is fixed about a link, and which numbers no link can have.
+
+use crate::time::Duration;
+
+/// What is fixed about one direction of a link. `R`: what stands for a recording, its name while
+/// a link is planned and its [`super::recording::Replay`] once it runs.
+#[derive(Clone, Debug)]
+pub struct Shape<R> {
+    /// How fast.
+    pub carrier: Carrier<R>,
+    /// From the end of transmission to arrival.
+    pub delay: Delay,
+    /// Share of the packets that are carried and lost, 0 to 1.
+    pub loss: f64,
+    /// What may wait for the carrier, the packet in transmission included. Nothing waits for a
+    /// carrier that carries at once.
+    pub queue: Limit,
+    /// Share of the packets that are held back, and how long: others overtake them.
+    pub held_back: Option<(f64, Duration)>,
+    /// Largest IP packet.
+    pub mtu: Option<u32>,
+    /// Octets that the link adds to each IP packet.
+    pub overhead_bytes: u32,
+}
+
+/// How fast a link carries.
+#[derive(Clone, Debug)]
+pub enum Carrier<R> {
+    /// At once.
+    Unlimited,
+    /// Bits a second, not 0.
+    Rate(u64),
+    /// As recorded.
+    Recording(R),
+}
+
+/// A delay.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Delay {
+    /// Always the same.
+    Fixed(Duration),
+    /// Uniform from the first to the second. Packets do not overtake each other.
+    Uniform(Duration, Duration),
+    /// The first, and an exponential part of the second's mean. Packets do not overtake each other.
+    Exponential(Duration, Duration),
+}
+
+/// The bound of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Everything; the owner bounds what is under way.
+    None,
+    /// In packets.
+    Packets(usize),
+    /// In octets, framing included.
+    Bytes(u64),
+}
+
+/// Why no link can have this shape.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub enum BadShape {
+    /// A share that is no probability.
+    #[error("a loss of {0}, 0 to 1 can be")]
+    Loss(f64),
+    /// A share that is no probability.
+    #[error("a share of {0} held back, 0 to 1 can be")]
+    HeldBack(f64),
+    /// A carrier that never ends a packet.
+    #[error("a rate of 0 bit/s carries nothing")]
+    Rate,
+    /// The least is more than the most.
+    #[error("a delay from {0:?} to {1:?} has no values")]
+    Delay(Duration, Duration),
+    /// A queue without room for the packet in transmission.
+    #[error("a queue of 0 takes nothing")]
+    Queue,
+    /// Less than IPv4 demands.
+    #[error("an mtu of {0} bytes, {MIN_MTU} is the least (RFC 791 §3.2)")]
+    Mtu(u32),
+}
+
+/// The smallest MTU that IPv4 permits (RFC 791 §3.2).
+const MIN_MTU: u32 = 68;
+
+impl<R> Shape<R> {
+    /// A lossless link of a rate and a delay, without a bound.
+    pub fn plain(bits_per_second: u64, delay: Duration) -> Self {
+        Self {
+            carrier: Carrier::Rate(bits_per_second),
+            ..Self::at_once(delay)
+        }
+    }
+
+    /// A lossless link that carries at once and delays, without a bound.
+    pub fn at_once(delay: Duration) -> Self {
+        Self {
+            carrier: Carrier::Unlimited,
+            delay: Delay::Fixed(delay),
+            loss: 0.0,
+            queue: Limit::None,
+            held_back: None,
+            mtu: None,
+            overhead_bytes: 0,
+        }
+    }
+
+    /// The same shape, its recording made into something else.
+    pub fn try_map<T, E>(self, make: impl FnOnce(R) -> Result<T, E>) -> Result<Shape<T>, E> {
+        let carrier = match self.carrier {
+            Carrier::Unlimited => Carrier::Unlimited,
+            Carrier::Rate(bits) => Carrier::Rate(bits),
+            Carrier::Recording(recording) => Carrier::Recording(make(recording)?),
+        };
+        Ok(Shape {
+            carrier,
+            delay: self.delay,
+            loss: self.loss,
+            queue: self.queue,
+            held_back: self.held_back,
+            mtu: self.mtu,
+            overhead_bytes: self.overhead_bytes,
+        })
+    }
+
+    /// Refuses what no link can be.
+    pub fn check(&self) -> Result<(), BadShape> {
+        let is_share = |share: f64| (0.0..=1.0).contains(&share);
+        if !is_share(self.loss) {
+            return Err(BadShape::Loss(self.loss));
+        }
+        match (&self.carrier, self.delay, self.held_back, self.queue) {
+            (Carrier::Rate(0), ..) => Err(BadShape::Rate),
+            (_, Delay::Uniform(least, most), ..) if most < least => {
+                Err(BadShape::Delay(least, most))
+            }
+            (_, _, Some((share, _)), _) if !is_share(share) => Err(BadShape::HeldBack(share)),
+            (.., Limit::Packets(0) | Limit::Bytes(0)) => Err(BadShape::Queue),
+            _ => match self.mtu {
+                Some(mtu) if mtu < MIN_MTU => Err(BadShape::Mtu(mtu)),
+                _ => Ok(()),
+            },
+        }
+    }
+
+    /// The mean delay, in seconds.
+    pub fn mean_delay_s(&self) -> f64 {
+        match self.delay {
+            Delay::Fixed(delay) => delay.as_secs_f64(),
+            Delay::Uniform(least, most) => (least.as_secs_f64() + most.as_secs_f64()) / 2.0,
+            Delay::Exponential(least, mean) => least.as_secs_f64() + mean.as_secs_f64(),
+        }
+    }
+}

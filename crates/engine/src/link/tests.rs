@@ -1,0 +1,252 @@
+use std::io::Cursor;
+
+use crypto::rand::{Seed, Stream};
+
+use super::recording::survey;
+use super::*;
+
+type Text = Cursor<&'static str>;
+type Planned = Shape<Box<Replay<Text>>>;
+
+fn link(change: impl FnOnce(&mut Planned)) -> Link<Text, Stream> {
+    let mut shape = Shape::plain(8_000_000, Duration::from_millis(10));
+    change(&mut shape);
+    assert_eq!(shape.check(), Ok(()));
+    Link::new(shape, stream("link"))
+}
+
+fn stream(name: &str) -> Stream {
+    Seed::new([7; 32]).stream(name, 0)
+}
+
+fn arrives(fate: Fate) -> u64 {
+    match fate {
+        Fate::Arrives(at) => at.0,
+        other => panic!("{other:?}"),
+    }
+}
+
+const MS: u64 = 1_000_000;
+
+#[test]
+fn packets_follow_each_other_at_the_rate() {
+    let mut link = link(|shape| shape.overhead_bytes = 100);
+    // 900 + 100 octets at 1 octet a microsecond
+    assert_eq!(arrives(link.offer(900, Instant(0))), 11 * MS);
+    assert_eq!(arrives(link.offer(900, Instant(0))), 12 * MS);
+    assert_eq!(arrives(link.offer(900, Instant(50 * MS))), 61 * MS);
+    assert_eq!(link.counters().delivered_bytes, 2700);
+}
+
+#[test]
+fn a_full_queue_overflows_and_drains() {
+    let mut link = link(|shape| shape.queue = Limit::Packets(2));
+    arrives(link.offer(1000, Instant(0)));
+    arrives(link.offer(1000, Instant(0)));
+    assert_eq!(link.offer(1000, Instant(0)), Fate::Overflows);
+    arrives(link.offer(1000, Instant(MS)));
+    let mut late = self::link(|shape| shape.queue = Limit::Packets(1));
+    arrives(late.offer(1000, Instant(0)));
+    assert_eq!(late.offer(1000, Instant(MS - 1)), Fate::Overflows);
+    arrives(late.offer(1000, Instant(MS)));
+    let mut bytes = self::link(|shape| shape.queue = Limit::Bytes(1500));
+    arrives(bytes.offer(1000, Instant(0)));
+    assert_eq!(bytes.offer(501, Instant(0)), Fate::Overflows);
+    arrives(bytes.offer(500, Instant(0)));
+}
+
+#[test]
+fn losses_and_packets_held_back_come_at_their_rate() {
+    let count = 100_000;
+    let mut link = link(|shape| {
+        shape.loss = 0.03;
+        shape.held_back = Some((0.1, Duration::from_millis(5)));
+    });
+    let (mut held, mut last) = (0, 0);
+    for number in 0..count {
+        let at = number * 2 * MS;
+        match link.offer(1000, Instant(at)) {
+            Fate::Arrives(arrival) => {
+                held += u32::from(arrival.0 == at + 16 * MS);
+                assert!([at + 11 * MS, at + 16 * MS].contains(&arrival.0));
+                last = arrival.0;
+            }
+            fate => assert_eq!(fate, Fate::Lost),
+        }
+    }
+    assert!(last > 0);
+    let lost = link.counters().lost as f64 / count as f64;
+    // four standard deviations
+    assert!((lost - 0.03).abs() < 0.0022, "{lost}");
+    let share = f64::from(held) / (count as f64 * (1.0 - lost));
+    assert!((share - 0.1).abs() < 0.004, "{share}");
+}
+
+#[test]
+fn a_varying_delay_has_its_mean_and_keeps_the_order() {
+    let spans = (Duration::from_millis(10), Duration::from_millis(30));
+    for delay in [
+        Delay::Uniform(spans.0, spans.1),
+        Delay::Exponential(spans.0, Duration::from_millis(10)),
+    ] {
+        let mut link = link(|shape| shape.delay = delay);
+        let mean_s = link.shape().mean_delay_s();
+        let (mut sum, mut last) = (0, 0);
+        for number in 0..20_000 {
+            // far enough apart that the order is not what decides
+            let at = number * 1000 * MS;
+            let arrival = arrives(link.offer(1000, Instant(at)));
+            sum += arrival - at - MS;
+            assert!(arrival >= last);
+            last = arrival;
+        }
+        let mean = sum as f64 / 20_000e9;
+        assert!((mean / mean_s - 1.0).abs() < 0.02, "{delay:?}: {mean}");
+        for _ in 0..1000 {
+            let arrival = arrives(link.offer(1, Instant(last)));
+            assert!(arrival >= last);
+            last = last.max(arrival);
+        }
+    }
+}
+
+#[test]
+fn what_is_larger_than_the_mtu_is_not_carried() {
+    let mut link = link(|shape| shape.mtu = Some(1500));
+    arrives(link.offer(1500, Instant(0)));
+    assert_eq!(link.offer(1501, Instant(0)), Fate::TooBig);
+}
+
+/// A limit bounds what waits for the carrier, not what is under way behind it.
+#[test]
+fn a_carrier_that_carries_at_once_has_no_queue_to_fill() {
+    for queue in [Limit::Packets(1), Limit::Bytes(1)] {
+        let mut link = link(|shape| {
+            shape.carrier = Carrier::Unlimited;
+            shape.queue = queue;
+        });
+        for _ in 0..3 {
+            assert_eq!(arrives(link.offer(1000, Instant(MS))), 11 * MS);
+        }
+    }
+}
+
+#[test]
+fn the_longest_packet_at_the_slowest_rate_is_carried_in_its_time() {
+    let mut link = link(|shape| shape.carrier = Carrier::Rate(1_000_000));
+    let seconds = u64::from(u32::MAX) * 8 / 1_000_000;
+    let at = arrives(link.offer(u32::MAX, Instant(0)));
+    assert_eq!(at / 1_000_000_000, seconds);
+}
+
+#[test]
+fn the_lost_are_charged() {
+    let mut link = link(|shape| shape.loss = 1.0);
+    for _ in 0..10 {
+        assert_eq!(link.offer(1000, Instant(0)), Fate::Lost);
+    }
+    link.shape.loss = 0.0;
+    assert_eq!(arrives(link.offer(1000, Instant(0))), 21 * MS);
+}
+
+/// M/D/1 (Pollaczek-Khinchine): the mean wait is r / (2 (1 - r)) services. Within 3 %.
+#[test]
+fn the_mean_wait_of_random_arrivals_is_that_of_theory() {
+    let service = 1.0e6;
+    for utilisation in [0.3, 0.5, 0.7] {
+        let mut chance = stream("arrivals");
+        let mut link = link(|shape| shape.queue = Limit::Packets(100_000));
+        let (mut now, mut waited) = (0.0, 0.0);
+        let count = 400_000;
+        for _ in 0..count {
+            now += chance.exponential() * service / utilisation;
+            let at = arrives(link.offer(1000, Instant(now as u64)));
+            waited += at as f64 - 10.0e6 - service - now;
+        }
+        let mean = waited / f64::from(count) / service;
+        let theory = utilisation / (2.0 * (1.0 - utilisation));
+        assert!(
+            (mean / theory - 1.0).abs() < 0.03,
+            "{mean} against {theory}"
+        );
+    }
+}
+
+/// M/D/1/K with K = 1 loses what comes during a service: r / (1 + r) (Erlang B). Within 2 %.
+#[test]
+fn the_share_refused_without_a_queue_is_erlangs() {
+    let mut chance = stream("arrivals");
+    let mut link = link(|shape| shape.queue = Limit::Packets(1));
+    let mut now = 0.0;
+    for _ in 0..200_000 {
+        now += chance.exponential() * 1.0e6;
+        link.offer(1000, Instant(now as u64));
+    }
+    let counters = link.counters();
+    let share = counters.overflowed as f64 / counters.offered as f64;
+    assert!((share / 0.5 - 1.0).abs() < 0.02, "{share}");
+}
+
+#[test]
+fn a_recording_carries_one_opportunity_a_line_and_begins_anew() {
+    let mut link = recorded("2\n4\n4\n10\n");
+    let mut at = |bytes, now| arrives(link.offer(bytes, Instant(now))) / MS - 10;
+    let whole = 1500;
+    assert_eq!([0; 5].map(|now| at(whole, now)), [2, 4, 4, 10, 12]);
+    // two small ones share an opportunity, the third spans two
+    assert_eq!([13 * MS; 3].map(|now| at(700, now)), [14, 14, 14]);
+    // a wasted one does not come back; a round begins where the last ended
+    assert_eq!(at(whole, 15 * MS), 20);
+    assert_eq!(at(whole, 20 * MS + 1), 22);
+}
+
+#[test]
+fn a_recording_that_ends_early_ends_the_link_for_good() {
+    let survey = survey(Cursor::new("2\n4\n")).expect("a recording");
+    let cut = Replay::new(Cursor::new("2\n"), survey).expect("a first line");
+    let mut link = link(|shape| shape.carrier = Carrier::Recording(Box::new(cut)));
+    arrives(link.offer(1500, Instant(0)));
+    for _ in 0..2 {
+        assert_eq!(link.offer(1500, Instant(0)), Fate::Unreadable);
+        assert_eq!(link.broken(), Some(&BadRecording::Changed));
+    }
+}
+
+#[test]
+fn links_that_cannot_be_are_named() {
+    let fault = |change: fn(&mut Planned)| {
+        let mut shape = Shape::plain(1, Duration::ZERO);
+        change(&mut shape);
+        shape.check().expect_err("a fault")
+    };
+    assert_eq!(fault(|shape| shape.loss = -0.1), BadShape::Loss(-0.1));
+    assert!(matches!(
+        fault(|shape| shape.loss = f64::NAN),
+        BadShape::Loss(_)
+    ));
+    assert_eq!(
+        fault(|shape| shape.carrier = Carrier::Rate(0)),
+        BadShape::Rate
+    );
+    assert_eq!(fault(|shape| shape.mtu = Some(67)), BadShape::Mtu(67));
+    assert_eq!(
+        fault(|shape| shape.queue = Limit::Packets(0)),
+        BadShape::Queue
+    );
+    assert_eq!(
+        fault(|shape| shape.queue = Limit::Bytes(0)),
+        BadShape::Queue
+    );
+    let held_back = fault(|shape| shape.held_back = Some((2.0, Duration::ZERO)));
+    assert_eq!(held_back, BadShape::HeldBack(2.0));
+    let (one, two) = (Duration::from_secs(1), Duration::from_secs(2));
+    let mut shape = Planned::plain(1, one);
+    shape.delay = Delay::Uniform(two, one);
+    assert_eq!(shape.check(), Err(BadShape::Delay(two, one)));
+}
+
+fn recorded(text: &'static str) -> Link<Text, Stream> {
+    let survey = survey(Cursor::new(text)).expect("a recording");
+    let replay = Replay::new(Cursor::new(text), survey).expect("a first line");
+    link(|shape| shape.carrier = Carrier::Recording(Box::new(replay)))
+}
