@@ -38,7 +38,8 @@ type Place = (ChildId, Direction, u32);
 #[derive(Default)]
 pub(super) struct Accounts {
     next: u64,
-    by_id: BTreeMap<AccountId, Account>,
+    /// Boxed: a tree of ever newer keys is half empty.
+    by_id: BTreeMap<AccountId, Box<Account>>,
     by_sa: BTreeMap<Place, AccountId>,
     /// Those that ended and wait, the earliest first; some have been told by now.
     ended: VecDeque<(Instant, AccountId)>,
@@ -60,14 +61,14 @@ impl Accounts {
     fn open(&mut self, stay: Stay) -> AccountId {
         let id = AccountId(self.next);
         self.next += 1;
-        let account = Account {
+        let account = Box::new(Account {
             stay,
             since: None,
             received: Traffic::default(),
             sent: Traffic::default(),
             open: 0,
             ended: None,
-        };
+        });
         self.by_id.insert(id, account);
         id
     }

@@ -61,7 +61,7 @@ pub(super) struct Session {
     pub(super) liveness: Liveness,
     /// The peer has moved and has not answered from there.
     pub(super) unproven: Option<Box<Unproven>>,
-    pub(super) asked_small: Option<SmallQuestion>,
+    pub(super) asked_small: Option<Box<SmallQuestion>>,
     pub(super) rekey_at: Option<Instant>,
     pub(super) expire_at: Option<Instant>,
     /// The session that this one is to take over from.

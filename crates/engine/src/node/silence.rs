@@ -29,18 +29,18 @@ impl Node {
             return;
         };
         let is_fresh = |asked: &SmallQuestion| now.since(asked.at) < INTERVAL;
-        if session.asked_small.as_ref().is_some_and(is_fresh) {
+        if session.asked_small.as_deref().is_some_and(is_fresh) {
             return;
         }
         let Some(number) = self.ask(id, now) else {
             return;
         };
         if let Some(session) = self.sessions.get_mut(&id) {
-            session.asked_small = Some(SmallQuestion {
+            session.asked_small = Some(Box::new(SmallQuestion {
                 child,
                 number,
                 at: now,
-            });
+            }));
         }
     }
 

@@ -137,7 +137,8 @@ impl Known {
 /// The paths of outbound SAs: a child's is known as long as it has one.
 #[derive(Default)]
 pub(crate) struct PathSizes {
-    children: BTreeMap<ChildId, Known>,
+    /// Boxed: a tree of ever newer keys is half empty.
+    children: BTreeMap<ChildId, Box<Known>>,
     /// By where packets go and the peer's SPI, as a report quotes them.
     by_spi: BTreeMap<(SocketAddr, u32), ChildId>,
     to_ask: BTreeSet<(Instant, ChildId)>,
@@ -302,7 +303,7 @@ impl PathSizes {
             grows_at: None,
             ..known
         };
-        self.children.insert(child, out_of_tables);
+        self.children.insert(child, Box::new(out_of_tables));
         let mtu = self.change(child, |known| known.ask_at = ask_at);
         mtu.unwrap_or(u16::MAX)
     }
@@ -314,7 +315,7 @@ impl PathSizes {
         }
         renew(&mut self.to_ask, child, known.ask_at, None);
         renew(&mut self.to_grow, child, known.grows_at, None);
-        Some(known)
+        Some(*known)
     }
 }
 

@@ -30,7 +30,8 @@ const TRUST_FOR: Duration = Duration::from_secs(600);
 /// One child's.
 #[derive(Default)]
 pub(crate) struct Stall {
-    sample: Option<Sample>,
+    /// Boxed: most children have never sent a large segment.
+    sample: Option<Box<Sample>>,
     /// The path has been made smaller: small packets are looked at.
     is_small: bool,
     trusted_until: Option<Instant>,
@@ -89,7 +90,7 @@ impl Stall {
             repetitions: 0,
         };
         let Some(sample) = &mut self.sample else {
-            self.sample = Some(fresh);
+            self.sample = Some(Box::new(fresh));
             return None;
         };
         let holds = sample.sequence.wrapping_sub(sequence) < data as u32;
@@ -106,7 +107,7 @@ impl Stall {
             _ => FORGOTTEN,
         };
         if is_large && now.since(sample.last) >= patience {
-            *sample = fresh;
+            **sample = fresh;
         }
         None
     }
@@ -137,7 +138,7 @@ impl Stall {
         let is_lately = |sample: &Sample| {
             sample.repetitions >= REPETITIONS && now.since(sample.last) < FORGOTTEN
         };
-        !self.is_small && self.sample.as_ref().is_some_and(is_lately)
+        !self.is_small && self.sample.as_deref().is_some_and(is_lately)
     }
 
     /// The path has been made smaller: the segment is counted anew.
