@@ -95,6 +95,11 @@ impl Peer {
         &self.0.identity
     }
 
+    /// The connection that it is a peer of.
+    pub fn connection(&self) -> &str {
+        &self.0.connection
+    }
+
     /// Whether a certificate proved it, else a pre-shared key.
     pub fn has_certificate(&self) -> bool {
         matches!(self.0.credential, Credential::Certificate { .. })

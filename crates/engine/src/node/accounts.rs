@@ -8,11 +8,13 @@
 //! [`Notice::Removed`]: crate::plane::Notice::Removed
 
 use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
 
 use super::session::Session;
 use super::session_id::SessionId;
 use super::stay::{AccountId, Stay, StayId, Summary, Traffic};
 use super::{EndCause, Event, Node, Timer};
+use crate::identity::Peer;
 use crate::plane::SaReport;
 use crate::sa::{ChildId, Direction};
 use crate::time::{Deadline, Duration, Instant};
@@ -21,14 +23,29 @@ use crate::time::{Deadline, Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 struct Account {
-    stay: Stay,
+    id: StayId,
+    peer: Peer,
+    remote: SocketAddr,
+    inner: Box<[IpAddr]>,
     /// When its beginning was told.
     since: Option<Instant>,
     received: Traffic,
     sent: Traffic,
     /// SAs whose counts are still in a plane.
     open: usize,
-    ended: Option<(EndCause, Instant)>,
+    ended: Option<Box<(EndCause, Instant)>>,
+}
+
+impl Account {
+    fn stay(&self) -> Stay {
+        Stay {
+            id: self.id,
+            connection: self.peer.connection().to_owned(),
+            identity: self.peer.to_string(),
+            remote: self.remote,
+            inner: self.inner.to_vec(),
+        }
+    }
 }
 
 /// An SA in a plane.
@@ -58,18 +75,10 @@ impl Accounts {
         self.by_id.is_empty() && self.by_sa.is_empty() && self.ended.is_empty()
     }
 
-    fn open(&mut self, stay: Stay) -> AccountId {
+    fn open(&mut self, account: Account) -> AccountId {
         let id = AccountId(self.next);
         self.next += 1;
-        let account = Box::new(Account {
-            stay,
-            since: None,
-            received: Traffic::default(),
-            sent: Traffic::default(),
-            open: 0,
-            ended: None,
-        });
-        self.by_id.insert(id, account);
+        self.by_id.insert(id, Box::new(account));
         id
     }
 
@@ -109,7 +118,8 @@ impl Accounts {
         if !is_complete {
             self.by_sa.retain(|_, of| *of != id);
         }
-        let ((cause, at), since) = (account.ended?, account.since?);
+        let stay = Box::new(account.stay());
+        let ((cause, at), since) = (*account.ended?, account.since?);
         let summary = Summary {
             cause,
             duration: at.since(since),
@@ -118,7 +128,7 @@ impl Accounts {
             is_complete,
         };
         Some(Event::SessionEnded {
-            stay: Box::new(account.stay),
+            stay,
             summary: Box::new(summary),
         })
     }
@@ -141,8 +151,10 @@ impl Node {
         let account = match session.account {
             Some(account) => account,
             None => {
-                let Some(stay) = session.stay() else { return };
-                *session.account.insert(self.accounts.open(stay))
+                let Some(account) = session.open_account() else {
+                    return;
+                };
+                *session.account.insert(self.accounts.open(account))
             }
         };
         self.accounts.charge(place, account);
@@ -156,14 +168,12 @@ impl Node {
         let account = session
             .account
             .and_then(|it| self.accounts.by_id.get_mut(&it));
-        let (Some(account), Some(current)) = (account, session.stay()) else {
-            return;
-        };
-        account.stay.inner = current.inner;
+        let Some(account) = account else { return };
+        account.inner = session.inner_addresses();
         if account.since.is_none() {
             account.since = Some(now);
-            account.stay.remote = current.remote;
-            let stay = Box::new(account.stay.clone());
+            account.remote = session.path.remote;
+            let stay = Box::new(account.stay());
             self.tell(Event::SessionBegan { stay });
         }
     }
@@ -174,8 +184,8 @@ impl Node {
         let Some(account) = self.accounts.by_id.get_mut(&id) else {
             return;
         };
-        account.stay.remote = session.path.remote;
-        account.ended = Some((cause, now));
+        account.remote = session.path.remote;
+        account.ended = Some(Box::new((cause, now)));
         if account.open == 0 {
             return self.close_account(id);
         }
@@ -215,15 +225,24 @@ impl Node {
 }
 
 impl Session {
-    fn stay(&self) -> Option<Stay> {
-        let (sa, connection) = (self.sa.as_ref()?, self.connection.as_ref()?);
-        let lent = self.lease.iter().flat_map(|lease| &lease.addresses);
-        Some(Stay {
+    fn open_account(&self) -> Option<Account> {
+        let sa = self.sa.as_ref()?;
+        Some(Account {
             id: StayId(sa.cookies.responder),
-            connection: connection.name.clone(),
-            identity: sa.identity.to_string(),
+            peer: sa.identity.clone(),
             remote: self.path.remote,
-            inner: lent.chain(&self.stand_ins).copied().collect(),
+            inner: self.inner_addresses(),
+            since: None,
+            received: Traffic::default(),
+            sent: Traffic::default(),
+            open: 0,
+            ended: None,
         })
+    }
+
+    /// Inner addresses that are lent, to the peer or to us.
+    fn inner_addresses(&self) -> Box<[IpAddr]> {
+        let lent = self.lease.iter().flat_map(|lease| &lease.addresses);
+        lent.chain(&self.stand_ins).copied().collect()
     }
 }

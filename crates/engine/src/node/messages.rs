@@ -158,7 +158,7 @@ impl Node {
                 }
                 let mut session = Session::new(Role::Responder, path, now);
                 session.own_cookie = Some(phase1.cookies().responder);
-                session.first_message = Some((path.remote, header.cookies.initiator));
+                session.first_message = Some(Box::new((path.remote, header.cookies.initiator)));
                 session.expire_at = Some(now + self.config.limits.half_open_lifetime);
                 session.phase1 = Some(Box::new(phase1));
                 let id = self.add_session(session);

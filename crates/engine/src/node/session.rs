@@ -42,7 +42,7 @@ pub(super) struct Session {
     /// Kept after success while its last message may have to be sent again.
     pub(super) phase1: Option<Box<Phase1>>,
     pub(super) sa: Option<Box<IsakmpSa>>,
-    pub(super) first_message: Option<(std::net::SocketAddr, Cookie)>,
+    pub(super) first_message: Option<Box<(std::net::SocketAddr, Cookie)>>,
     pub(super) own_cookie: Option<Cookie>,
     pub(super) path: Path,
     pub(super) quicks: Vec<PendingQuick>,
@@ -193,8 +193,8 @@ impl Node {
         if let Some(cookie) = session.own_cookie {
             self.by_cookie.insert(cookie, id);
         }
-        if let Some(first) = session.first_message {
-            self.by_first_message.insert(first, id);
+        if let Some(first) = &session.first_message {
+            self.by_first_message.insert(**first, id);
         }
         self.sessions.insert(id, Box::new(session));
         id
@@ -395,8 +395,8 @@ impl Node {
         if let Some(cookie) = session.own_cookie {
             self.by_cookie.remove(&cookie);
         }
-        if let Some(first) = session.first_message {
-            self.by_first_message.remove(&first);
+        if let Some(first) = &session.first_message {
+            self.by_first_message.remove(&**first);
         }
         // A renewal that we began may have made us the initiator: the roles do not tell who lends.
         let lends = |connection: &Arc<Connection>| !connection.wants_inner.is_any();
@@ -496,7 +496,7 @@ impl Node {
             return;
         }
         if let Some(first) = session.first_message.take() {
-            self.by_first_message.remove(&first);
+            self.by_first_message.remove(&*first);
         }
         self.arm_session(id);
     }

@@ -112,7 +112,8 @@ struct Known {
     most: u16,
     /// What our own link carries.
     link: u16,
-    lowered: [Option<Lowered>; Why::COUNT],
+    /// What lowers it; of most paths nothing.
+    lowered: Option<Box<[Option<Lowered>; Why::COUNT]>>,
     spis: Vec<u32>,
     /// When our link is to be asked for: its place in [`PathSizes::to_ask`].
     ask_at: Option<Instant>,
@@ -125,9 +126,17 @@ impl Known {
         least(self.path.remote.is_ipv6())
     }
 
+    fn lowered(&self) -> impl Iterator<Item = Lowered> {
+        self.lowered.iter().flat_map(|all| **all).flatten()
+    }
+
+    fn lowered_by(&mut self, why: Why) -> &mut Option<Lowered> {
+        &mut self.lowered.get_or_insert_default()[why as usize]
+    }
+
     /// The largest outer packet.
     fn mtu(&self) -> u16 {
-        let lowered = self.lowered.iter().flatten().map(|lowered| lowered.mtu);
+        let lowered = self.lowered().map(|lowered| lowered.mtu);
         lowered
             .fold(self.most.min(self.link), u16::min)
             .max(self.least())
@@ -150,9 +159,11 @@ impl PathSizes {
     pub(crate) fn install(&mut self, sa: &Sa) -> u16 {
         let former = self.forget(sa.child);
         let is_same = |known: &Known| known.path.remote.ip() == sa.path.remote.ip();
-        let lowered = former.as_ref().filter(|known| is_same(known));
-        let lowered = lowered.map_or([None; Why::COUNT], |known| known.lowered);
-        let mut spis = former.map_or_else(Vec::new, |known| known.spis);
+        let (mut spis, lowered) = match former {
+            Some(known) if is_same(&known) => (known.spis, known.lowered),
+            Some(known) => (known.spis, None),
+            None => (Vec::new(), None),
+        };
         spis.retain(|spi| *spi != sa.spi);
         spis.push(sa.spi);
         let known = Known {
@@ -172,15 +183,10 @@ impl PathSizes {
     pub(crate) fn follow(&mut self, child: ChildId, path: Path) -> Option<u16> {
         let known = self.forget(child)?;
         let is_same = known.path.remote.ip() == path.remote.ip();
-        let lowered = if is_same {
-            known.lowered
-        } else {
-            [None; Why::COUNT]
-        };
         let known = Known {
             path,
             link: u16::MAX,
-            lowered,
+            lowered: known.lowered.filter(|_| is_same),
             ask_at: Some(Instant(0)),
             ..known
         };
@@ -223,7 +229,7 @@ impl PathSizes {
     pub(crate) fn next_grown(&mut self, now: Instant) -> Option<(ChildId, u16)> {
         let (_, child) = *self.to_grow.first().filter(|(at, _)| *at <= now)?;
         let mtu = self.change(child, |known| {
-            for lowered in &mut known.lowered {
+            for lowered in known.lowered.iter_mut().flat_map(|all| &mut **all) {
                 lowered.take_if(|lowered| lowered.until <= now);
             }
         })?;
@@ -265,20 +271,20 @@ impl PathSizes {
         if mtu >= known.mtu() {
             return None;
         }
-        let former = known.lowered[why as usize];
+        let former = known.lowered.as_ref().and_then(|all| all[why as usize]);
         // A claim that follows a claim does not make it last.
         let until = match (why, former) {
             (Why::Claim, Some(former)) => former.until,
             _ => now + holds,
         };
         self.change(child, |known| {
-            known.lowered[why as usize] = Some(Lowered { mtu, until });
+            *known.lowered_by(why) = Some(Lowered { mtu, until });
         })
     }
 
     /// A word was wrong. Returns what the path carries without it.
     pub(crate) fn take_back(&mut self, child: ChildId, why: Why) -> Option<u16> {
-        self.change(child, |known| known.lowered[why as usize] = None)
+        self.change(child, |known| *known.lowered_by(why) = None)
     }
 
     /// Changes what is known of a child's path. Returns what the path carries.
@@ -286,7 +292,7 @@ impl PathSizes {
         let known = self.children.get_mut(&child)?;
         let (asked_at, grew_at) = (known.ask_at, known.grows_at);
         change(known);
-        let ends = known.lowered.iter().flatten().map(|lowered| lowered.until);
+        let ends = known.lowered().map(|lowered| lowered.until);
         known.grows_at = ends.min();
         renew(&mut self.to_ask, child, asked_at, known.ask_at);
         renew(&mut self.to_grow, child, grew_at, known.grows_at);
