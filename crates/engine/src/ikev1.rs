@@ -263,9 +263,9 @@ pub struct NatFinding {
     pub is_supported: bool,
     /// We are behind a NAT.
     pub is_local: bool,
-    /// The peer is, or gives a wrong hash so that we believe it.
+    /// The peer is, or gives a wrong hash that is not a Caravan's, so that we believe it.
     pub is_remote: bool,
-    /// We gave such a hash, or the peer gave the one of a Caravan.
+    /// We gave a wrong hash, or the peer gave a Caravan's and no NAT is in front of it.
     pub is_pretended: bool,
 }
 

@@ -1,6 +1,6 @@
 //! NAT detection and the float to port 4500 (RFC 3947 §3.2, §4).
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use crypto::hash::{Hash, is_equal};
 use wire::isakmp::{Cookies, Payload};
@@ -14,14 +14,21 @@ pub const IKE_PORT: u16 = 500;
 pub const NAT_T_PORT: u16 = 4500;
 
 /// The NAT-D payloads: the peer's end first, then ours. Who wants UDP without a NAT gives a wrong
-/// hash of its own end, so that the peer believes in one; a Caravan knows it by its address.
+/// hash of its own end, so that the peer believes in one. A Caravan knows the hash, and that there
+/// is no NAT on the way, by the address that it sees.
 pub(super) fn discovery(hash: Hash, cookies: Cookies, path: Path, pretends: bool) -> [Payload; 2] {
-    let own = if pretends { PRETENDED } else { path.local };
+    let own = if pretends {
+        pretended(path.local)
+    } else {
+        path.local
+    };
     [path.remote, own].map(|end| Payload::NatDiscovery(hash_of(hash, cookies, end)))
 }
 
-/// The end that nobody has.
-const PRETENDED: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+/// What stands for an end whose NAT is pretended: its address, with a port that nobody has.
+fn pretended(end: SocketAddr) -> SocketAddr {
+    SocketAddr::new(end.ip(), 0)
+}
 
 /// Compares what the peer sent with what we see.
 pub(super) fn find(hash: Hash, cookies: Cookies, path: Path, found: &[&[u8]]) -> NatFinding {
@@ -30,7 +37,7 @@ pub(super) fn find(hash: Hash, cookies: Cookies, path: Path, found: &[&[u8]]) ->
     };
     let is_of = |sent: &[u8], end| is_equal(sent, &hash_of(hash, cookies, end));
     let names = |end| theirs.iter().any(|their| is_of(their, end));
-    let is_pretended = names(PRETENDED);
+    let is_pretended = names(pretended(path.remote));
     NatFinding {
         is_supported: true,
         is_local: !is_of(ours, path.local),

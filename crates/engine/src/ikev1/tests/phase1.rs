@@ -136,6 +136,27 @@ fn whoever_prefers_udp_is_followed_to_port_4500_and_no_nat_is_told_of() {
 }
 
 #[test]
+fn a_nat_is_found_behind_a_station_that_asks_for_udp_in_any_case() {
+    for (is_aggressive, is_natted) in [(false, false), (false, true), (true, false), (true, true)] {
+        let setup = Setup {
+            is_aggressive,
+            is_natted,
+            ..Setup::default()
+        };
+        let (mut station, mut gateway) = (setup.station(), setup.gateway());
+        station.encapsulation = Encapsulation::Auto;
+        gateway.encapsulation = Encapsulation::Auto;
+        let mut pair = super::pair::Pair::new(station, vec![gateway], is_natted);
+        pair.run();
+        pair.assert_established();
+        let (i, r) = (pair.i.sa.unwrap().0.nat, pair.r.sa.unwrap().0.nat);
+        assert_eq!((i.is_local, i.is_remote), (is_natted, false));
+        assert_eq!((r.is_local, r.is_remote), (false, is_natted));
+        assert!(i.is_between() && r.is_between());
+    }
+}
+
+#[test]
 fn a_gateway_that_cannot_tell_its_connections_apart_yet_pretends_for_all_or_none() {
     let setup = Setup {
         is_aggressive: false,
