@@ -1,6 +1,7 @@
 //! The security association as control hands it to packets: by value, in one direction
 //! (RFC 4301 §4.4.2). Control negotiates it; [`crate::plane`] owns it from then on.
 
+use core::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use crypto::packet::Protection;
@@ -33,6 +34,15 @@ pub enum Mode {
     Tunnel,
     /// What follows the IP header is protected.
     Transport,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tunnel => "tunnel mode",
+            Self::Transport => "transport mode",
+        })
+    }
 }
 
 /// Which way an SA's packets go, seen from us.

@@ -136,7 +136,7 @@ impl Core {
         let (id, id_body) = parts.id.ok_or(DropReason::MalformedMessage)?;
         let (suites, lifetime) = (self.offered_suites(), self.connection().lifetime);
         let choice = proposal::chosen(reply, &suites, self.method, lifetime)
-            .ok_or_else(|| proposal::mismatch(reply, &suites, self.method, None))?;
+            .ok_or_else(|| proposal::mismatch(reply, &suites, &[self.method], None))?;
         let (public, nonce) = Publics::peer_half(&parts, choice.suite.group)?;
         let publics = Publics {
             public_r: public.to_vec(),

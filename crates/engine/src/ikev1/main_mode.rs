@@ -22,7 +22,7 @@ use super::auth;
 use super::exchange::{At, Core, Publics, Session, Step};
 use super::parts::Parts;
 use super::phase1::MAX_CLEAR_BYTES;
-use super::proposal::{self, Offered};
+use super::proposal::{self, Method, Offered};
 use super::retransmit::PATIENCE_WITHIN;
 use super::{Fault, Outbox, Role};
 use crate::counters::DropReason;
@@ -87,7 +87,7 @@ impl Core {
         let connection = Arc::clone(self.connection());
         let (suites, lifetime) = (&connection.proposals, connection.lifetime);
         let choice = proposal::chosen(reply, suites, self.method, lifetime)
-            .ok_or_else(|| proposal::mismatch(reply, suites, self.method, None))?;
+            .ok_or_else(|| proposal::mismatch(reply, suites, &[self.method], None))?;
         self.cookies.responder = at.header.cookies.responder;
         self.suite = choice.suite;
         self.take_lifetime(&choice);
@@ -222,7 +222,9 @@ impl Core {
                 suites.push(*suite);
             }
         }
-        proposal::mismatch(offered, &suites, self.method, public_len)
+        let mut methods: Vec<Method> = self.candidates.iter().filter_map(|c| c.method()).collect();
+        methods.dedup();
+        proposal::mismatch(offered, &suites, &methods, public_len)
     }
 
     pub(super) fn heard(&self, number: usize, at: &mut At<'_>, located: &[wire::isakmp::Located]) {

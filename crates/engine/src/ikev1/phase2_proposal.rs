@@ -404,9 +404,7 @@ fn difference(
         if !known.iter().any(|terms| has_mode(terms)) {
             return incompatible(format!(
                 "modes differ: the peer asks for {}, child {} is {}",
-                mode_name(terms.mode),
-                child.name,
-                mode_name(child.mode)
+                terms.mode, child.name, child.mode
             ));
         }
         let what = match (terms.is_udp, terms.suite.protocol) {
@@ -484,13 +482,6 @@ fn foreign_words(protocol: ProtocolId, transform: &Transform) -> String {
     }
     words.extend(number(phase2::GROUP).map(foreign::group));
     words.join("-")
-}
-
-pub(super) fn mode_name(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Tunnel => "tunnel mode",
-        Mode::Transport => "transport mode",
-    }
 }
 
 fn encapsulation_of(value: u64) -> Option<(Mode, bool)> {

@@ -122,28 +122,28 @@ pub(super) fn chosen(
 pub(super) fn mismatch(
     offered: &SaPayload,
     accepted: &[IkeSuite],
-    method: Method,
+    methods: &[Method],
     public_len: Option<usize>,
 ) -> Fault {
     let has_suite = transforms(offered)
         .any(|(_, transform)| read_suite(transform).is_some_and(|suite| accepted.contains(&suite)));
-    let methods = transforms(offered).map(|(_, transform)| read_method(transform));
-    let methods: BTreeSet<u16> = methods.collect();
-    let wants_xauth = !methods.is_empty() && methods.iter().all(|number| is_xauth(*number));
+    let theirs = transforms(offered).map(|(_, transform)| read_method(transform));
+    let asked: BTreeSet<u16> = theirs.collect();
+    let has_method = methods.iter().any(|it| asked.contains(&it.number()));
+    let wants_xauth = !asked.is_empty() && asked.iter().all(|number| is_xauth(*number));
+    let our_methods = || listed(methods.iter(), |it| method_words(it.number()));
     let theirs = listed(transforms(offered), |(_, transform)| {
         transform_words(transform)
     });
     let ours = words(accepted);
     let what = if wants_xauth {
-        let theirs = listed(methods.into_iter(), method_words);
-        let ours = method_words(method.number());
+        let (theirs, ours) = (listed(asked.into_iter(), method_words), our_methods());
         format!(
             "the peer wants XAUTH, a user's name and password, which we do not speak: it offers \
              {theirs}; we accept {ours}"
         )
-    } else if has_suite && !methods.contains(&method.number()) {
-        let theirs = listed(methods.into_iter(), method_words);
-        let ours = method_words(method.number());
+    } else if has_suite && !has_method {
+        let (theirs, ours) = (listed(asked.into_iter(), method_words), our_methods());
         format!("no authentication method in common: the peer offers {theirs}; we accept {ours}")
     } else if has_suite && public_len.is_some() {
         format!(
@@ -302,13 +302,20 @@ fn transform_words(transform: &Transform) -> String {
     if let Some(suite) = read_suite(transform) {
         return suite_words(&suite);
     }
-    let number = |kind| transform.number_of(kind).unwrap_or(0);
-    let cipher = foreign::ike_cipher(
-        number(attr::ENCRYPTION),
-        transform.number_of(attr::KEY_LENGTH),
-    );
-    let hash = foreign::ike_hash(number(attr::HASH));
-    format!("{cipher}-{hash}-{}", foreign::group(number(attr::GROUP)))
+    let number = |kind| transform.number_of(kind);
+    let key_bits = number(attr::KEY_LENGTH);
+    let cipher = number(attr::ENCRYPTION).map(|it| foreign::ike_cipher(it, key_bits));
+    let hash = number(attr::HASH).map(foreign::ike_hash);
+    let group = number(attr::GROUP).map(foreign::group);
+    let parts = [("cipher", cipher), ("hash", hash), ("group", group)];
+    let (named, missing): (Vec<_>, Vec<_>) = parts.iter().partition(|(_, word)| word.is_some());
+    let named: Vec<&str> = named.iter().filter_map(|(_, it)| it.as_deref()).collect();
+    let missing: Vec<&str> = missing.iter().map(|(what, _)| *what).collect();
+    match (named.join("-"), missing.join(" and ")) {
+        (words, none) if none.is_empty() => words,
+        (words, missing) if words.is_empty() => format!("a suite without {missing}"),
+        (words, missing) => format!("{words} without {missing}"),
+    }
 }
 
 /// "a, b, c and 4 more". What is not named is not put into words.

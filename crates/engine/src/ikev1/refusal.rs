@@ -112,16 +112,25 @@ impl Core {
                 notify: kind,
             };
         }
-        Fault::Unauthenticated(format!("the peer refused with {name}{xauth}"))
+        let mode = self.mode_words();
+        Fault::Unauthenticated(format!("the peer refused with {name} in {mode}{xauth}"))
     }
 
     /// What an initiator has offered, in the configuration's words.
     pub(super) fn offered(&self) -> String {
-        let (suites, mode) = match self.is_aggressive {
-            true => (self.offered_suites(), "aggressive"),
-            false => (self.connection().proposals.clone(), "main"),
+        let suites = match self.is_aggressive {
+            true => self.offered_suites(),
+            false => self.connection().proposals.clone(),
         };
-        format!("we offer {} in IKEv1 {mode} mode", proposal::words(&suites))
+        let (suites, mode) = (proposal::words(&suites), self.mode_words());
+        format!("we offer {suites} in {mode}")
+    }
+
+    fn mode_words(&self) -> &'static str {
+        match self.is_aggressive {
+            true => "IKEv1 aggressive mode",
+            false => "IKEv1 main mode",
+        }
     }
 
     /// What silence at this step means.

@@ -97,7 +97,7 @@ impl fmt::Display for EndCause {
             Self::PeerElsewhere(before, after) => {
                 return write!(
                     f,
-                    "the peer has restarted, at {after} and no more at {before}: if both go on, \
+                    "the peer has restarted, at {after}; it was at {before}: if both go on, \
                      two devices share its certificate or key"
                 );
             }

@@ -455,8 +455,12 @@ impl Node {
         };
         let session = &self.sessions[&id];
         let connection = session.connection.as_ref().map(|c| c.name.clone());
-        let is_about_proposals = complaint == notify_name(NotifyType::NoProposalChosen);
-        let phase1 = session.phase1.as_ref().filter(|_| is_about_proposals);
+        let about_us = [
+            NotifyType::NoProposalChosen,
+            NotifyType::AuthenticationFailed,
+        ];
+        let is_about_us = about_us.iter().any(|kind| complaint == notify_name(*kind));
+        let phase1 = session.phase1.as_ref().filter(|_| is_about_us);
         let complaint = match phase1.and_then(|phase1| phase1.offered()) {
             Some(offered) => format!("{complaint}; {offered}"),
             None => complaint,

@@ -1,21 +1,21 @@
 //! The initiator's half: message 1, what it makes of message 2, and message 3.
 
 use crypto::dh::{Group, KeyPair};
+use crypto::packet::Encryption;
 use crypto::rand::Stream;
 use wire::codec::Reader;
 use wire::isakmp::{Attribute, NotifyType, Payload};
 
 use super::super::phase2::{Place, list, sealed};
-use super::super::phase2_proposal::{
-    Life, Offerable, chosen, incompatible, mode_name, offer, offerable,
-};
+use super::super::phase2_proposal::{Life, Offerable, chosen, incompatible, offer, offerable};
 use super::super::protect::{Iv, Opened};
 use super::super::refusal::notify_name;
 use super::super::retransmit::Retransmit;
 use super::super::{Fault, IsakmpSa, Outbox, Role, Sent};
 use super::parts::{Agreed, Nonce, Parts, agree, fresh_nonce, fresh_pair};
 use super::{NegotiatedChild, QuickRequest};
-use crate::sa::Mode;
+use crate::config::Child;
+use crate::sa::{Mode, Protocol};
 use crate::selector::TrafficSelector;
 use crate::suite::EspSuite;
 use crate::time::Instant;
@@ -54,12 +54,7 @@ impl Asked {
         }
         let Offerable { suites, has_more } = offerable(child, &request.groups, sa, is_udp);
         if suites.is_empty() {
-            return Err(incompatible(format!(
-                "child {} has nothing to offer this peer: of {} each is AH, which cannot travel \
-                 in UDP, or needs a Caravan at the other end",
-                child.name,
-                list(&child.proposals)
-            )));
+            return Err(incompatible(nothing_to_offer(sa, child, is_udp)));
         }
         let life = Life::of(child);
         let nonce = fresh_nonce(random);
@@ -246,11 +241,31 @@ fn responder_life(value: &[u8]) -> Option<Life> {
     Life::read(&attributes)
 }
 
-fn carriage(mode: Mode, is_udp: bool) -> String {
-    let name = mode_name(mode);
-    if is_udp {
-        format!("{name} in UDP")
-    } else {
-        name.into()
+/// Why none of a child's suites can be offered to this peer.
+fn nothing_to_offer(sa: &IsakmpSa, child: &Child, is_udp: bool) -> String {
+    let has = |is_it: fn(&EspSuite) -> bool| child.proposals.iter().any(is_it);
+    let mut causes = Vec::new();
+    if is_udp && has(|suite| suite.protocol == Protocol::Ah) {
+        causes.push(match sa.nat.is_local || sa.nat.is_remote {
+            true => "AH does not pass a NAT, and one is on the way",
+            false => "AH does not travel in UDP, which an end asks for: `encap = false` at both",
+        });
     }
+    let is_chacha = |suite: &EspSuite| suite.protection.encryption == Encryption::ChaCha20Poly1305;
+    if !sa.peer.caravan && has(is_chacha) {
+        causes.push("ChaCha20-Poly1305 has no number in IKEv1, and only a Caravan takes ours");
+    }
+    if causes.is_empty() {
+        causes.push("the peer has refused each");
+    }
+    let (name, suites) = (&child.name, list(&child.proposals));
+    format!(
+        "child {name} cannot offer {suites} here: {}",
+        causes.join("; ")
+    )
+}
+
+fn carriage(mode: Mode, is_udp: bool) -> String {
+    let way = if is_udp { " in UDP" } else { "" };
+    format!("{mode}{way}")
 }

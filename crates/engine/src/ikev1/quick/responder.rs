@@ -10,7 +10,7 @@ use wire::isakmp::{
 };
 
 use super::super::phase2::{Place, list, sealed};
-use super::super::phase2_proposal::{Choice, Life, choose, first_mode, incompatible, mode_name};
+use super::super::phase2_proposal::{Choice, Life, choose, first_mode, incompatible};
 use super::super::protect::{Iv, Opened};
 use super::super::retransmit::{Answered, Retransmit};
 use super::super::{Fault, IsakmpSa, Outbox, Role};
@@ -197,7 +197,7 @@ impl Offered {
                 what: format!(
                     "selectors differ: the peer asks for {local} === {remote} in {}, child {} \
                      protects {} === {}",
-                    mode_name(*mode),
+                    mode,
                     child.name,
                     side(&child.local),
                     side(&child.remote)

@@ -112,7 +112,7 @@ fn another_preshared_key_in_aggressive_mode() {
     assert_eq!(told.collect::<Vec<_>>(), [sentence]);
     assert_eq!(
         pair.r.sentence(),
-        "the peer refused with AUTHENTICATION-FAILED"
+        "the peer refused with AUTHENTICATION-FAILED in IKEv1 aggressive mode"
     );
 }
 
@@ -127,7 +127,8 @@ fn an_identity_that_is_not_accepted() {
             gateway.remote.identities = vec![pattern("a@example"), pattern("b@example")];
         });
         let truth = "the peer identifies itself as station@example; we accept a@example, b@example";
-        let refused = "the peer refused with AUTHENTICATION-FAILED";
+        let mode = if is_aggressive { "aggressive" } else { "main" };
+        let refused = format!("the peer refused with AUTHENTICATION-FAILED in IKEv1 {mode} mode");
         if is_aggressive {
             // With a pre-shared key nobody is told which identities there are.
             let hidden = "the peer's answer does not verify: the pre-shared key differs; one that \

@@ -317,6 +317,48 @@ fn a_choice_that_was_not_offered_is_a_doubt_and_its_sentence_ends_the_exchange()
 }
 
 #[test]
+fn what_an_offer_leaves_out_and_all_that_a_gateway_accepts_are_named() {
+    let refused = |kept: &[u16], method: u16| {
+        let by_certificate = Setup {
+            has_certificates: true,
+            ..setup(false)
+        };
+        let gateways = vec![setup(false).gateway(), by_certificate.gateway()];
+        let mut pair = Pair::new(setup(false).station(), gateways, false);
+        let (_, first) = pair.next().unwrap();
+        // Encryption 1, hash 2, authentication 3, group 4.
+        let offer = rewritten(&first, |payload| match payload {
+            Payload::Sa(mut sa) => {
+                let attributes = &mut sa.proposals[0].transforms[0].attributes;
+                attributes.retain(|it| !matches!(it.kind, 1 | 2) || kept.contains(&it.kind));
+                let method = wire::isakmp::AttributeValue::Short(method);
+                let mut by = attributes.iter_mut().filter(|it| it.kind == 3);
+                by.next().unwrap().value = method;
+                Payload::Sa(sa)
+            }
+            other => other,
+        });
+        pair.deliver(true, &offer);
+        pair.r.sentence()
+    };
+    assert_eq!(
+        refused(&[], 1),
+        "no proposal in common: the peer offers modp768 without cipher and hash; we accept \
+         aes128-sha1-modp768"
+    );
+    assert_eq!(
+        refused(&[1, 2], 65_005),
+        "the peer wants XAUTH, a user's name and password, which we do not speak: it offers RSA \
+         signatures with XAUTH; we accept a pre-shared key, RSA signatures"
+    );
+    assert_eq!(
+        refused(&[1, 2], 2),
+        "no authentication method in common: the peer offers DSS signatures; we accept a \
+         pre-shared key, RSA signatures"
+    );
+}
+
+#[test]
 fn a_forged_refusal_does_not_end_the_exchange() {
     for is_aggressive in BOTH {
         let mut pair = setup(is_aggressive).pair();

@@ -36,6 +36,10 @@ impl Node {
         let name = notify_name(notify.kind);
         let is_about_proposals = notify.kind == NotifyType::NoProposalChosen;
         let text = match pending.quick.asked() {
+            Some((words, _)) if notify.kind == NotifyType::InvalidIdInformation => format!(
+                "the peer refused with {name}: it does not protect these networks for us; we \
+                 asked for {words}"
+            ),
             Some((words, _)) => format!("the peer refused with {name}; we asked for {words}"),
             None => format!("the peer refused our answer with {name}"),
         };

@@ -101,12 +101,12 @@ pub(super) fn mismatch(connection: &Connection, offer: &QuickOffer, inner: &[IpA
                 list(&child.local, "our address"),
                 list(&child.remote, &lent),
             );
-            format!("{:?} {local} === {remote}", child.mode)
+            format!("{} {local} === {remote}", child.mode)
         })
         .collect();
     Fault::Incompatible {
         what: format!(
-            "no selector in common: the peer asks for {:?} {} === {}; we protect {}",
+            "no selector in common: the peer asks for {} {} === {}; we protect {}",
             offer.mode,
             offer.local,
             offer.remote,
