@@ -6,6 +6,7 @@
 
 pub mod build;
 mod check;
+mod credentials;
 mod encap;
 mod explain;
 pub mod file;
@@ -22,6 +23,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroize;
 
+pub use credentials::Credentials;
 pub use loaded::{Loaded, PublishedPort};
 
 /// Octets of a file of text: what a wrong name may lead to has no end.
@@ -233,8 +235,14 @@ pub fn load_from(path: &Path, names: Names, texts: &Texts) -> Result<Loaded, Con
 fn load_by(path: &Path, names: Names, origin: Origin<'_>) -> Result<Loaded, ConfigError> {
     let text = read(path, origin)?;
     let file = file::parse(path, &text)?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let credentials = file.connections.iter();
+    let credentials = credentials
+        .map(|(name, table)| (name.clone(), Credentials::of(table, folder, origin)))
+        .collect();
     let mut loaded =
         build::build(path, file, (names, origin)).map_err(|fault| fault.located(&text))?;
+    loaded.credentials = credentials;
     let Ok(since) = SystemTime::now().duration_since(UNIX_EPOCH) else {
         return Ok(loaded);
     };

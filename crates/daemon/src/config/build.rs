@@ -69,6 +69,7 @@ pub fn build(
         on_failure: Vec::new(),
         full_tunnels: BTreeMap::new(),
         clear: Vec::new(),
+        credentials: BTreeMap::new(),
         warnings: Vec::new(),
     };
     loaded.engine.limits.half_open = loaded.daemon.half_open;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use engine::config::Config;
 
-use super::file;
+use super::{Credentials, file};
 use crate::routes::full::FullTunnel;
 use crate::routes::reach;
 
@@ -23,6 +23,8 @@ pub struct Loaded {
     pub full_tunnels: BTreeMap<String, FullTunnel>,
     /// Connections whose policy is "none": the same traffic without IPsec.
     pub clear: Vec<String>,
+    /// What each connection's files and secrets say, by name.
+    pub credentials: BTreeMap<String, Credentials>,
     /// What `caravan check` has to say besides errors: connection and sentence.
     pub warnings: Vec<(String, String)>,
 }
@@ -32,6 +34,11 @@ impl Loaded {
     pub fn names(&self) -> Vec<String> {
         let all = self.on_failure.iter();
         all.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Whether there is a connection of this name.
+    pub fn has(&self, name: &str) -> bool {
+        self.on_failure.iter().any(|(it, _)| it == name)
     }
 
     /// What its full tunnels do on this host.

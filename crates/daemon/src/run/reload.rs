@@ -4,9 +4,10 @@
 //! one whose certificates, keys, secrets or revocation lists changed: the next authentication goes
 //! by them. What was opened before rights were given up (`[daemon]`) takes a restart.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::node::Input;
+use engine::node::{ConnectionStatus, Input, SessionStatus};
 use tracing::{info, warn};
 
 use super::Process;
@@ -41,14 +42,13 @@ impl Process {
         if inner_mtu(&loaded.engine) != inner_mtu(&self.loaded.engine) {
             self.host.set_mtu(inner_mtu(&loaded.engine)).await?;
         }
-        let told = format!(
-            "the configuration was read again: {}",
-            changes(&self.loaded, &loaded)
-        );
         let config = engine_config(&loaded);
-        self.loaded = loaded;
+        let before = self.tunnels();
+        let old = core::mem::replace(&mut self.loaded, loaded);
         self.downed.retain(|name| names.contains(name));
         self.input(Input::Configure(Arc::new(config))).await?;
+        let changes = changes(&old, &self.loaded, &before, &self.tunnels());
+        let told = format!("the configuration was read again: {changes}");
         self.begin().await?;
         self.host
             .apply(&self.loaded, &self.node, self.clock.now(), &self.downed)
@@ -56,32 +56,53 @@ impl Process {
         info!("{told}");
         Ok(told)
     }
+
+    fn tunnels(&self) -> Tunnels {
+        let status = self.node.status(self.clock.now()).connections.into_iter();
+        let is_up = |it: &SessionStatus| !it.children.is_empty();
+        let count = |it: ConnectionStatus| it.sessions.iter().filter(|it| is_up(it)).count();
+        status.map(|it| (it.name.clone(), count(it))).collect()
+    }
 }
 
-/// What a reload does to connections, in one line.
-fn changes(old: &Loaded, new: &Loaded) -> String {
-    let (before, after) = (old.names(), new.names());
+/// Tunnels by connection.
+type Tunnels = BTreeMap<String, usize>;
+
+/// What a reload did to each connection, in one line.
+fn changes(old: &Loaded, new: &Loaded, before: &Tunnels, after: &Tunnels) -> String {
     let revision = |loaded: &Loaded, name: &str| {
         let mut all = loaded.engine.connections.iter();
         all.find(|it| it.name == name).map(|it| it.revision)
     };
-    let is_changed = |name: &&String| revision(old, name) != revision(new, name);
-    let (kept, added): (Vec<&String>, Vec<&String>) =
-        after.iter().partition(|name| before.contains(name));
-    let gone = before.iter().filter(|name| !after.contains(name));
-    let listed = |what: &str, names: Vec<&String>| {
-        let names: Vec<&str> = names.into_iter().map(|name| &name[..]).collect();
-        (!names.is_empty()).then(|| format!("{what} {}", names.join(", ")))
+    let what = |name: &str| {
+        let (is_new, is_gone) = (!old.has(name), !new.has(name));
+        if is_new || is_gone {
+            return if is_new { "added" } else { "removed" }.to_owned();
+        }
+        if revision(old, name) != revision(new, name) {
+            return "changed".to_owned();
+        }
+        let both = (new.credentials.get(name), old.credentials.get(name));
+        let (Some(now), Some(then)) = both else {
+            return "unchanged".to_owned();
+        };
+        match now.changed(then) {
+            none if none.is_empty() => "unchanged".to_owned(),
+            some => format!("new {}", some.join(", new ")),
+        }
     };
-    let (changed, same): (Vec<&String>, Vec<&String>) = kept.into_iter().partition(is_changed);
-    let parts = [
-        listed("added", added),
-        listed("removed", gone.collect()),
-        listed("changed, so that its tunnels begin anew:", changed),
-        listed("the same but for certificates, keys and lists:", same),
-    ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
-    parts.join("; ")
+    let line = |name: &String| {
+        let count = |tunnels: &Tunnels| tunnels.get(name).copied().unwrap_or_default();
+        let ended = match count(before).saturating_sub(count(after)) {
+            0 => String::new(),
+            1 => ", 1 tunnel ended".to_owned(),
+            several => format!(", {several} tunnels ended"),
+        };
+        format!("{name}: {}{ended}", what(name))
+    };
+    let mut names = new.names();
+    names.extend(old.names().into_iter().filter(|name| !new.has(name)));
+    names.iter().map(line).collect::<Vec<_>>().join("; ")
 }
 
 /// Devices, sockets and tables are those of the start.
@@ -95,4 +116,48 @@ pub fn check_daemon(old: &Loaded, new: &Loaded) -> anyhow::Result<()> {
         anyhow::bail!("[daemon]: only dns and half_open can be changed while it runs: restart it");
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::load;
+
+    fn guest(name: &str, more: &str, secret: &str) -> String {
+        format!(
+            "[connections.{name}]\n{more}\n\
+             local = {{ auth = \"psk\", id = \"sg.example\" }}\n\
+             remote = {{ auth = \"psk\", id = \"a.example\", secret = \"{secret}\" }}\n\
+             [connections.{name}.children.net]\nlocal_ts = [\"10.10.0.0/24\"]\n\
+             remote_ts = [\"10.20.0.0/24\"]\n"
+        )
+    }
+
+    fn loaded(texts: &[String]) -> Loaded {
+        let own = (std::process::id(), std::thread::current().id());
+        let path = std::env::temp_dir().join(format!("caravan-reload-{own:?}.toml"));
+        std::fs::write(&path, texts.concat()).expect("written");
+        let loaded = load(&path, Names::Wanted).expect("good");
+        std::fs::remove_file(&path).expect("removed");
+        loaded
+    }
+
+    #[test]
+    fn each_connection_says_what_changed_and_which_tunnels_ended() {
+        let one = |name| guest(name, "", "a long secret of the road");
+        let old = loaded(&[one("same"), one("keys"), one("times"), one("gone")]);
+        let keys = guest("keys", "", "another secret of the road");
+        let times = guest("times", "dpd_delay = \"33s\"", "a long secret of the road");
+        let new = loaded(&[one("same"), keys, times, one("young")]);
+        let count = |all: &[(&str, usize)]| -> Tunnels {
+            all.iter().map(|(name, n)| ((*name).into(), *n)).collect()
+        };
+        let before = count(&[("same", 4), ("keys", 1), ("times", 2), ("gone", 1)]);
+        let after = count(&[("same", 4), ("keys", 1), ("times", 0), ("young", 0)]);
+        assert_eq!(
+            changes(&old, &new, &before, &after),
+            "keys: new pre-shared key; same: unchanged; times: changed, 2 tunnels ended; young: \
+             added; gone: removed, 1 tunnel ended"
+        );
+    }
 }

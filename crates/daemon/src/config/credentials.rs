@@ -1,0 +1,59 @@
+//! What the files and secrets of a connection say, as far as a reload tells which of them changed.
+
+use std::path::{Path, PathBuf};
+
+use crypto::hash::Hash;
+use zeroize::Zeroize;
+
+use super::Origin;
+use super::file::{AuthTable, ConnectionTable};
+
+/// Digests of one connection's credentials. Among them are those of secrets: it has no `Debug`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credentials([(&'static str, [u8; 32]); 4]);
+
+impl Credentials {
+    /// Reads what `table` names below `folder`; what cannot be read counts as empty.
+    pub(super) fn of(table: &ConnectionTable, folder: &Path, origin: Origin<'_>) -> Self {
+        let digest = |files: Vec<&PathBuf>, texts: Vec<String>| {
+            let mut parts: Vec<Vec<u8>> = files
+                .into_iter()
+                .map(|name| origin.octets(&folder.join(name)).unwrap_or_default())
+                .chain(texts.into_iter().map(String::into_bytes))
+                .collect();
+            let lengths: Vec<[u8; 8]> = parts.iter().map(|it| it.len().to_be_bytes()).collect();
+            let framed = lengths.iter().zip(&parts);
+            let framed: Vec<&[u8]> = framed.flat_map(|(len, it)| [&len[..], it]).collect();
+            let mut all = [0; 32];
+            all.copy_from_slice(Hash::Sha256.digest(&framed).as_ref());
+            parts.iter_mut().for_each(Zeroize::zeroize);
+            all
+        };
+        let (local, remote) = (&table.local, &table.remote);
+        let secrets = |end: &AuthTable| end.secret.clone().unwrap_or_default();
+        let own = local.certs.iter().chain(&local.key).collect();
+        let trusted = remote.certs.iter().chain(&remote.cacerts).collect();
+        let kept = local.secret_file.iter().chain(&remote.secret_file);
+        let revocation = format!("{:?}", remote.revocation);
+        Self([
+            ("certificate or key of ours", digest(own, Vec::new())),
+            ("trusted certificates", digest(trusted, Vec::new())),
+            (
+                "revocation lists",
+                digest(remote.crls.iter().collect(), vec![revocation]),
+            ),
+            (
+                "pre-shared key",
+                digest(kept.collect(), vec![secrets(local), secrets(remote)]),
+            ),
+        ])
+    }
+
+    /// What is not as it was, in words.
+    pub fn changed(&self, before: &Self) -> Vec<&'static str> {
+        let both = self.0.iter().zip(&before.0);
+        both.filter(|(new, old)| new != old)
+            .map(|(new, _)| new.0)
+            .collect()
+    }
+}
