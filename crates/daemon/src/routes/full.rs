@@ -165,7 +165,7 @@ impl FullTunnel {
         text += " (lan = \"block\" ends that)";
         if !public.is_empty() {
             text += &format!(
-                "; not so {}, whose addresses are public: the tunnel has them",
+                ", but not {}: public addresses are never spared",
                 list(&public)
             );
         }

@@ -34,6 +34,19 @@ struct Silence {
     asked: Unanswered,
     /// How often it was sent, by Message ID: several exchanges may ask the same at once.
     times: BTreeMap<Option<u32>, u32>,
+    /// What came in clear and refuses it. Anybody can send that: it is a hint.
+    refusal: Option<String>,
+}
+
+impl Silence {
+    /// What it looks like to whoever waits.
+    fn words(&self) -> String {
+        let Some(refusal) = &self.refusal else {
+            return self.asked.to_string();
+        };
+        let ip = self.asked.remote.ip();
+        format!("{ip} refuses, without proof that it is the gateway: {refusal}")
+    }
 }
 
 impl Progress {
@@ -58,6 +71,18 @@ impl Progress {
                 let line = format!("{connection}: {reason}");
                 self.troubles.insert(connection.clone(), reason);
                 Some(line)
+            }
+            Event::PeerComplains {
+                connection: Some(connection),
+                path,
+                complaint,
+            } => {
+                let silence = self.unanswered.get_mut(connection)?;
+                let is_it = silence.asked.remote == path.remote && silence.refusal.is_none();
+                is_it.then(|| {
+                    silence.refusal = Some(complaint.clone());
+                    format!("{connection}: {}", silence.words())
+                })
             }
             Event::ChildEstablished { connection, .. } => {
                 self.troubles.remove(connection);
@@ -112,7 +137,11 @@ impl Progress {
                 is_refused: false,
             };
             let times = BTreeMap::new();
-            let silence = Silence { asked, times };
+            let silence = Silence {
+                asked,
+                times,
+                refusal: None,
+            };
             self.unanswered.insert(connection.to_owned(), silence);
         }
         let silence = self.unanswered.get_mut(connection)?;
@@ -120,7 +149,8 @@ impl Progress {
         *times += 1;
         let is_repetition = *times > 1;
         silence.asked.tries = silence.asked.tries.max(*times);
-        is_repetition.then(|| format!("{connection}: {}", silence.asked))
+        let is_told = silence.refusal.is_some();
+        (is_repetition && !is_told).then(|| format!("{connection}: {}", silence.words()))
     }
 
     /// ICMP says that nothing listens there, which anybody can send: a word for whoever waits, and
@@ -171,7 +201,7 @@ impl Progress {
         }
         let mut unanswered = self.unanswered.iter();
         match unanswered.find(|(of, _)| name.is_none() && is_meant(of)) {
-            Some((_, silence)) => silence.asked.to_string(),
+            Some((_, silence)) => silence.words(),
             None => no_way(name, connections),
         }
     }

@@ -301,7 +301,10 @@ async fn held(order: &Order, name: &str) -> anyhow::Result<FootprintFile> {
                 tokio::time::sleep(TICK).await;
             }
             opened => {
-                return opened.with_context(|| format!("cannot hold the connection {name}"));
+                return opened.with_context(|| {
+                    let folder = order.runtime_dir.display();
+                    format!("cannot keep the notes of {name} in {folder} (--runtime-dir)")
+                });
             }
         }
     }

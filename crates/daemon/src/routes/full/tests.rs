@@ -170,8 +170,8 @@ fn a_description_names_the_networks_of_this_host() {
     assert!(text.contains("here 192.168.1.0/24 on wlan0 (lan"), "{text}");
     assert!(
         text.ends_with(
-            "not so 203.0.113.0/24 on eth0, 2001:db8::/64 on eth0, whose addresses are \
-                        public: the tunnel has them"
+            "(lan = \"block\" ends that), but not 203.0.113.0/24 on eth0, 2001:db8::/64 on \
+             eth0: public addresses are never spared"
         ),
         "{text}"
     );

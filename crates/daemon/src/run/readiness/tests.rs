@@ -193,3 +193,37 @@ fn a_closed_port_is_told_once_and_ends_nothing() {
             .contains("ICMP")
     );
 }
+
+#[test]
+fn a_refusal_in_clear_is_no_silence() {
+    let connections = stations();
+    let mut progress = Progress::default();
+    let complaint = |remote: &str| Event::PeerComplains {
+        connection: Some("b".to_owned()),
+        path: engine::sa::Path {
+            local: "198.51.100.1:500".parse().expect("an address"),
+            remote: remote.parse().expect("an address"),
+        },
+        complaint: "NO-PROPOSAL-CHOSEN".to_owned(),
+    };
+    assert_eq!(
+        progress.on_event(&complaint("192.0.2.3:500"), &connections),
+        None
+    );
+    progress.on_event(&message("b", "main 1", true), &connections);
+    assert_eq!(
+        progress.on_event(&complaint("192.0.2.4:500"), &connections),
+        None
+    );
+    let hint = "192.0.2.3 refuses, without proof that it is the gateway: NO-PROPOSAL-CHOSEN";
+    assert_eq!(
+        progress.on_event(&complaint("192.0.2.3:500"), &connections),
+        Some(format!("b: {hint}"))
+    );
+    // It is said once, and outlasts further tries.
+    let again = message("b", "main 1", true);
+    assert_eq!(progress.on_event(&again, &connections), None);
+    let end = progress.end(TIMEOUT, TIMEOUT, &connections);
+    let end = end.expect("its end");
+    assert!(end.contains(hint) && !end.contains("no reply"), "{end}");
+}
