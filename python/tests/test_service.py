@@ -177,7 +177,10 @@ def assert_blocked(host: Host, told: str) -> None:
 
 def test_a_child_that_the_gateway_refuses_is_told_at_once(road: Road, ends: Ends) -> None:
     wrong = replace(ends[1], remote_ts="10.77.0.0/24")
-    refused = "the peer refused with INVALID-ID-INFORMATION; we asked for tunnel mode in UDP, "
+    refused = (
+        "the peer refused with INVALID-ID-INFORMATION: it does not protect these networks for us; "
+        "we asked for tunnel mode in UDP, "
+    )
     with Caravan(road.sg, ends[0]) as gateway:
         gateway.wait_ready()
         file = write_files(road.ms, wrong)
