@@ -49,7 +49,8 @@ struct Holder {
 
 impl Leases {
     /// Lends an address of `pool` to `peer`: the one it asks for or had, if free, else the next
-    /// never used, else the first that is free. `None`: the pool is exhausted.
+    /// never used, else the first that is free; the other way round where very many are known.
+    /// `None`: the pool is exhausted.
     pub(super) fn lend(
         &mut self,
         pool: &Pool,
@@ -64,8 +65,12 @@ impl Leases {
         let address = wanted
             .filter(|address| contains(pool, *address))
             .find(|address| self.is_open_to(*address, peer))
-            .or_else(|| self.unused(pool, number))
-            .or_else(|| self.free.range(pool.first..=pool.last).next().copied())?;
+            .or_else(|| match self.held.len() < MAX_REMEMBERED {
+                true => self.unused(pool, number),
+                false => None,
+            })
+            .or_else(|| self.free.range(pool.first..=pool.last).next().copied())
+            .or_else(|| self.unused(pool, number))?;
         self.hold(address, borrower.clone());
         if self.sticky.len() < MAX_REMEMBERED {
             self.sticky.insert(borrower, address);
@@ -299,6 +304,23 @@ mod tests {
             lend(&mut leases, &pool(), "b", Some(asked)),
             Some([10, 0, 0, 1].into())
         );
+    }
+
+    #[test]
+    fn in_an_endless_pool_those_who_went_make_room_in_memory_for_newcomers() {
+        let endless = Pool {
+            name: "six".into(),
+            first: IpAddr::from([0xfd99, 0, 0, 0, 0, 0, 0, 1]),
+            last: IpAddr::from([0xfd99, 0, 0, 0, u16::MAX, u16::MAX, u16::MAX, u16::MAX]),
+            dns: Vec::new(),
+        };
+        let mut leases = Leases::default();
+        for n in 0..MAX_REMEMBERED + 1_000 {
+            let lent = lend(&mut leases, &endless, &format!("{n}.example"), None);
+            leases.give_back(lent.expect("an address"));
+        }
+        assert_eq!(leases.held.len(), MAX_REMEMBERED);
+        assert!(leases.sticky.len() <= MAX_REMEMBERED);
     }
 
     #[test]
