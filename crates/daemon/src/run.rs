@@ -247,6 +247,7 @@ impl Process {
     async fn tell_calendar(&mut self) -> anyhow::Result<()> {
         self.calendar_at = tokio::time::Instant::now() + CALENDAR_INTERVAL;
         self.quota.tell();
+        quota::tell_left_out(self.node.lines_left_out());
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();

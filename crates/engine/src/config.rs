@@ -74,6 +74,8 @@ pub struct Connection {
     pub rekey_margin: Duration,
     /// What a second tunnel of the same identity does.
     pub unique: Unique,
+    /// Peers at once that a pre-shared key may have which is for many (`id = "*"`).
+    pub peers_max: usize,
 }
 
 /// Families of inner address.
@@ -240,6 +242,9 @@ pub struct Limits {
     pub children: usize,
     /// How long a half-open exchange may last.
     pub half_open_lifetime: Duration,
+    /// Peers that have proven who they are have quotas of exchanges ([`crate::quotas`]); off where
+    /// it is measured how many there can be.
+    pub has_quotas: bool,
 }
 
 impl Config {
@@ -283,6 +288,7 @@ impl Connection {
             lifetime: IKE_LIFETIME,
             rekey_margin: IKE_REKEY_MARGIN,
             unique: Unique::Replace,
+            peers_max: PEERS_MAX,
         }
     }
 
@@ -339,6 +345,8 @@ pub const CHILD_REKEY_MARGIN: Duration = Duration::from_secs(360);
 pub const DPD_DELAY: Duration = Duration::from_secs(60);
 /// Five questions, two seconds apart.
 pub const DPD_TIMEOUT: Duration = Duration::from_secs(10);
+/// More than use one key that they all know, as a rule.
+pub const PEERS_MAX: usize = 1_000;
 /// RFC 3948 §4.
 pub const KEEPALIVE: Duration = Duration::from_secs(20);
 /// Wide enough for what several threads and a long fat link reorder.
@@ -362,6 +370,7 @@ impl Default for Limits {
             children: 64,
             // Longer than the first five repetitions of an honest peer.
             half_open_lifetime: Duration::from_secs(30),
+            has_quotas: true,
         }
     }
 }

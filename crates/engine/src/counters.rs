@@ -49,11 +49,12 @@ pub enum DropReason {
     SelectorTaken,
     NoInnerAddress,
     UnsupportedVersion,
+    OverQuota,
 }
 
 impl DropReason {
     /// How many reasons there are.
-    pub const COUNT: usize = Self::UnsupportedVersion as usize + 1;
+    pub const COUNT: usize = Self::OverQuota as usize + 1;
 
     /// Every reason, in order.
     pub const ALL: [Self; Self::COUNT] = [
@@ -97,6 +98,7 @@ impl DropReason {
         Self::SelectorTaken,
         Self::NoInnerAddress,
         Self::UnsupportedVersion,
+        Self::OverQuota,
     ];
 
     /// Kebab-case name.
@@ -142,6 +144,7 @@ impl DropReason {
             Self::SelectorTaken => "selector-taken",
             Self::NoInnerAddress => "no-inner-address",
             Self::UnsupportedVersion => "unsupported-version",
+            Self::OverQuota => "over-quota",
         }
     }
 }

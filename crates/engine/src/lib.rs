@@ -16,6 +16,7 @@ pub mod ikev1;
 pub mod link;
 pub mod node;
 pub mod plane;
+pub mod quotas;
 pub mod replay;
 pub mod sa;
 pub mod selector;

@@ -18,6 +18,7 @@ mod leases;
 mod liveness;
 mod messages;
 mod proof;
+mod quota;
 mod reminders;
 mod revocation;
 mod session;
@@ -51,6 +52,7 @@ use crate::identity::Peer;
 use crate::ikev1::decoy::Decoys;
 use crate::ikev1::fragments::Assembly;
 use crate::plane::{Change, Notice, SaReport};
+use crate::quotas::Quotas;
 use crate::sa::{ChildId, Direction, Path, Secret};
 use crate::time::{Calendar, Deadline, Instant};
 use crate::work::Work;
@@ -181,6 +183,13 @@ pub struct Node {
     /// Keys of answers to identities that nobody has.
     decoys: Decoys,
     reminders: Reminders,
+    quotas: Quotas,
+    /// The established peer whose message or timer is being handled.
+    speaker: Option<Peer>,
+    /// Who caused the events that are waiting, in their order.
+    causes: VecDeque<Option<Peer>>,
+    /// Who caused the event that was polled last.
+    cause: Option<Peer>,
     drops: DropCounters,
     work: Work,
     is_stopping: bool,
@@ -221,6 +230,10 @@ impl Node {
             versions: Versions::default(),
             decoys: Decoys::new(seed),
             reminders: Reminders::default(),
+            quotas: Quotas::default(),
+            speaker: None,
+            causes: VecDeque::new(),
+            cause: None,
             drops: DropCounters::default(),
             work: Work::default(),
             is_stopping: false,
@@ -241,6 +254,7 @@ impl Node {
             self.last_input = now;
             self.departing.clear();
         }
+        self.speaker = None;
         match input {
             Input::Departed => self.on_departed(now),
             Input::Datagram(path, payload) => self.on_datagram(path, payload, now),
@@ -262,9 +276,12 @@ impl Node {
     /// The next thing to do; drain until `Wait`.
     pub fn poll(&mut self) -> Output {
         self.is_drained = self.outputs.is_empty();
-        self.outputs
-            .pop_front()
-            .unwrap_or_else(|| Output::Wait(self.timers.next()))
+        let output = self.outputs.pop_front();
+        self.cause = match output {
+            Some(Output::Event(_)) => self.causes.pop_front().flatten(),
+            _ => None,
+        };
+        output.unwrap_or_else(|| Output::Wait(self.timers.next()))
     }
 
     /// Messages dropped, by reason.
@@ -317,6 +334,7 @@ impl Node {
     fn on_wake(&mut self, now: Instant) {
         self.timers.fire_from(now);
         while let Some(timer) = self.timers.pop(now) {
+            self.speaker = self.owner_of(timer);
             match timer {
                 Timer::Session(id) => self.on_session_timer(id, now),
                 Timer::Child(id) => self.on_child_timer(id, now),
@@ -390,6 +408,7 @@ impl Node {
     }
 
     fn tell(&mut self, event: Event) {
+        self.causes.push_back(self.speaker.clone());
         self.outputs.push_back(Output::Event(event));
     }
 

@@ -217,6 +217,7 @@ const LIMITS: Limits = Limits {
     half_open_lifetime: Duration::from_secs(30),
     quick_modes: 4,
     children: 4,
+    has_quotas: true,
 };
 
 /// The gateway's, made of parts that are read once.

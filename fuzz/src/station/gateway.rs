@@ -9,7 +9,7 @@ use crypto::rand::{Seed, Stream};
 use engine::config::Connection;
 use engine::ikev1::decoy::Decoys;
 use engine::ikev1::fragments::Assembly;
-use engine::ikev1::phase1::Phase1;
+use engine::ikev1::phase1::{Means, Phase1};
 use engine::ikev1::quick::Quick;
 use engine::ikev1::{IsakmpSa, Outbox};
 use engine::sa::Path;
@@ -193,7 +193,12 @@ impl Gateway {
             return Some(());
         }
         let phase_1 = self.phase_1.as_mut()?;
-        let result = phase_1.on_message(seen, message, random, now, CALENDAR, out);
+        let means = Means {
+            random,
+            quotas: None,
+            calendar: CALENDAR,
+        };
+        let result = phase_1.on_message(seen, message, means, now, out);
         if let Some((sa, _)) = phase_1.take_established() {
             self.begin_phase_2(sa);
         }

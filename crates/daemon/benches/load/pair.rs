@@ -284,6 +284,7 @@ fn config(connection: Connection, pools: Vec<Pool>) -> Config {
         quick_modes: 16,
         children: 64,
         half_open_lifetime: Duration::from_secs(30),
+        has_quotas: false,
     };
     Config {
         connections: vec![Arc::new(connection)],
@@ -340,6 +341,7 @@ fn connection(
         lifetime: Duration::from_secs(14_400),
         rekey_margin: Duration::from_secs(1_440),
         unique: Unique::Keep,
+        peers_max: usize::MAX,
     })
 }
 

@@ -234,6 +234,7 @@ impl Builder<'_> {
             keepalive: table.keepalive.0,
             lifetime: table.rekey_time.0 + table.over_time.0,
             rekey_margin: table.over_time.0,
+            peers_max: table.max_peers,
             unique: match table.unique {
                 file::Unique::Replace => Unique::Replace,
                 file::Unique::Keep => Unique::Keep,
@@ -444,6 +445,7 @@ fn revision(table: &ConnectionTable) -> u64 {
     let kept = ConnectionTable {
         local: identity(&table.local),
         remote: identity(&table.remote),
+        max_peers: 0,
         lan: file::Lan::default(),
         other_family: file::OtherFamily::default(),
         ..table.clone()

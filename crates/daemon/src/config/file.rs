@@ -133,6 +133,10 @@ pub struct ConnectionTable {
     /// "replace" or "keep" an earlier tunnel of the same identity.
     #[serde(default)]
     pub unique: Unique,
+    /// Peers at once that a pre-shared key for many may have (`id = "*"`, or a pattern). A peer
+    /// that comes when they are all there is not answered until one leaves.
+    #[serde(default = "max_peers")]
+    pub max_peers: usize,
     /// "at-once" or "on-traffic".
     #[serde(default)]
     pub start: Start,
@@ -429,6 +433,10 @@ fn child_rekey_time() -> Span {
 
 fn child_over_time() -> Span {
     seconds(360)
+}
+
+fn max_peers() -> usize {
+    engine::config::PEERS_MAX
 }
 
 fn replay_window() -> u32 {

@@ -5,6 +5,7 @@ use engine::plane::{Change, SaReport};
 use engine::sa::{Direction, Path};
 use tracing::warn;
 
+use super::report::Account;
 use super::{Process, host, report};
 use crate::planes::Report;
 
@@ -109,7 +110,12 @@ impl Process {
 
     fn on_event(&mut self, event: Event) -> bool {
         let now = self.clock.now();
-        if !report::is_of_a_stranger(&event) || self.quota.takes(now) {
+        let is_logged = match report::account(&event) {
+            Account::Stranger => self.quota.takes(now),
+            Account::Peer => self.node.takes_line(now),
+            Account::Ours => true,
+        };
+        if is_logged {
             report::log(&event);
         }
         self.note(&event);

@@ -55,6 +55,25 @@ impl Quota {
     }
 }
 
+/// Of so many peers it is said how many lines each has lost; of the others the sum.
+const NAMED: usize = 10;
+
+/// Says how many lines about which peers were left out: those that lost most come first.
+pub(super) fn tell_left_out(mut lost: Vec<(String, u64)>) {
+    lost.sort_by(|(_, a), (_, b)| b.cmp(a));
+    let rest = lost.split_off(lost.len().min(NAMED));
+    for (peer, count) in lost {
+        warn!("{count} more lines because of {peer} were left out");
+    }
+    let count: u64 = rest.iter().map(|(_, count)| count).sum();
+    if count > 0 {
+        warn!(
+            "{count} more lines because of {} other peers were left out",
+            rest.len()
+        );
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -161,14 +161,31 @@ fn resident_bytes() -> u64 {
     pages.unwrap_or(0) * PAGE_BYTES
 }
 
-/// Whether whoever caused this has proven nothing: its lines are counted.
-pub(super) fn is_of_a_stranger(event: &Event) -> bool {
+/// On whose account a line of the log goes.
+pub(super) enum Account {
+    /// Of whoever has proven nothing.
+    Stranger,
+    /// Of the peer whose message led to it, if one did.
+    Peer,
+    /// It is always written.
+    Ours,
+}
+
+/// Lines about sessions are complete: how often a peer may begin one is limited.
+pub(super) fn account(event: &Event) -> Account {
     match event {
-        Event::Message { connection, .. } => connection.is_none() && enabled!(Level::DEBUG),
-        Event::NegotiationFailed { connection, .. } | Event::PeerComplains { connection, .. } => {
-            connection.is_none()
+        Event::Message { connection, .. } => match connection.is_none() && enabled!(Level::DEBUG) {
+            true => Account::Stranger,
+            // Who wants these lines wants all of them.
+            false => Account::Ours,
+        },
+        Event::NegotiationFailed { connection, .. } | Event::PeerComplains { connection, .. }
+            if connection.is_none() =>
+        {
+            Account::Stranger
         }
-        _ => false,
+        Event::SessionBegan { .. } | Event::SessionEnded { .. } | Event::Stopped => Account::Ours,
+        _ => Account::Peer,
     }
 }
 

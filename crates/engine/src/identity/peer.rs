@@ -34,6 +34,8 @@ struct Proven {
     connection: String,
     credential: Credential,
     identity: Identity,
+    /// Its pre-shared key is for many, who tell themselves apart.
+    is_of_group: bool,
 }
 
 /// What tells peers of one connection apart. Identities are canonical.
@@ -71,7 +73,7 @@ impl Peer {
     pub fn of_certificate(connection: &str, claimed: &Identity, names: &[Name]) -> Option<Self> {
         let identity = claimed.proven_by(names)?;
         let credential = Credential::of_certificate(names)?;
-        Some(Self::new(connection, credential, identity))
+        Some(Self::new(connection, credential, identity, false))
     }
 
     /// Who has shown the pre-shared key that is configured for `patterns`, one of which fits what
@@ -82,12 +84,12 @@ impl Peer {
         patterns: &[IdentityPattern],
     ) -> Self {
         let mut fitting = patterns.iter().filter(|pattern| pattern.fits(claimed));
-        let identity = match fitting.find(|pattern| pattern.is_exact()) {
-            Some(IdentityPattern::Is(configured)) => configured,
-            _ => claimed,
+        let (identity, is_of_group) = match fitting.find(|pattern| pattern.is_exact()) {
+            Some(IdentityPattern::Is(configured)) => (configured, false),
+            _ => (claimed, true),
         };
         let credential = Credential::PresharedKey(identity.canonical());
-        Self::new(connection, credential, identity.clone())
+        Self::new(connection, credential, identity.clone(), is_of_group)
     }
 
     /// The name it goes by.
@@ -105,11 +107,28 @@ impl Peer {
         matches!(self.0.credential, Credential::Certificate { .. })
     }
 
-    fn new(connection: &str, credential: Credential, identity: Identity) -> Self {
+    /// The connection whose peer it is.
+    pub fn connection(&self) -> &str {
+        &self.0.connection
+    }
+
+    /// The connection, where all that is proven is a pre-shared key that many have: whoever has it
+    /// may be any number of peers.
+    pub fn group(&self) -> Option<&str> {
+        self.0.is_of_group.then_some(&self.0.connection[..])
+    }
+
+    fn new(
+        connection: &str,
+        credential: Credential,
+        identity: Identity,
+        is_of_group: bool,
+    ) -> Self {
         Self(Arc::new(Proven {
             connection: connection.to_owned(),
             credential,
             identity,
+            is_of_group,
         }))
     }
 

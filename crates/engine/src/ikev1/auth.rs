@@ -16,8 +16,9 @@ use super::proposal::{Method, listed};
 use crate::config::{Connection, IdentityPattern, LocalMethod, RemoteMethod};
 use crate::counters::DropReason;
 use crate::identity::{Identity, Peer};
+use crate::quotas::Quotas;
 use crate::sa::Secret;
-use crate::time::Calendar;
+use crate::time::{Calendar, Instant};
 use crate::work::{Task, Work};
 
 /// Authorities that are named in certificate requests; with more, one empty request goes out.
@@ -30,6 +31,19 @@ pub(super) struct Proven {
     pub(super) connection: Arc<Connection>,
     /// Of one that has a certificate.
     pub(super) certified: Option<Certified>,
+}
+
+impl Proven {
+    /// Charges a peer that comes to us for one more ISAKMP SA. Where it has had too many its
+    /// message is dropped: it comes again, and is answered when there is room.
+    pub(super) fn charge(&self, quotas: Option<&mut Quotas>, now: Instant) -> Result<(), Fault> {
+        let comes_to_us = self.connection.remote_addrs.is_empty();
+        let Some(quotas) = quotas.filter(|_| comes_to_us) else {
+            return Ok(());
+        };
+        quotas.take_exchange(&self.identity, self.connection.peers_max, now)?;
+        Ok(())
+    }
 }
 
 /// What goes on counting of a peer's certificate once it has been checked.

@@ -20,6 +20,7 @@ use super::retransmit::{Answered, LINGER, PATIENCE, Retransmit};
 use super::{Fault, IsakmpSa, NatFinding, Outbox, PeerSupport, Role, Sent, names_of, nat, vendor};
 use crate::config::Connection;
 use crate::counters::DropReason;
+use crate::quotas::Quotas;
 use crate::sa::{Path, Secret};
 use crate::suite::IkeSuite;
 use crate::time::{Calendar, Duration, Instant};
@@ -55,6 +56,7 @@ pub(super) struct At<'a> {
     pub(super) now: Instant,
     pub(super) calendar: Calendar,
     pub(super) random: &'a mut Stream,
+    pub(super) quotas: Option<&'a mut Quotas>,
     pub(super) out: &'a mut Outbox,
 }
 

@@ -165,6 +165,7 @@ impl Core {
         let opened = self.read_sealed(session, at)?;
         let parts = Parts::sort(&opened.body, &opened.payloads)?;
         let proven = self.check_identified(Role::Initiator, session, &parts, at)?;
+        proven.charge(at.quotas.as_deref_mut(), at.now)?;
         self.take_notices(&parts);
         // strongSwan asks for certificates here, not in message 3.
         if !parts.requests.is_empty() {

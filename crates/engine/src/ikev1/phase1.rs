@@ -21,6 +21,7 @@ use super::retransmit::Retransmit;
 use super::{Fault, IsakmpSa, Outbox, Role};
 use crate::config::Connection;
 use crate::counters::DropReason;
+use crate::quotas::Quotas;
 use crate::sa::Path;
 use crate::time::{Calendar, Deadline, Duration, Instant};
 
@@ -36,6 +37,16 @@ pub const MAX_FIRST_BYTES: usize = 4 << 10;
 /// Octets of any other message that a responder reads before its peer has proven who it is, and
 /// before there are keys. Some peers ask for the certificates of all authorities that they know.
 pub const MAX_CLEAR_BYTES: usize = 16 << 10;
+
+/// What a message is judged and answered with.
+pub struct Means<'a> {
+    /// Of cookies, nonces and private values.
+    pub random: &'a mut Stream,
+    /// What peers may still have; `None`: as much as they ask for.
+    pub quotas: Option<&'a mut Quotas>,
+    /// By which certificates are judged.
+    pub calendar: Calendar,
+}
 
 /// A phase 1 exchange, from its first message until its last one need not be sent again.
 pub struct Phase1 {
@@ -208,11 +219,15 @@ impl Phase1 {
         &mut self,
         path: Path,
         message: &[u8],
-        random: &mut Stream,
+        means: Means<'_>,
         now: Instant,
-        calendar: Calendar,
         out: &mut Outbox,
     ) -> Result<(), Fault> {
+        let Means {
+            random,
+            quotas,
+            calendar,
+        } = means;
         let Ok((header, body)) = Header::parse(message) else {
             out.drops.count(DropReason::MalformedMessage);
             return Ok(());
@@ -246,6 +261,7 @@ impl Phase1 {
             now,
             calendar,
             random,
+            quotas,
             out,
         };
         match self.core.advance(&step, &mut at) {

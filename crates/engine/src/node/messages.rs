@@ -14,7 +14,7 @@ use crate::counters::DropReason;
 use crate::ikev1::fragments::{Assembly, Sender, Standing};
 use crate::ikev1::informational::Notice;
 use crate::ikev1::mode_config::Lease;
-use crate::ikev1::phase1::Phase1;
+use crate::ikev1::phase1::{Means, Phase1};
 use crate::ikev1::refusal::notify_name;
 use crate::ikev1::retransmit::ANSWERS_TO_DUPLICATES;
 use crate::ikev1::{Fault, Outbox, Role, informational, mode_config};
@@ -101,7 +101,7 @@ impl Node {
                 }
             };
         };
-        let is_established = self.sessions[&id].sa.is_some();
+        let is_established = self.hear(id);
         match header.exchange {
             Exchange::Other(_) => self.drops.count(DropReason::UnsupportedExchange),
             Exchange::IdentityProtection | Exchange::Aggressive => {
@@ -223,9 +223,14 @@ impl Node {
             return self.drops.count(DropReason::TooManyHalfOpen);
         }
         let mut out = Outbox::over(session.round_trip);
-        let (told, at) = self.calendar;
-        let calendar = told.at(at, now);
-        let result = phase1.on_message(path, message, &mut self.random, now, calendar, &mut out);
+        let calendar = self.calendar.0.at(self.calendar.1, now);
+        let has_quotas = self.config.limits.has_quotas;
+        let means = Means {
+            random: &mut self.random,
+            quotas: has_quotas.then_some(&mut self.quotas),
+            calendar,
+        };
+        let result = phase1.on_message(path, message, means, now, &mut out);
         out.answer_repetition_at(path, session.role);
         if session.sa.is_none() {
             session.path = phase1.path();
@@ -240,6 +245,7 @@ impl Node {
         }
         let is_heard = !out.received.is_empty();
         self.flush(Some(id), out);
+        self.tell_refused(path);
         if is_heard {
             self.racer_heard(id, now);
         }

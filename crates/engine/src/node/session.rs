@@ -313,6 +313,8 @@ impl Node {
         let key = Output::IkeKey(sa.cookies, sa.cipher_key.clone());
         let is_first_contact = sa.is_initial_contact;
         session.connection = Some(connection);
+        self.quotas.enter(&sa.identity);
+        self.speaker = Some(sa.identity.clone());
         self.by_identity.insert((sa.identity.clone(), id));
         session.sa = Some(Box::new(sa));
         let replaces = session.replaces.take();
@@ -386,8 +388,10 @@ impl Node {
     }
 
     fn forget_session(&mut self, id: SessionId, session: &Session, now: Instant) {
-        if let Some(sa) = &session.sa {
-            self.by_identity.remove(&(sa.identity.clone(), id));
+        if let Some(sa) = &session.sa
+            && self.by_identity.remove(&(sa.identity.clone(), id))
+        {
+            self.quotas.leave(&sa.identity);
         }
         if let Some(place) = &session.half_open {
             self.half_open.fail(id, **place, now);

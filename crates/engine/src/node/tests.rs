@@ -15,6 +15,7 @@ mod neighbours;
 mod pace;
 mod proof;
 mod proven;
+mod quotas;
 mod race;
 mod renewals;
 mod replays;
@@ -1585,6 +1586,7 @@ fn config(is_station: bool, change: &Change) -> Config {
         lifetime: Duration::from_secs(14_400),
         rekey_margin: Duration::from_secs(1_440),
         unique: Unique::Replace,
+        peers_max: crate::config::PEERS_MAX,
     };
     change(&mut connection, is_station);
     let pools = if is_station { Vec::new() } else { pools() };
@@ -1595,6 +1597,7 @@ fn config(is_station: bool, change: &Change) -> Config {
         quick_modes: 16,
         children: 64,
         half_open_lifetime: Duration::from_secs(30),
+        has_quotas: true,
     };
     Config {
         connections: vec![Arc::new(connection)],

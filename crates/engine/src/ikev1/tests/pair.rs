@@ -16,7 +16,7 @@ use crate::config::{
 };
 use crate::identity::Identity;
 use crate::ikev1::decoy::Decoys;
-use crate::ikev1::phase1::Phase1;
+use crate::ikev1::phase1::{Means, Phase1};
 use crate::ikev1::{Fault, IsakmpSa, Outbox, Sent};
 use crate::sa::{Path, Secret};
 use crate::time::{Calendar, Duration, Instant};
@@ -105,7 +105,16 @@ impl Setup {
             lifetime: Duration::from_secs(3600),
             rekey_margin: Duration::from_secs(300),
             unique: Unique::Replace,
+            peers_max: crate::config::PEERS_MAX,
         }
+    }
+}
+
+fn means(random: &mut Stream, calendar: Calendar) -> Means<'_> {
+    Means {
+        random,
+        quotas: None,
+        calendar,
     }
 }
 
@@ -241,9 +250,13 @@ impl Pair {
         let (now, calendar) = (self.now, self.calendar);
         let r = &mut self.r;
         let result = match &mut r.phase1 {
-            Some(phase1) => {
-                phase1.on_message(path, message, &mut r.random, now, calendar, &mut r.out)
-            }
+            Some(phase1) => phase1.on_message(
+                path,
+                message,
+                means(&mut r.random, calendar),
+                now,
+                &mut r.out,
+            ),
             None if r.fault.is_some() => return,
             None => {
                 let (all, decoys) = (&self.responders, Decoys::new(&Seed::new([9; 32])));
@@ -258,7 +271,8 @@ impl Pair {
         let (now, calendar) = (self.now, self.calendar);
         let i = &mut self.i;
         let Some(phase1) = &mut i.phase1 else { return };
-        let result = phase1.on_message(path, message, &mut i.random, now, calendar, &mut i.out);
+        let means = means(&mut i.random, calendar);
+        let result = phase1.on_message(path, message, means, now, &mut i.out);
         i.after(result);
     }
 

@@ -177,6 +177,11 @@ impl Node {
             Err(fault) => return self.count_fault(&fault),
         };
         self.authentic_from(id, path, now);
+        if let Err(reason) = self.charge_child(id, &connection, now) {
+            // It is sent again, and is served then.
+            self.drops.count(reason);
+            return self.tell_refused(path);
+        }
         match self.child_for(id, &connection, &offer) {
             Ok(child) => self.accept_quick(id, child, quick, now),
             Err(fault) => {

@@ -40,7 +40,7 @@ struct Member {
 
 impl Crowd {
     /// A gateway with these connections.
-    fn new(connections: Vec<Connection>) -> Self {
+    pub(super) fn new(connections: Vec<Connection>) -> Self {
         let mut crowd = Self {
             members: Vec::new(),
             now: Instant(1),
@@ -74,13 +74,13 @@ impl Crowd {
     }
 
     /// A station that comes up for a few seconds of time.
-    fn enter(&mut self, address: [u8; 4], connection: Connection) -> usize {
+    pub(super) fn enter(&mut self, address: [u8; 4], connection: Connection) -> usize {
         let number = self.join(address, vec![connection]);
         self.run(Duration::from_secs(3));
         number
     }
 
-    fn run(&mut self, span: Duration) {
+    pub(super) fn run(&mut self, span: Duration) {
         let end = self.now + span;
         loop {
             let arrival = self.wire.iter().map(|datagram| datagram.0).min();
@@ -112,7 +112,7 @@ impl Crowd {
         self.drain(number);
     }
 
-    fn command(&mut self, number: usize, command: Command) {
+    pub(super) fn command(&mut self, number: usize, command: Command) {
         self.input(number, Input::Command(command));
     }
 
@@ -157,7 +157,7 @@ impl Crowd {
     }
 
     /// Who the gateway has tunnels with, and their inner addresses.
-    fn guests(&self) -> Vec<(String, Vec<IpAddr>)> {
+    pub(super) fn guests(&self) -> Vec<(String, Vec<IpAddr>)> {
         let status = self.gateway().status(self.now);
         let sessions = status.connections.into_iter().flat_map(|it| it.sessions);
         sessions.map(|it| (it.peer, it.inner)).collect()
@@ -168,12 +168,16 @@ impl Crowd {
         self.members[0].outbound.values().cloned().collect()
     }
 
-    fn drops(&self, reason: DropReason) -> u64 {
+    pub(super) fn drops(&self, reason: DropReason) -> u64 {
         self.gateway().drops().of(reason)
     }
 
+    pub(super) fn is_up(&self, number: usize) -> bool {
+        self.members[number].is_up()
+    }
+
     /// The gateway's last refusal.
-    fn refusal(&self) -> String {
+    pub(super) fn refusal(&self) -> String {
         let mut events = self.members[0].events.iter().rev();
         let last = events.find_map(|event| match event {
             Event::NegotiationFailed { reason, .. } => Some(reason.clone()),
@@ -240,6 +244,22 @@ fn station(change: impl FnOnce(&mut Connection)) -> Connection {
 
 fn responder(change: impl FnOnce(&mut Connection)) -> Connection {
     connection(false, change)
+}
+
+/// A gateway whose pre-shared key is for so many, and a station of any name that has it.
+pub(super) fn group_of(peers_max: usize) -> (Connection, impl Fn(&str) -> Connection) {
+    let gateway = responder(|connection| {
+        connection.is_aggressive = false;
+        connection.remote.identities = vec![IdentityPattern::Any];
+        connection.peers_max = peers_max;
+    });
+    let guest = |name: &str| {
+        station(|connection| {
+            connection.is_aggressive = false;
+            connection.local.identity = identity(name);
+        })
+    };
+    (gateway, guest)
 }
 
 fn key(connection: &mut Connection, key: &str) {

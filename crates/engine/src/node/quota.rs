@@ -1,0 +1,72 @@
+//! On whose account things happen: who caused an event, and what is charged to whom. How much each
+//! may have is in [`crate::quotas`].
+
+use super::session_id::SessionId;
+use super::timers::Timer;
+use super::{Event, Node};
+use crate::config::Connection;
+use crate::counters::DropReason;
+use crate::identity::Peer;
+use crate::sa::Path;
+use crate::time::Instant;
+
+impl Node {
+    /// Whether the log may have a line about the event that [`Node::poll`] has just returned. An
+    /// established peer causes so many lines, and no more: what it causes beyond that is counted.
+    pub fn takes_line(&mut self, now: Instant) -> bool {
+        let cause = self.cause.as_ref();
+        cause.is_none_or(|peer| self.quotas.take_line(peer, now))
+    }
+
+    /// Lines that the log was not to have since this was asked last, and because of whom.
+    pub fn lines_left_out(&mut self) -> Vec<(String, u64)> {
+        self.quotas.left_out()
+    }
+
+    /// A message of this session's has come. Whether the session is established: then what follows
+    /// is on its peer's account.
+    pub(super) fn hear(&mut self, id: SessionId) -> bool {
+        let sa = self.sessions.get(&id).and_then(|it| it.sa.as_ref());
+        self.speaker = sa.map(|sa| sa.identity.clone());
+        self.speaker.is_some()
+    }
+
+    /// The established peer whose session or child a timer is of.
+    pub(super) fn owner_of(&self, timer: Timer) -> Option<Peer> {
+        let id = match timer {
+            Timer::Session(id) => id,
+            Timer::Child(child) => self.children.get(&child)?.session?,
+            Timer::Station(_) | Timer::Accounts | Timer::Reminder => return None,
+        };
+        let sa = self.sessions.get(&id)?.sa.as_ref()?;
+        Some(sa.identity.clone())
+    }
+
+    /// A peer whose quota is used up is named, now and then.
+    pub(super) fn tell_refused(&mut self, path: Path) {
+        if let Some((peer, reason)) = self.quotas.take_refused() {
+            self.tell(Event::NegotiationFailed {
+                connection: Some(peer.connection().to_owned()),
+                path,
+                reason,
+            });
+        }
+    }
+
+    /// Whether a peer that comes to us may negotiate one more child.
+    pub(super) fn charge_child(
+        &mut self,
+        id: SessionId,
+        connection: &Connection,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        let comes_to_us = connection.remote_addrs.is_empty();
+        match self.sessions.get(&id).and_then(|it| it.sa.as_ref()) {
+            Some(sa) if comes_to_us && self.config.limits.has_quotas => {
+                let peers_max = connection.peers_max;
+                self.quotas.take_child(&sa.identity, peers_max, now)
+            }
+            _ => Ok(()),
+        }
+    }
+}

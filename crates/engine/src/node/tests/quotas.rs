@@ -1,0 +1,167 @@
+//! What a peer that has proven who it is may not do: burn the gateway's processor, fill its log or
+//! its house.
+
+use super::identities::{Crowd, group_of};
+use super::turns::with_children;
+use super::*;
+
+fn began(end: &End) -> usize {
+    end.count(|event| matches!(event, Event::SessionBegan { .. }))
+}
+
+fn refusals(end: &End) -> usize {
+    end.count(|event| match event {
+        Event::NegotiationFailed { reason, .. } => reason.contains("asks for more than one peer"),
+        _ => false,
+    })
+}
+
+#[test]
+fn one_that_comes_and_goes_without_end_is_slowed_down_and_is_served_again() {
+    for (seed, is_aggressive) in [(150, true), (151, false)] {
+        let mut world = World::new(seed, move |connection, _| {
+            connection.is_aggressive = is_aggressive;
+        });
+        world.run(Duration::from_secs(2));
+        for _ in 0..200 {
+            world.command(0, Command::Down("road".into()));
+            world.run(Duration::from_millis(100));
+            world.command(0, Command::Up("road".into()));
+            world.run(Duration::from_millis(400));
+        }
+        // 100 seconds of it.
+        let times = began(&world.ends[1]);
+        assert!((60..=60 + 35).contains(&times), "{times}");
+        assert!(world.drops(1, DropReason::OverQuota) > 0);
+        assert!((1..=2).contains(&refusals(&world.ends[1])));
+        world.run(Duration::from_secs(90));
+        world.assert_up();
+        let ended = world.ends[1].count(|event| matches!(event, Event::SessionEnded { .. }));
+        assert_eq!(
+            ended + 1,
+            began(&world.ends[1]),
+            "every line of an account is there"
+        );
+    }
+}
+
+#[test]
+fn one_that_renews_its_children_without_end_is_slowed_down_and_is_served_again() {
+    let mut world = World::new(152, |_, _| {});
+    world.run(Duration::from_secs(2));
+    for _ in 0..600 {
+        world.command(0, Command::RekeyChildren("road".into()));
+        world.run(Duration::from_millis(100));
+    }
+    let up = |event: &Event| matches!(event, Event::ChildEstablished { .. });
+    // A minute of it.
+    let times = world.ends[1].count(up);
+    assert!((256..=256 + 4 * 64).contains(&times), "{times}");
+    assert!(world.drops(1, DropReason::OverQuota) > 0);
+    assert_eq!(refusals(&world.ends[1]), 1);
+    world.run(Duration::from_secs(60));
+    world.assert_up();
+    world.command(0, Command::RekeyChildren("road".into()));
+    let before = world.ends[1].count(up);
+    world.run(Duration::from_secs(2));
+    assert_eq!(world.ends[1].count(up), before + 1);
+    assert!(!world.ends[0].told(|event| matches!(event, Event::IkeClosed { .. })));
+}
+
+#[test]
+fn sixty_children_that_are_renewed_each_minute_and_come_back_from_elsewhere_are_honest() {
+    let mut world = with_children(153, 60, |_| {});
+    for _ in 0..10 {
+        world.run(Duration::from_secs(54));
+        for end in [0, 1] {
+            world.command(end, Command::RekeyChildren("road".into()));
+            world.run(Duration::from_secs(3));
+        }
+        world.command(0, Command::RekeyIke("road".into()));
+    }
+    let up = |world: &World| {
+        let children: BTreeSet<&ChildId> = world.ends[1].inbound.values().collect();
+        children.len()
+    };
+    assert_eq!(up(&world), 60);
+    for _ in 0..3 {
+        world.command(0, Command::Down("road".into()));
+        world.run(Duration::from_secs(1));
+        world.rebind();
+        world.command(0, Command::Up("road".into()));
+        world.run(Duration::from_secs(5));
+        assert_eq!(up(&world), 60);
+    }
+    assert_eq!(world.drops(1, DropReason::OverQuota), 0);
+}
+
+#[test]
+fn a_peer_has_so_many_lines_of_the_log_and_what_is_left_out_is_counted() {
+    let mut world = World::new(154, |_, _| {});
+    world.run(Duration::from_secs(2));
+    world.command(0, Command::RekeyChildren("road".into()));
+    let (_, _, path, message) = world.wire.pop().expect("a quick mode");
+    let now = world.now;
+    let gateway = &mut world.ends[1].node;
+    gateway.handle(Input::Datagram(path, &message), now);
+    while !matches!(gateway.poll(), Output::Event(_)) {}
+    let written = (0..300).filter(|_| gateway.takes_line(now)).count();
+    assert_eq!(written, 200);
+    let left_out = gateway.lines_left_out();
+    assert_eq!(left_out, [("ms.example of road".to_owned(), 100)]);
+    // What is nobody's doing is written.
+    while !matches!(gateway.poll(), Output::Wait(_)) {}
+    gateway.handle(Input::Command(Command::Stop), now);
+    while !matches!(gateway.poll(), Output::Event(_)) {}
+    assert!(gateway.takes_line(now));
+}
+
+#[test]
+fn quick_modes_that_a_peer_leaves_unfinished_are_on_its_own_account() {
+    let mut world = World::new(155, |_, _| {});
+    world.run(Duration::from_secs(2));
+    world.command(0, Command::RekeyChildren("road".into()));
+    let (_, _, path, message) = world.wire.pop().expect("a quick mode");
+    let gateway = &mut world.ends[1].node;
+    gateway.handle(Input::Datagram(path, &message), world.now);
+    let failed = |output: &Output| match output {
+        Output::Event(Event::NegotiationFailed { reason, .. }) => reason.contains("to quick 2"),
+        _ => false,
+    };
+    loop {
+        let output = gateway.poll();
+        if failed(&output) {
+            break;
+        }
+        if let Output::Wait(deadline) = output {
+            let at = deadline.expect("it waits for the third message").at;
+            gateway.handle(Input::Wake, at);
+        }
+    }
+    let cause = gateway.cause.as_ref().map(ToString::to_string);
+    assert_eq!(cause.as_deref(), Some("ms.example"));
+}
+
+#[test]
+fn a_key_for_many_has_so_many_peers_and_the_next_comes_in_when_one_leaves() {
+    let (gateway, guest) = group_of(2);
+    let mut crowd = Crowd::new(vec![gateway]);
+    let first = crowd.enter([192, 0, 2, 11], guest("a.example"));
+    crowd.enter([192, 0, 2, 12], guest("b.example"));
+    let third = crowd.enter([192, 0, 2, 13], guest("c.example"));
+    assert_eq!(crowd.guests().len(), 2);
+    assert!(crowd.drops(DropReason::TooManySessions) > 0);
+    assert!(
+        crowd
+            .refusal()
+            .contains("2 peers are here with the same pre-shared key")
+    );
+    // Those who are there renew.
+    crowd.command(first, Command::RekeyIke("road".into()));
+    crowd.run(Duration::from_secs(10));
+    assert!(crowd.is_up(first) && !crowd.is_up(third));
+    crowd.command(first, Command::Down("road".into()));
+    crowd.run(Duration::from_secs(150));
+    assert!(crowd.is_up(third));
+    assert_eq!(crowd.guests().len(), 2);
+}

@@ -1,0 +1,121 @@
+use super::*;
+use crate::config::IdentityPattern;
+use crate::identity::Identity;
+
+fn peer(name: &str, pattern: &str) -> Peer {
+    let claimed = Identity::Fqdn(name.into());
+    let pattern = IdentityPattern::parse(pattern).expect("a pattern");
+    Peer::of_preshared_key("road", &claimed, &[pattern])
+}
+
+fn at(seconds: u64) -> Instant {
+    Instant(1) + Duration::from_secs(seconds)
+}
+
+fn exchanges(quotas: &mut Quotas, peer: &Peer, tries: usize, now: Instant) -> usize {
+    let taken = (0..tries).filter(|_| quotas.take_exchange(peer, 1_000, now).is_ok());
+    taken.count()
+}
+
+#[test]
+fn a_peer_has_a_burst_then_so_much_a_second_and_is_told_of_once_a_minute() {
+    let mut quotas = Quotas::default();
+    let (a, b) = (
+        peer("a.example", "a.example"),
+        peer("b.example", "b.example"),
+    );
+    assert_eq!(exchanges(&mut quotas, &a, 100, at(0)), 60);
+    assert!(
+        quotas
+            .take_refused()
+            .is_some_and(|it| it.1.starts_with("a.example asks"))
+    );
+    assert_eq!(exchanges(&mut quotas, &a, 100, at(30)), 10);
+    assert!(quotas.take_refused().is_none());
+    assert_eq!(exchanges(&mut quotas, &a, 100, at(90)), 20);
+    assert!(quotas.take_refused().is_some());
+    assert_eq!(
+        exchanges(&mut quotas, &b, 100, at(0)),
+        60,
+        "another one's is its own"
+    );
+    assert_eq!(exchanges(&mut quotas, &a, 100, at(9_000)), 60);
+    let children = (0..1_000).filter(|_| quotas.take_child(&a, 1_000, at(0)).is_ok());
+    assert_eq!(children.count(), 256);
+}
+
+#[test]
+fn lines_that_are_left_out_are_counted_for_whom_they_are_of() {
+    let mut quotas = Quotas::default();
+    let a = peer("a.example", "a.example");
+    let written = (0..300).filter(|_| quotas.take_line(&a, at(0))).count();
+    assert_eq!(written, 200);
+    assert_eq!(quotas.left_out(), [("a.example of road".to_owned(), 100)]);
+    assert!(quotas.left_out().is_empty());
+}
+
+#[test]
+fn holders_of_one_key_have_a_common_bound_whatever_they_call_themselves() {
+    let mut quotas = Quotas::default();
+    let taken = (0..10_000u32).filter(|n| {
+        let guest = peer(&format!("{n}.example"), "*");
+        quotas.take_exchange(&guest, 100, at(0)).is_ok()
+    });
+    assert_eq!(taken.count(), 100);
+    let guest = peer("more.example", "*.example");
+    assert!(quotas.take_exchange(&guest, 100, at(0)).is_err());
+    assert!(quotas.take_exchange(&guest, 100, at(1)).is_ok());
+    let staff = peer("staff.example", "staff.example");
+    assert_eq!(exchanges(&mut quotas, &staff, 100, at(0)), 60);
+}
+
+#[test]
+fn a_full_house_takes_those_who_are_there_and_the_next_when_one_leaves() {
+    let mut quotas = Quotas::default();
+    let guest = |n: u32| peer(&format!("{n}.example"), "*");
+    for n in 0..3 {
+        assert_eq!(quotas.take_exchange(&guest(n), 3, at(0)), Ok(()));
+        quotas.enter(&guest(n));
+    }
+    let full = Err(DropReason::TooManySessions);
+    assert_eq!(quotas.take_exchange(&guest(3), 3, at(0)), full);
+    assert!(
+        quotas
+            .take_refused()
+            .is_some_and(|it| it.1.contains("max_peers"))
+    );
+    assert_eq!(
+        quotas.take_exchange(&guest(2), 3, at(0)),
+        Ok(()),
+        "it renews"
+    );
+    quotas.enter(&guest(2));
+    quotas.leave(&guest(2));
+    assert_eq!(quotas.take_exchange(&guest(3), 3, at(0)), full);
+    quotas.leave(&guest(2));
+    assert_eq!(quotas.take_exchange(&guest(3), 3, at(0)), Ok(()));
+}
+
+#[test]
+fn those_whose_buckets_are_full_again_are_forgotten_and_never_more_are_kept_than_fit() {
+    let mut quotas = Quotas::default();
+    for n in 0..WATCHED_MAX as u64 + 100 {
+        let name = format!("{n}.example");
+        assert!(
+            quotas
+                .take_exchange(&peer(&name, &name), 1_000, at(n))
+                .is_ok()
+        );
+        assert!(quotas.watched() <= WATCHED_MAX);
+    }
+    assert!(quotas.watched() < 200, "{}", quotas.watched());
+    for n in 0..2 * WATCHED_MAX {
+        let name = format!("x{n}.example");
+        assert!(
+            quotas
+                .take_exchange(&peer(&name, &name), 1_000, at(9_000))
+                .is_ok()
+        );
+        assert!(quotas.watched() <= WATCHED_MAX);
+    }
+}
