@@ -107,11 +107,6 @@ impl Peer {
         matches!(self.0.credential, Credential::Certificate { .. })
     }
 
-    /// The connection whose peer it is.
-    pub fn connection(&self) -> &str {
-        &self.0.connection
-    }
-
     /// The connection, where all that is proven is a pre-shared key that many have: whoever has it
     /// may be any number of peers.
     pub fn group(&self) -> Option<&str> {
