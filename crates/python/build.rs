@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-const CRATES: [&str; 5] = ["wire", "crypto", "engine", "lab", "python"];
+const CRATES: [&str; 6] = ["wire", "crypto", "document", "engine", "lab", "python"];
 
 fn main() -> io::Result<()> {
     let crates = Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo says it")).join("..");

@@ -35,6 +35,16 @@ def replay(request: str, path: str, /) -> str:
 def listing(request: str, /) -> str:
     """Every `device`, `link` or `policy` (the request's `kind`) of its `catalogue`."""
 
+def document(file: str, text: str, /) -> str:
+    """A TOML text as JSON. Each value has its line and column as `at`, and a `value`, a `list` or a
+    `table`, which is pairs of key and value in the order of the text. `file` is for messages."""
+
+def nearest(word: str, valid: list[str], /) -> str | None:
+    """The valid word that `word` is a slip or a part of."""
+
+def choices(word: str, valid: list[str], /) -> str:
+    """Half a sentence: the valid word that `word` is nearest to, else all valid ones."""
+
 def kernel(request: str, capture: str | None = None, /) -> str:
     """The scenario's road with the real node on it: `model` and `simulate`. `capture` names the
     pcapng file that gets every link's packets."""

@@ -6,14 +6,12 @@ what to do.
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-LIKENESS = 0.7
-"""Below this likeness (difflib's ratio) a word is no slip of another one."""
-LONGEST_COMPARED = 64
-PLACE = re.compile(r"^(?:--set [^:]+|[^:]+:\d+(?:: [^:]+)?): ")
+from caravan import _lab
+
+PLACE = re.compile(r"^(?:--set [^:]+|[^:]+:\d+(?::\d+)?(?:: [^:]+)?): ")
 
 
 class Refused(ValueError):
@@ -31,22 +29,7 @@ def unknown(what: str, word: str, valid: Iterable[str]) -> str:
 
 def nearest(word: str, valid: Iterable[str]) -> str:
     """Half a sentence: the valid word that `word` is a slip or a part of, else all valid ones."""
-    words = list(valid)
-    if not words:
-        return "and there is none to choose from"
-    near = _near(word[:LONGEST_COMPARED], words)
-    if near:
-        return f"the nearest valid one is '{near}'"
-    return "valid are '" + "', '".join(words) + "'"
-
-
-def _near(word: str, valid: Sequence[str]) -> str:
-    close = difflib.get_close_matches(word, valid, n=1, cutoff=LIKENESS)
-    if close:
-        return close[0]
-    if len(word) < 3:
-        return ""
-    return next((one for one in valid if len(one) > 2 and (word in one or one in word)), "")
+    return _lab.choices(word, list(valid))
 
 
 def is_unpriced(fault: str) -> bool:

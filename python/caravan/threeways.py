@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from caravan import _lab
+from caravan.document import plain
 from caravan.lab import core
 from caravan.levels import Metrics, computed, simulated
 from caravan.measurement import (
@@ -202,7 +202,8 @@ def policy_ends(keys: Keys, policy: str) -> tuple[Connection, Connection | None]
     """Gateway and station of a policy of the catalogue; in clear the gateway only publishes."""
     if policy == CLEAR:
         return transport_ends(keys, CLEAR)[0], None
-    found = tomllib.loads(core.find("policy", policy).text)
+    entry = core.find("policy", policy)
+    found = plain(entry.file, entry.text)
     make = tunnel_ends if found.get("mode", "tunnel") == "tunnel" else transport_ends
     exchange = found["keys"]
     if exchange["proof"] != "rsa2048":

@@ -92,7 +92,7 @@ def test_a_study_whose_links_lose_packets_is_refused_at_its_line(
     study = tmp_path / "lossy.toml"
     study.write_text(LOSSY_STUDY.format(levels=levels))
     said = refusal("run", str(study), "-o", str(tmp_path / "out"))
-    assert f"{study}:13: sweep.rates: link.ms.loss: the tandem has no loss" in said
+    assert f"{study}:13:39: sweep.rates: link.ms.loss: the tandem has no loss" in said
     assert not (tmp_path / "out").exists()
 
 
@@ -106,15 +106,15 @@ def test_a_study_at_a_level_that_leaves_out_what_it_sets_is_refused(
     study.write_text(LOSSY_STUDY.format(levels='"model"').replace('loss" = 0.1', setting))
     said = refusal("run", str(study), "-o", str(tmp_path / "out"))
     key = setting.partition('"')[0]
-    assert f"{study}:13: sweep.rates: link.ms.{key}: the tandem has no {key}" in said
+    assert f"{study}:13:39: sweep.rates: link.ms.{key}: the tandem has no {key}" in said
 
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("link.ms.loss", "run.time", '13: sweep.0.set.run.time: the sweep says it as "seconds"'),
-        ("link.ms.loss", "seed", '13: sweep.0.set.seed: the study says it as "seed" at its top'),
-        ('"umts"', '"umts"\nmeasure = "price"\nprofile = "paper-u"', "15: sweep.0.set.traffic."),
+        ("link.ms.loss", "run.time", '13:39: sweep.0.set.run.time: the sweep says it as "seconds"'),
+        ("link.ms.loss", "seed", '13:39: sweep.0.set.seed: the study says it as "seed" at its top'),
+        ('"umts"', '"umts"\nmeasure = "price"\nprofile = "paper-u"', "15:9: sweep.0.set.traffic."),
     ],
 )
 def test_a_study_that_sets_what_nobody_hears_is_refused_at_its_line(
@@ -138,7 +138,7 @@ def test_a_study_of_what_the_testbed_cannot_show_is_refused_at_its_line(tmp_path
     (cell,) = cells(sweep, is_quick=False)
     with pytest.raises(StudyError, match=r"link.ms.loss: only the link to the gateway") as fault:
         jobs(cell, place(cell, Files.of(study)), "testbed", 1)
-    assert str(located(study, sweep, str(fault.value))).startswith(f"{path}:14: sweep.rates: ")
+    assert str(located(study, sweep, str(fault.value))).startswith(f"{path}:14:9: sweep.rates: ")
 
 
 def test_a_catalogue_link_that_loses_packets_is_refused_by_every_question(tmp_path: Path) -> None:
@@ -242,14 +242,14 @@ def test_what_the_event_kernel_refuses_has_file_line_and_key(tmp_path: Path) -> 
     device = 'role = "station"\ndevice = "cortex-m4-asm"\nclock = "80 MHz"'
     own.write_text(text.replace('role = "station"', device, 1))
     said = refusal("simulate", str(own))
-    assert said.startswith(f"caravan-lab: {own}:7: policy: cortex-m4-asm has no cost of 3des-md5")
+    assert said.startswith(f"caravan-lab: {own}:7:1: policy: cortex-m4-asm has no cost of 3des-md5")
     said = refusal("simulate", str(own), "--suite", "aes256-sha512")
     assert said.startswith("caravan-lab: --suite: ")
     two = 'from = "ms"\ntrace = "gone.trace"'
     own.write_text(text.replace('from = "ms"', two, 1))
     line = own.read_text().splitlines().index('trace = "gone.trace"') + 1
     said = refusal("simulate", str(own))
-    assert said.startswith(f"caravan-lab: {own}:{line}: link.ms.trace: ")
+    assert said.startswith(f"caravan-lab: {own}:{line}:1: link.ms.trace: ")
 
 
 def test_a_capture_that_is_cut_in_its_header_says_so(tmp_path: Path) -> None:
@@ -454,11 +454,11 @@ seconds = 60
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"seconds": 3600, "replications": 4, "rate": "1e9"}, "12: sweep.rates: traffic.rate"),
-        ({"seconds": "9e6", "replications": 100, "rate": "1e6"}, "10: sweep.rates: run.time"),
+        ({"seconds": 3600, "replications": 4, "rate": "1e9"}, "12:29: sweep.rates: traffic.rate"),
+        ({"seconds": "9e6", "replications": 100, "rate": "1e6"}, "10:1: sweep.rates: run.time"),
         (
             {"seconds": 3600, "replications": 99_999, "rate": "5e5"},
-            "11: sweep.rates: run.replications",
+            "11:1: sweep.rates: run.replications",
         ),
     ],
 )
@@ -499,4 +499,4 @@ def test_a_scenario_without_end_is_refused_at_its_line(tmp_path: Path) -> None:
     own.write_text(text.replace("replications = ", "replications = 99999  # ", 1))
     text = own.read_text()
     line = 1 + text[: text.index("replications = ")].count("\n")
-    assert f"{own}:{line}: run.replications: " in refusal("simulate", str(own), "--mips", "300")
+    assert f"{own}:{line}:1: run.replications: " in refusal("simulate", str(own), "--mips", "300")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from caravan.document import Item, Step, plain
 from caravan.study.files import CATALOGUE, load, names
 from caravan.study.metrics import AXES, is_known
 from caravan.study.parse import parse
-from caravan.study.text import Lines, StudyError
+from caravan.study.text import StudyError
 
 SMALL = """\
 name = "small"
@@ -78,7 +81,7 @@ def test_every_study_of_the_catalogue_is_read(name: str) -> None:
         ('sweep = "packet"\nx', 'sweep = "packets"\nx', 21, "the nearest valid one is 'packet'"),
         ('profile = "paper-u"\n', "", 4, "needs a profile"),
         ('measure = "price"', 'measure = "prices"', 7, "'price'"),
-        ('name = "small"', 'name = "small', 1, "line 1"),
+        ('name = "small"', 'name = "small', 1, "1:14: "),
         ('title = "Sizes"', 'title = "Sizes"\nthis = 1', 21, "unknown key"),
         ('name = "sizes"', 'name = "../sizes"', 19, "figure.0.name: must be a word"),
         ('x = "packet_bytes"', 'x = "mips"', 22, 'figure.0.x: the sweep "packet" has no axis mips'),
@@ -105,7 +108,7 @@ def test_faults_name_file_line_key_and_what_is_valid(
 )
 def test_a_text_that_no_run_could_fill_is_refused_where_it_stands(table: str, key: str) -> None:
     lines = len(SMALL.splitlines())
-    with pytest.raises(StudyError, match=rf"small.toml:{lines + 3}: {key}: .*does not hold"):
+    with pytest.raises(StudyError, match=rf"small.toml:{lines + 3}:1: {key}: .*does not hold"):
         parse("small.toml", SMALL + table.replace("{}", NOWHERE))
     parse("small.toml", SMALL + table.replace("{}", NOWHERE.replace("77", "64.0")))
 
@@ -146,7 +149,7 @@ def test_a_claim_that_may_mean_several_values_is_refused_at_its_side(
 ) -> None:
     with pytest.raises(StudyError) as fault:
         parse("small.toml", (SMALL + CLAIM).replace(old, new))
-    assert str(fault.value).startswith(f"small.toml:{line}: "), fault.value
+    assert str(fault.value).startswith(f"small.toml:{line}:1: "), fault.value
     assert said in str(fault.value)
 
 
@@ -163,7 +166,7 @@ def test_a_text_that_may_mean_several_values_is_refused(place: str, said: str) -
     if not said:
         assert parse("small.toml", text).figures[0].note == place
         return
-    with pytest.raises(StudyError, match=r"^small.toml:25: figure.0.note: ") as fault:
+    with pytest.raises(StudyError, match=r"^small.toml:25:1: figure.0.note: ") as fault:
         parse("small.toml", text)
     assert said in str(fault.value)
 
@@ -210,15 +213,29 @@ def test_an_unknown_study_is_answered_with_the_nearest() -> None:
         load("umtz")
 
 
-def test_lines_are_found_through_inline_tables_and_long_texts() -> None:
+def test_places_are_found_through_inline_tables_and_long_texts() -> None:
     text = (
         'a = """\nb = 1\n"""\n[t]\nlist = [\n  { c = 1 },\n  { d = 2 },\n]\n[[u]]\n[[u]]\ne = 3\n'
     )
-    lines = Lines(text)
-    assert lines.find(["a"]) == 1
-    assert lines.find(["b"]) == 1
-    assert lines.find(["t", "list", 1, "d"]) == 7
-    assert lines.find(["u", 1, "e"]) == 11
+    whole = Item.parse("x.toml", text)
+
+    def at(*path: Step) -> tuple[int, int]:
+        found = whole.find(path)
+        return found.line, found.column
+
+    assert at("a") == (1, 1)
+    assert at("b") == (1, 1)
+    assert at("t", "list", 1, "d") == (7, 5)
+    assert at("u", 1, "e") == (11, 1)
+    assert at("u", 1, "f", 2) == at("u", 1)
+
+
+def test_a_table_keeps_the_order_and_the_kinds_of_its_file() -> None:
+    text = "z = 1\na = 1.0\n[t]\ny = true\nb = [1, 'x']\n"
+    values = plain("x.toml", text)
+    assert json.dumps(values) == '{"z": 1, "a": 1.0, "t": {"y": true, "b": [1, "x"]}}'
+    with pytest.raises(ValueError, match=r"^x.toml:1:1: a: NaN is not a finite number$"):
+        plain("x.toml", "a = nan")
 
 
 def test_the_catalogue_is_inside_the_package() -> None:

@@ -401,7 +401,7 @@ grid = { mips = [100] }
     path.write_text(text.replace(written, instead))
     with pytest.raises(StudyError) as refused:
         caravan.study.run(str(path), level="model")
-    assert str(refused.value).startswith(f"{path}:{line}: sweep.grid: {said}")
+    assert str(refused.value).startswith(f"{path}:{line}:1: sweep.grid: {said}")
 
 
 def test_the_library_takes_paths_as_texts_and_as_paths(tmp_path: Path) -> None:

@@ -11,9 +11,7 @@
 //! order in which the packets that are counted meet them.
 
 mod catalogue;
-mod document;
 mod edit;
-mod fault;
 mod link;
 mod quantity;
 mod road;
@@ -31,8 +29,7 @@ use serde::Serialize;
 use crate::cost::Suite;
 
 pub use catalogue::{Catalogue, Entry, Kind};
-pub use document::{Item, Table, parse};
-pub use fault::{Fault, Place, nearest, unknown};
+pub use document::{Fault, Item, Place, Table, nearest, parse, unknown};
 pub use link::{Link, LinkFile, Rate};
 pub use traffic::{After, Direction, Model, Pace, Sizes, Traffic};
 

@@ -9,6 +9,7 @@ mod answers;
 mod listing;
 mod request;
 mod road;
+mod text;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -90,6 +91,24 @@ mod _lab {
     #[pyfunction]
     fn listing(py: Python<'_>, request: &str) -> PyResult<String> {
         apart(py, || super::listing::of(request))
+    }
+
+    /// A TOML text with the place of everything in it.
+    #[pyfunction]
+    fn document(py: Python<'_>, file: &str, text: &str) -> PyResult<String> {
+        apart(py, || super::text::document(file, text))
+    }
+
+    /// The valid word that a word is a slip or a part of.
+    #[pyfunction]
+    fn nearest(word: &str, valid: Vec<String>) -> Option<String> {
+        ::document::nearest(word, valid.iter().map(String::as_str)).map(str::to_owned)
+    }
+
+    /// Half a sentence: the nearest valid word, else all valid ones.
+    #[pyfunction]
+    fn choices(word: &str, valid: Vec<String>) -> String {
+        ::document::choices(word, valid.iter().map(String::as_str))
     }
 
     /// A road with the real node on it, computed and simulated; its packets go to a capture.

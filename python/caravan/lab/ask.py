@@ -93,9 +93,9 @@ from = "gateway"
 to = "server"
 rate = "{far} Mbit/s"
 """
-ROAD_KEY = re.compile(r"ask:\d+: (node|link|traffic)[^:]*: (.*)", re.DOTALL)
+ROAD_KEY = re.compile(r"ask:\d+:\d+: (node|link|traffic)[^:]*: (.*)", re.DOTALL)
 OPTIONS = {"node": "--device", "link": "--link", "traffic": "--rate-kbps, --bytes"}
-STATION_KEY = re.compile(r"ask:\d+: traffic\.station: ")
+STATION_KEY = re.compile(r"ask:\d+:\d+: traffic\.station: ")
 UNPROTECTED = "none"
 """The policy that every device prices."""
 WEB_BYTES_MAX = 1500

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import Any
 
 from caravan import _lab, recordings
 from caravan.background import computed
+from caravan.document import plain
 from caravan.lab.freshness import is_stale, remedy
 from caravan.messages import Refused, Stopped, nearest
 
@@ -127,8 +127,8 @@ def _named_files(found: Entry, edits: Iterable[str]) -> Iterator[Entry]:
     """Devices, links, policies and traces that a scenario or its edits name by a path."""
     named: list[tuple[str, object]] = []
     # What is no TOML has no names; the native core says where it is wrong.
-    with suppress(tomllib.TOMLDecodeError):
-        document = tomllib.loads(found.text)
+    with suppress(ValueError):
+        document = plain(found.file, found.text)
         named.append(("policy", document.get("policy")))
         for key, kinds in (("node", ("device",)), ("link", ("link", "trace"))):
             members = document.get(key)

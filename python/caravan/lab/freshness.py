@@ -12,7 +12,7 @@ from pathlib import Path
 from caravan import _lab
 
 TOP = Path(__file__).resolve().parents[3]
-CRATES = ("wire", "crypto", "engine", "lab", "python")
+CRATES = ("wire", "crypto", "document", "engine", "lab", "python")
 REMEDY = (
     "the native core is not built from the Rust in {top}: bring it up to date by `make setup` there"
 )

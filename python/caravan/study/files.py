@@ -8,18 +8,19 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
+from caravan.document import Item, Step
 from caravan.messages import nearest
 from caravan.study.metrics import AXIS_KEYS
 from caravan.study.parse import parse
 from caravan.study.plan import RUN_KEYS, Study, Sweep
-from caravan.study.text import Lines, Step, StudyError
+from caravan.study.text import StudyError
 
 CATALOGUE = Path(__file__).resolve().parent.parent / "catalogue"
 STUDY_FILE = "study.toml"
 STUDY_BYTES_MAX = 4_000_000
 SWEEP_KEYS = {**RUN_KEYS, **{key: key for key in ("scenario", "profile", "axes", "keys")}}
 """How a sweep calls what a scenario says of its run, and what is only the sweep's."""
-PLACED = re.compile(r"^[^:\s]+:\d+: ")
+PLACED = re.compile(r"^[^:\s]+:\d+(:\d+)?: ")
 """A fault that names file and line itself."""
 
 
@@ -73,15 +74,16 @@ def located(study: Study, sweep: Sweep, fault: str, *, is_quick: bool = False) -
         return StudyError(fault)
     if key == edit:
         key, what = "", fault
-    line = ""
-    # A study that was never a file has no lines.
-    with suppress(OSError, UnicodeDecodeError):
-        lines = Lines(Path(study.file).read_text(encoding="utf-8"))
-        first, *others = (lines.find(path) for path in _paths(study, sweep, key, is_quick=is_quick))
+    place = ""
+    # A study that was never a file has no places.
+    with suppress(OSError, ValueError):
+        whole = Item.parse(study.file, Path(study.file).read_text(encoding="utf-8"))
+        first, *others = (whole.find(path) for path in _paths(study, sweep, key, is_quick=is_quick))
         # What is not written there stands at the head of the sweep.
-        line = f":{[first, *(number for number in others if number != first)][-1]}"
+        at = [first, *(item for item in others if item is not first)][-1]
+        place = f":{at.line}:{at.column}"
     said = f"{key}: {what}" if key else what
-    return StudyError(f"{study.file}{line}: sweep.{sweep.name}: {said}")
+    return StudyError(f"{study.file}{place}: sweep.{sweep.name}: {said}")
 
 
 def _paths(study: Study, sweep: Sweep, key: str, *, is_quick: bool) -> Iterator[tuple[Step, ...]]:

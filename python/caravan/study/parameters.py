@@ -6,11 +6,11 @@ study's own sweeps run over), `devices` (cost tables) and `packet` (parts of a p
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from caravan import sizes
+from caravan.document import plain
 from caravan.messages import nearest
 from caravan.study.metrics import NUMERIC_AXES
 from caravan.study.plan import Study
@@ -50,7 +50,7 @@ def document(
     scenario: Mapping[str, Any], sweeps: Mapping[str, Any], devices: Mapping[str, str]
 ) -> dict[str, Any]:
     """Everything that keys may point into; `devices` are texts of cost tables by name."""
-    tables = {name: tomllib.loads(text) for name, text in devices.items()}
+    tables = {name: plain(name, text) for name, text in devices.items()}
     return {**scenario, "sweeps": sweeps, "devices": tables, "packet": PACKET}
 
 

@@ -1,14 +1,13 @@
 //! What a file's first mistake is, in words for whoever writes it: line, column, key, what would be
 //! right. The reader's own messages speak of Rust's types.
 
+use document::{position, unknown};
 use toml::de::DeTable;
 
-use super::place::{key_at, position};
+use super::place::key_at;
 
 /// The tables of a file.
 const TABLES: [&str; 4] = ["daemon", "connections", "pools", "publish"];
-/// Below this likeness (Jaro and Winkler's) a word is no slip of another one.
-const LIKENESS: f64 = 0.75;
 
 /// Line, column, key and sentence of a reader's error.
 pub(super) fn explain(text: &str, error: &toml::de::Error) -> String {
@@ -29,7 +28,7 @@ pub(super) fn strange_table(text: &str) -> Option<String> {
         .filter(|key| strange(key.get_ref()))
         .min_by_key(|key| key.span().start)?;
     let (line, column) = position(text, first.span().start);
-    let said = unknown("key", first.get_ref(), &TABLES);
+    let said = unknown("key", first.get_ref(), TABLES);
     Some(format!("line {line}, column {column}: {said}"))
 }
 
@@ -41,11 +40,11 @@ fn sentence(message: &str, key: &str) -> String {
     };
     if let Some(rest) = message.strip_prefix("unknown field ") {
         let (word, valid) = quoted(rest);
-        return keyed_above(key, &unknown("key", word, &valid));
+        return keyed_above(key, &unknown("key", word, valid));
     }
     if let Some(rest) = message.strip_prefix("unknown variant ") {
         let (word, valid) = quoted(rest);
-        return keyed(unknown("value", word, &valid));
+        return keyed(unknown("value", word, valid));
     }
     if let Some(rest) = message.strip_prefix("missing field ") {
         let (word, _) = quoted(rest);
@@ -76,21 +75,6 @@ fn keyed_above(key: &str, said: &str) -> String {
     match key.rsplit_once('.') {
         Some((table, _)) => format!("{table}: {said}"),
         None => said.to_owned(),
-    }
-}
-
-/// "unknown key 'x', the nearest valid one is 'y'", or all that would do.
-fn unknown(what: &str, word: &str, valid: &[&str]) -> String {
-    let likeness = |other: &&&str| strsim::jaro_winkler(word, other);
-    let near = valid
-        .iter()
-        .max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-    match near.filter(|near| likeness(near) >= LIKENESS) {
-        Some(near) => format!("unknown {what} '{word}', the nearest valid one is '{near}'"),
-        None => format!(
-            "unknown {what} '{word}', valid are '{}'",
-            valid.join("', '")
-        ),
     }
 }
 

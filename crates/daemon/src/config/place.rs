@@ -1,5 +1,6 @@
 //! Where a key stands in the text of a file, and which key stands at a place.
 
+use document::position;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -62,14 +63,6 @@ fn in_value(value: &Spanned<DeValue<'_>>, name: &str, at: usize) -> Option<Strin
         _ => None,
     };
     inside.or_else(|| value.span().contains(&at).then(|| name.to_owned()))
-}
-
-/// Line and column, from 1, of an octet.
-pub(super) fn position(text: &str, at: usize) -> (usize, usize) {
-    let before = text.get(..at).unwrap_or(text);
-    let line = before.matches('\n').count() + 1;
-    let begins = before.rfind('\n').map_or(0, |at| at + 1);
-    (line, before[begins..].chars().count() + 1)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use document::likeness;
 use engine::node::{Command, Input};
 
 use super::Process;
@@ -108,8 +109,7 @@ const NEAREST: usize = 3;
 fn unknown_peer(connection: &str, wanted: &str, peers: &BTreeSet<&str>) -> String {
     // A peer that is half open has no identity yet.
     let mut known: Vec<&str> = peers.iter().copied().filter(|it| !it.is_empty()).collect();
-    let likeness = |other: &&str| strsim::jaro_winkler(wanted, other);
-    known.sort_by(|a, b| likeness(b).total_cmp(&likeness(a)));
+    known.sort_by(|a, b| likeness(wanted, b).total_cmp(&likeness(wanted, a)));
     let rest = known.len().saturating_sub(NEAREST);
     known.truncate(NEAREST);
     let near = known.join("; ");

@@ -4,6 +4,7 @@
 //! RFC 7634 and RFC 2104 have them process. Left out: what nobody published. A cell without a
 //! value stays empty, and whoever asks for it is told its name.
 
+use document::unknown;
 use std::collections::BTreeMap;
 
 use crypto::hash::Hash;
@@ -17,7 +18,6 @@ use super::file::{Cell, Fault, Source};
 use super::names;
 use super::policy::Policy;
 use super::works::{Each, Works};
-use crate::scenario::unknown;
 use crate::staircase::{Staircase, Step};
 
 /// A profile of `kind = "cycles"`.

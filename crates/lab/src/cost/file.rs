@@ -1,19 +1,20 @@
 //! Texts of the catalogue: what is wrong with one, with file, line and key.
 
+use document::{position, unknown};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 
-use crate::scenario::unknown;
-
 /// What is wrong with a text, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{file}:{line}: {key}: {why}")]
+#[error("{file}:{line}:{column}: {key}: {why}")]
 pub struct Fault {
     /// As the caller named the text.
     pub file: String,
     /// From 1.
     pub line: usize,
+    /// From 1, in characters.
+    pub column: usize,
     /// Key, with its table where that is known.
     pub key: String,
     /// The value, the limit, the nearest valid key.
@@ -50,10 +51,11 @@ impl Source<'_> {
 
     /// A fault at this octet of the text.
     pub(super) fn fault(&self, at: usize, key: impl Into<String>, why: impl Into<String>) -> Fault {
-        let before = &self.text.as_bytes()[..at.min(self.text.len())];
+        let (line, column) = position(self.text, at);
         Fault {
             file: self.file.to_owned(),
-            line: 1 + before.iter().filter(|octet| **octet == b'\n').count(),
+            line,
+            column,
             key: key.into(),
             why: why.into(),
         }
@@ -75,9 +77,8 @@ impl Source<'_> {
 
     /// What stands before the `=` of that line.
     fn key_at(&self, at: usize) -> String {
-        let before = &self.text.as_bytes()[..at.min(self.text.len())];
-        let line = before.iter().filter(|octet| **octet == b'\n').count();
-        let line = self.text.split('\n').nth(line).unwrap_or_default();
+        let (line, _) = position(self.text, at);
+        let line = self.text.split('\n').nth(line - 1).unwrap_or_default();
         let key = line.split('=').next().unwrap_or_default();
         key.trim().chars().take(LONGEST_SHOWN).collect()
     }

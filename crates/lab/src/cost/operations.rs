@@ -1,6 +1,7 @@
 //! Profiles in operations, as papers U and W have them: so many a block, on a processor of so many
 //! million operations a second.
 
+use document::unknown;
 use std::collections::BTreeMap;
 
 use crypto::packet::{Encryption, Integrity};
@@ -13,7 +14,6 @@ use super::file::{Cell, Fault, Source};
 use super::names;
 use super::policy::Policy;
 use super::works::{Each, Works};
-use crate::scenario::unknown;
 use crate::staircase::{Staircase, Step};
 
 /// A profile of `kind = "operations"`.

@@ -1,5 +1,6 @@
 //! A device's cost table, of one of three kinds, read from a text.
 
+use document::unknown;
 use serde::Deserialize;
 
 use super::accounting::Accounting;
@@ -11,7 +12,6 @@ use super::operations::{Operations, OperationsFile};
 use super::policy::Policy;
 use super::suite::Suite;
 use super::works::Each;
-use crate::scenario::unknown;
 
 /// What computing costs a device, with the source of every number.
 #[derive(Clone, Debug)]

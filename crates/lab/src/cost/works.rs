@@ -1,12 +1,12 @@
 //! What key exchanges cost: cells by name for each operation.
 
+use document::unknown;
 use std::collections::BTreeMap;
 
 use toml::Spanned;
 
 use super::bill::Gap;
 use super::file::{Cell, Fault, Source};
-use crate::scenario::unknown;
 
 /// Cells of `[per_operation]`, by name.
 #[derive(Clone, Debug, Default)]

@@ -34,6 +34,7 @@ impl Trace {
         let survey = source.and_then(survey).map_err(|fault| Fault {
             place: Place {
                 file: entry.file.as_str().into(),
+                column: None,
                 line: fault.line().and_then(|line| usize::try_from(line).ok()),
                 key: String::new(),
             },

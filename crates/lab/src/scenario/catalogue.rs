@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 
 use crypto::hash::Hash;
+use document::{Fault, Item, unknown};
 use serde::{Deserialize, Serialize};
-
-use super::document::Item;
-use super::fault::{Fault, unknown};
 
 /// What a file of the catalogue describes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

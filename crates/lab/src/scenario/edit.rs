@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::document::{Item, Value, parse};
-use super::fault::{EDIT, Fault, Place, unknown};
+use document::{EDIT, Fault, Item, Place, Value, parse, unknown};
 
 /// Sets one value; an empty one removes the key.
 pub(super) fn apply(document: &mut Item, edit: &str) -> Result<(), Fault> {

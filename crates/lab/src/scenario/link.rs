@@ -1,9 +1,8 @@
 //! Link files, and the links of a scenario: a file of the catalogue with keys overridden.
 
+use document::{Fault, Item, Table, Value, parse};
 use serde::Serialize;
 
-use super::document::{Item, Table, Value, parse};
-use super::fault::Fault;
 use super::quantity;
 use super::traffic::Direction;
 

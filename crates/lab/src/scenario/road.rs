@@ -5,8 +5,9 @@
 //! queues, MTU, traces), which is refused where a scenario asks for it; of a catalogue's link the
 //! MTU is left aside, and of one with a trace the tandem takes the mean rate that its file states.
 
+use document::{Fault, Place};
+
 use super::catalogue::{Catalogue, Kind};
-use super::fault::{Fault, Place};
 use super::{After, Computer, Direction, Link, Model, Pace, Scenario, Sizes, Speed};
 use crate::cost;
 use crate::staircase::Staircase;
@@ -270,6 +271,7 @@ impl Scenario {
         let nowhere = || Place {
             file: self.name.as_str().into(),
             line: None,
+            column: None,
             key: keys.first().copied().unwrap_or_default().to_owned(),
         };
         Fault {
@@ -316,6 +318,7 @@ impl From<cost::Fault> for Fault {
             place: Place {
                 file: fault.file.as_str().into(),
                 line: Some(fault.line),
+                column: Some(fault.column),
                 key: fault.key,
             },
             what: fault.why,

@@ -97,7 +97,7 @@ fn an_unknown_key_names_file_line_key_and_the_nearest() {
     let text = message("mips = 100", "mipz = 100");
     assert_eq!(
         text,
-        "umts.toml:16: node.ms.mipz: unknown key 'mipz', the nearest valid one is 'mips'"
+        "umts.toml:16:1: node.ms.mipz: unknown key 'mipz', the nearest valid one is 'mips'"
     );
     let text = message("rate = \"512", "rtae = \"512");
     assert!(
@@ -112,7 +112,7 @@ fn impossible_values_are_refused_where_they_stand() {
         (
             "mips = 100",
             "mips = -100",
-            "umts.toml:16: node.ms.mips: -100 is outside",
+            "umts.toml:16:1: node.ms.mips: -100 is outside",
         ),
         ("mips = 100", "mips = 0", "0 is outside 0.001 to"),
         ("mips = 100", "mips = 1e-300", "1e-300 is outside 0.001 to"),
@@ -164,7 +164,7 @@ fn impossible_values_are_refused_where_they_stand() {
             "only a station or a gateway",
         ),
         ("mips = 100", "mips = 1e300", "1e300 is outside"),
-        ("name = \"umts\"", "name = ", "umts.toml:2"),
+        ("name = \"umts\"", "name = ", "umts.toml:2:8: "),
         ("name = \"umts\"", "name = \"\"", "name: this text is empty"),
     ] {
         let text = message(from, to);
@@ -413,10 +413,10 @@ fn a_link_file_says_where_each_number_is_from() {
     let text = fault("title = 'a'\nrate = '1 Mbit/s'\ndelay = '1 ms'\n[sources]\nrate = 'b'\n");
     assert_eq!(
         text,
-        "l.toml:3: delay: a number without a source: say where it is from"
+        "l.toml:3:1: delay: a number without a source: say where it is from"
     );
     let text = fault("title = 'a'\nrate = '1 Mbit/s'\n[sources]\nrate = 'b'\nloss = 'c'\n");
-    assert!(text.contains("l.toml:5: sources.loss"), "{text}");
+    assert!(text.contains("l.toml:5:1: sources.loss"), "{text}");
     let text = fault("title = 'a'\n[sources]\n");
     assert!(text.contains("the key 'rate' is missing"), "{text}");
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use document::{Fault, Item, Table, unknown};
+
 use super::catalogue::{Catalogue, Entry, Kind};
-use super::document::{Item, Table};
-use super::fault::{Fault, unknown};
 use super::link::Link;
 use super::{Node, Role};
 

@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use serde::Serialize;
 
-use super::document::{Item, Table};
-use super::fault::Fault;
+use document::{Fault, Item, Table};
+
 use super::quantity;
 use crate::tandem::capture::Wanted;
 

@@ -1,7 +1,8 @@
 //! How much one question may ask the tandem for, before any of it is begun.
 
+use document::Fault;
+
 use super::Scenario;
-use super::fault::Fault;
 use crate::tandem::{PACKETS_MAX, Run};
 
 /// What a question asks for that nobody would call too much: packets a second, seconds and

@@ -422,7 +422,7 @@ fn what_the_kernel_refuses_of_a_file_has_its_line() {
             .count();
         let scenario = Scenario::parse("road.toml", &text, &catalogue()).expect(said);
         let fault = levels::both_levels(&scenario, &catalogue(), &held(), None).expect_err(said);
-        let wanted = format!("road.toml:{line}: {said}");
+        let wanted = format!("road.toml:{line}:1: {said}");
         assert!(fault.starts_with(&wanted), "{fault}, not {wanted}");
     }
 }

@@ -8,28 +8,38 @@ use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::fault::{Fault, Place, nearest, unknown};
+use super::fault::{Fault, Place};
+use super::position::Lines;
+use super::words::{nearest, unknown};
 
-/// Larger texts are no scenario.
-const TEXT_BYTES_MAX: usize = 1 << 20;
-/// Deeper tables are no scenario.
+/// Larger texts are none that people write.
+pub const TEXT_BYTES_MAX: usize = 1 << 22;
+/// Neither are deeper tables.
 const DEPTH_MAX: usize = 16;
 
 /// A value and where it stands.
 #[derive(Clone, Debug)]
 pub struct Item {
-    pub(super) place: Place,
-    pub(super) value: Value,
+    /// Of its key, or of itself in a list.
+    pub place: Place,
+    /// What stands there.
+    pub value: Value,
 }
 
 /// What TOML knows, dates as text.
 #[derive(Clone, Debug)]
-pub(super) enum Value {
+pub enum Value {
+    /// In quotes.
     Text(String),
+    /// Whole.
     Integer(i64),
+    /// With a point or an exponent.
     Float(f64),
+    /// True or false.
     Boolean(bool),
+    /// In brackets, or `[[key]]`.
     List(Vec<Item>),
+    /// By key.
     Table(BTreeMap<String, Item>),
     /// An edit took the key away; it is remembered for messages about what is missing.
     Removed,
@@ -52,10 +62,12 @@ impl Value {
 /// Reads a whole text; `file` is the name for messages.
 pub fn parse(file: &str, text: &str) -> Result<Item, Fault> {
     let file: Arc<str> = file.into();
-    let at = |line, what: String| Fault {
+    let lines = Lines::of(text);
+    let at = |position: Option<(usize, usize)>, what: String| Fault {
         place: Place {
             file: file.clone(),
-            line,
+            line: position.map(|(line, _)| line),
+            column: position.map(|(_, column)| column),
             key: String::new(),
         },
         what,
@@ -65,13 +77,13 @@ pub fn parse(file: &str, text: &str) -> Result<Item, Fault> {
         return Err(at(None, what));
     }
     let table = DeTable::parse(text).map_err(|error| {
-        let line = error.span().map(|span| line_of(text, span.start));
-        at(line, error.message().replace('\n', ", "))
+        let position = error.span().map(|span| lines.position(span.start));
+        at(position, error.message().replace('\n', ", "))
     })?;
     if table.get_ref().is_empty() {
         return Err(at(None, "the file is empty".to_owned()));
     }
-    let reader = Reader { file, text };
+    let reader = Reader { file, lines };
     let top = reader.table(table.get_ref(), "", 0)?;
     Ok(Item {
         place: reader.place(0, String::new()),
@@ -79,24 +91,18 @@ pub fn parse(file: &str, text: &str) -> Result<Item, Fault> {
     })
 }
 
-fn line_of(text: &str, at: usize) -> usize {
-    text.as_bytes()[..at.min(text.len())]
-        .iter()
-        .filter(|byte| **byte == b'\n')
-        .count()
-        + 1
-}
-
 struct Reader<'a> {
     file: Arc<str>,
-    text: &'a str,
+    lines: Lines<'a>,
 }
 
 impl Reader<'_> {
     fn place(&self, at: usize, key: String) -> Place {
+        let (line, column) = self.lines.position(at);
         Place {
             file: self.file.clone(),
-            line: Some(line_of(self.text, at)),
+            line: Some(line),
+            column: Some(column),
             key,
         }
     }
@@ -176,7 +182,7 @@ fn join(path: &str, key: &str) -> String {
 
 impl Item {
     /// The same as `member` of what is read already; empty for what has no name.
-    pub(super) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         let Value::Table(table) = &self.value else {
             return String::new();
         };
@@ -202,7 +208,7 @@ impl Item {
 
     /// Where every value stands, by its key with members of lists under their names; what an edit
     /// takes away as `key=`.
-    pub(super) fn places(&self) -> BTreeMap<String, Place> {
+    pub fn places(&self) -> BTreeMap<String, Place> {
         let mut places = BTreeMap::new();
         self.gather(String::new(), &mut places);
         places

@@ -1,0 +1,67 @@
+//! The valid word that a wrong one is nearest to.
+
+/// Below this likeness a word is no slip of another one.
+const LIKENESS: f64 = 0.75;
+const LONGEST_COMPARED: usize = 64;
+
+/// How alike two words are, 0 to 1 (Jaro and Winkler's). It costs time by both lengths; the rest
+/// of a long word changes nothing.
+pub fn likeness(word: &str, other: &str) -> f64 {
+    let start = |word: &str| -> String { word.chars().take(LONGEST_COMPARED).collect() };
+    strsim::jaro_winkler(&start(word), &start(other))
+}
+
+/// The candidate that `word` is a slip of, or a part of; none where no one looks like it.
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word: String = word.chars().take(LONGEST_COMPARED).collect();
+    let is_near = |candidate: &&str| {
+        let shorter = word.len().min(candidate.len());
+        let is_part = candidate.contains(&*word) || word.contains(*candidate);
+        let is_slip = shorter > 1 && strsim::damerau_levenshtein(&word, candidate) == 1;
+        likeness(&word, candidate) >= LIKENESS || is_slip || shorter > 2 && is_part
+    };
+    let near = candidates.into_iter().filter(is_near);
+    near.max_by(|a, b| likeness(&word, a).total_cmp(&likeness(&word, b)))
+}
+
+/// "unknown `what` 'word', the nearest valid one is 'near'", or all that would do.
+pub fn unknown<'a>(
+    what: &str,
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> String {
+    format!("unknown {what} '{word}', {}", choices(word, candidates))
+}
+
+/// The second half of such a sentence: "the nearest valid one is 'near'", or all that would do.
+pub fn choices<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+    let valid: Vec<&str> = candidates.into_iter().collect();
+    match nearest(word, valid.iter().copied()) {
+        Some(near) => format!("the nearest valid one is '{near}'"),
+        None if valid.is_empty() => "and there is none to choose from".to_owned(),
+        None => format!("valid are '{}'", valid.join("', '")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_parts_and_strangers_are_told_apart() {
+        let valid = ["daemon", "connections", "pools", "publish"];
+        assert_eq!(nearest("connectons", valid), Some("connections"));
+        assert_eq!(nearest("pool", valid), Some("pools"));
+        assert_eq!(nearest("zebra", valid), None);
+        assert_eq!(nearest(&"x".repeat(1 << 20), valid), None);
+        assert_eq!(
+            unknown("key", "pool", valid),
+            "unknown key 'pool', the nearest valid one is 'pools'"
+        );
+        assert_eq!(
+            unknown("key", "zebra", ["a", "b"]),
+            "unknown key 'zebra', valid are 'a', 'b'"
+        );
+        assert!(unknown("key", "zebra", []).contains("there is none to choose from"));
+    }
+}

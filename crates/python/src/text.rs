@@ -1,0 +1,36 @@
+//! Texts for readers that Python has: a TOML document with the place of everything, and the words
+//! for a wrong word. Studies are read by this.
+
+use document::{Item, Value};
+use serde_json::{Value as Json, json};
+
+/// The document as JSON: each value with its line and column as `at`, and `value`, `list` or
+/// `table`; a table is pairs in the order of the file.
+pub(crate) fn document(file: &str, text: &str) -> Result<String, String> {
+    let tree = document::parse(file, text).and_then(|item| node(&item));
+    tree.map(|tree| tree.to_string())
+        .map_err(|fault| fault.to_string())
+}
+
+fn node(item: &Item) -> Result<Json, document::Fault> {
+    let at = (item.place.line, item.place.column);
+    Ok(match &item.value {
+        Value::Text(text) => json!({ "at": at, "value": text }),
+        Value::Integer(number) => json!({ "at": at, "value": number }),
+        Value::Float(number) if number.is_finite() => json!({ "at": at, "value": number }),
+        Value::Float(number) => return Err(item.fault(format!("{number} is not a finite number"))),
+        Value::Boolean(is) => json!({ "at": at, "value": is }),
+        Value::List(items) => {
+            let items: Result<Vec<Json>, _> = items.iter().map(node).collect();
+            json!({ "at": at, "list": items? })
+        }
+        Value::Table(items) => {
+            let mut pairs: Vec<(&String, &Item)> = items.iter().collect();
+            pairs.sort_by_key(|(_, item)| (item.place.line, item.place.column));
+            let pair = |(key, item): (&String, &Item)| node(item).map(|value| json!([key, value]));
+            let pairs: Result<Vec<Json>, _> = pairs.into_iter().map(pair).collect();
+            json!({ "at": at, "table": pairs? })
+        }
+        Value::Removed => json!({ "at": at, "value": null }),
+    })
+}
