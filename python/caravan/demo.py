@@ -19,16 +19,6 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from caravan.measurement import (
-    PUBLISHED_HTTP_PORT,
-    SIZES_BYTES,
-    Cost,
-    Keys,
-    measure,
-    transport_ends,
-    tunnel_ends,
-)
-from caravan.sizes import POLICIES, Policy
 from caravan.study.commands import run_and_report
 from caravan.study.runner import Choice
 from caravan.testbed import CommandFailed, IsolationError, Road, RoadPlan, enter
@@ -37,6 +27,16 @@ from caravan.testbed.connection import Connection
 from caravan.testbed.relay import LinkPlan
 from caravan.testbed.road import GATEWAY_ADDRESS, SERVER_ADDRESS
 from caravan.testbed.traffic import download, make_file, serve_files
+from caravan.threeways.measurement import (
+    PUBLISHED_HTTP_PORT,
+    SIZES_BYTES,
+    Cost,
+    Keys,
+    measure,
+    transport_ends,
+    tunnel_ends,
+)
+from caravan.threeways.sizes import POLICIES, Policy
 
 FILE_BYTES = 4_000_000
 LEGACY = ("null-md5", "des", "3des", "des-md5", "3des-md5")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from caravan.measurement import Keys
 from caravan.testbed import enter
 from caravan.testbed.connection import PublicKey
 from caravan.testbed.pki import CaravanAuthority
+from caravan.threeways.measurement import Keys
 
 
 @pytest.hookimpl(trylast=True)

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from caravan.measurement import Keys, tunnel_ends
 from caravan.testbed import Road, RoadPlan
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.road import SERVER_ADDRESS
 from caravan.testbed.traffic import iperf, ping
+from caravan.threeways.measurement import Keys, tunnel_ends
 
 pytestmark = pytest.mark.root
 

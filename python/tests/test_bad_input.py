@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from caravan.measurement import Keys, tunnel_ends
 from caravan.testbed import Road, RoadPlan
 from caravan.testbed.capture import IPPROTO_ESP, IPPROTO_ICMP, IPPROTO_UDP, Capture, Frame
 from caravan.testbed.caravan import Caravan, caravan_toml, write_files
@@ -31,6 +30,7 @@ from caravan.testbed.road import (
     STATION_ADDRESS,
 )
 from caravan.testbed.traffic import ping
+from caravan.threeways.measurement import Keys, tunnel_ends
 
 pytestmark = pytest.mark.root
 

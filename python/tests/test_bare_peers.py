@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from caravan.measurement import PUBLISHED_HTTP_PORT, Keys, transport_ends
 from caravan.testbed import Road, RoadPlan
 from caravan.testbed.capture import IPPROTO_TCP, Capture
 from caravan.testbed.caravan import Caravan, order
 from caravan.testbed.connection import Connection
 from caravan.testbed.road import GATEWAY_ADDRESS, OPERATOR_ADDRESSES, SERVER_ADDRESS
 from caravan.testbed.traffic import download, make_file, serve_files, start_download
+from caravan.threeways.measurement import PUBLISHED_HTTP_PORT, Keys, transport_ends
 
 pytestmark = pytest.mark.root
 

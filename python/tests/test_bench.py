@@ -47,9 +47,9 @@ from caravan.bench.systems import (
     Bench,
 )
 from caravan.bench.wireguard import KeyPair, Peer, configuration, control
-from caravan.measurement import Keys
 from caravan.testbed.connection import PublicKey
 from caravan.testbed.pki import CaravanAuthority
+from caravan.threeways.measurement import Keys
 
 CUBIC = Congestion("cubic", None)
 BESIDE_BBR = Congestion("bbr", "cubic")

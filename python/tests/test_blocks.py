@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from caravan.measurement import Keys, tunnel_ends
 from caravan.testbed import Road, RoadPlan
 from caravan.testbed.caravan import Caravan, order, write_files
 from caravan.testbed.connection import Connection
 from caravan.testbed.host import Host
 from caravan.testbed.nameserver import name_server
 from caravan.testbed.road import GATEWAY_ADDRESS, HOME_ADDRESS, PRIVATE_NETWORK
+from caravan.threeways.measurement import Keys, tunnel_ends
 
 pytestmark = pytest.mark.root
 

@@ -10,7 +10,13 @@ import pytest
 from rich.console import Console
 
 from caravan.demo import cost_table, handshake_line, open_commands, wire_cell
-from caravan.measurement import (
+from caravan.testbed import Road, RoadPlan
+from caravan.testbed.caravan import Caravan, HandshakeMessage
+from caravan.testbed.connection import PublicKey
+from caravan.testbed.pki import CaravanAuthority
+from caravan.testbed.road import GATEWAY_ADDRESS, SERVER_ADDRESS
+from caravan.testbed.traffic import download, make_file, serve_files
+from caravan.threeways.measurement import (
     CLEAR,
     PUBLISHED_HTTP_PORT,
     SIZES_BYTES,
@@ -20,13 +26,7 @@ from caravan.measurement import (
     transport_ends,
     tunnel_ends,
 )
-from caravan.sizes import POLICIES, Policy
-from caravan.testbed import Road, RoadPlan
-from caravan.testbed.caravan import Caravan, HandshakeMessage
-from caravan.testbed.connection import PublicKey
-from caravan.testbed.pki import CaravanAuthority
-from caravan.testbed.road import GATEWAY_ADDRESS, SERVER_ADDRESS
-from caravan.testbed.traffic import download, make_file, serve_files
+from caravan.threeways.sizes import POLICIES, Policy
 
 BY_NAME = {policy.name: policy for policy in POLICIES}
 

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from caravan.measurement import Keys, tunnel_ends
 from caravan.testbed import Road, RoadPlan
 from caravan.testbed.binary import caravan_binary
 from caravan.testbed.capture import Capture
@@ -30,6 +29,7 @@ from caravan.testbed.road import (
     STATION_ADDRESS,
 )
 from caravan.testbed.traffic import ping
+from caravan.threeways.measurement import Keys, tunnel_ends
 
 pytestmark = pytest.mark.root
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from caravan.measurement import PUBLISHED_HTTP_PORT, Keys, transport_ends, tunnel_ends
 from caravan.testbed import Network
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import PublicKey
@@ -14,6 +13,7 @@ from caravan.testbed.host import Host
 from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.road import GATEWAY_ADDRESS, SERVER_ADDRESS
 from caravan.testbed.traffic import download, make_file, serve_files
+from caravan.threeways.measurement import PUBLISHED_HTTP_PORT, Keys, transport_ends, tunnel_ends
 
 pytestmark = pytest.mark.root
 

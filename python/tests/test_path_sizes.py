@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from caravan.measurement import Keys, tunnel_ends
 from caravan.testbed import Road, RoadPlan
 from caravan.testbed.capture import IPPROTO_ESP, IPPROTO_ICMP, IPPROTO_UDP
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.host import Host
 from caravan.testbed.road import GATEWAY_ADDRESS, SERVER_ADDRESS
 from caravan.testbed.traffic import download, iperf, make_file, ping, serve_files
+from caravan.threeways.measurement import Keys, tunnel_ends
 
 pytestmark = pytest.mark.root
 

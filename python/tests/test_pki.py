@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from caravan.measurement import Keys, tunnel_ends
 from caravan.testbed import Road, RoadPlan
 from caravan.testbed.binary import caravan_binary
 from caravan.testbed.caravan import Caravan
@@ -24,6 +23,7 @@ from caravan.testbed.pki import (
 )
 from caravan.testbed.road import GATEWAY_ADDRESS, PRIVATE_NETWORK, SERVER_ADDRESS
 from caravan.testbed.traffic import ping
+from caravan.threeways.measurement import Keys, tunnel_ends
 
 pytestmark = pytest.mark.root
 

@@ -21,7 +21,6 @@ from typing import Any
 
 import pytest
 
-from caravan.measurement import Keys, tunnel_ends
 from caravan.testbed import Road, RoadPlan
 from caravan.testbed.binary import caravan_binary
 from caravan.testbed.caravan import Caravan, environment, order, write_files
@@ -29,6 +28,7 @@ from caravan.testbed.connection import Connection
 from caravan.testbed.host import Host
 from caravan.testbed.road import PRIVATE_NETWORK, SERVER_ADDRESS
 from caravan.testbed.traffic import ping
+from caravan.threeways.measurement import Keys, tunnel_ends
 
 pytestmark = pytest.mark.root
 

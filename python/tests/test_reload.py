@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from caravan.measurement import Keys, tunnel_ends
 from caravan.testbed import Road, RoadPlan
 from caravan.testbed.caravan import Caravan, caravan_toml, order, write_credentials
 from caravan.testbed.connection import Connection, PublicKey, SharedKey
@@ -21,6 +20,7 @@ from caravan.testbed.host import Host
 from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.road import GATEWAY_ADDRESS, PRIVATE_NETWORK, SERVER_ADDRESS
 from caravan.testbed.traffic import ping
+from caravan.threeways.measurement import Keys, tunnel_ends
 
 pytestmark = pytest.mark.root
 

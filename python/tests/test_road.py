@@ -12,13 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from caravan.measurement import (
-    PUBLISHED_HTTP_PORT,
-    Keys,
-    transport_ends,
-    tunnel_ends,
-)
-from caravan.sizes import POLICIES
 from caravan.testbed import CommandFailed, Road, RoadPlan
 from caravan.testbed.capture import IPPROTO_AH, IPPROTO_ESP, IPPROTO_UDP, Capture
 from caravan.testbed.caravan import Caravan, order, write_files
@@ -45,6 +38,13 @@ from caravan.testbed.traffic import (
     serve_files,
     start_download,
 )
+from caravan.threeways.measurement import (
+    PUBLISHED_HTTP_PORT,
+    Keys,
+    transport_ends,
+    tunnel_ends,
+)
+from caravan.threeways.sizes import POLICIES
 
 pytestmark = pytest.mark.root
 

@@ -21,7 +21,6 @@ import pyroute2
 import pytest
 
 import caravan
-from caravan.measurement import Keys, tunnel_ends
 from caravan.testbed import Road, RoadPlan
 from caravan.testbed.binary import caravan_binary
 from caravan.testbed.caravan import Caravan, order, write_files
@@ -31,6 +30,7 @@ from caravan.testbed.isolation import mount
 from caravan.testbed.relay import LinkPlan
 from caravan.testbed.road import GATEWAY_ADDRESS, SERVER_ADDRESS
 from caravan.testbed.traffic import download, iperf, make_file, ping, serve_files
+from caravan.threeways.measurement import Keys, tunnel_ends
 
 pytestmark = pytest.mark.root
 
@@ -274,7 +274,7 @@ def test_a_full_queue_drops_its_tail(output: Path) -> None:
 ORDINARY = """
 import sys
 from pathlib import Path
-from caravan.measurement import Keys, tunnel_ends
+from caravan.threeways.measurement import Keys, tunnel_ends
 from caravan.testbed import Road, RoadPlan, enter
 enter()
 from caravan.testbed.caravan import Caravan

@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 
-from caravan.measurement import Keys, tunnel_ends
 from caravan.testbed import Road, RoadPlan
 from caravan.testbed.binary import caravan_binary
 from caravan.testbed.caravan import Caravan, environment, order, write_files
@@ -33,6 +32,7 @@ from caravan.testbed.road import (
     STATION_ADDRESS,
 )
 from caravan.testbed.traffic import ping
+from caravan.threeways.measurement import Keys, tunnel_ends
 
 pytestmark = pytest.mark.root
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from caravan.measurement import Keys, tunnel_ends
 from caravan.testbed import Road, RoadPlan
 from caravan.testbed.caravan import Caravan, order
 from caravan.testbed.connection import PublicKey
 from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.road import SERVER_ADDRESS
 from caravan.testbed.traffic import ping
+from caravan.threeways.measurement import Keys, tunnel_ends
 
 pytestmark = pytest.mark.root
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from caravan.measurement import probe_size
-from caravan.sizes import POLICIES
 from caravan.testbed.capture import IPPROTO_ESP, IPPROTO_ICMP, IPPROTO_UDP, Frame
+from caravan.threeways.measurement import probe_size
+from caravan.threeways.sizes import POLICIES
 
 BY_NAME = {policy.name: policy for policy in POLICIES}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import signal
 import socket
@@ -134,7 +133,10 @@ def test_a_scheduler_that_is_killed_is_said_and_what_was_done_stays(
     # The worker has this module, the scheduler does not: it need not know what is computed.
     (tmp_path / "slow_of_test.py").write_text(SLOW)
     monkeypatch.syspath_prepend(tmp_path)
-    compute = importlib.import_module("slow_of_test").compute
+    from slow_of_test import (  # type: ignore[import-not-found]  # noqa: PLC0415
+        compute,
+    )
+
     jobs = [Job("simulate", f"{number}", 1.0) for number in range(50)]
     done = []
     with processes(tmp_path, "--preload", str(tmp_path / "slow_of_test.py")) as running:

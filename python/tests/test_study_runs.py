@@ -335,7 +335,7 @@ def test_a_station_that_is_full_makes_the_road_so(monkeypatch: pytest.MonkeyPatc
             station("radio", "stationary"),
         ]
         core = SimpleNamespace(outcome=lambda _: json.dumps(answer))
-        monkeypatch.setattr(engine, "_native", lambda: core)
+        monkeypatch.setattr(engine, "_lab", core)
         return {item.metric: item.state for item in engine.outcome([])}
 
     for state in ("near-saturation", "not-stationary"):

@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 
 import caravan.study
-from caravan import sizes
 from caravan.study import Outcome, Study
 from caravan.study.engine import Files
 from caravan.study.files import CATALOGUE
@@ -31,6 +30,7 @@ from caravan.study.published import (
 )
 from caravan.study.text import StudyError
 from caravan.study.values import fill
+from caravan.threeways import sizes
 
 FILLED = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 NAMES = re.compile(

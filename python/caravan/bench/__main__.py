@@ -22,9 +22,9 @@ from caravan.bench.figures import Results
 from caravan.bench.probe import Probe
 from caravan.bench.roads import Effort
 from caravan.bench.systems import CARAVAN, CARAVAN_RAW, PEERS, SUITES, Bench
-from caravan.measurement import Keys
 from caravan.testbed import CommandFailed, IsolationError, enter
 from caravan.testbed.binary import caravan_binary
+from caravan.threeways.measurement import Keys
 
 TOP = Path(__file__).resolve().parents[3]
 PEERS_DIRECTORY = TOP / ".build/peers"

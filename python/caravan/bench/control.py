@@ -16,9 +16,9 @@ from pathlib import Path
 
 from caravan.bench import benches
 from caravan.bench.systems import Bench, ipsec_ends
-from caravan.measurement import Keys
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.strongswan import StrongSwan
+from caravan.threeways.measurement import Keys
 
 SUITE = "aes128gcm16"
 REST_S = 2.0

@@ -12,13 +12,13 @@ from pathlib import Path
 
 from caravan.bench import congestion
 from caravan.bench.wireguard import KeyPair, Peer, WireGuard
-from caravan.measurement import IKE_PROPOSAL, Keys
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection
 from caravan.testbed.host import Host
 from caravan.testbed.network import Network
 from caravan.testbed.process import Process
 from caravan.testbed.strongswan import StrongSwan
+from caravan.threeways.measurement import IKE_PROPOSAL, Keys
 
 INNER_MTU_BYTES = 1400
 OUTER_MTU_BYTES = 1500

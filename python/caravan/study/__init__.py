@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import importlib
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,20 +23,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Choice", "Comparison", "Outcome", "Study", "StudyError", "compare", "load", "names"]
 
-_HEAVY = {
-    "Choice": "runner",
-    "Outcome": "runner",
-    "Comparison": "comparison",
-    "compare": "comparison",
-}
-"""What brings pandas along, by its module: imported where it is first asked for."""
-
 
 def __getattr__(name: str) -> Any:
-    module = _HEAVY.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    """What brings pandas along: imported where it is first asked for."""
+    if name in ("Choice", "Outcome"):
+        from caravan.study import runner  # noqa: PLC0415
+
+        return getattr(runner, name)
+    if name in ("Comparison", "compare"):
+        from caravan.study import comparison  # noqa: PLC0415
+
+        return getattr(comparison, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def run(

@@ -7,7 +7,6 @@ Left out: formulas. Costs, sizes and queues are computed by `caravan._lab` alone
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -15,7 +14,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from caravan import recordings
+from caravan import _lab, recordings
 from caravan.messages import is_unpriced, unknown, without_place
 from caravan.study import parameters, tunnel
 from caravan.study.cells import Cell, Job, canonical, replication_ranges, run_request
@@ -146,22 +145,15 @@ def _name(path: Path) -> str:
     return str(path.relative_to(CATALOGUE)) if path.is_relative_to(CATALOGUE) else str(path)
 
 
-def _native() -> Any:
-    """The native core, imported where it is first needed: reading files needs none."""
-    return importlib.import_module("caravan._lab")
-
-
 @cache
 def version() -> str:
     """The version of the package and its core."""
-    _lab = _native()
     return str(_lab.version())
 
 
 @cache
 def fingerprint() -> str:
     """Of the native core's file: results of another build are computed again."""
-    _lab = _native()
     return hashlib.sha256(Path(str(_lab.__file__)).read_bytes()).hexdigest()
 
 
@@ -386,7 +378,6 @@ def _job(found: Place, run: Run, seed: int, part: tuple[int, int]) -> Job:
 
 def compute(job: Job) -> bytes:
     """The result of a job. Runs in any process that has this package."""
-    _lab = _native()
     try:
         if job.kind == "simulate":
             return bytes(_lab.simulate(job.request))
@@ -444,7 +435,6 @@ def _of_users(measures: Sequence[Measure], found: Place) -> list[Measure]:
 
 def outcome(tallies: Sequence[bytes]) -> list[Measure]:
     """What the replications of a cell say together."""
-    _lab = _native()
     try:
         answer = json.loads(_lab.outcome(list(tallies)))
     except ValueError as fault:
@@ -503,7 +493,6 @@ def _interval(
 
 def _ask(function: str, request: Mapping[str, object]) -> Any:
     """One call of the native core; its refusals are ours."""
-    _lab = _native()
     try:
         return json.loads(getattr(_lab, function)(canonical(request)))
     except ValueError as fault:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from caravan import sizes
 from caravan.document import plain
 from caravan.messages import nearest
 from caravan.study.metrics import NUMERIC_AXES
 from caravan.study.plan import Study
 from caravan.study.text import StudyError
+from caravan.threeways import sizes
 
 PACKET = {
     "ip_bytes": sizes.IP_BYTES,

@@ -6,7 +6,6 @@ enough on one machine. Left out: what is done with results, which is `store`.
 
 from __future__ import annotations
 
-import importlib
 import os
 import pickle
 import socket
@@ -16,6 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 
+from caravan import _lab
 from caravan.background import computed
 from caravan.study.cells import Job
 from caravan.study.text import StudyError
@@ -72,7 +72,6 @@ class OneByOne:
 
 def build() -> str:
     """Which native core this process computes with: its version, and a check of its sources."""
-    _lab = importlib.import_module("caravan._lab")
     return f"{_lab.version()}, sources {_lab.sources()}"
 
 

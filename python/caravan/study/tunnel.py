@@ -1,13 +1,12 @@
 """A tunnel brought up and used, at each level: the event kernel's answers and the testbed's.
 
 `model` and `simulate` come from one call of the native core, with the real node inside; `testbed`
-is the real program in namespaces (`caravan.threeways`). All give the same metrics.
+is the real program in namespaces (`caravan.threeways.compare`). All give the same metrics.
 """
 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import tempfile
 from collections.abc import Callable, Mapping
@@ -15,9 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from caravan.levels import Metrics, computed, simulated
 from caravan.study.metrics import APPROXIMATION
 from caravan.study.text import StudyError
+from caravan.threeways.levels import Metrics, computed, simulated
 
 TESTBED = "testbed"
 ROUGH = ("handshake_ms", "tcp_kbps")
@@ -54,10 +53,11 @@ def state(level: str, result: bytes) -> Callable[[str], str]:
 
 def fault(scenario: Mapping[str, Any]) -> str:
     """Which key namespaces cannot show, and why; empty where they can."""
-    threeways = importlib.import_module("caravan.threeways")
+    from caravan.threeways.compare import NotForTestbed, road_plan  # noqa: PLC0415
+
     try:
-        threeways.road_plan(scenario)
-    except threeways.NotForTestbed as found:
+        road_plan(scenario)
+    except NotForTestbed as found:
         return str(found)
     return ""
 
@@ -65,16 +65,17 @@ def fault(scenario: Mapping[str, Any]) -> str:
 @cache
 def program() -> str:
     """A hash of the program that the testbed runs: what another one did is measured again."""
-    binary = importlib.import_module("caravan.testbed.binary")
-    path: Path = binary.caravan_binary()
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    from caravan.testbed.binary import caravan_binary  # noqa: PLC0415
+
+    return hashlib.sha256(caravan_binary().read_bytes()).hexdigest()
 
 
 def measured(scenario: Mapping[str, Any]) -> bytes:
     """The scenario in namespaces; the process must have entered its corner of the machine."""
-    threeways = importlib.import_module("caravan.threeways")
+    from caravan.threeways.compare import testbed  # noqa: PLC0415
+
     try:
         with tempfile.TemporaryDirectory(prefix="caravan-testbed-") as output:
-            return json.dumps(threeways.testbed(scenario, Path(output))).encode()
+            return json.dumps(testbed(scenario, Path(output))).encode()
     except (RuntimeError, OSError, ValueError) as fault:
         raise StudyError(f"--level testbed: {fault}") from None

@@ -23,16 +23,6 @@ from rich.table import Table
 from caravan import _lab
 from caravan.document import plain
 from caravan.lab import core
-from caravan.levels import Metrics, computed, simulated
-from caravan.measurement import (
-    CLEAR,
-    SIZES_BYTES,
-    Keys,
-    handshake_ms,
-    transport_ends,
-    tunnel_ends,
-    wire_size,
-)
 from caravan.testbed import Road, RoadPlan, enter
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, PublicKey
@@ -41,6 +31,16 @@ from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.relay import LinkPlan
 from caravan.testbed.road import GATEWAY_ADDRESS, SERVER_ADDRESS
 from caravan.testbed.traffic import iperf_server, ping
+from caravan.threeways.levels import Metrics, computed, simulated
+from caravan.threeways.measurement import (
+    CLEAR,
+    SIZES_BYTES,
+    Keys,
+    handshake_ms,
+    transport_ends,
+    tunnel_ends,
+    wire_size,
+)
 
 NAMES = (
     "handshake_ms",
@@ -289,7 +289,3 @@ def main(
     console.print(table(levels))
     for note in levels.notes:
         console.print(note, markup=False)
-
-
-if __name__ == "__main__":
-    typer.run(main)
