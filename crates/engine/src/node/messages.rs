@@ -9,7 +9,7 @@ use super::proof::LEAST_MESSAGE_BYTES;
 use super::session::{ConfigReply, Session, has_marker, with_marker};
 use super::session_id::SessionId;
 use super::{EndCause, Event, Node, Output};
-use crate::config::{Connection, Unique};
+use crate::config::Connection;
 use crate::counters::DropReason;
 use crate::ikev1::fragments::{Assembly, Sender, Standing};
 use crate::ikev1::informational::Notice;
@@ -543,27 +543,6 @@ impl Node {
         let answer = informational::sign_of_life(sa, number, true);
         informational::send(sa, vec![answer], message_id, &mut out);
         self.flush(Some(id), out);
-    }
-
-    /// INITIAL-CONTACT in an exchange of its own: the peer's earlier sessions are gone, unless
-    /// several peers may have one identity.
-    fn peer_restarted(&mut self, id: SessionId, now: Instant) {
-        let session = &self.sessions[&id];
-        let is_kept = |c: &Arc<Connection>| c.unique == Unique::Keep;
-        let Some(sa) = session.sa.as_ref() else {
-            return;
-        };
-        if session.role == Role::Responder && session.connection.as_ref().is_some_and(is_kept) {
-            return;
-        }
-        let earlier: Vec<SessionId> = self
-            .sessions_of(&sa.identity)
-            .map(|(other, _)| other)
-            .filter(|other| *other != id && other.is_before(id))
-            .collect();
-        for old in earlier {
-            self.close_restarted(old, id, now);
-        }
     }
 
     /// A message of phase 2 that is the peer's, and no repetition, came over `path`: a sign of

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::{RENEWAL_OVERLAP, Session, SessionId};
-use crate::config::{Start, Unique};
+use crate::config::{Connection, Start, Unique};
 use crate::counters::DropReason;
 use crate::identity::Peer;
 use crate::ikev1::Role;
@@ -65,6 +65,27 @@ impl Node {
                 surplus -= 1;
                 self.close_session(old, EndCause::NewerSessions, true, now);
             }
+        }
+    }
+
+    /// INITIAL-CONTACT in an exchange of its own: the peer's earlier sessions are gone, unless
+    /// several peers may have one identity.
+    pub(in super::super) fn peer_restarted(&mut self, id: SessionId, now: Instant) {
+        let session = &self.sessions[&id];
+        let is_kept = |c: &Connection| c.unique == Unique::Keep;
+        let Some(sa) = session.sa.as_ref() else {
+            return;
+        };
+        if session.role == Role::Responder && session.connection.as_deref().is_some_and(is_kept) {
+            return;
+        }
+        let earlier: Vec<SessionId> = self
+            .sessions_of(&sa.identity)
+            .map(|(other, _)| other)
+            .filter(|other| *other != id && other.is_before(id))
+            .collect();
+        for old in earlier {
+            self.close_restarted(old, id, now);
         }
     }
 
