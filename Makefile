@@ -53,7 +53,7 @@ install: ## puts what `make release` built, units and samples under PREFIX (/usr
 	    > $(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit || exit 1; done
 	install -d $(DESTDIR)$(PREFIX)/lib/sysusers.d
 	install -m 644 packaging/caravan.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/caravan.conf
-	install -m 644 packaging/gateway.toml packaging/station.toml docs/vpn-*.md \
+	install -m 644 packaging/gateway.toml packaging/client.toml docs/vpn-*.md \
 	  $(DESTDIR)$(PREFIX)/share/doc/caravan
 	@echo "next: systemd-sysusers makes the user caravan (or useradd --system caravan), then"
-	@echo "/etc/caravan/gateway.toml or station.toml, as in $(PREFIX)/share/doc/caravan"
+	@echo "/etc/caravan/gateway.toml or client.toml, as in $(PREFIX)/share/doc/caravan"

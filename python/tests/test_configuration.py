@@ -125,7 +125,7 @@ def test_install_puts_program_units_and_samples_under_the_prefix(tmp_path: Path)
         assert "CAP_DAC_OVERRIDE" not in text
     assert "u caravan " in (prefix / "lib/sysusers.d/caravan.conf").read_text()
     documents = prefix / "share/doc/caravan"
-    for name in ("gateway.toml", "station.toml", "vpn-configuration.md"):
+    for name in ("gateway.toml", "client.toml", "vpn-configuration.md"):
         assert (documents / name).is_file()
     done = subprocess.run(
         ["make", "-s", "install", *settings, "BINARY=nowhere"],

@@ -57,7 +57,7 @@ def test_the_commands_of_a_page_do_what_they_say(page: Path, output: Path) -> No
     make_file(output / "www/file", 100_000)
     with Road(RoadPlan(), output) as road:
         serve_files(road.server, output / "www", SERVER_ADDRESS)
-        hosts = {"station": road.ms, "gateway": road.sg}
+        hosts = {"client": road.ms, "gateway": road.sg}
         hosts |= {"link": road.server, "authority": road.server}
         for block in blocks(page):
             if block.language == "python":

@@ -37,7 +37,7 @@ pub struct ProcessStatus {
     pub version: String,
     /// Process number.
     pub pid: u32,
-    /// "gateway" or "station".
+    /// "gateway" or "client".
     pub role: String,
     /// Since start.
     pub uptime_s: f64,

@@ -15,7 +15,7 @@ use super::values::{Size, Span};
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConfigFile {
-    /// What the process itself does.
+    /// The process itself.
     #[serde(default)]
     pub daemon: DaemonTable,
     /// Peers, by name.
@@ -47,19 +47,20 @@ impl ConfigFile {
 pub struct DaemonTable {
     /// Name of the TUN device.
     pub tun: String,
-    /// Mark on our own datagrams, so that the routes into the tunnel do not catch them.
+    /// Firewall mark on our own datagrams. It keeps them out of the routes into the tunnel.
     pub fwmark: u32,
     /// Routing table of the routes into the tunnel.
     pub table: u32,
-    /// Half-open exchanges of aggressive mode, which cost public key operations. A quarter as many
-    /// more are for addresses where a station came up lately. Main mode has 5000. One address (an
-    /// IPv6 /64) has 100 at most of each, and each lasts 30 s, or less where others need room.
+    /// Limit of half-open exchanges in aggressive mode, which cost public key operations. A quarter
+    /// as many more are reserved for addresses where a client came up lately. Main mode has 5000.
+    /// One address (IPv6: one /64) may have 100 in each mode. An exchange lasts 30 s, or less if
+    /// others need its room.
     pub half_open: usize,
-    /// Take the resolvers that come with an inner address, and give them back.
+    /// Use the DNS resolvers that come with an inner address, and restore the old ones at the end.
     pub dns: bool,
-    /// User to become after set-up (`--user` comes first). None: started as root it becomes the
-    /// user caravan, where there is one, and else stays root and says so; "root": it is meant. The
-    /// process that speaks with the network keeps no capability either way.
+    /// User that the network process changes to after its setup. `--user` takes precedence.
+    /// Default, if started as root: the user caravan; if there is no such user it stays root and
+    /// warns. "root": stay root without a warning. It keeps no capability in any case.
     pub user: Option<String>,
 }
 
@@ -85,14 +86,14 @@ pub struct ConnectionTable {
     /// IKE version; 1 is deprecated (RFC 9395).
     #[serde(default = "one")]
     pub version: u8,
-    /// Aggressive mode: three messages, as the UMTS paper has it.
+    /// Aggressive mode: three messages, as in the UMTS paper.
     #[serde(default)]
     pub aggressive: bool,
-    /// Own addresses to use: a station goes out from the first that it has and that leads to the
-    /// gateway; none: any.
+    /// Own addresses to use. A client uses the first one that it has and that has a route to the
+    /// gateway. Default: any.
     #[serde(default)]
     pub local_addrs: Vec<IpAddr>,
-    /// Addresses or names of the gateway; none: this is the gateway.
+    /// Addresses or names of the gateway. Absent: this process is the gateway.
     #[serde(default)]
     pub remote_addrs: Vec<String>,
     /// UDP port of the gateway.
@@ -104,65 +105,65 @@ pub struct ConnectionTable {
     /// Ask for inner addresses: "0.0.0.0", "::", or one of each.
     #[serde(default)]
     pub vips: Vec<IpAddr>,
-    /// Pools that peers are lent addresses from: one of IPv4, one of IPv6, or both.
+    /// Pools for the inner addresses of peers: one of IPv4, one of IPv6, or both.
     #[serde(default)]
     pub pools: Vec<String>,
-    /// ESP in UDP: "auto", with every peer that speaks NAT traversal (RFC 3947); true, always, or
-    /// no tunnel; false, through a NAT alone. Without UDP it is IP protocol 50, which costs a
-    /// system call a packet. AH never goes in UDP: where it is proposed, "auto" is false.
+    /// ESP in UDP. "auto": with every peer that supports NAT traversal (RFC 3947). true: always, or
+    /// no tunnel. false: only through a NAT. Otherwise ESP is IP protocol 50, which costs one
+    /// system call per packet. AH never uses UDP: if AH is proposed, "auto" means false.
     #[serde(default)]
     pub encap: Encap,
-    /// Split long IKE messages when the peer can read fragments.
+    /// Split long IKE messages if the peer supports fragments.
     #[serde(default = "yes")]
     pub fragmentation: bool,
-    /// Ask a silent peer whether it is there after this long; "0": never. None: 20 s at a station,
-    /// 60 s at a gateway. A station that goes on sending and hears nothing asks after 5 s.
+    /// Probe a peer that has been silent for this long; "0": never. Default: "20s" at a client,
+    /// "60s" at a gateway. A client that sends and receives nothing probes after 5 s.
     pub dpd_delay: Option<Span>,
-    /// Without an answer for this long it is not.
+    /// Give the peer up if it answers no probe for this long.
     #[serde(default = "dpd_timeout")]
     pub dpd_timeout: Span,
     /// Interval of NAT keepalives; "0" turns them off.
     #[serde(default = "keepalive")]
     pub keepalive: Span,
-    /// Renew the ISAKMP SA after this long; it is always renewed, so 0 is refused.
+    /// Renew the ISAKMP SA after this long. 0 is refused: the SA is always renewed.
     #[serde(default = "rekey_time")]
     pub rekey_time: Span,
-    /// Time between the renewal and the end of the old one.
+    /// Time from the renewal to the end of the old SA.
     #[serde(default = "over_time")]
     pub over_time: Span,
-    /// "replace" or "keep" an earlier tunnel of the same identity.
+    /// What happens to an earlier tunnel of the same identity.
     #[serde(default)]
     pub unique: Unique,
-    /// Peers at once that a pre-shared key for many may have (`id = "*"`, or a pattern). A peer
-    /// that comes when they are all there is not answered until one leaves.
+    /// How many peers may share a pre-shared key at once, if it is for many (`id = "*"`, or a
+    /// pattern). Another peer gets no answer until one leaves.
     #[serde(default = "max_peers")]
     pub max_peers: usize,
-    /// "at-once" or "on-traffic".
+    /// When the tunnel is set up: as soon as the process runs, or at the first packet for it.
     #[serde(default)]
     pub start: Start,
-    /// What happens to traffic for the private network while there is no tunnel, and at a gateway
-    /// to traffic for its pools while it does not run: "block" (refused, until `caravan down`) or
-    /// "pass" (in clear by the ordinary route).
+    /// What happens to traffic for the private network without a tunnel, and to traffic for a
+    /// gateway's pools while the gateway does not run. "block": refused until `caravan down`.
+    /// "pass": it takes the ordinary route, unencrypted.
     #[serde(default)]
     pub on_failure: OnFailure,
-    /// Of a full tunnel (`remote_ts` has all of IPv4 or all of IPv6): what becomes of the local
-    /// network. "allow": private addresses that the host has a route of its own to stay reachable,
-    /// as do multicast and broadcast; what `remote_ts` names, the gateway's resolvers and questions
-    /// for names stay in the tunnel. "block": everything goes into the tunnel or nowhere, but DHCP.
+    /// Local network of a full tunnel (`remote_ts` covers all of IPv4 or all of IPv6). "allow":
+    /// private addresses with a route that is not a default route stay reachable, and so do
+    /// multicast and broadcast. Networks that `remote_ts` names, the gateway's resolvers and DNS
+    /// queries stay in the tunnel. "block": everything except DHCP enters the tunnel or is refused.
     #[serde(default)]
     pub lan: Lan,
-    /// Of a full tunnel of one family: what becomes of the other one. "block": refused, as far as
-    /// no selector names it, also where `on_failure` is "pass". "pass": in clear.
+    /// Other address family of a full tunnel that carries one family only. "block": refused unless
+    /// a selector names it, also if `on_failure` is "pass". "pass": unencrypted.
     #[serde(default)]
     pub other_family: OtherFamily,
-    /// Permit DES, 3DES, MD5, groups 1, 2 and 5, ESP without integrity, aggressive PSK.
+    /// Allow DES, 3DES, MD5, groups 1, 2 and 5, ESP without integrity, and aggressive PSK.
     #[serde(default)]
     pub legacy: bool,
-    /// Who we are.
+    /// How we identify ourselves.
     pub local: AuthTable,
-    /// Whom we accept.
+    /// Which peers we accept.
     pub remote: AuthTable,
-    /// What is protected, by name.
+    /// Which traffic is protected, by name.
     pub children: BTreeMap<String, ChildTable>,
 }
 
@@ -172,21 +173,21 @@ pub struct ConnectionTable {
 pub struct AuthTable {
     /// "pubkey" or "psk".
     pub auth: Auth,
-    /// Certificate files: ours and intermediates (local), or the peers' own (remote): then these
-    /// alone are accepted, whatever cacerts says.
+    /// Certificate files. `local`: ours, then intermediates. `remote`: the peers' own certificates;
+    /// then only these are accepted, whatever `cacerts` says.
     pub certs: Vec<PathBuf>,
     /// Our private key.
     pub key: Option<PathBuf>,
-    /// Authorities that the peer's certificate may come from.
+    /// Authorities that may have issued the peer's certificate.
     pub cacerts: Vec<PathBuf>,
-    /// Revocation lists.
+    /// Certificate revocation lists (CRLs).
     pub crls: Vec<PathBuf>,
-    /// A peer is refused without a current CRL of its authority: "strict"; where one is named in
-    /// crls: "ifcrl"; never: "relaxed". Whom a list names is refused always.
+    /// When a peer is refused because its authority has no current CRL. "strict": always. "ifcrl":
+    /// if `crls` names a CRL of that authority. "relaxed": never. Revoked peers are always refused.
     pub revocation: Revocation,
-    /// Identity: an address, a name, user@name, a subject; "*" accepts any (remote).
+    /// Identity: an address, a name, user@name or a subject. `remote`: "*" accepts any.
     pub id: Option<String>,
-    /// The pre-shared key itself, or `secret_file`; at one side alone it is that of both.
+    /// The pre-shared key itself; or use `secret_file`. If only one side has a key, both use it.
     pub secret: Option<String>,
     /// File with the pre-shared key.
     pub secret_file: Option<PathBuf>,
@@ -223,34 +224,34 @@ pub struct ChildTable {
     /// "tunnel" or "transport".
     #[serde(default)]
     pub mode: Mode,
-    /// Our side's traffic; none: our inner address.
+    /// Traffic selectors of our side. Default: our inner address.
     #[serde(default)]
     pub local_ts: Vec<String>,
-    /// The peer's side's traffic; none: its inner address.
+    /// Traffic selectors of the peer's side. Default: its inner address.
     #[serde(default)]
     pub remote_ts: Vec<String>,
-    /// ESP proposals, such as "aes128gcm16-modp2048"; "none" alone: no IPsec, traffic in clear.
-    /// Without any, and without AH's: "aes128gcm16-modp2048", "aes128-sha256-modp2048",
-    /// "aes128gcm16", "aes128-sha256". A group is PFS; a station offers one group after the other.
+    /// ESP proposals, such as "aes128gcm16-modp2048". "none" alone: no IPsec, traffic unencrypted.
+    /// Default, without `ah_proposals`: "aes128gcm16-modp2048", "aes128-sha256-modp2048",
+    /// "aes128gcm16", "aes128-sha256". A group means PFS. A client offers one group at a time.
     #[serde(default)]
     pub esp_proposals: Vec<String>,
     /// AH proposals, such as "sha256-modp2048".
     #[serde(default)]
     pub ah_proposals: Vec<String>,
-    /// Renew the SAs after this long; they are always renewed, so 0 is refused.
+    /// Renew the SAs after this long. 0 is refused: they are always renewed.
     #[serde(default = "child_rekey_time")]
     pub rekey_time: Span,
-    /// Time between the renewal and the end of the old ones.
+    /// Time from the renewal to the end of the old SAs.
     #[serde(default = "child_over_time")]
     pub over_time: Span,
-    /// Renew after so many bytes.
+    /// Renew after this many bytes.
     pub rekey_bytes: Option<Size>,
-    /// Renew after so many packets.
+    /// Renew after this many packets.
     pub rekey_packets: Option<u64>,
-    /// Packets of the replay window, 64 to 4096; 0 takes replayed packets.
+    /// Size of the replay window in packets, 64 to 4096. 0 turns replay protection off.
     #[serde(default = "replay_window")]
     pub replay_window: u32,
-    /// Largest outer packet to begin with.
+    /// Largest outer packet at the start.
     #[serde(default = "path_mtu")]
     pub mtu: u16,
 }
@@ -340,7 +341,7 @@ pub enum OtherFamily {
 pub struct PoolTable {
     /// A subnet or a range, such as "10.99.0.0/24" or "10.99.0.10-10.99.0.20".
     pub addrs: String,
-    /// Resolvers that go with the address.
+    /// DNS resolvers that a client gets with its address.
     #[serde(default)]
     pub dns: Vec<IpAddr>,
 }
@@ -352,12 +353,12 @@ pub struct PublishTable {
     /// "tcp" or "udp".
     #[serde(default)]
     pub protocol: Transport,
-    /// Port of the gateway's own address.
+    /// Port on the gateway's own address.
     pub port: u16,
     /// The server inside, such as "10.10.0.2:80".
     pub to: std::net::SocketAddr,
-    /// The server sees the gateway's address. `false`: that of the pool which stands for the
-    /// station, and then it needs a route there by way of the gateway.
+    /// true: the server sees the gateway's address. false: it sees the client's pool address, and
+    /// needs a route to the pool through the gateway.
     #[serde(default = "yes")]
     pub masquerade: bool,
 }

@@ -132,7 +132,7 @@ fn the_samples_are_good_beside_the_files_that_they_name() {
     folder.pki("issue --ca @/pki --name ms1 --out @").unwrap();
     fs::copy(folder.0.join("pki/ca.pem"), folder.0.join("ca.pem")).unwrap();
     let gateway = include_str!("../../../../packaging/gateway.toml");
-    let station = include_str!("../../../../packaging/station.toml");
+    let client = include_str!("../../../../packaging/client.toml");
     // What is offered in comments stands in the file as well as without them.
     let offers = |text: &str| {
         let lines = text.lines().map(|line| match line.strip_prefix("# ") {
@@ -142,7 +142,7 @@ fn the_samples_are_good_beside_the_files_that_they_name() {
         lines.collect::<Vec<_>>().join("\n")
     };
     let published = offers(gateway);
-    for text in [gateway, station, &published, &offers(station)] {
+    for text in [gateway, client, &published, &offers(client)] {
         let path = folder.0.join("sample.toml");
         fs::write(&path, text).unwrap();
         let loaded = crate::config::load(&path, crate::config::Names::Wanted);

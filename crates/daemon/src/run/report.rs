@@ -80,7 +80,7 @@ impl Process {
     fn process_status(&self) -> ProcessStatus {
         let role = match self.options.role {
             Role::Gateway => "gateway",
-            Role::Station => "station",
+            Role::Station => "client",
         };
         ProcessStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -34,7 +34,7 @@ fn report() -> StatusReport {
         process: ProcessStatus {
             version: "0.1.0".to_owned(),
             pid: 7,
-            role: "station".to_owned(),
+            role: "client".to_owned(),
             capture: Some("/tmp/x.pcapng".to_owned()),
             offloads: vec![OffloadStatus {
                 name: "udp-gso".to_owned(),

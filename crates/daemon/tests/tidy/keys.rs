@@ -10,33 +10,34 @@ use crate::tree::{Finding, Tree, top};
 
 const PAGE: &str = "docs/vpn-configuration.md";
 const SOURCE: &str = "crates/daemon/src/config/file.rs";
+const LIMITS: &str = "crates/engine/src/config.rs";
 
-const HEAD: &str = "# Every key of a configuration
+const HEAD: &str = "# Configuration keys
 
-One TOML file is a process: `caravan gateway -c FILE` or `caravan up -c FILE`. `caravan check FILE`
-says what is wrong or unwise in it. Unknown keys are errors. Names of files are relative to the
-file's own folder; times and sizes are text with a unit: `\"90s\"`, `\"4h\"`, `\"30d\"`;
-`\"64kb\"`, `\"1gib\"`. A key without default may be left out, unless it is *needed*.
+Each process reads one TOML file: `caravan gateway -c FILE` or `caravan up -c FILE`. `caravan check
+FILE` reports errors and unwise settings. Unknown keys are errors. File names are relative to the
+folder of the configuration. Times and sizes are text with a unit: `\"90s\"`, `\"4h\"`, `\"30d\"`;
+`\"64kb\"`, `\"1gib\"`. A key without a default is optional unless the table says *needed*.
 
-Samples: [a gateway's](../packaging/gateway.toml), [a station's](../packaging/station.toml). This
-page is made from `crates/daemon/src/config/file.rs` and tested against it.
+Samples: [gateway](../packaging/gateway.toml), [client](../packaging/client.toml). This page is made
+from `crates/daemon/src/config/file.rs` and tested against it.
 ";
 
 /// A table of the file, and the struct that reads it.
 const TABLES: [(&str, &str); 6] = [
     ("`[daemon]`: the process", "DaemonTable"),
     (
-        "`[connections.NAME]`: a peer, or a kind of peer",
+        "`[connections.NAME]`: a peer, or a group of peers",
         "ConnectionTable",
     ),
-    ("`local` and `remote`: who proves what", "AuthTable"),
+    ("`local` and `remote`: authentication", "AuthTable"),
     (
-        "`[connections.NAME.children.NAME]`: what is protected",
+        "`[connections.NAME.children.NAME]`: protected traffic",
         "ChildTable",
     ),
-    ("`[pools.NAME]`: inner addresses to lend", "PoolTable"),
+    ("`[pools.NAME]`: inner addresses for clients", "PoolTable"),
     (
-        "`[[publish]]`: a port of the gateway that leads to a server inside",
+        "`[[publish]]`: ports of the gateway that lead to servers",
         "PublishTable",
     ),
 ];
@@ -53,7 +54,7 @@ struct Entry {
 /// The page on disk is the one that the code gives; with CARAVAN_BLESS set, it is written.
 pub(crate) fn is_current(tree: &Tree) -> Vec<Finding> {
     let source = tree.find(SOURCE).expect("the configuration's text");
-    let wanted = page(&source.text);
+    let wanted = with_limits(page(&source.text), tree);
     let there = tree.find(PAGE).map_or("", |file| file.text.as_str());
     if there == wanted {
         return Vec::new();
@@ -68,6 +69,20 @@ pub(crate) fn is_current(tree: &Tree) -> Vec<Finding> {
         what: "not what config/file.rs says: CARAVAN_BLESS=1 cargo test -p daemon --test tidy"
             .to_owned(),
     }]
+}
+
+/// Defaults that the engine names, as numbers.
+fn with_limits(page: String, tree: &Tree) -> String {
+    let engine = tree.find(LIMITS).expect("the engine's limits");
+    let mut lines = engine.text.lines();
+    lines.fold(page, |page, line| {
+        let declared = line.strip_prefix("pub const ");
+        let Some((name, value)) = declared.and_then(|it| it.split_once(": usize = ")) else {
+            return page;
+        };
+        let value = value.trim_end_matches(';').replace('_', "");
+        page.replace(&format!("engine::config::{name}"), &value)
+    })
 }
 
 fn page(source: &str) -> String {
