@@ -1,10 +1,12 @@
-//! The packet threads. Each direction is a value with one of the engine's planes and its buffers;
-//! one thread serves both, or two threads one each while there is enough to do (`threads`). No
-//! lock, allocation or async on a packet's way.
+//! The packet threads. Each direction is a value with one of the engine's planes and its buffers.
+//! One thread serves both, or two threads one each while there is enough work (`threads`). The
+//! packet path has no lock, allocation or async.
 //!
-//! Control talks to a direction through a bounded queue that is drained between bursts, and hears
-//! of it through one bounded channel. What a full channel cannot take is counted if a stranger
-//! caused it, and kept if it is a fact about our own associations.
+//! Control gives a direction orders through a bounded queue, which is drained between bursts, and
+//! gets events through one bounded channel. If that channel is full, messages from strangers are
+//! counted and dropped; facts about our own SAs are kept.
+//!
+//! See `docs/design/offloads.md` and `docs/design/control-and-packets.md`.
 
 mod inbound;
 mod news;
@@ -156,7 +158,7 @@ struct Orders {
     bell: Arc<EventFd>,
 }
 
-/// Tells control of a thread that panicked: a tunnel must not stand still in silence.
+/// Tells control that a thread panicked: a tunnel must not stop silently.
 struct Witness {
     direction: Direction,
     news: mpsc::Sender<News>,

@@ -1,10 +1,11 @@
-//! The control plane: every IKE exchange, connection, lease and timer of one station or gateway.
+//! The control plane: every IKE exchange, connection, lease and timer of one client or gateway.
 //!
-//! One thread owns a [`Node`]: give it an [`Input`], then drain [`Output`]s until `Wait`.
+//! One thread owns a [`Node`]: give it an [`Input`], then drain [`Output`]s until `Wait`. It never
+//! sees a packet: `docs/design/control-and-packets.md` says why.
 //!
-//! A *session* is one ISAKMP SA from its first message on (`session.rs`); a *child* is what
-//! one session protects for one pair of selectors, with its successors (`children.rs`); a
-//! *station* is a connection that we begin ourselves and hold up (`stations.rs`).
+//! A *session* is one ISAKMP SA, from its first message on (`session.rs`). A *child* is what one
+//! session protects for one pair of selectors, with its successors (`children.rs`). A *station* is
+//! a connection that we initiate and keep up (`stations.rs`).
 
 mod accounts;
 mod children;

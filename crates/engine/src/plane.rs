@@ -1,9 +1,10 @@
-//! The packet plane: tables of security associations and policies, owned by the thread that moves
-//! the packets. Outbound and inbound are separate and share nothing.
+//! The packet plane: security associations and policies, and the packets that use them.
 //!
-//! Control sends [`Change`]s; packets answer with [`Notice`]s that become control's input.
-//! [`OutboundPlane`] turns what a TUN device gives into datagrams, [`InboundPlane`] turns datagrams
-//! into what a TUN device takes. Sockets and devices are the caller's.
+//! [`OutboundPlane`] turns frames from a TUN device into datagrams. [`InboundPlane`] turns
+//! datagrams into packets for a TUN device. The two share nothing. Control sends [`Change`]s, and
+//! the planes answer with [`Notice`]s, which become control's input. Left out: sockets and devices.
+//!
+//! `docs/design/packet-plane.md` says why it works in bursts, in place and without allocation.
 
 mod checksum;
 mod coalesce;
@@ -68,28 +69,28 @@ pub struct Offloads {
 pub enum Change {
     /// A new SA. Outbound: it takes over its child's traffic at once.
     Install(Box<Sa>),
-    /// An SA ends, by its child and our SPI (inbound) or the peer's (outbound), which two peers
-    /// may have chosen alike.
+    /// An SA ends. The SPI is ours (inbound) or the peer's (outbound). Two peers may choose the
+    /// same SPI, so the child is part of the name.
     Remove(ChildId, u32, crate::sa::Direction),
     /// The peer of these outbound SAs moved (found by the inbound plane, or by control).
     Move(ChildId, Path),
-    /// So many octets more may be sent to where this child's peer has moved; the rest waits until
-    /// [`Change::Proven`] (or goes after a while).
+    /// This child's peer has moved. This many more octets may be sent to it. The rest waits for
+    /// [`Change::Proven`], and is dropped if that takes too long.
     Allow(ChildId, u64),
-    /// This child's peer is where it says, at this address: so our stack knows it from now on, if
-    /// it is a peer of transport mode without a pool address.
+    /// This child's peer has proven its address. If it is a peer of transport mode without a pool
+    /// address, our own stack knows it by this address from now on.
     Proven(ChildId, IpAddr),
-    /// The peer of this child answers small questions while its large packets go unanswered: if
-    /// they still do, the path carries no large ones ([`Notice::PathShrank`]).
+    /// The peer of this child answers small probes, but nothing answers its large packets. If that
+    /// is still so, the path carries no large packets ([`Notice::PathShrank`]).
     Doubt(ChildId),
-    /// Traffic that must not leave in the clear: it waits for (and asks for) its child.
+    /// Traffic that must not leave unencrypted: it waits for its child and requests it.
     Expect(ChildId, Vec<TrafficSelector>, Vec<TrafficSelector>),
-    /// Traffic that [`Change::Expect`] named waits for its child no more.
+    /// Takes [`Change::Expect`] back: its traffic does not wait for the child any more.
     Forget(ChildId),
-    /// Tell of this child's first packet from that moment on ([`Notice::OutboundUsed`]), once.
+    /// Report this child's first packet after this moment, once ([`Notice::OutboundUsed`]).
     Watch(ChildId, Instant),
-    /// The largest packet that our own link towards the peer of this child carries, as
-    /// [`OutboundPlane::link_to_ask`] wants to know.
+    /// The largest packet that our own link towards this child's peer carries: the answer to
+    /// [`OutboundPlane::link_to_ask`].
     LinkMtu(ChildId, u16),
 }
 
@@ -122,7 +123,7 @@ pub enum Notice {
         /// Which child.
         child: ChildId,
     },
-    /// A large TCP segment is repeated and repeated: ask the peer whether it answers at all.
+    /// A large TCP segment is repeated again and again: probe the peer.
     LargeUnanswered {
         /// Which child.
         child: ChildId,

@@ -1,23 +1,13 @@
-//! Half-open exchanges of a responder, by age: what strangers can make us hold, and who makes room
-//! for whom.
+//! Half-open exchanges of a responder, by age: how many a stranger can make us keep, and which one
+//! is dropped when a limit is reached.
 //!
-//! An exchange is *unproven* while its initiator has sent one message only, from an address that
-//! may be forged (RFC 2408 §2.5.3 is about that), and *proven* from main mode's third message on.
-//! At a bound the oldest unproven one makes room for a new one, once it has had its time; so a
-//! flood from forged addresses shortens the life of what nobody answers. Chance decides which new
-//! one gets its place: a flood that is timed so that it always comes first gains nothing.
+//! An exchange is *unproven* while its initiator has sent only one message, from an address that
+//! may be forged (RFC 2408 §2.5.3), and *proven* from main mode's third message on. Unproven and
+//! proven exchanges of main mode, and aggressive mode, have separate tables ([`Share`]). At a
+//! limit, the oldest exchange is dropped for a new one, after a minimum time and with a growing
+//! chance.
 //!
-//! Proven ones have places of their own. Each has cost a shared value, and whoever has many
-//! addresses can prove as many as there are places and then say nothing more. So they make room
-//! for each other, later, and beside the bound of one site there is one of its network. One that
-//! comes to nothing keeps its place as long as one that waits: who makes each fail at once begins
-//! no more of them.
-//!
-//! The two modes are counted apart, so that a flood of one leaves the other as it is. A first
-//! message of main mode costs memory only. One of aggressive mode costs public key operations:
-//! its exchanges keep their places longer, which bounds how many a second a flood can begin. A
-//! part of the places is for sites where a station came up lately ([`Familiar`]): a flood that
-//! does not know their addresses does not touch it.
+//! `docs/design/half-open.md` says why.
 
 mod familiar;
 
@@ -33,21 +23,21 @@ use crate::site::{Network, Site};
 use crate::time::{Duration, Instant};
 pub(super) use familiar::Familiar;
 
-/// An unproven exchange of main mode is held at least so long: a round trip of a slow link. Many
-/// honest stations that come at once behind one address so wait for each other.
+/// An unproven exchange of main mode is kept at least this long: a round trip on a slow link. So
+/// many honest clients that come at once from one address wait for each other.
 pub(super) const ANSWER_TIME: Duration = Duration::from_millis(400);
 
-/// One of aggressive mode, or a proven one of main mode, is held at least so long: a flood makes us
-/// do as many public key operations as there are places, once in this time. The third repetition of
-/// an honest station's message falls in it.
+/// An exchange of aggressive mode, or a proven one of main mode, is kept at least this long. In
+/// this time, a flood causes at most one public key operation for each place. The third repetition
+/// of an honest client's message comes within this time.
 pub(super) const COSTLY_TIME: Duration = Duration::from_secs(4);
 
-/// A network has the proven places of so many sites.
+/// A network may have as many proven places as this many sites.
 const SITES_PER_NETWORK: usize = 4;
 
-/// Familiar sites have places of their own, one for so many that all share...
+/// Familiar sites have one more place for every so many shared places.
 const RESERVE_PART: usize = 4;
-/// ...and one site has so many of them.
+/// Reserved places of one familiar site.
 const RESERVE_PER_SITE: usize = 16;
 
 /// The place of one exchange, kept by its session.
@@ -78,7 +68,8 @@ pub(super) struct HalfOpen {
     aggressive: Places,
     reserve: Places,
     proven: Places,
-    /// Costly ones that came to nothing, and until when each keeps its place.
+    /// Costly exchanges that failed, and until when each keeps its place. Otherwise an attacker who
+    /// makes each exchange fail at once could begin more of them.
     failed: BTreeMap<(Instant, SessionId), Place>,
 }
 
@@ -105,7 +96,7 @@ struct Bounds {
 pub(super) enum Room {
     /// There is room.
     Free,
-    /// If this one makes room, with this chance of 2^32.
+    /// There is room if this one is dropped, with this chance of 2^32.
     Of(SessionId, u64),
     /// There is none.
     None,
@@ -195,7 +186,7 @@ impl HalfOpen {
         place
     }
 
-    /// Its initiator reads what is sent to its address.
+    /// Its initiator has proven that it receives what is sent to its address.
     pub(super) fn prove(&mut self, id: SessionId, place: &mut Place, now: Instant) {
         if place.is_proven() {
             return;
@@ -210,7 +201,7 @@ impl HalfOpen {
         self.share(place.share).end(id, place);
     }
 
-    /// It came to nothing.
+    /// It failed.
     pub(super) fn fail(&mut self, id: SessionId, place: Place, now: Instant) {
         let until = place.since + COSTLY_TIME;
         match place.share {
@@ -220,7 +211,7 @@ impl HalfOpen {
         }
     }
 
-    /// Gives the places of those back that failed long enough ago.
+    /// Frees the places of exchanges that failed long enough ago.
     fn forgive(&mut self, now: Instant) {
         while let Some(first) = self.failed.first_entry().filter(|it| it.key().0 <= now) {
             let ((_, id), place) = first.remove_entry();
@@ -243,8 +234,8 @@ impl Places {
         self.by_age.len()
     }
 
-    /// Room within these bounds. The oldest makes room after its time; the chance grows from none
-    /// to certainty at twice that.
+    /// Room within these bounds. The oldest is dropped only after its minimum time; the chance
+    /// grows from 0 to 1 at twice this time.
     fn room(&self, site: Site, bounds: &Bounds, now: Instant) -> Room {
         let network = site.network();
         let oldest = if count(&self.of_site, site) >= bounds.per_site {

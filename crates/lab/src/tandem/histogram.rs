@@ -1,9 +1,9 @@
-//! Delays of a stream: the first thousand as they came, of longer ones counts in buckets whose
-//! width grows with the delay.
+//! Delays of a stream. Up to [`FEW`] are kept; of more, only counts in buckets whose width grows
+//! with the delay.
 //!
-//! Thirty-two buckets an octave from a nanosecond to a day and a half: a percentile of a long
-//! stream is known to lie between two delays at most 3.2 % apart, which are said with it, and never
-//! outside what came. Left out: the delays themselves.
+//! There are 32 buckets per octave, from a nanosecond to a day and a half. So a percentile of a
+//! long stream lies between two delays at most 3.2 % apart, which are reported with it, and never
+//! outside the smallest and largest delay. `docs/design/percentiles.md` says why.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub const BUCKETS: usize = 47 << FINE;
 /// Counts of one bucket that a text may claim.
 const COUNT_MAX: u64 = 1 << 48;
 
-/// So many delays are kept as they came: percentiles of no more are exact.
+/// Up to this many delays are kept, and their percentiles are exact.
 pub const FEW: usize = 1024;
 
 /// Counts of delays by bucket, and what tells percentiles more closely.

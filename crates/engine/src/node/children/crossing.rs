@@ -1,10 +1,10 @@
 //! Renewals that cross: both ends renew a child at once, or one end renews it again before the
-//! other has read the last word of the first time.
+//! other has read message 3 of the first renewal.
 //!
-//! Each end hears of the two new pairs in another order. They must agree which one stands, or each
-//! would in the end delete what the other one seals with. Of two that one end has begun the later
-//! one stands; of two that different ends have begun it is the one with the smallest SPI, which
-//! both know. The other pair stays for a while, to be read from: the peer may follow another rule.
+//! The ends may see the two new pairs in different orders, and must choose the same one. If the
+//! same end began both, the later one stands; otherwise the one with the smallest SPI. The other
+//! pair stays for receiving, because the peer may follow another rule. See
+//! `docs/design/takeover.md`.
 
 use super::super::Node;
 use super::super::session::PendingQuick;
@@ -13,14 +13,14 @@ use crate::ikev1::quick::NegotiatedChild;
 use crate::sa::ChildId;
 use crate::time::{Duration, Instant};
 
-/// How long the pair before a new one is kept: whoever renewed deletes it after the overlap, the
-/// other side waits longer.
+/// How long the pair before a new one is kept. The end that renewed deletes it after the overlap;
+/// the other end waits longer, for that delete.
 pub(super) fn overlap(new: &Pair) -> Duration {
     if new.is_ours { OVERLAP } else { OVERLAP * 4 }
 }
 
 impl PendingQuick {
-    /// The pair that it has yielded.
+    /// The pair that it has negotiated.
     pub(super) fn pair(&self, negotiated: &NegotiatedChild, now: Instant) -> Pair {
         Pair {
             since: now,
@@ -38,7 +38,7 @@ impl PendingQuick {
 }
 
 impl Pair {
-    /// Of two that cross, whether this one stands.
+    /// Whether this one stands, of two that cross.
     fn outdoes(&self, other: &Self) -> bool {
         let least = |pair: &Self| pair.spi_in.min(pair.spi_out);
         match self.is_ours == other.is_ours {
@@ -49,14 +49,14 @@ impl Pair {
 }
 
 impl Node {
-    /// Whether a new pair, meant to renew the one of our SPI `renews`, comes after another one that
-    /// has done so and stands.
+    /// Whether a new pair, made to renew the one with our SPI `renews`, loses against the current
+    /// pair, which has renewed it already.
     pub(super) fn is_outdone(&self, child: ChildId, new: &Pair, renews: Option<u32>) -> bool {
         let current = self.children.get(&child).and_then(|entry| entry.current);
         current.is_some_and(|it| Some(it.spi_in) != renews && it.outdoes(new))
     }
 
-    /// Keeps a pair for what the peer may seal with it.
+    /// Keeps a pair to receive what the peer may seal with it.
     pub(super) fn keep_beside(&mut self, child: ChildId, pair: Pair) {
         if let Some(entry) = self.children.get_mut(&child) {
             entry.old.push((pair, pair.since + OVERLAP * 4));

@@ -1,9 +1,8 @@
-//! After a renewal: from when on the new outbound SA seals.
+//! After a renewal: when packets change to the new outbound SA.
 //!
-//! Message 3 of quick mode says that the initiator has keys, not that it has installed them
-//! (RFC 2409 §5.5), and a responder may install its own only when it has read that message: a
-//! packet under the new SPI may come before. So we send on under the old SA until the peer has used
-//! the new pair itself, or a short time has passed.
+//! Message 3 of quick mode proves that the initiator has the keys, not that either end has
+//! installed them (RFC 2409 §5.5). So we keep sending on the old SA until the peer has used the new
+//! pair, or a short time has passed. `docs/design/takeover.md` has the details.
 
 use super::super::Node;
 use super::super::session_id::SessionId;
@@ -12,12 +11,12 @@ use crate::ikev1::quick::NegotiatedChild;
 use crate::sa::{ChildId, Direction};
 use crate::time::{Duration, Instant};
 
-/// A peer that sends nothing has installed its new SAs by then; far below the time after which
-/// either end removes the old ones.
+/// A peer that sends nothing has installed its new SAs by then. It is much shorter than the time
+/// after which either end removes the old SAs.
 pub(super) const TAKEOVER_DELAY: Duration = Duration::from_secs(1);
 
-/// A responder has read message 3 by then, although it is busy; one that has not repeats
-/// message 2, and the wait begins anew.
+/// Even a busy responder has read message 3 by then. One that has not repeats message 2, and then
+/// the wait starts again.
 pub(super) const READING_TIME: Duration = Duration::from_secs(2);
 
 /// An outbound SA that waits.
@@ -30,8 +29,7 @@ pub(super) struct Takeover {
 }
 
 impl Node {
-    /// Lets the new outbound SA wait, until `latest`. The old one's hard life, if it ends before,
-    /// ends the wait.
+    /// Lets the new outbound SA wait until `latest`, or until the old one's hard lifetime ends.
     pub(super) fn take_over_later(
         &mut self,
         id: SessionId,
@@ -50,8 +48,8 @@ impl Node {
         }
     }
 
-    /// The peer has repeated message 2: it has not read message 3, which was sent again. Until it
-    /// has, it holds the old pair alone.
+    /// The peer has repeated message 2, so it has not read message 3 and has only the old pair.
+    /// Message 3 was sent again.
     pub(super) fn wait_for_reader(&mut self, child: ChildId, spi_in: u32, now: Instant) {
         let Some(entry) = self.children.get_mut(&child) else {
             return;
@@ -70,7 +68,7 @@ impl Node {
         self.arm_child(child);
     }
 
-    /// The peer has sent under this SPI of ours: its pair stands.
+    /// The peer has sent on this SPI of ours: it has installed the pair.
     pub(in super::super) fn inbound_used(&mut self, child: ChildId, spi: u32) {
         let waits = |takeover: &Takeover| takeover.negotiated.spi_in == spi;
         let entry = self.children.get(&child);

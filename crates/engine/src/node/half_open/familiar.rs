@@ -1,4 +1,4 @@
-//! Sites where a station came up lately: the newest [`MAX_FAMILIAR`] of them.
+//! Sites where a client came up lately: the newest [`MAX_FAMILIAR`] of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,12 +16,13 @@ pub(in super::super) struct Familiar {
 }
 
 impl Familiar {
-    /// Whether a station came up there lately.
+    /// Whether a client came up there lately.
     pub(super) fn has(&self, site: Site) -> bool {
         self.by_site.contains_key(&site)
     }
 
-    /// One came up: its site is the newest. The oldest is forgotten where there are too many.
+    /// A client came up there: its site is the newest. If there are too many, the oldest is
+    /// forgotten.
     pub(in super::super) fn add(&mut self, site: Site, now: Instant) {
         if let Some(before) = self.by_site.insert(site, now) {
             self.by_age.remove(&(before, site));

@@ -1,4 +1,5 @@
 //! Earlier sessions of a peer: renewed, replaced or kept beside a new one (RFC 2407 §4.6.3.3).
+//! `docs/design/renewal.md` says why a renewed session stays for a while, and what moves.
 
 use std::net::IpAddr;
 
@@ -12,10 +13,11 @@ use crate::node::{EndCause, Node};
 use crate::sa::{ChildId, Path};
 use crate::time::Instant;
 
-/// How many sessions of one peer may stand that others took over from: the peer deletes them.
+/// How many replaced sessions of one peer may wait for the peer to delete them.
 const MAX_REPLACED: usize = 4;
 
-/// How many sessions of one identity a connection keeps that keeps them all; the oldest goes.
+/// How many sessions of one identity a connection with `unique = "keep"` has; the oldest is
+/// dropped.
 const MAX_KEPT: usize = 16;
 
 impl Node {
@@ -89,9 +91,9 @@ impl Node {
         }
     }
 
-    /// The peer says in session `by` that it has no other one with us. Where the old one never
-    /// protected anything, the peer may have refused us in words that were lost; where it was
-    /// elsewhere, there may be two of it, and the other one hears why its tunnel ends.
+    /// The peer says in session `by` that it has no other session with us. If the old one never had
+    /// a child, the peer may have refused us in a message that was lost. If the old one was at
+    /// another address, there may be two devices, and the other one is told why its tunnel ends.
     pub(in super::super) fn close_restarted(
         &mut self,
         old: SessionId,
@@ -148,7 +150,7 @@ impl Node {
         leases.next().cloned()
     }
 
-    /// What another session of a session's peer holds, from then on held by this one too: it stays
+    /// The lease of another session of this peer. From then on this session holds it too: it stays
     /// lent until both have ended.
     pub(in super::super) fn shared_lease(&mut self, id: SessionId) -> Option<Lease> {
         let siblings = self.siblings(id).into_iter();
@@ -158,8 +160,8 @@ impl Node {
         Some(lease)
     }
 
-    /// The peer deletes a session, not its IPsec SAs: under another session of the peer's they
-    /// live on, and so does its inner address.
+    /// The peer deletes a session, not its IPsec SAs. They continue under another session of the
+    /// peer, and so does its inner address.
     pub(in super::super) fn hand_over(&mut self, id: SessionId, now: Instant) {
         let Some(heir) = self.siblings(id).pop() else {
             return;
@@ -171,8 +173,8 @@ impl Node {
         self.begin_waiting(heir, now);
     }
 
-    /// A session that another took over from. Its peer deletes it; or we do at `until`, when the
-    /// peer has had time to take its children over as well.
+    /// Another session took over from this one. The peer deletes it, or we do at `until`, when the
+    /// peer has had time to take over its children too.
     fn retire_session(&mut self, old: SessionId, heir: SessionId, until: Option<Instant>) {
         if let Some(session) = self.sessions.get_mut(&old) {
             session.heir = Some(heir);
@@ -182,8 +184,8 @@ impl Node {
         self.arm_session(old);
     }
 
-    /// Moves children and lease of `old` to `id`. Quick modes under way go on where they are, for
-    /// children whose home is `id`.
+    /// Moves children and lease of `old` to `id`. Quick modes under way continue in `old`; their
+    /// children then belong to `id`.
     fn adopt(&mut self, id: SessionId, old: SessionId, now: Instant) {
         let Some(from) = self.sessions.get_mut(&old) else {
             return;
@@ -240,8 +242,7 @@ impl Node {
 }
 
 impl SessionId {
-    /// Whether this session was begun before that one: the peer's word that it had none ends it.
-    /// Numbers come round.
+    /// Whether this session was begun before that one. Numbers wrap around.
     pub(in super::super) fn is_before(self, later: Self) -> bool {
         later.0.wrapping_sub(self.0) < 1 << 31
     }
