@@ -74,7 +74,7 @@ pub(crate) fn is_current(tree: &Tree) -> Vec<Finding> {
 /// Defaults that the engine names, as numbers.
 fn with_limits(page: String, tree: &Tree) -> String {
     let engine = tree.find(LIMITS).expect("the engine's limits");
-    let mut lines = engine.text.lines();
+    let lines = engine.text.lines();
     lines.fold(page, |page, line| {
         let declared = line.strip_prefix("pub const ");
         let Some((name, value)) = declared.and_then(|it| it.split_once(": usize = ")) else {
