@@ -24,111 +24,21 @@ mod proposal;
 pub mod protect;
 pub mod quick;
 pub(crate) mod refusal;
-pub mod retransmit;
-pub mod round_trip;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
 pub(crate) mod tests;
-mod unanswered;
 mod vendor;
 
 use crypto::cert::CertificatePath;
 pub(crate) use exchange::cookie;
-use round_trip::RoundTrip;
-pub use unanswered::Unanswered;
-use wire::isakmp::{Cookies, Located, NotifyType, Payload, PayloadKind};
+use wire::isakmp::{Cookies, Located, Payload, PayloadKind};
 
-use crate::counters::{DropCounters, DropReason};
 use crate::identity::Peer;
+use crate::ike::Role;
 use crate::sa::{Path, Secret};
 use crate::suite::IkeSuite;
 use crate::time::Instant;
-use crate::work::Work;
-
-/// Who began an exchange.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
-    /// We did.
-    Initiator,
-    /// The peer did.
-    Responder,
-}
-
-/// What the log is to hear of a message that does not verify, while its exchange goes on: in clear,
-/// it may be a forger's.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Doubt {
-    /// Whose exchange, once a connection is chosen.
-    pub connection: Option<String>,
-    /// Where it came from.
-    pub path: Path,
-    /// What does not verify, in one sentence.
-    pub why: String,
-}
-
-/// What a machine wants sent and told.
-#[derive(Default)]
-pub struct Outbox {
-    /// IKE messages, each one whole: path and octets. The node adds the non-ESP marker, splits
-    /// what is too long and tells of them.
-    pub messages: Vec<Sent>,
-    /// Messages that are not believed, while their exchanges go on.
-    pub doubts: Vec<Doubt>,
-    /// What it cost.
-    pub work: Work,
-    /// Messages that were read and found good.
-    pub received: Vec<Received>,
-    /// Messages dropped without ending an exchange.
-    pub drops: DropCounters,
-    round_trip: RoundTrip,
-    has_learned: bool,
-}
-
-impl Outbox {
-    /// An empty one for exchanges over a path of which this is known.
-    pub fn over(round_trip: RoundTrip) -> Self {
-        Self {
-            round_trip,
-            ..Self::default()
-        }
-    }
-
-    /// What is known of the path.
-    pub fn round_trip(&self) -> RoundTrip {
-        self.round_trip
-    }
-
-    /// An answer has taught something of the path.
-    pub fn learn(&mut self, lesson: impl FnOnce(&mut RoundTrip)) {
-        lesson(&mut self.round_trip);
-        self.has_learned = true;
-    }
-
-    /// What is known of the path, where an answer has taught something.
-    pub fn learned(&self) -> Option<RoundTrip> {
-        self.has_learned.then_some(self.round_trip)
-    }
-
-    /// Tells that a message of `bytes` octets was received and understood.
-    pub fn heard(&mut self, what: &'static str, bytes: usize, payloads: &[Located]) {
-        self.received.push(Received {
-            what,
-            bytes,
-            payloads: names(payloads.iter().map(|located| located.payload.kind())),
-        });
-    }
-
-    /// Where what a responder heard over `path` was a repetition, its answer goes back there: the
-    /// NAT between may have given the peer another port since. It is one message for one, a bounded
-    /// number of times; where the peer is, only a new message shows. Whoever began the session went
-    /// to an address of its own choice, and answers there alone.
-    pub fn answer_repetition_at(&mut self, path: Path, role: Role) {
-        if role == Role::Responder && self.drops.of(DropReason::RetransmittedMessage) > 0 {
-            self.messages.iter_mut().for_each(|sent| sent.path = path);
-        }
-    }
-}
 
 /// Names of payloads as RFC 2408 abbreviates them, such as "SA KE NONCE ID VID".
 pub fn names(kinds: impl Iterator<Item = PayloadKind>) -> String {
@@ -156,104 +66,14 @@ pub fn names(kinds: impl Iterator<Item = PayloadKind>) -> String {
     words.join(" ")
 }
 
+/// Names of payloads that were read.
+fn names_read(payloads: &[Located]) -> String {
+    names(payloads.iter().map(|located| located.payload.kind()))
+}
+
 /// Names of payloads about to be sent.
 pub fn names_of(payloads: &[Payload]) -> String {
     names(payloads.iter().map(Payload::kind))
-}
-
-/// A message on its way out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sent {
-    /// From where to where.
-    pub path: Path,
-    /// The whole ISAKMP message.
-    pub message: Vec<u8>,
-    /// Such as "aggressive 1", "quick 2", "informational".
-    pub what: &'static str,
-    /// Names of its payloads, such as "SA KE NONCE ID".
-    pub payloads: String,
-    /// The peer has announced that it reads fragments.
-    pub may_fragment: bool,
-}
-
-impl Sent {
-    /// The message's own ID (RFC 2408 §3.1); 0 in phase 1.
-    pub fn message_id(&self) -> Option<u32> {
-        let octets = self.message.get(20..24)?;
-        octets.try_into().ok().map(u32::from_be_bytes)
-    }
-}
-
-/// A message that was read and found good.
-pub struct Received {
-    /// Such as "aggressive 2".
-    pub what: &'static str,
-    /// Octets of the whole message.
-    pub bytes: usize,
-    /// Names of its payloads.
-    pub payloads: String,
-}
-
-/// Why an exchange ends without success. The text says what differed, for our log only; the
-/// notify type is what the peer is told.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
-    /// The bytes are not a message.
-    #[error("malformed message: {0}")]
-    Malformed(#[from] wire::codec::Malformed),
-    /// The peer broke a rule of the exchange.
-    #[error("the peer misbehaved: {0}")]
-    Misbehaved(String),
-    /// The peer's public value of Diffie-Hellman is none.
-    #[error("{0}")]
-    BadPublicValue(String),
-    /// No common choice: proposals, selectors, modes.
-    #[error("{what}")]
-    Incompatible {
-        /// One sentence: what we offered or accept, and what the peer did.
-        what: String,
-        /// What the peer is told.
-        notify: NotifyType,
-    },
-    /// The peer asks for traffic that belongs to another peer.
-    #[error("{0}")]
-    Taken(String),
-    /// There is no address to lend to the peer.
-    #[error("{0}")]
-    NothingToLend(String),
-    /// No connection of ours has these ends and this mode.
-    #[error("{0}")]
-    NoConnection(String),
-    /// The peer refuses, under keys: there is nothing to tell it.
-    #[error("{0}")]
-    Refused(String),
-    /// Identity, certificate, signature or pre-shared key were refused.
-    #[error("{0}")]
-    Unauthenticated(String),
-    /// A message that proves nothing was dropped: count it, no exchange ends because of it.
-    #[error("message dropped: {}", .0.name())]
-    Dropped(DropReason),
-    /// No answer after all retransmissions.
-    #[error("{0}")]
-    TimedOut(Unanswered),
-}
-
-impl Fault {
-    /// What the peer of a quick mode is told of it, if anything.
-    pub fn notify(&self) -> Option<NotifyType> {
-        match self {
-            Self::Incompatible { notify, .. } => Some(*notify),
-            // Who else is here is not for the peer to know, nor how full our pools are.
-            Self::Taken(_) | Self::NothingToLend(_) => Some(NotifyType::InvalidIdInformation),
-            _ => None,
-        }
-    }
-}
-
-impl From<DropReason> for Fault {
-    fn from(reason: DropReason) -> Self {
-        Self::Dropped(reason)
-    }
 }
 
 /// What NAT detection found (RFC 3947 §3.2).

@@ -12,6 +12,7 @@ pub mod config;
 pub mod counters;
 pub mod esp;
 pub mod identity;
+pub mod ike;
 pub mod ikev1;
 pub mod link;
 pub mod node;

@@ -40,7 +40,7 @@ use std::sync::Arc;
 use crypto::rand::{Seed, Stream};
 use wire::isakmp::{Cookie, Cookies};
 
-pub use crate::ikev1::nat::{IKE_PORT, NAT_T_PORT};
+pub use crate::ike::{IKE_PORT, NAT_T_PORT};
 pub use end_cause::EndCause;
 pub use event::Event;
 pub use reminders::PLACES_MAX;

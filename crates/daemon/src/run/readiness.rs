@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::config::{Connection, RemoteMethod, Start};
-use engine::ikev1::Unanswered;
+use engine::ike::{Step, Unanswered};
 use engine::node::Event;
 use tracing::{info, warn};
 
@@ -106,11 +106,11 @@ impl Progress {
             }
             Event::Message {
                 connection: Some(connection),
-                what,
+                step,
                 message_id,
                 remote: Some(remote),
                 ..
-            } => self.on_sent(connection, (what, *message_id), *remote, connections),
+            } => self.on_sent(connection, (*step, *message_id), *remote, connections),
             _ => None,
         }
     }
@@ -118,11 +118,11 @@ impl Progress {
     fn on_sent(
         &mut self,
         connection: &str,
-        (what, message_id): (&str, Option<u32>),
+        (step, message_id): (Step, Option<u32>),
         remote: SocketAddr,
         connections: &[Arc<Connection>],
     ) -> Option<String> {
-        let is_same = |it: &&mut Silence| it.asked.what == what && it.asked.remote == remote;
+        let is_same = |it: &&mut Silence| it.asked.step == step && it.asked.remote == remote;
         if self
             .unanswered
             .get_mut(connection)
@@ -130,7 +130,7 @@ impl Progress {
             .is_none()
         {
             let asked = Unanswered {
-                what: what.to_owned(),
+                step,
                 remote,
                 tries: 0,
                 is_by_key: is_by_key(connection, connections),

@@ -194,7 +194,7 @@ pub(super) fn log(event: &Event) {
     match event {
         Event::Message {
             connection,
-            what,
+            step,
             is_sent,
             bytes,
             datagrams,
@@ -202,7 +202,7 @@ pub(super) fn log(event: &Event) {
             ..
         } => debug!(
             connection,
-            what, is_sent, bytes, datagrams, payloads, "handshake_message"
+            what = %step, is_sent, bytes, datagrams, payloads, "handshake_message"
         ),
         Event::IkeEstablished {
             connection,

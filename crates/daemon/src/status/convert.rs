@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crypto::packet::{Encryption, Integrity, Protection};
 use engine::counters::{DropCounters, DropReason};
-use engine::ikev1::Role;
+use engine::ike::Role;
 use engine::node;
 use engine::plane::SaReport;
 use engine::sa::Mode;

@@ -22,12 +22,13 @@ use wire::isakmp::{Cookies, Identification, Payload};
 
 use super::auth;
 use super::decoy::{self, Decoys};
-use super::exchange::{At, Core, Publics, Session, Step};
+use super::exchange::{At, Awaited, Core, Publics, Session};
 use super::parts::Parts;
 use super::proposal::{self, Method, Offered};
-use super::{Fault, Outbox, Role};
+
 use crate::config::Connection;
 use crate::counters::DropReason;
+use crate::ike::{Fault, Outbox, Role};
 use crate::suite::IkeSuite;
 use crate::time::Instant;
 
@@ -38,7 +39,7 @@ impl Core {
         random: &mut Stream,
         now: Instant,
         out: &mut Outbox,
-    ) -> Step {
+    ) -> Awaited {
         let connection = Arc::clone(self.connection());
         let suites = self.offered_suites();
         let offer = proposal::offer(&suites, self.method, connection.lifetime);
@@ -54,7 +55,7 @@ impl Core {
         chain.extend(self.announcements());
         let sent = self.clear(1, &chain);
         self.ask(None, sent, now, out);
-        Step::Aggressive2(pair)
+        Awaited::Aggressive2(pair)
     }
 
     /// Answers message 1 with message 2: cheap checks, then Diffie-Hellman, then the signature.
@@ -66,7 +67,7 @@ impl Core {
         random: &mut Stream,
         now: Instant,
         out: &mut Outbox,
-    ) -> Result<Step, Fault> {
+    ) -> Result<Awaited, Fault> {
         let (offered, sa_i) = parts.sa.ok_or(DropReason::MalformedMessage)?;
         let (id, id_body) = parts.id.ok_or(DropReason::MalformedMessage)?;
         let public_len = parts.public.ok_or(DropReason::MalformedMessage)?.len();
@@ -124,12 +125,16 @@ impl Core {
         chain.extend(self.announcements());
         let sent = self.clear(2, &chain);
         self.answer(message, sent, now, out);
-        Ok(Step::Aggressive3(session))
+        Ok(Awaited::Aggressive3(session))
     }
 
     /// Reads message 2, sends message 3. Until the peer's proof is checked nothing is changed: a
     /// forged message 2 may come before the true one.
-    pub(super) fn aggressive_2(&mut self, pair: &KeyPair, at: &mut At<'_>) -> Result<Step, Fault> {
+    pub(super) fn aggressive_2(
+        &mut self,
+        pair: &KeyPair,
+        at: &mut At<'_>,
+    ) -> Result<Awaited, Fault> {
         let (body, located) = Self::read_clear(at)?;
         let parts = Parts::sort(body, &located)?;
         let (reply, _) = parts.sa.ok_or(DropReason::MalformedMessage)?;
@@ -178,7 +183,7 @@ impl Core {
         &mut self,
         session: &Session,
         at: &mut At<'_>,
-    ) -> Result<Step, Fault> {
+    ) -> Result<Awaited, Fault> {
         let opened;
         let clear;
         let (body, located, last_iv) = if at.header.flags.is_encrypted() {

@@ -10,12 +10,12 @@ use crypto::hash::{Digest, is_equal};
 use crypto::rsa::PublicKey;
 use wire::isakmp::{Identification, Payload};
 
-use super::Fault;
 use super::parts::{Parts, X509_SIGNATURE};
 use super::proposal::{Method, listed};
 use crate::config::{Connection, IdentityPattern, LocalMethod, RemoteMethod};
 use crate::counters::DropReason;
 use crate::identity::{Identity, Peer};
+use crate::ike::Fault;
 use crate::quotas::Quotas;
 use crate::sa::Secret;
 use crate::time::{Calendar, Instant};

@@ -17,10 +17,11 @@ use crypto::rand::Seed;
 
 use super::auth;
 use super::proposal::Method;
-use super::{Doubt, Fault, Outbox};
+
 use crate::config::Connection;
 use crate::counters::DropReason;
 use crate::identity::Identity;
+use crate::ike::{Doubt, Fault, Outbox};
 use crate::sa::{Path, Secret};
 
 /// The secret of this process.

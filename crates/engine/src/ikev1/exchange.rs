@@ -16,10 +16,11 @@ use super::keys::{self, Keys};
 use super::parts::Parts;
 use super::proposal::{self, Method};
 use super::protect::{self, Iv, Opened};
-use super::retransmit::{Answered, LINGER, PATIENCE, Retransmit};
-use super::{Fault, IsakmpSa, NatFinding, Outbox, PeerSupport, Role, Sent, names_of, nat, vendor};
+use super::{IsakmpSa, NatFinding, PeerSupport, names_of, nat, vendor};
 use crate::config::Connection;
 use crate::counters::DropReason;
+use crate::ike::retransmit::{Answered, LINGER, PATIENCE, Retransmit};
+use crate::ike::{Fault, Outbox, Role, Sent, Step};
 use crate::quotas::Quotas;
 use crate::sa::{Path, Secret};
 use crate::suite::IkeSuite;
@@ -30,7 +31,7 @@ use crate::work::{Task, Work};
 const NONCE_LEN: usize = 32;
 
 /// Which message is awaited, and what only that step needs.
-pub(super) enum Step {
+pub(super) enum Awaited {
     Main2,
     Main3,
     Main4(KeyPair),
@@ -159,13 +160,10 @@ impl Core {
     }
 
     /// What the `number`th message is called.
-    pub(super) fn what(&self, number: usize) -> &'static str {
-        const MAIN: [&str; 6] = ["main 1", "main 2", "main 3", "main 4", "main 5", "main 6"];
-        const AGGRESSIVE: [&str; 3] = ["aggressive 1", "aggressive 2", "aggressive 3"];
-        if self.is_aggressive {
-            AGGRESSIVE[number - 1]
-        } else {
-            MAIN[number - 1]
+    pub(super) fn step(&self, number: u8) -> Step {
+        match self.is_aggressive {
+            true => Step::Aggressive(number),
+            false => Step::Main(number),
         }
     }
 
@@ -190,16 +188,16 @@ impl Core {
     }
 
     /// Takes the message that `step` waits for.
-    pub(super) fn advance(&mut self, step: &Step, at: &mut At<'_>) -> Result<Step, Fault> {
+    pub(super) fn advance(&mut self, step: &Awaited, at: &mut At<'_>) -> Result<Awaited, Fault> {
         match step {
-            Step::Main2 => self.main_2(at),
-            Step::Main3 => self.main_3(at),
-            Step::Main4(pair) => self.main_4(pair, at),
-            Step::Main5(session) => self.main_5(session, at),
-            Step::Main6(session) => self.main_6(session, at),
-            Step::Aggressive2(pair) => self.aggressive_2(pair, at),
-            Step::Aggressive3(session) => self.aggressive_3(session, at),
-            Step::Done => Err(DropReason::UnexpectedMessage.into()),
+            Awaited::Main2 => self.main_2(at),
+            Awaited::Main3 => self.main_3(at),
+            Awaited::Main4(pair) => self.main_4(pair, at),
+            Awaited::Main5(session) => self.main_5(session, at),
+            Awaited::Main6(session) => self.main_6(session, at),
+            Awaited::Aggressive2(pair) => self.aggressive_2(pair, at),
+            Awaited::Aggressive3(session) => self.aggressive_3(session, at),
+            Awaited::Done => Err(DropReason::UnexpectedMessage.into()),
         }
     }
 
@@ -380,19 +378,19 @@ impl Core {
     }
 
     /// A message in clear, ready to go.
-    pub(super) fn clear(&self, number: usize, chain: &[Payload]) -> Sent {
+    pub(super) fn clear(&self, number: u8, chain: &[Payload]) -> Sent {
         let (next_payload, body) = write_payloads(chain);
         let header = Header {
             next_payload,
             ..self.header(self.exchange(), 0)
         };
-        self.sent(self.what(number), header.write(&body), names_of(chain))
+        self.sent(self.step(number), header.write(&body), names_of(chain))
     }
 
     /// A sealed message, ready to go; moves `iv` on.
     pub(super) fn sealed(
         &self,
-        number: usize,
+        number: u8,
         chain: &[Payload],
         keys: &Keys,
         iv: &mut Iv,
@@ -401,7 +399,7 @@ impl Core {
         let header = self.header(self.exchange(), 0);
         let key = &keys.cipher_key.0;
         let message = protect::encrypt(self.suite.cipher, key, header, chain, iv, work);
-        self.sent(self.what(number), message, names_of(chain))
+        self.sent(self.step(number), message, names_of(chain))
     }
 
     /// Sends what must be answered, by timer; `request` is what it answers itself.
@@ -474,7 +472,7 @@ impl Core {
         proven: Proven,
         lingers: bool,
         at: &mut At<'_>,
-    ) -> Step {
+    ) -> Awaited {
         if !lingers {
             self.heed_answer(at.now, at.out);
         }
@@ -502,7 +500,7 @@ impl Core {
             since: at.now,
             lifetime_s,
         }));
-        Step::Done
+        Awaited::Done
     }
 
     /// What the peer says beside its proof.
@@ -530,18 +528,18 @@ impl Core {
         }
     }
 
-    pub(super) fn sent(&self, what: &'static str, message: Vec<u8>, payloads: String) -> Sent {
+    pub(super) fn sent(&self, step: Step, message: Vec<u8>, payloads: String) -> Sent {
         Sent {
             path: self.path,
             message,
-            what,
+            step,
             payloads,
             may_fragment: self.peer.fragmentation && self.connection().fragments,
         }
     }
 }
 
-impl Step {
+impl Awaited {
     /// The keys, in steps that have some.
     pub(super) fn session(&self) -> Option<&Session> {
         match self {

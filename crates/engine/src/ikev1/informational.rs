@@ -5,10 +5,13 @@
 
 use wire::isakmp::{Delete, Exchange, Header, Notify, NotifyType, Payload, ProtocolId, payloads};
 
+use super::IsakmpSa;
+use super::names_read;
 use super::phase2::{Place, list, sealed};
 use super::refusal::notify_name;
-use super::{Fault, IsakmpSa, Outbox};
+use super::refusal::notify_type;
 use crate::counters::DropReason;
+use crate::ike::{Fault, Outbox, Refusal, Step};
 use crate::sa::Protocol;
 
 /// What a peer told us, hash checked.
@@ -43,7 +46,11 @@ pub fn read(sa: &IsakmpSa, message: &[u8], out: &mut Outbox) -> Result<Vec<Notic
         .iter()
         .filter_map(|located| sa.notice(&located.payload))
         .collect();
-    out.heard("informational", message.len(), &opened.payloads);
+    out.heard(
+        Step::Informational,
+        message.len(),
+        names_read(&opened.payloads),
+    );
     Ok(notices)
 }
 
@@ -82,9 +89,18 @@ const MAX_NAMED: usize = 4;
 /// The SPI of a proposal of the peer's, and whose it is.
 pub type ProposedSpi = (ProtocolId, Vec<u8>);
 
+/// A refusal, as [`notification`].
+pub fn refusal(sa: &IsakmpSa, refusal: Refusal, refused: Option<ProposedSpi>) -> Payload {
+    notification(sa, notify_type(refusal), refused)
+}
+
 /// An error notification without data: all that a peer is told of a refusal. It speaks of the SA
 /// under the receiver's own SPI (RFC 2408 §3.14): that of `refused`, else of the ISAKMP SA.
-pub fn refusal(sa: &IsakmpSa, kind: NotifyType, refused: Option<ProposedSpi>) -> Payload {
+pub(crate) fn notification(
+    sa: &IsakmpSa,
+    kind: NotifyType,
+    refused: Option<ProposedSpi>,
+) -> Payload {
     let (protocol, spi) = refused.unwrap_or((ProtocolId::Isakmp, sa.cookie_octets()));
     Payload::Notify(Notify {
         protocol,
@@ -100,7 +116,7 @@ pub fn send(sa: &IsakmpSa, payloads: Vec<Payload>, message_id: u32, out: &mut Ou
     let place = Place {
         exchange: Exchange::Informational,
         message_id,
-        what: "informational",
+        step: Step::Informational,
     };
     let mut iv = sa.first_iv(message_id);
     let id = message_id.to_be_bytes();

@@ -4,10 +4,11 @@
 
 use crypto::cipher::Cipher;
 use crypto::hash::{Digest, Hash};
-use wire::isakmp::{Cookies, NotifyType};
+use wire::isakmp::Cookies;
 use zeroize::Zeroize;
 
-use super::{Fault, IsakmpSa};
+use super::IsakmpSa;
+use crate::ike::{Fault, Refusal};
 use crate::sa::{Protocol, Secret};
 use crate::suite::IkeSuite;
 use crate::work::{Task, Work};
@@ -127,7 +128,7 @@ pub(super) fn check_strength(cipher: Cipher, key: &Secret) -> Result<(), Fault> 
     }
     Err(Fault::Incompatible {
         what: "the key that came out of the exchange is a weak one of its cipher".into(),
-        notify: NotifyType::NoProposalChosen,
+        refusal: Refusal::Proposal,
     })
 }
 

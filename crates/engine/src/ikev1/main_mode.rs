@@ -19,18 +19,20 @@ use crypto::dh::KeyPair;
 use wire::isakmp::{Cookies, NotifyType, Payload};
 
 use super::auth;
-use super::exchange::{At, Core, Publics, Session, Step};
+use super::exchange::{At, Awaited, Core, Publics, Session};
+use super::names_read;
 use super::parts::Parts;
 use super::phase1::MAX_CLEAR_BYTES;
 use super::proposal::{self, Method, Offered};
-use super::retransmit::PATIENCE_WITHIN;
-use super::{Fault, Outbox, Role};
+use crate::ike::retransmit::PATIENCE_WITHIN;
+use crate::ike::{Fault, Outbox, Role};
+
 use crate::counters::DropReason;
 use crate::time::Instant;
 
 impl Core {
     /// Sends message 1.
-    pub(super) fn main_initiate(&mut self, now: Instant, out: &mut Outbox) -> Step {
+    pub(super) fn main_initiate(&mut self, now: Instant, out: &mut Outbox) -> Awaited {
         let connection = Arc::clone(self.connection());
         let offer = proposal::offer(&connection.proposals, self.method, connection.lifetime);
         let sa = Payload::Sa(offer);
@@ -39,7 +41,7 @@ impl Core {
         chain.extend(self.announcements());
         let sent = self.clear(1, &chain);
         self.ask(None, sent, now, out);
-        Step::Main2
+        Awaited::Main2
     }
 
     /// Answers message 1 with message 2.
@@ -49,7 +51,7 @@ impl Core {
         parts: &Parts<'_>,
         now: Instant,
         out: &mut Outbox,
-    ) -> Result<Step, Fault> {
+    ) -> Result<Awaited, Fault> {
         let (offered, sa_i) = parts.sa.ok_or(DropReason::MalformedMessage)?;
         let known = Offered::read(offered);
         let mut choices = self.candidates.iter().filter_map(|connection| {
@@ -76,11 +78,11 @@ impl Core {
         chain.extend(self.announcements());
         let sent = self.clear(2, &chain);
         self.answer(message, sent, now, out);
-        Ok(Step::Main3)
+        Ok(Awaited::Main3)
     }
 
     /// Reads message 2, sends message 3.
-    pub(super) fn main_2(&mut self, at: &mut At<'_>) -> Result<Step, Fault> {
+    pub(super) fn main_2(&mut self, at: &mut At<'_>) -> Result<Awaited, Fault> {
         let (body, located) = Self::read_clear(at)?;
         let parts = Parts::sort(body, &located)?;
         let (reply, _) = parts.sa.ok_or(DropReason::MalformedMessage)?;
@@ -102,11 +104,11 @@ impl Core {
         let sent = self.clear(3, &chain);
         self.heard(2, at, &located);
         self.ask_within(PATIENCE_WITHIN, Some(at.message), sent, at.now, at.out);
-        Ok(Step::Main4(pair))
+        Ok(Awaited::Main4(pair))
     }
 
     /// Reads message 3, sends message 4.
-    pub(super) fn main_3(&mut self, at: &mut At<'_>) -> Result<Step, Fault> {
+    pub(super) fn main_3(&mut self, at: &mut At<'_>) -> Result<Awaited, Fault> {
         if at.message.len() > MAX_CLEAR_BYTES {
             return Err(DropReason::MalformedMessage.into());
         }
@@ -132,11 +134,11 @@ impl Core {
         let sent = self.clear(4, &chain);
         self.heard(3, at, &located);
         self.answer(at.message, sent, at.now, at.out);
-        Ok(Step::Main5(session))
+        Ok(Awaited::Main5(session))
     }
 
     /// Reads message 4, sends message 5.
-    pub(super) fn main_4(&mut self, pair: &KeyPair, at: &mut At<'_>) -> Result<Step, Fault> {
+    pub(super) fn main_4(&mut self, pair: &KeyPair, at: &mut At<'_>) -> Result<Awaited, Fault> {
         let (body, located) = Self::read_clear(at)?;
         let parts = Parts::sort(body, &located)?;
         let (public, nonce) = Publics::peer_half(&parts, self.suite.group)?;
@@ -157,11 +159,11 @@ impl Core {
         let sent = self.sealed(5, &chain, &session.keys, &mut session.iv, work);
         self.heard(4, at, &located);
         self.ask(Some(at.message), sent, at.now, at.out);
-        Ok(Step::Main6(session))
+        Ok(Awaited::Main6(session))
     }
 
     /// Reads message 5, sends message 6.
-    pub(super) fn main_5(&mut self, session: &Session, at: &mut At<'_>) -> Result<Step, Fault> {
+    pub(super) fn main_5(&mut self, session: &Session, at: &mut At<'_>) -> Result<Awaited, Fault> {
         let opened = self.read_sealed(session, at)?;
         let parts = Parts::sort(&opened.body, &opened.payloads)?;
         let proven = self.check_identified(Role::Initiator, session, &parts, at)?;
@@ -183,7 +185,7 @@ impl Core {
     }
 
     /// Reads message 6.
-    pub(super) fn main_6(&mut self, session: &Session, at: &mut At<'_>) -> Result<Step, Fault> {
+    pub(super) fn main_6(&mut self, session: &Session, at: &mut At<'_>) -> Result<Awaited, Fault> {
         let opened = self.read_sealed(session, at)?;
         let parts = Parts::sort(&opened.body, &opened.payloads)?;
         let proven = self.check_identified(Role::Responder, session, &parts, at)?;
@@ -228,8 +230,9 @@ impl Core {
         proposal::mismatch(offered, &suites, &methods, public_len)
     }
 
-    pub(super) fn heard(&self, number: usize, at: &mut At<'_>, located: &[wire::isakmp::Located]) {
-        at.out.heard(self.what(number), at.message.len(), located);
+    pub(super) fn heard(&self, number: u8, at: &mut At<'_>, located: &[wire::isakmp::Located]) {
+        at.out
+            .heard(self.step(number), at.message.len(), names_read(located));
     }
 
     /// ID and proof of our side.

@@ -15,16 +15,17 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wire::isakmp::{
-    Attribute, ConfigAttributes, ConfigKind, ConfigType, Exchange, Header, NotifyType, Payload,
-    XAUTH_KINDS,
+    Attribute, ConfigAttributes, ConfigKind, ConfigType, Exchange, Header, Payload, XAUTH_KINDS,
 };
 
+use super::IsakmpSa;
+use super::names_read;
 use super::phase2::{Place, sealed};
 use super::protect::{Iv, Opened};
-use super::retransmit::Retransmit;
-use super::{Fault, IsakmpSa, Outbox, Sent};
 use crate::config::InnerFamilies;
 use crate::counters::DropReason;
+use crate::ike::retransmit::Retransmit;
+use crate::ike::{Fault, Outbox, Refusal, Sent, Step};
 use crate::time::{Deadline, Instant};
 
 /// Resolvers that a lease can hold; further ones are passed over.
@@ -83,7 +84,7 @@ impl ConfigRequest {
             identifier: message_id as u16,
             attributes,
         };
-        let sent = seal(sa, message_id, "config 1", request, &mut iv, out);
+        let sent = seal(sa, message_id, Step::Config(1), request, &mut iv, out);
         Self {
             message_id,
             families,
@@ -109,7 +110,7 @@ impl ConfigRequest {
         let mut iv = self.iv;
         let opened = open(sa, message, self.message_id, &mut iv, out)?;
         let reply = attributes(&opened, &[ConfigType::Reply])?;
-        out.heard("config 2", message.len(), &opened.payloads);
+        out.heard(Step::Config(2), message.len(), names_read(&opened.payloads));
         if let Some(asked) = self.retransmit.take() {
             asked.answered(now, out);
         }
@@ -157,7 +158,7 @@ pub fn requested(sa: &IsakmpSa, message: &[u8], out: &mut Outbox) -> Result<Aske
     let mut iv = sa.first_iv(message_id);
     let opened = open(sa, message, message_id, &mut iv, out)?;
     let request = attributes(&opened, &[ConfigType::Request])?;
-    out.heard("config 1", message.len(), &opened.payloads);
+    out.heard(Step::Config(1), message.len(), names_read(&opened.payloads));
     Ok(Asked {
         message_id,
         identifier: request.identifier,
@@ -187,7 +188,7 @@ pub fn reply(
         attributes: lent_attributes(lease, asks_for(wanted, ConfigKind::InternalIp4Netmask)),
     };
     let id = asked.message_id;
-    let sent = seal(sa, id, "config 2", reply, &mut iv, out);
+    let sent = seal(sa, id, Step::Config(2), reply, &mut iv, out);
     let message = sent.message.clone();
     out.messages.push(sent);
     Ok(message)
@@ -205,7 +206,7 @@ pub fn pushed(
     let mut iv = sa.first_iv(message_id);
     let opened = open(sa, message, message_id, &mut iv, out)?;
     let set = attributes(&opened, &[ConfigType::Set])?;
-    out.heard("config set", message.len(), &opened.payloads);
+    out.heard(Step::ConfigSet, message.len(), names_read(&opened.payloads));
     let taken = lease(&set.attributes, families);
     // The draft, §3.3: an acknowledgement names what was taken, without values.
     let is_taken = |found: &&Attribute| {
@@ -222,7 +223,7 @@ pub fn pushed(
             .map(|found| Attribute::long(found.kind, Vec::new()))
             .collect(),
     };
-    let sent = seal(sa, message_id, "config ack", ack, &mut iv, out);
+    let sent = seal(sa, message_id, Step::ConfigAck, ack, &mut iv, out);
     let acknowledged = sent.message.clone();
     out.messages.push(sent);
     Ok((taken, acknowledged))
@@ -255,7 +256,7 @@ fn open(
 fn seal(
     sa: &IsakmpSa,
     message_id: u32,
-    what: &'static str,
+    step: Step,
     attributes: ConfigAttributes,
     iv: &mut Iv,
     out: &mut Outbox,
@@ -263,7 +264,7 @@ fn seal(
     let place = Place {
         exchange: Exchange::Transaction,
         message_id,
-        what,
+        step,
     };
     let id = message_id.to_be_bytes();
     let chain = vec![Payload::Attributes(attributes)];
@@ -284,7 +285,7 @@ fn attributes<'a>(opened: &'a Opened, kinds: &[ConfigType]) -> Result<&'a Config
         return Err(Fault::Incompatible {
             what: "the peer asks for XAUTH, a user's name and password, which we do not speak"
                 .into(),
-            notify: NotifyType::AttributesNotSupported,
+            refusal: Refusal::Configuration,
         });
     }
     found

@@ -6,12 +6,8 @@ use crypto::hash::{Hash, is_equal};
 use wire::isakmp::{Cookies, Payload};
 
 use super::NatFinding;
+use crate::ike::{IKE_PORT, NAT_T_PORT};
 use crate::sa::Path;
-
-/// Where IKE begins.
-pub const IKE_PORT: u16 = 500;
-/// Where IKE and ESP in UDP go through a NAT (RFC 3947 §4, RFC 3948 §2).
-pub const NAT_T_PORT: u16 = 4500;
 
 /// The NAT-D payloads: the peer's end first, then ours. Who wants UDP without a NAT gives a wrong
 /// hash of its own end, so that the peer believes in one. A Caravan knows the hash, and that there

@@ -13,14 +13,16 @@ use crypto::rand::Stream;
 use wire::codec::Malformed;
 use wire::isakmp::{Cookie, Cookies, Exchange, Header, Located, NotifyType, Payload, payloads};
 
+use super::IsakmpSa;
 use super::decoy::Decoys;
-use super::exchange::{At, Core, Step, cookie};
+use super::exchange::{At, Awaited, Core, cookie};
+use super::names_read;
 use super::parts::Parts;
 use super::refusal::{fitting, in_clear};
-use super::retransmit::Retransmit;
-use super::{Fault, IsakmpSa, Outbox, Role};
 use crate::config::Connection;
 use crate::counters::DropReason;
+use crate::ike::retransmit::Retransmit;
+use crate::ike::{Fault, Outbox, Role};
 use crate::quotas::Quotas;
 use crate::sa::Path;
 use crate::time::{Calendar, Deadline, Duration, Instant};
@@ -51,7 +53,7 @@ pub struct Means<'a> {
 /// A phase 1 exchange, from its first message until its last one need not be sent again.
 pub struct Phase1 {
     pub(super) core: Core,
-    pub(super) step: Step,
+    pub(super) step: Awaited,
     doubt: Option<Doubt>,
     doubts: u32,
 }
@@ -150,7 +152,7 @@ impl Phase1 {
         };
         match result {
             Ok(step) => {
-                out.heard(core.what(1), message.len(), &located);
+                out.heard(core.step(1), message.len(), names_read(&located));
                 Ok(Self::at(core, step))
             }
             Err(fault) => {
@@ -161,7 +163,7 @@ impl Phase1 {
         }
     }
 
-    fn at(core: Core, step: Step) -> Self {
+    fn at(core: Core, step: Awaited) -> Self {
         Self {
             core,
             step,
@@ -203,12 +205,12 @@ impl Phase1 {
     /// The peer's address has not proven that it reads what we send: a responder's exchange
     /// before the initiator's second message.
     pub fn is_half_open(&self) -> bool {
-        matches!(self.step, Step::Main3 | Step::Aggressive3(_))
+        matches!(self.step, Awaited::Main3 | Awaited::Aggressive3(_))
     }
 
     /// We have proven who we are, and the peer may hold the SA for established.
     pub fn has_proven(&self) -> bool {
-        self.core.role == Role::Initiator && matches!(self.step, Step::Main6(_) | Step::Done)
+        self.core.role == Role::Initiator && matches!(self.step, Awaited::Main6(_) | Awaited::Done)
     }
 
     /// A message of this exchange (already reassembled), or any other under its cookies as long
@@ -249,11 +251,11 @@ impl Phase1 {
             self.on_stray(out);
             return Ok(());
         }
-        if matches!(self.step, Step::Aggressive2(_)) && self.doubts >= MAX_DOUBTS {
+        if matches!(self.step, Awaited::Aggressive2(_)) && self.doubts >= MAX_DOUBTS {
             out.drops.count(DropReason::UnexpectedMessage);
             return Ok(());
         }
-        let step = core::mem::replace(&mut self.step, Step::Done);
+        let step = core::mem::replace(&mut self.step, Awaited::Done);
         let mut at = At {
             path,
             message,
@@ -273,7 +275,7 @@ impl Phase1 {
             Err(fault) => {
                 self.step = step;
                 let (cookies, random, out) = (at.header.cookies, at.random, at.out);
-                if self.doubts == 0 && matches!(self.step, Step::Aggressive2(_)) {
+                if self.doubts == 0 && matches!(self.step, Awaited::Aggressive2(_)) {
                     self.core.disbelieve(&fault, cookies, random, out);
                 }
                 self.judge(fault, random, now, out)
@@ -308,7 +310,7 @@ impl Phase1 {
         }
         if self.core.expires.is_some_and(|expires| expires <= now) {
             self.core.expires = None;
-            if !matches!(self.step, Step::Done) {
+            if !matches!(self.step, Awaited::Done) {
                 return Err(self.core.timeout(&self.step));
             }
         }
@@ -332,7 +334,7 @@ impl Phase1 {
     /// sent again so that the third comes again. Who knows our cookie has read our answer.
     fn on_stray(&mut self, out: &mut Outbox) {
         out.drops.count(DropReason::UnexpectedMessage);
-        if let (Step::Aggressive3(_), Some(answered)) = (&self.step, &mut self.core.answered) {
+        if let (Awaited::Aggressive3(_), Some(answered)) = (&self.step, &mut self.core.answered) {
             answered.repeat(out);
         }
     }
@@ -368,7 +370,7 @@ impl Phase1 {
             Payload::Notify(notify) if notify.kind.is_error() => Some(notify.kind),
             _ => None,
         });
-        let (Some(kind), false) = (error, matches!(self.step, Step::Done)) else {
+        let (Some(kind), false) = (error, matches!(self.step, Awaited::Done)) else {
             out.drops.count(DropReason::UnexpectedMessage);
             return Ok(());
         };

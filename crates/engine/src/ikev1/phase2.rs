@@ -4,14 +4,15 @@ use crypto::dh::Group;
 use wire::isakmp::{Exchange, Payload};
 
 use super::protect::Iv;
-use super::{IsakmpSa, Outbox, Sent, names_of};
+use super::{IsakmpSa, names_of};
+use crate::ike::{Outbox, Sent, Step};
 
 /// Where a message belongs, and what it is called in traces.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) exchange: Exchange,
     pub(super) message_id: u32,
-    pub(super) what: &'static str,
+    pub(super) step: Step,
 }
 
 /// Seals payloads behind their HASH payload, ready to be sent to where the peer is. `prefix` is
@@ -36,7 +37,7 @@ pub(super) fn sealed(
     Sent {
         path: sa.path,
         message,
-        what: place.what,
+        step: place.step,
         payloads: if names.is_empty() {
             "HASH".into()
         } else {

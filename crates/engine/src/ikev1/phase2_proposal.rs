@@ -9,11 +9,12 @@ use crypto::dh::Group;
 use crypto::hash::Hash;
 use crypto::packet::{Encryption, Integrity, Protection};
 use wire::isakmp::phase2::{self, ah, authentication, encapsulation, esp, life, sequence_number};
-use wire::isakmp::{Attribute, NotifyType, Proposal, ProtocolId, SaPayload, Transform};
+use wire::isakmp::{Attribute, Proposal, ProtocolId, SaPayload, Transform};
 
 use super::phase2::{Groups, list};
-use super::{Fault, IsakmpSa, NatFinding, foreign};
+use super::{IsakmpSa, NatFinding, foreign};
 use crate::config::Child;
+use crate::ike::{Fault, Refusal};
 use crate::sa::{Mode, Protocol};
 use crate::suite::EspSuite;
 
@@ -259,7 +260,7 @@ pub(super) fn first_mode(offered: &SaPayload) -> Mode {
 pub(super) fn incompatible(what: String) -> Fault {
     Fault::Incompatible {
         what,
-        notify: NotifyType::NoProposalChosen,
+        refusal: Refusal::Proposal,
     }
 }
 
@@ -384,7 +385,7 @@ fn spi_of(proposal: &Proposal) -> Result<u32, Fault> {
         Ok(spi) if spi > 255 => Ok(spi),
         _ => Err(Fault::Incompatible {
             what: "the peer's SPI is not four octets of more than 255".into(),
-            notify: NotifyType::InvalidSpi,
+            refusal: Refusal::Spi,
         }),
     }
 }

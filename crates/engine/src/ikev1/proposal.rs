@@ -10,9 +10,10 @@ use crypto::hash::Hash;
 use wire::codec::{Reader, Writer};
 use wire::isakmp::phase1 as attr;
 use wire::isakmp::phase2::life;
-use wire::isakmp::{Attribute, Notify, NotifyType, Proposal, ProtocolId, SaPayload, Transform};
+use wire::isakmp::{Attribute, Notify, Proposal, ProtocolId, SaPayload, Transform};
 
-use super::{Fault, foreign};
+use super::foreign;
+use crate::ike::{Fault, Refusal};
 use crate::suite::IkeSuite;
 use crate::time::Duration;
 
@@ -156,7 +157,7 @@ pub(super) fn mismatch(
     };
     Fault::Incompatible {
         what,
-        notify: NotifyType::NoProposalChosen,
+        refusal: Refusal::Proposal,
     }
 }
 

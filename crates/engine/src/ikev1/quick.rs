@@ -20,13 +20,15 @@ use crypto::dh::Group;
 use crypto::rand::Stream;
 use wire::isakmp::{Exchange, Header, Payload};
 
+use super::IsakmpSa;
 use super::informational::ProposedSpi;
+use super::names_read;
 pub use super::phase2::Groups;
 use super::phase2::Place;
 use super::protect::{Iv, Opened};
-use super::{Fault, IsakmpSa, Outbox};
 use crate::config::Child;
 use crate::counters::DropReason;
+use crate::ike::{Fault, Outbox, Step};
 use crate::sa::{Mode, OriginalAddresses, Secret};
 use crate::selector::TrafficSelector;
 use crate::suite::EspSuite;
@@ -39,7 +41,7 @@ mod responder;
 use initiator::Asked;
 use responder::{Offered, WaitsForThird};
 
-use super::retransmit::{Answered, LINGER};
+use crate::ike::retransmit::{Answered, LINGER};
 
 /// What an initiator asks for.
 pub struct QuickRequest<'a> {
@@ -144,7 +146,7 @@ impl Quick {
         out: &mut Outbox,
     ) -> Result<Self, Fault> {
         let mut iv = sa.first_iv(message_id);
-        let place = place(message_id, "quick 1");
+        let place = place(message_id, Step::Quick(1));
         let asked = Asked::send(sa, &request, place, &mut iv, random, now, out)?;
         Ok(Self {
             message_id,
@@ -171,7 +173,7 @@ impl Quick {
         let prefix = [&message_id.to_be_bytes()[..]];
         let opened = sa.open_hashed(message, &mut iv, &prefix, &mut out.work)?;
         let (offered, offer) = Offered::read(sa, message, &opened)?;
-        out.heard("quick 1", message.len(), &opened.payloads);
+        out.heard(Step::Quick(1), message.len(), names_read(&opened.payloads));
         let quick = Self {
             message_id,
             is_initiator: false,
@@ -199,7 +201,7 @@ impl Quick {
             return Err(Fault::Misbehaved("message 1 was answered already".into()));
         };
         let agreed = offered.decide(sa, child, spi, random, out)?;
-        let place = place(self.message_id, "quick 2");
+        let place = place(self.message_id, Step::Quick(2));
         let waits = offered.answer(sa, agreed, own, place, &mut self.iv, now, out);
         let child = waits.child();
         self.state = State::WaitsForThird(Box::new(waits));
@@ -281,8 +283,8 @@ impl Quick {
                 self.proposed = proposed(&opened);
                 let child = asked.read(sa, &opened, out)?;
                 asked.retransmit.answered(now, out);
-                out.heard("quick 2", message.len(), &opened.payloads);
-                let place = place(self.message_id, "quick 3");
+                out.heard(Step::Quick(2), message.len(), names_read(&opened.payloads));
+                let place = place(self.message_id, Step::Quick(3));
                 let third = asked.third(sa, &opened, place, &mut self.iv, out);
                 self.state = State::Done {
                     answered: Answered::send(message, Some(third), out),
@@ -366,11 +368,11 @@ fn proposed(opened: &Opened) -> Option<ProposedSpi> {
 /// Octets of an SPI of ESP or AH.
 const SPI_LEN: usize = 4;
 
-fn place(message_id: u32, what: &'static str) -> Place {
+fn place(message_id: u32, step: Step) -> Place {
     Place {
         exchange: Exchange::QuickMode,
         message_id,
-        what,
+        step,
     }
 }
 

@@ -8,12 +8,13 @@ use wire::isakmp::{
     Cookies, Exchange, Flags, Header, Located, NotifyType, Payload, write_payloads,
 };
 
-use super::exchange::{Core, Session, Step, notification};
+use super::exchange::{Awaited, Core, Session, notification};
+use super::names_of;
 use super::proposal::{self, Method};
 use super::protect::{self, Iv};
-use super::{Doubt, Fault, Outbox, Sent, Unanswered, names_of};
 use crate::config::Connection;
 use crate::counters::DropReason;
+use crate::ike::{Doubt, Fault, Outbox, Refusal, Sent, Step, Unanswered};
 use crate::sa::Path;
 use crate::work::Work;
 
@@ -27,7 +28,7 @@ impl Core {
         out: &mut Outbox,
     ) {
         let kind = match fault {
-            Fault::Incompatible { notify, .. } => *notify,
+            Fault::Incompatible { refusal, .. } => notify_type(*refusal),
             Fault::Unauthenticated(_) => NotifyType::AuthenticationFailed,
             _ => return,
         };
@@ -48,7 +49,7 @@ impl Core {
         let (cipher, key) = (session.suite.cipher, &session.keys.cipher_key.0);
         let message = protect::encrypt(cipher, key, header, &all, &mut iv, &mut out.work);
         out.messages
-            .push(self.sent("informational", message, names_of(&all)));
+            .push(self.sent(Step::Informational, message, names_of(&all)));
     }
 
     /// An aggressive responder's answer does not verify, for the first time: the log and the
@@ -109,7 +110,7 @@ impl Core {
         if kind == NotifyType::NoProposalChosen {
             return Fault::Incompatible {
                 what: format!("the peer refused with {name}; {}{xauth}", self.offered()),
-                notify: kind,
+                refusal: Refusal::Proposal,
             };
         }
         let mode = self.mode_words();
@@ -134,18 +135,18 @@ impl Core {
     }
 
     /// What silence at this step means.
-    pub(super) fn timeout(&self, step: &Step) -> Fault {
-        let what = match step {
-            Step::Main2 => "main 1",
-            Step::Main3 => "main 2",
-            Step::Main4(_) => "main 3",
-            Step::Main5(_) => "main 4",
-            Step::Main6(_) => "main 5",
-            Step::Aggressive2(_) => "aggressive 1",
-            Step::Aggressive3(_) | Step::Done => "aggressive 2",
+    pub(super) fn timeout(&self, awaited: &Awaited) -> Fault {
+        let step = match awaited {
+            Awaited::Main2 => Step::Main(1),
+            Awaited::Main3 => Step::Main(2),
+            Awaited::Main4(_) => Step::Main(3),
+            Awaited::Main5(_) => Step::Main(4),
+            Awaited::Main6(_) => Step::Main(5),
+            Awaited::Aggressive2(_) => Step::Aggressive(1),
+            Awaited::Aggressive3(_) | Awaited::Done => Step::Aggressive(2),
         };
         Fault::TimedOut(Unanswered {
-            what: what.to_owned(),
+            step,
             remote: self.path.remote,
             tries: self.retransmit.as_ref().map_or(1, |it| it.sent()),
             is_by_key: self.method == Method::PresharedKey,
@@ -174,7 +175,7 @@ pub(super) fn in_clear(
         path,
         payloads: names_of(core::slice::from_ref(&notify)),
         message: unsigned(cookies, notify, random.u32().max(1)),
-        what: "informational",
+        step: Step::Informational,
         may_fragment: false,
     }
 }
@@ -234,6 +235,18 @@ pub(super) fn fitting(
     }
     found.sort_by_key(|connection| !names_peer(connection));
     Ok(found.into_iter().map(Arc::clone).collect())
+}
+
+/// The notify message type (RFC 2408 §3.14.1) of a refusal.
+pub(crate) fn notify_type(refusal: Refusal) -> NotifyType {
+    match refusal {
+        Refusal::Proposal => NotifyType::NoProposalChosen,
+        Refusal::Selectors => NotifyType::InvalidIdInformation,
+        Refusal::KeyExchange => NotifyType::InvalidKeyInformation,
+        Refusal::Configuration => NotifyType::AttributesNotSupported,
+        Refusal::Spi => NotifyType::InvalidSpi,
+        Refusal::Superseded => NotifyType::Superseded,
+    }
 }
 
 /// The RFC's name of a notify message type.

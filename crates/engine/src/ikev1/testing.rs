@@ -2,10 +2,11 @@
 
 use wire::isakmp::{Cookie, Cookies};
 
-use super::{IsakmpSa, NatFinding, PeerSupport, Role};
+use super::{IsakmpSa, NatFinding, PeerSupport};
 use crate::config::Child;
 use crate::config::IdentityPattern;
 use crate::identity::{Identity, Peer};
+use crate::ike::Role;
 use crate::sa::{Mode, Path, Secret};
 use crate::selector::TrafficSelector;
 use crate::time::Instant;

@@ -5,11 +5,10 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use wire::isakmp::NotifyType;
-
 use super::session_id::SessionId;
 use crate::identity::Peer;
-use crate::ikev1::{Outbox, informational};
+use crate::ike::{Outbox, Refusal};
+use crate::ikev1::informational;
 use crate::node::{EndCause, Event, Node};
 use crate::time::{Duration, Instant};
 
@@ -99,7 +98,7 @@ impl Node {
         let name = connection.name.clone();
         let mut out = Outbox::default();
         if sa.peer.caravan {
-            let notice = informational::refusal(sa, NotifyType::Superseded, None);
+            let notice = informational::refusal(sa, Refusal::Superseded, None);
             informational::send(sa, vec![notice], message_id, &mut out);
             session.remember(message_id);
         }

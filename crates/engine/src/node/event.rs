@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use super::end_cause::EndCause;
 use super::stay::{Stay, Summary};
+use crate::ike::Step;
 use crate::sa::Path;
 
 /// Past facts. Texts are one sentence, lower case, no secrets.
@@ -14,8 +15,8 @@ pub enum Event {
     Message {
         /// The connection, once known.
         connection: Option<String>,
-        /// "aggressive 1", "quick 2", "informational".
-        what: String,
+        /// Which one it is.
+        step: Step,
         /// Sent by us.
         is_sent: bool,
         /// Of what we sent, its Message ID: by it one exchange is told from another.

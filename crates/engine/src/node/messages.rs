@@ -11,13 +11,14 @@ use super::session_id::SessionId;
 use super::{EndCause, Event, Node, Output};
 use crate::config::Connection;
 use crate::counters::DropReason;
+use crate::ike::retransmit::ANSWERS_TO_DUPLICATES;
+use crate::ike::{Fault, Outbox, Refusal, Role};
 use crate::ikev1::fragments::{Assembly, Sender, Standing};
 use crate::ikev1::informational::Notice;
 use crate::ikev1::mode_config::Lease;
 use crate::ikev1::phase1::{Means, Phase1};
 use crate::ikev1::refusal::notify_name;
-use crate::ikev1::retransmit::ANSWERS_TO_DUPLICATES;
-use crate::ikev1::{Fault, Outbox, Role, informational, mode_config};
+use crate::ikev1::{informational, mode_config};
 use crate::sa::Path;
 use crate::time::Instant;
 
@@ -568,13 +569,12 @@ impl Node {
             Fault::TimedOut(asked) if asked.may_be_unreadable() => DropReason::AuthenticationFailed,
             Fault::Misbehaved(_) | Fault::TimedOut(_) => DropReason::UnexpectedMessage,
             Fault::NoConnection(_) => DropReason::NoConnection,
-            Fault::Incompatible { notify, .. } if *notify == NotifyType::InvalidIdInformation => {
-                DropReason::SelectorRefused
-            }
-            Fault::Incompatible { notify, .. } if *notify == NotifyType::InvalidKeyInformation => {
-                DropReason::BadPublicValue
-            }
-            Fault::Incompatible { .. } | Fault::Refused(_) => DropReason::NoProposalChosen,
+            Fault::Incompatible { refusal, .. } => match refusal {
+                Refusal::Selectors => DropReason::SelectorRefused,
+                Refusal::KeyExchange => DropReason::BadPublicValue,
+                _ => DropReason::NoProposalChosen,
+            },
+            Fault::Refused(_) => DropReason::NoProposalChosen,
             Fault::Unauthenticated(_) => DropReason::AuthenticationFailed,
             Fault::Taken(_) => DropReason::SelectorTaken,
             Fault::NothingToLend(_) => DropReason::NoInnerAddress,

@@ -19,10 +19,11 @@ use super::stay::AccountId;
 use super::timers::renewal;
 use super::{EndCause, Event, Node, Output, Timer};
 use crate::config::Connection;
+use crate::ike::round_trip::RoundTrip;
+use crate::ike::{Fault, Outbox, Role};
 use crate::ikev1::mode_config::{ConfigRequest, Lease};
 use crate::ikev1::phase1::Phase1;
-use crate::ikev1::round_trip::RoundTrip;
-use crate::ikev1::{Fault, IsakmpSa, Outbox, Role, fragments, informational};
+use crate::ikev1::{IsakmpSa, fragments, informational};
 use crate::sa::{ChildId, Path, Protocol};
 use crate::site::Site;
 use crate::time::{Deadline, Duration, Instant};
@@ -226,7 +227,7 @@ impl Node {
         for received in outbox.received {
             self.tell(Event::Message {
                 connection: name.clone(),
-                what: received.what.to_owned(),
+                step: received.step,
                 is_sent: false,
                 message_id: None,
                 remote: None,
@@ -249,7 +250,7 @@ impl Node {
                 .collect();
             self.tell(Event::Message {
                 connection: name.clone(),
-                what: sent.what.to_owned(),
+                step: sent.step,
                 is_sent: true,
                 message_id,
                 remote: Some(sent.path.remote),

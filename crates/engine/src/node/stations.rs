@@ -20,9 +20,10 @@ use super::session::Session;
 use super::session_id::SessionId;
 use super::{EndCause, Event, NAT_T_PORT, Node, Timer, begins_at_once};
 use crate::config::{Connection, Start};
+use crate::ike::{Outbox, Role};
 use crate::ikev1::mode_config::{ConfigRequest, Lease};
 use crate::ikev1::phase1::Phase1;
-use crate::ikev1::{Outbox, Role};
+
 use crate::plane::Change;
 use crate::sa::{ChildId, Direction, Mode, Path};
 use crate::time::{Deadline, Duration, Instant};

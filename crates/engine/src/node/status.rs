@@ -6,7 +6,7 @@ use super::Node;
 use super::children::protocol_name;
 use super::session::Session;
 use super::stations::{State, Station};
-use crate::ikev1::Role;
+use crate::ike::Role;
 use crate::sa::{Mode, Path};
 use crate::suite::Standing;
 use crate::time::{Duration, Instant};

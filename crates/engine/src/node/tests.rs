@@ -46,7 +46,8 @@ use crate::config::{
 };
 use crate::counters::DropReason;
 use crate::identity::Identity;
-use crate::ikev1::{Outbox, informational};
+use crate::ike::Outbox;
+use crate::ikev1::informational;
 use crate::sa::{Mode, Sa};
 use crate::time::Duration;
 
@@ -348,7 +349,7 @@ fn an_answer_of_ours_that_the_peer_refuses_is_taken_back() {
         let session = world.ends[0].node.sessions.values().next().expect("one");
         let sa = session.sa.as_ref().expect("established");
         let named = Some((ProtocolId::Esp, spi.to_be_bytes().to_vec()));
-        let refusal = informational::refusal(sa, NotifyType::NoProposalChosen, named);
+        let refusal = informational::notification(sa, NotifyType::NoProposalChosen, named);
         let mut out = Outbox::default();
         informational::send(sa, vec![refusal], id, &mut out);
         let message = super::session::with_marker(session.path, out.messages[0].message.clone());
@@ -957,7 +958,7 @@ fn initial_contact_ends_nothing_where_several_may_have_one_identity() {
     let mut world = many_of_one_identity(50, 3, None);
     let session = world.ends[0].node.sessions.values().next().expect("one");
     let sa = session.sa.as_ref().expect("established");
-    let contact = informational::refusal(sa, NotifyType::InitialContact, None);
+    let contact = informational::notification(sa, NotifyType::InitialContact, None);
     let mut out = Outbox::default();
     informational::send(sa, vec![contact], 0x53, &mut out);
     let message = super::session::with_marker(session.path, out.messages[0].message.clone());
@@ -1375,8 +1376,8 @@ impl World {
                     answers.extend(self.ends[end].change(change).map(Input::Notice));
                 }
                 Output::Event(event) => {
-                    if let Event::Message { what, .. } = &event {
-                        self.ends[end].trail.push(what.clone());
+                    if let Event::Message { step, .. } = &event {
+                        self.ends[end].trail.push(step.to_string());
                     }
                     self.ends[end].events.push(event);
                 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::session_id::SessionId;
-use crate::ikev1::Role;
+use crate::ike::Role;
 use crate::sa::ChildId;
 use crate::time::{Deadline, Duration, Instant};
 

@@ -27,10 +27,10 @@ fn stations() -> Vec<Arc<Connection>> {
     loaded.engine.connections.clone()
 }
 
-fn message(connection: &str, what: &str, is_sent: bool) -> Event {
+fn message(connection: &str, step: Step, is_sent: bool) -> Event {
     Event::Message {
         connection: Some(connection.to_owned()),
-        what: what.to_owned(),
+        step,
         is_sent,
         message_id: is_sent.then_some(0),
         remote: is_sent.then(gateway),
@@ -102,7 +102,7 @@ fn an_attempt_that_failed_before_the_tunnel_was_up_counts_no_more() {
 
 #[test]
 fn patience_ends_while_an_attempt_goes_on() {
-    let sent = message("b", "main 1", true);
+    let sent = message("b", Step::Main(1), true);
     let events = [sent.clone(), sent.clone(), sent];
     let (told, end) = after(&events, SOON);
     let silence =
@@ -117,8 +117,14 @@ fn patience_ends_while_an_attempt_goes_on() {
 
 #[test]
 fn silence_after_main_modes_proof_looks_like_another_key() {
-    let answered = [message("b", "main 3", true), message("b", "main 4", false)];
-    let proof = [message("b", "main 5", true), message("b", "main 5", true)];
+    let answered = [
+        message("b", Step::Main(3), true),
+        message("b", Step::Main(4), false),
+    ];
+    let proof = [
+        message("b", Step::Main(5), true),
+        message("b", Step::Main(5), true),
+    ];
     let events = [&answered[..], &proof[..]].concat();
     let (told, end) = after(&events, TIMEOUT);
     assert!(told[0].contains(WRONG_KEY), "{told:?}");
@@ -126,7 +132,7 @@ fn silence_after_main_modes_proof_looks_like_another_key() {
     assert!(end.contains(WRONG_KEY), "{end}");
     // An answer takes the suspicion away.
     let end = after(
-        &[&events[..], &[message("b", "main 6", false)]].concat(),
+        &[&events[..], &[message("b", Step::Main(6), false)]].concat(),
         TIMEOUT,
     );
     assert!(end.1.is_some_and(|end| !end.contains(WRONG_KEY)));
@@ -134,10 +140,10 @@ fn silence_after_main_modes_proof_looks_like_another_key() {
 
 #[test]
 fn two_exchanges_at_once_are_no_repetition() {
-    let of = |message_id| match message("b", "quick 1", true) {
+    let of = |message_id| match message("b", Step::Quick(1), true) {
         Event::Message {
             connection,
-            what,
+            step,
             is_sent,
             bytes,
             datagrams,
@@ -146,7 +152,7 @@ fn two_exchanges_at_once_are_no_repetition() {
             ..
         } => Event::Message {
             connection,
-            what,
+            step,
             is_sent,
             message_id: Some(message_id),
             remote,
@@ -170,7 +176,7 @@ fn a_closed_port_is_told_once_and_ends_nothing() {
     let mut progress = Progress::default();
     let elsewhere = "198.51.100.9:500".parse().expect("an address");
     assert_eq!(progress.refused(gateway()), None);
-    progress.on_event(&message("b", "main 1", true), &connections);
+    progress.on_event(&message("b", Step::Main(1), true), &connections);
     assert_eq!(progress.refused(elsewhere), None);
     let hint = "192.0.2.3 says that nothing listens on UDP 500 (ICMP port unreachable, 1 try): \
                 does the gateway run there?";
@@ -185,7 +191,7 @@ fn a_closed_port_is_told_once_and_ends_nothing() {
         "{end}"
     );
     // Whoever answers is there.
-    progress.on_event(&message("b", "main 2", false), &connections);
+    progress.on_event(&message("b", Step::Main(2), false), &connections);
     assert!(
         !progress
             .end(TIMEOUT, TIMEOUT, &connections)
@@ -210,7 +216,7 @@ fn a_refusal_in_clear_is_no_silence() {
         progress.on_event(&complaint("192.0.2.3:500"), &connections),
         None
     );
-    progress.on_event(&message("b", "main 1", true), &connections);
+    progress.on_event(&message("b", Step::Main(1), true), &connections);
     assert_eq!(
         progress.on_event(&complaint("192.0.2.4:500"), &connections),
         None
@@ -221,7 +227,7 @@ fn a_refusal_in_clear_is_no_silence() {
         Some(format!("b: {hint}"))
     );
     // It is said once, and outlasts further tries.
-    let again = message("b", "main 1", true);
+    let again = message("b", Step::Main(1), true);
     assert_eq!(progress.on_event(&again, &connections), None);
     let end = progress.end(TIMEOUT, TIMEOUT, &connections);
     let end = end.expect("its end");

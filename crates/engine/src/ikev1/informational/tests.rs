@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use wire::isakmp::{Flags, write_payloads};
 
 use super::*;
+use crate::ike::{Outbox, Step};
 use crate::ikev1::testing::isakmp_pair;
 
 const ID: u32 = 0x0a0b_0c0d;
@@ -11,7 +12,7 @@ fn told(payloads: Vec<Payload>) -> Vec<Notice> {
     let (station, gateway) = isakmp_pair("3des-md5-modp1024");
     let mut out = Outbox::default();
     send(&station, payloads, ID, &mut out);
-    assert_eq!(out.messages[0].what, "informational");
+    assert_eq!(out.messages[0].step, Step::Informational);
     let message = out.messages[0].message.clone();
     read(&gateway, &message, &mut out).unwrap()
 }
@@ -49,7 +50,7 @@ fn each_notice_arrives_as_it_was_sent() {
     assert_eq!(told(vec![ask]), [Notice::AreYouThere(7)]);
     let answer = sign_of_life(&sa, u32::MAX, true);
     assert_eq!(told(vec![answer]), [Notice::IAmHere(u32::MAX)]);
-    let contact = refusal(&sa, NotifyType::InitialContact, None);
+    let contact = notification(&sa, NotifyType::InitialContact, None);
     assert_eq!(told(vec![contact]), [Notice::InitialContact]);
     // RFC 2408 §3.14: the receiver's SPI; that of an ISAKMP SA is its cookies
     let cookies = sa.cookie_octets();
@@ -62,7 +63,7 @@ fn each_notice_arrives_as_it_was_sent() {
         ),
     ] {
         let kind = NotifyType::NoProposalChosen;
-        let told = told(vec![refusal(&sa, kind, refused)]);
+        let told = told(vec![notification(&sa, kind, refused)]);
         let [Notice::Other(notify)] = &told[..] else {
             panic!("{told:?}");
         };
@@ -112,8 +113,8 @@ fn a_message_changed_or_cut_anywhere_is_dropped() {
 fn unprotected_messages_are_words_for_the_log_only() {
     let (sa, _) = isakmp_pair("aes128-sha1-modp2048");
     let chain = [
-        refusal(&sa, NotifyType::NoProposalChosen, None),
-        refusal(&sa, NotifyType::Other(40_000), None),
+        notification(&sa, NotifyType::NoProposalChosen, None),
+        notification(&sa, NotifyType::Other(40_000), None),
     ];
     let message = unprotected(Exchange::Informational, &chain);
     assert_eq!(

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::ike::{Fault, Outbox, Step};
 use crate::ikev1::testing::isakmp_pair;
 
 const ID: u32 = 0x0a0b_0c0d;
@@ -83,7 +84,7 @@ fn a_request_as_strongswan_writes_it_is_answered() {
         ],
     };
     let mut iv = station.first_iv(ID);
-    let sent = seal(&station, ID, "config 1", request, &mut iv, &mut out);
+    let sent = seal(&station, ID, Step::Config(1), request, &mut iv, &mut out);
     let asked = requested(&gateway, &sent.message, &mut out).unwrap();
     assert_eq!(asked.families, V4);
     let answer = lent(&["10.9.0.7"], &["10.1.0.53"]);
@@ -121,7 +122,7 @@ fn what_a_gateway_pushes_is_taken_and_acknowledged() {
     };
     let mut iv = gateway.first_iv(ID);
     // <-- HASH, ATTR(SET)
-    let sent = seal(&gateway, ID, "config set", set, &mut iv, &mut out);
+    let sent = seal(&gateway, ID, Step::ConfigSet, set, &mut iv, &mut out);
     let (taken, kept) = pushed(&station, V4, &sent.message, &mut out).unwrap();
     assert_eq!(taken, lent(&["10.9.0.7"], &["10.1.0.53"]));
     // HASH, ATTR(ACK) -->
@@ -196,7 +197,7 @@ fn silence_ends_the_request() {
         }
     };
     assert!(
-        matches!(&fault, Fault::TimedOut(asked) if asked.what == "config 1"),
+        matches!(&fault, Fault::TimedOut(asked) if asked.step == Step::Config(1)),
         "{fault}"
     );
 }

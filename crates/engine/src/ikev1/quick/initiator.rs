@@ -6,15 +6,16 @@ use crypto::rand::Stream;
 use wire::codec::Reader;
 use wire::isakmp::{Attribute, NotifyType, Payload};
 
+use super::super::IsakmpSa;
 use super::super::phase2::{Place, list, sealed};
 use super::super::phase2_proposal::{Life, Offerable, chosen, incompatible, offer, offerable};
 use super::super::protect::{Iv, Opened};
 use super::super::refusal::notify_name;
-use super::super::retransmit::Retransmit;
-use super::super::{Fault, IsakmpSa, Outbox, Role, Sent};
 use super::parts::{Agreed, Nonce, Parts, agree, fresh_nonce, fresh_pair};
 use super::{NegotiatedChild, QuickRequest};
 use crate::config::Child;
+use crate::ike::retransmit::Retransmit;
+use crate::ike::{Fault, Outbox, Refusal, Role, Sent};
 use crate::sa::{Mode, Protocol};
 use crate::selector::TrafficSelector;
 use crate::suite::EspSuite;
@@ -169,7 +170,7 @@ impl Asked {
                      {} === {}",
                     self.local, self.remote
                 ),
-                notify: NotifyType::InvalidIdInformation,
+                refusal: Refusal::Selectors,
             });
         }
         terms.life = self.life.shorter(terms.life);

@@ -5,13 +5,14 @@ use std::net::IpAddr;
 use crypto::dh::{Group, KeyPair, SharedSecret};
 use crypto::packet::Encryption;
 use crypto::rand::Stream;
-use wire::isakmp::{Identification, Located, Notify, NotifyType, Payload, SaPayload};
+use wire::isakmp::{Identification, Located, Notify, Payload, SaPayload};
 use zeroize::Zeroizing;
 
+use super::super::IsakmpSa;
 use super::super::keys::{check_strength, keymat};
 use super::super::phase2_proposal::Terms;
-use super::super::{Fault, IsakmpSa, Role};
 use super::{NONCE_LEN, NegotiatedChild};
+use crate::ike::{Fault, Refusal, Role};
 use crate::sa::{Mode, OriginalAddresses, Secret};
 use crate::selector::TrafficSelector;
 use crate::work::{Task, Work};
@@ -90,7 +91,7 @@ impl<'a> Parts<'a> {
         let read = |id: &Identification| {
             TrafficSelector::from_identification(id).ok_or_else(|| Fault::Incompatible {
                 what: format!("the peer's traffic selector {id} is not one that we read"),
-                notify: NotifyType::InvalidIdInformation,
+                refusal: Refusal::Selectors,
             })
         };
         Ok((read(of_initiator)?, read(of_responder)?))
@@ -140,7 +141,7 @@ pub(super) fn agree(
 ) -> Result<SharedSecret, Fault> {
     let refused = |what: String| Fault::Incompatible {
         what,
-        notify: NotifyType::InvalidKeyInformation,
+        refusal: Refusal::KeyExchange,
     };
     let number = pair.group().number();
     let Some(public) = public else {

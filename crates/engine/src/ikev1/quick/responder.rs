@@ -9,14 +9,16 @@ use wire::isakmp::{
     Attribute, Identification, Notify, NotifyType, Payload, Proposal, ProtocolId, SaPayload,
 };
 
+use super::super::IsakmpSa;
+use super::super::names_read;
 use super::super::phase2::{Place, list, sealed};
 use super::super::phase2_proposal::{Choice, Life, choose, first_mode, incompatible};
 use super::super::protect::{Iv, Opened};
-use super::super::retransmit::{Answered, Retransmit};
-use super::super::{Fault, IsakmpSa, Outbox, Role};
 use super::parts::{Agreed, Nonce, Parts, agree, fresh_nonce, fresh_pair};
 use super::{NegotiatedChild, QuickOffer};
 use crate::config::Child;
+use crate::ike::retransmit::{Answered, Retransmit};
+use crate::ike::{Fault, Outbox, Refusal, Role, Step};
 use crate::sa::Mode;
 use crate::selector::TrafficSelector;
 use crate::time::Instant;
@@ -202,7 +204,7 @@ impl Offered {
                     side(&child.local),
                     side(&child.remote)
                 ),
-                notify: NotifyType::InvalidIdInformation,
+                refusal: Refusal::Selectors,
             });
         }
         Ok(())
@@ -233,7 +235,7 @@ impl WaitsForThird {
         let prefix = [&[0][..], &id, &self.initiator_nonce, &self.nonce];
         match sa.open_hashed(message, iv, &prefix, &mut out.work) {
             Ok(opened) => {
-                out.heard("quick 3", message.len(), &opened.payloads);
+                out.heard(Step::Quick(3), message.len(), names_read(&opened.payloads));
                 true
             }
             Err(reason) => {

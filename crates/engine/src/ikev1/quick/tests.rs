@@ -9,9 +9,10 @@ use wire::isakmp::{
 };
 
 use super::*;
+use crate::ike::{Fault, Outbox, Role, Step};
+use crate::ikev1::NatFinding;
 use crate::ikev1::protect::Opened;
 use crate::ikev1::testing::{child, isakmp_pair, selector};
-use crate::ikev1::{NatFinding, Role};
 use crate::sa::Protocol;
 use crate::time::Duration;
 use crate::work::Task;
@@ -296,7 +297,7 @@ fn original_addresses_are_told_both_ways_in_transport_mode_behind_a_nat() {
 fn messages_carry_what_rfc_2409_says_and_cost_what_they_cost() {
     let mut pair = Pair::new(&["aes128gcm16-modp1024"]);
     let (_, out) = pair.ask().ok().unwrap();
-    assert_eq!(out.messages[0].what, "quick 1");
+    assert_eq!(out.messages[0].step, Step::Quick(1));
     assert_eq!(out.messages[0].payloads, "HASH SA NONCE KE ID ID");
     let (_, _, out) = pair.answer(&only(&out)).ok().unwrap();
     assert_eq!(out.messages[0].payloads, "HASH SA NONCE KE ID ID");
@@ -660,7 +661,7 @@ fn silence_ends_an_exchange_on_either_side() {
     let mut pair = Pair::new(&["aes128gcm16"]);
     let (asked, mut out) = pair.ask().ok().unwrap();
     let (answered, _, _) = pair.answer(&only(&out)).ok().unwrap();
-    for (mut quick, what) in [(asked, "quick 1"), (answered, "quick 2")] {
+    for (mut quick, step) in [(asked, Step::Quick(1)), (answered, Step::Quick(2))] {
         let fault = loop {
             let at = quick.deadline().unwrap().at;
             if let Err(fault) = quick.on_deadline(at, &mut out) {
@@ -668,7 +669,7 @@ fn silence_ends_an_exchange_on_either_side() {
             }
         };
         assert!(
-            matches!(&fault, Fault::TimedOut(asked) if asked.what == what),
+            matches!(&fault, Fault::TimedOut(asked) if asked.step == step),
             "{fault}"
         );
     }
@@ -827,7 +828,7 @@ fn an_answer_that_was_not_offered_is_refused() {
             Box::new(|chain: &mut Vec<Payload>| {
                 let notify = NotifyType::NoProposalChosen;
                 let sa = Pair::new(&["aes128gcm16"]).gateway;
-                chain.push(crate::ikev1::informational::refusal(&sa, notify, None));
+                chain.push(crate::ikev1::informational::notification(&sa, notify, None));
             }),
         ),
     ] {

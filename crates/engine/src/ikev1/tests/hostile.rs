@@ -5,9 +5,9 @@ use wire::isakmp::{Exchange, Flags, Header, Payload, PayloadKind, payloads, writ
 
 use super::pair::{Pair, Setup};
 use crate::counters::DropReason;
-use crate::ikev1::Sent;
+use crate::ike::Sent;
+use crate::ike::retransmit::ANSWERS_TO_DUPLICATES;
 use crate::ikev1::phase1::{GRACE, MAX_DOUBTS};
-use crate::ikev1::retransmit::ANSWERS_TO_DUPLICATES;
 use crate::work::Task;
 
 const BOTH: [bool; 2] = [false, true];
@@ -103,7 +103,7 @@ fn duplicates_do_no_harm_and_are_counted() {
             pair.deliver(to_responder, &sent);
         }
         pair.assert_established();
-        let drops = |out: &crate::ikev1::Outbox| out.drops.of(DropReason::RetransmittedMessage);
+        let drops = |out: &crate::ike::Outbox| out.drops.of(DropReason::RetransmittedMessage);
         assert!(drops(&pair.i.out) > 0 && drops(&pair.r.out) > 0);
     }
 }
@@ -414,7 +414,7 @@ fn an_unsealed_third_aggressive_message_is_accepted() {
     }
     let (_, third) = pair.next().unwrap();
     let mut opened = None;
-    if let crate::ikev1::exchange::Step::Aggressive3(session) =
+    if let crate::ikev1::exchange::Awaited::Aggressive3(session) =
         &pair.r.phase1.as_ref().unwrap().step
     {
         let key = &session.keys.cipher_key.0;

@@ -15,9 +15,10 @@ use crate::config::{
     RemoteMethod, Start, Unique,
 };
 use crate::identity::Identity;
+use crate::ike::{Fault, Outbox, Sent};
+use crate::ikev1::IsakmpSa;
 use crate::ikev1::decoy::Decoys;
 use crate::ikev1::phase1::{Means, Phase1};
-use crate::ikev1::{Fault, IsakmpSa, Outbox, Sent};
 use crate::sa::{Path, Secret};
 use crate::time::{Calendar, Duration, Instant};
 
@@ -378,7 +379,7 @@ impl End {
 
     /// What was sent: names and payloads.
     pub(super) fn arrows(&self) -> Vec<String> {
-        let line = |sent: &Sent| format!("{}: {}", sent.what, sent.payloads);
+        let line = |sent: &Sent| format!("{}: {}", sent.step, sent.payloads);
         self.log.iter().map(line).collect()
     }
 }

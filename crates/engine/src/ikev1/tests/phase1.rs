@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::pair::{Setup, pattern, preshared};
 use crate::config::Encapsulation;
+use crate::ike::Step;
 use crate::ikev1::keys::{Keys, skeyid_signatures};
 use crate::time::Duration;
 use crate::work::{Task, Work};
@@ -76,8 +77,8 @@ fn main_mode_is_six_messages() {
     assert_eq!(ports, [500, 500, 4500]);
     let ports: Vec<u16> = pair.r.log.iter().map(|m| m.path.remote.port()).collect();
     assert_eq!(ports, [40500, 40500, 44500]);
-    let heard: Vec<&str> = pair.r.out.received.iter().map(|r| r.what).collect();
-    assert_eq!(heard, ["main 1", "main 3", "main 5"]);
+    let heard: Vec<Step> = pair.r.out.received.iter().map(|r| r.step).collect();
+    assert_eq!(heard, [Step::Main(1), Step::Main(3), Step::Main(5)]);
 }
 
 #[test]
@@ -306,9 +307,9 @@ fn a_responder_answers_message_1_without_a_timer() {
         while pair.wait() {}
         assert_eq!(pair.r.log.len(), 1, "one answer");
         let number = if is_aggressive {
-            "aggressive 2"
+            Step::Aggressive(2)
         } else {
-            "main 2"
+            Step::Main(2)
         };
         let sentence = pair.r.sentence();
         assert!(sentence.contains(&format!(", to {number} (")), "{sentence}");

@@ -18,7 +18,7 @@ use super::super::session_id::SessionId;
 use super::ChildEntry;
 use crate::config::{Child, Config, Connection};
 use crate::identity::Peer;
-use crate::ikev1::Fault;
+use crate::ike::Fault;
 use crate::ikev1::quick::QuickOffer;
 use crate::sa::Mode;
 use crate::selector::TrafficSelector;

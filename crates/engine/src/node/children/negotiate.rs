@@ -18,11 +18,12 @@ use super::takeover::{READING_TIME, TAKEOVER_DELAY};
 use super::{ChildEntry, Pair, REFUSED_RETRY};
 use crate::config::{Child, Connection, Encapsulation};
 use crate::counters::DropReason;
+use crate::ike::{Fault, Outbox, Role};
+use crate::ikev1::informational;
 use crate::ikev1::informational::ProposedSpi;
 use crate::ikev1::quick::{
     Groups, NegotiatedChild, Quick, QuickOffer, QuickProgress, QuickRequest,
 };
-use crate::ikev1::{Fault, Outbox, Role, informational};
 use crate::plane::Change;
 use crate::sa::{ChildId, Direction, Mode, Path};
 use crate::time::{Duration, Instant};
@@ -545,8 +546,8 @@ impl Node {
             reason: fault.to_string(),
         };
         let mut out = Outbox::default();
-        if let (Some(sa), Some(notify)) = (&session.sa, fault.notify()) {
-            let payload = informational::refusal(sa, notify, refused);
+        if let (Some(sa), Some(refusal)) = (&session.sa, fault.refusal()) {
+            let payload = informational::refusal(sa, refusal, refused);
             informational::send(sa, vec![payload], message_id, &mut out);
             self.remember(id, message_id);
         }

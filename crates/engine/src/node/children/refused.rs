@@ -11,7 +11,7 @@ use wire::isakmp::{Notify, NotifyType};
 use super::super::session_id::SessionId;
 use super::super::{Event, Node};
 use crate::counters::DropReason;
-use crate::ikev1::Fault;
+use crate::ike::Fault;
 use crate::ikev1::refusal::notify_name;
 use crate::sa::ChildId;
 use crate::time::Instant;

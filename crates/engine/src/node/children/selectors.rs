@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::{ChildEntry, Pair};
 use crate::config::{Child, Connection};
-use crate::ikev1::Fault;
+use crate::ike::{Fault, Refusal};
 use crate::ikev1::quick::{NegotiatedChild, QuickOffer};
 use crate::sa::{Direction, Mode, Path, Sa};
 use crate::selector::TrafficSelector;
@@ -77,7 +77,7 @@ pub(super) fn one_family(local: &TrafficSelector, remote: &TrafficSelector) -> R
         what: format!(
             "{local} === {remote} is of two families: no packet goes from IPv4 to IPv6 or back"
         ),
-        notify: wire::isakmp::NotifyType::InvalidIdInformation,
+        refusal: Refusal::Selectors,
     })
 }
 
@@ -112,7 +112,7 @@ pub(super) fn mismatch(connection: &Connection, offer: &QuickOffer, inner: &[IpA
             offer.remote,
             ours.join(" or ")
         ),
-        notify: wire::isakmp::NotifyType::InvalidIdInformation,
+        refusal: Refusal::Selectors,
     }
 }
 

@@ -9,7 +9,7 @@ use super::super::Node;
 use super::super::leases::Purpose;
 use super::super::session_id::SessionId;
 use crate::config::Connection;
-use crate::ikev1::Fault;
+use crate::ike::Fault;
 
 impl Node {
     /// What stands for the peer of a session, of the family that it is reached by. `Ok(None)`: the

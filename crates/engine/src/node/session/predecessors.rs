@@ -7,7 +7,7 @@ use super::{RENEWAL_OVERLAP, Session, SessionId};
 use crate::config::{Connection, Start, Unique};
 use crate::counters::DropReason;
 use crate::identity::Peer;
-use crate::ikev1::Role;
+use crate::ike::Role;
 use crate::ikev1::mode_config::Lease;
 use crate::node::{EndCause, Node};
 use crate::sa::{ChildId, Path};

@@ -1,13 +1,13 @@
 //! An exchange that the peer has forgotten is begun anew, within the attempt.
 
-use crate::ikev1::Fault;
+use crate::ike::{Fault, Step};
 use crate::node::Node;
 use crate::node::session_id::SessionId;
 use crate::time::Instant;
 
 /// The message after which silence says that: the peer has answered the first one, and has bound
 /// itself to nothing yet. What it cannot read comes later.
-const FORGOTTEN: &str = "main 3";
+const FORGOTTEN: Step = Step::Main(3);
 /// So often within one attempt, which so lasts as long as one whose first message has no answer.
 const RESTARTS: u32 = 5;
 
@@ -15,7 +15,7 @@ impl Node {
     /// Takes this session's place at its station with a new exchange, where its fault is that
     /// silence. The old one is the caller's to close.
     pub(in crate::node) fn begin_again(&mut self, id: SessionId, fault: &Fault, now: Instant) {
-        if !matches!(fault, Fault::TimedOut(asked) if asked.what == FORGOTTEN) {
+        if !matches!(fault, Fault::TimedOut(asked) if asked.step == FORGOTTEN) {
             return;
         }
         let mut stations = self.stations.iter();

@@ -1,6 +1,7 @@
 //! A station that begins again and again, and what its gateway says of that.
 
 use super::*;
+use crate::ike::Outbox;
 
 fn reasons(world: &World, end: usize) -> Vec<String> {
     let reason = |event: &Event| match event {
@@ -56,7 +57,7 @@ fn what_follows_a_delete_in_one_message_is_nothing() {
     world.run(Duration::from_secs(2));
     let session = world.ends[0].node.sessions.values().next().expect("one");
     let sa = session.sa.as_ref().expect("established");
-    let contact = informational::refusal(sa, NotifyType::InitialContact, None);
+    let contact = informational::notification(sa, NotifyType::InitialContact, None);
     let delete = informational::delete(sa, crate::sa::Protocol::Esp, &[]);
     let mut out = Outbox::default();
     informational::send(sa, vec![delete, contact], 0x54, &mut out);

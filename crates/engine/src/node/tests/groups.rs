@@ -1,6 +1,7 @@
 //! Proposals with and without PFS: which are offered, in which order, and who may change that.
 
 use super::*;
+use crate::ike::Step;
 use crate::ikev1::refusal::unsigned;
 
 /// A station and a gateway whose children propose these.
@@ -86,8 +87,15 @@ fn a_station_that_wants_pfs_alone_gets_none_without_it_and_both_ends_say_why() {
 #[test]
 fn a_refusal_in_clear_takes_no_pfs_away() {
     let mut world = world(105, BOTH, BOTH);
-    let is_asked =
-        |event: &Event| matches!(event, Event::Message { what, .. } if what == "quick 1");
+    let is_asked = |event: &Event| {
+        matches!(
+            event,
+            Event::Message {
+                step: Step::Quick(1),
+                ..
+            }
+        )
+    };
     while !world.ends[0].told(is_asked) {
         world.run(Duration::from_millis(1));
     }

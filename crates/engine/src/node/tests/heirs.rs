@@ -2,7 +2,7 @@
 
 use super::turns::with_children;
 use super::*;
-use crate::ikev1::Fault;
+use crate::ike::{Fault, Outbox};
 use crate::ikev1::mode_config::Lease;
 use crate::node::leases::Purpose;
 use crate::selector::TrafficSelector;

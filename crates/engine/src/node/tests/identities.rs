@@ -11,6 +11,7 @@ use crypto::cert::{Authority, Certificate, KeyMaterial, Request, SigningKey, Tru
 use crypto::rsa::PrivateKey;
 
 use super::*;
+use crate::ike::Outbox;
 
 /// All test certificates are valid then.
 const JANUARY_2027: Calendar = Calendar(1_800_000_000);
@@ -217,7 +218,7 @@ impl Member {
     fn first_contact(&self) -> (Path, Vec<u8>) {
         let session = self.node.sessions.values().next().expect("a session");
         let sa = session.sa.as_ref().expect("established");
-        let contact = informational::refusal(sa, NotifyType::InitialContact, None);
+        let contact = informational::notification(sa, NotifyType::InitialContact, None);
         let mut out = Outbox::default();
         informational::send(sa, vec![contact], 0x53, &mut out);
         let path = Path {

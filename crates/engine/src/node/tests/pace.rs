@@ -7,14 +7,14 @@ fn sendings(end: &End) -> Vec<(String, usize)> {
     let mut found: Vec<(String, usize)> = Vec::new();
     for event in &end.events {
         if let Event::Message {
-            what,
+            step,
             is_sent: true,
             ..
         } = event
         {
-            match found.iter_mut().find(|(name, _)| name == what) {
+            match found.iter_mut().find(|(name, _)| *name == step.to_string()) {
                 Some((_, times)) => *times += 1,
-                None => found.push((what.clone(), 1)),
+                None => found.push((step.to_string(), 1)),
             }
         }
     }

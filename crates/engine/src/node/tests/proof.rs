@@ -1,6 +1,7 @@
 //! Peers that move, and those that somebody only seems to move: nobody else is flooded.
 
 use super::*;
+use crate::ike::Outbox;
 use crate::ikev1::informational::Notice as Said;
 use crate::node::proof::FOR_QUESTIONS;
 

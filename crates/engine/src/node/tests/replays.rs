@@ -1,6 +1,7 @@
 //! Messages that were recorded and come again, however long after; our own that come back.
 
 use super::*;
+use crate::ike::Outbox;
 use crate::node::session::message_ids::{MAX_IDS, RENEWAL_IDS};
 
 /// A notification as this end would send it, under this message ID.
@@ -9,7 +10,7 @@ fn notification(world: &World, from: usize, message_id: u32, kind: NotifyType) -
     let (_, session) = node.sessions.last_key_value().expect("a session");
     let sa = session.sa.as_ref().expect("established");
     let mut out = Outbox::default();
-    let payload = informational::refusal(sa, kind, None);
+    let payload = informational::notification(sa, kind, None);
     informational::send(sa, vec![payload], message_id, &mut out);
     crate::node::session::with_marker(session.path, out.messages.remove(0).message)
 }

@@ -1,6 +1,7 @@
 //! Several children under one session: their quick modes follow each other.
 
 use super::*;
+use crate::ike::Outbox;
 
 /// A station with so many children, each to a host of its own.
 pub(super) fn with_children(seed: u8, number: u8, config: impl Fn(&mut Config)) -> World {

@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use crypto::rand::Seed;
 use engine::config::Config;
 use engine::counters::{DropCounters, DropReason};
+use engine::ike::Step;
 use engine::node::{Command, Event, IKE_PORT, Input, NAT_T_PORT, Node, Output};
 use engine::plane::{
     Datagrams, InboundPlane, Kind, Notice, Offloads, OutboundPlane, Packets, Received,
@@ -27,8 +28,8 @@ pub const MAX_DATAGRAM_BYTES: usize = 65_507;
 pub struct Message {
     /// When it left, or when work on it began.
     pub at: Instant,
-    /// "aggressive 1", "quick 2", "informational".
-    pub what: String,
+    /// Which one it is.
+    pub step: Step,
     /// Sent by us.
     pub is_sent: bool,
     /// UDP payload octets, all datagrams together.
@@ -353,7 +354,7 @@ impl Control {
         let log = &mut self.log;
         match event {
             Event::Message {
-                what,
+                step,
                 is_sent,
                 bytes,
                 datagrams,
@@ -361,7 +362,7 @@ impl Control {
                 ..
             } if log.messages.len() < LOG_ENTRIES => log.messages.push(Message {
                 at: now,
-                what,
+                step,
                 is_sent,
                 bytes,
                 datagrams,

@@ -142,7 +142,7 @@ impl Exchange {
     pub(super) fn new(log: &Log, is_up: bool) -> Self {
         let begin = log.messages.first().map_or(Instant(0), |first| first.at);
         let rows = log.messages.iter().map(|message| Row {
-            what: message.what.clone(),
+            what: message.step.to_string(),
             is_sent: message.is_sent,
             at_s: seconds(begin, message.at),
             bytes: message.bytes as u64,

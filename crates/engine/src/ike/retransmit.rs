@@ -102,7 +102,7 @@ impl Retransmit {
         }
         if self.next >= self.end {
             return Err(Fault::TimedOut(Unanswered {
-                what: self.message.what.to_owned(),
+                step: self.message.step,
                 remote: self.message.path.remote,
                 tries: self.sent(),
                 is_by_key: false,
@@ -192,6 +192,7 @@ fn digest(message: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ike::Step;
     use crate::sa::Path;
 
     fn sent() -> Sent {
@@ -202,7 +203,7 @@ mod tests {
                 remote: address,
             },
             message: vec![1, 2, 3],
-            what: "quick 1",
+            step: Step::Quick(1),
             payloads: "HASH".into(),
             may_fragment: false,
         }
@@ -218,7 +219,7 @@ mod tests {
             let at = asked.deadline().at;
             assert!(asked.fire(Instant(at.0 - 1), &mut out).is_ok());
             if let Err(fault) = asked.fire(at, &mut out) {
-                assert!(matches!(&fault, Fault::TimedOut(asked) if asked.what == "quick 1"));
+                assert!(matches!(&fault, Fault::TimedOut(asked) if asked.step == Step::Quick(1)));
                 assert!(out.messages.iter().all(|message| *message == sent()));
                 return (times, seconds(at));
             }

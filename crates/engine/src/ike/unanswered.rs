@@ -3,19 +3,17 @@
 use core::fmt;
 use std::net::SocketAddr;
 
-use super::nat::NAT_T_PORT;
+use super::{NAT_T_PORT, Step};
 
 /// The message that proves who we are in main mode; a pre-shared key makes its cipher key, so that
 /// a peer with another one cannot read it.
-const MAIN_PROOF: &str = "main 5";
-/// First messages of an attempt.
-const FIRST: [&str; 2] = ["main 1", "aggressive 1"];
+const MAIN_PROOF: Step = Step::Main(5);
 
 /// A message without an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unanswered {
-    /// Such as "main 1" or "quick 1".
-    pub what: String,
+    /// Which message of ours.
+    pub step: Step,
     /// Where it went.
     pub remote: SocketAddr,
     /// How often it was sent.
@@ -29,7 +27,7 @@ pub struct Unanswered {
 impl Unanswered {
     /// Whether silence looks as if the peer had another pre-shared key.
     pub fn may_be_unreadable(&self) -> bool {
-        self.is_by_key && self.what == MAIN_PROOF
+        self.is_by_key && self.step == MAIN_PROOF
     }
 }
 
@@ -48,7 +46,7 @@ impl fmt::Display for Unanswered {
             );
         }
         let is_nat_port = port == NAT_T_PORT;
-        match (&self.what[..], self.is_by_key) {
+        match (self.step, self.is_by_key) {
             (MAIN_PROOF, true) => {
                 write!(
                     f,
@@ -68,11 +66,11 @@ impl fmt::Display for Unanswered {
                 "{ip} answers on UDP 500 and not on UDP {port} ({tries}): does a firewall drop \
                  UDP {port}?"
             ),
-            (what, _) if FIRST.contains(&what) => write!(
+            (step, _) if step.is_first() => write!(
                 f,
                 "no reply from {ip}, UDP {port} ({tries}): is the address right and the port open?"
             ),
-            (what, _) => write!(f, "no reply from {ip}, UDP {port}, to {what} ({tries})"),
+            (step, _) => write!(f, "no reply from {ip}, UDP {port}, to {step} ({tries})"),
         }
     }
 }
@@ -81,9 +79,9 @@ impl fmt::Display for Unanswered {
 mod tests {
     use super::*;
 
-    fn said(what: &str, port: u16, is_by_key: bool) -> String {
+    fn said(step: Step, port: u16, is_by_key: bool) -> String {
         let silence = Unanswered {
-            what: what.to_owned(),
+            step,
             remote: ([192, 0, 2, 1], port).into(),
             tries: 2,
             is_by_key,
@@ -94,27 +92,27 @@ mod tests {
 
     #[test]
     fn silence_says_what_to_look_at() {
-        for what in ["main 1", "aggressive 1"] {
+        for step in [Step::Main(1), Step::Aggressive(1)] {
             assert_eq!(
-                said(what, 500, true),
+                said(step, 500, true),
                 "no reply from 192.0.2.1, UDP 500 (2 tries): is the address right and the port \
                  open?"
             );
         }
         assert_eq!(
-            said("main 5", 4500, false),
+            said(Step::Main(5), 4500, false),
             "192.0.2.1 answers on UDP 500 and not on UDP 4500 (2 tries): does a firewall drop UDP \
              4500?"
         );
         let key = "the peer answers but cannot read our authentication: a wrong PSK looks like \
                    this";
-        assert_eq!(said("main 5", 500, true), format!("{key} (2 tries)"));
+        assert_eq!(said(Step::Main(5), 500, true), format!("{key} (2 tries)"));
         assert_eq!(
-            said("main 5", 4500, true),
+            said(Step::Main(5), 4500, true),
             format!("{key}, and so does a firewall that drops UDP 4500 (2 tries)")
         );
         assert_eq!(
-            said("quick 1", 4500, true),
+            said(Step::Quick(1), 4500, true),
             "no reply from 192.0.2.1, UDP 4500, to quick 1 (2 tries)"
         );
     }
@@ -122,7 +120,7 @@ mod tests {
     #[test]
     fn a_closed_port_is_told() {
         let refused = Unanswered {
-            what: "main 1".to_owned(),
+            step: Step::Main(1),
             remote: ([192, 0, 2, 1], 500).into(),
             tries: 1,
             is_by_key: true,

@@ -1,0 +1,29 @@
+//! What every version of IKE shares: what a machine wants sent and told ([`Outbox`]), sending again
+//! ([`retransmit`]) as late as the path has shown ([`round_trip`]), and why an exchange fails
+//! ([`Fault`]).
+
+mod fault;
+mod outbox;
+pub mod retransmit;
+pub mod round_trip;
+mod step;
+mod unanswered;
+
+pub use fault::{Fault, Refusal};
+pub use outbox::{Doubt, Outbox, Received, Sent};
+pub use step::Step;
+pub use unanswered::Unanswered;
+
+/// Where IKE begins.
+pub const IKE_PORT: u16 = 500;
+/// Where IKE and ESP in UDP go through a NAT (RFC 3947 §4, RFC 3948 §2).
+pub const NAT_T_PORT: u16 = 4500;
+
+/// Who began an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// We did.
+    Initiator,
+    /// The peer did.
+    Responder,
+}

@@ -1,0 +1,43 @@
+//! The messages of IKE by their place in an exchange.
+
+use core::fmt;
+
+/// A message by its exchange and its number there, as logs and prices name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Step {
+    /// Of IKEv1's main mode, 1 to 6 (RFC 2409 §5).
+    Main(u8),
+    /// Of its aggressive mode, 1 to 3 (RFC 2409 §5).
+    Aggressive(u8),
+    /// Of its quick mode, 1 to 3 (RFC 2409 §5.5).
+    Quick(u8),
+    /// Of mode config: 1 asks, 2 answers (draft-ietf-ipsec-isakmp-mode-cfg §3.2).
+    Config(u8),
+    /// A gateway pushes configuration (draft-ietf-ipsec-isakmp-mode-cfg §3.3).
+    ConfigSet,
+    /// It was taken.
+    ConfigAck,
+    /// An informational exchange (RFC 2408 §4.8).
+    Informational,
+}
+
+impl Step {
+    /// Nothing was heard of the peer before it is answered.
+    pub fn is_first(self) -> bool {
+        matches!(self, Self::Main(1) | Self::Aggressive(1))
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Main(number) => write!(f, "main {number}"),
+            Self::Aggressive(number) => write!(f, "aggressive {number}"),
+            Self::Quick(number) => write!(f, "quick {number}"),
+            Self::Config(number) => write!(f, "config {number}"),
+            Self::ConfigSet => f.write_str("config set"),
+            Self::ConfigAck => f.write_str("config ack"),
+            Self::Informational => f.write_str("informational"),
+        }
+    }
+}
