@@ -6,8 +6,6 @@ use core::fmt;
 use std::net::IpAddr;
 
 use crypto::cert::{DistinguishedName, Name};
-use wire::codec::Malformed;
-use wire::isakmp::{Identification, IdentificationType};
 
 mod peer;
 
@@ -91,49 +89,6 @@ impl Identity {
             return Self::user_fqdn(text);
         }
         Self::fqdn(text)
-    }
-
-    /// What an ID payload of phase 1 says.
-    pub fn from_identification(id: &Identification) -> Result<Self, Malformed> {
-        if id.value.is_empty() || id.value.len() > MAX_LEN {
-            return Err(Malformed::Length("identity"));
-        }
-        let text = || {
-            let text = core::str::from_utf8(&id.value).ok();
-            text.filter(|text| is_graphic(text))
-                .map(str::to_owned)
-                .ok_or(Malformed::Value("identity"))
-        };
-        match id.kind {
-            IdentificationType::Ipv4Addr | IdentificationType::Ipv6Addr => id
-                .to_address()
-                .map(Self::Address)
-                .ok_or(Malformed::Length("identity")),
-            IdentificationType::Fqdn => text().map(Self::Fqdn),
-            IdentificationType::UserFqdn => text().map(Self::UserFqdn),
-            IdentificationType::DerAsn1Dn => {
-                let name = DistinguishedName::from_der(&id.value);
-                // An empty one is in every certificate that has no subject, and names nobody.
-                name.ok()
-                    .filter(|name| !name.is_empty())
-                    .map(|_| Self::DistinguishedName(id.value.clone()))
-                    .ok_or(Malformed::Value("distinguished name"))
-            }
-            IdentificationType::KeyId => Ok(Self::KeyId(id.value.clone())),
-            _ => Err(Malformed::Value("identification type")),
-        }
-    }
-
-    /// As an ID payload of phase 1, with protocol and port 0 (RFC 2407 §4.6.2).
-    pub fn to_identification(&self) -> Identification {
-        let (kind, value) = match self {
-            Self::Address(address) => return Identification::address(*address),
-            Self::Fqdn(name) => (IdentificationType::Fqdn, name.as_bytes()),
-            Self::UserFqdn(name) => (IdentificationType::UserFqdn, name.as_bytes()),
-            Self::DistinguishedName(der) => (IdentificationType::DerAsn1Dn, der.as_slice()),
-            Self::KeyId(octets) => (IdentificationType::KeyId, octets.as_slice()),
-        };
-        Identification::of(kind, value)
     }
 
     /// The one form of all identities that are the same: DNS names and the hosts of mail addresses
@@ -325,7 +280,7 @@ fn checked(text: &str, what: &'static str) -> Result<String, IdentityFault> {
     }
 }
 
-fn is_graphic(text: &str) -> bool {
+pub(crate) fn is_graphic(text: &str) -> bool {
     text.bytes().all(|octet| octet.is_ascii_graphic())
 }
 

@@ -19,6 +19,19 @@ pub const IKE_PORT: u16 = 500;
 /// Where IKE and ESP in UDP go through a NAT (RFC 3947 §4, RFC 3948 §2).
 pub const NAT_T_PORT: u16 = 4500;
 
+/// Names one end of an IKE SA: the SPI of RFC 7296 §2.6, which RFC 2408 calls a cookie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Spi(pub [u8; 8]);
+
+/// Names an IKE SA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Spis {
+    /// Who began it.
+    pub initiator: Spi,
+    /// Who answered.
+    pub responder: Spi,
+}
+
 /// Who began an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {

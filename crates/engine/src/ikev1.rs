@@ -11,11 +11,15 @@ pub mod decoy;
 mod exchange;
 mod foreign;
 pub mod fragments;
+mod identification;
+pub mod in_clear;
 pub mod informational;
 pub mod keys;
 mod main_mode;
+pub mod message;
 pub mod mode_config;
 pub mod nat;
+mod notify;
 mod parts;
 pub mod phase1;
 mod phase2;
@@ -31,7 +35,6 @@ pub(crate) mod tests;
 mod vendor;
 
 use crypto::cert::CertificatePath;
-pub(crate) use exchange::cookie;
 use wire::isakmp::{Cookies, Located, Payload, PayloadKind};
 
 use crate::identity::Peer;

@@ -38,9 +38,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use crypto::rand::{Seed, Stream};
-use wire::isakmp::{Cookie, Cookies};
 
 pub use crate::ike::{IKE_PORT, NAT_T_PORT};
+use crate::ike::{Spi, Spis};
 pub use end_cause::EndCause;
 pub use event::Event;
 pub use reminders::PLACES_MAX;
@@ -137,7 +137,7 @@ pub enum Output {
     /// A past fact for logs, status and the rest of the program.
     Event(Event),
     /// The cipher key of a new ISAKMP SA, for a capture that is to be read later.
-    IkeKey(Cookies, Secret),
+    IkeKey(Spis, Secret),
     /// Answer with [`Input::Report`].
     WantsReport,
     /// Answer with [`Input::LocalAddress`]: we are about to reach this peer.
@@ -161,10 +161,10 @@ pub struct Node {
     is_drained: bool,
     sessions: BTreeMap<SessionId, Box<Session>>,
     next_session: u32,
-    /// Our own half of every session's cookies.
-    by_cookie: BTreeMap<Cookie, SessionId>,
+    /// Our own half of the name of every session's IKE SA.
+    by_spi_of_ike: BTreeMap<Spi, SessionId>,
     /// Responder: the peer's address and its half, while first messages may be repeated.
-    by_first_message: BTreeMap<(SocketAddr, Cookie), SessionId>,
+    by_first_message: BTreeMap<(SocketAddr, Spi), SessionId>,
     /// Who the peers of the established sessions are; the oldest session of one is first.
     by_identity: BTreeSet<(Peer, SessionId)>,
     children: BTreeMap<ChildId, Box<ChildEntry>>,
@@ -212,7 +212,7 @@ impl Node {
             is_drained: true,
             sessions: BTreeMap::new(),
             next_session: 0,
-            by_cookie: BTreeMap::new(),
+            by_spi_of_ike: BTreeMap::new(),
             by_first_message: BTreeMap::new(),
             by_identity: BTreeSet::new(),
             children: BTreeMap::new(),

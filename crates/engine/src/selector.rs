@@ -7,8 +7,6 @@ use core::fmt;
 use core::str::FromStr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use wire::isakmp::Identification;
-
 /// Addresses, protocol and port of one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TrafficSelector {
@@ -117,32 +115,6 @@ impl TrafficSelector {
                 parse_suffix(inside).ok_or_else(|| SelectorFault::Suffix(text.into()))?;
         }
         Ok(Some(selector))
-    }
-
-    /// What a quick-mode ID payload says; `None` for other kinds, masks with holes, ranges out
-    /// of order, and a port without the protocol it belongs to.
-    pub fn from_identification(id: &Identification) -> Option<Self> {
-        let (first, last) = id.to_range()?;
-        (id.protocol != 0 || id.port == 0).then_some(Self {
-            first,
-            last,
-            protocol: id.protocol,
-            port: id.port,
-        })
-    }
-
-    /// As a quick-mode ID payload: the shortest of address, subnet and range that says it.
-    pub fn to_identification(&self) -> Identification {
-        let id = if self.first == self.last {
-            Identification::address(self.first)
-        } else if let Some(bits) = self.prefix_len() {
-            Identification::subnet(self.first, bits)
-        } else {
-            // A range of two families is no selector; its first address stands for it.
-            Identification::range(self.first, self.last)
-                .unwrap_or_else(|| Identification::address(self.first))
-        };
-        id.with_port(self.protocol, self.port)
     }
 
     /// Whether a packet's address, protocol and port on this side fit. A fragment that has no

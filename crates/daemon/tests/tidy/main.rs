@@ -8,6 +8,7 @@ mod conformance;
 mod crates;
 mod keys;
 mod reach;
+mod rooms;
 mod style;
 mod tree;
 
@@ -58,6 +59,11 @@ fn every_file_is_reachable() {
 #[test]
 fn no_files_name_each_other_in_a_circle() {
     demand_none(&circles::of_files(&Tree::read()));
+}
+
+#[test]
+fn rooms_know_nothing_of_what_they_must_not() {
+    demand_none(&rooms::strangers(&Tree::read()));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use wire::isakmp::{Identification, IdentificationType};
 
 fn identity(text: &str) -> Identity {
     Identity::parse(text).unwrap()

@@ -142,15 +142,10 @@ impl Assembly {
         self.last_datagrams
     }
 
-    /// How many messages were given up whose fragments were held: their time was over, or a newer
-    /// message took their place.
-    pub fn given_up(&self) -> u64 {
-        self.given_up
-    }
-
-    /// Whether a message is a fragment of another.
-    pub fn is_fragment(header: &Header) -> bool {
-        header.next_payload == PayloadKind::Fragment
+    /// How many messages were given up since the last call whose fragments were held: their time
+    /// was over, or a newer message took their place.
+    pub fn take_given_up(&mut self) -> u64 {
+        core::mem::take(&mut self.given_up)
     }
 
     /// A whole message came in one datagram.
@@ -182,7 +177,9 @@ impl Assembly {
         self.last_datagrams = partial.parts.len();
         let message: Vec<u8> = partial.parts.into_values().flatten().collect();
         match Header::parse(&message) {
-            Ok((inner, _)) if inner.cookies == cookies && !Self::is_fragment(&inner) => {
+            Ok((inner, _))
+                if inner.cookies == cookies && inner.next_payload != PayloadKind::Fragment =>
+            {
                 Ok(Some(message))
             }
             _ => Err(DropReason::MalformedMessage),

@@ -3,13 +3,12 @@
 //! Each is one message behind HASH(1), under a message ID of its own, and never acknowledged.
 //! Left out: the acknowledged form of RFC 2408 §5.15, which nobody speaks.
 
-use wire::isakmp::{Delete, Exchange, Header, Notify, NotifyType, Payload, ProtocolId, payloads};
+use wire::isakmp::{Delete, Exchange, Header, Notify, NotifyType, Payload, ProtocolId};
 
 use super::IsakmpSa;
 use super::names_read;
-use super::phase2::{Place, list, sealed};
-use super::refusal::notify_name;
-use super::refusal::notify_type;
+use super::notify::{notify_name, notify_type};
+use super::phase2::{Place, sealed};
 use crate::counters::DropReason;
 use crate::ike::{Fault, Outbox, Refusal, Step};
 use crate::sa::Protocol;
@@ -27,8 +26,55 @@ pub enum Notice {
     AreYouThere(u32),
     /// The answer to ours.
     IAmHere(u32),
+    /// It ended our tunnel for another device with our identity.
+    Superseded,
     /// An error or status.
-    Other(Notify),
+    Other(Complaint),
+}
+
+/// A notification that is an error or a status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    kind: NotifyType,
+    spi: Vec<u8>,
+}
+
+impl Complaint {
+    /// Its notify type, as the log writes it.
+    pub fn name(&self) -> String {
+        notify_name(self.kind)
+    }
+
+    /// Whether it is an error (RFC 2408 §3.14.1).
+    pub fn is_error(&self) -> bool {
+        self.kind.is_error()
+    }
+
+    /// What it refuses, if that is one of these.
+    pub fn refuses(&self) -> Option<Refusal> {
+        match self.kind {
+            NotifyType::NoProposalChosen => Some(Refusal::Proposal),
+            NotifyType::InvalidIdInformation => Some(Refusal::Selectors),
+            _ => None,
+        }
+    }
+
+    /// Whether it refuses who we are.
+    pub fn is_about_identity(&self) -> bool {
+        matches!(
+            self.kind,
+            NotifyType::AuthenticationFailed
+                | NotifyType::InvalidSignature
+                | NotifyType::InvalidCertificate
+                | NotifyType::InvalidCertAuthority
+        )
+    }
+
+    /// The SPI of the child that it names; `None` where it names none.
+    pub fn child(&self) -> Option<u32> {
+        let octets = <[u8; 4]>::try_from(self.spi.as_slice()).ok()?;
+        Some(u32::from_be_bytes(octets)).filter(|spi| *spi != 0)
+    }
 }
 
 /// Reads a protected informational message.
@@ -53,38 +99,6 @@ pub fn read(sa: &IsakmpSa, message: &[u8], out: &mut Outbox) -> Result<Vec<Notic
     );
     Ok(notices)
 }
-
-/// What an unprotected informational message says, in words for the log. It proves nothing.
-pub fn read_unprotected(message: &[u8]) -> Result<String, Fault> {
-    let (header, body) = Header::parse(message)?;
-    if header.exchange != Exchange::Informational || header.flags.is_encrypted() {
-        return Err(DropReason::UnexpectedMessage.into());
-    }
-    let located = payloads(header.next_payload, body)?;
-    let names = located.iter().filter_map(|found| match &found.payload {
-        Payload::Notify(notify) => Some(notify_name(notify.kind)),
-        Payload::Delete(_) => Some("DELETE".into()),
-        _ => None,
-    });
-    Ok(list(names.take(MAX_NAMED)))
-}
-
-/// The notifications of an unprotected informational message. They prove nothing.
-pub fn kinds_in_clear(message: &[u8]) -> Result<Vec<NotifyType>, Fault> {
-    let (header, body) = Header::parse(message)?;
-    if header.exchange != Exchange::Informational || header.flags.is_encrypted() {
-        return Err(DropReason::UnexpectedMessage.into());
-    }
-    let located = payloads(header.next_payload, body)?;
-    let kinds = located.iter().filter_map(|found| match &found.payload {
-        Payload::Notify(notify) => Some(notify.kind),
-        _ => None,
-    });
-    Ok(kinds.collect())
-}
-
-/// Payloads of an unprotected message that the log names.
-const MAX_NAMED: usize = 4;
 
 /// The SPI of a proposal of the peer's, and whose it is.
 pub type ProposedSpi = (ProtocolId, Vec<u8>);
@@ -197,7 +211,11 @@ impl IsakmpSa {
             NotifyType::RUThere => number().map(Notice::AreYouThere),
             NotifyType::RUThereAck => number().map(Notice::IAmHere),
             NotifyType::InitialContact => Some(Notice::InitialContact),
-            _ => Some(Notice::Other(notify.clone())),
+            NotifyType::Superseded => Some(Notice::Superseded),
+            kind => Some(Notice::Other(Complaint {
+                kind,
+                spi: notify.spi.clone(),
+            })),
         }
     }
 }

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use crypto::rand::Stream;
-use wire::isakmp::{
-    Cookies, Exchange, Flags, Header, Located, NotifyType, Payload, write_payloads,
-};
+use wire::isakmp::{Cookies, Exchange, Header, Located, NotifyType, Payload, write_payloads};
 
 use super::exchange::{Awaited, Core, Session, notification};
+use super::in_clear::write;
 use super::names_of;
+use super::notify::{notify_name, notify_type};
 use super::proposal::{self, Method};
 use super::protect::{self, Iv};
 use crate::config::Connection;
@@ -174,23 +174,10 @@ pub(super) fn in_clear(
     Sent {
         path,
         payloads: names_of(core::slice::from_ref(&notify)),
-        message: unsigned(cookies, notify, random.u32().max(1)),
+        message: write(cookies, notify, random.u32().max(1)),
         step: Step::Informational,
         may_fragment: false,
     }
-}
-
-/// An informational message in clear, which proves nothing.
-pub(crate) fn unsigned(cookies: Cookies, notify: Payload, message_id: u32) -> Vec<u8> {
-    let (next_payload, body) = write_payloads(&[notify]);
-    let header = Header {
-        cookies,
-        next_payload,
-        exchange: Exchange::Informational,
-        flags: Flags::default(),
-        message_id,
-    };
-    header.write(&body)
 }
 
 /// Connections whose addresses and mode fit, those that name the peer's address first.
@@ -235,31 +222,4 @@ pub(super) fn fitting(
     }
     found.sort_by_key(|connection| !names_peer(connection));
     Ok(found.into_iter().map(Arc::clone).collect())
-}
-
-/// The notify message type (RFC 2408 §3.14.1) of a refusal.
-pub(crate) fn notify_type(refusal: Refusal) -> NotifyType {
-    match refusal {
-        Refusal::Proposal => NotifyType::NoProposalChosen,
-        Refusal::Selectors => NotifyType::InvalidIdInformation,
-        Refusal::KeyExchange => NotifyType::InvalidKeyInformation,
-        Refusal::Configuration => NotifyType::AttributesNotSupported,
-        Refusal::Spi => NotifyType::InvalidSpi,
-        Refusal::Superseded => NotifyType::Superseded,
-    }
-}
-
-/// The RFC's name of a notify message type.
-pub(crate) fn notify_name(kind: NotifyType) -> String {
-    if let NotifyType::Other(number) = kind {
-        return format!("notification {number}");
-    }
-    let mut name = String::new();
-    for c in format!("{kind:?}").chars() {
-        if c.is_ascii_uppercase() && !name.is_empty() {
-            name.push('-');
-        }
-        name.push(c.to_ascii_uppercase());
-    }
-    name
 }

@@ -228,7 +228,7 @@ impl Session {
     fn open_account(&self) -> Option<Account> {
         let sa = self.sa.as_ref()?;
         Some(Account {
-            id: StayId(sa.cookies.responder),
+            id: StayId(sa.cookies.responder.into()),
             peer: sa.identity.clone(),
             remote: self.path.remote,
             inner: self.inner_addresses(),

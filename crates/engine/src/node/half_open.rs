@@ -15,7 +15,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use crypto::rand::Stream;
-use wire::isakmp::Exchange;
 
 use super::session_id::SessionId;
 use crate::config::Limits;
@@ -112,7 +111,7 @@ impl HalfOpen {
     /// Whether a first message of this exchange may begin one, and in which share.
     pub(super) fn room(
         &mut self,
-        exchange: Exchange,
+        is_aggressive: bool,
         address: IpAddr,
         familiar: &Familiar,
         limits: &Limits,
@@ -128,7 +127,7 @@ impl HalfOpen {
             hold,
         };
         let per_site = limits.half_open_per_address;
-        if exchange != Exchange::Aggressive {
+        if !is_aggressive {
             let places = limits.half_open_total.saturating_sub(self.proven.len());
             let bounds = bounds(places, per_site, ANSWER_TIME);
             return (

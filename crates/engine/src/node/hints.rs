@@ -5,11 +5,10 @@
 //! answered, and there are few of them in a second. What a hint is worth to whoever gets it is in
 //! `liveness/unheard.rs`.
 
-use wire::isakmp::{Cookies, Exchange, Header, Notify, NotifyType, Payload, ProtocolId};
-
 use super::session::with_marker;
 use super::{IKE_PORT, Node, Output};
-use crate::ikev1::refusal::unsigned;
+use crate::ikev1::in_clear::{unknown_child, unknown_ike};
+use crate::ikev1::message::Message;
 use crate::sa::Path;
 use crate::time::{Duration, Instant};
 
@@ -39,29 +38,12 @@ impl Hints {
 impl Node {
     /// A message of phase 2 under cookies that we do not have. Its sender hears that, under its
     /// own cookies, which nobody else can guess.
-    pub(super) fn deny_cookies(
-        &mut self,
-        path: Path,
-        header: &Header,
-        message: &[u8],
-        now: Instant,
-    ) {
-        let is_phase2 = matches!(
-            header.exchange,
-            Exchange::QuickMode | Exchange::Transaction | Exchange::Informational
-        );
-        if !is_phase2 || !header.flags.is_encrypted() || header.message_id == 0 {
+    pub(super) fn deny_cookies(&mut self, path: Path, message: &Message<'_>, now: Instant) {
+        if !message.is_of_phase2() {
             return;
         }
-        let notify = Notify {
-            protocol: ProtocolId::Isakmp,
-            spi: Vec::new(),
-            kind: NotifyType::InvalidCookie,
-            value: Vec::new(),
-        };
-        let id = self.random.u32().max(1);
-        let hint = unsigned(header.cookies, Payload::Notify(notify), id);
-        if hint.len() <= message.len() {
+        let hint = unknown_ike(message, &mut self.random);
+        if hint.len() <= message.octets().len() {
             self.hint(path, hint, now);
         }
     }
@@ -76,7 +58,7 @@ impl Node {
             return self.ask_hinted(id, "ESP of an SPI that we do not have", now);
         }
         if self.answers_at(path) {
-            let hint = self.unknown_spi(spi);
+            let hint = unknown_child(spi, &mut self.random);
             self.hint(path, hint, now);
         }
     }
@@ -85,22 +67,6 @@ impl Node {
     pub(super) fn answers_at(&self, path: Path) -> bool {
         let mut candidates = self.candidates(path).into_iter();
         candidates.any(|it| it.remote_addrs.is_empty())
-    }
-
-    /// INVALID-SPI under cookies of nobody's.
-    pub(super) fn unknown_spi(&mut self, spi: u32) -> Vec<u8> {
-        let notify = Notify {
-            protocol: ProtocolId::Esp,
-            spi: spi.to_be_bytes().to_vec(),
-            kind: NotifyType::InvalidSpi,
-            value: Vec::new(),
-        };
-        let cookies = Cookies {
-            initiator: crate::ikev1::cookie(&mut self.random),
-            ..Cookies::default()
-        };
-        let id = self.random.u32().max(1);
-        unsigned(cookies, Payload::Notify(notify), id)
     }
 
     fn hint(&mut self, path: Path, hint: Vec<u8>, now: Instant) {

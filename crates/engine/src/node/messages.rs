@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use wire::isakmp::{Cookie, Exchange, Header, NotifyType};
-
 use super::half_open::{Place, Room};
 use super::proof::LEAST_MESSAGE_BYTES;
 use super::session::{ConfigReply, Session, has_marker, with_marker};
@@ -12,12 +10,13 @@ use super::{EndCause, Event, Node, Output};
 use crate::config::Connection;
 use crate::counters::DropReason;
 use crate::ike::retransmit::ANSWERS_TO_DUPLICATES;
-use crate::ike::{Fault, Outbox, Refusal, Role};
-use crate::ikev1::fragments::{Assembly, Sender, Standing};
+use crate::ike::{Fault, Outbox, Refusal, Role, Spi};
+use crate::ikev1::fragments::{Sender, Standing};
+use crate::ikev1::in_clear::InClear;
 use crate::ikev1::informational::Notice;
+use crate::ikev1::message::{Kind, Message};
 use crate::ikev1::mode_config::Lease;
 use crate::ikev1::phase1::{Means, Phase1};
-use crate::ikev1::refusal::notify_name;
 use crate::ikev1::{informational, mode_config};
 use crate::sa::Path;
 use crate::time::Instant;
@@ -35,36 +34,40 @@ impl Node {
         if self.takes_later_version(path, message, now) {
             return;
         }
-        let Ok((header, _)) = Header::parse(message) else {
-            return self.drops.count(DropReason::MalformedMessage);
+        let message = match Message::parse(message) {
+            Ok(message) => message,
+            Err(reason) => return self.drops.count(reason),
         };
-        if !Assembly::is_fragment(&header) {
+        if !message.is_fragment() {
             self.assembly.pass();
-            return self.on_message(path, message, now);
+            return self.on_message(path, &message, now);
         }
-        let Some(standing) = self.standing(&header, path) else {
+        let Some(standing) = self.standing(&message, path) else {
             return self.drops.count(DropReason::UnknownCookies);
         };
         let from = path.remote;
-        let given_up = self.assembly.given_up();
-        let taken = self.assembly.take(message, Sender { from, standing }, now);
-        for _ in given_up..self.assembly.given_up() {
-            self.drops.count(DropReason::IncompleteMessage);
-        }
-        match taken {
-            Ok(Some(whole)) => self.on_message(path, &whole, now),
-            Ok(None) => {}
+        let sender = Sender { from, standing };
+        let taken = self.assembly.take(message.octets(), sender, now);
+        let given_up = self.assembly.take_given_up();
+        self.drops.add(DropReason::IncompleteMessage, given_up);
+        let whole = match taken {
+            Ok(Some(whole)) => whole,
+            Ok(None) => return,
+            Err(reason) => return self.drops.count(reason),
+        };
+        match Message::parse(&whole) {
+            Ok(whole) => self.on_message(path, &whole, now),
             Err(reason) => self.drops.count(reason),
         }
     }
 
     /// What the sender of a fragment has shown. Fragments are held only for those whom we know,
     /// and for first messages.
-    fn standing(&self, header: &Header, path: Path) -> Option<Standing> {
-        if header.cookies.responder == Cookie::ZERO {
+    fn standing(&self, message: &Message<'_>, path: Path) -> Option<Standing> {
+        if message.is_unanswered() {
             return Some(Standing::First);
         }
-        let session = &self.sessions[&self.session_of(header)?];
+        let session = &self.sessions[&self.session_of(message)?];
         let is_unproven = |place: &Place| !place.is_proven();
         Some(match &session.half_open {
             // Cookies travel in clear: who writes from elsewhere may have read them on the way.
@@ -75,73 +78,64 @@ impl Node {
         })
     }
 
-    fn on_message(&mut self, path: Path, message: &[u8], now: Instant) {
-        let Ok((header, _)) = Header::parse(message) else {
-            return self.drops.count(DropReason::MalformedMessage);
-        };
-        let is_phase1 = matches!(
-            header.exchange,
-            Exchange::IdentityProtection | Exchange::Aggressive
-        );
-        let is_first = is_phase1 && header.cookies.responder == Cookie::ZERO;
+    fn on_message(&mut self, path: Path, message: &Message<'_>, now: Instant) {
+        let is_first = message.is_phase1() && message.is_unanswered();
         let known = if is_first {
-            self.by_first_message
-                .get(&(path.remote, header.cookies.initiator))
-                .copied()
+            let first = (path.remote, message.spis().initiator);
+            self.by_first_message.get(&first).copied()
         } else {
-            self.session_of(&header)
+            self.session_of(message)
         };
         let Some(id) = known else {
-            return match header.exchange {
-                _ if is_first => self.on_first_message(path, &header, message, now),
-                Exchange::Other(_) => self.drops.count(DropReason::UnsupportedExchange),
+            return match message.kind() {
+                _ if is_first => self.on_first_message(path, message, now),
+                Kind::Unknown => self.drops.count(DropReason::UnsupportedExchange),
                 _ => {
                     self.drops.count(DropReason::UnknownCookies);
-                    self.deny_cookies(path, &header, message, now);
-                    self.on_hint(path, message, now);
+                    self.deny_cookies(path, message, now);
+                    self.on_hint(path, message.octets(), now);
                 }
             };
         };
         let is_established = self.hear(id);
-        match header.exchange {
-            Exchange::Other(_) => self.drops.count(DropReason::UnsupportedExchange),
-            Exchange::IdentityProtection | Exchange::Aggressive => {
-                self.on_phase1(id, path, message, now);
-            }
-            Exchange::Informational if !is_established => {
-                self.on_complaint(id, path, message);
-                self.on_phase1(id, path, message, now);
+        match message.kind() {
+            Kind::Unknown => self.drops.count(DropReason::UnsupportedExchange),
+            Kind::Main | Kind::Aggressive => self.on_phase1(id, path, message.octets(), now),
+            Kind::Informational if !is_established => {
+                self.on_complaint(id, path, message.octets());
+                self.on_phase1(id, path, message.octets(), now);
             }
             // An aggressive initiator goes on although its last message was lost.
-            _ if !is_established => self.on_phase1(id, path, message, now),
-            Exchange::QuickMode => self.on_quick(id, path, &header, message, now),
-            Exchange::Transaction => self.on_transaction(id, path, &header, message, now),
-            Exchange::Informational => self.on_informational(id, path, &header, message, now),
+            _ if !is_established => self.on_phase1(id, path, message.octets(), now),
+            Kind::Quick => self.on_quick(id, path, message, now),
+            Kind::Config => self.on_transaction(id, path, message, now),
+            Kind::Informational => self.on_informational(id, path, message, now),
         }
     }
 
-    /// A message names its session by the cookie that is ours.
-    fn session_of(&self, header: &Header) -> Option<SessionId> {
-        let by = |cookie: &Cookie, role: Role| {
-            let id = *self.by_cookie.get(cookie)?;
+    /// A message names its session by the SPI that is ours.
+    fn session_of(&self, message: &Message<'_>) -> Option<SessionId> {
+        let by = |spi: &Spi, role: Role| {
+            let id = *self.by_spi_of_ike.get(spi)?;
             (self.sessions.get(&id)?.role == role).then_some(id)
         };
-        by(&header.cookies.responder, Role::Responder)
-            .or_else(|| by(&header.cookies.initiator, Role::Initiator))
+        let spis = message.spis();
+        by(&spis.responder, Role::Responder).or_else(|| by(&spis.initiator, Role::Initiator))
     }
 
-    fn on_first_message(&mut self, path: Path, header: &Header, message: &[u8], now: Instant) {
+    fn on_first_message(&mut self, path: Path, message: &Message<'_>, now: Instant) {
         // An exchange with ourselves: whoever passes our own messages to and fro between its two
         // ends would have us believe ourselves.
-        if self.by_cookie.contains_key(&header.cookies.initiator) {
+        if self.by_spi_of_ike.contains_key(&message.spis().initiator) {
             return self.drops.count(DropReason::Reflected);
         }
         let address = path.remote.ip();
+        let is_aggressive = message.kind() == Kind::Aggressive;
         let (familiar, limits) = (&self.familiar, &self.config.limits);
         let random = &mut self.random;
         let (share, room) =
             self.half_open
-                .room(header.exchange, address, familiar, limits, random, now);
+                .room(is_aggressive, address, familiar, limits, random, now);
         if room == Room::None {
             return self.drops.count(DropReason::TooManyHalfOpen);
         }
@@ -151,15 +145,23 @@ impl Node {
         }
         let mut out = Outbox::default();
         let (decoys, random) = (&self.decoys, &mut self.random);
-        let begun = Phase1::respond(&candidates, decoys, path, message, random, now, &mut out);
+        let begun = Phase1::respond(
+            &candidates,
+            decoys,
+            path,
+            message.octets(),
+            random,
+            now,
+            &mut out,
+        );
         match begun {
             Ok(phase1) => {
                 if let Room::Of(oldest, _) = room {
                     self.make_room(oldest, now);
                 }
                 let mut session = Session::new(Role::Responder, path, now);
-                session.own_cookie = Some(phase1.cookies().responder);
-                session.first_message = Some(Box::new((path.remote, header.cookies.initiator)));
+                session.own_spi = Some(phase1.cookies().responder.into());
+                session.first_message = Some(Box::new((path.remote, message.spis().initiator)));
                 session.expire_at = Some(now + self.config.limits.half_open_lifetime);
                 session.phase1 = Some(Box::new(phase1));
                 let id = self.add_session(session);
@@ -263,14 +265,7 @@ impl Node {
         }
     }
 
-    fn on_transaction(
-        &mut self,
-        id: SessionId,
-        path: Path,
-        header: &Header,
-        message: &[u8],
-        now: Instant,
-    ) {
+    fn on_transaction(&mut self, id: SessionId, path: Path, message: &Message<'_>, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
@@ -278,7 +273,7 @@ impl Node {
             return self.drops.count(DropReason::UnexpectedMessage);
         };
         if let Some(last) = session.config_reply.as_mut()
-            && last.request == message
+            && last.request == message.octets()
         {
             self.drops.count(DropReason::RetransmittedMessage);
             if last.repetitions == ANSWERS_TO_DUPLICATES {
@@ -290,8 +285,8 @@ impl Node {
             return self.outputs.push_back(datagram);
         }
         let asked = session.config_request.as_ref();
-        let is_answer = asked.is_some_and(|it| it.message_id() == header.message_id);
-        if !is_answer && session.has_seen(header.message_id) {
+        let is_answer = asked.is_some_and(|it| it.message_id() == message.id());
+        if !is_answer && session.has_seen(message.id()) {
             return self.drops.count(DropReason::RetransmittedMessage);
         }
         let mut out = Outbox::over(session.round_trip);
@@ -299,13 +294,15 @@ impl Node {
         let families = families.filter(|wanted| wanted.is_any());
         let request = session.config_request.as_mut().filter(|_| is_answer);
         let handled = match (request, families) {
-            (Some(request), _) => request.on_message(sa, message, now, &mut out).map(Some),
+            (Some(request), _) => request
+                .on_message(sa, message.octets(), now, &mut out)
+                .map(Some),
             (None, Some(families)) => {
-                let pushed = mode_config::pushed(sa, families, message, &mut out);
+                let pushed = mode_config::pushed(sa, families, message.octets(), &mut out);
                 pushed.map(|(lease, reply)| {
-                    let request = message.to_vec();
+                    let request = message.octets().to_vec();
                     session.config_reply = Some(ConfigReply::given(request, reply));
-                    session.remember(header.message_id);
+                    session.remember(message.id());
                     // One without addresses lends nothing that we could use.
                     Some(lease).filter(|lease| !lease.addresses.is_empty())
                 })
@@ -347,15 +344,14 @@ impl Node {
     fn answer_config(
         &mut self,
         id: SessionId,
-        message: &[u8],
+        message: &Message<'_>,
         out: &mut Outbox,
     ) -> Result<(), Fault> {
         let session = &self.sessions[&id];
         let (Some(sa), Some(connection)) = (session.sa.as_ref(), session.connection.clone()) else {
             return Ok(());
         };
-        let message_id = Header::parse(message)?.0.message_id;
-        let asked = mode_config::requested(sa, message, out)?;
+        let asked = mode_config::requested(sa, message.octets(), out)?;
         let peer = sa.identity.clone();
         let own = session.lease.as_deref().cloned();
         let lease = own
@@ -376,21 +372,14 @@ impl Node {
             return Ok(());
         };
         let answer = lease.clone().unwrap_or_default();
-        let reply = mode_config::reply(sa, &asked, &answer, message, out)?;
-        session.remember(message_id);
-        session.config_reply = Some(ConfigReply::given(message.to_vec(), reply));
+        let reply = mode_config::reply(sa, &asked, &answer, message.octets(), out)?;
+        session.remember(message.id());
+        session.config_reply = Some(ConfigReply::given(message.octets().to_vec(), reply));
         session.lease = lease.map(Box::new);
         Ok(())
     }
 
-    fn on_informational(
-        &mut self,
-        id: SessionId,
-        path: Path,
-        header: &Header,
-        message: &[u8],
-        now: Instant,
-    ) {
+    fn on_informational(&mut self, id: SessionId, path: Path, message: &Message<'_>, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
@@ -398,13 +387,13 @@ impl Node {
             return self.drops.count(DropReason::UnexpectedMessage);
         };
         let mut out = Outbox::default();
-        let read = informational::read(sa, message, &mut out);
+        let read = informational::read(sa, message.octets(), &mut out);
         self.flush(Some(id), out);
         match read {
-            Ok(notices) => self.on_notices(id, path, header.message_id, notices, now),
+            Ok(notices) => self.on_notices(id, path, message.id(), notices, now),
             Err(fault) => {
                 self.count_fault(&fault);
-                self.on_hint(path, message, now);
+                self.on_hint(path, message.octets(), now);
             }
         }
     }
@@ -457,17 +446,13 @@ impl Node {
     /// Before phase 1 is done a complaint in clear proves nothing: the log hears it at once, the
     /// exchange waits for something better.
     fn on_complaint(&mut self, id: SessionId, path: Path, message: &[u8]) {
-        let Ok(complaint) = informational::read_unprotected(message) else {
+        let Ok(said) = InClear::read(message) else {
             return;
         };
         let session = &self.sessions[&id];
         let connection = session.connection.as_ref().map(|c| c.name.clone());
-        let about_us = [
-            NotifyType::NoProposalChosen,
-            NotifyType::AuthenticationFailed,
-        ];
-        let is_about_us = about_us.iter().any(|kind| complaint == notify_name(*kind));
-        let phase1 = session.phase1.as_ref().filter(|_| is_about_us);
+        let phase1 = session.phase1.as_ref().filter(|_| said.is_about_us());
+        let complaint = said.words();
         let complaint = match phase1.and_then(|phase1| phase1.offered()) {
             Some(offered) => format!("{complaint}; {offered}"),
             None => complaint,
@@ -488,47 +473,38 @@ impl Node {
                 self.close_session(id, EndCause::DeletedByPeer, false, now);
             }
             Notice::InitialContact => self.peer_restarted(id, now),
-            Notice::Other(notify) if notify.kind == NotifyType::Superseded => {
-                self.superseded(id, now);
-            }
+            Notice::Superseded => self.superseded(id, now),
             Notice::AreYouThere(number) => self.answer_life(id, number),
             // That it is authentic has been taken for a sign of life.
             Notice::IAmHere(number) => self.small_answered(id, number, now),
-            Notice::Other(notify) => {
+            Notice::Other(complaint) => {
                 if let Some(connection) = self.sessions.get(&id).and_then(|s| s.connection.clone())
                 {
                     let path = self.sessions[&id].path;
                     self.tell(Event::PeerComplains {
                         connection: Some(connection.name.clone()),
                         path,
-                        complaint: notify_name(notify.kind),
+                        complaint: complaint.name(),
                     });
                 }
-                if self.is_refused(id, notify.kind) {
-                    let name = notify_name(notify.kind);
+                if complaint.is_about_identity() && self.is_bare(id) {
+                    let name = complaint.name();
                     let fault = Fault::Unauthenticated(format!("the peer refused with {name}"));
                     self.count_fault(&fault);
                     return self.fail_session(id, &fault, now);
                 }
-                if notify.kind.is_error() {
-                    self.peer_refuses(id, &notify, now);
+                if complaint.is_error() {
+                    self.peer_refuses(id, &complaint, now);
                 }
             }
         }
     }
 
     /// Whoever had the last word of phase 1 is established before its peer is, which may not
-    /// believe it: that session is of no use.
-    fn is_refused(&self, id: SessionId, kind: NotifyType) -> bool {
-        let is_bare = |session: &Session| session.children.is_empty();
-        let is_about_us = matches!(
-            kind,
-            NotifyType::AuthenticationFailed
-                | NotifyType::InvalidSignature
-                | NotifyType::InvalidCertificate
-                | NotifyType::InvalidCertAuthority
-        );
-        is_about_us && self.sessions.get(&id).is_some_and(|it| is_bare(it))
+    /// believe it: such a session has no child, and is of no use then.
+    fn is_bare(&self, id: SessionId) -> bool {
+        let session = self.sessions.get(&id);
+        session.is_some_and(|session| session.children.is_empty())
     }
 
     fn answer_life(&mut self, id: SessionId, number: u32) {

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::ikev1::in_clear::unknown_child;
 use crate::node::session::with_marker;
 use crate::node::timers::Timer;
 use crate::node::{Node, Output};
@@ -61,7 +62,7 @@ impl Node {
                 continue;
             }
             // No association has this SPI (RFC 4303 §2.1).
-            let hint = with_marker(path, self.unknown_spi(0));
+            let hint = with_marker(path, unknown_child(0, &mut self.random));
             self.outputs.push_back(Output::Datagram(path, hint));
             break;
         }

@@ -8,8 +8,6 @@ mod quicks;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use wire::isakmp::Cookie;
-
 use super::half_open::Place;
 use super::liveness::{Liveness, UNHEARD};
 use super::proof::Unproven;
@@ -20,7 +18,7 @@ use super::timers::renewal;
 use super::{EndCause, Event, Node, Output, Timer};
 use crate::config::Connection;
 use crate::ike::round_trip::RoundTrip;
-use crate::ike::{Fault, Outbox, Role};
+use crate::ike::{Fault, Outbox, Role, Spi};
 use crate::ikev1::mode_config::{ConfigRequest, Lease};
 use crate::ikev1::phase1::Phase1;
 use crate::ikev1::{IsakmpSa, fragments, informational};
@@ -43,8 +41,8 @@ pub(super) struct Session {
     /// Kept after success while its last message may have to be sent again.
     pub(super) phase1: Option<Box<Phase1>>,
     pub(super) sa: Option<Box<IsakmpSa>>,
-    pub(super) first_message: Option<Box<(std::net::SocketAddr, Cookie)>>,
-    pub(super) own_cookie: Option<Cookie>,
+    pub(super) first_message: Option<Box<(std::net::SocketAddr, Spi)>>,
+    pub(super) own_spi: Option<Spi>,
     pub(super) path: Path,
     pub(super) quicks: Vec<PendingQuick>,
     /// Children whose quick mode is to follow those that are under way.
@@ -111,7 +109,7 @@ impl Session {
             phase1: None,
             sa: None,
             first_message: None,
-            own_cookie: None,
+            own_spi: None,
             path,
             quicks: Vec::new(),
             waiting: Vec::new(),
@@ -191,8 +189,8 @@ impl Node {
         }
         let id = SessionId(self.next_session);
         self.next_session = self.next_session.wrapping_add(1);
-        if let Some(cookie) = session.own_cookie {
-            self.by_cookie.insert(cookie, id);
+        if let Some(spi) = session.own_spi {
+            self.by_spi_of_ike.insert(spi, id);
         }
         if let Some(first) = &session.first_message {
             self.by_first_message.insert(**first, id);
@@ -311,7 +309,7 @@ impl Node {
             path: sa.path,
             nat: (sa.nat.is_local, sa.nat.is_remote),
         };
-        let key = Output::IkeKey(sa.cookies, sa.cipher_key.clone());
+        let key = Output::IkeKey(sa.cookies.into(), sa.cipher_key.clone());
         let is_first_contact = sa.is_initial_contact;
         session.connection = Some(connection);
         self.quotas.enter(&sa.identity);
@@ -397,8 +395,8 @@ impl Node {
         if let Some(place) = &session.half_open {
             self.half_open.fail(id, **place, now);
         }
-        if let Some(cookie) = session.own_cookie {
-            self.by_cookie.remove(&cookie);
+        if let Some(spi) = session.own_spi {
+            self.by_spi_of_ike.remove(&spi);
         }
         if let Some(first) = &session.first_message {
             self.by_first_message.remove(&**first);

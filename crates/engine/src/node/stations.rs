@@ -272,7 +272,7 @@ impl Node {
         );
         let mut session = Session::new(Role::Initiator, path, now);
         session.connection = Some(connection);
-        session.own_cookie = Some(phase1.cookies().initiator);
+        session.own_spi = Some(phase1.cookies().initiator.into());
         session.phase1 = Some(Box::new(phase1));
         session.replaces = replaces;
         session.round_trip = out.round_trip();

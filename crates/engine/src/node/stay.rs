@@ -3,7 +3,7 @@
 use core::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use wire::isakmp::Cookie;
+use crate::ike::Spi;
 
 use super::end_cause::EndCause;
 use crate::time::Duration;
@@ -34,7 +34,7 @@ pub struct Stay {
 
 /// Names a stay: the responder's cookie of its first ISAKMP SA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StayId(pub(super) Cookie);
+pub struct StayId(pub(super) Spi);
 
 impl fmt::Display for StayId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

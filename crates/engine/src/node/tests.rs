@@ -35,8 +35,8 @@ use std::sync::Arc;
 
 use crypto::rand::Seed;
 use wire::isakmp::{
-    Attribute, ConfigAttributes, ConfigKind, ConfigType, Exchange, Flags, Header, NotifyType,
-    Payload, PayloadKind, ProtocolId,
+    Attribute, ConfigAttributes, ConfigKind, ConfigType, Cookie, Cookies, Exchange, Flags, Header,
+    NotifyType, Payload, PayloadKind, ProtocolId,
 };
 
 use super::*;

@@ -3,7 +3,7 @@
 //!
 //! The answer is no longer than what it answers, and there are few of them in a second.
 
-use wire::isakmp::{FirstOfIkev2, major_version};
+use crate::ikev1::message::{is_later, refuse_later};
 
 use super::hints::Hints;
 use super::session::with_marker;
@@ -12,9 +12,6 @@ use crate::counters::DropReason;
 use crate::sa::Path;
 use crate::time::Instant;
 
-/// The one that we speak.
-const OURS: u8 = 1;
-
 /// What has been answered lately: apart from hints, which stations wait for.
 #[derive(Default)]
 pub(super) struct Versions(Hints);
@@ -22,14 +19,13 @@ pub(super) struct Versions(Hints);
 impl Node {
     /// Whether a message is of a later version: then it is dropped here.
     pub(super) fn takes_later_version(&mut self, path: Path, message: &[u8], now: Instant) -> bool {
-        if major_version(message).is_none_or(|version| version <= OURS) {
+        if !is_later(message) {
             return false;
         }
         self.drops.count(DropReason::UnsupportedVersion);
-        let Some(first) = FirstOfIkev2::parse(message) else {
+        let Some(refusal) = refuse_later(message) else {
             return true;
         };
-        let refusal = first.refusal();
         let is_owed = !self.is_stopping
             && refusal.len() <= message.len()
             && !self.candidates(path).is_empty()

@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use wire::isakmp::IdentificationType;
+use wire::isakmp::{Identification, IdentificationType};
 
 use super::*;
 

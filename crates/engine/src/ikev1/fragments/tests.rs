@@ -112,7 +112,7 @@ fn what_is_held_is_bounded_in_number_octets_and_time() {
     }
     assert_eq!(assembly.messages(), standings.len() * MAX_PARTIAL);
     assert!(assembly.octets() <= standings.len() * MAX_OCTETS);
-    assert_eq!(assembly.given_up(), 4_000 - assembly.messages() as u64);
+    assert_eq!(assembly.take_given_up(), 4_000 - assembly.messages() as u64);
     let late = Instant(0) + PATIENCE;
     let last = piece(0, 3_000);
     assert_eq!(assembly.take(&last, known(), late), Ok(None));
@@ -184,7 +184,7 @@ fn the_oldest_first_message_makes_room() {
         let from = sender(n, Standing::First);
         assert_eq!(assembly.take(&piece(n, 2_000), from, now), Ok(None));
     }
-    assert_eq!(assembly.given_up(), 1);
+    assert_eq!(assembly.take_given_up(), 1);
     // Repeating what is held shows that it is held.
     for (n, is_held) in [(1, true), (many, true), (0, false)] {
         let now = Instant(u64::from(many));

@@ -3,6 +3,7 @@ use wire::isakmp::{Flags, write_payloads};
 
 use super::*;
 use crate::ike::{Outbox, Step};
+use crate::ikev1::in_clear::InClear;
 use crate::ikev1::testing::isakmp_pair;
 
 const ID: u32 = 0x0a0b_0c0d;
@@ -63,14 +64,21 @@ fn each_notice_arrives_as_it_was_sent() {
         ),
     ] {
         let kind = NotifyType::NoProposalChosen;
-        let told = told(vec![notification(&sa, kind, refused)]);
-        let [Notice::Other(notify)] = &told[..] else {
-            panic!("{told:?}");
+        let payload = notification(&sa, kind, refused);
+        let Payload::Notify(notify) = &payload else {
+            panic!("{payload:?}");
         };
         assert_eq!(
             (notify.kind, notify.protocol, &notify.spi),
             (kind, protocol, &spi)
         );
+        let told = told(vec![payload]);
+        let [Notice::Other(complaint)] = &told[..] else {
+            panic!("{told:?}");
+        };
+        assert_eq!(complaint.refuses(), Some(Refusal::Proposal));
+        let child = <[u8; 4]>::try_from(&spi[..]).ok().map(u32::from_be_bytes);
+        assert_eq!(complaint.child(), child);
     }
 }
 
@@ -117,19 +125,18 @@ fn unprotected_messages_are_words_for_the_log_only() {
         notification(&sa, NotifyType::Other(40_000), None),
     ];
     let message = unprotected(Exchange::Informational, &chain);
-    assert_eq!(
-        read_unprotected(&message),
-        Ok("NO-PROPOSAL-CHOSEN, notification 40000".into())
-    );
+    let said = InClear::read(&message).unwrap();
+    assert_eq!(said.words(), "NO-PROPOSAL-CHOSEN, notification 40000");
+    assert!(!said.is_about_us() && said.lost().is_none());
     let mut out = Outbox::default();
     assert_eq!(
         read(&sa, &message, &mut out),
         Err(DropReason::UnexpectedMessage.into())
     );
     let quick = unprotected(Exchange::QuickMode, &chain);
-    assert!(read_unprotected(&quick).is_err());
+    assert!(InClear::read(&quick).is_err());
     send(&sa, chain.to_vec(), ID, &mut out);
-    assert!(read_unprotected(&out.messages[0].message).is_err());
+    assert!(InClear::read(&out.messages[0].message).is_err());
 }
 
 proptest! {
@@ -138,6 +145,6 @@ proptest! {
         let (sa, _) = isakmp_pair("aes128-sha1-modp2048");
         let mut out = Outbox::default();
         prop_assert!(read(&sa, &octets, &mut out).is_err());
-        let _ = read_unprotected(&octets);
+        let _ = InClear::read(&octets);
     }
 }

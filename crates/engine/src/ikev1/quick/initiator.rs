@@ -7,10 +7,10 @@ use wire::codec::Reader;
 use wire::isakmp::{Attribute, NotifyType, Payload};
 
 use super::super::IsakmpSa;
+use super::super::notify::notify_name;
 use super::super::phase2::{Place, list, sealed};
 use super::super::phase2_proposal::{Life, Offerable, chosen, incompatible, offer, offerable};
 use super::super::protect::{Iv, Opened};
-use super::super::refusal::notify_name;
 use super::parts::{Agreed, Nonce, Parts, agree, fresh_nonce, fresh_pair};
 use super::{NegotiatedChild, QuickRequest};
 use crate::config::Child;

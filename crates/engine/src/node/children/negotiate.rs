@@ -4,8 +4,6 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use wire::isakmp::Header;
-
 use super::super::session::PendingQuick;
 use super::super::session_id::SessionId;
 use super::super::timers::renewal;
@@ -21,6 +19,7 @@ use crate::counters::DropReason;
 use crate::ike::{Fault, Outbox, Role};
 use crate::ikev1::informational;
 use crate::ikev1::informational::ProposedSpi;
+use crate::ikev1::message::Message;
 use crate::ikev1::quick::{
     Groups, NegotiatedChild, Quick, QuickOffer, QuickProgress, QuickRequest,
 };
@@ -98,8 +97,7 @@ impl Node {
         &mut self,
         id: SessionId,
         path: Path,
-        header: &Header,
-        message: &[u8],
+        message: &Message<'_>,
         now: Instant,
     ) {
         let Some(session) = self.sessions.get_mut(&id) else {
@@ -109,17 +107,18 @@ impl Node {
             return self.drops.count(DropReason::UnexpectedMessage);
         };
         let mut out = Outbox::over(session.round_trip);
-        let of_message =
-            |pending: &&mut PendingQuick| pending.quick.message_id() == header.message_id;
+        let of_message = |pending: &&mut PendingQuick| pending.quick.message_id() == message.id();
         let Some(pending) = session.quicks.iter_mut().find(of_message) else {
-            if session.has_seen(header.message_id) {
+            if session.has_seen(message.id()) {
                 return self.drops.count(DropReason::RetransmittedMessage);
             }
-            return self.on_quick_offer(id, path, message, now);
+            return self.on_quick_offer(id, path, message.octets(), now);
         };
         let (child, spi) = (pending.child, pending.spi);
-        let message_id = header.message_id;
-        let progress = pending.quick.on_message(sa, message, now, &mut out);
+        let message_id = message.id();
+        let progress = pending
+            .quick
+            .on_message(sa, message.octets(), now, &mut out);
         let is_ours = pending.quick.is_initiator();
         out.answer_repetition_at(path, session.role);
         match progress {

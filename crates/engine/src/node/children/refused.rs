@@ -6,13 +6,12 @@
 //! renewal begins with the group that was agreed on.
 
 use crypto::dh::Group;
-use wire::isakmp::{Notify, NotifyType};
 
 use super::super::session_id::SessionId;
 use super::super::{Event, Node};
 use crate::counters::DropReason;
-use crate::ike::Fault;
-use crate::ikev1::refusal::notify_name;
+use crate::ike::{Fault, Refusal};
+use crate::ikev1::informational::Complaint;
 use crate::sa::ChildId;
 use crate::time::Instant;
 
@@ -20,23 +19,27 @@ impl Node {
     /// An authentic error notification: the quick mode that it names by our SPI is over, or, where
     /// it names none, the one of ours that has waited longest. Some peers name an SPI of their own:
     /// then it is the one under way, if there is no other.
-    pub(in super::super) fn peer_refuses(&mut self, id: SessionId, notify: &Notify, now: Instant) {
+    pub(in super::super) fn peer_refuses(
+        &mut self,
+        id: SessionId,
+        complaint: &Complaint,
+        now: Instant,
+    ) {
         let Some(session) = self.sessions.get(&id) else {
             return;
         };
-        let is_named = |spi: u32| notify.spi == spi.to_be_bytes();
         let mut open = session.quicks.iter().filter(|p| !p.quick.is_done());
         let asked = || session.quicks.iter().filter(|p| p.quick.asked().is_some());
-        let names_none = notify.spi.len() != 4 || is_named(0) || asked().count() == 1;
-        let named = open.find(|pending| is_named(pending.spi));
+        let names_none = complaint.child().is_none() || asked().count() == 1;
+        let named = open.find(|pending| complaint.child() == Some(pending.spi));
         let Some(pending) = named.or_else(|| asked().next().filter(|_| names_none)) else {
             return;
         };
         let (child, spi) = (pending.child, pending.spi);
-        let name = notify_name(notify.kind);
-        let is_about_proposals = notify.kind == NotifyType::NoProposalChosen;
+        let name = complaint.name();
+        let is_about_proposals = complaint.refuses() == Some(Refusal::Proposal);
         let text = match pending.quick.asked() {
-            Some((words, _)) if notify.kind == NotifyType::InvalidIdInformation => format!(
+            Some((words, _)) if complaint.refuses() == Some(Refusal::Selectors) => format!(
                 "the peer refused with {name}: it does not protect these networks for us; we \
                  asked for {words}"
             ),

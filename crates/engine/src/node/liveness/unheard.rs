@@ -6,11 +6,9 @@
 //! INVALID-COOKIE) brings the question forward; one that answers the question has the gateway prove
 //! itself anew. Neither ends a tunnel.
 
-use wire::isakmp::{Header, NotifyType};
-
 use crate::config::Start;
-use crate::ikev1::informational;
-use crate::ikev1::refusal::notify_name;
+use crate::ikev1::in_clear::{InClear, Lost};
+
 use crate::node::session::Session;
 use crate::node::session_id::SessionId;
 use crate::node::{Event, Node, Output};
@@ -172,31 +170,18 @@ impl Node {
         let Some(id) = sessions.find(is_of) else {
             return;
         };
-        let (Ok(kinds), Ok((header, _))) = (
-            informational::kinds_in_clear(message),
-            Header::parse(message),
-        ) else {
+        let said = InClear::read(message);
+        let lost = said.as_ref().ok().and_then(InClear::lost);
+        let (Ok(said), Some(lost), Some(session)) = (said, lost, self.sessions.get(&id)) else {
             return;
         };
-        let is_lost =
-            |kind: &NotifyType| matches!(kind, NotifyType::InvalidSpi | NotifyType::InvalidCookie);
-        let (Some(kind), Some(session)) = (kinds.into_iter().find(is_lost), self.sessions.get(&id))
-        else {
-            return;
-        };
-        let is_ours = session
-            .sa
-            .as_ref()
-            .is_some_and(|sa| sa.cookies == header.cookies);
+        let sa = session.sa.as_ref();
+        let is_ours = sa.is_some_and(|sa| said.spis() == sa.cookies.into());
         let is_asking = session.liveness.unanswered_since.is_some();
         if !is_asking {
-            return self.ask_hinted(id, &notify_name(kind), now);
+            return self.ask_hinted(id, &lost.name(), now);
         }
-        if is_ours
-            && session.is_wanted()
-            && kind == NotifyType::InvalidCookie
-            && self.takes_hint(id, true, now)
-        {
+        if is_ours && session.is_wanted() && lost == Lost::Ike && self.takes_hint(id, true, now) {
             let complaint = "it does not know the tunnel, unproven: it is asked to prove itself";
             self.tell_hint(id, complaint.to_owned());
             self.race_tunnel(id, now);

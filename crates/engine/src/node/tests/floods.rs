@@ -38,7 +38,7 @@ pub(super) fn flood(
     let node = &world.ends[1].node;
     assert!(node.half_open.total() <= limits.half_open_total + 625);
     assert!(node.sessions.len() <= limits.half_open_total + 625 + 8);
-    assert!(node.by_cookie.len() <= node.sessions.len());
+    assert!(node.by_spi_of_ike.len() <= node.sessions.len());
     assert!(node.by_first_message.len() <= node.sessions.len());
 }
 

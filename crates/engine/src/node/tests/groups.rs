@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ike::Step;
-use crate::ikev1::refusal::unsigned;
+use crate::ikev1::in_clear::write;
 
 /// A station and a gateway whose children propose these.
 fn world(seed: u8, station: &'static [&str], gateway: &'static [&str]) -> World {
@@ -111,7 +111,7 @@ fn a_refusal_in_clear_takes_no_pfs_away() {
         value: Vec::new(),
     };
     for id in 1..50 {
-        let forged = unsigned(cookies, Payload::Notify(notify.clone()), id);
+        let forged = write(cookies, Payload::Notify(notify.clone()), id);
         world.deliver(0, path, &super::session::with_marker(path, forged));
     }
     world.run(Duration::from_secs(2));

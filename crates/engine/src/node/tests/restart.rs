@@ -132,7 +132,7 @@ fn forged(world: &World, kind: NotifyType) -> Vec<u8> {
     let cookies = cookies.next_back().expect("a session");
     [
         &[0; 4],
-        &crate::ikev1::refusal::unsigned(cookies, notify, 77)[..],
+        &crate::ikev1::in_clear::write(cookies, notify, 77)[..],
     ]
     .concat()
 }

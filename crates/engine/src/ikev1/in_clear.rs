@@ -1,0 +1,139 @@
+//! Informational messages without protection: what they say, which proves nothing, and what we
+//! tell who uses an SA that we do not have (RFC 2408 §5.2).
+
+use crypto::rand::Stream;
+use wire::isakmp::{
+    Cookies, Exchange, Flags, Header, Notify, NotifyType, Payload, ProtocolId, payloads,
+    write_payloads,
+};
+
+use super::exchange::cookie;
+use super::message::Message;
+use super::notify::notify_name;
+use super::phase2::list;
+use crate::counters::DropReason;
+use crate::ike::{Fault, Spis};
+
+/// Payloads that the log names.
+const MAX_NAMED: usize = 4;
+
+/// What a message in clear says.
+pub struct InClear {
+    spis: Spis,
+    notifications: Vec<NotifyType>,
+    words: Vec<String>,
+}
+
+/// What a sender says that it does not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// INVALID-SPI: the child.
+    Child,
+    /// INVALID-COOKIE: the ISAKMP SA.
+    Ike,
+}
+
+impl Lost {
+    /// The notify type, as the log writes it.
+    pub fn name(self) -> String {
+        notify_name(match self {
+            Self::Child => NotifyType::InvalidSpi,
+            Self::Ike => NotifyType::InvalidCookie,
+        })
+    }
+}
+
+impl InClear {
+    /// Reads an unprotected informational message.
+    pub fn read(octets: &[u8]) -> Result<Self, Fault> {
+        let (header, body) = Header::parse(octets)?;
+        if header.exchange != Exchange::Informational || header.flags.is_encrypted() {
+            return Err(DropReason::UnexpectedMessage.into());
+        }
+        let located = payloads(header.next_payload, body)?;
+        let mut said = Self {
+            spis: header.cookies.into(),
+            notifications: Vec::new(),
+            words: Vec::new(),
+        };
+        for found in located {
+            match found.payload {
+                Payload::Notify(notify) => {
+                    said.notifications.push(notify.kind);
+                    said.words.push(notify_name(notify.kind));
+                }
+                Payload::Delete(_) => said.words.push("DELETE".into()),
+                _ => {}
+            }
+        }
+        Ok(said)
+    }
+
+    /// Under which SPIs.
+    pub fn spis(&self) -> Spis {
+        self.spis
+    }
+
+    /// In words for the log.
+    pub fn words(&self) -> String {
+        list(self.words.iter().take(MAX_NAMED).cloned())
+    }
+
+    /// Whether it refuses what we offered, or who we are, and says nothing else.
+    pub fn is_about_us(&self) -> bool {
+        let about_us = [
+            NotifyType::NoProposalChosen,
+            NotifyType::AuthenticationFailed,
+        ];
+        self.words.len() == 1 && self.notifications.iter().any(|it| about_us.contains(it))
+    }
+
+    /// The first that it says to be lost.
+    pub fn lost(&self) -> Option<Lost> {
+        self.notifications.iter().find_map(|kind| match kind {
+            NotifyType::InvalidSpi => Some(Lost::Child),
+            NotifyType::InvalidCookie => Some(Lost::Ike),
+            _ => None,
+        })
+    }
+}
+
+/// INVALID-COOKIE to the sender of a message of phase 2, under its own cookies, which nobody else
+/// can guess.
+pub fn unknown_ike(message: &Message<'_>, random: &mut Stream) -> Vec<u8> {
+    let notify = notify(ProtocolId::Isakmp, Vec::new(), NotifyType::InvalidCookie);
+    write(message.cookies(), notify, random.u32().max(1))
+}
+
+/// INVALID-SPI of an ESP SA, under cookies of nobody's.
+pub fn unknown_child(spi: u32, random: &mut Stream) -> Vec<u8> {
+    let spi = spi.to_be_bytes().to_vec();
+    let notify = notify(ProtocolId::Esp, spi, NotifyType::InvalidSpi);
+    let cookies = Cookies {
+        initiator: cookie(random),
+        ..Cookies::default()
+    };
+    write(cookies, notify, random.u32().max(1))
+}
+
+fn notify(protocol: ProtocolId, spi: Vec<u8>, kind: NotifyType) -> Payload {
+    Payload::Notify(Notify {
+        protocol,
+        spi,
+        kind,
+        value: Vec::new(),
+    })
+}
+
+/// An informational message in clear, which proves nothing.
+pub(crate) fn write(cookies: Cookies, notify: Payload, message_id: u32) -> Vec<u8> {
+    let (next_payload, body) = write_payloads(&[notify]);
+    let header = Header {
+        cookies,
+        next_payload,
+        exchange: Exchange::Informational,
+        flags: Flags::default(),
+        message_id,
+    };
+    header.write(&body)
+}
