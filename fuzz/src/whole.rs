@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use engine::ikev1::fragments::{Assembly, Sender, Standing};
 use engine::time::Instant;
-use wire::isakmp::Header;
+use wire::isakmp::{Header, PayloadKind};
 
 /// The message that a datagram is or completes.
 pub fn whole(
@@ -14,7 +14,7 @@ pub fn whole(
     now: Instant,
 ) -> Option<Vec<u8>> {
     let (header, _) = Header::parse(datagram).ok()?;
-    if !Assembly::is_fragment(&header) {
+    if header.next_payload != PayloadKind::Fragment {
         return Some(datagram.to_vec());
     }
     let standing = Standing::Established;
