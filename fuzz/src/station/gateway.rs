@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use crypto::rand::{Seed, Stream};
 use engine::config::Connection;
+use engine::ike::Outbox;
+use engine::ikev1::IsakmpSa;
 use engine::ikev1::decoy::Decoys;
 use engine::ikev1::fragments::Assembly;
 use engine::ikev1::phase1::{Means, Phase1};
 use engine::ikev1::quick::Quick;
-use engine::ike::Outbox;
-use engine::ikev1::IsakmpSa;
 use engine::sa::Path;
 use engine::time::Instant;
 use wire::isakmp::{Cookie, Exchange, Header};
