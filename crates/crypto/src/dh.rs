@@ -1,7 +1,9 @@
-//! Diffie-Hellman over the MODP groups of RFC 2409 §6 and RFC 3526.
+//! Diffie-Hellman over the MODP groups of RFC 2409 §6 and RFC 3526, and over Curve25519 (RFC 7748)
+//! in the encoding of RFC 8031 §3.1.
 //!
 //! The primes are safe (p = 2q + 1), so that 2..p-2 is the whole check of a peer's value
-//! (RFC 6989 §2.1). Elliptic curves are left out.
+//! (RFC 6989 §2.1). On Curve25519 every 32 octets are a value, but those of low order are refused.
+//! Other curves are left out.
 
 use zeroize::ZeroizeOnDrop;
 
@@ -9,8 +11,9 @@ use crate::rand::Stream;
 use crate::sys::exponentiate;
 
 mod primes;
+mod x25519;
 
-/// MODP groups; the number is IANA's.
+/// Groups; the number is IANA's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
     /// 1, legacy.
@@ -25,20 +28,27 @@ pub enum Group {
     Modp3072,
     /// 16
     Modp4096,
+    /// 31, of the registry of IKEv2: that of IKEv1 has no number for it (RFC 8031 §5).
+    Curve25519,
 }
 
-/// Our secret exponent and the public value that belongs to it. The exponent is short: twice the
-/// group's strength in bits (RFC 3526 §8), at least 256 bits.
+/// Our secret and the public value that belongs to it.
 pub struct KeyPair {
     group: Group,
-    exponent: Exponent,
+    secret: Secret,
     public: Vec<u8>,
 }
 
+enum Secret {
+    Modp(&'static [u8], Exponent),
+    Curve25519(x25519::Scalar),
+}
+
+/// An exponent is short: twice the group's strength in bits (RFC 3526 §8), at least 256 bits.
 #[derive(ZeroizeOnDrop)]
 struct Exponent(Vec<u8>);
 
-/// The shared value g^xy, as long as the prime, wiped on drop.
+/// The shared value g^xy, as long as a public value, wiped on drop.
 #[derive(Clone, ZeroizeOnDrop)]
 pub struct SharedSecret(Vec<u8>);
 
@@ -48,13 +58,36 @@ pub enum BadPublicValue {
     /// 0, 1, p - 1, p or more, or of a wrong length.
     #[error("the peer's public value is not in 2..p-2 of the group")]
     OutOfRange,
+    /// Not 32 octets, on Curve25519.
+    #[error("the peer's public value is not as long as those of the group")]
+    WrongLength,
+    /// The shared value would be zero, on Curve25519.
+    #[error("the peer's public value is of low order in the group")]
+    LowOrder,
     /// Ours comes back.
     #[error("the peer's public value is our own")]
     Own,
 }
 
 impl Group {
-    /// IANA's number (RFC 2409 appendix A).
+    /// Every group, by number.
+    pub const ALL: [Self; 7] = [
+        Self::Modp768,
+        Self::Modp1024,
+        Self::Modp1536,
+        Self::Modp2048,
+        Self::Modp3072,
+        Self::Modp4096,
+        Self::Curve25519,
+    ];
+
+    /// The group of this number.
+    pub fn of_number(number: u64) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|group| u64::from(group.number()) == number)
+    }
+
+    /// IANA's number (RFC 2409 appendix A, RFC 8031 §5).
     pub const fn number(self) -> u16 {
         match self {
             Self::Modp768 => 1,
@@ -63,10 +96,11 @@ impl Group {
             Self::Modp2048 => 14,
             Self::Modp3072 => 15,
             Self::Modp4096 => 16,
+            Self::Curve25519 => 31,
         }
     }
 
-    /// Octets of the prime and of every public value.
+    /// Octets of every public value, and of the prime where there is one.
     #[expect(clippy::len_without_is_empty, reason = "no group is empty")]
     pub const fn len(self) -> usize {
         match self {
@@ -76,18 +110,20 @@ impl Group {
             Self::Modp2048 => 256,
             Self::Modp3072 => 384,
             Self::Modp4096 => 512,
+            Self::Curve25519 => x25519::LEN,
         }
     }
 
-    /// The prime, big-endian.
-    pub const fn prime(self) -> &'static [u8] {
+    /// The prime of a MODP group, big-endian.
+    pub const fn prime(self) -> Option<&'static [u8]> {
         match self {
-            Self::Modp768 => &primes::MODP_768,
-            Self::Modp1024 => &primes::MODP_1024,
-            Self::Modp1536 => &primes::MODP_1536,
-            Self::Modp2048 => &primes::MODP_2048,
-            Self::Modp3072 => &primes::MODP_3072,
-            Self::Modp4096 => &primes::MODP_4096,
+            Self::Modp768 => Some(&primes::MODP_768),
+            Self::Modp1024 => Some(&primes::MODP_1024),
+            Self::Modp1536 => Some(&primes::MODP_1536),
+            Self::Modp2048 => Some(&primes::MODP_2048),
+            Self::Modp3072 => Some(&primes::MODP_3072),
+            Self::Modp4096 => Some(&primes::MODP_4096),
+            Self::Curve25519 => None,
         }
     }
 
@@ -99,38 +135,65 @@ impl Group {
         }
     }
 
-    /// Whether `value` is a public value: as long as the prime, and in 2..p-2. A responder asks
-    /// before it makes a pair of its own, which costs an exponentiation.
-    pub fn admits(self, value: &[u8]) -> bool {
-        let prime = self.prime();
-        let (last, front) = prime.split_last().expect("no prime is empty");
-        let below_p_minus_1 = match value.split_last() {
-            // An odd prime: p - 1 differs from it in the last octet only.
-            Some((value_last, value_front)) if value.len() == prime.len() => {
-                (value_front, *value_last) < (front, last - 1)
-            }
-            _ => false,
-        };
-        let above_1 = value.iter().rev().enumerate().any(|(at, octet)| match at {
-            0 => *octet > 1,
-            _ => *octet > 0,
-        });
-        below_p_minus_1 && above_1
+    /// Whether `value` is a public value: padded to the group's length by its sender
+    /// (RFC 2409 §5), and in 2..p-2, or not of low order. A responder asks before it makes a pair
+    /// of its own, which costs an exponentiation.
+    pub fn check(self, value: &[u8]) -> Result<(), BadPublicValue> {
+        match self.prime() {
+            Some(prime) if is_between_2_and_p_minus_2(value, prime) => Ok(()),
+            Some(_) => Err(BadPublicValue::OutOfRange),
+            None if value.len() != self.len() => Err(BadPublicValue::WrongLength),
+            None if x25519::is_of_low_order(value) => Err(BadPublicValue::LowOrder),
+            None => Ok(()),
+        }
     }
+}
+
+/// As long as the prime, too.
+fn is_between_2_and_p_minus_2(value: &[u8], prime: &[u8]) -> bool {
+    let (last, front) = prime.split_last().expect("no prime is empty");
+    let below_p_minus_1 = match value.split_last() {
+        // An odd prime: p - 1 differs from it in the last octet only.
+        Some((value_last, value_front)) if value.len() == prime.len() => {
+            (value_front, *value_last) < (front, last - 1)
+        }
+        _ => false,
+    };
+    let above_1 = value.iter().rev().enumerate().any(|(at, octet)| match at {
+        0 => *octet > 1,
+        _ => *octet > 0,
+    });
+    below_p_minus_1 && above_1
 }
 
 impl KeyPair {
     /// A fresh pair.
     pub fn generate(group: Group, random: &mut Stream) -> Self {
-        let mut exponent = Exponent(vec![0; group.exponent_len()]);
-        random.fill(&mut exponent.0);
-        // The first bit is set, so that the exponent is as long as it says.
-        exponent.0[0] |= 0x80;
-        let mut public = vec![0; group.len()];
-        exponentiate(&[2], &exponent.0, group.prime(), &mut public);
+        let secret = match group.prime() {
+            Some(prime) => {
+                let mut exponent = Exponent(vec![0; group.exponent_len()]);
+                random.fill(&mut exponent.0);
+                // The first bit is set, so that the exponent is as long as it says.
+                exponent.0[0] |= 0x80;
+                Secret::Modp(prime, exponent)
+            }
+            None => Secret::Curve25519(x25519::Scalar::generate(random)),
+        };
+        Self::of(group, secret)
+    }
+
+    fn of(group: Group, secret: Secret) -> Self {
+        let public = match &secret {
+            Secret::Modp(prime, exponent) => {
+                let mut public = vec![0; group.len()];
+                exponentiate(&[2], &exponent.0, prime, &mut public);
+                public
+            }
+            Secret::Curve25519(scalar) => scalar.public(),
+        };
         Self {
             group,
-            exponent,
+            secret,
             public,
         }
     }
@@ -140,23 +203,27 @@ impl KeyPair {
         self.group
     }
 
-    /// Our public value, left-padded to the length of the prime.
+    /// Our public value: a residue left-padded to the length of the prime, or the octets of
+    /// RFC 7748 §5.
     pub fn public(&self) -> &[u8] {
         &self.public
     }
 
-    /// g^xy with the peer's public value, which must be as long as the prime: a sender pads it
-    /// (RFC 2409 §5). Our own value sent back to us is refused.
+    /// g^xy with the peer's public value, which [`Group::check`] must admit. Our own value sent
+    /// back to us is refused.
     pub fn agree(&self, peer: &[u8]) -> Result<SharedSecret, BadPublicValue> {
-        if !self.group.admits(peer) {
-            return Err(BadPublicValue::OutOfRange);
-        }
+        self.group.check(peer)?;
         if peer == self.public {
             return Err(BadPublicValue::Own);
         }
-        let mut secret = SharedSecret(vec![0; self.group.len()]);
-        exponentiate(peer, &self.exponent.0, self.group.prime(), &mut secret.0);
-        Ok(secret)
+        match &self.secret {
+            Secret::Modp(prime, exponent) => {
+                let mut secret = SharedSecret(vec![0; self.group.len()]);
+                exponentiate(peer, &exponent.0, prime, &mut secret.0);
+                Ok(secret)
+            }
+            Secret::Curve25519(scalar) => scalar.agree(peer).ok_or(BadPublicValue::LowOrder),
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::sa::Protocol;
 mod words;
 
 use words::{Sort, Word};
-pub use words::{of_cipher, of_group, of_hash};
+pub use words::{of_agreement, of_cipher, of_group, of_hash};
 
 /// What phase 1 agrees on, such as `aes128-sha256-modp2048`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -9,17 +9,10 @@ use crypto::dh::{Group, KeyPair};
 use crypto::hash::Hash;
 use crypto::rand::Seed;
 use crypto::rsa::PrivateKey;
+use engine::suite::of_agreement;
 
 use super::{Costs, Stopwatch};
 
-const GROUPS: [(&str, Group); 6] = [
-    ("modp768", Group::Modp768),
-    ("modp1024", Group::Modp1024),
-    ("modp1536", Group::Modp1536),
-    ("modp2048", Group::Modp2048),
-    ("modp3072", Group::Modp3072),
-    ("modp4096", Group::Modp4096),
-];
 const HASHES: [(&str, Hash); 5] = [
     ("md5", Hash::Md5),
     ("sha1", Hash::Sha1),
@@ -35,8 +28,8 @@ const BATCH: usize = 256;
 
 pub(super) fn measure(stopwatch: &Stopwatch) -> io::Result<BTreeMap<String, Costs>> {
     let mut all = BTreeMap::new();
-    for (name, group) in GROUPS {
-        all.insert(name.to_owned(), agreement(group, stopwatch));
+    for group in Group::ALL {
+        all.insert(of_agreement(group).to_owned(), agreement(group, stopwatch));
     }
     for bits in RSA_BITS {
         all.insert(format!("rsa{bits}"), signature(bits, stopwatch)?);

@@ -136,9 +136,10 @@ fn table(tree: &Tree, deviations: &[Deviation]) -> String {
                 place,
                 ..
             } = deviation;
+            let section = SectionKey::new(section).text();
             let _ = write!(
                 text,
-                "\n**Deviation, §{section}**: \"{quotation}\"\n{reason} (`{place}`)\n"
+                "\n**Deviation, {section}**: \"{quotation}\"\n{reason} (`{place}`)\n"
             );
         }
     }

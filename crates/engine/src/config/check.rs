@@ -62,7 +62,7 @@ impl Connection {
         // RFC 2409 §5: message 1 of aggressive mode carries one public value.
         let group = self.proposals.first().map(|suite| suite.group);
         let is_other = |suite: &super::IkeSuite| Some(suite.group) != group;
-        if self.is_aggressive && self.proposals.iter().any(is_other) {
+        if self.is_aggressive && self.begins() && self.proposals.iter().any(is_other) {
             found.warning("aggressive mode offers only the group of its first proposal".into());
         }
     }

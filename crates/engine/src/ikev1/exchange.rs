@@ -268,7 +268,7 @@ impl Core {
         }
         let shared = pair.agree(peer).map_err(|fault| match fault {
             BadPublicValue::Own => DropReason::Reflected.into(),
-            BadPublicValue::OutOfRange => Fault::BadPublicValue(fault.to_string()),
+            _ => Fault::BadPublicValue(fault.to_string()),
         })?;
         work.count(Task::Agree(suite.group), 0);
         let (ni, nr) = (&publics.nonce_i, &publics.nonce_r);
@@ -567,11 +567,10 @@ impl Publics {
                 group.number()
             )));
         }
-        if !group.admits(public) {
-            let fault = BadPublicValue::OutOfRange;
-            return Err(Fault::BadPublicValue(format!("{fault} {}", group.number())));
+        match group.check(public) {
+            Ok(()) => Ok((public, nonce)),
+            Err(fault) => Err(Fault::BadPublicValue(format!("{fault} {}", group.number()))),
         }
-        Ok((public, nonce))
     }
 }
 

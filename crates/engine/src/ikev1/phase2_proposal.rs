@@ -133,6 +133,10 @@ pub(super) struct Offerable {
 /// The suites of a child that this peer can be offered: private-use ones only to a Caravan, AH
 /// only where the packets need no UDP. One message carries one public value (RFC 2409 §5.5), so
 /// that all of them are of one group: that of the first, or the one that the child has already.
+///
+/// Curve25519 comes last where phase 1 was agreed on in another group and the child names other
+/// groups for PFS. IKEv1 has no number for it: a peer that did not choose it in phase 1 may not
+/// know it, and some answer what they do not know by silence, after which nothing is offered.
 pub(super) fn offerable(
     child: &Child,
     groups: &Groups<'_>,
@@ -144,7 +148,12 @@ pub(super) fn offerable(
             && !(is_udp && suite.protocol == Protocol::Ah)
             && !groups.refused.contains(&suite.pfs)
     };
+    let is_curve = |suite: &EspSuite| suite.pfs == Some(Group::Curve25519);
+    let is_modp = |suite: &EspSuite| suite.pfs.is_some() && !is_curve(suite);
     let mut suites: Vec<EspSuite> = child.proposals.iter().filter(fits).copied().collect();
+    if sa.suite.group != Group::Curve25519 && child.proposals.iter().any(is_modp) {
+        suites.sort_by_key(is_curve);
+    }
     let is_agreed = |suite: &&EspSuite| Some(suite.pfs) == groups.agreed;
     let first = suites.iter().find(is_agreed).or(suites.first());
     let group = first.and_then(|suite| suite.pfs);
@@ -329,7 +338,7 @@ impl Terms {
         };
         let key_bits = required(number(phase2::KEY_LENGTH))?;
         let pfs = match required(number(phase2::GROUP))? {
-            Some(value) => Some(group_of(value)?),
+            Some(value) => Some(Group::of_number(value)?),
             None => None,
         };
         let has_esn = match required(number(phase2::EXTENDED_SEQUENCE_NUMBER))? {
@@ -553,26 +562,12 @@ fn authentication_of(value: u64) -> Option<Hash> {
         .find(|hash| u64::from(authentication_number(*hash)) == value)
 }
 
-fn group_of(value: u64) -> Option<Group> {
-    GROUPS
-        .into_iter()
-        .find(|group| u64::from(group.number()) == value)
-}
-
 const HASHES: [Hash; 5] = [
     Hash::Md5,
     Hash::Sha1,
     Hash::Sha256,
     Hash::Sha384,
     Hash::Sha512,
-];
-const GROUPS: [Group; 6] = [
-    Group::Modp768,
-    Group::Modp1024,
-    Group::Modp1536,
-    Group::Modp2048,
-    Group::Modp3072,
-    Group::Modp4096,
 ];
 const KNOWN_ATTRIBUTES: [u16; 7] = [
     phase2::LIFE_TYPE,

@@ -267,8 +267,7 @@ fn read_suite(transform: &Transform) -> Option<IkeSuite> {
         attr::hash::SHA2_512 => Hash::Sha512,
         _ => return None,
     };
-    let number = short(attr::GROUP)?;
-    let group = GROUPS.into_iter().find(|group| group.number() == number)?;
+    let group = Group::of_number(transform.number_of(attr::GROUP)?)?;
     Some(IkeSuite {
         cipher,
         hash,
@@ -334,12 +333,4 @@ pub(super) fn listed<T>(mut all: impl Iterator<Item = T>, word: impl Fn(T) -> St
 const METHODS: [u16; 2] = [
     Method::PresharedKey.number(),
     Method::RsaSignatures.number(),
-];
-const GROUPS: [Group; 6] = [
-    Group::Modp768,
-    Group::Modp1024,
-    Group::Modp1536,
-    Group::Modp2048,
-    Group::Modp3072,
-    Group::Modp4096,
 ];

@@ -14,6 +14,7 @@ fn ike_suites_read_and_print() {
         "aes256-sha1-modp1536",
         "des-sha384-modp768",
         "aes192-sha512-modp4096",
+        "aes128-sha256-curve25519",
     ] {
         assert_eq!(text.parse::<IkeSuite>().unwrap().to_string(), text);
     }
@@ -27,10 +28,12 @@ fn every_suite_of_the_catalogue_prints_as_it_reads() {
     assert_eq!(all.len(), CATALOGUE.len());
     for (suite, words) in all.iter().zip(CATALOGUE) {
         assert_eq!(suite.to_string(), words);
-        let words = format!("{words}-modp2048");
-        let with_pfs: EspSuite = words.parse().unwrap();
-        assert_eq!(with_pfs.pfs, Some(Group::Modp2048));
-        assert_eq!(with_pfs.to_string(), words);
+        for group in [Group::Modp2048, Group::Curve25519] {
+            let words = format!("{words}-{}", of_group(group));
+            let with_pfs: EspSuite = words.parse().unwrap();
+            assert_eq!(with_pfs.pfs, Some(group));
+            assert_eq!(with_pfs.to_string(), words);
+        }
     }
 }
 
@@ -63,7 +66,10 @@ fn faults_name_the_word_and_the_nearest_valid_one() {
         ("modp2084", "modp2048"),
         ("modp99999999999", "modp4096"),
         ("ecp256", "modp3072"),
-        ("curve25519", "modp3072"),
+        ("x25519", "curve25519"),
+        ("curve25591", "curve25519"),
+        ("curve2519", "curve25519"),
+        ("curve448", "modp4096"),
         ("ecp521", "modp4096"),
         ("ecp192", "modp1024"),
     ] {
@@ -105,6 +111,7 @@ fn legacy_is_des_3des_md5_short_groups_and_no_integrity() {
         ("null-sha256", 0),
         ("ah-sha1", 0),
         ("chacha20poly1305", 0),
+        ("aes128gcm16-curve25519", 0),
         ("des", 2),
         ("3des-sha1", 1),
         ("3des-md5-modp1024", 3),

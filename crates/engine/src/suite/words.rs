@@ -97,6 +97,7 @@ const GROUPS: &Table = &[
     ("modp2048", Word::Group(Group::Modp2048)),
     ("modp3072", Word::Group(Group::Modp3072)),
     ("modp4096", Word::Group(Group::Modp4096)),
+    ("curve25519", Word::Group(Group::Curve25519)),
 ];
 const SEQUENCE_NUMBERS: &Table = &[("esn", Word::Esn(true)), ("noesn", Word::Esn(false))];
 
@@ -109,6 +110,9 @@ pub(super) fn find(tables: &[&Table], text: &str) -> Result<Word, &'static str> 
     let all = || tables.iter().flat_map(|table| table.iter());
     if let Some((_, word)) = all().find(|(name, _)| *name == text) {
         return Ok(*word);
+    }
+    if text == "x25519" {
+        return Err(of_group(Group::Curve25519));
     }
     if let Some(strength) = strength(text) {
         let groups = GROUPS
@@ -123,20 +127,20 @@ pub(super) fn find(tables: &[&Table], text: &str) -> Result<Word, &'static str> 
     Err(nearest.map_or("", |(name, _)| name))
 }
 
-/// How strong a word that means a group is, as bits of a modulus: a curve counts as the modulus
-/// that is about as hard to break. `None`: it means no group.
+/// How strong a word that means a group of others is, as bits of a modulus: a curve counts as the
+/// modulus that is about as hard to break. `None`: it means no such group.
 fn strength(word: &str) -> Option<u32> {
     bits_of_modp(word).or_else(|| {
         let bits = match word.trim_start_matches(|c: char| c.is_ascii_alphabetic()) {
             "" => return None,
             number => leading_number(number)?,
         };
-        let is_curve = word.starts_with("ecp") || word.starts_with("curve") || word == "x25519";
         match bits {
-            _ if !is_curve => None,
+            448 if word == "curve448" => Some(u32::MAX),
+            _ if !word.starts_with("ecp") => None,
             ..=192 => Some(1_024),
             193..=224 => Some(2_048),
-            225..=256 | 25_519 => Some(3_072),
+            225..=256 => Some(3_072),
             _ => Some(u32::MAX),
         }
     })
@@ -205,7 +209,15 @@ pub fn of_hash(hash: Hash) -> &'static str {
     }
 }
 
-/// The word of a Diffie-Hellman group, such as `modp2048`.
+/// What measurements and cost tables call a group's operations: those of Curve25519 are X25519's.
+pub fn of_agreement(group: Group) -> &'static str {
+    match group {
+        Group::Curve25519 => "x25519",
+        modp => of_group(modp),
+    }
+}
+
+/// The word of a Diffie-Hellman group, such as `modp2048` or `curve25519`.
 pub fn of_group(group: Group) -> &'static str {
     match group {
         Group::Modp768 => "modp768",
@@ -214,5 +226,6 @@ pub fn of_group(group: Group) -> &'static str {
         Group::Modp2048 => "modp2048",
         Group::Modp3072 => "modp3072",
         Group::Modp4096 => "modp4096",
+        Group::Curve25519 => "curve25519",
     }
 }

@@ -296,8 +296,8 @@ impl Device {
                 let policy = policy.with(protection);
                 return Ok(self.service(&policy, Direction::Open)?.at(bytes));
             }
-            Task::KeyPair(group) => cell(names::of_group(group), "generate"),
-            Task::Agree(group) => cell(names::of_group(group), "agree"),
+            Task::KeyPair(group) => cell(names::of_agreement(group), "generate"),
+            Task::Agree(group) => cell(names::of_agreement(group), "agree"),
             Task::Sign(bits) => cell(&format!("rsa{bits}"), "sign"),
             Task::Verify(bits) => cell(&format!("rsa{bits}"), "verify"),
             Task::MessageCipher => ike.ok_or_else(no_keys).map(|ike| Each::Cipher {

@@ -1,7 +1,7 @@
 //! What algorithms are called in profiles.
 
 use crypto::packet::Encryption;
-pub(super) use engine::suite::{of_cipher, of_group, of_hash};
+pub(super) use engine::suite::{of_agreement, of_cipher, of_group, of_hash};
 use toml::Spanned;
 
 pub(super) const CBC: [&str; 5] = ["des", "3des", "aes128", "aes192", "aes256"];

@@ -245,7 +245,8 @@ fn check_agreement(done: &Done, pair: &Pair, suite: EspSuite, is_udp: bool) {
 #[test]
 fn every_suite_agrees_in_both_modes_with_and_without_pfs_and_nat() {
     for suite in EspSuite::catalogue() {
-        for (pfs, has_esn) in [(None, false), (Some(Group::Modp1024), true)] {
+        let curve = Some(Group::Curve25519);
+        for (pfs, has_esn) in [(None, false), (Some(Group::Modp1024), true), (curve, false)] {
             let has_esn = has_esn && suite.protection.is_authenticated();
             let suite = EspSuite {
                 pfs,
@@ -443,6 +444,61 @@ fn groups_are_offered_in_their_order_and_a_renewal_begins_with_the_one_that_was_
     assert_eq!(offered(None, &[strong, None, weak]), (None, 0, false));
     assert_eq!(offered(Some(weak), &[]), (Some(weak), 1, true));
     assert_eq!(offered(Some(weak), &[weak]), (Some(strong), 1, true));
+}
+
+#[test]
+fn curve25519_comes_last_where_the_peer_did_not_choose_it_in_phase_1() {
+    let curve = Some(Group::Curve25519);
+    let modp = Some(Group::Modp2048);
+    let orders = |phase_1: &str, pfs: &[Option<Group>]| {
+        let (sa, _) = isakmp_pair(phase_1);
+        let mut child = Pair::new(&["aes128gcm16"]).station_child;
+        let plain = child.proposals[0];
+        let suites = pfs.iter().map(|&pfs| EspSuite { pfs, ..plain });
+        child.proposals = suites.collect();
+        let mut refused = Vec::new();
+        loop {
+            let groups = Groups {
+                agreed: None,
+                refused: &refused,
+            };
+            let found = crate::ikev1::phase2_proposal::offerable(&child, &groups, &sa, false);
+            let Some(first) = found.suites.first() else {
+                return refused;
+            };
+            refused.push(first.pfs);
+        }
+    };
+    let (known, unknown) = ("aes128-sha256-curve25519", "aes128-sha256-modp2048");
+    assert_eq!(orders(known, &[curve, modp, None]), [curve, modp, None]);
+    assert_eq!(orders(unknown, &[curve, modp, None]), [modp, None, curve]);
+    assert_eq!(orders(unknown, &[curve, modp]), [modp, curve]);
+    // PFS that a configuration prefers to none stays so.
+    assert_eq!(orders(unknown, &[curve, None]), [curve, None]);
+    assert_eq!(orders(unknown, &[None, curve, modp]), [None, modp, curve]);
+    assert_eq!(orders(unknown, &[curve]), [curve]);
+}
+
+#[test]
+fn a_public_value_of_low_order_is_refused_by_either_end_of_pfs() {
+    let pair = Pair::new(&["aes128gcm16-curve25519"]);
+    for (value, part) in [
+        (vec![0; 32], "of low order in the group, in group 31"),
+        (vec![9; 31], "not as long as those of the group"),
+    ] {
+        let value = Payload::KeyExchange(value);
+        let message = forged_first(&pair, |chain| chain[2] = value.clone());
+        let mut gateway = Pair::new(&["aes128gcm16-curve25519"]);
+        let fault = gateway.answer(&message).err().unwrap().to_string();
+        assert!(fault.contains(part), "{fault}");
+        let station = Pair::new(&["aes128gcm16-curve25519"]);
+        let answered = answered_to(station, |chain| {
+            let is_public = |it: &&mut Payload| matches!(it, Payload::KeyExchange(_));
+            *chain.iter_mut().find(is_public).unwrap() = value.clone();
+        });
+        let fault = answered.err().unwrap().to_string();
+        assert!(fault.contains(part), "{fault}");
+    }
 }
 
 /// An answer as a gateway gives it that sees the station, or itself, at another address: both

@@ -202,7 +202,7 @@ fn forged_second_aggressive_messages_cost_a_bounded_number_of_shared_values() {
 
 #[test]
 fn a_public_value_that_is_none_is_refused_before_it_costs_anything() {
-    let prime = crypto::dh::Group::Modp768.prime();
+    let prime = crypto::dh::Group::Modp768.prime().expect("a prime");
     let last = |octet: u8| [&[0; 95][..], &[octet]].concat();
     let below = |by: u8| [&prime[..95], &[prime[95] - by]].concat();
     let values = [
@@ -212,10 +212,32 @@ fn a_public_value_that_is_none_is_refused_before_it_costs_anything() {
         below(0),
         vec![0xff; 96],
         vec![2; 95],
+        vec![9; 32],
     ];
+    assert_refused_at_no_cost("aes128-sha1-modp768", &values);
+    // On Curve25519: 0, 1, p - 1, p and p + 1, once with the bit that does not count, and lengths.
+    let near_p = |first: u8, last: u8| [&[first][..], &[0xff; 30], &[last]].concat();
+    let values = [
+        vec![0; 32],
+        [&[1][..], &[0; 30], &[0x80]].concat(),
+        near_p(0xec, 0x7f),
+        near_p(0xed, 0xff),
+        near_p(0xee, 0x7f),
+        vec![9; 31],
+        vec![9; 33],
+        vec![2; 96],
+    ];
+    assert_refused_at_no_cost("aes128-sha1-curve25519", &values);
+}
+
+fn assert_refused_at_no_cost(suites: &'static str, values: &[Vec<u8>]) {
     for is_aggressive in BOTH {
-        for value in &values {
-            let mut pair = setup(is_aggressive).pair();
+        for value in values {
+            let setup = Setup {
+                suites,
+                ..setup(is_aggressive)
+            };
+            let mut pair = setup.pair();
             let mut forged = 0;
             while let Some((to_responder, sent)) = pair.next() {
                 let is_clear = !Header::parse(&sent.message).unwrap().0.flags.is_encrypted();

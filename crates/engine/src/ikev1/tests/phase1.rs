@@ -12,13 +12,14 @@ use crypto::dh::Group;
 use crypto::hash::Hash;
 use wire::isakmp::{Cookie, Cookies};
 
-const SUITES: [&str; 6] = [
+const SUITES: [&str; 7] = [
     "des-md5-modp768",
     "3des-md5-modp1024",
     "3des-sha1-modp1536",
     "aes128-sha256-modp2048",
     "aes192-sha384-modp3072",
     "aes256-sha512-modp4096",
+    "aes128-sha256-curve25519",
 ];
 
 #[test]
@@ -194,6 +195,54 @@ fn the_responder_chooses_by_its_own_preference() {
     pair.assert_established();
     let suite = pair.i.sa.unwrap().0.suite.to_string();
     assert_eq!(suite, "aes128-sha256-modp1536");
+}
+
+#[test]
+fn a_peer_without_curve25519_is_met_by_the_next_transform() {
+    let both = "aes128-sha256-curve25519 aes128-sha256-modp1024";
+    let (curve, modp) = ("aes128-sha256-curve25519", "aes128-sha256-modp1024");
+    for (station, gateway, agreed) in [
+        (both, modp, modp),
+        (modp, both, modp),
+        (both, curve, curve),
+        (curve, both, curve),
+        (both, both, curve),
+    ] {
+        let of = |suites| Setup {
+            suites,
+            ..Setup::default()
+        };
+        let (station, gateway) = (of(station).station(), of(gateway).gateway());
+        let mut pair = super::pair::Pair::new(station, vec![gateway], false);
+        pair.run();
+        pair.assert_established();
+        assert_eq!(pair.i.sa.unwrap().0.suite.to_string(), agreed);
+        assert_eq!(pair.r.sa.unwrap().0.suite.to_string(), agreed);
+    }
+}
+
+#[test]
+fn an_aggressive_responder_takes_curve25519_and_modp() {
+    let curve = "aes128-sha256-curve25519";
+    for (station, agreed) in [
+        (curve, curve),
+        (
+            "aes128-sha256-modp1024 aes128-sha256-curve25519",
+            "aes128-sha256-modp1024",
+        ),
+        ("aes128-sha256-curve25519 aes128-sha256-modp1024", curve),
+    ] {
+        let of = |suites| Setup {
+            is_aggressive: true,
+            suites,
+            ..Setup::default()
+        };
+        let gateway = of("aes128-sha256-modp1024 aes128-sha256-curve25519").gateway();
+        let mut pair = super::pair::Pair::new(of(station).station(), vec![gateway], false);
+        pair.run();
+        pair.assert_established();
+        assert_eq!(pair.i.sa.unwrap().0.suite.to_string(), agreed);
+    }
 }
 
 #[test]

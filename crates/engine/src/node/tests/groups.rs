@@ -84,6 +84,50 @@ fn a_station_that_wants_pfs_alone_gets_none_without_it_and_both_ends_say_why() {
     assert!(reason.ends_with(end), "{reason}");
 }
 
+const DEFAULT: &[&str] = &[
+    "aes128gcm16-curve25519",
+    "aes128gcm16-modp2048",
+    "aes128gcm16",
+];
+
+/// Phase 1 by `phase_1`, a station that proposes [`DEFAULT`], and a gateway that takes these:
+/// what is agreed on, at first and at renewals from both ends, and how often it was refused.
+fn defaults_met(seed: u8, phase_1: &'static str, gateway: &'static [&str]) -> (String, usize) {
+    let mut world = World::new(seed, move |connection, is_station| {
+        connection.proposals = vec![phase_1.parse().unwrap()];
+        let words = if is_station { DEFAULT } else { gateway };
+        let suites = words.iter().map(|word| word.parse().unwrap());
+        connection.children[0].proposals = suites.collect();
+    });
+    world.run(Duration::from_secs(2));
+    world.assert_up();
+    let refused = world.ends[0].count(is_refusal);
+    for end in [0, 1] {
+        world.command(end, Command::RekeyChildren("road".into()));
+        world.run(Duration::from_secs(20));
+        world.assert_up();
+    }
+    let agreed = suites(&world, 0);
+    assert_eq!(agreed.len(), 3);
+    assert!(agreed.iter().all(|suite| *suite == agreed[0]), "{agreed:?}");
+    assert_eq!(world.ends[0].count(is_refusal), refused);
+    (agreed[0].clone(), refused)
+}
+
+#[test]
+fn curve25519_is_offered_first_to_who_knows_it_and_every_other_peer_is_met_as_before() {
+    let (curve, modp) = ("aes128-sha256-curve25519", "aes128-sha256-modp2048");
+    let met = |phase_1, gateway| defaults_met(106, phase_1, gateway);
+    let agreed = |word: &str, refused| (word.to_owned(), refused);
+    assert_eq!(met(curve, DEFAULT), agreed(DEFAULT[0], 0));
+    assert_eq!(met(curve, WITH), agreed(WITH[0], 1));
+    assert_eq!(met(curve, WITHOUT), agreed(WITHOUT[0], 2));
+    // A peer of MODP alone never hears of the curve.
+    assert_eq!(met(modp, WITH), agreed(WITH[0], 0));
+    assert_eq!(met(modp, WITHOUT), agreed(WITHOUT[0], 1));
+    assert_eq!(met(modp, &DEFAULT[..1]), agreed(DEFAULT[0], 2));
+}
+
 #[test]
 fn a_refusal_in_clear_takes_no_pfs_away() {
     let mut world = world(105, BOTH, BOTH);

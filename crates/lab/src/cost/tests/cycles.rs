@@ -155,6 +155,23 @@ fn a_handshake_is_priced_from_its_work() {
 }
 
 #[test]
+fn curve25519_is_priced_by_what_sources_say_of_x25519() {
+    let policy = policies().into_iter().next().expect("a policy");
+    let mut work = Work::default();
+    work.count(Task::KeyPair(crypto::dh::Group::Curve25519), 0);
+    work.count(Task::Agree(crypto::dh::Group::Curve25519), 0);
+    let time = |name| {
+        let board = Device::new(device(name), None).expect("a device");
+        board.work_time(&policy, &work)
+    };
+    let seconds = time("cortex-m4").expect("a time");
+    assert!((seconds - (0.696 + 0.692)).abs() < 1e-6, "{seconds}");
+    let said = "cortex-m33 has no cost of a Diffie-Hellman key pair of curve25519: \
+                per_operation.x25519-generate is empty";
+    assert_eq!(time("cortex-m33").expect_err("no cell").to_string(), said);
+}
+
+#[test]
 fn a_packet_is_priced_by_the_algorithms_of_its_sa() {
     let board = Device::new(device("cortex-m33-hw"), None).expect("a device");
     let of = |word: &str| Policy::of(word.parse().expect("a suite"));
