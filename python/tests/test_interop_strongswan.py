@@ -74,6 +74,12 @@ STRONG = replace(
     ike_chosen="IKE:AES_CBC_256/HMAC_SHA2_256_128/PRF_HMAC_SHA2_256/MODP_4096",
     esp_chosen="ESP:AES_CBC_128/HMAC_SHA1_96/MODP_2048/NO_EXT_SEQ",
 )
+CURVE = Suites(
+    "aes128-sha256-curve25519",
+    "aes128gcm16-curve25519",
+    "IKE:AES_CBC_128/HMAC_SHA2_256_128/PRF_HMAC_SHA2_256/CURVE_25519",
+    "ESP:AES_GCM_16_128/CURVE_25519/NO_EXT_SEQ",
+)
 
 
 @dataclass(frozen=True)
@@ -260,25 +266,59 @@ def test_no_packet_is_lost_in_many_renewals(
 
 
 @ROLES
+@pytest.mark.parametrize("is_aggressive", [False, True], ids=["main", "aggressive"])
 def test_the_defaults_of_both_meet(
-    is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
+    is_initiator: bool, is_aggressive: bool, keys: tuple[PublicKey, PublicKey], output: Path
 ) -> None:
     expected = make_file(output / "www/file", FILE_BYTES)
-    gateway, station = ends(Case(is_initiator, False, True, FIT), keys)
+    gateway, station = ends(Case(is_initiator, is_aggressive, True, FIT), keys)
     gateway, station = (replace(it, proposals="", esp_proposals="") for it in (gateway, station))
-    if not is_initiator:
-        # For IKEv1 charon offers the first group of its own alone, which is Curve25519.
-        station = replace(station, proposals="aes128-sha256-modp2048")
     if is_initiator:
         station = replace(station, child_rekey_s=3)
     with connected(gateway, station, output, is_initiator=is_initiator) as pair:
         assert pair.fetch() == expected
+        first, *others = pair.charon.selected_proposals()
+        # A station of ours in aggressive mode offers MODP alone.
+        is_modp = is_aggressive and is_initiator
+        assert first.endswith("MODP_2048" if is_modp else "CURVE_25519")
         if is_initiator:
-            # Asked for PFS once, and not again at a renewal.
+            # Asked for PFS once in each group that charon may know, and not again at a renewal.
             settle(lambda: len(pair.charon.selected_proposals()) >= 4)
+            _, *others = pair.charon.selected_proposals()
             said = pair.ours.process.stderr()
-            assert said.count("our other proposals are next") == 1
-        assert not any("MODP" in chosen for chosen in pair.charon.selected_proposals()[1:])
+            assert said.count("our other proposals are next") == (1 if is_modp else 2)
+        assert others and not any(re.search("MODP|CURVE", chosen) for chosen in others)
+
+
+@ROLES
+def test_a_peer_of_modp_alone_meets_our_defaults(
+    is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    expected = make_file(output / "www/file", FILE_BYTES)
+    gateway, station = ends(Case(is_initiator, False, True, FIT), keys)
+    suites = [("aes128-sha256-modp2048", "aes128gcm16-modp2048"), ("", "")]
+    of_gateway, of_station = suites if is_initiator else reversed(suites)
+    gateway = replace(gateway, proposals=of_gateway[0], esp_proposals=of_gateway[1])
+    station = replace(station, proposals=of_station[0], esp_proposals=of_station[1])
+    with connected(gateway, station, output, is_initiator=is_initiator) as pair:
+        assert pair.fetch() == expected
+        chosen = pair.charon.selected_proposals()
+        assert chosen and all("MODP_2048" in words for words in chosen)
+        # Of the curve nothing is offered to who did not choose it in phase 1.
+        assert "our other proposals are next" not in pair.ours.process.stderr()
+
+
+@ROLES
+def test_curve25519_is_agreed_on_in_both_phases(
+    is_initiator: bool, keys: tuple[PublicKey, PublicKey], output: Path
+) -> None:
+    gateway, station = ends(Case(is_initiator, True, True, CURVE), keys)
+    station = replace(station, child_rekey_s=3)
+    with connected(gateway, station, output, is_initiator=is_initiator) as pair:
+        settle(lambda: len(pair.charon.selected_proposals()) >= 3)
+        first, *others = pair.charon.selected_proposals()
+        assert first == CURVE.ike_chosen
+        assert set(others) == {CURVE.esp_chosen}
 
 
 def test_a_difference_of_pfs_alone_is_named(

@@ -6,6 +6,7 @@ mod auth;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use crypto::hash::Hash;
@@ -14,7 +15,7 @@ use engine::config::{
 };
 use engine::sa::Mode;
 use engine::selector::TrafficSelector;
-use engine::suite::{EspSuite, IkeSuite};
+use engine::suite::{EspSuite, IkeSuite, SuiteFault};
 
 use crate::resolver;
 use crate::routes::full::FullTunnel;
@@ -24,10 +25,26 @@ use super::file::{self, AuthTable, ChildTable, ConfigFile, ConnectionTable, Pool
 use super::loaded::{Loaded, PublishedPort};
 use super::{ConfigError, Names, Origin};
 
+/// Of a connection that names none. What strongSwan offers by default comes first; peers that do
+/// not know that group pass over its transform.
+const DEFAULT_IKE: [&str; 3] = [
+    "aes128-sha256-curve25519",
+    "aes128-sha256-modp2048",
+    "aes256-sha256-modp3072",
+];
+/// In aggressive mode a station offers the group of its first suite alone: one that IKEv1 has a
+/// number for. A gateway takes all of them.
+const DEFAULT_IKE_AGGRESSIVE: [&str; 3] = [
+    "aes128-sha256-modp2048",
+    "aes256-sha256-modp3072",
+    "aes128-sha256-curve25519",
+];
 /// Of a child that names none. With PFS first: a stolen key of the ISAKMP SA then opens no ESP.
 /// Then without, which is all that strongSwan takes by default; the ISAKMP SA has had a
 /// Diffie-Hellman exchange of its own.
-const DEFAULT_ESP: [&str; 4] = [
+const DEFAULT_ESP: [&str; 6] = [
+    "aes128gcm16-curve25519",
+    "aes128-sha256-curve25519",
     "aes128gcm16-modp2048",
     "aes128-sha256-modp2048",
     "aes128gcm16",
@@ -183,7 +200,11 @@ impl Builder<'_> {
         remote_addrs: Vec<SocketAddr>,
     ) -> Result<Connection, ConfigError> {
         let key = |last: &str| format!("connections.{name}.{last}");
-        let proposals = self.words::<IkeSuite>(&key("proposals"), &table.proposals)?;
+        let proposals = match (table.proposals.is_empty(), table.aggressive) {
+            (true, false) => ours(DEFAULT_IKE),
+            (true, true) => ours(DEFAULT_IKE_AGGRESSIVE),
+            (false, _) => self.words::<IkeSuite>(&key("proposals"), &table.proposals)?,
+        };
         let children = table
             .children
             .iter()
@@ -255,9 +276,7 @@ impl Builder<'_> {
             proposals.push(suite.map_err(|error| self.value(&at(), &error.to_string()))?);
         }
         if proposals.is_empty() {
-            proposals = DEFAULT_ESP
-                .map(|word| word.parse().expect("a suite that we name"))
-                .to_vec();
+            proposals = ours(DEFAULT_ESP);
         }
         if table.replay_window != 0 && !(64..=4096).contains(&table.replay_window) {
             let text = format!("{} is outside 64 to 4096", table.replay_window);
@@ -431,6 +450,12 @@ fn unrouted_ports(connection: &Connection) -> Option<String> {
         "remote_ts {narrow}: all traffic to these addresses enters the tunnel, and what no \
          selector covers is dropped there"
     ))
+}
+
+/// Suites that we name ourselves.
+fn ours<T: FromStr<Err = SuiteFault>, const N: usize>(words: [&str; N]) -> Vec<T> {
+    let suites = words.map(|word| word.parse().expect("a suite that we name"));
+    suites.into()
 }
 
 /// A hash of all that a tunnel in being depends on. Certificates, keys, secrets and revocation

@@ -99,8 +99,10 @@ pub struct ConnectionTable {
     /// UDP port of the gateway.
     #[serde(default = "ike_port")]
     pub remote_port: u16,
-    /// Phase 1 proposals, such as "aes128-sha256-modp2048".
-    #[serde(default = "ike_proposals")]
+    /// Phase 1 proposals, such as "aes128-sha256-modp2048". Default: "aes128-sha256-curve25519",
+    /// "aes128-sha256-modp2048", "aes256-sha256-modp3072". A client in aggressive mode offers only
+    /// the group of its first proposal; in that mode Curve25519 is the last of the default.
+    #[serde(default)]
     pub proposals: Vec<String>,
     /// Ask for inner addresses: "0.0.0.0", "::", or one of each.
     #[serde(default)]
@@ -231,8 +233,10 @@ pub struct ChildTable {
     #[serde(default)]
     pub remote_ts: Vec<String>,
     /// ESP proposals, such as "aes128gcm16-modp2048". "none" alone: no IPsec, traffic unencrypted.
-    /// Default, without `ah_proposals`: "aes128gcm16-modp2048", "aes128-sha256-modp2048",
-    /// "aes128gcm16", "aes128-sha256". A group means PFS. A client offers one group at a time.
+    /// Default, without `ah_proposals`: "aes128gcm16" and "aes128-sha256", both first with
+    /// "-curve25519", then with "-modp2048", then without PFS. A group means PFS. A client offers
+    /// one group at a time. Curve25519 is last if phase 1 uses another group and a MODP group is
+    /// here too.
     #[serde(default)]
     pub esp_proposals: Vec<String>,
     /// AH proposals, such as "sha256-modp2048".
@@ -396,12 +400,6 @@ fn yes() -> bool {
 
 fn ike_port() -> u16 {
     500
-}
-
-fn ike_proposals() -> Vec<String> {
-    ["aes128-sha256-modp2048", "aes256-sha256-modp3072"]
-        .map(str::to_owned)
-        .to_vec()
 }
 
 fn seconds(seconds: u64) -> Span {

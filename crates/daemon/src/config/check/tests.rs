@@ -588,7 +588,25 @@ fn a_child_without_proposals_offers_pfs_first_and_takes_what_strongswan_offers()
     let child = &loaded.engine.connections[0].children[0];
     let words: Vec<String> = child.proposals.iter().map(ToString::to_string).collect();
     let plain = ["aes128gcm16", "aes128-sha256"];
-    let with_pfs = plain.map(|word| format!("{word}-modp2048"));
-    assert_eq!(words[..2], with_pfs);
-    assert_eq!(words[2..], plain);
+    let with_pfs = |group: &str| plain.map(|word| format!("{word}-{group}"));
+    assert_eq!(words[..2], with_pfs("curve25519"));
+    assert_eq!(words[2..4], with_pfs("modp2048"));
+    assert_eq!(words[4..], plain);
+}
+
+#[test]
+fn a_connection_without_proposals_begins_with_curve25519_where_groups_can_be_chosen() {
+    let folder = Folder::new("default-groups");
+    let curve = "aes128-sha256-curve25519";
+    let modp = ["aes128-sha256-modp2048", "aes256-sha256-modp3072"];
+    let words = |text: &str| -> Vec<String> {
+        let loaded = folder.load(text).expect("good");
+        let proposals = &loaded.engine.connections[0].proposals;
+        proposals.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(words(PSK), [curve, modp[0], modp[1]]);
+    let aggressive = PSK.replacen("legacy", "aggressive = true\nlegacy", 1);
+    assert_eq!(words(&aggressive), [modp[0], modp[1], curve]);
+    let named = PSK.replacen("legacy", "proposals = [\"aes-sha256-modp3072\"]\nlegacy", 1);
+    assert_eq!(words(&named), ["aes128-sha256-modp3072"]);
 }
