@@ -46,12 +46,12 @@ console = Console(highlight=False, soft_wrap=True)
 
 
 def main(
-    output: Annotated[Path, typer.Option(help="where captures and logs go")] = Path("demo-out"),
-    seconds: Annotated[int, typer.Option(help="TCP time of each policy")] = 2,
-    rate: Annotated[str, typer.Option(help="rate of the access link, as 2mbit")] = "",
-    delay: Annotated[str, typer.Option(help="its delay one way, as 50ms")] = "",
+    output: Annotated[Path, typer.Option(help="folder for captures and logs")] = Path("demo-out"),
+    seconds: Annotated[int, typer.Option(help="seconds of TCP for each policy")] = 2,
+    rate: Annotated[str, typer.Option(help="rate of the access link, such as 2mbit")] = "",
+    delay: Annotated[str, typer.Option(help="its one-way delay, such as 50ms")] = "",
 ) -> None:
-    """Show the road at work and print what each policy costs on it."""
+    """Run a tunnel through a NAT and print what each policy costs."""
     enter()
     began = time.monotonic()
     output = output.resolve()
@@ -64,10 +64,10 @@ def main(
     with Road(RoadPlan(link=link), output / "logs") as road:
         serve_files(road.server, output / "www", SERVER_ADDRESS)
         capture = output / "transport.pcapng"
-        console.print("Transport mode, as the paper has it: six messages")
+        console.print("Transport mode, as in the paper: six messages")
         url = f"http://{GATEWAY_ADDRESS}:{PUBLISHED_HTTP_PORT}/file"
         show(road, transport_ends(keys, "aes128gcm16-modp2048"), url, expected, capture)
-        console.print("Tunnel mode with an inner address: two more, for Mode Config")
+        console.print("Tunnel mode with an inner address: two more messages, for Mode Config")
         url = f"http://{SERVER_ADDRESS}/file"
         ends = tunnel_ends(keys, "aes128gcm16-modp2048")
         show(road, ends, url, expected, output / "tunnel.pcapng")
@@ -75,7 +75,7 @@ def main(
     console.print(cost_table(costs))
     console.print("[bold]The lab[/]: the paper's network by closed forms and by simulation")
     report = run_and_report("umts", Choice(is_quick=True), output / "lab", console)
-    console.print(f"\n{time.monotonic() - began:.0f} s in all; every figure is of this run.\n")
+    console.print(f"\n{time.monotonic() - began:.0f} s in total; all figures come from this run.\n")
     say_next(output, capture, report)
 
 
@@ -189,16 +189,16 @@ def say_next(output: Path, capture: Path, report: Path) -> None:
     logs = os.path.relpath(output / "logs")
     inside, ike = open_commands(capture)
     console.print(f"Open  {inside}")
-    console.print("      the request that ESP carried: the keys are beside the capture")
+    console.print("      shows the request inside ESP; the keys are beside the capture")
     console.print(f"      {ike}")
-    console.print("      what each IKE message says; or wireshark in place of tshark")
+    console.print("      shows the IKE messages; wireshark works too")
     console.print(f"See   {os.path.relpath(report)}")
-    console.print("      in a browser: the paper's figures and numbers, ours beside them")
+    console.print("      in a browser: the paper's figures and numbers beside ours")
     console.print(f"Read  {logs}/ms/caravan/caravan.toml and {logs}/sg/caravan/caravan.toml")
-    console.print("      the whole configuration of both ends")
-    console.print("Try   target/release/caravan bench    what each suite costs on this machine")
+    console.print("      for the configuration of both ends")
+    console.print("Try   target/release/caravan bench    to measure each suite on this machine")
     console.print("      .venv/bin/python -m caravan.demo --rate 2mbit --delay 50ms")
-    console.print("      the same on a link like the paper's radio")
+    console.print("      to use a link like the paper's radio")
 
 
 if __name__ == "__main__":

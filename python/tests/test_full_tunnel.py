@@ -197,7 +197,7 @@ def test_the_other_family_passes_where_a_key_says_so(keys: Keys, output: Path) -
     with road_with(keys, output, 'other_family = "pass"') as (road, station):
         assert ping(road.ms, SERVER_ADDRESS, 1).received == 1
         assert ping(road.ms, GATEWAY_ADDRESS6, 1).received == 1
-        assert any("IPv6 leaves in clear" in text for text in station.status()["warnings"])
+        assert any("IPv6 leaves unencrypted" in text for text in station.status()["warnings"])
 
 
 def test_without_blocks_the_other_family_is_refused_as_long_as_the_process_runs(
@@ -216,7 +216,7 @@ def test_check_says_what_a_full_tunnel_does(keys: Keys, output: Path) -> None:
     with Road(RoadPlan(), output) as road:
         file = write_files(road.ms, replace(on_station, remote_ts=EVERYTHING))
         said = order(road.ms, "check", str(file)).check().stdout
-    assert "warning: road: remote_ts takes all of IPv4 and not of IPv6" in said
+    assert "warning: road: remote_ts covers all of IPv4 but not of IPv6" in said
     assert "note: road: full tunnel: all of IPv4 goes into it" in said
     assert "here 10.0.0.0/24 on wan0" in said
 
@@ -261,7 +261,7 @@ def test_programs_of_the_gateway_itself_reach_stations(keys: Keys, output: Path)
                 assert gateway.status()["drops"]["no-policy"] == 0
                 # The address goes, and another one comes.
                 road.sg.remove_address("inner0", "10.10.0.1/32")
-                gateway.wait_for_event("no address of this host lies in local_ts")
+                gateway.wait_for_event("no address of this host is in local_ts")
                 road.sg.add_address("inner0", "10.10.0.7/32")
                 gateway.process.wait_for(
                     lambda: "src 10.10.0.7" in way(road.sg, "10.99.0.1"), "the other source", 5

@@ -344,7 +344,7 @@ def test_charon_hears_that_we_do_not_speak_ikev2(
         with pytest.raises(CommandFailed):
             charon.initiate(3)
         charon.wait_for_log("received INVALID_MAJOR_VERSION notify error")
-        wait_for_words(ours, "the peer begins with IKEv2, and we speak IKEv1 alone")
+        wait_for_words(ours, "the peer starts with IKEv2, but we support only IKEv1")
         # As IKEv1 it comes up.
         charon.change("version = 2", "version = 1")
         charon.initiate()

@@ -150,7 +150,7 @@ def said(*words: str) -> str:
 def test_simulate_and_cost_say_what_is_a_bound() -> None:
     quick = ("--hours", "0.01", "--replications", "2")
     edits = [word for edit in M4 for word in ("--set", edit)]
-    assert "lower bound: of ms bytes alone are priced" in said("simulate", "umts", *edits, *quick)
+    assert "lower bound: ms has a cost per byte" in said("simulate", "umts", *edits, *quick)
     assert "lower bound" not in said("simulate", "umts", *quick)
     price = said("cost", "--suite", "aes128gcm16", "--profile", "cortex-m4", "--bytes", "480")
     assert "a lower bound: bytes alone are priced" in price

@@ -407,7 +407,9 @@ def test_ask_says_where_no_delay_of_the_radio_is_known(
     words += ["--bytes", "200", "-o", str(tmp_path / "answer.svg")]
     found = answer(*words)["caveats"]
     assert sum("no source gives" in caveat for caveat in found) == is_told
-    assert ("Caveat: no delay of the radio" in lab(*words).stdout) == is_told
+    assert (
+        "Caveat: these delays do not include the delay of the radio" in lab(*words).stdout
+    ) == is_told
 
 
 def test_ask_wants_one_traffic_and_a_picture_that_it_can_write(tmp_path: Path) -> None:
@@ -527,7 +529,7 @@ def test_what_a_capture_holds_besides_is_said(tmp_path: Path) -> None:
     whole = answer(*words, cwd=tmp_path)
     said = "\n".join(whole["caveats"])
     assert "10 of the capture's 30 packets are left out" in said
-    assert "both directions, and all of it went up: --station ADDRESS" in said
+    assert "both directions, and all packets were sent up: --station ADDRESS" in said
     assert "packets of up to 9,000 bytes" in said
     assert "bytes alone are priced" in said
     sent = answer(*words, "--station", "10.0.0.1", cwd=tmp_path)
@@ -546,10 +548,10 @@ def test_what_a_capture_holds_besides_is_said(tmp_path: Path) -> None:
         traffic = f'[traffic]\nmodel = "pcap"\nfile = "talk.pcap"\n{station}\n'
         (tmp_path / "talk.toml").write_text(text[:begins] + traffic + text[ends:])
         said = lab("simulate", "talk.toml", cwd=tmp_path).stdout.splitlines()[0]
-        assert "10 hold no IP" in said
-        assert ("both directions went up: traffic.station" in said) is both
+        assert "10 are not IP" in said
+        assert ("both directions were sent up: traffic.station" in said) is both
     alone = ("ask", "--device", "cortex-a53", "--link", "lte", "--rate-kbps", "5")
-    assert "--station: says whose" in refusal(*alone, "--station", "10.0.0.1", cwd=tmp_path)
+    assert "--station: selects packets" in refusal(*alone, "--station", "10.0.0.1", cwd=tmp_path)
 
 
 def test_a_device_whose_packets_have_a_price_has_no_caveat(tmp_path: Path) -> None:
@@ -557,7 +559,7 @@ def test_a_device_whose_packets_have_a_price_has_no_caveat(tmp_path: Path) -> No
     words = ("ask", "--device", "board.toml", "--link", "lte", "--rate-kbps", "5")
     assert answer(*words, cwd=tmp_path)["caveats"] == []
     (caveat,) = answer(*words[:3], "--link", "ethernet", *words[5:], cwd=tmp_path)["caveats"]
-    assert "exceed the link's 1,500 bytes" in caveat
+    assert "exceeds the link's 1,500 bytes" in caveat
 
 
 def test_what_is_not_carried_stands_by_its_rate_and_says_one_number(tmp_path: Path) -> None:
@@ -580,6 +582,6 @@ def test_a_capture_is_replayed_as_it_is(words: tuple[str, str], tmp_path: Path) 
     traffic = '[traffic]\nmodel = "pcap"\nfile = "mine.pcap"\n'
     (tmp_path / "mine.toml").write_text(text[:begins] + traffic + text[ends:])
     assert answer("simulate", "mine.toml", cwd=tmp_path)["packets"] == 100
-    assert "100 packets count, 0 hold no IP" in lab("simulate", "mine.toml", cwd=tmp_path).stdout
+    assert "100 packets used, 0 are not IP" in lab("simulate", "mine.toml", cwd=tmp_path).stdout
     said = refusal("simulate", "mine.toml", *words, cwd=tmp_path)
     assert f"{words[0]}: {words[1]}, but a capture is replayed once" in said

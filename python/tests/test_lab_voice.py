@@ -49,7 +49,7 @@ set = {{ "traffic.rate" = "64 kbit/s", "link.ms.loss" = 0.1 }}
         (("cost", "--suite", "x"), "--profile is missing (a device: its name or a file); see"),
         (("cost", "--bytes", "abc"), "--bytes: abc, must be a number"),
         (("simulate",), "SCENARIO is missing (a scenario: its name or a file); see"),
-        (("simulate", "umts", "more"), "'more' is more than is asked for; see"),
+        (("simulate", "umts", "more"), "'more' is one argument too many; see"),
         (("simulate", "umts", "--seed"), "--seed: its value is missing; see"),
         (("simulate", "umts", "--jobs", "0"), "--jobs: 0, must be greater than or equal to 1"),
         (("simulate", "umts", "--suite", "zzz"), "--suite: unknown policy 'zzz', valid are"),
@@ -332,7 +332,7 @@ def test_pictures_that_nobody_named_replace_no_file_of_somebody_else(tmp_path: P
     named = tmp_path / "caravan-ask-cortex-m4-lte-64kbps.html"
     assert answer(*words, cwd=tmp_path)["picture"] == str(named)
     done = lab(*words, cwd=tmp_path)
-    assert f"Picture  {named} (-o FILE chooses another place)\n" in done.stdout
+    assert f"Picture  {named} (-o FILE sets another file)\n" in done.stdout
     # Asked again, it is one picture; of another question it is another.
     assert [path.name for path in tmp_path.iterdir()] == [named.name]
     other = answer(*words, "--bytes", "100", "--down", cwd=tmp_path)["picture"]
@@ -350,7 +350,7 @@ def test_an_answer_does_not_hang_on_a_picture_that_nobody_named(tmp_path: Path) 
         assert done.returncode == 0
         assert json.loads(done.stdout)["picture"] is None
         assert "no picture: " in done.stderr
-        assert "Read-only file system; -o FILE chooses another place" in done.stderr
+        assert "Read-only file system; -o FILE sets another file" in done.stderr
         asked = lab(*words, "-o", str(tmp_path / "a.svg"), cwd=tmp_path)
     assert asked.returncode == 2
     assert "best first" in asked.stdout

@@ -166,7 +166,7 @@ def test_root_becomes_the_user_caravan_where_there_is_one(
                 station.down()
                 station.process.wait(10)
                 assert "ermission" not in station.process.stderr()
-                assert "not kept" not in station.process.stderr()
+                assert "cannot store" not in station.process.stderr()
             assert sockets(road.ms) == []
         assert len(set(lent)) == 1
         gateway.process.wait_for(peers.exists, "the places of the peers", 10)
@@ -297,7 +297,7 @@ def test_a_footprint_of_another_user_is_not_believed(
     file = write_files(road.ms, ends[1])
     for argv in (["down", "road"], ["status"], ["up", "-c", str(file)]):
         done = order(road.ms, *argv)
-        assert done.code == 1 and "not believed" in done.stderr, argv
+        assert done.code == 1 and "not trusted" in done.stderr, argv
         assert f"rm -r {folder}" in done.stderr
     assert victim.read_text() == header
     assert "table inet filter" in road.ms.run(["nft", "list", "ruleset"]).stdout
@@ -454,7 +454,7 @@ def test_a_steward_refuses_what_the_configuration_does_not_name(road: Road, ends
     assert taken.ask("kept-out") == {"reply": "kept-out", "packets": 0, "refused": refused}
     # What is longer than any request is not read, and ends the talk.
     taken.socket.sendall(struct.pack("!I", 0xFFFF_FFFF))
-    assert "refused what the configuration does not name" in taken.end()
+    assert "refused, the configuration does not name it" in taken.end()
     road.ms.run(["ip", "link", "delete", "caravan0"])
     assert road.ms.unreachable_routes() == [PRIVATE_NETWORK]
     order(road.ms, "down", "road").check()
@@ -493,7 +493,7 @@ def test_a_service_of_few_capabilities_starts_again_with_what_it_kept(
         for _ in range(2):
             done = road.ms.run([*argv, "--detach"], environment=environment(road.ms))
             log = (folders(road.ms)[0] / "road.log").read_text()
-            assert "stays root" not in log and "not kept" not in log, done
+            assert "stays root" not in log and "cannot store" not in log, done
             assert leases.stat().st_uid == OTHER_UID
             lent.append((leases / "leases.json").read_text())
             assert "asks for an inner address again" not in log

@@ -194,7 +194,7 @@ def test_one_peer_is_ended_by_its_name_and_may_come_back(running: Running) -> No
         lambda: running.station.is_established() and running.sessions() != before, "a tunnel", 15
     )
     station = order(running.road.ms, "down", "road", "--peer", "sg.example")
-    assert "leads to one gateway" in station.stderr
+    assert "has one gateway" in station.stderr
 
 
 def test_a_changed_connection_is_set_up_anew_with_the_address_it_had(running: Running) -> None:

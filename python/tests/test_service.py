@@ -107,9 +107,9 @@ def test_detach_returns_when_the_tunnel_is_up_and_down_ends_it(road: Road, ends:
         again = order(road.ms, "up", "-c", str(file), "--detach")
         assert again.code == 1 and "already running" in again.stderr
         assert stat.S_IMODE((runtime(road.ms) / "road.log").stat().st_mode) == 0o600
-        assert "WARNING: packets in clear" not in order(road.ms, "status").check().stdout
+        assert "WARNING: unencrypted packets" not in order(road.ms, "status").check().stdout
         road.ms.run(["nft", "delete", "table", "inet", "caravan_road"])
-        assert "WARNING: packets in clear" in order(road.ms, "status").check().stdout
+        assert "WARNING: unencrypted packets" in order(road.ms, "status").check().stdout
         assert "road is down" in order(road.ms, "down", "road").check().stdout
         wait_for_end(road.ms)
         assert state(road.ms) == before
@@ -270,7 +270,7 @@ def test_detach_without_a_gateway_ends_with_a_reason(road: Road, ends: Ends) -> 
     file = write_files(road.ms, ends[1])
     road.ms.link_down("wan0")
     done = order(road.ms, "up", "-c", str(file), "--detach", timeout_s=60)
-    assert done.code == 1 and "no way to the peer" in done.stderr
+    assert done.code == 1 and "no route to the peer" in done.stderr
 
 
 @pytest.mark.parametrize("reader", ["full", "gone"])
@@ -594,7 +594,7 @@ def test_a_full_disk_under_a_capture_is_told_and_leaves_nothing(
         deadline = time.monotonic() + 10
         status: dict[str, Any] = {"warnings": []}
         # What waits to be written is written once nothing more comes for a moment.
-        while not any("is not written any further" in text for text in status["warnings"]):
+        while not any("the capture has ended" in text for text in status["warnings"]):
             assert time.monotonic() < deadline, status["warnings"]
             status = json.loads(order(road.ms, "status", "--json").check().stdout)
         os.kill(status["process"]["pid"], signal.SIGTERM)

@@ -147,10 +147,10 @@ impl Profile {
             let _ = writeln!(text, "cycles are ns x the TSC clock of {mhz:.1} MHz");
         }
         for (title, part) in [
-            ("suite, for a clear packet of so many bytes", &self.suite),
-            ("key exchange, for one operation", &self.exchange),
+            ("suite, per packet of this many bytes", &self.suite),
+            ("key exchange, per operation", &self.exchange),
             (
-                "packet road, for one packet, alone or of a burst of 64",
+                "packet path, per packet, single or in a burst of 64",
                 &self.road,
             ),
         ] {

@@ -33,7 +33,7 @@ pub async fn lay(runtime_dir: &Path, loaded: &Loaded) -> anyhow::Result<()> {
     }
     let mut file = match FootprintFile::open(runtime_dir, name) {
         Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-        opened => opened.context("cannot write down what is being changed on this host")?,
+        opened => opened.context("cannot record the changes to this host")?,
     };
     let names = loaded.on_failure.iter().map(|(name, _)| name);
     file.update(|footprint| {
@@ -51,7 +51,7 @@ pub async fn lay(runtime_dir: &Path, loaded: &Loaded) -> anyhow::Result<()> {
 /// host has the means.
 pub fn bind(file: &mut FootprintFile) {
     if let Err(error) = nft::bound::keep(file) {
-        warn!("a program that binds itself to a device can pass the blocks: {error}");
+        warn!("a program that binds to a device can bypass the blocks: {error}");
     }
 }
 

@@ -89,7 +89,7 @@ impl Capture {
         let (told, name) = (fault.clone(), path.display().to_string());
         let writer = builder.spawn(move || {
             write_all(&mut file, &captured).inspect_err(|error| {
-                warn!("{name} is not written any further: {error}");
+                warn!("{name} is cut off, the capture has ended: {error}");
                 // Nobody else sets it.
                 let _ = told.set(error.to_string());
             })

@@ -29,12 +29,12 @@ const WRONG: u8 = 2;
     version,
     propagate_version = true,
     after_help = "Examples:\n  \
-        caravan check client.toml           say what is wrong with a configuration\n  \
+        caravan check client.toml           report errors and unwise settings\n  \
         caravan up -c client.toml --detach  bring its connections up\n  \
-        caravan status                      what is up, and how it does\n  \
-        caravan down home                   take the connection [connections.home] down\n  \
-        caravan gateway -c gateway.toml     serve\n\n\
-        Exit status: 0 done, 1 it failed, 2 the command line or the configuration is wrong."
+        caravan status                      show tunnels, counters and drops\n  \
+        caravan down home                   take [connections.home] down\n  \
+        caravan gateway -c gateway.toml     run a gateway\n\n\
+        Exit status: 0 success, 1 failure, 2 the command line or the configuration is wrong."
 )]
 pub struct Cli {
     #[command(flatten)]
@@ -47,7 +47,7 @@ pub struct Cli {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Options of every command")]
 struct Global {
-    /// Where control sockets and notes of running processes are; else $CARAVAN_RUNTIME_DIR
+    /// Folder for control sockets and records of running processes; or $CARAVAN_RUNTIME_DIR
     #[arg(
         long,
         global = true,
@@ -55,7 +55,7 @@ struct Global {
         default_value_os_t = folder("CARAVAN_RUNTIME_DIR", "/run/caravan")
     )]
     runtime_dir: PathBuf,
-    /// Where inner addresses, peers' places, the host's resolvers are kept; else $CARAVAN_STATE_DIR
+    /// Folder for inner addresses, peers' addresses and old resolvers; or $CARAVAN_STATE_DIR
     #[arg(
         long,
         global = true,
@@ -63,10 +63,10 @@ struct Global {
         default_value_os_t = folder("CARAVAN_STATE_DIR", "/var/lib/caravan")
     )]
     state_dir: PathBuf,
-    /// What is logged: error, warn, info, debug, trace, or "info,daemon::routes=debug"
+    /// What to log: error, warn, info, debug, trace, or "info,daemon::routes=debug"
     #[arg(long, global = true, value_name = "LEVEL", default_value = "info")]
     log_level: String,
-    /// Form of the log on standard error
+    /// Format of the log on standard error
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
 }
@@ -109,30 +109,30 @@ enum LogFormat {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve as a gateway, in the foreground
+    /// Run a gateway, in the foreground
     #[command(
         after_help = "Example:\n  caravan gateway -c /etc/caravan/gateway.toml\n\n\
-        After its end, a crash too, traffic for its pools is refused until it runs again or\n\
+        When it has ended or crashed, traffic for its pools is refused until it runs again or\n\
         `caravan down NAME`, unless its connection has on_failure = \"pass\"."
     )]
     Gateway(RunArgs),
-    /// Bring the connections of a configuration up and hold them up
+    /// Bring the connections of a configuration up and keep them up
     #[command(after_help = "Examples:\n  \
         caravan up -c ms1.toml            in the foreground; ^C takes it down\n  \
-        caravan up -c ms1.toml --detach   returns when the tunnel is up, or says why not\n\n\
-        In the foreground it tries for ever. With --detach it gives up, with status 1 and the\n\
-        reason, once each address of the gateway has failed once or --timeout is over: nothing\n\
-        is left in the background then. A gateway that is silent fails after 63 seconds.\n\n\
+        caravan up -c ms1.toml --detach   returns when the tunnel is up, or says why it is not\n\n\
+        In the foreground it tries forever. With --detach it gives up when each address of the\n\
+        gateway has failed once, or after --timeout. Then it prints the reason, returns status 1\n\
+        and leaves no process running. A silent gateway fails after 63 seconds.\n\n\
         While a connection with on_failure = \"block\" is not up, traffic for its networks is\n\
-        refused: before the first attempt, and when `up` gave up, crashed or heard ^C, until\n\
-        `caravan down NAME`.")]
+        refused until `caravan down NAME`: before the first attempt, and after `up` gave up,\n\
+        crashed or was stopped by ^C.")]
     Up {
         #[command(flatten)]
         run: RunArgs,
-        /// Return when it is up; the process stays in the background
+        /// Return when the tunnel is up; the process stays in the background
         #[arg(long)]
         detach: bool,
-        /// Seconds that --detach waits until it is up, before it gives up
+        /// Seconds that --detach waits for the tunnel
         #[arg(
             long,
             value_name = "SECONDS",
@@ -145,26 +145,26 @@ enum Command {
         #[arg(long, hide = true)]
         background: bool,
     },
-    /// Take a connection down and let its traffic take ordinary routes again
+    /// Take a connection down; its traffic takes ordinary routes again
     #[command(after_help = "Examples:\n  \
         caravan down home                       a whole connection\n  \
         caravan down ms --peer ms1.example      one peer of a gateway's connection\n\n\
-        Where no process runs, what a crashed one left behind is removed. A peer whose tunnels\n\
-        are ended may come back: what locks it out is `caravan pki revoke`, or its own key gone.")]
+        If no process runs, it removes what a crashed one left behind. With --peer the peer may\n\
+        connect again: to lock it out, use `caravan pki revoke`, or remove its pre-shared key.")]
     Down {
         /// Key of the connection: home for [connections.home]
         name: String,
-        /// End the tunnels of this peer alone; its identity as `caravan status` shows it
+        /// End only the tunnels of this peer; its identity as `caravan status` shows it
         #[arg(long, value_name = "ID")]
         peer: Option<String>,
     },
     /// Read configuration and revocation lists again; unchanged connections keep their tunnels,
-    /// but for those of peers that a list names
+    /// except tunnels of revoked peers
     Reload {
-        /// A connection of the process; none: the only one that runs
+        /// A connection of the process; not needed if only one process runs
         #[arg(conflicts_with = "all")]
         name: Option<String>,
-        /// Every running process
+        /// All running processes
         #[arg(long)]
         all: bool,
     },
@@ -172,19 +172,19 @@ enum Command {
     Rekey {
         /// Key of the connection
         name: String,
-        /// Those of phase 1; else those of its children
+        /// Keys of phase 1; without it, keys of the children
         #[arg(long)]
         ike: bool,
     },
-    /// Say what runs: connections, tunnels, counters, drops
+    /// Show connections, tunnels, counters and drops
     Status {
-        /// Key of one connection; none: all
+        /// Key of one connection; without it, all
         name: Option<String>,
         /// JSON with fixed keys: one process is an object, several are {"processes": [...]}
         #[arg(long)]
         json: bool,
     },
-    /// Read a configuration and say what is wrong or unwise in it
+    /// Report errors and unwise settings in a configuration
     Check {
         /// The file
         file: PathBuf,
@@ -192,10 +192,10 @@ enum Command {
     /// Keys and certificates
     #[command(subcommand)]
     Pki(pki::Command),
-    /// Measure what this machine computes and carries, for the lab
+    /// Measure the speed of this machine, for the lab
     #[command(after_help = "Example:\n  caravan bench --quick")]
     Bench(bench::Args),
-    /// A link with rate, delay, loss and queue
+    /// Emulate a link with rate, delay, loss and queue
     #[command(hide = true)]
     Link(link::Args),
     /// Change this host for `up` and `gateway`, which start it
@@ -211,10 +211,10 @@ struct RunArgs {
     /// The configuration
     #[arg(short, long, value_name = "FILE")]
     config: PathBuf,
-    /// Record packets, mode 0600, AND THEIR KEYS in FILE.pcapng.keys, for Wireshark
+    /// Record packets for Wireshark (mode 0600) AND THEIR KEYS in FILE.pcapng.keys
     #[arg(long, value_name = "FILE.pcapng")]
     capture: Option<PathBuf>,
-    /// User to become once all is set up; else daemon.user of the file, else caravan
+    /// User to run as after the setup; default: daemon.user of the file, then caravan
     #[arg(long, value_name = "USER")]
     user: Option<String>,
 }
@@ -224,7 +224,7 @@ struct StewardArgs {
     /// The configuration
     #[arg(long)]
     config: PathBuf,
-    /// For a gateway; else for a station
+    /// For a gateway; without it, for a client
     #[arg(long)]
     gateway: bool,
 }

@@ -122,7 +122,7 @@ pub enum ControlError {
     #[error("the process at {0} is ending")]
     Ending(PathBuf),
     /// The process answers something else, or the program here is of another version.
-    #[error("{path} answers what is no reply: {text}")]
+    #[error("{path} sent an invalid reply: {text}")]
     Reply {
         /// The socket.
         path: PathBuf,

@@ -117,7 +117,7 @@ fn former(path: &Path, old: &str, state: &Path, file: &FootprintFile) -> io::Res
         let backup = backup(path, old)?;
         if let Err(error) = keep(state, &backup) {
             let folder = state.display();
-            warn!("the former resolvers are not kept in {folder} over a power failure: {error}");
+            warn!("the old resolvers cannot be stored in {folder} for a power failure: {error}");
         }
         return Ok(backup);
     }

@@ -72,9 +72,9 @@ pub fn check_ours(folder: &File, path: &Path) -> io::Result<()> {
     Err(io::Error::new(
         ErrorKind::PermissionDenied,
         format!(
-            "user {} can write into {}, so what it says is not believed; an earlier version may \
-             have left it: see what of it is still in force (`ip rule`, `nft list ruleset`, \
-             /etc/resolv.conf), then `rm -r {1}`",
+            "user {} can write into {}, so it is not trusted; an earlier version may have left \
+             it: look for leftover changes (`ip rule`, `nft list ruleset`, /etc/resolv.conf), then \
+             `rm -r {1}`",
             found.uid(),
             path.display()
         ),
@@ -133,7 +133,7 @@ fn text_of(file: File, found: &Metadata, name: &str, most: u64) -> io::Result<Ve
 }
 
 fn strange(name: &str) -> io::Error {
-    let text = format!("{name} is no file of ours");
+    let text = format!("{name} is not our file");
     io::Error::new(ErrorKind::PermissionDenied, text)
 }
 
@@ -281,7 +281,7 @@ mod tests {
         assert!(check_ours(&open_folder(&folder).unwrap(), &folder).is_ok());
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
         let fault = check_ours(&open_folder(&folder).unwrap(), &folder).unwrap_err();
-        assert!(fault.to_string().contains("not believed"), "{fault}");
+        assert!(fault.to_string().contains("not trusted"), "{fault}");
         fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -213,7 +213,7 @@ fn read(folder: &Path) -> io::Result<Footprint> {
     let text = files::read_ours(&path, BYTES_MAX)?;
     let footprint: Footprint = serde_json::from_slice(&text).map_err(io::Error::other)?;
     if !footprint.is_plain() {
-        let text = format!("{} holds names that are none of ours", path.display());
+        let text = format!("{} contains names that are not ours", path.display());
         return Err(io::Error::new(io::ErrorKind::InvalidData, text));
     }
     Ok(footprint)
@@ -287,7 +287,7 @@ mod tests {
         fs::remove_file(&text).unwrap();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
         let fault = FootprintFile::open(&runtime, "home").err().unwrap();
-        assert!(fault.to_string().contains("not believed"), "{fault}");
+        assert!(fault.to_string().contains("not trusted"), "{fault}");
         assert_eq!(strange(&runtime).len(), 1);
         fs::remove_dir_all(&runtime).unwrap();
     }

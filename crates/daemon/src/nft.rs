@@ -92,7 +92,7 @@ pub enum NftError {
         text: String,
     },
     /// The footprint cannot be written.
-    #[error("cannot write down what is being changed on this host: {0}")]
+    #[error("cannot record the changes to this host: {0}")]
     Footprint(io::Error),
 }
 

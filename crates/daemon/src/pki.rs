@@ -31,13 +31,13 @@ pub enum Command {
     #[command(after_help = "Example:\n  \
         caravan pki ca --subject \"C=GR, O=Example, CN=Example VPN\" --out /etc/caravan/pki")]
     Ca(CaArgs),
-    /// Issue a certificate, or a client's ready configuration
+    /// Issue a certificate, or a complete client configuration
     #[command(after_help = "Examples:\n  \
         A gateway:  caravan pki issue --ca pki --name sg.example --san 192.0.2.1\n  \
         A client:   caravan pki issue --ca pki --name ms1 --bundle --gateway sg.example \\\n    \
         --remote-ts 10.10.0.0/24\n              \
         then `caravan up -c ms1/ms1.toml` on the client\n  \
-        A key of others:  caravan pki issue --ca pki --name box.example --csr box.csr")]
+        An existing key:  caravan pki issue --ca pki --name box.example --csr box.csr")]
     Issue(Box<IssueArgs>),
     /// Revoke a certificate, named by its file or serial number, and renew crl.pem
     Revoke {
@@ -46,7 +46,7 @@ pub enum Command {
         ca: PathBuf,
         /// File in PEM, or serial number in hexadecimal
         certificate: String,
-        /// Days that the list is in force
+        /// Days that the list is valid
         #[arg(long, default_value_t = 30)]
         days: u32,
     },
@@ -55,11 +55,11 @@ pub enum Command {
         /// The authority's folder
         #[arg(long, value_name = "DIR")]
         ca: PathBuf,
-        /// Days that the list is in force
+        /// Days that the list is valid
         #[arg(long, default_value_t = 30)]
         days: u32,
     },
-    /// Say what a PEM file holds
+    /// Show what a PEM file contains
     Show {
         /// The file
         file: PathBuf,
@@ -89,27 +89,27 @@ pub struct IssueArgs {
     /// The authority's folder
     #[arg(long, value_name = "DIR")]
     ca: PathBuf,
-    /// Names the files; without --subject the subject is CN=NAME, and a host name, an address or a
-    /// mail address becomes an alternative name as well
+    /// Name of the files. Without --subject, the subject is CN=NAME. A host name, an address or a
+    /// mail address also becomes an alternative name
     #[arg(long)]
     name: String,
     /// Subject, such as "C=GR, O=Example, CN=ms1"
     #[arg(long)]
     subject: Option<String>,
-    /// Further names: addresses, host names, mail addresses
+    /// More names: addresses, host names, mail addresses
     #[arg(long, value_name = "NAME")]
     san: Vec<String>,
-    /// Somebody's public key (or a private key) in PEM; none: a new key is made
+    /// An existing public or private key in PEM; without it, a new key is made
     #[arg(long, value_name = "FILE", conflicts_with = "csr")]
     key: Option<PathBuf>,
-    /// Somebody's certificate request in PEM, for its key; names are those given here
+    /// A certificate request in PEM, used for its key only; names come from this command line
     #[arg(long, value_name = "FILE")]
     csr: Option<PathBuf>,
-    /// Certify the names that the request asks for (`caravan pki show` shows them): --name then
-    /// names the file alone
+    /// Certify the names in the request (`caravan pki show` shows them); then --name only names the
+    /// file
     #[arg(long, requires = "csr", conflicts_with_all = ["subject", "san"])]
     accept_names: bool,
-    /// Where the files go; a bundle becomes a folder NAME in it
+    /// Folder for the files; a bundle becomes a folder NAME in it
     #[arg(long, value_name = "DIR", default_value = ".")]
     out: PathBuf,
     /// Bits of a new RSA key: 2048, 3072, 4096
@@ -118,7 +118,7 @@ pub struct IssueArgs {
     /// Days of validity
     #[arg(long, default_value_t = 730)]
     days: u32,
-    /// Write a client's ready configuration
+    /// Write a complete client configuration
     #[arg(long, requires = "gateway", conflicts_with_all = ["key", "csr"])]
     bundle: bool,
     #[command(flatten)]
@@ -181,8 +181,8 @@ fn create(args: &CaArgs, now: i64) -> anyhow::Result<String> {
     let mut index = Index::default();
     write_list(folder, &authority, &mut index, 30, now)?;
     Ok(format!(
-        "{0}/ca.pem is the authority's certificate: every gateway and client needs it\n\
-         {0}/ca.key is its key: keep it where no gateway is\n",
+        "{0}/ca.pem is the authority's certificate: every gateway and client needs \
+         it\n{0}/ca.key is its key: never copy it to a gateway or client\n",
         folder.display()
     ))
 }
@@ -207,7 +207,7 @@ fn issue(args: &IssueArgs, now: i64) -> anyhow::Result<String> {
     let makes_key = args.key.is_none() && args.csr.is_none();
     let written = [Some(&certificate_path), makes_key.then_some(&key_path)];
     if let Some(there) = written.into_iter().flatten().find(|p| p.exists()) {
-        bail!("{} is there already: remove it first", there.display());
+        bail!("{} already exists: remove it first", there.display());
     }
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let foreign = args.key.as_ref().or(args.csr.as_ref());
@@ -329,7 +329,8 @@ fn write_list(
     let path = folder.join("crl.pem");
     write(&path, &list, 0o644)?;
     Ok(format!(
-        "{} is list {}, in force for {days} days: bring it to the gateways, `caravan reload`\n",
+        "{} is list {}, valid for {days} days: copy it to the gateways and run `caravan reload` \
+         there\n",
         path.display(),
         index.crl_number
     ))
@@ -338,8 +339,12 @@ fn write_list(
 /// The authority for one command alone: of two that both write the index, the later one would lose
 /// what the other one revoked.
 fn open(folder: &Path) -> anyhow::Result<(Authority, Index, Flock<File>)> {
-    let certificate = read(&folder.join("ca.pem"))
-        .with_context(|| format!("{} is no authority: `caravan pki ca`", folder.display()))?;
+    let certificate = read(&folder.join("ca.pem")).with_context(|| {
+        format!(
+            "{} is not an authority: `caravan pki ca` makes one",
+            folder.display()
+        )
+    })?;
     let key = read(&folder.join("ca.key"))?;
     let authority = Authority::load(&certificate, &key)
         .with_context(|| folder.join("ca.key").display().to_string())?;

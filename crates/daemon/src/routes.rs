@@ -48,7 +48,7 @@ pub enum RouteError {
         source: io::Error,
     },
     /// The footprint cannot be written.
-    #[error("cannot write down what is being changed on this host: {0}")]
+    #[error("cannot record the changes to this host: {0}")]
     Footprint(io::Error),
 }
 
@@ -348,8 +348,8 @@ pub fn forwarding_warning(is_ipv6: bool) -> Option<String> {
     let setting = key.replace('/', ".");
     (text.trim() == "0").then(|| {
         format!(
-            "{setting} is 0: this host forwards nothing to the servers inside; \
-             `sysctl -w {setting}=1` lets it"
+            "{setting} is 0: this host forwards nothing to the servers inside; `sysctl -w \
+             {setting}=1` allows it"
         )
     })
 }

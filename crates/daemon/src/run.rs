@@ -55,7 +55,7 @@ pub use setup::check_role;
 const CALENDAR_INTERVAL: Duration = Duration::from_secs(60);
 /// Nobody could take anything back later: the tunnels end, and what blocks stays.
 const UNATTENDED: &str = "the process that changes this host (caravan steward) is gone: the \
-    tunnels end, `caravan down NAME` or the next start takes back what it changed";
+                          tunnels end, `caravan down NAME` or the next start undoes its changes";
 /// What is left of an outer packet when the largest overhead of any suite is taken off.
 const OVERHEAD_BYTES: u16 = 100;
 
@@ -187,7 +187,7 @@ impl Process {
         }
         info!(
             places = places.len(),
-            "former peers are told that this gateway begins anew"
+            "former peers are told that this gateway has restarted"
         );
         self.input(Input::Command(Command::Remind(places))).await
     }
@@ -201,7 +201,7 @@ impl Process {
         if let Err(error) = self.places.write(&self.node.places())
             && self.quota.takes(self.clock.now())
         {
-            warn!("where peers are is not kept: {error}");
+            warn!("cannot store the addresses of peers: {error}");
         }
     }
 

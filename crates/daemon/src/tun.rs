@@ -54,12 +54,12 @@ const WISHES: [u32; 5] = {
 fn taken(fault: io::Error) -> io::Error {
     let text = match fault.raw_os_error() {
         Some(libc::EBUSY) => {
-            "another process has a device of this name: `caravan status` tells whether it is \
-             caravan; daemon.tun in the file gives another name"
+            "another process has a device of this name: `caravan status` shows whether it is \
+             caravan; set another name in daemon.tun"
         }
         Some(libc::EINVAL) => {
-            "there is an interface of this name, and it is none of TUN's: daemon.tun in the file \
-             gives another name"
+            "an interface of this name exists, and it is not a TUN device: set another name in \
+             daemon.tun"
         }
         _ => return fault,
     };

@@ -123,8 +123,8 @@ impl Quotas {
             && group.members.len() >= members_max
         {
             let text = format!(
-                "{peer} is not answered: {members_max} peers are here with the same pre-shared key \
-                 (max_peers), and it has to wait until one leaves"
+                "{peer} gets no answer: {members_max} peers with the same pre-shared key are \
+                 connected (max_peers), and it must wait until one leaves"
             );
             self.refuse(peer, text, now);
             return Err(DropReason::TooManySessions);
@@ -210,8 +210,8 @@ impl Quotas {
             return Ok(());
         }
         let text = format!(
-            "{peer} asks for more than one peer may: {} key exchanges and {} children at once, \
-             then one each {} s and each {} s; what is beyond that is not answered",
+            "{peer} is over its quota of {} key exchanges and {} children at once, then one \
+             every {} s and every {} s: requests above it get no answer",
             EXCHANGES.burst,
             CHILDREN.burst,
             EXCHANGES.every.as_secs_f64(),

@@ -40,7 +40,7 @@ pub enum SelectorFault {
     #[error("{0:?} is a range whose last address does not follow its first")]
     Order(String),
     /// What stands in brackets.
-    #[error("{0:?}: in brackets stands a protocol, or protocol/port, such as [tcp/443] or [udp]")]
+    #[error("{0:?}: brackets hold a protocol, or protocol/port, such as [tcp/443] or [udp]")]
     Suffix(String),
     /// `dynamic` where an address must stand.
     #[error("\"dynamic\" stands for an address that is not known here")]

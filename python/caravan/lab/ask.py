@@ -50,13 +50,13 @@ UNENCRYPTED = 1
 """What is only authenticated stands behind what today's standards permit and encrypts."""
 
 ORDER = (
-    "best first: carried, barely, not, unknown; then what is permitted today and encrypts, what "
-    "only authenticates, legacy; then the smaller mean delay, without one the higher rate; last, "
-    "as the baseline and no advice, what protects nothing"
+    "best first: carried, barely, not, unknown; then policies that today's standards permit and "
+    "that encrypt, then those that only authenticate, then legacy; then by smaller mean delay, or "
+    "by higher rate where there is none; last, as the baseline only, policies without protection"
 )
 LEFT_OUT = (
-    "no key exchange and none of its renewals, no NAT keepalive (29 bytes of IP in every 20 s in "
-    "which nothing is sent) and no question whether the peer lives"
+    "not counted: key exchanges and their renewals, NAT keepalives (29 bytes of IP in every 20 s "
+    "in which nothing is sent), and dead peer detection"
 )
 
 ROAD = """
@@ -181,7 +181,7 @@ def answer(asked: Asked, jobs: int | None = None, console: Console | None = None
             f"--bytes: {asked.packet_bytes:.10g} is no IP packet: up to {IP_BYTES_MAX} bytes"
         )
     if asked.station is not None and asked.capture is None:
-        raise LabError("--station: says whose packets of a capture count: give --traffic too")
+        raise LabError("--station: selects packets of a capture: give --traffic too")
     own = [find("policy", name) for name in asked.policies]
     own = [entry for entry in own if entry not in catalogue()]
     request, policies = _request(asked, own), listing("policy", own)
@@ -223,7 +223,7 @@ def assumptions(asked: Asked, request: Mapping[str, object]) -> list[str]:
 
 def _traffic(asked: Asked, request: Mapping[str, object]) -> str:
     if asked.capture is not None:
-        return "packets at the times and of the sizes of the capture"
+        return "packets with the times and sizes of the capture"
     if asked.packet_bytes is not None:
         sizes = f"of {asked.packet_bytes:,.10g} bytes each"
     else:
@@ -238,14 +238,13 @@ def caveats(asked: Asked, capture: Mapping[str, int] | None = None) -> list[str]
     found = []
     if link["link"]["delay_s"] == 0:
         found.append(
-            "no delay of the radio or the line is in these delays: "
-            f"no source gives {link['name']}'s"
+            "these delays do not include the delay of the radio or the line: "
+            f"no source gives it for {link['name']}"
         )
     if are_bounds(asked):
         found.append(
-            f"of {device['name']} bytes alone are priced: what a packet costs besides has no "
-            "source, so that delays are lower bounds and rates upper bounds, most of all with "
-            "small packets"
+            f"{device['name']} has a cost per byte but no cost per packet: delays are lower bounds "
+            "and rates are upper bounds, above all with small packets"
         )
     largest = asked.packet_bytes or WEB_BYTES_MAX
     mtu = link["link"]["mtu_bytes"]
@@ -254,8 +253,8 @@ def caveats(asked: Asked, capture: Mapping[str, int] | None = None) -> list[str]
         largest = capture["largest_bytes"]
     if mtu is not None and largest + ADDED_LEAST > mtu:
         found.append(
-            f"packets that exceed the link's {mtu:,.10g} bytes once they are protected count as "
-            "one: what cutting them costs is left out"
+            f"a packet that exceeds the link's {mtu:,.10g} bytes after protection counts as one "
+            "packet: the cost of fragments is left out"
         )
     return found
 
@@ -272,18 +271,20 @@ def _of_capture(asked: Asked, capture: Mapping[str, int], mtu: float | None) -> 
     found = []
     if strange := capture["strange"]:
         whole = strange + capture["packets"] + capture["unwanted"]
-        found.append(f"{strange:,} of the capture's {whole:,} packets are left out: no IP is read")
-    if capture["returning"] and asked.station is None:
-        other = "that it gets" if asked.direction == "down" else "that it sends"
         found.append(
-            f"the capture has both directions, and all of it went {asked.direction}: "
-            f"--station ADDRESS takes of one host the packets {other}"
+            f"{strange:,} of the capture's {whole:,} packets are left out: they are not IP"
+        )
+    if capture["returning"] and asked.station is None:
+        other = "that it receives" if asked.direction == "down" else "that it sends"
+        found.append(
+            f"the capture has both directions, and all packets were sent {asked.direction}: "
+            f"--station ADDRESS selects one host and the packets {other}"
         )
     if capture["largest_bytes"] > (mtu or WEB_BYTES_MAX):
         found.append(
-            f"the capture has packets of up to {capture['largest_bytes']:,} bytes, as they are "
-            "before a network card cuts them: the link carries them as several, each with "
-            "headers and protection of its own, which costs more than is said"
+            f"the capture has packets of up to {capture['largest_bytes']:,} bytes, from "
+            "before a network card splits them: the link carries several packets instead, each "
+            "with its own headers and protection, which costs more than shown here"
         )
     return found
 
@@ -458,7 +459,7 @@ def _why(
     else:
         said = f"the {where} is {share:.1%} busy, and full at {capacity} kbit/s"
     if policy["standing"] == "clear":
-        return f"{said}; nothing is protected"
+        return f"{said}; no protection"
     return "; ".join((said, *reasons(policy)))
 
 

@@ -39,8 +39,8 @@ PIPE_COLUMNS = 1000
 PICTURES = (".html", ".png", ".svg")
 
 RATE = (
-    "traffic.rate, of clear IP packets: the mean over the run; with packet-call the mean inside a "
-    "call, with closed-loop the pace at which packets are made"
+    "traffic.rate, of IP packets before protection: the mean over the run; with packet-call the "
+    "mean inside a call; with closed-loop the rate at which packets are made"
 )
 
 app = typer.Typer(
@@ -59,23 +59,19 @@ Mips = Annotated[
     float | None, typer.Option(help="speed of a device that counts operations, in MIPS")
 ]
 Mhz = Annotated[float | None, typer.Option(help="clock of a device that counts cycles, in MHz")]
-Jobs = Annotated[
-    int | None, typer.Option(min=1, max=1024, help="threads; all cores if absent, 1: one core")
-]
+Jobs = Annotated[int | None, typer.Option(min=1, max=1024, help="threads; default: all cores")]
 Station = Annotated[
     str | None,
     typer.Option(
         metavar="ADDRESS",
-        help="whose packets of the capture: those that it sends, with --down gets",
+        help="use the packets of a capture that this host sends, or with --down receives",
     ),
 ]
 Policies = Annotated[
     list[str] | None,
-    typer.Option(
-        "--policy", metavar="FILE", help="one of your own beside the catalogue's; again for more"
-    ),
+    typer.Option("--policy", metavar="FILE", help="also rank your own policy; may be repeated"),
 ]
-Seed = Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="the scenario's if absent")]
+Seed = Annotated[int | None, typer.Option(min=0, max=2**31 - 1, help="default: the scenario's")]
 
 
 def main() -> None:
@@ -165,16 +161,16 @@ def _options(
 def cost(
     *,
     profile: Annotated[str, typer.Option(help="a device: its name or a file")],
-    suite: Annotated[str, typer.Option(help="as 3des-md5 or aes128gcm16, or a policy's file")],
+    suite: Annotated[str, typer.Option(help="such as 3des-md5, aes128gcm16, or a policy file")],
     packet_bytes: Annotated[
-        float, typer.Option("--bytes", help="size of a clear packet as the profile counts it")
+        float, typer.Option("--bytes", help="size before protection, as the profile counts it")
     ],
     mips: Mips = None,
     mhz: Mhz = None,
-    decrypt: Annotated[bool, typer.Option("--decrypt", help="the other way")] = False,
+    decrypt: Annotated[bool, typer.Option("--decrypt", help="price decryption")] = False,
     as_json: Json = False,
 ) -> None:
-    """Price one packet: operations, time and bytes on the wire."""
+    """Compute the cost of one packet: operations, time and bytes on the wire."""
     price = core.price(profile, suite, packet_bytes, mips=mips, clock_mhz=mhz, decrypt=decrypt)
     if as_json:
         _print_json(price)
@@ -186,14 +182,14 @@ def cost(
 def simulate_command(
     scenario: Annotated[str, typer.Argument(help="a scenario: its name or a file")],
     *,
-    suite: Annotated[str | None, typer.Option(help="a policy, or the suite itself")] = None,
+    suite: Annotated[str | None, typer.Option(help="a policy or a suite")] = None,
     rate_kbps: Annotated[float | None, typer.Option(help=RATE)] = None,
     mips: Mips = None,
     mhz: Mhz = None,
-    device: Annotated[str | None, typer.Option(help="of the station: name or file")] = None,
-    hours: Annotated[float | None, typer.Option(help="simulated, after the warm-up")] = None,
+    device: Annotated[str | None, typer.Option(help="of the client: name or file")] = None,
+    hours: Annotated[float | None, typer.Option(help="simulated hours after the warm-up")] = None,
     replications: Annotated[
-        int | None, typer.Option(min=1, max=100_000, help="of the tandem; --events runs once")
+        int | None, typer.Option(min=1, max=100_000, help="runs of the tandem; --events runs once")
     ] = None,
     seed: Seed = None,
     edits: Annotated[
@@ -203,10 +199,10 @@ def simulate_command(
     jobs: Jobs = None,
     events: Annotated[
         bool,
-        typer.Option("--events", help="by the event kernel, once: the real machines, TCP, loss"),
+        typer.Option("--events", help="use the event kernel: real protocol machines, TCP, loss"),
     ] = False,
     capture: Annotated[
-        Path | None, typer.Option("--pcap", help="every packet of the event kernel, as pcapng")
+        Path | None, typer.Option("--pcap", help="write the event kernel's packets as pcapng")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -235,7 +231,7 @@ def _check_one_run(choice: Choice, jobs: int | None, traffic: str) -> None:
     if choice.hours is not None and traffic == "tcp":
         raise LabError(
             f"--hours: {choice.hours:g}, but a TCP transfer ends with its last byte: "
-            "--set traffic.bytes='10 MB' says how many it carries"
+            "--set traffic.bytes='10 MB' sets its size"
         )
     if (choice.replications or 1) > 1:
         raise LabError(
@@ -285,12 +281,14 @@ def ask_command(
     device: Annotated[str, typer.Option(help="name or file")],
     link: Annotated[str, typer.Option(help="name or file")],
     traffic: Annotated[
-        Path | None, typer.Option(help="a capture of your own traffic (pcap, pcapng)")
+        Path | None, typer.Option(help="a capture of your traffic (pcap, pcapng)")
     ] = None,
     station: Station = None,
-    rate_kbps: Annotated[float | None, typer.Option(help="or its mean clear rate")] = None,
+    rate_kbps: Annotated[
+        float | None, typer.Option(help="mean rate before protection, instead of --traffic")
+    ] = None,
     packet_bytes: Annotated[
-        float | None, typer.Option("--bytes", help="packets of one size; web browsing if absent")
+        float | None, typer.Option("--bytes", help="packets of one size; default: web browsing")
     ] = None,
     mips: Mips = None,
     mhz: Mhz = None,
@@ -301,8 +299,8 @@ def ask_command(
         typer.Option(
             "-o",
             "--picture",
-            help="the picture's file, .html, .png or .svg, replaced if it is there; without -o "
-            "caravan-ask-DEVICE-LINK-TRAFFIC.html here, and no file of somebody else is replaced",
+            help="file of the picture, .html, .png or .svg; an existing file is replaced. Default: "
+            "caravan-ask-DEVICE-LINK-TRAFFIC.html here, which never replaces another kind of file",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**31 - 1)] = 1,
@@ -333,12 +331,12 @@ def ask_command(
     else:
         tables.verdicts(_output(), asked, found)
         if drawn is not None:
-            other = "" if picture is not None else " (-o FILE chooses another place)"
+            other = "" if picture is not None else " (-o FILE sets another file)"
             _output().print(f"Picture  {drawn.resolve()}{other}", markup=False)
     if drawn is None and picture is not None:
         raise LabError(f"--picture {why}")
     if drawn is None:
-        _say(f"no picture: {why}; -o FILE chooses another place")
+        _say(f"no picture: {why}; -o FILE sets another file")
 
 
 def _draw(picture: Path | None, asked: Asked, verdicts: list[Verdict]) -> tuple[Path | None, str]:
@@ -362,24 +360,24 @@ def _check_picture(path: Path) -> None:
     if not path.parent.is_dir():
         raise LabError(f"--picture {path}: there is no folder {path.parent}")
     if not os.access(path.parent, os.W_OK):
-        raise LabError(f"--picture {path}: nothing may be written into {path.parent}")
+        raise LabError(f"--picture {path}: cannot write into {path.parent}")
 
 
 @app.command()
 def devices(as_json: Json = False) -> None:
-    """List the devices and the suites that each can price."""
+    """List the devices, and the suites that each has costs for."""
     _list("device", as_json)
 
 
 @app.command()
 def links(as_json: Json = False) -> None:
-    """List the links: rates both ways, and delay."""
+    """List the links with their rates and delays."""
     _list("link", as_json)
 
 
 @app.command()
 def policies(as_json: Json = False) -> None:
-    """List the policies and how RFC 8221, RFC 8247 and RFC 9395 see them."""
+    """List the policies and what RFC 8221, RFC 8247 and RFC 9395 say about them."""
     _list("policy", as_json)
 
 
@@ -396,7 +394,7 @@ def show(
     name: Annotated[str, typer.Argument(help="a device, link, policy, scenario or study")],
     as_json: Json = False,
 ) -> None:
-    """Show one of them whole, a scenario as it is resolved, or a study's sweeps."""
+    """Show all of one entry: a scenario with all values filled in, a study with its sweeps."""
     kind = kind_of(name, _say)
     shown: Any
     if kind == "study":

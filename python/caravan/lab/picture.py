@@ -50,7 +50,7 @@ def name_for(asked: Asked) -> Path:
         path = Path(f"{stem}{number}.html")
         if not os.path.lexists(path) or _is_ours(path):
             return path
-    raise LabError(f"{stem}.html and {NAMES_MAX} more are there: -o FILE names another")
+    raise LabError(f"{stem}.html and {NAMES_MAX} more exist: -o FILE sets another file")
 
 
 def _is_ours(path: Path) -> bool:

@@ -65,8 +65,8 @@ def price(console: Console, found: Mapping[str, Any]) -> None:
     console.print(
         f"{found['suite']} on {found['profile']}, {found['direction']}: "
         f"{found['packet_bytes']:g} bytes become {found['protected_bytes']:g} "
-        f"({found['accounting']}), {found['payload_ratio']:.1%} of them the user's, who has what "
-        f"follows {header_bytes:g} bytes of headers",
+        f"({found['accounting']}), {found['payload_ratio']:.1%} of them user data, "
+        f"which follows {header_bytes:g} bytes of headers",
         markup=False,
     )
     for unit in ("operations", "cycles"):
@@ -153,8 +153,8 @@ def _bounds(console: Console, nodes: Sequence[str]) -> None:
     if nodes:
         names = ", ".join(nodes)
         console.print(
-            f"lower bound: of {names} bytes alone are priced, what a packet costs besides has no "
-            "source; real delays and loads are longer and higher",
+            f"lower bound: {names} has a cost per byte but no cost per packet; real delays and "
+            "loads are higher",
             markup=False,
         )
 
@@ -162,11 +162,13 @@ def _bounds(console: Console, nodes: Sequence[str]) -> None:
 def _captured(held: Mapping[str, int], traffic: Mapping[str, Any]) -> str:
     """What was made of a capture."""
     said = (
-        f"of the capture {held['packets']:,} packets count, {held['strange']:,} hold no IP, "
-        f"{held['unwanted']:,} are others'"
+        f"capture: {held['packets']:,} packets used, {held['strange']:,} are not IP, "
+        f"{held['unwanted']:,} are of other hosts"
     )
     if held["returning"] and "station" not in traffic["model"]:
-        said += f"; both directions went {traffic['direction']}: traffic.station takes one host's"
+        said += (
+            f"; both directions were sent {traffic['direction']}: traffic.station selects one host"
+        )
     return said
 
 
@@ -192,10 +194,10 @@ def kernel(console: Console, found: Mapping[str, Any]) -> None:
         console.print(
             f"{cut['packets']:,} datagrams were cut at {cut['limit_bytes']:,} bytes: "
             f"their mean became {significant(cut['sent_mean_bytes'], 5)} "
-            f"of {significant(cut['asked_mean_bytes'], 5)} bytes"
+            f"instead of {significant(cut['asked_mean_bytes'], 5)} bytes"
         )
     if run["unpriced"] is not None:
-        console.print(f"took no time, for it has no price: {run['unpriced']}", markup=False)
+        console.print(f"took no time, because it has no cost: {run['unpriced']}", markup=False)
     _bounds(console, found["bytes_alone"])
     console.print(
         f"{run['events']:,} events, {significant(run['simulated_s'])} s simulated "
@@ -381,13 +383,13 @@ def _scenario(console: Console, shown: Mapping[str, Any]) -> None:
     traffic = found["traffic"]
     rate_bps = traffic["model"].get("rate_bps")
     console.print(
-        f"policy {found['policy']}, sizes after {found['accounting']}, "
+        f"policy {found['policy']}, sizes counted as {found['accounting']}, "
         f"{traffic['model']['kind']} {traffic['direction']}"
         f"{'' if rate_bps is None else f' at {rate_bps / 1e3:,g} kbit/s'}, seed {found['seed']}",
         markup=False,
     )
     right = ("Mbit/s", "ms")
-    table = _table("node", "role", "computes with", "link", *right, "besides", right=right)
+    table = _table("node", "role", "device", "link", *right, "other", right=right)
     for index, node in enumerate(found["nodes"]):
         link = found["links"][index] if index < len(found["links"]) else None
         carries = ("", "", "", "") if link is None else _link(link)

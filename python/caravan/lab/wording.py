@@ -33,7 +33,7 @@ def in_words(fault: Any) -> str:
         return f"{_unknown('command', word, sorted(context.command.commands))}; {more}"
     said = fault.format_message().rstrip(".")
     if match := EXTRA.match(said):
-        return f"'{match[1]}' is more than is asked for; {more}"
+        return f"'{match[1]}' is one argument too many; {more}"
     return f"{said[:1].lower()}{said[1:]}; {more}"
 
 

@@ -177,13 +177,14 @@ def _printed(study: Study, rows: pd.DataFrame) -> str:
 
 def _levels(rows: pd.DataFrame) -> str:
     out = []
-    for level, named in (("model", "the closed form"), ("testbed", "the one measured")):
+    for level, named in (("model", "the closed form"), ("testbed", "the measured value")):
         body = tables.levels(rows, level)
-        what = f"The relative difference of the simulated value from {named}, over all points"
-        out.append(body and f"<p>{what} that can be compared.</p>{body}")
+        what = f"The relative difference of the simulated value from {named}"
+        out.append(body and f"<p>{what}, over all comparable points.</p>{body}")
     if any(out) and rows["ci95_low"].notna().any():
         out.append(
-            "<p>Policies share their packets: points of a rate lie inside or outside together.</p>"
+            "<p>All policies use the same packets, so the points of one rate are all inside or all "
+            "outside.</p>"
         )
     return "".join(out)
 
@@ -191,9 +192,9 @@ def _levels(rows: pd.DataFrame) -> str:
 def _provenance(provenance: Mapping[str, str]) -> str:
     rows = [[html.escape(key), html.escape(value)] for key, value in provenance.items()]
     return tables.table(["", ""], rows, words=(1,)) + (
-        "<p>Beside this page lie <code>results.parquet</code> and <code>results.csv</code> "
-        "(one row a metric, with scenario hash, seed, version and cost table) and the figures as "
-        "PNG and SVG in <code>figures/</code>.</p>"
+        "<p>The folder of this page also has <code>results.parquet</code> and "
+        "<code>results.csv</code> (one row per metric, with scenario hash, seed, version and cost "
+        "table), and the figures as PNG and SVG in <code>figures/</code>.</p>"
     )
 
 

@@ -265,9 +265,9 @@ def _left_out(left: pd.DataFrame) -> str:
     """How many points of which metrics were not compared, and why."""
     is_near = left["state_simulate"] == NEAR
     reasons = (
-        ("the station is near saturation, where longer runs would still move the mean", is_near),
+        ("the station is near saturation, and longer runs would still change the mean", is_near),
         (
-            f"the simulated value is 0 or its interval wider than &plusmn;{BLUNT:.0%} of it",
+            f"the simulated value is 0, or its interval is wider than &plusmn;{BLUNT:.0%} of it",
             ~is_near,
         ),
     )

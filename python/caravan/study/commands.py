@@ -33,7 +33,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def run_command(
-    study: Annotated[str, typer.Argument(help=f"its file, folder or name: {', '.join(names())}")],
+    study: Annotated[str, typer.Argument(help=f"a file, a folder or one of: {', '.join(names())}")],
     *,
     output: Annotated[
         str,
@@ -43,18 +43,18 @@ def run_command(
         list[str] | None,
         typer.Option(
             metavar="LEVEL",
-            help="model, simulate or testbed; may be repeated; all but testbed if absent",
+            help="model, simulate or testbed; may be repeated; default: all except testbed",
         ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="shorter runs and a smaller grid")] = False,
     jobs: Annotated[
-        int | None, typer.Option(min=1, max=1024, help="threads; all cores if absent")
+        int | None, typer.Option(min=1, max=1024, help="threads; default: all cores")
     ] = None,
     cluster: Annotated[
-        str | None, typer.Option(help="address of a Dask scheduler, as tcp://host:8786")
+        str | None, typer.Option(help="address of a Dask scheduler, such as tcp://host:8786")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, max=2**31 - 1, help="the study's own if absent")
+        int | None, typer.Option(min=0, max=2**31 - 1, help="default: the study's")
     ] = None,
 ) -> None:
     """Run a study: results, figures, and a report for a browser."""
@@ -65,13 +65,13 @@ def run_command(
     if jobs and cluster:
         raise StudyError("--jobs, --cluster: give one of them")
     if not output.strip():
-        raise StudyError("--output: must name a folder, as -o out/umts")
+        raise StudyError("--output: must name a folder, such as -o out/umts")
     choice = Choice(tuple(level or ()), quick, seed, jobs, cluster)
     console = Console(highlight=False, soft_wrap=True)
     try:
         report = run_and_report(study, choice, Path(output), console)
     except KeyboardInterrupt:
-        raise Stopped("stopped; run again to go on") from None
+        raise Stopped("stopped; run again to resume") from None
     console.print(f"Report  {report}", markup=False)
 
 
@@ -124,7 +124,7 @@ def compare_command(
     second: Annotated[Path, typer.Argument(help="output folder of another run")],
     *,
     tolerance: Annotated[
-        float, typer.Option(min=0, max=1, help="part of a value that is no difference")
+        float, typer.Option(min=0, max=1, help="relative difference that does not count")
     ] = TOLERANCE,
     as_json: Annotated[
         bool, typer.Option("--json", help="one JSON object, all differences")

@@ -14,8 +14,8 @@ TESTBED = LEVELS[-1]
 BLUNT = 0.25
 """Half an interval over its mean, beyond which a simulated value says too little to compare."""
 ROUGH = {
-    "mean_delay_ms": "an approximation: behind the first loaded station arrivals are not Poisson",
-    "handshake_ms": "an approximation: fragments of a message are taken as alike",
+    "mean_delay_ms": "an approximation: after the first loaded station, arrivals are not Poisson",
+    "handshake_ms": "an approximation: all fragments of a message count as equal",
     "tcp_kbps": "an approximation: without TCP's slow start",
 }
 """Closed forms that are used beyond what they are exact for, and yet compared."""
@@ -71,12 +71,12 @@ def in_words(rows: pd.DataFrame) -> list[str]:
             near = int(((exact["apart"].abs() <= TOLERANCE) | is_inside(exact)).sum())
             said.append(
                 f"{near:,} of {len(exact):,} simulated values are within {TOLERANCE * 100:.0f} % "
-                f"of the {level}'s or hold it in their interval"
+                f"of the {level}'s, or their interval contains it"
             )
         for metric, rough in both[is_rough].groupby("metric", sort=False):
             reach = " to ".join(f"{rough['apart'].agg(end) * 100:+.1f} %" for end in ("min", "max"))
             label = describe(str(metric)).label
-            said.append(f"{label}: simulated {reach} off the {level}'s approximation")
+            said.append(f"{label}: simulated differs by {reach} from the {level}'s approximation")
     return said
 
 

@@ -103,8 +103,8 @@ LESS_WITH_WORK = (
 )
 BOUND_WORDS = {LOWER: "at least", UPPER: "at most"}
 BOUNDS_SAY = (
-    "Bytes alone are priced: no source says what a packet costs these devices besides. Times are "
-    "lower bounds, rates upper bounds."
+    "These devices have a cost per byte but no cost per packet. Times are lower bounds, rates are "
+    "upper bounds."
 )
 
 

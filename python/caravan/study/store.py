@@ -66,6 +66,6 @@ class Store:
                     done += 1
                     bar.advance(job.packets)
             except KeyboardInterrupt:
-                said = f"stopped: {done} of {len(wanted)} jobs are kept; run again to go on"
+                said = f"stopped: {done} of {len(wanted)} jobs are kept; run again to resume"
                 raise Stopped(said) from None
         return len(missing)

@@ -104,7 +104,9 @@ def _notes(outcome: Mapping[str, Any], bytes_alone: Sequence[str]) -> tuple[str,
     notes = [f"simulate: {outcome['unpriced']}"] if outcome["unpriced"] else []
     if bytes_alone:
         names = ", ".join(bytes_alone)
-        notes.append(f"lower bound: of {names} bytes alone are priced, in model and simulate")
+        notes.append(
+            f"lower bound in model and simulate: {names} has a cost per byte but none per packet"
+        )
     if outcome["exchange"] is not None:
         notes += [f"simulate: {failure}" for failure in outcome["exchange"]["failures"]]
     for drop in outcome["drops"]:
@@ -112,8 +114,8 @@ def _notes(outcome: Mapping[str, Any], bytes_alone: Sequence[str]) -> tuple[str,
     cut = outcome["streamed"] and outcome["streamed"]["cut"]
     if cut and cut["packets"]:
         notes.append(
-            f"simulate: real packets are cut at {cut['limit_bytes']} bytes: {cut['packets']} were, "
-            f"their mean is {cut['sent_mean_bytes']:.2f} and not {cut['asked_mean_bytes']:.2f}"
+            f"simulate: real packets are cut at {cut['limit_bytes']} bytes: {cut['packets']} were; "
+            f"their mean is {cut['sent_mean_bytes']:.2f} instead of {cut['asked_mean_bytes']:.2f}"
         )
     return tuple(notes)
 
@@ -268,9 +270,9 @@ def _number(value: float | None) -> str:
 
 
 def main(
-    scenario: Annotated[str, typer.Argument(help="a path or a name of the catalogue")] = "road",
+    scenario: Annotated[str, typer.Argument(help="a file or a name of the catalogue")] = "road",
     edits: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE")] = None,
-    output: Annotated[Path, typer.Option("-o", help="where captures and logs go")] = Path(
+    output: Annotated[Path, typer.Option("-o", help="folder for captures and logs")] = Path(
         "threeways-out"
     ),
     skip_testbed: Annotated[bool, typer.Option(help="model and simulate only")] = False,

@@ -131,7 +131,7 @@ fn forgotten(
         )),
         // Another process holds them, or nobody knows what was before.
         Ok(false) => Err(not_running.into()),
-        Err(error) => Err(error).context("cannot give the resolvers back"),
+        Err(error) => Err(error).context("cannot restore the resolvers"),
     }
 }
 
@@ -141,7 +141,7 @@ async fn tidy(runtime_dir: &Path, mut file: FootprintFile) -> anyhow::Result<()>
         discard(runtime_dir, name);
     }
     footprint::undo(&mut file, Blocks::Lifted).await?;
-    file.close().context("cannot remove the notes")
+    file.close().context("cannot remove the record of changes")
 }
 
 pub(super) fn reload(runtime_dir: &Path, name: Option<&str>, all: bool) -> anyhow::Result<String> {
@@ -249,8 +249,11 @@ fn left_behind(runtime_dir: &Path) -> String {
         if footprint.dns.is_some()
             && let Some(name) = footprint.connections.first()
         {
-            text += &format!("; the resolvers are still the tunnel's: `caravan down {name}` gives");
-            text += " them back";
+            text += &format!(
+                "; the resolvers are still those of the tunnel: `caravan down \
+                              {name}` restores"
+            );
+            text += " them";
         }
     }
     text

@@ -136,8 +136,8 @@ impl Builder<'_> {
         loaded.on_failure.push((name.to_owned(), table.on_failure));
         for (child, it) in &table.children {
             if it.esp_proposals.len() > 1 && it.esp_proposals.iter().any(|word| word == "none") {
-                let text = "\"none\" stands alone: it is no IPsec at all, and no choice beside \
-                            proposals; esp_proposals = [\"none\"] sends this traffic in clear";
+                let text = "\"none\" means no IPsec and cannot be combined with proposals; \
+                            esp_proposals = [\"none\"] sends this traffic unencrypted";
                 let key = format!("{key}.children.{child}.esp_proposals");
                 return Err(self.value(&key, text));
             }
@@ -180,10 +180,14 @@ impl Builder<'_> {
             .values()
             .any(|child| child.esp_proposals != ["none"])
         {
-            return Err(self.value(&key, "\"none\" stands for all children of a connection"));
+            return Err(self.value(
+                &key,
+                "\"none\" must be set for all children of a connection",
+            ));
         }
         if !table.legacy {
-            let text = "esp_proposals \"none\" sends everything in clear: it needs legacy = true";
+            let text = "esp_proposals \"none\" sends everything unencrypted: it needs legacy = \
+                        true";
             return Err(self.value(&key, text));
         }
         loaded.clear.push(name.to_owned());
@@ -283,7 +287,7 @@ impl Builder<'_> {
             return Err(self.value(&format!("{key}.replay_window"), &text));
         }
         if table.mtu < 576 {
-            return Err(self.value(&format!("{key}.mtu"), "below 576 no IPv4 link goes"));
+            return Err(self.value(&format!("{key}.mtu"), "the smallest MTU of IPv4 is 576"));
         }
         Ok(Child {
             name: name.to_owned(),
@@ -357,7 +361,8 @@ impl Builder<'_> {
             if let Some(other) = found.iter().find(|other| is_v4(**other) == is_v4(index)) {
                 let other = &pools[*other].name;
                 let text = format!(
-                    "{other} and {name} are of one family: one pool of IPv4 and one of IPv6"
+                    "{other} and {name} have the same address family: use one pool of IPv4 and \
+                     one of IPv6"
                 );
                 return Err(self.value(key, &text));
             }

@@ -34,8 +34,8 @@ const SHORTEST: Duration = Duration::from_secs(1);
 /// Above this a time is a mistake of its unit, and nothing that anybody waits for.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
 /// What 0 would mean for the two times of a renewal.
-const REKEY_ZERO: &str = "switches renewal off in swanctl, and here keys never stay for ever: \
-                          write a time, such as";
+const REKEY_ZERO: &str = "switches renewal off in swanctl, but Caravan always renews keys: write \
+                          a time, such as";
 const OVER_ZERO: &str = "leaves no time to renew before the old keys end: write a time, such as";
 
 /// A key and what is wrong with its value.
@@ -73,7 +73,7 @@ fn connection(place: &str, table: &ConnectionTable) -> Vec<Fault> {
         faults.push((place.to_owned(), error.to_string()));
     }
     if table.remote_port == 0 {
-        let text = "0 is no port: 500 is IKE's, and the default";
+        let text = "0 is not a port: 500 is the port of IKE and the default";
         faults.push((format!("{place}.remote_port"), text.to_owned()));
     }
     let say = |(key, text)| (format!("{place}.{key}"), text);
@@ -83,7 +83,7 @@ fn connection(place: &str, table: &ConnectionTable) -> Vec<Fault> {
         (
             "dpd_timeout",
             Some(table.dpd_timeout),
-            Some("gives a peer up as soon as it is asked: write a time, such as"),
+            Some("gives a peer up as soon as it is probed: write a time, such as"),
             "10s",
         ),
         ("dpd_delay", table.dpd_delay, None, "20s"),
@@ -113,7 +113,7 @@ fn connection(place: &str, table: &ConnectionTable) -> Vec<Fault> {
         ];
         for (key, _, zero) in limits.iter().filter(|(_, is_zero, _)| *is_zero) {
             let text =
-                format!("{zero} would renew without end: leave the key out, and only time renews");
+                format!("{zero} would renew without pause: remove the key to renew by time only");
             faults.push((format!("{place}.{key}"), text));
         }
     }
@@ -145,7 +145,7 @@ fn span(
 /// Why this is neither an address nor a name of a gateway.
 fn no_gateway(text: &str) -> Option<String> {
     if let Ok(address) = text.parse::<IpAddr>() {
-        return is_nobody(address).then(|| format!("{address} is no machine's address"));
+        return is_nobody(address).then(|| format!("{address} is not the address of a host"));
     }
     let port = text.rsplit_once(':').filter(|(front, port)| {
         let is_one = !port.is_empty() && port.bytes().all(|octet| octet.is_ascii_digit());
@@ -158,11 +158,11 @@ fn no_gateway(text: &str) -> Option<String> {
         ));
     }
     if text.contains('/') {
-        return Some(format!("{text:?} is a network: name one machine"));
+        return Some(format!("{text:?} is a network: name one host"));
     }
     if text.starts_with('%') {
         return Some(format!(
-            "{text:?} is nobody in particular: a gateway's connection has no remote_addrs"
+            "{text:?} names no host: a gateway's connection has no remote_addrs"
         ));
     }
     (text.is_empty() || text.contains(char::is_whitespace))
@@ -182,17 +182,17 @@ fn daemon(table: &DaemonTable) -> Vec<Fault> {
     let is_odd = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '/' | '%' | ':');
     if tun.is_empty() || tun.len() > MAX_TUN_NAME || tun.contains(is_odd) || tun.starts_with('.') {
         let text = format!(
-            "{tun:?} is no name of an interface: 1 to {MAX_TUN_NAME} letters and digits, such as \
+            "{tun:?} is not an interface name: 1 to {MAX_TUN_NAME} letters and digits, such as \
              \"caravan0\""
         );
         say("tun", text);
     }
     if table.half_open == 0 {
-        let text = "0 would drop every station's first message; 500 is the default";
+        let text = "0 would drop every client's first message; 500 is the default";
         say("half_open", text.to_owned());
     }
     if table.fwmark == 0 {
-        let text = "0 is no mark: the tunnel's own datagrams would be routed into the tunnel";
+        let text = "0 is not a mark: the tunnel's own datagrams would be routed into the tunnel";
         say("fwmark", text.to_owned());
     }
     if TABLES_OF_THE_SYSTEM.contains(&table.table) {
@@ -207,7 +207,7 @@ fn daemon(table: &DaemonTable) -> Vec<Fault> {
 
 fn published(place: &str, table: &PublishTable) -> Option<Fault> {
     if table.port == 0 {
-        let text = "0 is no port: say which one of the gateway's, 1 to 65535";
+        let text = "0 is not a port: name a port of the gateway, 1 to 65535";
         return Some((format!("{place}.port"), text.to_owned()));
     }
     if table.to.port() == 0 {
@@ -219,12 +219,12 @@ fn published(place: &str, table: &PublishTable) -> Option<Fault> {
     }
     let server = table.to.ip();
     if server.is_loopback() || is_nobody(server) {
-        let text = format!("{server} is no server's address: nothing is forwarded there");
+        let text = format!("{server} cannot be a server: nothing can be forwarded to it");
         return Some((format!("{place}.to"), text));
     }
     if table.protocol == Transport::Udp && IKE_PORTS.contains(&table.port) {
         let text = format!(
-            "udp {} is IKE's own: no station would reach this gateway",
+            "IKE uses udp {}: no client would reach this gateway",
             table.port
         );
         return Some((format!("{place}.port"), text));
@@ -239,11 +239,11 @@ pub(super) fn pools(pools: &[Pool]) -> Vec<Fault> {
         let ends = [pool.first, pool.last];
         let unusable = |address: &&IpAddr| is_nobody(**address) || address.is_loopback();
         if let Some(address) = ends.iter().find(unusable) {
-            let text = format!("{address} cannot be a peer's: lend private addresses");
+            let text = format!("{address} cannot be a peer's address: use private addresses");
             faults.push((format!("pools.{}.addrs", pool.name), text));
         }
         if let Some(resolver) = pool.dns.iter().find(|it| is_nobody(**it)) {
-            let text = format!("{resolver} is no resolver's address");
+            let text = format!("{resolver} cannot be a resolver");
             faults.push((format!("pools.{}.dns", pool.name), text));
         }
     }
@@ -293,8 +293,8 @@ fn beyond_pools(connection: &Connection, pools: &[Pool]) -> Vec<BeyondPools> {
                 connection.name, child.name
             ),
             text: format!(
-                "{beyond} is of a family that no pool of this connection ({names}) lends \
-                 addresses of: no packet goes from IPv4 to IPv6 or back"
+                "{beyond} has an address family that no pool of this connection ({names}) has: \
+                 no packet goes from IPv4 to IPv6 or back"
             ),
         })
     });
@@ -357,8 +357,7 @@ fn unguarded(file: &ConfigFile) -> Vec<(String, String)> {
     without
         .map(|(name, (child, _))| {
             let text = format!(
-                "children.{child}.replay_window: 0 takes packets again that were recorded and sent \
-                 a second time; 1024 is the default"
+                "children.{child}.replay_window: 0 accepts replayed packets; 1024 is the default"
             );
             (name.clone(), text)
         })
@@ -376,8 +375,8 @@ fn rivals(connections: &[Arc<Connection>]) -> Vec<(String, String)> {
         });
         if let Some(rival) = rival {
             let text = format!(
-                "it reaches the gateway of {} under the same identity: some gateways then end \
-                 one for the other; children of one connection live side by side",
+                "it has the same gateway and identity as {}: some gateways then end one tunnel \
+                 when the other comes up; put the children into one connection",
                 rival.name
             );
             warnings.push((one.name.clone(), text));
@@ -394,8 +393,8 @@ fn crowd(connection: &Connection) -> Option<String> {
     let number: usize = pairs.sum();
     (!connection.remote_addrs.is_empty() && number > limit).then(|| {
         format!(
-            "{number} pairs of local_ts and remote_ts: a gateway of this program takes {limit} of \
-             one station, and the others do not come up; name wider networks"
+            "{number} pairs of local_ts and remote_ts: a Caravan gateway accepts {limit} from \
+             one client, and the others do not come up; name wider networks"
         )
     })
 }
@@ -406,13 +405,13 @@ fn idle_tables(file: &ConfigFile) -> Vec<(String, String)> {
     if !connections.all(|table| !table.remote_addrs.is_empty() && table.pools.is_empty()) {
         return Vec::new();
     }
-    let why = "every connection has remote_addrs, as a station's do";
+    let why = "every connection has remote_addrs, so this is a client's file";
     let pools = file.pools.keys().map(|name| {
-        let text = format!("no connection lends from this pool: {why}");
+        let text = format!("no connection uses this pool: {why}");
         (format!("pools.{name}"), text)
     });
     let publish = file.publish.iter().enumerate().map(|(index, _)| {
-        let text = format!("ports are published for stations of a gateway: {why}");
+        let text = format!("only a gateway publishes ports: {why}");
         (format!("publish[{}]", index + 1), text)
     });
     pools.chain(publish).collect()
@@ -444,7 +443,7 @@ fn meant_network(word: &str) -> Option<String> {
     (network.first != address).then(|| {
         let bits = if address.is_ipv4() { 32 } else { 128 };
         format!(
-            "{word:?} means the network {network}: write that, or {address}/{bits} for one machine"
+            "{word:?} means the network {network}: write that, or {address}/{bits} for one host"
         )
     })
 }
@@ -474,8 +473,8 @@ fn overlaps<'a>(
         let is_pool = may_be_pool && is_about(selector, pool);
         (!is_all && !is_pool && meet(selector, &range(pool))).then(|| {
             format!(
-                "[pools.{}] {}-{} lies in {selector}: machines there look for its addresses on \
-                 their own wire, and what comes from these in clear is dropped; lend from a \
+                "[pools.{}] {}-{} lies in {selector}: hosts there look for pool addresses on \
+                 their own link, and unencrypted packets from these addresses are dropped; take a \
                  network that is used nowhere else",
                 pool.name, pool.first, pool.last
             )

@@ -88,11 +88,12 @@ fn example(key: &str) -> &'static str {
     match key {
         "local" => ": who we are, such as local = { certs = [\"own.pem\"], key = \"own.key\" }",
         "remote" => {
-            ": whom we accept, such as remote = { cacerts = [\"ca.pem\"], id = \"sg.example\" }"
+            ": which peers we accept, such as remote = { cacerts = [\"ca.pem\"], id = \
+             \"sg.example\" }"
         }
         "children" => ": what is protected, a table [connections.NAME.children.NAME]",
         "addrs" => ", such as addrs = \"10.99.0.0/24\"",
-        "port" => ": the gateway's, such as port = 80",
+        "port" => ": a port of the gateway, such as port = 80",
         "to" => ": the server inside, such as to = \"10.10.0.2:80\"",
         _ => "",
     }

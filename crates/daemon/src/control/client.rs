@@ -50,13 +50,13 @@ pub fn nobody(runtime_dir: &Path) -> String {
     let folder = runtime_dir.display();
     let entries = match std::fs::read_dir(runtime_dir) {
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-            return format!("permission denied: {folder} shows its owner alone what runs");
+            return format!("permission denied: only the owner of {folder} can see what runs");
         }
         entries => entries.into_iter().flatten(),
     };
     let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     match paths.any(|path| path.extension().is_some_and(|e| e == "sock") && is_forbidden(&path)) {
-        true => format!("what runs under {folder} answers root alone"),
+        true => format!("processes under {folder} answer only root"),
         false => format!("nothing is running under {folder}"),
     }
 }

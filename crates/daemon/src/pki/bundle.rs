@@ -68,7 +68,7 @@ pub(super) fn write_client(
     let path = folder.join(format!("{name}.toml"));
     super::write(&path, &text(name, client), 0o600)?;
     Ok(format!(
-        "{} is ready: bring the folder to the client, there `caravan up -c {name}.toml`\n",
+        "{} is ready: copy the folder to the client and run `caravan up -c {name}.toml` there\n",
         path.display()
     ))
 }

@@ -101,7 +101,7 @@ fn a_key_of_others_is_certified_where_it_lies_and_a_wrong_one_is_named() {
         again
             .unwrap_err()
             .to_string()
-            .contains("box.pem is there already")
+            .contains("box.pem already exists")
     );
     for (text, wanted) in [
         (

@@ -123,13 +123,13 @@ impl FullTunnel {
         };
         Some(match self.other_family {
             OtherFamily::Block => format!(
-                "remote_ts takes all of {taken} and not of {other}: the rest of {other} is \
-                 refused; {wants} have the gateway carry it, other_family = \"pass\" lets it out \
-                 in clear"
+                "remote_ts covers all of {taken} but not of {other}: the rest of {other} is \
+                 refused; {wants} send it through the tunnel, other_family = \"pass\" lets it out \
+                 unencrypted"
             ),
             OtherFamily::Pass => format!(
-                "remote_ts takes all of {taken} and not of {other}: the rest of {other} leaves in \
-                 clear, past the tunnel, as other_family = \"pass\" says"
+                "remote_ts covers all of {taken} but not of {other}: the rest of {other} leaves \
+                 unencrypted, outside the tunnel, as other_family = \"pass\" says"
             ),
         })
     }
@@ -151,7 +151,7 @@ impl FullTunnel {
             let each = found.iter().map(|(link, it)| format!("{it} on {link}"));
             each.collect::<Vec<_>>().join(", ")
         };
-        let mut text = format!("full tunnel: {taken} into it, questions for names too; ");
+        let mut text = format!("full tunnel: {taken} into it, DNS queries too; ");
         match (self.lan, near.is_empty()) {
             (Lan::Block, _) => {
                 text += "the local network is not reached (lan = \"block\")";
@@ -162,10 +162,10 @@ impl FullTunnel {
                 text += &format!("the local network stays reachable, here {}", list(&near));
             }
         }
-        text += " (lan = \"block\" ends that)";
+        text += " (lan = \"block\" changes that)";
         if !public.is_empty() {
             text += &format!(
-                ", but not {}: public addresses are never spared",
+                ", but not {}: public addresses always use the tunnel",
                 list(&public)
             );
         }

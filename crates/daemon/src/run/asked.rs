@@ -59,9 +59,8 @@ impl Process {
         let mut all = self.loaded.engine.connections.iter();
         let is_station = |it: &engine::config::Connection| !it.remote_addrs.is_empty();
         if all.any(|it| it.name == connection && is_station(it)) {
-            let text = format!(
-                "{connection} leads to one gateway: `caravan down {connection}` takes it down"
-            );
+            let text =
+                format!("{connection} has one gateway: `caravan down {connection}` takes it down");
             return Ok(Reply::Failed { text });
         }
         let status = self.node.status(self.clock.now());

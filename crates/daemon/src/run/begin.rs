@@ -92,7 +92,7 @@ impl Process {
         let mut leases = LeaseFile::open(&options.state_dir, &names[0]);
         if let Err(error) = leases.prepare() {
             let folder = leases.folder().display();
-            warn!("inner addresses and places of peers are not kept in {folder}: {error}");
+            warn!("cannot store inner addresses and addresses of peers in {folder}: {error}");
         }
         let places = PlaceFile::new(match options.role {
             Role::Gateway => leases.opened(),

@@ -208,7 +208,7 @@ impl Host {
                 dns: dns.clone(),
             };
             if let Err(error) = self.lease_file.note(connection, lease.clone()) {
-                warn!(connection, "cannot note the inner address: {error}");
+                warn!(connection, "cannot store the inner address: {error}");
             }
             self.leases.insert(connection.clone(), lease);
         }
@@ -301,8 +301,8 @@ impl Host {
         } else if self.sourceless.insert(name.clone()) {
             info!(
                 connection = name,
-                "no address of this host lies in local_ts: programs of this host do not reach its \
-                 peers, those of the networks behind it do"
+                "no address of this host is in local_ts: programs on this host cannot reach its \
+                 peers, hosts in the networks behind it can"
             );
         }
         source.address()
@@ -389,8 +389,8 @@ fn own_addresses(tun: &str) -> Vec<IpAddr> {
 fn refusal(resolvers: &BTreeSet<IpAddr>) -> String {
     let named: Vec<String> = resolvers.iter().map(ToString::to_string).collect();
     format!(
-        "the gateway's resolver {} is not used: it lies outside remote_ts and would be asked in \
-         clear",
+        "the gateway's resolver {} is not used: it is outside remote_ts and would be queried \
+         unencrypted",
         named.join(", ")
     )
 }

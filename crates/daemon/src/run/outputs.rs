@@ -10,7 +10,7 @@ use super::{Process, host, report};
 use crate::planes::Report;
 
 /// A disk that is full ends no tunnel.
-const NO_KEY: &str = "a key is missing beside the capture, and what it protects stays closed there";
+const NO_KEY: &str = "a key is missing beside the capture: Wireshark cannot decrypt its packets";
 
 impl Process {
     /// One input, and all that follows from it.
@@ -100,7 +100,7 @@ impl Process {
             match keys.add_sa(sa) {
                 Ok(true) => {}
                 Ok(false) => {
-                    warn!("Wireshark opens no ESP of this suite: it stays closed in the capture");
+                    warn!("Wireshark cannot decrypt ESP of this suite");
                 }
                 Err(error) => warn!("{NO_KEY}: {error}"),
             }

@@ -49,7 +49,8 @@ impl Quota {
         let count = self.take_kept_back();
         if count > 0 {
             warn!(
-                "{count} more lines about unproven peers were kept back: `caravan status` counts"
+                "{count} more lines about unproven peers were left out: `caravan status` counts \
+                 them"
             );
         }
     }

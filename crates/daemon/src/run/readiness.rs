@@ -212,8 +212,8 @@ fn no_way(name: Option<&str>, connections: &[Arc<Connection>]) -> String {
     let is_meant = |c: &&Arc<Connection>| name.is_none_or(|name| name == c.name);
     let addresses = connections.iter().find(is_meant).map(|c| &c.local_addrs);
     match addresses.filter(|addresses| !addresses.is_empty()) {
-        Some(addresses) => format!("no way to the peer from local_addrs = {addresses:?}"),
-        None => "no way to the peer".to_owned(),
+        Some(addresses) => format!("no route to the peer from local_addrs = {addresses:?}"),
+        None => "no route to the peer".to_owned(),
     }
 }
 

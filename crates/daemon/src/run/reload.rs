@@ -23,7 +23,7 @@ impl Process {
         let result = self.reload_file().await;
         service::notify(service::Notice::Ready);
         if let Err(error) = &result {
-            warn!("not reloaded, the former configuration stays in force: {error:#}");
+            warn!("not reloaded, the old configuration stays in force: {error:#}");
         }
         result
     }

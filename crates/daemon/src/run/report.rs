@@ -53,8 +53,8 @@ impl Process {
         if kept_out.is_none() && !self.loaded.engine.connections.is_empty() {
             let table = self.host.table(&self.loaded);
             report.warnings.push(format!(
-                "packets in clear that belong into the tunnel are not kept out: nftables shows no \
-                 table {table}; is the program nft installed?"
+                "unencrypted packets that belong in the tunnel are not blocked: nftables shows \
+                 no table {table}; is the program nft installed?"
             ));
         }
         for connection in &mut report.connections {
@@ -74,7 +74,7 @@ impl Process {
     fn capture_fault(&self) -> Option<String> {
         let (capture, _, _) = self.capture.as_ref()?;
         let (path, fault) = (capture.path().display(), capture.fault()?);
-        Some(format!("{path} is not written any further: {fault}"))
+        Some(format!("{path} is cut off, the capture has ended: {fault}"))
     }
 
     fn process_status(&self) -> ProcessStatus {
@@ -243,7 +243,7 @@ pub(super) fn log(event: &Event) {
         Event::SessionBegan { stay } => sessions::began(stay),
         Event::SessionEnded { stay, summary } => sessions::ended(stay, summary),
         Event::PathProven { connection, path } => {
-            info!(connection, remote = %path.remote, "the peer has proven where it is");
+            info!(connection, remote = %path.remote, "the peer has proven its address");
         }
         event => log_trouble(event),
     }
@@ -306,7 +306,7 @@ fn log_trouble(event: &Event) {
                 connection,
                 child,
                 mtu,
-                "large packets are lost on the way and no router says so: smaller ones for 10 min"
+                "large packets are lost and no router reports it: sending smaller ones for 10 min"
             );
         }
         Event::RetryScheduled {

@@ -34,15 +34,15 @@ pub fn check_role(role: Role, path: &Path, loaded: &Loaded) -> Result<(), Config
         (Role::Station, _, Some(gateway)) => (
             format!("connections.{}.remote_addrs", gateway.name),
             format!(
-                "there is none: `caravan up` needs the gateway's address; a gateway's own file is \
-                 served by `caravan gateway -c {}`",
+                "there is none: `caravan up` needs the gateway's address; `caravan gateway -c \
+                 {}` runs the file of a gateway",
                 path.display()
             ),
         ),
         (Role::Gateway, Some(station), None) if !serves => (
             format!("connections.{}.remote_addrs", station.name),
             format!(
-                "this is a station's file: `caravan up -c {}` brings it up; the connections of a \
+                "this is a client's file: `caravan up -c {}` runs it; the connections of a \
                  gateway have no remote_addrs",
                 path.display()
             ),

@@ -95,8 +95,8 @@ impl Display for ProcessStatus {
         if let Some(capture) = &self.capture {
             writeln!(
                 f,
-                "WARNING: packets and KEYS are being written to {capture} and beside it: \
-                 who reads them reads the traffic"
+                "WARNING: packets and KEYS are being written to {capture} and beside it: anyone \
+                 who reads them can decrypt the traffic"
             )?;
         }
         Ok(())

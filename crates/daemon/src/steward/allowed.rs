@@ -22,10 +22,10 @@ const RESOLVERS_A_CONNECTION: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// A route to where no tunnel leads.
-    #[error("no connection leads to {0}")]
+    #[error("no connection covers {0}")]
     Route(Prefix),
     /// A source that no packet can have.
-    #[error("{1} is no source for {0}")]
+    #[error("{1} is not an allowed source for {0}")]
     Source(Prefix, IpAddr),
     /// A block of what is no connection's, or of one that does not block.
     #[error("{0} does not block {1}")]
@@ -53,7 +53,7 @@ pub enum Refusal {
     #[error("resolvers stay as they are: dns = false, or no connection has an inner address")]
     Resolvers,
     /// What cannot be a resolver.
-    #[error("{0} is no resolver")]
+    #[error("{0} cannot be a resolver")]
     Resolver(IpAddr),
 }
 

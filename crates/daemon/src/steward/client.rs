@@ -28,7 +28,7 @@ pub enum StewardError {
     #[error("refused by the process that changes this host: {0}")]
     Refused(String),
     /// It answers something else.
-    #[error("the process that changes this host answers what was not asked")]
+    #[error("the process that changes this host sent an answer without a request")]
     Confused,
 }
 

@@ -93,7 +93,7 @@ impl Server {
         let mut file = held(&order, name).await?;
         let state = leases::folder(&order.state_dir, name);
         if let Err(error) = dns::recall(&state, &mut file) {
-            warn!("cannot give the former resolvers back: {error}");
+            warn!("cannot restore the old resolvers: {error}");
         }
         footprint::undo(&mut file, Blocks::Stay).await?;
         file.update(|footprint| footprint.connections.clone_from(&names))?;
@@ -151,7 +151,7 @@ impl Server {
                 break;
             }
         }
-        warn!("the process that carried the tunnels is gone: what it changed here is taken back");
+        warn!("the network process is gone: undoing its changes to this host");
         footprint::undo(&mut self.file, Blocks::Stay).await?;
         // The other process has no right to do it.
         self.sockets.iter().for_each(Sockets::remove);
@@ -161,7 +161,10 @@ impl Server {
     async fn obey(&mut self, request: Request) -> Reply {
         let done = match request {
             Request::Device { mtu } | Request::Resize { mtu } if mtu < MTU_MIN => {
-                return self.refuse(&format!("{mtu} octets are no MTU: {MTU_MIN} at least"));
+                return self.refuse(&format!(
+                    "an MTU of {mtu} octets is too small: {MTU_MIN} at \
+                                             least"
+                ));
             }
             Request::Device { mtu } => self.take_device(mtu).await,
             Request::Resize { mtu } => match &self.routes {
@@ -205,7 +208,7 @@ impl Server {
     fn refuse(&mut self, text: &str) -> Reply {
         self.refused += 1;
         if self.refused <= LOGGED_MAX {
-            warn!("refused what the configuration does not name: {text}");
+            warn!("refused, the configuration does not name it: {text}");
         }
         Reply::Refused {
             text: text.to_owned(),
@@ -274,7 +277,7 @@ impl Server {
         let forwarding = self.forwarding();
         match forwarding.load(&mut self.file) {
             Err(error) if !forwarding.is_needed() => {
-                warn!("packets in clear that belong into the tunnel are not kept out: {error}");
+                warn!("unencrypted packets that belong in the tunnel are not blocked: {error}");
                 Ok(())
             }
             result => Ok(result?),
@@ -303,7 +306,7 @@ async fn held(order: &Order, name: &str) -> anyhow::Result<FootprintFile> {
             opened => {
                 return opened.with_context(|| {
                     let folder = order.runtime_dir.display();
-                    format!("cannot keep the notes of {name} in {folder} (--runtime-dir)")
+                    format!("cannot record the changes of {name} in {folder} (--runtime-dir)")
                 });
             }
         }

@@ -71,13 +71,14 @@ impl Connection {
         let is_preshared = matches!(self.local.method, LocalMethod::PresharedKey(_))
             || matches!(self.remote.method, RemoteMethod::PresharedKey(_));
         if is_preshared && self.is_aggressive {
-            let text = "aggressive mode with a pre-shared key, which anybody who asks can guess at";
+            let text = "aggressive mode with a pre-shared key, which lets anyone guess the key \
+                        offline";
             found.legacy(text.into());
         }
         if is_preshared && !self.is_aggressive && self.takes_many_peers() {
             found.warning(
-                "a main-mode pre-shared key behind a NAT is one group key: each of its holders \
-                 can pose as the gateway"
+                "a main-mode pre-shared key behind a NAT is a group key: each holder can pose as \
+                 the gateway"
                     .into(),
             );
         }
@@ -93,9 +94,9 @@ impl Connection {
             && self.remote.identities.contains(&IdentityPattern::Any)
         {
             found.error(
-                "a station that accepts any identity of an authority takes every other station \
-                 of it for the gateway: write the gateway's own, such as remote id = \
-                 \"sg.example\", or pin its certificate by remote certs"
+                "a client that accepts any identity of an authority accepts every other client \
+                 as the gateway: name the gateway, such as remote id = \"sg.example\", or pin its \
+                 certificate with remote certs"
                     .into(),
             );
         }
@@ -129,8 +130,8 @@ impl Connection {
         }
         if child.proposals.iter().any(is_ah) && !child.proposals.iter().all(is_ah) {
             found.warning(format!(
-                "child {name} proposes ESP and AH: the peer chooses one of them, never both \
-                 together; leave esp_proposals or ah_proposals away"
+                "child {name} proposes ESP and AH: the peer chooses one of them, never both; \
+                 remove esp_proposals or ah_proposals"
             ));
         }
         if child.mode == Mode::Tunnel {
@@ -144,7 +145,7 @@ impl Connection {
         let needs_pool = child.mode == Mode::Transport && has_esp && self.takes_many_peers();
         if needs_pool && self.pools.is_empty() {
             found.error(format!(
-                "child {name} in transport mode needs a pool: behind one NAT two stations may \
+                "child {name} in transport mode needs a pool: behind one NAT two clients may \
                  have the same address (RFC 3948 §5.2)"
             ));
         }
@@ -157,8 +158,8 @@ impl Connection {
             let ranges: Vec<String> = child.remote.iter().map(ToString::to_string).collect();
             found.warning(format!(
                 "child {name} lets every peer that remote.id accepts ask for any part of \
-                 remote_ts {}: the first that asks for a network has it, and others are refused; \
-                 write one connection for each peer, or leave remote_ts out and lend addresses",
+                 remote_ts {}: the first peer that asks for a network gets it, and others are \
+                 refused; write one connection for each peer, or remove remote_ts and use a pool",
                 ranges.join(", ")
             ));
         }
@@ -169,8 +170,8 @@ impl Connection {
         let name = &child.name;
         if child.remote.is_empty() {
             found.warning(format!(
-                "child {name} has no remote_ts: its tunnel leads to the gateway's own address \
-                 alone; name what is behind it, such as remote_ts = [\"10.10.0.0/24\"]"
+                "child {name} has no remote_ts: its tunnel reaches only the gateway's own \
+                 address; name the networks behind it, such as remote_ts = [\"10.10.0.0/24\"]"
             ));
         }
         if !child.local.is_empty() {
@@ -179,8 +180,9 @@ impl Connection {
         let wants = self.wants_inner;
         if !wants.is_any() {
             found.warning(format!(
-                "child {name} has neither vips nor local_ts: its packets come from this machine's \
-                 own address, which few gateways accept; vips = [\"0.0.0.0\"] asks for an inner one"
+                "child {name} has neither vips nor local_ts: its packets come from this \
+                 machine's own address, which few gateways accept; vips = [\"0.0.0.0\"] asks for \
+                 an inner address"
             ));
             return;
         }
@@ -191,9 +193,9 @@ impl Connection {
         if let Some(without) = child.remote.iter().find(is_without) {
             let any = if wants.v4 { "::" } else { "0.0.0.0" };
             let text = format!(
-                "child {name} leads to {without}, and vips asks for no address of that family: \
-                 nothing goes there; vips = [\"0.0.0.0\", \"::\"] asks for both, \"{any}\" is \
-                 missing"
+                "child {name} has remote_ts {without}, but vips asks for no address of that \
+                 family: no traffic goes there; vips = [\"0.0.0.0\", \"::\"] asks for both, \
+                 \"{any}\" is missing"
             );
             match child.remote.iter().all(|it| is_without(&it)) {
                 true => found.error(text),
@@ -230,8 +232,8 @@ fn check_families(child: &Child, found: &mut Findings) {
             continue;
         };
         let text = format!(
-            "child {name}: {key} {alone} is of a family that {other} has nothing of: no packet \
-             goes from IPv4 to IPv6 or back"
+            "child {name}: {key} {alone} has an address family that {other} does not have: no \
+             packet goes from IPv4 to IPv6 or back"
         );
         if own.iter().all(|it| is_alone(&it)) {
             return found.error(text);

@@ -93,19 +93,19 @@ impl fmt::Display for EndCause {
             Self::DeletedByPeer => "deleted by the peer",
             Self::PeerSilent => "the peer does not answer",
             Self::PeerRestarted => "the peer has restarted",
-            Self::BegunAnew => "the peer begins anew: nothing was protected yet",
+            Self::BegunAnew => "the peer started again before anything was protected",
             Self::PeerElsewhere(before, after) => {
                 return write!(
                     f,
-                    "the peer has restarted, at {after}; it was at {before}: if both go on, \
-                     two devices share its certificate or key"
+                    "the peer has restarted, at {after}; it was at {before}: if both continue, \
+                     two devices share one certificate or key"
                 );
             }
             Self::Superseded => {
                 "another device has come up with our identity, and the peer ended this tunnel for \
                  it: two devices must not share a certificate or key"
             }
-            Self::NewerSessions => "the peer has newer ones",
+            Self::NewerSessions => "the peer has too many newer ones",
             Self::GatewayRestarted => "the gateway has restarted",
             Self::ConfigurationChanged => "its configuration changed",
             Self::CertificateRefused(fault) => return fault.fmt(f),
@@ -116,7 +116,7 @@ impl fmt::Display for EndCause {
             Self::OwnAddressChanged => "our own address changed",
             Self::NoInnerAddress => "no inner address",
             Self::NoChild => "no child could be brought up",
-            Self::NotPutToUse => "the peer could not put it to use",
+            Self::NotPutToUse => "the peer could not install it",
             Self::OtherAddressFirst => "another address of the gateway was first",
             Self::Failed(what) => what,
         })

@@ -362,7 +362,7 @@ impl Node {
             self.tell(Event::NegotiationFailed {
                 connection: Some(connection.name.clone()),
                 path: self.sessions[&id].path,
-                reason: format!("{peer} asks for an inner address and there is none to lend"),
+                reason: format!("{peer} asks for an inner address, but none is free"),
             });
         }
         let Some(session) = self.sessions.get_mut(&id) else {

@@ -36,9 +36,9 @@ impl Node {
             self.tell(Event::NegotiationFailed {
                 connection: None,
                 path,
-                reason: "the peer begins with IKEv2, and we speak IKEv1 alone: it needs \
-                         version = 1"
-                    .to_owned(),
+                reason: "the peer starts with IKEv2, but we support only IKEv1: it needs version \
+                         = 1"
+                .to_owned(),
             });
         }
         true

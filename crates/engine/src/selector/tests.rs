@@ -36,10 +36,10 @@ fn refuses_with_a_sentence() {
         ("10.0.0.9-::1", "does not follow"),
         ("10.0.0.256", "is not ADDRESS"),
         ("", "is not ADDRESS"),
-        ("10.0.0.1[tcp/80", "in brackets"),
-        ("10.0.0.1[any/80]", "in brackets"),
-        ("10.0.0.1[tcp/65536]", "in brackets"),
-        ("dynamic[tcp]", "in brackets"),
+        ("10.0.0.1[tcp/80", "brackets hold"),
+        ("10.0.0.1[any/80]", "brackets hold"),
+        ("10.0.0.1[tcp/65536]", "brackets hold"),
+        ("dynamic[tcp]", "brackets hold"),
         ("dynamic", "not known here"),
     ] {
         let fault = text.parse::<TrafficSelector>().unwrap_err().to_string();

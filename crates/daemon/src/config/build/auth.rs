@@ -104,7 +104,8 @@ impl Builder<'_> {
     ) -> Result<RemoteAuth, ConfigError> {
         let identities = match table.id.as_deref() {
             None => {
-                let text = "say whom you accept: id = \"sg.example\", a subject, or \"*\" for any";
+                let text = "say which peer you accept: id = \"sg.example\", a subject, or \"*\" \
+                            for any";
                 return Err(self.value(&format!("{key}.id"), text));
             }
             Some("*" | "%any") => vec![IdentityPattern::Any],
@@ -118,8 +119,8 @@ impl Builder<'_> {
         let pinned = self.certificates(&format!("{key}.certs"), &table.certs)?;
         if let Some(other) = authorities.iter().find(|it| !it.is_authority()) {
             let text = format!(
-                "{} is no authority and issued nobody's certificate; a peer's own certificate \
-                 belongs into certs",
+                "{} is not an authority and issued no certificate; a peer's own certificate \
+                 belongs in certs",
                 other.subject()
             );
             return Err(self.value(&format!("{key}.cacerts"), &text));

@@ -37,7 +37,7 @@ fn of_one(connection: &Connection, now: i64) -> Vec<Found> {
     };
     if let LocalMethod::Signature { chain, .. } = &connection.local.method {
         for fault in own_chain(chain, connection.is_legacy, now) {
-            let text = format!("no peer will believe this certificate: {fault}");
+            let text = format!("no peer will accept this certificate: {fault}");
             say("local.certs", true, text);
         }
     }
@@ -83,19 +83,19 @@ fn lists(store: &TrustStore, now: i64) -> Vec<(bool, String)> {
     let others = others.map(|fault| {
         let why = match fault {
             ListFault::Unmatched { .. } => {
-                "it counts if a peer brings the authority's certificate along; otherwise name \
-                 that in remote cacerts"
+                "it counts only if a peer sends the authority's certificate; otherwise name that \
+                 certificate in remote cacerts"
             }
             ListFault::Over { .. } => "its revocations still count",
-            _ => "it is passed over",
+            _ => "it is ignored",
         };
         (false, format!("{fault}: {why}"))
     });
     let is_strict = store.revocation == RevocationRule::Strict;
     let refusing = uncovered.iter().map(|fault| {
         let text = format!(
-            "{fault}: everybody whose certificate this authority issued is refused until `caravan \
-             reload` reads a good one"
+            "{fault}: all peers of this authority are refused until `caravan reload` reads a \
+             valid list"
         );
         (is_strict, text)
     });

@@ -71,9 +71,9 @@ fn a_gateway_s_address_is_one_machine_s_without_a_port() {
         ("%any", "a gateway's connection has no remote_addrs"),
         ("", "neither an address nor a name"),
         ("a b", "neither an address nor a name"),
-        ("0.0.0.0", "no machine's address"),
-        ("224.0.0.1", "no machine's address"),
-        ("255.255.255.255", "no machine's address"),
+        ("0.0.0.0", "not the address of a host"),
+        ("224.0.0.1", "not the address of a host"),
+        ("255.255.255.255", "not the address of a host"),
     ] {
         let said = folder.refuses(&PSK.replace("\"192.0.2.1\"", &format!("{address:?}")));
         assert!(
@@ -91,16 +91,20 @@ fn a_gateway_s_address_is_one_machine_s_without_a_port() {
 #[test]
 fn what_a_gateway_would_not_keep_apart_or_take_is_told() {
     let folder = Folder::new("rivals");
-    assert!(!folder.warns(PSK).contains("same identity"));
+    assert!(!folder.warns(PSK).contains("same gateway and identity"));
     let other = PSK.replace("home", "work");
     let both = format!("{PSK}{other}");
     assert!(
         folder
             .warns(&both)
-            .contains("the gateway of home under the same identity")
+            .contains("the same gateway and identity as home")
     );
     let elsewhere = format!("{PSK}{}", other.replace("192.0.2.1", "192.0.2.9"));
-    assert!(!folder.warns(&elsewhere).contains("same identity"));
+    assert!(
+        !folder
+            .warns(&elsewhere)
+            .contains("same gateway and identity")
+    );
 
     let networks: Vec<String> = (0..65).map(|it| format!("\"10.10.{it}.0/24\"")).collect();
     let many = |number| PSK.replace("\"10.10.0.0/24\"", &networks[..number].join(", "));
@@ -120,7 +124,7 @@ fn addresses_that_no_peer_can_have_are_not_lent() {
         ("addrs = \"224.0.0.0/24\"", "224.0.0.1 cannot be a peer's"),
         (
             "addrs = \"10.9.0.0/24\"\ndns = [\"0.0.0.0\"]",
-            "pools.lent.dns: 0.0.0.0 is no resolver",
+            "pools.lent.dns: 0.0.0.0 cannot be a resolver",
         ),
     ] {
         let said = folder.refuses(&format!("{PSK}[pools.lent]\n{pool}\n"));
@@ -156,13 +160,13 @@ fn values_that_cannot_work_are_refused_with_line_and_key() {
             "[daemon]\ntun = \"a-name-that-is-too-long\"",
             "line 9: daemon.tun: \"a-name",
         ),
-        ("[daemon]\ntun = \"a b\"", "is no name of an interface"),
+        ("[daemon]\ntun = \"a b\"", "is not an interface name"),
         ("[daemon]\nhalf_open = 0", "daemon.half_open: 0 would drop"),
-        ("[daemon]\nfwmark = 0", "daemon.fwmark: 0 is no mark"),
+        ("[daemon]\nfwmark = 0", "daemon.fwmark: 0 is not a mark"),
         ("[daemon]\ntable = 254", "daemon.table: 254 is the system's"),
         (
             &format!("[[publish]]\nport = 0\n{server}"),
-            "publish[1].port: 0 is no port",
+            "publish[1].port: 0 is not a port",
         ),
         (
             "[[publish]]\nport = 80\nto = \"10.10.0.2:0\"",
@@ -170,11 +174,11 @@ fn values_that_cannot_work_are_refused_with_line_and_key() {
         ),
         (
             "[[publish]]\nport = 80\nto = \"127.0.0.1:80\"",
-            "publish[1].to: 127.0.0.1 is no server's address",
+            "publish[1].to: 127.0.0.1 cannot be a server",
         ),
         (
             &format!("[[publish]]\nprotocol = \"udp\"\nport = 4500\n{server}"),
-            "udp 4500 is IKE's own",
+            "IKE uses udp 4500",
         ),
         (
             &format!("[[publish]]\nport = 80\n{server}\n[[publish]]\nport = 80\n{server}"),
@@ -205,7 +209,7 @@ fn times_are_between_a_second_and_a_year_and_0_is_never_where_that_is_said() {
         ("over_time", Some("leaves no time to renew")),
         (
             "dpd_timeout",
-            Some("gives a peer up as soon as it is asked"),
+            Some("gives a peer up as soon as it is probed"),
         ),
         ("dpd_delay", None),
         ("keepalive", None),
@@ -238,7 +242,7 @@ fn times_are_between_a_second_and_a_year_and_0_is_never_where_that_is_said() {
     }
     let open = folder.warns(&format!("{PSK}replay_window = 0\n"));
     assert!(
-        open.contains("children.net.replay_window: 0 takes packets again"),
+        open.contains("children.net.replay_window: 0 accepts replayed packets"),
         "{open}"
     );
 }
@@ -256,7 +260,10 @@ fn a_connection_lends_from_one_pool_of_each_family() {
     let loaded = folder.load(&gateway("\"c\", \"a\"")).expect("good");
     assert_eq!(loaded.engine.connections[0].pools, [2, 0]);
     let said = folder.refuses(&gateway("\"a\", \"b\""));
-    assert!(said.contains("a and b are of one family"), "{said}");
+    assert!(
+        said.contains("a and b have the same address family"),
+        "{said}"
+    );
     let said = folder.refuses(&gateway("\"d\""));
     assert!(said.contains("there is no [pools.d]"), "{said}");
 }
@@ -323,7 +330,7 @@ fn values_of_a_connection_that_cannot_work_are_refused() {
     for (text, wanted) in [
         (
             PSK.replace("remote_addrs = [\"192.0.2.1\"]", port),
-            "line 4: connections.home.remote_port: 0 is no port",
+            "line 4: connections.home.remote_port: 0 is not a port",
         ),
         (
             renewed("rekey_packets = 0"),
@@ -349,17 +356,17 @@ fn values_of_a_connection_that_cannot_work_are_refused() {
 #[test]
 fn what_a_station_has_no_use_for_and_a_network_by_a_host_are_warnings() {
     let folder = Folder::new("idle");
-    assert!(!folder.warns(PSK).contains("as a station's do"));
+    assert!(!folder.warns(PSK).contains("a client's file"));
     let gateways = "[[publish]]\nport = 80\nto = \"10.10.0.2:80\"\n\
                     [pools.a]\naddrs = \"10.99.0.0/24\"\n";
     let text = format!("{PSK}{gateways}");
     let said = folder.warns(&text);
-    assert!(said.contains("(\"publish[1]\", \"ports are"), "{said}");
+    assert!(said.contains("(\"publish[1]\", \"only a gateway"), "{said}");
     assert!(said.contains("(\"pools.a\", \"no connection"), "{said}");
     let text = text.replace("remote_addrs = [\"192.0.2.1\"]", "pools = [\"a\"]");
-    assert!(!folder.warns(&text).contains("as a station's do"));
+    assert!(!folder.warns(&text).contains("a client's file"));
     let said = folder.warns(&PSK.replace("10.10.0.0/24", "10.10.0.5/24"));
-    let wanted = "means the network 10.10.0.0/24: write that, or 10.10.0.5/32 for one machine";
+    let wanted = "means the network 10.10.0.0/24: write that, or 10.10.0.5/32 for one host";
     assert!(said.contains(wanted), "{said}");
     assert!(!folder.warns(PSK).contains("means the network"));
 }
@@ -370,7 +377,7 @@ fn none_is_no_choice_beside_proposals() {
     let text = format!("{PSK}esp_proposals = [\"none\", \"aes128-sha1\"]\n");
     let said = folder.refuses(&text);
     assert!(
-        said.contains("children.net.esp_proposals: \"none\" stands alone"),
+        said.contains("children.net.esp_proposals: \"none\" means no IPsec"),
         "{said}"
     );
 }
@@ -461,7 +468,7 @@ fn lists_that_do_not_count_are_told_and_refused_where_strict() {
             "{said}"
         );
         assert!(
-            said.contains(told) && said.contains("is refused until"),
+            said.contains(told) && said.contains("are refused until"),
             "{said}"
         );
         // A process runs: the list may come later.
@@ -471,11 +478,11 @@ fn lists_that_do_not_count_are_told_and_refused_where_strict() {
     }
     for lists in ["\"old.pem\"", "\"forged.pem\""] {
         let warned = folder.warns(&text(&format!("crls = [{lists}]")));
-        assert!(warned.contains("everybody whose certificate"), "{warned}");
+        assert!(warned.contains("all peers of this authority"), "{warned}");
         let warned = folder.warns(&text(&format!(
             "revocation = \"relaxed\", crls = [{lists}]"
         )));
-        assert!(!warned.contains("everybody whose certificate"), "{warned}");
+        assert!(!warned.contains("all peers of this authority"), "{warned}");
         assert!(
             warned.contains("remote.crls: the revocation list of CN=ca"),
             "{warned}"
@@ -498,13 +505,13 @@ fn whoever_is_accepted_is_named_and_stands_where_it_belongs() {
     certified(&folder, now() - 86_400, 20, 0o600);
     let said = folder.refuses(&station("cacerts = [\"ms.pem\"]"));
     assert!(
-        said.contains("remote.cacerts: CN=ms.example is no authority"),
+        said.contains("remote.cacerts: CN=ms.example is not an authority"),
         "{said}"
     );
     let said =
         folder.refuses(&station("cacerts = [\"ca.pem\"]").replace("\"sg.example\"", "\"*\""));
     assert!(
-        said.contains("write the gateway's own, such as remote id"),
+        said.contains("name the gateway, such as remote id"),
         "{said}"
     );
     let pinned = station("certs = [\"ms.pem\"]").replace("\"sg.example\"", "\"*\"");
@@ -568,17 +575,17 @@ addrs = \"fd78::/120\"
         )
     };
     let said = folder.refuses(&gateway("[\"fd77:3::/64\"]", "[\"four\"]"));
-    let sentence = "children.net.local_ts: fd77:3::/64 is of a family that no pool of this \
-                    connection (four) lends addresses of";
+    let sentence = "children.net.local_ts: fd77:3::/64 has an address family that no pool of \
+                    this connection (four) has";
     assert!(said.contains(sentence), "{said}");
     let both = "[\"10.77.0.0/24\", \"fd77:3::/64\"]";
     let warned = folder.warns(&gateway(both, "[\"four\"]"));
     assert!(
-        warned.contains("fd77:3::/64 is of a family that no pool"),
+        warned.contains("fd77:3::/64 has an address family that no pool"),
         "{warned}"
     );
     let fine = folder.warns(&gateway(both, "[\"four\", \"six\"]"));
-    assert!(!fine.contains("of a family"), "{fine}");
+    assert!(!fine.contains("an address family"), "{fine}");
 }
 
 #[test]

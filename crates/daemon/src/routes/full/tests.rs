@@ -87,7 +87,7 @@ fn the_other_family_is_refused_unless_a_key_lets_it_pass() {
     assert_eq!(passing.refused(), None);
     let told = |full: FullTunnel| full.warning().unwrap_or_default();
     assert!(told(full(true, false)).contains("the rest of IPv6 is refused"));
-    assert!(told(passing).contains("IPv6 leaves in clear"));
+    assert!(told(passing).contains("IPv6 leaves unencrypted"));
     assert_eq!(told(full(true, true)), "");
 }
 
@@ -170,8 +170,8 @@ fn a_description_names_the_networks_of_this_host() {
     assert!(text.contains("here 192.168.1.0/24 on wlan0 (lan"), "{text}");
     assert!(
         text.ends_with(
-            "(lan = \"block\" ends that), but not 203.0.113.0/24 on eth0, 2001:db8::/64 on \
-             eth0: public addresses are never spared"
+            "(lan = \"block\" changes that), but not 203.0.113.0/24 on eth0, 2001:db8::/64 on \
+             eth0: public addresses always use the tunnel"
         ),
         "{text}"
     );

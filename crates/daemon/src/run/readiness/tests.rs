@@ -84,7 +84,8 @@ fn one_attempt_at_each_address_is_enough() {
     // Another address of the first gateway is still to be tried.
     assert_eq!(after(&[retry("a")], SOON).1, None);
     let (_, end) = after(&[silent, retry("a"), retry("a")], SOON);
-    let expected = "not up after 2 attempts: no way to the peer; nothing is left in the background";
+    let expected = "not up after 2 attempts: no route to the peer; nothing is left in the \
+                    background";
     assert_eq!(end.as_deref(), Some(expected));
 }
 

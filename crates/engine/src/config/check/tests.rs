@@ -70,7 +70,7 @@ fn a_preshared_key_is_legacy_in_aggressive_mode_and_a_group_key_in_main_mode() {
     assert!(errors(&shared)[0].contains("aggressive mode with a pre-shared key"));
     shared.is_aggressive = false;
     shared.remote.identities = vec![IdentityPattern::Any];
-    assert!(texts(&shared, Severity::Warning)[1].contains("is one group key"));
+    assert!(texts(&shared, Severity::Warning)[1].contains("is a group key"));
     shared.remote_addrs = vec!["192.0.2.1:500".parse().unwrap()];
     let found = texts(&shared, Severity::Warning);
     assert!(found.iter().all(|text| !text.contains("group key")));
@@ -123,8 +123,8 @@ fn networks_of_two_families_that_nothing_joins_are_an_error() {
         site
     };
     let crossed = child(&["fd77:3::/64"], &["10.78.0.0/24"]);
-    let sentence = "child net: local_ts fd77:3::/64 is of a family that remote_ts has nothing of: \
-                    no packet goes from IPv4 to IPv6 or back";
+    let sentence = "child net: local_ts fd77:3::/64 has an address family that remote_ts does not \
+                    have: no packet goes from IPv4 to IPv6 or back";
     assert_eq!(errors(&crossed), [sentence]);
     let both = ["10.10.0.0/24", "fd10::/64"];
     assert_eq!(errors(&child(&both, &both)), [""; 0]);
@@ -132,7 +132,10 @@ fn networks_of_two_families_that_nothing_joins_are_an_error() {
         let half = child(local, remote);
         assert_eq!(errors(&half), [""; 0]);
         let told = texts(&half, Severity::Warning).join("\n");
-        assert!(told.contains("fd10::/64 is of a family that"), "{told}");
+        assert!(
+            told.contains("fd10::/64 has an address family that"),
+            "{told}"
+        );
     }
     // A station whose inner address is of the other family.
     let mut station = child(&[], &["fd10::/64"]);
@@ -140,7 +143,7 @@ fn networks_of_two_families_that_nothing_joins_are_an_error() {
     station.wants_inner.v4 = true;
     let found = errors(&station);
     assert!(
-        found[0].starts_with("child net leads to fd10::/64, and vips asks"),
+        found[0].starts_with("child net has remote_ts fd10::/64, but vips asks"),
         "{found:?}"
     );
     station.wants_inner.v6 = true;
@@ -164,7 +167,10 @@ fn a_station_is_told_what_its_tunnel_does_not_reach() {
         station.children[0].remote.clear();
     });
     assert_eq!(bare.len(), 2);
-    assert!(bare[0].starts_with("child net has no remote_ts: its tunnel leads to the gateway's"));
+    assert!(bare[0].starts_with(
+        "child net has no remote_ts: its tunnel reaches only the \
+                                 gateway's"
+    ));
     assert!(bare[1].starts_with("child net has neither vips nor local_ts"));
     let site = warnings(&|station| {
         station.wants_inner.v4 = false;
@@ -176,7 +182,10 @@ fn a_station_is_told_what_its_tunnel_does_not_reach() {
             .remote
             .push("fd00::/64".parse().unwrap());
     });
-    assert!(family[0].starts_with("child net leads to fd00::/64, and vips asks for no address"));
+    assert!(family[0].starts_with(
+        "child net has remote_ts fd00::/64, but vips asks for no \
+                                   address"
+    ));
     assert!(family[0].ends_with("\"::\" is missing"));
     let transport = warnings(&|station| {
         station.children[0] = Child::new(

@@ -60,7 +60,7 @@ impl Node {
             return Ok(());
         };
         Err(Fault::Taken(format!(
-            "{peer} asks for {}, which is not its own: {owner}",
+            "{peer} asks for {}, which it may not have: {owner}",
             claim.remote
         )))
     }
@@ -114,7 +114,7 @@ impl Claim<'_> {
                 })
             })?;
             Some(format!(
-                "connection {} keeps {remote} for its peer",
+                "connection {} reserves {remote} for its peer",
                 other.name
             ))
         })

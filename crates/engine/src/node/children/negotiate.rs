@@ -460,7 +460,7 @@ impl Node {
             connection: Some(entry.connection.name.clone()),
             path: session.path,
             complaint: format!(
-                "it protects {} === {} alone, not all of {asked}; nothing else passes",
+                "it protects only {} === {}, not all of {asked}; nothing else passes",
                 pair.local, pair.remote
             ),
         };

@@ -75,7 +75,7 @@ pub(super) fn one_family(local: &TrafficSelector, remote: &TrafficSelector) -> R
     }
     Err(Fault::Incompatible {
         what: format!(
-            "{local} === {remote} is of two families: no packet goes from IPv4 to IPv6 or back"
+            "{local} === {remote} mixes IPv4 and IPv6: no packet goes from one to the other"
         ),
         refusal: Refusal::Selectors,
     })

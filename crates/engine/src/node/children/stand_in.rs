@@ -68,7 +68,7 @@ impl Node {
             };
             let peer = peer.map(ToString::to_string).unwrap_or_default();
             Fault::NothingToLend(format!(
-                "{peer} asks for transport mode and no address can stand for it: {why}"
+                "{peer} asks for transport mode, but no pool address is free for it: {why}"
             ))
         })
     }

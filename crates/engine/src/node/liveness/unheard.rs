@@ -1,10 +1,10 @@
-//! Asking on demand (RFC 3706 §5.5): a station that goes on sending and hears nothing at all asks
-//! long before its timer would. Nothing is sent, and no timer runs, while nothing is sent anyway.
+//! Probing on demand (RFC 3706 §5.5): a station that sends and receives nothing at all probes its
+//! peer long before its timer would. While it sends nothing, it needs no probe and no timer.
 //!
-//! The outbound plane tells of the first packet after it was asked to watch; a report of the
-//! inbound plane says whether anything came since. A hint that nobody has signed (INVALID-SPI,
-//! INVALID-COOKIE) brings the question forward; one that answers the question has the gateway prove
-//! itself anew. Neither ends a tunnel.
+//! The outbound plane reports the first packet after it was told to watch. A report of the inbound
+//! plane says whether anything has come since. An unauthenticated hint (INVALID-SPI,
+//! INVALID-COOKIE) makes the probe earlier. A hint in answer to the probe makes the gateway
+//! authenticate again. Neither ends a tunnel.
 
 use crate::config::Start;
 use crate::ikev1::in_clear::{InClear, Lost};
@@ -16,14 +16,14 @@ use crate::plane::Change;
 use crate::sa::{ChildId, Direction, Path};
 use crate::time::{Duration, Instant};
 
-/// A packet that far behind the first one shows that we go on sending: the last word of a
-/// conversation has no answer. It may wait so long for its own.
+/// A packet this long after the first one shows that we are still sending. A single packet does
+/// not: the last packet of a conversation has no answer.
 const GRACE: Duration = Duration::from_secs(1);
 /// After the first packet, whether the peer was heard; later packets are watched from then on.
 const LOOK_INTERVAL: Duration = Duration::from_secs(2);
-/// A packet without an answer says nothing about packets that come so much later.
+/// A packet without an answer says nothing about packets this much later.
 const FORGOTTEN: Duration = Duration::from_secs(10);
-/// Hints that nobody has signed bring a question at most this often.
+/// Unauthenticated hints cause a probe at most this often.
 const HINT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What a station sent while its peer was silent.
@@ -36,14 +36,15 @@ pub(super) struct Unheard {
     pub(super) look_at: Option<Instant>,
     /// The report that comes is looked at.
     is_looking: bool,
-    /// When a hint brought a question last.
+    /// When a hint last caused a probe.
     hinted_at: Option<Instant>,
-    /// When one that answered a question was followed last.
+    /// When a hint in answer to a probe was last followed.
     answered_at: Option<Instant>,
 }
 
 impl Session {
-    /// Whether a station would begin it anew: on demand, only for packets that have no answer.
+    /// Whether a station would set it up again; with `start = "on-traffic"`, only if packets have
+    /// no answer.
     fn is_wanted(&self) -> bool {
         let has_packets = || {
             let unheard = self.liveness.unheard.as_deref();
@@ -55,8 +56,8 @@ impl Session {
 }
 
 impl Node {
-    /// Has the outbound plane tell of the next packet of every child of a station's session that
-    /// may ask its peer.
+    /// Makes the outbound plane report the next packet of every child of a station's session that
+    /// may probe its peer.
     pub(in crate::node) fn watch(&mut self, id: SessionId, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
@@ -182,18 +183,18 @@ impl Node {
             return self.ask_hinted(id, &lost.name(), now);
         }
         if is_ours && session.is_wanted() && lost == Lost::Ike && self.takes_hint(id, true, now) {
-            let complaint = "it does not know the tunnel, unproven: it is asked to prove itself";
+            let complaint = "it does not know the tunnel (without proof): asking it for proof";
             self.tell_hint(id, complaint.to_owned());
             self.race_tunnel(id, now);
         }
     }
 
-    /// Something that nobody has signed says that the peer has lost the tunnel: it is asked.
+    /// An unauthenticated message says that the peer has lost the tunnel: probes the peer.
     pub(in crate::node) fn ask_hinted(&mut self, id: SessionId, hint: &str, now: Instant) {
         let session = self.sessions.get(&id);
         let is_asking = session.is_some_and(|it| it.liveness.unanswered_since.is_some());
         if !is_asking && self.takes_hint(id, false, now) {
-            self.tell_hint(id, format!("{hint}, unproven: it is asked"));
+            self.tell_hint(id, format!("{hint} (without proof): probing it"));
             self.ask(id, now);
         }
     }

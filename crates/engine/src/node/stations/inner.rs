@@ -49,7 +49,7 @@ impl Node {
         let event = Event::NegotiationFailed {
             connection: Some(entry.connection.name.clone()),
             path: session.path,
-            reason: format!("the gateway lends no {family} address: nothing goes to {remote}"),
+            reason: format!("the gateway gives no {family} address: no traffic goes to {remote}"),
         };
         let is_alone = session.quicks.is_empty() && session.children.is_empty();
         self.tell(event);

@@ -179,7 +179,7 @@ impl Node {
             return;
         };
         let Some(local) = local else {
-            let why = "there is no way to it".to_owned();
+            let why = "no route to it".to_owned();
             station.race.out.push((address, why));
             return self.go_on(index, now);
         };

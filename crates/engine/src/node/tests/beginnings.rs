@@ -46,7 +46,7 @@ fn a_refusal_that_is_lost_does_not_make_a_restart_either() {
     let reasons = reasons(&world, 1);
     assert_eq!(
         reasons[0],
-        "the peer begins anew: nothing was protected yet"
+        "the peer started again before anything was protected"
     );
     assert!(reasons.iter().all(|it| it != "the peer has restarted"));
 }
@@ -97,7 +97,7 @@ fn a_station_that_restarts_elsewhere_may_be_another_device() {
         "{reason}"
     );
     assert!(
-        reason.ends_with("two devices share its certificate or key"),
+        reason.ends_with("two devices share one certificate or key"),
         "{reason}"
     );
 }

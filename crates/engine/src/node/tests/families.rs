@@ -64,7 +64,7 @@ fn a_family_that_is_not_lent_is_named_and_the_other_is_up() {
     let reason = world.ends[0].failure().expect("a failure");
     assert_eq!(
         reason,
-        "the gateway lends no IPv6 address: nothing goes to fd10::/64"
+        "the gateway gives no IPv6 address: no traffic goes to fd10::/64"
     );
     assert_eq!(world.ends[1].count(failures), 0);
 }
@@ -85,7 +85,7 @@ fn a_station_without_an_inner_address_asks_for_nothing_of_the_other_family() {
     let reason = world.ends[0].failure().expect("a failure");
     assert_eq!(
         reason,
-        "10.0.0.2 === fd10::/64 is of two families: no packet goes from IPv4 to IPv6 or back"
+        "10.0.0.2 === fd10::/64 mixes IPv4 and IPv6: no packet goes from one to the other"
     );
     let asked = |event: &Event| {
         matches!(
@@ -121,7 +121,7 @@ fn a_gateway_refuses_a_child_of_two_families() {
     world.deliver(1, path, &message);
     let reason = world.ends[1].failure().expect("a failure");
     assert!(
-        reason.contains("fd10::/64 === 10.99.0.1 is of two families"),
+        reason.contains("fd10::/64 === 10.99.0.1 mixes IPv4 and IPv6"),
         "{reason}"
     );
     assert_eq!(world.drops(1, DropReason::SelectorRefused), 1);

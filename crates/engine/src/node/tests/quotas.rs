@@ -11,7 +11,7 @@ fn began(end: &End) -> usize {
 
 fn refusals(end: &End) -> usize {
     end.count(|event| match event {
-        Event::NegotiationFailed { reason, .. } => reason.contains("asks for more than one peer"),
+        Event::NegotiationFailed { reason, .. } => reason.contains("is over its quota"),
         _ => false,
     })
 }
@@ -154,7 +154,7 @@ fn a_key_for_many_has_so_many_peers_and_the_next_comes_in_when_one_leaves() {
     assert!(
         crowd
             .refusal()
-            .contains("2 peers are here with the same pre-shared key")
+            .contains("2 peers with the same pre-shared key")
     );
     // Those who are there renew.
     crowd.command(first, Command::RekeyIke("road".into()));

@@ -34,7 +34,7 @@ fn a_first_message_of_ikev2_is_answered_on_either_port() {
     let said = world.ends[1].failure().expect("a line");
     assert_eq!(
         said,
-        "the peer begins with IKEv2, and we speak IKEv1 alone: it needs version = 1"
+        "the peer starts with IKEv2, but we support only IKEv1: it needs version = 1"
     );
     assert_eq!(world.drops(1, DropReason::UnsupportedVersion), 2);
     world.assert_up();

@@ -37,7 +37,7 @@ fn a_part_of_another_peers_network_is_refused_and_both_are_named() {
         assert_eq!(
             crowd.refusal(),
             format!(
-                "CN=b asks for {part}, which is not its own: CN=a of connection sites has \
+                "CN=b asks for {part}, which it may not have: CN=a of connection sites has \
                  10.1.0.0/16"
             )
         );
@@ -110,7 +110,7 @@ fn what_a_connection_keeps_for_one_peer_is_refused_although_that_one_is_down() {
     assert!(
         crowd
             .refusal()
-            .ends_with("connection headquarters keeps 10.1.0.0/16 for its peer"),
+            .ends_with("connection headquarters reserves 10.1.0.0/16 for its peer"),
         "{}",
         crowd.refusal()
     );

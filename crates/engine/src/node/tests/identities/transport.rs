@@ -89,7 +89,7 @@ fn without_an_address_to_stand_for_it_a_peer_is_refused() {
     assert_eq!(crowd.destinations().len(), 1);
     assert_eq!(
         crowd.refusal(),
-        "b.example asks for transport mode and no address can stand for it: pool inner is \
+        "b.example asks for transport mode, but no pool address is free for it: pool inner is \
          exhausted"
     );
     assert!(crowd.drops(DropReason::NoInnerAddress) > 0);
