@@ -1,18 +1,18 @@
-//! Checksums where they lie: thin ways to [`wire::ip::Sum`].
+//! Checksums in place: short forms of [`wire::ip::Sum`].
 
 use std::net::IpAddr;
 
 use wire::ip::Sum;
 use wire::ip::protocol::UDP;
 
-/// The pseudo header's sum but for the length, which each segment adds.
+/// The sum of the pseudo header without the length, which each segment adds.
 pub(crate) fn pseudo_header((source, destination): (IpAddr, IpAddr), protocol: u8) -> Sum {
     Sum::new()
         .addresses(source, destination)
         .word(protocol.into())
 }
 
-/// Whether the sum, the checksum among what was added, says that all is well.
+/// Whether a sum that includes the checksum is right.
 pub(crate) fn is_valid(sum: Sum) -> bool {
     sum.folded() == 0xffff
 }

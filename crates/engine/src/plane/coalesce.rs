@@ -1,5 +1,5 @@
-//! Segments of one TCP or UDP flow gathered into one super-packet for the TUN device: the reverse
-//! of segmentation, so only what segmentation could have made, and only what was verified.
+//! Joins segments of one TCP or UDP flow into one super-packet for the TUN device: the reverse of
+//! segmentation. It joins only what segmentation could have made, and only verified segments.
 
 use wire::ip::Sum;
 use wire::ip::protocol::{TCP, UDP};
@@ -13,7 +13,7 @@ use crate::plane::packets::{Packets, Slice};
 use crate::plane::tail::{Flow, Tail};
 use crate::plane::vnet;
 
-/// A segment joins one of so many writes made last, or starts a new one.
+/// A segment joins one of this many last writes, or starts a new one.
 const MAX_OPEN_WRITES: usize = 16;
 
 /// Where flags and window of TCP, and lengths of UDP and IPv4 lie.
@@ -110,8 +110,8 @@ impl Delivery<'_> {
         self.inner.flow.protocol == TCP && self.upper[FLAGS] & (PSH | FIN) != 0
     }
 
-    /// Whether the checksums are right: a super-packet's are made anew, and nothing wrong may
-    /// become right thereby.
+    /// Whether the checksums are right. A super-packet gets new ones, and a wrong segment must not
+    /// become right by that.
     fn is_verified(&self) -> bool {
         let is_ip_right = self.inner.is_v6() || checksum::is_valid(Sum::new().bytes(self.ip));
         let flow = &self.inner.flow;
@@ -156,7 +156,7 @@ impl Delivery<'_> {
         true
     }
 
-    /// Whether the packet's headers are those of `header` but for what segmentation changes.
+    /// Whether the packet's headers equal `header`, except for what segmentation changes.
     fn has_same_headers(&self, header: &[u8], upper: usize) -> bool {
         let (ip, theirs) = header.split_at(upper);
         let same_ip = match self.inner.is_v6() {

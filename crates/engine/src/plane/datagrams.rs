@@ -30,7 +30,7 @@ pub struct Run {
     pub traffic_class: u8,
     /// Octets of each datagram but the last, which may have fewer.
     pub segment_bytes: usize,
-    /// One datagram, larger than its path carries: whoever sends it lets it be fragmented.
+    /// One datagram that is larger than its path carries: the caller sends it without DF.
     pub is_oversize: bool,
     /// Where in the buffer.
     pub range: Range<usize>,
@@ -73,7 +73,7 @@ impl Datagrams {
         &self.buffer[run.range.clone()]
     }
 
-    /// Octets sealed so far: send and clear when they exceed what one wants to hold.
+    /// Octets sealed so far. The caller sends and clears when there are enough.
     pub fn len(&self) -> usize {
         self.used
     }
@@ -96,8 +96,8 @@ impl Datagrams {
         &self.notices
     }
 
-    /// Room for one more datagram, in the last run where it fits, else in a run of its own.
-    /// `is_alone`: it is larger than the path carries, and the kernel fragments no run.
+    /// Room for one more datagram, in the last run if it fits, otherwise in its own run.
+    /// `is_alone`: it is larger than the path carries, and the kernel does not fragment runs.
     pub(crate) fn push(
         &mut self,
         path: &Path,

@@ -1,9 +1,10 @@
-//! Packets that wait for their child to come up, so that the first ones of a tunnel that traffic
-//! brings up are not lost.
+//! Packets that wait for their child to come up. Without this, the first packets of a tunnel that
+//! starts on traffic would be lost.
 //!
-//! What a child holds is bounded, and so is how long: whoever sent a packet sends it again by then.
-//! Of what does not fit the newest is dropped. What waited is looked up again when it is sealed: a
-//! source that the child's SA does not cover (an inner address lent only then) ends it.
+//! A child holds a limited number of packets for a limited time; after that, senders repeat them.
+//! If there is no room, the newest packet is dropped. A packet that waited is looked up again when
+//! it is sealed. It is dropped if the SA does not cover its source, because the inner address is
+//! new.
 
 use std::collections::VecDeque;
 
@@ -30,8 +31,8 @@ pub(crate) struct Held {
 }
 
 impl Hold {
-    /// Keeps a copy of a frame that has waited since then. How many were lost by that: those that
-    /// waited too long, and this one if it does not fit.
+    /// Keeps a copy of a frame that has waited since then. Returns how many frames were lost: those
+    /// that waited too long, and this one if there is no room.
     pub(crate) fn put(&mut self, frame: &[u8], since: Instant, now: Instant) -> usize {
         let mut lost = 0;
         while let Some(held) = self.frames.pop_front_if(|held| held.is_stale(now)) {

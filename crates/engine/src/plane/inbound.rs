@@ -19,11 +19,11 @@ use crate::sa::{ChildId, Direction, Path};
 use crate::time::{Duration, Instant};
 use crate::work::Task;
 
-/// [`Notice::UnknownSpi`] is given at most this often: hundreds of stations of a gateway that was
-/// restarted are heard within seconds.
+/// [`Notice::UnknownSpi`] is given at most this often. After a gateway's restart, this is enough to
+/// answer hundreds of clients within seconds.
 const UNKNOWN_SPI_INTERVAL: Duration = Duration::from_millis(10);
-/// And of no smaller packets, so that what answers it is no longer than they are. An empty TCP
-/// segment under ESP is longer.
+/// Smaller packets cause none, so that the answer is never longer than the packet. An empty TCP
+/// segment in ESP is longer.
 const UNKNOWN_SPI_BYTES: usize = 48;
 
 /// What a socket received: one datagram, or several of one sender (UDP_GRO).
@@ -76,7 +76,7 @@ impl InboundPlane {
     }
 
     /// Takes one change; outbound SAs and what is unknown are ignored.
-    /// Returns what it brings to light for control.
+    /// Returns what control must know of it.
     pub fn apply(&mut self, change: Change, _now: Instant) -> Option<Notice> {
         match change {
             Change::Install(sa) if sa.direction == Direction::Inbound => {

@@ -1,11 +1,11 @@
-//! One IP packet at a glance: what policy, segmentation and coalescing must know of it.
+//! The fields of an IP packet that policy, segmentation and coalescing need.
 
 use wire::ip::{Flow, Ipv4, Ipv6};
 
-/// More extension headers than this and we do not look further.
+/// A packet with more extension headers is not read further.
 const MAX_EXTENSIONS: usize = 16;
 
-/// What there is to know of a packet.
+/// The fields of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inner {
     pub(crate) flow: Flow,

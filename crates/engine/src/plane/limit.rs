@@ -1,5 +1,6 @@
-//! What may be sent to an address from which a peer has not answered yet: control says how much
-//! (RFC 9000 §8.1). Packets beyond that wait for the answer, as those do that wait for a tunnel.
+//! How much may be sent to an address from which the peer has not answered yet. Control sets the
+//! limit (RFC 9000 §8.1). Packets above it wait for the answer, like packets that wait for a
+//! tunnel.
 
 use wire::vnet::{Gso, VnetHeader};
 
@@ -8,7 +9,7 @@ use crate::plane::inner::Inner;
 use crate::plane::sealer::Sealer;
 use crate::plane::shape::wire_bytes;
 
-/// Inner headers longer than this come from nobody who means well, and padding.
+/// Room for inner headers and padding. No honest sender has longer ones.
 const SLACK_BYTES: usize = 128;
 /// No path makes pieces smaller than this.
 const LEAST_PIECE_BYTES: usize = 256;
@@ -25,7 +26,7 @@ impl Limit {
         self.left = self.left.saturating_add(bytes);
     }
 
-    /// Whether whatever may become of a packet goes.
+    /// Whether the limit permits all packets that this one may become.
     pub(crate) fn permits(&self, sealer: &Sealer, offload: &VnetHeader, inner: &Inner) -> bool {
         let length = inner.flow.total_len;
         let segment = match offload.gso {

@@ -16,9 +16,9 @@ use crate::selector::TrafficSelector;
 use crate::time::{Duration, Instant};
 use crate::{ah, esp};
 
-/// A peer is followed to another address or port this often at most. Each time costs control a
-/// question and a line of the log, and a peer that sends from two addresses in turn would otherwise
-/// cause as many as it sends packets.
+/// A peer is followed to another address or port at most this often. Each move costs control a
+/// probe and a line of the log. Without this, a peer that alternates between two addresses would
+/// cause one move per packet.
 const MOVE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// An inbound SA.
@@ -27,8 +27,8 @@ pub(crate) struct Opener {
     pub(crate) spi: u32,
     pub(crate) shape: Shape,
     pub(crate) path: Path,
-    /// The address under which our own stack knows the peer of a transport-mode SA. Where packets
-    /// come from says nothing of that: the peer writes it itself.
+    /// The address under which our own stack knows the peer of a transport-mode SA. It does not
+    /// come from the packets' source, which the peer can choose freely.
     pub(crate) peer: IpAddr,
     pub(crate) original: Option<OriginalAddresses>,
     pub(crate) pool_address: Option<IpAddr>,
@@ -129,7 +129,7 @@ impl Opener {
             esp::open(&self.key, &mut packet[at..], esn_high)
                 .map(|(clear, next)| (clear.start + at..clear.end + at, next))
         };
-        // Padding is wrong only under a right ICV: the number is used up all the same.
+        // The ICV was right, so the sequence number is used even if the padding is wrong.
         let is_proven = !matches!(opened, Err(DropReason::BadIcv | DropReason::Truncated));
         let is_newest = is_proven && self.window.accept(sequence);
         let (clear, next_header) = opened?;
@@ -145,7 +145,7 @@ impl Opener {
         })
     }
 
-    /// Whether control must be told that the SA grows old; once only.
+    /// Whether control must be told that the SA needs renewal; only once.
     pub(crate) fn take_soft_limit(&mut self) -> bool {
         let is_due = !self.is_soft_told
             && (self.packets >= self.soft_packets || self.bytes >= self.soft_bytes);
@@ -153,15 +153,15 @@ impl Opener {
         is_due
     }
 
-    /// Where the peer has proven to be.
+    /// The peer has proven this address.
     pub(crate) fn know(&mut self, address: IpAddr) {
         if self.pool_address.is_none() {
             self.peer = address;
         }
     }
 
-    /// The newest packet came over `path`: whether that is another one than before, which is
-    /// followed.
+    /// The newest packet came over `path`. Returns whether this is a new path, which the SA then
+    /// follows.
     pub(crate) fn follows(&mut self, path: Path, now: Instant) -> bool {
         let is_settled = (self.moved).is_none_or(|moved| now.since(moved) >= MOVE_INTERVAL);
         let is_followed = self.path != path && is_settled;

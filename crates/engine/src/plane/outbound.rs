@@ -25,7 +25,7 @@ use crate::selector::TrafficSelector;
 use crate::time::{Duration, Instant};
 use crate::work::Task;
 
-/// A child that is not up is asked for at most this often.
+/// A child that is not up is requested at most this often.
 const ACQUIRE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Multicast that never leaves its link (RFC 4291 §2.7, RFC 5771 §4).
@@ -44,12 +44,12 @@ pub struct OutboundPlane {
     free: Vec<Slot>,
     by_id: BTreeMap<ChildId, Slot>,
     index: Index,
-    /// What the host's stack cut although transport mode takes whole packets only.
+    /// Fragments from the host's stack, for transport mode, which protects only whole packets.
     fragments: Reassembly,
-    /// What waited for children that are up by now.
+    /// Packets whose children have come up.
     released: Vec<Held>,
     sizes: PathSizes,
-    /// What a change brought to light: told by the next [`OutboundPlane::release`].
+    /// Events caused by a change; the next [`OutboundPlane::release`] gives them out.
     notices: Vec<Notice>,
     report: PlaneReport,
 }
@@ -64,15 +64,15 @@ struct Child {
     )]
     sealers: Vec<Box<Sealer>>,
     expected: Option<Box<Expected>>,
-    /// Its peer has not answered from where it is.
+    /// Set while its peer has not answered from its address.
     limit: Option<Box<Limit>>,
     /// Whether large packets go unanswered.
     stall: Stall,
-    /// Control is told of the first packet from then on.
+    /// Control wants to know about the first packet after this moment.
     watched_from: Option<Instant>,
 }
 
-/// Traffic that must not leave in the clear.
+/// Traffic that must not leave unencrypted.
 struct Expected {
     local: Vec<TrafficSelector>,
     remote: Vec<TrafficSelector>,
@@ -165,15 +165,14 @@ impl OutboundPlane {
 
     /// Seals one frame from the TUN device, at most 64 KiB: the virtio-net header if the device
     /// has them, then one IP packet or super-packet. Appends to `out`; never fails, drops are
-    /// counted. A copy of what needs a child that is not up is held for it. `frame` is scratch
-    /// afterwards.
+    /// counted. If the child of a packet is not up, a copy waits for it. `frame` may be changed.
     pub fn seal(&mut self, frame: &mut [u8], now: Instant, out: &mut Datagrams) {
         self.grow(now);
         self.seal_or_hold(frame, now, now, out);
     }
 
     /// Seals what waited for children that are up by now. Call it after [`OutboundPlane::apply`];
-    /// it costs nothing where nothing waited.
+    /// it costs nothing if nothing waited.
     pub fn release(&mut self, now: Instant, out: &mut Datagrams) {
         out.notices.append(&mut self.notices);
         for mut held in core::mem::take(&mut self.released) {
@@ -236,8 +235,8 @@ impl OutboundPlane {
         self.seal_packet(&offload, &inner, packet, now, out)
     }
 
-    /// Transport mode protects whole packets (RFC 4303 §3.3.4), and the device's MTU made the
-    /// stack cut them: their parts wait here for the last of them.
+    /// Transport mode protects whole packets (RFC 4303 §3.3.4), but the stack fragmented this one
+    /// for the device's MTU. Fragments wait here until all have come.
     fn seal_whole_of(
         &mut self,
         fragment: Vec<u8>,
@@ -267,7 +266,7 @@ impl OutboundPlane {
         out: &mut Datagrams,
     ) -> Result<(), DropReason> {
         let Some(slot) = self.find(inner) else {
-            // The host greets its neighbours on any device: nothing that a policy was to carry.
+            // The host greets neighbours on every device: this traffic never has a policy.
             return match is_of_the_link(inner.flow.destination) {
                 true => Ok(()),
                 false => Err(DropReason::NoPolicy),
@@ -404,7 +403,7 @@ impl OutboundPlane {
         self.edit(id, change);
     }
 
-    /// Changes a child and what the index says of it; a child with nothing left goes.
+    /// Changes a child and its index entries; removes a child with nothing left.
     fn edit(&mut self, id: ChildId, change: impl FnOnce(&mut Child)) {
         let Some(&slot) = self.by_id.get(&id) else {
             return;
@@ -475,7 +474,7 @@ impl Child {
         }
     }
 
-    /// Where the peer has proven to be.
+    /// The peer has proven this address.
     fn know(&mut self, address: IpAddr) {
         for sealer in &mut self.sealers {
             if sealer.pool_address.is_none() {

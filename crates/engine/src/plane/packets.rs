@@ -1,5 +1,5 @@
-//! What the inbound plane gives: decrypted packets where they lie in the caller's buffers,
-//! segments of one flow gathered into one write.
+//! What the inbound plane gives: decrypted packets, as ranges of the caller's buffers. Segments of
+//! one flow are joined into one write.
 
 use core::ops::Range;
 
@@ -35,8 +35,8 @@ pub struct Control {
 }
 
 /// Opened packets. Made once; [`crate::plane::InboundPlane::open`] appends for each buffer of a
-/// batch, then the caller writes all and calls [`Packets::clear`]. The buffers must stay as they
-/// are in between.
+/// batch, then the caller writes all and calls [`Packets::clear`]. The buffers must not change
+/// before that.
 #[derive(Default)]
 pub struct Packets {
     pub(crate) pending: Vec<Pending>,

@@ -1,12 +1,13 @@
-//! How large outer packets may be on the path of each outbound child, and who said so.
+//! How large outer packets may be on the path of each outbound child, and which source says so.
 //!
-//! Five words count, and the smallest holds: what the SA allows, what our own link carries, what a
-//! router reported (RFC 1191, RFC 8201), what a report claims that proves nothing, and what large
-//! packets show that are lost in silence (`stall.rs`). An ICMP
-//! report is proven by the SPI and a recent sequence number in the packet that it quotes: nobody
-//! off the path knows both. One that quotes too little for that, as RFC 792 allows, may lower a
-//! path to [`LEAST_CLAIM`] at most, and only for [`CLAIM_HOLDS`]: whoever forges it gains nothing.
-//! One that quotes what we did not send is ignored.
+//! There are five sources, and the smallest value counts: what the SA allows, what our own link
+//! carries, what a router proved with a report (RFC 1191, RFC 8201), what an unproven report
+//! claims, and what silently lost large packets show (`stall.rs`).
+//!
+//! An ICMP report is proven if it quotes the SPI and a recent sequence number, because nobody off
+//! the path knows both. A report that quotes too little for that, as RFC 792 allows, can lower a
+//! path only to [`LEAST_CLAIM`] and only for [`CLAIM_HOLDS`], so forging it gains little. A report
+//! that quotes a packet that we did not send is ignored.
 //!
 //! Searching the path with probes (RFC 8899) is left out.
 
@@ -19,13 +20,13 @@ use crate::plane::Kind;
 use crate::sa::{ChildId, Path, Sa};
 use crate::time::{Duration, Instant};
 
-/// What every IPv4 host takes (RFC 791 §3.1): no path is believed to carry less.
+/// What every IPv4 host accepts (RFC 791 §3.1). No path goes below it.
 const LEAST_V4: u16 = 576;
 /// What every IPv6 link carries (RFC 8200 §5).
 const LEAST_V6: u16 = 1_280;
-/// No claim without proof goes lower.
+/// An unproven claim cannot go lower.
 pub const LEAST_CLAIM: u16 = 1_280;
-/// A claim without proof counts this long.
+/// An unproven claim counts this long.
 pub const CLAIM_HOLDS: Duration = Duration::from_secs(10);
 /// A proven report counts this long (RFC 1191 §6.3); a small link is asked again as late.
 pub const REPORT_HOLDS: Duration = Duration::from_secs(600);
@@ -178,7 +179,7 @@ impl PathSizes {
         self.keep(sa.child, known)
     }
 
-    /// The packets of this child go elsewhere, and nothing is known of that path. Returns what it
+    /// The packets of this child take a new path, of which nothing is known. Returns what it
     /// carries.
     pub(crate) fn follow(&mut self, child: ChildId, path: Path) -> Option<u16> {
         let known = self.forget(child)?;
@@ -225,7 +226,7 @@ impl PathSizes {
         self.children.get(&child).map(|known| (child, known.path))
     }
 
-    /// A child of which a word has had its time, and what its path carries then.
+    /// A child with a report whose time is over, and what its path carries then.
     pub(crate) fn next_grown(&mut self, now: Instant) -> Option<(ChildId, u16)> {
         let (_, child) = *self.to_grow.first().filter(|(at, _)| *at <= now)?;
         let mtu = self.change(child, |known| {
@@ -282,7 +283,7 @@ impl PathSizes {
         })
     }
 
-    /// A word was wrong. Returns what the path carries without it.
+    /// A report was wrong. Returns what the path carries without it.
     pub(crate) fn take_back(&mut self, child: ChildId, why: Why) -> Option<u16> {
         self.change(child, |known| *known.lowered_by(why) = None)
     }

@@ -1,5 +1,5 @@
-//! Which child a packet belongs to. Selectors of one host are found by its address in a tree,
-//! wider ones by a list, narrow before wide.
+//! Which child a packet belongs to. Selectors of a single host are in a tree by address. Wider ones
+//! are in a list, narrow before wide.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

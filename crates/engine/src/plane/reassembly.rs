@@ -1,10 +1,10 @@
-//! Fragments put together again (RFC 791 §3.2, RFC 8200 §4.5; RFC 815's list of holes done as a
-//! list of parts): before transport mode, which protects whole packets (RFC 4303 §3.3.4), and in
-//! the lab at hosts and at NATs, which read ports.
+//! Reassembly of fragments (RFC 791 §3.2, RFC 8200 §4.5; a list of parts instead of RFC 815's list
+//! of holes). Transport mode needs it, because it protects whole packets (RFC 4303 §3.3.4). So do
+//! hosts and NATs in the lab, because they read ports.
 //!
-//! Fragments that overlap end their packet (RFC 5722 §4, done for IPv4 too). Bounded in packets,
-//! parts and time. Left out: timers and ICMP "reassembly time exceeded"; what grows old is
-//! forgotten when the next fragment comes.
+//! Overlapping fragments end their packet (RFC 5722 §4; here for IPv4 too). Packets, parts and time
+//! have limits. Left out: timers and ICMP "reassembly time exceeded". Old packets are removed when
+//! the next fragment comes.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -17,11 +17,11 @@ use crate::plane::inner::put16;
 use crate::plane::sealer::finish_ip_header;
 use crate::time::{Duration, Instant};
 
-/// Most packets in the making; the oldest goes.
+/// Most incomplete packets; the oldest is dropped.
 pub const MAX_PACKETS: usize = 64;
-/// How long one may be in the making: Linux's `ipfrag_time`.
+/// How long a packet may stay incomplete: Linux's `ipfrag_time`.
 pub const LIFETIME: Duration = Duration::from_secs(30);
-/// Most fragments of a packet: 64 KiB in parts of the smallest MTU's.
+/// Most fragments of a packet: 64 KiB in parts of the smallest MTU.
 const MAX_PARTS: usize = 1400;
 /// The longest packet of either version that is made.
 const MAX_PACKET_BYTES: usize = u16::MAX as usize;
@@ -29,19 +29,19 @@ const MAX_PACKET_BYTES: usize = u16::MAX as usize;
 /// Addresses, protocol (IPv4 only) and identification.
 type Key = (IpAddr, IpAddr, u8, u32);
 
-/// Packets in the making.
+/// Incomplete packets.
 #[derive(Default)]
 pub struct Reassembly {
     packets: BTreeMap<Key, Parts>,
-    /// Given up: too old, too many, contradictory.
+    /// Packets given up: too old, too many, contradictory.
     pub dropped: u64,
 }
 
 /// One fragment, taken apart.
 struct Fragment<'a> {
     key: Key,
-    /// The IP header and IPv6's extensions before the fragment header, as of a whole packet but
-    /// for length and checksum.
+    /// The IP header and IPv6's extensions before the fragment header, as in the whole packet,
+    /// except length and checksum.
     header: Vec<u8>,
     offset: usize,
     has_more: bool,
@@ -57,7 +57,7 @@ struct Parts {
 }
 
 impl Reassembly {
-    /// Takes a packet: gives it back when it is no fragment, or the packet that it completes.
+    /// Takes a packet. Returns it if it is not a fragment, or the packet that it completes.
     pub fn take(&mut self, packet: Vec<u8>, now: Instant) -> Option<Vec<u8>> {
         let Some(fragment) = Fragment::of(&packet) else {
             return Some(packet);
@@ -95,7 +95,7 @@ impl Reassembly {
 }
 
 impl<'a> Fragment<'a> {
-    /// `None`: no fragment, or no packet.
+    /// `None`: not a fragment, or not a packet.
     fn of(packet: &'a [u8]) -> Option<Self> {
         match packet.first()? >> 4 {
             4 => Self::of_v4(packet),
@@ -149,7 +149,7 @@ impl<'a> Fragment<'a> {
 }
 
 impl Parts {
-    /// Whether the fragment goes with the others.
+    /// Whether the fragment fits the others.
     fn add(&mut self, fragment: Fragment<'_>) -> bool {
         let (start, payload) = (fragment.offset, fragment.payload);
         let end = start + payload.len();

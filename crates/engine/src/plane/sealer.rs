@@ -115,7 +115,7 @@ impl Sealer {
         sealer
     }
 
-    /// No path is believed to carry less than its family demands.
+    /// No path goes below the minimum of its family.
     pub(crate) fn set_path_mtu(&mut self, path_mtu: u16) {
         let path_mtu = path_mtu.max(least(self.shape.is_outer_v6));
         self.path_mtu = path_mtu;
@@ -123,7 +123,7 @@ impl Sealer {
         self.largest = self.shape.largest_packet(path_mtu.into());
     }
 
-    /// Whether control must be told that the SA grows old; once only.
+    /// Whether control must be told that the SA needs renewal; only once.
     pub(crate) fn take_soft_limit(&mut self) -> bool {
         let near_end = self.last_sequence() - (self.last_sequence() >> 4);
         let is_due = !self.is_soft_told
@@ -165,7 +165,7 @@ impl Sealer {
         out: &mut Datagrams,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), DropReason> {
-        // The counter never wraps (RFC 4303 §3.3.3): the last number is the SA's end.
+        // The counter never wraps (RFC 4303 §3.3.3): the SA ends with the last number.
         if self.sequence >= self.last_sequence() {
             return Err(DropReason::SequenceExhausted);
         }
@@ -247,7 +247,7 @@ impl Sealer {
         }
     }
 
-    /// How the datagrams travel.
+    /// How the datagrams travel: in UDP or raw.
     pub(crate) fn kind(&self) -> Kind {
         match self.shape.protocol {
             _ if self.shape.is_udp_encapsulated => Kind::Udp,

@@ -1,4 +1,4 @@
-//! How large packets get on the wire: one place for the sealing code, path MTU and the lab.
+//! How large packets become on the wire, for the sealing code, path MTU and the lab.
 
 use crypto::packet::Protection;
 
@@ -31,7 +31,7 @@ impl Shape {
             protection: sa.protection,
             protocol: sa.protocol,
             mode: sa.mode,
-            // AH covers the outer addresses: no NAT, and no UDP, may be in its way
+            // AH covers the outer addresses, so it works neither through a NAT nor in UDP
             is_udp_encapsulated: sa.is_udp_encapsulated && sa.protocol == Protocol::Esp,
             is_outer_v6: sa.path.remote.is_ipv6(),
         }
@@ -42,7 +42,7 @@ impl Shape {
         if self.is_outer_v6 { 40 } else { 20 }
     }
 
-    /// Octets of headers on the wire that datagrams of this kind do not hold.
+    /// Octets of headers on the wire that datagrams of this kind do not contain.
     pub(crate) fn headers_of(&self, kind: Kind) -> usize {
         match kind {
             Kind::Udp => self.ip_header_bytes() + UDP_HEADER_BYTES,
@@ -50,7 +50,7 @@ impl Shape {
         }
     }
 
-    /// Octets of the ESP packet, or of AH and what it protects, around so many octets of payload.
+    /// Octets of the ESP packet, or of AH with its payload, for this many octets of payload.
     pub fn sealed(&self, payload: usize) -> usize {
         match self.protocol {
             Protocol::Esp => Layout::of(&self.protection).sealed(payload),

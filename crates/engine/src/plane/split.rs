@@ -1,5 +1,5 @@
-//! A frame cut into packets that fit, each written once, straight into the place where it is
-//! sealed: TCP and UDP super-packets, plain packets, IPv4 fragments (RFC 791 §3.2).
+//! Cuts a frame into packets that fit: TCP and UDP super-packets, plain packets, IPv4 fragments
+//! (RFC 791 §3.2). Each packet is written once, to the place where it is sealed.
 
 use crypto::rand::Stream;
 use wire::ip::fragment::Fragments;
@@ -75,8 +75,8 @@ impl Burst<'_> {
         }
     }
 
-    /// Makes the upper layer's checksum right for whoever opens the packet: completes what the
-    /// device left to us, and in transport mode covers the addresses that the peer repairs from.
+    /// Makes the upper layer's checksum right for the peer. Completes a checksum that the device
+    /// left to us. In transport mode, uses the addresses from which the peer repairs it.
     fn complete_checksum(
         &self,
         offload: &VnetHeader,
@@ -135,7 +135,7 @@ impl Burst<'_> {
         inner.dont_fragment && self.sealer.copies_df && !is_small_v6
     }
 
-    /// Tells the sender what fits.
+    /// Tells the sender by ICMP which size fits.
     fn refuse(&mut self, inner: &Inner, packet: &[u8]) -> Result<(), DropReason> {
         let largest = self.sealer.largest;
         let has_header = self.offloads.has_vnet_header;
@@ -260,7 +260,7 @@ impl Burst<'_> {
         largest > self.sealer.largest && !(inner.is_v6() && largest <= MIN_V6_MTU)
     }
 
-    /// Completes the headers of one segment and seals it, its data copied once.
+    /// Completes the headers of one segment and seals it. Copies its data once.
     fn seal_segment(
         &mut self,
         inner: &Inner,

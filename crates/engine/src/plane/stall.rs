@@ -1,12 +1,11 @@
-//! A path that loses large packets in silence: no router says that they are too large, and small
-//! ones pass, so nothing else looks wrong.
+//! Detects a path that silently loses large packets: no router reports that they are too large, and
+//! small packets pass, so everything else looks normal.
 //!
-//! What can be seen of it here is a TCP sender that repeats a large segment again and again: its
-//! bytes were acknowledged by nobody. One segment of each child is followed at a time. Repetitions
-//! alone mean little, since a broken link shows the same: control then asks the peer a small
-//! question ([`crate::plane::Notice::LargeUnanswered`]), and only a prompt answer makes the path
-//! smaller. Where the segment is repeated in small packets too, somebody inside does not answer at
-//! all: the path was not to blame, and has its size back. Datagrams that nobody answers are no
+//! The sign is a TCP sender that repeats a large segment again and again. One segment of each child
+//! is followed at a time. Repetitions alone prove little, because a broken link looks the same. So
+//! control sends a small probe ([`crate::plane::Notice::LargeUnanswered`]), and only a prompt
+//! answer makes the path smaller. If the segment is then repeated in small packets too, a host
+//! inside does not answer, and the path gets its size back. Unanswered UDP datagrams are not a
 //! sign.
 
 use std::net::IpAddr;
@@ -18,13 +17,13 @@ use crate::time::{Duration, Instant};
 
 /// How often a segment is repeated before the path is doubted.
 const REPETITIONS: u32 = 3;
-/// What follows faster is no timeout of the sender's: RFC 6298 §2.4 has a second, Linux 200 ms.
+/// A faster repetition is not a timeout: RFC 6298 §2.4 has one second, Linux 200 ms.
 const LEAST_GAP: Duration = Duration::from_millis(150);
-/// A segment that was not repeated is let go for another one after this long.
+/// A segment that was not repeated is replaced by another one after this long.
 const SAMPLE_FOR: Duration = Duration::from_secs(1);
-/// One that was repeated, after this long without a further repetition: timeouts double.
+/// A repeated segment is replaced after this long without a repetition: timeouts double.
 const FORGOTTEN: Duration = Duration::from_secs(8);
-/// After a path was doubted for nothing it is not doubted for this long.
+/// After a wrong suspicion, the path is not suspected again for this long.
 const TRUST_FOR: Duration = Duration::from_secs(600);
 
 /// One child's.
@@ -50,9 +49,9 @@ struct Sample {
 /// What a packet shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sign {
-    /// A large segment is repeated and repeated.
+    /// A large segment is repeated again and again.
     Stalled,
-    /// It was so in small packets as well.
+    /// It is repeated in small packets too.
     NotTheSize,
 }
 
@@ -133,7 +132,7 @@ impl Stall {
         };
     }
 
-    /// Whether the segment still goes unanswered, as far as can be seen.
+    /// Whether the segment still seems unanswered.
     pub(crate) fn is_stalled(&self, now: Instant) -> bool {
         let is_lately = |sample: &Sample| {
             sample.repetitions >= REPETITIONS && now.since(sample.last) < FORGOTTEN
@@ -141,7 +140,7 @@ impl Stall {
         !self.is_small && self.sample.as_deref().is_some_and(is_lately)
     }
 
-    /// The path has been made smaller: the segment is counted anew.
+    /// The path has been made smaller: repetitions are counted from 0.
     pub(crate) fn shrunk(&mut self) {
         self.is_small = true;
         if let Some(sample) = &mut self.sample {
@@ -149,7 +148,7 @@ impl Stall {
         }
     }
 
-    /// The path has its size back.
+    /// The path gets its size back.
     pub(crate) fn grown(&mut self) {
         self.is_small = false;
         self.sample = None;

@@ -1,12 +1,12 @@
-//! Inbound SAs by SPI: open addressing on the SPI's low bits, which our own SPIs have from a
-//! random stream, so that a lookup is one probe and no peer can aim at one place.
+//! Inbound SAs by SPI: open addressing by the low bits of the SPI. We choose our SPIs at random, so
+//! a lookup takes about one step, and no peer can cause collisions.
 
 use crate::plane::opener::Opener;
 
 /// SAs by SPI.
 #[derive(Default)]
 pub(crate) struct Table {
-    /// Empty, or a power of two of places of which at most three quarters are taken.
+    /// Empty, or a power of two of places, at most three quarters of them used.
     places: Vec<Option<(u32, Box<Opener>)>>,
     taken: usize,
 }
@@ -24,7 +24,7 @@ impl Table {
         self.places[at].as_ref().map(|place| &*place.1)
     }
 
-    /// Adds an SA; one of the same SPI goes.
+    /// Adds an SA; it replaces one with the same SPI.
     pub(crate) fn insert(&mut self, opener: Box<Opener>) {
         self.remove(opener.spi);
         if (self.taken + 1) * 4 > self.places.len() * 3 {
@@ -43,7 +43,7 @@ impl Table {
         let at = self.locate(spi)?;
         let removed = self.places[at].take();
         self.taken -= 1;
-        // what was pushed on by the one that left moves up
+        // entries after the removed one may belong further up
         let mask = self.places.len() - 1;
         let mut next = (at + 1) & mask;
         while self.places[next].is_some() {

@@ -13,7 +13,7 @@ use crate::plane::vnet;
 const MAX_SEGMENTS: u16 = 64;
 const MAX_PACKET_BYTES: usize = 65_535;
 
-/// Who talks with whom.
+/// The two ends of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flow {
     pub(super) source: IpAddr,

@@ -13,8 +13,8 @@ const MIN_V6_MTU: usize = 1280;
 /// What an IPv4 link must carry (RFC 791 §3.2).
 const MIN_V4_MTU: usize = 68;
 
-/// Adds to `out` the packet that tells the sender of `packet` that only `largest` octets fit. It
-/// comes from where the packet was going. What must not be answered is not.
+/// Adds to `out` the ICMP packet that tells the sender of `packet` that only `largest` octets fit.
+/// Its source is the destination of `packet`. Packets that must not be answered get no answer.
 pub(crate) fn reply(
     inner: &Inner,
     packet: &[u8],

@@ -1,5 +1,5 @@
-//! From the clear text of an opened packet to a packet for the TUN device: selectors, ECN, the IP
-//! header of transport mode, checksums repaired after NAT.
+//! Turns the plaintext of an opened packet into a packet for the TUN device: selectors, ECN, the IP
+//! header of transport mode, checksum repair after NAT.
 
 use std::net::IpAddr;
 
@@ -91,7 +91,8 @@ impl Unwrap<'_> {
         let mut header = [0; MAX_HEADER_BYTES];
         let (header, inner) = self.rebuild_header(&mut header)?;
         let opener = self.opener;
-        // Behind a NAT the selectors hold addresses of before it: the SA stands for its peer.
+        // Behind a NAT, the selectors have addresses from before the NAT: the SA identifies the
+        // peer.
         let is_host_only = self.kind == Kind::Udp || opener.pool_address.is_some();
         if !policy::admits(&inner, &opener.remote, &opener.local, is_host_only) {
             return Err(DropReason::SelectorMismatch);
@@ -130,14 +131,14 @@ impl Unwrap<'_> {
         (self.opener.path.remote.ip(), local)
     }
 
-    /// The IP header that the packet had before ESP or AH: the outer one where it was given, else
-    /// one of the datagram's addresses; its source is as whom we know the peer, wherever it is.
+    /// The IP header that the packet had before ESP or AH: the outer one if there is one, otherwise
+    /// one with the datagram's addresses. Its source is the address under which we know the peer.
     fn rebuild_header<'b>(
         &self,
         header: &'b mut [u8; MAX_HEADER_BYTES],
     ) -> Result<(&'b [u8], Inner), DropReason> {
         let outer = self.outer_ends();
-        // ESP does not prove the outer addresses: only the SA's own peer is spoken for.
+        // ESP does not prove the outer addresses: the source is always that of the SA's own peer.
         if self.kind != Kind::Udp && self.path.remote.ip() != outer.0 {
             return Err(DropReason::SelectorMismatch);
         }
@@ -176,9 +177,9 @@ impl Unwrap<'_> {
         Ok((header, inner))
     }
 
-    /// RFC 3948 §3.1.2: the checksum covers the addresses that the peer saw. Where they are known
-    /// it is translated, so that what was wrong stays wrong; else made anew, as the packet is
-    /// authentic.
+    /// RFC 3948 §3.1.2: the checksum covers the addresses that the peer saw. If they are known, the
+    /// checksum is translated, so a wrong one stays wrong. Otherwise it is computed again, because
+    /// the packet is authentic.
     fn repair_checksum(&mut self, inner: &Inner) -> Result<(), DropReason> {
         let protocol = inner.flow.protocol;
         let ends = (inner.flow.source, inner.flow.destination);
@@ -215,8 +216,8 @@ impl Unwrap<'_> {
     }
 }
 
-/// RFC 6040 §4.2: congestion seen on the way is told to the inner packet's receiver, and a packet
-/// whose ends do not understand that is dropped.
+/// RFC 6040 §4.2: congestion marks are passed on to the receiver of the inner packet. A packet
+/// whose ends do not support ECN is dropped.
 fn decapsulate_ecn(ip: &mut [u8], inner: &Inner, outer_class: u8) -> Result<(), DropReason> {
     let (outer, own) = (outer_class & ECN, inner.traffic_class & ECN);
     let ecn = match (own, outer) {

@@ -1,14 +1,14 @@
-//! The virtio-net header before and behind the planes.
+//! The virtio-net header of frames from and to the TUN device.
 
 use wire::vnet::{self, Gso, VnetHeader, flags};
 
 use crate::counters::DropReason;
 use crate::plane::Offloads;
 
-/// The header of a packet with nothing left to do.
+/// The header of a complete packet.
 pub(crate) const PLAIN: [u8; vnet::LEN] = [0; vnet::LEN];
 
-/// Parts header and packet; without headers on the device, the packet has nothing left to do.
+/// Separates header and packet. If the device has no headers, the packet is complete.
 pub(crate) fn take(
     frame: &mut [u8],
     offloads: Offloads,

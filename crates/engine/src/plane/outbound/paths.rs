@@ -1,4 +1,4 @@
-//! What the plane learns of paths: their sizes, and how much may be sent to one that is unproven.
+//! What the plane knows about paths: their sizes, and how much an unproven one may get.
 
 use std::net::SocketAddr;
 
@@ -35,8 +35,8 @@ pub(super) fn look(
 }
 
 impl OutboundPlane {
-    /// A child for which [`crate::plane::Change::LinkMtu`] is wanted, and its path. Ask until there
-    /// is none after each change, and between bursts; it costs nothing where nothing is wanted.
+    /// A child that needs [`crate::plane::Change::LinkMtu`], and its path. Call it after each
+    /// change and between bursts until it returns `None`. It costs nothing if nothing is needed.
     pub fn link_to_ask(&mut self, now: Instant) -> Option<(ChildId, Path)> {
         self.sizes.next_asked(now)
     }
@@ -46,8 +46,8 @@ impl OutboundPlane {
         self.sizes.doubt_link(remote);
     }
 
-    /// Takes an ICMP report. Returns whether it made a path smaller; one that is not believed is
-    /// counted as a drop.
+    /// Takes an ICMP report. Returns whether it made a path smaller. A report that is not trusted
+    /// is counted as a drop.
     pub fn too_big(&mut self, report: &TooBig<'_>, now: Instant) -> bool {
         self.grow(now);
         let Some((spi, sequence)) = report.numbers() else {
