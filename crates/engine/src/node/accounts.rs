@@ -1,9 +1,10 @@
-//! Who was connected, for how long, and how much passed: one account for each peer's stay.
+//! Session accounting: who was connected, how long, and how much traffic they had. There is one
+//! account for each stay of a peer.
 //!
-//! An account is opened with the first child of a session and goes with the children from session
-//! to session: a renewal is no end. It ends with the last session that held it. The planes count
-//! packets; what an SA has carried comes with its removal ([`Notice::Removed`]), so that the end is
-//! told as soon as both planes have answered.
+//! An account opens with the first child of a session and moves with the children from session to
+//! session, so a renewal does not end it. It ends with the last session that has it. The planes
+//! count packets and report an SA's counts when they remove it ([`Notice::Removed`]). So the end is
+//! reported when both planes have answered.
 //!
 //! [`Notice::Removed`]: crate::plane::Notice::Removed
 
@@ -19,7 +20,7 @@ use crate::plane::SaReport;
 use crate::sa::{ChildId, Direction};
 use crate::time::{Deadline, Duration, Instant};
 
-/// After that long an end is told without the counts of a plane that does not answer.
+/// After this time an end is reported without the counts of a plane that does not answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 struct Account {
@@ -51,14 +52,14 @@ impl Account {
 /// An SA in a plane.
 type Place = (ChildId, Direction, u32);
 
-/// Every account that is open, or waits for the planes.
+/// Every account that is open or waits for the planes.
 #[derive(Default)]
 pub(super) struct Accounts {
     next: u64,
     /// Boxed: a tree of ever newer keys is half empty.
     by_id: BTreeMap<AccountId, Box<Account>>,
     by_sa: BTreeMap<Place, AccountId>,
-    /// Those that ended and wait, the earliest first; some have been told by now.
+    /// Accounts that have ended and wait, the earliest first; some may have been reported.
     ended: VecDeque<(Instant, AccountId)>,
     armed: Option<Instant>,
 }
@@ -82,7 +83,7 @@ impl Accounts {
         id
     }
 
-    /// An SA enters a plane, at the expense of this account.
+    /// An SA enters a plane; this account counts it.
     fn charge(&mut self, place: Place, to: AccountId) {
         if self.by_sa.insert(place, to).is_none()
             && let Some(account) = self.by_id.get_mut(&to)

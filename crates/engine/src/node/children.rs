@@ -1,6 +1,6 @@
-//! Children: what is protected for one pair of selectors, with its successors by rekey. How they
-//! come about is in `negotiate.rs`, in which order in `queue.rs`; which traffic they hold in
-//! `selectors.rs`.
+//! Children: the SAs for one pair of selectors, with their successors by rekey. `negotiate.rs`
+//! makes them, `queue.rs` decides in which order, `selectors.rs` decides which traffic they
+//! protect.
 
 mod claims;
 mod crossing;
@@ -29,11 +29,11 @@ use crate::suite::EspSuite;
 use crate::time::{Deadline, Duration, Instant};
 use takeover::Takeover;
 
-/// After a renewal the old inbound SA still reads what is under way.
+/// After a renewal, the old inbound SA stays for packets that are on the way.
 const OVERLAP: Duration = Duration::from_secs(3);
-/// Before a child that was lost alone is begun again.
+/// Wait before a child that was lost is set up again, while its session stands.
 const CHILD_RETRY: Duration = Duration::from_secs(1);
-/// Before a child that could not be agreed on, or put to use, is begun again.
+/// Wait before a child is set up again that the peer refused or could not install.
 const REFUSED_RETRY: Duration = Duration::from_secs(30);
 
 /// One pair of selectors of one connection and what protects it.
@@ -43,7 +43,7 @@ pub(super) struct ChildEntry {
     /// Index in the connection's children.
     pub(super) index: usize,
     pub(super) session: Option<SessionId>,
-    /// We begin it and renew it; else the peer does.
+    /// We initiate and renew it; otherwise the peer does.
     pub(super) is_ours: bool,
     /// What we ask for; `None`: from our inner or own address.
     pub(super) local: Option<TrafficSelector>,
@@ -192,8 +192,8 @@ impl Node {
             entry.old.retain(|pair| !is_old(pair));
             let current = entry.current;
             let is_current = current.is_some_and(|pair| spis.contains(&pair.spi_out));
-            // strongSwan names ours where it could not put its own to use (RFC 2408 §3.15 has the
-            // sender's), and would do so again at once.
+            // strongSwan names our SPI if it could not install its SAs (RFC 2408 §3.15 says the
+            // sender's), and would fail again at once.
             let is_taken_back = current.is_some_and(|pair| spis.contains(&pair.spi_in));
             if !gone.is_empty() {
                 self.take_over(child);
@@ -209,8 +209,8 @@ impl Node {
         }
     }
 
-    /// The children of a session's peer: a later session may have taken some over, of which the
-    /// peer still speaks under the earlier one. Not those of a neighbour of the same identity.
+    /// The children of a session's peer. A later session may have taken some over, and the peer may
+    /// still name them under the earlier one. Not those of another peer with the same identity.
     fn children_of_peer(&self, id: SessionId) -> Vec<ChildId> {
         let mut sessions = self.siblings(id);
         let mut next = Some(id);
@@ -224,7 +224,7 @@ impl Node {
 
     /// The session that has taken over from this one, if any has.
     pub(super) fn heir_of(&self, mut id: SessionId) -> SessionId {
-        // Heirs are later ones: the way ends.
+        // Heirs are always later sessions, so this ends.
         let heir = |id: SessionId| self.sessions.get(&id)?.heir;
         while let Some(next) = heir(id).filter(|next| self.sessions.contains_key(next)) {
             id = next;
@@ -232,8 +232,8 @@ impl Node {
         id
     }
 
-    /// The session that a child has, where a quick mode under `id` ends: another one may have taken
-    /// over in between.
+    /// The session that owns a child when a quick mode under `id` ends: another session may have
+    /// taken over meanwhile.
     pub(super) fn home_of(&self, id: SessionId, child: ChildId) -> SessionId {
         let home = self.children.get(&child).and_then(|entry| entry.session);
         home.filter(|home| self.sessions.contains_key(home))
@@ -295,7 +295,7 @@ impl Node {
         }
     }
 
-    /// A child that no station waits for leaves the table with its last SA.
+    /// Removes a child with its last SA, unless a station waits for it.
     fn drop_unused_child(&mut self, child: ChildId) {
         let is_stations = self.is_of_station(child);
         let is_unused = self
@@ -337,13 +337,13 @@ impl Node {
         self.flush(Some(id), out);
     }
 
-    /// Whether a station holds this child up: its traffic is expected as long as it does.
+    /// Whether a station keeps this child up; then its traffic waits for it.
     fn is_of_station(&self, child: ChildId) -> bool {
         let mut stations = self.stations.iter();
         stations.any(|station| station.children.contains(&child))
     }
 
-    /// An inbound SA whose quick mode came to nothing.
+    /// Removes an inbound SA whose quick mode failed.
     fn remove_inbound(&mut self, child: ChildId, spi: u32) {
         if !self.is_of_station(child) {
             self.change(Direction::Outbound, Change::Forget(child));
@@ -367,9 +367,8 @@ impl Node {
         self.move_session(id, path, bytes, now);
     }
 
-    /// The peer of a session is elsewhere, and `bytes` have come from there: IKE and every child
-    /// follow. Ports are compared and taken as they came; a path of another family of encapsulation
-    /// is not.
+    /// The peer of a session has moved, and `bytes` have come from its new address: IKE and every
+    /// child follow. The new port counts too. A path with another encapsulation is not followed.
     pub(super) fn move_session(&mut self, id: SessionId, path: Path, bytes: u64, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;

@@ -1,4 +1,5 @@
-//! Messages that leave later than they were made: their answers are waited for from then on.
+//! Messages that leave later than they were made. The wait for their answers starts when they
+//! leave.
 
 use super::Node;
 use super::session::Session;

@@ -1,6 +1,6 @@
-//! Two devices with one credential: each that comes up ends the other's tunnel. The one that is
-//! ended hears why, if it is a Caravan, and waits longer each time (`stations/ousted.rs`); the log
-//! of the gateway says what it looks like when they take turns.
+//! Two devices with one credential: each one that connects ends the other's tunnel. If the device
+//! that loses its tunnel is a Caravan, it is told why, and it waits longer each time
+//! (`stations/ousted.rs`). When the devices alternate, the gateway's log says so.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,13 +12,13 @@ use crate::ikev1::informational;
 use crate::node::{EndCause, Event, Node};
 use crate::time::{Duration, Instant};
 
-/// Peers whose turns are watched; the one that was quiet longest makes room.
+/// Peers that are watched; the one that was quiet longest is dropped for a new one.
 const MAX_WATCHED: usize = 1_024;
-/// Places of one peer that are remembered.
+/// Addresses of one peer that are remembered.
 const MAX_PLACES: usize = 4;
-/// Who comes back to a place after that long may have gone home.
+/// A device that returns to an address after this time may simply have gone home.
 const WINDOW: Duration = Duration::from_secs(30 * 60);
-/// One device may go to another network and come back: so often, two take turns.
+/// One device may change its network and come back. This many returns mean two devices.
 const RETURNS: u32 = 2;
 /// The log says it at most this often of one peer.
 const TELL_INTERVAL: Duration = Duration::from_secs(60 * 60);
@@ -34,14 +34,14 @@ struct Turns {
     /// Where tunnels ended, the latest last.
     ended: Vec<SocketAddr>,
     last: Instant,
-    /// How often one came back to where it had ended.
+    /// How often a tunnel came back to an address where one had ended.
     returns: u32,
     told: Option<Instant>,
 }
 
 impl Duplicates {
-    /// A tunnel at the first place ends for one at the second: whether to say that two devices take
-    /// turns.
+    /// A tunnel at the first address ends for one at the second. Returns whether to report that two
+    /// devices alternate.
     fn turn(&mut self, peer: &Peer, places: (SocketAddr, SocketAddr), now: Instant) -> bool {
         if !self.by_peer.contains_key(peer) && self.by_peer.len() >= MAX_WATCHED {
             let quiet = self.by_peer.iter().min_by_key(|(_, turns)| turns.last);
@@ -80,7 +80,7 @@ impl Turns {
 }
 
 impl Node {
-    /// Before a session ends for another of its peer, from elsewhere: the device there is told.
+    /// Tells a device, before its session ends, that another device has connected elsewhere.
     pub(super) fn supersede(
         &mut self,
         old: SessionId,

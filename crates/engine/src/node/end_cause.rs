@@ -21,17 +21,17 @@ pub enum EndCause {
     PeerRestarted,
     /// The peer began anew before anything was protected.
     BegunAnew,
-    /// The peer has come up anew elsewhere: where it was, and where it is.
+    /// The peer has connected again from another address: the old one and the new one.
     PeerElsewhere(SocketAddr, SocketAddr),
     /// The peer ended our tunnel for another device that has our identity.
     Superseded,
     /// The peer has newer sessions than it may keep.
     NewerSessions,
-    /// Our gateway does not know the tunnel, and has proven itself anew.
+    /// Our gateway does not know the tunnel, and has authenticated again.
     GatewayRestarted,
-    /// A reload changed the connection or took it away.
+    /// A reload changed or removed the connection.
     ConfigurationChanged,
-    /// The peer's certificate is not believed any more.
+    /// The peer's certificate is not accepted any more.
     CertificateRefused(CertFault),
     /// Its life is over and nobody has renewed it.
     Expired,
@@ -39,17 +39,17 @@ pub enum EndCause {
     MessageIdsUsedUp,
     /// The negotiation took too long.
     NegotiationTooLong,
-    /// A half-open exchange made room for another one.
+    /// A half-open exchange was dropped for a new one.
     HalfOpenLimit,
     /// Our own address changed, and the tunnel cannot follow.
     OwnAddressChanged,
     /// The gateway lends no inner address.
     NoInnerAddress,
-    /// No child could be brought up.
+    /// No child came up.
     NoChild,
     /// The peer took a child back that it could not put to use.
     NotPutToUse,
-    /// Another address of the same gateway was first.
+    /// Another address of the same gateway authenticated first.
     OtherAddressFirst,
     /// The negotiation failed, and what differed.
     Failed(String),

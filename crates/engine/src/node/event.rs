@@ -1,4 +1,4 @@
-//! Past facts that a node tells: for logs, status and the rest of the program.
+//! Past facts that a node reports, for logs, status and the rest of the program.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -56,7 +56,7 @@ pub enum Event {
         /// A renewal of one that was up.
         is_rekey: bool,
     },
-    /// We were lent inner addresses: configure them.
+    /// The gateway gave us inner addresses: configure them.
     InnerAddress {
         /// Connection.
         connection: String,
@@ -86,7 +86,7 @@ pub enum Event {
         /// Who.
         stay: Box<Stay>,
     },
-    /// A peer is connected no more; a renewal is no end.
+    /// A peer is not connected any more. A renewal does not cause this.
     SessionEnded {
         /// Who.
         stay: Box<Stay>,
@@ -102,7 +102,7 @@ pub enum Event {
         /// What differed: the proposals, the identity, the certificate, the selector.
         reason: String,
     },
-    /// The peer tells of an error. Before phase 1 is done that is not authenticated: a hint.
+    /// The peer reports an error. Before phase 1 is done this is not authenticated, only a hint.
     PeerComplains {
         /// Connection, if one was chosen.
         connection: Option<String>,
@@ -111,7 +111,7 @@ pub enum Event {
         /// What it says.
         complaint: String,
     },
-    /// Peers at two places take turns with one credential, and end each other's tunnel.
+    /// Two devices at different addresses share a credential and end each other's tunnel.
     CredentialShared {
         /// Connection.
         connection: String,
@@ -129,23 +129,23 @@ pub enum Event {
         /// Where.
         path: Path,
     },
-    /// The peer, which had moved, has proven where it is: there, or back where it was.
+    /// A peer that had moved has proven its address, the new one or the old one.
     PathProven {
         /// Connection.
         connection: String,
         /// Where.
         path: Path,
     },
-    /// Of several addresses of a gateway, one authenticated first.
+    /// One of several gateway addresses authenticated first.
     AddressChosen {
         /// Connection.
         connection: String,
         /// The one that is used.
         address: std::net::SocketAddr,
-        /// Each of the others, and why it is not.
+        /// The other addresses, and why they are not used.
         others: Vec<String>,
     },
-    /// Large packets were lost on the way: they are smaller for a time.
+    /// Large packets were lost, so smaller ones are sent for a time.
     PathShrank {
         /// Connection.
         connection: String,

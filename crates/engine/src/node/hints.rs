@@ -1,9 +1,8 @@
-//! What a node tells whoever uses a security association that it does not have, as after a restart:
-//! INVALID-SPI and INVALID-COOKIE (RFC 2408 §5.2), in clear, for there are no keys.
+//! Hints to a sender that uses an SA which we do not have, for example after our restart:
+//! INVALID-SPI and INVALID-COOKIE (RFC 2408 §5.2). They are unencrypted, because there are no keys.
 //!
-//! Nothing is owed to a stranger: a hint is no longer than what it answers, nothing in clear is
-//! answered, and there are few of them in a second. What a hint is worth to whoever gets it is in
-//! `liveness/unheard.rs`.
+//! A hint is never longer than what it answers, answers nothing unencrypted, and their rate has a
+//! limit. `liveness/unheard.rs` decides what a received hint causes.
 
 use super::session::with_marker;
 use super::{IKE_PORT, Node, Output};
@@ -12,7 +11,7 @@ use crate::ikev1::message::Message;
 use crate::sa::Path;
 use crate::time::{Duration, Instant};
 
-/// Between two hints, in the long run: a flood of forged packets has no more answers.
+/// Average time between two hints, also in a flood of forged packets.
 pub(super) const HINT_INTERVAL: Duration = Duration::from_millis(10);
 /// Hints that may leave at once, as time.
 const BURST: Duration = Duration::from_secs(1);
@@ -36,8 +35,8 @@ impl Hints {
 }
 
 impl Node {
-    /// A message of phase 2 under cookies that we do not have. Its sender hears that, under its
-    /// own cookies, which nobody else can guess.
+    /// A message of phase 2 with unknown cookies. The hint carries these cookies, which only the
+    /// sender knows.
     pub(super) fn deny_cookies(&mut self, path: Path, message: &Message<'_>, now: Instant) {
         if !message.is_of_phase2() {
             return;
@@ -48,8 +47,8 @@ impl Node {
         }
     }
 
-    /// ESP or AH came for an SPI that we do not have. A gateway says so, as it has no better means
-    /// after a restart; a station asks its gateway, with which it may be out of step.
+    /// ESP or AH came for an unknown SPI. A gateway sends a hint, because it can do nothing better
+    /// after a restart. A station probes its gateway, because their SAs may differ.
     pub(super) fn on_unknown_spi(&mut self, path: Path, spi: u32, now: Instant) {
         let path = as_ike(path);
         let mut stations = self.stations.iter().filter_map(|it| it.state.session());
@@ -63,7 +62,7 @@ impl Node {
         }
     }
 
-    /// Whether a connection answers peers there, and does not begin with them.
+    /// Whether a connection is a responder for peers at this address.
     pub(super) fn answers_at(&self, path: Path) -> bool {
         let mut candidates = self.candidates(path).into_iter();
         candidates.any(|it| it.remote_addrs.is_empty())
@@ -77,7 +76,7 @@ impl Node {
     }
 }
 
-/// Where the IKE of whoever sent a packet listens: at its own port in UDP, else at 500.
+/// Where the sender of a packet listens for IKE: its own port in UDP, otherwise 500.
 fn as_ike(path: Path) -> Path {
     if path.remote.port() != 0 {
         return path;

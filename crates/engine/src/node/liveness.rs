@@ -1,5 +1,5 @@
-//! Signs of life: dead peer detection (RFC 3706) and NAT keepalives (RFC 3948 §4).
-//! Questions by the clock are here, those that traffic brings forward in `unheard.rs`.
+//! Dead peer detection (RFC 3706) and NAT keepalives (RFC 3948 §4).
+//! Probes by timer are here; probes that traffic makes earlier are in `unheard.rs`.
 
 mod unheard;
 
@@ -13,34 +13,34 @@ use crate::plane::SaReport;
 use crate::time::{Deadline, Duration, Instant};
 use unheard::Unheard;
 
-/// How long a station sends into silence before it asks, unless its `dpd_delay` is shorter.
+/// How long a station sends without an answer before it probes, unless `dpd_delay` is shorter.
 pub(super) const UNHEARD: Duration = Duration::from_secs(5);
 /// Between two unanswered R-U-THEREs.
 const DPD_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Runs of question numbers that are remembered: each new address of the peer's begins one. A
-/// question of an older one that is reflected passes for the peer's.
+/// Runs of probe numbers that are remembered. Each new address of the peer begins one. An older
+/// probe of ours that is reflected counts as the peer's.
 const MAX_RUNS: usize = 64;
 
 /// Keepalives are never closer.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A report names every SA: with many sessions some one asks all the time. Who has no answer asks
-/// again, and is in the next.
+/// A report contains every SA. With many sessions, one of them always wants a report. A session
+/// that is not answered asks again and is in the next report.
 const REPORT_INTERVAL: Duration = DPD_INTERVAL;
 
-/// When a session last heard of its peer, and when it must ask.
+/// When a session last heard from its peer, and when it must probe.
 #[derive(Default)]
 pub(super) struct Liveness {
     last_sign: Instant,
     ask_at: Option<Instant>,
-    /// Since when we ask without an answer.
+    /// Since when probes have no answer.
     unanswered_since: Option<Instant>,
-    /// The numbers of our questions, first and last of each run, the latest run at the end.
+    /// The numbers of our probes, first and last of each run, the latest run at the end.
     numbers: Vec<(u32, u32)>,
     /// The number of the first question that is unanswered.
     first_unanswered: u32,
-    /// The number of the peer's latest question.
+    /// The number of the peer's latest probe.
     heard: Option<u32>,
     keepalive_at: Option<Instant>,
     /// A station's alone.
@@ -62,7 +62,7 @@ impl Liveness {
             .dpd_delay
             .filter(|delay| sa.peer.dpd && !delay.is_zero())
             .map(|delay| now + delay);
-        // Who orders UDP may have a firewall in mind that forgets.
+        // UDP may be configured because of a firewall that forgets idle flows.
         let is_ordered = connection.encapsulation == Encapsulation::Always && sa.nat.is_between();
         let keeps = sa.nat.is_local || is_ordered;
         self.keepalive_at = keeps.then(|| next_keepalive(connection, now)).flatten();
@@ -91,20 +91,20 @@ impl Liveness {
         self.unanswered_since = None;
     }
 
-    /// Whether the answer is to a question of ours that is unanswered.
+    /// Whether this answers one of our open probes.
     pub(super) fn is_answer(&self, number: u32) -> bool {
         let (first, latest) = (self.first_unanswered, self.numbers.last());
         let is_unanswered = latest.is_some_and(|run| is_within(number, first, run.1));
         self.unanswered_since.is_some() && is_unanswered && self.is_ours(number)
     }
 
-    /// Whether a question of ours had this number.
+    /// Whether a probe of ours had this number.
     fn is_ours(&self, number: u32) -> bool {
         let mut runs = self.numbers.iter();
         runs.any(|(first, last)| is_within(number, *first, *last))
     }
 
-    /// The number of our next question, `gap` after the latest.
+    /// The number of our next probe, `gap` after the latest.
     fn next_number(&mut self, first: u32, gap: u32) -> u32 {
         let number = match self.numbers.last_mut() {
             Some((_, latest)) if gap == 1 => {
@@ -121,15 +121,14 @@ impl Liveness {
         number
     }
 
-    /// The peer is looked for at another address: what was not answered at this one does not count.
+    /// The peer is probed at another address: unanswered probes at this one do not count.
     pub(super) fn start_over(&mut self, now: Instant) {
         if self.unanswered_since.is_some() {
             self.unanswered_since = Some(now);
         }
     }
 
-    /// Whether the peer asks something new, which is remembered; a question of ours that comes
-    /// back is not.
+    /// Whether this is a new probe of the peer, and remembers it. A reflected probe of ours is not.
     pub(super) fn is_question(&mut self, number: u32) -> bool {
         let is_newer = |last: u32| number != last && number.wrapping_sub(last) < 1 << 31;
         let is_new = self.heard.is_none_or(is_newer) && !self.is_ours(number);
@@ -139,14 +138,14 @@ impl Liveness {
         is_new
     }
 
-    /// Whether it is the peer's latest question.
+    /// Whether this is the peer's latest probe.
     pub(super) fn is_last_question(&self, number: u32) -> bool {
         self.heard == Some(number)
     }
 }
 
 impl Node {
-    /// What is due of keepalives and questions.
+    /// Sends keepalives and probes that are due.
     pub(super) fn check_liveness(&mut self, id: SessionId, now: Instant) {
         self.look(id, now);
         let Some(session) = self.sessions.get_mut(&id) else {
@@ -162,7 +161,7 @@ impl Node {
             self.outputs.push_back(keepalive);
         }
         let Some(delay) = connection.dpd_delay else {
-            // One question was enough: by no timer is another due.
+            // One probe was enough; no timer needs another.
             if let Some(session) = self.sessions.get_mut(&id) {
                 session.liveness.ask_at.take_if(|at| *at <= now);
             }
@@ -184,7 +183,7 @@ impl Node {
             return;
         }
         self.ask(id, now);
-        // Packets are a sign of life as well: the report that this brings ends the questions.
+        // Packets prove that the peer is alive too: the report that comes ends the probes.
         if !self.wants_report && now >= self.next_report {
             self.wants_report = true;
             self.next_report = now + REPORT_INTERVAL;
@@ -192,8 +191,8 @@ impl Node {
         }
     }
 
-    /// Sends R-U-THERE at once, whatever the timer says, unless no more may go to where the peer
-    /// is. Returns its number.
+    /// Sends R-U-THERE at once, unless nothing more may be sent to the peer's address. Returns its
+    /// number.
     pub(super) fn ask(&mut self, id: SessionId, now: Instant) -> Option<u32> {
         let message_id = self.fresh_message_id(id);
         let first_number = self.random.u32() >> 1;
@@ -223,7 +222,7 @@ impl Node {
         may_go.then_some(number)
     }
 
-    /// Inbound traffic since the last report is a sign of life of its session's peer.
+    /// Inbound traffic since the last report proves that its session's peer is alive.
     pub(super) fn on_report(&mut self, report: &[SaReport], now: Instant) {
         self.wants_report = false;
         for sa in report {

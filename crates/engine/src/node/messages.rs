@@ -1,4 +1,4 @@
-//! Datagrams on their way in: marker, fragments, cookies, then the session's exchange.
+//! Received datagrams: marker, fragments, cookies, then the session's exchange.
 
 use std::sync::Arc;
 
@@ -61,8 +61,8 @@ impl Node {
         }
     }
 
-    /// What the sender of a fragment has shown. Fragments are held only for those whom we know,
-    /// and for first messages.
+    /// What the sender of a fragment has proven. Fragments are kept only for known senders and for
+    /// first messages.
     fn standing(&self, message: &Message<'_>, path: Path) -> Option<Standing> {
         if message.is_unanswered() {
             return Some(Standing::First);
@@ -70,7 +70,7 @@ impl Node {
         let session = &self.sessions[&self.session_of(message)?];
         let is_unproven = |place: &Place| !place.is_proven();
         Some(match &session.half_open {
-            // Cookies travel in clear: who writes from elsewhere may have read them on the way.
+            // Cookies are not encrypted: a sender at another address may have read them.
             _ if session.path.remote.ip() != path.remote.ip() => Standing::Unproven,
             _ if session.sa.is_some() => Standing::Established,
             Some(place) if is_unproven(place) => Standing::Unproven,
@@ -105,7 +105,7 @@ impl Node {
                 self.on_complaint(id, path, message.octets());
                 self.on_phase1(id, path, message.octets(), now);
             }
-            // An aggressive initiator goes on although its last message was lost.
+            // An aggressive initiator continues even if its last message was lost.
             _ if !is_established => self.on_phase1(id, path, message.octets(), now),
             Kind::Quick => self.on_quick(id, path, message, now),
             Kind::Config => self.on_transaction(id, path, message, now),
@@ -124,8 +124,8 @@ impl Node {
     }
 
     fn on_first_message(&mut self, path: Path, message: &Message<'_>, now: Instant) {
-        // An exchange with ourselves: whoever passes our own messages to and fro between its two
-        // ends would have us believe ourselves.
+        // An exchange with ourselves: an attacker who relays our messages between both ends of it
+        // would make us authenticate ourselves.
         if self.by_spi_of_ike.contains_key(&message.spis().initiator) {
             return self.drops.count(DropReason::Reflected);
         }
@@ -184,7 +184,7 @@ impl Node {
         }
     }
 
-    /// A half-open exchange ends for a newer one.
+    /// A half-open exchange is dropped for a newer one.
     fn make_room(&mut self, oldest: SessionId, now: Instant) {
         self.drops.count(DropReason::TooManyHalfOpen);
         self.close_session(oldest, EndCause::HalfOpenLimit, false, now);
@@ -328,7 +328,7 @@ impl Node {
         }
     }
 
-    /// The gateway has answered or pushed; what we hold already is no news.
+    /// The gateway has answered or pushed; addresses that we have already change nothing.
     fn take_lease(&mut self, id: SessionId, lease: Lease, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
@@ -418,7 +418,7 @@ impl Node {
         match notices[..] {
             [Notice::AreYouThere(number)] if session.liveness.is_question(number) => {}
             [Notice::IAmHere(number)] if proves || session.liveness.is_answer(number) => {}
-            // One that was sent again: its sender waits.
+            // A repetition: its sender waits for the answer.
             [Notice::AreYouThere(number)] if session.liveness.is_last_question(number) => {
                 self.drops.count(DropReason::RetransmittedMessage);
                 return self.answer_life(id, number);
@@ -443,8 +443,8 @@ impl Node {
         }
     }
 
-    /// Before phase 1 is done a complaint in clear proves nothing: the log hears it at once, the
-    /// exchange waits for something better.
+    /// Before phase 1 is done, an unencrypted error proves nothing: it is logged at once, and the
+    /// exchange waits for an authentic message.
     fn on_complaint(&mut self, id: SessionId, path: Path, message: &[u8]) {
         let Ok(said) = InClear::read(message) else {
             return;
@@ -522,8 +522,8 @@ impl Node {
         self.flush(Some(id), out);
     }
 
-    /// A message of phase 2 that is the peer's, and no repetition, came over `path`: a sign of
-    /// life, the peer's address, and the proof that it has all of phase 1.
+    /// An authentic new message of phase 2 came over `path`. It proves that the peer is alive,
+    /// where it is, and that it has completed phase 1.
     pub(super) fn authentic_from(&mut self, id: SessionId, path: Path, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;

@@ -1,15 +1,15 @@
-//! A peer that moved to another address answers from there before it is sent more than three times
-//! what came from there (RFC 9000 §8.1 and §9.3): else a station, or whoever rewrites its
-//! datagrams on the way, could make us flood somebody else.
+//! Proof of a peer's new address. Until a peer that has moved answers from its new address, we send
+//! it at most three times the bytes that came from there (RFC 9000 §8.1 and §9.3). Otherwise a
+//! client, or an attacker who rewrites its datagrams, could make us flood another host.
 //!
-//! The question is R-U-THERE with a number that cannot be guessed: whoever only claims to be there
-//! has not read it. A peer without dead peer detection is asked by a quick mode, whose answer
-//! covers our nonce. An address that stays silent is left for the one before, which was proven.
-//! A question counts as packets do, and comes first: it ends the limit. Where nothing more may be
-//! sent, the next one waits for something to come from there.
+//! The probe is R-U-THERE with a number that cannot be guessed, so only a receiver at that address
+//! can answer. A peer without dead peer detection is probed with a quick mode, whose answer covers
+//! our nonce. If the new address stays silent, packets go to the old one again, which was proven.
+//! Probes count towards the limit and take precedence over packets, because their answer ends the
+//! limit. If nothing more may be sent, the next probe waits until something comes from there.
 //!
-//! A move to another port of the same address, as after a NAT rebinding, hits nobody new and is
-//! not limited.
+//! A move to another port of the same address, as after a NAT rebinding, can hurt no other host and
+//! has no limit.
 
 use std::net::IpAddr;
 
@@ -20,32 +20,33 @@ use crate::plane::Change;
 use crate::sa::{ChildId, Direction, Path};
 use crate::time::{Deadline, Duration, Instant};
 
-/// Octets that are sent for each that came.
+/// Octets that may be sent for each received octet.
 const AMPLIFICATION: u64 = 3;
-/// An authentic IKE message has no less.
+/// An authentic IKE message is at least this long.
 pub(super) const LEAST_MESSAGE_BYTES: u64 = 76;
-/// Of what may be sent so much is kept for questions: two of them, which any message allows.
+/// Octets reserved for probes: two probes, which any message allows.
 pub(super) const FOR_QUESTIONS: u64 = AMPLIFICATION * LEAST_MESSAGE_BYTES;
-/// Between two questions.
+/// Time between two probes.
 const INTERVAL: Duration = Duration::from_millis(500);
-/// After so long without an answer the peer is looked for where it was.
+/// After this time without an answer, the peer is probed at its old address.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How far a question's number jumps at most, so that nobody guesses it.
+/// The largest random step between probe numbers, so that nobody can guess them.
 pub(super) const JUMP: u32 = 1 << 24;
-/// Wrong answers after which a question counts no more; the next one has another number.
+/// Wrong answers after which a probe does not count any more; the next one has a new number.
 const GUESSES: u32 = 8;
 
-/// A peer's address that it has not answered from.
+/// An address from which the peer has not answered yet.
 pub(super) struct Unproven {
     /// Where the peer was before.
     pub(super) proven: Path,
     since: Instant,
     ask_at: Instant,
-    /// The number of the question whose answer proves it, and how many wrong ones it may have.
+    /// The number of the probe whose answer proves the address, and how many wrong answers are
+    /// left.
     question: Option<(u32, u32)>,
     /// The message ID of a quick mode whose answer proves it.
     pub(super) quick: Option<u32>,
-    /// Octets of questions that may still be sent there.
+    /// Octets of probes that may still be sent there.
     for_questions: u64,
 }
 
@@ -57,8 +58,7 @@ impl Unproven {
         }
     }
 
-    /// Whether a question of this number and so many octets may go to the new address: then its
-    /// answer counts.
+    /// Whether a probe with this number and size may go to the new address; then its answer counts.
     pub(super) fn may_ask(&mut self, number: u32, octets: usize) -> bool {
         let rest = self.for_questions.checked_sub(octets as u64);
         if let Some(rest) = rest {
@@ -70,9 +70,9 @@ impl Unproven {
 }
 
 impl Node {
-    /// The peer of a session is at another address than before, from which `bytes` have come: the
-    /// planes are told before they hear of the move. Where it is back at an address that it has
-    /// proven, nothing is told: returns whether [`Node::prove`] is to follow the move.
+    /// The peer of a session has moved to an address from which `bytes` have come. The planes learn
+    /// the limit before they learn of the move. If the peer is back at a proven address, there is
+    /// no limit. Returns whether [`Node::prove`] must follow the move.
     pub(super) fn doubt(&mut self, id: SessionId, former: Path, bytes: u64, now: Instant) -> bool {
         let Some(session) = self.sessions.get_mut(&id) else {
             return false;
@@ -100,7 +100,7 @@ impl Node {
         false
     }
 
-    /// So many authentic octets came from where the peer is: if that is unproven, three times as
+    /// This many authentic octets came from the peer's address. If it is unproven, three times as
     /// many may go there.
     pub(super) fn allow(&mut self, id: SessionId, bytes: u64) {
         let Some(session) = self.sessions.get_mut(&id) else {
@@ -139,7 +139,7 @@ impl Node {
         }
     }
 
-    /// The peer is where it says, and packets go there: nothing is limited any more.
+    /// The peer has proven its address, and packets go there: the limit ends.
     pub(super) fn prove(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
@@ -190,7 +190,7 @@ impl Node {
         asked == Some(message_id) && session.path.remote.ip() == path.remote.ip()
     }
 
-    /// Asks at a new address, again and again; in the end the peer is where it was.
+    /// Probes a new address again and again, and at last returns to the old one.
     pub(super) fn check_proof(&mut self, id: SessionId, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;

@@ -1,11 +1,11 @@
-//! A gateway that begins anew knows nothing of the peers that an earlier process served. Those that
-//! send hear so at once (`hints.rs`); one that is idle would not know before its own next question.
-//! Whoever runs the node keeps where peers were ([`Node::places`]), and gives that back to the next
-//! one ([`Command::Remind`](crate::node::Command::Remind)): each place is told once, with the same
-//! unsigned hint.
+//! Reminders after a restart. A restarted gateway does not know the peers of the earlier process.
+//! Peers that send get a hint at once (`hints.rs`); an idle peer would only notice at its next
+//! probe. So the caller stores the peers' addresses ([`Node::places`]) and gives them to the next
+//! node ([`Command::Remind`](crate::node::Command::Remind)), which sends the same unauthenticated
+//! hint to each address once.
 //!
-//! What was kept proves nothing. At worst a few thousand strangers get one small packet each, at a
-//! pace that is no flood; what a peer makes of it is in `liveness/unheard.rs`.
+//! Stored addresses prove nothing. At worst a few thousand strangers get one small packet each, at
+//! a low rate. `liveness/unheard.rs` decides what a peer does with it.
 
 use std::collections::BTreeSet;
 
@@ -18,13 +18,12 @@ use crate::time::{Deadline, Duration, Instant};
 
 /// Places that are kept, and told, at most.
 pub const PLACES_MAX: usize = 4_096;
-/// Between two reminders, at least: whoever hears one may set up a tunnel at once.
+/// Least time between two reminders: each peer may set up a tunnel at once.
 const PAUSE: Duration = Duration::from_millis(10);
-/// What is added to each pause at random, so that gateways that restart together do not speak in
-/// step.
+/// Random addition to each pause, so that gateways that restart together do not send in step.
 const JITTER: Duration = Duration::from_millis(10);
 
-/// Whom nobody has told yet.
+/// Peers that have not been told yet.
 #[derive(Default)]
 pub(super) struct Reminders {
     left: Vec<Path>,
@@ -44,7 +43,7 @@ impl Node {
         new.take(PLACES_MAX).collect()
     }
 
-    /// Peers were at these places when an earlier process ended.
+    /// Peers had these addresses when an earlier process ended.
     pub(super) fn remind(&mut self, mut places: Vec<Path>, now: Instant) {
         places.truncate(PLACES_MAX);
         // The first one is told first.
@@ -53,7 +52,7 @@ impl Node {
         self.arm_reminder(now);
     }
 
-    /// Tells the next one, unless it is here already or nobody whom we would answer.
+    /// Tells the next one, unless it is connected already or no connection would answer it.
     pub(super) fn on_reminder_timer(&mut self, now: Instant) {
         self.reminders.armed = None;
         while let Some(path) = self.reminders.left.pop() {

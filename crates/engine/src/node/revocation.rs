@@ -1,5 +1,5 @@
-//! Peers whose tunnels end before their time: those that a new revocation list names or that are
-//! pinned no more, and those that the user ends one by one.
+//! Ends tunnels early: of peers that a new revocation list names or whose certificate is not pinned
+//! any more, and of peers that the user names.
 
 use crypto::cert::CertFault;
 

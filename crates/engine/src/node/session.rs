@@ -28,9 +28,9 @@ use crate::time::{Deadline, Duration, Instant};
 use message_ids::{MessageIds, RENEWAL_IDS};
 pub(super) use quicks::PendingQuick;
 
-/// Before a renewal that failed is tried again.
+/// Wait before a failed renewal is tried again.
 const RENEWAL_RETRY: Duration = Duration::from_secs(10);
-/// After a renewal the old ISAKMP SA stands for so long.
+/// How long the old ISAKMP SA stays after a renewal.
 const RENEWAL_OVERLAP: Duration = Duration::from_secs(3);
 
 /// One ISAKMP SA and what depends on it.
@@ -47,8 +47,8 @@ pub(super) struct Session {
     pub(super) quicks: Vec<PendingQuick>,
     /// Children whose quick mode is to follow those that are under way.
     pub(super) waiting: Vec<ChildId>,
-    /// Of all exchanges of phase 2 so far, ours among them: a first message that comes back is
-    /// none.
+    /// Message IDs of all exchanges of phase 2 so far, including ours. A first message that comes
+    /// back is not a new exchange.
     message_ids: MessageIds,
     pub(super) config_request: Option<Box<ConfigRequest>>,
     /// Our last mode config answer: message ID, request and reply, for a duplicate request.
@@ -71,9 +71,10 @@ pub(super) struct Session {
     pub(super) half_open: Option<Box<Place>>,
     /// What is known of the path to the peer.
     pub(super) round_trip: RoundTrip,
-    /// Another address of the same gateway was first: it is deleted as soon as it stands.
+    /// Another address of the same gateway was first: this session is deleted when it is
+    /// established.
     pub(super) is_surplus: bool,
-    /// Of its peer's stay, from its first child on.
+    /// The account of the peer's stay, from the first child on.
     pub(super) account: Option<AccountId>,
     armed: Option<Instant>,
 }
@@ -183,7 +184,7 @@ impl Session {
 
 impl Node {
     pub(super) fn add_session(&mut self, session: Session) -> SessionId {
-        // Strangers begin many: the numbers come round, and some are in use.
+        // Strangers begin many sessions: numbers wrap around, and some are in use.
         while self.sessions.contains_key(&SessionId(self.next_session)) {
             self.next_session = self.next_session.wrapping_add(1);
         }
@@ -282,7 +283,7 @@ impl Node {
         if let Some(place) = session.half_open.take() {
             self.half_open.end(id, *place);
         }
-        // What was read while the exchange ran counts.
+        // The configuration may have changed during the exchange: the new one counts.
         let Some(connection) = self.config.successor(&connection).cloned() else {
             session.sa = Some(Box::new(sa));
             return self.close_session(id, EndCause::ConfigurationChanged, true, now);
@@ -369,7 +370,7 @@ impl Node {
         }
         self.end_stay(&session, cause.clone(), now);
         for (child, _) in pending.into_iter().filter(|(_, is_asked)| *is_asked) {
-            // Another session took over: what was asked for here is asked for there.
+            // Another session took over: it continues the requests of this one.
             self.begin_quick(self.home_of(id, child), child, now);
         }
         if let Some(old) = session.replaces {
@@ -378,7 +379,7 @@ impl Node {
         self.station_lost(id, &cause, now);
     }
 
-    /// A renewal of this session came to nothing: it is tried again while the session stands.
+    /// A renewal of this session failed: it is tried again while the session stands.
     fn renew_later(&mut self, old: SessionId, now: Instant) {
         if let Some(session) = self.sessions.get_mut(&old).filter(|it| it.heir.is_none()) {
             session.rekey_at = Some(now + RENEWAL_RETRY);

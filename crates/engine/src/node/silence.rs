@@ -1,5 +1,5 @@
-//! Large packets that go unanswered: the peer is asked a small question, and how fast it answers
-//! tells a path that loses large packets from one that loses all.
+//! Large packets without an answer: a small probe tells whether the path loses large packets only,
+//! or all packets.
 
 use super::Node;
 use super::session_id::SessionId;
@@ -8,12 +8,12 @@ use crate::plane::Change;
 use crate::sa::{ChildId, Direction};
 use crate::time::{Duration, Instant};
 
-/// An answer that takes longer may be one of a link that was gone when the question was asked.
+/// A later answer may come over a link that was down when the probe was sent.
 const PROMPT: Duration = Duration::from_millis(1_500);
-/// Between two questions about one session.
+/// Time between two probes of one session.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// A question about large packets.
+/// A probe about large packets.
 #[derive(Clone, Copy)]
 pub(super) struct SmallQuestion {
     child: ChildId,
@@ -22,7 +22,7 @@ pub(super) struct SmallQuestion {
 }
 
 impl Node {
-    /// A large segment of this child is repeated and repeated.
+    /// A large segment of this child is repeated again and again.
     pub(super) fn large_unanswered(&mut self, child: ChildId, now: Instant) {
         let id = self.children.get(&child).and_then(|child| child.session);
         let Some((id, session)) = id.and_then(|id| Some((id, self.sessions.get(&id)?))) else {

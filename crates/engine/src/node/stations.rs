@@ -1,5 +1,5 @@
-//! Stations: connections that we begin ourselves and hold up. A station finds its own address,
-//! connects, asks for an inner address, brings its children up, and begins again after a loss.
+//! Stations: connections that we initiate and keep up. A station finds its own address, connects,
+//! asks for an inner address, sets up its children, and starts again after a loss.
 
 mod again;
 mod children;
@@ -28,9 +28,9 @@ use crate::plane::Change;
 use crate::sa::{ChildId, Direction, Mode, Path};
 use crate::time::{Deadline, Duration, Instant};
 
-/// Before the first new attempt at most; doubles with each.
+/// Longest wait before the first new attempt; doubles with each attempt.
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
-/// Attempts are never further apart.
+/// The longest wait between attempts.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
 /// A connection that we begin.
@@ -57,7 +57,7 @@ pub(super) struct Station {
     armed: Option<Instant>,
 }
 
-/// Where a station stands.
+/// The state of a station.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// The user wants it down.
@@ -209,7 +209,7 @@ impl Node {
         for id in sessions {
             self.close_session(id, EndCause::TakenDown, true, now);
         }
-        // Its traffic waits no more: another connection's tunnel may lead there.
+        // Its traffic does not wait any more: another connection may have a tunnel for it.
         for index in self.stations_named(name) {
             for child in self.stations[index].children.clone() {
                 self.change(Direction::Outbound, Change::Forget(child));
@@ -257,7 +257,7 @@ impl Node {
         replaces: Option<SessionId>,
         now: Instant,
     ) -> SessionId {
-        // A renewal goes where its session goes.
+        // A renewal uses the path of its session.
         let renewed = replaces.and_then(|old| self.sessions.get(&old));
         let renewed = renewed.filter(|old| old.path.remote.ip() == path.remote.ip());
         let mut out = Outbox::over(renewed.map(|old| old.round_trip).unwrap_or_default());
@@ -441,7 +441,7 @@ impl Node {
         }
     }
 
-    /// A session ended: begin again, or wait for traffic.
+    /// A session ended: start again, or wait for traffic.
     pub(super) fn station_lost(&mut self, id: SessionId, cause: &EndCause, now: Instant) {
         if self.racer_lost(id, cause, now) {
             return;
@@ -457,12 +457,12 @@ impl Node {
         station.retry_children_at = None;
         let was_up = matches!(station.state, State::Up(_));
         if !station.race.is_idle() {
-            // The gateway has said that it knows the tunnel no more: it is being asked anew.
+            // The gateway has said that it does not know the tunnel: a new attempt is under way.
             station.state = State::Racing;
             return self.arm_station(index);
         }
         if !was_up {
-            // It authenticated and gave nothing: another address may be of more use.
+            // It authenticated but gave nothing: another address may work better.
             let addresses = &station.connection.remote_addrs;
             let used = addresses.iter().position(|it| Some(*it) == station.used);
             station.first = used.map_or(0, |used| used + 1);
@@ -479,7 +479,7 @@ impl Node {
         let jitter = f64::from(self.random.u32() >> 16) / 65536.0;
         let station = &mut self.stations[index];
         let doubled = FIRST_BACKOFF.saturating_mul(1 << station.attempt.min(16));
-        // Chance keeps hundreds of stations of one gateway from coming back at once.
+        // Random waits keep hundreds of clients of one gateway from returning at once.
         let rest = station.ousted.rest(now);
         let wait = doubled.min(MAX_BACKOFF).mul_f64(0.25 + 0.75 * jitter);
         let wait = wait.max(rest);

@@ -1,5 +1,5 @@
-//! All timers of a node in one ordered map: the next deadline costs nothing to find however many
-//! sessions there are. Each owner keeps the moment that its own timer is set to.
+//! All timers of a node in one ordered map, so the next deadline is found at once, also with many
+//! sessions. Each owner stores the moment that its own timer is set to.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +60,7 @@ impl Timers {
         }
     }
 
-    /// Timers fire: what they set anew is due after `now`, so that firing comes to an end.
+    /// Timers fire. Timers that are set again are due after `now`, so firing ends.
     pub(super) fn fire_from(&mut self, now: Instant) {
         self.fired = Some(now);
     }
@@ -82,11 +82,11 @@ impl Timers {
     }
 }
 
-/// When to renew: RFC 2409 leaves that to either side. The responder waits a tenth longer, so
-/// that two ends of one mind do not begin together.
+/// When to renew. RFC 2409 lets either end do it. The responder waits a tenth longer, so that two
+/// ends with the same configuration do not start together.
 ///
-/// A peer may want a life shorter than `own`, even than the margin, which was chosen for `own`:
-/// then it is renewed after half of it at the earliest.
+/// A peer may want a lifetime shorter than `own`, even shorter than the margin, which was chosen
+/// for `own`. Then the SA is renewed after half of its lifetime at the earliest.
 pub(super) fn renewal(lifetime: Duration, own: Duration, margin: Duration, role: Role) -> Duration {
     let mut after = lifetime.saturating_sub(margin);
     if lifetime < own || after.is_zero() {

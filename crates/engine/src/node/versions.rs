@@ -1,7 +1,7 @@
-//! Messages of IKEv2 and later: counted, and a first one is answered that we speak IKEv1, so that
-//! its sender need not ask in silence until it gives up (RFC 7296 §1.5, §2.5).
+//! Messages of IKEv2 and later. They are counted. A first message gets the answer that we support
+//! IKEv1, so its sender does not repeat it until it gives up (RFC 7296 §1.5, §2.5).
 //!
-//! The answer is no longer than what it answers, and there are few of them in a second.
+//! The answer is never longer than the message, and the rate has a limit.
 
 use crate::ikev1::message::{is_later, refuse_later};
 

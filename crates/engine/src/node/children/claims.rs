@@ -1,15 +1,15 @@
-//! Whose traffic is whose, where several peers may ask for parts of one configured range.
+//! Decides which peer may have which traffic, if several peers may ask for parts of one range.
 //!
-//! A connection that accepts many peers and names a `remote_ts` lets each of them say which part of
-//! it is its own. So that none takes what another one's tunnel carries, it is refused
+//! A connection that accepts many peers and has a `remote_ts` lets each peer choose its part. A
+//! peer must not take another peer's traffic, so it is refused
 //!
 //! - what overlaps a child of another peer,
 //! - what another connection keeps for the one peer that it accepts, even while its tunnel is down,
 //! - what lies in a pool of ours, or reaches into one: those addresses are lent, not asked for.
 //!
-//! A range that is configured for many inside the wider range of one (sites beside a tunnel that
-//! takes everything else) is meant: the narrower selector has its packets. The peer itself may ask
-//! again for what it has, from wherever it is: a tunnel that it lost lives on here for a time.
+//! A range for many peers may lie inside the wider range of one peer (sites beside a tunnel for
+//! everything else). This is allowed: the narrower selector gets its packets. A peer may ask again
+//! for what it has, from any address, because a tunnel that it lost stays here for a time.
 
 use std::sync::Arc;
 

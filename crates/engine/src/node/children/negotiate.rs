@@ -1,5 +1,5 @@
-//! Quick mode between a session and its children: begun, answered, accepted or refused, and what
-//! it yields for the planes.
+//! Quick mode for the children of a session: initiate, answer, accept or refuse, and install the
+//! SAs.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -224,7 +224,7 @@ impl Node {
                 {
                     session.children.push(child);
                 }
-                // Who reads message 2 may send at once: the inbound SA goes first.
+                // The peer may send as soon as it reads message 2: install the inbound SA first.
                 self.quick_progress(id, child, progress, now);
                 self.flush(Some(id), out);
                 self.arm_session(id);
@@ -240,8 +240,8 @@ impl Node {
         }
     }
 
-    /// The child that an offer speaks of: the one it renews, else a new one of the first
-    /// configured child whose mode and selectors hold it.
+    /// The child for an offer: the one that it renews, otherwise a new one of the first configured
+    /// child with a matching mode and selectors.
     fn child_for(
         &mut self,
         id: SessionId,
@@ -334,7 +334,7 @@ impl Node {
                     self.change(Direction::Outbound, Change::Forget(child));
                 }
                 if let Some(session) = self.sessions.get_mut(&id) {
-                    // Who has a child has our mode config answer.
+                    // A peer that has a child has received our mode config answer.
                     session.config_reply = None;
                 }
                 self.child_established(home, child, &negotiated, new);
@@ -342,7 +342,8 @@ impl Node {
         }
     }
 
-    /// Who reads message 3 may send at once: our inbound SA stands before that message leaves.
+    /// The peer may send as soon as it reads message 3: our inbound SA is installed before it
+    /// leaves.
     fn ready_to_receive(&mut self, id: SessionId, child: ChildId, progress: &QuickProgress) {
         if let QuickProgress::Complete(Some(negotiated)) = progress
             && self.children.contains_key(&child)
@@ -376,8 +377,8 @@ impl Node {
         }
     }
 
-    /// The initiator may send right behind message 3, and what it asks be answered before we have
-    /// read that message: the answer waits for the outbound SA.
+    /// The initiator may send packets right after message 3, and a server may answer them before we
+    /// have read message 3. The answer waits for the outbound SA.
     fn expect_answers(&mut self, id: SessionId, child: ChildId, negotiated: &NegotiatedChild) {
         let (Some(session), Some(entry)) = (self.sessions.get(&id), self.children.get(&child))
         else {
@@ -446,7 +447,7 @@ impl Node {
         self.station_child_up(id, now);
     }
 
-    /// The peer protects a part of what we asked for: the rest goes nowhere.
+    /// The peer protects only a part of what we asked for: the rest is refused.
     fn tell_narrowed(&mut self, id: SessionId, child: ChildId, pair: Pair) {
         let (Some(session), Some(entry)) = (self.sessions.get(&id), self.children.get(&child))
         else {
@@ -467,7 +468,7 @@ impl Node {
         self.tell(event);
     }
 
-    /// A quick mode ended without SAs. Whose turn is next is the caller's to see to.
+    /// A quick mode ended without SAs. The caller starts the next one.
     pub(in super::super) fn quick_failed(
         &mut self,
         id: SessionId,
@@ -491,10 +492,10 @@ impl Node {
         let up = entry.as_mut().filter(|entry| entry.current.is_some());
         let is_up = up.is_some();
         if let Some(entry) = up {
-            // A renewal that came to nothing is tried again before the old SAs expire.
+            // A failed renewal is tried again before the old SAs expire.
             entry.rekey_at.get_or_insert(now + REFUSED_RETRY);
         }
-        // A responder's inbound SA stands since message 2.
+        // A responder's inbound SA was installed with message 2.
         self.remove_inbound(child, spi);
         if is_up {
             self.arm_child(child);

@@ -1,6 +1,6 @@
-//! One quick mode of ours at a time under a session. A peer keeps the state of a few exchanges
-//! (strongSwan of three, `max_ikev1_exchanges`) and cannot read the last message of one that it
-//! has forgotten; then we would seal for a peer that holds no SA.
+//! One quick mode of ours at a time per session. A peer keeps the state of few exchanges
+//! (strongSwan of three, `max_ikev1_exchanges`). It cannot read the last message of an exchange
+//! that it has forgotten, and then we would send on an SA that it does not have.
 
 use super::super::Node;
 use super::super::session::Session;
@@ -50,7 +50,7 @@ impl Node {
         !is_asking
     }
 
-    /// Begins the quick mode that has waited longest, if none is under way.
+    /// Starts the quick mode that has waited longest, if none is under way.
     pub(in super::super) fn begin_waiting(&mut self, id: SessionId, now: Instant) {
         while let Some(child) = self.sessions.get_mut(&id).and_then(|s| s.next_waiting()) {
             self.begin_quick(id, child, now);

@@ -1,9 +1,9 @@
-//! What a peer has refused under the keys of its ISAKMP SA, and what is offered after that.
+//! What a peer has refused in authenticated messages, and what is offered next.
 //!
-//! One message carries one public value (RFC 2409 §5.5), so that proposals of several groups, or
-//! with and without PFS, are offered one group after the other, in the order of the configuration.
-//! Nobody but the peer itself can bring that about: what is refused in clear changes nothing. A
-//! renewal begins with the group that was agreed on.
+//! A message carries one public value (RFC 2409 §5.5). So proposals of several groups, or with and
+//! without PFS, are offered one group after the other, in the order of the configuration. Only the
+//! peer itself can cause this: an unencrypted refusal changes nothing. A renewal begins with the
+//! group that was agreed on.
 
 use crypto::dh::Group;
 

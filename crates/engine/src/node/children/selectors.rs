@@ -1,4 +1,4 @@
-//! Which traffic a child protects: what we ask for, what we accept, what the planes are given.
+//! Which traffic a child protects: what we ask for, what we accept, what the planes get.
 
 use std::net::IpAddr;
 
@@ -37,7 +37,7 @@ pub(super) fn wanted_selectors(
 pub(super) fn holds_local(child: &Child, offered: &TrafficSelector, path: Path) -> bool {
     if child.local.is_empty() || child.mode == Mode::Transport {
         let own = TrafficSelector::host(path.local.ip());
-        // Behind a destination NAT of our own the peer names the address it sees.
+        // Behind our own destination NAT, the peer names the address that it sees.
         let is_own = child.mode == Mode::Transport || own.contains(offered);
         let fits = |own: &TrafficSelector| own.holds_ports_of(offered);
         return is_own && (child.local.is_empty() || child.local.iter().any(fits));

@@ -1,6 +1,6 @@
-//! The address of our pools that stands for a peer of transport mode: one for all its children of
-//! its family, as long as a session of its stands. Without one the peer is refused, since our
-//! stack would know it by the address that it comes from, which others may have too.
+//! The pool address that represents a peer of transport mode to our own stack: one per address
+//! family for all its children, as long as it has a session. Without one the peer is refused,
+//! because our stack would know it by its source address, which other peers may have too.
 
 use std::net::IpAddr;
 use std::sync::Arc;

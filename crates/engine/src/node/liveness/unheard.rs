@@ -161,10 +161,9 @@ impl Node {
         self.arm_session(id);
     }
 
-    /// A message in clear under no exchange that we have, or under one that is over. Anybody can
-    /// send it: that the peer knows us no more is asked of the peer itself. One that answers such a
-    /// question under our own cookies comes from somebody who can read them: the gateway is asked
-    /// to prove itself anew, while the tunnel stays.
+    /// An unencrypted message for no exchange of ours, or for one that is over. Anybody can send
+    /// it, so the peer is probed. If it answers our probe with our own cookies, its sender can read
+    /// our messages: the gateway must authenticate again, while the tunnel stays.
     pub(in crate::node) fn on_hint(&mut self, path: Path, message: &[u8], now: Instant) {
         let is_of = |id: &SessionId| self.sessions.get(id).is_some_and(|s| s.path == path);
         let mut sessions = self.stations.iter().filter_map(|it| it.state.session());

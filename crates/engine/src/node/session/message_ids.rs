@@ -1,16 +1,15 @@
-//! The message IDs of phase 2 that an ISAKMP SA has used, all of them, the peer's and ours.
+//! All message IDs of phase 2 that an ISAKMP SA has used, the peer's and ours.
 //!
-//! RFC 2409 §5.5 and §5.7 have no other freshness: whoever records a message could have it taken
-//! a second time, or have us take our own. So none is forgotten as long as the ISAKMP SA lives,
-//! and the SA ends before there are more than can be held: it is renewed at three quarters of
-//! [`MAX_IDS`], and closed when that many are used.
+//! RFC 2409 §5.5 and §5.7 have no other protection against replay: an attacker could replay a
+//! recorded message, or send us our own. So no ID is forgotten while the ISAKMP SA lives. The SA is
+//! renewed at three quarters of [`MAX_IDS`], and closed when all are used.
 //!
-//! Only an exchange that has proven itself is counted, so that nobody but the peer can use IDs
-//! up. Signs of life have numbers of their own (RFC 3706 §6.2) and need none.
+//! Only authenticated exchanges count, so only the peer can use up IDs. Dead peer detection has its
+//! own numbers (RFC 3706 §6.2) and needs none.
 
 /// Exchanges of phase 2 under one ISAKMP SA: 16 KiB. A child takes about three an hour.
 pub(in super::super) const MAX_IDS: usize = 4_096;
-/// From so many on, the ISAKMP SA is renewed.
+/// With this many, the ISAKMP SA is renewed.
 pub(in super::super) const RENEWAL_IDS: usize = MAX_IDS / 4 * 3;
 
 /// The IDs, in order.

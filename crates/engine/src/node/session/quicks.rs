@@ -1,5 +1,5 @@
-//! The quick modes of a session: those under way, and those that are done and may have to send
-//! their last message again.
+//! The quick modes of a session: active ones, and finished ones that may have to repeat their last
+//! message.
 
 use super::Session;
 use crate::ikev1::quick::Quick;

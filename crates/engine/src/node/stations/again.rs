@@ -1,4 +1,4 @@
-//! An exchange that the peer has forgotten is begun anew, within the attempt.
+//! Starts an exchange again that the peer has forgotten, within the same attempt.
 
 use crate::ike::{Fault, Step};
 use crate::node::Node;

@@ -1,5 +1,5 @@
-//! INITIAL-CONTACT ends the peer's other sessions of our identity (RFC 2407 §4.6.3.3): who says it,
-//! where several connections of ours lead to one peer under one identity.
+//! Which connection sends INITIAL-CONTACT, if several of ours have the same peer and identity. The
+//! notification ends the peer's other sessions with our identity (RFC 2407 §4.6.3.3).
 
 use crate::config::Connection;
 use crate::node::Node;

@@ -1,5 +1,5 @@
-//! Which children of a station begin with the inner addresses that it was lent: each needs one of
-//! the family that it leads to.
+//! Which children of a station can start with the inner addresses that it got: each child needs an
+//! address of its own family.
 
 use crate::node::session_id::SessionId;
 use crate::node::{Event, Node};
@@ -34,7 +34,7 @@ impl Node {
         is_v4.is_none_or(|is_v4| !takes_one || lent.any(|it| it.is_ipv4() == is_v4))
     }
 
-    /// Says once a session why a child of it is not begun.
+    /// Reports once per session why one of its children is not started.
     fn lacks_inner(&mut self, id: SessionId, child: ChildId, now: Instant) {
         let (Some(session), Some(entry)) = (self.sessions.get(&id), self.children.get(&child))
         else {

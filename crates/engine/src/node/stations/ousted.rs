@@ -1,17 +1,18 @@
-//! A station whose peer ends its tunnel soon after it came up waits before it tries again, longer
-//! each time: another device may have its identity, and each would end the other's tunnel at once.
+//! If the peer ends a station's tunnel soon after it came up, the station waits before it tries
+//! again, longer each time. Another device may have its identity, and each would end the other's
+//! tunnel.
 
 use super::super::Node;
 use super::super::session_id::SessionId;
 use crate::time::{Duration, Instant};
 
-/// Before the first new attempt; doubles with each.
+/// Wait before the first new attempt; doubles with each.
 const FIRST_WAIT: Duration = Duration::from_secs(30);
-/// No wait is longer.
+/// The longest wait.
 const MAX_WAIT: Duration = Duration::from_secs(15 * 60);
-/// After so long without such an end the waits are short again.
+/// After this time without such an end, waits are short again.
 const CALM: Duration = Duration::from_secs(60 * 60);
-/// A tunnel that its peer ends after that long was of use.
+/// A tunnel that lasted this long was useful; its end does not count.
 const BRIEF: Duration = Duration::from_secs(20);
 
 /// How often that happened.
@@ -23,12 +24,13 @@ pub(super) struct Ousted {
 }
 
 impl Ousted {
-    /// How long the station waits at least, whatever else would let it begin.
+    /// How long the station still has to wait.
     pub(super) fn rest(&self, now: Instant) -> Duration {
         self.until.since(now)
     }
 
-    /// Without a word the first time is as any other loss: a gateway that stops deletes too.
+    /// Without a reason, the first end counts as an ordinary loss: a gateway that stops deletes
+    /// too.
     fn count(&mut self, is_for_another: bool, now: Instant) {
         if now.since(self.last) >= CALM {
             self.times = 0;
@@ -47,7 +49,7 @@ impl Ousted {
 }
 
 impl Node {
-    /// The peer ends a station's session, for another device or without a word.
+    /// The peer ends a station's session, for another device or without a reason.
     pub(in super::super) fn station_ousted(
         &mut self,
         id: SessionId,

@@ -1,9 +1,9 @@
-//! A gateway's addresses are tried one after the other without waiting for the end of each
-//! (RFC 8305 §5): who **authenticates** first is used. An answer in clear, which anybody can give,
-//! only keeps the next attempt waiting, once and for a bounded time.
+//! Tries a gateway's addresses in turn, without waiting for each to fail (RFC 8305 §5). The first
+//! one that **authenticates** is used. An unauthenticated answer, which anybody can send, only
+//! delays the next attempt, once and for a limited time.
 //!
-//! A station's gateway that says that it knows the tunnel no more is raced too: against the tunnel,
-//! which stays until the gateway has authenticated anew.
+//! If a gateway says that it does not know the tunnel, a new attempt races against the tunnel,
+//! which stays until the gateway has authenticated again.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -15,16 +15,16 @@ use crate::node::{Event, IKE_PORT, NAT_T_PORT, Output};
 use crate::sa::Path;
 use crate::time::{Duration, Instant};
 
-/// Between the beginnings of two attempts (RFC 8305 §5).
+/// Time between the starts of two attempts (RFC 8305 §5).
 pub(in crate::node) const HEAD_START: Duration = Duration::from_millis(250);
-/// So long the first answer that comes keeps the next attempt waiting.
+/// How long the first answer delays the next attempt.
 pub(in crate::node) const ANSWERED: Duration = Duration::from_secs(3);
-/// An attempt that lost after its last message is heard out so long, to delete what it made.
+/// An attempt that lost after its last message stays this long, to delete the SA it may have made.
 const HEARD_OUT: Duration = Duration::from_secs(10);
-/// Stations whose gateway has restarted come back within this time, each at a moment of its own.
+/// After a gateway's restart, its stations return within this time, each at a random moment.
 pub(in crate::node) const COME_BACK_WITHIN: Duration = Duration::from_secs(1);
 
-/// The attempts of a station that has not authenticated its gateway yet, or does so anew.
+/// The attempts of a station to authenticate its gateway, for the first time or again.
 #[derive(Default)]
 pub(super) struct Race {
     /// Addresses that are still to be tried.
@@ -33,7 +33,7 @@ pub(super) struct Race {
     is_asked: bool,
     /// When the first of them is tried, unless all before it fail earlier.
     pub(super) next_at: Option<Instant>,
-    /// An answer has kept it waiting.
+    /// An answer has delayed it.
     has_waited: bool,
     /// Exchanges under way, the oldest first.
     racers: Vec<Racer>,
@@ -60,7 +60,7 @@ impl Race {
         self.racers.iter().any(|racer| racer.id == id)
     }
 
-    /// Another exchange takes the place of one.
+    /// Another exchange replaces one.
     pub(super) fn replace(&mut self, old: SessionId, new: SessionId) {
         let mut racers = self.racers.iter_mut();
         if let Some(racer) = racers.find(|racer| racer.id == old) {
@@ -200,8 +200,8 @@ impl Node {
         self.arm_station(index);
     }
 
-    /// One that was tried is out: the next one begins at once, and after the last one the attempt
-    /// has failed.
+    /// An address has failed: the next one starts at once. After the last one, the attempt has
+    /// failed.
     fn go_on(&mut self, index: usize, now: Instant) {
         let station = &self.stations[index];
         let race = &station.race;
@@ -234,7 +234,7 @@ impl Node {
             *at = (*at).max(now + ANSWERED);
             race.has_waited = true;
         }
-        // Two addresses may be one gateway's: what the second says there must not end the first.
+        // Two addresses may belong to one gateway: the second must not end the first.
         let has_proven = |id: &SessionId| {
             let phase1 = self.sessions.get(id).and_then(|it| it.phase1.as_deref());
             phase1.is_some_and(Phase1::has_proven)
@@ -252,8 +252,8 @@ impl Node {
         self.arm_station(index);
     }
 
-    /// A gateway has authenticated: it is used, and what else is under way is not. `None`: the
-    /// session is no racer.
+    /// A gateway has authenticated: it is used, and other attempts are not. `None`: the session is
+    /// not part of a race.
     pub(super) fn win(&mut self, id: SessionId, now: Instant) -> Option<usize> {
         let index = self.race_of(id)?;
         let station = &mut self.stations[index];
@@ -295,8 +295,8 @@ impl Node {
         Some(index)
     }
 
-    /// One that lost. Where its last message is out the other end may hold it for established: it
-    /// is heard out, and deleted.
+    /// An attempt that lost. If its last message has left, the peer may consider it established:
+    /// the attempt runs to its end and is deleted.
     fn cut_off(&mut self, id: SessionId, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
@@ -331,9 +331,9 @@ impl Node {
         true
     }
 
-    /// The gateway says, in answer to a question of ours under our own cookies, that it does not
-    /// know the tunnel. Nobody has signed that: the tunnel stays until the gateway proves itself
-    /// anew, or shows that it does know it.
+    /// The gateway says that it does not know the tunnel, in answer to our probe and with our
+    /// cookies. This is not authenticated: the tunnel stays until the gateway authenticates again,
+    /// or shows that it knows the tunnel.
     pub(in crate::node) fn race_tunnel(&mut self, id: SessionId, now: Instant) {
         let Some(index) = self.station_of(id) else {
             return;
@@ -350,7 +350,7 @@ impl Node {
         self.arm_station(index);
     }
 
-    /// The tunnel's gateway knows it: there is nothing to begin anew.
+    /// The gateway knows the tunnel: a new attempt is not needed.
     pub(in crate::node) fn call_off(&mut self, id: SessionId, now: Instant) {
         let Some(index) = self.station_of(id) else {
             return;
@@ -377,7 +377,7 @@ impl Node {
     }
 }
 
-/// IKE begins on port 500; a gateway that listens elsewhere is spoken to with the marker.
+/// IKE begins on port 500. On any other port, messages carry the marker.
 fn way_to(local: IpAddr, address: SocketAddr) -> Path {
     let (from, to) = match address.port() {
         IKE_PORT => (IKE_PORT, IKE_PORT),
