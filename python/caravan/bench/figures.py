@@ -381,8 +381,8 @@ def congestion_text(congestion: Congestion) -> str:
     if congestion.beside is not None:
         text += (
             f" {congestion.beside} has a column\n"
-            "beside it: on a road of a tenth of a millisecond that loses nothing it only fills\n"
-            f"the window, while {congestion.own} paces by its own estimate of the road."
+            "beside it: on a path of 0.1 ms without loss it only fills the window, while\n"
+            f"{congestion.own} paces by its own estimate of the path."
         )
     return text + "\n\n"
 
@@ -391,37 +391,37 @@ INSTRUCTIONS = {"Scalar": "none", "Avx2": "AVX2", "Avx512": "AVX-512", "Neon": "
 
 ROADS = """## Data planes
 
-Two namespaces joined by a veth, inner MTU 1400, one TCP stream by iperf3. Every program runs in its
-default form; none is pinned to a processor or niced. The CPU time is that of the tunnel programs,
-not of iperf3. All tunnels are in UDP, but for the one named protocol 50: there the kernel neither
-cuts nor gathers, so it costs a system call a packet.
+Two namespaces joined by a veth, inner MTU 1400, one TCP stream by iperf3. Every program runs with
+its defaults; none is pinned to a CPU or niced. The CPU time is that of the tunnel programs, without
+iperf3. All tunnels use UDP, except the one named protocol 50, which has neither GSO nor GRO and
+needs one system call per packet.
 
 """
 DELAYS = """## Round trips
 
 Echo requests on an idle tunnel, at three intervals (`crates/daemon/benches/probe.rs`): medians, and
-in brackets what 99 % do not exceed. Sparse traffic finds the processors asleep, and waking them is
-most of its round trip; dense traffic finds them awake. The forwarder
-(`crates/daemon/benches/forwarder.rs`) copies each frame of its device into a datagram and back, and
-does nothing else: what it adds is the floor of every tunnel.
+99th percentiles in brackets. With sparse traffic the CPUs sleep, and waking them takes most of the
+round trip. With dense traffic they are awake. The forwarder (`crates/daemon/benches/forwarder.rs`)
+copies each frame of its device into a datagram and back, and does nothing else. No tunnel can add
+less than the forwarder.
 
 """
 FLOODS = """## Floods of 64-byte datagrams
 
-One sender, one datagram a system call. The knee is the highest rate of a ladder by a quarter at
-which 99 % arrive; under overload the sender never waits, and takes one of the processors.
+One sender, one datagram per system call. The rate rises in steps of a quarter. The knee is the
+highest rate at which 99 % arrive. Under overload the sender never waits and takes one whole CPU.
 
 """
 SUITES = """## Caravan's suites
 
-The same, after one another. DES, 3DES and MD5 are legacy (RFC 8221).
+The same measurements for each suite. DES, 3DES and MD5 are legacy (RFC 8221).
 
 """
 HANDSHAKES = """## Handshakes
 
 IKEv1 aggressive mode (deprecated, RFC 9395), RSA-2048, MODP-2048, PFS, an inner address by Mode
-Config. `engine alone` is the responder of `crates/daemon/benches/load`, without sockets; `program`
-is a running gateway to which a station comes and goes, the delete included.
+Config. `engine alone` is the responder of `crates/daemon/benches/load`, without sockets. `program`
+is a running gateway; a client connects to it and disconnects, including the delete.
 
 """
 MEMORY = """## Memory
@@ -431,18 +431,18 @@ A tunnel is one ISAKMP SA and one ESP pair, in both packet planes.
 """
 TANDEM = """## Tandem simulator
 
-`cargo bench -p lab --bench tandem`: the road of `scenarios/umts.toml`, eight stations, 3des-md5 but
-where several roads share one stream of packets; one core. The plain rows are the bare recursion,
-which keeps nothing but a mean; the first of them over sixteen lanes is what ours is held against.
+`cargo bench -p lab --bench tandem`: the scenario `scenarios/umts.toml` with eight stations and
+3des-md5, except where several scenarios share one stream of packets; one core. The plain rows are
+the bare recursion, which computes only a mean. The first one with sixteen lanes is the baseline.
 
 """
 KERNEL = """## Event kernel
 
-`cargo bench -p lab --bench kernel`: four processors and four links in turns, Poisson packets of
-the same sizes; one core. Memory is that of the whole process, at 512 kbit/s.
+`cargo bench -p lab --bench kernel`: four processors and four links, alternating, with Poisson
+packets of the same sizes; one core. The memory is that of the whole process, at 512 kbit/s.
 
 """
-PRIMITIVES = """## Suites and packet road
+PRIMITIVES = """## Suites and packet path
 
 `caravan bench` on the same machine:
 
