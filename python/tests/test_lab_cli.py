@@ -462,7 +462,7 @@ def test_a_suite_that_the_papers_accounting_cannot_size_says_what_to_set() -> No
     assert "in the file" in said
 
 
-@pytest.mark.parametrize("fault", [KeyboardInterrupt(), Stopped("stopped: run again to go on")])
+@pytest.mark.parametrize("fault", [KeyboardInterrupt(), Stopped("stopped: run again to resume")])
 def test_a_run_that_is_stopped_says_so_where_output_is_redirected(
     fault: BaseException, tmp_path: Path
 ) -> None:
@@ -470,7 +470,7 @@ def test_a_run_that_is_stopped_says_so_where_output_is_redirected(
         done = lab("run", "umts", "-o", str(tmp_path / "out"))
     assert (done.returncode, done.stdout) == (130, "")
     assert "stopped" in done.stderr
-    assert "run again to go on" in done.stderr
+    assert "run again to resume" in done.stderr
 
 
 def test_the_version_is_the_packages() -> None:
@@ -531,7 +531,7 @@ def test_what_a_capture_holds_besides_is_said(tmp_path: Path) -> None:
     assert "10 of the capture's 30 packets are left out" in said
     assert "both directions, and all packets were sent up: --station ADDRESS" in said
     assert "packets of up to 9,000 bytes" in said
-    assert "bytes alone are priced" in said
+    assert "has a cost per byte but no cost per packet" in said
     sent = answer(*words, "--station", "10.0.0.1", cwd=tmp_path)
     got = answer(*words, "--station", "10.0.0.1", "--down", cwd=tmp_path)
     for found, packet_bytes in ((sent, 52), (got, 9000)):

@@ -148,7 +148,7 @@ def test_a_scheduler_that_is_killed_is_said_and_what_was_done_stays(
                 if len(done) == 3:
                     scheduler.kill()
     assert str(refused.value).startswith(f"--cluster {address}: the scheduler is gone")
-    assert str(refused.value).endswith("what was done is kept: run again to go on")
+    assert str(refused.value).endswith("what was done is kept: run again to resume")
     assert len(done) >= 3 and all(sent == got for sent, got in done)
 
 

@@ -243,7 +243,7 @@ def test_paper_w_s_formulas_give_the_cost_table() -> None:
 def test_paper_u_reads_in_nine_ways() -> None:
     study = outcome("umts").study
     assert len(study.sweep("readings").readings) == 9
-    assert any("read in nine ways" in body for _, body in study.texts)
+    assert any("tried nine readings" in body for _, body in study.texts)
 
 
 def test_a_radio_that_only_delays_fits_paper_u_as_well() -> None:
@@ -269,7 +269,7 @@ def test_paper_w_reads_in_eight_ways() -> None:
 
 def test_which_suite_s_bytes_are_cheaper_is_as_the_text_says() -> None:
     found = outcome("umts-today")
-    assert any("two to six times" in body for _, body in found.study.texts)
+    assert any("a factor of two to six" in body for _, body in found.study.texts)
     rows = found.rows[(found.rows["sweep"] == "packet") & (found.rows["metric"] == "time_ms")]
     times = rows.pivot_table(index=["device", "packet_bytes"], columns="policy", values="value")
     dearer = (times["aes128gcm16"] / times["chacha20poly1305"]).unstack()

@@ -22,7 +22,7 @@ from caravan.study.text import StudyError
 
 CONNECT_S = 5
 CLOSE_S = 2
-KEPT = "what was done is kept: run again to go on"
+KEPT = "what was done is kept: run again to resume"
 RETRIES = 5
 """How often a job is given to another worker after its worker died."""
 
