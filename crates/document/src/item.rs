@@ -16,6 +16,8 @@ use super::words::{nearest, unknown};
 pub const TEXT_BYTES_MAX: usize = 1 << 22;
 /// Neither are deeper tables.
 const DEPTH_MAX: usize = 16;
+/// Neither are longer keys, with those of the tables around them: each value keeps its own.
+const KEY_BYTES_MAX: usize = 256;
 
 /// A value and where it stands.
 #[derive(Clone, Debug)]
@@ -107,6 +109,17 @@ impl Reader<'_> {
         }
     }
 
+    /// A key below `path`.
+    fn join(&self, at: usize, path: &str, key: &str) -> Result<String, Fault> {
+        let bytes = path.len() + 1 + key.len();
+        if bytes <= KEY_BYTES_MAX {
+            return Ok(join(path, key));
+        }
+        let what = format!("a key of {bytes} bytes with its tables, limit {KEY_BYTES_MAX}");
+        let place = self.place(at, path.to_owned());
+        Err(Fault { place, what })
+    }
+
     fn table(
         &self,
         table: &DeTable<'_>,
@@ -115,8 +128,9 @@ impl Reader<'_> {
     ) -> Result<BTreeMap<String, Item>, Fault> {
         let mut items = BTreeMap::new();
         for (key, value) in table {
-            let path = join(path, key.get_ref());
-            let item = self.item(value, key.span().start, path, depth)?;
+            let at = key.span().start;
+            let path = self.join(at, path, key.get_ref())?;
+            let item = self.item(value, at, path, depth)?;
             items.insert(key.get_ref().to_string(), item);
         }
         Ok(items)
@@ -153,8 +167,10 @@ impl Reader<'_> {
                 let mut items = Vec::new();
                 for (index, value) in list.iter().enumerate() {
                     let index = index.to_string();
-                    let path = join(&place.key, member(value.get_ref()).unwrap_or(&index));
-                    items.push(self.item(value, value.span().start, path, depth + 1)?);
+                    let at = value.span().start;
+                    let name = member(value.get_ref()).unwrap_or(&index);
+                    let path = self.join(at, &place.key, name)?;
+                    items.push(self.item(value, at, path, depth + 1)?);
                 }
                 Value::List(items)
             }
@@ -406,3 +422,6 @@ impl<'a> Table<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

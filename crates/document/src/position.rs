@@ -1,25 +1,58 @@
 //! Lines and columns of a text.
 
-/// Where the lines of a text begin: for many places of one text.
+/// Octets between two places where characters are counted beforehand.
+const STRIDE: usize = 64;
+
+/// Where the lines of a text begin: for many places of one text. A place costs the same wherever
+/// it is: a whole text may be one line.
 pub struct Lines<'a> {
-    text: &'a str,
+    text: &'a [u8],
     begins: Vec<usize>,
+    /// Characters that begin before each [`STRIDE`].
+    counts: Vec<usize>,
 }
 
 impl<'a> Lines<'a> {
     /// Looks through the text once.
     pub fn of(text: &'a str) -> Self {
-        let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+        let text = text.as_bytes();
+        let ends = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
         let begins = [0].into_iter().chain(ends.map(|(at, _)| at + 1)).collect();
-        Self { text, begins }
+        let mut before = 0;
+        let strides = text.chunks(STRIDE).map(characters);
+        let counts = strides.map(|count| {
+            let at = before;
+            before += count;
+            at
+        });
+        let counts = counts.collect();
+        Self {
+            text,
+            begins,
+            counts,
+        }
     }
 
     /// Line and column, from 1, of an octet; columns count characters.
     pub fn position(&self, at: usize) -> (usize, usize) {
+        let at = at.min(self.text.len());
         let line = self.begins.partition_point(|begin| *begin <= at).max(1);
-        let before = self.text.get(self.begins[line - 1]..at).unwrap_or_default();
-        (line, before.chars().count() + 1)
+        let column = self.before(at) - self.before(self.begins[line - 1]) + 1;
+        (line, column)
     }
+
+    /// Characters that begin before an octet.
+    fn before(&self, at: usize) -> usize {
+        let stride = (at / STRIDE).min(self.counts.len().saturating_sub(1));
+        let counted = self.counts.get(stride).copied().unwrap_or_default();
+        counted + characters(&self.text[stride * STRIDE..at])
+    }
+}
+
+/// Characters that begin in a part of a text.
+fn characters(part: &[u8]) -> usize {
+    let is_first = |octet: &&u8| **octet & 0xc0 != 0x80;
+    part.iter().filter(is_first).count()
 }
 
 /// Line and column, from 1, of an octet of a text; columns count characters.
@@ -40,6 +73,17 @@ mod tests {
         assert_eq!(position(text, 9), (2, 3));
         assert_eq!(position(text, text.len()), (3, 1));
         assert_eq!(position("", 0), (1, 1));
+    }
+
+    #[test]
+    fn a_long_line_has_the_columns_that_counting_finds() {
+        let text = format!("a\n{}", "\u{e9}x\u{1f600}".repeat(STRIDE));
+        let lines = Lines::of(&text);
+        for (at, _) in text.char_indices().skip(2) {
+            assert_eq!(lines.position(at), (2, text[2..at].chars().count() + 1));
+        }
+        let all = text[2..].chars().count();
+        assert_eq!(lines.position(text.len()), (2, all + 1));
     }
 
     #[test]

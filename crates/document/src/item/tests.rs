@@ -1,0 +1,51 @@
+//! Texts that nobody writes by hand.
+
+use super::*;
+
+fn refused(text: &str) -> String {
+    parse("f", text).unwrap_err().to_string()
+}
+
+#[test]
+fn a_key_that_is_too_long_is_refused_with_its_place_and_is_not_repeated() {
+    let long = "k".repeat(1 << 16);
+    let sentence = "f:2:1: a: a key of 65538 bytes with its tables, limit 256";
+    assert_eq!(refused(&format!("[a]\n{long} = [1, 2]")), sentence);
+    let sentence = "f:1:6: a: a key of 65538 bytes with its tables, limit 256";
+    assert_eq!(refused(&format!("a = [{{name = '{long}'}}]")), sentence);
+    let most = "k".repeat(KEY_BYTES_MAX - "a.".len());
+    assert!(parse("f", &format!("[a]\n{most} = 1")).is_ok());
+    let deep = ["k".repeat(60).as_str(); 5].join(".");
+    assert!(refused(&format!("{deep} = 1")).ends_with("limit 256"));
+}
+
+#[test]
+fn a_text_of_one_line_takes_no_longer_than_one_of_many() {
+    let text = format!("a = [{}]", "1,".repeat(1 << 19));
+    let top = parse("f", &text).unwrap();
+    let list = top.table().unwrap().need("a").unwrap().list().unwrap();
+    let last = list.last().unwrap();
+    let column = "a = [".len() + 2 * list.len() - 1;
+    assert_eq!(
+        (last.place.line, last.place.column),
+        (Some(1), Some(column))
+    );
+}
+
+#[test]
+fn what_nests_without_end_is_refused() {
+    let (lists, tables) = ("[".repeat(1 << 20), "{b=".repeat(1 << 20));
+    for text in [
+        format!("a = {lists}"),
+        format!("a = {tables}"),
+        format!("{}a = 1", "a.".repeat(1 << 20)),
+        format!("[{}a]", "a.".repeat(1 << 20)),
+        format!(
+            "a = {}1{}",
+            &lists[..DEPTH_MAX + 1],
+            "]".repeat(DEPTH_MAX + 1)
+        ),
+    ] {
+        assert!(refused(&text).len() < 200);
+    }
+}
