@@ -69,13 +69,17 @@ impl Sockets {
         })
     }
 
-    /// Adds the names that are missing, removes those that are not among these. On an error nothing
-    /// has changed. A process without any connection is asked under the names that it had.
+    /// Adds the names that are missing, those too that somebody has removed, and removes those that
+    /// are not among these. On an error nothing has changed. A process without any connection is
+    /// asked under the names that it had.
     pub fn follow(&mut self, names: &[String]) -> Result<(), ControlError> {
         if names.is_empty() {
             return Ok(());
         }
         let _lock = lock(&self.runtime_dir)?;
+        let mut all = core::mem::take(&mut self.names);
+        all.retain(|name| self.is_ours(name));
+        self.names = all;
         let before = self.names.len();
         if let Err(error) = self.add(names) {
             let added = self.names.split_off(before);
@@ -91,7 +95,8 @@ impl Sockets {
     }
 
     fn add(&mut self, names: &[String]) -> Result<(), ControlError> {
-        let first = socket_path(&self.runtime_dir, &self.names[0]);
+        let first = self.names.first().map_or("", |name| name);
+        let first = socket_path(&self.runtime_dir, first);
         for name in names {
             if self.names.contains(name) {
                 continue;
@@ -110,11 +115,15 @@ impl Sockets {
     }
 
     fn remove_one(&self, name: &str) {
-        let path = socket_path(&self.runtime_dir, name);
-        if inode(&path).is_ok_and(|found| found == self.inode) {
+        if self.is_ours(name) {
             // What cannot be removed is found dead by the next process.
-            let _ = fs::remove_file(&path);
+            let _ = fs::remove_file(socket_path(&self.runtime_dir, name));
         }
+    }
+
+    fn is_ours(&self, name: &str) -> bool {
+        let found = inode(&socket_path(&self.runtime_dir, name));
+        found.is_ok_and(|found| found == self.inode)
     }
 }
 

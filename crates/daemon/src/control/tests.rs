@@ -1,3 +1,5 @@
+use std::os::unix::fs::MetadataExt;
+
 use super::client::{ask, find, running};
 use super::server::ControlServer;
 use super::sockets::Sockets;
@@ -168,5 +170,28 @@ fn a_name_that_another_process_has_taken_over_is_not_removed() {
         let (_other, _questions) = ControlServer::bind(&directory.0, &names).unwrap();
         drop(server);
         assert!(path.exists());
+    });
+}
+
+#[test]
+fn a_socket_that_was_removed_comes_back_and_new_names_lead_to_the_same_process() {
+    let directory = Directory::new("removed");
+    let named = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
+    let path = |name: &str| socket_path(&directory.0, name);
+    let inode = |name: &str| std::fs::metadata(path(name)).unwrap().ino();
+    runtime().block_on(async {
+        let names = named(&["home", "work"]);
+        let (_server, _questions) = ControlServer::bind(&directory.0, &names).unwrap();
+        let mut sockets = Sockets::found(&directory.0, &names).unwrap();
+        let own = inode("work");
+        std::fs::remove_file(path("home")).unwrap();
+        sockets.follow(&named(&["home", "work", "ship"])).unwrap();
+        assert_eq!(["home", "work", "ship"].map(inode), [own; 3]);
+        // Another process takes the place of the first one.
+        std::fs::remove_file(path("home")).unwrap();
+        let (_other, _questions) = ControlServer::bind(&directory.0, &named(&["home"])).unwrap();
+        sockets.follow(&named(&["work", "boat"])).unwrap();
+        assert_eq!(["work", "boat"].map(inode), [own; 2]);
+        assert!(inode("home") != own && !path("ship").exists());
     });
 }
