@@ -81,14 +81,13 @@ pub fn check_ours(folder: &File, path: &Path) -> io::Result<()> {
     ))
 }
 
-/// Gives a folder to a user; it need not be readable for us.
-pub fn give_folder(path: &Path, user: Uid, group: Option<Gid>) -> io::Result<()> {
-    let folder = held(path)?;
+/// Gives an open folder to a user; it need not be readable for us.
+pub fn give_folder(folder: &File, user: Uid, group: Option<Gid>) -> io::Result<()> {
     if folder.metadata()?.uid() == user.as_raw() {
         return Ok(());
     }
     Ok(fchownat(
-        &folder,
+        folder,
         "",
         Some(user),
         group,

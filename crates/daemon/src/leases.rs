@@ -11,9 +11,11 @@ use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use engine::ikev1::mode_config::MAX_RESOLVERS;
 use serde::{Deserialize, Serialize};
 
 use crate::files;
+use crate::routes::prefix::is_unicast;
 
 /// What came with an inner address.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +44,7 @@ impl LeaseFile {
     pub fn open(state_dir: &Path, name: &str) -> Self {
         let path = state_dir.join(format!("{name}.leases")).join(FILE);
         let text = files::read(&path, BYTES_MAX).unwrap_or_default();
-        let leases = serde_json::from_slice(&text).unwrap_or_default();
+        let leases = parse(&text).unwrap_or_default();
         Self {
             path,
             opened: None,
@@ -60,17 +62,18 @@ impl LeaseFile {
     pub fn read_again(&mut self) {
         let folder = self.opened.as_ref();
         let read = folder.and_then(|folder| files::read_in(folder, FILE, BYTES_MAX).ok());
-        if let Some(leases) = read.and_then(|(text, _)| serde_json::from_slice(&text).ok()) {
+        if let Some(leases) = read.and_then(|(text, _)| parse(&text)) {
             self.leases = leases;
         }
     }
 
-    /// The folder, open, for what else this process keeps; `None`: it was not prepared.
+    /// The folder, open: the user must be able to write to it, and this process keeps other things
+    /// there as well. `None`: it was not prepared. Its name may lead elsewhere meanwhile.
     pub fn opened(&self) -> Option<File> {
         self.opened.as_ref()?.try_clone().ok()
     }
 
-    /// The folder: what the process becomes another user for must be able to write here.
+    /// The name of the folder.
     pub fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new("."))
     }
@@ -91,6 +94,22 @@ impl LeaseFile {
         };
         files::replace(folder, FILE, &serde_json::to_vec_pretty(&self.leases)?).map(drop)
     }
+}
+
+/// What a file of leases says, as far as a gateway could have lent it: what no host can have would
+/// be refused by the steward, at each start again.
+fn parse(text: &[u8]) -> Option<BTreeMap<String, Lease>> {
+    let mut leases: BTreeMap<String, Lease> = serde_json::from_slice(text).ok()?;
+    for lease in leases.values_mut() {
+        let mut families = [false; 2];
+        lease.addresses.retain(|address| {
+            let is_taken = &mut families[usize::from(address.is_ipv6())];
+            is_unicast(address) && !core::mem::replace(is_taken, true)
+        });
+        lease.dns.retain(is_unicast);
+        lease.dns.truncate(MAX_RESOLVERS);
+    }
+    Some(leases)
 }
 
 /// Whether a process that held this connection has left a folder in the state directory: its own,
@@ -137,5 +156,27 @@ mod tests {
         fs::write(file.folder().join("leases.json"), b"{\"home\":").unwrap();
         assert_eq!(LeaseFile::open(&state, "home").last("home"), None);
         fs::remove_dir_all(&state).unwrap();
+    }
+
+    #[test]
+    fn what_no_gateway_could_have_lent_is_passed_over() {
+        let text = br#"{
+            "home": {
+                "addresses": ["127.0.0.1", "10.99.0.7", "10.99.0.8", "fd00::7", "ff02::1"],
+                "dns": ["0.0.0.0", "1.0.0.1", "1.0.0.2", "1.0.0.3", "1.0.0.4", "1.0.0.5",
+                    "1.0.0.6", "1.0.0.7", "1.0.0.8", "1.0.0.9"]
+            },
+            "work": { "addresses": ["255.255.255.255"], "dns": [] }
+        }"#;
+        let leases = parse(text).unwrap();
+        let home = &leases["home"];
+        let expected: [IpAddr; 2] = ["10.99.0.7", "fd00::7"].map(|it| it.parse().unwrap());
+        assert_eq!(home.addresses, expected);
+        let last: IpAddr = "1.0.0.8".parse().unwrap();
+        assert_eq!(
+            (home.dns.len(), home.dns.last()),
+            (MAX_RESOLVERS, Some(&last))
+        );
+        assert_eq!(leases["work"], Lease::default());
     }
 }

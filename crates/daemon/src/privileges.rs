@@ -5,8 +5,8 @@
 //! as root, the one that speaks with the network becomes the user that the configuration or the
 //! command line names, else [`SYSTEM_USER`] where there is one.
 
+use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
 
 use caps::{CapSet, Capability, CapsHashSet};
 use nix::sys::prctl;
@@ -87,7 +87,7 @@ impl Speaker {
 
     /// Gives it a folder to write to; where it stays who it is, an earlier process may have become
     /// somebody else, and the rights to write there all the same will go.
-    pub fn take_folder(&self, folder: &Path) -> Result<(), PrivilegeError> {
+    pub fn take_folder(&self, folder: &File) -> Result<(), PrivilegeError> {
         let given = match &self.user {
             Some(user) => files::give_folder(folder, user.uid, Some(user.gid)),
             None => files::give_folder(folder, Uid::effective(), None),
@@ -147,10 +147,11 @@ fn is_mapped(map: &str, number: u32) -> bool {
 }
 
 /// Gives every capability up, becomes the other user, and goes into the sandbox: for the process
-/// that speaks with the network, once all that needs a right is open. For `status`: what holds.
+/// that speaks with the network, once all that needs a right is open, the folder that it may write
+/// to among it. For `status`: what holds.
 pub fn confine_speaker(
     speaker: &Speaker,
-    writable: Vec<PathBuf>,
+    writable: Option<File>,
 ) -> Result<Vec<String>, PrivilegeError> {
     prctl::set_no_new_privs().map_err(errno("forbid new privileges"))?;
     // The way to the folders may be closed to the user.

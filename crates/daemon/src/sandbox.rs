@@ -7,11 +7,11 @@
 //! packet cost nothing more.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::fs::File;
 
 use landlock::{
-    ABI, AccessFs, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus,
-    path_beneath_rules,
+    ABI, AccessFs, PathBeneath, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
+    RulesetStatus, path_beneath_rules,
 };
 use nix::libc;
 #[cfg(target_arch = "x86_64")]
@@ -86,10 +86,10 @@ const NEVER: [libc::c_long; 43] = [
 ];
 
 /// What a process goes without.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Sandbox {
-    /// It speaks with the network: it starts no program, and writes below these folders alone.
-    Speaker(Vec<PathBuf>),
+    /// It speaks with the network: it starts no program, and writes below this open folder alone.
+    Speaker(Option<File>),
     /// It changes the host: it starts nft and resolvectl.
     Steward,
 }
@@ -97,7 +97,7 @@ pub enum Sandbox {
 /// Forbids what the kernel can forbid. For `status`: what holds, and what this kernel lacks.
 pub fn enter(sandbox: &Sandbox) -> Vec<String> {
     let landlock = match sandbox {
-        Sandbox::Speaker(folders) => Some(match restrict_writes(folders) {
+        Sandbox::Speaker(folder) => Some(match restrict_writes(folder.as_ref()) {
             Ok(RulesetStatus::NotEnforced) => "no landlock (this kernel has none)".to_owned(),
             Ok(_) => "landlock".to_owned(),
             Err(fault) => format!("no landlock ({fault})"),
@@ -169,21 +169,28 @@ fn other_numbers() -> [sock_filter; 3] {
 }
 
 /// Reading stays free: certificates and resolvers are anywhere.
-fn restrict_writes(folders: &[PathBuf]) -> Result<RulesetStatus, RulesetError> {
+fn restrict_writes(folder: Option<&File>) -> Result<RulesetStatus, RulesetError> {
     let abi = ABI::V3;
-    let forbidden = AccessFs::from_write(abi) | AccessFs::Execute;
-    let null = PathBuf::from("/dev/null");
-    let writable = folders.iter().chain([&null]);
-    let rules = path_beneath_rules(writable, AccessFs::from_write(abi));
-    let created = Ruleset::default().handle_access(forbidden)?.create()?;
-    Ok(created.add_rules(rules)?.restrict_self()?.ruleset)
+    let writes = AccessFs::from_write(abi);
+    let created = Ruleset::default()
+        .handle_access(writes | AccessFs::Execute)?
+        .create()?
+        .add_rules(path_beneath_rules(["/dev/null"], writes))?;
+    // By what is open: its name may lead elsewhere meanwhile.
+    let ruleset = match folder {
+        Some(folder) => created.add_rule(PathBeneath::new(folder, writes))?,
+        None => created,
+    };
+    Ok(ruleset.restrict_self()?.ruleset)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
     use std::process::Command;
 
     use super::*;
+    use crate::files;
     use crate::sys::trial;
 
     /// A sandbox cannot be left: each is tried in a thread of its own.
@@ -197,7 +204,7 @@ mod tests {
     #[test]
     fn who_speaks_with_the_network_starts_no_program_and_the_steward_does() {
         let start = || Command::new("true").status().is_ok();
-        let (limits, started) = within(&Sandbox::Speaker(vec![std::env::temp_dir()]), start);
+        let (limits, started) = within(&Sandbox::Speaker(None), start);
         assert!(
             !started || !limits.contains(&"seccomp".to_owned()),
             "{limits:?}"
@@ -212,7 +219,7 @@ mod tests {
             let thread = std::thread::spawn(|| 7).join().ok();
             (trial::fork().is_ok(), thread)
         };
-        let (limits, (forked, thread)) = within(&Sandbox::Speaker(Vec::new()), start);
+        let (limits, (forked, thread)) = within(&Sandbox::Speaker(None), start);
         assert!(
             !forked || !limits.contains(&"seccomp".to_owned()),
             "{limits:?}"
@@ -226,7 +233,7 @@ mod tests {
     fn neither_types_into_a_terminal_by_any_number() {
         let type_it = || trial::type_into_null().map_err(|fault| fault.raw_os_error());
         assert_eq!(type_it(), Err(Some(libc::ENOTTY)));
-        for sandbox in [Sandbox::Speaker(Vec::new()), Sandbox::Steward] {
+        for sandbox in [Sandbox::Speaker(None), Sandbox::Steward] {
             let (limits, typed) = within(&sandbox, || (type_it(), trial::other_number()));
             if limits.contains(&"seccomp".to_owned()) {
                 let refused = Err(Some(libc::EPERM));
@@ -238,7 +245,7 @@ mod tests {
 
     #[test]
     fn neither_enters_another_namespace() {
-        for sandbox in [Sandbox::Speaker(Vec::new()), Sandbox::Steward] {
+        for sandbox in [Sandbox::Speaker(None), Sandbox::Steward] {
             let unshare = || nix::sched::unshare(nix::sched::CloneFlags::CLONE_FS);
             let (limits, entered) = within(&sandbox, unshare);
             assert!(
@@ -249,18 +256,21 @@ mod tests {
     }
 
     #[test]
-    fn writes_are_kept_to_the_folders_that_are_named() {
+    fn writes_are_kept_to_the_folder_that_was_opened_wherever_its_name_leads() {
         let own = std::env::temp_dir().join(format!("caravan-sandbox-{}", std::process::id()));
-        let other = own.with_extension("other");
-        for folder in [&own, &other] {
-            std::fs::create_dir_all(folder).expect("made");
-        }
-        let write = |folder: &PathBuf| std::fs::write(folder.join("file"), "text").is_ok();
-        let sandbox = Sandbox::Speaker(vec![own.clone()]);
-        let (limits, wrote) = within(&sandbox, || [write(&own), write(&other)]);
+        let (other, moved) = (own.with_extension("other"), own.with_extension("moved"));
+        std::fs::create_dir(&other).expect("made");
+        let folder = files::hold_folder(&own, 0o700).expect("made");
+        std::fs::rename(&own, &moved).expect("moved");
+        std::os::unix::fs::symlink(&other, &own).expect("planted");
+        let write = |folder: &Path| std::fs::write(folder.join("file"), "text").is_ok();
+        let sandbox = Sandbox::Speaker(Some(folder));
+        let (limits, wrote) = within(&sandbox, || [write(&moved), write(&own), write(&other)]);
         let has_landlock = limits.contains(&"landlock".to_owned());
-        assert_eq!(wrote, [true, !has_landlock], "{limits:?}");
-        for folder in [&own, &other] {
+        let elsewhere = !has_landlock;
+        assert_eq!(wrote, [true, elsewhere, elsewhere], "{limits:?}");
+        std::fs::remove_file(&own).expect("removed");
+        for folder in [&moved, &other] {
             std::fs::remove_dir_all(folder).expect("removed");
         }
     }

@@ -98,10 +98,10 @@ impl Process {
             Role::Gateway => leases.opened(),
             Role::Station => None,
         });
-        if leases.folder().exists() {
-            speaker.take_folder(leases.folder())?;
+        let writable = leases.opened();
+        if let Some(folder) = &writable {
+            speaker.take_folder(folder)?;
         }
-        let writable = vec![leases.folder().to_owned()];
         // A panic there would come back here at the first signature.
         let _ = blinding.join();
         let confined = Confined {
