@@ -31,6 +31,12 @@ use crate::time::{Calendar, Deadline, Duration, Instant};
 pub const GRACE: Duration = Duration::from_secs(3);
 /// How many such messages an aggressive initiator looks at: each costs it a shared value.
 pub const MAX_DOUBTS: u32 = 32;
+/// A peer that has had too much is heard again after this time: each proof of who it is costs
+/// signatures to check. An honest one repeats its message later than that.
+pub const REFUSED_WAIT: Duration = Duration::from_secs(1);
+/// Complaints in clear about one exchange that the log hears: whoever reads its cookies can
+/// make them.
+pub const MAX_COMPLAINTS: u32 = 4;
 /// A responder waits so long for the initiator's next message.
 pub const HALF_OPEN: Duration = Duration::from_secs(30);
 /// Octets of a first message of main mode. It is held for whoever sent it, from whatever address:
@@ -56,6 +62,9 @@ pub struct Phase1 {
     pub(super) step: Awaited,
     doubt: Option<Doubt>,
     doubts: u32,
+    complaints: u32,
+    /// The peer has had too much: why, and until when nothing of it is read.
+    refused: Option<(DropReason, Instant)>,
 }
 
 /// A failure that nobody has proven.
@@ -169,6 +178,8 @@ impl Phase1 {
             step,
             doubt: None,
             doubts: 0,
+            complaints: 0,
+            refused: None,
         }
     }
 
@@ -208,6 +219,13 @@ impl Phase1 {
         matches!(self.step, Awaited::Main3 | Awaited::Aggressive3(_))
     }
 
+    /// Whether the log hears one more complaint in clear.
+    pub fn takes_complaint(&mut self) -> bool {
+        let takes = self.complaints < MAX_COMPLAINTS;
+        self.complaints += u32::from(takes);
+        takes
+    }
+
     /// We have proven who we are, and the peer may hold the SA for established.
     pub fn has_proven(&self) -> bool {
         self.core.role == Role::Initiator && matches!(self.step, Awaited::Main6(_) | Awaited::Done)
@@ -240,6 +258,10 @@ impl Phase1 {
             return Ok(());
         }
         if let Some(reason) = self.core.unfit(&header, message) {
+            out.drops.count(reason);
+            return Ok(());
+        }
+        if let Some((reason, _)) = self.refused.filter(|(_, until)| now < *until) {
             out.drops.count(reason);
             return Ok(());
         }
@@ -392,6 +414,10 @@ impl Phase1 {
     ) -> Result<(), Fault> {
         match fault {
             Fault::Dropped(reason) => {
+                let is_refused = [DropReason::OverQuota, DropReason::TooManySessions];
+                if is_refused.contains(&reason) {
+                    self.refused = Some((reason, now + REFUSED_WAIT));
+                }
                 out.drops.count(reason);
                 Ok(())
             }

@@ -443,13 +443,19 @@ impl Node {
         }
     }
 
-    /// Before phase 1 is done, an unencrypted error proves nothing: it is logged at once, and the
-    /// exchange waits for an authentic message.
+    /// Before phase 1 is done, an unencrypted error proves nothing: the first few are logged at
+    /// once, and the exchange waits for an authentic message.
     fn on_complaint(&mut self, id: SessionId, path: Path, message: &[u8]) {
         let Ok(said) = InClear::read(message) else {
             return;
         };
-        let session = &self.sessions[&id];
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        let phase1 = session.phase1.as_mut();
+        if !phase1.is_some_and(|phase1| phase1.takes_complaint()) {
+            return self.drops.count(DropReason::UnexpectedMessage);
+        }
         let connection = session.connection.as_ref().map(|c| c.name.clone());
         let phase1 = session.phase1.as_ref().filter(|_| said.is_about_us());
         let complaint = said.words();

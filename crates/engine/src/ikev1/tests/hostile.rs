@@ -8,6 +8,8 @@ use crate::counters::DropReason;
 use crate::ike::Sent;
 use crate::ike::retransmit::ANSWERS_TO_DUPLICATES;
 use crate::ikev1::phase1::{GRACE, MAX_DOUBTS};
+use crate::quotas::Quotas;
+use crate::time::Duration;
 use crate::work::Task;
 
 const BOTH: [bool; 2] = [false, true];
@@ -42,6 +44,47 @@ pub(super) fn stray_quick_mode(pair: &mut Pair) {
     };
     let path = pair.seen(true, pair.i.sa.as_ref().unwrap().0.path);
     pair.responder_gets(path, &header.write(&[0; 64]));
+}
+
+#[test]
+fn a_peer_that_has_had_too_much_has_its_signature_checked_once_a_second_and_is_served_later() {
+    for is_aggressive in BOTH {
+        let setup = Setup {
+            has_certificates: true,
+            ..setup(is_aggressive)
+        };
+        let mut quotas = Quotas::default();
+        let mut pair = setup.pair();
+        pair.run();
+        let peer = pair.r.sa.as_ref().unwrap().0.identity.clone();
+        while quotas.take_exchange(&peer, 1, pair.now).is_ok() {}
+        let mut pair = setup.pair();
+        pair.quotas = Some(quotas);
+        let mut last = None;
+        while let Some((to_responder, sent)) = pair.next() {
+            pair.deliver(to_responder, &sent);
+            last = Some(sent).filter(|_| to_responder).or(last);
+        }
+        let checked = |pair: &Pair| {
+            let done = pair.r.out.work.entries().iter();
+            let checks = done.filter(|(task, ..)| matches!(task, Task::Verify(_)));
+            checks.map(|(_, times, _)| times).sum::<u64>()
+        };
+        let (last, before) = (last.unwrap(), checked(&pair));
+        assert!(pair.r.sa.is_none() && before > 0);
+        for _ in 0..100 {
+            pair.deliver(true, &last);
+        }
+        assert_eq!(checked(&pair), before);
+        assert_eq!(pair.r.out.drops.of(DropReason::OverQuota), 101);
+        pair.now = pair.now + Duration::from_secs(1);
+        pair.deliver(true, &last);
+        pair.deliver(true, &last);
+        assert_eq!(checked(&pair), 2 * before);
+        pair.now = pair.now + Duration::from_secs(3);
+        pair.deliver(true, &last);
+        assert!(pair.r.sa.is_some());
+    }
 }
 
 #[test]

@@ -19,6 +19,7 @@ use crate::ike::{Fault, Outbox, Sent};
 use crate::ikev1::IsakmpSa;
 use crate::ikev1::decoy::Decoys;
 use crate::ikev1::phase1::{Means, Phase1};
+use crate::quotas::Quotas;
 use crate::sa::{Path, Secret};
 use crate::time::{Calendar, Duration, Instant};
 
@@ -188,6 +189,8 @@ pub(super) struct Pair {
     pub(super) responders: Vec<Arc<Connection>>,
     pub(super) now: Instant,
     pub(super) calendar: Calendar,
+    /// Of the responder's peers.
+    pub(super) quotas: Option<Quotas>,
     is_natted: bool,
 }
 
@@ -210,6 +213,7 @@ impl Pair {
             responders: responders.into_iter().map(Arc::new).collect(),
             now: Instant(0),
             calendar: JANUARY_2027,
+            quotas: None,
             is_natted,
         };
         let path = Path {
@@ -251,13 +255,14 @@ impl Pair {
         let (now, calendar) = (self.now, self.calendar);
         let r = &mut self.r;
         let result = match &mut r.phase1 {
-            Some(phase1) => phase1.on_message(
-                path,
-                message,
-                means(&mut r.random, calendar),
-                now,
-                &mut r.out,
-            ),
+            Some(phase1) => {
+                let quotas = self.quotas.as_mut();
+                let means = Means {
+                    quotas,
+                    ..means(&mut r.random, calendar)
+                };
+                phase1.on_message(path, message, means, now, &mut r.out)
+            }
             None if r.fault.is_some() => return,
             None => {
                 let (all, decoys) = (&self.responders, Decoys::new(&Seed::new([9; 32])));
