@@ -296,6 +296,7 @@ impl Node {
     }
 
     fn on_notice(&mut self, notice: Notice, now: Instant) {
+        self.speaker = self.sender_of(&notice);
         match notice {
             Notice::PathMoved { child, path, bytes } => self.move_child(child, path, bytes, now),
             Notice::SoftLimit { child } => self.rekey_child(child, now),

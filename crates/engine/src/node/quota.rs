@@ -7,6 +7,7 @@ use super::{Event, Node};
 use crate::config::Connection;
 use crate::counters::DropReason;
 use crate::identity::Peer;
+use crate::plane::Notice;
 use crate::sa::Path;
 use crate::time::Instant;
 
@@ -40,6 +41,16 @@ impl Node {
         };
         let sa = self.sessions.get(&id)?.sa.as_ref()?;
         Some(sa.identity.clone())
+    }
+
+    /// The established peer whose packets are the reason for a notice; `None`: traffic of ours is.
+    pub(super) fn sender_of(&self, notice: &Notice) -> Option<Peer> {
+        match notice {
+            Notice::PathMoved { child, .. } | Notice::InboundUsed { child, .. } => {
+                self.owner_of(Timer::Child(*child))
+            }
+            _ => None,
+        }
     }
 
     /// A peer whose quota is used up is named, now and then.

@@ -176,12 +176,13 @@ impl Node {
             Ok(offered) => offered,
             Err(fault) => return self.count_fault(&fault),
         };
-        self.authentic_from(id, path, now);
         if let Err(reason) = self.charge_child(id, &connection, now) {
-            // It is sent again, and is served then.
+            // It is sent again, and is served then. Nobody remembers that it was here, so it shows
+            // nothing about where the peer is: it may be a replay.
             self.drops.count(reason);
             return self.tell_refused(path);
         }
+        self.authentic_from(id, path, now);
         match self.child_for(id, &connection, &offer) {
             Ok(child) => self.accept_quick(id, child, quick, now),
             Err(fault) => {

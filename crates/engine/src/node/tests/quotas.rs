@@ -4,6 +4,8 @@
 use super::identities::{Crowd, group_of};
 use super::turns::with_children;
 use super::*;
+use crate::ikev1::in_clear::write;
+use crate::ikev1::phase1::MAX_COMPLAINTS;
 
 fn began(end: &End) -> usize {
     end.count(|event| matches!(event, Event::SessionBegan { .. }))
@@ -114,6 +116,75 @@ fn a_peer_has_so_many_lines_of_the_log_and_what_is_left_out_is_counted() {
     gateway.handle(Input::Command(Command::Stop), now);
     while !matches!(gateway.poll(), Output::Event(_)) {}
     assert!(gateway.takes_line(now));
+}
+
+#[test]
+fn a_peer_that_its_packets_show_elsewhere_again_and_again_does_so_on_its_own_account() {
+    let mut world = World::new(156, |_, _| {});
+    world.run(Duration::from_secs(2));
+    let child = *world.ends[1].inbound.values().next().expect("a child");
+    let mut path = world.ends[1].path();
+    let (now, gateway) = (world.now, &mut world.ends[1].node);
+    let mut written = 0;
+    for port in 7_000..7_300 {
+        path.remote.set_port(port);
+        let bytes = 100;
+        gateway.handle(Input::Notice(Notice::PathMoved { child, path, bytes }), now);
+        loop {
+            match gateway.poll() {
+                Output::Event(Event::PathMoved { .. }) => {
+                    written += usize::from(gateway.takes_line(now));
+                }
+                Output::Wait(_) => break,
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(written, 200);
+    assert_eq!(
+        gateway.lines_left_out(),
+        [("ms.example of road".to_owned(), 100)]
+    );
+}
+
+#[test]
+fn a_child_that_is_refused_and_comes_again_from_elsewhere_moves_nobody() {
+    let mut world = World::new(157, |_, _| {});
+    world.run(Duration::from_secs(2));
+    let session = world.ends[1].node.sessions.values().next().expect("one");
+    let peer = session.sa.as_ref().expect("established").identity.clone();
+    let quotas = &mut world.ends[1].node.quotas;
+    while quotas.take_child(&peer, 1, world.now).is_ok() {}
+    world.command(0, Command::RekeyChildren("road".into()));
+    let (_, _, path, message) = world.wire.pop().expect("a quick mode");
+    let elsewhere = Path {
+        remote: "203.0.113.66:4500".parse().expect("an address"),
+        ..path
+    };
+    world.deliver(1, elsewhere, &message);
+    assert_eq!(world.drops(1, DropReason::OverQuota), 1);
+    assert_eq!(world.ends[1].path(), path);
+}
+
+#[test]
+fn whoever_reads_the_cookies_of_an_exchange_has_a_few_lines_of_the_log() {
+    let mut world = World::new(158, |_, _| {});
+    let first = world.first_message.clone().expect("a first message");
+    let (header, _) = Header::parse(&first).expect("a header");
+    let session = world.ends[0].node.sessions.values().next().expect("one");
+    let path = session.path;
+    let notify = Payload::Notify(wire::isakmp::Notify {
+        protocol: ProtocolId::Isakmp,
+        spi: Vec::new(),
+        kind: NotifyType::NoProposalChosen,
+        value: Vec::new(),
+    });
+    for id in 1..1_000 {
+        let forged = write(header.cookies, notify.clone(), id);
+        world.deliver(0, path, &forged);
+    }
+    let complaints = |event: &Event| matches!(event, Event::PeerComplains { .. });
+    assert_eq!(world.ends[0].count(complaints), MAX_COMPLAINTS as usize);
 }
 
 #[test]
