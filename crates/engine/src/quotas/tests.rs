@@ -28,7 +28,7 @@ fn a_peer_has_a_burst_then_so_much_a_second_and_is_told_of_once_a_minute() {
     assert!(
         quotas
             .take_refused()
-            .is_some_and(|it| it.1.starts_with("a.example asks"))
+            .is_some_and(|it| it.1.starts_with("a.example is over its quota"))
     );
     assert_eq!(exchanges(&mut quotas, &a, 100, at(30)), 10);
     assert!(quotas.take_refused().is_none());
