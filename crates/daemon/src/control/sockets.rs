@@ -69,17 +69,27 @@ impl Sockets {
         })
     }
 
-    /// Adds the names that are missing, those too that somebody has removed, and removes those that
-    /// are not among these. On an error nothing has changed. A process without any connection is
-    /// asked under the names that it had.
+    /// Adds the names that are missing, those too that somebody has removed if one is left, and
+    /// removes those that are not among these. On an error nothing has changed. A process without
+    /// any connection is asked under the names that it had.
     pub fn follow(&mut self, names: &[String]) -> Result<(), ControlError> {
         if names.is_empty() {
             return Ok(());
         }
         let _lock = lock(&self.runtime_dir)?;
-        let mut all = core::mem::take(&mut self.names);
-        all.retain(|name| self.is_ours(name));
-        self.names = all;
+        let standing = self.names.iter().filter(|name| self.is_ours(name));
+        let standing: Vec<String> = standing.cloned().collect();
+        if standing.is_empty() {
+            // Nothing is left to link to. Only a new name is an error.
+            let new = names.iter().find(|name| !self.names.contains(name));
+            return new.map_or(Ok(()), |name| {
+                let path = socket_path(&self.runtime_dir, name);
+                Err(ControlError::io("cannot name", &path)(
+                    io::ErrorKind::NotFound.into(),
+                ))
+            });
+        }
+        self.names = standing;
         let before = self.names.len();
         if let Err(error) = self.add(names) {
             let added = self.names.split_off(before);

@@ -195,3 +195,20 @@ fn a_socket_that_was_removed_comes_back_and_new_names_lead_to_the_same_process()
         assert!(inode("home") != own && !path("ship").exists());
     });
 }
+
+#[test]
+fn a_process_whose_every_socket_was_removed_reads_its_file_again_all_the_same() {
+    let directory = Directory::new("bare");
+    let names = ["home".to_owned()];
+    runtime().block_on(async {
+        let (_server, _questions) = ControlServer::bind(&directory.0, &names).unwrap();
+        let mut sockets = Sockets::found(&directory.0, &names).unwrap();
+        std::fs::remove_file(socket_path(&directory.0, "home")).unwrap();
+        sockets.follow(&names).unwrap();
+        // Another process takes the place: nothing is linked to it.
+        let (_other, _questions) = ControlServer::bind(&directory.0, &names).unwrap();
+        sockets.follow(&names).unwrap();
+        assert!(sockets.follow(&["home".into(), "work".into()]).is_err());
+        assert!(!socket_path(&directory.0, "work").exists());
+    });
+}
