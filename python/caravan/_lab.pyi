@@ -14,7 +14,8 @@ def sources() -> str:
 
 def scenario(request: str, /) -> str:
     """The scenario, checked and resolved, its `hash`, the nodes of whose device `bytes_alone` are
-    priced, and why only the event kernel can follow it, if so, as `beyond_tandem`."""
+    priced, and why only the event kernel can follow it, if so, as `beyond_tandem`. `graph` has its
+    links, flows, addresses and ways, of a chain too."""
 
 def price(request: str, /) -> str:
     """What a packet of `bytes` costs: `file` and `text` of a device, `suite` (a word, or `file` and
@@ -46,5 +47,5 @@ def choices(word: str, valid: list[str], /) -> str:
     """Half a sentence: the valid word that `word` is nearest to, else all valid ones."""
 
 def kernel(request: str, capture: str | None = None, /) -> str:
-    """The scenario's road with the real node on it: `model` and `simulate`. `capture` names the
-    pcapng file that gets every link's packets."""
+    """The scenario with the real node in it: `model`, null of a graph, and `simulate`. `capture`
+    names the pcapng file that gets every link's packets."""

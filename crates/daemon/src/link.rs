@@ -351,7 +351,7 @@ impl Line {
                     self.under_way_bytes += kept.len();
                     self.under_way.push_back((at, kept));
                 }
-                Fate::Lost | Fate::Overflows | Fate::TooBig | Fate::Unreadable => {}
+                Fate::Lost | Fate::Overflows | Fate::TooBig | Fate::Down | Fate::Unreadable => {}
             }
         });
         if done.is_err() {

@@ -33,6 +33,8 @@ pub enum Fate {
     Overflows,
     /// It is larger than the MTU.
     TooBig,
+    /// The link is down.
+    Down,
     /// The recording cannot be read on: [`Link::broken`] says why, and the link is of no use.
     Unreadable,
 }
@@ -54,8 +56,23 @@ pub struct Counters {
     pub overflowed: u64,
     /// Larger than the MTU.
     pub too_big: u64,
+    /// Came while the link was down.
+    pub down: u64,
     /// Most packets that waited at once, where the queue is bounded.
     pub longest_queue: usize,
+}
+
+/// What a running link becomes. Packets that it has taken before keep their fate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Change {
+    /// So many bits a second from here on, in place of a recording too.
+    Rate(u64),
+    /// From the end of transmission to arrival. No packet overtakes one that is under way.
+    Delay(Duration),
+    /// Share of the packets that are carried and lost.
+    Loss(f64),
+    /// Whether it takes packets at all.
+    Up(bool),
 }
 
 /// One direction of a link, reading its recording from an `R` and drawing from a `C`.
@@ -66,6 +83,7 @@ pub struct Link<R, C> {
     waiting_bytes: u64,
     free_at: Instant,
     last_arrival: Instant,
+    is_down: bool,
     counters: Counters,
     broken: Option<BadRecording>,
 }
@@ -83,9 +101,25 @@ impl<R: Rewind, C: Chance> Link<R, C> {
             waiting_bytes: 0,
             free_at: Instant(0),
             last_arrival: Instant(0),
+            is_down: false,
             counters: Counters::default(),
             broken: None,
         }
+    }
+
+    /// Becomes another link, unless no link can be so.
+    pub fn change(&mut self, change: Change) -> Result<(), BadShape> {
+        match change {
+            Change::Rate(0) => return Err(BadShape::Rate),
+            Change::Rate(bits) => self.shape.carrier = Carrier::Rate(bits),
+            Change::Delay(delay) => self.shape.delay = Delay::Fixed(delay),
+            Change::Loss(loss) if !(0.0..=1.0).contains(&loss) => {
+                return Err(BadShape::Loss(loss));
+            }
+            Change::Loss(loss) => self.shape.loss = loss,
+            Change::Up(is_up) => self.is_down = !is_up,
+        }
+        Ok(())
     }
 
     /// An IP packet of `bytes` comes; `now` never goes back.
@@ -93,6 +127,10 @@ impl<R: Rewind, C: Chance> Link<R, C> {
     pub fn offer(&mut self, bytes: u32, now: Instant) -> Fate {
         self.counters.offered += 1;
         self.counters.offered_bytes += u64::from(bytes);
+        if self.is_down {
+            self.counters.down += 1;
+            return Fate::Down;
+        }
         if self.shape.mtu.is_some_and(|mtu| bytes > mtu) {
             self.counters.too_big += 1;
             return Fate::TooBig;

@@ -1,7 +1,7 @@
 //! The event kernel: everything with feedback, on one queue ordered by time and sequence.
 //!
-//! A [`Kernel`] holds elements: links, processors, NATs, sources, ends, and hosts that run the real
-//! `engine::node::Node` with both packet planes. What they do to packets is scheduled on one
+//! A [`Kernel`] holds elements: links, forks, processors, NATs, sources, ends, and hosts that run the
+//! real `engine::node::Node` with both packet planes. What they do to packets is scheduled on one
 //! [`queue`]; the same seed gives the same trace of events, and the same [`fingerprint`], on every
 //! machine. Memory grows with what is under way, never with simulated time.
 //! Left out: anything in parallel. Replications are the caller's.
@@ -10,6 +10,7 @@ pub mod capture;
 pub mod closed;
 pub mod cpu;
 pub mod fingerprint;
+pub mod fork;
 pub mod host;
 pub mod ip;
 pub mod levels;
@@ -39,6 +40,7 @@ pub use source::{Sink, Source};
 
 use capture::Capture;
 use fingerprint::Fingerprint;
+use fork::Fork;
 use nat::Nat;
 use queue::{Lane, Queue};
 use random::Random;
@@ -77,6 +79,8 @@ pub enum Element {
     Sink(Sink),
     /// Translates addresses between door 0, inside, and door 1.
     Nat(Box<Router>),
+    /// Leads packets on by their address.
+    Fork(Fork),
     /// Runs the real node, TCP, or both.
     Host(Box<Host>),
 }
@@ -284,6 +288,9 @@ impl Kernel {
             (Element::Nat(router), What::Arrives(port, packet)) => {
                 self.stage.through_nat(router, port, lane, packet);
             }
+            (Element::Fork(fork), What::Arrives(_, packet)) => {
+                self.stage.through_fork(fork, lane, packet);
+            }
             (Element::Host(host), _) => {
                 host.on(event, lane, &mut self.stage);
                 return self.stage.check_room(MAX_REAL_UNDER_WAY);
@@ -408,7 +415,7 @@ impl Element {
             Self::Link(_, to) => Some(*to),
             Self::Cpu(cpu) => Some(cpu.next),
             Self::Source(source) => Some(source.to),
-            Self::Sink(_) | Self::Nat(_) | Self::Host(_) => None,
+            Self::Sink(_) | Self::Nat(_) | Self::Fork(_) | Self::Host(_) => None,
         }
     }
 
@@ -416,6 +423,7 @@ impl Element {
     fn doors(&self) -> impl Iterator<Item = Target> {
         let (doors, host) = match self {
             Self::Nat(router) => (vec![router.inside, router.outside], None),
+            Self::Fork(fork) => (fork.doors(), None),
             Self::Host(host) => (Vec::new(), Some(host.doors())),
             _ => (Vec::new(), None),
         };

@@ -1,18 +1,22 @@
 //! Scenario files: topology, devices, links, policy, traffic and seed, typed and checked.
 //!
 //! One file drives the three levels. `model` and the tandem read [`Scenario`] as stations in
-//! series, the event kernel builds its hosts from it, and the testbed its namespaces from
-//! [`Scenario::json`]. A road is a chain: station, relays and NATs, gateway, server.
+//! series, the event kernel builds its hosts from it, and the testbed its namespaces from its
+//! [`Graph`]. A scenario is a graph of nodes and links, with flows, and moves that change it. The
+//! short form with `[traffic]` is a chain: station, relays and NATs, gateway, server.
 //!
 //! Left out: opening files. Texts come in through a [`Catalogue`]; traces and captures are named
 //! here and read by whoever runs the scenario.
 //!
-//! For the tandem, a scenario becomes a [`Road`](crate::tandem::Road): processors and links in the
+//! For the tandem, a scenario that is a chain becomes a [`Road`](crate::tandem::Road): processors and links in the
 //! order in which the packets that are counted meet them.
 
+mod address;
 mod catalogue;
 mod edit;
+pub mod graph;
 mod link;
+mod motion;
 mod quantity;
 mod road;
 mod topology;
@@ -24,17 +28,21 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::cost::Suite;
 
+pub use address::Network;
 pub use catalogue::{Catalogue, Entry, Kind};
 pub use document::{Fault, Item, Place, Table, nearest, parse, unknown};
+pub use graph::Graph;
 pub use link::{Link, LinkFile, Rate};
+pub use motion::{Change, Flow, LinkChange, Move, Tunnel};
+pub use topology::Joint;
 pub use traffic::{After, Direction, Model, Pace, Sizes, Traffic};
 
 /// A checked scenario: everything that it names exists, and every number is possible.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
     /// The word that results carry.
     pub name: String,
@@ -42,7 +50,7 @@ pub struct Scenario {
     pub title: String,
     /// Where all randomness starts.
     pub seed: u64,
-    /// A policy of the catalogue, between the station and the gateway.
+    /// A policy of the catalogue, between stations and gateways.
     pub policy: String,
     /// How protected packets are counted: `paper-u`, `paper-w` or `rfc`.
     pub accounting: String,
@@ -50,16 +58,21 @@ pub struct Scenario {
     pub calendar_s: u64,
     /// How long and how often it is simulated.
     pub run: Run,
-    /// What applications send.
-    pub traffic: Traffic,
-    /// In order along the road, the station first.
+    /// Of a chain in order along the road, the station first; of a graph in the file's.
     pub nodes: Vec<Node>,
-    /// `links[i]` joins `nodes[i]` and `nodes[i + 1]`.
-    pub links: Vec<Link>,
+    /// Of a chain `links[i]` joins `nodes[i]` and `nodes[i + 1]`.
+    pub links: Vec<Joint>,
+    /// What applications send: one flow in the short form.
+    pub flows: Vec<Flow>,
+    /// What changes while they send, in the order of time.
+    pub moves: Vec<Move>,
+    /// Who is protected to where, if layers say it; else each station to the nearest gateway.
+    pub layers: Option<Vec<Tunnel>>,
+    /// Whether it has the short form, with `[traffic]`.
+    pub is_short: bool,
     /// SHA-256 of every catalogue file that it names, so that the hash covers them.
     pub files: Vec<(String, String)>,
     /// Where the values stand that only show a fault when they are used, by key.
-    #[serde(skip)]
     places: BTreeMap<String, Place>,
 }
 
@@ -112,8 +125,10 @@ pub enum Speed {
 pub enum Role {
     /// Asks, and protects its packets.
     Station,
-    /// Stores and forwards.
+    /// Stores and forwards: what it joins is one segment.
     Relay,
+    /// Forwards between segments, by address.
+    Router,
     /// Forwards, and translates addresses and ports.
     Nat,
     /// The other end of the tunnel.
@@ -122,9 +137,10 @@ pub enum Role {
     Server,
 }
 
-const ROLES: [(&str, Role); 5] = [
+const ROLES: [(&str, Role); 6] = [
     ("station", Role::Station),
     ("relay", Role::Relay),
+    ("router", Role::Router),
     ("nat", Role::Nat),
     ("gateway", Role::Gateway),
     ("server", Role::Server),
@@ -171,34 +187,45 @@ impl Scenario {
 
     fn read(document: &Item, catalogue: &Catalogue) -> Result<Self, Fault> {
         let table = document.table()?;
-        let policy = table.need("policy")?;
         let mut files = Vec::new();
-        match catalogue.find(Kind::Policy, policy.text()?) {
-            Some(entry) => files.push(entry.fingerprint()),
-            // Every suite is a policy by its own name.
-            None if policy.text()?.parse::<Suite>().is_ok() => {}
-            None => drop(catalogue.named(Kind::Policy, policy)?),
-        }
-        let traffic = table.need("traffic")?;
-        let (nodes, links) = topology::read(&table, catalogue, &mut files)?;
+        let is_short = table.find("flow").is_none();
+        let run = table.or("run", Run::default(), Run::read)?;
         let scenario = Self {
             name: table.need("name")?.text()?.to_owned(),
             title: table.need("title")?.text()?.to_owned(),
             seed: table.or("seed", 1, |item| item.whole(0, i64::MAX.unsigned_abs()))?,
-            policy: policy.text()?.to_owned(),
+            policy: String::new(),
             accounting: table
                 .or("accounting", "rfc", |item| {
                     item.choice("accounting", &ACCOUNTINGS)
                 })?
                 .to_owned(),
             calendar_s: table.or("calendar", CALENDAR_S, calendar)?,
-            run: table.or("run", Run::default(), Run::read)?,
-            traffic: Traffic::read(traffic)?,
-            nodes,
-            links,
-            files,
+            run,
+            nodes: Vec::new(),
+            links: Vec::new(),
+            flows: Vec::new(),
+            moves: Vec::new(),
+            layers: None,
+            is_short,
+            files: Vec::new(),
             places: document.places(),
         };
+        let read = match is_short {
+            true => Self::read_chain,
+            false => Self::read_graph,
+        };
+        let (policy, mut scenario) = read(scenario, &table, catalogue, &mut files)?;
+        policy.text()?.clone_into(&mut scenario.policy);
+        match catalogue.find(Kind::Policy, &scenario.policy) {
+            Some(entry) => files.push(entry.fingerprint()),
+            // Every suite is a policy by its own name.
+            None if scenario.policy.parse::<Suite>().is_ok() => {}
+            None => drop(catalogue.named(Kind::Policy, policy)?),
+        }
+        files.sort();
+        files.dedup();
+        scenario.files = files;
         if scenario.gateway().is_none() && scenario.policy != "none" {
             let what = "a policy needs a gateway at its other end: add a node with that role, \
                         or take the policy 'none'";
@@ -208,7 +235,110 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Where the tunnel ends, as an index into `nodes`; it begins at node 0, the station.
+    fn read_chain<'a>(
+        self,
+        table: &Table<'a>,
+        catalogue: &Catalogue,
+        files: &mut Vec<(String, String)>,
+    ) -> Result<(&'a Item, Self), Fault> {
+        let policy = table.need("policy")?;
+        let traffic = table.need("traffic")?;
+        for key in ["move", "layer"] {
+            table.refuse(
+                key,
+                "a scenario with this has [[flow]] in place of [traffic]",
+            )?;
+        }
+        let topology = topology::chain(table, catalogue, files)?;
+        let traffic = Traffic::read(traffic)?;
+        let last = topology.nodes.len() - 1;
+        let (from, to) = match traffic.direction {
+            Direction::Up => (0, last),
+            Direction::Down => (last, 0),
+        };
+        let flow = Flow {
+            name: topology.nodes[from].name.clone(),
+            from,
+            to,
+            traffic,
+        };
+        let scenario = Self {
+            nodes: topology.nodes,
+            links: topology.links,
+            flows: vec![flow],
+            ..self
+        };
+        Ok((policy, scenario))
+    }
+
+    fn read_graph<'a>(
+        self,
+        table: &Table<'a>,
+        catalogue: &Catalogue,
+        files: &mut Vec<(String, String)>,
+    ) -> Result<(&'a Item, Self), Fault> {
+        table.refuse("traffic", "[[flow]] is here already: it says what is sent")?;
+        let topology = topology::graph(table, catalogue, files)?;
+        let flows = motion::flows(table.need("flow")?, &topology)?;
+        let moves = table.or("move", Vec::new(), |item| {
+            motion::moves(item, &topology, self.run.time_s)
+        })?;
+        if let Some(link) = motion::deserted(&topology.links, &moves) {
+            let name = &topology.links[link].name;
+            let what = format!("nobody is ever on '{name}': name who is, or move a station there");
+            return Err(self.fault(&[&format!("link.{name}.from"), "link"], what));
+        }
+        let (policy, layers) = match table.find("layer") {
+            None => (table.need("policy")?, None),
+            Some(layer) => {
+                table.refuse("policy", "[[layer]] is here already: it names the policy")?;
+                let (policy, tunnels) = motion::layers(layer, &topology)?;
+                (policy, Some(tunnels))
+            }
+        };
+        let scenario = Self {
+            nodes: topology.nodes,
+            links: topology.links,
+            flows,
+            moves,
+            layers,
+            ..self
+        };
+        Ok((policy, scenario))
+    }
+
+    /// The one flow of a chain: what the tandem and the closed forms see. Of a graph that branches
+    /// or moves there is none.
+    pub fn chain(&self) -> Result<&Flow, Fault> {
+        let last = self.nodes.len() - 1;
+        let joins =
+            |(index, joint): (usize, &Joint)| joint.near == [index] && joint.far == index + 1;
+        let is_chain = self.links.len() == last && self.links.iter().enumerate().all(joins);
+        let kernel = "only the event kernel runs it (simulate --events)";
+        match &self.flows[..] {
+            _ if !self.moves.is_empty() => {
+                let what = format!("this scenario moves, the tandem stands still: {kernel}");
+                Err(self.fault(&["move"], what))
+            }
+            [flow] if is_chain && [flow.from.min(flow.to), flow.from.max(flow.to)] == [0, last] => {
+                Ok(flow)
+            }
+            _ => {
+                let what = format!("this scenario branches, the tandem is one chain: {kernel}");
+                Err(self.fault(&["flow", "link"], what))
+            }
+        }
+    }
+
+    /// The nodes of a role, by index.
+    pub(crate) fn with_role(&self, role: Role) -> impl Iterator<Item = usize> {
+        let nodes = self.nodes.iter().enumerate();
+        let found = nodes.filter(move |(_, node)| node.role == role);
+        found.map(|(index, _)| index)
+    }
+
+    /// The first gateway, as an index into `nodes`: where the tunnel of a chain ends, which begins
+    /// at node 0, the station.
     pub fn gateway(&self) -> Option<usize> {
         self.nodes
             .iter()
@@ -223,6 +353,65 @@ impl Scenario {
     /// SHA-256 of [`Scenario::json`] in hexadecimal: equal for files that say the same.
     pub fn hash(&self) -> String {
         catalogue::fingerprint(&self.json())
+    }
+}
+
+/// As the hash has it: what the short form does not say is left out.
+#[derive(Serialize)]
+struct Written<'a> {
+    name: &'a str,
+    title: &'a str,
+    seed: u64,
+    policy: &'a str,
+    accounting: &'a str,
+    calendar_s: u64,
+    run: Run,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traffic: Option<&'a Traffic>,
+    nodes: &'a [Node],
+    links: Links<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flows: Option<&'a [Flow]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    moves: Option<&'a [Move]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    layers: Option<&'a [Tunnel]>,
+    files: &'a [(String, String)],
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Links<'a> {
+    Chain(Vec<&'a Link>),
+    Graph(&'a [Joint]),
+}
+
+impl Serialize for Scenario {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let written = Written {
+            name: &self.name,
+            title: &self.title,
+            seed: self.seed,
+            policy: &self.policy,
+            accounting: &self.accounting,
+            calendar_s: self.calendar_s,
+            run: self.run,
+            traffic: self
+                .flows
+                .first()
+                .filter(|_| self.is_short)
+                .map(|flow| &flow.traffic),
+            nodes: &self.nodes,
+            links: match self.is_short {
+                true => Links::Chain(self.links.iter().map(|joint| &joint.link).collect()),
+                false => Links::Graph(&self.links),
+            },
+            flows: (!self.is_short).then_some(&self.flows),
+            moves: (!self.is_short).then_some(&self.moves),
+            layers: self.layers.as_deref(),
+            files: &self.files,
+        };
+        written.serialize(serializer)
     }
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::BufReader;
 
 use lab::cost::{self, Accounting, Clock, Device, Direction, Policy, Profile};
-use lab::scenario::Scenario;
+use lab::scenario::{Flow, Graph, Joint, Scenario};
 use lab::tandem::capture::{Capture, Wanted};
 use lab::tandem::closed::{self, Model};
 use lab::tandem::{self, Outcome, Tally};
@@ -19,6 +19,15 @@ use crate::request::{Asked, PolicyAsked, PriceAsked, Way, read};
 struct Job {
     propagation_s: f64,
     tally: Tally,
+}
+
+/// What namespaces are built from.
+#[derive(Serialize)]
+struct Resolved<'a> {
+    links: &'a [Joint],
+    flows: &'a [Flow],
+    #[serde(flatten)]
+    graph: Graph,
 }
 
 /// What theory says of a road, and what of each clear packet is not the user's.
@@ -36,9 +45,12 @@ pub(crate) fn scenario(request: &str) -> Result<String, String> {
     // Traffic that the tandem cannot follow has no work for it.
     let is_followed = scenario.tandem_traffic().is_ok();
     let work = is_followed.then(|| scenario.check_work(&asked.run(&scenario)));
+    let graph = Graph::of(&scenario).map_err(|fault| fault.to_string())?;
     let answer = json!({
         "scenario": scenario,
         "hash": scenario.hash(),
+        // Every link and its ends, every address and every way: of chains too.
+        "graph": Resolved { links: &scenario.links, flows: &scenario.flows, graph },
         // What of the run is too much, and the key that is to blame; null where nothing is.
         "too_much": work.and_then(Result::err).map(|fault| json!({
             "key": fault.place.key,
@@ -186,7 +198,8 @@ pub(crate) fn replay(request: &str, path: &str) -> Result<String, String> {
     for policy in &asked.policies {
         let (scenario, catalogue) = asked.scenario(&[format!("policy={policy}")])?;
         propagation_s = scenario.propagation_s();
-        wanted = scenario.traffic.wanted();
+        let flow = scenario.chain().map_err(|fault| fault.to_string())?;
+        wanted = flow.traffic.wanted();
         scenario
             .check_tandem(&catalogue)
             .map_err(|fault| fault.to_string())?;

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -32,6 +33,8 @@ from caravan.study.commands import add_to
 if TYPE_CHECKING:
     from rich.console import Console
 
+FLOWS = "flows"
+"""What a graph sends in place of the one traffic of a chain."""
 NO_TUNNEL = 1
 WRONG = 2
 STOPPED = 130
@@ -213,12 +216,15 @@ def simulate_command(
     choice = Choice(suite, rate_kbps, mips, mhz, device, hours, replications, seed)
     asked, options = question(scenario, choice, tuple(edits or ()))
     try:
-        resolved = core.scenario(asked)["scenario"]
-        if events or capture is not None or resolved["traffic"]["model"]["kind"] == "tcp":
-            _check_one_run(choice, jobs, resolved["traffic"]["model"]["kind"])
-            _by_events(asked, capture, as_json)
+        resolved = core.scenario(asked)
+        found = resolved["scenario"]
+        # A graph has flows where a chain has its one traffic, and the event kernel alone runs it.
+        kind = found["traffic"]["model"]["kind"] if "traffic" in found else FLOWS
+        if events or capture is not None or kind in ("tcp", FLOWS):
+            _check_one_run(choice, jobs, kind)
+            _by_events(asked, resolved, capture, as_json)
         else:
-            if resolved["traffic"]["model"]["kind"] == "pcap":
+            if kind == "pcap":
                 _check_replay(choice)
             _by_tandem(asked, jobs, as_json)
     except LabError as fault:
@@ -259,20 +265,27 @@ def _by_tandem(asked: Question, jobs: int | None, as_json: bool) -> None:
         tables.outcome(_output(), outcome, summary)
 
 
-def _by_events(asked: Question, capture: Path | None, as_json: bool) -> None:
-    resolved = core.scenario(asked)
+def _by_events(
+    asked: Question, resolved: Mapping[str, Any], capture: Path | None, as_json: bool
+) -> None:
     began = time.perf_counter()
     levels = core.kernel(asked, capture)
     wall_s = time.perf_counter() - began
     if as_json:
-        stamp = {"scenario_hash": resolved["hash"], "version": core.version(), "wall_s": wall_s}
+        stamp = {"foundhash": resolved["hash"], "version": core.version(), "wall_s": wall_s}
         _print_json({**levels, "lower_bounds": resolved["bytes_alone"], **stamp})
     else:
         shown = {name: resolved[name] for name in ("scenario", "bytes_alone")}
-        tables.kernel(_output(), {**levels, **shown, "wall_s": wall_s})
-    exchange = levels["simulate"]["exchange"]
-    if exchange is not None and not exchange["is_up"]:
-        _fail(f"the tunnel does not come up: {'; '.join(exchange['failures'])}", NO_TUNNEL)
+        answer = {**levels, **shown, "wall_s": wall_s}
+        (tables.flows if levels["model"] is None else tables.kernel)(_output(), answer)
+    run = levels["simulate"]
+    tunnels = run["tunnels"] if levels["model"] is None else ({"exchange": run["exchange"]},)
+    failed = [
+        one["exchange"] for one in tunnels if one["exchange"] and not one["exchange"]["is_up"]
+    ]
+    if failed:
+        said = "; ".join(failure for exchange in failed for failure in exchange["failures"])
+        _fail(f"the tunnel does not come up: {said}", NO_TUNNEL)
 
 
 @app.command("ask")

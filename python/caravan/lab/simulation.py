@@ -23,6 +23,7 @@ from caravan.progress import progress
 if TYPE_CHECKING:
     from rich.console import Console
 
+GRAPH = "a graph is run by the event kernel: caravan.lab.kernel"
 LANES = 16
 """Replications of one job at most: as many as the widest vector holds."""
 
@@ -53,6 +54,8 @@ def simulate_request(
     """The same of a request for the native core; `run` overrides how long and how often."""
     resolved = ask(_lab.scenario, {**request, "run": run})
     scenario = resolved["scenario"]
+    if "flows" in scenario:
+        raise LabError(resolved["beyond_tandem"] or GRAPH)
     if scenario["traffic"]["model"]["kind"] == "pcap":
         return _replayed(request, resolved)
     count = run.get("replications") or scenario["run"]["replications"]

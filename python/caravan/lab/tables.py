@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -205,6 +206,54 @@ def kernel(console: Console, found: Mapping[str, Any]) -> None:
     )
 
 
+def flows(console: Console, found: Mapping[str, Any]) -> None:
+    """What the event kernel did with the flows of a graph, and what its links carried."""
+    run, scenario = found["simulate"], found["scenario"]
+    console.print(f"{scenario['title']}: {scenario['policy']}", markup=False)
+    right = ("sent", "came", "kbit/s", "delay, ms")
+    table = _table("flow", *right, "missing", right=right)
+    for flow in run["flows"]:
+        table.add_row(flow["name"], *_flow(flow))
+    if run["flows"]:
+        _show(console, table)
+        right = ("packets up", "bytes up", "packets down", "bytes down")
+        table = _table("link", *right, right=right)
+        for link in run["links"]:
+            counts = (link[way][what] for way in ("up", "down") for what in ("packets", "bytes"))
+            table.add_row(link["name"], *(f"{count:,}" for count in counts))
+        _show(console, table)
+    for drop in run["drops"]:
+        console.print(
+            f"{drop['place']} dropped {drop['packets']:,}: {drop['reason']}", markup=False
+        )
+    if run["unpriced"] is not None:
+        console.print(f"took no time, for it has no price: {run['unpriced']}", markup=False)
+    _bounds(console, found["bytes_alone"])
+    console.print(
+        f"{run['events']:,} events, {significant(run['simulated_s'])} s simulated "
+        f"in {found['wall_s']:.2f} s\ntrace {run['fingerprint']}"
+    )
+
+
+def _flow(flow: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
+    """Sent and came, the rate, the mean delay, and which datagrams are missing."""
+    moved, streamed = flow["transferred"], flow["streamed"]
+    if moved is not None:
+        rate = significant(moved["throughput_bps"] / 1e3)
+        return f"{moved['bytes']:,} B", f"{moved['received_bytes']:,} B", rate, "", ""
+    runs = flow["numbers"]
+    gaps = [(one[1] + 1, other[0] - 1) for one, other in pairwise(runs)]
+    missing = ", ".join(str(low) if low == high else f"{low} to {high}" for low, high in gaps[:4])
+    more = f" and {len(gaps) - 4} more gaps" if len(gaps) > 4 else ""
+    return (
+        f"{streamed['sent']:,}",
+        f"{streamed['received']:,}",
+        significant(streamed["throughput_bps"] / 1e3),
+        significant(streamed["mean_delay_s"] * 1e3),
+        missing + more,
+    )
+
+
 def _both_levels(
     model: Mapping[str, Any], run: Mapping[str, Any]
 ) -> Iterator[tuple[str, float | None, float | None]]:
@@ -380,14 +429,16 @@ def _study(console: Console, shown: Mapping[str, Any]) -> None:
 def _scenario(console: Console, shown: Mapping[str, Any]) -> None:
     found = shown["scenario"]
     console.print(f"{found['name']}: {found['title']}\nhash {shown['hash']}", markup=False)
-    traffic = found["traffic"]
-    rate_bps = traffic["model"].get("rate_bps")
+    traffic = found.get("traffic")
+    sent = f", {_traffic(traffic)}" if traffic else ""
     console.print(
-        f"policy {found['policy']}, sizes counted as {found['accounting']}, "
-        f"{traffic['model']['kind']} {traffic['direction']}"
-        f"{'' if rate_bps is None else f' at {rate_bps / 1e3:,g} kbit/s'}, seed {found['seed']}",
+        f"policy {found['policy']}, sizes counted as {found['accounting']}{sent}, "
+        f"seed {found['seed']}",
         markup=False,
     )
+    if traffic is None:
+        _graph(console, found)
+        return
     right = ("Mbit/s", "ms")
     table = _table("node", "role", "device", "link", *right, "other", right=right)
     for index, node in enumerate(found["nodes"]):
@@ -395,6 +446,49 @@ def _scenario(console: Console, shown: Mapping[str, Any]) -> None:
         carries = ("", "", "", "") if link is None else _link(link)
         table.add_row(node["name"], node["role"], _computer(node["computer"]), *carries)
     _show(console, table)
+
+
+def _traffic(traffic: Mapping[str, Any], direction: str | None = None) -> str:
+    rate_bps = traffic["model"].get("rate_bps")
+    rate = "" if rate_bps is None else f" at {rate_bps / 1e3:,g} kbit/s"
+    return f"{traffic['model']['kind']} {direction or traffic['direction']}{rate}"
+
+
+def _graph(console: Console, found: Mapping[str, Any]) -> None:
+    """Nodes, links, flows and moves of a scenario that branches."""
+    names = [node["name"] for node in found["nodes"]]
+    table = _table("node", "role", "device")
+    for node in found["nodes"]:
+        table.add_row(node["name"], node["role"], _computer(node["computer"]))
+    _show(console, table)
+    right = ("Mbit/s", "ms")
+    table = _table("link", "from", "to", "file", *right, "other", right=right)
+    for link in found["links"]:
+        near = ", ".join(names[index] for index in link["near"]) or "nobody yet"
+        table.add_row(link["name"], near, names[link["far"]], *_link(link))
+    _show(console, table)
+    for flow in found["flows"]:
+        way = f"from {names[flow['from']]} to {names[flow['to']]}"
+        console.print(f"flow {flow['name']}: {_traffic(flow, way)}", markup=False)
+    for step in found["moves"]:
+        console.print(f"after {step['at_s']:g} s {_change(step, found, names)}", markup=False)
+
+
+def _change(step: Mapping[str, Any], found: Mapping[str, Any], names: Sequence[str]) -> str:
+    links = [link["name"] for link in found["links"]]
+    if "station" in step:
+        station = step["station"]
+        return f"{names[station['node']]} moves to {links[station['to']]}"
+    ((key, value),) = ((key, value) for key, value in step["link"].items() if key != "link")
+    name = links[step["link"]["link"]]
+    if key == "up":
+        return f"{name} {'carries again' if value else 'carries nothing'}"
+    if key == "rate":
+        up, down = (value[way] / 1e6 for way in ("up_bps", "down_bps"))
+        return f"{name} carries {up:,g} Mbit/s up, {down:,g} down"
+    if key == "delay_s":
+        return f"{name} takes {value * 1e3:g} ms"
+    return f"{name} loses {value:g} of the packets"
 
 
 def _computer(computer: Mapping[str, Any] | None) -> str:

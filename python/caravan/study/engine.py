@@ -169,6 +169,8 @@ def place(cell: Cell, files: Files) -> Place:
     if cell.sweep.measure == "road" and document["beyond_tandem"]:
         raise StudyError(document["beyond_tandem"])
     scenario = document["scenario"]
+    if "flows" in scenario:
+        raise StudyError(f"--set scenario: {scenario['name']} is a graph: studies are of chains")
     named = {name for name, _ in scenario["files"]}
     needed = [entry for entry in files.entries() if f"{entry['kind']}/{entry['name']}" in named]
     station = scenario["nodes"][0]

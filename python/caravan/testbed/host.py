@@ -138,6 +138,33 @@ class Host:
             host.set_mtu(name, mtu_bytes)
             host.link_up(name)
 
+    def bridge(self, name: str, interfaces: Sequence[str]) -> None:
+        """Join interfaces: what comes in by one leaves by the others."""
+        self._netlink.link("add", ifname=name, kind="bridge")
+        for interface in interfaces:
+            self._netlink.link("set", index=self.index(interface), master=self.index(name))
+        self.link_up(name)
+
+    def hardware_address(self, interface: str) -> str:
+        """The Ethernet address of an interface."""
+        (link,) = self._netlink.get_links(self.index(interface))
+        return str(link.get("address"))
+
+    def is_up(self, interface: str) -> bool:
+        """Whether an interface was brought up."""
+        (link,) = self._netlink.get_links(self.index(interface))
+        return link.get("state") == "up"
+
+    def add_neighbour(self, interface: str, address: str, hardware_address: str) -> None:
+        """Know who has an address on a link, so that nobody need be asked."""
+        self._netlink.neigh(
+            "replace",
+            dst=address,
+            lladdr=hardware_address,
+            ifindex=self.index(interface),
+            state="permanent",
+        )
+
     def index(self, interface: str) -> int:
         """The kernel's number of an interface; `KeyError` when it is absent."""
         found = self._netlink.link_lookup(ifname=interface)

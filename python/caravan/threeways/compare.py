@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,26 +21,20 @@ from rich.console import Console
 from rich.table import Table
 
 from caravan import _lab
-from caravan.document import plain
 from caravan.lab import core
 from caravan.testbed import Road, RoadPlan, enter
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, PublicKey
+from caravan.testbed.graph import NotForTestbed
 from caravan.testbed.host import Host
 from caravan.testbed.pki import CaravanAuthority
 from caravan.testbed.relay import LinkPlan
 from caravan.testbed.road import GATEWAY_ADDRESS, SERVER_ADDRESS
 from caravan.testbed.traffic import iperf_server, ping
+from caravan.threeways import flows
+from caravan.threeways.ends import policy_ends
 from caravan.threeways.levels import Metrics, computed, simulated
-from caravan.threeways.measurement import (
-    CLEAR,
-    SIZES_BYTES,
-    Keys,
-    handshake_ms,
-    transport_ends,
-    tunnel_ends,
-    wire_size,
-)
+from caravan.threeways.measurement import SIZES_BYTES, Keys, handshake_ms, wire_size
 
 NAMES = (
     "handshake_ms",
@@ -57,10 +51,6 @@ LAN_MTU_BYTES = 1500
 LAN_BPS_MIN = 100e6
 """Links besides the one to the gateway are bare in the testbed: they must not limit."""
 TRANSFER_TIMEOUT_S = 600.0
-
-
-class NotForTestbed(ValueError):
-    """Says which part of the scenario namespaces cannot show."""
 
 
 @dataclass(frozen=True)
@@ -200,28 +190,6 @@ def _link_plan(link: Mapping[str, Any], named: str) -> LinkPlan:
     )
 
 
-def policy_ends(keys: Keys, policy: str) -> tuple[Connection, Connection | None]:
-    """Gateway and station of a policy of the catalogue; in clear the gateway only publishes."""
-    if policy == CLEAR:
-        return transport_ends(keys, CLEAR)[0], None
-    entry = core.find("policy", policy)
-    found = plain(entry.file, entry.text)
-    make = tunnel_ends if found.get("mode", "tunnel") == "tunnel" else transport_ends
-    exchange = found["keys"]
-    if exchange["proof"] != "rsa2048":
-        raise NotForTestbed(f"policy {policy}: keys.proof: the testbed's keys have 2048 bits")
-    gateway, station = (
-        replace(
-            end,
-            proposals=exchange["proposal"],
-            is_aggressive=exchange["exchange"] == "ikev1-aggressive",
-            is_encapsulated=None if found.get("udp", True) else False,
-        )
-        for end in make(keys, found["suite"])
-    )
-    return gateway, station
-
-
 @contextlib.contextmanager
 def _connected(road: Road, ends: tuple[Connection, Connection | None]) -> Iterator[Caravan | None]:
     """Gateway and station up; None in clear."""
@@ -283,6 +251,10 @@ def main(
     if not skip_testbed:
         enter()
     try:
+        resolved = core.scenario(question)
+        if "flows" in resolved["scenario"]:
+            _two_ways(console, question, resolved, output.resolve(), runs_testbed=not skip_testbed)
+            return
         levels = three_ways(question, output.resolve(), runs_testbed=not skip_testbed)
     except ValueError as fault:
         console.print(f"[red]{fault}[/]")
@@ -291,3 +263,34 @@ def main(
     console.print(table(levels))
     for note in levels.notes:
         console.print(note, markup=False)
+
+
+def _two_ways(
+    console: Console,
+    question: core.Question,
+    resolved: Mapping[str, Any],
+    output: Path,
+    *,
+    runs_testbed: bool,
+) -> None:
+    """Print a graph's flows and links, simulated and run."""
+    simulate, measured = flows.two_ways(question, resolved, output, runs_testbed=runs_testbed)
+    console.print(f"[bold]{resolved['scenario']['title']}[/]\n")
+    shown = Table(box=box.SIMPLE, pad_edge=False)
+    shown.add_column("flow, link")
+    for name in ("simulate", "testbed", "missing, simulate", "missing, testbed"):
+        shown.add_column(name, justify="right")
+    for index, flow in enumerate(simulate.flows):
+        both = [flow, *((measured.flows[index],) if measured else ())]
+        came = [f"{one.received:,} of {one.sent:,}" for one in both]
+        blank = [] if measured else ["-"]
+        shown.add_row(flow.name, *came, *blank, *(_gaps(one.gaps) for one in both))
+    for name, counts in simulate.link_bytes.items():
+        for way, direction in enumerate(("up", "down")):
+            other = f"{measured.link_bytes[name][way]:,}" if measured else "-"
+            shown.add_row(f"{name} {direction}, bytes", f"{counts[way]:,}", other)
+    console.print(shown)
+
+
+def _gaps(gaps: Sequence[tuple[int, int]]) -> str:
+    return ", ".join(f"{first} to {last}" for first, last in gaps)

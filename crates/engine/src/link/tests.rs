@@ -213,6 +213,41 @@ fn a_recording_that_ends_early_ends_the_link_for_good() {
 }
 
 #[test]
+fn a_running_link_becomes_another_and_what_it_has_taken_keeps_its_fate() {
+    // 1000 octets at 8 kbit/s take a second
+    let mut link = link(|shape| {
+        shape.carrier = Carrier::Rate(8_000);
+        shape.delay = Delay::Fixed(Duration::from_secs(2));
+        (shape.loss, shape.held_back, shape.queue) = (0.0, None, Limit::None);
+    });
+    let second = 1_000_000_000;
+    assert_eq!(arrives(link.offer(1000, Instant(0))), 3 * second);
+    link.change(Change::Rate(80_000)).expect("a rate");
+    link.change(Change::Delay(Duration::ZERO)).expect("a delay");
+    // carried at 1.1 s, and no earlier there than the one before
+    assert_eq!(arrives(link.offer(1000, Instant(0))), 3 * second);
+    assert_eq!(
+        arrives(link.offer(1000, Instant(5 * second))),
+        5 * second + second / 10
+    );
+    link.change(Change::Up(false)).expect("down");
+    assert_eq!(link.offer(1000, Instant(6 * second)), Fate::Down);
+    link.change(Change::Up(true)).expect("up");
+    link.change(Change::Loss(1.0)).expect("a loss");
+    assert_eq!(link.offer(1000, Instant(7 * second)), Fate::Lost);
+    let counters = link.counters();
+    let found = (
+        counters.offered,
+        counters.delivered,
+        counters.lost,
+        counters.down,
+    );
+    assert_eq!(found, (5, 3, 1, 1));
+    assert_eq!(link.change(Change::Rate(0)), Err(BadShape::Rate));
+    assert_eq!(link.change(Change::Loss(1.5)), Err(BadShape::Loss(1.5)));
+}
+
+#[test]
 fn links_that_cannot_be_are_named() {
     let fault = |change: fn(&mut Planned)| {
         let mut shape = Shape::plain(1, Duration::ZERO);

@@ -80,9 +80,9 @@ fn exchange(plan: &Plan) -> Result<(Exchange, Result<f64, String>), Fault> {
         ..Shape::at_once(Duration::ZERO)
     };
     let joints = plan.joints.iter().map(|joint| Joint {
-        name: joint.name.clone(),
         up: at_once(&joint.up),
         down: at_once(&joint.down),
+        ..joint.clone()
     });
     let idle = |station: &Station| Station {
         costs: None,
@@ -198,7 +198,7 @@ impl Plan {
     fn narrowest(&self) -> (String, f64) {
         let clear = self.segment_bytes();
         let outer = self.outer_joints();
-        let is_up = self.programs.is_up;
+        let is_up = self.program().is_up;
         let joints = self.joints.iter().enumerate().map(|(index, joint)| {
             let shape = if is_up { &joint.up } else { &joint.down };
             let bytes = if index < outer {

@@ -31,6 +31,8 @@ pub struct Plan {
     pub doors: Vec<Target>,
     /// Ranges of addresses, and the door for them; anything else leaves by door 0.
     pub routes: Vec<(Ipv4Addr, Ipv4Addr, Port)>,
+    /// Ranges of addresses in the world, and the door for them: of a host with several links there.
+    pub ways: Vec<(Ipv4Addr, Ipv4Addr, Port)>,
     /// Ports of our own address, and the servers behind them: a destination NAT.
     pub published: Vec<(u16, SocketAddrV4)>,
     /// What its processor takes.
@@ -79,6 +81,8 @@ enum Job {
     Wake,
     /// From the user.
     Order(Command),
+    /// The routing table has come to rest: another address of ours leads to this peer.
+    Address(Ipv4Addr),
 }
 
 /// What a job does at its end.
@@ -100,6 +104,7 @@ impl Plan {
             address,
             doors: vec![door],
             routes: Vec::new(),
+            ways: Vec::new(),
             published: Vec::new(),
             costs: Costs::free(),
             queue: QUEUE,
@@ -145,6 +150,22 @@ impl Host {
     /// Orders control to do something; then [`super::Kernel::wake`] the host.
     pub fn order(&mut self, command: Command) {
         self.jobs.push_back(Job::Order(command));
+    }
+
+    /// Takes another link towards the world, and the address that it has there.
+    pub fn attach(&mut self, address: Ipv4Addr, door: Target) {
+        self.plan.address = address;
+        self.plan.doors[0] = door;
+        match (&mut self.control, &mut self.stack) {
+            (Some(control), _) => control.attach(address),
+            (None, Some(stack)) => stack.set_address(address),
+            (None, None) => {}
+        }
+    }
+
+    /// Tells control which address leads to a peer; then [`super::Kernel::wake`] the host.
+    pub fn tell_address(&mut self, remote: Ipv4Addr) {
+        self.jobs.push_back(Job::Address(remote));
     }
 
     /// Seconds that its processor has worked.
@@ -262,7 +283,7 @@ impl Host {
         let IpAddr::V4(to) = flow.destination else {
             return None;
         };
-        let mut routes = self.plan.routes.iter();
+        let mut routes = self.plan.routes.iter().chain(&self.plan.ways);
         let route = routes.find(|(first, last, _)| (*first..=*last).contains(&to));
         let door = route.map_or(0, |(.., port)| port.0);
         self.plan.doors.get(usize::from(door)).copied()
@@ -294,6 +315,11 @@ impl Host {
             Job::Wake => {
                 if let Some(control) = &mut self.control {
                     control.wake(now, &mut self.sends);
+                }
+            }
+            Job::Address(remote) => {
+                if let Some(control) = &mut self.control {
+                    control.moved(remote, now, &mut self.sends);
                 }
             }
             Job::Order(command) => {

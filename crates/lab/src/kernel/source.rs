@@ -107,11 +107,11 @@ impl Source {
 }
 
 impl Spans {
-    /// A stream of spans.
-    pub fn new(gaps: Gaps, seed: u64) -> Self {
+    /// A stream of spans, by its number.
+    pub fn new(gaps: Gaps, seed: u64, stream: u64) -> Self {
         Self {
             gaps,
-            random: Random::new(seed, "gaps", 0),
+            random: Random::new(seed, "gaps", stream),
         }
     }
 

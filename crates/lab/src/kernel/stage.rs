@@ -6,6 +6,7 @@ use wire::ip::fragment::Fragments;
 
 use super::capture::Capture;
 use super::cpu::Cpu;
+use super::fork::Fork;
 use super::packets::{PacketId, Packets};
 use super::queue::{Event, Lane, Queue, What};
 use super::source::Source;
@@ -60,7 +61,7 @@ impl Stage {
         }
         match link.offer(self.packets.get(packet).bytes, self.now) {
             Fate::Arrives(at) => self.arrive(lane, at, to, packet),
-            Fate::Lost | Fate::Overflows | Fate::TooBig => self.packets.free(packet),
+            Fate::Lost | Fate::Overflows | Fate::TooBig | Fate::Down => self.packets.free(packet),
             Fate::Unreadable => return false,
         }
         true
@@ -82,6 +83,16 @@ impl Stage {
         }
         self.packets.free(packet);
         true
+    }
+
+    pub(super) fn through_fork(&mut self, fork: &mut Fork, lane: Lane, packet: PacketId) {
+        match fork.way(&self.packets.get(packet).octets) {
+            Some(to) => self.arrive(lane, self.now, to, packet),
+            None => {
+                fork.unrouted += 1;
+                self.packets.free(packet);
+            }
+        }
     }
 
     pub(super) fn through_nat(

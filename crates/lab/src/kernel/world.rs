@@ -1,12 +1,12 @@
-//! The road of a scenario with real machines on it: station, NAT, gateway and server; the tunnel
-//! is brought up and used, and what that took is measured.
+//! A scenario with real machines in it: stations, NATs, routers, gateways and servers.
 //!
-//! Addresses are those of the testbed's road. With a tunnel in transport mode, or in clear, the
-//! station talks to the gateway's own address, which publishes the server's port; in tunnel mode to
-//! the server's. Left out: several stations, IPv6.
+//! On a chain the tunnel is brought up and used, and what that took is measured. On a graph all
+//! tunnels are brought up, then all flows run at once while moves change links and addresses
+//! ([`flows`]). With a tunnel in transport mode, or in clear, a station talks to the gateway's own
+//! address, which publishes the server's port; in tunnel mode to the server's. Left out: IPv6.
 
-mod addresses;
 mod build;
+pub mod flows;
 mod outcome;
 mod plan;
 #[cfg(test)]
@@ -14,15 +14,18 @@ pub(super) mod tests;
 mod tunnel;
 
 use std::io::Write;
+use std::net::Ipv4Addr;
 
+use engine::sa::Mode;
 use engine::time::{Duration, Instant};
 use engine::work::Work;
 
 use super::host::control::since;
-use super::host::stack::Role;
+use super::host::stack::{Role, Sending};
 use super::{Element, Fault, Host, Kernel};
 
-pub use addresses::{GATEWAY, NAT, SERVER, SERVER_PORT, STATION};
+pub use build::SERVER_PORT;
+pub use flows::Flowed;
 pub use outcome::{Cut, Drops, Exchange, Outcome, RoundTrips, Row, Streamed, Transferred};
 pub use plan::{Joint, Plan, Programs, Station};
 pub use tunnel::{Proof, Tunnel};
@@ -70,7 +73,7 @@ impl World {
     /// Brings the tunnel up, uses it as planned, and says what it took.
     pub fn run(mut self) -> Result<Outcome, Fault> {
         self.kernel.start()?;
-        let exchange = self.handshake()?;
+        let exchange = self.handshakes()?.pop();
         let is_up = exchange.as_ref().is_none_or(|exchange| exchange.is_up);
         let mut outcome = Outcome {
             exchange,
@@ -82,10 +85,10 @@ impl World {
                 outcome.wire_bytes.push((bytes, wire));
             }
             outcome.round_trips = Some(self.round_trips()?);
-            if let Some(bytes) = self.plan.programs.transfer {
+            if let Some(bytes) = self.plan.program().transfer {
                 outcome.transferred = Some(self.transfer(bytes)?);
             }
-            if self.plan.programs.stream.is_some() {
+            if self.plan.program().stream.is_some() {
                 outcome.streamed = Some(self.stream()?);
             }
         }
@@ -105,7 +108,7 @@ impl World {
     pub fn exchange_alone(mut self) -> Result<(Exchange, Vec<(String, Work)>), Fault> {
         let before = self.works();
         self.kernel.start()?;
-        let exchange = self.handshake()?.unwrap_or_default();
+        let exchange = self.handshakes()?.pop().unwrap_or_default();
         self.kernel.run(self.kernel.now() + QUIET)?;
         let pairs = self.works().into_iter().zip(before);
         let works = pairs.map(|((name, all), (_, begun))| (name, since(&all, &begun)));
@@ -123,31 +126,44 @@ impl World {
         works.collect()
     }
 
-    fn handshake(&mut self) -> Result<Option<Exchange>, Fault> {
+    /// Waits for all tunnels: what each station saw, in the order of the graph's tunnels.
+    fn handshakes(&mut self) -> Result<Vec<Exchange>, Fault> {
         if self.plan.tunnel.is_none() {
-            return Ok(None);
+            return Ok(Vec::new());
         }
-        let (station, gateway) = (self.places.station, self.places.gateway);
-        let is_up = |kernel: &Kernel, host: Option<u32>| {
-            let host = host.and_then(|host| kernel.host(host));
-            let control = host.and_then(|host| host.control.as_ref());
-            control.is_some_and(|control| control.log.established.is_some())
+        let tunnels = self.plan.graph.tunnels.iter();
+        let ends = tunnels.map(|tunnel| (self.number(tunnel.from), self.number(tunnel.to)));
+        let ends: Vec<(u32, u32)> = ends.collect();
+        fn control(kernel: &Kernel, host: u32) -> Option<&super::host::Control> {
+            kernel.host(host).and_then(|host| host.control.as_ref())
+        }
+        let has_child = |kernel: &Kernel, host: u32| {
+            control(kernel, host).is_some_and(|it| it.log.established.is_some())
         };
-        let both = |kernel: &Kernel| is_up(kernel, Some(station)) && is_up(kernel, gateway);
+        let is_whole = |kernel: &Kernel, gateway: u32| {
+            let wanted = ends.iter().filter(|(_, to)| *to == gateway).count() as u64;
+            control(kernel, gateway).is_some_and(|it| it.log.children >= wanted)
+        };
+        let all = |kernel: &Kernel| {
+            let mut each = ends.iter();
+            each.all(|(from, to)| has_child(kernel, *from) && is_whole(kernel, *to))
+        };
         let end = self.kernel.now() + PATIENCE;
-        self.kernel.run_while(end, |kernel| !both(kernel))?;
-        let is_up = both(&self.kernel);
-        let host = self.host(station);
-        let log = host.and_then(|host| host.control.as_ref()).map(|c| &c.log);
-        let log = log.cloned().unwrap_or_default();
-        Ok(Some(Exchange::new(&log, is_up)))
+        self.kernel.run_while(end, |kernel| !all(kernel))?;
+        let exchanges = ends.iter().map(|(from, to)| {
+            let log = control(&self.kernel, *from).map(|it| it.log.clone());
+            let is_up = has_child(&self.kernel, *from) && has_child(&self.kernel, *to);
+            Exchange::new(&log.unwrap_or_default(), is_up)
+        });
+        Ok(exchanges.collect())
     }
 
     /// Octets of the IP packet that carries a clear one of `bytes` over the link to the gateway.
     /// IKE may have something to say meanwhile: what the station has sealed is looked at, and the
     /// link only where nothing is.
     fn wire_bytes(&mut self, bytes: u32) -> Result<u32, Fault> {
-        let (link, station) = (self.places.outer_link, self.places.station);
+        let program = self.plan.program();
+        let (link, station) = (self.places.outer_link, self.number(program.station));
         let carried = |kernel: &Kernel| {
             let host = kernel.host(station);
             let control = host.and_then(|host| host.control.as_ref());
@@ -157,7 +173,7 @@ impl World {
                 _ => 0,
             }
         };
-        let to = self.places.far_end(&self.plan);
+        let to = self.plan.far_end(program.server);
         let now = self.kernel.now();
         let before = carried(&self.kernel);
         self.with_stack(station, |stack| {
@@ -171,8 +187,9 @@ impl World {
     }
 
     fn round_trips(&mut self) -> Result<RoundTrips, Fault> {
-        let to = self.places.far_end(&self.plan);
-        let (station, now) = (self.places.station, self.kernel.now());
+        let program = self.plan.program();
+        let to = self.plan.far_end(program.server);
+        let (station, now) = (self.number(program.station), self.kernel.now());
         self.with_stack(station, |stack| {
             stack.ping(to, PINGS, PING_PAYLOAD_BYTES, PING_INTERVAL, now);
         });
@@ -184,9 +201,28 @@ impl World {
     }
 
     fn transfer(&mut self, bytes: u64) -> Result<Transferred, Fault> {
-        let (station, server) = (self.places.station, self.places.server);
-        let to = (self.places.far_end(&self.plan), SERVER_PORT);
-        let is_up = self.plan.programs.is_up;
+        let (end, index) = self.begin_transfer(0, bytes)?;
+        let received = |kernel: &Kernel| {
+            let stack = kernel.host(end).and_then(|host| host.stack.as_ref());
+            stack.and_then(|stack| stack.transfers.get(index)).copied()
+        };
+        let start = self.kernel.now();
+        let limit = start + self.plan.program().limit;
+        let goes_on = |kernel: &Kernel| received(kernel).is_some_and(|one| one.octets < bytes);
+        self.kernel.run_while(limit, goes_on)?;
+        let transfer = received(&self.kernel);
+        // what is under way comes to its end
+        self.kernel.run(self.kernel.now() + QUIET)?;
+        Ok(Transferred::of(transfer, bytes, start, limit))
+    }
+
+    /// Opens the connection of a flow: the host that receives, and its transfer there.
+    fn begin_transfer(&mut self, flow: usize, bytes: u64) -> Result<(u32, usize), Fault> {
+        let program = &self.plan.programs[flow];
+        let (station, server) = (self.number(program.station), self.number(program.server));
+        let port = build::ports(flow).0;
+        let to = (self.plan.far_end(program.server), port);
+        let is_up = program.is_up;
         let (client, other) = if is_up {
             (Role::Sends(bytes), Role::Receives)
         } else {
@@ -195,7 +231,7 @@ impl World {
         let window = self.plan.window_bytes();
         let mut refused = None;
         let listened = self.with_stack(server, |stack| {
-            let result = stack.listen(SERVER_PORT, other, window);
+            let result = stack.listen(port, other, window);
             result.map_err(|fault| refused = Some(fault)).ok()
         });
         let connected = self.with_stack(station, |stack| {
@@ -208,49 +244,95 @@ impl World {
         let (Some(Some(listened)), Some(Some(connected))) = (listened, connected) else {
             return Err(Fault::Element("tcp".into(), "an end has no stack".into()));
         };
-        let (end, index) = if is_up {
+        Ok(if is_up {
             (server, listened)
         } else {
             (station, connected)
-        };
-        let received = |kernel: &Kernel| {
-            let stack = kernel.host(end).and_then(|host| host.stack.as_ref());
-            stack.and_then(|stack| stack.transfers.get(index)).copied()
-        };
-        let start = self.kernel.now();
-        let limit = start + self.plan.programs.limit;
-        let goes_on = |kernel: &Kernel| received(kernel).is_some_and(|one| one.octets < bytes);
-        self.kernel.run_while(limit, goes_on)?;
-        let transfer = received(&self.kernel);
-        // what is under way comes to its end
-        self.kernel.run(self.kernel.now() + QUIET)?;
-        Ok(Transferred::of(transfer, bytes, start, limit))
+        })
     }
 
     fn stream(&mut self) -> Result<Streamed, Fault> {
-        let Some((gaps, sizes)) = self.plan.programs.stream else {
-            return Ok(Streamed::default());
+        let until = self.kernel.now() + self.plan.program().limit;
+        self.begin_stream(0, until);
+        self.kernel.run(until + QUIET)?;
+        Ok(self.streamed(0))
+    }
+
+    /// Lets the datagrams of a flow begin.
+    fn begin_stream(&mut self, flow: usize, until: Instant) {
+        let program = &self.plan.programs[flow];
+        let Some((gaps, sizes)) = program.stream else {
+            return;
         };
-        let (station, server) = (self.places.station, self.places.server);
-        let is_up = self.plan.programs.is_up;
-        let (from, end) = if is_up {
+        let (from, end) = self.ends(flow);
+        let to = if program.is_up {
+            self.plan.far_end(program.server)
+        } else {
+            self.address_of_station(program.station)
+        };
+        let sending = Sending {
+            to,
+            port: build::ports(flow).1,
+            gaps,
+            sizes,
+            most_bytes: self.plan.most_bytes(),
+            span: (self.kernel.now(), until),
+        };
+        let seed = self.plan.seed;
+        let receiver = self
+            .kernel
+            .host_mut(end)
+            .and_then(|host| host.stack.as_mut());
+        if let Some(stack) = receiver {
+            stack.count_datagrams(sending.port);
+        }
+        self.with_stack(from, |stack| {
+            stack.send_datagrams(sending, seed, flow as u64)
+        });
+    }
+
+    /// What came of the datagrams of a flow.
+    fn streamed(&self, flow: usize) -> Streamed {
+        let (from, end) = self.ends(flow);
+        let stack = |host: u32| self.host(host).and_then(|host| host.stack.as_ref());
+        let port = build::ports(flow).1;
+        let sent = stack(from).and_then(|stack| stack.sent(port));
+        let came = stack(end).and_then(|stack| stack.discarded.get(&port));
+        let (limit, most) = (self.plan.programs[flow].limit, self.plan.most_bytes());
+        Streamed::of(sent, came, limit, most)
+    }
+
+    /// Who sends the packets of a flow that count, and who gets them.
+    fn ends(&self, flow: usize) -> (u32, u32) {
+        let program = &self.plan.programs[flow];
+        let (station, server) = (self.number(program.station), self.number(program.server));
+        if program.is_up {
             (station, server)
         } else {
             (server, station)
-        };
-        let to = self.places.address_of(end, from, &self.plan, &self.kernel);
-        let now = self.kernel.now();
-        let until = now + self.plan.programs.limit;
-        let (most, seed) = (self.plan.most_bytes(), self.plan.seed);
-        self.with_stack(from, |stack| {
-            stack.send_datagrams(to, (gaps, sizes), most, (now, until), seed);
-        });
-        self.kernel.run(until + QUIET)?;
-        let stack = |host: u32| self.host(host).and_then(|host| host.stack.as_ref());
-        let cut = stack(from).and_then(|stack| stack.datagrams.as_ref());
-        let discarded = stack(end).map(|stack| stack.discarded).unwrap_or_default();
-        let limit = self.plan.programs.limit;
-        Ok(Streamed::of(cut, &discarded, limit, most))
+        }
+    }
+
+    /// The address under which a station is reached from behind its gateway.
+    fn address_of_station(&self, station: usize) -> Ipv4Addr {
+        let mut tunnels = self.plan.graph.tunnels.iter();
+        let tunnel = tunnels.find(|tunnel| tunnel.from == station);
+        let mode = self.plan.tunnel.as_ref().map(|tunnel| tunnel.mode);
+        match (mode, tunnel) {
+            (Some(Mode::Transport), Some(tunnel)) => {
+                tunnel::pool(self.plan.pool_number(tunnel.to)).0
+            }
+            _ => {
+                let host = self.host(self.number(station));
+                let stack = host.and_then(|host| host.stack.as_ref());
+                stack.map_or(Ipv4Addr::UNSPECIFIED, super::host::Stack::address)
+            }
+        }
+    }
+
+    /// The element of a node of the plan.
+    fn number(&self, node: usize) -> u32 {
+        self.places.nodes[node]
     }
 
     fn host(&self, number: u32) -> Option<&Host> {

@@ -174,7 +174,7 @@ fn read_mtu(item: &Item) -> Result<f64, Fault> {
 }
 
 /// One rate for both ways, or a table with `up` and `down`.
-fn read_rate(item: &Item) -> Result<Rate, Fault> {
+pub(super) fn read_rate(item: &Item) -> Result<Rate, Fault> {
     if let Value::Table(_) = item.value {
         let table = item.table()?;
         let rate = Rate {

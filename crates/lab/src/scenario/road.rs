@@ -52,8 +52,10 @@ impl Scenario {
 
     /// Refuses what the tandem and the closed forms would leave out without a word.
     pub fn check_tandem(&self, catalogue: &Catalogue) -> Result<(), Fault> {
-        for (node, link) in self.nodes.iter().zip(&self.links) {
-            let key = |name: &str| format!("link.{}.{name}", node.name);
+        self.chain()?;
+        for joint in &self.links {
+            let link = &joint.link;
+            let key = |name: &str| format!("link.{}.{name}", joint.name);
             // What the catalogue's file says of these two needs no kernel.
             let is_asked = |name| self.places.contains_key(&key(name));
             let mtu = link.mtu_bytes.filter(|_| is_asked("mtu"));
@@ -81,7 +83,7 @@ impl Scenario {
 
     /// The largest packet of the traffic once it is protected.
     fn largest_bytes(&self, catalogue: &Catalogue) -> Result<f64, Fault> {
-        let clear = match &self.traffic.sizes {
+        let clear = match &self.chain()?.traffic.sizes {
             Some(Sizes::Fixed { bytes }) => *bytes,
             Some(Sizes::Pareto { largest_bytes, .. }) => *largest_bytes,
             Some(Sizes::Empirical { points }) => {
@@ -98,6 +100,7 @@ impl Scenario {
     /// their node, links by the names of both ends.
     pub fn road(&self, catalogue: &Catalogue) -> Result<tandem::Road, Fault> {
         self.check_tandem(catalogue)?;
+        let way = self.chain()?.traffic.direction;
         let policy = self.resolved_policy(catalogue)?;
         let protected = self.protected_size(&policy)?;
         let gateway = self.gateway().unwrap_or(self.nodes.len());
@@ -105,7 +108,7 @@ impl Scenario {
         let mut stations = Vec::new();
         for (index, node) in self.nodes.iter().enumerate() {
             if index == 0 || index == gateway {
-                let seals = (index == 0) == (self.traffic.direction == Direction::Up);
+                let seals = (index == 0) == (way == Direction::Up);
                 let direction = match seals {
                     true => cost::Direction::Seal,
                     false => cost::Direction::Open,
@@ -122,15 +125,15 @@ impl Scenario {
                     service,
                 });
             }
-            if let Some(link) = self.links.get(index) {
+            if let Some(joint) = self.links.get(index) {
                 let size = if index < gateway { &protected } else { &clear };
                 stations.push(tandem::Station {
                     name: format!("{}-{}", node.name, self.nodes[index + 1].name),
-                    service: link.service(size, self.traffic.direction),
+                    service: joint.link.service(size, way),
                 });
             }
         }
-        if self.traffic.direction == Direction::Down {
+        if way == Direction::Down {
             stations.reverse();
         }
         Ok(tandem::Road {
@@ -162,12 +165,13 @@ impl Scenario {
 
     /// What all links' delays add to each packet's.
     pub fn propagation_s(&self) -> f64 {
-        self.links.iter().map(|link| link.delay_s).sum()
+        self.links.iter().map(|joint| joint.link.delay_s).sum()
     }
 
     /// The traffic for the tandem; none where packets come from a capture.
     pub fn tandem_traffic(&self) -> Result<Option<tandem::Traffic>, Fault> {
-        let arrivals = match &self.traffic.model {
+        let traffic = &self.chain()?.traffic;
+        let arrivals = match &traffic.model {
             Model::Poisson { .. } => tandem::Arrivals::Poisson,
             Model::Constant { .. } => tandem::Arrivals::Constant,
             Model::PacketCall {
@@ -189,7 +193,7 @@ impl Scenario {
                 pace,
                 ..
             } => tandem::Arrivals::ClosedLoop(tandem::traffic::ClosedLoop {
-                after: self.station_after(*after),
+                after: self.station_after(*after, traffic.direction),
                 packets: *packets,
                 think_s: *think_s,
                 // The question goes the other way round: what it waits for is what links delay.
@@ -208,11 +212,11 @@ impl Scenario {
                 return Err(self.fault(&["traffic.model"], what.to_owned()));
             }
         };
-        let sizes = self.traffic.sizes.as_ref().map(Sizes::tandem);
+        let sizes = traffic.sizes.as_ref().map(Sizes::tandem);
         Ok(sizes.map(|sizes| tandem::Traffic {
             arrivals,
             sizes,
-            rate: self.traffic.model.rate_bps().unwrap_or_default(),
+            rate: traffic.model.rate_bps().unwrap_or_default(),
         }))
     }
 
@@ -235,8 +239,8 @@ impl Scenario {
 
     /// Stations come as processor, link, ... on either way but for a road that ends behind its
     /// gateway: there a link comes first.
-    fn station_after(&self, after: After) -> Option<usize> {
-        let processor_first = match self.traffic.direction {
+    fn station_after(&self, after: After, way: Direction) -> Option<usize> {
+        let processor_first = match way {
             Direction::Up => true,
             Direction::Down => self.gateway() == Some(self.nodes.len() - 1),
         };

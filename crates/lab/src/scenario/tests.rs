@@ -87,8 +87,8 @@ fn a_scenario_is_read_in_the_order_of_its_road() {
     let names: Vec<&str> = scenario.nodes.iter().map(|n| n.name.as_str()).collect();
     assert_eq!(names, ["ms", "sg", "server"]);
     assert_eq!(scenario.gateway(), Some(1));
-    assert_eq!(scenario.links[0].rate.up_bps, 2e6);
-    assert_eq!(scenario.links[1].link, "");
+    assert_eq!(scenario.links[0].link.rate.up_bps, 2e6);
+    assert_eq!(scenario.links[1].link.link, "");
     assert_eq!(scenario.calendar_s, 1_767_225_600);
 }
 
@@ -254,11 +254,11 @@ fn edits_reach_every_value_and_their_faults_name_them() {
     .unwrap();
     let speed = scenario.nodes[0].computer.as_ref().unwrap().speed;
     assert_eq!(speed, Some(Speed::Mips(300.0)));
-    assert_eq!(scenario.links[0].delay_s, 0.02);
-    assert_eq!(scenario.links[0].rate.up_bps, 2e6, "of the file");
-    assert_eq!(scenario.traffic.model.rate_bps(), Some(64e3));
+    assert_eq!(scenario.links[0].link.delay_s, 0.02);
+    assert_eq!(scenario.links[0].link.rate.up_bps, 2e6, "of the file");
+    assert_eq!(scenario.flows[0].traffic.model.rate_bps(), Some(64e3));
     assert_eq!(scenario.run.time_s, 18_000.0);
-    assert_eq!(scenario.links[1].rate.down_bps, 2e6);
+    assert_eq!(scenario.links[1].link.rate.down_bps, 2e6);
     for (edit, wanted) in [
         (
             "node.mz.mips=1",
@@ -340,7 +340,7 @@ fn an_mtu_is_a_number_or_a_size() {
         "link.ms.mtu=1.5 KB",
     ] {
         let scenario = parse_edited(&[edit]).unwrap();
-        assert_eq!(scenario.links[0].mtu_bytes, Some(1500.0), "{edit}");
+        assert_eq!(scenario.links[0].link.mtu_bytes, Some(1500.0), "{edit}");
     }
     for (edit, wanted) in [
         ("link.ms.mtu=67", "67 is outside 68 to 65535"),
@@ -606,9 +606,9 @@ fn a_capture_may_be_one_stations() {
     let all = of("").expect("everybody's packets");
     let one = of("station = \"2001:db8::1\"").expect("one station's packets");
     assert_ne!(all.hash(), one.hash());
-    assert_eq!(all.traffic.wanted(), Wanted::All);
+    assert_eq!(all.flows[0].traffic.wanted(), Wanted::All);
     let address = "2001:db8::1".parse().expect("an address");
-    assert_eq!(one.traffic.wanted(), Wanted::From(address));
+    assert_eq!(one.flows[0].traffic.wanted(), Wanted::From(address));
     let fault = of("station = \"ms\"").expect_err("a name").to_string();
     assert!(
         fault.contains("traffic.station: 'ms' is no IP address"),

@@ -1,9 +1,11 @@
-//! Nodes and links as a road: one chain, from the station to the last node.
+//! Nodes and the links that join them: a chain from the station to the last node, or a graph.
 
 use std::collections::BTreeMap;
 
-use document::{Fault, Item, Table, unknown};
+use document::{Fault, Item, Table, Value, unknown};
+use serde::Serialize;
 
+use super::address::Network;
 use super::catalogue::{Catalogue, Entry, Kind};
 use super::link::Link;
 use super::{Node, Role};
@@ -14,84 +16,277 @@ const NODES_MAX: usize = 64;
 /// What a link joins.
 const ENDS: [&str; 2] = ["from", "to"];
 
-/// A link as written: where it stands, and what it joins.
-struct Joint<'a> {
-    item: &'a Item,
-    from: usize,
-    to: usize,
-    link: Link,
+/// A link and what it joins. Its near side is towards the stations.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Joint {
+    /// How edits and moves call it: of a chain, the node it starts from.
+    pub name: String,
+    /// Indices of the nodes that share it; a move may bring others.
+    pub near: Vec<usize>,
+    /// Index of the node at its other end.
+    pub far: usize,
+    /// The addresses of its segment, where they are given.
+    pub network: Option<Network>,
+    /// What it does to packets.
+    #[serde(flatten)]
+    pub link: Link,
+}
+
+/// Nodes and links, checked against each other.
+pub(super) struct Topology {
+    pub(super) nodes: Vec<Node>,
+    pub(super) links: Vec<Joint>,
+}
+
+/// What stands in a file.
+struct Written<'a> {
+    node_list: &'a Item,
+    items: &'a [Item],
+    nodes: Vec<Node>,
+    link_items: &'a [Item],
+    links: Vec<Joint>,
 }
 
 /// Nodes in the order of the road, and the links between them.
-pub(super) fn read(
+pub(super) fn chain(
     table: &Table<'_>,
     catalogue: &Catalogue,
     files: &mut Vec<(String, String)>,
-) -> Result<(Vec<Node>, Vec<Link>), Fault> {
-    let node_list = table.need("node")?;
-    let items = node_list.list()?;
-    if items.len() > NODES_MAX {
-        return Err(node_list.fault(format!("{} nodes, limit {NODES_MAX}", items.len())));
-    }
-    let mut nodes: Vec<Node> = Vec::new();
-    for item in items {
-        let node = Node::read(item, catalogue, files)?;
-        if nodes.iter().any(|other| other.name == node.name) {
-            return Err(item.fault_of(&["name"], format!("two nodes are called '{}'", node.name)));
-        }
-        nodes.push(node);
-    }
-    let link_list = table.need("link")?;
-    let mut joints = Vec::new();
-    for item in link_list.list()? {
-        joints.push(Joint::read(item, &nodes, catalogue, files)?);
-    }
-    files.sort();
-    files.dedup();
-    let order = walk(&nodes, items, &joints, node_list)?;
-    check_roles(&nodes, items, &order)?;
+) -> Result<Topology, Fault> {
+    let written = Written::read(table, catalogue, files)?;
+    let order = written.walk()?;
+    written.check_roles(&order)?;
     let mut links = Vec::new();
-    for pair in order.windows(2) {
-        let joint = joints.iter().find(|joint| joint.from == pair[0]);
-        links.extend(joint.map(|joint| joint.link.clone()));
+    for (index, pair) in order.windows(2).enumerate() {
+        let joint = written.links.iter().find(|joint| joint.near == [pair[0]]);
+        links.extend(joint.map(|joint| Joint {
+            near: vec![index],
+            far: index + 1,
+            ..joint.clone()
+        }));
     }
-    let nodes = order.iter().map(|index| nodes[*index].clone()).collect();
-    Ok((nodes, links))
+    let nodes = order.iter().map(|index| written.nodes[*index].clone());
+    Ok(Topology {
+        nodes: nodes.collect(),
+        links,
+    })
 }
 
-impl<'a> Joint<'a> {
+/// Nodes and links in the order of the file; links may be shared, and roads may branch.
+pub(super) fn graph(
+    table: &Table<'_>,
+    catalogue: &Catalogue,
+    files: &mut Vec<(String, String)>,
+) -> Result<Topology, Fault> {
+    let written = Written::read(table, catalogue, files)?;
+    for (index, (joint, item)) in written.links.iter().zip(written.link_items).enumerate() {
+        let others = &written.links[..index];
+        if others.iter().any(|other| other.name == joint.name) {
+            let what = format!("two links are called '{}': give each a name", joint.name);
+            return Err(item.fault_of(&["name", "from"], what));
+        }
+    }
+    for (index, item) in written.items.iter().enumerate() {
+        if let Some(why) = written.misplaced(index) {
+            let what = format!("'{}': {why}", written.nodes[index].name);
+            return Err(item.fault_of(&["role"], what));
+        }
+    }
+    Ok(Topology {
+        nodes: written.nodes,
+        links: written.links,
+    })
+}
+
+impl<'a> Written<'a> {
     fn read(
-        item: &'a Item,
+        table: &Table<'a>,
+        catalogue: &Catalogue,
+        files: &mut Vec<(String, String)>,
+    ) -> Result<Self, Fault> {
+        let node_list = table.need("node")?;
+        let items = node_list.list()?;
+        if items.len() > NODES_MAX {
+            return Err(node_list.fault(format!("{} nodes, limit {NODES_MAX}", items.len())));
+        }
+        let mut nodes: Vec<Node> = Vec::new();
+        for item in items {
+            let node = Node::read(item, catalogue, files)?;
+            if nodes.iter().any(|other| other.name == node.name) {
+                let what = format!("two nodes are called '{}'", node.name);
+                return Err(item.fault_of(&["name"], what));
+            }
+            nodes.push(node);
+        }
+        let link_list = table.need("link")?;
+        let link_items = link_list.list()?;
+        // A tree with a link to move to for each of its nodes.
+        let most = 2 * NODES_MAX;
+        if link_items.len() > most {
+            return Err(link_list.fault(format!("{} links, limit {most}", link_items.len())));
+        }
+        let mut links = Vec::new();
+        for item in link_items {
+            links.push(Joint::read(item, &nodes, catalogue, files)?);
+        }
+        files.sort();
+        files.dedup();
+        Ok(Self {
+            node_list,
+            items,
+            nodes,
+            link_items,
+            links,
+        })
+    }
+
+    /// The nodes along the road; a branch, a cycle or a node aside is an error.
+    fn walk(&self) -> Result<Vec<usize>, Fault> {
+        let (mut onward, mut backward) = (BTreeMap::new(), BTreeMap::new());
+        for (joint, item) in self.links.iter().zip(self.link_items) {
+            let [from] = joint.near[..] else {
+                let what = "a link with several nodes at one end: a scenario whose roads branch \
+                            has [[flow]] in place of [traffic]";
+                return Err(item.fault_of(&["from"], what));
+            };
+            if onward.insert(from, joint.far).is_some() {
+                let name = &self.nodes[from].name;
+                let what = format!("a second link out of '{name}': a road does not branch");
+                return Err(item.fault_of(&ENDS, what));
+            }
+            if backward.insert(joint.far, from).is_some() {
+                let name = &self.nodes[joint.far].name;
+                let what = format!("a second link into '{name}': a road does not branch");
+                return Err(item.fault_of(&ENDS, what));
+            }
+        }
+        let Some(start) = (0..self.nodes.len()).find(|index| !backward.contains_key(index)) else {
+            return Err(match self.link_items.last() {
+                Some(item) => item.fault_of(&ENDS, "this link closes a cycle"),
+                None => self.node_list.fault("there is no node"),
+            });
+        };
+        let mut order = vec![start];
+        while let Some(next) = onward.get(&order[order.len() - 1]) {
+            order.push(*next);
+        }
+        match (0..self.nodes.len()).find(|index| !order.contains(index)) {
+            // What is not on the road but has a link into it lies on a cycle.
+            Some(aside) if backward.contains_key(&aside) => {
+                let pairs = self.links.iter().zip(self.link_items);
+                let is_aside = |joint: &Joint| !order.contains(&joint.near[0]);
+                let found = pairs.rev().find(|(joint, _)| is_aside(joint));
+                let item = found.map_or(&self.items[aside], |(_, item)| item);
+                Err(item.fault_of(&ENDS, "this link closes a cycle beside the road"))
+            }
+            Some(aside) => {
+                let what = format!("no link leads to '{}'", self.nodes[aside].name);
+                Err(self.items[aside].fault(what))
+            }
+            None => Ok(order),
+        }
+    }
+
+    fn check_roles(&self, order: &[usize]) -> Result<(), Fault> {
+        let role = |at: usize| self.nodes[order[at]].role;
+        let fault = |at: usize, what: &str| Err(self.items[order[at]].fault_of(&["role"], what));
+        let last = order.len() - 1;
+        if role(0) != Role::Station {
+            return fault(0, "a road begins at a station");
+        }
+        if last == 0 || !matches!(role(last), Role::Gateway | Role::Server) {
+            return fault(last, "a road ends at a gateway or a server");
+        }
+        let mut gateways = 0;
+        for at in 1..order.len() {
+            match role(at) {
+                Role::Station => return fault(at, "a second station on one road"),
+                Role::Gateway if gateways == 1 => return fault(at, "a second gateway"),
+                Role::Gateway => gateways = 1,
+                Role::Server if at != last => return fault(at, "a server ends the road"),
+                Role::Nat if gateways == 1 => {
+                    return fault(at, "a NAT behind the gateway: it stands before it");
+                }
+                Role::Router => {
+                    let what = "a chain needs no router: a scenario whose roads branch has \
+                                [[flow]] in place of [traffic]";
+                    return fault(at, what);
+                }
+                Role::Server | Role::Nat | Role::Relay => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Why a node cannot stand where it does in a graph.
+    fn misplaced(&self, node: usize) -> Option<&'static str> {
+        let near = || self.links.iter().filter(|joint| joint.near.contains(&node));
+        let far = || self.links.iter().filter(|joint| joint.far == node);
+        let (onward, inward) = (near().count(), far().count());
+        let is_alone = near().all(|joint| joint.near.len() == 1);
+        let role = |index: usize| self.nodes[index].role;
+        let ends_at_server = || near().all(|joint| role(joint.far) == Role::Server);
+        match role(node) {
+            Role::Station if (onward, inward) != (1, 0) => {
+                Some("a station starts from one link at a time, and a move changes which")
+            }
+            Role::Relay if (onward, inward) != (1, 1) || !is_alone => {
+                Some("a relay joins two links: take a router where roads branch")
+            }
+            Role::Router if onward + inward < 2 => Some("a router joins two links or more"),
+            Role::Nat if (onward, inward) != (1, 1) => {
+                Some("a NAT has one link to its inside and one to the outside")
+            }
+            Role::Gateway if inward == 0 => Some("no link leads to this gateway"),
+            Role::Gateway if onward > 1 || !is_alone || !ends_at_server() => {
+                Some("behind a gateway stands one server, on a link of its own")
+            }
+            Role::Server if (onward, inward) != (0, 1) => Some("one link ends at a server"),
+            _ => None,
+        }
+    }
+}
+
+impl Joint {
+    fn read(
+        item: &Item,
         nodes: &[Node],
         catalogue: &Catalogue,
         files: &mut Vec<(String, String)>,
     ) -> Result<Self, Fault> {
         let table = item.table()?;
-        let end = |key| {
-            let end: &Item = table.need(key)?;
-            let name = end.text()?;
-            let found = nodes.iter().position(|node| node.name == name);
-            found.ok_or_else(|| {
-                let names = nodes.iter().map(|node| node.name.as_str());
-                end.fault(unknown("node", name, names))
-            })
-        };
-        let (from, to) = (end("from")?, end("to")?);
-        if from == to {
+        let near = match table.need("from")? {
+            from if matches!(from.value, Value::List(_)) => {
+                let names = from.list()?.iter();
+                names.map(|name| node_of(name, nodes)).collect()
+            }
+            from => node_of(from, nodes).map(|node| vec![node]),
+        }?;
+        let far = node_of(table.need("to")?, nodes)?;
+        if near.contains(&far) {
             return Err(item.fault_of(&ENDS, "a link from a node to itself"));
         }
+        if (1..near.len()).any(|at| near[..at].contains(&near[at])) {
+            return Err(item.fault_of(&["from"], "a node twice at one end of a link"));
+        }
+        let name = match (table.find("name"), &near[..]) {
+            (Some(name), _) => name.text()?.to_owned(),
+            (None, [from]) => nodes[*from].name.clone(),
+            (None, _) => {
+                let what = "a link with several nodes at one end, or none, needs a name";
+                return Err(item.fault_of(&["name", "from"], what));
+            }
+        };
         let base = match table.find("link") {
             Some(name) => {
                 let entry = catalogue.named(Kind::Link, name)?;
                 files.push(entry.fingerprint());
-                Some((
-                    entry.name.as_str(),
-                    entry.file.as_str(),
-                    entry.text.as_str(),
-                ))
+                let texts = (&*entry.name, &*entry.file, &*entry.text);
+                Some(texts)
             }
             None => None,
         };
+        let network = table.or("network", None, |item| Network::read(item).map(Some))?;
         let link = Link::overridden(item, &table, base)?;
         // What is not there is a fault of the level that would replay it.
         let trace = link.trace.as_ref();
@@ -99,91 +294,21 @@ impl<'a> Joint<'a> {
         files.extend(trace.map(Entry::fingerprint));
         table.finish()?;
         Ok(Self {
-            item,
-            from,
-            to,
+            name,
+            near,
+            far,
+            network,
             link,
         })
     }
 }
 
-/// The nodes along the road; a branch, a cycle or a node aside is an error.
-fn walk(
-    nodes: &[Node],
-    items: &[Item],
-    joints: &[Joint<'_>],
-    list: &Item,
-) -> Result<Vec<usize>, Fault> {
-    let mut onward = BTreeMap::new();
-    let mut backward = BTreeMap::new();
-    for joint in joints {
-        if onward.insert(joint.from, joint.to).is_some() {
-            let name = &nodes[joint.from].name;
-            let what = format!("a second link out of '{name}': a road does not branch");
-            return Err(joint.item.fault_of(&ENDS, what));
-        }
-        if backward.insert(joint.to, joint.from).is_some() {
-            let name = &nodes[joint.to].name;
-            let what = format!("a second link into '{name}': a road does not branch");
-            return Err(joint.item.fault_of(&ENDS, what));
-        }
-    }
-    let Some(start) = (0..nodes.len()).find(|index| !backward.contains_key(index)) else {
-        let what = match joints.last() {
-            Some(joint) => {
-                return Err(joint.item.fault_of(&ENDS, "this link closes a cycle"));
-            }
-            None => "there is no node",
-        };
-        return Err(list.fault(what));
-    };
-    let mut order = vec![start];
-    while let Some(next) = onward.get(&order[order.len() - 1]) {
-        order.push(*next);
-    }
-    match (0..nodes.len()).find(|index| !order.contains(index)) {
-        // What is not on the road but has a link into it lies on a cycle.
-        Some(aside) if backward.contains_key(&aside) => {
-            let joint = joints.iter().rfind(|joint| !order.contains(&joint.from));
-            let item = joint.map_or(&items[aside], |joint| joint.item);
-            Err(item.fault_of(&ENDS, "this link closes a cycle beside the road"))
-        }
-        Some(aside) => {
-            let what = format!("no link leads to '{}'", nodes[aside].name);
-            Err(items[aside].fault(what))
-        }
-        None => Ok(order),
-    }
-}
-
-fn check_roles(nodes: &[Node], items: &[Item], order: &[usize]) -> Result<(), Fault> {
-    let role = |at: usize| nodes[order[at]].role;
-    let last = order.len() - 1;
-    if role(0) != Role::Station {
-        return Err(items[order[0]].fault_of(&["role"], "a road begins at a station"));
-    }
-    if last == 0 || !matches!(role(last), Role::Gateway | Role::Server) {
-        return Err(items[order[last]].fault_of(&["role"], "a road ends at a gateway or a server"));
-    }
-    let mut gateways = 0;
-    for (at, index) in order.iter().enumerate().skip(1) {
-        let item = &items[*index];
-        match role(at) {
-            Role::Station => return Err(item.fault_of(&["role"], "a second station on one road")),
-            Role::Gateway if gateways == 1 => {
-                return Err(item.fault_of(&["role"], "a second gateway"));
-            }
-            Role::Gateway => gateways = 1,
-            Role::Server if at != last => {
-                return Err(item.fault_of(&["role"], "a server ends the road"));
-            }
-            Role::Nat if gateways == 1 => {
-                return Err(
-                    item.fault_of(&["role"], "a NAT behind the gateway: it stands before it")
-                );
-            }
-            Role::Server | Role::Nat | Role::Relay => {}
-        }
-    }
-    Ok(())
+/// The index of the node that an item names.
+pub(super) fn node_of(item: &Item, nodes: &[Node]) -> Result<usize, Fault> {
+    let name = item.text()?;
+    let found = nodes.iter().position(|node| node.name == name);
+    found.ok_or_else(|| {
+        let names = nodes.iter().map(|node| node.name.as_str());
+        item.fault(unknown("node", name, names))
+    })
 }

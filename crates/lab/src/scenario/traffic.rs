@@ -175,10 +175,21 @@ const TRANSFER_BYTES_MAX: f64 = 64e9;
 const COUNT_MAX: f64 = 1e9;
 
 impl Traffic {
+    /// The traffic of a chain, which says itself which way it goes.
     pub(super) fn read(item: &Item) -> Result<Self, Fault> {
         let table = item.table()?;
+        let direction = table.or("direction", Direction::Up, |item| {
+            item.choice("direction", &DIRECTIONS)
+        })?;
+        let traffic = Self::of(&table, direction)?;
+        table.finish()?;
+        Ok(traffic)
+    }
+
+    /// What stands in a table among other keys.
+    pub(super) fn of(table: &Table<'_>, direction: Direction) -> Result<Self, Fault> {
         let word = table.need("model")?.choice("model", &MODELS)?;
-        let model = Model::read(&table, word)?;
+        let model = Model::read(table, word)?;
         let sizes = match word {
             Word::Pcap | Word::Tcp => {
                 table.refuse("sizes", "this model brings its own sizes")?;
@@ -187,15 +198,11 @@ impl Traffic {
             }
             _ => Some(Sizes::read(table.need("sizes")?)?),
         };
-        let traffic = Self {
-            direction: table.or("direction", Direction::Up, |item| {
-                item.choice("direction", &DIRECTIONS)
-            })?,
+        Ok(Self {
+            direction,
             model,
             sizes,
-        };
-        table.finish()?;
-        Ok(traffic)
+        })
     }
 
     /// Whose packets of a capture count.

@@ -279,6 +279,21 @@ impl Control {
         is_sealed
     }
 
+    /// The host has another address: what leaves under the one before is not sent.
+    pub(super) fn attach(&mut self, address: Ipv4Addr) {
+        self.address = address;
+    }
+
+    /// Tells the node which address of ours leads to a peer.
+    pub(super) fn moved(&mut self, remote: Ipv4Addr, now: Instant, sends: &mut Vec<Send>) {
+        let moved = Input::LocalAddress {
+            remote: remote.into(),
+            among: Vec::new(),
+            local: Some(self.address.into()),
+        };
+        self.input(moved, now, sends);
+    }
+
     /// Obeys the user.
     pub(super) fn command(&mut self, command: Command, now: Instant, sends: &mut Vec<Send>) {
         self.input(Input::Command(command), now, sends);
@@ -342,6 +357,11 @@ impl Control {
         };
         if payload.len() > MAX_DATAGRAM_BYTES {
             self.own_drops.count(DropReason::TooBig);
+            return;
+        }
+        // as a socket refuses a source that is no address of the host
+        if path.local.ip() != self.address {
+            self.own_drops.count(DropReason::SendFailed);
             return;
         }
         self.next_id = self.next_id.wrapping_add(1);

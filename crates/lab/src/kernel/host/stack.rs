@@ -4,7 +4,7 @@
 //! smoltcp answers pings by itself. Left out: SACK on the sender's side, which smoltcp does not
 //! use, and any cost of the stack's own.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 
 use engine::link::Chance;
@@ -20,13 +20,17 @@ use crate::kernel::ip;
 use crate::kernel::random::Random;
 use crate::kernel::source::{Gaps, Sizes, Spans};
 
-/// Where datagrams of [`Datagrams`] come from and go to: the discard port.
+/// Where datagrams of the first flow come from and go to: the discard port.
 pub const DISCARD_PORT: u16 = 9;
 /// Identifier of our pings.
 const PING_IDENTIFIER: u16 = 0x4356;
 /// Octets of IP and UDP headers, and of the time in the payload.
 const UDP_OVERHEAD: usize = 28;
 const STAMP_BYTES: usize = 8;
+/// Octets of the datagram's number after its time, where there is room.
+const NUMBER_BYTES: usize = 8;
+/// Gaps in the numbers of a flow that are kept; later ones are not told.
+const GAPS_MAX: usize = 1000;
 
 /// A TCP connection's way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,9 +67,27 @@ pub struct Pings {
     pub round_trips: Vec<Duration>,
 }
 
-/// Datagrams to the discard port of one address.
+/// What a source of datagrams sends, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct Sending {
+    /// The other end.
+    pub to: Ipv4Addr,
+    /// Where the datagrams come from and go to: of each flow another.
+    pub port: u16,
+    /// When.
+    pub gaps: Gaps,
+    /// How large their IP packets are, cut to `most_bytes`.
+    pub sizes: Sizes,
+    /// The largest IP packet.
+    pub most_bytes: u32,
+    /// From when to when.
+    pub span: (Instant, Instant),
+}
+
+/// Datagrams under way to one address.
 pub struct Datagrams {
     to: Ipv4Addr,
+    port: u16,
     spans: Spans,
     sizes: Sizes,
     most_bytes: u32,
@@ -89,8 +111,8 @@ pub struct Cut {
     pub sent_bytes: u64,
 }
 
-/// Datagrams that came to the discard port.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Datagrams that came to one port.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Discarded {
     /// How many.
     pub packets: u64,
@@ -102,6 +124,9 @@ pub struct Discarded {
     pub first: Option<Instant>,
     /// When the last came.
     pub last: Option<Instant>,
+    /// Numbers that came, from and to, the first [`GAPS_MAX`] runs of them. A datagram too small
+    /// for its number is none of them.
+    pub numbers: Vec<(u64, u64)>,
 }
 
 /// A host's stack.
@@ -114,10 +139,10 @@ pub struct Stack {
     pub transfers: Vec<Transfer>,
     /// Its pings.
     pub pings: Option<Pings>,
-    /// Its datagrams.
-    pub datagrams: Option<Datagrams>,
-    /// Datagrams of others.
-    pub discarded: Discarded,
+    /// Its datagrams, in the order of the flows.
+    pub datagrams: Vec<Datagrams>,
+    /// Datagrams of others, by the port that they came to.
+    pub discarded: BTreeMap<u16, Discarded>,
     next_id: u16,
     next_port: u16,
 }
@@ -151,8 +176,8 @@ impl Stack {
             sockets: SocketSet::new(Vec::new()),
             transfers: Vec::new(),
             pings: None,
-            datagrams: None,
-            discarded: Discarded::default(),
+            datagrams: Vec::new(),
+            discarded: BTreeMap::from([(DISCARD_PORT, Discarded::default())]),
             next_id: 0,
             next_port: 49_152,
         };
@@ -219,25 +244,31 @@ impl Stack {
         });
     }
 
-    /// Sends datagrams whose IP packets have these sizes, cut to `most_bytes`, from `now` on.
-    pub fn send_datagrams(
-        &mut self,
-        to: Ipv4Addr,
-        (gaps, sizes): (Gaps, Sizes),
-        most_bytes: u32,
-        (now, until): (Instant, Instant),
-        seed: u64,
-    ) {
-        self.datagrams = Some(Datagrams {
-            to,
-            spans: Spans::new(gaps, seed),
-            sizes,
-            most_bytes,
-            random: Random::new(seed, "sizes", 0),
-            next: now,
-            until,
+    /// Sends datagrams. `seed` and `stream` name what is random about them.
+    pub fn send_datagrams(&mut self, sending: Sending, seed: u64, stream: u64) {
+        self.datagrams.push(Datagrams {
+            to: sending.to,
+            port: sending.port,
+            spans: Spans::new(sending.gaps, seed, stream),
+            sizes: sending.sizes,
+            most_bytes: sending.most_bytes,
+            random: Random::new(seed, "sizes", stream),
+            next: sending.span.0,
+            until: sending.span.1,
             cut: Cut::default(),
         });
+    }
+
+    /// The datagrams that were sent from a port.
+    pub fn sent(&self, port: u16) -> Option<&Datagrams> {
+        self.datagrams
+            .iter()
+            .find(|datagrams| datagrams.port == port)
+    }
+
+    /// Counts datagrams that come to this port from here on.
+    pub fn count_datagrams(&mut self, port: u16) {
+        self.discarded.entry(port).or_default();
     }
 
     /// A packet for us.
@@ -251,9 +282,11 @@ impl Stack {
             }
             return;
         }
-        let is_discard = flow.ports.is_some_and(|ports| ports.1 == DISCARD_PORT);
-        if flow.protocol == protocol::UDP && is_discard {
-            self.discarded.take(&octets, &flow, now);
+        let discarded = flow
+            .ports
+            .and_then(|ports| self.discarded.get_mut(&ports.1));
+        if let Some(discarded) = discarded.filter(|_| flow.protocol == protocol::UDP) {
+            discarded.take(&octets, &flow, now);
             return;
         }
         self.device.incoming.push_back(octets);
@@ -287,11 +320,12 @@ impl Stack {
         let tcp = tcp.map(|at| at.max(now + Duration::from_micros(1)));
         let pings = self.pings.as_ref();
         let pings = pings.filter(|pings| pings.left > 0).map(|pings| pings.next);
-        let datagrams = self.datagrams.as_ref().map(|datagrams| datagrams.next);
-        let datagrams = datagrams.filter(|at| {
-            let until = self.datagrams.as_ref().map(|datagrams| datagrams.until);
-            until.is_some_and(|until| *at <= until)
-        });
+        let datagrams = self
+            .datagrams
+            .iter()
+            .map(|datagrams| (datagrams.next, datagrams.until));
+        let datagrams = datagrams.filter(|(next, until)| next <= until);
+        let datagrams = datagrams.map(|(next, _)| next).min();
         [tcp, pings, datagrams].into_iter().flatten().min()
     }
 
@@ -321,22 +355,36 @@ impl Stack {
     }
 
     fn send_due_datagrams(&mut self, now: Instant) {
-        let Some(datagrams) = &mut self.datagrams else {
-            return;
-        };
-        while datagrams.next <= now && datagrams.next <= datagrams.until {
-            let asked = datagrams.sizes.draw(&mut datagrams.random);
-            let bytes = asked.min(datagrams.most_bytes);
-            datagrams.cut.count(asked, bytes);
-            let room = (bytes as usize).saturating_sub(UDP_OVERHEAD);
-            let mut payload = vec![0; room.max(STAMP_BYTES)];
-            payload[..STAMP_BYTES].copy_from_slice(&datagrams.next.0.to_be_bytes());
-            self.next_id = self.next_id.wrapping_add(1);
-            let (from, to) = ((self.address, DISCARD_PORT), (datagrams.to, DISCARD_PORT));
-            let packet = ip::udp(from, to, &payload, self.next_id);
-            self.device.outgoing.push(packet);
-            datagrams.next = datagrams.next + datagrams.spans.draw();
+        for datagrams in &mut self.datagrams {
+            while datagrams.next <= now && datagrams.next <= datagrams.until {
+                let payload = datagrams.payload();
+                self.next_id = self.next_id.wrapping_add(1);
+                let (from, to) = (
+                    (self.address, datagrams.port),
+                    (datagrams.to, datagrams.port),
+                );
+                let packet = ip::udp(from, to, &payload, self.next_id);
+                self.device.outgoing.push(packet);
+                datagrams.next = datagrams.next + datagrams.spans.draw();
+            }
         }
+    }
+}
+
+impl Datagrams {
+    /// The payload of the next one: when it was made, its number from 0, and zeros.
+    fn payload(&mut self) -> Vec<u8> {
+        let asked = self.sizes.draw(&mut self.random);
+        let bytes = asked.min(self.most_bytes);
+        let number = self.cut.packets;
+        self.cut.count(asked, bytes);
+        let room = (bytes as usize).saturating_sub(UDP_OVERHEAD);
+        let mut payload = vec![0; room.max(STAMP_BYTES)];
+        payload[..STAMP_BYTES].copy_from_slice(&self.next.0.to_be_bytes());
+        if let Some(place) = payload.get_mut(STAMP_BYTES..STAMP_BYTES + NUMBER_BYTES) {
+            place.copy_from_slice(&number.to_be_bytes());
+        }
+        payload
     }
 }
 
@@ -366,6 +414,20 @@ impl Discarded {
         if let Some(stamp) = octets[start..].first_chunk::<STAMP_BYTES>() {
             let sent = Instant(u64::from_be_bytes(*stamp));
             self.delay_ns += now.since(sent).as_nanos();
+        }
+        let number = octets[start..].get(STAMP_BYTES..STAMP_BYTES + NUMBER_BYTES);
+        if let Some(number) = number.and_then(<[u8]>::first_chunk) {
+            self.number(u64::from_be_bytes(*number));
+        }
+    }
+
+    /// Runs grow at their ends: what comes late stands in a run of its own.
+    fn number(&mut self, number: u64) {
+        let runs = self.numbers.len();
+        match self.numbers.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(number) => *last = number,
+            _ if runs < GAPS_MAX => self.numbers.push((number, number)),
+            _ => {}
         }
     }
 }

@@ -1,67 +1,49 @@
-//! The elements of a road.
+//! The elements of a road: two links for each joint, then what stands between, by number; then a
+//! fork for each link that several nodes share.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use crypto::hash::Hash;
 use crypto::rand::Seed;
-use engine::sa::Mode;
 use engine::selector::TrafficSelector;
 
-use super::addresses::{GATEWAY, NAT, POOL, SERVER, SERVER_PORT, STATION};
-use super::plan::{Plan, Station};
+use super::plan::{Plan, Programs, Station};
+use crate::kernel::fork::Fork;
 use crate::kernel::host::{self, Control, Stack};
 use crate::kernel::nat::Nat;
 use crate::kernel::random::Random;
 use crate::kernel::{Element, Fault, Host, Kernel, Link, Port, Router, Target};
-use crate::scenario::Role;
+use crate::scenario::graph::Port as End;
+use crate::scenario::{Role, Tunnel};
 
-/// Behind the gateway.
-const PRIVATE: (Ipv4Addr, Ipv4Addr) = (Ipv4Addr::new(10, 10, 0, 0), Ipv4Addr::new(10, 10, 0, 255));
+/// Of the TCP of the first flow: iperf3's.
+pub const SERVER_PORT: u16 = 5201;
+/// Of the TCP and of the datagrams of the flow of this number.
+const FLOW_PORTS: u16 = 20_000;
 
-/// Where elements are.
+/// Where elements are. A node of the plan has the element of the same place in `nodes`.
 pub(super) struct Places {
-    pub(super) station: u32,
-    pub(super) gateway: Option<u32>,
-    /// Who answers: the last host.
-    pub(super) server: u32,
+    pub(super) nodes: Vec<u32>,
     /// Up and down link of each joint.
     pub(super) links: Vec<(u32, u32)>,
+    /// The fork at the near end of each joint, where there is one.
+    pub(super) forks: Vec<Option<u32>>,
     /// The link up to the gateway, or the last one.
     pub(super) outer_link: u32,
 }
 
-impl Places {
-    /// The address that the station talks to.
-    pub(super) fn far_end(&self, plan: &Plan) -> Ipv4Addr {
-        let ends_at_gateway = Some(self.server) == self.gateway;
-        if plan.is_published() || ends_at_gateway {
-            GATEWAY
-        } else {
-            SERVER
-        }
-    }
-
-    /// The address under which `from` reaches the host `to`.
-    pub(super) fn address_of(&self, to: u32, from: u32, plan: &Plan, kernel: &Kernel) -> Ipv4Addr {
-        if from == self.station {
-            return self.far_end(plan);
-        }
-        let stack = kernel.host(to).and_then(|host| host.stack.as_ref());
-        let own = stack.map_or(STATION, Stack::address);
-        match plan.tunnel.as_ref().map(|tunnel| tunnel.mode) {
-            Some(Mode::Tunnel) => own,
-            Some(Mode::Transport) => POOL.0,
-            None if plan.has_nat() => NAT,
-            None => own,
-        }
+/// The ports of a flow, of TCP and of datagrams. The first has those that everybody knows.
+pub(super) fn ports(flow: usize) -> (u16, u16) {
+    match u16::try_from(flow) {
+        Ok(0) => (SERVER_PORT, host::stack::DISCARD_PORT),
+        Ok(number) => (FLOW_PORTS + number, FLOW_PORTS + number),
+        Err(_) => (FLOW_PORTS, FLOW_PORTS),
     }
 }
 
-/// Elements by number: two links for each joint, then what stands between.
 pub(super) fn build(plan: &Plan) -> Result<(Kernel, Places), Fault> {
+    let builder = Builder::new(plan);
     let mut kernel = Kernel::default();
-    let joints = plan.joints.len();
-    let number = |index: usize| (2 * joints + index) as u32;
     let mut links = Vec::new();
     for (index, joint) in plan.joints.iter().enumerate() {
         let back = format!("{} back", joint.name);
@@ -70,47 +52,243 @@ pub(super) fn build(plan: &Plan) -> Result<(Kernel, Places), Fault> {
             let shape = shape.clone().try_map(|trace| trace.replay());
             let shape = shape.map_err(|why| Fault::Element(name.clone(), why.to_string()))?;
             let link = Link::new(shape, Random::new(plan.seed, purpose, index as u64));
-            let to = onward(plan, index, purpose == "up", &number);
+            let to = builder.end(index, purpose == "up");
             Ok(kernel.add(name, Element::Link(link, to)))
         });
         links.push((first?, second?));
     }
-    let mut gateway = None;
-    let (mut station, mut server) = (number(0), number(0));
-    for (index, one) in plan.stations.iter().enumerate() {
-        let added = kernel.add(&one.name, element(plan, index, one));
-        match one.role {
-            Role::Station => station = added,
-            Role::Gateway => {
-                gateway = Some((index, added));
-                server = added;
-            }
-            Role::Server => server = added,
-            Role::Nat | Role::Relay => {}
+    let nodes = plan.stations.iter().enumerate();
+    let nodes = nodes.map(|(index, one)| kernel.add(&one.name, builder.element(index, one)));
+    let nodes = nodes.collect();
+    for (index, joint) in plan.joints.iter().enumerate() {
+        if builder.forks[index].is_some() {
+            let name = format!("{} near", joint.name);
+            kernel.add(&name, Element::Fork(builder.near_fork(index)));
         }
     }
-    let outer = gateway.map_or(joints, |(index, _)| index).saturating_sub(1);
+    let gateway = plan
+        .stations
+        .iter()
+        .position(|one| one.role == Role::Gateway);
+    let to_gateway = |gateway| plan.joints.iter().position(|joint| joint.far == gateway);
+    let outer = gateway.and_then(to_gateway);
+    let outer = outer.unwrap_or(links.len().saturating_sub(1));
     let places = Places {
-        station,
-        gateway: gateway.map(|(_, number)| number),
-        server,
+        nodes,
         outer_link: links.get(outer).map_or(0, |link| link.0),
         links,
+        forks: builder.forks,
     };
     Ok((kernel, places))
 }
 
-/// Where the link of a joint leads: what stands at its end or, past a relay, the next link.
-fn onward(plan: &Plan, joint: usize, is_up: bool, number: &impl Fn(usize) -> u32) -> Target {
-    let end = if is_up { joint + 1 } else { joint };
-    let is_relay = plan.stations[end].role == Role::Relay;
-    if is_relay {
-        let next = if is_up { joint + 1 } else { joint - 1 };
-        return link(next, is_up);
+struct Builder<'a> {
+    plan: &'a Plan,
+    forks: Vec<Option<u32>>,
+}
+
+impl<'a> Builder<'a> {
+    fn new(plan: &'a Plan) -> Self {
+        let mut next = (2 * plan.joints.len() + plan.stations.len()) as u32;
+        let forks = (0..plan.joints.len()).map(|joint| {
+            plan.graph.is_shared(joint).then(|| {
+                next += 1;
+                next - 1
+            })
+        });
+        let forks = forks.collect();
+        Self { plan, forks }
     }
-    Target {
-        element: number(end),
-        port: Port(u8::from(!is_up && end > 0)),
+
+    /// A node, from one of its links.
+    fn node(&self, index: usize, is_up: bool) -> Target {
+        let is_station = self.plan.stations[index].role == Role::Station;
+        Target {
+            element: (2 * self.plan.joints.len() + index) as u32,
+            port: Port(u8::from(!is_up && !is_station)),
+        }
+    }
+
+    /// Where the link of a joint leads: what stands at its end or, past a relay, the next link.
+    fn end(&self, joint: usize, is_up: bool) -> Target {
+        let found = &self.plan.joints[joint];
+        let role = |node: usize| self.plan.stations[node].role;
+        if is_up {
+            let next = self
+                .plan
+                .joints
+                .iter()
+                .position(|it| it.near == [found.far]);
+            return match next.filter(|_| role(found.far) == Role::Relay) {
+                Some(next) => link(next, true),
+                None => self.node(found.far, true),
+            };
+        }
+        match (self.forks[joint], found.near.first()) {
+            (Some(element), _) => Target {
+                element,
+                port: Port(0),
+            },
+            (None, Some(near)) if role(*near) == Role::Relay => {
+                let before = self.plan.joints.iter().position(|it| it.far == *near);
+                before.map_or(self.node(*near, false), |before| link(before, false))
+            }
+            (None, near) => {
+                // nobody is there before a move brings somebody: then it is a fork
+                self.node(near.copied().unwrap_or_default(), false)
+            }
+        }
+    }
+
+    /// Onto a link, from this side of it.
+    fn onto(&self, port: &End) -> Target {
+        link(port.link, port.is_near)
+    }
+
+    fn element(&self, index: usize, station: &Station) -> Element {
+        match station.role {
+            Role::Station | Role::Gateway | Role::Server => {
+                Element::Host(Box::new(self.host(index, station)))
+            }
+            // a relay has no element of its own to go through: it takes its number and no packet
+            Role::Relay => Element::Sink(crate::kernel::Sink::default()),
+            Role::Router => Element::Fork(self.router(index)),
+            Role::Nat => self.nat(index, station),
+        }
+    }
+
+    fn router(&self, index: usize) -> Fork {
+        let mut fork = Fork::default();
+        let graph = &self.plan.graph;
+        for hop in graph.hops.iter().filter(|hop| hop.node == index) {
+            let network = graph.segments[hop.to].network;
+            if let Some(port) = graph.port(index, hop.link) {
+                fork.lead(network.first, network.last(), self.onto(port));
+            }
+        }
+        fork
+    }
+
+    /// At the near end of a link: each node there by its address, and what routers reach.
+    fn near_fork(&self, joint: usize) -> Fork {
+        let (graph, mut fork) = (&self.plan.graph, Fork::default());
+        let is_there = |node: usize| self.plan.joints[joint].near.contains(&node);
+        for port in graph.near(joint).filter(|port| is_there(port.node)) {
+            fork.lead_one(port.address, self.node(port.node, false));
+        }
+        for (index, segment) in graph.segments.iter().enumerate() {
+            let below = graph.near(joint).filter_map(|port| {
+                let hop = graph.hop(port.node, index)?;
+                (hop.link != joint).then_some((hop.segments, port.node))
+            });
+            let is_router = |node: usize| self.plan.stations[node].role == Role::Router;
+            let nearest = below.filter(|(_, node)| is_router(*node)).min();
+            if let Some((_, node)) = nearest {
+                let network = segment.network;
+                fork.lead(network.first, network.last(), self.node(node, false));
+            }
+        }
+        fork
+    }
+
+    fn nat(&self, index: usize, station: &Station) -> Element {
+        let nat = Nat::new(station.nat.clone());
+        let ports = || self.plan.graph.ports_of(index);
+        let inside = ports().find(|port| !port.is_near);
+        let outside = ports().find(|port| port.is_near);
+        let onto =
+            |port: Option<&End>| port.map_or(self.node(index, false), |port| self.onto(port));
+        Element::Nat(Box::new(Router::new(nat, onto(inside), onto(outside))))
+    }
+
+    fn host(&self, index: usize, station: &Station) -> Host {
+        let (plan, graph) = (self.plan, &self.plan.graph);
+        let address = graph.address(index).unwrap_or(Ipv4Addr::UNSPECIFIED);
+        let is_station = station.role == Role::Station;
+        let outward = |port: &&End| port.is_near == is_station;
+        let mut doors = graph.ports_of(index).filter(outward);
+        let first = doors.next();
+        let door = first.map_or(self.node(index, false), |port| self.onto(port));
+        let mut host = host::Plan::new(address, door);
+        if let Some(costs) = &station.costs {
+            host.costs = costs.clone();
+        }
+        if station.role == Role::Gateway {
+            self.doors_of_gateway(index, &mut host);
+        }
+        let control = self.control(index, station, address);
+        let stack = Stack::new(address, self.stack_mtu(index), plan.seed);
+        Host::new(host, control, Some(stack))
+    }
+
+    /// Behind a gateway by door 1; further links to the world by those that follow.
+    fn doors_of_gateway(&self, index: usize, host: &mut host::Plan) {
+        let (plan, graph) = (self.plan, &self.plan.graph);
+        if let Some(segment) = graph.behind(index) {
+            let network = segment.network;
+            let inside = graph.ports_of(index).find(|port| port.is_near);
+            host.doors.extend(inside.map(|port| self.onto(port)));
+            host.routes.push((network.first, network.last(), Port(1)));
+            let published = |flow: &(usize, &Programs)| {
+                plan.is_published() && flow.1.server != index && graph.door(flow.1.server) == index
+            };
+            for (number, flow) in plan.programs.iter().enumerate().filter(published) {
+                let server = graph.address(flow.server);
+                let (tcp, udp) = ports(number);
+                for port in [tcp, udp] {
+                    let ip = server.unwrap_or(Ipv4Addr::UNSPECIFIED);
+                    host.published.push((port, SocketAddrV4::new(ip, port)));
+                }
+            }
+        }
+        let world: Vec<_> = graph.ports_of(index).filter(|port| !port.is_near).collect();
+        for port in world.iter().skip(1) {
+            host.doors.push(self.onto(port));
+            let door = Port((host.doors.len() - 1) as u8);
+            let hops = graph
+                .hops
+                .iter()
+                .filter(|hop| (hop.node, hop.link) == (index, port.link));
+            for hop in hops {
+                let network = graph.segments[hop.to].network;
+                host.ways.push((network.first, network.last(), door));
+            }
+        }
+    }
+
+    fn control(&self, index: usize, station: &Station, address: Ipv4Addr) -> Option<Control> {
+        let (plan, graph) = (self.plan, &self.plan.graph);
+        let tunnel = plan.tunnel.as_ref()?;
+        let own = |it: &&Tunnel| it.from == index || it.to == index;
+        let tunnels: Vec<_> = graph.tunnels.iter().filter(own).collect();
+        let (stations, gateway) = (tunnels.len(), tunnels.first()?.to);
+        let far = graph.address(gateway)?;
+        let inside = match graph.behind(gateway) {
+            None => TrafficSelector::host(far.into()),
+            Some(segment) => {
+                TrafficSelector::subnet(segment.network.first.into(), segment.network.bits)
+            }
+        };
+        let mtu = plan.mtu_bytes();
+        let config = if station.role == Role::Station {
+            tunnel.station(far, inside, mtu)
+        } else {
+            tunnel.gateway((plan.pool_number(gateway), stations), inside, mtu)
+        };
+        let seed = seed(plan.seed, &station.name);
+        Some(Control::new(config, address, &seed, plan.calendar))
+    }
+
+    /// Packets of a stack: what its first link carries, of a gateway the last. The planes tell TCP
+    /// what fits under protection by its maximum segment size.
+    fn stack_mtu(&self, index: usize) -> u32 {
+        let graph = &self.plan.graph;
+        let port = match self.plan.stations[index].role {
+            Role::Station => graph.ports_of(index).next(),
+            _ => graph.ports_of(index).last(),
+        };
+        let mtu = port.and_then(|port| self.plan.joints[port.link].up.mtu);
+        mtu.unwrap_or(DEFAULT_MTU).min(DEFAULT_MTU)
     }
 }
 
@@ -119,87 +297,6 @@ fn link(joint: usize, is_up: bool) -> Target {
         element: 2 * joint as u32 + u32::from(!is_up),
         port: Port(0),
     }
-}
-
-fn element(plan: &Plan, index: usize, station: &Station) -> Element {
-    let nat = || {
-        let nat = Nat::new(station.nat.clone());
-        Element::Nat(Box::new(Router::new(
-            nat,
-            link(index - 1, false),
-            link(index, true),
-        )))
-    };
-    match station.role {
-        Role::Station => Element::Host(Box::new(host(plan, index, station))),
-        Role::Gateway | Role::Server => Element::Host(Box::new(host(plan, index, station))),
-        // a relay has no element of its own to go through: it takes its number and no packet
-        Role::Relay => Element::Sink(crate::kernel::Sink::default()),
-        Role::Nat => nat(),
-    }
-}
-
-fn host(plan: &Plan, index: usize, station: &Station) -> Host {
-    let has_nat = plan.has_nat();
-    let address = station.address(has_nat);
-    let is_station = station.role == Role::Station;
-    let toward_world = if is_station {
-        link(index, true)
-    } else {
-        link(index - 1, false)
-    };
-    let mut host = host::Plan::new(address, toward_world);
-    if let Some(costs) = &station.costs {
-        host.costs = costs.clone();
-    }
-    let is_last = index + 1 == plan.stations.len();
-    if station.role == Role::Gateway && !is_last {
-        host.doors.push(link(index, true));
-        host.routes.push((PRIVATE.0, PRIVATE.1, Port(1)));
-        if plan.is_published() {
-            let server = SocketAddrV4::new(SERVER, SERVER_PORT);
-            for port in [SERVER_PORT, host::stack::DISCARD_PORT] {
-                let server = SocketAddrV4::new(*server.ip(), port);
-                host.published.push((port, server));
-            }
-        }
-    }
-    let control = plan
-        .tunnel
-        .as_ref()
-        .filter(|_| station.role != Role::Server);
-    let control = control.map(|tunnel| {
-        let ends_at_gateway = plan.stations.last().map(|one| one.role) == Some(Role::Gateway);
-        let inside = if ends_at_gateway {
-            TrafficSelector::host(GATEWAY.into())
-        } else {
-            TrafficSelector::subnet(PRIVATE.0.into(), PRIVATE_BITS)
-        };
-        let config = if is_station {
-            tunnel.station(inside, plan.mtu_bytes())
-        } else {
-            tunnel.gateway(inside, plan.mtu_bytes())
-        };
-        let seed = seed(plan.seed, &station.name);
-        Control::new(config, address, &seed, plan.calendar)
-    });
-    let stack = Stack::new(address, stack_mtu(plan, station), plan.seed);
-    Host::new(host, control, Some(stack))
-}
-
-const PRIVATE_BITS: u8 = 24;
-
-/// Packets of a stack: what its link carries. The planes tell TCP what fits under protection by
-/// its maximum segment size.
-fn stack_mtu(plan: &Plan, station: &Station) -> u32 {
-    let is_first = station.role == Role::Station;
-    let joint = if is_first {
-        plan.joints.first()
-    } else {
-        plan.joints.last()
-    };
-    let mtu = joint.and_then(|joint| joint.up.mtu);
-    mtu.unwrap_or(DEFAULT_MTU).min(DEFAULT_MTU)
 }
 
 /// Ethernet's, which TCP takes where a link says nothing.

@@ -213,11 +213,12 @@ impl Transferred {
 impl Streamed {
     pub(super) fn of(
         sent: Option<&Datagrams>,
-        came: &Discarded,
+        came: Option<&Discarded>,
         span: Duration,
         limit_bytes: u32,
     ) -> Self {
         let sent = sent.map(|one| one.cut).unwrap_or_default();
+        let came = came.cloned().unwrap_or_default();
         let mean = |sum: f64, count: u64| if count > 0 { sum / count as f64 } else { 0.0 };
         Self {
             sent: sent.packets,
@@ -243,6 +244,7 @@ pub(super) fn drops(place: &str, element: &Element) -> Vec<Drops> {
                 ("lost", counts.lost),
                 ("queue-full", counts.overflowed),
                 ("too-big", counts.too_big),
+                ("link-down", counts.down),
             ]
         }
         Element::Nat(router) => {
@@ -253,6 +255,7 @@ pub(super) fn drops(place: &str, element: &Element) -> Vec<Drops> {
                 ("malformed", counts.malformed),
             ]
         }
+        Element::Fork(fork) => vec![("no-route", fork.unrouted)],
         Element::Host(host) => {
             let own = host.dropped();
             let mut counts = vec![

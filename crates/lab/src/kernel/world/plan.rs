@@ -1,4 +1,4 @@
-//! What a road is made of, and how it is read from a scenario.
+//! What a road or a graph is made of, and how it is read from a scenario.
 
 use std::net::Ipv4Addr;
 use std::rc::Rc;
@@ -15,23 +15,29 @@ use crate::kernel::Costs;
 use crate::kernel::nat;
 use crate::kernel::source::{Gaps, Sizes};
 use crate::kernel::trace::{Open, Trace, bits_per_second};
-use crate::scenario::{self, Catalogue, Fault, Kind, Model, Role, Scenario};
+use crate::scenario::{self, Catalogue, Fault, Graph, Kind, Model, Move, Role, Scenario};
 
-/// A road.
+/// A road: a chain, or a graph.
 #[derive(Clone)]
 pub struct Plan {
     /// Of everything random.
     pub seed: u64,
     /// What calendars show at time 0.
     pub calendar: Calendar,
-    /// What stands on the road, in order, the station first.
+    /// What stands on the road; on a chain in order, the station first.
     pub stations: Vec<Station>,
-    /// What joins them: one less.
+    /// What joins them; on a chain `joints[i]` joins `stations[i]` and the next.
     pub joints: Vec<Joint>,
-    /// None: in clear.
+    /// Addresses and ways.
+    pub graph: Graph,
+    /// Of all tunnels; none: in clear.
     pub tunnel: Option<Tunnel>,
-    /// What is done with it.
-    pub programs: Programs,
+    /// What is done with the road, never empty; on a chain one program.
+    pub programs: Vec<Programs>,
+    /// What changes meanwhile, in the order of time.
+    pub moves: Vec<Move>,
+    /// Whether it is a chain of the short form, whose tunnel is measured before it is used.
+    pub is_short: bool,
 }
 
 /// What stands on the road.
@@ -52,15 +58,25 @@ pub struct Station {
 pub struct Joint {
     /// For messages and captures.
     pub name: String,
+    /// Indices of the stations that share its near side when all begins.
+    pub near: Vec<usize>,
+    /// Index of the station at its other end.
+    pub far: usize,
     /// Away from the station.
     pub up: Shape<Trace>,
     /// Towards the station.
     pub down: Shape<Trace>,
 }
 
-/// What is done with the road once it is open. Round trips are always measured.
+/// What is done with the road once it is open: one flow. Of a chain round trips are measured too.
 #[derive(Clone, Debug)]
 pub struct Programs {
+    /// Of the flow.
+    pub name: String,
+    /// Index of the station.
+    pub station: usize,
+    /// Index of the other end.
+    pub server: usize,
     /// From the station, else to it.
     pub is_up: bool,
     /// A TCP transfer of so many octets.
@@ -88,32 +104,47 @@ impl Plan {
     pub fn of(scenario: &Scenario, catalogue: &Catalogue, open: &Open) -> Result<Self, Fault> {
         let policy = scenario.resolved_policy(catalogue)?;
         let tunnel = Tunnel::of(&policy).map_err(|why| scenario.fault(&["policy"], why))?;
-        let nodes = scenario.nodes.iter();
-        let stations = nodes.map(|node| Station::of(node, &policy, scenario, catalogue));
-        let links = scenario.links.iter().enumerate();
-        let joints = links.map(|(index, link)| {
-            let from = &scenario.nodes[index].name;
-            let to = &scenario.nodes[index + 1].name;
-            Joint::of((from, to), link, scenario, (catalogue, open))
-        });
+        let graph = Graph::of(scenario)?;
+        let nodes = scenario.nodes.iter().enumerate();
+        let stations = nodes.map(|node| Station::of(node, &graph, &policy, scenario, catalogue));
+        let links = scenario.links.iter();
+        let joints = links.map(|joint| Joint::of(joint, scenario, (catalogue, open)));
         if tunnel.is_some() && scenario.gateway().is_none() {
             return Err(scenario.fault(&["policy"], "a tunnel needs a gateway"));
         }
-        let programs = Programs::of(scenario)?;
-        let has_nat = scenario.nodes.iter().any(|node| node.role == Role::Nat);
-        if programs.stream.is_some() && !programs.is_up && tunnel.is_none() && has_nat {
-            let why = "datagrams find no way in through a NAT that nobody inside has asked: take \
-                       the direction up, or a policy";
-            return Err(scenario.fault(&["traffic.direction", "traffic"], why));
-        }
+        let flows = scenario.flows.iter();
+        let programs = flows.map(|flow| Programs::of(flow, scenario, &graph, tunnel.as_ref()));
         Ok(Self {
             seed: scenario.seed,
             calendar: Calendar(i64::try_from(scenario.calendar_s).unwrap_or(i64::MAX)),
             stations: stations.collect::<Result<_, _>>()?,
             joints: joints.collect::<Result<_, _>>()?,
+            programs: programs.collect::<Result<_, _>>()?,
+            graph,
             tunnel,
-            programs,
+            moves: scenario.moves.clone(),
+            is_short: scenario.is_short,
         })
+    }
+
+    /// The first flow: of a chain the only one.
+    pub fn program(&self) -> &Programs {
+        &self.programs[0]
+    }
+
+    /// Which of the gateways this is, for its inner addresses.
+    pub(super) fn pool_number(&self, gateway: usize) -> u8 {
+        let before = self.stations[..gateway].iter();
+        let gateways = before.filter(|one| one.role == Role::Gateway).count();
+        // nodes have a smaller limit
+        u8::try_from(gateways).unwrap_or(u8::MAX)
+    }
+
+    /// The address that a station sends to when it means `server`.
+    pub(super) fn far_end(&self, server: usize) -> Ipv4Addr {
+        let door = self.graph.door(server);
+        let node = if self.is_published() { door } else { server };
+        self.graph.address(node).unwrap_or(Ipv4Addr::UNSPECIFIED)
     }
 
     /// Octets of TCP's window: what fills the road, within what Linux gives.
@@ -183,7 +214,8 @@ const MAX_IP_BYTES: u32 = 65_535;
 
 impl Station {
     fn of(
-        node: &scenario::Node,
+        (index, node): (usize, &scenario::Node),
+        graph: &Graph,
         policy: &Policy,
         scenario: &Scenario,
         catalogue: &Catalogue,
@@ -192,16 +224,16 @@ impl Station {
             Some(computer) => Some(costs(&node.name, computer, policy, scenario, catalogue)?),
             None => None,
         };
-        let mut nat = nat::Plan {
-            address: super::NAT,
-            ..nat::Plan::default()
-        };
+        let outer = graph.ports_of(index).find(|port| port.is_near);
+        let mut nat = nat::Plan::default();
+        nat.address = outer.map_or(nat.address, |port| port.address);
         if let Some(timeout) = node.udp_timeout_s {
             nat.udp_timeout = after(timeout);
             nat.udp_stream_timeout = after(timeout);
         }
         let is_nat = |one: &&scenario::Node| one.role == Role::Nat;
-        if let Some(second) = scenario.nodes.iter().filter(is_nat).nth(1) {
+        let second = scenario.nodes.iter().filter(is_nat).nth(1);
+        if let Some(second) = second.filter(|_| scenario.is_short) {
             let key = format!("node.{}.role", second.name);
             let why = "a second NAT: the event kernel simulates one on a road";
             return Err(scenario.fault(&[&key], why));
@@ -213,30 +245,20 @@ impl Station {
             nat,
         })
     }
-
-    /// Its address towards the station's peer.
-    pub fn address(&self, has_nat: bool) -> Ipv4Addr {
-        match self.role {
-            Role::Station if has_nat => super::STATION,
-            Role::Station | Role::Nat => super::NAT,
-            Role::Gateway | Role::Relay => super::GATEWAY,
-            Role::Server => super::SERVER,
-        }
-    }
 }
 
 impl Joint {
     fn of(
-        (from, to): (&str, &str),
-        link: &scenario::Link,
+        joint: &scenario::Joint,
         scenario: &Scenario,
         (catalogue, open): (&Catalogue, &Open),
     ) -> Result<Self, Fault> {
+        let link = &joint.link;
         let trace = match &link.trace {
             None => None,
             Some(trace) => {
                 let entry = catalogue.find(Kind::Trace, trace).ok_or_else(|| {
-                    let keys = ["trace", "link"].map(|key| format!("link.{from}.{key}"));
+                    let keys = ["trace", "link"].map(|key| format!("link.{}.{key}", joint.name));
                     let why =
                         format!("there is no trace '{trace}', neither beside this file nor here");
                     scenario.fault(&keys.each_ref().map(String::as_str), why)
@@ -260,7 +282,10 @@ impl Joint {
             overhead_bytes: link.overhead_bytes.ceil() as u32,
         };
         Ok(Self {
-            name: format!("{from} - {to}"),
+            // what a message names begins with the link's own name: the key is found by it
+            name: format!("{} - {}", joint.name, scenario.nodes[joint.far].name),
+            near: joint.near.clone(),
+            far: joint.far,
             up: shape(link.rate.up_bps),
             down: shape(link.rate.down_bps),
         })
@@ -268,9 +293,28 @@ impl Joint {
 }
 
 impl Programs {
-    fn of(scenario: &Scenario) -> Result<Self, Fault> {
-        let traffic = &scenario.traffic;
+    fn of(
+        flow: &scenario::Flow,
+        scenario: &Scenario,
+        graph: &Graph,
+        tunnel: Option<&Tunnel>,
+    ) -> Result<Self, Fault> {
+        let traffic = &flow.traffic;
+        let (station, server) = flow.ends();
+        let fault = |keys: &[&str], why: &str| {
+            let of_flow = |key: &&str| match scenario.is_short {
+                true => format!("traffic.{key}"),
+                false => format!("flow.{}.{key}", flow.name),
+            };
+            let mut keys: Vec<String> = keys.iter().map(of_flow).collect();
+            keys.push(if scenario.is_short { "traffic" } else { "flow" }.to_owned());
+            let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+            Err(scenario.fault(&keys, why))
+        };
         let mut programs = Self {
+            name: flow.name.clone(),
+            station,
+            server,
             is_up: traffic.direction == scenario::Direction::Up,
             transfer: None,
             stream: None,
@@ -286,13 +330,25 @@ impl Programs {
             Model::PacketCall { .. } | Model::ClosedLoop { .. } | Model::Pcap { .. } => {
                 let why = "the event kernel runs tcp, poisson and constant; the others are the \
                            tandem's";
-                return Err(scenario.fault(&["traffic.model"], why));
+                return fault(&["model"], why);
             }
         };
-        let (sizes, mean_bytes) = sizes(traffic.sizes.as_ref()).ok_or_else(|| {
+        let Some((sizes, mean_bytes)) = sizes(traffic.sizes.as_ref()) else {
             let why = "the event kernel runs fixed and pareto, empirical is the tandem's";
-            scenario.fault(&["traffic.sizes.model", "traffic.sizes"], why)
-        })?;
+            return fault(&["sizes.model", "sizes"], why);
+        };
+        let has_nat = scenario.nodes.iter().any(|node| node.role == Role::Nat);
+        if !programs.is_up && tunnel.is_none() && has_nat {
+            let why = "datagrams find no way in through a NAT that nobody inside has asked: take \
+                       the direction up, or a policy";
+            return fault(&["direction"], why);
+        }
+        let is_transport = tunnel.is_some_and(|tunnel| tunnel.mode == Mode::Transport);
+        if !programs.is_up && is_transport && graph.tunnels.len() > 1 {
+            let why = "in transport mode datagrams find one station, not one of several: take a \
+                       policy of tunnel mode";
+            return fault(&["from"], why);
+        }
         let gap = after(mean_bytes * 8.0 / rate_bps);
         let gaps = if is_constant {
             Gaps::Constant(gap)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use engine::config::{
     Child, Config, Connection, Encapsulation, IdentityPattern, InnerFamilies, Limits, LocalAuth,
-    LocalMethod, Pool, RemoteAuth, RemoteMethod, Start,
+    LocalMethod, Pool, RemoteAuth, RemoteMethod, Start, Unique,
 };
 use engine::identity::Identity;
 use engine::node::IKE_PORT;
@@ -13,8 +13,8 @@ use engine::sa::{Mode, Secret};
 use engine::selector::TrafficSelector;
 use engine::suite::{EspSuite, IkeSuite};
 
-use super::addresses::{GATEWAY, POOL};
 use crate::kernel::pki;
+use crate::scenario::graph::POOLS;
 
 /// A tunnel between station and gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,10 +43,10 @@ pub enum Proof {
 }
 
 impl Tunnel {
-    /// The station's end.
-    pub(super) fn station(&self, inside: TrafficSelector, mtu: u32) -> Config {
+    /// The end of a station whose gateway has this address.
+    pub(super) fn station(&self, gateway: Ipv4Addr, inside: TrafficSelector, mtu: u32) -> Config {
         let mut connection = self.connection(true, mtu);
-        connection.remote_addrs = vec![(GATEWAY, IKE_PORT).into()];
+        connection.remote_addrs = vec![(gateway, IKE_PORT).into()];
         connection.start = Start::AtOnce;
         if self.mode == Mode::Tunnel {
             connection.wants_inner = InnerFamilies {
@@ -58,10 +58,19 @@ impl Tunnel {
         config(connection, Vec::new())
     }
 
-    /// The gateway's end.
-    pub(super) fn gateway(&self, inside: TrafficSelector, mtu: u32) -> Config {
+    /// The end of a gateway, whose inner addresses are in the range of this number. Several
+    /// stations prove themselves by the same certificate: their messages are alike.
+    pub(super) fn gateway(
+        &self,
+        (number, stations): (u8, usize),
+        inside: TrafficSelector,
+        mtu: u32,
+    ) -> Config {
         let mut connection = self.connection(false, mtu);
         connection.pools = vec![0];
+        if stations > 1 {
+            connection.unique = Unique::Keep;
+        }
         if self.mode == Mode::Tunnel {
             connection.children[0].local = vec![inside];
         }
@@ -72,8 +81,8 @@ impl Tunnel {
         };
         let pool = Pool {
             name: "inner".into(),
-            first: POOL.0.into(),
-            last: POOL.1.into(),
+            first: pool(number).0.into(),
+            last: pool(number).1.into(),
             dns,
         };
         config(connection, vec![pool])
@@ -113,6 +122,13 @@ impl Tunnel {
         };
         connection
     }
+}
+
+/// The inner addresses of a gateway, or those that stand for peers in transport mode.
+pub(super) fn pool(number: u8) -> (Ipv4Addr, Ipv4Addr) {
+    let [a, b, ..] = POOLS.first.octets();
+    let host = |host| Ipv4Addr::new(a, b, number, host);
+    (host(1), host(254))
 }
 
 const RESOLVER: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 53);

@@ -1,0 +1,83 @@
+//! Where one road becomes several: packets go on by their address. It stands for a router, and at
+//! the near end of a link that several nodes share.
+//!
+//! It takes no time and holds nothing. What is for nobody is counted and dropped.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use wire::ip::Flow;
+
+use super::Target;
+
+/// Ways by ranges of addresses; the first that fits counts.
+#[derive(Clone, Debug, Default)]
+pub struct Fork {
+    ways: Vec<(Ipv4Addr, Ipv4Addr, Target)>,
+    /// Packets for nobody, or for who has left.
+    pub unrouted: u64,
+}
+
+impl Fork {
+    /// Leads what is for the addresses from `first` to `last` to an element.
+    pub fn lead(&mut self, first: Ipv4Addr, last: Ipv4Addr, to: Target) {
+        self.ways.push((first, last, to));
+    }
+
+    /// Leads what is for one address to an element, before all ranges.
+    pub fn lead_one(&mut self, address: Ipv4Addr, to: Target) {
+        self.forget(address);
+        self.ways.insert(0, (address, address, to));
+    }
+
+    /// Forgets who has this address.
+    pub fn forget(&mut self, address: Ipv4Addr) {
+        let is_of = |way: &(Ipv4Addr, Ipv4Addr, Target)| (way.0, way.1) == (address, address);
+        self.ways.retain(|way| !is_of(way));
+    }
+
+    /// Where an IP packet goes on to.
+    pub fn way(&self, octets: &[u8]) -> Option<Target> {
+        let flow = Flow::of(octets).ok()?;
+        let IpAddr::V4(to) = flow.destination else {
+            return None;
+        };
+        let mut ways = self.ways.iter();
+        let way = ways.find(|(first, last, _)| (*first..=*last).contains(&to));
+        way.map(|(.., target)| *target)
+    }
+
+    /// Every place it leads to.
+    pub fn doors(&self) -> Vec<Target> {
+        self.ways.iter().map(|(.., target)| *target).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{Port, ip};
+
+    #[test]
+    fn packets_go_by_their_address_and_who_has_left_gets_none() {
+        let address = |host| Ipv4Addr::new(10, 0, 0, host);
+        let to = |element| Target {
+            element,
+            port: Port(0),
+        };
+        let packet = |host| ip::udp((address(9), 1), (address(host), 2), b"", 1);
+        let mut fork = Fork::default();
+        fork.lead(address(0), address(127), to(1));
+        fork.lead_one(address(7), to(2));
+        let way = |fork: &Fork, host| fork.way(&packet(host)).map(|to| to.element);
+        assert_eq!(
+            [7, 8, 200].map(|host| way(&fork, host)),
+            [Some(2), Some(1), None]
+        );
+        fork.lead_one(address(7), to(3));
+        assert_eq!(way(&fork, 7), Some(3));
+        fork.forget(address(7));
+        assert_eq!(way(&fork, 7), Some(1));
+        assert_eq!(fork.way(b"no packet"), None);
+        assert_eq!(fork.doors(), [to(1)]);
+    }
+}

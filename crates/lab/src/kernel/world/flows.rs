@@ -1,0 +1,333 @@
+//! All flows of a graph at once, while moves change who is where and what links carry.
+//!
+//! Time 0 of flows and moves is when the last tunnel is up. A station that moves is on its new link
+//! at once; its node hears of the address [`SETTLE`] later, as the program does. What it sends
+//! until then under the address before is not sent, and what comes to the link before is for
+//! nobody.
+
+use std::net::Ipv4Addr;
+
+use engine::link::{self, Counters};
+use engine::time::{Duration, Instant};
+use serde::Serialize;
+
+use super::outcome::{Drops, Exchange, Streamed, Transferred};
+use super::{QUIET, World, after, seconds};
+use crate::kernel::{Element, Fault, Link, Port, Target};
+use crate::scenario::{Change, LinkChange};
+
+/// How long the program waits for the routing table to come to rest.
+pub const SETTLE: Duration = Duration::from_millis(100);
+
+/// What a run of a graph gives. Serialized, it is the JSON of the level `simulate`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Flowed {
+    /// Each tunnel's key exchange.
+    pub tunnels: Vec<Tunnelled>,
+    /// In the order of the scenario; none unless all tunnels are up.
+    pub flows: Vec<Flow>,
+    /// What each link carried from the flows' beginning to the end.
+    pub links: Vec<Carried>,
+    /// What was dropped, by place and reason.
+    pub drops: Vec<Drops>,
+    /// The first thing that a processor did that has no price: it took no time.
+    pub unpriced: Option<String>,
+    /// Simulated time in all.
+    pub simulated_s: f64,
+    /// Events in all.
+    pub events: u64,
+    /// SHA-256 of the event trace.
+    pub fingerprint: String,
+}
+
+/// A tunnel.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Tunnelled {
+    /// Name of the station.
+    pub station: String,
+    /// Name of the gateway.
+    pub gateway: String,
+    /// As the station saw it.
+    pub exchange: Exchange,
+    /// How often the gateway saw the station's path move, of all its stations.
+    pub moved: u64,
+}
+
+/// A flow.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Flow {
+    /// As the scenario calls it.
+    pub name: String,
+    /// Of TCP.
+    pub transferred: Option<Transferred>,
+    /// Of datagrams.
+    pub streamed: Option<Streamed>,
+    /// Numbers of the datagrams that came, from and to, counted from 0.
+    pub numbers: Vec<(u64, u64)>,
+}
+
+/// What a link carried.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Carried {
+    /// As the scenario calls it.
+    pub name: String,
+    /// Away from the stations.
+    pub up: Count,
+    /// Towards them.
+    pub down: Count,
+}
+
+/// One direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Count {
+    /// Packets that it was offered.
+    pub packets: u64,
+    /// Their IP octets.
+    pub bytes: u64,
+    /// Packets of them that arrived.
+    pub delivered: u64,
+}
+
+/// What happens at one moment.
+#[derive(Clone, Copy)]
+enum Step {
+    Change(Change),
+    /// A station's node hears of its address.
+    Tell(usize),
+}
+
+impl World {
+    /// Brings all tunnels up, runs all flows and moves, and says what came of it.
+    pub fn run_flows(mut self) -> Result<Flowed, Fault> {
+        self.kernel.start()?;
+        let exchanges = self.handshakes()?;
+        let is_up = exchanges.iter().all(|exchange| exchange.is_up);
+        let mut outcome = Flowed::default();
+        if is_up {
+            let before = self.carried();
+            outcome.flows = self.flows()?;
+            let carried = self.carried().into_iter().zip(before);
+            outcome.links = carried.map(|(all, before)| all.since(&before)).collect();
+        }
+        outcome.tunnels = self.tunnelled(exchanges);
+        outcome.drops = self.drops();
+        outcome.unpriced = self.unpriced();
+        outcome.events = self.kernel.events();
+        outcome.simulated_s = seconds(Instant(0), self.kernel.now());
+        let hash = self.kernel.fingerprint().unwrap_or_default();
+        outcome.fingerprint = crate::kernel::fingerprint::hex(&hash);
+        let written = self.kernel.finish_capture();
+        written.map_err(|fault| Fault::Element("capture".into(), fault.to_string()))?;
+        Ok(outcome)
+    }
+
+    fn flows(&mut self) -> Result<Vec<Flow>, Fault> {
+        let start = self.kernel.now();
+        let mut transfers = Vec::new();
+        for flow in 0..self.plan.programs.len() {
+            let program = &self.plan.programs[flow];
+            let until = start + program.limit;
+            transfers.push(match program.transfer {
+                Some(bytes) => Some((bytes, self.begin_transfer(flow, bytes)?)),
+                None => None,
+            });
+            self.begin_stream(flow, until);
+        }
+        for (at, step) in self.steps(start) {
+            self.kernel.run(at)?;
+            match step {
+                Step::Change(change) => self.change(change)?,
+                Step::Tell(station) => self.tell(station),
+            }
+        }
+        let limits = self.plan.programs.iter().map(|program| program.limit);
+        let end = start + limits.max().unwrap_or_default();
+        self.kernel.run(end)?;
+        let transferred: Vec<Option<Transferred>> = transfers
+            .into_iter()
+            .map(|begun| begun.map(|(bytes, at)| self.transferred(bytes, at, (start, end))))
+            .collect();
+        // what is under way comes to its end
+        self.kernel.run(end + QUIET)?;
+        let flows = transferred.into_iter().enumerate();
+        Ok(flows
+            .map(|(flow, transferred)| self.flow(flow, transferred))
+            .collect())
+    }
+
+    fn transferred(
+        &self,
+        bytes: u64,
+        (host, index): (u32, usize),
+        (start, end): (Instant, Instant),
+    ) -> Transferred {
+        let stack = self.host(host).and_then(|host| host.stack.as_ref());
+        let transfer = stack.and_then(|stack| stack.transfers.get(index)).copied();
+        Transferred::of(transfer, bytes, start, end)
+    }
+
+    fn flow(&self, flow: usize, transferred: Option<Transferred>) -> Flow {
+        let program = &self.plan.programs[flow];
+        let (_, end) = self.ends(flow);
+        let stack = self.host(end).and_then(|host| host.stack.as_ref());
+        let came = stack.and_then(|stack| stack.discarded.get(&super::build::ports(flow).1));
+        Flow {
+            name: program.name.clone(),
+            transferred,
+            streamed: program.stream.map(|_| self.streamed(flow)),
+            numbers: came.map(|came| came.numbers.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// Moves, and when nodes hear of them, in the order of time.
+    fn steps(&self, start: Instant) -> Vec<(Instant, Step)> {
+        let mut steps = Vec::new();
+        for one in &self.plan.moves {
+            let at = start + after(one.at_s);
+            steps.push((at, Step::Change(one.change)));
+            if let Change::Station { node, .. } = one.change {
+                steps.push((at + SETTLE, Step::Tell(node)));
+            }
+        }
+        steps.sort_by_key(|(at, _)| *at);
+        steps
+    }
+
+    fn change(&mut self, change: Change) -> Result<(), Fault> {
+        match change {
+            Change::Station { node, to } => {
+                self.attach(node, to);
+                Ok(())
+            }
+            Change::Link { link, to } => self.change_link(link, to),
+        }
+    }
+
+    /// Takes a station off the link where it is, and onto another.
+    fn attach(&mut self, station: usize, to: usize) {
+        let graph = &self.plan.graph;
+        let Some(port) = graph.port(station, to).copied() else {
+            return;
+        };
+        let own = graph.ports.iter().filter(|port| port.node == station);
+        let own: Vec<(usize, Ipv4Addr)> = own.map(|port| (port.link, port.address)).collect();
+        let host = self.number(station);
+        for (link, address) in own {
+            let Some(number) = self.places.forks[link] else {
+                continue;
+            };
+            let Some(Element::Fork(fork)) = self.kernel.element_mut(number) else {
+                continue;
+            };
+            fork.forget(address);
+            if link == to {
+                let (element, port) = (host, Port(0));
+                fork.lead_one(address, Target { element, port });
+            }
+        }
+        let (element, port_of_link) = (self.places.links[to].0, Port(0));
+        let door = Target {
+            element,
+            port: port_of_link,
+        };
+        if let Some(found) = self.kernel.host_mut(host) {
+            found.attach(port.address, door);
+        }
+        self.kernel.wake(host);
+    }
+
+    fn tell(&mut self, station: usize) {
+        let mut tunnels = self.plan.graph.tunnels.iter();
+        let gateway = tunnels.find(|tunnel| tunnel.from == station);
+        let address = gateway.and_then(|tunnel| self.plan.graph.address(tunnel.to));
+        let host = self.number(station);
+        if let (Some(address), Some(found)) = (address, self.kernel.host_mut(host)) {
+            found.tell_address(address);
+            self.kernel.wake(host);
+        }
+    }
+
+    fn change_link(&mut self, joint: usize, to: LinkChange) -> Result<(), Fault> {
+        let bits = |bps: f64| bps.clamp(1.0, 1e15) as u64;
+        let changes = match to {
+            LinkChange::Rate(rate) => [rate.up_bps, rate.down_bps]
+                .map(bits)
+                .map(link::Change::Rate),
+            LinkChange::DelayS(delay_s) => [link::Change::Delay(after(delay_s)); 2],
+            LinkChange::Loss(loss) => [link::Change::Loss(loss); 2],
+            LinkChange::Up(is_up) => [link::Change::Up(is_up); 2],
+        };
+        let (up, down) = self.places.links[joint];
+        for (number, change) in [up, down].into_iter().zip(changes) {
+            if let Some(Element::Link(link, _)) = self.kernel.element_mut(number) {
+                let name = &self.plan.joints[joint].name;
+                let changed = link.change(change);
+                changed.map_err(|why| Fault::Element(name.clone(), why.to_string()))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn tunnelled(&self, exchanges: Vec<Exchange>) -> Vec<Tunnelled> {
+        let name = |node: usize| self.plan.stations[node].name.clone();
+        let tunnels = self.plan.graph.tunnels.iter().zip(exchanges);
+        let moved = |gateway: usize| {
+            let control = self
+                .host(self.number(gateway))
+                .and_then(|host| host.control.as_ref());
+            control.map_or(0, |control| control.log.moved)
+        };
+        let told = tunnels.map(|(tunnel, exchange)| Tunnelled {
+            station: name(tunnel.from),
+            gateway: name(tunnel.to),
+            exchange,
+            moved: moved(tunnel.to),
+        });
+        told.collect()
+    }
+
+    fn carried(&self) -> Vec<Carried> {
+        let links = self.plan.joints.iter().zip(&self.places.links);
+        let counts = |number: u32| match self.kernel.element(number) {
+            Some(Element::Link(link, _)) => Link::counters(link),
+            _ => Counters::default(),
+        };
+        let carried = links.map(|(joint, (up, down))| Carried {
+            name: joint.name.clone(),
+            up: Count::of(counts(*up)),
+            down: Count::of(counts(*down)),
+        });
+        carried.collect()
+    }
+}
+
+impl Carried {
+    fn since(self, before: &Self) -> Self {
+        Self {
+            name: self.name,
+            up: self.up.since(before.up),
+            down: self.down.since(before.down),
+        }
+    }
+}
+
+impl Count {
+    fn of(counters: Counters) -> Self {
+        Self {
+            packets: counters.offered,
+            bytes: counters.offered_bytes,
+            delivered: counters.delivered,
+        }
+    }
+
+    fn since(self, before: Self) -> Self {
+        Self {
+            packets: self.packets - before.packets,
+            bytes: self.bytes - before.bytes,
+            delivered: self.delivered - before.delivered,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

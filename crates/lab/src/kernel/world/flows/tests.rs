@@ -1,0 +1,268 @@
+//! Graphs with the real engine in them.
+
+use super::super::Plan;
+use super::*;
+use crate::kernel::trace::held;
+use crate::scenario::{Catalogue, Entry, Kind, Scenario};
+
+const HANDOVER: &str =
+    include_str!("../../../../../../python/caravan/catalogue/scenarios/handover.toml");
+const POLICY: &str =
+    include_str!("../../../../../../python/caravan/catalogue/policies/aes128gcm16.toml");
+const TRANSPORT: &str =
+    include_str!("../../../../../../python/caravan/catalogue/policies/3des-md5.toml");
+const CLEAR: &str = include_str!("../../../../../../python/caravan/catalogue/policies/none.toml");
+
+fn plan(text: &str, edits: &[&str]) -> Result<Plan, String> {
+    let policies = [
+        ("aes128gcm16", POLICY),
+        ("3des-md5", TRANSPORT),
+        ("none", CLEAR),
+    ];
+    let catalogue = Catalogue::new(policies.map(|(name, text)| Entry {
+        kind: Kind::Policy,
+        name: name.into(),
+        file: format!("{name}.toml"),
+        text: text.into(),
+        digest: None,
+    }));
+    let scenario = Scenario::edited("handover.toml", text, edits, &catalogue);
+    let scenario = scenario.map_err(|fault| fault.to_string())?;
+    Plan::of(&scenario, &catalogue, &held()).map_err(|fault| fault.to_string())
+}
+
+fn run(text: &str, edits: &[&str]) -> Flowed {
+    let world = World::new(plan(text, edits).expect("a plan")).expect("a world");
+    world.run_flows().expect("runs")
+}
+
+/// The handover without its move.
+fn still() -> String {
+    let at = HANDOVER.find("[[move]]").expect("a move");
+    HANDOVER[..at]
+        .replacen("from = []", "from = [\"ms3\"]", 1)
+        .replacen(
+            "[[node]]",
+            "[[node]]\nname = \"ms3\"\nrole = \"station\"\n\n[[node]]",
+            1,
+        )
+}
+
+fn streamed(outcome: &Flowed, flow: usize) -> Streamed {
+    outcome.flows[flow].streamed.expect("datagrams")
+}
+
+/// Datagrams of a flow that did not come, from the first to the last that did.
+fn gaps(flow: &Flow) -> Vec<(u64, u64)> {
+    let pairs = flow.numbers.windows(2);
+    pairs.map(|pair| (pair[0].1 + 1, pair[1].0 - 1)).collect()
+}
+
+#[test]
+fn stations_on_one_link_share_its_queue() {
+    let outcome = run(&still(), &[]);
+    assert_eq!(outcome.tunnels.len(), 3, "{outcome:#?}");
+    assert!(outcome.tunnels.iter().all(|tunnel| tunnel.exchange.is_up));
+    for flow in 0..3 {
+        let streamed = streamed(&outcome, flow);
+        assert!(streamed.sent > 1000, "{outcome:#?}");
+        assert_eq!(streamed.sent, streamed.received, "{outcome:#?}");
+    }
+    assert_eq!(outcome.drops, [], "{outcome:#?}");
+    let cell = outcome.links[0].up;
+    let sent = streamed(&outcome, 0).sent + streamed(&outcome, 1).sent;
+    // 500 octets in an ESP packet: 20 + 8 + 8 + 8 + 500 + 2 + 2 + 16; IKE may have a last word
+    assert!((sent..sent + 4).contains(&cell.packets), "{cell:?}");
+    assert!(
+        (sent * 564..sent * 564 + 1000).contains(&cell.bytes),
+        "{cell:?}"
+    );
+    // together they ask for more than the cell carries: each loses, and the sum is what it carries
+    let full = run(
+        &still(),
+        &[
+            "flow.ms1 up.rate=1500 kbit/s",
+            "flow.ms2 up.rate=1500 kbit/s",
+        ],
+    );
+    let came: f64 = (0..2)
+        .map(|flow| streamed(&full, flow).throughput_bps)
+        .sum();
+    assert!((1.74e6..1.82e6).contains(&came), "{came}");
+    for flow in 0..2 {
+        let streamed = streamed(&full, flow);
+        assert!(streamed.received < streamed.sent * 9 / 10, "{full:#?}");
+        assert!(streamed.received > streamed.sent / 4, "{full:#?}");
+    }
+}
+
+#[test]
+fn a_station_that_moves_keeps_its_tunnel_and_loses_what_was_under_way() {
+    let outcome = run(HANDOVER, &[]);
+    assert!(
+        outcome.tunnels.iter().all(|tunnel| tunnel.exchange.is_up),
+        "{outcome:#?}"
+    );
+    assert!(outcome.tunnels[1].moved > 0, "{outcome:#?}");
+    // who stays loses nothing
+    assert_eq!(streamed(&outcome, 0).sent, streamed(&outcome, 0).received);
+    // 100 datagrams a second each way: nothing leaves before the node has heard of its address
+    let [(first, last)] = gaps(&outcome.flows[1])[..] else {
+        panic!("one gap: {:#?}", outcome.flows[1]);
+    };
+    assert_eq!((first, last), (501, 510), "{outcome:#?}");
+    // and nothing comes before the gateway has heard from there
+    let [(first, last)] = gaps(&outcome.flows[2])[..] else {
+        panic!("one gap: {:#?}", outcome.flows[2]);
+    };
+    assert!(
+        (497..=499).contains(&first) && (510..=513).contains(&last),
+        "{first} {last}"
+    );
+    let reasons: Vec<&str> = outcome.drops.iter().map(|drop| drop.reason).collect();
+    assert_eq!(
+        reasons,
+        ["send-failed", "retransmitted-message", "no-route"]
+    );
+    let (cell_a, cell_b) = (&outcome.links[0], &outcome.links[1]);
+    assert!(
+        cell_b.up.packets > 650 && cell_b.down.packets > 650,
+        "{outcome:#?}"
+    );
+    assert!(cell_a.down.packets < 560, "{outcome:#?}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_graph_on_every_machine() {
+    let first = run(HANDOVER, &["run.time=6 s"]);
+    assert_eq!(first, run(HANDOVER, &["run.time=6 s"]));
+    let pinned: toml::Table = include_str!("../../fingerprints.toml")
+        .parse()
+        .expect("toml");
+    let pinned = pinned["graph"]["fingerprint"].as_str().expect("text");
+    assert_eq!(first.fingerprint, pinned);
+}
+
+#[test]
+fn tcp_flows_of_two_stations_share_a_link_and_outlive_a_move() {
+    let flows = HANDOVER.find("[[flow]]").expect("flows");
+    let tcp = |name: &str, ends: &str| {
+        format!("[[flow]]\nname = {name:?}\n{ends}\nmodel = \"tcp\"\nbytes = \"500 KB\"\n\n")
+    };
+    let text = format!(
+        "{}{}{}[[move]]\nat = \"1 s\"\nnode = \"ms2\"\nto = \"cell-b\"\n",
+        &HANDOVER[..flows],
+        tcp("one", "from = \"ms1\"\nto = \"server\""),
+        tcp("two", "from = \"server\"\nto = \"ms2\""),
+    );
+    for policy in ["aes128gcm16", "3des-md5"] {
+        let policy = format!("policy={policy}");
+        let outcome = run(&text, &[&policy, "run.time=30 s"]);
+        let transferred = |flow: usize| outcome.flows[flow].transferred.expect("tcp");
+        assert!(transferred(0).is_complete, "{outcome:#?}");
+        // in transport mode a tunnel ends with its address, and a new one cannot carry the old flow
+        let outlives = policy.ends_with("gcm16");
+        assert_eq!(
+            transferred(1).is_complete,
+            outlives,
+            "{policy}: {outcome:#?}"
+        );
+    }
+}
+
+#[test]
+fn links_change_while_packets_flow() {
+    let at = HANDOVER.find("[[move]]").expect("a move");
+    let change = |what: &str| {
+        let step = format!("[[move]]\nat = \"6 s\"\nlink = \"cell-a\"\n{what}\n");
+        let back = "[[move]]\nat = \"8 s\"\nlink = \"cell-a\"\nup = true\n";
+        let text = format!("{}{step}{back}", &HANDOVER[..at]);
+        run(
+            &text.replacen("from = []", "from = [\"ms3\"]", 1).replacen(
+                "[[node]]",
+                "[[node]]\nname = \"ms3\"\nrole = \"station\"\n\n[[node]]",
+                1,
+            ),
+            &[],
+        )
+    };
+    let lost = |outcome: &Flowed| streamed(outcome, 0).sent - streamed(outcome, 0).received;
+    assert_eq!(lost(&change("up = false")), 200);
+    assert_eq!(lost(&change("delay = \"300 ms\"")), 0);
+    let slow = change("delay = \"300 ms\"");
+    assert!(streamed(&slow, 0).mean_delay_s > 0.1, "{slow:#?}");
+    let lossy = lost(&change("loss = 0.5"));
+    assert!((220..380).contains(&lossy), "{lossy}");
+    // 200 kbit/s for twice 400: the queue is full, and more than half is lost
+    let narrow = change("rate = \"200 kbit/s\"");
+    assert!(lost(&narrow) > 150, "{narrow:#?}");
+}
+
+#[test]
+fn several_nats_and_gateways_each_have_their_stations() {
+    let text = "name = 'two'\ntitle = 'two'\npolicy = 'aes128gcm16'\n[run]\ntime = '3 s'\n".to_owned()
+        + &["a", "b"].map(|at| {
+            format!(
+                "[[node]]\nname='ms-{at}'\nrole='station'\n[[node]]\nname='nat-{at}'\nrole='nat'\n\
+                 [[node]]\nname='sg-{at}'\nrole='gateway'\n[[node]]\nname='server-{at}'\n\
+                 role='server'\n\
+                 [[link]]\nfrom='ms-{at}'\nto='nat-{at}'\nrate='1 Mbit/s'\n\
+                 [[link]]\nfrom='nat-{at}'\nto='core'\nrate='1 Mbit/s'\n\
+                 [[link]]\nname='to-{at}'\nfrom='core'\nto='sg-{at}'\nrate='1 Mbit/s'\n\
+                 [[link]]\nfrom='sg-{at}'\nto='server-{at}'\nrate='1 Mbit/s'\n\
+                 [[flow]]\nname='down {at}'\nfrom='server-{at}'\nto='ms-{at}'\nmodel='constant'\n\
+                 rate='100 kbit/s'\nsizes={{ model='fixed', bytes='500 B' }}\n\
+                 [[layer]]\nkind='ipsec'\npolicy='aes128gcm16'\nfrom='ms-{at}'\nto='sg-{at}'\n"
+            )
+        }).concat()
+        + "[[node]]\nname='core'\nrole='router'\n";
+    let text = text.replacen("policy = 'aes128gcm16'\n", "", 1);
+    let outcome = run(&text, &[]);
+    for flow in 0..2 {
+        let streamed = streamed(&outcome, flow);
+        assert!(
+            streamed.sent > 70 && streamed.sent == streamed.received,
+            "{outcome:#?}"
+        );
+    }
+    let fault = plan(&text, &["flow.down a.to=ms-b"])
+        .err()
+        .expect("the other gateway's");
+    assert!(
+        fault.contains("'ms-b' is protected to 'sg-b' and does not reach 'server-a'"),
+        "{fault}"
+    );
+}
+
+#[test]
+fn in_clear_a_graph_carries_flows_and_what_it_cannot_is_said() {
+    let up_alone = HANDOVER.replacen(
+        "from = \"server\"\nto = \"ms2\"",
+        "from = \"ms2\"\nto = \"sg\"",
+        1,
+    );
+    let outcome = run(&up_alone, &["policy=none"]);
+    assert!(outcome.tunnels.is_empty());
+    for flow in 0..3 {
+        let streamed = streamed(&outcome, flow);
+        assert!(
+            streamed.received + 2 >= streamed.sent && streamed.sent > 900,
+            "{outcome:#?}"
+        );
+    }
+    let fault = plan(HANDOVER, &["policy=3des-md5"])
+        .err()
+        .expect("one of several");
+    assert!(
+        fault.contains("find one station, not one of several"),
+        "{fault}"
+    );
+    let flow = |key: &str| format!("flow.ms1 up.{key}");
+    let edits = ["model=pcap", "file=x.pcap", "sizes=", "rate="].map(flow);
+    let edits = edits.each_ref().map(String::as_str);
+    let fault = plan(HANDOVER, &edits).err().expect("the tandem's");
+    assert!(
+        fault.contains("the event kernel runs tcp, poisson and constant"),
+        "{fault}"
+    );
+}

@@ -1,0 +1,446 @@
+//! The network of a scenario with every address and every way: what the event kernel builds its
+//! elements from, and the testbed its namespaces.
+//!
+//! Links that relays join are one *segment*, with one range of addresses. Where none is given it
+//! follows from what stands at the far end: private before a NAT, documentation's before a gateway,
+//! the operator's between routers, the private network behind a gateway. Packets take the fewest
+//! segments; of ways alike the one of the link that is named first. A NAT is passed outward alone,
+//! a gateway by nobody: it protects or publishes. Left out: IPv6.
+
+use std::net::Ipv4Addr;
+
+use document::Fault;
+use serde::Serialize;
+
+use super::address::Network;
+use super::motion::{Change, Tunnel};
+use super::{Node, Role, Scenario};
+
+/// Every address and way.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Graph {
+    /// In the order of their first links.
+    pub segments: Vec<Segment>,
+    /// Who has which address on which link.
+    pub ports: Vec<Port>,
+    /// The first link of each station, by node; none for other nodes.
+    pub homes: Vec<Option<usize>>,
+    /// Who is protected to where.
+    pub tunnels: Vec<Tunnel>,
+    /// The ways of routers, NATs and gateways. Stations and servers have one way out: the first
+    /// address of the segment that they are on.
+    pub hops: Vec<Hop>,
+}
+
+/// Links with one range of addresses.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Segment {
+    /// The range.
+    pub network: Network,
+    /// Indices of its links, those nearest to the stations first.
+    pub links: Vec<usize>,
+    /// The gateway that it is behind, by node.
+    pub behind: Option<usize>,
+}
+
+/// A node on a link; a station has one for each link that it ever takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Port {
+    /// Index of the node.
+    pub node: usize,
+    /// Index of the link.
+    pub link: usize,
+    /// At the side of the stations.
+    pub is_near: bool,
+    /// Index of the segment.
+    pub segment: usize,
+    /// Its address there.
+    pub address: Ipv4Addr,
+}
+
+/// The way of a node to a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Hop {
+    /// Index of the node.
+    pub node: usize,
+    /// Index of the segment that is reached.
+    pub to: usize,
+    /// Index of the link that it takes.
+    pub link: usize,
+    /// Who takes the packets from there; none: they are for somebody on that link's segment.
+    pub via: Option<Ipv4Addr>,
+    /// How many segments are passed.
+    pub segments: usize,
+}
+
+/// RFC 5737 §3: TEST-NET-1 to 3.
+const PUBLIC: [[u8; 4]; 3] = [[192, 0, 2, 0], [198, 51, 100, 0], [203, 0, 113, 0]];
+/// Inner addresses are from here, 256 for each gateway.
+pub const POOLS: Network = Network {
+    first: Ipv4Addr::new(10, 99, 0, 0),
+    bits: 16,
+};
+
+impl Graph {
+    /// Every address and way of a scenario.
+    pub fn of(scenario: &Scenario) -> Result<Self, Fault> {
+        let mut graph = Self {
+            segments: segments(scenario),
+            ports: Vec::new(),
+            homes: homes(scenario),
+            tunnels: Vec::new(),
+            hops: Vec::new(),
+        };
+        graph.place(scenario);
+        graph.number(scenario)?;
+        for (index, node) in scenario.nodes.iter().enumerate() {
+            if matches!(node.role, Role::Router | Role::Nat | Role::Gateway) {
+                graph.hops.extend(graph.reach(index, scenario));
+            }
+        }
+        graph.protect(scenario)?;
+        graph.check_flows(scenario)?;
+        Ok(graph)
+    }
+
+    /// Where a node is on a link.
+    pub fn port(&self, node: usize, link: usize) -> Option<&Port> {
+        let mut ports = self.ports.iter();
+        ports.find(|port| port.node == node && port.link == link)
+    }
+
+    /// Where a node is when all begins: its links in the order of the file.
+    pub fn ports_of(&self, node: usize) -> impl Iterator<Item = &Port> {
+        let home = self.homes[node];
+        let ports = self.ports.iter().filter(move |port| port.node == node);
+        ports.filter(move |port| home.is_none_or(|home| home == port.link))
+    }
+
+    /// The way of a router, NAT or gateway to a segment.
+    pub fn hop(&self, node: usize, to: usize) -> Option<&Hop> {
+        let mut hops = self.hops.iter();
+        hops.find(|hop| hop.node == node && hop.to == to)
+    }
+
+    /// The segment behind a gateway.
+    pub fn behind(&self, gateway: usize) -> Option<&Segment> {
+        let mut segments = self.segments.iter();
+        segments.find(|segment| segment.behind == Some(gateway))
+    }
+
+    /// Who shares the near side of a link at any time.
+    pub fn near(&self, link: usize) -> impl Iterator<Item = &Port> {
+        let ports = self.ports.iter();
+        ports.filter(move |port| port.link == link && port.is_near)
+    }
+
+    /// Whether what comes down a link may be for several nodes, or for one that is not there.
+    pub fn is_shared(&self, link: usize) -> bool {
+        let is_elsewhere = |port: &Port| {
+            let mut others = self.ports.iter().filter(|other| other.node == port.node);
+            self.homes[port.node].is_some() && others.any(|other| other.link != link)
+        };
+        let near = self.near(link).count();
+        near > 1 || self.near(link).any(is_elsewhere)
+    }
+
+    /// The address under which others reach a node: on its first link towards the stations, else
+    /// on its first link.
+    pub fn address(&self, node: usize) -> Option<Ipv4Addr> {
+        let inward = self.ports_of(node).find(|port| !port.is_near);
+        let port = inward.or_else(|| self.ports_of(node).next());
+        port.map(|port| port.address)
+    }
+
+    /// Who is where at any time, without addresses. Relays have none.
+    fn place(&mut self, scenario: &Scenario) {
+        for (link, joint) in scenario.links.iter().enumerate() {
+            let segment = self.segments.iter().position(|it| it.links.contains(&link));
+            let brought = scenario.moves.iter().filter_map(|step| match step.change {
+                Change::Station { node, to } if to == link => Some(node),
+                _ => None,
+            });
+            let near = joint.near.iter().copied().chain(brought);
+            let ends = near.map(|node| (node, true)).chain([(joint.far, false)]);
+            for (node, is_near) in ends {
+                let is_relay = scenario.nodes[node].role == Role::Relay;
+                if !is_relay && self.port(node, link).is_none() {
+                    self.ports.push(Port {
+                        node,
+                        link,
+                        is_near,
+                        segment: segment.unwrap_or_default(),
+                        address: Ipv4Addr::UNSPECIFIED,
+                    });
+                }
+            }
+        }
+        self.ports.sort_by_key(|port| (port.node, port.link));
+    }
+
+    /// Ranges, and addresses in them. The first is of the node that others send to: the far end,
+    /// but behind a gateway the gateway.
+    fn number(&mut self, scenario: &Scenario) -> Result<(), Fault> {
+        let mut taken = [0_u8; 4];
+        for index in 0..self.segments.len() {
+            let links = self.segments[index].links.clone();
+            let fault = |what: String| {
+                let names = links.iter().map(|link| &scenario.links[*link].name);
+                let keys: Vec<String> = names.map(|name| format!("link.{name}.network")).collect();
+                let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+                Err(scenario.fault(&keys, what))
+            };
+            let mut given = links
+                .iter()
+                .filter_map(|link| scenario.links[*link].network);
+            let network = match (given.next(), given.next()) {
+                (Some(first), Some(second)) if first != second => {
+                    return fault(format!("{first} and {second} on links that relays join"));
+                }
+                (Some(network), _) => network,
+                (None, _) => self.kind(scenario, index).range(&mut taken),
+            };
+            let others = self.segments[..index].iter().map(|other| other.network);
+            let mut others = others.chain([POOLS]);
+            if let Some(other) = others.find(|other| other.overlaps(network)) {
+                return fault(format!("{network} overlaps {other}, which is taken"));
+            }
+            let behind = self.segments[index].behind;
+            let mut number = 1;
+            for port in self.ports.iter_mut().filter(|port| port.segment == index) {
+                let is_first = match behind {
+                    Some(gateway) => port.node == gateway,
+                    None => !port.is_near,
+                };
+                let host = if is_first {
+                    1
+                } else {
+                    number += 1;
+                    number
+                };
+                port.address = match network.host(host) {
+                    Some(address) => address,
+                    None => return fault(format!("{network} has no room for host {host}")),
+                };
+            }
+            self.segments[index].network = network;
+        }
+        Ok(())
+    }
+
+    fn kind(&self, scenario: &Scenario, segment: usize) -> SegmentKind {
+        if self.segments[segment].behind.is_some() {
+            return SegmentKind::Behind;
+        }
+        let mut ports = self.ports.iter().filter(|port| port.segment == segment);
+        let Some(head) = ports.find(|port| !port.is_near) else {
+            return SegmentKind::Between;
+        };
+        match scenario.nodes[head.node].role {
+            Role::Nat => SegmentKind::Private,
+            Role::Gateway | Role::Server => SegmentKind::Public,
+            _ if self.meets_nat(scenario, head.node, self.segments.len()) => SegmentKind::Private,
+            _ => SegmentKind::Between,
+        }
+    }
+
+    /// Whether what a router sends on first meets a NAT.
+    fn meets_nat(&self, scenario: &Scenario, router: usize, depth: usize) -> bool {
+        let onward = self
+            .ports
+            .iter()
+            .find(|port| port.node == router && port.is_near);
+        let head = onward.and_then(|onward| {
+            let mut ports = self.ports.iter();
+            ports.find(|port| port.segment == onward.segment && !port.is_near)
+        });
+        head.is_some_and(|head| match scenario.nodes[head.node].role {
+            Role::Nat => true,
+            Role::Router => depth > 0 && self.meets_nat(scenario, head.node, depth - 1),
+            _ => false,
+        })
+    }
+
+    /// The ways of a node to all that it reaches, from where it is when all begins.
+    fn reach(&self, node: usize, scenario: &Scenario) -> Vec<Hop> {
+        let mut hops: Vec<Hop> = Vec::new();
+        for port in self.ports_of(node) {
+            if !hops.iter().any(|hop| hop.to == port.segment) {
+                hops.push(Hop {
+                    node,
+                    to: port.segment,
+                    link: port.link,
+                    via: None,
+                    segments: 1,
+                });
+            }
+        }
+        let mut at = 0;
+        while let Some(hop) = hops.get(at).copied() {
+            at += 1;
+            let entrances = self.ports.iter().filter(|port| port.segment == hop.to);
+            for entrance in entrances.filter(|port| port.node != node) {
+                let onward = |port: &&Port| match scenario.nodes[entrance.node].role {
+                    Role::Router => port.node == entrance.node,
+                    Role::Nat => port.node == entrance.node && !entrance.is_near && port.is_near,
+                    _ => false,
+                };
+                for port in self.ports.iter().filter(onward) {
+                    if !hops.iter().any(|known| known.to == port.segment) {
+                        hops.push(Hop {
+                            to: port.segment,
+                            via: hop.via.or(Some(entrance.address)),
+                            segments: hop.segments + 1,
+                            ..hop
+                        });
+                    }
+                }
+            }
+        }
+        hops
+    }
+
+    /// How many segments lie between a station, where it begins, and the near side of a gateway or
+    /// the far end of a road without one.
+    fn distance(&self, station: usize, to: usize, scenario: &Scenario) -> Option<usize> {
+        let reached = self.reach(station, scenario);
+        let doors = self.ports_of(to).filter(|port| !port.is_near);
+        let hops = doors.filter_map(|door| reached.iter().find(|hop| hop.to == door.segment));
+        hops.map(|hop| hop.segments).min()
+    }
+
+    /// Each station with its gateway: as layers have it, else the nearest.
+    fn protect(&mut self, scenario: &Scenario) -> Result<(), Fault> {
+        self.tunnels = match &scenario.layers {
+            Some(tunnels) => tunnels.clone(),
+            None if scenario.policy == "none" => Vec::new(),
+            None => {
+                let stations = scenario.with_role(Role::Station);
+                let tunnels = stations.filter_map(|from| {
+                    let gateways = scenario.with_role(Role::Gateway);
+                    let near = gateways.map(|to| (self.distance(from, to, scenario), to));
+                    let near = near.filter(|(distance, _)| distance.is_some());
+                    near.min().map(|(_, to)| Tunnel { from, to })
+                });
+                tunnels.collect()
+            }
+        };
+        for tunnel in &self.tunnels {
+            if self.distance(tunnel.from, tunnel.to, scenario).is_none() {
+                let (from, to) = (&scenario.nodes[tunnel.from], &scenario.nodes[tunnel.to]);
+                let what = format!("no road leads from '{}' to '{}'", from.name, to.name);
+                return Err(scenario.fault(&["layer", "link"], what));
+            }
+        }
+        Ok(())
+    }
+
+    /// The gateway that a flow to or from this node passes, or the node itself without one.
+    pub fn door(&self, node: usize) -> usize {
+        let mut segments = self.ports_of(node).map(|port| &self.segments[port.segment]);
+        segments.find_map(|segment| segment.behind).unwrap_or(node)
+    }
+
+    fn check_flows(&self, scenario: &Scenario) -> Result<(), Fault> {
+        for flow in &scenario.flows {
+            let (station, other) = flow.ends();
+            let door = self.door(other);
+            let tunnel = self.tunnels.iter().find(|tunnel| tunnel.from == station);
+            let name = |node: usize| &scenario.nodes[node].name;
+            let what = match tunnel {
+                Some(tunnel) if tunnel.to != door => format!(
+                    "'{}' is protected to '{}' and does not reach '{}'",
+                    name(station),
+                    name(tunnel.to),
+                    name(other)
+                ),
+                _ if self.distance(station, door, scenario).is_none() => {
+                    format!(
+                        "no road leads from '{}' to '{}'",
+                        name(station),
+                        name(other)
+                    )
+                }
+                _ => continue,
+            };
+            let keys = ["to", "from"].map(|key| format!("flow.{}.{key}", flow.name));
+            return Err(scenario.fault(&keys.each_ref().map(String::as_str), what));
+        }
+        Ok(())
+    }
+}
+
+/// What decides the addresses of a segment.
+#[derive(Clone, Copy)]
+enum SegmentKind {
+    /// Before a NAT.
+    Private,
+    /// Before a gateway.
+    Public,
+    /// Before a router.
+    Between,
+    /// Behind a gateway.
+    Behind,
+}
+
+impl SegmentKind {
+    /// The next range of this kind; there are more than links.
+    fn range(self, taken: &mut [u8; 4]) -> Network {
+        let number = taken[self as usize];
+        taken[self as usize] += 1;
+        match (self, PUBLIC.get(usize::from(number))) {
+            (Self::Private, _) => Network::of([10, 0, number, 0]),
+            (Self::Public, Some(range)) => Network::of(*range),
+            (Self::Public, None) => Network::of([100, 65, number, 0]),
+            (Self::Between, _) => Network::of([100, 64, number, 0]),
+            (Self::Behind, _) => Network::of([10, 10, number, 0]),
+        }
+    }
+}
+
+fn homes(scenario: &Scenario) -> Vec<Option<usize>> {
+    let home = |(node, it): (usize, &Node)| {
+        let mut links = scenario.links.iter();
+        let first = || links.position(|joint| joint.near.contains(&node));
+        (it.role == Role::Station).then(first).flatten()
+    };
+    scenario.nodes.iter().enumerate().map(home).collect()
+}
+
+/// Links that relays join, those nearest to the stations first.
+fn segments(scenario: &Scenario) -> Vec<Segment> {
+    let role = |node: usize| scenario.nodes[node].role;
+    let mut segments: Vec<Segment> = Vec::new();
+    for (index, joint) in scenario.links.iter().enumerate() {
+        // a link that a relay starts is of the segment that ends there
+        if joint
+            .near
+            .first()
+            .is_some_and(|near| role(*near) == Role::Relay)
+        {
+            continue;
+        }
+        let mut links = vec![index];
+        let mut end = joint.far;
+        while role(end) == Role::Relay
+            && let Some(next) = scenario.links.iter().position(|it| it.near == [end])
+            && !links.contains(&next)
+        {
+            links.push(next);
+            end = scenario.links[next].far;
+        }
+        let gateway = joint
+            .near
+            .first()
+            .filter(|near| role(**near) == Role::Gateway);
+        segments.push(Segment {
+            network: POOLS,
+            links,
+            behind: gateway.copied(),
+        });
+    }
+    segments
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,309 @@
+//! Addresses and ways of graphs, and which graphs there are none of.
+
+use super::*;
+use crate::scenario::{Catalogue, Entry, Kind};
+
+const HANDOVER: &str =
+    include_str!("../../../../../python/caravan/catalogue/scenarios/handover.toml");
+const UMTS: &str = include_str!("../../../../../python/caravan/catalogue/scenarios/umts.toml");
+
+fn catalogue() -> Catalogue {
+    let entry = |kind, name: &str, text: &str| Entry {
+        kind,
+        name: name.to_owned(),
+        file: format!("{name}.toml"),
+        text: text.to_owned(),
+        digest: None,
+    };
+    let link = "title = 'a'\nrate = '2 Mbit/s'\n[sources]\nrate = 'measured'\n";
+    let links = ["umts-radio", "frame-relay-100", "atm-155"];
+    let links = links.map(|name| entry(Kind::Link, name, link));
+    let others = [
+        entry(Kind::Device, "paper-u", ""),
+        entry(Kind::Policy, "3des-md5", ""),
+    ];
+    Catalogue::new(links.into_iter().chain(others))
+}
+
+fn scenario(text: &str, edits: &[&str]) -> Result<Scenario, String> {
+    let scenario = Scenario::edited("a.toml", text, edits, &catalogue());
+    scenario.map_err(|fault| fault.to_string())
+}
+
+fn graph(text: &str, edits: &[&str]) -> Result<Graph, String> {
+    Graph::of(&scenario(text, edits)?).map_err(|fault| fault.to_string())
+}
+
+/// The handover's text with one piece replaced.
+fn changed(from: &str, to: &str) -> String {
+    assert!(HANDOVER.contains(from), "{from}");
+    HANDOVER.replacen(from, to, 1)
+}
+
+/// Node, link and address of each port.
+fn ports(text: &str, edits: &[&str]) -> Vec<String> {
+    let scenario = scenario(text, edits).expect("a scenario");
+    let graph = Graph::of(&scenario).expect("a graph");
+    let ports = graph.ports.iter().map(|port| {
+        let (node, link) = (&scenario.nodes[port.node], &scenario.links[port.link]);
+        format!("{} {} {}", node.name, link.name, port.address)
+    });
+    ports.collect()
+}
+
+#[test]
+fn a_chain_has_the_addresses_of_the_testbeds_road() {
+    let expected = [
+        "ms ms 10.0.0.2",
+        "ggsn sgsn 10.0.0.1",
+        "ggsn ggsn 192.0.2.2",
+        "sg ggsn 192.0.2.1",
+        "sg sg 10.10.0.1",
+        "server sg 10.10.0.2",
+    ];
+    assert_eq!(ports(UMTS, &[]), expected);
+    let no_nat = [
+        "ms ms 192.0.2.2",
+        "sg ggsn 192.0.2.1",
+        "sg sg 10.10.0.1",
+        "server sg 10.10.0.2",
+    ];
+    assert_eq!(ports(UMTS, &["node.ggsn.role=relay"]), no_nat);
+}
+
+#[test]
+fn a_station_has_an_address_on_each_link_that_it_ever_takes() {
+    let expected = [
+        "ms1 cell-a 100.64.0.2",
+        "ms2 cell-a 100.64.0.3",
+        "ms2 cell-b 100.64.1.2",
+        "router cell-a 100.64.0.1",
+        "router cell-b 100.64.1.1",
+        "router router 192.0.2.2",
+        "sg router 192.0.2.1",
+        "sg sg 10.10.0.1",
+        "server sg 10.10.0.2",
+    ];
+    assert_eq!(ports(HANDOVER, &[]), expected);
+    let given = ports(HANDOVER, &["link.cell-a.network=172.16.4.0/22"]);
+    assert_eq!(given[0], "ms1 cell-a 172.16.4.2");
+}
+
+#[test]
+fn packets_take_the_shortest_way_and_of_two_alike_the_first() {
+    // r1 and r2 both lead from the cell's router to the gateway, r3 is a way round
+    let more = "\n[[node]]\nname='r1'\nrole='router'\n[[node]]\nname='r2'\nrole='router'\n\
+                [[node]]\nname='r3'\nrole='router'\n\
+                [[link]]\nname='a'\nfrom='router'\nto='r1'\nrate='1 Mbit/s'\n\
+                [[link]]\nname='b'\nfrom='router'\nto='r2'\nrate='1 Mbit/s'\n\
+                [[link]]\nname='c'\nfrom='r1'\nto='r3'\nrate='1 Mbit/s'\n\
+                [[link]]\nname='d'\nfrom='r3'\nto='sg'\nrate='1 Mbit/s'\n\
+                [[link]]\nname='e'\nfrom='r2'\nto='sg'\nrate='1 Mbit/s'\n\
+                [[link]]\nname='f'\nfrom='r1'\nto='sg'\nrate='1 Mbit/s'\n";
+    let text = changed(
+        "from = \"router\"\nto = \"sg\"",
+        "from = \"router\"\nto = \"r3\"",
+    );
+    let text = format!("{text}{more}");
+    let scenario = scenario(&text, &[]).expect("a scenario");
+    let graph = Graph::of(&scenario).expect("a graph");
+    let index = |name: &str| {
+        scenario
+            .nodes
+            .iter()
+            .position(|it| it.name == name)
+            .expect(name)
+    };
+    let link = |name: &str| {
+        scenario
+            .links
+            .iter()
+            .position(|it| it.name == name)
+            .expect(name)
+    };
+    let to = |name: &str| graph.port(index("sg"), link(name)).expect(name).segment;
+    let way = |segment| {
+        let hop = graph.hop(index("router"), segment).expect("a way");
+        (scenario.links[hop.link].name.as_str(), hop.segments)
+    };
+    assert_eq!(way(to("f")), ("a", 2));
+    assert_eq!(way(to("e")), ("b", 2));
+    // the link that the file names first, from the cell's router to r3
+    assert_eq!(way(to("d")), ("router", 2));
+    // the stations' cells from the gateway
+    let back = graph
+        .hop(index("sg"), graph.ports[0].segment)
+        .expect("a way back");
+    assert_eq!(back.segments, 3);
+}
+
+#[test]
+fn each_station_is_protected_to_the_nearest_gateway_or_as_layers_say() {
+    let graph = graph(HANDOVER, &[]).expect("a graph");
+    let pairs = |graph: &Graph| {
+        let tunnels = graph.tunnels.iter();
+        tunnels
+            .map(|tunnel| (tunnel.from, tunnel.to))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(pairs(&graph), [(0, 3), (1, 3)]);
+    let layer =
+        "[[layer]]\nkind = \"ipsec\"\npolicy = \"aes128gcm16\"\nfrom = \"ms2\"\nto = \"sg\"\n";
+    let text = changed("policy = \"aes128gcm16\"\n", "");
+    let text = format!("{text}\n{layer}");
+    let scenario = scenario(&text, &[]).expect("a scenario");
+    assert_eq!(scenario.policy, "aes128gcm16");
+    assert_eq!(pairs(&Graph::of(&scenario).expect("a graph")), [(1, 3)]);
+}
+
+#[test]
+fn what_no_graph_can_be_is_said_where_it_stands() {
+    let layer = |kind: &str| {
+        let text = changed("policy = \"aes128gcm16\"\n", "");
+        format!("{text}\n[[layer]]\nkind = {kind:?}\npolicy = \"x\"\nfrom = \"ms2\"\nto = \"sg\"\n")
+    };
+    for (text, said) in [
+        (
+            layer("access"),
+            "layer.ms2.kind: this layer is not there yet",
+        ),
+        (layer("link-cipher"), "this layer is not there yet"),
+        (layer("transport"), "this layer is not there yet"),
+        (layer("ipsek"), "the nearest valid one is 'ipsec'"),
+        (
+            changed("name = \"cell-a\"\n", ""),
+            "a link with several nodes at one end, or none, needs a name",
+        ),
+        (
+            changed("name = \"cell-b\"", "name = \"cell-a\""),
+            "link.cell-a: two links are called 'cell-a'",
+        ),
+        (
+            changed("[\"ms1\", \"ms2\"]", "[\"ms1\", \"ms1\"]"),
+            "a node twice at one end",
+        ),
+        (
+            changed("from = []", "from = [\"ms1\"]"),
+            "a station starts from one link at a time",
+        ),
+        (
+            changed("role = \"router\"", "role = \"relay\""),
+            "'router': a relay joins two links",
+        ),
+        (
+            changed("to = \"cell-b\"", "to = \"cell-c\""),
+            "nearest valid one is 'cell-b'",
+        ),
+        (
+            changed("to = \"cell-b\"", "to = \"sg\""),
+            "stations have no place on 'sg'",
+        ),
+        (
+            changed("at = \"5 s\"", "at = \"50 s\""),
+            "50 s: the run ends before, after 12 s",
+        ),
+        (
+            changed("node = \"ms2\"\nto", "node = \"router\"\nto"),
+            "only a station moves",
+        ),
+        (
+            changed(
+                "node = \"ms2\"\nto = \"cell-b\"",
+                "link = \"cell-b\"\nto = \"x\"",
+            ),
+            "a move changes one of rate, delay, loss and up",
+        ),
+        (
+            changed(
+                "from = \"ms1\"\nto = \"server\"",
+                "from = \"ms1\"\nto = \"ms2\"",
+            ),
+            "a flow has a station at one end",
+        ),
+        (
+            changed(
+                "to = \"server\"\nmodel",
+                "to = \"server\"\ndirection = \"up\"\nmodel",
+            ),
+            "from and to say which way",
+        ),
+        (
+            changed("delay = \"20 ms\"", "network = \"10.0.0.1/24\""),
+            "'10.0.0.1/24' is no network of IPv4",
+        ),
+        (
+            changed("delay = \"20 ms\"", "network = \"2001:db8::/64\""),
+            "is no network of IPv4",
+        ),
+    ] {
+        let fault = scenario(&text, &[]).expect_err(said);
+        assert!(fault.contains(said), "{fault}, not {said}");
+    }
+    for (edit, said) in [
+        (
+            "link.cell-a.network=10.99.7.0/24",
+            "10.99.7.0/24 overlaps 10.99.0.0/16",
+        ),
+        (
+            "link.cell-a.network=192.168.0.0/30",
+            "has no room for host 3",
+        ),
+        (
+            "link.router.to=server",
+            "'sg': no link leads to this gateway",
+        ),
+    ] {
+        let fault = graph(HANDOVER, &[edit]).expect_err(said);
+        assert!(fault.contains(said), "{fault}, not {said}");
+    }
+    // a chain's file that branches is told how branches are written
+    let chain = UMTS.replacen(
+        "from = \"ms\"",
+        "name = \"a\"\nfrom = [\"ms\", \"node-b\"]",
+        1,
+    );
+    let fault = scenario(&chain.replace("to = \"node-b\"", "to = \"rnc\""), &[]);
+    assert!(
+        fault
+            .expect_err("a branch")
+            .contains("[[flow]] in place of [traffic]")
+    );
+}
+
+#[test]
+fn the_tandem_says_what_it_cannot_see_and_which_level_can() {
+    let moving = scenario(HANDOVER, &[]).expect("a scenario");
+    let fault = moving.chain().expect_err("it moves").to_string();
+    assert!(fault.contains("moves, the tandem stands still"), "{fault}");
+    assert!(fault.contains("(simulate --events)"), "{fault}");
+    let at = HANDOVER.find("[[move]]").expect("a move");
+    let said = scenario(&HANDOVER[..at], &[]).expect_err("nobody there");
+    assert!(
+        said.contains("link.cell-b.from: nobody is ever on 'cell-b'"),
+        "{said}"
+    );
+    let still = HANDOVER[..at].replacen("\"ms1\", \"ms2\"]", "\"ms1\"]", 1);
+    let still = scenario(&still.replacen("from = []", "from = [\"ms2\"]", 1), &[]);
+    let fault = still
+        .expect("a scenario")
+        .chain()
+        .expect_err("it branches")
+        .to_string();
+    assert!(
+        fault.contains("branches, the tandem is one chain"),
+        "{fault}"
+    );
+}
+
+#[test]
+fn a_chain_written_as_a_graph_is_the_same_to_the_tandem() {
+    let begins = UMTS.find("[traffic]").expect("traffic");
+    let flow = "[[flow]]\nfrom = \"ms\"\nto = \"server\"\n";
+    let rest = UMTS[begins + "[traffic]\n".len()..].replace("direction = \"up\"\n", "");
+    let text = format!("{}{flow}{rest}", &UMTS[..begins]);
+    let short = scenario(UMTS, &[]).expect("a chain");
+    let long = scenario(&text, &[]).expect("a graph");
+    assert_eq!(short.chain(), long.chain());
+    assert_eq!(short.tandem_traffic(), long.tandem_traffic());
+    assert_eq!(Graph::of(&short), Graph::of(&long));
+}

@@ -1,0 +1,268 @@
+//! What applications send between which nodes, what protects whom, and who changes what, when.
+
+use document::{Fault, Item, Table, Value, unknown};
+use serde::Serialize;
+
+use super::link::{Rate, read_rate};
+use super::topology::{Joint, Topology, node_of};
+use super::traffic::{Direction, Traffic};
+use super::{Role, quantity};
+
+/// One flow of packets.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Flow {
+    /// How edits call it: the node it starts from, where it has no name of its own.
+    pub name: String,
+    /// Index of the node whose packets are counted.
+    pub from: usize,
+    /// Index of the node where they end.
+    pub to: usize,
+    /// What it is.
+    #[serde(flatten)]
+    pub traffic: Traffic,
+}
+
+/// Something that changes while packets flow.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Move {
+    /// Seconds after the flows have begun.
+    pub at_s: f64,
+    /// What it is.
+    #[serde(flatten)]
+    pub change: Change,
+}
+
+/// What changes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Change {
+    /// A station leaves its link and takes another.
+    Station {
+        /// Index of the node.
+        node: usize,
+        /// Index of the link that it takes.
+        to: usize,
+    },
+    /// A link becomes another.
+    Link {
+        /// Index of the link.
+        link: usize,
+        /// What it becomes.
+        #[serde(flatten)]
+        to: LinkChange,
+    },
+}
+
+/// What a link becomes. Packets that it has taken before keep their fate.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LinkChange {
+    /// As fast.
+    Rate(Rate),
+    /// As long.
+    DelayS(f64),
+    /// So lossy.
+    Loss(f64),
+    /// Able to carry, or not.
+    Up(bool),
+}
+
+/// An IPsec tunnel: the layer of protection that the lab runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Tunnel {
+    /// Index of the station.
+    pub from: usize,
+    /// Index of the gateway.
+    pub to: usize,
+}
+
+impl Flow {
+    /// The station, and the other end.
+    pub const fn ends(&self) -> (usize, usize) {
+        match self.traffic.direction {
+            Direction::Up => (self.from, self.to),
+            Direction::Down => (self.to, self.from),
+        }
+    }
+}
+
+/// More of one kind is a mistake.
+const LIST_MAX: usize = 1024;
+/// What a move may change of a link.
+const CHANGES: [&str; 4] = ["rate", "delay", "loss", "up"];
+/// Layers of a policy; the lab runs the one that is true.
+const LAYERS: [(&str, bool); 4] = [
+    ("access", false),
+    ("link-cipher", false),
+    ("ipsec", true),
+    ("transport", false),
+];
+
+fn members<'a>(item: &'a Item, what: &str) -> Result<&'a [Item], Fault> {
+    let items = item.list()?;
+    match items.len() {
+        0..=LIST_MAX => Ok(items),
+        many => Err(item.fault(format!("{many} {what}, limit {LIST_MAX}"))),
+    }
+}
+
+/// The flows of a graph.
+pub(super) fn flows(item: &Item, topology: &Topology) -> Result<Vec<Flow>, Fault> {
+    let mut flows = Vec::new();
+    for item in members(item, "flows")? {
+        let table = item.table()?;
+        let nodes = &topology.nodes;
+        let from = node_of(table.need("from")?, nodes)?;
+        let to = node_of(table.need("to")?, nodes)?;
+        let ends_well = |role| matches!(role, Role::Gateway | Role::Server);
+        let direction = match (nodes[from].role, nodes[to].role) {
+            (Role::Station, other) if ends_well(other) => Direction::Up,
+            (other, Role::Station) if ends_well(other) => Direction::Down,
+            _ => {
+                let what = "a flow has a station at one end, and a gateway or a server at the \
+                            other";
+                return Err(item.fault_of(&["from", "to"], what));
+            }
+        };
+        table.refuse("direction", "from and to say which way the packets go")?;
+        let named = table.find("name").map(Item::text).transpose()?;
+        flows.push(Flow {
+            name: named.unwrap_or(&nodes[from].name).to_owned(),
+            from,
+            to,
+            traffic: Traffic::of(&table, direction)?,
+        });
+        table.finish()?;
+    }
+    match flows.is_empty() {
+        true => Err(item.fault("there is no flow")),
+        false => Ok(flows),
+    }
+}
+
+/// The moves of a graph, in the order of time.
+pub(super) fn moves(item: &Item, topology: &Topology, time_s: f64) -> Result<Vec<Move>, Fault> {
+    let mut moves = Vec::new();
+    for item in members(item, "moves")? {
+        let table = item.table()?;
+        let at = table.need("at")?;
+        let at_s = at.quantity(quantity::time)?;
+        if at_s >= time_s {
+            let what = format!("{at_s} s: the run ends before, after {time_s} s");
+            return Err(at.fault(what));
+        }
+        let change = match (table.find("node"), table.find("link")) {
+            (Some(node), None) => attachment(node, &table, topology)?,
+            (None, Some(link)) => Change::Link {
+                link: link_of(link, &topology.links)?,
+                to: link_change(item, &table)?,
+            },
+            _ => {
+                let what = "a move names the node that takes a link, or the link that changes";
+                return Err(item.fault_of(&["node", "link"], what));
+            }
+        };
+        table.finish()?;
+        moves.push(Move { at_s, change });
+    }
+    moves.sort_by(|one, other| one.at_s.total_cmp(&other.at_s));
+    Ok(moves)
+}
+
+/// A link that nobody is ever on, by its index.
+pub(super) fn deserted(links: &[Joint], moves: &[Move]) -> Option<usize> {
+    let is_taken = |link: usize| {
+        let takes = |step: &Move| matches!(step.change, Change::Station { to, .. } if to == link);
+        !links[link].near.is_empty() || moves.iter().any(takes)
+    };
+    (0..links.len()).find(|link| !is_taken(*link))
+}
+
+fn attachment(node: &Item, table: &Table<'_>, topology: &Topology) -> Result<Change, Fault> {
+    let index = node_of(node, &topology.nodes)?;
+    let role = |index: usize| topology.nodes[index].role;
+    if role(index) != Role::Station {
+        return Err(node.fault("only a station moves"));
+    }
+    let item = table.need("to")?;
+    let to = link_of(item, &topology.links)?;
+    let joint = &topology.links[to];
+    let is_access = joint.near.iter().all(|near| role(*near) == Role::Station);
+    if !is_access || role(joint.far) == Role::Server {
+        let what = format!("stations have no place on '{}'", joint.name);
+        return Err(item.fault(what));
+    }
+    Ok(Change::Station { node: index, to })
+}
+
+fn link_of(item: &Item, links: &[Joint]) -> Result<usize, Fault> {
+    let name = item.text()?;
+    let found = links.iter().position(|joint| joint.name == name);
+    found.ok_or_else(|| {
+        let names = links.iter().map(|joint| joint.name.as_str());
+        item.fault(unknown("link", name, names))
+    })
+}
+
+fn link_change(item: &Item, table: &Table<'_>) -> Result<LinkChange, Fault> {
+    let found: Vec<(&str, &Item)> = CHANGES
+        .into_iter()
+        .filter_map(|key| Some((key, table.find(key)?)))
+        .collect();
+    let [(key, value)] = found[..] else {
+        let what = "a move changes one of rate, delay, loss and up";
+        return Err(item.fault_of(&CHANGES, what));
+    };
+    Ok(match key {
+        "rate" => LinkChange::Rate(read_rate(value)?),
+        "delay" => LinkChange::DelayS(value.quantity(quantity::delay)?),
+        "loss" => LinkChange::Loss(value.number(0.0, 1.0)?),
+        _ => LinkChange::Up(value.boolean()?),
+    })
+}
+
+/// The policy that the layers of a graph name, and the tunnels that it protects.
+pub(super) fn layers<'a>(
+    item: &'a Item,
+    topology: &Topology,
+) -> Result<(&'a Item, Vec<Tunnel>), Fault> {
+    let (mut policy, mut tunnels): (Option<&Item>, Vec<Tunnel>) = (None, Vec::new());
+    for item in members(item, "layers")? {
+        let table = item.table()?;
+        let kind = table.need("kind")?;
+        if !kind.choice("layer", &LAYERS)? {
+            let what = "this layer is not there yet: the lab protects by ipsec, between a station \
+                        and a gateway";
+            return Err(kind.fault(what));
+        }
+        let named = table.need("policy")?;
+        if policy.is_some_and(|other| text_of(other) != text_of(named)) {
+            let what = "a second policy of ipsec: one protects all tunnels of a scenario";
+            return Err(named.fault(what));
+        }
+        policy = Some(named);
+        let from = node_of(table.need("from")?, &topology.nodes)?;
+        let to = node_of(table.need("to")?, &topology.nodes)?;
+        let roles = (topology.nodes[from].role, topology.nodes[to].role);
+        if roles != (Role::Station, Role::Gateway) {
+            let what = "ipsec protects from a station to a gateway";
+            return Err(item.fault_of(&["from", "to"], what));
+        }
+        if tunnels.iter().any(|tunnel| tunnel.from == from) {
+            return Err(item.fault_of(&["from"], "a second tunnel of one station"));
+        }
+        tunnels.push(Tunnel { from, to });
+        table.finish()?;
+    }
+    match policy {
+        Some(policy) => Ok((policy, tunnels)),
+        None => Err(item.fault("there is no layer")),
+    }
+}
+
+fn text_of(item: &Item) -> Option<&str> {
+    match &item.value {
+        Value::Text(text) => Some(text),
+        _ => None,
+    }
+}

@@ -1,0 +1,33 @@
+"""Both ends of a policy of the catalogue, as the program is configured for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from caravan.document import plain
+from caravan.lab import core
+from caravan.testbed.connection import Connection
+from caravan.testbed.graph import NotForTestbed
+from caravan.threeways.measurement import CLEAR, Keys, transport_ends, tunnel_ends
+
+
+def policy_ends(keys: Keys, policy: str) -> tuple[Connection, Connection | None]:
+    """Gateway and station of a policy of the catalogue; in clear the gateway only publishes."""
+    if policy == CLEAR:
+        return transport_ends(keys, CLEAR)[0], None
+    entry = core.find("policy", policy)
+    found = plain(entry.file, entry.text)
+    make = tunnel_ends if found.get("mode", "tunnel") == "tunnel" else transport_ends
+    exchange = found["keys"]
+    if exchange["proof"] != "rsa2048":
+        raise NotForTestbed(f"policy {policy}: keys.proof: the testbed's keys have 2048 bits")
+    gateway, station = (
+        replace(
+            end,
+            proposals=exchange["proposal"],
+            is_aggressive=exchange["exchange"] == "ikev1-aggressive",
+            is_encapsulated=None if found.get("udp", True) else False,
+        )
+        for end in make(keys, found["suite"])
+    )
+    return gateway, station

@@ -1,0 +1,55 @@
+"""A scenario that branches and moves: what the command line says of it."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+
+import pytest
+from test_lab_cli import TOP, answer, lab
+
+from caravan.lab.core import LabError, Question, kernel, scenario
+from caravan.lab.simulation import simulate
+
+PINNED = tomllib.loads((TOP / "crates/lab/src/kernel/fingerprints.toml").read_text())["graph"]
+
+
+def test_an_optimised_build_has_the_fingerprint_of_an_unoptimised_one() -> None:
+    found = kernel(Question("handover", ("run.time=6 s",)))
+    assert found["simulate"]["fingerprint"] == PINNED["fingerprint"]
+    assert found["model"] is None
+
+
+def test_the_example_is_simulated_without_being_told_by_which_level() -> None:
+    said = lab("simulate", "handover").stdout
+    assert "501 to 510" in said and "cell-b" in said, said
+    found = answer("simulate", "handover", "--set", "run.time=6 s")
+    names = [flow["name"] for flow in found["simulate"]["flows"]]
+    assert names == ["ms1 up", "ms2 up", "ms2 down"]
+
+
+def test_a_graph_is_shown_with_its_links_flows_and_moves() -> None:
+    said = lab("show", "handover").stdout
+    for part in ("nobody yet", "flow ms2 down: constant from server to ms2 at 800 kbit/s"):
+        assert part in said
+    assert "after 5 s ms2 moves to cell-b" in said
+    change = ("--set", "move=[{ at = '2 s', link = 'cell-a', up = false }]")
+    assert "nobody is ever on" in lab("simulate", "handover", *change, code=2).stderr
+
+
+def test_what_sees_chains_alone_says_so() -> None:
+    for words in (
+        ("simulate", "handover", "--replications", "4"),
+        ("simulate", "handover", "--jobs", "2"),
+    ):
+        assert "the event kernel runs" in lab(*words, code=2).stderr
+    with pytest.raises(LabError, match="moves, the tandem stands still"):
+        simulate(Question("handover"))
+
+
+def test_the_resolved_graph_of_a_chain_has_every_address() -> None:
+    graph = scenario(Question("road"))["graph"]
+    addresses = [port["address"] for port in graph["ports"]]
+    expected = ["10.0.0.2", "10.0.0.1", "192.0.2.2", "192.0.2.1", "10.10.0.1", "10.10.0.2"]
+    assert addresses == expected
+    assert json.dumps(graph["tunnels"]) == '[{"from": 0, "to": 2}]'

@@ -1,0 +1,67 @@
+"""A graph in namespaces beside its simulation: the same datagrams, the same bytes on each link."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from caravan.lab.core import Question, scenario
+from caravan.testbed.graph import NotForTestbed, link_plan
+from caravan.threeways.flows import Counted, check, two_ways
+
+BYTES_TOLERANCE = 0.05
+"""Of what simulation and testbed may differ by, in bytes on a link."""
+LATE = 12
+"""Datagrams that the operating system may take longer than the simulation to notice a move: at 100
+a second, 120 ms."""
+FEW_BYTES = 5_000
+"""A link that carried almost nothing is compared by the byte."""
+
+
+@pytest.mark.root
+def test_a_station_that_moves_loses_the_same_datagrams_in_simulation_and_testbed(
+    tmp_path: Path,
+) -> None:
+    question = Question("handover")
+    simulate, measured = two_ways(question, scenario(question), tmp_path)
+    assert measured is not None
+    for one, other in zip(simulate.flows, measured.flows, strict=True):
+        print(one.name, one.sent, one.received, one.gaps, other.received, other.gaps)
+        assert (one.name, one.sent) == (other.name, other.sent)
+        _same_gaps(one, other)
+    for name, counts in simulate.link_bytes.items():
+        for way, direction in enumerate(("up", "down")):
+            one, other = counts[way], measured.link_bytes[name][way]
+            print(name, direction, one, other)
+            assert abs(one - other) <= max(BYTES_TOLERANCE * other, FEW_BYTES), (name, direction)
+
+
+def _same_gaps(simulate: Counted, measured: Counted) -> None:
+    """Nothing is missing but around the move, where it begins alike and ends about alike."""
+    assert len(simulate.gaps) == len(measured.gaps), (simulate.gaps, measured.gaps)
+    for one, other in zip(simulate.gaps, measured.gaps, strict=True):
+        assert abs(one[0] - other[0]) <= 2, (one, other)
+        assert -2 <= other[1] - one[1] <= LATE, (one, other)
+    assert measured.runs[0][0] == 0 and measured.runs[-1][1] == measured.sent - 1
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        ("flow.ms1 up.model=poisson", "flow.ms1 up.model: poisson: the testbed of a graph sends"),
+        ("move.0={ at = '1 s', link = 'cell-a', loss = 0.1 }", "goes up and down alone"),
+        ("link.cell-a.reorder=0.1", "link.cell-a.reorder: not in the testbed"),
+        ("link.cell-a.rate={ up = '1 Mbit/s', down = '2 Mbit/s' }", "equally fast both ways"),
+    ],
+)
+def test_what_namespaces_cannot_show_of_a_graph_is_named(edit: str, said: str) -> None:
+    with pytest.raises(NotForTestbed, match=said):
+        _check(Question("handover", (edit,)))
+
+
+def _check(question: Question) -> None:
+    resolved = scenario(question)
+    for link in resolved["graph"]["links"]:
+        link_plan(link)
+    check(resolved["scenario"])
