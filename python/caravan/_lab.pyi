@@ -47,5 +47,6 @@ def choices(word: str, valid: list[str], /) -> str:
     """Half a sentence: the valid word that `word` is nearest to, else all valid ones."""
 
 def kernel(request: str, capture: str | None = None, /) -> str:
-    """The scenario with the real node in it: `model`, null of a graph, and `simulate`. `capture`
-    names the pcapng file that gets every link's packets."""
+    """The scenario with the real node in it: `model`, null of a graph, `simulate`, and `resolved`,
+    which is what `scenario` answers. `capture` names the pcapng file that gets every link's
+    packets."""

@@ -16,6 +16,7 @@ from unittest import mock
 
 import pytest
 
+from caravan.files import CATALOGUE
 from caravan.lab import core
 from caravan.lab.ask import Asked
 from caravan.lab.ask import answer as ranked
@@ -208,7 +209,7 @@ def test_a_rate_beyond_the_processor_is_not_stationary() -> None:
 
 def test_a_device_of_ones_own_replaces_the_papers(tmp_path: Path) -> None:
     own = tmp_path / "mine.toml"
-    own.write_text((core.CATALOGUE / "devices/paper-u.toml").read_text().replace("8091", "809"))
+    own.write_text((CATALOGUE / "devices/paper-u.toml").read_text().replace("8091", "809"))
     words = ("simulate", "umts", "--hours", "0.1", "--replications", "2")
     found = answer(*words, "--device", str(own), "--mips", "100")
     assert found["utilisation"]["ms"] < answer(*words)["utilisation"]["ms"] / 4
@@ -236,7 +237,7 @@ def test_a_wrong_scenario_says_where(words: tuple[str, ...], said: str) -> None:
 
 def test_a_file_of_ones_own_is_named_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
-    text = (core.CATALOGUE / "scenarios/umts.toml").read_text()
+    text = (CATALOGUE / "scenarios/umts.toml").read_text()
     path.write_text(text.replace('name = "rnc"', 'nmae = "rnc"'))
     line = path.read_text().splitlines().index('nmae = "rnc"') + 1
     said = refusal("simulate", str(path))
@@ -542,7 +543,7 @@ def test_what_a_capture_holds_besides_is_said(tmp_path: Path) -> None:
     other = refusal(*words, "--station", "10.0.0.9", cwd=tmp_path)
     assert "talk.pcap: none of its 20 packets is from 10.0.0.9" in other
     assert "--station: 'ms' is no IP address" in refusal(*words, "--station", "ms", cwd=tmp_path)
-    text = (core.CATALOGUE / "scenarios/umts.toml").read_text()
+    text = (CATALOGUE / "scenarios/umts.toml").read_text()
     begins, ends = text.index("[traffic]"), text.index("[run]")
     for station, both in (("", True), ('station = "10.0.0.1"', False)):
         traffic = f'[traffic]\nmodel = "pcap"\nfile = "talk.pcap"\n{station}\n'
@@ -577,7 +578,7 @@ def test_what_is_not_carried_stands_by_its_rate_and_says_one_number(tmp_path: Pa
 @pytest.mark.parametrize("words", [("--hours", "2"), ("--replications", "5"), ("--seed", "4")])
 def test_a_capture_is_replayed_as_it_is(words: tuple[str, str], tmp_path: Path) -> None:
     write_capture(tmp_path / "mine.pcap", packets=100, packet_bytes=500, per_s=10)
-    text = (core.CATALOGUE / "scenarios/umts.toml").read_text()
+    text = (CATALOGUE / "scenarios/umts.toml").read_text()
     begins, ends = text.index("[traffic]"), text.index("[run]")
     traffic = '[traffic]\nmodel = "pcap"\nfile = "mine.pcap"\n'
     (tmp_path / "mine.toml").write_text(text[:begins] + traffic + text[ends:])

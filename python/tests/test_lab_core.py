@@ -12,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from caravan import _lab, lab
+from caravan.document import plain
+from caravan.files import CATALOGUE, TEXT_BYTES_MAX
 from caravan.lab import core, simulation
 from caravan.messages import Stopped
 
-UMTS = (core.CATALOGUE / "scenarios/umts.toml").read_text(encoding="utf-8")
+UMTS = (CATALOGUE / "scenarios/umts.toml").read_text(encoding="utf-8")
 WORDS = ("", "-1", "nan", "inf", "1e308", "[]", "{}", "'x'", "true", "0", "[[node]]", '"', "\n=\n")
 
 
@@ -92,5 +94,10 @@ def test_a_path_counts_before_the_catalogue(tmp_path: Path) -> None:
     assert rows[str(own)]["link"]["rate"]["up_bps"] == 1e6
     assert core.find("link", "lte").file == "links/lte.toml"
     with pytest.raises(lab.LabError, match="limit"):
-        own.write_bytes(b" " * (core.TEXT_BYTES_MAX + 1))
+        own.write_bytes(b" " * (TEXT_BYTES_MAX + 1))
         core.find("link", str(own))
+
+
+def test_one_limit_for_every_text() -> None:
+    with pytest.raises(ValueError, match=f"limit {TEXT_BYTES_MAX}"):
+        plain("long.toml", " " * (TEXT_BYTES_MAX + 1))

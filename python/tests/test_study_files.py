@@ -7,7 +7,8 @@ import json
 import pytest
 
 from caravan.document import Item, Step, plain
-from caravan.study.files import CATALOGUE, load, names
+from caravan.files import CATALOGUE
+from caravan.study.files import load, names
 from caravan.study.metrics import AXES, is_known
 from caravan.study.parse import parse
 from caravan.study.text import StudyError

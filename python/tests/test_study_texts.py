@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 import caravan.study
+from caravan.files import CATALOGUE
 from caravan.study import Outcome, Study
 from caravan.study.engine import Files
-from caravan.study.files import CATALOGUE
 from caravan.study.parameters import document, number
 from caravan.study.plan import Point
 from caravan.study.published import (

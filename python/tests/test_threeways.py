@@ -8,7 +8,8 @@ import pytest
 
 from caravan.lab.core import Question, scenario
 from caravan.testbed.capture import PCAP_MAGIC
-from caravan.threeways.compare import NAMES, NotForTestbed, road_plan, three_ways
+from caravan.testbed.graph import NotForTestbed
+from caravan.threeways.compare import NAMES, road_plan, three_ways
 
 TCP_TOLERANCE = 0.15
 PCAPNG_MAGIC = 0x0A0D_0D0A

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::BufReader;
 
 use lab::cost::{self, Accounting, Clock, Device, Direction, Policy, Profile};
-use lab::scenario::{Flow, Graph, Joint, Scenario};
+use lab::scenario::{Catalogue, Flow, Graph, Joint, Scenario};
 use lab::tandem::capture::{Capture, Wanted};
 use lab::tandem::closed::{self, Model};
 use lab::tandem::{self, Outcome, Tally};
@@ -41,12 +41,21 @@ struct Modelled {
 pub(crate) fn scenario(request: &str) -> Result<String, String> {
     let asked: Asked = read(request)?;
     let (scenario, catalogue) = asked.scenario(&[])?;
-    let beyond = scenario.check_tandem(&catalogue).err();
+    Ok(resolved(&asked, &scenario, &catalogue)?.to_string())
+}
+
+/// A scenario as Python sees it.
+pub(crate) fn resolved(
+    asked: &Asked,
+    scenario: &Scenario,
+    catalogue: &Catalogue,
+) -> Result<Value, String> {
+    let beyond = scenario.check_tandem(catalogue).err();
     // Traffic that the tandem cannot follow has no work for it.
     let is_followed = scenario.tandem_traffic().is_ok();
-    let work = is_followed.then(|| scenario.check_work(&asked.run(&scenario)));
-    let graph = Graph::of(&scenario).map_err(|fault| fault.to_string())?;
-    let answer = json!({
+    let work = is_followed.then(|| scenario.check_work(&asked.run(scenario)));
+    let graph = Graph::of(scenario).map_err(|fault| fault.to_string())?;
+    Ok(json!({
         "scenario": scenario,
         "hash": scenario.hash(),
         // Every link and its ends, every address and every way: of chains too.
@@ -58,11 +67,10 @@ pub(crate) fn scenario(request: &str) -> Result<String, String> {
             "what": fault.what,
         })),
         // Nodes whose work is a lower bound.
-        "bytes_alone": scenario.priced_by_bytes_alone(&catalogue),
+        "bytes_alone": scenario.priced_by_bytes_alone(catalogue),
         // Why only the event kernel can follow it, if so.
         "beyond_tandem": beyond.map(|fault| fault.to_string()),
-    });
-    Ok(answer.to_string())
+    }))
 }
 
 pub(crate) fn price(request: &str) -> Result<String, String> {

@@ -8,13 +8,21 @@ use lab::kernel::levels;
 use lab::kernel::trace::{Open, Rewind};
 use lab::scenario::Entry;
 
+use crate::answers;
 use crate::request::{Asked, read};
 
-/// Both levels. The capture of all links appears under its name when it is whole.
+/// Both levels, and the scenario as it is resolved. The capture of all links appears under its name when it is whole.
 pub(crate) fn kernel(request: &str, capture: Option<&str>) -> Result<String, String> {
-    let (scenario, catalogue) = read::<Asked>(request)?.scenario(&[])?;
+    let asked = read::<Asked>(request)?;
+    let (scenario, catalogue) = asked.scenario(&[])?;
+    let resolved = answers::resolved(&asked, &scenario, &catalogue)?;
+    let told = |mut levels: serde_json::Value| {
+        levels["resolved"] = resolved;
+        levels.to_string()
+    };
     let Some(path) = capture else {
-        return Ok(levels::both_levels(&scenario, &catalogue, &recordings(), None)?.to_string());
+        let levels = levels::both_levels(&scenario, &catalogue, &recordings(), None)?;
+        return Ok(told(levels));
     };
     let part = format!("{path}.part");
     let named = |fault: std::io::Error| format!("{path}: {fault}");
@@ -30,7 +38,7 @@ pub(crate) fn kernel(request: &str, capture: Option<&str>) -> Result<String, Str
         None => fault,
     })?;
     fs::rename(&part, path).map_err(named)?;
-    Ok(levels.to_string())
+    Ok(told(levels))
 }
 
 /// Recordings as files, read as simulated time goes on; their entries say where they are.

@@ -18,7 +18,6 @@ from caravan import _lab
 from caravan.lab.core import (
     Entry,
     LabError,
-    as_request,
     ask,
     ask_slow,
     catalogue,
@@ -342,7 +341,7 @@ def _request(asked: Asked, policies: Sequence[Entry]) -> dict[str, object]:
         "file": "ask",
         "text": text,
         "set": [],
-        "catalogue": [as_request(entry) for entry in entries.values()],
+        "catalogue": [entry.request() for entry in entries.values()],
     }
 
 

@@ -269,15 +269,16 @@ def _by_events(
     asked: Question, resolved: Mapping[str, Any], capture: Path | None, as_json: bool
 ) -> None:
     began = time.perf_counter()
-    levels = core.kernel(asked, capture)
+    answer = core.kernel(asked, capture)
+    levels = {level: answer[level] for level in ("model", "simulate")}
     wall_s = time.perf_counter() - began
     if as_json:
-        stamp = {"foundhash": resolved["hash"], "version": core.version(), "wall_s": wall_s}
+        stamp = {"scenario_hash": resolved["hash"], "version": core.version(), "wall_s": wall_s}
         _print_json({**levels, "lower_bounds": resolved["bytes_alone"], **stamp})
     else:
         shown = {name: resolved[name] for name in ("scenario", "bytes_alone")}
-        answer = {**levels, **shown, "wall_s": wall_s}
-        (tables.flows if levels["model"] is None else tables.kernel)(_output(), answer)
+        table = tables.flows if levels["model"] is None else tables.kernel
+        table(_output(), {**levels, **shown, "wall_s": wall_s})
     run = levels["simulate"]
     tunnels = run["tunnels"] if levels["model"] is None else ({"exchange": run["exchange"]},)
     failed = [

@@ -14,15 +14,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from caravan import _lab, recordings
+from caravan import _lab, files
 from caravan.background import computed
 from caravan.document import plain
+from caravan.files import Entry
 from caravan.lab.freshness import is_stale, remedy
-from caravan.messages import Refused, Stopped, nearest
+from caravan.messages import Refused, Stopped
 
-CATALOGUE = Path(__file__).resolve().parent.parent / "catalogue"
-FOLDERS = {"device": "devices", "link": "links", "policy": "policies", "scenario": "scenarios"}
-TEXT_BYTES_MAX = 1 << 20
 ABSURD = {"bytes: ": "--bytes", "mips: ": "--mips", "clock: ": "--mhz"}
 """How the native core names what is asked of a price, and the options for it."""
 NAMED = ("device", "link", "policy", "trace")
@@ -35,20 +33,6 @@ OTHER_CORE = "this is no request: "
 
 class LabError(Refused):
     """Says which file, line, key or option is wrong, and what would be right."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One text of the catalogue: `kind`, the `name` that scenarios use, its `file`.
-
-    A trace has no `text` but a `digest`: it stays in its file, however long it is.
-    """
-
-    kind: str
-    name: str
-    file: str
-    text: str
-    digest: str = ""
 
 
 @dataclass(frozen=True)
@@ -70,14 +54,8 @@ class Question:
             "file": found.file,
             "text": found.text,
             "set": list(self.edits),
-            "catalogue": [as_request(entry) for entry in entries],
+            "catalogue": [entry.request() for entry in entries],
         }
-
-
-def as_request(entry: Entry) -> dict[str, str]:
-    """An entry as the native core reads it."""
-    text = {"kind": entry.kind, "name": entry.name, "file": entry.file, "text": entry.text}
-    return {**text, "digest": entry.digest} if entry.digest else text
 
 
 def version() -> str:
@@ -89,29 +67,20 @@ def version() -> str:
 def catalogue() -> tuple[Entry, ...]:
     """Every device, link and policy that the package carries."""
     kinds = ("device", "link", "policy")
-    return tuple(
-        _read(kind, path, path.stem)
-        for kind in kinds
-        for path in sorted((CATALOGUE / FOLDERS[kind]).glob("*.toml"))
-    )
+    return tuple(_read(kind, path, name) for kind in kinds for name, path in files.within(kind))
 
 
 def names(kind: str) -> list[str]:
     """The names of one kind in the catalogue."""
-    return sorted(path.stem for path in (CATALOGUE / FOLDERS[kind]).glob("*.toml"))
+    return files.names(kind)
 
 
 def find(kind: str, name: str) -> Entry:
     """The text that `name` means: a path, else a name of the catalogue."""
-    path = Path(name)
-    if path.is_file():
-        return _read(kind, path, name)
-    inside = CATALOGUE / FOLDERS[kind] / f"{_stem(kind, name)}.toml"
-    if inside.is_file() and inside.parent == CATALOGUE / FOLDERS[kind]:
-        return _read(kind, inside, inside.stem)
-    near = nearest(_stem(kind, name), names(kind))
-    where = "neither as a file nor in the catalogue"
-    raise LabError(f"there is no {kind} '{name}', {where}; {near}")
+    try:
+        return files.find(kind, name)
+    except Refused as fault:
+        raise LabError(str(fault)) from None
 
 
 def beside(scenario: Entry, name: str) -> Path | None:
@@ -146,23 +115,11 @@ def _named_files(found: Entry, edits: Iterable[str]) -> Iterator[Entry]:
             yield _read(kind, path, str(name))
 
 
-def _stem(kind: str, name: str) -> str:
-    return name.removeprefix(f"{FOLDERS[kind]}/").removesuffix(".toml")
-
-
 def _read(kind: str, path: Path, name: str) -> Entry:
-    file = str(path.relative_to(CATALOGUE)) if path.is_relative_to(CATALOGUE) else str(path)
     try:
-        if kind == "trace":
-            return Entry(kind, name, str(path), "", recordings.digest(path))
-        size = path.stat().st_size
-        if size > TEXT_BYTES_MAX:
-            raise LabError(f"{file}: {size} bytes, limit {TEXT_BYTES_MAX}: not a {kind}")
-        return Entry(kind, name, file, path.read_text(encoding="utf-8"))
-    except OSError as fault:
-        raise LabError(f"{file}: {fault.strerror or fault}") from None
-    except UnicodeDecodeError:
-        raise LabError(f"{file}: not text in UTF-8") from None
+        return files.read(kind, path, name)
+    except Refused as fault:
+        raise LabError(str(fault)) from None
 
 
 def ask(function: Callable[[str], str], request: Mapping[str, object]) -> Any:
@@ -226,7 +183,8 @@ def model(question: Question) -> dict[str, Any]:
 
 
 def kernel(question: Question, capture: Path | None = None) -> dict[str, Any]:
-    """The scenario with the real node on it: its levels `model` and `simulate`.
+    """The scenario with the real node in it: its levels `model` and `simulate`, and what it is
+    `resolved` to. A graph has no `model`.
 
     Every packet of every link goes to `capture`, a pcapng, if one is named.
     """
@@ -288,6 +246,6 @@ def _protection(suite: str) -> str | dict[str, str]:
 
 def listing(kind: str, extra: Iterable[Entry] = ()) -> list[dict[str, Any]]:
     """Every `device`, `link` or `policy` of the catalogue, and of `extra`."""
-    entries = [as_request(entry) for entry in (*catalogue(), *extra) if entry.kind == kind]
+    entries = [entry.request() for entry in (*catalogue(), *extra) if entry.kind == kind]
     answer: list[dict[str, Any]] = ask(_lab.listing, {"kind": kind, "catalogue": entries})
     return answer

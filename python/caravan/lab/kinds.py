@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from caravan.files import FOLDERS, STUDY_FILE, bare, names
 from caravan.lab import core
 from caravan.lab.core import LabError
 from caravan.messages import nearest
-from caravan.study import files
 from caravan.study.plan import Study
 
-FOLDERS = {**core.FOLDERS, "study": "studies"}
+KINDS = ("device", "link", "policy", "scenario", "study")
 MARKS = (
     ("study", r"\[\[\s*sweep\s*\]\]"),
     ("scenario", r"\[\[\s*node\s*\]\]"),
@@ -22,11 +22,6 @@ MARKS = (
 )
 """How a line begins that a file of each kind has and no file of the kinds below it; a device has
 none of them."""
-
-
-def names(kind: str) -> list[str]:
-    """The names of one kind in the catalogue."""
-    return files.names() if kind == "study" else core.names(kind)
 
 
 def kind_of(name: str, say: Callable[[str], None]) -> str:
@@ -40,18 +35,18 @@ def kind_of(name: str, say: Callable[[str], None]) -> str:
         return next(
             (kind for kind, mark in MARKS if re.search(rf"^\s*{mark}", text, re.M)), "device"
         )
-    if (path / files.STUDY_FILE).is_file():
+    if (path / STUDY_FILE).is_file():
         return "study"
     found = []
-    for kind, folder in FOLDERS.items():
-        stem = name.removeprefix(f"{folder}/").removesuffix(".toml")
-        if stem in names(kind) and (stem == name or name.startswith(folder)):
+    for kind in KINDS:
+        stem = bare(kind, name)
+        if stem in names(kind) and (stem == name or name.startswith(FOLDERS[kind])):
             found.append(kind)
     for other in found[1:]:
         say(f"'{name}' is a {found[0]} and a {other}: {FOLDERS[other]}/{name} shows that")
     if found:
         return found[0]
-    every = dict.fromkeys(one for kind in FOLDERS for one in names(kind))
+    every = dict.fromkeys(one for kind in KINDS for one in names(kind))
     raise LabError(
         f"there is no device, link, policy, scenario or study '{name}', neither as a file nor in "
         f"the catalogue; {nearest(name, every)}"

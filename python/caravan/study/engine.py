@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any
 
 from caravan import _lab, recordings
-from caravan.messages import is_unpriced, unknown, without_place
+from caravan.files import CATALOGUE, Entry, read, within
+from caravan.messages import Refused, is_unpriced, unknown, without_place
 from caravan.study import parameters, tunnel
 from caravan.study.cells import Cell, Job, canonical, replication_ranges, run_request
-from caravan.study.files import CATALOGUE
 from caravan.study.metrics import AXIS_KEYS, DIVERGES, NEAR, bound
 from caravan.study.plan import Run, Study
 from caravan.study.text import StudyError, Value
 
-FOLDERS = {"device": "devices", "link": "links", "policy": "policies"}
-TRACES = "traces"
+KINDS = ("device", "link", "policy", "trace")
+"""What a scenario may name."""
 KERNEL = "kernel"
 TESTBED = "testbed"
 TUNNEL_WEIGHT = 1e6
@@ -87,8 +87,7 @@ class Place:
 class Files:
     """Every text that a scenario may name: the catalogue's, and those beside the study."""
 
-    texts: Mapping[tuple[str, str], tuple[str, str]]
-    traces: Mapping[str, Path]
+    named: Mapping[tuple[str, str], Entry]
     scenarios: Mapping[str, Path]
     sweeps: Mapping[str, Any]
     """What the study's own sweeps run over, as `parameters.ranges` has it."""
@@ -96,53 +95,41 @@ class Files:
     @classmethod
     def of(cls, study: Study, *, is_quick: bool = False) -> Files:
         """The later folder counts where two hold the same name."""
-        texts: dict[tuple[str, str], tuple[str, str]] = {}
-        traces: dict[str, Path] = {}
+        named: dict[tuple[str, str], Entry] = {}
         scenarios: dict[str, Path] = {}
         for root in (CATALOGUE, Path(study.file).parent):
-            for kind, folder in FOLDERS.items():
-                for path in sorted((root / folder).glob("*")):
-                    if path.suffix == ".toml":
-                        texts[kind, path.stem] = (_name(path), path.read_text(encoding="utf-8"))
-            for path in sorted((root / TRACES).glob("*.trace")):
-                traces[path.stem] = path.resolve()
-            for path in sorted((root / "scenarios").glob("*.toml")):
-                scenarios[path.stem] = path
-        return cls(texts, traces, scenarios, parameters.ranges(study, is_quick=is_quick))
+            for kind in KINDS:
+                for name, path in within(kind, root):
+                    # Whoever computes a cell has another current folder.
+                    at = path.resolve() if kind == "trace" else path
+                    named[kind, name] = _read(kind, at, name)
+            scenarios.update(within("scenario", root))
+        return cls(named, scenarios, parameters.ranges(study, is_quick=is_quick))
 
     def scenario(self, name: str) -> tuple[str, str]:
         """File and text of a scenario."""
         path = self.scenarios.get(name)
         if path is None:
             raise StudyError(f"--set scenario: {unknown('scenario', name, sorted(self.scenarios))}")
-        return _name(path), path.read_text(encoding="utf-8")
+        entry = _read("scenario", path, name)
+        return entry.file, entry.text
 
     def looked_up(self, scenario: Mapping[str, Any]) -> Mapping[str, Any]:
         """A resolved scenario and what stands beside it, for sweeps of parameters."""
-        devices = {name: text for (kind, name), (_, text) in self.texts.items() if kind == "device"}
+        named = self.named.items()
+        devices = {name: entry.text for (kind, name), entry in named if kind == "device"}
         return parameters.document(scenario, self.sweeps, devices)
 
     def entries(self) -> list[dict[str, str]]:
         """All texts in the form that the native core reads."""
-        texts = [
-            {"kind": kind, "name": name, "file": file, "text": text}
-            for (kind, name), (file, text) in self.texts.items()
-        ]
-        return texts + [_trace(name, path) for name, path in self.traces.items()]
+        return [entry.request() for entry in self.named.values()]
 
 
-def _trace(name: str, path: Path) -> dict[str, str]:
-    """A recording by its path and what it holds: its lines stay in the file."""
+def _read(kind: str, path: Path, name: str) -> Entry:
     try:
-        digest = recordings.digest(path)
-    except OSError as fault:
-        raise StudyError(f"{path}: {fault.strerror or fault}") from None
-    return {"kind": "trace", "name": name, "file": str(path), "text": "", "digest": digest}
-
-
-def _name(path: Path) -> str:
-    """A path for messages: from the catalogue on where it lies in there."""
-    return str(path.relative_to(CATALOGUE)) if path.is_relative_to(CATALOGUE) else str(path)
+        return read(kind, path, name)
+    except Refused as fault:
+        raise StudyError(str(fault)) from None
 
 
 @cache
@@ -232,11 +219,11 @@ def _price_place(cell: Cell, files: Files) -> Place:
             value
         )
     profile = str(known["profile"])
-    file, text = files.texts.get(("device", profile), ("", ""))
-    if not text:
-        names = sorted(name for kind, name in files.texts if kind == "device")
+    entry = files.named.get(("device", profile))
+    if entry is None:
+        names = sorted(name for kind, name in files.named if kind == "device")
         raise StudyError(f"--set profile: {unknown('device', profile, names)}")
-    request = {**known, "file": file, "text": text}
+    request = {**known, "file": entry.file, "text": entry.text}
     content = canonical(request)
     return Place(
         scenario="",

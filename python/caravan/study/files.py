@@ -8,16 +8,15 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
+from caravan import files
 from caravan.document import Item, Step
-from caravan.messages import nearest
+from caravan.files import CATALOGUE, STUDY_FILE
+from caravan.messages import Refused
 from caravan.study.metrics import AXIS_KEYS
 from caravan.study.parse import parse
 from caravan.study.plan import RUN_KEYS, Study, Sweep
 from caravan.study.text import StudyError
 
-CATALOGUE = Path(__file__).resolve().parent.parent / "catalogue"
-STUDY_FILE = "study.toml"
-STUDY_BYTES_MAX = 4_000_000
 SWEEP_KEYS = {**RUN_KEYS, **{key: key for key in ("scenario", "profile", "axes", "keys")}}
 """How a sweep calls what a scenario says of its run, and what is only the sweep's."""
 PLACED = re.compile(r"^[^:\s]+:\d+(:\d+)?: ")
@@ -26,33 +25,13 @@ PLACED = re.compile(r"^[^:\s]+:\d+(:\d+)?: ")
 
 def load(name: str) -> Study:
     """The study at the path `name` (a file, or a folder with `study.toml`), or of that name."""
-    path = locate(name)
     try:
-        size = path.stat().st_size
-        if size > STUDY_BYTES_MAX:
-            raise StudyError(f"{path}: {size} bytes, limit {STUDY_BYTES_MAX}: not a study")
-        text = path.read_text(encoding="utf-8")
-    except OSError as fault:
-        raise StudyError(f"{path}: {fault.strerror or fault}") from None
-    except UnicodeDecodeError:
-        raise StudyError(f"{path}: not text in UTF-8") from None
-    return parse(str(path), text)
-
-
-def locate(name: str) -> Path:
-    """The study file that `name` means."""
-    path = Path(name)
-    if path.is_dir() and (path / STUDY_FILE).exists():
-        return path / STUDY_FILE
-    if path.is_file():
-        return path
-    inside = CATALOGUE / "studies" / name.removeprefix("studies/") / STUDY_FILE
-    if inside.is_file():
-        return inside
-    if path.is_dir():
-        raise StudyError(f"{name}: no {STUDY_FILE} in this folder")
-    where = "neither as a file nor in the catalogue"
-    raise StudyError(f"there is no study '{name}', {where}; {nearest(name, names())}")
+        path = files.locate("study", name)
+        return parse(str(path), files.read("study", path, name).text)
+    except StudyError:
+        raise
+    except Refused as fault:
+        raise StudyError(str(fault)) from None
 
 
 def called(study: Study) -> str:
@@ -63,7 +42,7 @@ def called(study: Study) -> str:
 
 def names() -> list[str]:
     """The studies of the catalogue."""
-    return sorted(path.parent.name for path in CATALOGUE.glob(f"studies/*/{STUDY_FILE}"))
+    return files.names("study")
 
 
 def located(study: Study, sweep: Sweep, fault: str, *, is_quick: bool = False) -> StudyError:

@@ -53,7 +53,8 @@ def state(level: str, result: bytes) -> Callable[[str], str]:
 
 def fault(scenario: Mapping[str, Any]) -> str:
     """Which key namespaces cannot show, and why; empty where they can."""
-    from caravan.threeways.compare import NotForTestbed, road_plan  # noqa: PLC0415
+    from caravan.testbed.graph import NotForTestbed  # noqa: PLC0415
+    from caravan.threeways.compare import road_plan  # noqa: PLC0415
 
     try:
         road_plan(scenario)

@@ -20,7 +20,6 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from caravan import _lab
 from caravan.lab import core
 from caravan.testbed import Road, RoadPlan, enter
 from caravan.testbed.caravan import Caravan
@@ -75,11 +74,10 @@ class Levels:
 
 def three_ways(question: core.Question, output: Path, *, runs_testbed: bool = True) -> Levels:
     """Every level of a scenario; captures and logs go to `output`."""
-    resolved = core.scenario(question)
-    scenario = resolved["scenario"]
     output.mkdir(parents=True, exist_ok=True)
-    capture = str(output / "simulate.pcapng")
-    answer = core.ask(lambda request: _lab.kernel(request, capture), question.request())
+    answer = core.kernel(question, output / "simulate.pcapng")
+    resolved = answer["resolved"]
+    scenario = resolved["scenario"]
     measured = testbed(scenario, output / "testbed") if runs_testbed else None
     return Levels(
         scenario,

@@ -149,7 +149,9 @@ def _tunnels(
             stack.enter_context(Caravan(network.node(gateway), on_gateway)).wait_ready()
             stations = [one["from"] for one in graph["tunnels"] if one["to"] == gateway]
             daemons = []
-            for station in stations if on_station is not None else ():
+            if on_station is None:
+                continue
+            for station in stations:
                 end = replace(
                     on_station,
                     auth=issue(network.names[station]),
@@ -263,7 +265,8 @@ def _inner(station: Host) -> str:
 
 
 def _gap_ns(flow: Mapping[str, Any]) -> int:
-    return round(flow["sizes"]["bytes"] * 8e9 / flow["model"]["rate_bps"])
+    size, rate_bps = float(flow["sizes"]["bytes"]), float(flow["model"]["rate_bps"])
+    return round(size * 8e9 / rate_bps)
 
 
 def _count(flow: Mapping[str, Any], time_s: float) -> int:

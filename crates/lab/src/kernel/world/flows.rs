@@ -293,7 +293,7 @@ impl World {
             _ => Counters::default(),
         };
         let carried = links.map(|(joint, (up, down))| Carried {
-            name: joint.name.clone(),
+            name: joint.link.clone(),
             up: Count::of(counts(*up)),
             down: Count::of(counts(*down)),
         });

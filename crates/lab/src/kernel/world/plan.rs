@@ -56,7 +56,9 @@ pub struct Station {
 /// A link both ways.
 #[derive(Clone, Debug)]
 pub struct Joint {
-    /// For messages and captures.
+    /// As the scenario calls it.
+    pub link: String,
+    /// For messages and captures: that and its far end.
     pub name: String,
     /// Indices of the stations that share its near side when all begins.
     pub near: Vec<usize>,
@@ -282,6 +284,7 @@ impl Joint {
             overhead_bytes: link.overhead_bytes.ceil() as u32,
         };
         Ok(Self {
+            link: joint.name.clone(),
             // what a message names begins with the link's own name: the key is found by it
             name: format!("{} - {}", joint.name, scenario.nodes[joint.far].name),
             near: joint.near.clone(),

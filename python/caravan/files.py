@@ -1,0 +1,112 @@
+"""The files that the lab reads: of the catalogue, beside a scenario or a study, or by their path.
+
+One reader for all of them: one way to find a name, one limit for a text, one sentence for what is
+not there. Left out: what the texts mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from caravan import recordings
+from caravan.messages import Refused, nearest
+
+CATALOGUE = Path(__file__).resolve().parent / "catalogue"
+FOLDERS = {
+    "device": "devices",
+    "link": "links",
+    "policy": "policies",
+    "scenario": "scenarios",
+    "study": "studies",
+    "trace": "traces",
+}
+"""Where the files of a kind are, in the catalogue and beside a study."""
+STUDY_FILE = "study.toml"
+"""A study is a folder with this file in it."""
+TEXT_BYTES_MAX = 1 << 22
+"""The native core's own limit; what is larger is not read at all."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file: its `kind`, the `name` that scenarios use, its `file` for messages, its `text`.
+
+    A trace has no `text` but a `digest`: it stays in its file, however long it is.
+    """
+
+    kind: str
+    name: str
+    file: str
+    text: str
+    digest: str = ""
+
+    def request(self) -> dict[str, str]:
+        """The entry as the native core reads it."""
+        text = {"kind": self.kind, "name": self.name, "file": self.file, "text": self.text}
+        return {**text, "digest": self.digest} if self.digest else text
+
+
+def within(kind: str, root: Path = CATALOGUE) -> Iterator[tuple[str, Path]]:
+    """Name and path of each file of a kind in the catalogue, or in a folder arranged like it."""
+    folder = root / FOLDERS[kind]
+    if kind == "study":
+        yield from ((path.parent.name, path) for path in sorted(folder.glob(f"*/{STUDY_FILE}")))
+        return
+    ending = "trace" if kind == "trace" else "toml"
+    yield from ((path.stem, path) for path in sorted(folder.glob(f"*.{ending}")))
+
+
+def names(kind: str) -> list[str]:
+    """The names of a kind in the catalogue."""
+    return sorted(name for name, _ in within(kind))
+
+
+def bare(kind: str, name: str) -> str:
+    """A name without its kind's folder and ending, as in `links/lte.toml`."""
+    return name.removeprefix(f"{FOLDERS[kind]}/").removesuffix(".toml")
+
+
+def locate(kind: str, name: str) -> Path:
+    """The file that `name` means: a path, else a name of the catalogue."""
+    path = Path(name)
+    if path.is_file():
+        return path
+    if kind == "study" and (path / STUDY_FILE).is_file():
+        return path / STUDY_FILE
+    found = dict(within(kind)).get(bare(kind, name))
+    if found is not None:
+        return found
+    if kind == "study" and path.is_dir():
+        raise Refused(f"{name}: no {STUDY_FILE} in this folder")
+    near = nearest(bare(kind, name), names(kind))
+    where = "neither as a file nor in the catalogue"
+    raise Refused(f"there is no {kind} '{name}', {where}; {near}")
+
+
+def find(kind: str, name: str) -> Entry:
+    """The file that `name` means, read. One of the catalogue has the catalogue's name for it."""
+    path = locate(kind, name)
+    return read(kind, path, name if path == Path(name) else path.stem)
+
+
+def read(kind: str, path: Path, name: str) -> Entry:
+    """A file under a name."""
+    file = shown(path)
+    try:
+        if kind == "trace":
+            return Entry(kind, name, str(path), "", recordings.digest(path))
+        size = path.stat().st_size
+        if size > TEXT_BYTES_MAX:
+            raise Refused(f"{file}: {size} bytes, limit {TEXT_BYTES_MAX}: not a {kind}")
+        return Entry(kind, name, file, path.read_text(encoding="utf-8"))
+    except OSError as fault:
+        raise Refused(f"{file}: {fault.strerror or fault}") from None
+    except UnicodeDecodeError:
+        raise Refused(f"{file}: not text in UTF-8") from None
+
+
+def shown(path: Path) -> str:
+    """A path for messages: from the catalogue on where it is in there."""
+    return str(path.relative_to(CATALOGUE)) if path.is_relative_to(CATALOGUE) else str(path)
