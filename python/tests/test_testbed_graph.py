@@ -18,6 +18,12 @@ a second, 120 ms."""
 FEW_BYTES = 5_000
 """A link that carried almost nothing is compared by the byte."""
 
+STILL = (
+    'link.cell-a.from=["ms1"]; link.cell-b.from=["ms2"]; move.0.node=; move.0.to=; '
+    "move.0.link=cell-b; move.0.loss=0.1"
+)
+"""Nobody moves, and a link changes."""
+
 
 @pytest.mark.root
 def test_a_station_that_moves_loses_the_same_datagrams_in_simulation_and_testbed(
@@ -48,17 +54,17 @@ def _same_gaps(simulate: Counted, measured: Counted) -> None:
 
 
 @pytest.mark.parametrize(
-    ("edit", "said"),
+    ("edits", "said"),
     [
         ("flow.ms1 up.model=poisson", "flow.ms1 up.model: poisson: the testbed of a graph sends"),
-        ("move.0={ at = '1 s', link = 'cell-a', loss = 0.1 }", "goes up and down alone"),
+        (STILL, "goes up and down alone"),
         ("link.cell-a.reorder=0.1", "link.cell-a.reorder: not in the testbed"),
         ("link.cell-a.rate={ up = '1 Mbit/s', down = '2 Mbit/s' }", "equally fast both ways"),
     ],
 )
-def test_what_namespaces_cannot_show_of_a_graph_is_named(edit: str, said: str) -> None:
+def test_what_namespaces_cannot_show_of_a_graph_is_named(edits: str, said: str) -> None:
     with pytest.raises(NotForTestbed, match=said):
-        _check(Question("handover", (edit,)))
+        _check(Question("handover", tuple(edits.split("; "))))
 
 
 def _check(question: Question) -> None:

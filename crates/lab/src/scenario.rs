@@ -8,8 +8,8 @@
 //! Left out: opening files. Texts come in through a [`Catalogue`]; traces and captures are named
 //! here and read by whoever runs the scenario.
 //!
-//! For the tandem, a scenario that is a chain becomes a [`Road`](crate::tandem::Road): processors and links in the
-//! order in which the packets that are counted meet them.
+//! For the tandem, a scenario that is a chain becomes a [`Road`](crate::tandem::Road): processors
+//! and links in the order in which the packets that are counted meet them.
 
 mod address;
 mod catalogue;

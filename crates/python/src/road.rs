@@ -11,7 +11,8 @@ use lab::scenario::Entry;
 use crate::answers;
 use crate::request::{Asked, read};
 
-/// Both levels, and the scenario as it is resolved. The capture of all links appears under its name when it is whole.
+/// Both levels, and the scenario as it is resolved. The capture of all links appears under its name
+/// when it is whole.
 pub(crate) fn kernel(request: &str, capture: Option<&str>) -> Result<String, String> {
     let asked = read::<Asked>(request)?;
     let (scenario, catalogue) = asked.scenario(&[])?;
