@@ -1,9 +1,9 @@
 //! The event kernel: everything with feedback, on one queue ordered by time and sequence.
 //!
 //! A [`Kernel`] holds elements: links, forks, processors, NATs, sources, ends, and hosts that run
-//! the real `engine::node::Node` with both packet planes. What they do to packets is scheduled on one
-//! [`queue`]; the same seed gives the same trace of events, and the same [`fingerprint`], on every
-//! machine. Memory grows with what is under way, never with simulated time.
+//! the real `engine::node::Node` with both packet planes. What they do to packets is scheduled on
+//! one [`queue`]; the same seed gives the same trace of events, and the same [`fingerprint`], on
+//! every machine. Memory grows with what is under way, never with simulated time.
 //! Left out: anything in parallel. Replications are the caller's.
 
 pub mod capture;
