@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from caravan import _lab
+from caravan.files import Entry
 from caravan.lab.core import (
-    Entry,
     LabError,
     ask,
     ask_slow,

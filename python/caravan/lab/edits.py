@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from caravan.lab.core import Entry, Question, find, one_speed, positive, scenario
+from caravan.files import Entry
+from caravan.lab.core import Question, find, one_speed, positive, scenario
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from caravan import _lab
 from caravan.background import computed
-from caravan.lab.core import Entry, LabError, Question, ask, ask_slow, beside, refused
+from caravan.files import Entry
+from caravan.lab.core import LabError, Question, ask, ask_slow, beside, refused
 from caravan.messages import Stopped
 from caravan.progress import progress
 

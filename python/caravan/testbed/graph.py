@@ -74,7 +74,8 @@ class GraphNetwork(Network):
     def address(self, node: int) -> str:
         """The address under which others reach a node: on its first link towards the stations."""
         ports = self._own_ports(node)
-        return next((it["address"] for it in ports if not it["is_near"]), ports[0]["address"])
+        inward = [port for port in ports if not port["is_near"]]
+        return str([*inward, *ports][0]["address"])
 
     def attach(self, station: int, link: int) -> None:
         """Take a station off the link where it is, and onto another."""
@@ -185,7 +186,7 @@ class GraphNetwork(Network):
             for port in ports
             if (not port["is_near"] if behind is None else port["node"] == behind)
         )
-        return next(heads)
+        return str(next(heads))
 
     def _route(self, scenario: Mapping[str, Any]) -> None:
         for index, role in enumerate(self._roles):

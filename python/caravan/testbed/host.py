@@ -153,7 +153,7 @@ class Host:
     def is_up(self, interface: str) -> bool:
         """Whether an interface was brought up."""
         (link,) = self._netlink.get_links(self.index(interface))
-        return link.get("state") == "up"
+        return bool(link.get("state") == "up")
 
     def add_neighbour(self, interface: str, address: str, hardware_address: str) -> None:
         """Know who has an address on a link, so that nobody need be asked."""
