@@ -216,15 +216,25 @@ class GraphNetwork(Network):
 def link_plan(link: Mapping[str, Any]) -> LinkPlan | None:
     """What the relay of a link does; None where the link is bare."""
     rate, named = link["rate"], f"link.{link['name']}"
-    for key in ("reorder", "overhead_bytes", "trace"):
-        if link[key]:
-            raise NotForTestbed(f"{named}.{key.removesuffix('_bytes')}: not in the testbed")
-    if rate["up_bps"] != rate["down_bps"]:
-        raise NotForTestbed(f"{named}.rate: the testbed's link is equally fast both ways")
+    check_link(link, named)
     shape = any(link[key] for key in ("delay_s", "loss", "queue_bytes"))
     if not shape and rate["up_bps"] >= BARE_BPS_MIN:
         return None
-    queue_bytes = link["queue_bytes"]
+    return relay_plan(link, named)
+
+
+def check_link(link: Mapping[str, Any], named: str) -> None:
+    """Refuse what no link of the testbed does."""
+    for key in ("reorder", "overhead_bytes", "trace"):
+        if link[key]:
+            raise NotForTestbed(f"{named}.{key.removesuffix('_bytes')}: not in the testbed")
+
+
+def relay_plan(link: Mapping[str, Any], named: str) -> LinkPlan:
+    """The relay of a link with a rate, `named` so in messages."""
+    rate, queue_bytes = link["rate"], link["queue_bytes"]
+    if rate["up_bps"] != rate["down_bps"]:
+        raise NotForTestbed(f"{named}.rate: the testbed's link is equally fast both ways")
     return LinkPlan(
         rate=f"{rate['up_bps']:.0f}bit",
         delay=f"{link['delay_s'] * 1e6:.0f}us",

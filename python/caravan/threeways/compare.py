@@ -24,10 +24,9 @@ from caravan.lab import core
 from caravan.testbed import Road, RoadPlan, enter
 from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, PublicKey
-from caravan.testbed.graph import NotForTestbed
+from caravan.testbed.graph import NotForTestbed, check_link, relay_plan
 from caravan.testbed.host import Host
 from caravan.testbed.pki import CaravanAuthority
-from caravan.testbed.relay import LinkPlan
 from caravan.testbed.road import GATEWAY_ADDRESS, SERVER_ADDRESS
 from caravan.testbed.traffic import iperf_server, ping
 from caravan.threeways import flows
@@ -154,9 +153,7 @@ def road_plan(scenario: Mapping[str, Any]) -> RoadPlan:
     outer = roles.index("gateway") - 1
     for index, link in enumerate(links):
         named = f"link.{nodes[index]['name']}"
-        for key in ("reorder", "overhead_bytes", "trace"):
-            if link[key]:
-                raise NotForTestbed(f"{named}.{key.removesuffix('_bytes')}: not in the testbed")
+        check_link(link, named)
         if index == outer:
             continue
         if min(link["rate"].values()) < LAN_BPS_MIN:
@@ -171,20 +168,7 @@ def road_plan(scenario: Mapping[str, Any]) -> RoadPlan:
         has_nat="nat" in roles,
         mtu_bytes=int(links[outer]["mtu_bytes"] or LAN_MTU_BYTES),
         udp_timeout_s=round(timeouts[0]) if timeouts and timeouts[0] else None,
-        link=_link_plan(links[outer], f"link.{nodes[outer]['name']}"),
-    )
-
-
-def _link_plan(link: Mapping[str, Any], named: str) -> LinkPlan:
-    rate = link["rate"]
-    if rate["up_bps"] != rate["down_bps"]:
-        raise NotForTestbed(f"{named}.rate: the testbed's link is equally fast both ways")
-    queue_bytes = link["queue_bytes"]
-    return LinkPlan(
-        rate=f"{rate['up_bps']:.0f}bit",
-        delay=f"{link['delay_s'] * 1e6:.0f}us",
-        loss=link["loss"],
-        queue_packets=max(1, round(queue_bytes / 1500)) if queue_bytes else 100_000,
+        link=relay_plan(links[outer], f"link.{nodes[outer]['name']}"),
     )
 
 

@@ -3,17 +3,23 @@
 //! The process that speaks with the network makes them at its start. The steward adds and removes
 //! names later: nobody else may write to the runtime directory.
 
-use std::fs::{self, DirBuilder, File, Permissions};
+use std::fs::{self, DirBuilder, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
+use nix::sys::stat::{Mode, fchmod};
+use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::client::is_live;
 use super::{ControlError, check_name, socket_path};
 use crate::files;
+
+/// Questions that wait to be read.
+const BACKLOG: i32 = 16;
 
 /// A file, however it is named: device and number.
 type Inode = (u64, u64);
@@ -38,13 +44,8 @@ impl Sockets {
         let first = names.first().map_or("", |name| name);
         make_way(runtime_dir, first)?;
         let path = socket_path(runtime_dir, first);
-        let listener =
-            UnixListener::bind(&path).map_err(ControlError::io("cannot listen on", &path))?;
-        let told = ControlError::io("cannot protect", &path);
-        let inode = fs::set_permissions(&path, Permissions::from_mode(0o600))
-            .and_then(|()| listener.set_nonblocking(true))
-            .and_then(|()| inode(&path))
-            .map_err(told)?;
+        let told = ControlError::io("cannot listen on", &path);
+        let (listener, inode) = listen(&path).map_err(told)?;
         let mut sockets = Self {
             runtime_dir: runtime_dir.to_owned(),
             names: vec![first.to_owned()],
@@ -135,6 +136,17 @@ impl Sockets {
         let found = inode(&socket_path(&self.runtime_dir, name));
         found.is_ok_and(|found| found == self.inode)
     }
+}
+
+/// A socket that only its owner may speak to. Its mode is set before it has a name, which somebody
+/// else could make lead elsewhere.
+fn listen(path: &Path) -> io::Result<(UnixListener, Inode)> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    fchmod(&socket, Mode::from_bits_truncate(0o600))?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    socket.listen(BACKLOG)?;
+    socket.set_nonblocking(true)?;
+    Ok((OwnedFd::from(socket).into(), inode(path)?))
 }
 
 /// Removes what a dead process left under this name.

@@ -7,12 +7,14 @@ use wire::isakmp::{
     write_payloads,
 };
 
-use super::exchange::cookie;
+use super::exchange::{cookie, notification};
 use super::message::Message;
+use super::names_of;
 use super::notify::notify_name;
 use super::phase2::list;
 use crate::counters::DropReason;
-use crate::ike::{Fault, Spis};
+use crate::ike::{Fault, Sent, Spis, Step};
+use crate::sa::Path;
 
 /// Payloads that the log names.
 const MAX_NAMED: usize = 4;
@@ -123,6 +125,23 @@ fn notify(protocol: ProtocolId, spi: Vec<u8>, kind: NotifyType) -> Payload {
         kind,
         value: Vec::new(),
     })
+}
+
+/// A notification in clear, before there are keys.
+pub(super) fn notification_in_clear(
+    cookies: Cookies,
+    kind: NotifyType,
+    path: Path,
+    random: &mut Stream,
+) -> Sent {
+    let notify = notification(cookies, kind, Vec::new());
+    Sent {
+        path,
+        payloads: names_of(core::slice::from_ref(&notify)),
+        message: write(cookies, notify, random.u32().max(1)),
+        step: Step::Informational,
+        may_fragment: false,
+    }
 }
 
 /// An informational message in clear, which proves nothing.

@@ -16,9 +16,10 @@ use wire::isakmp::{Cookie, Cookies, Exchange, Header, Located, NotifyType, Paylo
 use super::IsakmpSa;
 use super::decoy::Decoys;
 use super::exchange::{At, Awaited, Core, cookie};
+use super::in_clear::notification_in_clear;
 use super::names_read;
 use super::parts::Parts;
-use super::refusal::{fitting, in_clear};
+use super::refusal::fitting;
 use crate::config::Connection;
 use crate::counters::DropReason;
 use crate::ike::retransmit::Retransmit;
@@ -145,7 +146,7 @@ impl Phase1 {
         let candidates = fitting(candidates, path, is_aggressive).inspect_err(|_| {
             let kind = NotifyType::NoProposalChosen;
             out.messages
-                .push(in_clear(header.cookies, kind, path, random));
+                .push(notification_in_clear(header.cookies, kind, path, random));
         })?;
         let cookies = Cookies {
             initiator: header.cookies.initiator,

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use crypto::rand::Stream;
 use wire::isakmp::{Cookies, Exchange, Header, Located, NotifyType, Payload, write_payloads};
 
-use super::exchange::{Awaited, Core, Session, notification};
-use super::in_clear::write;
+use super::exchange::{Awaited, Core, Session};
+use super::in_clear::notification_in_clear;
 use super::names_of;
 use super::notify::{notify_name, notify_type};
 use super::proposal::{self, Method};
 use super::protect::{self, Iv};
 use crate::config::Connection;
 use crate::counters::DropReason;
-use crate::ike::{Doubt, Fault, Outbox, Refusal, Sent, Step, Unanswered};
+use crate::ike::{Doubt, Fault, Outbox, Refusal, Step, Unanswered};
 use crate::sa::Path;
 use crate::work::Work;
 
@@ -34,7 +34,7 @@ impl Core {
         };
         let Some(session) = session else {
             out.messages
-                .push(in_clear(self.cookies, kind, self.path, random));
+                .push(notification_in_clear(self.cookies, kind, self.path, random));
             return;
         };
         let chain = vec![self.notify(kind, Vec::new())];
@@ -67,7 +67,7 @@ impl Core {
         };
         let kind = NotifyType::AuthenticationFailed;
         out.messages
-            .push(in_clear(cookies, kind, self.path, random));
+            .push(notification_in_clear(cookies, kind, self.path, random));
         out.doubts.push(Doubt {
             connection: Some(self.connection().name.clone()),
             path: self.path,
@@ -160,23 +160,6 @@ impl Core {
         let last = self.sealed.as_ref().unwrap_or(&session.iv);
         let digest = self.suite.hash.digest(&[last.as_ref(), &id]);
         Iv::truncated(self.suite.cipher, digest.as_ref())
-    }
-}
-
-/// A notification in clear, before there are keys.
-pub(super) fn in_clear(
-    cookies: Cookies,
-    kind: NotifyType,
-    path: Path,
-    random: &mut Stream,
-) -> Sent {
-    let notify = notification(cookies, kind, Vec::new());
-    Sent {
-        path,
-        payloads: names_of(core::slice::from_ref(&notify)),
-        message: write(cookies, notify, random.u32().max(1)),
-        step: Step::Informational,
-        may_fragment: false,
     }
 }
 
