@@ -2,7 +2,7 @@
 //! word that a wrong one is nearest to.
 //!
 //! Every file of the house is told about in the same words: device, link, policy, scenario and
-//! study through [`Item`] and [`Table`], the configuration of `daemon` through [`position`] and
+//! study through [`Item`] and [`Table`], the configuration of `daemon` through [`position()`] and
 //! [`unknown`]. Left out: what a key means, and opening files.
 
 #![forbid(unsafe_code)]

@@ -103,7 +103,7 @@ pub fn read(sa: &IsakmpSa, message: &[u8], out: &mut Outbox) -> Result<Vec<Notic
 /// The SPI of a proposal of the peer's, and whose it is.
 pub type ProposedSpi = (ProtocolId, Vec<u8>);
 
-/// A refusal, as [`notification`].
+/// A refusal as an error notification, about the ISAKMP SA or the SA of `refused`.
 pub fn refusal(sa: &IsakmpSa, refusal: Refusal, refused: Option<ProposedSpi>) -> Payload {
     notification(sa, notify_type(refusal), refused)
 }

@@ -124,7 +124,7 @@ pub struct Discarded {
     pub first: Option<Instant>,
     /// When the last came.
     pub last: Option<Instant>,
-    /// Numbers that came, from and to, the first [`GAPS_MAX`] runs of them. A datagram too small
+    /// Numbers that came, from and to, the first `GAPS_MAX` runs of them. A datagram too small
     /// for its number is none of them.
     pub numbers: Vec<(u64, u64)>,
 }
