@@ -13,6 +13,10 @@ const MAX_ATTRIBUTES: usize = 64;
 /// Octets that a name may have as text.
 const MAX_TEXT: usize = 4096;
 
+/// Octets that a name may have as DER. Its normal form may have twice as many, since T61 becomes
+/// UTF-8, and is still below the 64 KiB that a length of two octets can say.
+const MAX_DER: usize = 16 << 10;
+
 /// A distinguished name, read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DistinguishedName {
@@ -46,9 +50,9 @@ pub enum NameFault {
     /// A quotation mark without its partner, or a backslash at the end.
     #[error("a quotation or an escape does not end")]
     Open,
-    /// More octets than a name may have as text.
-    #[error("a name of {0} octets is longer than {MAX_TEXT}")]
-    TooLong(usize),
+    /// More octets than a name may have, and how many it may.
+    #[error("a name of {0} octets is longer than {1}")]
+    TooLong(usize, usize),
     /// Octets that are not the DER of a name.
     #[error("not the DER of a distinguished name")]
     Der,
@@ -60,6 +64,9 @@ pub enum NameFault {
 impl DistinguishedName {
     /// Reads DER, which must end where the name ends.
     pub fn from_der(der: &[u8]) -> Result<Self, NameFault> {
+        if der.len() > MAX_DER {
+            return Err(NameFault::TooLong(der.len(), MAX_DER));
+        }
         let mut outer = Der(der);
         let mut names = outer.element(SEQUENCE)?;
         outer.finish()?;
@@ -262,7 +269,7 @@ impl FromStr for DistinguishedName {
 
     fn from_str(text: &str) -> Result<Self, NameFault> {
         if text.len() > MAX_TEXT {
-            return Err(NameFault::TooLong(text.len()));
+            return Err(NameFault::TooLong(text.len(), MAX_TEXT));
         }
         // A space at the end may be escaped: what is read of the last value decides.
         let text = text.trim_start();

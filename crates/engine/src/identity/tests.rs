@@ -241,6 +241,23 @@ fn the_empty_distinguished_name_names_nobody() {
     assert_eq!(claimed.proven_by(&[Name::Subject(empty)]), None);
 }
 
+/// Whoever sends a certificate chooses its subject, and is a stranger until it is verified.
+#[test]
+fn a_subject_of_tens_of_kilobytes_names_nobody() {
+    let tagged = |tag: u8, content: &[u8]| {
+        let [high, low] = (content.len() as u16).to_be_bytes();
+        [&[tag, 0x82, high, low], content].concat()
+    };
+    // T61, which is twice as long as UTF-8
+    let pair = [tagged(6, &[0x55, 4, 3]), tagged(0x14, &[0xe9; 40_000])].concat();
+    let subject = tagged(0x30, &tagged(0x31, &tagged(0x30, &pair)));
+    let names = [Name::Subject(subject)];
+    for text in ["ms.example.org", "CN=ms"] {
+        assert_eq!(identity(text).proven_by(&names), None);
+    }
+    assert_eq!(Identity::of_certificate(&names[0]), None);
+}
+
 #[test]
 fn a_name_never_reads_as_one_of_another_type() {
     use Identity::{Fqdn, KeyId, UserFqdn};

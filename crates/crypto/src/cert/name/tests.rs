@@ -28,3 +28,26 @@ fn what_does_not_read_is_shown_in_hexadecimal() {
     assert_eq!(text_of(&[]), "");
     assert_eq!(text_of(&[0x30, 0]), "");
 }
+
+/// A common name of so many octets of T61, each of which is two in UTF-8.
+fn long_name(octets: usize) -> Vec<u8> {
+    let inner = [
+        tagged(OID, &[0x55, 4, 3]),
+        tagged(T61_STRING, &vec![0xe9; octets]),
+    ]
+    .concat();
+    tagged(SEQUENCE, &tagged(SET, &tagged(SEQUENCE, &inner)))
+}
+
+#[test]
+fn a_name_whose_normal_form_would_be_too_long_is_refused() {
+    for octets in [40_000, 60_000, MAX_DER] {
+        let der = long_name(octets);
+        let fault = NameFault::TooLong(der.len(), MAX_DER);
+        assert_eq!(DistinguishedName::from_der(&der), Err(fault));
+    }
+    let most = long_name(MAX_DER - 64);
+    let normal = DistinguishedName::from_der(&most).unwrap().normal_form();
+    assert!(normal.to_der().len() > 2 * (MAX_DER - 64));
+    assert!(normal.is_same(&DistinguishedName::from_der(&most).unwrap()));
+}
