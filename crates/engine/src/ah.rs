@@ -39,10 +39,13 @@ pub fn seal(
     let icv_len = key.protection().icv_len();
     let low = sequence as u32;
     wire::write_header(&mut packet[at..], next_header, spi, low, icv_len, family);
-    let esn_high = has_esn.then_some((sequence >> 32) as u32);
+    let mut room = [0; MAX_HEADERS_BYTES];
+    let headers = covered_headers(packet, at, &mut room)?;
+    let esn = has_esn.then_some(((sequence >> 32) as u32).to_be_bytes());
     let mut icv = [0; MAX_ICV_BYTES];
     let icv = &mut icv[..icv_len];
-    compute(key, packet, at, esn_high, icv)?;
+    let parts = [headers, &packet[at..], esn.as_slice().as_flattened()];
+    key.icv(&parts, icv);
     packet[at + FIXED_LEN..][..icv.len()].copy_from_slice(icv);
     Ok(())
 }
@@ -74,24 +77,23 @@ pub fn open(
     let mut theirs = [0; MAX_ICV_BYTES];
     theirs[..icv_len].copy_from_slice(&packet[field.clone()]);
     packet[field].fill(0);
-    let mut ours = [0; MAX_ICV_BYTES];
-    compute(key, packet, at, esn_high, &mut ours[..icv_len])?;
-    if !crypto::hash::is_equal(&ours, &theirs) {
-        return Err(DropReason::BadIcv);
-    }
+    let mut room = [0; MAX_HEADERS_BYTES];
+    let headers = covered_headers(packet, at, &mut room)?;
+    let esn = esn_high.map(u32::to_be_bytes);
+    let parts = [headers, &packet[at..], esn.as_slice().as_flattened()];
+    key.verify_icv(&parts, &theirs[..icv_len])
+        .map_err(|_bad_icv| DropReason::BadIcv)?;
     Ok((at + length..packet.len(), next_header))
 }
 
-/// The ICV over the packet with its mutable fields and the ICV itself zero (RFC 4302 §3.3.3).
-fn compute(
-    key: &PacketKey,
+/// The headers before AH with their mutable fields zero, as the ICV covers them
+/// (RFC 4302 §3.3.3). Nobody has proven them.
+fn covered_headers<'a>(
     packet: &[u8],
     at: usize,
-    esn_high: Option<u32>,
-    icv: &mut [u8],
-) -> Result<(), DropReason> {
-    let mut masked = [0; MAX_HEADERS_BYTES];
-    let masked = masked.get_mut(..at).ok_or(DropReason::BadInnerPacket)?;
+    room: &'a mut [u8; MAX_HEADERS_BYTES],
+) -> Result<&'a [u8], DropReason> {
+    let masked = room.get_mut(..at).ok_or(DropReason::BadInnerPacket)?;
     masked.copy_from_slice(&packet[..at]);
     // The length is covered as it is, but only the headers are here to be read.
     let (length_at, length) = match masked[0] >> 4 {
@@ -108,9 +110,5 @@ fn compute(
         return Err(DropReason::BadInnerPacket);
     }
     masked[length_at..length_at + 2].copy_from_slice(&packet[length_at..length_at + 2]);
-    match esn_high {
-        Some(high) => key.icv(&[masked, &packet[at..], &high.to_be_bytes()], icv),
-        None => key.icv(&[masked, &packet[at..]], icv),
-    }
-    Ok(())
+    Ok(masked)
 }

@@ -2,8 +2,8 @@
 //! (RFC 3948): the layout of a packet and its trailer. [`crate::plane`] adds policy and paths, the
 //! ciphers and the ICV check are [`crypto::packet::PacketKey`]'s.
 //!
-//! Left out: traffic flow confidentiality padding is taken but not made (RFC 4303 §2.7), combined
-//! with AH on one packet no SA bundle is made (RFC 4301 §4.1).
+//! Left out: making traffic flow confidentiality padding (RFC 4303 §2.7), which is accepted, and
+//! ESP and AH on one packet (RFC 4301 §4.1).
 
 use core::ops::Range;
 
@@ -89,22 +89,26 @@ pub fn peek(packet: &[u8], at: usize) -> Option<(u32, u32)> {
     Some((esp.spi(), esp.sequence()))
 }
 
-/// Opens an ESP packet in place: sizes, ICV, decryption, padding. Returns where the clear text
-/// lies and its next header. The caller looked up the SA, and checks and moves the window.
+/// Opens an ESP packet in place: sizes, ICV, decryption. Returns where its text lies, with padding
+/// and trailer, for [`strip`]. An error says nothing about who sent the packet; success does. The
+/// caller looked up the SA, and checks and moves the window.
 pub fn open(
     key: &PacketKey,
     packet: &mut [u8],
     esn_high: Option<u32>,
-) -> Result<(Range<usize>, u8), DropReason> {
+) -> Result<Range<usize>, DropReason> {
     if !Layout::of(&key.protection()).admits(packet.len()) {
         return Err(DropReason::Truncated);
     }
     // The ICV of every inbound ESP packet is checked here, before anything of it is believed.
-    let text = key
-        .open(packet, esn_high)
-        .map_err(|_bad_icv| DropReason::BadIcv)?;
-    let trailer = wire::read_trailer(&packet[text.clone()]);
+    key.open(packet, esn_high)
+        .map_err(|_bad_icv| DropReason::BadIcv)
+}
+
+/// Where the clear text lies in the text of an opened packet, and its next header.
+pub fn strip(packet: &[u8], text: Range<usize>) -> Result<(Range<usize>, u8), DropReason> {
+    let start = text.start;
+    let trailer = wire::read_trailer(&packet[text]);
     let trailer = trailer.map_err(|_malformed| DropReason::BadPadding)?;
-    let clear = text.start..text.start + trailer.payload_len;
-    Ok((clear, trailer.next_header))
+    Ok((start..start + trailer.payload_len, trailer.next_header))
 }

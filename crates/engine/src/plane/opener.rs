@@ -123,16 +123,18 @@ impl Opener {
         let sequence = self.window.expand(low).ok_or(DropReason::OutsideWindow)?;
         self.window.check(sequence)?;
         let esn_high = self.has_esn.then_some((sequence >> 32) as u32);
-        let opened = if is_ah {
-            ah::open(&self.key, packet, at, esn_high)
+        // An error before the ICV was found right moves nothing.
+        let (is_newest, clear, next_header) = if is_ah {
+            let (clear, next_header) = ah::open(&self.key, packet, at, esn_high)?;
+            (self.window.accept(sequence), clear, next_header)
         } else {
-            esp::open(&self.key, &mut packet[at..], esn_high)
-                .map(|(clear, next)| (clear.start + at..clear.end + at, next))
+            let packet = &mut packet[at..];
+            let text = esp::open(&self.key, packet, esn_high)?;
+            // The number is used even if the padding is wrong.
+            let is_newest = self.window.accept(sequence);
+            let (clear, next_header) = esp::strip(packet, text)?;
+            (is_newest, clear.start + at..clear.end + at, next_header)
         };
-        // The ICV was right, so the sequence number is used even if the padding is wrong.
-        let is_proven = !matches!(opened, Err(DropReason::BadIcv | DropReason::Truncated));
-        let is_newest = is_proven && self.window.accept(sequence);
-        let (clear, next_header) = opened?;
         let is_first = is_newest && self.packets == 0;
         self.packets += 1;
         self.bytes += clear.len() as u64;

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::support::*;
 use crate::counters::DropReason;
+use crate::plane::sealer::finish_ip_header;
 use crate::plane::{Change, Kind, Notice, Offloads};
 use crate::sa::{ChildId, Direction, Mode, Protocol, Sa};
 use crate::selector::TrafficSelector;
@@ -123,6 +124,33 @@ fn padding_that_does_not_count_up_is_refused_and_uses_its_number_up() {
         pair.receiver.report().drops.of(DropReason::BadInnerPacket),
         1
     );
+}
+
+/// What AH covers of the headers before it cannot be known where they do not read. Nothing has
+/// been proven then, and the number of such a packet must not count.
+#[test]
+fn headers_that_ah_cannot_cover_move_no_window() {
+    let mut pair = Pair::new(Sa {
+        protocol: Protocol::Ah,
+        is_udp_encapsulated: false,
+        path: path("198.51.100.1", "203.0.113.1", 0),
+        ..tunnel_sa(suites()[1])
+    });
+    let sent = pair.seal(&[frame(20)]);
+    let bytes = &sent[0].bytes;
+    // a timestamp option of no octets
+    let mut forged = [&bytes[..20], &[0x44, 0, 0, 0], &bytes[20..]].concat();
+    forged[0] = 0x46;
+    forged[32..36].copy_from_slice(&[0xff; 4]);
+    let length = forged.len();
+    finish_ip_header(&mut forged[..24], length);
+    let forged = Sent {
+        bytes: forged,
+        ..sent[0].clone()
+    };
+    assert!(pair.open(&[forged]).is_empty());
+    assert_eq!(pair.received_drops(DropReason::BadInnerPacket), 1);
+    assert_eq!(pair.open(&sent), [frame(20)]);
 }
 
 #[test]
