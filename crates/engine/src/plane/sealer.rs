@@ -179,7 +179,11 @@ impl Sealer {
         let is_too_long = length + self.shape.headers_of(kind) > self.path_mtu.into();
         let packet = out.push(&self.path, kind, class, length, is_too_long);
         if headers > 0 {
-            self.write_header(&mut packet[..headers], outer, length, random);
+            // What may be sealed although it is too long may be cut: an IPv6 packet of 1280 octets
+            // has DF, and no sender makes it smaller.
+            let dont_fragment = outer.dont_fragment && !is_too_long;
+            let sizes = (length, dont_fragment);
+            self.write_header(&mut packet[..headers], outer, sizes, random);
         }
         let sealed = match self.shape.protocol {
             Protocol::Esp => {
@@ -215,7 +219,8 @@ impl Sealer {
         self.last = Some(now);
         if is_too_long && kind != Kind::Udp {
             // UDP is fragmented by the kernel, which takes raw packets only as they are.
-            self.fragment_last((headers, outer), random, out)?;
+            let cut = self.fragment_last((headers, outer), random, out);
+            return cut.inspect_err(|_| out.unpush(length));
         }
         Ok(())
     }
@@ -269,7 +274,7 @@ impl Sealer {
         &self,
         header: &mut [u8],
         outer: &Outer<'_>,
-        length: usize,
+        (length, dont_fragment): (usize, bool),
         random: &mut Stream,
     ) {
         let protocol = match self.shape.protocol {
@@ -280,11 +285,7 @@ impl Sealer {
         if self.shape.mode == Mode::Tunnel {
             // AH covers the identification, and a sender of whole packets must not leave it 0.
             let id = (random.u32() as u16).max(1);
-            let flags = if outer.dont_fragment {
-                DONT_FRAGMENT
-            } else {
-                0
-            };
+            let flags = if dont_fragment { DONT_FRAGMENT } else { 0 };
             write_ip_header(
                 header,
                 (local, remote),
@@ -296,7 +297,7 @@ impl Sealer {
             header.copy_from_slice(outer.header);
             header[outer.protocol_at] = protocol;
             put_destination(header, remote);
-            if remote.is_ipv4() && !outer.dont_fragment {
+            if remote.is_ipv4() && !dont_fragment {
                 header[6] &= !((DONT_FRAGMENT >> 8) as u8);
             }
             if remote.is_ipv4() && header[4..6] == [0, 0] {

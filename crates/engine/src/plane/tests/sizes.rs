@@ -194,6 +194,32 @@ fn raw_packets_without_df_are_cut_after_they_are_sealed() {
     }
 }
 
+/// RFC 8200 §5 lets nobody make it smaller: its outer packet is cut, although it has DF itself.
+#[test]
+fn the_smallest_ipv6_packet_passes_a_small_path_without_udp() {
+    for protocol in [Protocol::Esp, Protocol::Ah] {
+        let mut pair = Pair::new(Sa {
+            protocol,
+            is_udp_encapsulated: false,
+            path: path("198.51.100.1", "203.0.113.1", 0),
+            ..tunnel_sa(suites()[1])
+        });
+        pair.sender.apply(Change::LinkMtu(CHILD, 1300), NOW);
+        let small = packet("fd01::1", "fd02::1", UDP, &udp((1, 2), &data(1280 - 48)));
+        let sent = pair.seal(&[plain(&small)]);
+        assert_eq!(pair.sent_drops(DropReason::TooBig), 0);
+        assert_eq!(sent.len(), 2);
+        assert!(sent.iter().all(|sent| sent.bytes.len() <= 1300));
+        // the kernel puts them together before a raw socket sees them
+        let parts: Vec<_> = sent.iter().map(|sent| plain(&sent.bytes)).collect();
+        let whole = Sent {
+            bytes: reassemble(&parts),
+            ..sent[0].clone()
+        };
+        assert_eq!(pair.open(&[whole]), [plain(&small)]);
+    }
+}
+
 #[test]
 fn raw_ipv6_packets_are_cut_after_they_are_sealed() {
     for protocol in [Protocol::Esp, Protocol::Ah] {
