@@ -22,8 +22,9 @@ pub(super) struct Leases {
     /// Addresses that were given back.
     free: BTreeSet<IpAddr>,
     pools: BTreeMap<String, PoolNumber>,
-    /// Where the search for a free address of a pool goes on.
-    next: BTreeMap<PoolNumber, u128>,
+    /// Where the search for an address that nobody has held goes on, by a pool's first and last:
+    /// a reload may give a pool others.
+    next: BTreeMap<(IpAddr, IpAddr), u128>,
 }
 
 /// Stands for a pool's name, of which there are few.
@@ -66,11 +67,11 @@ impl Leases {
             .filter(|address| contains(pool, *address))
             .find(|address| self.is_open_to(*address, peer))
             .or_else(|| match self.held.len() < MAX_REMEMBERED {
-                true => self.unused(pool, number),
+                true => self.unused(pool),
                 false => None,
             })
             .or_else(|| self.free.range(pool.first..=pool.last).next().copied())
-            .or_else(|| self.unused(pool, number))?;
+            .or_else(|| self.unused(pool))?;
         self.hold(address, borrower.clone());
         if self.sticky.len() < MAX_REMEMBERED {
             self.sticky.insert(borrower, address);
@@ -130,12 +131,11 @@ impl Leases {
     }
 
     /// The next that nobody has ever held. Each address is looked at once.
-    fn unused(&mut self, pool: &Pool, pool_number: PoolNumber) -> Option<IpAddr> {
+    fn unused(&mut self, pool: &Pool) -> Option<IpAddr> {
         let (first, last) = (number(pool.first), number(pool.last));
-        let next = self.next.entry(pool_number).or_insert(first);
-        let start = (*next).max(first);
-        let found = (start..=last).find(|n| !self.held.contains_key(&address(pool, *n)));
-        *next = found.unwrap_or(last) + 1;
+        let next = self.next.entry((pool.first, pool.last)).or_insert(first);
+        let found = (*next..=last).find(|n| !self.held.contains_key(&address(pool, *n)));
+        *next = found.unwrap_or(last).saturating_add(1);
         found.map(|found| address(pool, found))
     }
 }
@@ -257,7 +257,8 @@ mod tests {
         };
         let mut leases = Leases::default();
         let number = leases.number_of(&wide);
-        leases.next.insert(number, super::number(wide.last) + 1);
+        let end = super::number(wide.last) + 1;
+        leases.next.insert((wide.first, wide.last), end);
         assert_eq!(lend(&mut leases, &wide, "a", None), None);
         for n in 1..=200 {
             leases.hold(
@@ -293,6 +294,24 @@ mod tests {
         };
         let lent = lend(&mut leases, &renamed, "c", None);
         assert_eq!(lent, Some([10, 0, 0, 2].into()));
+    }
+
+    #[test]
+    fn a_pool_that_a_reload_has_moved_lends_its_new_addresses() {
+        let mut leases = Leases::default();
+        let before = lend(&mut leases, &pool(), "a", None).expect("an address");
+        for moved in [[9, 0, 0, 1], [11, 0, 0, 1], [9, 0, 0, 1]] {
+            let pool = Pool {
+                first: moved.into(),
+                last: moved.into(),
+                ..pool()
+            };
+            let lent = lend(&mut leases, &pool, "b", None);
+            assert_eq!(lent, Some(moved.into()));
+            leases.give_back(moved.into());
+        }
+        leases.give_back(before);
+        assert_eq!(lend(&mut leases, &pool(), "a", None), Some(before));
     }
 
     #[test]
