@@ -67,6 +67,14 @@ enum What {
     Line,
 }
 
+/// Whose bucket is empty, and what fills it.
+enum Empty {
+    /// The peer's own.
+    Own(Rate),
+    /// That of all holders of its key.
+    Group(Rate),
+}
+
 /// The buckets of a peer, or of all holders of one key.
 #[derive(Default)]
 struct Spent {
@@ -149,15 +157,15 @@ impl Quotas {
 
     /// Whether one more line of the log may be written on a peer's account; else it is counted.
     pub fn take_line(&mut self, peer: &Peer, now: Instant) -> bool {
-        let has = self.charge(peer, What::Line, (LINES, GROUP_LINES), now);
-        if !has {
+        let charged = self.charge(peer, What::Line, (LINES, GROUP_LINES), now);
+        if charged.is_err() {
             let spent = match self.group(peer) {
                 Some(group) => &mut group.spent,
                 None => self.spent(peer, now),
             };
             spent.left_out += 1;
         }
-        has
+        charged.is_ok()
     }
 
     /// Lines that were left out since this was asked last, and of whom.
@@ -206,36 +214,50 @@ impl Quotas {
         rates: (Rate, Rate),
         now: Instant,
     ) -> Result<(), DropReason> {
-        if self.charge(peer, what, rates, now) {
+        let Err(empty) = self.charge(peer, what, rates, now) else {
             return Ok(());
-        }
+        };
+        let named = match what {
+            What::Exchange => "key exchanges",
+            What::Child => "children",
+            What::Line => "log lines",
+        };
+        let (who, Rate { burst, every }) = match empty {
+            Empty::Own(rate) => (format!("{peer} is over its"), rate),
+            Empty::Group(rate) => {
+                let who = format!("{peer} and the others with its pre-shared key are over their");
+                (who, rate)
+            }
+        };
+        let every = every.as_secs_f64();
         let text = format!(
-            "{peer} is over its quota of {} key exchanges and {} children at once, then one \
-             every {} s and every {} s: requests above it get no answer",
-            EXCHANGES.burst,
-            CHILDREN.burst,
-            EXCHANGES.every.as_secs_f64(),
-            CHILDREN.every.as_secs_f64(),
+            "{who} quota of {burst} {named} at once, then one every {every} s: requests above it \
+             get no answer"
         );
         self.refuse(peer, text, now);
         Err(DropReason::OverQuota)
     }
 
-    fn charge(&mut self, peer: &Peer, what: What, rates: (Rate, Rate), now: Instant) -> bool {
-        let (own, of_group) = rates;
+    fn charge(
+        &mut self,
+        peer: &Peer,
+        what: What,
+        (own, of_group): (Rate, Rate),
+        now: Instant,
+    ) -> Result<(), Empty> {
         let group = self.group(peer);
         if group.is_some_and(|it| !it.spent.of(what).has(of_group, now)) {
-            return false;
+            return Err(Empty::Group(of_group));
         }
-        let spent = self.spent(peer, now).of(what);
-        if !spent.has(own, now) {
-            return false;
+        let bucket = self.spent(peer, now).of(what);
+        if !bucket.has(own, now) {
+            return Err(Empty::Own(own));
         }
-        spent.take(own, now);
+        bucket.take(own, now);
         if let Some(group) = self.group(peer) {
             group.spent.of(what).take(of_group, now);
         }
-        true
+        Ok(())
     }
 
     fn refuse(&mut self, peer: &Peer, text: String, now: Instant) {

@@ -25,11 +25,10 @@ fn a_peer_has_a_burst_then_so_much_a_second_and_is_told_of_once_a_minute() {
         peer("b.example", "b.example"),
     );
     assert_eq!(exchanges(&mut quotas, &a, 100, at(0)), 60);
-    assert!(
-        quotas
-            .take_refused()
-            .is_some_and(|it| it.1.starts_with("a.example is over its quota"))
-    );
+    let said = quotas.take_refused().map(|(_, text)| text);
+    let own = "a.example is over its quota of 60 key exchanges at once, then one every 3 s: \
+               requests above it get no answer";
+    assert_eq!(said.as_deref(), Some(own));
     assert_eq!(exchanges(&mut quotas, &a, 100, at(30)), 10);
     assert!(quotas.take_refused().is_none());
     assert_eq!(exchanges(&mut quotas, &a, 100, at(90)), 20);
@@ -62,6 +61,10 @@ fn holders_of_one_key_have_a_common_bound_whatever_they_call_themselves() {
         quotas.take_exchange(&guest, 100, at(0)).is_ok()
     });
     assert_eq!(taken.count(), 100);
+    let said = quotas.take_refused().map(|(_, text)| text);
+    let common = "100.example and the others with its pre-shared key are over their quota of 100 \
+                  key exchanges at once, then one every 0.1 s: requests above it get no answer";
+    assert_eq!(said.as_deref(), Some(common));
     let guest = peer("more.example", "*.example");
     assert!(quotas.take_exchange(&guest, 100, at(0)).is_err());
     assert!(quotas.take_exchange(&guest, 100, at(1)).is_ok());
