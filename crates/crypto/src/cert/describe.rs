@@ -8,9 +8,11 @@ use x509_parser::prelude::{
     X509CertificationRequest, X509Error,
 };
 use x509_parser::revocation_list::CertificateRevocationList;
+use zeroize::Zeroizing;
 
-use super::make::{MakeFault, SigningKey};
+use super::make::MakeFault;
 use super::name::text_of;
+use crate::rsa::PrivateKey;
 
 /// Objects of one file that are described.
 const OBJECTS_MAX: usize = 64;
@@ -28,9 +30,10 @@ pub fn describe(text: &str) -> Result<String, MakeFault> {
             _ => Ok(String::new()),
         };
         lines += &known.map_err(|error| MakeFault::Certificate(error.to_string()))?;
+        let secret = Zeroizing::new(pem.contents);
         if pem.label.contains("PRIVATE KEY") {
-            match SigningKey::from_pem(text) {
-                Ok(key) => lines += &format!("private RSA key, {} bits\n", key.bits()),
+            match PrivateKey::from_der(&secret) {
+                Ok(key) => lines += &format!("private RSA key, {} bits\n", key.public().bits()),
                 Err(_) => lines += "private key that IKEv1's RSA signatures cannot use\n",
             }
         }

@@ -78,12 +78,6 @@ impl SigningKey {
             .map_err(|error| no_key(text, &error))
     }
 
-    /// Bits of the modulus.
-    pub fn bits(&self) -> u32 {
-        let spki = self.0.subject_public_key_info();
-        crate::rsa::PublicKey::from_spki(&spki).map_or(0, |key| key.bits())
-    }
-
     /// PEM: PKCS #8 for a key that was generated, else as it was read.
     pub fn to_pem(&self) -> Zeroizing<String> {
         Zeroizing::new(self.0.serialize_pem())

@@ -43,6 +43,13 @@ fn an_issued_certificate_carries_its_names_and_its_authority_s_signature() {
     }
     let text = crate::cert::describe(&key.to_pem()).unwrap();
     assert_eq!(text, "private RSA key, 2048 bits\n");
+    // each key by itself, whatever stands before it
+    let other = "-----BEGIN EC PRIVATE KEY-----\nMAMCAQE=\n-----END EC PRIVATE KEY-----\n";
+    let text = crate::cert::describe(&format!("{}{other}", &*key.to_pem())).unwrap();
+    assert_eq!(
+        text,
+        "private RSA key, 2048 bits\nprivate key that IKEv1's RSA signatures cannot use\n"
+    );
     let (leaf, ca) = (der(&pem), der(authority.certificate_pem()));
     let (_, leaf) = X509Certificate::from_der(&leaf).unwrap();
     let (_, ca) = X509Certificate::from_der(&ca).unwrap();
