@@ -3,6 +3,7 @@
 use aws_lc_rs::aead::{
     AES_128_GCM, AES_192_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
 };
+use zeroize::Zeroize;
 
 /// Octets of the ICV.
 pub const ICV_LEN: usize = 16;
@@ -25,7 +26,7 @@ pub enum Aead {
     ChaCha20Poly1305,
 }
 
-/// A key with its salt and schedule, wiped on drop by aws-lc.
+/// A key with its salt and schedule, wiped on drop: the schedule by aws-lc, the salt here.
 pub struct AeadKey {
     key: LessSafeKey,
     salt: [u8; SALT_LEN],
@@ -75,6 +76,12 @@ impl AeadKey {
         nonce[..SALT_LEN].copy_from_slice(&self.salt);
         nonce[SALT_LEN..].copy_from_slice(&iv);
         Nonce::assume_unique_for_key(nonce)
+    }
+}
+
+impl Drop for AeadKey {
+    fn drop(&mut self) {
+        self.salt.zeroize();
     }
 }
 

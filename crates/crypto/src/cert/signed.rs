@@ -51,7 +51,10 @@ impl Signed {
             .iter()
             .find(|(oid, ..)| *oid == algorithm.algorithm.to_id_string());
         Self {
-            scheme: known.map(|(_, family, hash)| (*family, *hash, digest_of(*hash, tbs))),
+            scheme: known.and_then(|(_, family, hash)| {
+                let digest = digest_of(*hash, tbs)?;
+                Some((*family, *hash, digest))
+            }),
             signature: signature.to_vec(),
         }
     }
@@ -129,14 +132,16 @@ fn algorithm(
     })
 }
 
-fn digest_of(hash: Hash, octets: &[u8]) -> Digest {
+/// `None` for MD5, which signs nothing.
+fn digest_of(hash: Hash, octets: &[u8]) -> Option<Digest> {
     let algorithm = match hash {
         Hash::Sha256 => &digest::SHA256,
         Hash::Sha384 => &digest::SHA384,
         Hash::Sha512 => &digest::SHA512,
-        Hash::Md5 | Hash::Sha1 => &digest::SHA1_FOR_LEGACY_USE_ONLY,
+        Hash::Sha1 => &digest::SHA1_FOR_LEGACY_USE_ONLY,
+        Hash::Md5 => return None,
     };
-    digest::digest(algorithm, octets)
+    Some(digest::digest(algorithm, octets))
 }
 
 /// RFC 8017 appendix A.2.4, RFC 5758 §3.2. SHA-1 is known here and may be refused at the check;
