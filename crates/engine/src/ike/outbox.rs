@@ -20,6 +20,8 @@ pub struct Outbox {
     pub received: Vec<Received>,
     /// Messages dropped without ending an exchange.
     pub drops: DropCounters,
+    /// What was heard is a repetition of what has been answered.
+    is_repetition: bool,
     round_trip: RoundTrip,
     has_learned: bool,
 }
@@ -58,12 +60,18 @@ impl Outbox {
         });
     }
 
+    /// Counts that what was heard is a repetition.
+    pub fn heard_again(&mut self) {
+        self.drops.count(DropReason::RetransmittedMessage);
+        self.is_repetition = true;
+    }
+
     /// Where what a responder heard over `path` was a repetition, its answer goes back there: the
     /// NAT between may have given the peer another port since. It is one message for one, a bounded
     /// number of times; where the peer is, only a new message shows. Whoever began the session went
     /// to an address of its own choice, and answers there alone.
     pub fn answer_repetition_at(&mut self, path: Path, role: Role) {
-        if role == Role::Responder && self.drops.of(DropReason::RetransmittedMessage) > 0 {
+        if role == Role::Responder && self.is_repetition {
             self.messages.iter_mut().for_each(|sent| sent.path = path);
         }
     }

@@ -15,7 +15,6 @@
 use crypto::hash::Hash;
 
 use super::{Fault, Outbox, Sent, Unanswered};
-use crate::counters::DropReason;
 use crate::time::{Deadline, Duration, Instant};
 
 /// How long an answer is waited for in all.
@@ -166,7 +165,7 @@ impl Answered {
         if message.len() != self.request_bytes || digest(message) != self.request {
             return false;
         }
-        out.drops.count(DropReason::RetransmittedMessage);
+        out.heard_again();
         self.repeat(out);
         true
     }
@@ -192,6 +191,7 @@ fn digest(message: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::counters::DropReason;
     use crate::ike::Step;
     use crate::sa::Path;
 

@@ -138,28 +138,26 @@ pub fn send(sa: &IsakmpSa, payloads: Vec<Payload>, message_id: u32, out: &mut Ou
     out.messages.push(sent);
 }
 
-/// R-U-THERE or its answer, with this number.
-pub fn sign_of_life(sa: &IsakmpSa, number: u32, is_answer: bool) -> Payload {
-    Payload::Notify(Notify {
+/// R-U-THERE with this number: whether the peer is alive.
+pub fn are_you_there(sa: &IsakmpSa, number: u32) -> Payload {
+    sa.sign_of_life(NotifyType::RUThere, number)
+}
+
+/// The answer to an R-U-THERE of this number.
+pub fn i_am_here(sa: &IsakmpSa, number: u32) -> Payload {
+    sa.sign_of_life(NotifyType::RUThereAck, number)
+}
+
+/// Delete of the ISAKMP SA itself.
+pub fn delete_ike(sa: &IsakmpSa) -> Payload {
+    Payload::Delete(Delete {
         protocol: ProtocolId::Isakmp,
-        spi: sa.cookie_octets(),
-        kind: if is_answer {
-            NotifyType::RUThereAck
-        } else {
-            NotifyType::RUThere
-        },
-        value: number.to_be_bytes().to_vec(),
+        spis: vec![sa.cookie_octets()],
     })
 }
 
-/// Delete of children by our inbound SPIs, or of the ISAKMP SA itself when `spis` is empty.
-pub fn delete(sa: &IsakmpSa, protocol: Protocol, spis: &[u32]) -> Payload {
-    if spis.is_empty() {
-        return Payload::Delete(Delete {
-            protocol: ProtocolId::Isakmp,
-            spis: vec![sa.cookie_octets()],
-        });
-    }
+/// Delete of children by our inbound SPIs.
+pub fn delete_children(protocol: Protocol, spis: &[u32]) -> Payload {
     Payload::Delete(Delete {
         protocol: match protocol {
             Protocol::Esp => ProtocolId::Esp,
@@ -173,6 +171,15 @@ impl IsakmpSa {
     /// Both cookies: the SPI of an ISAKMP SA (RFC 2408 §3.14).
     fn cookie_octets(&self) -> Vec<u8> {
         [self.cookies.initiator.0, self.cookies.responder.0].concat()
+    }
+
+    fn sign_of_life(&self, kind: NotifyType, number: u32) -> Payload {
+        Payload::Notify(Notify {
+            protocol: ProtocolId::Isakmp,
+            spi: self.cookie_octets(),
+            kind,
+            value: number.to_be_bytes().to_vec(),
+        })
     }
 
     /// What a payload means; `None` where it speaks of another SA, or of nothing.

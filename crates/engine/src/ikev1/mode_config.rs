@@ -148,8 +148,12 @@ pub struct Asked {
     pub identifier: u16,
     /// Families wanted.
     pub families: InnerFamilies,
+    /// It wants a netmask beside an IPv4 address.
+    pub wants_netmask: bool,
     /// The addresses that it would like to have, at most one of each family.
     pub addresses: Vec<IpAddr>,
+    /// Of the reply.
+    iv: Iv,
 }
 
 /// Reads a peer's request.
@@ -166,32 +170,25 @@ pub fn requested(sa: &IsakmpSa, message: &[u8], out: &mut Outbox) -> Result<Aske
             v4: asks_for(request, ConfigKind::InternalIp4Address),
             v6: asks_for(request, ConfigKind::InternalIp6Address),
         },
+        wants_netmask: asks_for(request, ConfigKind::InternalIp4Netmask),
         addresses: addresses(&request.attributes),
+        iv,
     })
 }
 
 /// Answers a request through the outbox, and returns the same message for the caller to keep: it
-/// answers a duplicate of `request`.
-pub fn reply(
-    sa: &IsakmpSa,
-    asked: &Asked,
-    lease: &Lease,
-    request: &[u8],
-    out: &mut Outbox,
-) -> Result<Vec<u8>, Fault> {
-    let mut iv = sa.first_iv(asked.message_id);
-    let opened = open(sa, request, asked.message_id, &mut iv, out)?;
-    let wanted = attributes(&opened, &[ConfigType::Request])?;
+/// answers a duplicate of the request.
+pub fn reply(sa: &IsakmpSa, asked: &Asked, lease: &Lease, out: &mut Outbox) -> Vec<u8> {
     let reply = ConfigAttributes {
         kind: ConfigType::Reply,
         identifier: asked.identifier,
-        attributes: lent_attributes(lease, asks_for(wanted, ConfigKind::InternalIp4Netmask)),
+        attributes: lent_attributes(lease, asked.wants_netmask),
     };
-    let id = asked.message_id;
+    let (id, mut iv) = (asked.message_id, asked.iv);
     let sent = seal(sa, id, Step::Config(2), reply, &mut iv, out);
     let message = sent.message.clone();
     out.messages.push(sent);
-    Ok(message)
+    message
 }
 
 /// Reads what a gateway pushes, and acknowledges it. The acknowledgement is also returned for the

@@ -93,7 +93,6 @@ impl Phase1 {
             responder: Cookie::ZERO,
         };
         let mut core = Core::new(Role::Initiator, vec![connection], cookies, path);
-        core.is_aggressive = is_aggressive;
         core.is_first_contact = is_first_contact;
         let step = if is_aggressive {
             core.aggressive_initiate(random, now, out)
@@ -153,7 +152,6 @@ impl Phase1 {
             responder: cookie(random),
         };
         let mut core = Core::new(Role::Responder, candidates, cookies, path);
-        core.is_aggressive = is_aggressive;
         core.expires = Some(now + HALF_OPEN);
         let result = if is_aggressive {
             core.aggressive_1(message, &parts, decoys, random, now, out)

@@ -330,7 +330,7 @@ impl Node {
         let Some(sa) = session.sa.as_ref() else {
             return;
         };
-        let payload = informational::delete(sa, pair.suite.protocol, &[pair.spi_in]);
+        let payload = informational::delete_children(pair.suite.protocol, &[pair.spi_in]);
         let mut out = Outbox::default();
         informational::send(sa, vec![payload], message_id, &mut out);
         self.remember(id, message_id);

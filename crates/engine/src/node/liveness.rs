@@ -203,7 +203,7 @@ impl Node {
         let gap = if session.unproven.is_some() { jump } else { 1 };
         let number = liveness.next_number(first_number, gap);
         liveness.ask_at = Some(now + DPD_INTERVAL);
-        let payload = informational::sign_of_life(sa, number, false);
+        let payload = informational::are_you_there(sa, number);
         let mut out = Outbox::default();
         informational::send(sa, vec![payload], message_id, &mut out);
         let octets = out.messages.iter().map(|sent| sent.message.len()).sum();

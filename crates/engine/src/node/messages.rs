@@ -372,7 +372,7 @@ impl Node {
             return Ok(());
         };
         let answer = lease.clone().unwrap_or_default();
-        let reply = mode_config::reply(sa, &asked, &answer, message.octets(), out)?;
+        let reply = mode_config::reply(sa, &asked, &answer, out);
         session.remember(message.id());
         session.config_reply = Some(ConfigReply::given(message.octets().to_vec(), reply));
         session.lease = lease.map(Box::new);
@@ -523,7 +523,7 @@ impl Node {
             return;
         };
         let mut out = Outbox::default();
-        let answer = informational::sign_of_life(sa, number, true);
+        let answer = informational::i_am_here(sa, number);
         informational::send(sa, vec![answer], message_id, &mut out);
         self.flush(Some(id), out);
     }

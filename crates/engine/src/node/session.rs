@@ -22,7 +22,7 @@ use crate::ike::{Fault, Outbox, Role, Spi};
 use crate::ikev1::mode_config::{ConfigRequest, Lease};
 use crate::ikev1::phase1::Phase1;
 use crate::ikev1::{IsakmpSa, fragments, informational};
-use crate::sa::{ChildId, Path, Protocol};
+use crate::sa::{ChildId, Path};
 use crate::site::Site;
 use crate::time::{Deadline, Duration, Instant};
 use message_ids::{MessageIds, RENEWAL_IDS};
@@ -51,7 +51,7 @@ pub(super) struct Session {
     /// back is not a new exchange.
     message_ids: MessageIds,
     pub(super) config_request: Option<Box<ConfigRequest>>,
-    /// Our last mode config answer: message ID, request and reply, for a duplicate request.
+    /// Our last mode config answer, for a duplicate of its request.
     pub(super) config_reply: Option<Box<ConfigReply>>,
     pub(super) lease: Option<Box<Lease>>,
     /// Addresses of our pools that stand for a peer of transport mode.
@@ -355,7 +355,7 @@ impl Node {
         };
         if let (Some(sa), true) = (&session.sa, tells_peer) {
             let mut out = Outbox::default();
-            let payload = informational::delete(sa, Protocol::Esp, &[]);
+            let payload = informational::delete_ike(sa);
             informational::send(sa, vec![payload], message_id, &mut out);
             self.flush(None, out);
         }

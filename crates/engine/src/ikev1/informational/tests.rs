@@ -34,8 +34,8 @@ fn unprotected(exchange: Exchange, chain: &[Payload]) -> Vec<u8> {
 #[test]
 fn each_notice_arrives_as_it_was_sent() {
     let (sa, _) = isakmp_pair("3des-md5-modp1024");
-    let esp = delete(&sa, Protocol::Esp, &[0x1000, 0x2000]);
-    let ah = delete(&sa, Protocol::Ah, &[0x3000]);
+    let esp = delete_children(Protocol::Esp, &[0x1000, 0x2000]);
+    let ah = delete_children(Protocol::Ah, &[0x3000]);
     assert_eq!(
         told(vec![esp, ah]),
         [
@@ -43,13 +43,10 @@ fn each_notice_arrives_as_it_was_sent() {
             Notice::DeletedChildren(vec![0x3000])
         ]
     );
-    assert_eq!(
-        told(vec![delete(&sa, Protocol::Esp, &[])]),
-        [Notice::DeletedIke]
-    );
-    let ask = sign_of_life(&sa, 7, false);
+    assert_eq!(told(vec![delete_ike(&sa)]), [Notice::DeletedIke]);
+    let ask = are_you_there(&sa, 7);
     assert_eq!(told(vec![ask]), [Notice::AreYouThere(7)]);
-    let answer = sign_of_life(&sa, u32::MAX, true);
+    let answer = i_am_here(&sa, u32::MAX);
     assert_eq!(told(vec![answer]), [Notice::IAmHere(u32::MAX)]);
     let contact = notification(&sa, NotifyType::InitialContact, None);
     assert_eq!(told(vec![contact]), [Notice::InitialContact]);
@@ -87,12 +84,12 @@ fn what_speaks_of_another_sa_says_nothing() {
     let mut other = isakmp_pair("3des-md5-modp1024").0;
     other.cookies.responder.0[0] ^= 1;
     let payloads = vec![
-        delete(&other, Protocol::Esp, &[]),
-        sign_of_life(&other, 1, false),
-        sign_of_life(&other, 1, true),
+        delete_ike(&other),
+        are_you_there(&other, 1),
+        i_am_here(&other, 1),
     ];
     assert_eq!(told(payloads), []);
-    let mut short = sign_of_life(&isakmp_pair("3des-md5-modp1024").0, 1, false);
+    let mut short = are_you_there(&isakmp_pair("3des-md5-modp1024").0, 1);
     if let Payload::Notify(notify) = &mut short {
         notify.value.pop();
     }
@@ -103,7 +100,7 @@ fn what_speaks_of_another_sa_says_nothing() {
 fn a_message_changed_or_cut_anywhere_is_dropped() {
     let (station, gateway) = isakmp_pair("aes256-sha1-modp2048");
     let mut out = Outbox::default();
-    let payload = delete(&station, Protocol::Esp, &[0x1000]);
+    let payload = delete_children(Protocol::Esp, &[0x1000]);
     send(&station, vec![payload], ID, &mut out);
     let message = out.messages[0].message.clone();
     for at in 0..message.len() {

@@ -36,7 +36,7 @@ fn exchange(
     let message = out.messages[0].message.clone();
     let asked = requested(&gateway, &message, &mut out).unwrap();
     // <-- HASH, ATTR(REPLY)
-    let kept = reply(&gateway, &asked, answer, &message, &mut out).unwrap();
+    let kept = reply(&gateway, &asked, answer, &mut out);
     assert_eq!(out.messages[1].message, kept);
     assert_eq!(out.messages[1].payloads, "HASH ATTR");
     (
@@ -88,7 +88,7 @@ fn a_request_as_strongswan_writes_it_is_answered() {
     let asked = requested(&gateway, &sent.message, &mut out).unwrap();
     assert_eq!(asked.families, V4);
     let answer = lent(&["10.9.0.7"], &["10.1.0.53"]);
-    let kept = reply(&gateway, &asked, &answer, &sent.message, &mut out).unwrap();
+    let kept = reply(&gateway, &asked, &answer, &mut out);
     let opened = open(&station, &kept, ID, &mut iv, &mut out).unwrap();
     let found = attributes(&opened, &[ConfigType::Reply]).unwrap();
     assert_eq!(found.identifier, 0);
@@ -159,7 +159,7 @@ fn a_station_asks_again_until_it_is_answered() {
     );
     let asked = requested(&gateway, &message, &mut out).unwrap();
     let answer = lent(&["10.9.0.7"], &[]);
-    let kept = reply(&gateway, &asked, &answer, &message, &mut out).unwrap();
+    let kept = reply(&gateway, &asked, &answer, &mut out);
     for at in 0..kept.len() {
         let mut wrong = kept.clone();
         wrong[at] ^= 0x41;

@@ -58,7 +58,7 @@ fn what_follows_a_delete_in_one_message_is_nothing() {
     let session = world.ends[0].node.sessions.values().next().expect("one");
     let sa = session.sa.as_ref().expect("established");
     let contact = informational::notification(sa, NotifyType::InitialContact, None);
-    let delete = informational::delete(sa, crate::sa::Protocol::Esp, &[]);
+    let delete = informational::delete_ike(sa);
     let mut out = Outbox::default();
     informational::send(sa, vec![delete, contact], 0x54, &mut out);
     let message = super::super::session::with_marker(session.path, out.messages[0].message.clone());

@@ -150,7 +150,7 @@ fn a_neighbour_of_the_same_identity_deletes_nothing_of_ours() {
     let pair = stranger.and_then(|it| it.current).expect("a pair");
     let old = of("road0");
     let sa = old.sa.as_ref().expect("established");
-    let delete = informational::delete(sa, crate::sa::Protocol::Esp, &[pair.spi_in]);
+    let delete = informational::delete_children(crate::sa::Protocol::Esp, &[pair.spi_in]);
     let mut out = Outbox::default();
     informational::send(sa, vec![delete], 0x54, &mut out);
     let message = super::session::with_marker(old.path, out.messages[0].message.clone());

@@ -65,7 +65,7 @@ fn questions(world: &World, since: usize) -> Vec<u32> {
 fn answer(world: &World, number: u32, id: u32) -> Vec<u8> {
     let session = world.ends[0].node.sessions.values().next().expect("one");
     let sa = session.sa.as_ref().expect("established");
-    let life = informational::sign_of_life(sa, number, true);
+    let life = informational::i_am_here(sa, number);
     let mut out = Outbox::default();
     informational::send(sa, vec![life], id, &mut out);
     super::super::session::with_marker(session.path, out.messages[0].message.clone())

@@ -21,7 +21,7 @@ fn delete(world: &World, from: usize, message_id: u32, spi: u32) -> Vec<u8> {
     let session = node.sessions.values().next().expect("a session");
     let sa = session.sa.as_ref().expect("established");
     let mut out = Outbox::default();
-    let payload = informational::delete(sa, crate::sa::Protocol::Esp, &[spi]);
+    let payload = informational::delete_children(crate::sa::Protocol::Esp, &[spi]);
     informational::send(sa, vec![payload], message_id, &mut out);
     crate::node::session::with_marker(session.path, out.messages.remove(0).message)
 }

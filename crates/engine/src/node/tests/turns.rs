@@ -80,7 +80,7 @@ fn a_child_that_the_peer_names_by_our_spi_is_none_and_is_begun_again_later() {
     let session = world.ends[1].node.sessions.values().next().expect("one");
     let sa = session.sa.as_ref().expect("established");
     let spi_out = *world.ends[1].outbound.keys().next().expect("one");
-    let delete = informational::delete(sa, crate::sa::Protocol::Esp, &[spi_out]);
+    let delete = informational::delete_children(crate::sa::Protocol::Esp, &[spi_out]);
     let mut out = Outbox::default();
     informational::send(sa, vec![delete], 0x53, &mut out);
     let message = super::super::session::with_marker(session.path, out.messages[0].message.clone());
