@@ -307,7 +307,7 @@ impl Connection {
     /// Whether it waits for peers of transport mode that no pool address stands for: our stack
     /// knows them by the addresses that they come from.
     pub fn has_bare_peers(&self) -> bool {
-        let is_transport = |child: &Child| child.mode == crate::sa::Mode::Transport;
+        let is_transport = |child: &Child| child.mode == Mode::Transport;
         let waits = self.remote_addrs.is_empty() && self.pools.is_empty();
         waits && self.children.iter().any(is_transport)
     }

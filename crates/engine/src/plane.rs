@@ -71,7 +71,7 @@ pub enum Change {
     Install(Box<Sa>),
     /// An SA ends. The SPI is ours (inbound) or the peer's (outbound). Two peers may choose the
     /// same SPI, so the child is part of the name.
-    Remove(ChildId, u32, crate::sa::Direction),
+    Remove(ChildId, u32, Direction),
     /// The peer of these outbound SAs moved (found by the inbound plane, or by control).
     Move(ChildId, Path),
     /// This child's peer has moved. This many more octets may be sent to it. The rest waits for

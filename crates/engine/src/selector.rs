@@ -117,12 +117,11 @@ impl TrafficSelector {
         Ok(Some(selector))
     }
 
-    /// Whether a packet's address, protocol and port on this side fit. A fragment that has no
-    /// port to show gives port 0, which fits only where every port does.
-    pub fn contains_packet(&self, address: IpAddr, protocol: u8, port: u16) -> bool {
-        self.contains_address(address)
-            && (self.protocol == 0 || self.protocol == protocol)
-            && (self.port == 0 || self.port == port)
+    /// Whether a packet's protocol and its port on this side fit. A later fragment has no port,
+    /// and fits only where every port does (RFC 4301 §7.1).
+    pub fn takes(&self, protocol: u8, port: Option<u16>) -> bool {
+        (self.protocol == 0 || self.protocol == protocol)
+            && (self.port == 0 || port == Some(self.port))
     }
 
     /// Whether packets could go between both: IPv4 and IPv6 do not meet.

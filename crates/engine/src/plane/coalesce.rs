@@ -16,7 +16,7 @@ use crate::plane::vnet;
 /// A segment joins one of this many last writes, or starts a new one.
 const MAX_OPEN_WRITES: usize = 16;
 
-/// Where flags and window of TCP, and lengths of UDP and IPv4 lie.
+/// Where flags and window of TCP lie.
 const FLAGS: usize = 13;
 const WINDOW: usize = 14;
 

@@ -1,6 +1,5 @@
 //! From the network to the TUN device: SA lookup, replay, ICV, decryption, checks, coalescing.
 
-use core::ops::Range;
 use std::collections::BTreeSet;
 
 use wire::esp::{KEEPALIVE, NON_ESP_MARKER};
@@ -128,14 +127,6 @@ impl InboundPlane {
         }
     }
 
-    /// The SA of one child that was used last.
-    pub fn report_one(&self, child: ChildId) -> Option<SaReport> {
-        self.spis_of(child)
-            .filter_map(|spi| self.table.get(spi))
-            .map(Opener::report)
-            .max_by_key(|report| report.last)
-    }
-
     fn open_one(
         &mut self,
         datagram: Datagram<'_>,
@@ -204,11 +195,6 @@ impl InboundPlane {
             start: datagram.start + opened.clear.start,
         };
         unwrap.deliver(self.offloads, out)
-    }
-
-    fn spis_of(&self, child: ChildId) -> impl Iterator<Item = u32> {
-        let all: Range<(ChildId, u32)> = (child, 0)..(ChildId(child.0.saturating_add(1)), 0);
-        self.by_child.range(all).map(|entry| entry.1)
     }
 
     fn each_of(&mut self, child: ChildId, mut change: impl FnMut(&mut Opener)) {

@@ -194,13 +194,6 @@ impl OutboundPlane {
         }
     }
 
-    /// The newest SA of one child.
-    pub fn report_one(&self, child: ChildId) -> Option<SaReport> {
-        let slot = *self.by_id.get(&child)?;
-        let child = self.children[slot as usize].as_ref()?;
-        child.sealers.last().map(|sa| sa.report())
-    }
-
     fn seal_or_hold(
         &mut self,
         frame: &mut [u8],

@@ -23,7 +23,7 @@ use crate::time::{Duration, Instant};
 /// What every IPv4 host accepts (RFC 791 §3.1). No path goes below it.
 const LEAST_V4: u16 = 576;
 /// What every IPv6 link carries (RFC 8200 §5).
-const LEAST_V6: u16 = 1_280;
+pub(crate) const LEAST_V6: u16 = 1_280;
 /// An unproven claim cannot go lower.
 pub const LEAST_CLAIM: u16 = 1_280;
 /// An unproven claim counts this long.

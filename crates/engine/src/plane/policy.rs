@@ -76,36 +76,15 @@ pub(crate) fn admits(
     to: &[TrafficSelector],
     is_host_only: bool,
 ) -> bool {
-    let (source_port, destination_port) = match inner.flow.ports {
-        Some((source, destination)) => (Some(source), Some(destination)),
-        None => (None, None),
+    let flow = &inner.flow;
+    let covers = |selectors: &[TrafficSelector], address: IpAddr, port: Option<u16>| {
+        selectors.iter().any(|selector| {
+            (is_host_only || selector.contains_address(address))
+                && selector.takes(flow.protocol, port)
+        })
     };
-    covers(from, inner.flow.source, inner, source_port, is_host_only)
-        && covers(
-            to,
-            inner.flow.destination,
-            inner,
-            destination_port,
-            is_host_only,
-        )
-}
-
-/// A later fragment has no ports: only selectors of any port take it (RFC 4301 §7.1).
-fn covers(
-    selectors: &[TrafficSelector],
-    address: IpAddr,
-    inner: &Inner,
-    port: Option<u16>,
-    is_host_only: bool,
-) -> bool {
-    selectors.iter().any(|selector| {
-        let within = is_host_only
-            || (selector.first.is_ipv4() == address.is_ipv4()
-                && selector.first <= address
-                && address <= selector.last);
-        let protocol = selector.protocol == 0 || selector.protocol == inner.flow.protocol;
-        within && protocol && (selector.port == 0 || port == Some(selector.port))
-    })
+    covers(from, flow.source, flow.ports.map(|ports| ports.0))
+        && covers(to, flow.destination, flow.ports.map(|ports| ports.1))
 }
 
 fn bits(address: IpAddr) -> u128 {

@@ -12,6 +12,7 @@ use crate::counters::DropReason;
 use crate::plane::checksum;
 use crate::plane::datagrams::Datagrams;
 use crate::plane::inner::{Inner, be16, be32, put16, put32};
+use crate::plane::path_mtu::LEAST_V6;
 use crate::plane::sealer::{Outer, Sealer, finish_ip_header};
 use crate::plane::{Offloads, toobig};
 use crate::sa::Mode;
@@ -21,8 +22,6 @@ use crate::time::Instant;
 const MAX_HEADERS_BYTES: usize = 256;
 /// A super-packet of more segments is refused: the kernel's smallest TCP segment is 48 octets.
 const MAX_SEGMENTS: usize = 1400;
-/// An IPv6 packet of this size is never too big (RFC 8200 §5).
-const MIN_V6_MTU: usize = 1280;
 
 /// One frame on its way through one SA.
 pub(crate) struct Burst<'a> {
@@ -131,8 +130,7 @@ impl Burst<'_> {
     }
 
     fn must_refuse(&self, inner: &Inner, length: usize) -> bool {
-        let is_small_v6 = inner.is_v6() && length <= MIN_V6_MTU;
-        inner.dont_fragment && self.sealer.copies_df && !is_small_v6
+        inner.dont_fragment && self.sealer.copies_df && !is_small_v6(inner, length)
     }
 
     /// Tells the sender by ICMP which size fits.
@@ -257,7 +255,7 @@ impl Burst<'_> {
 
     fn must_cut(&self, inner: &Inner, plan: &Segments) -> bool {
         let largest = plan.headers + plan.segment;
-        largest > self.sealer.largest && !(inner.is_v6() && largest <= MIN_V6_MTU)
+        largest > self.sealer.largest && !is_small_v6(inner, largest)
     }
 
     /// Completes the headers of one segment and seals it. Copies its data once.
@@ -294,6 +292,11 @@ impl Burst<'_> {
         finish_headers(inner, plan, headers, data, numbering);
         self.seal_fragments(inner, &[headers, data].concat())
     }
+}
+
+/// Nobody is told that an IPv6 packet of this size is too big (RFC 8200 §5).
+fn is_small_v6(inner: &Inner, length: usize) -> bool {
+    inner.is_v6() && length <= LEAST_V6.into()
 }
 
 /// Length, identification and checksums of a segment.

@@ -112,16 +112,15 @@ impl Stall {
     }
 
     fn judge(&mut self, now: Instant) -> Option<Sign> {
-        let sample = self
-            .sample
-            .as_ref()
-            .filter(|it| it.repetitions >= REPETITIONS)?;
-        let is_trusted = self.trusted_until.is_some_and(|until| now < until);
+        let sample = self.sample.as_ref();
+        if sample.is_none_or(|it| it.repetitions < REPETITIONS) {
+            return None;
+        }
         if self.is_small {
-            debug_assert!(sample.repetitions >= REPETITIONS);
             self.forgive(now);
             return Some(Sign::NotTheSize);
         }
+        let is_trusted = self.trusted_until.is_some_and(|until| now < until);
         (!is_trusted).then_some(Sign::Stalled)
     }
 

@@ -19,11 +19,6 @@ impl Table {
         self.places[at].as_mut().map(|place| &mut *place.1)
     }
 
-    pub(crate) fn get(&self, spi: u32) -> Option<&Opener> {
-        let at = self.locate(spi)?;
-        self.places[at].as_ref().map(|place| &*place.1)
-    }
-
     /// Adds an SA; it replaces one with the same SPI.
     pub(crate) fn insert(&mut self, opener: Box<Opener>) {
         self.remove(opener.spi);

@@ -6,10 +6,9 @@ use wire::ip::icmp;
 
 use crate::plane::datagrams::Datagrams;
 use crate::plane::inner::Inner;
+use crate::plane::path_mtu::LEAST_V6;
 use crate::plane::vnet;
 
-/// What an IPv6 link must carry, so the least that can be told (RFC 8200 §5).
-const MIN_V6_MTU: usize = 1280;
 /// What an IPv4 link must carry (RFC 791 §3.2).
 const MIN_V4_MTU: usize = 68;
 
@@ -29,7 +28,7 @@ pub(crate) fn reply(
         }
         // a group is answered too (RFC 4443 §2.4 e.3), but its address cannot be a source
         IpAddr::V6(from) if from.is_multicast() => None,
-        IpAddr::V6(from) => icmp::packet_too_big(packet, from, largest.max(MIN_V6_MTU) as u32),
+        IpAddr::V6(from) => icmp::packet_too_big(packet, from, largest.max(LEAST_V6.into()) as u32),
     };
     let Some(icmp) = icmp else { return };
     let start = out.reply_bytes.len();

@@ -50,10 +50,12 @@ fn refuses_with_a_sentence() {
 #[test]
 fn contains_packets_and_selectors() {
     let web = selector("10.1.0.0/16[tcp/80]");
-    assert!(web.contains_packet("10.1.2.3".parse().unwrap(), 6, 80));
-    assert!(!web.contains_packet("10.1.2.3".parse().unwrap(), 17, 80));
-    assert!(!web.contains_packet("10.1.2.3".parse().unwrap(), 6, 0));
-    assert!(!web.contains_packet("10.2.0.0".parse().unwrap(), 6, 80));
+    assert!(web.takes(6, Some(80)));
+    assert!(!web.takes(17, Some(80)));
+    assert!(!web.takes(6, Some(0)));
+    assert!(!web.takes(6, None));
+    assert!(web.contains_address("10.1.2.3".parse().unwrap()));
+    assert!(!web.contains_address("10.2.0.0".parse().unwrap()));
     assert!(selector("10.1.0.0/16").contains(&web));
     assert!(!web.contains(&selector("10.1.0.0/16")));
     assert!(!selector("::/0").contains(&web));
