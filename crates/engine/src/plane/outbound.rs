@@ -19,6 +19,7 @@ use crate::plane::reassembly::Reassembly;
 use crate::plane::sealer::Sealer;
 use crate::plane::split::Burst;
 use crate::plane::stall::Stall;
+use crate::plane::vnet::PLAIN;
 use crate::plane::{Change, Datagrams, Notice, Offloads, PlaneReport, SaReport};
 use crate::sa::{ChildId, Direction, Mode, Path, Sa};
 use crate::selector::TrafficSelector;
@@ -201,7 +202,7 @@ impl OutboundPlane {
         now: Instant,
         out: &mut Datagrams,
     ) {
-        match self.try_seal(frame, now, out) {
+        match self.try_seal(frame, since, now, out) {
             Ok(()) => {}
             Err(reason @ (DropReason::NoSa | DropReason::UnprovenPath)) => {
                 self.hold(frame, reason, since, now);
@@ -213,6 +214,7 @@ impl OutboundPlane {
     fn try_seal(
         &mut self,
         frame: &mut [u8],
+        since: Instant,
         now: Instant,
         out: &mut Datagrams,
     ) -> Result<(), DropReason> {
@@ -223,7 +225,7 @@ impl OutboundPlane {
         }
         if inner.flow.is_fragment && self.leads_to_transport(inner.flow.destination) {
             let fragment = packet[..inner.flow.total_len].to_vec();
-            return self.seal_whole_of(fragment, now, out);
+            return self.seal_whole_of(fragment, since, now, out);
         }
         self.seal_packet(&offload, &inner, packet, now, out)
     }
@@ -233,6 +235,7 @@ impl OutboundPlane {
     fn seal_whole_of(
         &mut self,
         fragment: Vec<u8>,
+        since: Instant,
         now: Instant,
         out: &mut Datagrams,
     ) -> Result<(), DropReason> {
@@ -247,7 +250,17 @@ impl OutboundPlane {
         let mut inner = Inner::parse(&whole).ok_or(DropReason::BadInnerPacket)?;
         // its sender let it be cut
         inner.dont_fragment = false;
-        self.seal_packet(&VnetHeader::default(), &inner, &mut whole, now, out)
+        match self.seal_packet(&VnetHeader::default(), &inner, &mut whole, now, out) {
+            // The fragments before this one are used up: the whole packet waits.
+            Err(reason @ (DropReason::NoSa | DropReason::UnprovenPath)) => {
+                if self.offloads.has_vnet_header {
+                    whole.splice(..0, PLAIN);
+                }
+                self.hold(&mut whole, reason, since, now);
+                Ok(())
+            }
+            sealed => sealed,
+        }
     }
 
     fn seal_packet(

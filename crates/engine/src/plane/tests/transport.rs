@@ -354,6 +354,34 @@ fn fragments_are_put_together_before_transport_mode_and_may_be_cut_behind_it() {
 }
 
 #[test]
+fn what_was_put_together_waits_whole_for_the_proof_of_its_peer() {
+    let [station_out, gateway_in, ..] = sas(1, 4500, "10.99.0.1");
+    for offloads in [OFFLOADS, NO_OFFLOADS] {
+        let sa = |sa: &Sa| Sa {
+            encryption_key: sa.encryption_key.clone(),
+            integrity_key: sa.integrity_key.clone(),
+            local: vec![within("0.0.0.0", "255.255.255.255")],
+            remote: vec![within("0.0.0.0", "255.255.255.255")],
+            ..*sa
+        };
+        let mut up = Pair::of(sa(&station_out), sa(&gateway_in), offloads);
+        let child = station_out.child;
+        up.sender.apply(Change::Allow(child, 0), NOW);
+        let (mut parts, whole) = datagram(PRIVATE, GATEWAY, 3000);
+        if !offloads.has_vnet_header {
+            parts.iter_mut().for_each(|part| drop(part.drain(..10)));
+        }
+        assert!(up.seal(&parts).is_empty());
+        up.sender.apply(Change::Proven(child, ip(GATEWAY)), NOW);
+        let sent = up.release(NOW);
+        assert_eq!(sent.len(), 1);
+        let opened = up.open(&translated(&sent, 4500));
+        assert!(opened[0].ends_with(&whole[28..]));
+        assert_eq!(up.sent_drops(DropReason::UnprovenPath), 0);
+    }
+}
+
+#[test]
 fn a_fragment_without_the_others_is_never_sent() {
     let [station_out, gateway_in, ..] = sas(1, 4500, "10.99.0.1");
     let mut up = Pair::of(station_out, gateway_in, OFFLOADS);
