@@ -111,8 +111,12 @@ impl Node {
         is_ours: bool,
         selectors: (Option<TrafficSelector>, Option<TrafficSelector>),
     ) -> ChildId {
+        // Peers begin many children: numbers wrap around, and some are in use.
+        while self.children.contains_key(&ChildId(self.next_child)) {
+            self.next_child = self.next_child.wrapping_add(1);
+        }
         let id = ChildId(self.next_child);
-        self.next_child += 1;
+        self.next_child = self.next_child.wrapping_add(1);
         let entry = ChildEntry {
             id,
             connection: connection.clone(),
