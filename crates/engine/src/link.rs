@@ -111,7 +111,10 @@ impl<R: Rewind, C: Chance> Link<R, C> {
     pub fn change(&mut self, change: Change) -> Result<(), BadShape> {
         match change {
             Change::Rate(0) => return Err(BadShape::Rate),
-            Change::Rate(bits) => self.shape.carrier = Carrier::Rate(bits),
+            Change::Rate(bits) => {
+                self.shape.carrier = Carrier::Rate(bits);
+                self.broken = None;
+            }
             Change::Delay(delay) => self.shape.delay = Delay::Fixed(delay),
             Change::Loss(loss) if !(0.0..=1.0).contains(&loss) => {
                 return Err(BadShape::Loss(loss));

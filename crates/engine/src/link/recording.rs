@@ -245,8 +245,10 @@ impl<R: Rewind> Lines<R> {
             if length == 0 && end.is_none() {
                 return Ok(None);
             }
+            let is_whole = end.is_some() || line.len() < MAX_LINE_BYTES;
             let (line, number) = (&line[..length], self.number + 1);
-            let ms = milliseconds(line).ok_or_else(|| BadRecording::Line {
+            let ms = milliseconds(line).filter(|_| is_whole);
+            let ms = ms.ok_or_else(|| BadRecording::Line {
                 line: number,
                 text: String::from_utf8_lossy(line).trim_end().to_owned(),
             })?;

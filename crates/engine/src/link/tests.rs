@@ -201,7 +201,7 @@ fn a_recording_carries_one_opportunity_a_line_and_begins_anew() {
 }
 
 #[test]
-fn a_recording_that_ends_early_ends_the_link_for_good() {
+fn a_recording_that_ends_early_ends_the_link_until_it_has_a_rate() {
     let survey = survey(Cursor::new("2\n4\n")).expect("a recording");
     let cut = Replay::new(Cursor::new("2\n"), survey).expect("a first line");
     let mut link = link(|shape| shape.carrier = Carrier::Recording(Box::new(cut)));
@@ -210,6 +210,9 @@ fn a_recording_that_ends_early_ends_the_link_for_good() {
         assert_eq!(link.offer(1500, Instant(0)), Fate::Unreadable);
         assert_eq!(link.broken(), Some(&BadRecording::Changed));
     }
+    link.change(Change::Rate(8_000_000)).expect("a rate");
+    arrives(link.offer(1500, Instant(0)));
+    assert_eq!(link.broken(), None);
 }
 
 #[test]

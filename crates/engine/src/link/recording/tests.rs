@@ -58,13 +58,20 @@ fn what_is_no_recording_is_named_with_its_line() {
         ("-1\n", Some(1), "\"-1\" is not"),
         ("1000\n1001\n10", Some(3), "10 ms comes after 1001 ms"),
         ("9999999999999\n", Some(1), "is not a number"),
+        (
+            "0000000000000000000000000000000000000005\n",
+            Some(1),
+            "is not a number",
+        ),
     ] {
         let fault = survey(Cursor::new(text)).expect_err(text);
         assert_eq!(fault.line(), line, "{text}");
         assert!(fault.to_string().contains(said), "{fault}");
     }
-    let endless = Made::new("1".repeat(1 << 20), u64::MAX);
-    assert_eq!(survey(endless).expect_err("no end").line(), Some(1));
+    for digit in ["1", "0"] {
+        let endless = Made::new(digit.repeat(1 << 20), u64::MAX);
+        assert_eq!(survey(endless).expect_err("no end").line(), Some(1));
+    }
 }
 
 #[test]
