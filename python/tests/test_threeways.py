@@ -38,6 +38,14 @@ def test_simulation_and_testbed_agree_where_the_link_limits(
     assert difference is not None and abs(difference) < TCP_TOLERANCE
 
 
+@pytest.mark.root
+def test_a_scenario_runs_again_in_the_same_folder(tmp_path: Path) -> None:
+    for _ in range(2):
+        levels = three_ways(Question("road", ("traffic.bytes=100 KB",)), tmp_path)
+        assert levels.testbed is not None and levels.testbed["wire_bytes_64"] == 104
+    assert not list(tmp_path.rglob("pki-*")), "the keys of a run go with it"
+
+
 def test_model_and_simulation_agree_and_leave_a_capture(tmp_path: Path) -> None:
     levels = three_ways(Question("road"), tmp_path, runs_testbed=False)
     again = three_ways(Question("road"), tmp_path, runs_testbed=False)

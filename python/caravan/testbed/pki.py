@@ -7,9 +7,11 @@ somebody else's: keys and certificates of strongSwan's `pki`, in PEM.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -45,6 +47,13 @@ class Authority(Protocol):
 
     def revoke(self, credentials: Credentials) -> Path:
         """Revoke a certificate; the path of the new revocation list, PEM."""
+
+
+@contextlib.contextmanager
+def passing_folder(directory: Path) -> Iterator[Path]:
+    """A folder for the keys of one run: they go with it, and the next run makes its own."""
+    with tempfile.TemporaryDirectory(prefix="pki-", dir=directory) as folder:
+        yield Path(folder) / "pki"
 
 
 class CaravanAuthority:

@@ -23,10 +23,10 @@ from rich.table import Table
 from caravan.lab import core
 from caravan.testbed import Road, RoadPlan, enter
 from caravan.testbed.caravan import Caravan
-from caravan.testbed.connection import Connection, PublicKey
+from caravan.testbed.connection import Connection
 from caravan.testbed.graph import NotForTestbed, check_link, relay_plan
 from caravan.testbed.host import Host
-from caravan.testbed.pki import CaravanAuthority
+from caravan.testbed.pki import passing_folder
 from caravan.testbed.road import GATEWAY_ADDRESS, SERVER_ADDRESS
 from caravan.testbed.traffic import iperf_server, ping
 from caravan.threeways import flows
@@ -112,15 +112,13 @@ def testbed(scenario: Mapping[str, Any], output: Path) -> Metrics:
     plan = road_plan(scenario)
     transfer = scenario["traffic"]["model"]
     output.mkdir(parents=True, exist_ok=True)
-    authority = CaravanAuthority(output / "pki")
-    keys = Keys(
-        PublicKey(authority.issue("sg.example"), authority),
-        PublicKey(authority.issue("ms.example"), authority),
-    )
-    ends = policy_ends(keys, scenario["policy"])
     is_up = scenario["traffic"]["direction"] == "up"
-    address = SERVER_ADDRESS if ends[0].mode == "tunnel" else GATEWAY_ADDRESS
-    with Road(plan, output) as road, _connected(road, ends) as station:
+    with contextlib.ExitStack() as stack:
+        keys = Keys.make(stack.enter_context(passing_folder(output)))
+        ends = policy_ends(keys, scenario["policy"])
+        address = SERVER_ADDRESS if ends[0].mode == "tunnel" else GATEWAY_ADDRESS
+        road = stack.enter_context(Road(plan, output))
+        station = stack.enter_context(_connected(road, ends))
         metrics: Metrics = dict.fromkeys(NAMES)
         if station is not None:
             messages = station.handshake()

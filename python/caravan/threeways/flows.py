@@ -24,7 +24,7 @@ from caravan.testbed.caravan import Caravan
 from caravan.testbed.connection import Connection, PublicKey
 from caravan.testbed.graph import GraphNetwork, NotForTestbed
 from caravan.testbed.host import Host
-from caravan.testbed.pki import CaravanAuthority
+from caravan.testbed.pki import CaravanAuthority, passing_folder
 from caravan.testbed.process import Process
 from caravan.threeways.ends import policy_ends
 from caravan.threeways.measurement import CLEAR, Keys
@@ -128,14 +128,14 @@ def _tunnels(
     scenario: Mapping[str, Any], graph: Mapping[str, Any], network: GraphNetwork
 ) -> Iterator[None]:
     """Every gateway and station up; in clear the gateways only publish."""
-    authority = CaravanAuthority(network.output / "pki")
-
-    def issue(name: str) -> PublicKey:
-        return PublicKey(authority.issue(f"{name}.example"), authority)
-
     roles = [node["role"] for node in scenario["nodes"]]
     gateways = [index for index, role in enumerate(roles) if role == "gateway"]
     with contextlib.ExitStack() as stack:
+        authority = CaravanAuthority(stack.enter_context(passing_folder(network.output)))
+
+        def issue(name: str) -> PublicKey:
+            return PublicKey(authority.issue(f"{name}.example"), authority)
+
         for number, gateway in enumerate(gateways):
             name = network.names[gateway]
             keys = Keys(issue(name), issue(f"of-{name}"))
