@@ -186,6 +186,55 @@ def test_what_has_no_rate_is_named_without_one() -> None:
             parse("small.toml", rates + text)
 
 
+RATES = SMALL[: SMALL.index("[[published]]")].replace(
+    'measure = "price"\nprofile = "paper-u"', 'scenario = "umts"'
+)
+CAPACITY = "{ sweep = 'packet', metric = 'capacity_kbps', at = { policy = 'des'%s } }"
+
+
+@pytest.mark.parametrize(
+    ("key", "part"),
+    [
+        (
+            "text.0.body",
+            'text = [{ title = "a", body = """{{ packet: capacity_kbps, policy = des, '
+            'rate_kbps = 8 }}""" }]',
+        ),
+        (
+            "published.0.at.rate_kbps",
+            'published = [{ printed = "a", sweep = "packet", metric = "carried_kbps", value = 1, '
+            'at = { policy = "des", rate_kbps = 8 } }]',
+        ),
+        (
+            "claim.0.test.0.left.at.rate_kbps",
+            'claim = [{ printed = "a", says = "b", test = [{ is = ">", value = 1, '
+            f"left = {CAPACITY % ', rate_kbps = 8'} }}] }}]",
+        ),
+        (
+            "claim.0.test.0.over.rate_kbps",
+            'claim = [{ printed = "a", says = "b", test = [{ is = ">", value = 1, '
+            f"left = {CAPACITY % ''}, over = {{ rate_kbps = 'all' }} }}] }}]",
+        ),
+        (
+            "figure.0.at.rate_kbps",
+            'figure = [{ name = "a", title = "b", sweep = "packet", x = "policy", '
+            'y = ["capacity_kbps"], series = "level", at = { rate_kbps = 8 } }]',
+        ),
+        (
+            "figure.0.x",
+            'figure = [{ name = "a", title = "b", sweep = "packet", x = "rate_kbps", '
+            'y = ["capacity_kbps"], series = "policy" }]',
+        ),
+    ],
+)
+def test_a_rate_is_refused_where_the_metric_has_none(key: str, part: str) -> None:
+    head, sweep = RATES.split("\n\n", 1)
+    text = f"{head}\n{part}\n\n" + sweep.replace("packet_bytes = [64, 128]", "rate_kbps = [8, 16]")
+    with pytest.raises(StudyError, match="one value for all rates: leave out rate_kbps") as fault:
+        parse("small.toml", text)
+    assert f": {key}: " in str(fault.value)
+
+
 def test_a_test_runs_over_the_range_that_it_names() -> None:
     (claim,) = parse("small.toml", SMALL + CLAIM).claims
     assert claim.tests[0].over == {"packet_bytes": (64.0, 128.0)}

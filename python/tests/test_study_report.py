@@ -217,6 +217,15 @@ def test_the_page_says_what_was_printed_and_hides_nothing(
     assert text.count("</script>") == 2
 
 
+def test_a_figure_without_values_is_named(study: Study, rows: pd.DataFrame, tmp_path: Path) -> None:
+    empty = replace(study.figures[0], name="empty", title="Nothing & more", metrics=("rtt_ms",))
+    some = replace(study, figures=(*study.figures, empty))
+    text = write_report(some, rows, {"caravan": "0"}, tmp_path).read_text()
+    assert "no values for them: Nothing &amp; more.</p>" in text
+    whole = write_report(study, rows, {"caravan": "0"}, tmp_path).read_text()
+    assert "Not drawn" not in whole
+
+
 def test_texts_name_values_that_were_not_run(rows: pd.DataFrame) -> None:
     assert "(not run)" in prose("{{ road: mean_delay_ms, policy = aes }}", rows)
     assert "<script>" not in prose("<script>", rows)
@@ -229,6 +238,22 @@ def test_a_sentence_says_which_values_it_compares(study: Study, rows: pd.DataFra
     assert verdict.numbers == (
         f"Mean end-to-end delay ({label}, 100 kbit/s): 12 ms > 10 ms (none)",
     )
+
+
+def test_the_legend_of_a_stack_names_each_part_in_rows_that_fit(
+    study: Study, rows: pd.DataFrame
+) -> None:
+    parts = ("bytes:user", "bytes:headers", "bytes:protection")
+    (figure,) = (one for one in study.figures if one.draw == "stack")
+    waits = rows[rows["metric"] == "wait_ms:ms"]
+    found = pd.concat([waits.assign(metric=part) for part in parts])
+    color = specification(study, replace(figure, metrics=parts), found)["encoding"]["color"]
+    assert color["scale"]["domain"] == [
+        "Part of a packet: user",
+        "Part of a packet: headers",
+        "Part of a packet: protection",
+    ]
+    assert color["legend"]["columns"] == 1
 
 
 def test_logarithmic_axes_have_few_round_lines() -> None:

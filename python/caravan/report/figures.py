@@ -223,9 +223,6 @@ class _Drawing:
         """One bar a place, of parts."""
         frame = self._points.frame
         names = list(self._points.series)
-        color = alt.Color(
-            "series:N", title=None, scale=alt.Scale(domain=names, range=list(PALETTE)), sort=names
-        )
         order = alt.Order("order:Q", sort="ascending")
         frame = frame.assign(order=[names.index(name) for name in frame["series"]])
         bars = (
@@ -234,7 +231,7 @@ class _Drawing:
             .encode(
                 x=alt.X("y:Q", title=self._y_title(), stack="zero"),
                 y=alt.Y("x:N", title=None, sort=list(dict.fromkeys(frame["x"]))),
-                color=color,
+                color=self._color(),
                 order=order,
                 tooltip=self._tooltip(),
             )

@@ -166,7 +166,14 @@ def _figures(study: Study, rows: pd.DataFrame, specs: Mapping[str, dict[str, Any
             f'<div class="picture" id="figure-{figure.name}"></div>'
             f'<p class="legend">{marks}</p>{note}</figure>'
         )
-    return "".join(out) + "</div>" if len(out) > 2 else ""
+    missing = [figure.title for figure in study.figures if figure.name not in specs]
+    absent = (
+        f'<p class="legend">Not drawn, because this run has no values for them: '
+        f"{html.escape('; '.join(missing))}.</p>"
+        if missing
+        else ""
+    )
+    return "".join(out) + "</div>" + absent if study.figures else ""
 
 
 def _printed(study: Study, rows: pd.DataFrame) -> str:

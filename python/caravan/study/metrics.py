@@ -124,10 +124,11 @@ def needs_mean(metric: str) -> bool:
 
 
 def describe(metric: str) -> Metric:
-    """Unit and words of `metric`, of one station or of the whole road."""
-    name, _, station = metric.partition(":")
+    """Unit and words of `metric`: of a packet's part, of one station or of the whole road."""
+    name, _, place = metric.partition(":")
     known = METRICS[name]
-    return Metric(known.unit, f"{known.label} at {station}" if station else known.label)
+    between = ": " if name == "bytes" else " at "
+    return Metric(known.unit, f"{known.label}{between}{place}" if place else known.label)
 
 
 def is_known(metric: str) -> bool:

@@ -218,11 +218,12 @@ class _Inside:
 
     def published(self, table: Table) -> Published:
         sweep = self._sweep(table)
+        metric = self._metric(table, "metric")
         return Published(
             printed=table.text("printed"),
             sweep=sweep.name,
-            metric=self._metric(table, "metric"),
-            at=self._point(table, sweep),
+            metric=metric,
+            at=self._point(table, sweep, metric),
             value=_printed(table, table.number("value"), "value"),
             says=table.text("says", ""),
             reason=self.words(table, "reason", ""),
@@ -233,9 +234,12 @@ class _Inside:
     def printed_table(self, table: Table) -> PrintedTable:
         sweep = self._sweep(table)
         metric = self._metric(table, "metric")
-        at = self._point(table, sweep)
+        at = self._point(table, sweep, metric)
         row = table.choice("row", tuple(AXES))
         column = table.choice("column", tuple(AXES)) if table.has("column") else None
+        for key, axis in (("row", row), ("column", column)):
+            if axis is not None and (fault := places.without_rate(metric, (axis,))):
+                raise table.fault(key, fault)
         columns = table.values("columns")
         if not columns or (column is None and len(columns) > 1):
             raise table.fault("columns", 'must name the columns; several need the key "column"')
@@ -308,6 +312,8 @@ class _Inside:
                 raise inner.fault(axis, "must hold at least one value")
             for side in (left, right):
                 if isinstance(side, Point):
+                    if axis not in side.at and (fault := places.without_rate(side.metric, (axis,))):
+                        raise inner.fault(axis, fault)
                     for value in over[axis]:
                         place = {axis: value}
                         self._check_point(table, "over", self._sweeps[side.sweep], place)
@@ -318,10 +324,11 @@ class _Inside:
         sweep = self._sweep(table)
         minus = _at(table, "minus")
         self._check_point(table, "minus", sweep, minus)
+        metric = self._metric(table, "metric")
         point = Point(
             sweep=sweep.name,
-            metric=self._metric(table, "metric"),
-            at=self._point(table, sweep),
+            metric=metric,
+            at=self._point(table, sweep, metric),
             minus=minus,
             level=table.choice("level", LEVELS, "simulate" if sweep.measure == "road" else "model"),
             factor=table.number("factor", 1.0),
@@ -347,6 +354,9 @@ class _Inside:
                 held = [one for one in axes if sweep.held(one)]
                 what = f'the sweep "{sweep.name}" has no axis {axis}'
                 raise table.fault(key, f"{what}, {nearest(str(axis), held)}")
+            for metric in metrics:
+                if fault := places.without_rate(metric, (str(axis),)):
+                    raise table.fault(key, fault)
         return Figure(
             name=name,
             printed=table.text("printed", ""),
@@ -357,7 +367,7 @@ class _Inside:
             series=table.choice("series", (*axes, "metric", "level")),
             panels=table.choice("panels", (*axes, ""), ""),
             draw=table.choice("draw", DRAWN, "line"),
-            at=self._point(table, sweep),
+            at=self._point(table, sweep, *metrics),
             x_scale=table.choice("x_scale", SCALES, "linear"),
             y_scale=table.choice("y_scale", SCALES, "linear"),
             y_most=table.number("y_most", above=0) if table.has("y_most") else None,
@@ -377,9 +387,12 @@ class _Inside:
         if not is_known(metric):
             raise table.fault(key, unknown("metric", metric, METRICS))
 
-    def _point(self, table: Table, sweep: Sweep) -> dict[str, Value]:
+    def _point(self, table: Table, sweep: Sweep, *metrics: str) -> dict[str, Value]:
         point = _at(table)
         self._check_point(table, "at", sweep, point)
+        for metric in metrics:
+            if fault := places.without_rate(metric, point):
+                raise table.fault("at", fault, "rate_kbps")
         return point
 
     @staticmethod

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from caravan.messages import nearest, unknown
-from caravan.study.metrics import AXES, METRICS, NUMERIC_AXES, is_known
+from caravan.study.metrics import AXES, METRICS, NUMERIC_AXES, WITHOUT_RATE, is_known
 from caravan.study.plan import Sweep
 from caravan.study.text import Value
 
@@ -42,7 +42,15 @@ def _fault(match: re.Match[str], sweeps: Mapping[str, Sweep]) -> str:
         if meant not in held:
             what = f'the sweep "{name}" does not hold {key} = {value}'
             return f"{what}, {nearest(meant, held)}"
-    return too_few(sweeps[name], metric, [key for key, _ in parts(places)])
+    named = [key for key, _ in parts(places)]
+    return without_rate(metric, named) or too_few(sweeps[name], metric, named)
+
+
+def without_rate(metric: str, named: Collection[str]) -> str:
+    """Why a place that names a rate means no value; empty where the metric has one at each rate."""
+    if "rate_kbps" not in named or metric not in WITHOUT_RATE:
+        return ""
+    return f"{metric} is one value for all rates: leave out rate_kbps"
 
 
 def too_few(sweep: Sweep, metric: str, named: Collection[str]) -> str:
