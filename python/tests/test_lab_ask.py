@@ -58,6 +58,13 @@ def test_a_picture_says_of_which_packets_and_that_it_shows_bounds(tmp_path: Path
     )
 
 
+def test_a_picture_has_a_pane_of_delays_only_where_there_are_some() -> None:
+    for rate_kbps, panes in ((64, 2), (100_000, 1)):
+        asked = Asked("cortex-a53", "lte", rate_kbps=rate_kbps)
+        drawn = specification(asked, ranked(asked).verdicts)
+        assert len(drawn.get("hconcat", [drawn])) == panes
+
+
 def test_ask_says_where_the_delay_of_a_link_is_from(tmp_path: Path) -> None:
     words = ("ask", "--device", "cortex-a53", "--link", "lte", "--rate-kbps", "64")
     found = answer(*words, "-o", str(tmp_path / "a.svg"))["assumptions"]

@@ -74,7 +74,10 @@ def write(path: Path, asked: Asked, verdicts: Sequence[Verdict]) -> None:
 
 
 def specification(asked: Asked, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """Capacities and delays side by side, the policies in the order of their ranks."""
+    """Capacities and delays side by side, the policies in the order of their ranks.
+
+    Where the rate is more than any policy carries, there is no delay and no pane for it.
+    """
     known = [asdict(verdict) for verdict in verdicts if verdict.carried != "unknown"]
     if not known:
         raise LabError(f"{asked.device} prices no policy of the catalogue: nothing to draw")
@@ -84,7 +87,10 @@ def specification(asked: Asked, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         title="carried",
         scale=alt.Scale(domain=list(COLORS), range=list(COLORS.values())),
     )
-    return _configured(asked, _capacities(asked, rows, color) | _delays(rows, color))
+    panes = _capacities(asked, rows, color)
+    if rows["delay_ms"].notna().any():
+        panes |= _delays(rows, color)
+    return _configured(asked, panes)
 
 
 def _order(rows: pd.DataFrame, axis: Any) -> Any:
