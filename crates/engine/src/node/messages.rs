@@ -13,7 +13,7 @@ use crate::ike::retransmit::ANSWERS_TO_DUPLICATES;
 use crate::ike::{Fault, Outbox, Refusal, Role, Spi};
 use crate::ikev1::fragments::{Sender, Standing};
 use crate::ikev1::in_clear::InClear;
-use crate::ikev1::informational::Notice;
+use crate::ikev1::informational::{Complaint, Notice};
 use crate::ikev1::message::{Kind, Message};
 use crate::ikev1::mode_config::Lease;
 use crate::ikev1::phase1::{Means, Phase1};
@@ -483,26 +483,31 @@ impl Node {
             Notice::AreYouThere(number) => self.answer_life(id, number),
             // That it is authentic has been taken for a sign of life.
             Notice::IAmHere(number) => self.small_answered(id, number, now),
-            Notice::Other(complaint) => {
-                if let Some(connection) = self.sessions.get(&id).and_then(|s| s.connection.clone())
-                {
-                    let path = self.sessions[&id].path;
-                    self.tell(Event::PeerComplains {
-                        connection: Some(connection.name.clone()),
-                        path,
-                        complaint: complaint.name(),
-                    });
-                }
-                if complaint.is_about_identity() && self.is_bare(id) {
-                    let name = complaint.name();
-                    let fault = Fault::Unauthenticated(format!("the peer refused with {name}"));
-                    self.count_fault(&fault);
-                    return self.fail_session(id, &fault, now);
-                }
-                if complaint.is_error() {
-                    self.peer_refuses(id, &complaint, now);
-                }
-            }
+            Notice::Other(complaint) => self.peer_complains(id, &complaint, now),
+        }
+    }
+
+    /// An authentic complaint is told once: by what ends with it, or by itself.
+    fn peer_complains(&mut self, id: SessionId, complaint: &Complaint, now: Instant) {
+        if complaint.is_about_identity() && self.is_bare(id) {
+            let name = complaint.name();
+            let fault = Fault::Unauthenticated(format!("the peer refused with {name}"));
+            self.count_fault(&fault);
+            return self.fail_session(id, &fault, now);
+        }
+        if complaint.is_error() && self.peer_refuses(id, complaint, now) {
+            return;
+        }
+        let Some(session) = self.sessions.get(&id) else {
+            return;
+        };
+        if let Some(connection) = &session.connection {
+            let event = Event::PeerComplains {
+                connection: Some(connection.name.clone()),
+                path: session.path,
+                complaint: complaint.name(),
+            };
+            self.tell(event);
         }
     }
 

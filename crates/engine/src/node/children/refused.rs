@@ -18,22 +18,22 @@ use crate::time::Instant;
 impl Node {
     /// An authentic error notification: the quick mode that it names by our SPI is over, or, where
     /// it names none, the one of ours that has waited longest. Some peers name an SPI of their own:
-    /// then it is the one under way, if there is no other.
+    /// then it is the one under way, if there is no other. Whether there was one to end.
     pub(in super::super) fn peer_refuses(
         &mut self,
         id: SessionId,
         complaint: &Complaint,
         now: Instant,
-    ) {
+    ) -> bool {
         let Some(session) = self.sessions.get(&id) else {
-            return;
+            return false;
         };
         let mut open = session.quicks.iter().filter(|p| !p.quick.is_done());
         let asked = || session.quicks.iter().filter(|p| p.quick.asked().is_some());
         let names_none = complaint.child().is_none() || asked().count() == 1;
         let named = open.find(|pending| complaint.child() == Some(pending.spi));
         let Some(pending) = named.or_else(|| asked().next().filter(|_| names_none)) else {
-            return;
+            return false;
         };
         let (child, spi) = (pending.child, pending.spi);
         let name = complaint.name();
@@ -61,6 +61,7 @@ impl Node {
         }
         self.begin_waiting(id, now);
         self.arm_session(id);
+        true
     }
 
     /// The peer has refused all of one group: the next one's are offered.
