@@ -2,6 +2,7 @@
 //! one another, and what this machine would make of it.
 
 mod credentials;
+mod resolvers;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -338,6 +339,8 @@ pub(super) fn surroundings(folder: &Path, path: &Path, file: &ConfigFile, loaded
         warnings.extend(overlaps(connection, pools).map(|text| (connection.name.clone(), text)));
         let beyond = beyond_pools(connection, pools).into_iter();
         warnings.extend(beyond.map(|it| (connection.name.clone(), it.text)));
+        let astray = resolvers::astray(connection, pools).into_iter();
+        warnings.extend(astray.map(|text| (connection.name.clone(), text)));
     }
     warnings.extend(rivals(&loaded.engine.connections));
     for connection in &loaded.engine.connections {

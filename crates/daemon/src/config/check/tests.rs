@@ -589,6 +589,41 @@ addrs = \"fd78::/120\"
 }
 
 #[test]
+fn a_resolver_that_no_tunnel_leads_to_is_a_warning() {
+    let folder = Folder::new("resolvers");
+    let warned = |networks: &str, resolvers: &str| {
+        folder.warns(&format!(
+            "[connections.home]
+legacy = true
+pools = [\"lent\"]
+local = {{ auth = \"psk\", secret = \"s\", id = \"sg.example\" }}
+remote = {{ auth = \"psk\", id = \"ms.example\" }}
+[connections.home.children.net]
+{networks}
+[pools.lent]
+addrs = \"10.78.0.0/24\"
+dns = [{resolvers}]
+"
+        ))
+    };
+    let net = "local_ts = [\"10.77.0.0/24\"]";
+    let said = warned(net, "\"10.77.0.53\", \"9.9.9.9\"");
+    let sentence = "no tunnel leads to dns = 9.9.9.9 of [pools.lent]";
+    assert!(said.contains(sentence), "{said}");
+    let web = "local_ts = [\"10.77.0.0/24[tcp/80]\"]";
+    assert!(warned(web, "\"10.77.0.53\"").contains("dns = 10.77.0.53 of"));
+    for (networks, resolver) in [
+        (net, "10.77.0.53"),
+        ("local_ts = [\"10.77.0.0/24\", \"9.9.9.9/32\"]", "9.9.9.9"),
+        ("local_ts = [\"0.0.0.0/0\"]", "9.9.9.9"),
+        ("", "9.9.9.9"),
+    ] {
+        let said = warned(networks, &format!("\"{resolver}\""));
+        assert!(!said.contains("no tunnel leads"), "{said}");
+    }
+}
+
+#[test]
 fn a_child_without_proposals_offers_pfs_first_and_takes_what_strongswan_offers() {
     let folder = Folder::new("defaults");
     let loaded = folder.load(PSK).expect("good");
