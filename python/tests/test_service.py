@@ -273,6 +273,58 @@ def test_detach_without_a_gateway_ends_with_a_reason(road: Road, ends: Ends) -> 
     assert done.code == 1 and "no route to the peer" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        ("admin-prohibited", "that this is forbidden (ICMP administratively prohibited)"),
+        ("host-prohibited", "that this is forbidden (ICMP administratively prohibited)"),
+        ("net-unreachable", "that it has no route there (ICMP network unreachable)"),
+        ("host-unreachable", "that it cannot reach this host (ICMP host unreachable)"),
+        ("port-unreachable", "in its place that the port is closed (ICMP port unreachable)"),
+    ],
+)
+def test_what_a_router_answers_is_told_and_ends_no_attempt(
+    verdict: str, words: str, road: Road, ends: Ends
+) -> None:
+    rule = f"""table ip wall {{
+    chain forward {{
+        type filter hook forward priority 0;
+        udp dport 500 reject with icmp type {verdict}
+    }}
+}}
+"""
+    assert road.nat is not None
+    road.nat.host.load_nft(rule, "wall")
+    with Caravan(road.sg, ends[0]) as gateway:
+        gateway.wait_ready()
+        with Caravan(road.ms, ends[1]) as station:
+            said = station.wait_for_event("ICMP")
+            assert f"no reply from {GATEWAY_ADDRESS}, UDP 500 (1 try): {HOME_ADDRESS}" in said
+            assert words in said
+            # The same attempt goes on where the word was a forger's.
+            road.nat.host.run(["nft", "delete", "table", "ip", "wall"]).check()
+            station.wait_ready()
+            events = [str(fields.get("message")) for _, fields in station.events()]
+            assert not any("will try again" in event for event in events)
+
+
+def test_a_firewall_of_the_station_itself_is_told(road: Road, ends: Ends) -> None:
+    rule = """table ip wall {
+    chain output {
+        type filter hook output priority 0;
+        udp dport 500 drop
+    }
+}
+"""
+    road.ms.load_nft(rule, "wall")
+    file = write_files(road.ms, ends[1])
+    options = ("--detach", "--timeout", "2")
+    done = order(road.ms, "up", "-c", str(file), *options, timeout_s=60)
+    assert done.code == 1
+    words = f"this host cannot send to {GATEWAY_ADDRESS}:500: Operation not permitted"
+    assert words in done.stderr and "no reply" not in done.stderr
+
+
 @pytest.mark.parametrize("reader", ["full", "gone"])
 def test_a_log_that_nobody_takes_ends_no_tunnel(reader: str, road: Road, ends: Ends) -> None:
     log = "/dev/full" if reader == "full" else ">(exec head -n 1 > /dev/null)"

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
+use engine::ike::Unreachable;
 use engine::plane::{Change, InboundPlane, Kind, Notice, OutboundPlane, PlaneReport};
 use engine::sa::{Direction, Path};
 use engine::time::Instant;
@@ -89,10 +90,12 @@ pub enum News {
     },
     /// From a plane.
     Notice(Notice),
-    /// ICMP said that nothing listens where a datagram of ours went.
-    Refused {
+    /// ICMP said that a datagram of ours did not arrive.
+    Unreachable {
         /// Where it went.
         remote: SocketAddr,
+        /// Why, and who says so.
+        what: Unreachable,
     },
     /// A thread ended because its device is gone.
     Failed {

@@ -267,8 +267,8 @@ impl Process {
         match news {
             News::Message { path, bytes } => self.input(Input::Datagram(path, &bytes)).await,
             News::Notice(notice) => self.input(Input::Notice(notice)).await,
-            News::Refused { remote } => {
-                self.on_refused(remote);
+            News::Unreachable { remote, what } => {
+                self.on_unreachable(remote, what);
                 Ok(())
             }
             News::Failed { direction, reason } => {

@@ -14,6 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use engine::ike::{NotReached, Unreachable};
 use engine::plane::{Kind, Run};
 use engine::sa::Path;
 use nix::libc;
@@ -317,12 +318,28 @@ fn send(socket: &Socket, bytes: &[u8], beside: &Outgoing) -> io::Result<()> {
 
 /// Whether an entry of an error queue is a report that a datagram did not fit on its path.
 pub fn is_too_big(error: &QueuedError) -> bool {
-    error.errno == libc::EMSGSIZE && error.is_icmp
+    error.errno == libc::EMSGSIZE && error.icmp.is_some()
 }
 
-/// Whether a port at the other end is closed, by the word of whoever sent the ICMP message.
-pub fn is_refused(error: &QueuedError) -> bool {
-    error.errno == libc::ECONNREFUSED && error.is_icmp
+/// Why a datagram did not arrive, by the word of whoever sent the ICMP message.
+pub fn unreachable(error: &QueuedError) -> Option<Unreachable> {
+    const DESTINATION_UNREACHABLE: u8 = 3;
+    const DESTINATION_UNREACHABLE_V6: u8 = 1;
+    let icmp = error.icmp?;
+    let why = match (error.destination.is_ipv4(), icmp.kind, icmp.code) {
+        // RFC 792, RFC 1122 §3.2.2.1, RFC 1812 §5.2.7.1.
+        (true, DESTINATION_UNREACHABLE, 0 | 6 | 11) => NotReached::Network,
+        (true, DESTINATION_UNREACHABLE, 1 | 7 | 12) => NotReached::Host,
+        (true, DESTINATION_UNREACHABLE, 3) => NotReached::Port,
+        (true, DESTINATION_UNREACHABLE, 9 | 10 | 13) => NotReached::Forbidden,
+        // RFC 4443 §3.1: codes 5 and 6 are cases of code 1.
+        (false, DESTINATION_UNREACHABLE_V6, 0) => NotReached::Network,
+        (false, DESTINATION_UNREACHABLE_V6, 1 | 5 | 6) => NotReached::Forbidden,
+        (false, DESTINATION_UNREACHABLE_V6, 2 | 3) => NotReached::Host,
+        (false, DESTINATION_UNREACHABLE_V6, 4) => NotReached::Port,
+        _ => return None,
+    };
+    Some(Unreachable { why, by: icmp.by })
 }
 
 fn open_one(is_v4: bool, mark: Option<u32>) -> io::Result<Socket> {

@@ -12,7 +12,7 @@ mod unanswered;
 pub use fault::{Fault, Refusal};
 pub use outbox::{Doubt, Outbox, Received, Sent};
 pub use step::Step;
-pub use unanswered::Unanswered;
+pub use unanswered::{NotReached, Unanswered, Unreachable};
 
 /// Where IKE begins.
 pub const IKE_PORT: u16 = 500;

@@ -14,7 +14,7 @@ use crate::raw::{HEADER_V6_BYTES, RawSockets, write_header_v6};
 use crate::sys::datagram::{Batch, Incoming, receive_error};
 use crate::sys::gather::Gather;
 use crate::tun::Tun;
-use crate::udp::{Role, UdpSockets, is_refused, is_too_big};
+use crate::udp::{Role, UdpSockets, is_too_big, unreachable};
 
 /// Buffers of one `recvmmsg` where the kernel gathers datagrams, and where it does not.
 const GATHERED_BATCH: usize = 16;
@@ -247,10 +247,10 @@ impl Inbound {
             let Ok(Some(error)) = receive_error(fd) else {
                 return;
             };
-            if is_refused(&error) {
+            if let Some(what) = unreachable(&error) {
                 let remote = error.destination;
-                self.line
-                    .tell(News::Refused { remote }, &mut self.io.unheard);
+                let news = News::Unreachable { remote, what };
+                self.line.tell(news, &mut self.io.unheard);
             }
             if is_too_big(&error) {
                 // If the queue is full, the next datagram that is too big tells again.

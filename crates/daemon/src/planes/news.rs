@@ -57,9 +57,9 @@ impl Line {
 /// A fact about our own associations, which is told once.
 fn is_ours(news: &News) -> bool {
     match news {
-        News::Message { .. } | News::Refused { .. } | News::Notice(Notice::UnknownSpi { .. }) => {
-            false
-        }
+        News::Message { .. }
+        | News::Unreachable { .. }
+        | News::Notice(Notice::UnknownSpi { .. }) => false,
         News::Notice(_) | News::Failed { .. } => true,
     }
 }

@@ -87,11 +87,15 @@ impl Process {
         if let Some((_, tap, _)) = &self.capture {
             tap.udp(path.local, path.remote, 0, bytes);
         }
-        if let Err(error) = self.udp.send(path, bytes) {
-            self.unsent += 1;
-            if self.quota.takes(self.clock.now()) {
-                warn!(remote = %path.remote, "cannot send: {error}");
-            }
+        let Err(error) = self.udp.send(path, bytes) else {
+            return self.progress.sent(path.remote);
+        };
+        self.unsent += 1;
+        if let Some(line) = self.progress.unsent(path.remote, &error) {
+            self.options.ready.note(&line);
+        }
+        if self.quota.takes(self.clock.now()) {
+            warn!(remote = %path.remote, "cannot send: {error}");
         }
     }
 

@@ -5,12 +5,13 @@
 //! address of a gateway has failed, or when its patience ends, whichever comes first.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use engine::config::{Connection, RemoteMethod, Start};
-use engine::ike::{Step, Unanswered};
+use engine::ike::{Step, Unanswered, Unreachable};
 use engine::node::Event;
 use tracing::{info, warn};
 
@@ -36,16 +37,27 @@ struct Silence {
     times: BTreeMap<Option<u32>, u32>,
     /// What came in clear and refuses it. Anybody can send that: it is a hint.
     refusal: Option<String>,
+    /// Why our own host did not send it last.
+    unsent: Option<String>,
 }
 
 impl Silence {
     /// What it looks like to whoever waits.
     fn words(&self) -> String {
-        let Some(refusal) = &self.refusal else {
-            return self.asked.to_string();
-        };
         let ip = self.asked.remote.ip();
-        format!("{ip} refuses, without proof that it is the gateway: {refusal}")
+        match &self.refusal {
+            Some(refusal) => {
+                format!("{ip} refuses, without proof that it is the gateway: {refusal}")
+            }
+            None => self.obstacle().unwrap_or_else(|| self.asked.to_string()),
+        }
+    }
+
+    /// What is known to stand in the way: of our own host, or by ICMP.
+    fn obstacle(&self) -> Option<String> {
+        let is_told = self.asked.unreachable.is_some();
+        let told = is_told.then(|| self.asked.to_string());
+        self.unsent.clone().or(told)
     }
 }
 
@@ -63,11 +75,9 @@ impl Progress {
                 reason,
                 ..
             } => {
-                let refused = self.unanswered.get(connection).map(|it| &it.asked);
-                let reason = match refused.filter(|asked| asked.is_refused) {
-                    Some(asked) => asked.to_string(),
-                    None => reason.clone(),
-                };
+                let silence = self.unanswered.get(connection);
+                let obstacle = silence.and_then(Silence::obstacle);
+                let reason = obstacle.unwrap_or_else(|| reason.clone());
                 let line = format!("{connection}: {reason}");
                 self.troubles.insert(connection.clone(), reason);
                 Some(line)
@@ -134,13 +144,14 @@ impl Progress {
                 remote,
                 tries: 0,
                 is_by_key: is_by_key(connection, connections),
-                is_refused: false,
+                unreachable: None,
             };
             let times = BTreeMap::new();
             let silence = Silence {
                 asked,
                 times,
                 refusal: None,
+                unsent: None,
             };
             self.unanswered.insert(connection.to_owned(), silence);
         }
@@ -153,14 +164,36 @@ impl Progress {
         (is_repetition && !is_told).then(|| format!("{connection}: {}", silence.words()))
     }
 
-    /// ICMP says that nothing listens there, which anybody can send: a word for whoever waits, and
-    /// the attempt goes on. What is worth a line, once.
-    pub(super) fn refused(&mut self, remote: SocketAddr) -> Option<String> {
+    /// ICMP says that our message did not arrive, which anybody can send: a word for whoever waits,
+    /// and the attempt goes on. What is worth a line, once.
+    pub(super) fn unreachable(&mut self, remote: SocketAddr, what: Unreachable) -> Option<String> {
         let mut all = self.unanswered.iter_mut();
-        let is_it = |it: &Silence| it.asked.remote == remote && !it.asked.is_refused;
+        let is_it = |it: &Silence| it.asked.remote == remote && it.asked.unreachable.is_none();
         let (connection, silence) = all.find(|(_, it)| is_it(it))?;
-        silence.asked.is_refused = true;
+        silence.asked.unreachable = Some(what);
         Some(format!("{connection}: {}", silence.asked))
+    }
+
+    /// Our own host does not let a message out. What is worth a line, once.
+    pub(super) fn unsent(&mut self, remote: SocketAddr, error: &io::Error) -> Option<String> {
+        let mut all = self.unanswered.iter_mut();
+        let (connection, silence) = all.find(|(_, it)| it.asked.remote == remote)?;
+        let question = match error.kind() {
+            io::ErrorKind::PermissionDenied => ": does a firewall of this host forbid it?",
+            _ => "",
+        };
+        let words = format!("this host cannot send to {remote}: {error}{question}");
+        let is_first = silence.unsent.is_none();
+        silence.unsent = Some(words);
+        is_first.then(|| format!("{connection}: {}", silence.words()))
+    }
+
+    /// A message has left our host.
+    pub(super) fn sent(&mut self, remote: SocketAddr) {
+        let all = self.unanswered.values_mut();
+        for silence in all.filter(|it| it.asked.remote == remote) {
+            silence.unsent = None;
+        }
     }
 
     /// Why who waits has waited long enough, in one sentence. `None`: it has not.
@@ -226,9 +259,9 @@ fn is_by_key(name: &str, connections: &[Arc<Connection>]) -> bool {
 }
 
 impl Process {
-    /// ICMP says that nothing listens where our messages go.
-    pub(super) fn on_refused(&mut self, remote: SocketAddr) {
-        if let Some(line) = self.progress.refused(remote) {
+    /// ICMP says that our messages do not arrive.
+    pub(super) fn on_unreachable(&mut self, remote: SocketAddr, what: Unreachable) {
+        if let Some(line) = self.progress.unreachable(remote, what) {
             warn!("{line}");
             self.options.ready.note(&line);
         }

@@ -66,11 +66,22 @@ pub struct QueuedError {
     /// The error as errno.
     pub errno: i32,
     /// It came by ICMP; else our own host refused a datagram.
-    pub is_icmp: bool,
+    pub icmp: Option<Icmp>,
     /// With EMSGSIZE: what is said to fit.
     pub mtu: u32,
     quoted: [u8; QUOTED_BYTES],
     quoted_len: usize,
+}
+
+/// Which ICMP message it was, of the destination's family.
+#[derive(Clone, Copy, Debug)]
+pub struct Icmp {
+    /// Its type.
+    pub kind: u8,
+    /// Its code.
+    pub code: u8,
+    /// Who sent it.
+    pub by: IpAddr,
 }
 
 impl QueuedError {
@@ -353,7 +364,7 @@ pub fn receive_error(fd: BorrowedFd<'_>) -> io::Result<Option<QueuedError>> {
     let mut error = QueuedError {
         destination: read_name(&name).unwrap_or(UNKNOWN),
         errno: 0,
-        is_icmp: false,
+        icmp: None,
         mtu: 0,
         quoted,
         quoted_len: (got as usize).min(QUOTED_BYTES),
@@ -362,9 +373,16 @@ pub fn receive_error(fd: BorrowedFd<'_>) -> io::Result<Option<QueuedError>> {
         let is_error = (level, kind) == (libc::IPPROTO_IP, libc::IP_RECVERR)
             || (level, kind) == (libc::IPPROTO_IPV6, libc::IPV6_RECVERR);
         if is_error && data.len() >= 16 {
-            // struct sock_extended_err: errno; origin, type, code, padding; info; data.
+            // struct sock_extended_err: errno; origin, type, code, padding; info; data. Then a
+            // sockaddr: who sent it.
             error.errno = integer(data);
-            error.is_icmp = [SO_EE_ORIGIN_ICMP, SO_EE_ORIGIN_ICMP6].contains(&data[4]);
+            error.icmp = [SO_EE_ORIGIN_ICMP, SO_EE_ORIGIN_ICMP6]
+                .contains(&data[4])
+                .then(|| Icmp {
+                    kind: data[5],
+                    code: data[6],
+                    by: offender(&data[16..]).unwrap_or_else(|| UNKNOWN.ip()),
+                });
             error.mtu = integer(&data[8..]) as u32;
         }
     });
@@ -414,6 +432,15 @@ fn read_name(name: &libc::sockaddr_storage) -> Option<SocketAddr> {
             let scope = v6.sin6_scope_id;
             Some(SocketAddr::V6(SocketAddrV6::new(address, port, 0, scope)))
         }
+        _ => None,
+    }
+}
+
+/// The address of a sockaddr that follows a sock_extended_err.
+fn offender(name: &[u8]) -> Option<IpAddr> {
+    match i32::from(u16::from_ne_bytes(octets(name, 0)?)) {
+        libc::AF_INET => Some(octets::<4>(name, 4)?.into()),
+        libc::AF_INET6 => Some(octets::<16>(name, 8)?.into()),
         _ => None,
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::sys::datagram::Batch;
+use crate::sys::datagram::{Batch, receive_error};
 
 fn sockets() -> UdpSockets {
     let config = UdpConfig {
@@ -142,6 +142,33 @@ fn what_may_be_fragmented_leaves_from_the_same_port_and_nothing_comes_back_to_it
         to.send(&back, b"answer").expect("sent");
         let (datagrams, _, remote) = receive_all(&from, is_v4, 1);
         assert_eq!((datagrams, remote), (vec![b"answer".to_vec()], path.remote));
+    }
+}
+
+#[test]
+fn a_closed_port_is_told_with_the_host_that_says_so() {
+    for is_v4 in [true, false] {
+        let Ok(closed) = UdpSocket::bind((loopback(is_v4, 0).ip(), 0)) else {
+            continue;
+        };
+        let remote = closed.local_addr().expect("bound");
+        drop(closed);
+        let from = sockets();
+        let path = Path {
+            local: loopback(is_v4, esp_port(&from, is_v4)),
+            remote,
+        };
+        from.send(&path, b"hello").expect("sent");
+        let fd = esp_of(&from, is_v4).receiving.as_fd();
+        let mut polled = [nix::poll::PollFd::new(fd, nix::poll::PollFlags::POLLERR)];
+        assert_eq!(nix::poll::poll(&mut polled, 2000u16).expect("poll"), 1);
+        let error = receive_error(fd).expect("read").expect("an error");
+        assert_eq!(error.destination, remote);
+        let expected = Unreachable {
+            why: NotReached::Port,
+            by: remote.ip(),
+        };
+        assert_eq!(unreachable(&error), Some(expected));
     }
 }
 

@@ -105,7 +105,7 @@ impl Retransmit {
                 remote: self.message.path.remote,
                 tries: self.sent(),
                 is_by_key: false,
-                is_refused: false,
+                unreachable: None,
             }));
         }
         self.attempts += 1;

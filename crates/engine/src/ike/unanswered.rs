@@ -1,7 +1,7 @@
 //! A message of ours that nobody answers: what that looks like to whoever waits.
 
 use core::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::{NAT_T_PORT, Step};
 
@@ -20,8 +20,30 @@ pub struct Unanswered {
     pub tries: u32,
     /// Both ends prove who they are by a pre-shared key.
     pub is_by_key: bool,
-    /// ICMP said that the port is closed. Anybody can send that: it is a hint.
-    pub is_refused: bool,
+    /// What ICMP said of it first. Anybody can send that: it is a hint.
+    pub unreachable: Option<Unreachable>,
+}
+
+/// What ICMP says of a datagram that did not arrive.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Unreachable {
+    /// Why it did not arrive.
+    pub why: NotReached,
+    /// Who says so: a router, the peer, or our own host of its own link.
+    pub by: IpAddr,
+}
+
+/// Why a datagram did not arrive.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum NotReached {
+    /// Nothing listens on the port.
+    Port,
+    /// A rule forbids it.
+    Forbidden,
+    /// A router has no route.
+    Network,
+    /// The last router, or we on our own link, find no such host.
+    Host,
 }
 
 impl Unanswered {
@@ -38,11 +60,18 @@ impl fmt::Display for Unanswered {
             0 | 1 => "1 try".to_owned(),
             tries => format!("{tries} tries"),
         };
-        if self.is_refused {
+        if let Some(Unreachable { why, by }) = self.unreachable {
+            if why == NotReached::Port && by == ip {
+                return write!(
+                    f,
+                    "{ip} says that nothing listens on UDP {port} (ICMP port unreachable, \
+                     {tries}): does the gateway run there?"
+                );
+            }
+            let why = why.words();
             return write!(
                 f,
-                "{ip} says that nothing listens on UDP {port} (ICMP port unreachable, {tries}): \
-                 does the gateway run there?"
+                "no reply from {ip}, UDP {port} ({tries}): {by} answers {why}"
             );
         }
         let is_nat_port = port == NAT_T_PORT;
@@ -75,6 +104,24 @@ impl fmt::Display for Unanswered {
     }
 }
 
+impl NotReached {
+    /// What it looks like when somebody other than the peer says it.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Port => {
+                "in its place that the port is closed (ICMP port unreachable): does a firewall \
+                 refuse it?"
+            }
+            Self::Forbidden => {
+                "that this is forbidden (ICMP administratively prohibited): does a firewall refuse \
+                 it?"
+            }
+            Self::Network => "that it has no route there (ICMP network unreachable)",
+            Self::Host => "that it cannot reach this host (ICMP host unreachable)",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,7 +132,7 @@ mod tests {
             remote: ([192, 0, 2, 1], port).into(),
             tries: 2,
             is_by_key,
-            is_refused: false,
+            unreachable: None,
         };
         silence.to_string()
     }
@@ -118,18 +165,48 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_port_is_told() {
-        let refused = Unanswered {
-            step: Step::Main(1),
-            remote: ([192, 0, 2, 1], 500).into(),
-            tries: 1,
-            is_by_key: true,
-            is_refused: true,
+    fn what_icmp_says_is_told_with_who_says_it() {
+        let told = |why, by: &str| {
+            let silence = Unanswered {
+                step: Step::Main(1),
+                remote: ([192, 0, 2, 1], 500).into(),
+                tries: 1,
+                is_by_key: true,
+                unreachable: Some(Unreachable {
+                    why,
+                    by: by.parse().expect("an address"),
+                }),
+            };
+            silence.to_string()
         };
+        let router = "198.51.100.1";
         assert_eq!(
-            refused.to_string(),
+            told(NotReached::Port, "192.0.2.1"),
             "192.0.2.1 says that nothing listens on UDP 500 (ICMP port unreachable, 1 try): does \
              the gateway run there?"
         );
+        let silent = "no reply from 192.0.2.1, UDP 500 (1 try): 198.51.100.1 answers";
+        for (why, words) in [
+            (
+                NotReached::Port,
+                "in its place that the port is closed (ICMP port unreachable): does a firewall \
+                 refuse it?",
+            ),
+            (
+                NotReached::Forbidden,
+                "that this is forbidden (ICMP administratively prohibited): does a firewall \
+                 refuse it?",
+            ),
+            (
+                NotReached::Network,
+                "that it has no route there (ICMP network unreachable)",
+            ),
+            (
+                NotReached::Host,
+                "that it cannot reach this host (ICMP host unreachable)",
+            ),
+        ] {
+            assert_eq!(told(why, router), format!("{silent} {words}"));
+        }
     }
 }

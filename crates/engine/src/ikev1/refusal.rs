@@ -150,7 +150,7 @@ impl Core {
             remote: self.path.remote,
             tries: self.retransmit.as_ref().map_or(1, |it| it.sent()),
             is_by_key: self.method == Method::PresharedKey,
-            is_refused: false,
+            unreachable: None,
         })
     }
 

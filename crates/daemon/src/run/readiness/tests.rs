@@ -1,3 +1,5 @@
+use engine::ike::NotReached;
+
 use super::*;
 use crate::config::{Names, load};
 
@@ -42,6 +44,13 @@ fn message(connection: &str, step: Step, is_sent: bool) -> Event {
 
 fn gateway() -> SocketAddr {
     "192.0.2.3:500".parse().expect("an address")
+}
+
+fn closed(at: SocketAddr) -> Unreachable {
+    Unreachable {
+        why: NotReached::Port,
+        by: at.ip(),
+    }
 }
 
 fn retry(connection: &str) -> Event {
@@ -176,13 +185,16 @@ fn a_closed_port_is_told_once_and_ends_nothing() {
     let connections = stations();
     let mut progress = Progress::default();
     let elsewhere = "198.51.100.9:500".parse().expect("an address");
-    assert_eq!(progress.refused(gateway()), None);
+    assert_eq!(progress.unreachable(gateway(), closed(gateway())), None);
     progress.on_event(&message("b", Step::Main(1), true), &connections);
-    assert_eq!(progress.refused(elsewhere), None);
+    assert_eq!(progress.unreachable(elsewhere, closed(elsewhere)), None);
     let hint = "192.0.2.3 says that nothing listens on UDP 500 (ICMP port unreachable, 1 try): \
                 does the gateway run there?";
-    assert_eq!(progress.refused(gateway()), Some(format!("b: {hint}")));
-    assert_eq!(progress.refused(gateway()), None);
+    assert_eq!(
+        progress.unreachable(gateway(), closed(gateway())),
+        Some(format!("b: {hint}"))
+    );
+    assert_eq!(progress.unreachable(gateway(), closed(gateway())), None);
     assert_eq!(progress.end(SOON, TIMEOUT, &connections), None);
     let end = progress
         .end(TIMEOUT, TIMEOUT, &connections)
@@ -199,6 +211,28 @@ fn a_closed_port_is_told_once_and_ends_nothing() {
             .expect("its end")
             .contains("ICMP")
     );
+}
+
+#[test]
+fn what_our_own_host_does_not_send_is_no_silence() {
+    let connections = stations();
+    let mut progress = Progress::default();
+    let forbidden = io::Error::from(io::ErrorKind::PermissionDenied);
+    assert_eq!(progress.unsent(gateway(), &forbidden), None);
+    progress.on_event(&message("b", Step::Main(1), true), &connections);
+    let words = format!(
+        "this host cannot send to 192.0.2.3:500: {forbidden}: does a firewall of this host \
+         forbid it?"
+    );
+    let line = Some(format!("b: {words}"));
+    assert_eq!(progress.unsent(gateway(), &forbidden), line);
+    assert_eq!(progress.unsent(gateway(), &forbidden), None);
+    let failed = progress.on_event(&failure("b", "no reply"), &connections);
+    assert_eq!(failed, line);
+    // Once one has left, it is the peer that is silent.
+    progress.sent(gateway());
+    let failed = progress.on_event(&failure("b", "no reply"), &connections);
+    assert_eq!(failed.as_deref(), Some("b: no reply"));
 }
 
 #[test]
