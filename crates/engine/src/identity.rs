@@ -37,6 +37,17 @@ pub enum IdentityPattern {
     Is(Identity),
 }
 
+/// How many identities fit a pattern, the fewest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Breadth {
+    /// One alone.
+    One,
+    /// Those with a wildcard's ending or values.
+    Some,
+    /// Every identity.
+    All,
+}
+
 /// Why a text is not an identity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityFault {
@@ -191,16 +202,26 @@ impl IdentityPattern {
         }
     }
 
+    /// How many identities fit.
+    pub fn breadth(&self) -> Breadth {
+        let has_wildcard = match self {
+            Self::Any => return Breadth::All,
+            Self::Is(Identity::Fqdn(name) | Identity::UserFqdn(name)) => name.starts_with('*'),
+            Self::Is(Identity::DistinguishedName(der)) => {
+                DistinguishedName::from_der(der).map_or(true, |name| name.has_wildcard())
+            }
+            Self::Is(_) => false,
+        };
+        if has_wildcard {
+            Breadth::Some
+        } else {
+            Breadth::One
+        }
+    }
+
     /// Whether only one identity fits.
     pub fn is_exact(&self) -> bool {
-        match self {
-            Self::Any => false,
-            Self::Is(Identity::Fqdn(name) | Identity::UserFqdn(name)) => !name.starts_with('*'),
-            Self::Is(Identity::DistinguishedName(der)) => {
-                DistinguishedName::from_der(der).is_ok_and(|name| !name.has_wildcard())
-            }
-            Self::Is(_) => true,
-        }
+        self.breadth() == Breadth::One
     }
 
     /// Whether `identity` is one that we accept. That its credential proves it is for

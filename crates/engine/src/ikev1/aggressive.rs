@@ -84,19 +84,20 @@ impl Core {
         if fitting.is_empty() {
             return Err(self.no_proposal(offered, Some(public_len)));
         }
-        let known = fitting.iter().find(|it| it.accepts(&identity)).cloned();
-        let connection = match known {
-            Some(connection) => connection,
-            None => {
-                let (connection, key) = decoy::pose(fitting, decoys, &identity, self.path, out)?;
-                self.decoy = Some(key);
-                connection
-            }
-        };
+        let mut known = auth::accepting(&fitting, &identity);
+        if known.is_empty() {
+            let (connection, key) = decoy::pose(fitting, decoys, &identity, self.path, out)?;
+            self.decoy = Some(key);
+            known.push(connection);
+        }
+        let connection = Arc::clone(&known[0]);
         let (method, choice) = choose(&connection).ok_or(DropReason::NoProposalChosen)?;
         let (public, nonce) = Publics::peer_half(parts, choice.suite.group)?;
         let (pair, own_nonce) = Self::generate(choice.suite.group, random, &mut out.work);
-        self.candidates = vec![connection];
+        let is_chosen = |it: &Connection| {
+            choose(it).is_some_and(|(how, what)| (how, what.suite) == (method, choice.suite))
+        };
+        self.candidates = answered_alike(known, is_chosen);
         self.method = method;
         self.suite = choice.suite;
         self.take_lifetime(&choice);
@@ -231,4 +232,19 @@ impl Core {
         }
         Fault::Unauthenticated(why)
     }
+}
+
+/// The first of these, and those to whom message 2 is the same: who issued the peer's certificate
+/// shows in message 3 only.
+fn answered_alike(
+    mut known: Vec<Arc<Connection>>,
+    is_chosen: impl Fn(&Connection) -> bool,
+) -> Vec<Arc<Connection>> {
+    let first = Arc::clone(&known[0]);
+    let is_signed = first.method() == Some(Method::RsaSignatures);
+    known.retain(|it| {
+        let is_alike = || is_signed && is_chosen(it) && it.local.is_same_peer(&first.local);
+        Arc::ptr_eq(it, &first) || is_alike()
+    });
+    known
 }

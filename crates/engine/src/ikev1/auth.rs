@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crypto::cert::{Certificate, CertificatePath, Name, TrustStore};
+use crypto::cert::{CertFault, Certificate, CertificatePath, CertificateVerified, Name};
 use crypto::hash::{Digest, is_equal};
 use crypto::rsa::PublicKey;
 use wire::isakmp::{Identification, Payload};
@@ -14,7 +14,7 @@ use super::parts::{Parts, X509_SIGNATURE};
 use super::proposal::{Method, listed};
 use crate::config::{Connection, IdentityPattern, LocalMethod, RemoteMethod};
 use crate::counters::DropReason;
-use crate::identity::{Identity, Peer};
+use crate::identity::{Breadth, Identity, Peer};
 use crate::ike::Fault;
 use crate::quotas::Quotas;
 use crate::sa::Secret;
@@ -27,7 +27,7 @@ const MAX_REQUESTS_SENT: usize = 8;
 /// A peer that has proven who it is.
 pub(super) struct Proven {
     pub(super) identity: Peer,
-    /// The first of the candidates that accepts it.
+    /// The closest of the candidates that accepts it and trusts its certificate's authority.
     pub(super) connection: Arc<Connection>,
     /// Of one that has a certificate.
     pub(super) certified: Option<Certified>,
@@ -78,8 +78,14 @@ impl Connection {
 
     /// Whether an identity is among those that we pin.
     pub(super) fn accepts(&self, identity: &Identity) -> bool {
-        let mut patterns = self.remote.identities.iter();
-        patterns.any(|pattern| pattern.fits(identity))
+        self.closeness(identity).is_some()
+    }
+
+    /// How narrowly our patterns name an identity; `None`: we do not accept it.
+    fn closeness(&self, identity: &Identity) -> Option<Breadth> {
+        let patterns = self.remote.identities.iter();
+        let fitting = patterns.filter(|pattern| pattern.fits(identity));
+        fitting.map(IdentityPattern::breadth).min()
     }
 
     /// The proof that goes with our identity: certificates and signature, or the hash itself.
@@ -142,6 +148,21 @@ pub(super) fn identity_of(id: &Identification) -> Result<Identity, Fault> {
     })
 }
 
+/// The candidates that accept an identity, the closest first: a connection for one peer comes
+/// before one for everybody, whatever their names and their order.
+pub(super) fn accepting(
+    candidates: &[Arc<Connection>],
+    identity: &Identity,
+) -> Vec<Arc<Connection>> {
+    let close = |it: &Arc<Connection>| Some((it.closeness(identity)?, Arc::clone(it)));
+    let mut found: Vec<_> = candidates.iter().filter_map(close).collect();
+    found.sort_by_key(|(breadth, _)| *breadth);
+    found
+        .into_iter()
+        .map(|(_, connection)| connection)
+        .collect()
+}
+
 /// The sentence for an identity that nobody accepts.
 pub(super) fn unaccepted(identity: &Identity, candidates: &[Arc<Connection>]) -> Fault {
     let mut accepted: Vec<&IdentityPattern> = candidates
@@ -166,24 +187,25 @@ pub(super) fn check(
     work: &mut Work,
 ) -> Result<Proven, Fault> {
     let claimed = identity_of(id)?;
-    let connection = candidates
-        .iter()
-        .find(|connection| connection.accepts(&claimed))
+    let accepting = accepting(candidates, &claimed);
+    let first = accepting
+        .first()
         .ok_or_else(|| unaccepted(&claimed, candidates))?;
-    let name = &connection.name;
-    let (identity, certified) = match &connection.remote.method {
+    let (connection, identity, certified) = match &first.remote.method {
         RemoteMethod::PresharedKey(_) => {
             if !is_equal(parts.hash.unwrap_or_default(), hash.as_ref()) {
                 return Err(wrong_key());
             }
-            let patterns = &connection.remote.identities;
-            (Peer::of_preshared_key(name, &claimed, patterns), None)
+            let patterns = &first.remote.identities;
+            let peer = Peer::of_preshared_key(&first.name, &claimed, patterns);
+            (first, peer, None)
         }
-        RemoteMethod::Signature(store) => {
-            let (names, certified) = check_signature(store, &claimed, parts, hash, calendar, work)?;
-            let peer = Peer::of_certificate(name, &claimed, &names);
+        RemoteMethod::Signature(_) => {
+            let (connection, names, certified) =
+                check_signature(&accepting, &claimed, parts, hash, calendar, work)?;
+            let peer = Peer::of_certificate(&connection.name, &claimed, &names);
             let peer = peer.ok_or(DropReason::AuthenticationFailed)?;
-            (peer, Some(certified))
+            (connection, peer, Some(certified))
         }
     };
     Ok(Proven {
@@ -210,16 +232,17 @@ pub(super) fn wrong_key() -> Fault {
 /// So many names of a certificate are told: a stranger chooses how many it has.
 const MAX_NAMES_TOLD: usize = 8;
 
-/// Certificate, then signature; returns the certificate's names beside what goes on counting.
-fn check_signature(
-    store: &TrustStore,
+/// Certificate, then signature; returns the connection whose authorities issued the certificate,
+/// the certificate's names, and what goes on counting.
+fn check_signature<'a>(
+    accepting: &'a [Arc<Connection>],
     identity: &Identity,
     parts: &Parts<'_>,
     hash: &Digest,
     calendar: Calendar,
     work: &mut Work,
-) -> Result<(Vec<Name>, Certified), Fault> {
-    let refused = |fault: crypto::cert::CertFault| Fault::Unauthenticated(fault.to_string());
+) -> Result<(&'a Arc<Connection>, Vec<Name>, Certified), Fault> {
+    let refused = |fault: CertFault| Fault::Unauthenticated(fault.to_string());
     let signature = parts
         .signature
         .ok_or_else(|| Fault::Unauthenticated("the peer sent no signature".into()))?;
@@ -252,7 +275,7 @@ fn check_signature(
              not name; it names {names}"
         )));
     }
-    let verified = store.verify(&leaf, &chain, calendar.0).map_err(refused)?;
+    let (connection, verified) = verify(accepting, &leaf, &chain, calendar).map_err(refused)?;
     let wrong = |fault: crypto::rsa::RsaFault| {
         Fault::Unauthenticated(format!("the signature of {identity} is wrong: {fault}"))
     };
@@ -263,5 +286,33 @@ fn check_signature(
         not_after: verified.not_after,
         path: verified.path,
     };
-    Ok((verified.names, certified))
+    Ok((connection, verified.names, certified))
+}
+
+/// The first connection that trusts whoever issued a certificate. One that trusts its issuer and
+/// refuses it all the same, as revoked or expired, has the last word; if all are strangers to the
+/// issuer, the closest connection says so.
+fn verify<'a>(
+    accepting: &'a [Arc<Connection>],
+    leaf: &Certificate,
+    chain: &[Certificate],
+    calendar: Calendar,
+) -> Result<(&'a Arc<Connection>, CertificateVerified), CertFault> {
+    let mut stranger = None;
+    for connection in accepting {
+        let RemoteMethod::Signature(store) = &connection.remote.method else {
+            continue;
+        };
+        match store.verify(leaf, chain, calendar.0) {
+            Ok(verified) => return Ok((connection, verified)),
+            Err(
+                fault @ (CertFault::UnknownAuthority { .. }
+                | CertFault::BadSignature { .. }
+                | CertFault::NotPinned { .. }),
+            ) => drop(stranger.get_or_insert(fault)),
+            Err(fault) => return Err(fault),
+        }
+    }
+    let subject = leaf.subject();
+    Err(stranger.unwrap_or(CertFault::NotPinned { subject }))
 }

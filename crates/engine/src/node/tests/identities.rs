@@ -1,6 +1,7 @@
 //! Who a peer is: several stations with certificates or keys at one gateway, each at an address of
 //! its own. Nobody ends, borrows or takes what is another's.
 
+mod authorities;
 mod captures;
 mod contacts;
 mod duplicates;
@@ -283,13 +284,27 @@ fn selectors(texts: &[&str]) -> Vec<crate::selector::TrafficSelector> {
 }
 
 fn authority() -> Authority {
+    authority_named("CN=Authority")
+}
+
+fn authority_named(subject: &str) -> Authority {
     let key = SigningKey::from_pem(CA_KEY).expect("a key");
-    Authority::create("CN=Authority", key, &[1], JANUARY_2027.0, 365).expect("an authority")
+    Authority::create(subject, key, &[1], JANUARY_2027.0, 365).expect("an authority")
 }
 
 /// A certificate of the key of this number, and who is trusted to have issued one.
 fn certified(connection: &mut Connection, number: usize, subject: &str, names: &[&str]) {
-    let authority = authority();
+    certify(connection, &authority(), number, subject, names);
+    trust(connection, &authority());
+}
+
+fn certify(
+    connection: &mut Connection,
+    authority: &Authority,
+    number: usize,
+    subject: &str,
+    names: &[&str],
+) {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let request = Request {
         subject,
@@ -304,6 +319,9 @@ fn certified(connection: &mut Connection, number: usize, subject: &str, names: &
         key: Arc::new(PrivateKey::from_pem(KEYS[number]).expect("a key")),
         chain: Certificate::all_from_pem(&certificate).expect("a certificate"),
     };
+}
+
+fn trust(connection: &mut Connection, authority: &Authority) {
     let authorities = Certificate::all_from_pem(authority.certificate_pem());
     connection.remote.method = RemoteMethod::Signature(Arc::new(TrustStore {
         authorities: authorities.expect("an authority"),
