@@ -44,7 +44,7 @@ pub enum Breadth {
     One,
     /// Those with a wildcard's ending or values.
     Some,
-    /// Every identity.
+    /// Every identity, or every distinguished name of these attributes (`CN=*`).
     All,
 }
 
@@ -204,18 +204,20 @@ impl IdentityPattern {
 
     /// How many identities fit.
     pub fn breadth(&self) -> Breadth {
-        let has_wildcard = match self {
-            Self::Any => return Breadth::All,
-            Self::Is(Identity::Fqdn(name) | Identity::UserFqdn(name)) => name.starts_with('*'),
-            Self::Is(Identity::DistinguishedName(der)) => {
-                DistinguishedName::from_der(der).map_or(true, |name| name.has_wildcard())
+        match self {
+            Self::Any => Breadth::All,
+            Self::Is(Identity::Fqdn(name) | Identity::UserFqdn(name)) => {
+                match name.starts_with('*') {
+                    true => Breadth::Some,
+                    false => Breadth::One,
+                }
             }
-            Self::Is(_) => false,
-        };
-        if has_wildcard {
-            Breadth::Some
-        } else {
-            Breadth::One
+            Self::Is(Identity::DistinguishedName(der)) => match DistinguishedName::from_der(der) {
+                Ok(name) if !name.has_wildcard() => Breadth::One,
+                Ok(name) if name.is_all_wildcards() => Breadth::All,
+                _ => Breadth::Some,
+            },
+            Self::Is(_) => Breadth::One,
         }
     }
 

@@ -106,6 +106,11 @@ impl DistinguishedName {
         self.relative.iter().flatten().any(Attribute::is_wildcard)
     }
 
+    /// Whether every value is a wildcard, so that it tells nobody from anybody.
+    pub fn is_all_wildcards(&self) -> bool {
+        self.relative.iter().flatten().all(Attribute::is_wildcard)
+    }
+
     /// Whether it has no attribute at all: such a name names nobody.
     pub fn is_empty(&self) -> bool {
         self.relative.is_empty()

@@ -5,7 +5,7 @@ use core::fmt;
 use std::net::IpAddr;
 
 use super::{Child, Connection, Encapsulation, IdentityPattern, LocalMethod, RemoteMethod};
-use crate::identity::Identity;
+use crate::identity::{Breadth, Identity};
 use crate::sa::{Mode, Protocol};
 use crate::selector::TrafficSelector;
 
@@ -91,14 +91,8 @@ impl Connection {
         if let RemoteMethod::Signature(store) = &self.remote.method
             && self.begins()
             && store.pinned.is_empty()
-            && self.remote.identities.contains(&IdentityPattern::Any)
         {
-            found.error(
-                "a client that accepts any identity of an authority accepts every other client \
-                 as the gateway: name the gateway, such as remote id = \"sg.example\", or pin its \
-                 certificate with remote certs"
-                    .into(),
-            );
+            self.check_gateway_names(found);
         }
         let is_signed = matches!(self.remote.method, RemoteMethod::Signature(_));
         for pattern in &self.remote.identities {
@@ -106,6 +100,25 @@ impl Connection {
                 && is_signed
             {
                 found.error(format!("no certificate proves the key ID {identity}"));
+            }
+        }
+    }
+
+    /// Whom a client takes for its gateway, by the word of an authority that certifies clients too.
+    fn check_gateway_names(&self, found: &mut Findings) {
+        let remedy = "name the gateway, such as remote id = \"sg.example\", or pin its \
+                      certificate with remote certs";
+        for pattern in &self.remote.identities {
+            match pattern.breadth() {
+                Breadth::One => {}
+                Breadth::Some => found.warning(format!(
+                    "every client with a certificate for {pattern} can pose as the gateway: \
+                     {remedy}"
+                )),
+                Breadth::All => found.error(format!(
+                    "a client that accepts any identity of an authority accepts every other \
+                     client as the gateway: {remedy}"
+                )),
             }
         }
     }

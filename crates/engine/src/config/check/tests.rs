@@ -219,3 +219,30 @@ fn a_range_that_many_may_ask_for_in_parts_is_told() {
     sites.children[0].remote.clear();
     assert!(!told(&sites).contains("ask for any part"));
 }
+
+#[test]
+fn a_client_is_told_who_can_pose_as_its_gateway() {
+    let mut client = connection("aes128-sha256-modp2048", "aes128gcm16");
+    client.remote_addrs = vec!["192.0.2.1:500".parse().unwrap()];
+    client.remote.method = RemoteMethod::Signature(Arc::default());
+    let mut told = |pattern: &str| {
+        client.remote.identities = vec![IdentityPattern::parse(pattern).unwrap()];
+        let is_about = |text: &String| text.contains("as the gateway: name the gateway");
+        let count = |severity| {
+            texts(&client, severity)
+                .into_iter()
+                .filter(is_about)
+                .count()
+        };
+        [Severity::Error, Severity::Warning].map(count)
+    };
+    for pattern in ["*", "%any", "CN=*", "O=*, CN=*"] {
+        assert_eq!(told(pattern), [1, 0], "{pattern}");
+    }
+    for pattern in ["*.example", "*@example", "O=Example, CN=*"] {
+        assert_eq!(told(pattern), [0, 1], "{pattern}");
+    }
+    for pattern in ["sg.example", "CN=sg", "192.0.2.1"] {
+        assert_eq!(told(pattern), [0, 0], "{pattern}");
+    }
+}
