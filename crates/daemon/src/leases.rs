@@ -11,6 +11,7 @@ use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
+use engine::config::Connection;
 use engine::ikev1::mode_config::MAX_RESOLVERS;
 use serde::{Deserialize, Serialize};
 
@@ -83,6 +84,23 @@ impl LeaseFile {
         self.leases.get(connection)
     }
 
+    /// What a connection may have again: addresses of the families that it asks for. That of its
+    /// gateway is no inner address: it would cut this host off from the gateway, at each start.
+    pub fn again(&self, connection: &Connection) -> Option<Lease> {
+        let mut lease = self.last(&connection.name)?.clone();
+        let wants = connection.wants_inner;
+        lease.addresses.retain(|address| {
+            let is_wanted = if address.is_ipv4() {
+                wants.v4
+            } else {
+                wants.v6
+            };
+            let mut gateways = connection.remote_addrs.iter();
+            is_wanted && !gateways.any(|gateway| gateway.ip() == *address)
+        });
+        (!lease.addresses.is_empty()).then_some(lease)
+    }
+
     /// Notes a lease, all or nothing; one without a folder is told at its start.
     pub fn note(&mut self, connection: &str, lease: Lease) -> io::Result<()> {
         if self.leases.get(connection) == Some(&lease) {
@@ -134,6 +152,7 @@ pub fn folder(state_dir: &Path, name: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config;
 
     #[test]
     fn a_lease_is_found_again_and_a_damaged_file_counts_for_nothing() {
@@ -156,6 +175,33 @@ mod tests {
         fs::write(file.folder().join("leases.json"), b"{\"home\":").unwrap();
         assert_eq!(LeaseFile::open(&state, "home").last("home"), None);
         fs::remove_dir_all(&state).unwrap();
+    }
+
+    #[test]
+    fn the_address_of_the_gateway_is_not_taken_again() {
+        let folder = std::env::temp_dir().join(format!("caravan-again-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("c.toml");
+        let text = "[connections.home]\nremote_addrs = [\"192.0.2.1\", \"192.0.2.2\"]\n\
+            vips = [\"0.0.0.0\"]\nlocal = { auth = \"psk\", secret = \"s\", id = \"a.example\" }\n\
+            remote = { auth = \"psk\", id = \"b.example\" }\n\
+            [connections.home.children.net]\nremote_ts = [\"10.10.0.0/24\"]\n";
+        fs::write(&path, text).unwrap();
+        let loaded = config::load(&path, config::Names::Unasked).unwrap();
+        let connection = &loaded.engine.connections[0];
+        let mut file = LeaseFile::open(&folder, "home");
+        let mut again = |addresses: &[&str]| {
+            let addresses = addresses.iter().map(|it| it.parse().unwrap()).collect();
+            let dns = Vec::new();
+            file.note("home", Lease { addresses, dns }).unwrap();
+            file.again(connection).map(|lease| lease.addresses)
+        };
+        assert_eq!(again(&["192.0.2.1"]), None);
+        assert_eq!(again(&["192.0.2.2"]), None);
+        assert_eq!(again(&["fd00::7"]), None);
+        let expected: Vec<IpAddr> = vec!["10.99.0.7".parse().unwrap()];
+        assert_eq!(again(&["10.99.0.7", "fd00::7"]), Some(expected));
+        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -103,25 +103,13 @@ impl Host {
     /// before it is up has the right source. Resolvers come before the tunnel only where questions
     /// bring it up. Empty: it never was lent one.
     pub(super) fn begin(&mut self, connection: &Connection) -> Vec<IpAddr> {
-        let Some(last) = self.lease_file.last(&connection.name).cloned() else {
+        let Some(mut lease) = self.lease_file.again(connection) else {
             return Vec::new();
         };
-        let wants = connection.wants_inner;
-        let is_wanted = |address: &IpAddr| match address {
-            IpAddr::V4(_) => wants.v4,
-            IpAddr::V6(_) => wants.v6,
-        };
-        let addresses: Vec<IpAddr> = last.addresses.into_iter().filter(is_wanted).collect();
-        if addresses.is_empty() {
-            return addresses;
+        let addresses = lease.addresses.clone();
+        if connection.start != Start::OnTraffic {
+            lease.dns.clear();
         }
-        let lease = Lease {
-            addresses: addresses.clone(),
-            dns: match connection.start {
-                Start::OnTraffic => last.dns,
-                Start::AtOnce | Start::Responder => Vec::new(),
-            },
-        };
         // At a reload it may have one.
         let name = connection.name.clone();
         self.leases.entry(name).or_insert(lease);
