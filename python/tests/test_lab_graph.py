@@ -28,6 +28,20 @@ def test_the_example_is_simulated_without_being_told_by_which_level() -> None:
     assert names == ["ms1 up", "ms2 up", "ms2 down"]
 
 
+def test_what_never_came_is_missing_after_the_last_packet_too() -> None:
+    for at, said in (("5 s", "498 to 1200"), ("1 ms", "0 to 1200")):
+        moves = f"move=[{{ at = '{at}', link = 'router', up = false }}]"
+        near = ("--set", "link.0.from=['ms1']", "--set", "link.1.from=['ms2']")
+        lines = lab("simulate", "handover", "--set", moves, *near).stdout.splitlines()
+        (row,) = (line.split() for line in lines if line.startswith("ms1 up"))
+        sent, came, _, delay, *missing = row[2:]
+        first, last = said.split(" to ")
+        assert " ".join(missing) == said
+        assert int(sent.replace(",", "")) - int(came) == int(last) - int(first) + 1
+        # Nothing that came has a delay.
+        assert (delay == "-") == (came == "0")
+
+
 def test_a_graph_is_shown_with_its_links_flows_and_moves() -> None:
     said = lab("show", "handover").stdout
     for part in ("nobody yet", "flow ms2 down: constant from server to ms2 at 800 kbit/s"):
