@@ -186,6 +186,14 @@ def test_what_has_no_rate_is_named_without_one() -> None:
             parse("small.toml", rates + text)
 
 
+def test_a_tunnel_cannot_leave_out_what_has_no_cost() -> None:
+    head = SMALL[: SMALL.index("[[published]]")]
+    tunnel = head.replace('measure = "price"', 'measure = "tunnel"\nskip_missing = true')
+    tunnel = tunnel.replace('profile = "paper-u"', 'scenario = "road"')
+    with pytest.raises(StudyError, match=r"^small.toml:8:1: sweep.0.skip_missing: "):
+        parse("small.toml", tunnel)
+
+
 RATES = SMALL[: SMALL.index("[[published]]")].replace(
     'measure = "price"\nprofile = "paper-u"', 'scenario = "umts"'
 )

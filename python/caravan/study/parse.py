@@ -120,6 +120,9 @@ def read_sweep(table: Table) -> Sweep:
         for name in settings:
             if fault := unheard(sweep, name):
                 raise table.fault(str(place[0]), fault, *place[1:], name)
+    if measure == "tunnel" and sweep.skips_missing:
+        what = "which costs a tunnel needs is known once it has run; only road and price leave out"
+        raise table.fault("skip_missing", what)
     if measure == "parameters" and not sweep.keys:
         raise table.fault("", '"parameters" needs [sweep.keys]: a name and where the number stands')
     return sweep
