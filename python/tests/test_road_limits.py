@@ -250,7 +250,7 @@ def test_a_recording_that_is_cut_ends_the_relay_with_a_sentence(output: Path) ->
 
 
 def test_a_full_queue_drops_its_tail(output: Path) -> None:
-    plan = RoadPlan(link=LinkPlan(rate="1mbit", queue_packets=5))
+    plan = RoadPlan(link=LinkPlan(rate="1mbit", queue="5"))
     with Road(plan, output) as road:
         with road.sg.entered():
             listener = socket.socket(type=socket.SOCK_DGRAM)

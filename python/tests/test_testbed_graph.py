@@ -67,6 +67,15 @@ def test_what_namespaces_cannot_show_of_a_graph_is_named(edits: str, said: str) 
         _check(Question("handover", tuple(edits.split("; "))))
 
 
+@pytest.mark.parametrize(
+    ("queue", "option"), [("60 KB", "60000b"), ("1 KB", "1000b"), ("", "100000")]
+)
+def test_a_queue_holds_as_many_bytes_as_in_simulation(queue: str, option: str) -> None:
+    resolved = scenario(Question("handover", (f"link.cell-a.queue={queue}",)))
+    plan = link_plan(resolved["graph"]["links"][0])
+    assert plan is not None and plan.queue == option
+
+
 def _check(question: Question) -> None:
     resolved = scenario(question)
     for link in resolved["graph"]["links"]:

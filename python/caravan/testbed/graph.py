@@ -23,6 +23,8 @@ MTU_BYTES = 1500
 BARE_BPS_MIN = 100e6
 """A link at least as fast, with no delay, loss or queue of its own, is a bare veth pair."""
 BRIDGE = "bridge"
+UNLIMITED_QUEUE = "100000"
+"""Packets that wait at a link without a queue of its own: more than any flow has under way."""
 
 
 class NotForTestbed(ValueError):
@@ -239,5 +241,5 @@ def relay_plan(link: Mapping[str, Any], named: str) -> LinkPlan:
         rate=f"{rate['up_bps']:.0f}bit",
         delay=f"{link['delay_s'] * 1e6:.0f}us",
         loss=link["loss"],
-        queue_packets=max(1, round(queue_bytes / MTU_BYTES)) if queue_bytes else 100_000,
+        queue=f"{queue_bytes:.0f}b" if queue_bytes else UNLIMITED_QUEUE,
     )

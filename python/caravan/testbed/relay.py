@@ -26,14 +26,14 @@ ETHTOOL_OFF = {"tx-checksum": 0x17, "tso": 0x1F, "gso": 0x24, "gro": 0x2C}
 class LinkPlan:
     """What the link does; rates as `2mbit`, delays one way as `50ms`, loss from 0 to 1.
 
-    `queue_packets`: the tail-drop queue in front of it. `trace`: Mahimahi's format, one delivery
-    opportunity of 1500 bytes in ms a line, replacing the rate.
+    `queue`: what may wait in front of it, packets as `100` or bytes as `64kb`. `trace`: Mahimahi's
+    format, one delivery opportunity of 1500 bytes in ms a line, replacing the rate.
     """
 
     rate: str | None = None
     delay: str | None = None
     loss: float = 0.0
-    queue_packets: int | None = None
+    queue: str | None = None
     trace: Path | None = None
 
     def arguments(self) -> list[str]:
@@ -45,8 +45,8 @@ class LinkPlan:
             options += ["--delay", self.delay]
         if self.loss > 0:
             options += ["--loss", str(self.loss)]
-        if self.queue_packets is not None:
-            options += ["--queue", str(self.queue_packets)]
+        if self.queue is not None:
+            options += ["--queue", self.queue]
         if self.trace is not None:
             options += ["--trace", str(self.trace)]
         return options
