@@ -148,7 +148,7 @@ pub(super) fn moves(item: &Item, topology: &Topology, time_s: f64) -> Result<Vec
         let at = table.need("at")?;
         let at_s = at.quantity(quantity::time)?;
         if at_s >= time_s {
-            let what = format!("{at_s} s: the run ends before, after {time_s} s");
+            let what = format!("{at_s} s is not before the end of the run, {time_s} s");
             return Err(at.fault(what));
         }
         let change = match (table.find("node"), table.find("link")) {

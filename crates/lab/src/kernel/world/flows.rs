@@ -49,7 +49,7 @@ pub struct Tunnelled {
     pub gateway: String,
     /// As the station saw it.
     pub exchange: Exchange,
-    /// How often the gateway saw the station's path move, of all its stations.
+    /// How often the gateway saw a path move: the sum over all of its stations.
     pub moved: u64,
 }
 
@@ -133,21 +133,18 @@ impl World {
             });
             self.begin_stream(flow, until);
         }
-        for (at, step) in self.steps(start) {
-            self.kernel.run(at)?;
-            match step {
-                Step::Change(change) => self.change(change)?,
-                Step::Tell(station) => self.tell(station),
-            }
-        }
         let limits = self.plan.programs.iter().map(|program| program.limit);
         let end = start + limits.max().unwrap_or_default();
+        let mut steps = self.steps(start);
+        let late = steps.split_off(steps.partition_point(|(at, _)| *at <= end));
+        self.follow(steps)?;
         self.kernel.run(end)?;
         let transferred: Vec<Option<Transferred>> = transfers
             .into_iter()
             .map(|begun| begun.map(|(bytes, at)| self.transferred(bytes, at, (start, end))))
             .collect();
         // what is under way comes to its end
+        self.follow(late)?;
         self.kernel.run(end + QUIET)?;
         let flows = transferred.into_iter().enumerate();
         Ok(flows
@@ -177,6 +174,18 @@ impl World {
             streamed: program.stream.map(|_| self.streamed(flow)),
             numbers: came.map(|came| came.numbers.clone()).unwrap_or_default(),
         }
+    }
+
+    /// Lets time come to each of these steps, and takes it.
+    fn follow(&mut self, steps: Vec<(Instant, Step)>) -> Result<(), Fault> {
+        for (at, step) in steps {
+            self.kernel.run(at)?;
+            match step {
+                Step::Change(change) => self.change(change)?,
+                Step::Tell(station) => self.tell(station),
+            }
+        }
+        Ok(())
     }
 
     /// Moves, and when nodes hear of them, in the order of time.

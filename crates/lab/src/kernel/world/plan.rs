@@ -107,6 +107,12 @@ impl Plan {
         let policy = scenario.resolved_policy(catalogue)?;
         let tunnel = Tunnel::of(&policy).map_err(|why| scenario.fault(&["policy"], why))?;
         let graph = Graph::of(scenario)?;
+        let second = scenario.with_role(Role::Nat).nth(1);
+        if let Some(second) = second.filter(|_| scenario.is_short) {
+            let key = format!("node.{}.role", scenario.nodes[second].name);
+            let why = "a second NAT: the event kernel simulates one on a road";
+            return Err(scenario.fault(&[&key], why));
+        }
         let nodes = scenario.nodes.iter().enumerate();
         let stations = nodes.map(|node| Station::of(node, &graph, &policy, scenario, catalogue));
         let links = scenario.links.iter();
@@ -233,13 +239,6 @@ impl Station {
             nat.udp_timeout = after(timeout);
             nat.udp_stream_timeout = after(timeout);
         }
-        let is_nat = |one: &&scenario::Node| one.role == Role::Nat;
-        let second = scenario.nodes.iter().filter(is_nat).nth(1);
-        if let Some(second) = second.filter(|_| scenario.is_short) {
-            let key = format!("node.{}.role", second.name);
-            let why = "a second NAT: the event kernel simulates one on a road";
-            return Err(scenario.fault(&[&key], why));
-        }
         Ok(Self {
             name: node.name.clone(),
             role: node.role,
@@ -323,6 +322,11 @@ impl Programs {
             stream: None,
             limit: after(scenario.run.time_s),
         };
+        if tunnel.is_some()
+            && let Some(why) = programs.unreached(scenario, graph)
+        {
+            return fault(&[if programs.is_up { "from" } else { "to" }], &why);
+        }
         let (rate_bps, is_constant) = match &traffic.model {
             Model::Tcp { bytes } => {
                 programs.transfer = Some(*bytes);
@@ -360,6 +364,21 @@ impl Programs {
         };
         programs.stream = Some((gaps, sizes));
         Ok(programs)
+    }
+
+    /// Why no packet of the flow would arrive: a gateway lets nobody in without a tunnel.
+    fn unreached(&self, scenario: &Scenario, graph: &Graph) -> Option<String> {
+        let door = graph.door(self.server);
+        let has_tunnel = graph.tunnels.iter().any(|one| one.from == self.station);
+        let name = |node: usize| &scenario.nodes[node].name;
+        (!has_tunnel && door != self.server).then(|| {
+            format!(
+                "'{}' has no tunnel to '{}', and only a tunnel leads to '{}': add a [[layer]]",
+                name(self.station),
+                name(door),
+                name(self.server)
+            )
+        })
     }
 }
 

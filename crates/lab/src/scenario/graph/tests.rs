@@ -245,7 +245,7 @@ fn flows_and_moves_that_cannot_be_are_refused_where_they_stand() {
         (
             "\"5 s\"",
             "\"50 s\"",
-            "50 s: the run ends before, after 12 s",
+            "50 s is not before the end of the run, 12 s",
         ),
         (
             moves,

@@ -170,21 +170,60 @@ fn tcp_flows_of_two_stations_share_a_link_and_outlive_a_move() {
     }
 }
 
+/// Everything of the handover before its flows, then one flow of TCP and the move.
+fn transfer_and_move(at: &str) -> String {
+    let flows = HANDOVER.find("[[flow]]").expect("flows");
+    format!(
+        "{}[[flow]]\nfrom = \"ms1\"\nto = \"server\"\nmodel = \"tcp\"\nbytes = \"50 MB\"\n\n\
+         [[move]]\nat = \"{at}\"\nnode = \"ms2\"\nto = \"cell-b\"\n",
+        &HANDOVER[..flows],
+    )
+}
+
+#[test]
+fn a_move_in_the_last_moment_does_not_lengthen_what_is_measured() {
+    let came = |at: &str| {
+        let edits = ["run.time=10 s", "link.cell-a.queue="];
+        let outcome = run(&transfer_and_move(at), &edits);
+        let transferred = outcome.flows[0].transferred.expect("tcp");
+        assert!(!transferred.is_complete, "{outcome:#?}");
+        transferred.received_bytes
+    };
+    // its node hears of the first within the run, of the second after it
+    assert_eq!(came("9850 ms"), came("9950 ms"));
+}
+
+#[test]
+fn a_flow_that_no_tunnel_takes_to_its_server_is_refused() {
+    let layer =
+        "[[layer]]\nkind = \"ipsec\"\npolicy = \"aes128gcm16\"\nfrom = \"ms1\"\nto = \"sg\"\n";
+    let text = HANDOVER.replacen("policy = \"aes128gcm16\"\n", "", 1) + layer;
+    let fault = plan(&text, &[]).err().expect("ms2 has no tunnel");
+    assert!(
+        fault.contains("flow.ms2 up.from: 'ms2' has no tunnel to 'sg'"),
+        "{fault}"
+    );
+    // to the gateway itself it may talk in clear
+    let text = text.replace(
+        "from = \"ms2\"\nto = \"server\"",
+        "from = \"ms2\"\nto = \"sg\"",
+    );
+    let text = text.replace(
+        "from = \"server\"\nto = \"ms2\"",
+        "from = \"sg\"\nto = \"ms2\"",
+    );
+    let outcome = run(&text, &["run.time=6 s"]);
+    let streamed = [0, 1].map(|flow| streamed(&outcome, flow));
+    assert_eq!(streamed[0].sent, streamed[0].received, "{outcome:#?}");
+    assert!(streamed[1].received + 20 > streamed[1].sent, "{outcome:#?}");
+}
+
 #[test]
 fn links_change_while_packets_flow() {
-    let at = HANDOVER.find("[[move]]").expect("a move");
     let change = |what: &str| {
         let step = format!("[[move]]\nat = \"6 s\"\nlink = \"cell-a\"\n{what}\n");
         let back = "[[move]]\nat = \"8 s\"\nlink = \"cell-a\"\nup = true\n";
-        let text = format!("{}{step}{back}", &HANDOVER[..at]);
-        run(
-            &text.replacen("from = []", "from = [\"ms3\"]", 1).replacen(
-                "[[node]]",
-                "[[node]]\nname = \"ms3\"\nrole = \"station\"\n\n[[node]]",
-                1,
-            ),
-            &[],
-        )
+        run(&(still() + &step + back), &[])
     };
     let lost = |outcome: &Flowed| streamed(outcome, 0).sent - streamed(outcome, 0).received;
     assert_eq!(lost(&change("up = false")), 200);
