@@ -216,6 +216,21 @@ def refusals(end: Caravan) -> int:
     return sum("negotiation failed" in message for message in said)
 
 
+def test_a_configuration_that_the_host_refuses_leaves_nothing_behind(running: Running) -> None:
+    gateway, host = running.gateway, running.road.sg
+    text = gateway.file.read_text()
+    added = text + second(gateway.connection)
+    # nft takes no address with a zone.
+    gateway.file.write_text(added + '[[publish]]\nport = 8080\nto = "[fe80::2%3]:80"\n')
+    with running.without_loss():
+        refused = order(host, "reload")
+        assert refused.code == 1 and "nft refuses" in refused.stderr, refused
+    assert order(host, "status", "second").code == 1
+    gateway.file.write_text(added)
+    gateway.reload()
+    assert names(host) == ["road", "second"]
+
+
 def test_a_broken_file_changes_nothing(running: Running) -> None:
     gateway, before = running.gateway, running.sessions()
     text = gateway.file.read_text()

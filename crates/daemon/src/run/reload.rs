@@ -39,8 +39,12 @@ impl Process {
         for (connection, warning) in &loaded.warnings {
             warn!(connection, "{warning}");
         }
-        if inner_mtu(&loaded.engine) != inner_mtu(&self.loaded.engine) {
-            self.host.set_mtu(inner_mtu(&loaded.engine)).await?;
+        let mtu = inner_mtu(&loaded.engine);
+        if mtu != inner_mtu(&self.loaded.engine)
+            && let Err(error) = self.host.set_mtu(mtu).await
+        {
+            // The configuration is in force: larger packets are still cut to the path's size.
+            warn!("the device keeps its former MTU: {error:#}");
         }
         let config = engine_config(&loaded);
         let before = self.tunnels();

@@ -161,10 +161,8 @@ impl Server {
     async fn obey(&mut self, request: Request) -> Reply {
         let done = match request {
             Request::Device { mtu } | Request::Resize { mtu } if mtu < MTU_MIN => {
-                return self.refuse(&format!(
-                    "an MTU of {mtu} octets is too small: {MTU_MIN} at \
-                                             least"
-                ));
+                let text = format!("an MTU of {mtu} octets is too small: {MTU_MIN} at least");
+                return self.refuse(&text);
             }
             Request::Device { mtu } => self.take_device(mtu).await,
             Request::Resize { mtu } => match &self.routes {
@@ -256,16 +254,31 @@ impl Server {
         Ok(texts)
     }
 
+    /// On an error the former configuration stays in force, as it does in the other process: that
+    /// one goes on asking for what it names.
     fn adopt(&mut self, loaded: Loaded) -> anyhow::Result<()> {
-        let names = loaded.names();
+        let former = core::mem::replace(&mut self.loaded, loaded);
+        let followed = self.follow();
+        if followed.is_err() {
+            self.loaded = former;
+            if let Err(error) = self.follow() {
+                warn!("cannot return to the former configuration: {error:#}");
+            }
+        }
+        followed
+    }
+
+    /// Makes everything that hangs on the configuration alone as it says.
+    fn follow(&mut self) -> anyhow::Result<()> {
+        self.load_forwarding()?;
+        let names = self.loaded.names();
         if let Some(sockets) = &mut self.sockets {
             sockets.follow(&names)?;
         }
         self.file
             .update(|footprint| footprint.connections = names)?;
-        self.allowed = Allowed::new(&loaded);
-        self.loaded = loaded;
-        self.load_forwarding()
+        self.allowed = Allowed::new(&self.loaded);
+        Ok(())
     }
 
     fn forwarding(&self) -> Forwarding {
