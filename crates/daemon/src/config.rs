@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use zeroize::Zeroize;
+use zeroize::{Zeroize, Zeroizing};
 
 pub use credentials::Credentials;
 pub use loaded::{Loaded, PublishedPort};
@@ -127,16 +127,17 @@ impl Texts {
         };
         let text = octets(path).map_err(unreadable)?;
         let mut left = TEXTS_MAX.saturating_sub(text.len());
-        let parsed = text_of(text.clone()).map_err(unreadable)?;
+        let parsed = Zeroizing::new(text_of(text.clone()).map_err(unreadable)?);
         let file = file::parse(path, &parsed)?;
         let mut texts = BTreeMap::from([(path.to_owned(), Ok(text))]);
         let folder = path.parent().unwrap_or(Path::new("."));
         for name in file.files().map(|name| folder.join(name)) {
             let text = match octets(&name) {
-                Ok(text) if text.len() > left => Err(format!(
-                    "all files together are longer than {} MiB",
-                    TEXTS_MAX >> 20
-                )),
+                Ok(mut text) if text.len() > left => {
+                    text.zeroize();
+                    let most = TEXTS_MAX >> 20;
+                    Err(format!("all files together are longer than {most} MiB"))
+                }
                 Ok(text) => {
                     left -= text.len();
                     Ok(text)
@@ -192,8 +193,10 @@ pub fn connection_names(path: &Path) -> Result<Vec<String>, ConfigError> {
     Ok(file.connections.into_keys().collect())
 }
 
-fn read(path: &Path, origin: Origin<'_>) -> Result<String, ConfigError> {
-    origin.text(path).map_err(|fault| ConfigError::Unreadable {
+/// The text of the configuration itself, which may hold secrets.
+fn read(path: &Path, origin: Origin<'_>) -> Result<Zeroizing<String>, ConfigError> {
+    let text = origin.text(path).map(Zeroizing::new);
+    text.map_err(|fault| ConfigError::Unreadable {
         path: path.to_owned(),
         fault,
     })

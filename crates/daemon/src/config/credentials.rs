@@ -15,11 +15,11 @@ pub struct Credentials([(&'static str, [u8; 32]); 4]);
 impl Credentials {
     /// Reads what `table` names below `folder`; what cannot be read counts as empty.
     pub(super) fn of(table: &ConnectionTable, folder: &Path, origin: Origin<'_>) -> Self {
-        let digest = |files: Vec<&PathBuf>, texts: Vec<String>| {
+        let digest = |files: Vec<&PathBuf>, texts: Vec<Vec<u8>>| {
             let mut parts: Vec<Vec<u8>> = files
                 .into_iter()
                 .map(|name| origin.octets(&folder.join(name)).unwrap_or_default())
-                .chain(texts.into_iter().map(String::into_bytes))
+                .chain(texts)
                 .collect();
             let lengths: Vec<[u8; 8]> = parts.iter().map(|it| it.len().to_be_bytes()).collect();
             let framed = lengths.iter().zip(&parts);
@@ -30,7 +30,10 @@ impl Credentials {
             all
         };
         let (local, remote) = (&table.local, &table.remote);
-        let secrets = |end: &AuthTable| end.secret.clone().unwrap_or_default();
+        let secret = |end: &AuthTable| match &end.secret {
+            Some(secret) => secret.as_bytes().to_vec(),
+            None => Vec::new(),
+        };
         let own = local.certs.iter().chain(&local.key).collect();
         let trusted = remote.certs.iter().chain(&remote.cacerts).collect();
         let kept = local.secret_file.iter().chain(&remote.secret_file);
@@ -40,11 +43,11 @@ impl Credentials {
             ("trusted certificates", digest(trusted, Vec::new())),
             (
                 "revocation lists",
-                digest(remote.crls.iter().collect(), vec![revocation]),
+                digest(remote.crls.iter().collect(), vec![revocation.into_bytes()]),
             ),
             (
                 "pre-shared key",
-                digest(kept.collect(), vec![secrets(local), secrets(remote)]),
+                digest(kept.collect(), vec![secret(local), secret(remote)]),
             ),
         ])
     }

@@ -2,6 +2,7 @@
 //! valid one.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +10,7 @@ use serde::Deserialize;
 
 use super::ConfigError;
 use super::explain::{explain, strange_table};
-use super::values::{Size, Span};
+use super::values::{SecretText, Size, Span};
 
 /// A whole file.
 #[derive(Debug, Deserialize)]
@@ -170,7 +171,7 @@ pub struct ConnectionTable {
 }
 
 /// `local` and `remote`
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AuthTable {
     /// "pubkey" or "psk".
@@ -190,9 +191,18 @@ pub struct AuthTable {
     /// Identity: an address, a name, user@name or a subject. `remote`: "*" accepts any.
     pub id: Option<String>,
     /// The pre-shared key itself; or use `secret_file`. If only one side has a key, both use it.
-    pub secret: Option<String>,
+    pub secret: Option<SecretText>,
     /// File with the pre-shared key.
     pub secret_file: Option<PathBuf>,
+}
+
+/// Who it is. The secret is left out.
+impl fmt::Debug for AuthTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("AuthTable");
+        shown.field("auth", &self.auth).field("id", &self.id);
+        shown.finish_non_exhaustive()
+    }
 }
 
 /// How an end proves itself.
@@ -467,6 +477,15 @@ remote_ts = ["10.10.0.0/24"]
         assert_eq!(home.start, Start::AtOnce);
         assert_eq!(home.on_failure, OnFailure::Block);
         assert_eq!(home.children["net"].mode, Mode::Tunnel);
+    }
+
+    #[test]
+    fn a_file_that_is_shown_keeps_its_secret() {
+        let text = MINIMAL.replace("id = \"sg.example\"", "id = \"sg\", secret = \"hushed\"");
+        let file = parse(Path::new("client.toml"), &text).unwrap();
+        let secret = file.connections["home"].remote.secret.as_ref();
+        assert_eq!(secret.unwrap().as_bytes(), b"hushed");
+        assert!(!format!("{file:?}").contains("hushed"));
     }
 
     #[test]

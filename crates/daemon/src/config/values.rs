@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use serde::de::{self, Deserializer, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
+use zeroize::Zeroize;
 
 /// A time span with its unit: ms, s, m, h or d.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +13,24 @@ pub struct Span(pub Duration);
 /// Octets with their unit: b, kb, mb, gb (powers of 1000) or kib, mib, gib.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size(pub u64);
+
+/// A secret that stands in the file itself. It has no `Debug`, and is wiped on drop.
+#[derive(Clone, Deserialize)]
+#[serde(transparent)]
+pub struct SecretText(String);
+
+impl SecretText {
+    /// Its octets.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+impl Drop for SecretText {
+    fn drop(&mut self) {
+        self.0.zeroize();
+    }
+}
 
 const SPANS: [(&str, u64); 5] = [
     ("ms", 1),

@@ -156,7 +156,7 @@ fn value(items: &BTreeMap<String, Vec<Entry>>, kind: &str) -> String {
         return format!("list of {}", value(items, kind));
     }
     match kind {
-        "String" => "text".to_owned(),
+        "String" | "SecretText" => "text".to_owned(),
         "PathBuf" => "file".to_owned(),
         "IpAddr" => "address".to_owned(),
         "std::net::SocketAddr" => "address:port".to_owned(),

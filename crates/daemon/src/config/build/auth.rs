@@ -183,7 +183,9 @@ impl Builder<'_> {
 
     fn secret(&self, key: &str, table: &AuthTable) -> Result<Secret, ConfigError> {
         match (&table.secret, &table.secret_file) {
-            (Some(secret), None) if !secret.is_empty() => Ok(Secret(secret.clone().into_bytes())),
+            (Some(secret), None) if !secret.as_bytes().is_empty() => {
+                Ok(Secret(secret.as_bytes().to_vec()))
+            }
             (None, Some(file)) => {
                 let text = Secret(self.read(&format!("{key}.secret_file"), file)?.into_bytes());
                 let secret = text.0.trim_ascii_end();
