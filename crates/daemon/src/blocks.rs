@@ -14,7 +14,6 @@ use engine::selector::TrafficSelector;
 use tracing::warn;
 
 use crate::config::Loaded;
-use crate::config::file::OnFailure;
 use crate::footprint::{FootprintFile, written};
 use crate::nft;
 use crate::routes::full::{self, Surroundings};
@@ -75,7 +74,7 @@ pub fn first(loaded: &Loaded) -> Desired {
 /// By connection that blocks, what it refuses.
 fn wanted(loaded: &Loaded) -> BTreeMap<String, BTreeSet<Prefix>> {
     let all = loaded.engine.connections.iter();
-    let blocking = all.filter(|connection| is_blocking(connection, loaded));
+    let blocking = all.filter(|connection| loaded.is_blocking(&connection.name));
     let of = |connection: &Connection| reach(connection, &loaded.engine);
     let named = blocking.map(|connection| (connection.name.clone(), of(connection)));
     named.filter(|(_, prefixes)| !prefixes.is_empty()).collect()
@@ -123,12 +122,6 @@ pub fn reach(connection: &Connection, config: &Config) -> BTreeSet<Prefix> {
     let children = connection.children.iter();
     let targets = children.flat_map(|child| targets(connection, child));
     targets.map(|(prefix, _)| prefix).collect()
-}
-
-/// Without a tunnel the connection's traffic is refused.
-pub fn is_blocking(connection: &Connection, loaded: &Loaded) -> bool {
-    let mut all = loaded.on_failure.iter();
-    all.any(|(name, what)| *name == connection.name && *what == OnFailure::Block)
 }
 
 /// A station: where a child's traffic goes, and whether that is the peer itself (transport mode).

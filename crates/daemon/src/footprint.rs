@@ -53,12 +53,6 @@ pub struct Footprint {
 }
 
 impl Footprint {
-    /// Connections that go on refusing traffic when the process has ended, and what they refuse.
-    pub fn lasting_blocks(&self) -> impl Iterator<Item = (&String, &BTreeSet<Prefix>)> {
-        let blocks = self.blocks.iter();
-        blocks.filter(|(name, prefixes)| !prefixes.is_empty() && !self.passing.contains(*name))
-    }
-
     /// Whether nothing is left to undo.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()

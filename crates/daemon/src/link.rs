@@ -130,17 +130,18 @@ pub fn run(args: &Args) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
     let forth = shape(args, args.rate, ("--trace", args.trace.as_deref()))?;
-    let trace_back = match args.trace_back.as_deref() {
+    let (option_back, trace_back) = match args.trace_back.as_deref() {
         None => ("--trace", args.trace.as_deref()),
         own => ("--trace-back", own),
     };
-    let back = shape(args, args.rate_back.or(args.rate), trace_back)?;
+    let rate_back = args.rate_back.or(args.rate);
+    let back = shape(args, rate_back, (option_back, trace_back))?;
     let left = Arc::new(open(&args.left)?);
     let right = Arc::new(open(&args.right)?);
     let bell = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC)?);
     let (forth, back) = (
-        Relay::new(forth, &left, &right, &bell, (args.seed, 0)),
-        Relay::new(back, &right, &left, &bell, (args.seed, 1)),
+        Relay::new(("--trace", forth), &left, &right, &bell, (args.seed, 0)),
+        Relay::new((option_back, back), &right, &left, &bell, (args.seed, 1)),
     );
     let threads = [forth, back].map(|relay| {
         std::thread::spawn(move || {
@@ -234,6 +235,8 @@ struct Relay {
     to: Arc<OwnedFd>,
     bell: Arc<EventFd>,
     line: Line,
+    /// What names its recording.
+    option: &'static str,
 }
 
 /// The link and what is under way on it.
@@ -249,7 +252,7 @@ struct Line {
 
 impl Relay {
     fn new(
-        shape: Shape<Recording>,
+        (option, shape): (&'static str, Shape<Recording>),
         from: &Arc<OwnedFd>,
         to: &Arc<OwnedFd>,
         bell: &Arc<EventFd>,
@@ -265,6 +268,7 @@ impl Relay {
                 Link::new(shape, Seed::new(octets).stream("link", direction)),
                 MOST_UNDER_WAY_BYTES,
             ),
+            option,
         }
     }
 
@@ -288,7 +292,8 @@ impl Relay {
                 ) {
                     Ok(len) => {
                         let taken = self.line.take(&mut received[..len], clock.now());
-                        taken.map_err(|fault| io::Error::other(format!("--trace: {fault}")))?;
+                        let broken = |fault| format!("{}: {fault}", self.option);
+                        taken.map_err(|fault| io::Error::other(broken(fault)))?;
                     }
                     Err(nix::errno::Errno::EAGAIN) => break,
                     // The interface is down for a while.

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use engine::config::Connection;
 use engine::sa::Mode;
 
-use crate::config::file::{Lan, OnFailure, Transport};
+use crate::config::file::{Lan, Transport};
 use crate::config::{Loaded, PublishedPort};
 use crate::footprint::FootprintFile;
 use names::PREFIX;
@@ -270,10 +270,8 @@ fn shuns_local(loaded: &Loaded) -> Option<u32> {
 
 /// Connections that block what has no tunnel.
 fn blocking(loaded: &Loaded) -> impl Iterator<Item = &Arc<Connection>> {
-    loaded.engine.connections.iter().filter(|connection| {
-        let mut all = loaded.on_failure.iter();
-        all.any(|(name, what)| *name == connection.name && *what == OnFailure::Block)
-    })
+    let all = loaded.engine.connections.iter();
+    all.filter(|connection| loaded.is_blocking(&connection.name))
 }
 
 /// What a station's connections that block lead to.

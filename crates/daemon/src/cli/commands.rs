@@ -250,10 +250,8 @@ fn left_behind(runtime_dir: &Path) -> String {
             && let Some(name) = footprint.connections.first()
         {
             text += &format!(
-                "; the resolvers are still those of the tunnel: `caravan down \
-                              {name}` restores"
+                "; the resolvers are still those of the tunnel: `caravan down {name}` restores them"
             );
-            text += " them";
         }
     }
     text

@@ -41,6 +41,12 @@ impl Loaded {
         self.on_failure.iter().any(|(it, _)| it == name)
     }
 
+    /// Whether traffic of this connection is refused while no tunnel takes it.
+    pub fn is_blocking(&self, connection: &str) -> bool {
+        let mut all = self.on_failure.iter();
+        all.any(|(name, what)| name == connection && *what == file::OnFailure::Block)
+    }
+
     /// What its full tunnels do on this host.
     pub fn descriptions(&self) -> Vec<String> {
         if self.full_tunnels.is_empty() {

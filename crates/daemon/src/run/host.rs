@@ -10,7 +10,7 @@ use engine::time::Instant;
 use tracing::{info, warn};
 
 use super::former::FormerPeers;
-use crate::blocks::{self, is_blocking, targets};
+use crate::blocks::{self, targets};
 use crate::config::{Loaded, Texts};
 use crate::leases::{Lease, LeaseFile};
 use crate::nft::Forwarding;
@@ -223,7 +223,7 @@ impl Host {
         if self.role == Role::Gateway {
             let up = self.config.connections.iter();
             let up = up.filter(|c| c.has_bare_peers() && !downed.contains(&c.name));
-            let bare = up.map(|c| (&**c, is_blocking(c, loaded)));
+            let bare = up.map(|c| (&**c, loaded.is_blocking(&c.name)));
             self.former.route((node, now), bare, &mut desired);
         }
         let mut resolvers = self.resolvers(loaded);
@@ -303,7 +303,7 @@ impl Host {
             let source = self.source(connection, prefix.address.is_ipv6());
             desired.routes.insert(*prefix, source);
         }
-        if is_blocking(connection, loaded) {
+        if loaded.is_blocking(&connection.name) {
             desired.blocks.insert(connection.name.clone(), all);
         }
     }
@@ -337,7 +337,7 @@ impl Host {
                 blocked.insert(prefix);
             }
         }
-        if is_blocking(connection, loaded) {
+        if loaded.is_blocking(&connection.name) {
             desired.blocks.insert(connection.name.clone(), blocked);
         }
         Ok(())

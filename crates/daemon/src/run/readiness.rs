@@ -232,9 +232,9 @@ impl Progress {
         if let Some((_, reason)) = troubles.find(|(of, _)| is_meant(of)) {
             return reason.clone();
         }
-        let mut unanswered = self.unanswered.iter();
-        match unanswered.find(|(of, _)| name.is_none() && is_meant(of)) {
-            Some((_, silence)) => silence.words(),
+        // A connection whose attempts have failed has a reason above, or could send nothing.
+        match self.unanswered.values().next().filter(|_| name.is_none()) {
+            Some(silence) => silence.words(),
             None => no_way(name, connections),
         }
     }
@@ -357,8 +357,8 @@ impl Process {
                 .find(|c| c.name == name);
             connection.is_some_and(|connection| connection.start == Start::AtOnce)
         };
-        let awaited = status.connections.iter().filter(|c| is_awaited(&c.name));
-        awaited.into_iter().all(has_children)
+        let mut awaited = status.connections.iter().filter(|c| is_awaited(&c.name));
+        awaited.all(has_children)
     }
 }
 

@@ -48,7 +48,7 @@ impl Process {
             .collect();
         report.warnings.extend(self.host.warnings());
         report.warnings.extend(lost_lines());
-        report.warnings.extend(self.capture_fault());
+        report.warnings.extend(self.capture_warning());
         report.process.refused_requests = refused;
         if kept_out.is_none() && !self.loaded.engine.connections.is_empty() {
             let table = self.host.table(&self.loaded);
@@ -70,11 +70,17 @@ impl Process {
         report
     }
 
-    /// A capture that is not written any further says so here.
-    fn capture_fault(&self) -> Option<String> {
+    /// A capture that is not complete says so here.
+    fn capture_warning(&self) -> Option<String> {
         let (capture, _, _) = self.capture.as_ref()?;
-        let (path, fault) = (capture.path().display(), capture.fault()?);
-        Some(format!("{path} is cut off, the capture has ended: {fault}"))
+        let path = capture.path().display();
+        match (capture.fault(), capture.dropped()) {
+            (Some(fault), _) => Some(format!("{path} is cut off, the capture has ended: {fault}")),
+            (None, 0) => None,
+            (None, count) => Some(format!(
+                "{count} packets are missing in {path}: the disk was too slow"
+            )),
+        }
     }
 
     fn process_status(&self) -> ProcessStatus {
@@ -150,15 +156,13 @@ fn in_clear(name: String) -> ConnectionStatus {
     }
 }
 
-/// From /proc/self/statm; 0 where there is none.
+/// From /proc/self/status, which does not count in pages: their size differs between machines. 0
+/// where it says nothing.
 fn resident_bytes() -> u64 {
-    const PAGE_BYTES: u64 = 4096;
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages = text
-        .split(' ')
-        .nth(1)
-        .and_then(|pages| pages.parse::<u64>().ok());
-    pages.unwrap_or(0) * PAGE_BYTES
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kib.unwrap_or(0) << 10
 }
 
 /// On whose account a line of the log goes.

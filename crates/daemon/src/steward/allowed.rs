@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use engine::config::Connection;
+use engine::ikev1::mode_config::MAX_RESOLVERS;
 use engine::sa::Mode;
 
-use crate::blocks::{self, is_blocking};
+use crate::blocks;
 use crate::config::Loaded;
 use crate::routes::full::Purpose;
 use crate::routes::prefix::is_unicast;
@@ -15,8 +16,6 @@ use crate::routes::{Desired, Prefix};
 
 /// Inner addresses of one connection: one of each family.
 const ADDRESSES_A_CONNECTION: usize = 2;
-/// Resolvers of one connection.
-const RESOLVERS_A_CONNECTION: usize = 8;
 
 /// Why a request is refused: the first thing in it that the configuration does not name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -86,7 +85,7 @@ impl Allowed {
             let reach = Reach {
                 prefixes: blocks::reach(connection, &loaded.engine),
                 has_strangers: has_strangers(connection),
-                blocks: is_blocking(connection, loaded),
+                blocks: loaded.is_blocking(&connection.name),
                 is_full: loaded.full_tunnels.contains_key(&connection.name) || is_named(connection),
                 wants_v4: connection.wants_inner.v4,
                 wants_v6: connection.wants_inner.v6,
@@ -170,7 +169,7 @@ impl Allowed {
         if let Some(strange) = resolvers.iter().find(|address| !is_unicast(address)) {
             return Err(Refusal::Resolver(*strange));
         }
-        self.bounded("resolvers", resolvers.len(), RESOLVERS_A_CONNECTION)
+        self.bounded("resolvers", resolvers.len(), MAX_RESOLVERS)
     }
 
     fn bounded(&self, what: &'static str, count: usize, each: usize) -> Result<(), Refusal> {
