@@ -53,7 +53,7 @@ def test_the_gateway_s_file_says_what_the_connection_says(tmp_path: Path) -> Non
             }
         },
         "pools": {"inner": {"addrs": "10.99.0.0/24"}},
-        "publish": [{"port": 8080, "to": "10.10.0.2:80"}],
+        "publish": [{"protocol": "tcp", "port": 8080, "to": "10.10.0.2:80"}],
     }
 
 

@@ -44,6 +44,19 @@ def test_a_station_that_moves_loses_the_same_datagrams_in_simulation_and_testbed
             assert abs(ours - theirs) <= limit, (name, direction)
 
 
+@pytest.mark.root
+@pytest.mark.parametrize("policy", ["3des-md5", "none"])
+def test_stations_reach_the_server_by_the_gateway_s_own_address(
+    policy: str, tmp_path: Path
+) -> None:
+    edits = f"policy={policy}; {STILL}; move.0.loss=; move.0.up=true; flow.ms2 down.from=ms2"
+    question = Question("handover", (*edits.split("; "), "flow.ms2 down.to=sg", "run.time=6 s"))
+    levels = two_ways(question, scenario(question), tmp_path)
+    for level in levels:
+        assert level is not None
+        assert [flow.received for flow in level.flows] == [flow.sent for flow in level.flows]
+
+
 def _same_gaps(simulate: Counted, measured: Counted) -> None:
     """Nothing is missing but around the move, where it begins alike and ends about alike."""
     assert len(simulate.gaps) == len(measured.gaps), (simulate.gaps, measured.gaps)
@@ -58,6 +71,7 @@ def _same_gaps(simulate: Counted, measured: Counted) -> None:
     [
         ("flow.ms1 up.model=poisson", "flow.ms1 up.model: poisson: the testbed of a graph sends"),
         (STILL, "goes up and down alone"),
+        ("policy=3des-md5", "flow.ms2 down.from: in transport mode the testbed's stations send"),
         ("link.cell-a.reorder=0.1", "link.cell-a.reorder: not in the testbed"),
         ("link.cell-a.rate={ up = '1 Mbit/s', down = '2 Mbit/s' }", "equally fast both ways"),
     ],

@@ -270,7 +270,8 @@ def caravan_toml(connection: Connection) -> str:
         pool |= {"dns": ["10.10.0.53"]} if connection.mode == "tunnel" else {}
         text += _table("pools.inner", pool)
     for port, target in connection.publish:
-        text += f'[[publish]]\nport = {port}\nto = "{target}"\n\n'
+        text += f'[[publish]]\nprotocol = "{connection.publish_protocol}"\nport = {port}\n'
+        text += f'to = "{target}"\n\n'
     return text
 
 

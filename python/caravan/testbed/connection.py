@@ -34,9 +34,9 @@ class Connection:
     proves itself. `proposals` and `esp_proposals` empty: the program's own. `pool`: a prefix whose
     addresses are leased (in transport mode: that stand for peers). `remote_addrs`: addresses
     between commas. `wants_address`: ask for an inner address by Mode Config. `publish`: in
-    transport mode the gateway's ports and the servers behind them. `is_encapsulated`: ESP always
-    in UDP, or through a NAT alone; none: each program's habit, which is UDP. Times in seconds;
-    none: the program's own.
+    transport mode the ports of the gateway, of `publish_protocol`, and the servers behind them.
+    `is_encapsulated`: ESP always in UDP, or through a NAT alone; none: each program's habit, which
+    is UDP. Times in seconds; none: the program's own.
     """
 
     auth: PublicKey | SharedKey
@@ -62,3 +62,4 @@ class Connection:
     child_rekey_s: int | None = None
     dpd_s: int | None = None
     publish: tuple[tuple[int, str], ...] = ()
+    publish_protocol: str = "tcp"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from caravan.document import plain
 from caravan.lab import core
@@ -11,13 +12,22 @@ from caravan.testbed.graph import NotForTestbed
 from caravan.threeways.measurement import CLEAR, Keys, transport_ends, tunnel_ends
 
 
+def policy_mode(policy: str) -> str:
+    """`tunnel` or `transport`, of a policy of the catalogue; in clear `none`."""
+    return CLEAR if policy == CLEAR else str(_policy(policy).get("mode", "tunnel"))
+
+
+def _policy(name: str) -> dict[str, Any]:
+    entry = core.find("policy", name)
+    return plain(entry.file, entry.text)
+
+
 def policy_ends(keys: Keys, policy: str) -> tuple[Connection, Connection | None]:
     """Gateway and station of a policy of the catalogue; in clear the gateway only publishes."""
     if policy == CLEAR:
         return transport_ends(keys, CLEAR)[0], None
-    entry = core.find("policy", policy)
-    found = plain(entry.file, entry.text)
-    make = tunnel_ends if found.get("mode", "tunnel") == "tunnel" else transport_ends
+    found = _policy(policy)
+    make = tunnel_ends if policy_mode(policy) == "tunnel" else transport_ends
     exchange = found["keys"]
     if exchange["proof"] != "rsa2048":
         raise NotForTestbed(f"policy {policy}: keys.proof: the testbed's keys have 2048 bits")

@@ -26,7 +26,7 @@ from caravan.testbed.graph import GraphNetwork, NotForTestbed
 from caravan.testbed.host import Host
 from caravan.testbed.pki import CaravanAuthority, passing_folder
 from caravan.testbed.process import Process
-from caravan.threeways.ends import policy_ends
+from caravan.threeways.ends import policy_ends, policy_mode
 from caravan.threeways.measurement import CLEAR, Keys
 
 UDP_HEADERS_BYTES = 28
@@ -118,6 +118,11 @@ def check(scenario: Mapping[str, Any]) -> None:
                 f"flow.{flow['name']}.model: {flow['model']['kind']}: the testbed of a graph sends "
                 "constant datagrams of one size"
             )
+        if flow["direction"] == "down" and policy_mode(scenario["policy"]) == "transport":
+            raise NotForTestbed(
+                f"flow.{flow['name']}.from: in transport mode the testbed's stations send, and no "
+                "server begins"
+            )
     for step in scenario["moves"]:
         if "link" in step and "up" not in step["link"]:
             raise NotForTestbed("move: a running link of the testbed goes up and down alone")
@@ -181,7 +186,7 @@ def _published(
         for number, flow in enumerate(graph["flows"])
         if flow["direction"] == "up" and flow["to"] != gateway
     )
-    return replace(connection, publish=ports)
+    return replace(connection, publish=ports, publish_protocol="udp")
 
 
 def _run(
@@ -238,9 +243,13 @@ def _sender(
     start_ns: int,
 ) -> Process:
     flow = graph["flows"][number]
-    if flow["direction"] == "down":
-        address = _inner(network.node(flow["to"]))
-    elif TUNNEL in network.node(flow["from"]).interfaces():
+    is_down = flow["direction"] == "down"
+    station = flow["to" if is_down else "from"]
+    has_tunnel = any(tunnel["from"] == station for tunnel in graph["tunnels"])
+    is_inner = has_tunnel and policy_mode(scenario["policy"]) == "tunnel"
+    if is_down:
+        address = _inner(network.node(station)) if is_inner else network.address(station)
+    elif is_inner:
         address = network.address(flow["to"])
     else:
         address = network.address(_door(graph, flow["to"]))
