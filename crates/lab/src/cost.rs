@@ -53,7 +53,7 @@ mod works;
 
 pub use accounting::{Accounting, NoFormula, UnknownAccounting};
 pub use bill::{Bill, Direction, Part};
-pub use device::{Clock, Device, Price, PricedPart, Refusal, of_suite};
+pub use device::{Clock, Device, Price, PricedPart, Refusal, WorkTime, of_suite};
 pub use file::{Cell, Fault};
 pub use measured::Road;
 pub use policy::{Exchange, Keys, Policy, Proof};

@@ -197,13 +197,20 @@ def kernel(console: Console, found: Mapping[str, Any]) -> None:
             f"their mean became {significant(cut['sent_mean_bytes'], 5)} "
             f"instead of {significant(cut['asked_mean_bytes'], 5)} bytes"
         )
-    if run["unpriced"] is not None:
-        console.print(f"took no time, because it has no cost: {run['unpriced']}", markup=False)
+    _unpriced(console, run["unpriced"])
     _bounds(console, found["bytes_alone"])
     console.print(
         f"{run['events']:,} events, {significant(run['simulated_s'])} s simulated "
         f"in {found['wall_s']:.2f} s\ntrace {run['fingerprint']}"
     )
+
+
+def _unpriced(console: Console, what: str | None) -> None:
+    """The first work without a cost; the rest of a handshake takes its time."""
+    if what is not None:
+        console.print(
+            f"lower bound: the handshake leaves out what has no cost: {what}", markup=False
+        )
 
 
 def flows(console: Console, found: Mapping[str, Any]) -> None:
@@ -226,8 +233,7 @@ def flows(console: Console, found: Mapping[str, Any]) -> None:
         console.print(
             f"{drop['place']} dropped {drop['packets']:,}: {drop['reason']}", markup=False
         )
-    if run["unpriced"] is not None:
-        console.print(f"took no time, for it has no price: {run['unpriced']}", markup=False)
+    _unpriced(console, run["unpriced"])
     _bounds(console, found["bytes_alone"])
     console.print(
         f"{run['events']:,} events, {significant(run['simulated_s'])} s simulated "

@@ -109,6 +109,22 @@ pub struct Price {
     pub parts: Vec<PricedPart>,
 }
 
+/// What some work takes, as far as the profile has costs for it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WorkTime {
+    /// Of all that has a cost: the least that the work takes where something has none.
+    pub seconds: f64,
+    /// The first thing without a cost.
+    pub missing: Option<Missing>,
+}
+
+impl WorkTime {
+    /// The seconds, if everything has a cost.
+    pub fn whole(self) -> Result<f64, Missing> {
+        self.missing.map_or(Ok(self.seconds), Err)
+    }
+}
+
 /// One part of a price.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PricedPart {
@@ -273,15 +289,18 @@ impl Device {
         })
     }
 
-    /// Seconds of what an engine has just done. The policy says which hash and cipher IKE used.
+    /// What an engine has just done takes. The policy says which hash and cipher IKE used.
     /// Packets are priced at their mean size, bytes being those of clear IP packets.
-    pub fn work_time(&self, policy: &Policy, work: &Work) -> Result<f64, Missing> {
-        let mut seconds = 0.0;
+    pub fn work_time(&self, policy: &Policy, work: &Work) -> WorkTime {
+        let mut time = WorkTime::default();
         for &(task, times, bytes) in work.entries() {
             let mean = bytes as f64 / times.max(1) as f64;
-            seconds += self.task_time(policy, task, mean)? * times as f64;
+            match self.task_time(policy, task, mean) {
+                Ok(each) => time.seconds += each * times as f64,
+                Err(missing) => _ = time.missing.get_or_insert(missing),
+            }
         }
-        Ok(seconds)
+        time
     }
 
     fn task_time(&self, policy: &Policy, task: Task, bytes: f64) -> Result<f64, Missing> {

@@ -100,7 +100,8 @@ fn exchange(plan: &Plan) -> Result<(Exchange, Result<f64, String>), Fault> {
         let Some(costs) = station.and_then(|station| station.costs.as_ref()) else {
             continue;
         };
-        let price = (costs.control)(&work).map_err(|missing| format!("{name}: {missing}"));
+        let price = (costs.control)(&work).whole();
+        let price = price.map_err(|missing| format!("{name}: {missing}"));
         seconds = seconds.and_then(|sum| Ok(sum + price?));
     }
     Ok((exchange, seconds))

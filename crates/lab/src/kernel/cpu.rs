@@ -9,6 +9,7 @@ use engine::time::{Duration, Instant};
 use engine::work::Work;
 
 use super::Target;
+use crate::cost::WorkTime;
 use crate::staircase::Staircase;
 
 /// Sizes whose service is computed once.
@@ -23,12 +24,9 @@ pub struct Costs {
     pub seal: Staircase,
     /// Seconds to open a packet, by its clear size.
     pub open: Staircase,
-    /// Seconds for what control has just done, or why that has no price.
-    pub control: Price,
+    /// What the processor takes for what control has just done.
+    pub control: Rc<dyn Fn(&Work) -> WorkTime>,
 }
-
-/// Seconds for work, or why it has no price.
-pub type Price = Rc<dyn Fn(&Work) -> Result<f64, String>>;
 
 /// A processor on the way of plain packets.
 pub struct Cpu {
@@ -47,7 +45,7 @@ impl Costs {
         Self {
             seal: Staircase::default(),
             open: Staircase::default(),
-            control: Rc::new(|_| Ok(0.0)),
+            control: Rc::new(|_| WorkTime::default()),
         }
     }
 }

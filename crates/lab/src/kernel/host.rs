@@ -331,18 +331,16 @@ impl Host {
         self.control_seconds()
     }
 
-    /// Seconds of what control has just done; nothing where that has no price, which is noted.
+    /// Seconds of what control has just done. What of it has no cost takes none, and is noted.
     fn control_seconds(&mut self) -> f64 {
         let Some(control) = &mut self.control else {
             return 0.0;
         };
-        match (self.plan.costs.control)(&control.take_work()) {
-            Ok(seconds) => seconds,
-            Err(missing) => {
-                self.unpriced.get_or_insert(missing);
-                0.0
-            }
+        let time = (self.plan.costs.control)(&control.take_work());
+        if let Some(missing) = time.missing {
+            self.unpriced.get_or_insert_with(|| missing.to_string());
         }
+        time.seconds
     }
 
     fn link_job(&mut self, port: Port, octets: Vec<u8>, now: Instant) -> f64 {

@@ -131,15 +131,17 @@ fn a_handshake_is_priced_from_its_work() {
     work.count(Task::Agree(crypto::dh::Group::Modp2048), 0);
     work.count(Task::Sign(2048), 0);
     work.add(Task::Verify(2048), 3, 0);
-    let seconds = board.work_time(&policy, &work).expect("a time");
+    let seconds = board.work_time(&policy, &work).whole().expect("a time");
     let printed = 0.539 + 1.2275 + 2.8215 + 3.0 * 0.044_458;
     assert!((seconds - printed).abs() < 1e-6, "{seconds}");
     work.count(Task::MessageCipher, 100);
     work.add(Task::Prf, 2, 200);
-    let more = board.work_time(&policy, &work).expect("a time");
+    let more = board.work_time(&policy, &work).whole().expect("a time");
     assert!(more > seconds && more < seconds + 0.01);
     work.count(Task::Agree(crypto::dh::Group::Modp1024), 0);
-    let refused = board.work_time(&policy, &work).expect_err("no group 2");
+    let part = board.work_time(&policy, &work);
+    assert_eq!(part.seconds, more);
+    let refused = part.whole().expect_err("no group 2");
     let said = "cortex-m4 has no cost of a Diffie-Hellman secret of modp1024: \
                 per_operation.modp1024-agree is empty";
     assert_eq!(refused.to_string(), said);
@@ -149,9 +151,9 @@ fn a_handshake_is_priced_from_its_work() {
     };
     let mut prf = Work::default();
     prf.count(Task::Prf, 10);
-    assert!(board.work_time(&by_hand, &prf).is_err());
+    assert!(board.work_time(&by_hand, &prf).missing.is_some());
     let papers = Device::new(device("paper-u"), Some(Clock::Mips(100.0))).expect("a device");
-    assert!(papers.work_time(&by_hand, &work).is_err());
+    assert!(papers.work_time(&by_hand, &work).missing.is_some());
 }
 
 #[test]
@@ -162,7 +164,7 @@ fn curve25519_is_priced_by_what_sources_say_of_x25519() {
     work.count(Task::Agree(crypto::dh::Group::Curve25519), 0);
     let time = |name| {
         let board = Device::new(device(name), None).expect("a device");
-        board.work_time(&policy, &work)
+        board.work_time(&policy, &work).whole()
     };
     let seconds = time("cortex-m4").expect("a time");
     assert!((seconds - (0.696 + 0.692)).abs() < 1e-6, "{seconds}");
@@ -183,7 +185,7 @@ fn a_packet_is_priced_by_the_algorithms_of_its_sa() {
     ] {
         let mut work = Work::default();
         work.add(Task::Open(protection(&of(asked))), 3, 4200);
-        let time = board.work_time(&of(policy), &work);
+        let time = board.work_time(&of(policy), &work).whole();
         let Ok(alone) = board.service(&of(asked), Direction::Open) else {
             // DES was not measured there
             assert!(time.is_err() && asked == "des-md5");

@@ -85,3 +85,19 @@ fn what_has_no_price_is_named_and_not_made_up() {
     );
     assert!(outcome.transferred.is_some_and(|one| one.is_complete));
 }
+
+/// The M0+ has costs of RSA but none of Diffie-Hellman, and computes a secret and a signature for
+/// one message.
+#[test]
+fn what_has_a_cost_takes_its_time_beside_what_has_none() {
+    let edits = ["policy=aes", "node.ms.device=cortex-m0plus"];
+    let outcome = run(&[&edits[..], &["traffic.bytes=100 KB"]].concat());
+    let missing = "per_operation.modp2048-generate is empty";
+    assert!(outcome.unpriced.is_some_and(|what| what.ends_with(missing)));
+    let signature_s = 207_424_000.0 / 64e6;
+    let taken = outcome
+        .exchange
+        .and_then(|one| one.handshake_s)
+        .expect("up");
+    assert!(taken > signature_s, "{taken}");
+}

@@ -427,10 +427,7 @@ fn costs(
     Ok(Costs {
         seal,
         open,
-        control: Rc::new(move |work| {
-            let time = device.work_time(&policy, work);
-            time.map_err(|missing| missing.to_string())
-        }),
+        control: Rc::new(move |work| device.work_time(&policy, work)),
     })
 }
 

@@ -34,6 +34,7 @@ fn catalogue() -> Catalogue {
     let paper = include_str!("../../../../../python/caravan/catalogue/policies/3des-md5.toml");
     let clear = include_str!("../../../../../python/caravan/catalogue/policies/none.toml");
     let board = include_str!("../../../../../python/caravan/catalogue/devices/cortex-m4.toml");
+    let small = include_str!("../../../../../python/caravan/catalogue/devices/cortex-m0plus.toml");
     let device = include_str!("../../../../../python/caravan/catalogue/devices/paper-u.toml");
     let raw = policy("raw", "aes128gcm16-modp2048", "transport", "ikev1-main");
     Catalogue::new([
@@ -41,6 +42,7 @@ fn catalogue() -> Catalogue {
         entry(Kind::Policy, "none", clear.into()),
         entry(Kind::Device, "paper-u", device.into()),
         entry(Kind::Device, "cortex-m4", board.into()),
+        entry(Kind::Device, "cortex-m0plus", small.into()),
         policy(
             "aes",
             "aes128-sha256-modp2048",
