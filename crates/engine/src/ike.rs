@@ -2,15 +2,23 @@
 //! ([`retransmit`]) as late as the path has shown ([`round_trip`]), and why an exchange fails
 //! ([`Fault`]).
 
+mod child;
+mod fact;
 mod fault;
+mod lease;
+mod notice;
 mod outbox;
 pub mod retransmit;
 pub mod round_trip;
 mod step;
 mod unanswered;
 
+pub use child::{ChildOffer, ChildRequest, Groups, NegotiatedChild};
+pub use fact::{AgreedChild, Fact, Grant, RefusedChild, Remedy, Terms};
 pub use fault::{Fault, Refusal};
-pub use outbox::{Doubt, Outbox, Received, Sent};
+pub use lease::{Lease, Wanted};
+pub use notice::{Complaint, Notice};
+pub use outbox::{Doubt, Outbox, Received, Sent, Wear};
 pub use step::Step;
 pub use unanswered::{NotReached, Unanswered, Unreachable};
 

@@ -29,6 +29,7 @@ mod proposal;
 pub mod protect;
 pub mod quick;
 pub(crate) mod refusal;
+pub mod session;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

@@ -22,6 +22,8 @@ pub struct Outbox {
     pub drops: DropCounters,
     /// What was heard is a repetition of what has been answered.
     is_repetition: bool,
+    /// What its numbers of exchanges have come to.
+    pub wear: Wear,
     round_trip: RoundTrip,
     has_learned: bool,
 }
@@ -75,6 +77,18 @@ impl Outbox {
             self.messages.iter_mut().for_each(|sent| sent.path = path);
         }
     }
+}
+
+/// How far the numbers of a session's exchanges are used up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wear {
+    /// There are enough.
+    #[default]
+    None,
+    /// The session is to be renewed.
+    Renew,
+    /// There is none left: the session must end.
+    End,
 }
 
 /// What the log is to hear of a message that does not verify, while its exchange goes on: in clear,

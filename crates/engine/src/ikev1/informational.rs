@@ -10,72 +10,8 @@ use super::names_read;
 use super::notify::{notify_name, notify_type};
 use super::phase2::{Place, sealed};
 use crate::counters::DropReason;
-use crate::ike::{Fault, Outbox, Refusal, Step};
+use crate::ike::{Complaint, Fault, Notice, Outbox, Refusal, Step};
 use crate::sa::Protocol;
-
-/// What a peer told us, hash checked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// SPIs of its own ESP or AH SAs are gone.
-    DeletedChildren(Vec<u32>),
-    /// The ISAKMP SA is gone.
-    DeletedIke,
-    /// It has no other SA with us (RFC 2407 §4.6.3.3).
-    InitialContact,
-    /// It wants a sign of life; the number to return.
-    AreYouThere(u32),
-    /// The answer to ours.
-    IAmHere(u32),
-    /// It ended our tunnel for another device with our identity.
-    Superseded,
-    /// An error or status.
-    Other(Complaint),
-}
-
-/// A notification that is an error or a status.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Complaint {
-    kind: NotifyType,
-    spi: Vec<u8>,
-}
-
-impl Complaint {
-    /// Its notify type, as the log writes it.
-    pub fn name(&self) -> String {
-        notify_name(self.kind)
-    }
-
-    /// Whether it is an error (RFC 2408 §3.14.1).
-    pub fn is_error(&self) -> bool {
-        self.kind.is_error()
-    }
-
-    /// What it refuses, if that is one of these.
-    pub fn refuses(&self) -> Option<Refusal> {
-        match self.kind {
-            NotifyType::NoProposalChosen => Some(Refusal::Proposal),
-            NotifyType::InvalidIdInformation => Some(Refusal::Selectors),
-            _ => None,
-        }
-    }
-
-    /// Whether it refuses who we are.
-    pub fn is_about_identity(&self) -> bool {
-        matches!(
-            self.kind,
-            NotifyType::AuthenticationFailed
-                | NotifyType::InvalidSignature
-                | NotifyType::InvalidCertificate
-                | NotifyType::InvalidCertAuthority
-        )
-    }
-
-    /// The SPI of the child that it names; `None` where it names none.
-    pub fn child(&self) -> Option<u32> {
-        let octets = <[u8; 4]>::try_from(self.spi.as_slice()).ok()?;
-        Some(u32::from_be_bytes(octets)).filter(|spi| *spi != 0)
-    }
-}
 
 /// Reads a protected informational message.
 pub fn read(sa: &IsakmpSa, message: &[u8], out: &mut Outbox) -> Result<Vec<Notice>, Fault> {
@@ -219,11 +155,29 @@ impl IsakmpSa {
             NotifyType::RUThereAck => number().map(Notice::IAmHere),
             NotifyType::InitialContact => Some(Notice::InitialContact),
             NotifyType::Superseded => Some(Notice::Superseded),
-            kind => Some(Notice::Other(Complaint {
-                kind,
-                spi: notify.spi.clone(),
-            })),
+            _ => Some(Notice::Other(complaint(notify))),
         }
+    }
+}
+
+fn complaint(notify: &Notify) -> Complaint {
+    let spi = <[u8; 4]>::try_from(notify.spi.as_slice()).map(u32::from_be_bytes);
+    Complaint {
+        name: notify_name(notify.kind),
+        is_error: notify.kind.is_error(),
+        refuses: match notify.kind {
+            NotifyType::NoProposalChosen => Some(Refusal::Proposal),
+            NotifyType::InvalidIdInformation => Some(Refusal::Selectors),
+            _ => None,
+        },
+        is_about_identity: matches!(
+            notify.kind,
+            NotifyType::AuthenticationFailed
+                | NotifyType::InvalidSignature
+                | NotifyType::InvalidCertificate
+                | NotifyType::InvalidCertAuthority
+        ),
+        child: spi.ok().filter(|spi| *spi != 0),
     }
 }
 

@@ -25,20 +25,11 @@ use super::protect::{Iv, Opened};
 use crate::config::InnerFamilies;
 use crate::counters::DropReason;
 use crate::ike::retransmit::Retransmit;
-use crate::ike::{Fault, Outbox, Refusal, Sent, Step};
+use crate::ike::{Fault, Lease, Outbox, Refusal, Sent, Step, Wanted};
 use crate::time::{Deadline, Instant};
 
 /// Resolvers that a lease can hold; further ones are passed over.
 pub const MAX_RESOLVERS: usize = 8;
-
-/// What was lent.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lease {
-    /// Addresses, at most one of each family.
-    pub addresses: Vec<IpAddr>,
-    /// Resolvers.
-    pub dns: Vec<IpAddr>,
-}
 
 /// A station's request under way.
 pub struct ConfigRequest {
@@ -146,12 +137,10 @@ pub struct Asked {
     pub message_id: u32,
     /// Ties the reply to the request.
     pub identifier: u16,
-    /// Families wanted.
-    pub families: InnerFamilies,
+    /// What it would like to have.
+    pub wanted: Wanted,
     /// It wants a netmask beside an IPv4 address.
-    pub wants_netmask: bool,
-    /// The addresses that it would like to have, at most one of each family.
-    pub addresses: Vec<IpAddr>,
+    wants_netmask: bool,
     /// Of the reply.
     iv: Iv,
 }
@@ -166,39 +155,37 @@ pub fn requested(sa: &IsakmpSa, message: &[u8], out: &mut Outbox) -> Result<Aske
     Ok(Asked {
         message_id,
         identifier: request.identifier,
-        families: InnerFamilies {
-            v4: asks_for(request, ConfigKind::InternalIp4Address),
-            v6: asks_for(request, ConfigKind::InternalIp6Address),
+        wanted: Wanted {
+            families: InnerFamilies {
+                v4: asks_for(request, ConfigKind::InternalIp4Address),
+                v6: asks_for(request, ConfigKind::InternalIp6Address),
+            },
+            addresses: addresses(&request.attributes),
         },
         wants_netmask: asks_for(request, ConfigKind::InternalIp4Netmask),
-        addresses: addresses(&request.attributes),
         iv,
     })
 }
 
-/// Answers a request through the outbox, and returns the same message for the caller to keep: it
-/// answers a duplicate of the request.
-pub fn reply(sa: &IsakmpSa, asked: &Asked, lease: &Lease, out: &mut Outbox) -> Vec<u8> {
+/// The answer to a request, to be sent and kept for a duplicate of it.
+pub fn reply(sa: &IsakmpSa, asked: &Asked, lease: &Lease, out: &mut Outbox) -> Sent {
     let reply = ConfigAttributes {
         kind: ConfigType::Reply,
         identifier: asked.identifier,
         attributes: lent_attributes(lease, asked.wants_netmask),
     };
     let (id, mut iv) = (asked.message_id, asked.iv);
-    let sent = seal(sa, id, Step::Config(2), reply, &mut iv, out);
-    let message = sent.message.clone();
-    out.messages.push(sent);
-    message
+    seal(sa, id, Step::Config(2), reply, &mut iv, out)
 }
 
-/// Reads what a gateway pushes, and acknowledges it. The acknowledgement is also returned for the
-/// caller to keep: it answers a duplicate. What is not of the `families` is not taken.
+/// Reads what a gateway pushes. The acknowledgement is to be sent, and kept for a duplicate. What is
+/// not of the `families` is not taken.
 pub fn pushed(
     sa: &IsakmpSa,
     families: InnerFamilies,
     message: &[u8],
     out: &mut Outbox,
-) -> Result<(Lease, Vec<u8>), Fault> {
+) -> Result<(Lease, Sent), Fault> {
     let message_id = message_id_of(message)?;
     let mut iv = sa.first_iv(message_id);
     let opened = open(sa, message, message_id, &mut iv, out)?;
@@ -221,9 +208,7 @@ pub fn pushed(
             .collect(),
     };
     let sent = seal(sa, message_id, Step::ConfigAck, ack, &mut iv, out);
-    let acknowledged = sent.message.clone();
-    out.messages.push(sent);
-    Ok((taken, acknowledged))
+    Ok((taken, sent))
 }
 
 fn message_id_of(message: &[u8]) -> Result<u32, Fault> {

@@ -1,6 +1,5 @@
 //! What the exchanges of phase 2 have in common: a message sealed for its way, groups, and names.
 
-use crypto::dh::Group;
 use wire::isakmp::{Exchange, Payload};
 
 use super::protect::Iv;
@@ -45,15 +44,6 @@ pub(super) fn sealed(
         },
         may_fragment: sa.peer.fragmentation,
     }
-}
-
-/// What is known of a peer's groups of PFS; `None` among them is no PFS.
-#[derive(Clone, Copy, Default)]
-pub struct Groups<'a> {
-    /// The group of the pair that is to be renewed.
-    pub agreed: Option<Option<Group>>,
-    /// The peer has refused every suite of these.
-    pub refused: &'a [Option<Group>],
 }
 
 /// Texts joined by commas, for sentences.

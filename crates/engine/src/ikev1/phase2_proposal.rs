@@ -11,10 +11,10 @@ use crypto::packet::{Encryption, Integrity, Protection};
 use wire::isakmp::phase2::{self, ah, authentication, encapsulation, esp, life, sequence_number};
 use wire::isakmp::{Attribute, Proposal, ProtocolId, SaPayload, Transform};
 
-use super::phase2::{Groups, list};
+use super::phase2::list;
 use super::{IsakmpSa, NatFinding, foreign};
 use crate::config::Child;
-use crate::ike::{Fault, Refusal};
+use crate::ike::{Fault, Groups, Refusal};
 use crate::sa::{Mode, Protocol};
 use crate::suite::EspSuite;
 

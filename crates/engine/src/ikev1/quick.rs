@@ -23,15 +23,11 @@ use wire::isakmp::{Exchange, Header, Payload};
 use super::IsakmpSa;
 use super::informational::ProposedSpi;
 use super::names_read;
-pub use super::phase2::Groups;
 use super::phase2::Place;
 use super::protect::{Iv, Opened};
 use crate::config::Child;
 use crate::counters::DropReason;
-use crate::ike::{Fault, Outbox, Step};
-use crate::sa::{Mode, OriginalAddresses, Secret};
-use crate::selector::TrafficSelector;
-use crate::suite::EspSuite;
+use crate::ike::{ChildOffer, ChildRequest, Fault, NegotiatedChild, Outbox, Step};
 use crate::time::{Deadline, Instant};
 
 mod initiator;
@@ -43,72 +39,12 @@ use responder::{Offered, WaitsForThird};
 
 use crate::ike::retransmit::{Answered, LINGER};
 
-/// What an initiator asks for.
-pub struct QuickRequest<'a> {
-    /// Mode, proposals, lifetimes.
-    pub child: &'a Child,
-    /// Our inbound SPI, the same for every proposal.
-    pub spi: u32,
-    /// Our side's traffic: exactly one selector travels.
-    pub local: TrafficSelector,
-    /// The peer's side's traffic.
-    pub remote: TrafficSelector,
-    /// In UDP or not at all.
-    pub needs_udp: bool,
-    /// Which groups of PFS come first, and which not at all.
-    pub groups: Groups<'a>,
-}
-
-/// What a responder was asked, hash checked, before it decides.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QuickOffer {
-    /// The peer's side's traffic, as it says.
-    pub remote: TrafficSelector,
-    /// Our side's traffic, as the peer says.
-    pub local: TrafficSelector,
-    /// The mode of the first proposal.
-    pub mode: Mode,
-    /// NAT-OA of the peer, if it sent one.
-    pub original: Option<OriginalAddresses>,
-}
-
-/// The product: everything that a pair of SAs needs besides policy.
-#[derive(Clone)]
-pub struct NegotiatedChild {
-    /// What was agreed.
-    pub suite: EspSuite,
-    /// Tunnel or transport.
-    pub mode: Mode,
-    /// In UDP (encapsulation mode 3 or 4) or raw.
-    pub is_udp_encapsulated: bool,
-    /// Ours, inbound.
-    pub spi_in: u32,
-    /// The peer's, outbound.
-    pub spi_out: u32,
-    /// Encryption and integrity key, inbound.
-    pub keys_in: (Secret, Secret),
-    /// Encryption and integrity key, outbound.
-    pub keys_out: (Secret, Secret),
-    /// Our side's traffic.
-    pub local: TrafficSelector,
-    /// The peer's side's traffic.
-    pub remote: TrafficSelector,
-    /// Addresses before NAT, transport mode only.
-    pub original: Option<OriginalAddresses>,
-    /// Seconds of life agreed.
-    pub lifetime_s: u64,
-    /// Bytes of life agreed, if any.
-    pub lifetime_bytes: Option<u64>,
-}
-
-/// When the SAs of an exchange may be used.
+/// How far a further message has brought an exchange.
 pub enum QuickProgress {
-    /// Nothing yet.
+    /// No further.
     Pending,
-    /// Responder, message 1 answered: inbound may be installed, outbound waits for message 3.
-    InboundReady(Box<NegotiatedChild>),
-    /// Initiator: both may be installed. Responder: message 3 came, outbound may be installed.
-    Complete(Option<Box<NegotiatedChild>>),
+    /// Initiator: both SAs may be installed. Responder: message 3 came, outbound may be installed.
+    Complete(Box<NegotiatedChild>),
 }
 
 /// A quick mode exchange.
@@ -139,7 +75,7 @@ impl Quick {
     /// Begins an exchange.
     pub fn initiate(
         sa: &IsakmpSa,
-        request: QuickRequest<'_>,
+        request: ChildRequest<'_>,
         message_id: u32,
         random: &mut Stream,
         now: Instant,
@@ -162,7 +98,7 @@ impl Quick {
         sa: &IsakmpSa,
         message: &[u8],
         out: &mut Outbox,
-    ) -> Result<(Self, QuickOffer), Fault> {
+    ) -> Result<(Self, ChildOffer), Fault> {
         let (header, _) = Header::parse(message)?;
         let message_id = header.message_id;
         // RFC 2408 §3.1: zero belongs to phase 1.
@@ -184,7 +120,8 @@ impl Quick {
         Ok((quick, offer))
     }
 
-    /// Decides on the offer: answers with message 2. `spi` is our inbound SPI. `own` is our
+    /// Decides on the offer: answers with message 2. Inbound may be installed then; outbound waits
+    /// for message 3. `spi` is our inbound SPI. `own` is our
     /// address as we see it. Once only, and only after [`Self::offered`]; an exchange that was
     /// refused is of no further use.
     pub fn accept(
@@ -196,7 +133,7 @@ impl Quick {
         random: &mut Stream,
         now: Instant,
         out: &mut Outbox,
-    ) -> Result<QuickProgress, Fault> {
+    ) -> Result<Box<NegotiatedChild>, Fault> {
         let State::Offered(offered) = &self.state else {
             return Err(Fault::Misbehaved("message 1 was answered already".into()));
         };
@@ -205,7 +142,7 @@ impl Quick {
         let waits = offered.answer(sa, agreed, own, place, &mut self.iv, now, out);
         let child = waits.child();
         self.state = State::WaitsForThird(Box::new(waits));
-        Ok(QuickProgress::InboundReady(child))
+        Ok(child)
     }
 
     /// The exchange's message ID.
@@ -290,7 +227,7 @@ impl Quick {
                     answered: Answered::send(message, Some(third), out),
                     until: now + LINGER,
                 };
-                Ok(QuickProgress::Complete(Some(Box::new(child))))
+                Ok(QuickProgress::Complete(Box::new(child)))
             }
             State::WaitsForThird(waits) => {
                 if waits.take_duplicate(message, out) {
@@ -305,7 +242,7 @@ impl Quick {
                     answered: Answered::sent(message, None),
                     until: now + LINGER,
                 };
-                Ok(QuickProgress::Complete(Some(child)))
+                Ok(QuickProgress::Complete(child))
             }
             State::Done { answered, .. } => {
                 if !answered.take_duplicate(message, out) {

@@ -173,7 +173,7 @@ impl Node {
         account.inner = session.inner_addresses();
         if account.since.is_none() {
             account.since = Some(now);
-            account.remote = session.path.remote;
+            account.remote = session.path().remote;
             let stay = Box::new(account.stay());
             self.tell(Event::SessionBegan { stay });
         }
@@ -185,7 +185,7 @@ impl Node {
         let Some(account) = self.accounts.by_id.get_mut(&id) else {
             return;
         };
-        account.remote = session.path.remote;
+        account.remote = session.path().remote;
         account.ended = Some(Box::new((cause, now)));
         if account.open == 0 {
             return self.close_account(id);
@@ -227,11 +227,10 @@ impl Node {
 
 impl Session {
     fn open_account(&self) -> Option<Account> {
-        let sa = self.sa.as_ref()?;
         Some(Account {
-            id: StayId(sa.cookies.responder.into()),
-            peer: sa.identity.clone(),
-            remote: self.path.remote,
+            id: StayId(self.ike.spis().responder),
+            peer: self.ike.identity()?.clone(),
+            remote: self.path().remote,
             inner: self.inner_addresses(),
             since: None,
             received: Traffic::default(),

@@ -20,8 +20,6 @@ use super::session_id::SessionId;
 use super::{EndCause, Event, Node, Timer};
 use crate::config::{Child, Connection};
 use crate::ike::Outbox;
-use crate::ike::round_trip::RoundTrip;
-use crate::ikev1::informational;
 use crate::plane::Change;
 use crate::sa::{ChildId, Direction, Mode, Path, Protocol};
 use crate::selector::TrafficSelector;
@@ -327,17 +325,14 @@ impl Node {
     }
 
     fn send_delete(&mut self, id: SessionId, pair: &Pair) {
-        let message_id = self.fresh_message_id(id);
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        let Some(sa) = session.sa.as_ref() else {
-            return;
-        };
-        let payload = informational::delete_children(pair.suite.protocol, &[pair.spi_in]);
+        let (protocol, random) = (pair.suite.protocol, &mut self.random);
         let mut out = Outbox::default();
-        informational::send(sa, vec![payload], message_id, &mut out);
-        self.remember(id, message_id);
+        session
+            .ike
+            .delete_child(protocol, pair.spi_in, random, &mut out);
         self.flush(Some(id), out);
     }
 
@@ -363,7 +358,7 @@ impl Node {
         let Some(id) = self.children.get(&child).and_then(|entry| entry.session) else {
             return;
         };
-        if self.sessions.get(&id).is_some_and(|it| it.path == path) {
+        if self.sessions.get(&id).is_some_and(|it| it.path() == path) {
             // IKE was heard from there first.
             self.allow(id, bytes);
             return self.lead(&[child], path);
@@ -377,14 +372,11 @@ impl Node {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        if session.path == path || path.local.port() != session.path.local.port() {
+        let former = session.path();
+        if former == path || path.local.port() != former.local.port() {
             return;
         }
-        let former = core::mem::replace(&mut session.path, path);
-        session.round_trip = RoundTrip::default();
-        if let Some(sa) = session.sa.as_mut() {
-            sa.path = path;
-        }
+        session.ike.move_to(path);
         let name = session
             .connection
             .as_ref()

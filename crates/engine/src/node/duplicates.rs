@@ -7,8 +7,7 @@ use std::net::SocketAddr;
 
 use super::session_id::SessionId;
 use crate::identity::Peer;
-use crate::ike::{Outbox, Refusal};
-use crate::ikev1::informational;
+use crate::ike::Outbox;
 use crate::node::{EndCause, Event, Node};
 use crate::time::{Duration, Instant};
 
@@ -87,21 +86,16 @@ impl Node {
         places: (SocketAddr, SocketAddr),
         now: Instant,
     ) {
-        let message_id = self.fresh_message_id(old);
         let Some(session) = self.sessions.get_mut(&old) else {
             return;
         };
-        let (Some(sa), Some(connection)) = (&session.sa, &session.connection) else {
+        let (Some(peer), Some(connection)) = (session.ike.identity().cloned(), &session.connection)
+        else {
             return;
         };
-        let peer = sa.identity.clone();
         let name = connection.name.clone();
         let mut out = Outbox::default();
-        if sa.peer.caravan {
-            let notice = informational::refusal(sa, Refusal::Superseded, None);
-            informational::send(sa, vec![notice], message_id, &mut out);
-            session.remember(message_id);
-        }
+        session.ike.supersede(&mut self.random, &mut out);
         self.flush(Some(old), out);
         if self.duplicates.turn(&peer, places, now) {
             let has_certificate = peer.has_certificate();
@@ -125,7 +119,7 @@ impl Node {
         };
         let event = Event::NegotiationFailed {
             connection: session.connection.as_ref().map(|it| it.name.clone()),
-            path: session.path,
+            path: session.path(),
             reason: EndCause::Superseded.to_string(),
         };
         self.tell(event);

@@ -52,7 +52,7 @@ impl Node {
     pub(super) fn on_unknown_spi(&mut self, path: Path, spi: u32, now: Instant) {
         let path = as_ike(path);
         let mut stations = self.stations.iter().filter_map(|it| it.state.session());
-        let is_of = |id: &_| self.sessions.get(id).is_some_and(|it| it.path == path);
+        let is_of = |id: &_| self.sessions.get(id).is_some_and(|it| it.path() == path);
         if let Some(id) = stations.find(is_of) {
             return self.ask_hinted(id, "ESP of an SPI that we do not have", now);
         }

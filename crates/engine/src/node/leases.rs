@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::Node;
 use crate::config::{Connection, Pool};
 use crate::identity::Peer;
-use crate::ikev1::mode_config::{Asked, Lease};
+use crate::ike::{Lease, Wanted};
 
 /// How many peers without a live lease are remembered.
 const MAX_REMEMBERED: usize = 1 << 17;
@@ -147,7 +147,7 @@ impl Node {
         &mut self,
         connection: &Connection,
         peer: &Peer,
-        asked: &Asked,
+        wanted: &Wanted,
     ) -> Option<Lease> {
         let config = self.config.clone();
         let mut lease = Lease::default();
@@ -157,12 +157,12 @@ impl Node {
             .filter_map(|it| config.pools.get(*it))
         {
             let is_v4 = pool.first.is_ipv4();
-            if asked.families.is_any() && !asked.families.has(is_v4) {
+            if wanted.families.is_any() && !wanted.families.has(is_v4) {
                 continue;
             }
-            let mut wanted = asked.addresses.iter().copied();
-            let wanted = wanted.find(|address| address.is_ipv4() == is_v4);
-            let Some(address) = self.leases.lend(pool, peer, Purpose::Inner, wanted) else {
+            let mut addresses = wanted.addresses.iter().copied();
+            let address = addresses.find(|address| address.is_ipv4() == is_v4);
+            let Some(address) = self.leases.lend(pool, peer, Purpose::Inner, address) else {
                 continue;
             };
             lease.addresses.push(address);

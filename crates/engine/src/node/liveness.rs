@@ -8,7 +8,7 @@ use super::session_id::SessionId;
 use super::{EndCause, Node, Output};
 use crate::config::{Connection, Encapsulation};
 use crate::ike::Outbox;
-use crate::ikev1::{IsakmpSa, informational};
+use crate::ikev1::session::Session as Ike;
 use crate::plane::SaReport;
 use crate::time::{Deadline, Duration, Instant};
 use unheard::Unheard;
@@ -55,16 +55,17 @@ impl Liveness {
         }
     }
 
-    pub(super) fn establish(&mut self, connection: &Connection, sa: &IsakmpSa, now: Instant) {
+    pub(super) fn establish(&mut self, connection: &Connection, ike: &Ike, now: Instant) {
         self.last_sign = now;
         self.unanswered_since = None;
         self.ask_at = connection
             .dpd_delay
-            .filter(|delay| sa.peer.dpd && !delay.is_zero())
+            .filter(|delay| ike.answers_probes() && !delay.is_zero())
             .map(|delay| now + delay);
         // UDP may be configured because of a firewall that forgets idle flows.
-        let is_ordered = connection.encapsulation == Encapsulation::Always && sa.nat.is_between();
-        let keeps = sa.nat.is_local || is_ordered;
+        let is_ordered =
+            connection.encapsulation == Encapsulation::Always && ike.nat().is_between();
+        let keeps = ike.nat().is_local || is_ordered;
         self.keepalive_at = keeps.then(|| next_keepalive(connection, now)).flatten();
     }
 
@@ -157,7 +158,7 @@ impl Node {
         let liveness = &mut session.liveness;
         if liveness.keepalive_at.is_some_and(|at| at <= now) {
             liveness.keepalive_at = next_keepalive(&connection, now);
-            let keepalive = Output::Datagram(session.path, vec![0xff]);
+            let keepalive = Output::Datagram(session.path(), vec![0xff]);
             self.outputs.push_back(keepalive);
         }
         let Some(delay) = connection.dpd_delay else {
@@ -194,18 +195,19 @@ impl Node {
     /// Sends R-U-THERE at once, unless nothing more may be sent to the peer's address. Returns its
     /// number.
     pub(super) fn ask(&mut self, id: SessionId, now: Instant) -> Option<u32> {
-        let message_id = self.fresh_message_id(id);
+        let session = self.sessions.get_mut(&id)?;
+        let exchange = session.ike.next_exchange(&mut self.random);
         let first_number = self.random.u32() >> 1;
         let jump = 2 + self.random.u32() % JUMP;
-        let session = self.sessions.get_mut(&id)?;
-        let sa = session.sa.as_ref().filter(|sa| sa.peer.dpd)?;
+        if !session.ike.answers_probes() {
+            return None;
+        }
         let liveness = &mut session.liveness;
         let gap = if session.unproven.is_some() { jump } else { 1 };
         let number = liveness.next_number(first_number, gap);
         liveness.ask_at = Some(now + DPD_INTERVAL);
-        let payload = informational::are_you_there(sa, number);
         let mut out = Outbox::default();
-        informational::send(sa, vec![payload], message_id, &mut out);
+        session.ike.probe(exchange, number, &mut out);
         let octets = out.messages.iter().map(|sent| sent.message.len()).sum();
         let may_go = match &mut session.unproven {
             Some(unproven) => unproven.may_ask(number, octets),

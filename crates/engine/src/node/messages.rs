@@ -1,23 +1,23 @@
-//! Received datagrams: marker, fragments, cookies, then the session's exchange.
+//! Received datagrams: marker, fragments, whose they are, then what has come about.
 
 use std::sync::Arc;
 
 use super::half_open::{Place, Room};
 use super::proof::LEAST_MESSAGE_BYTES;
-use super::session::{ConfigReply, Session, has_marker, with_marker};
+use super::session::{Session, has_marker};
 use super::session_id::SessionId;
-use super::{EndCause, Event, Node, Output};
+use super::{EndCause, Event, Node};
 use crate::config::Connection;
 use crate::counters::DropReason;
-use crate::ike::retransmit::ANSWERS_TO_DUPLICATES;
-use crate::ike::{Fault, Outbox, Refusal, Role, Spi};
+use crate::ike::{
+    Complaint, Fact, Fault, Lease, Notice, Outbox, Refusal, Role, Spi, Terms, Wanted,
+};
 use crate::ikev1::fragments::{Sender, Standing};
 use crate::ikev1::in_clear::InClear;
-use crate::ikev1::informational::{Complaint, Notice};
 use crate::ikev1::message::{Kind, Message};
-use crate::ikev1::mode_config::Lease;
-use crate::ikev1::phase1::{Means, Phase1};
-use crate::ikev1::{informational, mode_config};
+use crate::ikev1::phase1::Means;
+use crate::ikev1::session::Session as Ike;
+use crate::ikev1::session::notices::About;
 use crate::sa::Path;
 use crate::time::Instant;
 
@@ -71,8 +71,8 @@ impl Node {
         let is_unproven = |place: &Place| !place.is_proven();
         Some(match &session.half_open {
             // Cookies are not encrypted: a sender at another address may have read them.
-            _ if session.path.remote.ip() != path.remote.ip() => Standing::Unproven,
-            _ if session.sa.is_some() => Standing::Established,
+            _ if session.path().remote.ip() != path.remote.ip() => Standing::Unproven,
+            _ if session.ike.is_established() => Standing::Established,
             Some(place) if is_unproven(place) => Standing::Unproven,
             _ => Standing::Proven,
         })
@@ -98,26 +98,23 @@ impl Node {
             };
         };
         let is_established = self.hear(id);
-        match message.kind() {
-            Kind::Unknown => self.drops.count(DropReason::UnsupportedExchange),
-            Kind::Main | Kind::Aggressive => self.on_phase1(id, path, message.octets(), now),
-            Kind::Informational if !is_established => {
-                self.on_complaint(id, path, message.octets());
-                self.on_phase1(id, path, message.octets(), now);
-            }
-            // An aggressive initiator continues even if its last message was lost.
-            _ if !is_established => self.on_phase1(id, path, message.octets(), now),
-            Kind::Quick => self.on_quick(id, path, message, now),
-            Kind::Config => self.on_transaction(id, path, message, now),
-            Kind::Informational => self.on_informational(id, path, message, now),
+        if message.kind() == Kind::Unknown {
+            return self.drops.count(DropReason::UnsupportedExchange);
         }
+        if !self.sessions[&id].ike.is_phase1(message) {
+            return self.on_fact(id, path, message, now);
+        }
+        if message.kind() == Kind::Informational && !is_established {
+            self.on_complaint(id, path, message.octets());
+        }
+        self.on_phase1(id, path, message, now);
     }
 
     /// A message names its session by the SPI that is ours.
     fn session_of(&self, message: &Message<'_>) -> Option<SessionId> {
         let by = |spi: &Spi, role: Role| {
             let id = *self.by_spi_of_ike.get(spi)?;
-            (self.sessions.get(&id)?.role == role).then_some(id)
+            (self.sessions.get(&id)?.ike.role() == role).then_some(id)
         };
         let spis = message.spis();
         by(&spis.responder, Role::Responder).or_else(|| by(&spis.initiator, Role::Initiator))
@@ -145,25 +142,15 @@ impl Node {
         }
         let mut out = Outbox::default();
         let (decoys, random) = (&self.decoys, &mut self.random);
-        let begun = Phase1::respond(
-            &candidates,
-            decoys,
-            path,
-            message.octets(),
-            random,
-            now,
-            &mut out,
-        );
+        let begun = Ike::respond(&candidates, decoys, path, message, random, now, &mut out);
         match begun {
-            Ok(phase1) => {
+            Ok(ike) => {
                 if let Room::Of(oldest, _) = room {
                     self.make_room(oldest, now);
                 }
-                let mut session = Session::new(Role::Responder, path, now);
-                session.own_spi = Some(phase1.cookies().responder.into());
+                let mut session = Session::new(ike, now);
                 session.first_message = Some(Box::new((path.remote, message.spis().initiator)));
                 session.expire_at = Some(now + self.config.limits.half_open_lifetime);
-                session.phase1 = Some(Box::new(phase1));
                 let id = self.add_session(session);
                 let place = self.half_open.begin(id, share, address, now);
                 if let Some(session) = self.sessions.get_mut(&id) {
@@ -208,15 +195,13 @@ impl Node {
             .collect()
     }
 
-    fn on_phase1(&mut self, id: SessionId, path: Path, message: &[u8], now: Instant) {
+    fn on_phase1(&mut self, id: SessionId, path: Path, message: &Message<'_>, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        let Some(phase1) = session.phase1.as_mut() else {
-            return self.drops.count(DropReason::RetransmittedMessage);
-        };
+        let ike = &mut session.ike;
         let room = match session.half_open.as_deref() {
-            Some(place) if !place.is_proven() && !phase1.is_aggressive() => {
+            Some(place) if ike.has_phase1() && !place.is_proven() && !ike.is_aggressive() => {
                 let (limits, random) = (&self.config.limits, &mut self.random);
                 self.half_open.room_to_prove(*place, limits, random, now)
             }
@@ -225,7 +210,7 @@ impl Node {
         if room == Room::None {
             return self.drops.count(DropReason::TooManyHalfOpen);
         }
-        let mut out = Outbox::over(session.round_trip);
+        let mut out = ike.outbox();
         let calendar = self.calendar.0.at(self.calendar.1, now);
         let has_quotas = self.config.limits.has_quotas;
         let means = Means {
@@ -233,13 +218,9 @@ impl Node {
             quotas: has_quotas.then_some(&mut self.quotas),
             calendar,
         };
-        let result = phase1.on_message(path, message, means, now, &mut out);
-        out.answer_repetition_at(path, session.role);
-        if session.sa.is_none() {
-            session.path = phase1.path();
-        }
+        let result = ike.on_phase1(path, message, means, now, &mut out);
         if let Some(place) = session.half_open.as_deref_mut()
-            && !phase1.is_half_open()
+            && !session.ike.is_half_open()
         {
             self.half_open.prove(id, place, now);
             if let Room::Of(oldest, _) = room {
@@ -265,66 +246,67 @@ impl Node {
         }
     }
 
-    fn on_transaction(&mut self, id: SessionId, path: Path, message: &Message<'_>, now: Instant) {
+    /// A message under the keys of a session, and what it has brought about.
+    fn on_fact(&mut self, id: SessionId, path: Path, message: &Message<'_>, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        let Some(sa) = session.sa.as_ref() else {
-            return self.drops.count(DropReason::UnexpectedMessage);
+        let Some(connection) = &session.connection else {
+            return;
         };
-        if let Some(last) = session.config_reply.as_mut()
-            && last.request == message.octets()
-        {
-            self.drops.count(DropReason::RetransmittedMessage);
-            if last.repetitions == ANSWERS_TO_DUPLICATES {
-                return;
-            }
-            last.repetitions += 1;
-            let again = with_marker(path, last.reply.clone());
-            let datagram = Output::Datagram(path, again);
-            return self.outputs.push_back(datagram);
-        }
-        let asked = session.config_request.as_ref();
-        let is_answer = asked.is_some_and(|it| it.message_id() == message.id());
-        if !is_answer && session.has_seen(message.id()) {
-            return self.drops.count(DropReason::RetransmittedMessage);
-        }
-        let mut out = Outbox::over(session.round_trip);
-        let families = session.connection.as_ref().map(|c| c.wants_inner);
-        let families = families.filter(|wanted| wanted.is_any());
-        let request = session.config_request.as_mut().filter(|_| is_answer);
-        let handled = match (request, families) {
-            (Some(request), _) => request
-                .on_message(sa, message.octets(), now, &mut out)
-                .map(Some),
-            (None, Some(families)) => {
-                let pushed = mode_config::pushed(sa, families, message.octets(), &mut out);
-                pushed.map(|(lease, reply)| {
-                    let request = message.octets().to_vec();
-                    session.config_reply = Some(ConfigReply::given(request, reply));
-                    session.remember(message.id());
-                    // One without addresses lends nothing that we could use.
-                    Some(lease).filter(|lease| !lease.addresses.is_empty())
-                })
-            }
-            (None, None) => self.answer_config(id, message, &mut out).map(|()| None),
+        let terms = Terms {
+            wants_inner: connection.wants_inner,
+            exchanges_max: self.config.limits.quick_modes,
         };
-        self.flush(Some(id), out);
-        match handled {
-            Ok(lease) => {
+        let mut out = session.ike.outbox();
+        let fact = session.ike.on_message(path, message, terms, now, &mut out);
+        if let Fact::Child(agreed) = fact {
+            // The planes have the pair before our last message leaves.
+            self.child_agreed(id, path, *agreed, out, now);
+        } else {
+            self.flush(Some(id), out);
+            self.act_on(fact, id, path, message, now);
+        }
+        self.begin_waiting(id, now);
+        self.arm_session(id);
+    }
+
+    fn act_on(
+        &mut self,
+        fact: Fact,
+        id: SessionId,
+        path: Path,
+        message: &Message<'_>,
+        now: Instant,
+    ) {
+        match fact {
+            Fact::Pending | Fact::Child(_) => {}
+            Fact::Dropped(reason) => self.drops.count(reason),
+            Fact::Unproven(fault) => self.count_fault(&fault),
+            Fact::Unreadable(fault) => {
+                self.count_fault(&fault);
+                self.on_hint(path, message.octets(), now);
+            }
+            Fact::Unfit(fault) => {
+                self.count_fault(&fault);
+                self.refuse(id, &fault, About::Session);
+                self.close_session(id, EndCause::Failed(fault.to_string()), true, now);
+            }
+            Fact::AsksAddress(wanted) => self.on_asks_address(id, path, &wanted, now),
+            Fact::Lease(lease) => {
                 self.authentic_from(id, path, now);
                 self.arm_session(id);
                 if let Some(lease) = lease {
                     self.take_lease(id, lease, now);
                 }
             }
-            // Authentic, and nothing that could come after it.
-            Err(fault @ Fault::Incompatible { .. }) => {
+            Fact::AsksChild(offer) => self.on_asks_child(id, path, &offer, now),
+            Fact::ChildFailed(child, spi, fault) => {
                 self.count_fault(&fault);
-                self.refuse(id, &fault, None);
-                self.close_session(id, EndCause::Failed(fault.to_string()), true, now);
+                self.quick_failed(id, child, spi, &fault, now);
             }
-            Err(fault) => self.count_fault(&fault),
+            Fact::Unread(child, spi) => self.wait_for_reader(child, spi, now),
+            Fact::Told(exchange, notices) => self.on_notices(id, path, exchange, notices, now),
         }
     }
 
@@ -333,7 +315,7 @@ impl Node {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        session.config_request = None;
+        session.ike.end_request();
         let is_held = session.lease.as_deref() == Some(&lease);
         self.arm_session(id);
         if !is_held {
@@ -341,61 +323,35 @@ impl Node {
         }
     }
 
-    fn answer_config(
-        &mut self,
-        id: SessionId,
-        message: &Message<'_>,
-        out: &mut Outbox,
-    ) -> Result<(), Fault> {
+    /// The peer is lent what it had, what another session of it has, or what is free.
+    fn on_asks_address(&mut self, id: SessionId, path: Path, wanted: &Wanted, now: Instant) {
         let session = &self.sessions[&id];
-        let (Some(sa), Some(connection)) = (session.sa.as_ref(), session.connection.clone()) else {
-            return Ok(());
+        let (Some(peer), Some(connection)) =
+            (session.ike.identity().cloned(), session.connection.clone())
+        else {
+            return;
         };
-        let asked = mode_config::requested(sa, message.octets(), out)?;
-        let peer = sa.identity.clone();
         let own = session.lease.as_deref().cloned();
         let lease = own
             .or_else(|| self.shared_lease(id))
-            .or_else(|| self.lend(&connection, &peer, &asked));
+            .or_else(|| self.lend(&connection, &peer, wanted));
         if lease.is_none() {
             self.drops.count(DropReason::NoInnerAddress);
             self.tell(Event::NegotiationFailed {
                 connection: Some(connection.name.clone()),
-                path: self.sessions[&id].path,
+                path: self.sessions[&id].path(),
                 reason: format!("{peer} asks for an inner address, but none is free"),
             });
         }
         let Some(session) = self.sessions.get_mut(&id) else {
-            return Ok(());
-        };
-        let Some(sa) = session.sa.as_ref() else {
-            return Ok(());
-        };
-        let answer = lease.clone().unwrap_or_default();
-        let reply = mode_config::reply(sa, &asked, &answer, out);
-        session.remember(message.id());
-        session.config_reply = Some(ConfigReply::given(message.octets().to_vec(), reply));
-        session.lease = lease.map(Box::new);
-        Ok(())
-    }
-
-    fn on_informational(&mut self, id: SessionId, path: Path, message: &Message<'_>, now: Instant) {
-        let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        let Some(sa) = session.sa.as_ref() else {
-            return self.drops.count(DropReason::UnexpectedMessage);
-        };
-        let mut out = Outbox::default();
-        let read = informational::read(sa, message.octets(), &mut out);
+        let mut out = session.ike.outbox();
+        let answer = lease.clone().unwrap_or_default();
+        session.ike.grant_address(&answer, &mut out);
+        session.lease = lease.map(Box::new);
         self.flush(Some(id), out);
-        match read {
-            Ok(notices) => self.on_notices(id, path, message.id(), notices, now),
-            Err(fault) => {
-                self.count_fault(&fault);
-                self.on_hint(path, message.octets(), now);
-            }
-        }
+        self.authentic_from(id, path, now);
     }
 
     /// What an authentic message says, if it is no repetition of an earlier one, of the peer's or
@@ -404,7 +360,7 @@ impl Node {
         &mut self,
         id: SessionId,
         path: Path,
-        message_id: u32,
+        exchange: u32,
         notices: Vec<Notice>,
         now: Instant,
     ) {
@@ -426,10 +382,10 @@ impl Node {
             [Notice::AreYouThere(_) | Notice::IAmHere(_)] => {
                 return self.drops.count(DropReason::RetransmittedMessage);
             }
-            _ if session.has_seen(message_id) => {
+            _ if session.ike.has_seen(exchange) => {
                 return self.drops.count(DropReason::RetransmittedMessage);
             }
-            _ => self.remember(id, message_id),
+            _ => self.remember(id, exchange),
         }
         self.authentic_from(id, path, now);
         if proves {
@@ -452,14 +408,13 @@ impl Node {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        let phase1 = session.phase1.as_mut();
-        if !phase1.is_some_and(|phase1| phase1.takes_complaint()) {
+        if !session.ike.takes_complaint() {
             return self.drops.count(DropReason::UnexpectedMessage);
         }
         let connection = session.connection.as_ref().map(|c| c.name.clone());
-        let phase1 = session.phase1.as_ref().filter(|_| said.is_about_us());
         let complaint = said.words();
-        let complaint = match phase1.and_then(|phase1| phase1.offered()) {
+        let offered = session.ike.offered().filter(|_| said.is_about_us());
+        let complaint = match offered {
             Some(offered) => format!("{complaint}; {offered}"),
             None => complaint,
         };
@@ -489,13 +444,13 @@ impl Node {
 
     /// An authentic complaint is told once: by what ends with it, or by itself.
     fn peer_complains(&mut self, id: SessionId, complaint: &Complaint, now: Instant) {
-        if complaint.is_about_identity() && self.is_bare(id) {
-            let name = complaint.name();
+        if complaint.is_about_identity && self.is_bare(id) {
+            let name = &complaint.name;
             let fault = Fault::Unauthenticated(format!("the peer refused with {name}"));
             self.count_fault(&fault);
             return self.fail_session(id, &fault, now);
         }
-        if complaint.is_error() && self.peer_refuses(id, complaint, now) {
+        if complaint.is_error && self.peer_refuses(id, complaint, now) {
             return;
         }
         let Some(session) = self.sessions.get(&id) else {
@@ -504,8 +459,8 @@ impl Node {
         if let Some(connection) = &session.connection {
             let event = Event::PeerComplains {
                 connection: Some(connection.name.clone()),
-                path: session.path,
-                complaint: complaint.name(),
+                path: session.path(),
+                complaint: complaint.name.clone(),
             };
             self.tell(event);
         }
@@ -519,17 +474,21 @@ impl Node {
     }
 
     fn answer_life(&mut self, id: SessionId, number: u32) {
-        let message_id = self.fresh_message_id(id);
-        let Some(sa) = self
-            .sessions
-            .get(&id)
-            .and_then(|session| session.sa.as_ref())
-        else {
+        let Some(session) = self.sessions.get(&id) else {
             return;
         };
         let mut out = Outbox::default();
-        let answer = informational::i_am_here(sa, number);
-        informational::send(sa, vec![answer], message_id, &mut out);
+        let random = &mut self.random;
+        session.ike.answer_probe(number, random, &mut out);
+        self.flush(Some(id), out);
+    }
+
+    /// An exchange of this number of the peer's must not happen again.
+    fn remember(&mut self, id: SessionId, exchange: u32) {
+        let mut out = Outbox::default();
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.ike.remember(exchange, &mut out);
+        }
         self.flush(Some(id), out);
     }
 
@@ -540,7 +499,7 @@ impl Node {
             return;
         };
         session.liveness.sign(now);
-        let is_moved = session.path != path;
+        let is_moved = session.path() != path;
         self.call_off(id, now);
         self.forget_phase1(id);
         if is_moved {

@@ -13,7 +13,6 @@
 
 use std::net::IpAddr;
 
-use crate::ikev1::IsakmpSa;
 use crate::node::session_id::SessionId;
 use crate::node::{Event, Node};
 use crate::plane::Change;
@@ -44,8 +43,8 @@ pub(super) struct Unproven {
     /// The number of the probe whose answer proves the address, and how many wrong answers are
     /// left.
     question: Option<(u32, u32)>,
-    /// The message ID of a quick mode whose answer proves it.
-    pub(super) quick: Option<u32>,
+    /// The number of an exchange whose answer proves it.
+    exchange: Option<u32>,
     /// Octets of probes that may still be sent there.
     for_questions: u64,
 }
@@ -77,7 +76,7 @@ impl Node {
         let Some(session) = self.sessions.get_mut(&id) else {
             return false;
         };
-        let is_at = |path: Path| session.path.remote.ip() == path.remote.ip();
+        let is_at = |path: Path| session.path().remote.ip() == path.remote.ip();
         let (is_back, is_elsewhere) = match &session.unproven {
             Some(unproven) => (is_at(unproven.proven), !is_at(former)),
             None => (false, !is_at(former)),
@@ -92,7 +91,7 @@ impl Node {
                 since: now,
                 ask_at: now,
                 question: None,
-                quick: None,
+                exchange: None,
                 for_questions: 0,
             }));
         }
@@ -128,7 +127,7 @@ impl Node {
         match session.unproven {
             Some(_) => self.change(Direction::Outbound, Change::Allow(child, 0)),
             // It may have been limited under an earlier session.
-            None => self.proven_at(child, session.path.remote.ip()),
+            None => self.proven_at(child, session.path().remote.ip()),
         }
     }
 
@@ -147,7 +146,7 @@ impl Node {
         if session.unproven.take().is_none() {
             return;
         }
-        let path = session.path;
+        let path = session.path();
         let connection = session.connection.as_ref().map(|it| it.name.clone());
         for child in session.children.clone() {
             self.proven_at(child, path.remote.ip());
@@ -164,7 +163,7 @@ impl Node {
         let Some(session) = self.sessions.get_mut(&id) else {
             return false;
         };
-        let is_there = session.path.remote.ip() == path.remote.ip();
+        let is_there = session.path().remote.ip() == path.remote.ip();
         let Some(unproven) = session.unproven.as_mut() else {
             return false;
         };
@@ -181,13 +180,13 @@ impl Node {
         }
     }
 
-    /// Whether the answer to this quick mode of ours proves it.
-    pub(super) fn quick_proves(&self, id: SessionId, path: Path, message_id: u32) -> bool {
+    /// Whether the answer to this exchange of ours proves it.
+    pub(super) fn exchange_proves(&self, id: SessionId, path: Path, exchange: u32) -> bool {
         let Some(session) = self.sessions.get(&id) else {
             return false;
         };
-        let asked = session.unproven.as_ref().and_then(|it| it.quick);
-        asked == Some(message_id) && session.path.remote.ip() == path.remote.ip()
+        let asked = session.unproven.as_ref().and_then(|it| it.exchange);
+        asked == Some(exchange) && session.path().remote.ip() == path.remote.ip()
     }
 
     /// Probes a new address again and again, and at last returns to the old one.
@@ -202,22 +201,24 @@ impl Node {
             return self.revert(id, now);
         }
         unproven.ask_at = now + INTERVAL;
-        let is_asked = unproven.quick.is_some();
-        let has_dpd = |sa: &IsakmpSa| sa.peer.dpd;
-        if session.sa.as_deref().is_some_and(has_dpd) {
+        let is_asked = unproven.exchange.is_some();
+        if session.ike.answers_probes() {
             self.ask(id, now);
             return;
         }
         let first = session.children.first().copied();
-        let begun: Vec<u32> = session.own_quicks().collect();
+        let begun: Vec<u32> = session.ike.own_exchanges().collect();
         if let Some(child) = first.filter(|_| !is_asked) {
             self.rekey_child(child, now);
         }
         if let Some(session) = self.sessions.get_mut(&id) {
             // One that was begun before went where the peer was.
-            let new = session.own_quicks().find(|quick| !begun.contains(quick));
+            let new = session
+                .ike
+                .own_exchanges()
+                .find(|exchange| !begun.contains(exchange));
             if let (Some(unproven), Some(new)) = (session.unproven.as_mut(), new) {
-                unproven.quick = Some(new);
+                unproven.exchange = Some(new);
             }
         }
         self.arm_session(id);

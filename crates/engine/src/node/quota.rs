@@ -27,8 +27,8 @@ impl Node {
     /// A message of this session's has come. Whether the session is established: then what follows
     /// is on its peer's account.
     pub(super) fn hear(&mut self, id: SessionId) -> bool {
-        let sa = self.sessions.get(&id).and_then(|it| it.sa.as_ref());
-        self.speaker = sa.map(|sa| sa.identity.clone());
+        let session = self.sessions.get(&id);
+        self.speaker = session.and_then(|it| it.ike.identity()).cloned();
         self.speaker.is_some()
     }
 
@@ -39,8 +39,7 @@ impl Node {
             Timer::Child(child) => self.children.get(&child)?.session?,
             Timer::Station(_) | Timer::Accounts | Timer::Reminder => return None,
         };
-        let sa = self.sessions.get(&id)?.sa.as_ref()?;
-        Some(sa.identity.clone())
+        self.sessions.get(&id)?.ike.identity().cloned()
     }
 
     /// The established peer whose packets are the reason for a notice; `None`: traffic of ours is.
@@ -72,10 +71,10 @@ impl Node {
         now: Instant,
     ) -> Result<(), DropReason> {
         let comes_to_us = connection.remote_addrs.is_empty();
-        match self.sessions.get(&id).and_then(|it| it.sa.as_ref()) {
-            Some(sa) if comes_to_us && self.config.limits.has_quotas => {
+        match self.sessions.get(&id).and_then(|it| it.ike.identity()) {
+            Some(identity) if comes_to_us && self.config.limits.has_quotas => {
                 let peers_max = connection.peers_max;
-                self.quotas.take_child(&sa.identity, peers_max, now)
+                self.quotas.take_child(identity, peers_max, now)
             }
             _ => Ok(()),
         }

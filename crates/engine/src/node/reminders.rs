@@ -35,10 +35,10 @@ impl Node {
     pub fn places(&self) -> Vec<Path> {
         let ours = self.sessions.values().rev().filter(|session| {
             let connection = session.connection.as_ref();
-            session.sa.is_some() && connection.is_some_and(|it| it.remote_addrs.is_empty())
+            session.ike.is_established() && connection.is_some_and(|it| it.remote_addrs.is_empty())
         });
         let mut seen = BTreeSet::new();
-        let places = ours.map(|session| session.path);
+        let places = ours.map(|session| session.path());
         let new = places.filter(|path| seen.insert((path.local, path.remote)));
         new.take(PLACES_MAX).collect()
     }
@@ -56,7 +56,7 @@ impl Node {
     pub(super) fn on_reminder_timer(&mut self, now: Instant) {
         self.reminders.armed = None;
         while let Some(path) = self.reminders.left.pop() {
-            let is_known = self.sessions.values().any(|session| session.path == path);
+            let is_known = self.sessions.values().any(|session| session.path() == path);
             if is_known || self.is_stopping || !self.answers_at(path) {
                 continue;
             }

@@ -27,7 +27,7 @@ impl Node {
 
     fn disbelieved(&self, id: SessionId, now: Instant) -> Option<CertFault> {
         let session = self.sessions.get(&id)?;
-        let path = session.sa.as_ref()?.certificate.as_ref()?;
+        let path = session.ike.certificate()?;
         let RemoteMethod::Signature(store) = &session.connection.as_ref()?.remote.method else {
             return None;
         };
@@ -39,9 +39,9 @@ impl Node {
     pub(super) fn end_peer(&mut self, connection: &str, peer: &str, now: Instant) {
         let sessions = self.sessions.iter().filter(|(_, session)| {
             let own = session.connection.as_ref();
-            let sa = session.sa.as_ref();
+            let identity = session.ike.identity();
             own.is_some_and(|own| own.name == connection)
-                && sa.is_some_and(|sa| sa.identity.to_string() == peer)
+                && identity.is_some_and(|identity| identity.to_string() == peer)
         });
         let ids: Vec<SessionId> = sessions.map(|(id, _)| *id).collect();
         for id in ids {

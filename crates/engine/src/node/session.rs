@@ -1,9 +1,7 @@
 //! A session: one ISAKMP SA from its first message on, the exchanges that run under it, and the
 //! children that depend on it.
 
-pub(super) mod message_ids;
 mod predecessors;
-mod quicks;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -17,42 +15,27 @@ use super::stay::AccountId;
 use super::timers::renewal;
 use super::{EndCause, Event, Node, Output, Timer};
 use crate::config::Connection;
-use crate::ike::round_trip::RoundTrip;
-use crate::ike::{Fault, Outbox, Role, Spi};
-use crate::ikev1::mode_config::{ConfigRequest, Lease};
-use crate::ikev1::phase1::Phase1;
-use crate::ikev1::{IsakmpSa, fragments, informational};
+use crate::ike::{Fault, Lease, Outbox, Role, Spi, Wear};
+use crate::ikev1::fragments;
+use crate::ikev1::session::Session as Ike;
 use crate::sa::{ChildId, Path};
 use crate::site::Site;
 use crate::time::{Deadline, Duration, Instant};
-use message_ids::{MessageIds, RENEWAL_IDS};
-pub(super) use quicks::PendingQuick;
 
 /// Wait before a failed renewal is tried again.
 const RENEWAL_RETRY: Duration = Duration::from_secs(10);
 /// How long the old ISAKMP SA stays after a renewal.
 const RENEWAL_OVERLAP: Duration = Duration::from_secs(3);
 
-/// One ISAKMP SA and what depends on it.
+/// One IKE SA and what depends on it.
 pub(super) struct Session {
+    /// Its keys and exchanges.
+    pub(super) ike: Ike,
     /// Known to an initiator at once, to a responder when phase 1 is done.
     pub(super) connection: Option<Arc<Connection>>,
-    pub(super) role: Role,
-    /// Kept after success while its last message may have to be sent again.
-    pub(super) phase1: Option<Box<Phase1>>,
-    pub(super) sa: Option<Box<IsakmpSa>>,
     pub(super) first_message: Option<Box<(std::net::SocketAddr, Spi)>>,
-    pub(super) own_spi: Option<Spi>,
-    pub(super) path: Path,
-    pub(super) quicks: Vec<PendingQuick>,
     /// Children whose quick mode is to follow those that are under way.
     pub(super) waiting: Vec<ChildId>,
-    /// Message IDs of all exchanges of phase 2 so far, including ours. A first message that comes
-    /// back is not a new exchange.
-    message_ids: MessageIds,
-    pub(super) config_request: Option<Box<ConfigRequest>>,
-    /// Our last mode config answer, for a duplicate of its request.
-    pub(super) config_reply: Option<Box<ConfigReply>>,
     pub(super) lease: Option<Box<Lease>>,
     /// Addresses of our pools that stand for a peer of transport mode.
     pub(super) stand_ins: Vec<IpAddr>,
@@ -69,8 +52,6 @@ pub(super) struct Session {
     pub(super) heir: Option<SessionId>,
     /// Of a responder, before there is an ISAKMP SA.
     pub(super) half_open: Option<Box<Place>>,
-    /// What is known of the path to the peer.
-    pub(super) round_trip: RoundTrip,
     /// Another address of the same gateway was first: this session is deleted when it is
     /// established.
     pub(super) is_surplus: bool,
@@ -79,44 +60,24 @@ pub(super) struct Session {
     armed: Option<Instant>,
 }
 
-/// A mode config answer that was given.
-pub(super) struct ConfigReply {
-    pub(super) request: Vec<u8>,
-    pub(super) reply: Vec<u8>,
-    /// How often it was given again.
-    pub(super) repetitions: u32,
-}
-
-impl ConfigReply {
-    pub(super) fn given(request: Vec<u8>, reply: Vec<u8>) -> Box<Self> {
-        Box::new(Self {
-            request,
-            reply,
-            repetitions: 0,
-        })
-    }
-}
-
 impl Session {
+    /// Where the peer is.
+    pub(super) fn path(&self) -> Path {
+        self.ike.path()
+    }
+
     /// Where the peer has proven to be.
     pub(super) fn home(&self) -> Path {
-        self.unproven.as_ref().map_or(self.path, |it| it.proven)
+        let unproven = self.unproven.as_ref();
+        unproven.map_or_else(|| self.path(), |it| it.proven)
     }
 
-    pub(super) fn new(role: Role, path: Path, now: Instant) -> Self {
+    pub(super) fn new(ike: Ike, now: Instant) -> Self {
         Self {
+            ike,
             connection: None,
-            role,
-            phase1: None,
-            sa: None,
             first_message: None,
-            own_spi: None,
-            path,
-            quicks: Vec::new(),
             waiting: Vec::new(),
-            message_ids: MessageIds::default(),
-            config_request: None,
-            config_reply: None,
             lease: None,
             stand_ins: Vec::new(),
             children: Vec::new(),
@@ -128,29 +89,19 @@ impl Session {
             replaces: None,
             heir: None,
             half_open: None,
-            round_trip: RoundTrip::default(),
             is_surplus: false,
             account: None,
             armed: None,
         }
     }
 
-    /// Whether an exchange of this message ID was begun or accepted.
-    pub(super) fn has_seen(&self, message_id: u32) -> bool {
-        self.message_ids.has(message_id)
-    }
-
-    /// Remembers the message ID of an exchange that must not happen twice. The caller arms the
-    /// session's timer: the ISAKMP SA is to be renewed, or to end, where many IDs were used.
-    pub(super) fn remember(&mut self, message_id: u32) {
-        let before = self.message_ids.used();
-        self.message_ids.add(message_id);
-        let is_crossed = before < RENEWAL_IDS && self.message_ids.used() == RENEWAL_IDS;
-        if is_crossed && self.heir.is_none() {
-            self.rekey_at = Some(Instant(0));
-        }
-        if self.message_ids.are_used_up() {
-            self.expire_at = Some(Instant(0));
+    /// It is to be renewed, or to end, where the numbers of its exchanges are used up.
+    fn wear(&mut self, wear: Wear) {
+        match wear {
+            Wear::None => {}
+            Wear::Renew if self.heir.is_some() => {}
+            Wear::Renew => self.rekey_at = Some(Instant(0)),
+            Wear::End => self.expire_at = Some(Instant(0)),
         }
     }
 
@@ -163,14 +114,7 @@ impl Session {
     fn deadline(&self) -> Option<Deadline> {
         let at = |at: Option<Instant>, why| at.map(|at| Deadline { at, why });
         [
-            self.phase1.as_ref().and_then(|phase1| phase1.deadline()),
-            self.config_request
-                .as_ref()
-                .and_then(|request| request.deadline()),
-            self.quicks
-                .iter()
-                .filter_map(|pending| pending.quick.deadline())
-                .min(),
+            self.ike.deadline(),
             at(self.rekey_at, "renew the ISAKMP SA"),
             at(self.expire_at, "the ISAKMP SA or its exchange expires"),
             self.liveness.deadline(),
@@ -190,9 +134,7 @@ impl Node {
         }
         let id = SessionId(self.next_session);
         self.next_session = self.next_session.wrapping_add(1);
-        if let Some(spi) = session.own_spi {
-            self.by_spi_of_ike.insert(spi, id);
-        }
+        self.by_spi_of_ike.insert(session.ike.own_spi(), id);
         if let Some(first) = &session.first_message {
             self.by_first_message.insert(**first, id);
         }
@@ -216,7 +158,11 @@ impl Node {
         if let Some(session) = session {
             let connection = session.connection.as_ref();
             name = connection.map(|connection| connection.name.clone());
-            session.round_trip = outbox.learned().unwrap_or(session.round_trip);
+            session.ike.learn(&outbox);
+            session.wear(outbox.wear);
+        }
+        if let (Some(id), true) = (id, outbox.wear > Wear::None) {
+            self.arm_session(id);
         }
         if !outbox.messages.is_empty() && self.departing.last().copied() != id {
             self.departing.extend(id);
@@ -276,8 +222,7 @@ impl Node {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        let Some((sa, connection)) = session.phase1.as_mut().and_then(|p| p.take_established())
-        else {
+        let Some(connection) = session.ike.take_established() else {
             return;
         };
         if let Some(place) = session.half_open.take() {
@@ -285,38 +230,39 @@ impl Node {
         }
         // The configuration may have changed during the exchange: the new one counts.
         let Some(connection) = self.config.successor(&connection).cloned() else {
-            session.sa = Some(Box::new(sa));
             return self.close_session(id, EndCause::ConfigurationChanged, true, now);
         };
-        let lifetime = core::time::Duration::from_secs(sa.lifetime_s);
-        session.rekey_at = Some(
-            now + renewal(
-                lifetime,
-                connection.lifetime,
-                connection.rekey_margin,
-                session.role,
-            ),
-        );
+        let lifetime = core::time::Duration::from_secs(session.ike.lifetime_s());
+        let (own, margin) = (connection.lifetime, connection.rekey_margin);
+        let role = session.ike.role();
+        session.rekey_at = Some(now + renewal(lifetime, own, margin, role));
         session.expire_at = Some(now + lifetime);
-        session.path = sa.path;
-        if session.role == Role::Responder {
-            self.familiar.add(Site::of(sa.path.remote.ip()), now);
+        let path = session.path();
+        if role == Role::Responder {
+            self.familiar.add(Site::of(path.remote.ip()), now);
         }
-        session.liveness.establish(&connection, &sa, now);
+        session.liveness.establish(&connection, &session.ike, now);
+        let (Some(identity), Some(suite), Some(key)) = (
+            session.ike.identity().cloned(),
+            session.ike.suite(),
+            session.ike.cipher_key().cloned(),
+        ) else {
+            return;
+        };
+        let nat = session.ike.nat();
         let event = Event::IkeEstablished {
             connection: connection.name.clone(),
-            peer: sa.identity.to_string(),
-            suite: sa.suite.to_string(),
-            path: sa.path,
-            nat: (sa.nat.is_local, sa.nat.is_remote),
+            peer: identity.to_string(),
+            suite: suite.to_string(),
+            path,
+            nat: (nat.is_local, nat.is_remote),
         };
-        let key = Output::IkeKey(sa.cookies.into(), sa.cipher_key.clone());
-        let is_first_contact = sa.is_initial_contact;
+        let key = Output::IkeKey(session.ike.spis(), key);
+        let is_first_contact = session.ike.is_initial_contact();
         session.connection = Some(connection);
-        self.quotas.enter(&sa.identity);
-        self.speaker = Some(sa.identity.clone());
-        self.by_identity.insert((sa.identity.clone(), id));
-        session.sa = Some(Box::new(sa));
+        self.quotas.enter(&identity);
+        self.speaker = Some(identity.clone());
+        self.by_identity.insert((identity, id));
         let replaces = session.replaces.take();
         self.tell(event);
         self.outputs.push_back(key);
@@ -342,21 +288,18 @@ impl Node {
         for child in children {
             self.close_child(child, cause.clone(), tells_peer, now);
         }
-        let pending = self.sessions[&id].quicks.iter();
-        let pending: Vec<(ChildId, bool)> = pending
-            .map(|pending| (pending.child, pending.quick.asked().is_some()))
-            .collect();
+        let pending = self.sessions[&id].ike.exchanges().iter();
+        let pending: Vec<(ChildId, bool)> = pending.map(|it| (it.child(), it.is_asked())).collect();
         for (child, _) in &pending {
             self.abandon_quick(id, *child);
         }
-        let message_id = self.fresh_message_id(id);
+        let exchange = self.sessions[&id].ike.next_exchange(&mut self.random);
         let Some(mut session) = self.sessions.remove(&id) else {
             return;
         };
-        if let (Some(sa), true) = (&session.sa, tells_peer) {
+        if tells_peer && session.ike.is_established() {
             let mut out = Outbox::default();
-            let payload = informational::delete_ike(sa);
-            informational::send(sa, vec![payload], message_id, &mut out);
+            session.ike.delete(exchange, &mut out);
             self.flush(None, out);
         }
         self.forget_session(id, &session, now);
@@ -388,17 +331,15 @@ impl Node {
     }
 
     fn forget_session(&mut self, id: SessionId, session: &Session, now: Instant) {
-        if let Some(sa) = &session.sa
-            && self.by_identity.remove(&(sa.identity.clone(), id))
+        if let Some(identity) = session.ike.identity()
+            && self.by_identity.remove(&(identity.clone(), id))
         {
-            self.quotas.leave(&sa.identity);
+            self.quotas.leave(identity);
         }
         if let Some(place) = &session.half_open {
             self.half_open.fail(id, **place, now);
         }
-        if let Some(spi) = session.own_spi {
-            self.by_spi_of_ike.remove(&spi);
-        }
+        self.by_spi_of_ike.remove(&session.ike.own_spi());
         if let Some(first) = &session.first_message {
             self.by_first_message.remove(&**first);
         }
@@ -421,7 +362,7 @@ impl Node {
                 .connection
                 .as_ref()
                 .map(|connection| connection.name.clone()),
-            path: session.path,
+            path: session.path(),
             reason: fault.to_string(),
         });
         self.begin_again(id, fault, now);
@@ -429,22 +370,28 @@ impl Node {
     }
 
     pub(super) fn on_session_timer(&mut self, id: SessionId, now: Instant) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
         let mut out = Outbox::default();
-        let result = self.fire_machines(id, now, &mut out);
+        let result = session.ike.on_deadline(now, &mut out);
+        if session.ike.is_phase1_over() {
+            self.forget_phase1(id);
+        }
         self.flush(Some(id), out);
         if let Err(fault) = result {
             return self.fail_session(id, &fault, now);
         }
-        self.fire_quicks(id, now);
+        self.fire_children(id, now);
         self.begin_waiting(id, now);
         let Some(session) = self.sessions.get(&id) else {
             return;
         };
         if session.expire_at.is_some_and(|at| at <= now) {
-            let cause = match &session.sa {
-                Some(_) if session.message_ids.are_used_up() => EndCause::MessageIdsUsedUp,
-                Some(_) => EndCause::Expired,
-                None => EndCause::NegotiationTooLong,
+            let cause = match session.ike.is_established() {
+                true if session.ike.is_used_up() => EndCause::MessageIdsUsedUp,
+                true => EndCause::Expired,
+                false => EndCause::NegotiationTooLong,
             };
             return self.close_session(id, cause, true, now);
         }
@@ -456,47 +403,13 @@ impl Node {
         self.arm_session(id);
     }
 
-    fn fire_machines(
-        &mut self,
-        id: SessionId,
-        now: Instant,
-        out: &mut Outbox,
-    ) -> Result<(), Fault> {
-        let Some(session) = self.sessions.get_mut(&id) else {
-            return Ok(());
-        };
-        let is_due = |deadline: Option<Deadline>| deadline.is_some_and(|d| d.at <= now);
-        if let Some(phase1) = session.phase1.as_mut().filter(|p| is_due(p.deadline())) {
-            phase1.on_deadline(now, out)?;
-        }
-        if session.sa.is_some()
-            && session
-                .phase1
-                .as_ref()
-                .is_some_and(|p| p.deadline().is_none())
-        {
-            self.forget_phase1(id);
-        }
-        let Some(session) = self.sessions.get_mut(&id) else {
-            return Ok(());
-        };
-        if let Some(request) = session
-            .config_request
-            .as_mut()
-            .filter(|r| is_due(r.deadline()))
-        {
-            request.on_deadline(now, out)?;
-        }
-        Ok(())
-    }
-
-    /// The peer has all of phase 1: none of its messages is sent again, and a first message under
-    /// the same cookie is a new one. Nothing happens before there is an ISAKMP SA.
+    /// The peer has all of phase 1: a first message under the same SPI is a new one. Nothing happens
+    /// before the session is established.
     pub(super) fn forget_phase1(&mut self, id: SessionId) {
-        let Some(session) = self.sessions.get_mut(&id).filter(|s| s.sa.is_some()) else {
+        let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        if session.phase1.take().is_none() {
+        if !session.ike.forget_phase1() {
             return;
         }
         if let Some(first) = session.first_message.take() {
@@ -505,54 +418,15 @@ impl Node {
         self.arm_session(id);
     }
 
-    fn fire_quicks(&mut self, id: SessionId, now: Instant) {
+    fn fire_children(&mut self, id: SessionId, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
         let mut out = Outbox::default();
-        let mut failed = Vec::new();
-        session.quicks.retain_mut(|pending| {
-            if pending
-                .quick
-                .deadline()
-                .is_none_or(|deadline| deadline.at > now)
-            {
-                return true;
-            }
-            match pending.quick.on_deadline(now, &mut out) {
-                Ok(is_over) => !is_over,
-                Err(fault) => {
-                    failed.push((pending.child, pending.spi, fault));
-                    false
-                }
-            }
-        });
-        if session.quicks.is_empty() {
-            // Most of its life a session has none.
-            session.quicks = Vec::new();
-        }
+        let failed = session.ike.on_child_deadlines(now, &mut out);
         self.flush(Some(id), out);
         for (child, spi, fault) in failed {
             self.quick_failed(id, child, spi, &fault, now);
-        }
-    }
-
-    /// A message ID that no exchange under this session has used; never zero.
-    pub(super) fn fresh_message_id(&mut self, id: SessionId) -> u32 {
-        loop {
-            let message_id = self.random.u32().max(1);
-            let session = self.sessions.get(&id);
-            if !session.is_some_and(|session| session.has_seen(message_id)) {
-                return message_id;
-            }
-        }
-    }
-
-    /// As [`Session::remember`], the timer too.
-    pub(super) fn remember(&mut self, id: SessionId, message_id: u32) {
-        if let Some(session) = self.sessions.get_mut(&id) {
-            session.remember(message_id);
-            self.arm_session(id);
         }
     }
 }

@@ -20,10 +20,8 @@ use super::session::Session;
 use super::session_id::SessionId;
 use super::{EndCause, Event, NAT_T_PORT, Node, Timer, begins_at_once};
 use crate::config::{Connection, Start};
-use crate::ike::{Outbox, Role};
-use crate::ikev1::mode_config::{ConfigRequest, Lease};
-use crate::ikev1::phase1::Phase1;
-
+use crate::ike::Lease;
+use crate::ikev1::session::{Exchange, Session as Ike};
 use crate::plane::Change;
 use crate::sa::{ChildId, Direction, Mode, Path};
 use crate::time::{Deadline, Duration, Instant};
@@ -221,7 +219,7 @@ impl Node {
         let sessions: Vec<SessionId> = self
             .sessions
             .iter()
-            .filter(|(_, session)| session.sa.is_some() && session.heir.is_none())
+            .filter(|(_, session)| session.ike.is_established() && session.heir.is_none())
             .filter(|(_, s)| s.connection.as_ref().is_some_and(|c| c.name == name))
             .map(|(id, _)| *id)
             .collect();
@@ -240,7 +238,7 @@ impl Node {
         if is_under_way {
             return;
         }
-        let path = session.path;
+        let path = session.path();
         let Some(connection) = session.connection.clone() else {
             return;
         };
@@ -259,23 +257,20 @@ impl Node {
     ) -> SessionId {
         // A renewal uses the path of its session.
         let renewed = replaces.and_then(|old| self.sessions.get(&old));
-        let renewed = renewed.filter(|old| old.path.remote.ip() == path.remote.ip());
-        let mut out = Outbox::over(renewed.map(|old| old.round_trip).unwrap_or_default());
+        let renewed = renewed.filter(|old| old.path().remote.ip() == path.remote.ip());
+        let round_trip = renewed.map(|old| old.ike.round_trip()).unwrap_or_default();
         let is_first_contact = replaces.is_none() && !self.has_contact(&connection, path);
-        let phase1 = Phase1::initiate(
+        let (ike, out) = Ike::initiate(
             connection.clone(),
             path,
             is_first_contact,
+            round_trip,
             &mut self.random,
             now,
-            &mut out,
         );
-        let mut session = Session::new(Role::Initiator, path, now);
+        let mut session = Session::new(ike, now);
         session.connection = Some(connection);
-        session.own_spi = Some(phase1.cookies().initiator.into());
-        session.phase1 = Some(Box::new(phase1));
         session.replaces = replaces;
-        session.round_trip = out.round_trip();
         let id = self.add_session(session);
         self.flush(Some(id), out);
         self.arm_session(id);
@@ -288,7 +283,7 @@ impl Node {
         let Some(session) = self.sessions.get(&id) else {
             return;
         };
-        let path = session.path;
+        let path = session.path();
         if path.local.ip() == local {
             return;
         }
@@ -328,17 +323,14 @@ impl Node {
             return self.begin_children(index, id, now);
         }
         let had = self.stations[index].had.clone();
-        let message_id = self.fresh_message_id(id);
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        let Some(sa) = session.sa.as_ref() else {
-            return;
-        };
-        let mut out = Outbox::over(session.round_trip);
-        let request = ConfigRequest::initiate(sa, wants, &had, message_id, now, &mut out);
-        session.config_request = Some(Box::new(request));
-        session.remember(message_id);
+        let mut out = session.ike.outbox();
+        let random = &mut self.random;
+        session
+            .ike
+            .ask_addresses(wants, &had, random, now, &mut out);
         self.flush(Some(id), out);
         self.arm_session(id);
     }
@@ -350,7 +342,7 @@ impl Node {
         };
         let connection = self.stations[index].connection.name.clone();
         if lease.addresses.is_empty() {
-            let path = self.sessions[&id].path;
+            let path = self.sessions[&id].path();
             let reason = "the gateway lends no inner address".to_owned();
             self.tell(Event::NegotiationFailed {
                 connection: Some(connection),
@@ -401,9 +393,8 @@ impl Node {
         let Some(session) = self.sessions.get(&id) else {
             return;
         };
-        let mut quicks = session.quicks.iter();
         let is_under_way =
-            session.has_waiting() || quicks.any(|pending| pending.quick.asked().is_some());
+            session.has_waiting() || session.ike.exchanges().iter().any(Exchange::is_asked);
         let begins = begins_at_once(station.connection.start);
         match station.state {
             // Nothing is up: the session alone is of no use.

@@ -156,12 +156,12 @@ impl Node {
     pub fn established(&self) -> usize {
         self.sessions
             .values()
-            .filter(|session| session.sa.is_some())
+            .filter(|session| session.ike.is_established())
             .count()
     }
 
     fn session_status(&self, session: &Session, now: Instant) -> SessionStatus {
-        let sa = session.sa.as_ref();
+        let (ike, nat) = (&session.ike, session.ike.nat());
         let children = session.children.iter().filter_map(|child| {
             let entry = self.children.get(child)?;
             let pair = entry.current?;
@@ -182,16 +182,16 @@ impl Node {
             })
         });
         SessionStatus {
-            peer: sa.map(|sa| sa.identity.to_string()).unwrap_or_default(),
-            path: session.path,
+            peer: ike.identity().map(ToString::to_string).unwrap_or_default(),
+            path: session.path(),
             home: session.home(),
-            role: session.role,
-            suite: sa.map(|sa| sa.suite.to_string()).unwrap_or_default(),
-            is_legacy: sa.is_some_and(|sa| sa.suite.standing() == Standing::Legacy),
-            nat: sa
-                .map(|sa| (sa.nat.is_local, sa.nat.is_remote))
-                .unwrap_or_default(),
-            age: sa.map(|sa| now.since(sa.since)),
+            role: ike.role(),
+            suite: ike.suite().map(|it| it.to_string()).unwrap_or_default(),
+            is_legacy: ike
+                .suite()
+                .is_some_and(|it| it.standing() == Standing::Legacy),
+            nat: (nat.is_local, nat.is_remote),
+            age: ike.since().map(|since| now.since(since)),
             inner: session
                 .lease
                 .iter()

@@ -344,16 +344,16 @@ fn an_answer_of_ours_that_the_peer_refuses_is_taken_back() {
     world.run(Duration::from_millis(100));
     assert_eq!(world.ends[1].inbound.len(), 2);
     let session = world.ends[1].node.sessions.values().next().expect("one");
-    let pending = session.quicks.iter().find(|quick| !quick.quick.is_done());
-    let spi = pending.expect("an exchange").spi;
+    let pending = session.ike.exchanges().iter().find(|it| !it.is_done());
+    let spi = pending.expect("an exchange").spi();
     let refuse = |world: &mut World, spi: u32, id: u32| {
         let session = world.ends[0].node.sessions.values().next().expect("one");
-        let sa = session.sa.as_ref().expect("established");
+        let sa = session.ike.sa().expect("established");
         let named = Some((ProtocolId::Esp, spi.to_be_bytes().to_vec()));
         let refusal = informational::notification(sa, NotifyType::NoProposalChosen, named);
         let mut out = Outbox::default();
         informational::send(sa, vec![refusal], id, &mut out);
-        let message = super::session::with_marker(session.path, out.messages[0].message.clone());
+        let message = super::session::with_marker(session.path(), out.messages[0].message.clone());
         let path = world.ends[1].path();
         world.deliver(1, path, &message);
     };
@@ -537,7 +537,7 @@ fn phase_1_is_forgotten_at_the_first_message_of_phase_2() {
         world.run(Duration::from_secs(1));
         world.assert_up();
         for end in &world.ends {
-            assert!(end.node.sessions.values().all(|s| s.phase1.is_none()));
+            assert!(end.node.sessions.values().all(|s| !s.ike.has_phase1()));
             assert!(end.node.by_first_message.is_empty());
         }
     }
@@ -569,7 +569,7 @@ fn fragments_are_held_only_for_known_cookies_and_first_messages() {
     world.run(Duration::from_secs(2));
     let sa_cookies = {
         let session = world.ends[1].node.sessions.values().next().expect("one");
-        session.sa.as_ref().expect("established").cookies
+        session.ike.sa().expect("established").cookies
     };
     let unknown = Cookies {
         responder: Cookie([7; 8]),
@@ -607,12 +607,12 @@ fn a_replayed_quick_mode_is_dropped_after_the_exchange_is_forgotten() {
         .find(is_quick)
         .expect("a quick mode")
         .clone();
-    assert!(
-        world
-            .ends
-            .iter()
-            .all(|end| end.node.sessions.values().all(|s| s.quicks.is_empty()))
-    );
+    assert!(world.ends.iter().all(|end| {
+        end.node
+            .sessions
+            .values()
+            .all(|s| s.ike.exchanges().is_empty())
+    }));
     let sent = world.sent;
     for end in [1, 0] {
         // At the responder it is a replay, at the initiator its own message reflected.
@@ -724,7 +724,7 @@ fn every_network_of_a_long_list_comes_up() {
     let status = world.ends[0].node.status(world.now);
     assert!(status.connections[0].missing.is_empty());
     for session in world.ends.iter().flat_map(|end| end.node.sessions.values()) {
-        assert!(session.quicks.len() <= networks);
+        assert!(session.ike.exchanges().len() <= networks);
     }
 }
 
@@ -759,7 +759,7 @@ fn a_peer_that_renews_often_is_answered() {
     assert_eq!(world.ends[1].count(is_renewal), 40);
     assert_eq!(world.drops(1, DropReason::TooManyExchanges), 0);
     let session = world.ends[1].node.sessions.values().next();
-    assert!(session.is_some_and(|session| session.quicks.len() <= 16));
+    assert!(session.is_some_and(|session| session.ike.exchanges().len() <= 16));
 }
 
 #[test]
@@ -958,11 +958,11 @@ fn kept_sessions_of_one_identity_are_bounded_and_the_oldest_ends() {
 fn initial_contact_ends_nothing_where_several_may_have_one_identity() {
     let mut world = many_of_one_identity(50, 3, None);
     let session = world.ends[0].node.sessions.values().next().expect("one");
-    let sa = session.sa.as_ref().expect("established");
+    let sa = session.ike.sa().expect("established");
     let contact = informational::notification(sa, NotifyType::InitialContact, None);
     let mut out = Outbox::default();
     informational::send(sa, vec![contact], 0x53, &mut out);
-    let message = super::session::with_marker(session.path, out.messages[0].message.clone());
+    let message = super::session::with_marker(session.path(), out.messages[0].message.clone());
     let path = world.ends[1].path();
     world.deliver(1, path, &message);
     assert_eq!(world.ends[1].node.established(), 3);
@@ -1016,7 +1016,12 @@ fn a_gateway_on_another_port_is_reached_with_the_marker_from_the_first_message_o
             connection.remote_addrs[0].set_port(NAT_T_PORT);
         }
     });
-    let path = world.ends[0].node.sessions.values().next().map(|s| s.path);
+    let path = world.ends[0]
+        .node
+        .sessions
+        .values()
+        .next()
+        .map(|s| s.path());
     let ports = path.map(|path| (path.local.port(), path.remote.port()));
     assert_eq!(ports, Some((NAT_T_PORT, NAT_T_PORT)));
     world.run(Duration::from_secs(2));
@@ -1171,7 +1176,7 @@ impl End {
     /// A push of an inner address, as this end would send it.
     fn push(&self, address: IpAddr) -> Vec<u8> {
         let session = self.node.sessions.values().next().expect("a session");
-        let sa = session.sa.as_ref().expect("established");
+        let sa = session.ike.sa().expect("established");
         let IpAddr::V4(v4) = address else {
             unreachable!("an IPv4 address")
         };
@@ -1186,7 +1191,7 @@ impl End {
         let prefix = id.to_be_bytes();
         let transaction = Exchange::Transaction;
         let message = sa.seal_hashed(transaction, id, &mut iv, &[&prefix], vec![set], &mut work);
-        super::session::with_marker(session.path, message)
+        super::session::with_marker(session.path(), message)
     }
 
     fn path(&self) -> Path {
@@ -1194,8 +1199,8 @@ impl End {
             .node
             .sessions
             .values()
-            .filter(|session| session.sa.is_some());
-        sessions.next_back().expect("a session").path
+            .filter(|session| session.ike.is_established());
+        sessions.next_back().expect("a session").path()
     }
 
     /// Returns what the plane tells.
@@ -1524,7 +1529,7 @@ impl World {
 
 /// Who an established session's peer is.
 fn peer_of(session: &Session) -> Peer {
-    let sa = session.sa.as_ref().expect("established");
+    let sa = session.ike.sa().expect("established");
     sa.identity.clone()
 }
 

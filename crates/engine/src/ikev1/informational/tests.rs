@@ -73,9 +73,9 @@ fn each_notice_arrives_as_it_was_sent() {
         let [Notice::Other(complaint)] = &told[..] else {
             panic!("{told:?}");
         };
-        assert_eq!(complaint.refuses(), Some(Refusal::Proposal));
+        assert_eq!(complaint.refuses, Some(Refusal::Proposal));
         let child = <[u8; 4]>::try_from(&spi[..]).ok().map(u32::from_be_bytes);
-        assert_eq!(complaint.child(), child);
+        assert_eq!(complaint.child, child);
     }
 }
 

@@ -36,12 +36,11 @@ fn exchange(
     let message = out.messages[0].message.clone();
     let asked = requested(&gateway, &message, &mut out).unwrap();
     // <-- HASH, ATTR(REPLY)
-    let kept = reply(&gateway, &asked, answer, &mut out);
-    assert_eq!(out.messages[1].message, kept);
-    assert_eq!(out.messages[1].payloads, "HASH ATTR");
+    let sent = reply(&gateway, &asked, answer, &mut out);
+    assert_eq!(sent.payloads, "HASH ATTR");
     (
         asked,
-        request.on_message(&station, &kept, Instant(0), &mut out),
+        request.on_message(&station, &sent.message, Instant(0), &mut out),
     )
 }
 
@@ -49,14 +48,14 @@ fn exchange(
 fn a_station_gets_what_it_asks_for() {
     let answer = lent(&["10.9.0.7"], &["10.1.0.53", "2001:db8::53"]);
     let (asked, lease) = exchange(V4, None, &answer);
-    assert_eq!((asked.message_id, asked.families), (ID, V4));
-    assert!(asked.addresses.is_empty());
+    assert_eq!((asked.message_id, asked.wanted.families), (ID, V4));
+    assert!(asked.wanted.addresses.is_empty());
     assert_eq!(lease, Ok(lent(&["10.9.0.7"], &["10.1.0.53"])));
 
     let answer = lent(&["10.9.0.7", "2001:db8::7"], &["2001:db8::53"]);
     let (asked, lease) = exchange(BOTH, Some(ip("10.9.0.3")), &answer);
-    assert_eq!(asked.families, BOTH);
-    assert_eq!(asked.addresses, [ip("10.9.0.3")]);
+    assert_eq!(asked.wanted.families, BOTH);
+    assert_eq!(asked.wanted.addresses, [ip("10.9.0.3")]);
     assert_eq!(lease, Ok(answer));
 }
 
@@ -86,10 +85,10 @@ fn a_request_as_strongswan_writes_it_is_answered() {
     let mut iv = station.first_iv(ID);
     let sent = seal(&station, ID, Step::Config(1), request, &mut iv, &mut out);
     let asked = requested(&gateway, &sent.message, &mut out).unwrap();
-    assert_eq!(asked.families, V4);
+    assert_eq!(asked.wanted.families, V4);
     let answer = lent(&["10.9.0.7"], &["10.1.0.53"]);
     let kept = reply(&gateway, &asked, &answer, &mut out);
-    let opened = open(&station, &kept, ID, &mut iv, &mut out).unwrap();
+    let opened = open(&station, &kept.message, ID, &mut iv, &mut out).unwrap();
     let found = attributes(&opened, &[ConfigType::Reply]).unwrap();
     assert_eq!(found.identifier, 0);
     assert_eq!(
@@ -126,7 +125,7 @@ fn what_a_gateway_pushes_is_taken_and_acknowledged() {
     let (taken, kept) = pushed(&station, V4, &sent.message, &mut out).unwrap();
     assert_eq!(taken, lent(&["10.9.0.7"], &["10.1.0.53"]));
     // HASH, ATTR(ACK) -->
-    let opened = open(&gateway, &kept, ID, &mut iv, &mut out).unwrap();
+    let opened = open(&gateway, &kept.message, ID, &mut iv, &mut out).unwrap();
     let ack = attributes(&opened, &[ConfigType::Ack]).unwrap();
     assert_eq!(ack.identifier, 9);
     assert_eq!(
@@ -138,7 +137,7 @@ fn what_a_gateway_pushes_is_taken_and_acknowledged() {
     );
     // A push is no request, and the other way round.
     assert!(requested(&gateway, &sent.message, &mut out).is_err());
-    assert!(pushed(&gateway, V4, &kept, &mut out).is_err());
+    assert!(pushed(&gateway, V4, &kept.message, &mut out).is_err());
 }
 
 #[test]
@@ -159,7 +158,7 @@ fn a_station_asks_again_until_it_is_answered() {
     );
     let asked = requested(&gateway, &message, &mut out).unwrap();
     let answer = lent(&["10.9.0.7"], &[]);
-    let kept = reply(&gateway, &asked, &answer, &mut out);
+    let kept = reply(&gateway, &asked, &answer, &mut out).message;
     for at in 0..kept.len() {
         let mut wrong = kept.clone();
         wrong[at] ^= 0x41;

@@ -12,7 +12,7 @@ use super::super::phase2::{Place, list, sealed};
 use super::super::phase2_proposal::{Life, Offerable, chosen, incompatible, offer, offerable};
 use super::super::protect::{Iv, Opened};
 use super::parts::{Agreed, Nonce, Parts, agree, fresh_nonce, fresh_pair};
-use super::{NegotiatedChild, QuickRequest};
+use super::{ChildRequest, NegotiatedChild};
 use crate::config::Child;
 use crate::ike::retransmit::Retransmit;
 use crate::ike::{Fault, Outbox, Refusal, Role, Sent};
@@ -40,7 +40,7 @@ pub(super) struct Asked {
 impl Asked {
     pub(super) fn send(
         sa: &IsakmpSa,
-        request: &QuickRequest<'_>,
+        request: &ChildRequest<'_>,
         place: Place,
         iv: &mut Iv,
         random: &mut Stream,

@@ -15,7 +15,7 @@ use super::super::phase2::{Place, list, sealed};
 use super::super::phase2_proposal::{Choice, Life, choose, first_mode, incompatible};
 use super::super::protect::{Iv, Opened};
 use super::parts::{Agreed, Nonce, Parts, agree, fresh_nonce, fresh_pair};
-use super::{NegotiatedChild, QuickOffer};
+use super::{ChildOffer, NegotiatedChild};
 use crate::config::Child;
 use crate::ike::retransmit::{Answered, Retransmit};
 use crate::ike::{Fault, Outbox, Refusal, Role, Step};
@@ -30,7 +30,7 @@ pub(super) struct Offered {
     nonce: Nonce,
     public: Option<Vec<u8>>,
     ids: Option<(Identification, Identification)>,
-    offer: QuickOffer,
+    offer: ChildOffer,
 }
 
 /// What was decided, ready to be told.
@@ -57,11 +57,11 @@ impl Offered {
         sa: &IsakmpSa,
         message: &[u8],
         opened: &Opened,
-    ) -> Result<(Self, QuickOffer), Fault> {
+    ) -> Result<(Self, ChildOffer), Fault> {
         let parts = Parts::sort(&opened.payloads)?;
         let (peer, own) = (sa.path.remote.ip(), sa.path.local.ip());
         let (remote, local) = parts.selectors(peer, own)?;
-        let offer = QuickOffer {
+        let offer = ChildOffer {
             remote,
             local,
             mode: first_mode(parts.offer),
@@ -180,7 +180,7 @@ impl Offered {
     /// In tunnel mode each side must be within one of the child's selectors, where it has any; in
     /// transport mode behind a NAT the addresses are not ours to judge, and the ports are.
     fn check_selectors(&self, child: &Child) -> Result<(), Fault> {
-        let QuickOffer {
+        let ChildOffer {
             remote,
             local,
             mode,

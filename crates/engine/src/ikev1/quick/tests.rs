@@ -9,11 +9,13 @@ use wire::isakmp::{
 };
 
 use super::*;
-use crate::ike::{Fault, Outbox, Role, Step};
+use crate::ike::{Fault, Groups, Outbox, Role, Step};
 use crate::ikev1::NatFinding;
 use crate::ikev1::protect::Opened;
 use crate::ikev1::testing::{child, isakmp_pair, selector};
-use crate::sa::Protocol;
+use crate::sa::{Mode, Protocol, Secret};
+use crate::selector::TrafficSelector;
+use crate::suite::EspSuite;
 use crate::time::Duration;
 use crate::work::Task;
 
@@ -86,7 +88,7 @@ impl Pair {
         self
     }
 
-    fn request(&self) -> QuickRequest<'_> {
+    fn request(&self) -> ChildRequest<'_> {
         let own = |child: &Child, path: IpAddr| match child.mode {
             Mode::Tunnel => child.local[0],
             Mode::Transport => TrafficSelector::host(path),
@@ -95,7 +97,7 @@ impl Pair {
             Mode::Tunnel => child.remote[0],
             Mode::Transport => TrafficSelector::host(path),
         };
-        QuickRequest {
+        ChildRequest {
             child: &self.station_child,
             spi: SPI_I,
             local: own(&self.station_child, self.station.path.local.ip()),
@@ -115,13 +117,13 @@ impl Pair {
     }
 
     /// <-- message 2
-    fn answer(&mut self, first: &[u8]) -> Result<(Quick, QuickProgress, Outbox), Fault> {
+    fn answer(&mut self, first: &[u8]) -> Result<(Quick, Box<NegotiatedChild>, Outbox), Fault> {
         let mut out = Outbox::default();
         let (mut quick, _) = Quick::offered(&self.gateway, first, &mut out)?;
         let own = self.gateway.path.local.ip();
         let (sa, child) = (&self.gateway, &self.gateway_child);
-        let progress = quick.accept(sa, child, SPI_R, own, &mut self.random, self.now, &mut out)?;
-        Ok((quick, progress, out))
+        let agreed = quick.accept(sa, child, SPI_R, own, &mut self.random, self.now, &mut out)?;
+        Ok((quick, agreed, out))
     }
 
     fn run(&mut self) -> Result<Done, Fault> {
@@ -129,20 +131,17 @@ impl Pair {
         let (mut asked, mut out_i) = self.ask()?;
         let first = only(&out_i);
         // <-- HASH(2), SA, Nr, ...
-        let (mut answered, progress, mut out_r) = self.answer(&first)?;
-        let QuickProgress::InboundReady(inbound) = progress else {
-            panic!("inbound is not ready");
-        };
+        let (mut answered, inbound, mut out_r) = self.answer(&first)?;
         let second = only(&out_r);
         out_i.messages.clear();
         let progress = asked.on_message(&self.station, &second, self.now, &mut out_i)?;
-        let QuickProgress::Complete(Some(station)) = progress else {
+        let QuickProgress::Complete(station) = progress else {
             panic!("the initiator has no child");
         };
         // HASH(3) -->
         let third = only(&out_i);
         let progress = answered.on_message(&self.gateway, &third, self.now, &mut out_r)?;
-        let QuickProgress::Complete(Some(gateway)) = progress else {
+        let QuickProgress::Complete(gateway) = progress else {
             panic!("the responder has no child");
         };
         assert!(asked.is_done() && answered.is_done());
@@ -523,7 +522,7 @@ fn a_station_in_transport_mode_may_be_answered_by_the_address_that_its_nat_gave_
     let (own, outside, gateway) = ("10.0.0.2", "192.0.2.77", "198.51.100.1");
     let behind = || Pair::new(&["aes128gcm16"]).transport().with_nat();
     let agreed = |result| match result {
-        Ok(QuickProgress::Complete(Some(child))) => (child.local, child.remote, child.original),
+        Ok(QuickProgress::Complete(child)) => (child.local, child.remote, child.original),
         Ok(_) => panic!("nothing was agreed"),
         Err(fault) => panic!("{fault}"),
     };
@@ -682,7 +681,7 @@ fn a_lost_message_3_is_sent_again_on_a_repeated_message_2() {
     let mut out_i = Outbox::default();
     let second = only(&out_r);
     let done = asked.on_message(&pair.station, &second, pair.now, &mut out_i);
-    assert!(matches!(done, Ok(QuickProgress::Complete(Some(_)))));
+    assert!(matches!(done, Ok(QuickProgress::Complete(_))));
     // HASH(3) --> lost; the responder repeats message 2.
     let deadline = answered.deadline().unwrap();
     assert!(!answered.on_deadline(deadline.at, &mut out_r).unwrap());
@@ -697,7 +696,7 @@ fn a_lost_message_3_is_sent_again_on_a_repeated_message_2() {
     assert_eq!(out_i.messages[0], out_i.messages[1]);
     let third = &out_i.messages[1].message;
     let done = answered.on_message(&pair.gateway, third, pair.now, &mut out_r);
-    assert!(matches!(done, Ok(QuickProgress::Complete(Some(_)))));
+    assert!(matches!(done, Ok(QuickProgress::Complete(_))));
     // A repeated message 3 changes nothing, and both are forgotten in time.
     assert!(is_pending(answered.on_message(
         &pair.gateway,
@@ -752,7 +751,7 @@ fn a_message_changed_or_cut_anywhere_is_counted_and_the_exchange_goes_on() {
         )));
     }
     let done = asked.on_message(&pair.station, &second, pair.now, &mut out);
-    assert!(matches!(done, Ok(QuickProgress::Complete(Some(_)))));
+    assert!(matches!(done, Ok(QuickProgress::Complete(_))));
     let third = only(&out);
     for wrong in hostile(&third) {
         assert!(is_pending(answered.on_message(
@@ -763,7 +762,7 @@ fn a_message_changed_or_cut_anywhere_is_counted_and_the_exchange_goes_on() {
         )));
     }
     let done = answered.on_message(&pair.gateway, &third, pair.now, &mut out);
-    assert!(matches!(done, Ok(QuickProgress::Complete(Some(_)))));
+    assert!(matches!(done, Ok(QuickProgress::Complete(_))));
     assert!(out.drops.of(DropReason::BadHash) > 0);
 }
 
@@ -907,7 +906,7 @@ fn an_answer_for_a_part_of_what_was_asked_is_taken_and_for_more_is_not() {
         last: asked.first,
         ..part
     };
-    let Ok(QuickProgress::Complete(Some(child))) = answered_with(move |chain| {
+    let Ok(QuickProgress::Complete(child)) = answered_with(move |chain| {
         chain[3] = Payload::Identification(inside.to_identification());
     }) else {
         panic!("a part was refused");

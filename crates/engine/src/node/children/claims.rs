@@ -18,8 +18,8 @@ use super::super::session_id::SessionId;
 use super::ChildEntry;
 use crate::config::{Child, Config, Connection};
 use crate::identity::Peer;
+use crate::ike::ChildOffer;
 use crate::ike::Fault;
-use crate::ikev1::quick::QuickOffer;
 use crate::sa::Mode;
 use crate::selector::TrafficSelector;
 
@@ -38,7 +38,7 @@ impl Node {
         id: SessionId,
         connection: &Arc<Connection>,
         child: &Child,
-        offer: &QuickOffer,
+        offer: &ChildOffer,
     ) -> Result<(), Fault> {
         let mut ranges = child.remote.iter();
         let range = ranges.find(|range| range.contains(&offer.remote));
@@ -67,8 +67,7 @@ impl Node {
 
     /// The peer of an established session.
     fn peer_of(&self, id: SessionId) -> Option<&Peer> {
-        let session = self.sessions.get(&id)?;
-        session.sa.as_ref().map(|sa| &sa.identity)
+        self.sessions.get(&id)?.ike.identity()
     }
 
     /// The child of another peer that a claim overlaps, in words.

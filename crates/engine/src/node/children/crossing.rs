@@ -7,9 +7,8 @@
 //! `docs/design/takeover.md`.
 
 use super::super::Node;
-use super::super::session::PendingQuick;
 use super::{OVERLAP, Pair};
-use crate::ikev1::quick::NegotiatedChild;
+use crate::ike::AgreedChild;
 use crate::sa::ChildId;
 use crate::time::{Duration, Instant};
 
@@ -19,13 +18,14 @@ pub(super) fn overlap(new: &Pair) -> Duration {
     if new.is_ours { OVERLAP } else { OVERLAP * 4 }
 }
 
-impl PendingQuick {
-    /// The pair that it has negotiated.
-    pub(super) fn pair(&self, negotiated: &NegotiatedChild, now: Instant) -> Pair {
-        Pair {
+impl Pair {
+    /// The pair that was agreed on.
+    pub(super) fn agreed(agreed: &AgreedChild, now: Instant) -> Self {
+        let negotiated = &agreed.negotiated;
+        Self {
             since: now,
-            begun: self.begun,
-            is_ours: self.quick.is_initiator(),
+            begun: agreed.begun,
+            is_ours: agreed.is_ours,
             spi_in: negotiated.spi_in,
             spi_out: negotiated.spi_out,
             suite: negotiated.suite,
@@ -35,9 +35,7 @@ impl PendingQuick {
             remote: negotiated.remote,
         }
     }
-}
 
-impl Pair {
     /// Whether this one stands, of two that cross.
     fn outdoes(&self, other: &Self) -> bool {
         let least = |pair: &Self| pair.spi_in.min(pair.spi_out);

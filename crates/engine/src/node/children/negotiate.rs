@@ -4,7 +4,6 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::super::session::PendingQuick;
 use super::super::session_id::SessionId;
 use super::super::timers::renewal;
 use super::super::{Event, Node};
@@ -16,13 +15,10 @@ use super::takeover::{READING_TIME, TAKEOVER_DELAY};
 use super::{ChildEntry, Pair, REFUSED_RETRY};
 use crate::config::{Child, Connection, Encapsulation};
 use crate::counters::DropReason;
-use crate::ike::{Fault, Outbox, Role};
-use crate::ikev1::informational;
-use crate::ikev1::informational::ProposedSpi;
-use crate::ikev1::message::Message;
-use crate::ikev1::quick::{
-    Groups, NegotiatedChild, Quick, QuickOffer, QuickProgress, QuickRequest,
+use crate::ike::{
+    AgreedChild, ChildOffer, ChildRequest, Fault, Grant, Groups, NegotiatedChild, Outbox, Role,
 };
+use crate::ikev1::session::notices::About;
 use crate::plane::Change;
 use crate::sa::{ChildId, Direction, Mode, Path};
 use crate::time::{Duration, Instant};
@@ -30,11 +26,11 @@ use crate::time::{Duration, Instant};
 impl Node {
     /// Begins quick mode for a child under a session, or lets it wait for its turn.
     pub(in super::super) fn begin_quick(&mut self, id: SessionId, child: ChildId, now: Instant) {
-        let Some(session) = self.sessions.get(&id).filter(|it| it.sa.is_some()) else {
+        let session = self.sessions.get(&id);
+        let Some(session) = session.filter(|it| it.ike.is_established()) else {
             return;
         };
-        let mut quicks = session.quicks.iter();
-        let is_begun = quicks.any(|pending| pending.child == child && !pending.quick.is_done());
+        let is_begun = session.ike.under_way().any(|other| other == child);
         let Some(entry) = self.children.get_mut(&child).filter(|_| !is_begun) else {
             return;
         };
@@ -44,11 +40,9 @@ impl Node {
             return self.arm_child(child);
         }
         let spi = self.fresh_spi(child);
-        let message_id = self.fresh_message_id(id);
-        let Some(session) = self.sessions.get_mut(&id) else {
-            return;
-        };
-        let (Some(sa), Some(entry)) = (session.sa.as_ref(), self.children.get_mut(&child)) else {
+        let (Some(session), Some(entry)) =
+            (self.sessions.get_mut(&id), self.children.get_mut(&child))
+        else {
             return;
         };
         let remote = entry.remote;
@@ -57,8 +51,8 @@ impl Node {
         };
         let lease = session.lease.as_ref();
         let inner = lease.and_then(|lease| lease.addresses.iter().find(leads_to).copied());
-        let (local, remote) = wanted_selectors(entry, session.path, inner);
-        let request = QuickRequest {
+        let (local, remote) = wanted_selectors(entry, session.path(), inner);
+        let request = ChildRequest {
             child: entry.child(),
             spi,
             local,
@@ -69,112 +63,56 @@ impl Node {
                 refused: &entry.refused,
             },
         };
-        let mut out = Outbox::over(session.round_trip);
-        let random = &mut self.random;
+        let renews = entry.current.map(|pair| pair.spi_in);
+        let mut out = session.ike.outbox();
+        let (ike, random) = (&mut session.ike, &mut self.random);
         let begun = one_family(&local, &remote)
-            .and_then(|()| Quick::initiate(sa, request, message_id, random, now, &mut out));
+            .and_then(|()| ike.begin_child(child, request, renews, random, now, &mut out));
+        self.flush(Some(id), out);
         match begun {
-            Ok(quick) => {
-                session.keep_quick(PendingQuick {
-                    quick: Box::new(quick),
-                    child,
-                    spi,
-                    begun: now,
-                    renews: entry.current.map(|pair| pair.spi_in),
-                });
-                self.flush(Some(id), out);
+            Ok(()) => {
                 self.arm_session(id);
                 self.arm_child(child);
             }
-            Err(fault) => {
-                self.flush(Some(id), out);
-                self.quick_failed(id, child, spi, &fault, now);
-            }
+            Err(fault) => self.quick_failed(id, child, spi, &fault, now),
         }
     }
 
-    pub(in super::super) fn on_quick(
+    /// Both ends have agreed on a pair. `out`: what the exchange sends, which leaves when the planes
+    /// can receive on the new SA, because the peer may send as soon as it reads it.
+    pub(in super::super) fn child_agreed(
         &mut self,
         id: SessionId,
         path: Path,
-        message: &Message<'_>,
+        agreed: AgreedChild,
+        out: Outbox,
         now: Instant,
     ) {
-        let Some(session) = self.sessions.get_mut(&id) else {
-            return;
-        };
-        let Some(sa) = session.sa.as_ref() else {
-            return self.drops.count(DropReason::UnexpectedMessage);
-        };
-        let mut out = Outbox::over(session.round_trip);
-        let of_message = |pending: &&mut PendingQuick| pending.quick.message_id() == message.id();
-        let Some(pending) = session.quicks.iter_mut().find(of_message) else {
-            if session.has_seen(message.id()) {
-                return self.drops.count(DropReason::RetransmittedMessage);
-            }
-            return self.on_quick_offer(id, path, message.octets(), now);
-        };
-        let (child, spi) = (pending.child, pending.spi);
-        let message_id = message.id();
-        let progress = pending
-            .quick
-            .on_message(sa, message.octets(), now, &mut out);
-        let is_ours = pending.quick.is_initiator();
-        out.answer_repetition_at(path, session.role);
-        match progress {
-            // A duplicate, or what does not prove itself.
-            Ok(QuickProgress::Pending) => {
-                let is_repeated = is_ours && !out.messages.is_empty();
-                self.flush(Some(id), out);
-                if is_repeated {
-                    self.wait_for_reader(child, spi, now);
-                }
-            }
-            Ok(progress) => {
-                let proves = self.quick_proves(id, path, message_id);
-                self.authentic_from(id, path, now);
-                if proves {
-                    self.prove(id);
-                }
-                if is_ours {
-                    self.ready_to_receive(id, child, &progress);
-                }
-                self.flush(Some(id), out);
-                self.quick_progress(id, child, progress, now);
-            }
-            Err(fault) => {
-                self.flush(Some(id), out);
-                self.count_fault(&fault);
-                let proves_nothing = matches!(
-                    fault,
-                    Fault::Malformed(_) | Fault::Misbehaved(_) | Fault::Dropped(_)
-                );
-                if !proves_nothing {
-                    self.quick_failed(id, child, spi, &fault, now);
-                }
-            }
+        let proves = self.exchange_proves(id, path, agreed.exchange);
+        self.authentic_from(id, path, now);
+        if proves {
+            self.prove(id);
         }
-        self.begin_waiting(id, now);
-        self.arm_session(id);
+        let (child, negotiated) = (agreed.child, &agreed.negotiated);
+        if agreed.is_ours && self.children.contains_key(&child) {
+            let home = self.home_of(id, child);
+            self.install(home, child, negotiated, Direction::Inbound);
+        }
+        self.flush(Some(id), out);
+        self.child_complete(id, &agreed, now);
     }
 
-    /// Message 1 of a quick mode that the peer begins.
-    fn on_quick_offer(&mut self, id: SessionId, path: Path, message: &[u8], now: Instant) {
-        let Some(session) = self.sessions.get_mut(&id) else {
+    /// The peer asks for a child.
+    pub(in super::super) fn on_asks_child(
+        &mut self,
+        id: SessionId,
+        path: Path,
+        offer: &ChildOffer,
+        now: Instant,
+    ) {
+        let session = self.sessions.get(&id);
+        let Some(connection) = session.and_then(|it| it.connection.clone()) else {
             return;
-        };
-        let (Some(sa), Some(connection)) = (session.sa.as_ref(), session.connection.clone()) else {
-            return;
-        };
-        if session.open_quicks() >= self.config.limits.quick_modes {
-            return self.drops.count(DropReason::TooManyExchanges);
-        }
-        let mut out = Outbox::default();
-        let offered = Quick::offered(sa, message, &mut out);
-        self.flush(Some(id), out);
-        let (quick, offer) = match offered {
-            Ok(offered) => offered,
-            Err(fault) => return self.count_fault(&fault),
         };
         if let Err(reason) = self.charge_child(id, &connection, now) {
             // It is sent again, and is served then. Nobody remembers that it was here, so it shows
@@ -183,59 +121,55 @@ impl Node {
             return self.tell_refused(path);
         }
         self.authentic_from(id, path, now);
-        match self.child_for(id, &connection, &offer) {
-            Ok(child) => self.accept_quick(id, child, quick, now),
+        match self.child_for(id, &connection, offer) {
+            Ok(child) => self.grant_child(id, child, now),
             Err(fault) => {
-                self.remember(id, quick.message_id());
                 self.count_fault(&fault);
-                self.refuse(id, &fault, quick.proposed());
+                self.refuse(id, &fault, About::Question);
             }
         }
     }
 
-    fn accept_quick(&mut self, id: SessionId, child: ChildId, mut quick: Quick, now: Instant) {
+    fn grant_child(&mut self, id: SessionId, child: ChildId, now: Instant) {
         let spi = self.fresh_spi(child);
         let heir = self.heir_of(id);
-        let Some(session) = self.sessions.get_mut(&id) else {
-            return;
-        };
-        let (Some(sa), Some(entry)) = (session.sa.as_ref(), self.children.get_mut(&child)) else {
+        let (Some(session), Some(entry)) =
+            (self.sessions.get_mut(&id), self.children.get_mut(&child))
+        else {
             return;
         };
         entry.session = Some(heir);
-        let renews = entry.current.map(|pair| pair.spi_in);
-        let own = session.path.local.ip();
-        let proposed = quick.proposed();
-        let mut out = Outbox::over(session.round_trip);
-        let accepted = quick.accept(sa, entry.child(), spi, own, &mut self.random, now, &mut out);
-        match accepted {
-            Ok(progress) => {
-                if let Some(session) = self.sessions.get_mut(&id) {
-                    session.make_room(self.config.limits.quick_modes);
-                    session.keep_quick(PendingQuick {
-                        quick: Box::new(quick),
-                        child,
-                        spi,
-                        begun: now,
-                        renews,
-                    });
-                }
+        let grant = Grant {
+            id: child,
+            child: entry.child(),
+            spi,
+            renews: entry.current.map(|pair| pair.spi_in),
+            own: session.path().local.ip(),
+            exchanges_max: self.config.limits.quick_modes,
+        };
+        let mut out = session.ike.outbox();
+        let granted = session
+            .ike
+            .grant_child(grant, &mut self.random, now, &mut out);
+        match granted {
+            Ok(negotiated) => {
                 if let Some(session) = self.sessions.get_mut(&heir)
                     && !session.children.contains(&child)
                 {
                     session.children.push(child);
                 }
                 // The peer may send as soon as it reads message 2: install the inbound SA first.
-                self.quick_progress(id, child, progress, now);
+                let home = self.home_of(id, child);
+                self.install(home, child, &negotiated, Direction::Inbound);
+                self.expect_answers(home, child, &negotiated);
                 self.flush(Some(id), out);
                 self.arm_session(id);
             }
             Err(fault) => {
-                self.remember(id, quick.message_id());
                 self.flush(Some(id), out);
                 self.count_fault(&fault);
                 self.by_spi.remove(&spi);
-                self.refuse(id, &fault, proposed);
+                self.refuse(id, &fault, About::Question);
                 self.drop_unused_child(child);
             }
         }
@@ -247,7 +181,7 @@ impl Node {
         &mut self,
         id: SessionId,
         connection: &Arc<Connection>,
-        offer: &QuickOffer,
+        offer: &ChildOffer,
     ) -> Result<ChildId, Fault> {
         one_family(&offer.local, &offer.remote)?;
         let session = &self.sessions[&id];
@@ -259,7 +193,7 @@ impl Node {
         if let Some(child) = renewed {
             return Ok(child);
         }
-        let path = session.path;
+        let path = session.path();
         let inner = self.lease_of(id).map(|lease| lease.addresses);
         let inner: Vec<IpAddr> = inner.unwrap_or_default();
         let fits = |child: &Child| {
@@ -290,68 +224,35 @@ impl Node {
         Ok(child)
     }
 
-    fn quick_progress(
-        &mut self,
-        id: SessionId,
-        child: ChildId,
-        progress: QuickProgress,
-        now: Instant,
-    ) {
+    /// The planes may send on a new pair, now or when the peer is ready for it.
+    fn child_complete(&mut self, id: SessionId, agreed: &AgreedChild, now: Instant) {
+        let (child, negotiated) = (agreed.child, &agreed.negotiated);
         let home = self.home_of(id, child);
-        match progress {
-            QuickProgress::Pending => {}
-            QuickProgress::InboundReady(negotiated) => {
-                self.install(home, child, &negotiated, Direction::Inbound);
-                self.expect_answers(home, child, &negotiated);
-            }
-            QuickProgress::Complete(negotiated) => {
-                let Some(negotiated) = negotiated else { return };
-                if !self.children.contains_key(&child) {
-                    // Deleted between our answer and message 3.
-                    return self.remove_inbound(child, negotiated.spi_in);
-                }
-                let of_pair = |it: &&PendingQuick| it.spi == negotiated.spi_in;
-                let quicks = self.sessions.get(&id).map(|session| &session.quicks);
-                let Some(pending) = quicks.and_then(|all| all.iter().find(of_pair)) else {
-                    return;
-                };
-                let is_ours = pending.quick.is_initiator();
-                let (new, renews) = (pending.pair(&negotiated, now), pending.renews);
-                if self.is_outdone(child, &new, renews) {
-                    return self.keep_beside(child, new);
-                }
-                let is_up = |entry: &ChildEntry| entry.current.is_some();
-                if self.children.get(&child).is_some_and(|entry| is_up(entry)) {
-                    let latest = if is_ours {
-                        READING_TIME
-                    } else {
-                        TAKEOVER_DELAY
-                    };
-                    self.take_over_later(home, child, negotiated.clone(), now + latest);
-                } else {
-                    self.install(home, child, &negotiated, Direction::Outbound);
-                }
-                if !is_ours && !self.is_of_station(child) {
-                    self.change(Direction::Outbound, Change::Forget(child));
-                }
-                if let Some(session) = self.sessions.get_mut(&id) {
-                    // A peer that has a child has received our mode config answer.
-                    session.config_reply = None;
-                }
-                self.child_established(home, child, &negotiated, new);
-            }
+        if !self.children.contains_key(&child) {
+            // Deleted between our answer and message 3.
+            return self.remove_inbound(child, negotiated.spi_in);
         }
-    }
-
-    /// The peer may send as soon as it reads message 3: our inbound SA is installed before it
-    /// leaves.
-    fn ready_to_receive(&mut self, id: SessionId, child: ChildId, progress: &QuickProgress) {
-        if let QuickProgress::Complete(Some(negotiated)) = progress
-            && self.children.contains_key(&child)
-        {
-            let home = self.home_of(id, child);
-            self.install(home, child, negotiated, Direction::Inbound);
+        let new = Pair::agreed(agreed, now);
+        if self.is_outdone(child, &new, agreed.renews) {
+            return self.keep_beside(child, new);
         }
+        let is_up = |entry: &ChildEntry| entry.current.is_some();
+        if self.children.get(&child).is_some_and(|entry| is_up(entry)) {
+            let latest = match agreed.is_ours {
+                true => READING_TIME,
+                false => TAKEOVER_DELAY,
+            };
+            self.take_over_later(home, child, negotiated.clone(), now + latest);
+        } else {
+            self.install(home, child, negotiated, Direction::Outbound);
+        }
+        if !agreed.is_ours && !self.is_of_station(child) {
+            self.change(Direction::Outbound, Change::Forget(child));
+        }
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.ike.forget_answer();
+        }
+        self.child_established(home, child, negotiated, new);
     }
 
     pub(super) fn install(
@@ -364,7 +265,7 @@ impl Node {
         let Some(session) = self.sessions.get(&id) else {
             return;
         };
-        let (path, home) = (session.path, session.home());
+        let (path, home) = (session.path(), session.home());
         let Some(entry) = self.children.get(&child) else {
             return;
         };
@@ -460,7 +361,7 @@ impl Node {
         let Some(asked) = asked else { return };
         let event = Event::PeerComplains {
             connection: Some(entry.connection.name.clone()),
-            path: session.path,
+            path: session.path(),
             complaint: format!(
                 "it protects only {} === {}, not all of {asked}; nothing else passes",
                 pair.local, pair.remote
@@ -478,12 +379,9 @@ impl Node {
         fault: &Fault,
         now: Instant,
     ) {
-        let quicks = self.sessions.get(&id).map(|session| &session.quicks);
-        let failed = quicks.and_then(|quicks| quicks.iter().find(|pending| pending.spi == spi));
-        let proposed = failed.and_then(|pending| pending.quick.proposed());
-        self.refuse(id, fault, proposed);
+        self.refuse(id, fault, About::Exchange(spi));
         if let Some(session) = self.sessions.get_mut(&id) {
-            session.quicks.retain(|pending| pending.spi != spi);
+            session.ike.forget_exchange(spi);
         }
         let home = self.home_of(id, child);
         let mut entry = self.children.get_mut(&child);
@@ -511,13 +409,7 @@ impl Node {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        let spis: Vec<u32> = session
-            .quicks
-            .iter()
-            .filter(|pending| pending.child == child)
-            .map(|pending| pending.spi)
-            .collect();
-        session.quicks.retain(|pending| pending.child != child);
+        let spis = session.ike.forget_exchanges_of(child);
         let current = self.children.get(&child).and_then(|entry| entry.current);
         for spi in spis {
             if current.is_none_or(|pair| pair.spi_in != spi) {
@@ -528,13 +420,7 @@ impl Node {
     }
 
     /// Logs a refusal and tells the peer its notify type, no more.
-    pub(in super::super) fn refuse(
-        &mut self,
-        id: SessionId,
-        fault: &Fault,
-        refused: Option<ProposedSpi>,
-    ) {
-        let message_id = self.fresh_message_id(id);
+    pub(in super::super) fn refuse(&mut self, id: SessionId, fault: &Fault, about: About) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
@@ -543,15 +429,12 @@ impl Node {
                 .connection
                 .as_ref()
                 .map(|connection| connection.name.clone()),
-            path: session.path,
+            path: session.path(),
             reason: fault.to_string(),
         };
         let mut out = Outbox::default();
-        if let (Some(sa), Some(refusal)) = (&session.sa, fault.refusal()) {
-            let payload = informational::refusal(sa, refusal, refused);
-            informational::send(sa, vec![payload], message_id, &mut out);
-            self.remember(id, message_id);
-        }
+        let random = &mut self.random;
+        session.ike.refuse(fault.refusal(), about, random, &mut out);
         self.flush(Some(id), out);
         self.tell(event);
     }

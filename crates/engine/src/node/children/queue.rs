@@ -8,24 +8,14 @@ use super::super::session_id::SessionId;
 use crate::sa::ChildId;
 use crate::time::Instant;
 
-/// A quick mode that was sent so often and has no answer holds up the others no longer: 3.5 s
-/// where answers are quick.
-const PATIENCE: u32 = 4;
-
 impl Session {
-    /// Whether an exchange of ours is under way and its answer is near.
-    fn is_asking(&self) -> bool {
-        let mut quicks = self.quicks.iter();
-        quicks.any(|pending| pending.quick.was_sent().is_some_and(|sent| sent < PATIENCE))
-    }
-
     /// Whether a child is to have its turn.
     pub(in super::super) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
     fn next_waiting(&mut self) -> Option<ChildId> {
-        if self.is_asking() || self.waiting.is_empty() {
+        if self.ike.is_asking() || self.waiting.is_empty() {
             return None;
         }
         let next = self.waiting.remove(0);
@@ -43,7 +33,7 @@ impl Node {
         let Some(session) = self.sessions.get_mut(&id) else {
             return false;
         };
-        let is_asking = session.is_asking();
+        let is_asking = session.ike.is_asking();
         if is_asking && !session.waiting.contains(&child) {
             session.waiting.push(child);
         }

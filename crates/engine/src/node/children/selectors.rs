@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use super::{ChildEntry, Pair};
 use crate::config::{Child, Connection};
+use crate::ike::{ChildOffer, NegotiatedChild};
 use crate::ike::{Fault, Refusal};
-use crate::ikev1::quick::{NegotiatedChild, QuickOffer};
 use crate::sa::{Direction, Mode, Path, Sa};
 use crate::selector::TrafficSelector;
 
@@ -59,7 +59,7 @@ pub(super) fn holds_remote(child: &Child, offered: &TrafficSelector, inner: &[Ip
 
 /// Whether an offer speaks of what a pair protects. In transport mode the two ends are who they
 /// are, by whichever address the peer names them.
-pub(super) fn is_renewal(pair: &Pair, offer: &QuickOffer) -> bool {
+pub(super) fn is_renewal(pair: &Pair, offer: &ChildOffer) -> bool {
     let is_same = |own: &TrafficSelector, offered: &TrafficSelector| match offer.mode {
         Mode::Tunnel => own == offered,
         Mode::Transport => (own.protocol, own.port) == (offered.protocol, offered.port),
@@ -81,7 +81,7 @@ pub(super) fn one_family(local: &TrafficSelector, remote: &TrafficSelector) -> R
     })
 }
 
-pub(super) fn mismatch(connection: &Connection, offer: &QuickOffer, inner: &[IpAddr]) -> Fault {
+pub(super) fn mismatch(connection: &Connection, offer: &ChildOffer, inner: &[IpAddr]) -> Fault {
     let ours: Vec<String> = connection
         .children
         .iter()

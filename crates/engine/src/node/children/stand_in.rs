@@ -24,7 +24,7 @@ impl Node {
         }
         let home = self.heir_of(id);
         let session = &self.sessions[&home];
-        let is_v4 = session.path.local.is_ipv4();
+        let is_v4 = session.path().local.is_ipv4();
         let of_family = |held: &[IpAddr]| held.iter().find(|it| it.is_ipv4() == is_v4).copied();
         if let Some(own) = of_family(&session.stand_ins) {
             return Ok(Some(own));
@@ -56,7 +56,7 @@ impl Node {
             .iter()
             .filter_map(|it| config.pools.get(*it));
         let pool = pools.find(|pool| pool.first.is_ipv4() == is_v4);
-        let peer = self.sessions[&id].sa.as_ref().map(|sa| &sa.identity);
+        let peer = self.sessions[&id].ike.identity();
         let lent = pool
             .zip(peer)
             .and_then(|(pool, peer)| self.leases.lend(pool, peer, Purpose::StandIn, None));

@@ -7,7 +7,7 @@
 use super::super::Node;
 use super::super::session_id::SessionId;
 use super::OVERLAP;
-use crate::ikev1::quick::NegotiatedChild;
+use crate::ike::NegotiatedChild;
 use crate::sa::{ChildId, Direction};
 use crate::time::{Duration, Instant};
 
@@ -50,7 +50,7 @@ impl Node {
 
     /// The peer has repeated message 2, so it has not read message 3 and has only the old pair.
     /// Message 3 was sent again.
-    pub(super) fn wait_for_reader(&mut self, child: ChildId, spi_in: u32, now: Instant) {
+    pub(in super::super) fn wait_for_reader(&mut self, child: ChildId, spi_in: u32, now: Instant) {
         let Some(entry) = self.children.get_mut(&child) else {
             return;
         };

@@ -165,7 +165,7 @@ impl Node {
     /// it, so the peer is probed. If it answers our probe with our own cookies, its sender can read
     /// our messages: the gateway must authenticate again, while the tunnel stays.
     pub(in crate::node) fn on_hint(&mut self, path: Path, message: &[u8], now: Instant) {
-        let is_of = |id: &SessionId| self.sessions.get(id).is_some_and(|s| s.path == path);
+        let is_of = |id: &SessionId| self.sessions.get(id).is_some_and(|s| s.path() == path);
         let mut sessions = self.stations.iter().filter_map(|it| it.state.session());
         let Some(id) = sessions.find(is_of) else {
             return;
@@ -175,8 +175,7 @@ impl Node {
         let (Ok(said), Some(lost), Some(session)) = (said, lost, self.sessions.get(&id)) else {
             return;
         };
-        let sa = session.sa.as_ref();
-        let is_ours = sa.is_some_and(|sa| said.spis() == sa.cookies.into());
+        let is_ours = session.ike.is_established() && said.spis() == session.ike.spis();
         let is_asking = session.liveness.unanswered_since.is_some();
         if !is_asking {
             return self.ask_hinted(id, &lost.name(), now);
@@ -218,7 +217,7 @@ impl Node {
     fn tell_hint(&mut self, id: SessionId, complaint: String) {
         if let Some(session) = self.sessions.get(&id) {
             let connection = session.connection.as_ref().map(|it| it.name.clone());
-            let path = session.path;
+            let path = session.path();
             self.tell(Event::PeerComplains {
                 connection,
                 path,

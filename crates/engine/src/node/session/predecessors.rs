@@ -7,8 +7,8 @@ use super::{RENEWAL_OVERLAP, Session, SessionId};
 use crate::config::{Connection, Start, Unique};
 use crate::counters::DropReason;
 use crate::identity::Peer;
+use crate::ike::Lease;
 use crate::ike::Role;
-use crate::ikev1::mode_config::Lease;
 use crate::node::{EndCause, Node};
 use crate::sa::{ChildId, Path};
 use crate::time::Instant;
@@ -35,15 +35,16 @@ impl Node {
             self.retire_session(old, id, Some(now + RENEWAL_OVERLAP));
         }
         let session = &self.sessions[&id];
-        let (Some(sa), Some(connection)) = (&session.sa, &session.connection) else {
+        let (Some(identity), Some(connection)) = (session.ike.identity(), &session.connection)
+        else {
             return;
         };
-        if session.role == Role::Initiator {
+        if session.ike.role() == Role::Initiator {
             return;
         }
         let is_kept = connection.unique == Unique::Keep;
         let earlier: Vec<(SessionId, bool)> = self
-            .sessions_of(&sa.identity)
+            .sessions_of(identity)
             .filter(|(other, _)| *other != id)
             .map(|(other, _)| (other, self.heir_of(other) != other))
             .collect();
@@ -75,14 +76,15 @@ impl Node {
     pub(in super::super) fn peer_restarted(&mut self, id: SessionId, now: Instant) {
         let session = &self.sessions[&id];
         let is_kept = |c: &Connection| c.unique == Unique::Keep;
-        let Some(sa) = session.sa.as_ref() else {
+        let Some(identity) = session.ike.identity() else {
             return;
         };
-        if session.role == Role::Responder && session.connection.as_deref().is_some_and(is_kept) {
+        let is_responder = session.ike.role() == Role::Responder;
+        if is_responder && session.connection.as_deref().is_some_and(is_kept) {
             return;
         }
         let earlier: Vec<SessionId> = self
-            .sessions_of(&sa.identity)
+            .sessions_of(identity)
             .map(|(other, _)| other)
             .filter(|other| *other != id && other.is_before(id))
             .collect();
@@ -100,7 +102,7 @@ impl Node {
         by: SessionId,
         now: Instant,
     ) {
-        let at = |id: SessionId| self.sessions.get(&id).map(|it| it.path.remote);
+        let at = |id: SessionId| self.sessions.get(&id).map(|it| it.path().remote);
         let (Some(before), Some(after)) = (at(old), at(by)) else {
             return;
         };
@@ -129,15 +131,15 @@ impl Node {
     /// connections have one identity, or it renews. Empty where several peers may have one.
     pub(in super::super) fn siblings(&self, id: SessionId) -> Vec<SessionId> {
         let session = self.sessions.get(&id);
-        let Some((sa, connection)) =
-            session.and_then(|it| Some((it.sa.as_ref()?, it.connection.as_ref()?)))
+        let Some((identity, connection)) =
+            session.and_then(|it| Some((it.ike.identity()?, it.connection.as_ref()?)))
         else {
             return Vec::new();
         };
         if connection.unique == Unique::Keep || connection.start != Start::Responder {
             return Vec::new();
         }
-        self.sessions_of(&sa.identity)
+        self.sessions_of(identity)
             .map(|(other, _)| other)
             .filter(|other| *other != id)
             .collect()
@@ -196,9 +198,8 @@ impl Node {
         let stand_ins = core::mem::take(&mut from.stand_ins);
         let was_unproven = from.unproven.take().is_some();
         let account = from.account.take();
-        let path = from.path;
-        let under_way = from.quicks.iter().filter(|it| !it.quick.is_done());
-        let under_way: Vec<ChildId> = under_way.map(|it| it.child).collect();
+        let path = from.path();
+        let under_way: Vec<ChildId> = from.ike.under_way().collect();
         for child in children.iter().chain(&under_way) {
             if let Some(entry) = self.children.get_mut(child) {
                 entry.session = Some(id);
@@ -209,7 +210,7 @@ impl Node {
         };
         to.waiting.extend(waiting);
         to.account = to.account.or(account);
-        let moved = (to.path != path).then_some(to.path);
+        let moved = (to.path() != path).then_some(to.path());
         to.children.extend(&children);
         let surplus = match &to.lease {
             None => {

@@ -31,7 +31,7 @@ impl Node {
             return;
         }
         station.restarts += 1;
-        let (connection, path) = (station.connection.clone(), session.path);
+        let (connection, path) = (station.connection.clone(), session.path());
         let anew = self.initiate(connection, path, None, now);
         self.stations[index].race.replace(id, anew);
     }

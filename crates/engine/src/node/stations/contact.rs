@@ -18,12 +18,10 @@ impl Node {
     /// A session stands: what is under way beside it is no first contact, where it
     /// has not said so yet.
     pub(super) fn contact_made(&mut self, id: SessionId, connection: &Connection) {
-        let path = self.sessions[&id].path;
+        let path = self.sessions[&id].path();
         let sessions = self.sessions.values_mut();
         for session in sessions.filter(|session| session.is_neighbour(connection, path)) {
-            if let Some(phase1) = session.phase1.as_mut() {
-                phase1.forget_first_contact();
-            }
+            session.ike.forget_first_contact();
         }
     }
 }
@@ -33,7 +31,7 @@ impl Session {
     fn is_neighbour(&self, connection: &Connection, path: Path) -> bool {
         let other = self.connection.as_ref();
         let other = other.filter(|it| it.name != connection.name);
-        self.path.remote.ip() == path.remote.ip()
+        self.path().remote.ip() == path.remote.ip()
             && other.is_some_and(|it| it.local.is_same_peer(&connection.local))
     }
 }

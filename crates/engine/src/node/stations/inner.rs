@@ -48,10 +48,10 @@ impl Node {
         };
         let event = Event::NegotiationFailed {
             connection: Some(entry.connection.name.clone()),
-            path: session.path,
+            path: session.path(),
             reason: format!("the gateway gives no {family} address: no traffic goes to {remote}"),
         };
-        let is_alone = session.quicks.is_empty() && session.children.is_empty();
+        let is_alone = session.ike.exchanges().is_empty() && session.children.is_empty();
         self.tell(event);
         if is_alone {
             self.station_child_down(id, child, Duration::ZERO, now);

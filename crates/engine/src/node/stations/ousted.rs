@@ -56,8 +56,8 @@ impl Node {
         is_for_another: bool,
         now: Instant,
     ) {
-        let sa = self.sessions.get(&id).and_then(|it| it.sa.as_ref());
-        let is_brief = sa.is_some_and(|sa| now.since(sa.since) < BRIEF);
+        let since = self.sessions.get(&id).and_then(|it| it.ike.since());
+        let is_brief = since.is_some_and(|since| now.since(since) < BRIEF);
         if (is_for_another || is_brief)
             && let Some(index) = self.station_of(id)
         {

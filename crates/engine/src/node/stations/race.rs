@@ -9,7 +9,6 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 use super::{EndCause, Node, State, Station};
-use crate::ikev1::phase1::Phase1;
 use crate::node::session_id::SessionId;
 use crate::node::{Event, IKE_PORT, NAT_T_PORT, Output};
 use crate::sa::Path;
@@ -236,16 +235,15 @@ impl Node {
         }
         // Two addresses may belong to one gateway: the second must not end the first.
         let has_proven = |id: &SessionId| {
-            let phase1 = self.sessions.get(id).and_then(|it| it.phase1.as_deref());
-            phase1.is_some_and(Phase1::has_proven)
+            let session = self.sessions.get(id);
+            session.is_some_and(|it| it.ike.has_proven())
         };
         if has_proven(&id) {
             let others = self.stations[index].race.racers.iter();
             let others: Vec<SessionId> = others.map(|it| it.id).filter(|it| *it != id).collect();
             for other in others {
-                let other = self.sessions.get_mut(&other);
-                if let Some(phase1) = other.and_then(|it| it.phase1.as_mut()) {
-                    phase1.forget_first_contact();
+                if let Some(other) = self.sessions.get_mut(&other) {
+                    other.ike.forget_first_contact();
                 }
             }
         }
@@ -301,7 +299,7 @@ impl Node {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        if session.phase1.as_deref().is_some_and(Phase1::has_proven) {
+        if session.ike.has_proven() {
             session.is_surplus = true;
             session.expire_at = Some(now + HEARD_OUT);
             return self.arm_session(id);

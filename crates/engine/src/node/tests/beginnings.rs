@@ -56,12 +56,13 @@ fn what_follows_a_delete_in_one_message_is_nothing() {
     let mut world = World::new(73, |_, _| {});
     world.run(Duration::from_secs(2));
     let session = world.ends[0].node.sessions.values().next().expect("one");
-    let sa = session.sa.as_ref().expect("established");
+    let sa = session.ike.sa().expect("established");
     let contact = informational::notification(sa, NotifyType::InitialContact, None);
     let delete = informational::delete_ike(sa);
     let mut out = Outbox::default();
     informational::send(sa, vec![delete, contact], 0x54, &mut out);
-    let message = super::super::session::with_marker(session.path, out.messages[0].message.clone());
+    let message =
+        super::super::session::with_marker(session.path(), out.messages[0].message.clone());
     let path = world.ends[1].path();
     world.deliver(1, path, &message);
     assert_eq!(world.ends[1].node.established(), 0);

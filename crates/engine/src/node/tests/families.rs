@@ -3,7 +3,8 @@
 use super::*;
 use crate::ike::Outbox;
 use crate::ike::Step;
-use crate::ikev1::quick::{Groups, Quick, QuickRequest};
+use crate::ike::{ChildRequest, Groups};
+use crate::ikev1::quick::Quick;
 
 const V4: &str = "10.10.0.0/24";
 const V6: &str = "fd10::/64";
@@ -103,10 +104,10 @@ fn a_station_without_an_inner_address_asks_for_nothing_of_the_other_family() {
 fn a_gateway_refuses_a_child_of_two_families() {
     let mut world = world(83, false);
     let session = world.ends[0].node.sessions.values().next().expect("one");
-    let (sa, path) = (session.sa.as_ref().expect("established"), session.path);
+    let (sa, path) = (session.ike.sa().expect("established"), session.path());
     let inner = crate::selector::TrafficSelector::host(world.ends[0].inner()[0]);
     let child = child(true);
-    let request = QuickRequest {
+    let request = ChildRequest {
         child: &child,
         spi: 0x1234_5678,
         local: inner,

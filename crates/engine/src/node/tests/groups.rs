@@ -145,8 +145,8 @@ fn a_refusal_in_clear_takes_no_pfs_away() {
     }
     let session = world.ends[0].node.sessions.values().next().expect("one");
     let (cookies, path) = (
-        session.sa.as_ref().expect("established").cookies,
-        session.path,
+        session.ike.sa().expect("established").cookies,
+        session.path(),
     );
     let notify = wire::isakmp::Notify {
         protocol: ProtocolId::Esp,

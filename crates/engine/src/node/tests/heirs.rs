@@ -2,8 +2,8 @@
 
 use super::turns::with_children;
 use super::*;
+use crate::ike::Lease;
 use crate::ike::{Fault, Outbox};
-use crate::ikev1::mode_config::Lease;
 use crate::node::leases::Purpose;
 use crate::selector::TrafficSelector;
 
@@ -80,8 +80,8 @@ fn a_child_that_was_refused_is_begun_again_although_another_was_slow() {
     let now = world.now;
     let node = &mut world.ends[0].node;
     let (id, session) = node.sessions.iter().next().expect("one");
-    let (id, pending) = (*id, session.quicks.first().expect("a quick mode"));
-    let (child, spi) = (pending.child, pending.spi);
+    let (id, pending) = (*id, session.ike.exchanges().first().expect("a quick mode"));
+    let (child, spi) = (pending.child(), pending.spi());
     let refused = Fault::Refused("no".into());
     node.handle(Input::Wake, now);
     node.quick_failed(id, child, spi, &refused, now);
@@ -149,11 +149,11 @@ fn a_neighbour_of_the_same_identity_deletes_nothing_of_ours() {
         .find(|it| it.connection.name == "road1");
     let pair = stranger.and_then(|it| it.current).expect("a pair");
     let old = of("road0");
-    let sa = old.sa.as_ref().expect("established");
+    let sa = old.ike.sa().expect("established");
     let delete = informational::delete_children(crate::sa::Protocol::Esp, &[pair.spi_in]);
     let mut out = Outbox::default();
     informational::send(sa, vec![delete], 0x54, &mut out);
-    let message = super::session::with_marker(old.path, out.messages[0].message.clone());
+    let message = super::session::with_marker(old.path(), out.messages[0].message.clone());
     let path = world.ends[1].path();
     world.deliver(1, path, &message);
     assert_eq!(world.ends[1].count(is_closed), 0);
@@ -192,9 +192,9 @@ fn a_renewal_that_was_refused_is_tried_again_before_the_sas_expire() {
     let now = world.now;
     let node = &mut world.ends[0].node;
     let (id, session) = node.sessions.iter().next().expect("one");
-    let mut open = session.quicks.iter().filter(|it| !it.quick.is_done());
+    let mut open = session.ike.exchanges().iter().filter(|it| !it.is_done());
     let (id, pending) = (*id, open.next().expect("a quick mode"));
-    let (child, spi) = (pending.child, pending.spi);
+    let (child, spi) = (pending.child(), pending.spi());
     node.handle(Input::Wake, now);
     node.quick_failed(id, child, spi, &Fault::Refused("no".into()), now);
     world.drain(0);

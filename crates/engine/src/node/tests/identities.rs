@@ -218,16 +218,16 @@ impl Member {
     /// An INITIAL-CONTACT in an exchange of its own.
     fn first_contact(&self) -> (Path, Vec<u8>) {
         let session = self.node.sessions.values().next().expect("a session");
-        let sa = session.sa.as_ref().expect("established");
+        let sa = session.ike.sa().expect("established");
         let contact = informational::notification(sa, NotifyType::InitialContact, None);
         let mut out = Outbox::default();
         informational::send(sa, vec![contact], 0x53, &mut out);
         let path = Path {
-            local: session.path.remote,
-            remote: (self.address, session.path.local.port()).into(),
+            local: session.path().remote,
+            remote: (self.address, session.path().local.port()).into(),
         };
         let message = out.messages[0].message.clone();
-        (path, session::with_marker(session.path, message))
+        (path, session::with_marker(session.path(), message))
     }
 }
 

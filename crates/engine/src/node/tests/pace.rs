@@ -81,7 +81,12 @@ fn what_was_learned_of_one_path_is_forgotten_on_another() {
     world.assert_up();
     let timeout = |world: &World| {
         let sessions = world.ends[0].node.sessions.values();
-        sessions.last().expect("a session").round_trip.timeout(0)
+        sessions
+            .last()
+            .expect("a session")
+            .ike
+            .round_trip()
+            .timeout(0)
     };
     assert_eq!(timeout(&world), Duration::from_millis(500));
     let local = Some([10, 0, 0, 3].into());

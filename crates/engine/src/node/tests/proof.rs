@@ -1,8 +1,8 @@
 //! Peers that move, and those that somebody only seems to move: nobody else is flooded.
 
 use super::*;
+use crate::ike::Notice as Said;
 use crate::ike::Outbox;
-use crate::ikev1::informational::Notice as Said;
 use crate::node::proof::FOR_QUESTIONS;
 
 const VICTIM: [u8; 4] = [203, 0, 113, 66];
@@ -50,7 +50,7 @@ fn sends_to(world: &World, address: [u8; 4]) -> bool {
 /// The numbers that the gateway has asked with since it had sent so many datagrams.
 fn questions(world: &World, since: usize) -> Vec<u32> {
     let session = world.ends[0].node.sessions.values().next().expect("one");
-    let sa = session.sa.as_ref().expect("established");
+    let sa = session.ike.sa().expect("established");
     let read = |octets: &Vec<u8>| {
         let said = informational::read(sa, octets.strip_prefix(&[0; 4])?, &mut Outbox::default());
         match said.ok()?[..] {
@@ -64,11 +64,11 @@ fn questions(world: &World, since: usize) -> Vec<u32> {
 /// The station's own answer, as it could be sent from any address.
 fn answer(world: &World, number: u32, id: u32) -> Vec<u8> {
     let session = world.ends[0].node.sessions.values().next().expect("one");
-    let sa = session.sa.as_ref().expect("established");
+    let sa = session.ike.sa().expect("established");
     let life = informational::i_am_here(sa, number);
     let mut out = Outbox::default();
     informational::send(sa, vec![life], id, &mut out);
-    super::super::session::with_marker(session.path, out.messages[0].message.clone())
+    super::super::session::with_marker(session.path(), out.messages[0].message.clone())
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn a_peer_without_dead_peer_detection_is_asked_by_a_quick_mode() {
     for is_there in [true, false] {
         let mut world = up(88);
         for session in world.ends[1].node.sessions.values_mut() {
-            session.sa.as_mut().expect("an SA").peer.dpd = false;
+            session.ike.keys().peer.dpd = false;
         }
         let address = if is_there { ELSEWHERE } else { VICTIM };
         world.outside = if is_there {

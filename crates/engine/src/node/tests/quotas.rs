@@ -152,7 +152,7 @@ fn a_child_that_is_refused_and_comes_again_from_elsewhere_moves_nobody() {
     let mut world = World::new(157, |_, _| {});
     world.run(Duration::from_secs(2));
     let session = world.ends[1].node.sessions.values().next().expect("one");
-    let peer = session.sa.as_ref().expect("established").identity.clone();
+    let peer = session.ike.sa().expect("established").identity.clone();
     let quotas = &mut world.ends[1].node.quotas;
     while quotas.take_child(&peer, 1, world.now).is_ok() {}
     world.command(0, Command::RekeyChildren("road".into()));
@@ -172,7 +172,7 @@ fn whoever_reads_the_cookies_of_an_exchange_has_a_few_lines_of_the_log() {
     let first = world.first_message.clone().expect("a first message");
     let (header, _) = Header::parse(&first).expect("a header");
     let session = world.ends[0].node.sessions.values().next().expect("one");
-    let path = session.path;
+    let path = session.path();
     let notify = Payload::Notify(wire::isakmp::Notify {
         protocol: ProtocolId::Isakmp,
         spi: Vec::new(),

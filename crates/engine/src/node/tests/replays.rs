@@ -2,28 +2,28 @@
 
 use super::*;
 use crate::ike::Outbox;
-use crate::node::session::message_ids::{MAX_IDS, RENEWAL_IDS};
+use crate::ikev1::session::message_ids::{MAX_IDS, RENEWAL_IDS};
 
 /// A notification as this end would send it, under this message ID.
 fn notification(world: &World, from: usize, message_id: u32, kind: NotifyType) -> Vec<u8> {
     let node = &world.ends[from].node;
     let (_, session) = node.sessions.last_key_value().expect("a session");
-    let sa = session.sa.as_ref().expect("established");
+    let sa = session.ike.sa().expect("established");
     let mut out = Outbox::default();
     let payload = informational::notification(sa, kind, None);
     informational::send(sa, vec![payload], message_id, &mut out);
-    crate::node::session::with_marker(session.path, out.messages.remove(0).message)
+    crate::node::session::with_marker(session.path(), out.messages.remove(0).message)
 }
 
 /// A child's delete by its inbound SPI.
 fn delete(world: &World, from: usize, message_id: u32, spi: u32) -> Vec<u8> {
     let node = &world.ends[from].node;
     let session = node.sessions.values().next().expect("a session");
-    let sa = session.sa.as_ref().expect("established");
+    let sa = session.ike.sa().expect("established");
     let mut out = Outbox::default();
     let payload = informational::delete_children(crate::sa::Protocol::Esp, &[spi]);
     informational::send(sa, vec![payload], message_id, &mut out);
-    crate::node::session::with_marker(session.path, out.messages.remove(0).message)
+    crate::node::session::with_marker(session.path(), out.messages.remove(0).message)
 }
 
 fn complaints(world: &World, end: usize) -> usize {

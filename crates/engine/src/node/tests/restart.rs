@@ -122,7 +122,7 @@ fn a_station_on_demand_is_back_for_its_traffic_and_not_without() {
 /// What stands under the newest cookies of the station, in clear and signed by nobody.
 fn forged(world: &World, kind: NotifyType) -> Vec<u8> {
     let cookies = world.ends[0].node.sessions.values();
-    let mut cookies = cookies.filter_map(|it| it.sa.as_ref()).map(|sa| sa.cookies);
+    let mut cookies = cookies.filter_map(|it| it.ike.sa()).map(|sa| sa.cookies);
     let notify = Payload::Notify(wire::isakmp::Notify {
         protocol: ProtocolId::Isakmp,
         spi: Vec::new(),

@@ -21,8 +21,8 @@ pub(super) fn with_children(seed: u8, number: u8, config: impl Fn(&mut Config)) 
 
 fn asking(world: &World) -> usize {
     let sessions = world.ends[0].node.sessions.values();
-    let quicks = sessions.flat_map(|session| &session.quicks);
-    quicks.filter(|it| it.quick.asked().is_some()).count()
+    let quicks = sessions.flat_map(|session| session.ike.exchanges());
+    quicks.filter(|it| it.is_asked()).count()
 }
 
 #[test]
@@ -68,7 +68,11 @@ fn exchanges_that_are_over_do_not_count_against_the_bound() {
     assert_eq!(world.ends[1].inbound.len(), 40);
     assert_eq!(world.drops(1, DropReason::TooManyExchanges), 0);
     let session = world.ends[1].node.sessions.values().next().expect("one");
-    assert!(session.quicks.len() <= 5, "{}", session.quicks.len());
+    assert!(
+        session.ike.exchanges().len() <= 5,
+        "{}",
+        session.ike.exchanges().len()
+    );
     world.assert_up();
 }
 
@@ -78,12 +82,13 @@ fn a_child_that_the_peer_names_by_our_spi_is_none_and_is_begun_again_later() {
     world.run(Duration::from_secs(2));
     // as strongSwan does where it cannot install its half
     let session = world.ends[1].node.sessions.values().next().expect("one");
-    let sa = session.sa.as_ref().expect("established");
+    let sa = session.ike.sa().expect("established");
     let spi_out = *world.ends[1].outbound.keys().next().expect("one");
     let delete = informational::delete_children(crate::sa::Protocol::Esp, &[spi_out]);
     let mut out = Outbox::default();
     informational::send(sa, vec![delete], 0x53, &mut out);
-    let message = super::super::session::with_marker(session.path, out.messages[0].message.clone());
+    let message =
+        super::super::session::with_marker(session.path(), out.messages[0].message.clone());
     let path = world.ends[0].path();
     world.deliver(0, path, &message);
     assert!(world.ends[0].inbound.is_empty());

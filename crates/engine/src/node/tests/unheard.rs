@@ -137,7 +137,7 @@ fn complaint(kind: NotifyType, cookies: Cookies) -> Vec<u8> {
 fn an_unproven_complaint_brings_one_question_in_ten_seconds_and_ends_nothing() {
     let mut world = up(68);
     let session = world.ends[0].node.sessions.values().next().expect("one");
-    let (path, own) = (session.path, session.sa.as_ref().expect("an SA").cookies);
+    let (path, own) = (session.path(), session.ike.sa().expect("an SA").cookies);
     let foreign = Cookies {
         initiator: Cookie([7; 8]),
         responder: Cookie([8; 8]),

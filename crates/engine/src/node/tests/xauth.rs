@@ -39,7 +39,7 @@ fn a_gateway_that_asks_for_a_password_is_told_that_there_is_none() {
         .values()
         .next()
         .expect("a session");
-    let (sa, path) = (session.sa.as_ref().expect("established"), session.path);
+    let (sa, path) = (session.ike.sa().expect("established"), session.path());
     let request = Payload::Attributes(ConfigAttributes {
         kind: ConfigType::Request,
         identifier: 9,

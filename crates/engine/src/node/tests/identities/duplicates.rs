@@ -110,8 +110,8 @@ fn a_peer_without_our_notification_is_told_by_delete_and_waits_the_second_time()
     crowd.enter(FIRST, device());
     let foreign = |crowd: &mut Crowd| {
         for session in crowd.members[0].node.sessions.values_mut() {
-            if let Some(sa) = session.sa.as_mut() {
-                sa.peer.caravan = false;
+            if session.ike.is_established() {
+                session.ike.keys().peer.caravan = false;
             }
         }
     };

@@ -7,37 +7,40 @@
 //! Only authenticated exchanges count, so only the peer can use up IDs. Dead peer detection has its
 //! own numbers (RFC 3706 §6.2) and needs none.
 
+use crate::ike::Wear;
+
 /// Exchanges of phase 2 under one ISAKMP SA: 16 KiB. A child takes about three an hour.
-pub(in super::super) const MAX_IDS: usize = 4_096;
+pub(crate) const MAX_IDS: usize = 4_096;
 /// With this many, the ISAKMP SA is renewed.
-pub(in super::super) const RENEWAL_IDS: usize = MAX_IDS / 4 * 3;
+pub(crate) const RENEWAL_IDS: usize = MAX_IDS / 4 * 3;
 
 /// The IDs, in order.
 #[derive(Default)]
-pub(in super::super) struct MessageIds(Vec<u32>);
+pub(crate) struct MessageIds(Vec<u32>);
 
 impl MessageIds {
     /// Whether an exchange of this ID was begun or accepted.
-    pub(in super::super) fn has(&self, id: u32) -> bool {
+    pub(crate) fn has(&self, id: u32) -> bool {
         self.0.binary_search(&id).is_ok()
     }
 
     /// An exchange of this ID must not happen again. Past [`MAX_IDS`] nothing is remembered.
-    pub(super) fn add(&mut self, id: u32) {
+    pub(super) fn add(&mut self, id: u32) -> Wear {
+        let before = self.0.len();
         if let Err(at) = self.0.binary_search(&id)
             && !self.are_used_up()
         {
             self.0.insert(at, id);
         }
-    }
-
-    /// How many were used.
-    pub(in super::super) fn used(&self) -> usize {
-        self.0.len()
+        match self.0.len() {
+            MAX_IDS.. => Wear::End,
+            RENEWAL_IDS if before < RENEWAL_IDS => Wear::Renew,
+            _ => Wear::None,
+        }
     }
 
     /// Whether there is no room for another one: the ISAKMP SA must end.
-    pub(in super::super) fn are_used_up(&self) -> bool {
+    pub(crate) fn are_used_up(&self) -> bool {
         self.0.len() >= MAX_IDS
     }
 }
@@ -52,13 +55,18 @@ mod tests {
         let id = |n: usize| (n as u32).wrapping_mul(0x9e37_79b1);
         for n in 0..MAX_IDS {
             assert!(!ids.are_used_up() && !ids.has(id(n)));
-            ids.add(id(n));
-            ids.add(id(n));
-            assert_eq!(ids.used(), n + 1);
+            let wear = match n + 1 {
+                RENEWAL_IDS => Wear::Renew,
+                MAX_IDS => Wear::End,
+                _ => Wear::None,
+            };
+            assert_eq!(ids.add(id(n)), wear);
+            assert_ne!(ids.add(id(n)), Wear::Renew);
+            assert_eq!(ids.0.len(), n + 1);
         }
         assert!(ids.are_used_up());
         assert!((0..MAX_IDS).all(|n| ids.has(id(n))));
-        ids.add(id(MAX_IDS));
-        assert_eq!(ids.used(), MAX_IDS);
+        assert_eq!(ids.add(id(MAX_IDS)), Wear::End);
+        assert_eq!(ids.0.len(), MAX_IDS);
     }
 }

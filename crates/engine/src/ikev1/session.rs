@@ -1,0 +1,471 @@
+//! A session of IKEv1: one ISAKMP SA from its first message on, and the exchanges under it.
+//!
+//! It owns its keys, its exchanges and their timers. Messages, deadlines and wishes come in; what
+//! is to be sent goes into an [`Outbox`], what has come about is a [`Fact`]. Where the peer asks
+//! for something, the fact is a question: the session goes on when it is told what the peer gets.
+
+mod addresses;
+mod children;
+pub(crate) mod message_ids;
+pub(crate) mod notices;
+
+use std::sync::Arc;
+
+use crypto::cert::CertificatePath;
+use crypto::rand::Stream;
+
+use super::decoy::Decoys;
+use super::message::{Kind, Message};
+use super::mode_config::{Asked, ConfigRequest};
+use super::phase1::{Means, Phase1};
+use super::quick::Quick;
+use super::{IsakmpSa, NatFinding};
+use crate::config::Connection;
+use crate::counters::DropReason;
+use crate::identity::Peer;
+use crate::ike::retransmit::Answered;
+use crate::ike::round_trip::RoundTrip;
+use crate::ike::{Fact, Fault, Outbox, Role, Spi, Spis, Terms};
+use crate::sa::{Path, Secret};
+use crate::suite::IkeSuite;
+use crate::time::{Deadline, Instant};
+pub use children::Exchange;
+use message_ids::MessageIds;
+
+/// One ISAKMP SA and the exchanges under it.
+pub struct Session {
+    role: Role,
+    /// What is known of the path to the peer.
+    round_trip: RoundTrip,
+    state: State,
+}
+
+enum State {
+    Phase1(Box<Phase1>),
+    Established(Box<Established>),
+}
+
+/// What there is once phase 1 has succeeded.
+struct Established {
+    sa: IsakmpSa,
+    /// Kept while its last message may have to be sent again.
+    phase1: Option<Box<Phase1>>,
+    /// Message IDs of all exchanges of phase 2 so far, including ours. A first message that comes
+    /// back is not a new exchange.
+    ids: MessageIds,
+    exchanges: Vec<Exchange>,
+    request: Option<Box<ConfigRequest>>,
+    /// Our last mode config answer, for a duplicate request.
+    answered: Option<Box<Answered>>,
+    question: Option<Box<Question>>,
+}
+
+/// What the peer has asked, and what its answer goes on from.
+enum Question {
+    Address(Asked, Vec<u8>),
+    Child(Quick),
+}
+
+impl Session {
+    /// Begins phase 1 with the connection's peer; as [`Phase1::initiate`]. `round_trip`: what an
+    /// earlier session has learned of the path.
+    pub fn initiate(
+        connection: Arc<Connection>,
+        path: Path,
+        is_first_contact: bool,
+        round_trip: RoundTrip,
+        random: &mut Stream,
+        now: Instant,
+    ) -> (Self, Outbox) {
+        let mut out = Outbox::over(round_trip);
+        let phase1 = Phase1::initiate(connection, path, is_first_contact, random, now, &mut out);
+        (Self::new(Role::Initiator, round_trip, phase1), out)
+    }
+
+    /// Answers a first message; as [`Phase1::respond`].
+    pub fn respond(
+        candidates: &[Arc<Connection>],
+        decoys: &Decoys,
+        path: Path,
+        message: &Message<'_>,
+        random: &mut Stream,
+        now: Instant,
+        out: &mut Outbox,
+    ) -> Result<Self, Fault> {
+        let phase1 = Phase1::respond(candidates, decoys, path, message.octets(), random, now, out)?;
+        Ok(Self::new(Role::Responder, RoundTrip::default(), phase1))
+    }
+
+    fn new(role: Role, round_trip: RoundTrip, phase1: Phase1) -> Self {
+        Self {
+            role,
+            round_trip,
+            state: State::Phase1(Box::new(phase1)),
+        }
+    }
+
+    /// Who began it.
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Our own half of its name.
+    pub fn own_spi(&self) -> Spi {
+        let spis = self.spis();
+        match self.role {
+            Role::Initiator => spis.initiator,
+            Role::Responder => spis.responder,
+        }
+    }
+
+    /// Its name; the responder's half is zero until known.
+    pub fn spis(&self) -> Spis {
+        match &self.state {
+            State::Phase1(phase1) => phase1.cookies().into(),
+            State::Established(it) => it.sa.cookies.into(),
+        }
+    }
+
+    /// An outbox for what it sends next.
+    pub fn outbox(&self) -> Outbox {
+        Outbox::over(self.round_trip)
+    }
+
+    /// What an answer has taught of the path.
+    pub fn learn(&mut self, out: &Outbox) {
+        self.round_trip = out.learned().unwrap_or(self.round_trip);
+    }
+
+    /// What is known of the path.
+    pub fn round_trip(&self) -> RoundTrip {
+        self.round_trip
+    }
+
+    /// Where the peer is; it floats to port 4500 behind a NAT (RFC 3947 §4).
+    pub fn path(&self) -> Path {
+        match &self.state {
+            State::Phase1(phase1) => phase1.path(),
+            State::Established(it) => it.sa.path,
+        }
+    }
+
+    /// The peer is there from now on; what was known of the way to it counts no more.
+    pub fn move_to(&mut self, path: Path) {
+        self.round_trip = RoundTrip::default();
+        if let Some(it) = self.established_mut() {
+            it.sa.path = path;
+        }
+    }
+
+    /// Whether phase 1 has succeeded.
+    pub fn is_established(&self) -> bool {
+        matches!(self.state, State::Established(_))
+    }
+
+    /// Who the peer has proven to be.
+    pub fn identity(&self) -> Option<&Peer> {
+        self.sa().map(|sa| &sa.identity)
+    }
+
+    /// By which certificate, if that was the method.
+    pub fn certificate(&self) -> Option<&CertificatePath> {
+        self.sa()?.certificate.as_deref()
+    }
+
+    /// When the peer has proven who it is.
+    pub fn since(&self) -> Option<Instant> {
+        self.sa().map(|sa| sa.since)
+    }
+
+    /// What was agreed for IKE itself.
+    pub fn suite(&self) -> Option<IkeSuite> {
+        self.sa().map(|sa| sa.suite)
+    }
+
+    /// NATs between us and the peer.
+    pub fn nat(&self) -> NatFinding {
+        self.sa().map(|sa| sa.nat).unwrap_or_default()
+    }
+
+    /// Seconds of life agreed.
+    pub fn lifetime_s(&self) -> u64 {
+        self.sa().map_or(0, |sa| sa.lifetime_s)
+    }
+
+    /// Whether the peer is established and answers probes (RFC 3706).
+    pub fn answers_probes(&self) -> bool {
+        self.sa().is_some_and(|sa| sa.peer.dpd)
+    }
+
+    /// Whether the peer has said that it has no other SA with us (RFC 2407 §4.6.3.3).
+    pub fn is_initial_contact(&self) -> bool {
+        self.sa().is_some_and(|sa| sa.is_initial_contact)
+    }
+
+    /// The key of its messages, for a capture that is to be read later.
+    pub fn cipher_key(&self) -> Option<&Secret> {
+        self.sa().map(|sa| &sa.cipher_key)
+    }
+
+    /// Its keys and what was agreed.
+    pub(crate) fn sa(&self) -> Option<&IsakmpSa> {
+        self.established().map(|it| &it.sa)
+    }
+
+    /// The same for tests, which forge messages.
+    #[cfg(test)]
+    pub(crate) fn keys(&mut self) -> &mut IsakmpSa {
+        &mut self.established_mut().expect("established").sa
+    }
+
+    fn established(&self) -> Option<&Established> {
+        match &self.state {
+            State::Phase1(_) => None,
+            State::Established(it) => Some(it),
+        }
+    }
+
+    fn established_mut(&mut self) -> Option<&mut Established> {
+        match &mut self.state {
+            State::Phase1(_) => None,
+            State::Established(it) => Some(it),
+        }
+    }
+
+    fn phase1(&self) -> Option<&Phase1> {
+        match &self.state {
+            State::Phase1(phase1) => Some(phase1),
+            State::Established(it) => it.phase1.as_deref(),
+        }
+    }
+
+    fn phase1_mut(&mut self) -> Option<&mut Phase1> {
+        match &mut self.state {
+            State::Phase1(phase1) => Some(phase1),
+            State::Established(it) => it.phase1.as_deref_mut(),
+        }
+    }
+}
+
+/// Phase 1.
+impl Session {
+    /// Whether a message is phase 1's to read.
+    pub fn is_phase1(&self, message: &Message<'_>) -> bool {
+        message.is_phase1() || !self.is_established()
+    }
+
+    /// A message of phase 1, or any other as long as there is no ISAKMP SA; as
+    /// [`Phase1::on_message`].
+    pub fn on_phase1(
+        &mut self,
+        path: Path,
+        message: &Message<'_>,
+        means: Means<'_>,
+        now: Instant,
+        out: &mut Outbox,
+    ) -> Result<(), Fault> {
+        let Some(phase1) = self.phase1_mut() else {
+            out.drops.count(DropReason::RetransmittedMessage);
+            return Ok(());
+        };
+        let result = phase1.on_message(path, message.octets(), means, now, out);
+        out.answer_repetition_at(path, self.role);
+        result
+    }
+
+    /// The connection that the peer has proven to belong to, once, when phase 1 has succeeded.
+    pub fn take_established(&mut self) -> Option<Arc<Connection>> {
+        let State::Phase1(phase1) = &mut self.state else {
+            return None;
+        };
+        let (sa, connection) = phase1.take_established()?;
+        let established = State::Established(Box::new(Established {
+            sa,
+            phase1: None,
+            ids: MessageIds::default(),
+            exchanges: Vec::new(),
+            request: None,
+            answered: None,
+            question: None,
+        }));
+        let before = core::mem::replace(&mut self.state, established);
+        if let (State::Phase1(phase1), Some(it)) = (before, self.established_mut()) {
+            it.phase1 = Some(phase1);
+        }
+        Some(connection)
+    }
+
+    /// The peer has all of phase 1: none of its messages is sent again, and a first message under
+    /// the same cookie is a new one. Nothing happens before there is an ISAKMP SA. Whether there
+    /// was something to forget.
+    pub fn forget_phase1(&mut self) -> bool {
+        let established = self.established_mut();
+        established.is_some_and(|it| it.phase1.take().is_some())
+    }
+
+    /// Whether phase 1 goes on, or may have to send its last message again.
+    pub fn has_phase1(&self) -> bool {
+        self.phase1().is_some()
+    }
+
+    /// Whether the peer's address has not proven that it reads what we send, in a mode that makes
+    /// it: a responder's main mode before the initiator's second message.
+    pub fn is_half_open(&self) -> bool {
+        self.phase1().is_some_and(|it| it.is_half_open())
+    }
+
+    /// Whether it began with aggressive mode, and phase 1 is not forgotten.
+    pub fn is_aggressive(&self) -> bool {
+        self.phase1().is_some_and(|it| it.is_aggressive())
+    }
+
+    /// We have proven who we are, and the peer may hold the SA for established.
+    pub fn has_proven(&self) -> bool {
+        self.phase1().is_some_and(|it| it.has_proven())
+    }
+
+    /// Another SA with the peer has come about: what phase 1 has still to say says nothing of a
+    /// first contact.
+    pub fn forget_first_contact(&mut self) {
+        if let Some(phase1) = self.phase1_mut() {
+            phase1.forget_first_contact();
+        }
+    }
+
+    /// What a complaint in clear is about, in words, if the log is to hear one more; it may be
+    /// `about_us`.
+    pub fn takes_complaint(&mut self) -> bool {
+        let phase1 = self.phase1_mut();
+        phase1.is_some_and(Phase1::takes_complaint)
+    }
+
+    /// What we have offered, in the configuration's words; `None`: the peer offers.
+    pub fn offered(&self) -> Option<String> {
+        self.phase1()?.offered()
+    }
+}
+
+/// Phase 2.
+impl Session {
+    /// A message under the ISAKMP SA, whole.
+    pub fn on_message(
+        &mut self,
+        path: Path,
+        message: &Message<'_>,
+        terms: Terms,
+        now: Instant,
+        out: &mut Outbox,
+    ) -> Fact {
+        let role = self.role;
+        let Some(it) = self.established_mut() else {
+            return Fact::Dropped(DropReason::UnexpectedMessage);
+        };
+        it.question = None;
+        match message.kind() {
+            Kind::Quick => {
+                let fact = it.on_quick(message, terms, now, out);
+                out.answer_repetition_at(path, role);
+                fact
+            }
+            Kind::Config => {
+                let fact = it.on_config(message, terms, now, out);
+                // A repetition of the request alone comes this way.
+                out.answer_repetition_at(path, Role::Responder);
+                fact
+            }
+            Kind::Informational => it.on_informational(message, out),
+            Kind::Main | Kind::Aggressive | Kind::Unknown => {
+                Fact::Dropped(DropReason::UnsupportedExchange)
+            }
+        }
+    }
+
+    /// Whether an exchange of this number was begun or accepted.
+    pub fn has_seen(&self, exchange: u32) -> bool {
+        let established = self.established();
+        established.is_some_and(|it| it.ids.has(exchange))
+    }
+
+    /// An exchange of this number must not happen again.
+    pub fn remember(&mut self, exchange: u32, out: &mut Outbox) {
+        if let Some(it) = self.established_mut() {
+            it.remember(exchange, out);
+        }
+    }
+
+    /// Whether it has no room for another exchange: it must end.
+    pub fn is_used_up(&self) -> bool {
+        let established = self.established();
+        established.is_some_and(|it| it.ids.are_used_up())
+    }
+
+    /// The number of an exchange that is to begin: a message ID that no exchange under this session
+    /// has used; never zero.
+    pub fn next_exchange(&self, random: &mut Stream) -> u32 {
+        loop {
+            let message_id = random.u32().max(1);
+            if !self.has_seen(message_id) {
+                return message_id;
+            }
+        }
+    }
+}
+
+/// Time.
+impl Session {
+    /// Its next timer.
+    pub fn deadline(&self) -> Option<Deadline> {
+        let phase1 = self.phase1().and_then(Phase1::deadline);
+        let established = self.established().and_then(Established::deadline);
+        [phase1, established].into_iter().flatten().min()
+    }
+
+    /// What was sent at `began` left only `now`.
+    pub fn departed(&mut self, began: Instant, now: Instant) {
+        if let Some(phase1) = self.phase1_mut() {
+            phase1.departed(began, now);
+        }
+        let Some(it) = self.established_mut() else {
+            return;
+        };
+        if let Some(request) = &mut it.request {
+            request.departed(began, now);
+        }
+        for exchange in &mut it.exchanges {
+            exchange.quick.departed(began, now);
+        }
+    }
+
+    /// Sends phase 1 and the request for addresses again, or gives the session up. Its children's
+    /// exchanges are [`Self::on_child_deadlines`].
+    pub fn on_deadline(&mut self, now: Instant, out: &mut Outbox) -> Result<(), Fault> {
+        let is_due = |deadline: Option<Deadline>| deadline.is_some_and(|it| it.at <= now);
+        if let Some(phase1) = self.phase1_mut().filter(|it| is_due(it.deadline())) {
+            phase1.on_deadline(now, out)?;
+        }
+        let request = self.established_mut().and_then(|it| it.request.as_mut());
+        match request.filter(|it| is_due(it.deadline())) {
+            Some(request) => request.on_deadline(now, out),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether phase 1 has nothing left to send again.
+    pub fn is_phase1_over(&self) -> bool {
+        let phase1 = self.phase1();
+        self.is_established() && phase1.is_some_and(|it| it.deadline().is_none())
+    }
+}
+
+impl Established {
+    fn deadline(&self) -> Option<Deadline> {
+        let request = self.request.as_ref().and_then(|it| it.deadline());
+        let exchanges = self.exchanges.iter().filter_map(|it| it.quick.deadline());
+        exchanges.chain(request).min()
+    }
+
+    /// Remembers the message ID of an exchange that must not happen twice.
+    fn remember(&mut self, message_id: u32, out: &mut Outbox) {
+        out.wear = out.wear.max(self.ids.add(message_id));
+    }
+}

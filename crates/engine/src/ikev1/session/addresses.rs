@@ -1,0 +1,106 @@
+//! Mode config of a session: the request of ours, and the answers of ours.
+
+use std::net::IpAddr;
+
+use crypto::rand::Stream;
+
+use super::super::message::Message;
+use super::super::mode_config::{self, ConfigRequest};
+use super::{Established, Question, Session};
+use crate::config::InnerFamilies;
+use crate::counters::DropReason;
+use crate::ike::retransmit::Answered;
+use crate::ike::{Fact, Fault, Lease, Outbox, Terms};
+use crate::time::Instant;
+
+impl Session {
+    /// Asks to be lent addresses of these families, those that we `had` before if there are any.
+    pub fn ask_addresses(
+        &mut self,
+        families: InnerFamilies,
+        had: &[IpAddr],
+        random: &mut Stream,
+        now: Instant,
+        out: &mut Outbox,
+    ) {
+        let message_id = self.next_exchange(random);
+        if let Some(it) = self.established_mut() {
+            let request = ConfigRequest::initiate(&it.sa, families, had, message_id, now, out);
+            it.request = Some(Box::new(request));
+            it.remember(message_id, out);
+        }
+    }
+
+    /// Lends the peer what it asked for last.
+    pub fn grant_address(&mut self, lease: &Lease, out: &mut Outbox) {
+        let Some(it) = self.established_mut() else {
+            return;
+        };
+        let Some(Question::Address(asked, request)) = it.question.take().map(|it| *it) else {
+            return;
+        };
+        let reply = mode_config::reply(&it.sa, &asked, lease, out);
+        it.answered = Some(Box::new(Answered::send(&request, Some(reply), out)));
+        it.remember(asked.message_id, out);
+    }
+
+    /// We have what we asked for.
+    pub fn end_request(&mut self) {
+        if let Some(it) = self.established_mut() {
+            it.request = None;
+        }
+    }
+}
+
+impl Established {
+    pub(super) fn on_config(
+        &mut self,
+        message: &Message<'_>,
+        terms: Terms,
+        now: Instant,
+        out: &mut Outbox,
+    ) -> Fact {
+        let octets = message.octets();
+        let answered = self.answered.as_mut();
+        if answered.is_some_and(|answered| answered.take_duplicate(octets, out)) {
+            return Fact::Pending;
+        }
+        let request = self.request.as_mut();
+        let request = request.filter(|it| it.message_id() == message.id());
+        if request.is_none() && self.ids.has(message.id()) {
+            return Fact::Dropped(DropReason::RetransmittedMessage);
+        }
+        let handled = match request {
+            Some(request) => {
+                let lease = request.on_message(&self.sa, octets, now, out);
+                lease.map(|lease| Fact::Lease(Some(lease)))
+            }
+            None if terms.wants_inner.is_any() => self.on_push(message, terms, out),
+            None => mode_config::requested(&self.sa, octets, out).map(|asked| {
+                let wanted = asked.wanted.clone();
+                self.question = Some(Box::new(Question::Address(asked, octets.to_vec())));
+                Fact::AsksAddress(wanted)
+            }),
+        };
+        handled.unwrap_or_else(|fault| match fault {
+            // Authentic, and nothing that could come after it.
+            Fault::Incompatible { .. } => Fact::Unfit(fault),
+            _ => Fact::Unproven(fault),
+        })
+    }
+
+    fn on_push(
+        &mut self,
+        message: &Message<'_>,
+        terms: Terms,
+        out: &mut Outbox,
+    ) -> Result<Fact, Fault> {
+        let octets = message.octets();
+        let (lease, ack) = mode_config::pushed(&self.sa, terms.wants_inner, octets, out)?;
+        self.answered = Some(Box::new(Answered::send(octets, Some(ack), out)));
+        self.remember(message.id(), out);
+        // One without addresses lends nothing that we could use.
+        let lease = Some(lease).filter(|lease| !lease.addresses.is_empty());
+        Ok(Fact::Lease(lease))
+    }
+}

@@ -1,0 +1,326 @@
+//! The quick modes of a session: active ones, and finished ones that may have to repeat their last
+//! message.
+
+use super::super::informational;
+use super::super::message::Message;
+use super::super::quick::{Quick, QuickProgress};
+use super::{Established, Question, Session};
+use crate::counters::DropReason;
+use crate::ike::{
+    AgreedChild, ChildRequest, Complaint, Fact, Fault, Grant, NegotiatedChild, Outbox, Refusal,
+    RefusedChild, Remedy, Terms,
+};
+use crate::sa::{ChildId, Protocol};
+use crate::time::Instant;
+use crypto::rand::Stream;
+
+/// A quick mode that was sent so often and has no answer holds up the others no longer: 3.5 s
+/// where answers are quick.
+const PATIENCE: u32 = 4;
+
+/// A quick mode, under way or done.
+pub struct Exchange {
+    pub(super) quick: Box<Quick>,
+    child: ChildId,
+    spi: u32,
+    /// When it was begun, or answered.
+    begun: Instant,
+    /// Our SPI of the pair that the child had then.
+    renews: Option<u32>,
+}
+
+impl Exchange {
+    /// Whose it is.
+    pub fn child(&self) -> ChildId {
+        self.child
+    }
+
+    /// Our SPI in it.
+    pub fn spi(&self) -> u32 {
+        self.spi
+    }
+
+    /// Whether it is ours, and the peer has not answered it.
+    pub fn is_asked(&self) -> bool {
+        self.quick.asked().is_some()
+    }
+
+    /// Whether it has given its SAs, and is kept only to answer duplicates.
+    pub fn is_done(&self) -> bool {
+        self.quick.is_done()
+    }
+}
+
+impl Session {
+    /// Begins an exchange for a child. `renews`: our SPI of the pair that it has.
+    pub fn begin_child(
+        &mut self,
+        child: ChildId,
+        request: ChildRequest<'_>,
+        renews: Option<u32>,
+        random: &mut Stream,
+        now: Instant,
+        out: &mut Outbox,
+    ) -> Result<(), Fault> {
+        let message_id = self.next_exchange(random);
+        let Some(it) = self.established_mut() else {
+            return Ok(());
+        };
+        let spi = request.spi;
+        let quick = Quick::initiate(&it.sa, request, message_id, random, now, out)?;
+        it.keep(
+            Exchange {
+                quick: Box::new(quick),
+                child,
+                spi,
+                begun: now,
+                renews,
+            },
+            out,
+        );
+        Ok(())
+    }
+
+    /// Gives the peer the child that it asked for last: message 2. Where that fails, the peer is to
+    /// be told ([`Self::refuse`]).
+    pub fn grant_child(
+        &mut self,
+        grant: Grant<'_>,
+        random: &mut Stream,
+        now: Instant,
+        out: &mut Outbox,
+    ) -> Result<Box<NegotiatedChild>, Fault> {
+        let Some(it) = self.established_mut() else {
+            return Err(DropReason::UnexpectedMessage.into());
+        };
+        let Some(Question::Child(quick)) = it.question.as_deref_mut() else {
+            return Err(DropReason::UnexpectedMessage.into());
+        };
+        let (child, spi, own) = (grant.child, grant.spi, grant.own);
+        let negotiated = quick.accept(&it.sa, child, spi, own, random, now, out)?;
+        if let Some(Question::Child(quick)) = it.question.take().map(|it| *it) {
+            it.make_room(grant.exchanges_max);
+            it.keep(
+                Exchange {
+                    quick: Box::new(quick),
+                    child: grant.id,
+                    spi,
+                    begun: now,
+                    renews: grant.renews,
+                },
+                out,
+            );
+        }
+        Ok(negotiated)
+    }
+
+    /// Sends deletes of a child's inbound SA.
+    pub fn delete_child(
+        &mut self,
+        protocol: Protocol,
+        spi: u32,
+        random: &mut Stream,
+        out: &mut Outbox,
+    ) {
+        let message_id = self.next_exchange(random);
+        if let Some(it) = self.established_mut() {
+            let payload = informational::delete_children(protocol, &[spi]);
+            informational::send(&it.sa, vec![payload], message_id, out);
+            it.remember(message_id, out);
+        }
+    }
+
+    /// Exchanges for children, under way or done.
+    pub fn exchanges(&self) -> &[Exchange] {
+        self.established().map_or(&[], |it| &it.exchanges)
+    }
+
+    /// Children whose exchanges are under way.
+    pub fn under_way(&self) -> impl Iterator<Item = ChildId> {
+        let open = self.exchanges().iter().filter(|it| !it.is_done());
+        open.map(|it| it.child)
+    }
+
+    /// Whether an exchange of ours is under way and its answer is near.
+    pub fn is_asking(&self) -> bool {
+        let mut sent = self.exchanges().iter().filter_map(|it| it.quick.was_sent());
+        sent.any(|sent| sent < PATIENCE)
+    }
+
+    /// The numbers of exchanges that we have begun and are not done.
+    pub fn own_exchanges(&self) -> impl Iterator<Item = u32> {
+        let ours = self.exchanges().iter().map(|it| &it.quick);
+        let open = ours.filter(|quick| quick.is_initiator() && !quick.is_done());
+        open.map(|quick| quick.message_id())
+    }
+
+    /// The exchange with this SPI of ours is over.
+    pub fn forget_exchange(&mut self, spi: u32) {
+        if let Some(it) = self.established_mut() {
+            it.exchanges.retain(|exchange| exchange.spi != spi);
+        }
+    }
+
+    /// The exchanges of a child are over; our SPIs in them.
+    pub fn forget_exchanges_of(&mut self, child: ChildId) -> Vec<u32> {
+        let Some(it) = self.established_mut() else {
+            return Vec::new();
+        };
+        let of_child = it.exchanges.extract_if(.., |it| it.child == child);
+        of_child.map(|it| it.spi).collect()
+    }
+
+    /// A peer that has a child has received our answer to its request for addresses.
+    pub fn forget_answer(&mut self) {
+        if let Some(it) = self.established_mut() {
+            it.answered = None;
+        }
+    }
+
+    /// Timers of exchanges; which have failed: the child, our SPI, and why.
+    pub fn on_child_deadlines(
+        &mut self,
+        now: Instant,
+        out: &mut Outbox,
+    ) -> Vec<(ChildId, u32, Fault)> {
+        let Some(it) = self.established_mut() else {
+            return Vec::new();
+        };
+        let mut failed = Vec::new();
+        it.exchanges.retain_mut(|exchange| {
+            let is_due = exchange.quick.deadline().is_some_and(|it| it.at <= now);
+            match is_due.then(|| exchange.quick.on_deadline(now, out)) {
+                None => true,
+                Some(Ok(is_over)) => !is_over,
+                Some(Err(fault)) => {
+                    failed.push((exchange.child, exchange.spi, fault));
+                    false
+                }
+            }
+        });
+        if it.exchanges.is_empty() {
+            // Most of its life a session has none.
+            it.exchanges = Vec::new();
+        }
+        failed
+    }
+
+    /// Which exchange an authentic error ends: the one that it names by our SPI, or, where it names
+    /// none, the one of ours that has waited longest. Some peers name an SPI of their own: then it
+    /// is the one under way, if there is no other.
+    pub fn refused(&self, complaint: &Complaint) -> Option<RefusedChild> {
+        let mut open = self.exchanges().iter().filter(|it| !it.quick.is_done());
+        let names_none = complaint.child.is_none() || self.asked().count() == 1;
+        let named = open.find(|it| complaint.child == Some(it.spi));
+        let exchange = named.or_else(|| self.asked().next().filter(|_| names_none))?;
+        let name = &complaint.name;
+        let text = match exchange.quick.asked() {
+            Some((words, _)) if complaint.refuses == Some(Refusal::Selectors) => format!(
+                "the peer refused with {name}: it does not protect these networks for us; we \
+                 asked for {words}"
+            ),
+            Some((words, _)) => format!("the peer refused with {name}; we asked for {words}"),
+            None => format!("the peer refused our answer with {name}"),
+        };
+        let is_about_proposals = complaint.refuses == Some(Refusal::Proposal);
+        let further = exchange.quick.group_before_others();
+        let further = further.filter(|_| is_about_proposals);
+        let is_pfs = is_about_proposals && further.is_none() && exchange.quick.needs_pfs();
+        Some(RefusedChild {
+            child: exchange.child,
+            spi: exchange.spi,
+            text: match is_pfs {
+                true => format!("{text}; all of that is with PFS, which the peer may not want"),
+                false => text,
+            },
+            remedy: further.map_or(Remedy::Nothing, Remedy::OtherGroups),
+        })
+    }
+
+    /// The SPI by which the peer knows an exchange of this SPI of ours.
+    pub(super) fn proposed(&self, spi: u32) -> Option<informational::ProposedSpi> {
+        let mut all = self.exchanges().iter();
+        all.find(|it| it.spi == spi)?.quick.proposed()
+    }
+
+    /// Exchanges of ours that the peer has not answered.
+    fn asked(&self) -> impl Iterator<Item = &Exchange> {
+        self.exchanges().iter().filter(|it| it.is_asked())
+    }
+}
+
+impl Established {
+    pub(super) fn on_quick(
+        &mut self,
+        message: &Message<'_>,
+        terms: Terms,
+        now: Instant,
+        out: &mut Outbox,
+    ) -> Fact {
+        let octets = message.octets();
+        let of_message = |it: &&mut Exchange| it.quick.message_id() == message.id();
+        let Some(exchange) = self.exchanges.iter_mut().find(of_message) else {
+            return match self.ids.has(message.id()) {
+                true => Fact::Dropped(DropReason::RetransmittedMessage),
+                false => self.on_offer(octets, terms, out),
+            };
+        };
+        let (child, spi) = (exchange.child, exchange.spi);
+        match exchange.quick.on_message(&self.sa, octets, now, out) {
+            // A duplicate, or what does not prove itself.
+            Ok(QuickProgress::Pending) => {
+                match exchange.quick.is_initiator() && !out.messages.is_empty() {
+                    true => Fact::Unread(child, spi),
+                    false => Fact::Pending,
+                }
+            }
+            Ok(QuickProgress::Complete(negotiated)) => Fact::Child(Box::new(AgreedChild {
+                child,
+                exchange: message.id(),
+                is_ours: exchange.quick.is_initiator(),
+                begun: exchange.begun,
+                renews: exchange.renews,
+                negotiated,
+            })),
+            Err(fault @ (Fault::Malformed(_) | Fault::Misbehaved(_) | Fault::Dropped(_))) => {
+                Fact::Unproven(fault)
+            }
+            Err(fault) => Fact::ChildFailed(child, spi, fault),
+        }
+    }
+
+    /// Message 1 of a quick mode that the peer begins.
+    fn on_offer(&mut self, octets: &[u8], terms: Terms, out: &mut Outbox) -> Fact {
+        let open = self.exchanges.iter().filter(|it| !it.quick.is_done());
+        if open.count() >= terms.exchanges_max {
+            return Fact::Dropped(DropReason::TooManyExchanges);
+        }
+        match Quick::offered(&self.sa, octets, out) {
+            Ok((quick, offer)) => {
+                self.question = Some(Box::new(Question::Child(quick)));
+                Fact::AsksChild(offer)
+            }
+            Err(fault) => Fact::Unproven(fault),
+        }
+    }
+
+    /// Keeps a quick mode that goes on, and remembers its message ID.
+    fn keep(&mut self, exchange: Exchange, out: &mut Outbox) {
+        self.remember(exchange.quick.message_id(), out);
+        self.exchanges.push(exchange);
+    }
+
+    /// Forgets quick modes that are done where there are `limit`: the peer's before ours, which
+    /// may have to send their last message again.
+    fn make_room(&mut self, limit: usize) {
+        while self.exchanges.len() >= limit {
+            let is_done = |it: &Exchange| it.quick.is_done();
+            let is_theirs = |it: &Exchange| is_done(it) && !it.quick.is_initiator();
+            let theirs = self.exchanges.iter().position(is_theirs);
+            let Some(at) = theirs.or_else(|| self.exchanges.iter().position(is_done)) else {
+                return;
+            };
+            self.exchanges.remove(at);
+        }
+    }
+}
