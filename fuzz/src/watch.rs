@@ -13,8 +13,8 @@ use engine::config::Config;
 use engine::counters::DropReason;
 use engine::ikev1::fragments;
 use engine::node::{Event, Input, Node, Output};
-use engine::plane::Change;
-use engine::sa::{ChildId, Direction, Path};
+use engine::plane::{InboundChange, OutboundChange};
+use engine::sa::{ChildId, Direction, Path, Sa};
 use engine::time::{Calendar, Duration, Instant};
 use wire::isakmp::{Header, PayloadKind};
 
@@ -125,9 +125,13 @@ impl Watched {
         loop {
             match self.node.poll() {
                 Output::Datagram(path, octets) => answer.datagrams.push((path, octets)),
-                Output::Plane(direction, change) => {
+                Output::Inbound(change) => {
                     answer.changes += 1;
-                    answer.installs += usize::from(self.change(direction, change));
+                    answer.installs += usize::from(self.inbound(&change));
+                }
+                Output::Outbound(change) => {
+                    answer.changes += 1;
+                    answer.installs += usize::from(self.outbound(&change));
                 }
                 Output::Event(event) => {
                     answer.events += 1;
@@ -146,19 +150,33 @@ impl Watched {
     }
 
     /// Returns whether an SA was installed.
-    fn change(&mut self, direction: Direction, change: Change) -> bool {
+    fn inbound(&mut self, change: &InboundChange) -> bool {
         match change {
-            Change::Install(sa) => {
-                assert_eq!(sa.direction, direction);
-                self.installed.insert((sa.child, sa.spi, direction));
-                return true;
+            InboundChange::Install(sa) => return self.install(sa, Direction::Inbound),
+            InboundChange::Remove(child, spi) => {
+                self.installed.remove(&(*child, *spi, Direction::Inbound));
             }
-            Change::Remove(child, spi, direction) => {
-                self.installed.remove(&(child, spi, direction));
+            InboundChange::Move(..) | InboundChange::Proven(..) => {}
+        }
+        false
+    }
+
+    /// Returns whether an SA was installed.
+    fn outbound(&mut self, change: &OutboundChange) -> bool {
+        match change {
+            OutboundChange::Install(sa) => return self.install(sa, Direction::Outbound),
+            OutboundChange::Remove(child, spi) => {
+                self.installed.remove(&(*child, *spi, Direction::Outbound));
             }
             _ => {}
         }
         false
+    }
+
+    fn install(&mut self, sa: &Sa, direction: Direction) -> bool {
+        assert_eq!(sa.direction, direction);
+        self.installed.insert((sa.child, sa.spi, direction));
+        true
     }
 
     fn note(&mut self, event: &Event, answer: &mut Answer) {

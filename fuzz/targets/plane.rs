@@ -10,7 +10,8 @@ use crypto::rand::Seed;
 use engine::counters::DropReason;
 use engine::esp;
 use engine::plane::{
-    Change, Datagrams, InboundPlane, Kind, Offloads, OutboundPlane, Packets, Received,
+    Datagrams, InboundChange, InboundPlane, Kind, Offloads, OutboundChange, OutboundPlane, Packets,
+    Received,
 };
 use engine::sa::{ChildId, Direction, Mode, Path, Protocol, Sa, Secret};
 use engine::selector::TrafficSelector;
@@ -41,7 +42,10 @@ fuzz_target!(|input: &[u8]| {
         Mode::Transport
     };
     let mut receiver = InboundPlane::new(OFFLOADS);
-    receiver.apply(Change::Install(Box::new(sa(mode, Direction::Inbound))), NOW);
+    receiver.apply(InboundChange::Install(Box::new(sa(
+        mode,
+        Direction::Inbound,
+    ))));
     let mut packets = Packets::new();
     if first & 2 == 0 {
         frame(mode, rest, &mut receiver, &mut packets);
@@ -55,7 +59,7 @@ fn frame(mode: Mode, input: &[u8], receiver: &mut InboundPlane, packets: &mut Pa
     let random = Seed::new([1; 32]).stream("iv", 0);
     let mut sender = OutboundPlane::new(random, OFFLOADS);
     sender.apply(
-        Change::Install(Box::new(sa(mode, Direction::Outbound))),
+        OutboundChange::Install(Box::new(sa(mode, Direction::Outbound))),
         NOW,
     );
     let mut datagrams = Datagrams::new();

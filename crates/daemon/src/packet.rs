@@ -12,7 +12,8 @@ use std::net::{IpAddr, SocketAddr};
 use crypto::rand::Seed;
 use engine::counters::{DropCounters, DropReason};
 use engine::plane::{
-    Change, Datagrams, InboundPlane, Kind, Offloads, OutboundPlane, Packets, Received,
+    Datagrams, InboundChange, InboundPlane, Kind, Offloads, OutboundChange, OutboundPlane, Packets,
+    Received,
 };
 use engine::sa::{ChildId, Direction, Mode, Path, Protocol, Sa, Secret};
 use engine::selector::TrafficSelector;
@@ -174,8 +175,8 @@ impl TwoEnds {
         let sent = association.sa(Direction::Outbound)?;
         let path = sent.path;
         let received = association.sa(Direction::Inbound)?;
-        sender.apply(Change::Install(Box::new(sent)), NOW);
-        receiver.apply(Change::Install(Box::new(received)), NOW);
+        sender.apply(OutboundChange::Install(Box::new(sent)), NOW);
+        receiver.apply(InboundChange::Install(Box::new(received)));
         let first = u64::from(association.seq_high) << 32 | u64::from(association.seq);
         let last = first.saturating_sub(1);
         sender.fixed_sequence_for_testing(CHILD, last);

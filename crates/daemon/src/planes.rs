@@ -20,7 +20,9 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
 use engine::ike::Unreachable;
-use engine::plane::{Change, InboundPlane, Kind, Notice, OutboundPlane, PlaneReport};
+use engine::plane::{
+    InboundChange, InboundPlane, Kind, Notice, OutboundChange, OutboundPlane, PlaneReport,
+};
 use engine::sa::{Direction, Path};
 use engine::time::Instant;
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -73,8 +75,8 @@ struct Devices {
 
 /// Both threads, running. Dropping it stops them.
 pub struct Planes {
-    outbound: Orders,
-    inbound: Orders,
+    outbound: Orders<OutboundOrder>,
+    inbound: Orders<InboundOrder>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -141,8 +143,14 @@ pub struct IoReport {
 #[error("the packet thread is gone")]
 pub struct Gone;
 
-enum Order {
-    Change(Change),
+enum InboundOrder {
+    Change(InboundChange),
+    Report(oneshot::Sender<Report>),
+    Stop,
+}
+
+enum OutboundOrder {
+    Change(OutboundChange),
     Report(oneshot::Sender<Report>),
     TooBig(TooBigReport),
     Stop,
@@ -155,9 +163,8 @@ struct TooBigReport {
 }
 
 /// The sending half of a thread's queue.
-#[derive(Clone)]
-struct Orders {
-    queue: SyncSender<Order>,
+struct Orders<O> {
+    queue: SyncSender<O>,
     bell: Arc<EventFd>,
 }
 
@@ -168,8 +175,8 @@ struct Witness {
 }
 
 /// The receiving half of a thread's queue.
-struct Inbox {
-    queue: Receiver<Order>,
+struct Inbox<O> {
+    queue: Receiver<O>,
     bell: Arc<EventFd>,
 }
 
@@ -224,16 +231,24 @@ impl Planes {
         Ok((planes, heard))
     }
 
-    /// Tells the plane of one direction; waits where its queue is full.
-    pub fn change(&self, direction: Direction, change: Change) -> Result<(), Gone> {
-        self.orders(direction).give(Order::Change(change))
+    /// Tells the inbound plane; waits where its queue is full.
+    pub fn change_inbound(&self, change: InboundChange) -> Result<(), Gone> {
+        self.inbound.give(InboundOrder::Change(change))
+    }
+
+    /// Tells the outbound plane; waits where its queue is full.
+    pub fn change_outbound(&self, change: OutboundChange) -> Result<(), Gone> {
+        self.outbound.give(OutboundOrder::Change(change))
     }
 
     /// Asks what the thread of one direction has done; the answer comes between two bursts.
     pub fn report(&self, direction: Direction) -> Result<oneshot::Receiver<Report>, Gone> {
         let (answer, receiver) = oneshot::channel();
-        let given = self.orders(direction).give(Order::Report(answer));
-        given.map(|()| receiver)
+        match direction {
+            Direction::Inbound => self.inbound.give(InboundOrder::Report(answer))?,
+            Direction::Outbound => self.outbound.give(OutboundOrder::Report(answer))?,
+        }
+        Ok(receiver)
     }
 
     /// Stops both threads and waits for them.
@@ -246,20 +261,13 @@ impl Planes {
         self.threads.push(builder.spawn(body)?);
         Ok(())
     }
-
-    fn orders(&self, direction: Direction) -> &Orders {
-        match direction {
-            Direction::Outbound => &self.outbound,
-            Direction::Inbound => &self.inbound,
-        }
-    }
 }
 
 impl Drop for Planes {
     fn drop(&mut self) {
         // A direction that failed needs no order.
-        let _ = self.outbound.give(Order::Stop);
-        let _ = self.inbound.give(Order::Stop);
+        let _ = self.outbound.give(OutboundOrder::Stop);
+        let _ = self.inbound.give(InboundOrder::Stop);
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
@@ -277,8 +285,17 @@ impl Drop for Witness {
     }
 }
 
-impl Orders {
-    fn give(&self, order: Order) -> Result<(), Gone> {
+impl<O> Clone for Orders<O> {
+    fn clone(&self) -> Self {
+        Self {
+            queue: self.queue.clone(),
+            bell: self.bell.clone(),
+        }
+    }
+}
+
+impl<O> Orders<O> {
+    fn give(&self, order: O) -> Result<(), Gone> {
         let order = match self.queue.try_send(order) {
             Ok(()) => return self.ring(),
             Err(TrySendError::Disconnected(_)) => return Err(Gone),
@@ -290,7 +307,7 @@ impl Orders {
     }
 
     /// Never waits: for one packet thread that tells the other. Lost when the queue is full.
-    fn offer(&self, order: Order) -> bool {
+    fn offer(&self, order: O) -> bool {
         self.queue.try_send(order).is_ok() && self.ring().is_ok()
     }
 
@@ -300,9 +317,9 @@ impl Orders {
     }
 }
 
-impl Inbox {
+impl<O> Inbox<O> {
     /// The next order, if one waits.
-    fn take(&self) -> Option<Order> {
+    fn take(&self) -> Option<O> {
         self.queue.try_recv().ok()
     }
 
@@ -313,7 +330,7 @@ impl Inbox {
     }
 }
 
-fn orders() -> io::Result<(Orders, Inbox)> {
+fn orders<O>() -> io::Result<(Orders<O>, Inbox<O>)> {
     let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC;
     let bell = Arc::new(EventFd::from_value_and_flags(0, flags)?);
     let (sender, queue) = sync_channel(ORDERS);

@@ -14,7 +14,10 @@ use crypto::cipher::Cipher;
 use crypto::hash::Hash;
 use crypto::packet::{Encryption, Integrity, Protection};
 use crypto::rand::Seed;
-use engine::plane::{Change, Datagrams, InboundPlane, Offloads, OutboundPlane, Packets, Received};
+use engine::plane::{
+    Datagrams, InboundChange, InboundPlane, Offloads, OutboundChange, OutboundPlane, Packets,
+    Received,
+};
 use engine::sa::{ChildId, Direction, Mode, Path, Protocol, Sa, Secret};
 use engine::selector::TrafficSelector;
 use engine::time::Instant;
@@ -69,13 +72,13 @@ fn measure(name: &str, protection: Protection, rounds: usize) {
     let mut sender = OutboundPlane::new(random, offloads);
     let mut receiver = InboundPlane::new(offloads);
     sender.apply(
-        Change::Install(Box::new(sa(protection, Direction::Outbound))),
+        OutboundChange::Install(Box::new(sa(protection, Direction::Outbound))),
         NOW,
     );
-    receiver.apply(
-        Change::Install(Box::new(sa(protection, Direction::Inbound))),
-        NOW,
-    );
+    receiver.apply(InboundChange::Install(Box::new(sa(
+        protection,
+        Direction::Inbound,
+    ))));
     let (mut datagrams, mut packets) = (Datagrams::new(), Packets::new());
     let original = frame();
     let (mut sealing, mut opening) = (0, 0);

@@ -1,6 +1,6 @@
 //! What every version of IKE shares: what a machine wants sent and told ([`Outbox`]), sending again
-//! ([`retransmit`]) as late as the path has shown ([`round_trip`]), and why an exchange fails
-//! ([`Fault`]).
+//! ([`retransmit`]) as late as the path has shown ([`round_trip`]), what a message has brought
+//! about ([`Fact`]), and why an exchange fails ([`Fault`]).
 
 mod child;
 mod fact;

@@ -3,8 +3,8 @@
 //! (RFC 3706), fragmentation.
 //!
 //! Each exchange is a machine that owns its retransmission: messages and time in; datagrams,
-//! deadlines and results out through an [`Outbox`](crate::ike::Outbox). [`crate::node`] owns the
-//! machines.
+//! deadlines and results out through an [`Outbox`](crate::ike::Outbox). A [`session`] owns the
+//! machines of one ISAKMP SA.
 
 mod aggressive;
 mod auth;

@@ -52,9 +52,9 @@ use crate::counters::DropCounters;
 use crate::identity::Peer;
 use crate::ikev1::decoy::Decoys;
 use crate::ikev1::fragments::Assembly;
-use crate::plane::{Change, Notice, SaReport};
+use crate::plane::{InboundChange, Notice, OutboundChange, SaReport};
 use crate::quotas::Quotas;
-use crate::sa::{ChildId, Direction, Path, Secret};
+use crate::sa::{ChildId, Path, Secret};
 use crate::time::{Calendar, Deadline, Instant};
 use crate::work::Work;
 
@@ -132,8 +132,10 @@ pub enum Command {
 pub enum Output {
     /// Send a UDP payload, non-ESP marker included where the path's local port is 4500.
     Datagram(Path, Vec<u8>),
-    /// Tell the plane of this direction.
-    Plane(Direction, Change),
+    /// Tell the inbound plane.
+    Inbound(InboundChange),
+    /// Tell the outbound plane.
+    Outbound(OutboundChange),
     /// A past fact for logs, status and the rest of the program.
     Event(Event),
     /// The cipher key of a new ISAKMP SA, for a capture that is to be read later.
@@ -414,8 +416,12 @@ impl Node {
         self.outputs.push_back(Output::Event(event));
     }
 
-    fn change(&mut self, direction: Direction, change: Change) {
-        self.outputs.push_back(Output::Plane(direction, change));
+    fn inbound(&mut self, change: InboundChange) {
+        self.outputs.push_back(Output::Inbound(change));
+    }
+
+    fn outbound(&mut self, change: OutboundChange) {
+        self.outputs.push_back(Output::Outbound(change));
     }
 }
 

@@ -1,8 +1,9 @@
 //! The packet plane: security associations and policies, and the packets that use them.
 //!
 //! [`OutboundPlane`] turns frames from a TUN device into datagrams. [`InboundPlane`] turns
-//! datagrams into packets for a TUN device. The two share nothing. Control sends [`Change`]s, and
-//! the planes answer with [`Notice`]s, which become control's input. Left out: sockets and devices.
+//! datagrams into packets for a TUN device. The two share nothing. Control sends
+//! [`InboundChange`]s and [`OutboundChange`]s, and the planes answer with [`Notice`]s, which become
+//! control's input. Left out: sockets and devices.
 //!
 //! `docs/design/packet-plane.md` says why it works in bursts, in place and without allocation.
 
@@ -65,27 +66,39 @@ pub struct Offloads {
     pub has_udp_segments: bool,
 }
 
-/// What control tells a plane.
-pub enum Change {
-    /// A new SA. Outbound: it takes over its child's traffic at once.
+/// What control wants changed in the inbound plane.
+pub enum InboundChange {
+    /// A new SA.
     Install(Box<Sa>),
-    /// An SA ends. The SPI is ours (inbound) or the peer's (outbound). Two peers may choose the
-    /// same SPI, so the child is part of the name.
-    Remove(ChildId, u32, Direction),
-    /// The peer of these outbound SAs moved (found by the inbound plane, or by control).
+    /// An SA ends, by our SPI.
+    Remove(ChildId, u32),
+    /// The peer of this child's SAs moved (found by the plane itself, or by control).
     Move(ChildId, Path),
-    /// This child's peer has moved. This many more octets may be sent to it. The rest waits for
-    /// [`Change::Proven`], and is dropped if that takes too long.
-    Allow(ChildId, u64),
     /// This child's peer has proven its address. If it is a peer of transport mode without a pool
     /// address, our own stack knows it by this address from now on.
+    Proven(ChildId, IpAddr),
+}
+
+/// What control wants changed in the outbound plane.
+pub enum OutboundChange {
+    /// A new SA: it takes over its child's traffic at once.
+    Install(Box<Sa>),
+    /// An SA ends, by the peer's SPI. Two peers may choose the same one, so the child is part of
+    /// the name.
+    Remove(ChildId, u32),
+    /// The peer of this child's SAs moved (found by the inbound plane, or by control).
+    Move(ChildId, Path),
+    /// This child's peer has moved. This many more octets may be sent to it. The rest waits for
+    /// [`OutboundChange::Proven`], and is dropped if that takes too long.
+    Allow(ChildId, u64),
+    /// As [`InboundChange::Proven`].
     Proven(ChildId, IpAddr),
     /// The peer of this child answers small probes, but nothing answers its large packets. If that
     /// is still so, the path carries no large packets ([`Notice::PathShrank`]).
     Doubt(ChildId),
     /// Traffic that must not leave unencrypted: it waits for its child and requests it.
     Expect(ChildId, Vec<TrafficSelector>, Vec<TrafficSelector>),
-    /// Takes [`Change::Expect`] back: its traffic does not wait for the child any more.
+    /// Takes [`OutboundChange::Expect`] back: its traffic does not wait for the child any more.
     Forget(ChildId),
     /// Report this child's first packet after this moment, once ([`Notice::OutboundUsed`]).
     Watch(ChildId, Instant),
@@ -128,14 +141,14 @@ pub enum Notice {
         /// Which child.
         child: ChildId,
     },
-    /// A path was made smaller after [`Change::Doubt`].
+    /// A path was made smaller after [`OutboundChange::Doubt`].
     PathShrank {
         /// Which child.
         child: ChildId,
         /// The largest outer packet.
         mtu: u16,
     },
-    /// A packet left that [`Change::Watch`] waited for.
+    /// A packet left that [`OutboundChange::Watch`] waited for.
     OutboundUsed {
         /// Which child.
         child: ChildId,

@@ -9,7 +9,10 @@ use crypto::cipher::Cipher;
 use crypto::hash::Hash;
 use crypto::packet::{Encryption, Integrity, Protection};
 use crypto::rand::Seed;
-use engine::plane::{Change, Datagrams, InboundPlane, Offloads, OutboundPlane, Packets, Received};
+use engine::plane::{
+    Datagrams, InboundChange, InboundPlane, Offloads, OutboundChange, OutboundPlane, Packets,
+    Received,
+};
 use engine::sa::{ChildId, Direction, Mode, Path, Protocol, Sa, Secret};
 use engine::selector::TrafficSelector;
 use engine::time::Instant;
@@ -142,11 +145,10 @@ impl Road {
         let mut sender = OutboundPlane::new(random, offloads);
         let mut receiver = InboundPlane::new(offloads);
         for direction in [Direction::Outbound, Direction::Inbound] {
-            let sa = sa(protocol, protection, mode, is_udp, direction);
-            let change = Change::Install(Box::new(sa));
+            let sa = Box::new(sa(protocol, protection, mode, is_udp, direction));
             match direction {
-                Direction::Outbound => sender.apply(change, NOW),
-                Direction::Inbound => receiver.apply(change, NOW),
+                Direction::Outbound => sender.apply(OutboundChange::Install(sa), NOW),
+                Direction::Inbound => receiver.apply(InboundChange::Install(sa)),
             };
         }
         Self {

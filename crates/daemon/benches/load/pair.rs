@@ -16,7 +16,7 @@ use engine::config::{
 use engine::identity::Identity;
 use engine::node::{Command, Event, IKE_PORT, Input, Node, Output};
 use engine::plane::{InboundPlane, Offloads, OutboundPlane};
-use engine::sa::{Direction, Mode, Path, Secret};
+use engine::sa::{Mode, Path, Secret};
 use engine::selector::TrafficSelector;
 use engine::time::{Calendar, Instant};
 use nix::time::{ClockId, clock_gettime};
@@ -120,11 +120,11 @@ impl Gateway {
             loop {
                 match self.node.poll() {
                     Output::Datagram(path, payload) => sent.push_back((path, payload)),
-                    Output::Plane(Direction::Outbound, change) => {
+                    Output::Outbound(change) => {
                         next.extend(self.outbound.apply(change, now).map(Input::Notice));
                     }
-                    Output::Plane(Direction::Inbound, change) => {
-                        next.extend(self.inbound.apply(change, now).map(Input::Notice));
+                    Output::Inbound(change) => {
+                        next.extend(self.inbound.apply(change).map(Input::Notice));
                     }
                     Output::Event(event) => self.note(event),
                     Output::WantsReport => next.push(Input::Report(&[])),
@@ -258,7 +258,10 @@ impl Station {
                     };
                     self.node.handle(answer, now);
                 }
-                Output::Event(_) | Output::Plane(..) | Output::IkeKey(..) => {}
+                Output::Event(_)
+                | Output::Inbound(_)
+                | Output::Outbound(_)
+                | Output::IkeKey(..) => {}
             }
         }
     }

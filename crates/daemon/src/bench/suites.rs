@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Instant as Wall;
 
 use crypto::rand::Seed;
-use engine::plane::{Change, Datagrams, InboundPlane, Kind, Offloads, OutboundPlane};
+use engine::plane::{
+    Datagrams, InboundChange, InboundPlane, Kind, Offloads, OutboundChange, OutboundPlane,
+};
 use engine::plane::{Packets, Received};
 use engine::sa::{ChildId, Direction, Mode, Path, Protocol, Sa, Secret};
 use engine::selector::TrafficSelector;
@@ -59,13 +61,13 @@ impl Ends {
         let mut sender = OutboundPlane::new(Seed::new([7; 32]).stream("bench", 0), offloads);
         let mut receiver = InboundPlane::new(offloads);
         sender.apply(
-            Change::Install(Box::new(sa(suite, Direction::Outbound))),
+            OutboundChange::Install(Box::new(sa(suite, Direction::Outbound))),
             NOW,
         );
-        receiver.apply(
-            Change::Install(Box::new(sa(suite, Direction::Inbound))),
-            NOW,
-        );
+        receiver.apply(InboundChange::Install(Box::new(sa(
+            suite,
+            Direction::Inbound,
+        ))));
         Self {
             sender,
             receiver,

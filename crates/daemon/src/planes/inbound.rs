@@ -8,7 +8,10 @@ use engine::plane::{InboundPlane, Kind, Packets, Received};
 use engine::sa::Path;
 
 use super::news::Line;
-use super::{Clock, Devices, Inbox, IoReport, News, Order, Orders, Report, TooBigReport};
+use super::{
+    Clock, Devices, InboundOrder, Inbox, IoReport, News, Orders, OutboundOrder, Report,
+    TooBigReport,
+};
 use crate::capture::Tap;
 use crate::raw::{HEADER_V6_BYTES, RawSockets, write_header_v6};
 use crate::sys::datagram::{Batch, Incoming, receive_error};
@@ -32,8 +35,8 @@ pub(super) struct Inbound {
     raw: Option<Arc<RawSockets>>,
     tap: Option<Tap>,
     clock: Clock,
-    inbox: Inbox,
-    outbound: Orders,
+    inbox: Inbox<InboundOrder>,
+    outbound: Orders<OutboundOrder>,
     line: Line,
     io: IoReport,
     packets: Packets,
@@ -60,8 +63,8 @@ impl Inbound {
     pub(super) fn new(
         devices: &Devices,
         plane: InboundPlane,
-        inbox: Inbox,
-        outbound: Orders,
+        inbox: Inbox<InboundOrder>,
+        outbound: Orders<OutboundOrder>,
     ) -> Self {
         Self {
             plane,
@@ -136,22 +139,21 @@ impl Inbound {
     }
 
     /// Returns whether to stop.
-    fn obey(&mut self, order: Order) -> bool {
+    fn obey(&mut self, order: InboundOrder) -> bool {
         match order {
-            Order::Change(change) => {
-                if let Some(notice) = self.plane.apply(change, self.clock.now()) {
+            InboundOrder::Change(change) => {
+                if let Some(notice) = self.plane.apply(change) {
                     self.line.tell(News::Notice(notice), &mut self.io.unheard);
                 }
             }
-            Order::Report(answer) => {
+            InboundOrder::Report(answer) => {
                 // Whoever asked may have gone.
                 let _ = answer.send(Report {
                     plane: self.plane.report(),
                     io: self.io,
                 });
             }
-            Order::TooBig(_) => {}
-            Order::Stop => return true,
+            InboundOrder::Stop => return true,
         }
         false
     }
@@ -255,7 +257,7 @@ impl Inbound {
             if is_too_big(&error) {
                 // If the queue is full, the next datagram that is too big tells again.
                 let report = TooBigReport { kind, error };
-                self.outbound.offer(Order::TooBig(report));
+                self.outbound.offer(OutboundOrder::TooBig(report));
             }
         }
     }

@@ -3,11 +3,11 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use engine::plane::{Change, Datagrams, Kind, Notice, OutboundPlane, Run, TooBig};
+use engine::plane::{Datagrams, Kind, Notice, OutboundChange, OutboundPlane, Run, TooBig};
 use engine::sa::Direction;
 
 use super::news::Line;
-use super::{Clock, Devices, Inbox, IoReport, News, Order, Report, TooBigReport};
+use super::{Clock, Devices, Inbox, IoReport, News, OutboundOrder, Report, TooBigReport};
 use crate::capture::Tap;
 use crate::raw::RawSockets;
 use crate::sys::gather::Gather;
@@ -27,7 +27,7 @@ pub(super) struct Outbound {
     raw: Option<Arc<RawSockets>>,
     tap: Option<Tap>,
     clock: Clock,
-    inbox: Inbox,
+    inbox: Inbox<OutboundOrder>,
     line: Line,
     io: IoReport,
     frame: Vec<u8>,
@@ -49,7 +49,11 @@ pub(super) enum Turn {
 }
 
 impl Outbound {
-    pub(super) fn new(devices: &Devices, plane: OutboundPlane, inbox: Inbox) -> Self {
+    pub(super) fn new(
+        devices: &Devices,
+        plane: OutboundPlane,
+        inbox: Inbox<OutboundOrder>,
+    ) -> Self {
         Self {
             plane,
             tun: devices.tun.clone(),
@@ -141,24 +145,24 @@ impl Outbound {
     }
 
     /// Returns whether to stop.
-    fn obey(&mut self, order: Order) -> bool {
+    fn obey(&mut self, order: OutboundOrder) -> bool {
         match order {
-            Order::Change(change) => {
+            OutboundOrder::Change(change) => {
                 let now = self.clock.now();
                 let told = self.plane.apply(change, now);
                 self.tell(told);
                 self.ask_links();
                 self.plane.release(now, &mut self.out);
             }
-            Order::Report(answer) => {
+            OutboundOrder::Report(answer) => {
                 // Whoever asked may have gone.
                 let _ = answer.send(Report {
                     plane: self.plane.report(),
                     io: self.io,
                 });
             }
-            Order::TooBig(report) => self.shrink(&report),
-            Order::Stop => return true,
+            OutboundOrder::TooBig(report) => self.shrink(&report),
+            OutboundOrder::Stop => return true,
         }
         false
     }
@@ -250,7 +254,7 @@ impl Outbound {
         let now = self.clock.now();
         while let Some((child, path)) = self.plane.link_to_ask(now) {
             if let Ok(mtu) = self.udp.link_mtu(path.remote.ip()) {
-                let told = self.plane.apply(Change::LinkMtu(child, mtu), now);
+                let told = self.plane.apply(OutboundChange::LinkMtu(child, mtu), now);
                 self.tell(told);
             }
         }

@@ -14,7 +14,7 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 
 use super::inbound::{Inbound, Source};
 use super::outbound::{Outbound, Turn};
-use super::{Clock, Orders};
+use super::{Clock, InboundOrder, Orders};
 use crate::raw::RawSockets;
 use crate::udp::UdpSockets;
 
@@ -54,7 +54,7 @@ pub(super) struct Second {
     lent: Receiver<Box<Outbound>>,
     returning: SyncSender<Box<Outbound>>,
     /// Rings the first thread's bell.
-    first: Orders,
+    first: Orders<InboundOrder>,
     waiting: Waiting,
     clock: Clock,
 }
@@ -63,7 +63,7 @@ pub(super) struct Second {
 pub(super) fn pair(
     inbound: Inbound,
     outbound: Outbound,
-    first: Orders,
+    first: Orders<InboundOrder>,
     clock: Clock,
 ) -> io::Result<(First, Second)> {
     let (lending, lent) = sync_channel(1);

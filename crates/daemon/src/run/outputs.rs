@@ -1,8 +1,8 @@
 //! The node's one door in and one door out: an input, and everything that it makes the node want.
 
 use engine::node::{Event, Input, Output};
-use engine::plane::{Change, SaReport};
-use engine::sa::{Direction, Path};
+use engine::plane::{InboundChange, OutboundChange, SaReport};
+use engine::sa::{Direction, Path, Sa};
 use tracing::warn;
 
 use super::report::Account;
@@ -57,7 +57,18 @@ impl Process {
                     self.send(&path, &bytes);
                     has_sent = true;
                 }
-                Output::Plane(direction, change) => self.change(direction, change)?,
+                Output::Inbound(change) => {
+                    if let InboundChange::Install(sa) = &change {
+                        self.capture_sa(sa);
+                    }
+                    self.planes.change_inbound(change)?;
+                }
+                Output::Outbound(change) => {
+                    if let OutboundChange::Install(sa) = &change {
+                        self.capture_sa(sa);
+                    }
+                    self.planes.change_outbound(change)?;
+                }
                 Output::Event(event) => is_changed |= self.on_event(event),
                 Output::IkeKey(cookies, key) => {
                     if let Some((_, _, keys)) = &mut self.capture
@@ -99,8 +110,9 @@ impl Process {
         }
     }
 
-    fn change(&mut self, direction: Direction, change: Change) -> anyhow::Result<()> {
-        if let (Change::Install(sa), Some((_, _, keys))) = (&change, &mut self.capture) {
+    /// A capture tells Wireshark the keys of an SA.
+    fn capture_sa(&mut self, sa: &Sa) {
+        if let Some((_, _, keys)) = &mut self.capture {
             match keys.add_sa(sa) {
                 Ok(true) => {}
                 Ok(false) => {
@@ -109,7 +121,6 @@ impl Process {
                 Err(error) => warn!("{NO_KEY}: {error}"),
             }
         }
-        Ok(self.planes.change(direction, change)?)
     }
 
     fn on_event(&mut self, event: Event) -> bool {

@@ -2,12 +2,26 @@
 
 use crate::tree::{File, Finding, Tree};
 
+const THROUGH_A_SESSION: &str = "a session owns the exchanges";
+
 /// A room, what it must not name, and why.
-const RULES: [(&str, &str, &str); 6] = [
+const RULES: [(&str, &str, &str); 10] = [
     (
         "crates/engine/src/node",
         "wire::isakmp",
         "a version of IKE reads its own messages",
+    ),
+    ("crates/engine/src/node", "ikev1::phase1", THROUGH_A_SESSION),
+    ("crates/engine/src/node", "ikev1::quick", THROUGH_A_SESSION),
+    (
+        "crates/engine/src/node",
+        "ikev1::mode_config",
+        THROUGH_A_SESSION,
+    ),
+    (
+        "crates/engine/src/node",
+        "ikev1::informational",
+        THROUGH_A_SESSION,
     ),
     (
         "crates/engine/src/ikev1",

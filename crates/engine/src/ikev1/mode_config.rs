@@ -178,8 +178,8 @@ pub fn reply(sa: &IsakmpSa, asked: &Asked, lease: &Lease, out: &mut Outbox) -> S
     seal(sa, id, Step::Config(2), reply, &mut iv, out)
 }
 
-/// Reads what a gateway pushes. The acknowledgement is to be sent, and kept for a duplicate. What is
-/// not of the `families` is not taken.
+/// Reads what a gateway pushes. The acknowledgement is to be sent, and kept for a duplicate. What
+/// is not of the `families` is not taken.
 pub fn pushed(
     sa: &IsakmpSa,
     families: InnerFamilies,

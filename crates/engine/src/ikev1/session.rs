@@ -7,7 +7,7 @@
 mod addresses;
 mod children;
 pub(crate) mod message_ids;
-pub(crate) mod notices;
+mod notices;
 
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ use crypto::rand::Stream;
 use super::decoy::Decoys;
 use super::message::{Kind, Message};
 use super::mode_config::{Asked, ConfigRequest};
-use super::phase1::{Means, Phase1};
+pub use super::phase1::Means;
+use super::phase1::Phase1;
 use super::quick::Quick;
 use super::{IsakmpSa, NatFinding};
 use crate::config::Connection;
@@ -31,6 +32,7 @@ use crate::suite::IkeSuite;
 use crate::time::{Deadline, Instant};
 pub use children::Exchange;
 use message_ids::MessageIds;
+pub use notices::About;
 
 /// One ISAKMP SA and the exchanges under it.
 pub struct Session {

@@ -20,8 +20,8 @@ use super::session_id::SessionId;
 use super::{EndCause, Event, Node, Timer};
 use crate::config::{Child, Connection};
 use crate::ike::Outbox;
-use crate::plane::Change;
-use crate::sa::{ChildId, Direction, Mode, Path, Protocol};
+use crate::plane::{InboundChange, OutboundChange};
+use crate::sa::{ChildId, Mode, Path, Protocol};
 use crate::selector::TrafficSelector;
 use crate::suite::EspSuite;
 use crate::time::{Deadline, Duration, Instant};
@@ -141,7 +141,7 @@ impl Node {
         let Some(session) = self.children.get(&child).and_then(|entry| entry.session) else {
             return;
         };
-        self.begin_quick(session, child, now);
+        self.begin_child(session, child, now);
     }
 
     pub(super) fn on_child_timer(&mut self, child: ChildId, now: Instant) {
@@ -314,14 +314,8 @@ impl Node {
 
     fn remove_pair(&mut self, child: ChildId, pair: &Pair) {
         self.by_spi.remove(&pair.spi_in);
-        self.change(
-            Direction::Inbound,
-            Change::Remove(child, pair.spi_in, Direction::Inbound),
-        );
-        self.change(
-            Direction::Outbound,
-            Change::Remove(child, pair.spi_out, Direction::Outbound),
-        );
+        self.inbound(InboundChange::Remove(child, pair.spi_in));
+        self.outbound(OutboundChange::Remove(child, pair.spi_out));
     }
 
     fn send_delete(&mut self, id: SessionId, pair: &Pair) {
@@ -345,13 +339,10 @@ impl Node {
     /// Removes an inbound SA whose quick mode failed.
     fn remove_inbound(&mut self, child: ChildId, spi: u32) {
         if !self.is_of_station(child) {
-            self.change(Direction::Outbound, Change::Forget(child));
+            self.outbound(OutboundChange::Forget(child));
         }
         self.by_spi.remove(&spi);
-        self.change(
-            Direction::Inbound,
-            Change::Remove(child, spi, Direction::Inbound),
-        );
+        self.inbound(InboundChange::Remove(child, spi));
     }
 
     pub(super) fn move_child(&mut self, child: ChildId, path: Path, bytes: u64, now: Instant) {
@@ -396,8 +387,8 @@ impl Node {
     /// Lets packets of these children take this path.
     pub(super) fn lead(&mut self, children: &[ChildId], path: Path) {
         for child in children {
-            self.change(Direction::Outbound, Change::Move(*child, path));
-            self.change(Direction::Inbound, Change::Move(*child, path));
+            self.outbound(OutboundChange::Move(*child, path));
+            self.inbound(InboundChange::Move(*child, path));
         }
     }
 

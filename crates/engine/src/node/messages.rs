@@ -15,9 +15,7 @@ use crate::ike::{
 use crate::ikev1::fragments::{Sender, Standing};
 use crate::ikev1::in_clear::InClear;
 use crate::ikev1::message::{Kind, Message};
-use crate::ikev1::phase1::Means;
-use crate::ikev1::session::Session as Ike;
-use crate::ikev1::session::notices::About;
+use crate::ikev1::session::{About, Means, Session as Ike};
 use crate::sa::Path;
 use crate::time::Instant;
 
@@ -303,7 +301,7 @@ impl Node {
             Fact::AsksChild(offer) => self.on_asks_child(id, path, &offer, now),
             Fact::ChildFailed(child, spi, fault) => {
                 self.count_fault(&fault);
-                self.quick_failed(id, child, spi, &fault, now);
+                self.child_failed(id, child, spi, &fault, now);
             }
             Fact::Unread(child, spi) => self.wait_for_reader(child, spi, now),
             Fact::Told(exchange, notices) => self.on_notices(id, path, exchange, notices, now),

@@ -15,8 +15,8 @@ use std::net::IpAddr;
 
 use crate::node::session_id::SessionId;
 use crate::node::{Event, Node};
-use crate::plane::Change;
-use crate::sa::{ChildId, Direction, Path};
+use crate::plane::{InboundChange, OutboundChange};
+use crate::sa::{ChildId, Path};
 use crate::time::{Deadline, Duration, Instant};
 
 /// Octets that may be sent for each received octet.
@@ -114,8 +114,8 @@ impl Node {
         bytes -= kept;
         // One allowance for all children of the session, spent by the first.
         for child in session.children.clone() {
-            let allowed = Change::Allow(child, core::mem::take(&mut bytes));
-            self.change(Direction::Outbound, allowed);
+            let allowed = OutboundChange::Allow(child, core::mem::take(&mut bytes));
+            self.outbound(allowed);
         }
     }
 
@@ -125,7 +125,7 @@ impl Node {
             return;
         };
         match session.unproven {
-            Some(_) => self.change(Direction::Outbound, Change::Allow(child, 0)),
+            Some(_) => self.outbound(OutboundChange::Allow(child, 0)),
             // It may have been limited under an earlier session.
             None => self.proven_at(child, session.path().remote.ip()),
         }
@@ -133,9 +133,8 @@ impl Node {
 
     /// Tells the planes where a child's peer is.
     pub(super) fn proven_at(&mut self, child: ChildId, address: IpAddr) {
-        for direction in [Direction::Outbound, Direction::Inbound] {
-            self.change(direction, Change::Proven(child, address));
-        }
+        self.outbound(OutboundChange::Proven(child, address));
+        self.inbound(InboundChange::Proven(child, address));
     }
 
     /// The peer has proven its address, and packets go there: the limit ends.

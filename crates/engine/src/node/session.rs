@@ -291,7 +291,7 @@ impl Node {
         let pending = self.sessions[&id].ike.exchanges().iter();
         let pending: Vec<(ChildId, bool)> = pending.map(|it| (it.child(), it.is_asked())).collect();
         for (child, _) in &pending {
-            self.abandon_quick(id, *child);
+            self.abandon_child(id, *child);
         }
         let exchange = self.sessions[&id].ike.next_exchange(&mut self.random);
         let Some(mut session) = self.sessions.remove(&id) else {
@@ -314,7 +314,7 @@ impl Node {
         self.end_stay(&session, cause.clone(), now);
         for (child, _) in pending.into_iter().filter(|(_, is_asked)| *is_asked) {
             // Another session took over: it continues the requests of this one.
-            self.begin_quick(self.home_of(id, child), child, now);
+            self.begin_child(self.home_of(id, child), child, now);
         }
         if let Some(old) = session.replaces {
             self.renew_later(old, now);
@@ -403,8 +403,8 @@ impl Node {
         self.arm_session(id);
     }
 
-    /// The peer has all of phase 1: a first message under the same SPI is a new one. Nothing happens
-    /// before the session is established.
+    /// The peer has all of phase 1: a first message under the same SPI is a new one. Nothing
+    /// happens before the session is established.
     pub(super) fn forget_phase1(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
@@ -426,7 +426,7 @@ impl Node {
         let failed = session.ike.on_child_deadlines(now, &mut out);
         self.flush(Some(id), out);
         for (child, spi, fault) in failed {
-            self.quick_failed(id, child, spi, &fault, now);
+            self.child_failed(id, child, spi, &fault, now);
         }
     }
 }

@@ -4,8 +4,8 @@
 use super::Node;
 use super::session_id::SessionId;
 use crate::node::Event;
-use crate::plane::Change;
-use crate::sa::{ChildId, Direction};
+use crate::plane::OutboundChange;
+use crate::sa::ChildId;
 use crate::time::{Duration, Instant};
 
 /// A later answer may come over a link that was down when the probe was sent.
@@ -51,7 +51,7 @@ impl Node {
         };
         let asked = session.asked_small.take_if(|asked| asked.number == number);
         if let Some(asked) = asked.filter(|asked| now.since(asked.at) <= PROMPT) {
-            self.change(Direction::Outbound, Change::Doubt(asked.child));
+            self.outbound(OutboundChange::Doubt(asked.child));
         }
     }
 

@@ -22,8 +22,8 @@ use super::{EndCause, Event, NAT_T_PORT, Node, Timer, begins_at_once};
 use crate::config::{Connection, Start};
 use crate::ike::Lease;
 use crate::ikev1::session::{Exchange, Session as Ike};
-use crate::plane::Change;
-use crate::sa::{ChildId, Direction, Mode, Path};
+use crate::plane::OutboundChange;
+use crate::sa::{ChildId, Mode, Path};
 use crate::time::{Deadline, Duration, Instant};
 
 /// Longest wait before the first new attempt; doubles with each attempt.
@@ -164,7 +164,7 @@ impl Node {
         station.retry_children_at = None;
         let children = core::mem::take(&mut station.children);
         for child in children {
-            self.change(Direction::Outbound, Change::Forget(child));
+            self.outbound(OutboundChange::Forget(child));
         }
         self.arm_station(index);
     }
@@ -210,7 +210,7 @@ impl Node {
         // Its traffic does not wait any more: another connection may have a tunnel for it.
         for index in self.stations_named(name) {
             for child in self.stations[index].children.clone() {
-                self.change(Direction::Outbound, Change::Forget(child));
+                self.outbound(OutboundChange::Forget(child));
             }
         }
     }
@@ -425,7 +425,7 @@ impl Node {
                     .get(&child)
                     .is_some_and(|entry| entry.current.is_some());
                 if !is_up && self.has_inner(id, child) {
-                    self.begin_quick(id, child, now);
+                    self.begin_child(id, child, now);
                 }
             }
             _ => {}
@@ -503,7 +503,7 @@ impl Node {
                 .collect();
             missing
                 .into_iter()
-                .for_each(|child| self.begin_quick(id, child, now));
+                .for_each(|child| self.begin_child(id, child, now));
         }
         let next_at = &mut self.stations[index].race.next_at;
         if next_at.is_some_and(|at| at <= now) {

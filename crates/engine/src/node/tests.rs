@@ -48,7 +48,7 @@ use crate::counters::DropReason;
 use crate::identity::Identity;
 use crate::ike::Outbox;
 use crate::ikev1::informational;
-use crate::sa::{Mode, Sa};
+use crate::sa::{Direction, Mode, Sa};
 use crate::time::Duration;
 
 const STATION: [u8; 4] = [10, 0, 0, 2];
@@ -1204,13 +1204,23 @@ impl End {
     }
 
     /// Returns what the plane tells.
-    fn change(&mut self, change: crate::plane::Change) -> Option<Notice> {
-        use crate::plane::Change;
+    fn inbound(&mut self, change: InboundChange) -> Option<Notice> {
         match change {
-            Change::Install(sa) => {
-                self.trail.push(format!("install {:?}", sa.direction));
-                self.install(*sa);
+            InboundChange::Install(sa) => self.install(*sa),
+            InboundChange::Remove(child, spi) => {
+                return self.remove(child, spi, Direction::Inbound);
             }
+            InboundChange::Move(..) => self.trail.push("move".into()),
+            InboundChange::Proven(..) => {}
+        }
+        None
+    }
+
+    /// Returns what the plane tells.
+    fn outbound(&mut self, change: OutboundChange) -> Option<Notice> {
+        use OutboundChange as Change;
+        match change {
+            Change::Install(sa) => self.install(*sa),
             Change::Expect(..) => self.trail.push("expect".into()),
             Change::Forget(_) => self.trail.push("forget".into()),
             Change::Watch(child, from) => drop(self.watched.insert(child, from)),
@@ -1226,8 +1236,8 @@ impl End {
             Change::Proven(child, _) if self.limits.remove(&child).is_some() => {
                 self.trail.push("proven".into());
             }
-            Change::Remove(child, spi, direction) => return self.remove(child, spi, direction),
-            _ => {}
+            Change::Remove(child, spi) => return self.remove(child, spi, Direction::Outbound),
+            Change::Proven(..) | Change::LinkMtu(..) => {}
         }
         None
     }
@@ -1250,6 +1260,7 @@ impl End {
     }
 
     fn install(&mut self, sa: Sa) {
+        self.trail.push(format!("install {:?}", sa.direction));
         self.paths.insert(sa.child, sa.path);
         self.keys.insert(
             sa.spi,
@@ -1378,8 +1389,11 @@ impl World {
         loop {
             match self.ends[end].node.poll() {
                 Output::Datagram(path, payload) => self.send(end, path, payload),
-                Output::Plane(_, change) => {
-                    answers.extend(self.ends[end].change(change).map(Input::Notice));
+                Output::Inbound(change) => {
+                    answers.extend(self.ends[end].inbound(change).map(Input::Notice));
+                }
+                Output::Outbound(change) => {
+                    answers.extend(self.ends[end].outbound(change).map(Input::Notice));
                 }
                 Output::Event(event) => {
                     if let Event::Message { step, .. } = &event {

@@ -13,7 +13,7 @@ use crate::plane::opener::Opener;
 use crate::plane::packets::{Control, Packets, Slice};
 use crate::plane::table::Table;
 use crate::plane::unwrap::Unwrap;
-use crate::plane::{Change, Kind, Notice, Offloads, PlaneReport, SaReport};
+use crate::plane::{InboundChange, Kind, Notice, Offloads, PlaneReport, SaReport};
 use crate::sa::{ChildId, Direction, Path};
 use crate::time::{Duration, Instant};
 use crate::work::Task;
@@ -76,26 +76,20 @@ impl InboundPlane {
 
     /// Takes one change; outbound SAs and what is unknown are ignored.
     /// Returns what control must know of it.
-    pub fn apply(&mut self, change: Change, _now: Instant) -> Option<Notice> {
+    pub fn apply(&mut self, change: InboundChange) -> Option<Notice> {
         match change {
-            Change::Install(sa) if sa.direction == Direction::Inbound => {
+            InboundChange::Install(sa) => {
                 self.remove(sa.child, sa.spi);
                 self.by_child.insert((sa.child, sa.spi));
                 self.table.insert(Box::new(Opener::new(*sa)));
             }
-            Change::Remove(child, spi, Direction::Inbound) => {
+            InboundChange::Remove(child, spi) => {
                 return Some(self.remove(child, spi));
             }
-            Change::Move(child, path) => self.each_of(child, |opener| opener.path = path),
-            Change::Proven(child, address) => self.each_of(child, |opener| opener.know(address)),
-            Change::LinkMtu(child, mtu) => self.each_of(child, |opener| opener.set_path_mtu(mtu)),
-            Change::Install(_)
-            | Change::Remove(..)
-            | Change::Expect(..)
-            | Change::Forget(_)
-            | Change::Allow(..)
-            | Change::Doubt(_)
-            | Change::Watch(..) => {}
+            InboundChange::Move(child, path) => self.each_of(child, |opener| opener.path = path),
+            InboundChange::Proven(child, address) => {
+                self.each_of(child, |opener| opener.know(address))
+            }
         }
         None
     }

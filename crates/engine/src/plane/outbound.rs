@@ -20,7 +20,7 @@ use crate::plane::sealer::Sealer;
 use crate::plane::split::Burst;
 use crate::plane::stall::Stall;
 use crate::plane::vnet::PLAIN;
-use crate::plane::{Change, Datagrams, Notice, Offloads, PlaneReport, SaReport};
+use crate::plane::{Datagrams, Notice, Offloads, OutboundChange, PlaneReport, SaReport};
 use crate::sa::{ChildId, Direction, Mode, Path, Sa};
 use crate::selector::TrafficSelector;
 use crate::time::{Duration, Instant};
@@ -101,10 +101,10 @@ impl OutboundPlane {
 
     /// Takes one change; inbound SAs and what is unknown are ignored. What waited for a new SA
     /// leaves by [`OutboundPlane::release`].
-    pub fn apply(&mut self, change: Change, now: Instant) -> Option<Notice> {
+    pub fn apply(&mut self, change: OutboundChange, now: Instant) -> Option<Notice> {
         match change {
-            Change::Install(sa) if sa.direction == Direction::Outbound => self.install(*sa),
-            Change::Remove(child, spi, Direction::Outbound) => {
+            OutboundChange::Install(sa) => self.install(*sa),
+            OutboundChange::Remove(child, spi) => {
                 self.sizes.remove(child, spi);
                 let (mut lost, mut counted) = (None, SaReport::nothing(child, spi));
                 self.edit(child, |child| {
@@ -119,7 +119,7 @@ impl OutboundPlane {
                 self.report.drops.add(DropReason::UnprovenPath, lost as u64);
                 return Some(Notice::Removed(Direction::Outbound, counted));
             }
-            Change::Move(child, path) => {
+            OutboundChange::Move(child, path) => {
                 self.edit(child, |child| {
                     child.follow(path);
                     child.stall = Stall::default();
@@ -127,15 +127,15 @@ impl OutboundPlane {
                 let mtu = self.sizes.follow(child, path);
                 self.resize(child, mtu);
             }
-            Change::Allow(child, bytes) => self.allow(child, bytes),
-            Change::Proven(child, address) => {
+            OutboundChange::Allow(child, bytes) => self.allow(child, bytes),
+            OutboundChange::Proven(child, address) => {
                 self.edit(child, |child| child.know(address));
                 let limit = self.child_mut(child).and_then(|child| child.limit.take());
                 let held = limit.into_iter().flat_map(|limit| limit.hold.into_frames());
                 self.released.extend(held);
             }
-            Change::Doubt(child) => self.doubt(child, now),
-            Change::Expect(id, local, remote) => self.edit_or_add(id, |child| {
+            OutboundChange::Doubt(child) => self.doubt(child, now),
+            OutboundChange::Expect(id, local, remote) => self.edit_or_add(id, |child| {
                 let former = child.expected.take();
                 let (asked, hold) = former.map_or_else(Default::default, |it| (it.asked, it.hold));
                 child.expected = Some(Box::new(Expected {
@@ -145,21 +145,20 @@ impl OutboundPlane {
                     hold,
                 }));
             }),
-            Change::Forget(child) => {
+            OutboundChange::Forget(child) => {
                 let lost = self.take_hold(child).len();
                 self.report.drops.add(DropReason::NoSa, lost as u64);
                 self.edit(child, |child| child.expected = None);
             }
-            Change::Watch(child, from) => {
+            OutboundChange::Watch(child, from) => {
                 if let Some(child) = self.child_mut(child) {
                     child.watched_from = Some(from);
                 }
             }
-            Change::LinkMtu(child, mtu) => {
+            OutboundChange::LinkMtu(child, mtu) => {
                 let mtu = self.sizes.link(child, mtu, now);
                 self.resize(child, mtu);
             }
-            Change::Install(_) | Change::Remove(..) => {}
         }
         None
     }

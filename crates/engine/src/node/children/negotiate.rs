@@ -18,14 +18,14 @@ use crate::counters::DropReason;
 use crate::ike::{
     AgreedChild, ChildOffer, ChildRequest, Fault, Grant, Groups, NegotiatedChild, Outbox, Role,
 };
-use crate::ikev1::session::notices::About;
-use crate::plane::Change;
+use crate::ikev1::session::About;
+use crate::plane::{InboundChange, OutboundChange};
 use crate::sa::{ChildId, Direction, Mode, Path};
 use crate::time::{Duration, Instant};
 
 impl Node {
     /// Begins quick mode for a child under a session, or lets it wait for its turn.
-    pub(in super::super) fn begin_quick(&mut self, id: SessionId, child: ChildId, now: Instant) {
+    pub(in super::super) fn begin_child(&mut self, id: SessionId, child: ChildId, now: Instant) {
         let session = self.sessions.get(&id);
         let Some(session) = session.filter(|it| it.ike.is_established()) else {
             return;
@@ -74,12 +74,12 @@ impl Node {
                 self.arm_session(id);
                 self.arm_child(child);
             }
-            Err(fault) => self.quick_failed(id, child, spi, &fault, now),
+            Err(fault) => self.child_failed(id, child, spi, &fault, now),
         }
     }
 
-    /// Both ends have agreed on a pair. `out`: what the exchange sends, which leaves when the planes
-    /// can receive on the new SA, because the peer may send as soon as it reads it.
+    /// Both ends have agreed on a pair. `out`: what the exchange sends. It leaves when the inbound
+    /// plane has the new SA, because the peer may send as soon as it reads it.
     pub(in super::super) fn child_agreed(
         &mut self,
         id: SessionId,
@@ -247,7 +247,7 @@ impl Node {
             self.install(home, child, negotiated, Direction::Outbound);
         }
         if !agreed.is_ours && !self.is_of_station(child) {
-            self.change(Direction::Outbound, Change::Forget(child));
+            self.outbound(OutboundChange::Forget(child));
         }
         if let Some(session) = self.sessions.get_mut(&id) {
             session.ike.forget_answer();
@@ -273,9 +273,13 @@ impl Node {
         let place = (child, direction, sa.spi);
         self.by_spi.insert(negotiated.spi_in, child);
         self.charge(self.heir_of(id), place);
-        self.change(direction, Change::Install(Box::new(sa)));
-        if direction == Direction::Outbound {
-            self.limit_new(id, child);
+        let sa = Box::new(sa);
+        match direction {
+            Direction::Inbound => self.inbound(InboundChange::Install(sa)),
+            Direction::Outbound => {
+                self.outbound(OutboundChange::Install(sa));
+                self.limit_new(id, child);
+            }
         }
     }
 
@@ -298,8 +302,8 @@ impl Node {
                 (negotiated.local.at(own), negotiated.remote.at(peer))
             }
         };
-        let expect = Change::Expect(child, vec![local], vec![remote]);
-        self.change(Direction::Outbound, expect);
+        let expect = OutboundChange::Expect(child, vec![local], vec![remote]);
+        self.outbound(expect);
     }
 
     fn child_established(
@@ -371,7 +375,7 @@ impl Node {
     }
 
     /// A quick mode ended without SAs. The caller starts the next one.
-    pub(in super::super) fn quick_failed(
+    pub(in super::super) fn child_failed(
         &mut self,
         id: SessionId,
         child: ChildId,
@@ -405,7 +409,7 @@ impl Node {
     }
 
     /// Quick modes of a child that will not be finished.
-    pub(in super::super) fn abandon_quick(&mut self, id: SessionId, child: ChildId) {
+    pub(in super::super) fn abandon_child(&mut self, id: SessionId, child: ChildId) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };

@@ -43,7 +43,7 @@ impl Node {
     /// Starts the quick mode that has waited longest, if none is under way.
     pub(in super::super) fn begin_waiting(&mut self, id: SessionId, now: Instant) {
         while let Some(child) = self.sessions.get_mut(&id).and_then(|s| s.next_waiting()) {
-            self.begin_quick(id, child, now);
+            self.begin_child(id, child, now);
         }
     }
 }

@@ -36,7 +36,7 @@ impl Node {
             Remedy::Nothing => {
                 let fault = Fault::Refused(refused.text);
                 self.count_fault(&fault);
-                self.quick_failed(id, child, spi, &fault, now);
+                self.child_failed(id, child, spi, &fault, now);
             }
         }
         self.begin_waiting(id, now);
@@ -67,6 +67,6 @@ impl Node {
         };
         self.by_spi.remove(&spi);
         self.tell(event);
-        self.begin_quick(id, child, now);
+        self.begin_child(id, child, now);
     }
 }

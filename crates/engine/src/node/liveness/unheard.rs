@@ -12,8 +12,8 @@ use crate::ikev1::in_clear::{InClear, Lost};
 use crate::node::session::Session;
 use crate::node::session_id::SessionId;
 use crate::node::{Event, Node, Output};
-use crate::plane::Change;
-use crate::sa::{ChildId, Direction, Path};
+use crate::plane::OutboundChange;
+use crate::sa::{ChildId, Path};
 use crate::time::{Duration, Instant};
 
 /// A packet this long after the first one shows that we are still sending. A single packet does
@@ -68,7 +68,7 @@ impl Node {
         let children = session.children.clone();
         session.liveness.unheard.get_or_insert_default();
         for child in children {
-            self.change(Direction::Outbound, Change::Watch(child, now));
+            self.outbound(OutboundChange::Watch(child, now));
         }
     }
 
@@ -97,7 +97,7 @@ impl Node {
             }
         };
         if let Some(from) = again {
-            self.change(Direction::Outbound, Change::Watch(child, from));
+            self.outbound(OutboundChange::Watch(child, from));
         }
         if let Some(id) = id {
             self.arm_session(id);

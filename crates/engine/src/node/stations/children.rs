@@ -2,8 +2,8 @@
 
 use crate::config::{Child, Connection};
 use crate::node::Node;
-use crate::plane::Change;
-use crate::sa::{ChildId, Direction, Mode};
+use crate::plane::OutboundChange;
+use crate::sa::{ChildId, Mode};
 use crate::selector::TrafficSelector;
 
 impl Node {
@@ -14,7 +14,7 @@ impl Node {
         };
         let selectors = (entry.local, entry.remote);
         let (local, remote) = expected(&entry.connection, entry.child(), selectors);
-        self.change(Direction::Outbound, Change::Expect(child, local, remote));
+        self.outbound(OutboundChange::Expect(child, local, remote));
     }
 }
 

@@ -15,7 +15,7 @@ impl Node {
             .partition(|child| self.has_inner(id, *child));
         // Where one is under way the session stands without the others.
         for child in able {
-            self.begin_quick(id, child, now);
+            self.begin_child(id, child, now);
         }
         for child in unable {
             self.lacks_inner(id, child, now);

@@ -84,7 +84,7 @@ fn a_child_that_was_refused_is_begun_again_although_another_was_slow() {
     let (child, spi) = (pending.child(), pending.spi());
     let refused = Fault::Refused("no".into());
     node.handle(Input::Wake, now);
-    node.quick_failed(id, child, spi, &refused, now);
+    node.child_failed(id, child, spi, &refused, now);
     node.begin_waiting(id, now);
     world.drain(0);
     world.wire.clear();
@@ -113,7 +113,7 @@ fn a_peer_has_so_many_children_under_all_its_sessions() {
             let remote = format!("10.10.0.{}/32", 100 + round * 4 + host);
             let selectors = (Some(inner), Some(remote.parse().expect("a host")));
             let child = node.add_child(&connection, 0, true, selectors);
-            node.begin_quick(old, child, now);
+            node.begin_child(old, child, now);
         }
         world.drain(0);
         world.run(Duration::from_secs(1));
@@ -196,7 +196,7 @@ fn a_renewal_that_was_refused_is_tried_again_before_the_sas_expire() {
     let (id, pending) = (*id, open.next().expect("a quick mode"));
     let (child, spi) = (pending.child(), pending.spi());
     node.handle(Input::Wake, now);
-    node.quick_failed(id, child, spi, &Fault::Refused("no".into()), now);
+    node.child_failed(id, child, spi, &Fault::Refused("no".into()), now);
     world.drain(0);
     world.run(Duration::from_secs(60));
     let renewed = |event: &Event| matches!(event, Event::ChildEstablished { is_rekey: true, .. });

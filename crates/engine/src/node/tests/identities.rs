@@ -131,7 +131,7 @@ impl Crowd {
                     let at = self.now + Duration::from_millis(20);
                     self.wire.push((at, arrives, payload));
                 }
-                Output::Plane(Direction::Outbound, change) => member.change(change),
+                Output::Outbound(change) => member.outbound(change),
                 Output::Event(event) => member.events.push(event),
                 Output::WantsReport => answers.push(Input::Report(&[])),
                 Output::WantsLocalAddress { remote, among } => {
@@ -190,14 +190,13 @@ impl Crowd {
 }
 
 impl Member {
-    fn change(&mut self, change: crate::plane::Change) {
-        use crate::plane::Change;
+    fn outbound(&mut self, change: OutboundChange) {
         match change {
-            Change::Install(sa) => {
+            OutboundChange::Install(sa) => {
                 let words: Vec<String> = sa.remote.iter().map(ToString::to_string).collect();
                 self.outbound.insert(sa.spi, words.join(", "));
             }
-            Change::Remove(_, spi, Direction::Outbound) => drop(self.outbound.remove(&spi)),
+            OutboundChange::Remove(_, spi) => drop(self.outbound.remove(&spi)),
             _ => {}
         }
     }

@@ -35,8 +35,9 @@ pub(super) fn look(
 }
 
 impl OutboundPlane {
-    /// A child that needs [`crate::plane::Change::LinkMtu`], and its path. Call it after each
-    /// change and between bursts until it returns `None`. It costs nothing if nothing is needed.
+    /// A child that needs [`crate::plane::OutboundChange::LinkMtu`], and its path. Call it after
+    /// each change and between bursts until it returns `None`. It costs nothing if nothing is
+    /// needed.
     pub fn link_to_ask(&mut self, now: Instant) -> Option<(ChildId, Path)> {
         self.sizes.next_asked(now)
     }

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use super::support::*;
 use crate::counters::DropReason;
 use crate::plane::sealer::finish_ip_header;
-use crate::plane::{Change, Kind, Notice, Offloads};
-use crate::sa::{ChildId, Direction, Mode, Protocol, Sa};
+use crate::plane::{InboundChange, Kind, Notice, Offloads, OutboundChange};
+use crate::sa::{ChildId, Mode, Protocol, Sa};
 use crate::selector::TrafficSelector;
 use wire::ip::protocol::{TCP, UDP};
 
@@ -402,17 +402,16 @@ fn many_sas_come_and_go() {
         ..tunnel_sa(AES_GCM)
     };
     for n in 0..1000 {
-        pair.sender.apply(Change::Install(Box::new(sa(n))), NOW);
+        pair.sender
+            .apply(OutboundChange::Install(Box::new(sa(n))), NOW);
         pair.receiver
-            .apply(Change::Install(Box::new(inbound(&sa(n)))), NOW);
+            .apply(InboundChange::Install(Box::new(inbound(&sa(n)))));
     }
     assert_eq!(pair.receiver.report().associations.len(), 1001);
     for n in (0..1000).filter(|n| n % 3 != 0) {
         let (child, spi) = (sa(n).child, sa(n).spi);
-        pair.sender
-            .apply(Change::Remove(child, spi, Direction::Outbound), NOW);
-        pair.receiver
-            .apply(Change::Remove(child, spi, Direction::Inbound), NOW);
+        pair.sender.apply(OutboundChange::Remove(child, spi), NOW);
+        pair.receiver.apply(InboundChange::Remove(child, spi));
     }
     let left = (0..1000).filter(|n| n % 3 == 0).count() + 1;
     assert_eq!(pair.receiver.report().associations.len(), left);

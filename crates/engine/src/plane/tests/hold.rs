@@ -4,16 +4,16 @@ use wire::ip::protocol::UDP;
 
 use super::support::*;
 use crate::counters::DropReason;
-use crate::plane::{Change, Notice, hold};
+use crate::plane::{Notice, OutboundChange, hold};
 use crate::sa::Sa;
 
 /// A pair whose sender expects the traffic of its SA's child, and that SA for both ends.
 fn waiting() -> (Pair, Sa) {
     let sa = tunnel_sa(AES_GCM);
     let mut pair = Pair::new(tunnel_sa(AES_GCM));
-    let removed = Change::Remove(CHILD, SPI, crate::sa::Direction::Outbound);
+    let removed = OutboundChange::Remove(CHILD, SPI);
     pair.sender.apply(removed, NOW);
-    let expected = Change::Expect(CHILD, sa.local.clone(), sa.remote.clone());
+    let expected = OutboundChange::Expect(CHILD, sa.local.clone(), sa.remote.clone());
     pair.sender.apply(expected, NOW);
     (pair, sa)
 }
@@ -32,7 +32,8 @@ fn what_waits_for_its_child_leaves_in_order_when_it_is_up() {
     let (mut pair, sa) = waiting();
     let frames = [numbered(1, "10.1.0.1"), numbered(2, "10.1.0.1")];
     assert!(pair.seal(&frames).is_empty());
-    pair.sender.apply(Change::Install(Box::new(sa)), NOW);
+    pair.sender
+        .apply(OutboundChange::Install(Box::new(sa)), NOW);
     let sent = pair.release(NOW);
     let opened = pair.open(&sent);
     assert_eq!(opened, frames);
@@ -49,7 +50,8 @@ fn a_child_holds_a_bounded_number_of_frames_and_octets_and_drops_the_newest() {
         pair.sent_drops(DropReason::NoSa),
         40 - hold::MAX_HELD_FRAMES as u64
     );
-    pair.sender.apply(Change::Install(Box::new(sa)), NOW);
+    pair.sender
+        .apply(OutboundChange::Install(Box::new(sa)), NOW);
     let sent = pair.release(NOW);
     assert_eq!(pair.open(&sent), frames[..hold::MAX_HELD_FRAMES]);
 
@@ -76,7 +78,8 @@ fn what_waited_too_long_is_dropped_and_makes_room() {
         pair.sent_drops(DropReason::NoSa),
         hold::MAX_HELD_FRAMES as u64
     );
-    pair.sender.apply(Change::Install(Box::new(sa)), later);
+    pair.sender
+        .apply(OutboundChange::Install(Box::new(sa)), later);
     let sent = pair.release(later + hold::MAX_HELD_FOR);
     assert_eq!(pair.open(&sent), [frames[39].clone()]);
 }
@@ -89,7 +92,8 @@ fn a_source_that_the_new_sa_does_not_cover_ends_the_wait() {
         local: vec![within("10.1.0.2", "10.1.0.2")],
         ..sa
     };
-    pair.sender.apply(Change::Install(Box::new(lent)), NOW);
+    pair.sender
+        .apply(OutboundChange::Install(Box::new(lent)), NOW);
     let sent = pair.release(NOW);
     assert_eq!(pair.open(&sent), [numbered(2, "10.1.0.2")]);
     assert_eq!(pair.sent_drops(DropReason::NoPolicy), 1);
@@ -105,9 +109,9 @@ fn the_first_packet_of_a_watched_child_is_told_of_once() {
     };
     assert_eq!(told(&mut pair), []);
     let later = NOW + core::time::Duration::from_nanos(1);
-    pair.sender.apply(Change::Watch(CHILD, later), NOW);
+    pair.sender.apply(OutboundChange::Watch(CHILD, later), NOW);
     assert_eq!(told(&mut pair), [], "not yet");
-    pair.sender.apply(Change::Watch(CHILD, NOW), NOW);
+    pair.sender.apply(OutboundChange::Watch(CHILD, NOW), NOW);
     let used = Notice::OutboundUsed {
         child: CHILD,
         at: NOW,

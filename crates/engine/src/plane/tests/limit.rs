@@ -4,8 +4,8 @@ use wire::ip::protocol::{TCP, UDP};
 
 use super::support::*;
 use crate::counters::DropReason;
-use crate::plane::{Change, hold};
-use crate::sa::{Direction, Protocol, Sa};
+use crate::plane::{OutboundChange, hold};
+use crate::sa::{Protocol, Sa};
 use crate::time::{Duration, Instant};
 
 fn raw() -> Sa {
@@ -64,13 +64,14 @@ fn no_more_leaves_than_is_allowed_and_the_rest_leaves_in_order_when_the_peer_is_
                 40 * whole,
             ] {
                 let mut pair = Pair::new(make());
-                pair.sender.apply(Change::Allow(CHILD, allowed), NOW);
+                pair.sender
+                    .apply(OutboundChange::Allow(CHILD, allowed), NOW);
                 let mut all = pair.seal(&vec![frame.clone(); 4]);
                 let at_first = on_the_wire(&all, is_udp);
                 assert!(at_first <= allowed, "{at_first} of {allowed}");
                 assert!(allowed < 40 * whole || at_first == 4 * whole, "{whole}");
                 pair.sender
-                    .apply(Change::Proven(CHILD, ip("192.0.2.2")), NOW);
+                    .apply(OutboundChange::Proven(CHILD, ip("192.0.2.2")), NOW);
                 all.extend(pair.release(NOW));
                 assert_eq!(on_the_wire(&all, is_udp), 4 * whole);
                 assert_eq!(pair.sent_drops(DropReason::UnprovenPath), 0);
@@ -87,14 +88,14 @@ fn no_more_leaves_than_is_allowed_and_the_rest_leaves_in_order_when_the_peer_is_
 #[test]
 fn what_is_allowed_adds_up_and_lets_go_what_waited() {
     let mut pair = Pair::new(tunnel_sa(AES_GCM));
-    pair.sender.apply(Change::Allow(CHILD, 100), NOW);
+    pair.sender.apply(OutboundChange::Allow(CHILD, 100), NOW);
     assert!(pair.seal(&[small(1), small(2)]).is_empty());
-    pair.sender.apply(Change::Allow(CHILD, 600), NOW);
+    pair.sender.apply(OutboundChange::Allow(CHILD, 600), NOW);
     let sent = pair.release(NOW);
     assert_eq!(pair.open(&sent)[0], small(1));
     let mut all = sent;
     for _ in 0..10 {
-        pair.sender.apply(Change::Allow(CHILD, 600), NOW);
+        pair.sender.apply(OutboundChange::Allow(CHILD, 600), NOW);
         all.extend(pair.release(NOW));
     }
     assert_eq!(all.len(), 2);
@@ -103,7 +104,7 @@ fn what_is_allowed_adds_up_and_lets_go_what_waited() {
 #[test]
 fn what_waits_for_a_proof_is_bounded_in_number_and_time_and_counted() {
     let mut pair = Pair::new(tunnel_sa(AES_GCM));
-    pair.sender.apply(Change::Allow(CHILD, 0), NOW);
+    pair.sender.apply(OutboundChange::Allow(CHILD, 0), NOW);
     let frames: Vec<_> = (0..40).map(small).collect();
     assert!(pair.seal(&frames).is_empty());
     let lost = 40 - hold::MAX_HELD_FRAMES as u64;
@@ -111,21 +112,21 @@ fn what_waits_for_a_proof_is_bounded_in_number_and_time_and_counted() {
     // A little more is allowed again and again: that gives them no more time.
     let mut now = NOW;
     while now <= NOW + hold::MAX_HELD_FOR {
-        pair.sender.apply(Change::Allow(CHILD, 1), now);
+        pair.sender.apply(OutboundChange::Allow(CHILD, 1), now);
         assert!(pair.release(now).is_empty());
         now = now + Duration::from_secs(3);
     }
     pair.sender
-        .apply(Change::Proven(CHILD, ip("192.0.2.2")), now);
+        .apply(OutboundChange::Proven(CHILD, ip("192.0.2.2")), now);
     assert!(pair.release(now).is_empty());
 }
 
 #[test]
 fn what_waits_ends_with_the_last_sa_and_is_counted() {
     let mut pair = Pair::new(tunnel_sa(AES_GCM));
-    pair.sender.apply(Change::Allow(CHILD, 0), NOW);
+    pair.sender.apply(OutboundChange::Allow(CHILD, 0), NOW);
     pair.seal(&[small(1), small(2)]);
-    let removed = Change::Remove(CHILD, SPI, Direction::Outbound);
+    let removed = OutboundChange::Remove(CHILD, SPI);
     pair.sender.apply(removed, Instant(2));
     assert_eq!(pair.sent_drops(DropReason::UnprovenPath), 2);
 }

@@ -4,7 +4,7 @@ use super::support::*;
 use crate::counters::DropReason;
 use crate::plane::inner::be16;
 use crate::plane::path_mtu::{CLAIM_HOLDS, REPORT_HOLDS};
-use crate::plane::{Change, Kind, Shape, TooBig};
+use crate::plane::{Kind, OutboundChange, Shape, TooBig};
 use crate::sa::{ChildId, Mode, Protocol, Sa};
 use crate::time::{Duration, Instant};
 use std::net::SocketAddr;
@@ -194,10 +194,11 @@ fn what_a_router_proved_outlives_a_rekey_and_ends_with_a_move() {
         spi: SPI + 1,
         ..tunnel_sa(AES_GCM)
     };
-    pair.sender.apply(Change::Install(Box::new(successor)), NOW);
+    pair.sender
+        .apply(OutboundChange::Install(Box::new(successor)), NOW);
     assert_eq!(told(&mut pair, NOW), fits(&sa, 1_400));
     let moved = path("198.51.100.1", "203.0.113.9", 4_500);
-    pair.sender.apply(Change::Move(CHILD, moved), NOW);
+    pair.sender.apply(OutboundChange::Move(CHILD, moved), NOW);
     assert_eq!(told(&mut pair, NOW), fits(&sa, 1_500));
     let there = TooBig {
         remote: moved.remote,
@@ -212,19 +213,21 @@ fn a_link_is_asked_for_with_each_sa_and_path_and_as_long_as_it_is_smaller() {
     let mut pair = Pair::new(tunnel_sa(AES_GCM));
     assert_eq!(pair.sender.link_to_ask(NOW), Some((CHILD, sa.path)));
     assert_eq!(pair.sender.link_to_ask(NOW), None);
-    pair.sender.apply(Change::LinkMtu(CHILD, 9_000), NOW);
+    pair.sender
+        .apply(OutboundChange::LinkMtu(CHILD, 9_000), NOW);
     assert_eq!(told(&mut pair, NOW), fits(&sa, 1_500));
     assert_eq!(pair.sender.link_to_ask(later(REPORT_HOLDS)), None);
     // A datagram was refused: the link shrank.
     pair.sender.doubt_link(sa.path.remote);
     assert_eq!(pair.sender.link_to_ask(NOW), Some((CHILD, sa.path)));
-    pair.sender.apply(Change::LinkMtu(CHILD, 1_300), NOW);
+    pair.sender
+        .apply(OutboundChange::LinkMtu(CHILD, 1_300), NOW);
     assert_eq!(told(&mut pair, NOW), fits(&sa, 1_300));
     assert_eq!(pair.sender.link_to_ask(later(REPORT_HOLDS - SECOND)), None);
     let asked = pair.sender.link_to_ask(later(REPORT_HOLDS));
     assert_eq!(asked, Some((CHILD, sa.path)));
     let moved = path("198.51.100.1", "203.0.113.9", 4_500);
-    pair.sender.apply(Change::Move(CHILD, moved), NOW);
+    pair.sender.apply(OutboundChange::Move(CHILD, moved), NOW);
     assert_eq!(pair.sender.link_to_ask(NOW), Some((CHILD, moved)));
 }
 
@@ -238,7 +241,7 @@ fn no_path_is_believed_to_carry_less_than_its_family_demands() {
     for (sa, least) in [(tunnel_sa(AES_GCM), 576), (v6(), 1_280)] {
         let shape = Shape::of(&sa);
         let mut pair = Pair::new(sa);
-        pair.sender.apply(Change::LinkMtu(CHILD, 68), NOW);
+        pair.sender.apply(OutboundChange::LinkMtu(CHILD, 68), NOW);
         assert_eq!(told(&mut pair, NOW), shape.largest_packet(least));
     }
 }
@@ -249,7 +252,7 @@ fn nothing_stays_of_children_that_are_gone() {
     let quoted = quotation(&mut pair);
     let sa = tunnel_sa(AES_GCM);
     pair.sender.too_big(&report(&sa, 1_400, &quoted), NOW);
-    let gone = Change::Remove(CHILD, SPI, crate::sa::Direction::Outbound);
+    let gone = OutboundChange::Remove(CHILD, SPI);
     pair.sender.apply(gone, NOW);
     assert_eq!(pair.sender.link_to_ask(later(REPORT_HOLDS)), None);
     assert!(!pair.sender.too_big(&report(&sa, 1_300, &[]), NOW));
@@ -258,6 +261,7 @@ fn nothing_stays_of_children_that_are_gone() {
         child: ChildId(8),
         ..tunnel_sa(AES_GCM)
     };
-    pair.sender.apply(Change::Install(Box::new(anew)), NOW);
+    pair.sender
+        .apply(OutboundChange::Install(Box::new(anew)), NOW);
     assert_eq!(told(&mut pair, NOW), fits(&sa, 1_500));
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::support::*;
 use crate::counters::DropReason;
-use crate::plane::{Change, Kind, Notice, wire_bytes};
+use crate::plane::{InboundChange, Kind, Notice, OutboundChange, wire_bytes};
 use crate::plane::{Shape, inner};
 use crate::sa::{Mode, Protocol, Sa};
 use wire::ip::protocol::{ICMP, TCP, UDP};
@@ -166,13 +166,14 @@ fn a_newer_sa_takes_over_and_the_older_is_still_opened() {
         ..tunnel_sa(AES_GCM)
     };
     let receiving = inbound(&newer);
-    pair.sender.apply(Change::Install(Box::new(newer)), NOW);
+    pair.sender
+        .apply(OutboundChange::Install(Box::new(newer)), NOW);
     pair.receiver
-        .apply(Change::Install(Box::new(receiving)), NOW);
+        .apply(InboundChange::Install(Box::new(receiving)));
     let new = pair.seal(std::slice::from_ref(&frame));
     assert_eq!(inner::be32(&new[0].bytes, 0), SPI + 1);
     assert_eq!(pair.open(&[new[0].clone(), old[0].clone()]).len(), 2);
-    let removed = Change::Remove(CHILD, SPI + 1, crate::sa::Direction::Outbound);
+    let removed = OutboundChange::Remove(CHILD, SPI + 1);
     pair.sender.apply(removed, NOW);
     let back = pair.seal(&[frame]);
     assert_eq!(inner::be32(&back[0].bytes, 0), SPI);
@@ -192,11 +193,12 @@ fn expected_traffic_asks_for_its_child_and_never_leaves() {
     let child = crate::sa::ChildId(8);
     let local = vec![within("10.1.0.0", "10.1.255.255")];
     let remote = vec![within("10.3.0.0", "10.3.255.255")];
-    pair.sender.apply(Change::Expect(child, local, remote), NOW);
+    pair.sender
+        .apply(OutboundChange::Expect(child, local, remote), NOW);
     assert!(pair.seal(&[frame.clone(), frame.clone()]).is_empty());
     assert_eq!(pair.datagrams.notices(), [Notice::Acquire { child }]);
     assert_eq!(pair.sent_drops(DropReason::NoSa), 0, "both are held");
-    pair.sender.apply(Change::Forget(child), NOW);
+    pair.sender.apply(OutboundChange::Forget(child), NOW);
     assert_eq!(pair.sent_drops(DropReason::NoSa), 2);
     assert!(pair.seal(&[frame]).is_empty());
     assert_eq!(pair.sent_drops(DropReason::NoPolicy), 2);
@@ -224,7 +226,8 @@ fn the_narrowest_child_seals_and_a_named_port_goes_first() {
             remote: vec![remote],
             ..tunnel_sa(AES_GCM)
         };
-        pair.sender.apply(Change::Install(Box::new(sa)), NOW);
+        pair.sender
+            .apply(OutboundChange::Install(Box::new(sa)), NOW);
     }
     for (destination, port, spi) in [
         ("10.2.4.1", 53, SPI),

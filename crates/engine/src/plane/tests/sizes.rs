@@ -4,7 +4,7 @@ use super::support::*;
 use crate::counters::DropReason;
 use crate::plane::inner::{Inner, be16, be32};
 use crate::plane::reassembly::Reassembly;
-use crate::plane::{Change, Shape, wire_bytes};
+use crate::plane::{OutboundChange, Shape, wire_bytes};
 use crate::sa::{Mode, Protocol, Sa};
 use wire::ip::protocol::{ICMP, ICMPV6, TCP, UDP};
 
@@ -46,7 +46,7 @@ fn the_largest_packet_fits_and_one_octet_more_does_not() {
 #[test]
 fn a_packet_too_big_with_df_tells_its_sender_the_exact_size() {
     let mut pair = Pair::new(tunnel_sa(AES_GCM));
-    pair.sender.apply(Change::LinkMtu(CHILD, 1400), NOW);
+    pair.sender.apply(OutboundChange::LinkMtu(CHILD, 1400), NOW);
     let largest = Shape::of(&tunnel_sa(AES_GCM)).largest_packet(1400);
     let with = |length| {
         packet(
@@ -77,7 +77,8 @@ fn a_packet_too_big_with_df_tells_its_sender_the_exact_size() {
 fn ipv6_is_told_too_and_never_less_than_1280() {
     for (path_mtu, told) in [(1500, 1438), (1300, 1280)] {
         let mut pair = Pair::new(tunnel_sa(AES_GCM));
-        pair.sender.apply(Change::LinkMtu(CHILD, path_mtu), NOW);
+        pair.sender
+            .apply(OutboundChange::LinkMtu(CHILD, path_mtu), NOW);
         let big = packet("fd01::1", "fd02::1", UDP, &udp((1, 2), &data(1439)));
         assert!(pair.seal(&[plain(&big)]).is_empty());
         let replies: Vec<_> = pair.datagrams.replies().collect();
@@ -204,7 +205,7 @@ fn the_smallest_ipv6_packet_passes_a_small_path_without_udp() {
             path: path("198.51.100.1", "203.0.113.1", 0),
             ..tunnel_sa(suites()[1])
         });
-        pair.sender.apply(Change::LinkMtu(CHILD, 1300), NOW);
+        pair.sender.apply(OutboundChange::LinkMtu(CHILD, 1300), NOW);
         let small = packet("fd01::1", "fd02::1", UDP, &udp((1, 2), &data(1280 - 48)));
         let sent = pair.seal(&[plain(&small)]);
         assert_eq!(pair.sent_drops(DropReason::TooBig), 0);
@@ -278,12 +279,16 @@ fn maximum_segment_sizes_are_clamped_both_ways() {
             let whole = super_packet(&syn, 0);
             let partial = [&[1, 0][..], &whole[2..]].concat();
             for (frame, out) in [(plain(&syn), true), (partial, true), (plain(&syn), false)] {
-                let mut pair = Pair::new(sa());
-                let change = Change::LinkMtu(CHILD, 1400);
-                if out {
-                    pair.sender.apply(change, NOW);
+                let mut pair = if out {
+                    Pair::new(sa())
                 } else {
-                    pair.receiver.apply(change, NOW);
+                    let mut receiving = inbound(&sa());
+                    receiving.path_mtu = 1400;
+                    Pair::of(sa(), receiving, OFFLOADS)
+                };
+                if out {
+                    let change = OutboundChange::LinkMtu(CHILD, 1400);
+                    pair.sender.apply(change, NOW);
                 }
                 let opened = pair.carry(&[frame]);
                 let packet = &opened[0][10..];

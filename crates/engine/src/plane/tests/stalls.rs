@@ -3,7 +3,7 @@
 use super::support::*;
 use crate::plane::inner::be16;
 use crate::plane::path_mtu::REPORT_HOLDS;
-use crate::plane::{Change, Notice, Shape};
+use crate::plane::{Notice, OutboundChange, Shape};
 use crate::time::{Duration, Instant};
 use wire::ip::protocol::{TCP, UDP};
 
@@ -43,7 +43,9 @@ impl Sender {
     /// The peer answers a small question at once.
     fn doubt(&mut self) -> Vec<Notice> {
         self.pair.datagrams.clear();
-        self.pair.sender.apply(Change::Doubt(CHILD), self.now);
+        self.pair
+            .sender
+            .apply(OutboundChange::Doubt(CHILD), self.now);
         self.pair.sender.release(self.now, &mut self.pair.datagrams);
         self.pair.datagrams.notices().to_vec()
     }
@@ -194,7 +196,10 @@ fn a_server_that_died_inside_is_not_the_paths_fault() {
 #[test]
 fn a_path_that_is_small_already_is_not_doubted() {
     let mut sender = Sender::new();
-    sender.pair.sender.apply(Change::LinkMtu(CHILD, 1_280), NOW);
+    sender
+        .pair
+        .sender
+        .apply(OutboundChange::LinkMtu(CHILD, 1_280), NOW);
     let fits = segment(1, 1_150);
     for after in [0, 220, 440, 880, 1_760] {
         assert!(sender.send(&fits, after).is_empty());

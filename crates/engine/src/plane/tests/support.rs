@@ -12,7 +12,8 @@ use crate::plane::checksum;
 use crate::plane::inner::{Inner, put16};
 use crate::plane::sealer::{finish_ip_header, write_ip_header};
 use crate::plane::{
-    Change, Datagrams, InboundPlane, Kind, Notice, Offloads, OutboundPlane, Packets, Received,
+    Datagrams, InboundChange, InboundPlane, Kind, Notice, Offloads, OutboundChange, OutboundPlane,
+    Packets, Received,
 };
 use crate::sa::{ChildId, Direction, Mode, Path, Protocol, Sa, Secret};
 use crate::selector::TrafficSelector;
@@ -187,9 +188,10 @@ impl Pair {
             datagrams: Datagrams::new(),
             packets: Packets::new(),
         };
-        pair.sender.apply(Change::Install(Box::new(sending)), NOW);
+        pair.sender
+            .apply(OutboundChange::Install(Box::new(sending)), NOW);
         pair.receiver
-            .apply(Change::Install(Box::new(receiving)), NOW);
+            .apply(InboundChange::Install(Box::new(receiving)));
         pair
     }
 

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use super::support::*;
 use crate::counters::DropReason;
 use crate::plane::inner::{Inner, be16};
-use crate::plane::{Change, Notice};
+use crate::plane::{InboundChange, Notice, OutboundChange};
 use crate::sa::{ChildId, Direction, Mode, OriginalAddresses, Path, Sa};
 use crate::selector::TrafficSelector;
 use crate::time::Duration;
@@ -160,9 +160,10 @@ fn two_stations_with_equal_addresses_and_ports_stay_apart() {
     let mut one = Pair::of(one_out, one_in, OFFLOADS);
     let mut two = Pair::of(two_out, two_home, OFFLOADS);
     // the gateway: both stations' SAs in one plane of each direction
-    one.receiver.apply(Change::Install(Box::new(two_in)), NOW);
+    one.receiver.apply(InboundChange::Install(Box::new(two_in)));
     let mut back = Pair::of(one_back, one_home, OFFLOADS);
-    back.sender.apply(Change::Install(Box::new(two_back)), NOW);
+    back.sender
+        .apply(OutboundChange::Install(Box::new(two_back)), NOW);
 
     let request = plain(&packet(
         PRIVATE,
@@ -249,11 +250,11 @@ fn a_peer_without_a_pool_address_cannot_write_as_who_is_elsewhere() {
     let [station_out, gateway_in, ..] = sas(1, 4500, "10.99.0.1");
     let mut up = Pair::of(station_out, bare(gateway_in), OFFLOADS);
     let request = plain(&packet(PRIVATE, GATEWAY, TCP, &tcp(1, ACK, &[], &data(70))));
-    let mut arrives_as = |from: &str, change: Option<Change>| {
+    let mut arrives_as = |from: &str, change: Option<InboundChange>| {
         let mut sent = translated(&up.seal(core::slice::from_ref(&request)), 4500);
         sent[0].path.local.set_ip(ip(from));
         if let Some(change) = change {
-            up.receiver.apply(change, NOW);
+            up.receiver.apply(change);
         }
         let opened = up.open(&sent);
         assert_checksums(&opened[0][10..]);
@@ -261,10 +262,10 @@ fn a_peer_without_a_pool_address_cannot_write_as_who_is_elsewhere() {
     };
     assert_eq!(arrives_as(NAT, None), NAT);
     assert_eq!(arrives_as(ANOTHER, None), NAT);
-    let moved = Change::Move(ChildId(1), path(GATEWAY, ANOTHER, 4500));
+    let moved = InboundChange::Move(ChildId(1), path(GATEWAY, ANOTHER, 4500));
     assert_eq!(arrives_as(ANOTHER, Some(moved)), NAT);
     // Once it has answered from there.
-    let proven = Change::Proven(ChildId(1), ip(ANOTHER));
+    let proven = InboundChange::Proven(ChildId(1), ip(ANOTHER));
     assert_eq!(arrives_as(ANOTHER, Some(proven)), ANOTHER);
 }
 
@@ -275,11 +276,11 @@ fn a_peer_without_a_pool_address_does_not_get_what_is_for_who_is_elsewhere() {
     let child = ChildId(1);
     assert_eq!(goes(&mut down, NAT), Some(ip(NAT)));
     assert_eq!(goes(&mut down, ANOTHER), None);
-    let moved = Change::Move(child, path(GATEWAY, ANOTHER, 4500));
+    let moved = OutboundChange::Move(child, path(GATEWAY, ANOTHER, 4500));
     down.sender.apply(moved, NOW);
     assert_eq!(goes(&mut down, NAT), Some(ip(ANOTHER)));
     assert_eq!(goes(&mut down, ANOTHER), None);
-    let proven = Change::Proven(child, ip(ANOTHER));
+    let proven = OutboundChange::Proven(child, ip(ANOTHER));
     down.sender.apply(proven, NOW);
     assert_eq!(goes(&mut down, NAT), None);
     assert_eq!(goes(&mut down, ANOTHER), Some(ip(ANOTHER)));
@@ -366,13 +367,14 @@ fn what_was_put_together_waits_whole_for_the_proof_of_its_peer() {
         };
         let mut up = Pair::of(sa(&station_out), sa(&gateway_in), offloads);
         let child = station_out.child;
-        up.sender.apply(Change::Allow(child, 0), NOW);
+        up.sender.apply(OutboundChange::Allow(child, 0), NOW);
         let (mut parts, whole) = datagram(PRIVATE, GATEWAY, 3000);
         if !offloads.has_vnet_header {
             parts.iter_mut().for_each(|part| drop(part.drain(..10)));
         }
         assert!(up.seal(&parts).is_empty());
-        up.sender.apply(Change::Proven(child, ip(GATEWAY)), NOW);
+        up.sender
+            .apply(OutboundChange::Proven(child, ip(GATEWAY)), NOW);
         let sent = up.release(NOW);
         assert_eq!(sent.len(), 1);
         let opened = up.open(&translated(&sent, 4500));

@@ -10,7 +10,7 @@ use engine::node::{Command, Event, IKE_PORT, Input, NAT_T_PORT, Node, Output};
 use engine::plane::{
     Datagrams, InboundPlane, Kind, Notice, Offloads, OutboundPlane, Packets, Received,
 };
-use engine::sa::{Direction, Path};
+use engine::sa::Path;
 use engine::time::{Calendar, Instant};
 use engine::work::Work;
 use wire::ip::{Flow, protocol};
@@ -318,11 +318,11 @@ impl Control {
         loop {
             match self.node.poll() {
                 Output::Datagram(path, payload) => self.datagram(path, &payload, sends),
-                Output::Plane(Direction::Outbound, change) => {
+                Output::Outbound(change) => {
                     told.extend(self.outbound.apply(change, now));
                 }
-                Output::Plane(Direction::Inbound, change) => {
-                    told.extend(self.inbound.apply(change, now));
+                Output::Inbound(change) => {
+                    told.extend(self.inbound.apply(change));
                 }
                 Output::Event(event) => self.note(event, now),
                 Output::IkeKey(..) => {}
