@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use crypto::cipher::{CbcKey, Cipher};
 use engine::ikev1::IsakmpSa;
+use engine::ikev1::message::Message;
 use engine::ikev1::protect::{Iv, Opened};
 use engine::work::Work;
 use wire::isakmp::{Exchange, Flags, Header, Payload, PayloadKind, payloads};
@@ -105,7 +106,8 @@ impl Phase2 {
             Some(under) => under.iv,
             None => sa.first_iv(number),
         };
-        let opened = sa.open(message, &iv, &mut Work::default()).ok()?;
+        let message = Message::parse(message).ok()?;
+        let opened = sa.open(&message, &iv, &mut Work::default()).ok()?;
         let nonce = nonce_of(&opened);
         let under = self.exchanges.entry(number).or_insert_with(|| Under {
             iv,

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use engine::ikev1::fragments::{Assembly, Sender, Standing};
+use engine::ikev1::message::Message;
 use engine::time::Instant;
-use wire::isakmp::{Header, PayloadKind};
 
 /// The message that a datagram is or completes.
 pub fn whole(
@@ -13,11 +13,12 @@ pub fn whole(
     from: SocketAddr,
     now: Instant,
 ) -> Option<Vec<u8>> {
-    let (header, _) = Header::parse(datagram).ok()?;
-    if header.next_payload != PayloadKind::Fragment {
+    let message = Message::parse(datagram).ok()?;
+    if !message.is_fragment() {
         return Some(datagram.to_vec());
     }
     let standing = Standing::Established;
     let sender = Sender { from, standing };
-    assembly.take(datagram, sender, now).ok()?
+    let whole = assembly.take(&message, sender, now).ok()??;
+    Some(whole.message().ok()?.octets().to_vec())
 }

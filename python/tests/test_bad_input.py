@@ -38,6 +38,8 @@ STATION = OPERATOR_ADDRESSES[0]
 FORGED_NETWORK = "198.18.0.0/15"
 HALF_OPEN = 500
 """The default bound above which aggressive first messages are dropped."""
+HOLD_S = 4.0
+"""How long such an exchange keeps its place at least."""
 SUITE = "aes128gcm16-modp2048"
 ISAKMP_FRAGMENT = 132
 ETH_P_IP = 0x0800
@@ -68,12 +70,14 @@ def test_a_flood_of_forged_first_messages_is_bounded_and_main_mode_is_still_serv
         road.sg.add_route(FORGED_NETWORK, STATION)
         with Capture(road.ms, "wan0", output / "flood.pcap") as capture:
             sources = [f"198.18.{number >> 8}.{number & 255}" for number in range(1, count + 1)]
+            began = time.monotonic()
             with raw_socket(road.ms) as send:
                 for number, source in enumerate(sources):
                     forged = number.to_bytes(4, "big") + b"\1" + first[5:]
                     send(udp_packet(source, 500, GATEWAY_ADDRESS, 500, forged))
                     time.sleep(0.002)
             await_drops(gateway, "too-many-half-open", count - HALF_OPEN)
+            lasted_s = time.monotonic() - began
             status = gateway.status()
             assert status["half_open"] == HALF_OPEN
             assert status["drops"]["too-many-half-open"] == count - HALF_OPEN
@@ -88,7 +92,10 @@ def test_a_flood_of_forged_first_messages_is_bounded_and_main_mode_is_still_serv
             for frame, destination in udp_from_gateway(capture)
             if destination in set(sources) and is_first_part(frame)
         )
-        assert len(answers) == HALF_OPEN
+        # On a slow machine later ones may take the places of the oldest.
+        if lasted_s < HOLD_S:
+            assert len(answers) == HALF_OPEN
+        assert HALF_OPEN <= len(answers) < count
         assert set(answers.values()) == {1}
 
 

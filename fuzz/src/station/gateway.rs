@@ -11,6 +11,7 @@ use engine::ike::Outbox;
 use engine::ikev1::IsakmpSa;
 use engine::ikev1::decoy::Decoys;
 use engine::ikev1::fragments::Assembly;
+use engine::ikev1::message::Message;
 use engine::ikev1::phase1::{Means, Phase1};
 use engine::ikev1::quick::Quick;
 use engine::sa::Path;
@@ -186,6 +187,7 @@ impl Gateway {
         out: &mut Outbox,
     ) -> Option<()> {
         let seen = self.seen();
+        let message = &Message::parse(message).ok()?;
         let random = &mut self.random;
         if header.cookies.responder == Cookie::ZERO {
             let (all, decoys) = (&self.candidates, Decoys::new(&Seed::new([7; 32])));
@@ -208,7 +210,8 @@ impl Gateway {
 
     fn answer_quick(&mut self, message: &[u8], now: Instant, out: &mut Outbox) -> Option<()> {
         let sa = self.sa.as_ref()?;
-        let (mut quick, offer) = Quick::offered(sa, message, out).ok()?;
+        let message = Message::parse(message).ok()?;
+        let (mut quick, offer) = Quick::offered(sa, &message, out).ok()?;
         let mut children = self.candidates[0].children.iter();
         let child = children.find(|child| child.mode == offer.mode)?;
         let own = self.path.remote.ip();

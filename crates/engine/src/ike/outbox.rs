@@ -53,11 +53,11 @@ impl Outbox {
         self.has_learned.then_some(self.round_trip)
     }
 
-    /// Tells that a message of `bytes` octets was received and understood.
-    pub fn heard(&mut self, step: Step, bytes: usize, payloads: String) {
+    /// Tells that a message of this size was received and understood.
+    pub fn heard(&mut self, step: Step, size: Size, payloads: String) {
         self.received.push(Received {
             step,
-            bytes,
+            size,
             payloads,
         });
     }
@@ -126,12 +126,21 @@ impl Sent {
     }
 }
 
+/// What a message takes on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Octets of the whole message.
+    pub bytes: usize,
+    /// Datagrams that it came in.
+    pub datagrams: usize,
+}
+
 /// A message that was read and found good.
 pub struct Received {
     /// Which one it is.
     pub step: Step,
-    /// Octets of the whole message.
-    pub bytes: usize,
+    /// What it took on the wire.
+    pub size: Size,
     /// Names of its payloads.
     pub payloads: String,
 }

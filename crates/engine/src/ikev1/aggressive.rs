@@ -149,7 +149,7 @@ impl Core {
             nonce_r: nonce.to_vec(),
             ..self.publics.clone()
         };
-        let cookies: Cookies = at.header.cookies;
+        let cookies: Cookies = at.message.header().cookies;
         let work = &mut at.out.work;
         let mut session = self.agree(pair, &publics, cookies, choice.suite, work)?;
         let peer = Role::Responder;
@@ -174,7 +174,7 @@ impl Core {
         chain.extend(self.discovery());
         chain.extend(self.first_contact());
         let sent = self.sealed(3, &chain, &session.keys, &mut session.iv, work);
-        self.answer(at.message, sent, at.now, at.out);
+        self.answer(at.message.octets(), sent, at.now, at.out);
         let last_iv = session.iv;
         Ok(self.establish(&session, last_iv, proven, true, at))
     }
@@ -187,7 +187,7 @@ impl Core {
     ) -> Result<Awaited, Fault> {
         let opened;
         let clear;
-        let (body, located, last_iv) = if at.header.flags.is_encrypted() {
+        let (body, located, last_iv) = if at.message.header().flags.is_encrypted() {
             opened = self.read_sealed(session, at)?;
             (&opened.body[..], &opened.payloads, opened.next_iv)
         } else {

@@ -13,6 +13,7 @@ use wire::isakmp::{
 
 use super::auth::{self, Proven};
 use super::keys::{self, Keys};
+use super::message::Message;
 use super::parts::Parts;
 use super::proposal::{self, Method};
 use super::protect::{self, Iv, Opened};
@@ -52,8 +53,7 @@ pub(super) struct Session {
 /// A message under way through a step.
 pub(super) struct At<'a> {
     pub(super) path: Path,
-    pub(super) message: &'a [u8],
-    pub(super) header: Header,
+    pub(super) message: &'a Message<'a>,
     pub(super) now: Instant,
     pub(super) calendar: Calendar,
     pub(super) random: &'a mut Stream,
@@ -168,7 +168,8 @@ impl Core {
     }
 
     /// Why a message cannot be one of this exchange.
-    pub(super) fn unfit(&self, header: &Header, message: &[u8]) -> Option<DropReason> {
+    pub(super) fn unfit(&self, message: &Message<'_>) -> Option<DropReason> {
+        let header = message.header();
         let theirs = header.cookies;
         let is_informational = header.exchange == Exchange::Informational;
         let is_responder_known = if self.cookies.responder == Cookie::ZERO {
@@ -180,7 +181,7 @@ impl Core {
             return Some(DropReason::UnknownCookies);
         }
         // Our own message comes back, or our cookie as the peer's own.
-        if message == self.last_sent || theirs.responder == theirs.initiator {
+        if message.octets() == self.last_sent || theirs.responder == theirs.initiator {
             return Some(DropReason::Reflected);
         }
         let has_id = header.message_id != 0 && header.exchange == self.exchange();
@@ -203,7 +204,7 @@ impl Core {
 
     /// The payloads of a message in clear.
     pub(super) fn read_clear<'a>(at: &At<'a>) -> Result<(&'a [u8], Vec<Located>), DropReason> {
-        let (header, body) = Header::parse(at.message).map_err(|_| DropReason::MalformedMessage)?;
+        let (header, body) = (at.message.header(), at.message.body());
         if header.flags.is_encrypted() {
             return Err(DropReason::UnexpectedMessage);
         }

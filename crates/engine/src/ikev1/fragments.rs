@@ -14,6 +14,7 @@ use wire::isakmp::{
     Cookies, Exchange, Flags, HEADER_LEN, Header, Payload, PayloadKind, payloads, write_payloads,
 };
 
+use super::message::Message;
 use crate::counters::DropReason;
 use crate::site::Site;
 use crate::time::{Duration, Instant};
@@ -117,7 +118,6 @@ pub struct Sender {
 pub struct Assembly {
     /// By standing.
     shares: [Share; Standing::COUNT],
-    last_datagrams: usize,
     given_up: u64,
 }
 
@@ -136,37 +136,39 @@ struct Partial {
     last: Option<u8>,
 }
 
-impl Assembly {
-    /// How many datagrams the message that was returned last came in.
-    pub fn last_datagrams(&self) -> usize {
-        self.last_datagrams
-    }
+/// A message whose fragments have all come.
+pub struct Whole {
+    octets: Vec<u8>,
+    datagrams: usize,
+}
 
+impl Whole {
+    /// The message.
+    pub fn message(&self) -> Result<Message<'_>, DropReason> {
+        Message::put_together(&self.octets, self.datagrams)
+    }
+}
+
+impl Assembly {
     /// How many messages were given up since the last call whose fragments were held: their time
     /// was over, or a newer message took their place.
     pub fn take_given_up(&mut self) -> u64 {
         core::mem::take(&mut self.given_up)
     }
 
-    /// A whole message came in one datagram.
-    pub fn pass(&mut self) {
-        self.last_datagrams = 1;
-    }
-
     /// Takes a fragment. The message comes back with the last one that was missing. `Err` is the
     /// reason to count; a fragment that is refused takes no room.
     pub fn take(
         &mut self,
-        datagram: &[u8],
+        fragment: &Message<'_>,
         sender: Sender,
         now: Instant,
-    ) -> Result<Option<Vec<u8>>, DropReason> {
-        let (header, body) = Header::parse(datagram).map_err(|_| DropReason::MalformedMessage)?;
-        let fragment = only_fragment(body).ok_or(DropReason::MalformedMessage)?;
+    ) -> Result<Option<Whole>, DropReason> {
+        let cookies = fragment.cookies();
+        let fragment = only_fragment(fragment.body()).ok_or(DropReason::MalformedMessage)?;
         for share in &mut self.shares {
             self.given_up += share.expire(now);
         }
-        let cookies = header.cookies;
         let share = &mut self.shares[sender.standing as usize];
         let mut partial = share.take_out(sender.from, cookies, &fragment, now)?;
         self.given_up += u64::from(partial.add(fragment, now)?);
@@ -174,15 +176,14 @@ impl Assembly {
             self.given_up += share.hold(partial, sender.standing);
             return Ok(None);
         }
-        self.last_datagrams = partial.parts.len();
-        let message: Vec<u8> = partial.parts.into_values().flatten().collect();
-        match Header::parse(&message) {
-            Ok((inner, _))
-                if inner.cookies == cookies && inner.next_payload != PayloadKind::Fragment =>
-            {
-                Ok(Some(message))
-            }
-            _ => Err(DropReason::MalformedMessage),
+        let whole = Whole {
+            datagrams: partial.parts.len(),
+            octets: partial.parts.into_values().flatten().collect(),
+        };
+        let inner = whole.message()?;
+        match inner.cookies() == cookies && !inner.is_fragment() {
+            true => Ok(Some(whole)),
+            false => Err(DropReason::MalformedMessage),
         }
     }
 

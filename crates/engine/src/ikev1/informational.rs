@@ -3,9 +3,10 @@
 //! Each is one message behind HASH(1), under a message ID of its own, and never acknowledged.
 //! Left out: the acknowledged form of RFC 2408 §5.15, which nobody speaks.
 
-use wire::isakmp::{Delete, Exchange, Header, Notify, NotifyType, Payload, ProtocolId};
+use wire::isakmp::{Delete, Exchange, Notify, NotifyType, Payload, ProtocolId};
 
 use super::IsakmpSa;
+use super::message::Message;
 use super::names_read;
 use super::notify::{notify_name, notify_type};
 use super::phase2::{Place, sealed};
@@ -14,8 +15,8 @@ use crate::ike::{Complaint, Fault, Notice, Outbox, Refusal, Step};
 use crate::sa::Protocol;
 
 /// Reads a protected informational message.
-pub fn read(sa: &IsakmpSa, message: &[u8], out: &mut Outbox) -> Result<Vec<Notice>, Fault> {
-    let (header, _) = Header::parse(message)?;
+pub fn read(sa: &IsakmpSa, message: &Message<'_>, out: &mut Outbox) -> Result<Vec<Notice>, Fault> {
+    let header = message.header();
     // RFC 2408 §3.1: zero belongs to phase 1.
     if header.exchange != Exchange::Informational || header.message_id == 0 {
         return Err(DropReason::UnexpectedMessage.into());
@@ -30,7 +31,7 @@ pub fn read(sa: &IsakmpSa, message: &[u8], out: &mut Outbox) -> Result<Vec<Notic
         .collect();
     out.heard(
         Step::Informational,
-        message.len(),
+        message.size(),
         names_read(&opened.payloads),
     );
     Ok(notices)

@@ -90,7 +90,7 @@ impl Core {
         let (suites, lifetime) = (&connection.proposals, connection.lifetime);
         let choice = proposal::chosen(reply, suites, self.method, lifetime)
             .ok_or_else(|| proposal::mismatch(reply, suites, &[self.method], None))?;
-        self.cookies.responder = at.header.cookies.responder;
+        self.cookies.responder = at.message.header().cookies.responder;
         self.suite = choice.suite;
         self.take_lifetime(&choice);
         self.take_vendors(&parts);
@@ -103,13 +103,19 @@ impl Core {
         chain.extend(self.discovery());
         let sent = self.clear(3, &chain);
         self.heard(2, at, &located);
-        self.ask_within(PATIENCE_WITHIN, Some(at.message), sent, at.now, at.out);
+        self.ask_within(
+            PATIENCE_WITHIN,
+            Some(at.message.octets()),
+            sent,
+            at.now,
+            at.out,
+        );
         Ok(Awaited::Main4(pair))
     }
 
     /// Reads message 3, sends message 4.
     pub(super) fn main_3(&mut self, at: &mut At<'_>) -> Result<Awaited, Fault> {
-        if at.message.len() > MAX_CLEAR_BYTES {
+        if at.message.octets().len() > MAX_CLEAR_BYTES {
             return Err(DropReason::MalformedMessage.into());
         }
         let (body, located) = Self::read_clear(at)?;
@@ -133,7 +139,7 @@ impl Core {
         self.nat = finding;
         let sent = self.clear(4, &chain);
         self.heard(3, at, &located);
-        self.answer(at.message, sent, at.now, at.out);
+        self.answer(at.message.octets(), sent, at.now, at.out);
         Ok(Awaited::Main5(session))
     }
 
@@ -158,7 +164,7 @@ impl Core {
         let work = &mut at.out.work;
         let sent = self.sealed(5, &chain, &session.keys, &mut session.iv, work);
         self.heard(4, at, &located);
-        self.ask(Some(at.message), sent, at.now, at.out);
+        self.ask(Some(at.message.octets()), sent, at.now, at.out);
         Ok(Awaited::Main6(session))
     }
 
@@ -180,7 +186,7 @@ impl Core {
         let mut iv = opened.next_iv;
         let sent = self.sealed(6, &chain, &session.keys, &mut iv, &mut at.out.work);
         self.heard(5, at, &opened.payloads);
-        self.answer(at.message, sent, at.now, at.out);
+        self.answer(at.message.octets(), sent, at.now, at.out);
         Ok(self.establish(session, iv, proven, true, at))
     }
 
@@ -232,7 +238,7 @@ impl Core {
 
     pub(super) fn heard(&self, number: u8, at: &mut At<'_>, located: &[wire::isakmp::Located]) {
         at.out
-            .heard(self.step(number), at.message.len(), names_read(located));
+            .heard(self.step(number), at.message.size(), names_read(located));
     }
 
     /// ID and proof of our side.

@@ -3,16 +3,18 @@
 use wire::isakmp::{Cookie, Cookies, Exchange, FirstOfIkev2, Header, PayloadKind, major_version};
 
 use crate::counters::DropReason;
-use crate::ike::{Spi, Spis};
+use crate::ike::{Size, Spi, Spis};
 
 /// The major version that this module speaks.
 const OURS: u8 = 1;
 
-/// An ISAKMP message whose header was read.
+/// An ISAKMP message whose header was read. It is read once and handed down to its exchange.
 #[derive(Clone, Copy)]
 pub struct Message<'a> {
     header: Header,
+    body: &'a [u8],
     octets: &'a [u8],
+    datagrams: usize,
 }
 
 /// The exchange that a message belongs to.
@@ -35,10 +37,35 @@ pub enum Kind {
 impl<'a> Message<'a> {
     /// Reads the header; [`DropReason::MalformedMessage`] where that is none.
     pub fn parse(octets: &'a [u8]) -> Result<Self, DropReason> {
-        match Header::parse(octets) {
-            Ok((header, _)) => Ok(Self { header, octets }),
-            Err(_) => Err(DropReason::MalformedMessage),
+        Self::put_together(octets, 1)
+    }
+
+    /// As [`Self::parse`], of a message that came in so many datagrams.
+    pub fn put_together(octets: &'a [u8], datagrams: usize) -> Result<Self, DropReason> {
+        let (header, body) = Header::parse(octets).map_err(|_| DropReason::MalformedMessage)?;
+        Ok(Self {
+            header,
+            body,
+            octets,
+            datagrams,
+        })
+    }
+
+    /// What it takes on the wire.
+    pub fn size(&self) -> Size {
+        Size {
+            bytes: self.octets.len(),
+            datagrams: self.datagrams,
         }
+    }
+
+    pub(super) fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// What follows the header: payloads, or their ciphertext.
+    pub(super) fn body(&self) -> &'a [u8] {
+        self.body
     }
 
     /// The whole message.

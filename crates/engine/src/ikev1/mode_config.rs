@@ -15,10 +15,11 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use wire::isakmp::{
-    Attribute, ConfigAttributes, ConfigKind, ConfigType, Exchange, Header, Payload, XAUTH_KINDS,
+    Attribute, ConfigAttributes, ConfigKind, ConfigType, Exchange, Payload, XAUTH_KINDS,
 };
 
 use super::IsakmpSa;
+use super::message::Message;
 use super::names_read;
 use super::phase2::{Place, sealed};
 use super::protect::{Iv, Opened};
@@ -94,14 +95,18 @@ impl ConfigRequest {
     pub fn on_message(
         &mut self,
         sa: &IsakmpSa,
-        message: &[u8],
+        message: &Message<'_>,
         now: Instant,
         out: &mut Outbox,
     ) -> Result<Lease, Fault> {
         let mut iv = self.iv;
         let opened = open(sa, message, self.message_id, &mut iv, out)?;
         let reply = attributes(&opened, &[ConfigType::Reply])?;
-        out.heard(Step::Config(2), message.len(), names_read(&opened.payloads));
+        out.heard(
+            Step::Config(2),
+            message.size(),
+            names_read(&opened.payloads),
+        );
         if let Some(asked) = self.retransmit.take() {
             asked.answered(now, out);
         }
@@ -146,12 +151,16 @@ pub struct Asked {
 }
 
 /// Reads a peer's request.
-pub fn requested(sa: &IsakmpSa, message: &[u8], out: &mut Outbox) -> Result<Asked, Fault> {
+pub fn requested(sa: &IsakmpSa, message: &Message<'_>, out: &mut Outbox) -> Result<Asked, Fault> {
     let message_id = message_id_of(message)?;
     let mut iv = sa.first_iv(message_id);
     let opened = open(sa, message, message_id, &mut iv, out)?;
     let request = attributes(&opened, &[ConfigType::Request])?;
-    out.heard(Step::Config(1), message.len(), names_read(&opened.payloads));
+    out.heard(
+        Step::Config(1),
+        message.size(),
+        names_read(&opened.payloads),
+    );
     Ok(Asked {
         message_id,
         identifier: request.identifier,
@@ -183,14 +192,18 @@ pub fn reply(sa: &IsakmpSa, asked: &Asked, lease: &Lease, out: &mut Outbox) -> S
 pub fn pushed(
     sa: &IsakmpSa,
     families: InnerFamilies,
-    message: &[u8],
+    message: &Message<'_>,
     out: &mut Outbox,
 ) -> Result<(Lease, Sent), Fault> {
     let message_id = message_id_of(message)?;
     let mut iv = sa.first_iv(message_id);
     let opened = open(sa, message, message_id, &mut iv, out)?;
     let set = attributes(&opened, &[ConfigType::Set])?;
-    out.heard(Step::ConfigSet, message.len(), names_read(&opened.payloads));
+    out.heard(
+        Step::ConfigSet,
+        message.size(),
+        names_read(&opened.payloads),
+    );
     let taken = lease(&set.attributes, families);
     // The draft, §3.3: an acknowledgement names what was taken, without values.
     let is_taken = |found: &&Attribute| {
@@ -211,8 +224,8 @@ pub fn pushed(
     Ok((taken, sent))
 }
 
-fn message_id_of(message: &[u8]) -> Result<u32, Fault> {
-    let (header, _) = Header::parse(message)?;
+fn message_id_of(message: &Message<'_>) -> Result<u32, Fault> {
+    let header = message.header();
     // RFC 2408 §3.1: zero belongs to phase 1.
     if header.exchange != Exchange::Transaction || header.message_id == 0 {
         return Err(DropReason::UnexpectedMessage.into());
@@ -222,7 +235,7 @@ fn message_id_of(message: &[u8]) -> Result<u32, Fault> {
 
 fn open(
     sa: &IsakmpSa,
-    message: &[u8],
+    message: &Message<'_>,
     message_id: u32,
     iv: &mut Iv,
     out: &mut Outbox,

@@ -11,12 +11,13 @@ use std::sync::Arc;
 
 use crypto::rand::Stream;
 use wire::codec::Malformed;
-use wire::isakmp::{Cookie, Cookies, Exchange, Header, Located, NotifyType, Payload, payloads};
+use wire::isakmp::{Cookie, Cookies, Exchange, Located, NotifyType, Payload, payloads};
 
 use super::IsakmpSa;
 use super::decoy::Decoys;
 use super::exchange::{At, Awaited, Core, cookie};
 use super::in_clear::notification_in_clear;
+use super::message::Message;
 use super::names_read;
 use super::parts::Parts;
 use super::refusal::fitting;
@@ -114,12 +115,12 @@ impl Phase1 {
         candidates: &[Arc<Connection>],
         decoys: &Decoys,
         path: Path,
-        message: &[u8],
+        message: &Message<'_>,
         random: &mut Stream,
         now: Instant,
         out: &mut Outbox,
     ) -> Result<Self, Fault> {
-        let (header, body) = Header::parse(message)?;
+        let (header, body) = (message.header(), message.body());
         let is_aggressive = match header.exchange {
             Exchange::IdentityProtection => false,
             Exchange::Aggressive => true,
@@ -137,7 +138,7 @@ impl Phase1 {
         } else {
             MAX_FIRST_BYTES
         };
-        if message.len() > most {
+        if message.octets().len() > most {
             return Err(Malformed::TooMany("octets of a first message").into());
         }
         let located = payloads(header.next_payload, body)?;
@@ -154,13 +155,13 @@ impl Phase1 {
         let mut core = Core::new(Role::Responder, candidates, cookies, path);
         core.expires = Some(now + HALF_OPEN);
         let result = if is_aggressive {
-            core.aggressive_1(message, &parts, decoys, random, now, out)
+            core.aggressive_1(message.octets(), &parts, decoys, random, now, out)
         } else {
-            core.main_1(message, &parts, now, out)
+            core.main_1(message.octets(), &parts, now, out)
         };
         match result {
             Ok(step) => {
-                out.heard(core.step(1), message.len(), names_read(&located));
+                out.heard(core.step(1), message.size(), names_read(&located));
                 Ok(Self::at(core, step))
             }
             Err(fault) => {
@@ -237,7 +238,7 @@ impl Phase1 {
     pub fn on_message(
         &mut self,
         path: Path,
-        message: &[u8],
+        message: &Message<'_>,
         means: Means<'_>,
         now: Instant,
         out: &mut Outbox,
@@ -247,16 +248,12 @@ impl Phase1 {
             quotas,
             calendar,
         } = means;
-        let Ok((header, body)) = Header::parse(message) else {
-            out.drops.count(DropReason::MalformedMessage);
-            return Ok(());
-        };
         if let Some(answered) = &mut self.core.answered
-            && answered.take_duplicate(message, out)
+            && answered.take_duplicate(message.octets(), out)
         {
             return Ok(());
         }
-        if let Some(reason) = self.core.unfit(&header, message) {
+        if let Some(reason) = self.core.unfit(message) {
             out.drops.count(reason);
             return Ok(());
         }
@@ -265,10 +262,11 @@ impl Phase1 {
             return Ok(());
         }
         self.core.sealed = None;
-        if header.exchange == Exchange::Informational {
-            return self.on_refusal(&header, message, body, now, out);
+        let exchange = message.header().exchange;
+        if exchange == Exchange::Informational {
+            return self.on_refusal(message, now, out);
         }
-        if header.exchange != self.core.exchange() {
+        if exchange != self.core.exchange() {
             self.on_stray(out);
             return Ok(());
         }
@@ -280,7 +278,6 @@ impl Phase1 {
         let mut at = At {
             path,
             message,
-            header,
             now,
             calendar,
             random,
@@ -295,7 +292,7 @@ impl Phase1 {
             }
             Err(fault) => {
                 self.step = step;
-                let (cookies, random, out) = (at.header.cookies, at.random, at.out);
+                let (cookies, random, out) = (at.message.cookies(), at.random, at.out);
                 if self.doubts == 0 && matches!(self.step, Awaited::Aggressive2(_)) {
                     self.core.disbelieve(&fault, cookies, random, out);
                 }
@@ -363,22 +360,19 @@ impl Phase1 {
     /// The peer says why it does not go on: believed at once if sealed, else a doubt.
     fn on_refusal(
         &mut self,
-        header: &Header,
-        message: &[u8],
-        body: &[u8],
+        message: &Message<'_>,
         now: Instant,
         out: &mut Outbox,
     ) -> Result<(), Fault> {
+        let header = message.header();
         let is_sealed = header.flags.is_encrypted();
         let found: Result<Vec<Located>, DropReason> = if is_sealed {
             match self.step.session() {
                 None => Err(DropReason::UndecryptableMessage),
-                Some(session) => self
-                    .core
-                    .open_notice(session, message, header, &mut out.work),
+                Some(session) => self.core.open_notice(session, message, &mut out.work),
             }
         } else {
-            payloads(header.next_payload, body).map_err(|_| DropReason::MalformedMessage)
+            payloads(header.next_payload, message.body()).map_err(|_| DropReason::MalformedMessage)
         };
         let located = match found {
             Ok(located) => located,

@@ -6,12 +6,11 @@
 
 use crypto::cipher::{CbcKey, Cipher};
 use crypto::hash::{Digest, is_equal};
-use wire::isakmp::{
-    Exchange, Flags, HEADER_LEN, Header, Located, Payload, payloads, write_payloads,
-};
+use wire::isakmp::{Exchange, Flags, Header, Located, Payload, payloads, write_payloads};
 use zeroize::{Zeroize, Zeroizing};
 
 use super::IsakmpSa;
+use super::message::Message;
 use crate::counters::DropReason;
 use crate::work::{Task, Work};
 
@@ -110,11 +109,11 @@ pub(super) fn encrypt(
 pub(super) fn decrypt(
     cipher: Cipher,
     key: &[u8],
-    message: &[u8],
+    message: &Message<'_>,
     iv: &Iv,
     work: &mut Work,
 ) -> Result<Opened, DropReason> {
-    let (header, ciphertext) = Header::parse(message).map_err(|_| DropReason::MalformedMessage)?;
+    let (header, ciphertext) = (*message.header(), message.body());
     if !header.flags.is_encrypted() {
         return Err(DropReason::UnexpectedMessage);
     }
@@ -209,7 +208,12 @@ impl IsakmpSa {
 
     /// Opens a message; only its form is checked, and `iv` stays: take [`Opened::next_iv`] when
     /// the message is believed.
-    pub fn open(&self, message: &[u8], iv: &Iv, work: &mut Work) -> Result<Opened, DropReason> {
+    pub fn open(
+        &self,
+        message: &Message<'_>,
+        iv: &Iv,
+        work: &mut Work,
+    ) -> Result<Opened, DropReason> {
         let opened = decrypt(self.suite.cipher, &self.cipher_key.0, message, iv, work)?;
         if opened.header.cookies == self.cookies {
             Ok(opened)
@@ -222,7 +226,7 @@ impl IsakmpSa {
     /// `prefix` as in [`Self::seal_hashed`]. Moves `iv` on only if the hash is right.
     pub fn open_hashed(
         &self,
-        message: &[u8],
+        message: &Message<'_>,
         iv: &mut Iv,
         prefix: &[&[u8]],
         work: &mut Work,
@@ -240,12 +244,6 @@ impl IsakmpSa {
         }
         *iv = opened.next_iv;
         Ok(opened)
-    }
-
-    /// Whether a message is encrypted and long enough to be one of ours at all.
-    pub fn is_sealed(message: &[u8]) -> bool {
-        message.len() > HEADER_LEN
-            && Header::parse(message).is_ok_and(|(header, _)| header.flags.is_encrypted())
     }
 
     fn prefixed_hash(&self, prefix: &[&[u8]], rest: &[u8], work: &mut Work) -> Digest {

@@ -18,10 +18,11 @@ use std::net::IpAddr;
 
 use crypto::dh::Group;
 use crypto::rand::Stream;
-use wire::isakmp::{Exchange, Header, Payload};
+use wire::isakmp::{Exchange, Payload};
 
 use super::IsakmpSa;
 use super::informational::ProposedSpi;
+use super::message::Message;
 use super::names_read;
 use super::phase2::Place;
 use super::protect::{Iv, Opened};
@@ -96,10 +97,10 @@ impl Quick {
     /// Reads message 1 of the peer and checks its hash. Nothing is decided or sent.
     pub fn offered(
         sa: &IsakmpSa,
-        message: &[u8],
+        message: &Message<'_>,
         out: &mut Outbox,
     ) -> Result<(Self, ChildOffer), Fault> {
-        let (header, _) = Header::parse(message)?;
+        let header = message.header();
         let message_id = header.message_id;
         // RFC 2408 §3.1: zero belongs to phase 1.
         if header.exchange != Exchange::QuickMode || message_id == 0 {
@@ -108,8 +109,8 @@ impl Quick {
         let mut iv = sa.first_iv(message_id);
         let prefix = [&message_id.to_be_bytes()[..]];
         let opened = sa.open_hashed(message, &mut iv, &prefix, &mut out.work)?;
-        let (offered, offer) = Offered::read(sa, message, &opened)?;
-        out.heard(Step::Quick(1), message.len(), names_read(&opened.payloads));
+        let (offered, offer) = Offered::read(sa, message.octets(), &opened)?;
+        out.heard(Step::Quick(1), message.size(), names_read(&opened.payloads));
         let quick = Self {
             message_id,
             is_initiator: false,
@@ -199,15 +200,13 @@ impl Quick {
     pub fn on_message(
         &mut self,
         sa: &IsakmpSa,
-        message: &[u8],
+        message: &Message<'_>,
         now: Instant,
         out: &mut Outbox,
     ) -> Result<QuickProgress, Fault> {
         // The hash covers neither: they come from the header.
-        let is_ours = Header::parse(message).is_ok_and(|(header, _)| {
-            header.message_id == self.message_id && header.exchange == Exchange::QuickMode
-        });
-        if !is_ours {
+        let header = message.header();
+        if header.message_id != self.message_id || header.exchange != Exchange::QuickMode {
             out.drops.count(DropReason::UnexpectedMessage);
             return Ok(QuickProgress::Pending);
         }
@@ -220,17 +219,17 @@ impl Quick {
                 self.proposed = proposed(&opened);
                 let child = asked.read(sa, &opened, out)?;
                 asked.retransmit.answered(now, out);
-                out.heard(Step::Quick(2), message.len(), names_read(&opened.payloads));
+                out.heard(Step::Quick(2), message.size(), names_read(&opened.payloads));
                 let place = place(self.message_id, Step::Quick(3));
                 let third = asked.third(sa, &opened, place, &mut self.iv, out);
                 self.state = State::Done {
-                    answered: Answered::send(message, Some(third), out),
+                    answered: Answered::send(message.octets(), Some(third), out),
                     until: now + LINGER,
                 };
                 Ok(QuickProgress::Complete(Box::new(child)))
             }
             State::WaitsForThird(waits) => {
-                if waits.take_duplicate(message, out) {
+                if waits.take_duplicate(message.octets(), out) {
                     return Ok(QuickProgress::Pending);
                 }
                 if !waits.is_third(sa, message, self.message_id, &mut self.iv, out) {
@@ -239,13 +238,13 @@ impl Quick {
                 waits.retransmit.answered(now, out);
                 let child = waits.child();
                 self.state = State::Done {
-                    answered: Answered::sent(message, None),
+                    answered: Answered::sent(message.octets(), None),
                     until: now + LINGER,
                 };
                 Ok(QuickProgress::Complete(child))
             }
             State::Done { answered, .. } => {
-                if !answered.take_duplicate(message, out) {
+                if !answered.take_duplicate(message.octets(), out) {
                     out.drops.count(DropReason::UnexpectedMessage);
                 }
                 Ok(QuickProgress::Pending)

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use crypto::rand::Stream;
-use wire::isakmp::{Cookies, Exchange, Header, Located, NotifyType, Payload, write_payloads};
+use wire::isakmp::{Cookies, Exchange, Located, NotifyType, Payload, write_payloads};
 
 use super::exchange::{Awaited, Core, Session};
 use super::in_clear::notification_in_clear;
+use super::message::Message;
 use super::names_of;
 use super::notify::{notify_name, notify_type};
 use super::proposal::{self, Method};
@@ -79,17 +80,16 @@ impl Core {
     pub(super) fn open_notice(
         &self,
         session: &Session,
-        message: &[u8],
-        header: &Header,
+        message: &Message<'_>,
         work: &mut Work,
     ) -> Result<Vec<Located>, DropReason> {
-        let iv = self.notice_iv(session, header.message_id);
+        let iv = self.notice_iv(session, message.id());
         let key = &session.keys.cipher_key.0;
         let mut opened = protect::decrypt(self.suite.cipher, key, message, &iv, work)?;
         let Some(Payload::Hash(hash)) = opened.payloads.first().map(|first| &first.payload) else {
             return Err(DropReason::BadHash);
         };
-        let id = header.message_id.to_be_bytes();
+        let id = message.id().to_be_bytes();
         let parts = [&id[..], opened.after_first()];
         let expected = self.suite.hash.hmac(&session.keys.skeyid_a.0, &parts);
         if crypto::hash::is_equal(hash, expected.as_ref()) {

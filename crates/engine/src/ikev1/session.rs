@@ -94,7 +94,7 @@ impl Session {
         now: Instant,
         out: &mut Outbox,
     ) -> Result<Self, Fault> {
-        let phase1 = Phase1::respond(candidates, decoys, path, message.octets(), random, now, out)?;
+        let phase1 = Phase1::respond(candidates, decoys, path, message, random, now, out)?;
         Ok(Self::new(Role::Responder, RoundTrip::default(), phase1))
     }
 
@@ -270,7 +270,7 @@ impl Session {
             out.drops.count(DropReason::RetransmittedMessage);
             return Ok(());
         };
-        let result = phase1.on_message(path, message.octets(), means, now, out);
+        let result = phase1.on_message(path, message, means, now, out);
         out.answer_repetition_at(path, self.role);
         result
     }

@@ -37,7 +37,6 @@ impl Node {
             Err(reason) => return self.drops.count(reason),
         };
         if !message.is_fragment() {
-            self.assembly.pass();
             return self.on_message(path, &message, now);
         }
         let Some(standing) = self.standing(&message, path) else {
@@ -45,7 +44,7 @@ impl Node {
         };
         let from = path.remote;
         let sender = Sender { from, standing };
-        let taken = self.assembly.take(message.octets(), sender, now);
+        let taken = self.assembly.take(&message, sender, now);
         let given_up = self.assembly.take_given_up();
         self.drops.add(DropReason::IncompleteMessage, given_up);
         let whole = match taken {
@@ -53,7 +52,7 @@ impl Node {
             Ok(None) => return,
             Err(reason) => return self.drops.count(reason),
         };
-        match Message::parse(&whole) {
+        match whole.message() {
             Ok(whole) => self.on_message(path, &whole, now),
             Err(reason) => self.drops.count(reason),
         }

@@ -176,8 +176,8 @@ impl Node {
                 is_sent: false,
                 message_id: None,
                 remote: None,
-                bytes: received.bytes,
-                datagrams: self.assembly.last_datagrams(),
+                bytes: received.size.bytes,
+                datagrams: received.size.datagrams,
                 payloads: received.payloads,
             });
         }

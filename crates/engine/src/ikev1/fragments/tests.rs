@@ -39,6 +39,16 @@ fn message(n: u8, len: usize) -> Vec<u8> {
     header.write(&body)
 }
 
+fn take(
+    assembly: &mut Assembly,
+    piece: &[u8],
+    sender: Sender,
+    now: Instant,
+) -> Result<Option<Vec<u8>>, DropReason> {
+    let taken = assembly.take(&Message::parse(piece)?, sender, now)?;
+    Ok(taken.map(|whole| whole.octets))
+}
+
 #[test]
 fn a_short_message_travels_whole() {
     let whole = message(1, MAX_UNFRAGMENTED);
@@ -67,12 +77,15 @@ fn any_order_and_duplicates_give_the_message_once() {
     let mut assembly = Assembly::default();
     let (last, rest) = pieces.split_last().unwrap();
     for piece in rest {
-        assert_eq!(assembly.take(piece, known(), Instant(0)), Ok(None));
-        let again = assembly.take(piece, known(), Instant(0));
+        assert_eq!(take(&mut assembly, piece, known(), Instant(0)), Ok(None));
+        let again = take(&mut assembly, piece, known(), Instant(0));
         assert_eq!(again, Err(DropReason::RetransmittedMessage));
     }
-    assert_eq!(assembly.take(last, known(), Instant(0)), Ok(Some(whole)));
-    assert_eq!(assembly.last_datagrams(), 5);
+    let last = Message::parse(last).unwrap();
+    let taken = assembly.take(&last, known(), Instant(0)).unwrap().unwrap();
+    let message = taken.message().unwrap();
+    assert_eq!(message.octets(), whole);
+    assert_eq!(message.size().datagrams, 5);
     assert_eq!(assembly.octets(), 0);
 }
 
@@ -81,15 +94,18 @@ fn a_newer_message_under_the_same_identifier_takes_over() {
     let (old, new) = (message(1, 3000), message(1, 4000));
     let mut assembly = Assembly::default();
     let old = split(old, 1);
-    assert_eq!(assembly.take(&old[1], known(), Instant(0)), Ok(None));
-    assert_eq!(assembly.take(&old[2], known(), Instant(0)), Ok(None));
+    assert_eq!(take(&mut assembly, &old[1], known(), Instant(0)), Ok(None));
+    assert_eq!(take(&mut assembly, &old[2], known(), Instant(0)), Ok(None));
     let pieces = split(new.clone(), 1);
-    assert_eq!(assembly.take(&pieces[3], known(), Instant(0)), Ok(None));
+    assert_eq!(
+        take(&mut assembly, &pieces[3], known(), Instant(0)),
+        Ok(None)
+    );
     for piece in &pieces[..2] {
-        assert_eq!(assembly.take(piece, known(), Instant(0)), Ok(None));
+        assert_eq!(take(&mut assembly, piece, known(), Instant(0)), Ok(None));
     }
     assert_eq!(
-        assembly.take(&pieces[2], known(), Instant(0)),
+        take(&mut assembly, &pieces[2], known(), Instant(0)),
         Ok(Some(new))
     );
 }
@@ -106,7 +122,7 @@ fn what_is_held_is_bounded_in_number_octets_and_time() {
     for standing in standings {
         for n in 0..1_000 {
             let part = piece(n, 3_000);
-            let taken = assembly.take(&part, sender(n, standing), Instant(0));
+            let taken = take(&mut assembly, &part, sender(n, standing), Instant(0));
             assert_eq!(taken, Ok(None));
         }
     }
@@ -115,7 +131,7 @@ fn what_is_held_is_bounded_in_number_octets_and_time() {
     assert_eq!(assembly.take_given_up(), 4_000 - assembly.messages() as u64);
     let late = Instant(0) + PATIENCE;
     let last = piece(0, 3_000);
-    assert_eq!(assembly.take(&last, known(), late), Ok(None));
+    assert_eq!(take(&mut assembly, &last, known(), late), Ok(None));
     assert_eq!(assembly.messages(), 1);
 }
 
@@ -131,14 +147,24 @@ fn octets_are_bounded_for_all_and_for_one_site() {
     };
     for n in 0..20 {
         for part in large(n) {
-            let taken = assembly.take(&part, sender(1, Standing::Proven), Instant(0));
+            let taken = take(
+                &mut assembly,
+                &part,
+                sender(1, Standing::Proven),
+                Instant(0),
+            );
             assert_eq!(taken, Ok(None));
             assert!(assembly.octets() <= MAX_OCTETS_PER_SITE);
         }
     }
     for n in 0..60 {
         for part in large(n) {
-            let taken = assembly.take(&part, sender(n, Standing::Proven), Instant(0));
+            let taken = take(
+                &mut assembly,
+                &part,
+                sender(n, Standing::Proven),
+                Instant(0),
+            );
             assert_eq!(taken, Ok(None));
             assert!(assembly.octets() <= MAX_OCTETS);
         }
@@ -160,16 +186,19 @@ fn the_shares_of_other_standings_and_sites_are_untouched_by_a_flood() {
         let parts = split(whole.clone(), 1);
         let honest = standings[(at + 1) % standings.len()];
         for standing in [honest, flooded] {
-            let taken = assembly.take(&parts[0], sender(1, standing), Instant(0));
+            let taken = take(&mut assembly, &parts[0], sender(1, standing), Instant(0));
             assert_eq!(taken, Ok(None));
         }
         for n in 0..1_000 {
             let from = sender(2, flooded);
-            assert_eq!(assembly.take(&piece(n, 3_000), from, Instant(0)), Ok(None));
+            assert_eq!(
+                take(&mut assembly, &piece(n, 3_000), from, Instant(0)),
+                Ok(None)
+            );
         }
         assert_eq!(assembly.messages(), MAX_PER_SITE + 2);
         for standing in [honest, flooded] {
-            let taken = assembly.take(&parts[1], sender(1, standing), Instant(0));
+            let taken = take(&mut assembly, &parts[1], sender(1, standing), Instant(0));
             assert_eq!(taken, Ok(Some(whole.clone())));
         }
     }
@@ -182,13 +211,18 @@ fn the_oldest_first_message_makes_room() {
     for n in 0..=many {
         let now = Instant(u64::from(n));
         let from = sender(n, Standing::First);
-        assert_eq!(assembly.take(&piece(n, 2_000), from, now), Ok(None));
+        assert_eq!(take(&mut assembly, &piece(n, 2_000), from, now), Ok(None));
     }
     assert_eq!(assembly.take_given_up(), 1);
     // Repeating what is held shows that it is held.
     for (n, is_held) in [(1, true), (many, true), (0, false)] {
         let now = Instant(u64::from(many));
-        let taken = assembly.take(&piece(n, 2_000), sender(n, Standing::First), now);
+        let taken = take(
+            &mut assembly,
+            &piece(n, 2_000),
+            sender(n, Standing::First),
+            now,
+        );
         let again = Err(DropReason::RetransmittedMessage);
         assert_eq!(taken == again, is_held, "{n}");
     }
@@ -204,7 +238,7 @@ fn an_ipv6_network_is_one_site() {
             standing: Standing::First,
         };
         let part = piece(u32::from(n), 2_000);
-        assert_eq!(assembly.take(&part, from, Instant(0)), Ok(None));
+        assert_eq!(take(&mut assembly, &part, from, Instant(0)), Ok(None));
     }
     assert_eq!(assembly.messages(), MAX_PER_SITE);
 }
@@ -215,7 +249,7 @@ fn an_unproven_exchange_holds_one_message_and_a_refused_fragment_holds_nothing()
         let mut assembly = Assembly::default();
         for id in 0..100 {
             let part = &split(message(1, 3_000), id)[0];
-            let taken = assembly.take(part, sender(1, standing), Instant(0));
+            let taken = take(&mut assembly, part, sender(1, standing), Instant(0));
             assert_eq!(taken, Ok(None));
         }
         assert_eq!(assembly.messages(), 1);
@@ -231,7 +265,7 @@ fn an_unproven_exchange_holds_one_message_and_a_refused_fragment_holds_nothing()
     too_long[16] = PayloadKind::Fragment.number();
     too_long[24..28].copy_from_slice(&((28 + body.len()) as u32).to_be_bytes());
     too_long.extend(body);
-    let taken = assembly.take(&too_long, known(), Instant(0));
+    let taken = take(&mut assembly, &too_long, known(), Instant(0));
     assert_eq!(taken, Err(DropReason::TooManyFragments));
     assert_eq!((assembly.messages(), assembly.octets()), (0, 0));
 }
@@ -241,15 +275,13 @@ fn one_peer_holds_few_messages_and_none_too_large() {
     let mut assembly = Assembly::default();
     for id in 0..100 {
         let piece = &split(message(1, 3000), id)[0];
-        assert_eq!(assembly.take(piece, known(), Instant(0)), Ok(None));
+        assert_eq!(take(&mut assembly, piece, known(), Instant(0)), Ok(None));
     }
     assert_eq!(assembly.messages(), 2);
     let mut assembly = Assembly::default();
     let pieces = split(message(1, 60_000), 1);
     let result = pieces.iter().try_for_each(|piece| {
-        assembly
-            .take(piece, known(), Instant(0))
-            .map(|whole| assert_eq!(whole, None))
+        take(&mut assembly, piece, known(), Instant(0)).map(|whole| assert_eq!(whole, None))
     });
     assert_eq!(result, Err(DropReason::TooManyFragments));
     assert_eq!(assembly.octets(), 0);
@@ -279,11 +311,11 @@ fn fragments_of_fragments_and_of_other_cookies_are_refused() {
     };
     let mut assembly = Assembly::default();
     for piece in [only(1, &inner), only(2, &message(1, 100)), only(1, &[])] {
-        let refused = assembly.take(&piece, known(), Instant(0));
+        let refused = take(&mut assembly, &piece, known(), Instant(0));
         assert_eq!(refused, Err(DropReason::MalformedMessage));
     }
     let whole = message(1, 100);
-    let taken = assembly.take(&only(1, &whole), known(), Instant(0));
+    let taken = take(&mut assembly, &only(1, &whole), known(), Instant(0));
     assert_eq!(taken, Ok(Some(whole)));
 }
 
@@ -301,7 +333,7 @@ proptest! {
             piece.extend(&whole[..len.min(whole.len())]);
             let total = piece.len() as u32;
             piece[24..28].copy_from_slice(&total.to_be_bytes());
-            let _ = assembly.take(&piece, known(), Instant(0));
+            let _ = take(&mut assembly, &piece, known(), Instant(0));
             prop_assert!(assembly.octets() <= MAX_OCTETS_PER_SITE);
             prop_assert!(assembly.messages() <= 2);
         }

@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use wire::isakmp::{Flags, write_payloads};
+use wire::isakmp::{Flags, Header, write_payloads};
 
 use super::*;
 use crate::ike::{Outbox, Step};
@@ -7,6 +7,10 @@ use crate::ikev1::in_clear::InClear;
 use crate::ikev1::testing::isakmp_pair;
 
 const ID: u32 = 0x0a0b_0c0d;
+
+fn read(sa: &IsakmpSa, octets: &[u8], out: &mut Outbox) -> Result<Vec<Notice>, Fault> {
+    super::read(sa, &Message::parse(octets)?, out)
+}
 
 /// What the gateway reads of what the station sends.
 fn told(payloads: Vec<Payload>) -> Vec<Notice> {

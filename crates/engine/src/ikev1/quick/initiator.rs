@@ -7,6 +7,7 @@ use wire::codec::Reader;
 use wire::isakmp::{Attribute, NotifyType, Payload};
 
 use super::super::IsakmpSa;
+use super::super::message::Message;
 use super::super::notify::notify_name;
 use super::super::phase2::{Place, list, sealed};
 use super::super::phase2_proposal::{Life, Offerable, chosen, incompatible, offer, offerable};
@@ -111,7 +112,7 @@ impl Asked {
     pub(super) fn open(
         &self,
         sa: &IsakmpSa,
-        message: &[u8],
+        message: &Message<'_>,
         message_id: u32,
         iv: &mut Iv,
         out: &mut Outbox,

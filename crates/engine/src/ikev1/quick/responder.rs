@@ -10,6 +10,7 @@ use wire::isakmp::{
 };
 
 use super::super::IsakmpSa;
+use super::super::message::Message;
 use super::super::names_read;
 use super::super::phase2::{Place, list, sealed};
 use super::super::phase2_proposal::{Choice, Life, choose, first_mode, incompatible};
@@ -225,7 +226,7 @@ impl WaitsForThird {
     pub(super) fn is_third(
         &self,
         sa: &IsakmpSa,
-        message: &[u8],
+        message: &Message<'_>,
         message_id: u32,
         iv: &mut Iv,
         out: &mut Outbox,
@@ -235,7 +236,7 @@ impl WaitsForThird {
         let prefix = [&[0][..], &id, &self.initiator_nonce, &self.nonce];
         match sa.open_hashed(message, iv, &prefix, &mut out.work) {
             Ok(opened) => {
-                out.heard(Step::Quick(3), message.len(), names_read(&opened.payloads));
+                out.heard(Step::Quick(3), message.size(), names_read(&opened.payloads));
                 true
             }
             Err(reason) => {

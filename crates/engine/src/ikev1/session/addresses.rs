@@ -72,11 +72,11 @@ impl Established {
         }
         let handled = match request {
             Some(request) => {
-                let lease = request.on_message(&self.sa, octets, now, out);
+                let lease = request.on_message(&self.sa, message, now, out);
                 lease.map(|lease| Fact::Lease(Some(lease)))
             }
             None if terms.wants_inner.is_any() => self.on_push(message, terms, out),
-            None => mode_config::requested(&self.sa, octets, out).map(|asked| {
+            None => mode_config::requested(&self.sa, message, out).map(|asked| {
                 let wanted = asked.wanted.clone();
                 self.question = Some(Box::new(Question::Address(asked, octets.to_vec())));
                 Fact::AsksAddress(wanted)
@@ -95,9 +95,8 @@ impl Established {
         terms: Terms,
         out: &mut Outbox,
     ) -> Result<Fact, Fault> {
-        let octets = message.octets();
-        let (lease, ack) = mode_config::pushed(&self.sa, terms.wants_inner, octets, out)?;
-        self.answered = Some(Box::new(Answered::send(octets, Some(ack), out)));
+        let (lease, ack) = mode_config::pushed(&self.sa, terms.wants_inner, message, out)?;
+        self.answered = Some(Box::new(Answered::send(message.octets(), Some(ack), out)));
         self.remember(message.id(), out);
         // One without addresses lends nothing that we could use.
         let lease = Some(lease).filter(|lease| !lease.addresses.is_empty());

@@ -257,16 +257,15 @@ impl Established {
         now: Instant,
         out: &mut Outbox,
     ) -> Fact {
-        let octets = message.octets();
         let of_message = |it: &&mut Exchange| it.quick.message_id() == message.id();
         let Some(exchange) = self.exchanges.iter_mut().find(of_message) else {
             return match self.ids.has(message.id()) {
                 true => Fact::Dropped(DropReason::RetransmittedMessage),
-                false => self.on_offer(octets, terms, out),
+                false => self.on_offer(message, terms, out),
             };
         };
         let (child, spi) = (exchange.child, exchange.spi);
-        match exchange.quick.on_message(&self.sa, octets, now, out) {
+        match exchange.quick.on_message(&self.sa, message, now, out) {
             // A duplicate, or what does not prove itself.
             Ok(QuickProgress::Pending) => {
                 match exchange.quick.is_initiator() && !out.messages.is_empty() {
@@ -290,12 +289,12 @@ impl Established {
     }
 
     /// Message 1 of a quick mode that the peer begins.
-    fn on_offer(&mut self, octets: &[u8], terms: Terms, out: &mut Outbox) -> Fact {
+    fn on_offer(&mut self, message: &Message<'_>, terms: Terms, out: &mut Outbox) -> Fact {
         let open = self.exchanges.iter().filter(|it| !it.quick.is_done());
         if open.count() >= terms.exchanges_max {
             return Fact::Dropped(DropReason::TooManyExchanges);
         }
-        match Quick::offered(&self.sa, octets, out) {
+        match Quick::offered(&self.sa, message, out) {
             Ok((quick, offer)) => {
                 self.question = Some(Box::new(Question::Child(quick)));
                 Fact::AsksChild(offer)

@@ -90,7 +90,7 @@ impl Session {
 
 impl Established {
     pub(super) fn on_informational(&mut self, message: &Message<'_>, out: &mut Outbox) -> Fact {
-        match informational::read(&self.sa, message.octets(), out) {
+        match informational::read(&self.sa, message, out) {
             Ok(notices) => Fact::Told(message.id(), notices),
             Err(fault) => Fact::Unreadable(fault),
         }

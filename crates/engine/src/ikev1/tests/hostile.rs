@@ -485,8 +485,8 @@ fn an_unsealed_third_aggressive_message_is_accepted() {
         let key = &session.keys.cipher_key.0;
         let cipher = crypto::cipher::Cipher::Aes128;
         let work = &mut crate::work::Work::default();
-        opened =
-            crate::ikev1::protect::decrypt(cipher, key, &third.message, &session.iv, work).ok();
+        let message = crate::ikev1::message::Message::parse(&third.message).unwrap();
+        opened = crate::ikev1::protect::decrypt(cipher, key, &message, &session.iv, work).ok();
     }
     let opened = opened.unwrap();
     let end = opened.payloads.last().unwrap().range.end;

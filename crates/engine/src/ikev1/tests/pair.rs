@@ -18,6 +18,7 @@ use crate::identity::Identity;
 use crate::ike::{Fault, Outbox, Sent};
 use crate::ikev1::IsakmpSa;
 use crate::ikev1::decoy::Decoys;
+use crate::ikev1::message::Message;
 use crate::ikev1::phase1::{Means, Phase1};
 use crate::quotas::Quotas;
 use crate::sa::{Path, Secret};
@@ -254,6 +255,12 @@ impl Pair {
     pub(super) fn responder_gets(&mut self, path: Path, message: &[u8]) {
         let (now, calendar) = (self.now, self.calendar);
         let r = &mut self.r;
+        let message = match (Message::parse(message), &r.phase1) {
+            (Ok(message), _) => message,
+            (Err(reason), Some(_)) => return r.out.drops.count(reason),
+            (Err(reason), None) => return r.after(Err(reason.into())),
+        };
+        let message = &message;
         let result = match &mut r.phase1 {
             Some(phase1) => {
                 let quotas = self.quotas.as_mut();
@@ -277,8 +284,12 @@ impl Pair {
         let (now, calendar) = (self.now, self.calendar);
         let i = &mut self.i;
         let Some(phase1) = &mut i.phase1 else { return };
+        let message = match Message::parse(message) {
+            Ok(message) => message,
+            Err(reason) => return i.out.drops.count(reason),
+        };
         let means = means(&mut i.random, calendar);
-        let result = phase1.on_message(path, message, means, now, &mut i.out);
+        let result = phase1.on_message(path, &message, means, now, &mut i.out);
         i.after(result);
     }
 

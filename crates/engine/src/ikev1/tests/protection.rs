@@ -6,6 +6,7 @@ use super::pair::Setup;
 use crate::counters::DropReason;
 use crate::ikev1::IsakmpSa;
 use crate::ikev1::keys::keymat;
+use crate::ikev1::message::Message;
 use crate::sa::Protocol;
 use crate::work::Work;
 
@@ -37,13 +38,14 @@ fn sealed_with_a_hash_and_opened() {
             let chain = vec![nonce.clone()];
             let exchange = Exchange::QuickMode;
             let message = a.seal_hashed(exchange, 7, &mut iv_a, &[&id, b"Ni"], chain, &mut work);
-            assert!(IsakmpSa::is_sealed(&message));
+            let message = &Message::parse(&message).unwrap();
+            assert!(message.is_of_phase2());
             let before = iv_b;
-            let wrong = b.open_hashed(&message, &mut iv_b, &[&id, b"Nx"], &mut work);
+            let wrong = b.open_hashed(message, &mut iv_b, &[&id, b"Nx"], &mut work);
             assert_eq!(wrong.err(), Some(DropReason::BadHash));
             assert_eq!(iv_b, before);
             let opened = b
-                .open_hashed(&message, &mut iv_b, &[&id, b"Ni"], &mut work)
+                .open_hashed(message, &mut iv_b, &[&id, b"Ni"], &mut work)
                 .unwrap();
             assert_eq!(opened.payloads[1].payload, nonce);
             assert_eq!(opened.content(&opened.payloads[1]), vec![3; len]);
@@ -65,15 +67,16 @@ fn an_altered_message_is_refused_wherever_it_is_altered() {
         let mut altered = message.clone();
         altered[at] ^= 1;
         let mut iv = b.first_iv(7);
-        assert!(b.open_hashed(&altered, &mut iv, &[&id], &mut work).is_err());
+        let opened = Message::parse(&altered)
+            .and_then(|altered| b.open_hashed(&altered, &mut iv, &[&id], &mut work));
+        assert!(opened.is_err());
         assert_eq!(iv, b.first_iv(7));
     }
     for len in 0..message.len() {
         let mut iv = b.first_iv(7);
-        assert!(
-            b.open_hashed(&message[..len], &mut iv, &[&id], &mut work)
-                .is_err()
-        );
+        let opened = Message::parse(&message[..len])
+            .and_then(|part| b.open_hashed(&part, &mut iv, &[&id], &mut work));
+        assert!(opened.is_err());
     }
 }
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::ike::Notice as Said;
 use crate::ike::Outbox;
+use crate::ikev1::message::Message;
 use crate::node::proof::FOR_QUESTIONS;
 
 const VICTIM: [u8; 4] = [203, 0, 113, 66];
@@ -52,7 +53,8 @@ fn questions(world: &World, since: usize) -> Vec<u32> {
     let session = world.ends[0].node.sessions.values().next().expect("one");
     let sa = session.ike.sa().expect("established");
     let read = |octets: &Vec<u8>| {
-        let said = informational::read(sa, octets.strip_prefix(&[0; 4])?, &mut Outbox::default());
+        let message = Message::parse(octets.strip_prefix(&[0; 4])?).ok()?;
+        let said = informational::read(sa, &message, &mut Outbox::default());
         match said.ok()?[..] {
             [Said::AreYouThere(number)] => Some(number),
             _ => None,
