@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,7 +13,7 @@ import pytest
 
 from caravan.testbed import Road, RoadPlan
 from caravan.testbed.binary import caravan_binary
-from caravan.testbed.caravan import Caravan
+from caravan.testbed.caravan import Caravan, order, write_files
 from caravan.testbed.connection import PublicKey
 from caravan.testbed.pki import (
     Authority,
@@ -113,6 +114,31 @@ def test_a_wrong_certificate_is_refused_in_one_sentence(
         PublicKey(authority.issue("sg.example"), authority), PublicKey(make(authority), authority)
     )
     assert reason in refusal(keys, output)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"), [(expired, "expired at"), (future, "is not valid before")]
+)
+def test_a_client_hears_that_its_own_certificate_is_not_in_force(
+    make: Callable[[OpensslAuthority], Credentials], words: str, tmp_path: Path, output: Path
+) -> None:
+    authority = OpensslAuthority(tmp_path / "openssl")
+    keys = Keys(
+        PublicKey(authority.issue("sg.example"), authority), PublicKey(make(authority), authority)
+    )
+    sentence = f"our own certificate CN=ms.example {words}"
+    on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
+    with Road(RoadPlan(), output) as road, Caravan(road.sg, on_gateway) as gateway:
+        gateway.wait_ready()
+        file = write_files(road.ms, on_station)
+        done = order(road.ms, "up", "-c", str(file), "--detach", timeout_s=60)
+        assert done.code == 1 and sentence in done.stderr, done
+        assert "AUTHENTICATION-FAILED" in done.stderr, done
+        order(road.ms, "down", "road")
+        with Caravan(road.ms, on_station) as station:
+            assert sentence in station.wait_for_event("negotiation failed")
+            shown = order(road.ms, "status", "--json").check().stdout
+            assert sentence in json.loads(shown)["connections"][0]["last_failure"]
 
 
 def test_an_unknown_authority_is_refused_in_one_sentence(

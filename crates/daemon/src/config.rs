@@ -23,6 +23,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, Zeroizing};
 
+pub use check::own_fault;
 pub use credentials::Credentials;
 pub use loaded::{Loaded, PublishedPort};
 

@@ -252,6 +252,7 @@ impl Process {
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
         let calendar = Calendar(i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
+        self.progress.calendar = calendar;
         self.input(Input::Calendar(calendar)).await?;
         match self.entropy.draw() {
             Ok(octets) => self.input(Input::Entropy(&octets)).await,

@@ -22,6 +22,7 @@ use crate::control::check_name;
 use crate::routes::prefix::{next, previous};
 
 pub(super) use credentials::credentials;
+pub use credentials::own_fault;
 
 /// Octets of an interface's name without its end (IFNAMSIZ).
 const MAX_TUN_NAME: usize = 15;

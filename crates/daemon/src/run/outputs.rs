@@ -124,6 +124,8 @@ impl Process {
     }
 
     fn on_event(&mut self, event: Event) -> bool {
+        let connections = &self.loaded.engine.connections;
+        let event = self.progress.explained(event, connections);
         let now = self.clock.now();
         let is_logged = match report::account(&event) {
             Account::Stranger => self.quota.takes(now),

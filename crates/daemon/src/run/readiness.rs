@@ -13,9 +13,11 @@ use std::time::Duration;
 use engine::config::{Connection, RemoteMethod, Start};
 use engine::ike::{Step, Unanswered, Unreachable};
 use engine::node::Event;
+use engine::time::Calendar;
 use tracing::{info, warn};
 
 use super::Process;
+use crate::config;
 use crate::options::Role;
 use crate::service;
 
@@ -28,6 +30,8 @@ pub(super) struct Progress {
     unanswered: BTreeMap<String, Silence>,
     /// By connection, attempts that failed since it was up last.
     failed: BTreeMap<String, usize>,
+    /// When it is, by which our own certificates are judged.
+    pub(super) calendar: Calendar,
 }
 
 /// A message without an answer.
@@ -65,6 +69,32 @@ impl Progress {
     /// Why a connection's last negotiation failed, if it is not up since.
     pub(super) fn trouble(&self, connection: &str) -> Option<String> {
         self.troubles.get(connection).cloned()
+    }
+
+    /// A peer that refuses us does not say why: a certificate of ours that it cannot accept is told
+    /// with the failure.
+    pub(super) fn explained(&self, event: Event, connections: &[Arc<Connection>]) -> Event {
+        match event {
+            Event::NegotiationFailed {
+                connection: Some(connection),
+                path,
+                reason,
+            } => Event::NegotiationFailed {
+                reason: self.with_own_fault(&connection, reason, connections),
+                connection: Some(connection),
+                path,
+            },
+            other => other,
+        }
+    }
+
+    fn with_own_fault(&self, name: &str, reason: String, all: &[Arc<Connection>]) -> String {
+        let connection = all.iter().find(|connection| connection.name == name);
+        let now = self.calendar.0;
+        match connection.and_then(|connection| config::own_fault(connection, now)) {
+            Some(fault) => format!("our own {fault}; {reason}"),
+            None => reason,
+        }
     }
 
     /// Takes an event in; what is worth a line for who waits.
@@ -221,7 +251,7 @@ impl Progress {
         };
         let reason = self.reason(name, connections);
         Some(format!(
-            "not up after {after}: {reason}; nothing is left in the background"
+            "not up after {after}, and nothing is left in the background: {reason}"
         ))
     }
 
@@ -233,8 +263,8 @@ impl Progress {
             return reason.clone();
         }
         // A connection whose attempts have failed has a reason above, or could send nothing.
-        match self.unanswered.values().next().filter(|_| name.is_none()) {
-            Some(silence) => silence.words(),
+        match self.unanswered.iter().next().filter(|_| name.is_none()) {
+            Some((of, silence)) => self.with_own_fault(of, silence.words(), connections),
             None => no_way(name, connections),
         }
     }

@@ -66,6 +66,15 @@ fn of_one(connection: &Connection, now: i64) -> Vec<Found> {
     all
 }
 
+/// Why no peer will accept what we prove ourselves by at calendar time `now`.
+pub fn own_fault(connection: &Connection, now: i64) -> Option<CertFault> {
+    let LocalMethod::Signature { chain, .. } = &connection.local.method else {
+        return None;
+    };
+    let faults = own_chain(chain, connection.is_legacy, now);
+    faults.into_iter().next()
+}
+
 fn own_chain(chain: &[Certificate], accepts_legacy: bool, now: i64) -> Vec<CertFault> {
     let Some((leaf, others)) = chain.split_first() else {
         return Vec::new();

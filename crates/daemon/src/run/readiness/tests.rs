@@ -1,3 +1,4 @@
+use crypto::cert::{Authority, KeyMaterial, Request, SigningKey};
 use engine::ike::NotReached;
 
 use super::*;
@@ -88,13 +89,14 @@ fn one_attempt_at_each_address_is_enough() {
     let silent = failure("b", "no answer to main 1");
     let (told, end) = after(&[silent.clone(), retry("b")], SOON);
     assert_eq!(told, ["b: no answer to main 1", "b: trying again in 0.5 s"]);
-    let expected = "not up after 1 attempt: no answer to main 1; nothing is left in the background";
+    let expected =
+        "not up after 1 attempt, and nothing is left in the background: no answer to main 1";
     assert_eq!(end.as_deref(), Some(expected));
     // Another address of the first gateway is still to be tried.
     assert_eq!(after(&[retry("a")], SOON).1, None);
     let (_, end) = after(&[silent, retry("a"), retry("a")], SOON);
-    let expected = "not up after 2 attempts: no route to the peer; nothing is left in the \
-                    background";
+    let expected = "not up after 2 attempts, and nothing is left in the background: no route to \
+                    the peer";
     assert_eq!(end.as_deref(), Some(expected));
 }
 
@@ -121,7 +123,7 @@ fn patience_ends_while_an_attempt_goes_on() {
     assert_eq!(end, None);
     let (_, end) = after(&events, TIMEOUT);
     let expected =
-        format!("not up after 30 s (--timeout): {silence}; nothing is left in the background");
+        format!("not up after 30 s (--timeout), and nothing is left in the background: {silence}");
     assert_eq!(end, Some(expected));
 }
 
@@ -267,4 +269,94 @@ fn a_refusal_in_clear_is_no_silence() {
     let end = progress.end(TIMEOUT, TIMEOUT, &connections);
     let end = end.expect("its end");
     assert!(end.contains(hint) && !end.contains("no reply"), "{end}");
+}
+
+/// When the certificate of [`certified`] begins, and when it ends.
+const IN_FORCE: (i64, i64) = (1_800_000_000, 1_800_000_000 + 2 * 86_400);
+
+/// A station that proves itself by a certificate.
+fn certified() -> Vec<Arc<Connection>> {
+    let [own, other] = [(); 2].map(|()| SigningKey::generate(2048).expect("a key"));
+    let authority = Authority::create("CN=ca", other, &[1], IN_FORCE.0, 30).expect("made");
+    let request = Request {
+        subject: "CN=ms.example",
+        alternative_names: &["ms.example".to_owned()],
+        key: KeyMaterial::Pair(&own),
+        serial: &[2],
+        now: IN_FORCE.0,
+        days: 2,
+    };
+    let issued = authority.issue(&request).expect("issued");
+    let id = (std::process::id(), std::thread::current().id());
+    let folder = std::env::temp_dir().join(format!("caravan-certified-{id:?}"));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let text = "[connections.b]\nremote_addrs = [\"192.0.2.3\"]\n\
+                local = { certs = [\"ms.pem\"], key = \"ms.key\" }\n\
+                remote = { cacerts = [\"ca.pem\"], id = \"sg.example\" }\n\
+                [connections.b.children.net]\nremote_ts = [\"10.10.0.0/24\"]\n";
+    for (name, text) in [
+        ("ms.pem", issued.as_str()),
+        ("ms.key", &own.to_pem()),
+        ("ca.pem", authority.certificate_pem()),
+        ("x.toml", text),
+    ] {
+        std::fs::write(folder.join(name), text).expect("written");
+    }
+    let loaded = load(&folder.join("x.toml"), Names::Needed).expect("good");
+    std::fs::remove_dir_all(&folder).expect("removed");
+    loaded.engine.connections
+}
+
+#[test]
+fn a_certificate_of_ours_that_is_not_in_force_is_told_with_a_failure() {
+    let connections = certified();
+    let refused = "the peer refused with AUTHENTICATION-FAILED in IKEv1 main mode";
+    let told = |now: i64| {
+        let mut progress = Progress {
+            calendar: Calendar(now),
+            ..Progress::default()
+        };
+        let event = progress.explained(failure("b", refused), &connections);
+        progress.on_event(&event, &connections);
+        progress.on_event(&retry("b"), &connections);
+        let end = progress.end(SOON, TIMEOUT, &connections);
+        (progress.trouble("b"), end)
+    };
+    for (now, own) in [
+        (
+            IN_FORCE.0 - 86_400,
+            "our own certificate CN=ms.example is not valid before 2027-01-",
+        ),
+        (
+            IN_FORCE.1 + 86_400,
+            "our own certificate CN=ms.example expired at 2027-01-17",
+        ),
+    ] {
+        let (trouble, end) = told(now);
+        let (trouble, end) = (trouble.expect("a reason"), end.expect("its end"));
+        assert!(
+            trouble.starts_with(own) && trouble.ends_with(refused),
+            "{trouble}"
+        );
+        assert!(end.ends_with(&trouble), "{end}");
+    }
+    assert_eq!(told(IN_FORCE.0 + 86_400).0.as_deref(), Some(refused));
+}
+
+#[test]
+fn a_peer_that_only_falls_silent_is_told_with_a_certificate_of_ours_that_is_over() {
+    let connections = certified();
+    let mut progress = Progress {
+        calendar: Calendar(IN_FORCE.1 + 1),
+        ..Progress::default()
+    };
+    progress.on_event(&message("b", Step::Main(5), true), &connections);
+    let end = progress
+        .end(TIMEOUT, TIMEOUT, &connections)
+        .expect("its end");
+    let words = "in the background: our own certificate CN=ms.example expired at";
+    assert!(
+        end.contains(words) && end.contains("no reply from"),
+        "{end}"
+    );
 }
