@@ -287,6 +287,8 @@ def test_the_defaults_of_both_meet(
             _, *others = pair.charon.selected_proposals()
             said = pair.ours.process.stderr()
             assert said.count("our other proposals are next") == (1 if is_modp else 2)
+            # It is ordinary, and said once.
+            assert "the peer reports: the peer refused" not in said
         assert others and not any(re.search("MODP|CURVE", chosen) for chosen in others)
 
 

@@ -249,6 +249,13 @@ pub(super) fn log(event: &Event) {
         Event::PathProven { connection, path } => {
             info!(connection, remote = %path.remote, "the peer has proven its address");
         }
+        Event::ProposalsRefused {
+            connection,
+            path,
+            refusal,
+        } => {
+            info!(connection, remote = %path.remote, "{refusal}; our other proposals are next");
+        }
         event => log_trouble(event),
     }
 }

@@ -111,6 +111,15 @@ pub enum Event {
         /// What it says.
         complaint: String,
     },
+    /// The peer has refused some of our proposals, authenticated; others are offered next.
+    ProposalsRefused {
+        /// Connection.
+        connection: String,
+        /// Who.
+        path: Path,
+        /// What was offered, and how the peer refused it.
+        refusal: String,
+    },
     /// Two devices at different addresses share a credential and end each other's tunnel.
     CredentialShared {
         /// Connection.

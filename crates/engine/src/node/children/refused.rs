@@ -60,10 +60,10 @@ impl Node {
         };
         session.ike.forget_exchange(spi);
         entry.refused.push(group);
-        let event = Event::PeerComplains {
-            connection: Some(entry.connection.name.clone()),
+        let event = Event::ProposalsRefused {
+            connection: entry.connection.name.clone(),
             path: session.path(),
-            complaint: format!("{refusal}; our other proposals are next"),
+            refusal,
         };
         self.by_spi.remove(&spi);
         self.tell(event);

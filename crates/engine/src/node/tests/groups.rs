@@ -27,7 +27,7 @@ fn suites(world: &World, end: usize) -> Vec<String> {
 }
 
 fn is_refusal(event: &Event) -> bool {
-    matches!(event, Event::PeerComplains { complaint, .. } if complaint.contains("are next"))
+    matches!(event, Event::ProposalsRefused { .. })
 }
 
 #[test]
@@ -55,6 +55,18 @@ fn a_peer_without_pfs_is_asked_once_more_and_renewals_are_not_refused() {
     assert_eq!(suites(&world, 0).len(), 4);
     assert!(suites(&world, 0).iter().all(|suite| suite == WITHOUT[0]));
     assert_eq!(world.ends[0].count(is_refusal), 1);
+    let refusal = world.ends[0].events.iter().find_map(|event| match event {
+        Event::ProposalsRefused { refusal, .. } => Some(refusal.as_str()),
+        _ => None,
+    });
+    let words = "the peer refused with NO-PROPOSAL-CHOSEN; we asked for ";
+    assert!(
+        refusal.is_some_and(|refusal| refusal.starts_with(words)),
+        "{refusal:?}"
+    );
+    // It is ordinary, and no complaint.
+    let complaints = |event: &Event| matches!(event, Event::PeerComplains { .. });
+    assert_eq!(world.ends[0].count(complaints), 0);
     assert!(world.ends[0].failure().is_none());
     // A tunnel that begins anew tries the better ones again.
     world.command(0, Command::Down("road".into()));
