@@ -308,6 +308,25 @@ def test_what_a_router_answers_is_told_and_ends_no_attempt(
             assert not any("will try again" in event for event in events)
 
 
+@pytest.mark.parametrize(
+    ("router", "gateway", "words"),
+    [
+        (HOME_ADDRESS, "10.0.0.77", "no host with this address answers on our own link"),
+        ("10.0.0.77", GATEWAY_ADDRESS, "the router to it does not answer on our own link"),
+    ],
+)
+def test_a_neighbour_that_does_not_answer_is_told_as_that(
+    router: str, gateway: str, words: str, road: Road, ends: Ends
+) -> None:
+    road.ms.run(["ip", "route", "replace", "default", "via", router]).check()
+    file = write_files(road.ms, replace(ends[1], remote_addrs=gateway))
+    options = ("--detach", "--timeout", "8")
+    done = order(road.ms, "up", "-c", str(file), *options, timeout_s=60)
+    assert done.code == 1 and words in done.stderr, done
+    assert "answers that" not in done.stderr, done
+    order(road.ms, "down", "road")
+
+
 def test_a_firewall_of_the_station_itself_is_told(road: Road, ends: Ends) -> None:
     rule = """table ip wall {
     chain output {

@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 
 use engine::config::{Child, Connection};
+use engine::ike::{NotReached, Unreachable};
 use engine::sa::Mode;
 use engine::selector::TrafficSelector;
 use nix::ifaddrs::getifaddrs;
@@ -109,6 +110,25 @@ pub fn own_networks(tun: &str) -> Vec<(String, IpAddr, Prefix)> {
         .collect();
     all.dedup();
     all
+}
+
+/// What an ICMP message says when one of our own networks is asked: that a host is not reached our
+/// own host says itself, of its own link.
+pub fn seen_from_here(
+    remote: IpAddr,
+    what: Unreachable,
+    own: &[(String, IpAddr, Prefix)],
+) -> Unreachable {
+    if what.why != NotReached::Host || !own.iter().any(|(_, address, _)| *address == what.by) {
+        return what;
+    }
+    let peer = Prefix::host(remote);
+    let is_near = own.iter().any(|(_, _, network)| network.contains(&peer));
+    let why = match is_near {
+        true => NotReached::Neighbour,
+        false => NotReached::NextHop,
+    };
+    Unreachable { why, ..what }
 }
 
 fn ip(address: &nix::sys::socket::SockaddrStorage) -> Option<IpAddr> {

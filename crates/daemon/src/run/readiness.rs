@@ -19,6 +19,7 @@ use tracing::{info, warn};
 use super::Process;
 use crate::config;
 use crate::options::Role;
+use crate::routes::reach;
 use crate::service;
 
 /// How the connections of a station come up.
@@ -55,6 +56,10 @@ impl Silence {
             }
             None => self.obstacle().unwrap_or_else(|| self.asked.to_string()),
         }
+    }
+
+    fn may_be_explained(&self, remote: SocketAddr) -> bool {
+        self.asked.remote == remote && self.asked.unreachable.is_none()
     }
 
     /// What is known to stand in the way: of our own host, or by ICMP.
@@ -194,12 +199,17 @@ impl Progress {
         (is_repetition && !is_told).then(|| format!("{connection}: {}", silence.words()))
     }
 
+    /// Whether a first word on why there is no answer from there is worth having.
+    pub(super) fn awaits(&self, remote: SocketAddr) -> bool {
+        let mut all = self.unanswered.values();
+        all.any(|silence| silence.may_be_explained(remote))
+    }
+
     /// ICMP says that our message did not arrive, which anybody can send: a word for whoever waits,
     /// and the attempt goes on. What is worth a line, once.
     pub(super) fn unreachable(&mut self, remote: SocketAddr, what: Unreachable) -> Option<String> {
         let mut all = self.unanswered.iter_mut();
-        let is_it = |it: &Silence| it.asked.remote == remote && it.asked.unreachable.is_none();
-        let (connection, silence) = all.find(|(_, it)| is_it(it))?;
+        let (connection, silence) = all.find(|(_, it)| it.may_be_explained(remote))?;
         silence.asked.unreachable = Some(what);
         Some(format!("{connection}: {}", silence.asked))
     }
@@ -291,6 +301,11 @@ fn is_by_key(name: &str, connections: &[Arc<Connection>]) -> bool {
 impl Process {
     /// ICMP says that our messages do not arrive.
     pub(super) fn on_unreachable(&mut self, remote: SocketAddr, what: Unreachable) {
+        if !self.progress.awaits(remote) {
+            return;
+        }
+        let own = reach::own_networks(&self.loaded.daemon.tun);
+        let what = reach::seen_from_here(remote.ip(), what, &own);
         if let Some(line) = self.progress.unreachable(remote, what) {
             warn!("{line}");
             self.options.ready.note(&line);

@@ -42,8 +42,12 @@ pub enum NotReached {
     Forbidden,
     /// A router has no route.
     Network,
-    /// The last router, or we on our own link, find no such host.
+    /// The last router finds no such host.
     Host,
+    /// We find no such host on our own link.
+    Neighbour,
+    /// We find no router to it on our own link.
+    NextHop,
 }
 
 impl Unanswered {
@@ -68,11 +72,11 @@ impl fmt::Display for Unanswered {
                      {tries}): does the gateway run there?"
                 );
             }
-            let why = why.words();
-            return write!(
-                f,
-                "no reply from {ip}, UDP {port} ({tries}): {by} answers {why}"
-            );
+            write!(f, "no reply from {ip}, UDP {port} ({tries}): ")?;
+            return match why.words() {
+                (true, words) => write!(f, "{by} answers {words}"),
+                (false, words) => f.write_str(words),
+            };
         }
         let is_nat_port = port == NAT_T_PORT;
         match (self.step, self.is_by_key) {
@@ -105,19 +109,30 @@ impl fmt::Display for Unanswered {
 }
 
 impl NotReached {
-    /// What it looks like when somebody other than the peer says it.
-    fn words(self) -> &'static str {
+    /// What it looks like when somebody other than the peer says it, and whether it is the answer
+    /// of another host.
+    fn words(self) -> (bool, &'static str) {
         match self {
-            Self::Port => {
+            Self::Port => (
+                true,
                 "in its place that the port is closed (ICMP port unreachable): does a firewall \
-                 refuse it?"
-            }
-            Self::Forbidden => {
+                 refuse it?",
+            ),
+            Self::Forbidden => (
+                true,
                 "that this is forbidden (ICMP administratively prohibited): does a firewall refuse \
-                 it?"
-            }
-            Self::Network => "that it has no route there (ICMP network unreachable)",
-            Self::Host => "that it cannot reach this host (ICMP host unreachable)",
+                 it?",
+            ),
+            Self::Network => (
+                true,
+                "that it has no route there (ICMP network unreachable)",
+            ),
+            Self::Host => (
+                true,
+                "that it cannot reach this host (ICMP host unreachable)",
+            ),
+            Self::Neighbour => (false, "no host with this address answers on our own link"),
+            Self::NextHop => (false, "the router to it does not answer on our own link"),
         }
     }
 }
@@ -207,6 +222,19 @@ mod tests {
             ),
         ] {
             assert_eq!(told(why, router), format!("{silent} {words}"));
+        }
+        let own = "no reply from 192.0.2.1, UDP 500 (1 try):";
+        for (why, words) in [
+            (
+                NotReached::Neighbour,
+                "no host with this address answers on our own link",
+            ),
+            (
+                NotReached::NextHop,
+                "the router to it does not answer on our own link",
+            ),
+        ] {
+            assert_eq!(told(why, "192.0.2.2"), format!("{own} {words}"));
         }
     }
 }

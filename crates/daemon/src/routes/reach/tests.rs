@@ -80,3 +80,44 @@ fn this_host_s_networks_are_listed_without_loopback() {
         assert!(prefix.contains(&Prefix::host(address)), "{link} {prefix}");
     }
 }
+
+#[test]
+fn what_our_own_host_says_of_its_link_is_no_other_host_s_answer() {
+    let own = [(
+        "wan0".to_owned(),
+        address("10.0.0.2"),
+        Prefix::around(address("10.0.0.2"), 24),
+    )];
+    let seen = |remote: &str, why, by: &str| {
+        let by = address(by);
+        seen_from_here(address(remote), Unreachable { why, by }, &own).why
+    };
+    for (remote, why, by, expected) in [
+        (
+            "10.0.0.1",
+            NotReached::Host,
+            "10.0.0.2",
+            NotReached::Neighbour,
+        ),
+        (
+            "192.0.2.1",
+            NotReached::Host,
+            "10.0.0.2",
+            NotReached::NextHop,
+        ),
+        (
+            "192.0.2.1",
+            NotReached::Host,
+            "198.51.100.1",
+            NotReached::Host,
+        ),
+        (
+            "192.0.2.1",
+            NotReached::Forbidden,
+            "10.0.0.2",
+            NotReached::Forbidden,
+        ),
+    ] {
+        assert_eq!(seen(remote, why, by), expected, "{remote} {by}");
+    }
+}
