@@ -10,6 +10,7 @@ mod credentials;
 mod encap;
 mod explain;
 pub mod file;
+mod keys;
 mod loaded;
 mod place;
 pub mod values;
@@ -25,6 +26,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 pub use check::own_fault;
 pub use credentials::Credentials;
+pub use keys::Keys;
 pub use loaded::{Loaded, PublishedPort};
 
 /// Octets of a file of text: what a wrong name may lead to has no end.

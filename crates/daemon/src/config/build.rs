@@ -9,7 +9,6 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crypto::hash::Hash;
 use engine::config::{
     Child, Config, Connection, Encapsulation, InnerFamilies, Limits, Pool, Severity, Unique,
 };
@@ -21,9 +20,9 @@ use crate::resolver;
 use crate::routes::full::FullTunnel;
 use crate::routes::prefix::{next, previous};
 
-use super::file::{self, AuthTable, ChildTable, ConfigFile, ConnectionTable, PoolTable};
+use super::file::{self, ChildTable, ConfigFile, ConnectionTable, PoolTable};
 use super::loaded::{Loaded, PublishedPort};
-use super::{ConfigError, Names, Origin};
+use super::{ConfigError, Keys, Names, Origin};
 
 /// Of a connection that names none. What strongSwan offers by default comes first; peers that do
 /// not know that group pass over its transform.
@@ -87,6 +86,7 @@ pub fn build(
         full_tunnels: BTreeMap::new(),
         clear: Vec::new(),
         credentials: BTreeMap::new(),
+        keys: BTreeMap::new(),
         warnings: Vec::new(),
     };
     loaded.engine.limits.half_open = loaded.daemon.half_open;
@@ -134,6 +134,7 @@ impl Builder<'_> {
             return Err(self.value(&format!("{key}.version"), "this version speaks IKEv1: 1"));
         }
         loaded.on_failure.push((name.to_owned(), table.on_failure));
+        loaded.keys.insert(name.to_owned(), Keys::of(table));
         for (child, it) in &table.children {
             if it.esp_proposals.len() > 1 && it.esp_proposals.iter().any(|word| word == "none") {
                 let text = "\"none\" means no IPsec and cannot be combined with proposals; \
@@ -229,7 +230,7 @@ impl Builder<'_> {
             .map_or(core::time::Duration::from_secs(default_dpd), |span| span.0);
         Ok(Connection {
             name: name.to_owned(),
-            revision: revision(table),
+            revision: Keys::of(table).revision(),
             local_addrs: table.local_addrs.clone(),
             remote_addrs,
             is_aggressive: table.aggressive,
@@ -461,29 +462,6 @@ fn unrouted_ports(connection: &Connection) -> Option<String> {
 fn ours<T: FromStr<Err = SuiteFault>, const N: usize>(words: [&str; N]) -> Vec<T> {
     let suites = words.map(|word| word.parse().expect("a suite that we name"));
     suites.into()
-}
-
-/// A hash of all that a tunnel in being depends on. Certificates, keys, secrets and revocation
-/// lists are not in it: the next authentication goes by them. What the host alone is asked for is
-/// not either.
-fn revision(table: &ConnectionTable) -> u64 {
-    let identity = |auth: &AuthTable| AuthTable {
-        auth: auth.auth,
-        id: auth.id.clone(),
-        ..AuthTable::default()
-    };
-    let kept = ConnectionTable {
-        local: identity(&table.local),
-        remote: identity(&table.remote),
-        max_peers: 0,
-        lan: file::Lan::default(),
-        other_family: file::OtherFamily::default(),
-        ..table.clone()
-    };
-    let digest = Hash::Sha256.digest(&[format!("{kept:?}").as_bytes()]);
-    let mut first = [0; 8];
-    first.copy_from_slice(&digest.as_ref()[..8]);
-    u64::from_be_bytes(first)
 }
 
 #[cfg(test)]

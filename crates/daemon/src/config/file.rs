@@ -6,7 +6,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::ConfigError;
 use super::explain::{explain, strange_table};
@@ -81,7 +81,7 @@ impl Default for DaemonTable {
 }
 
 /// `[connections.NAME]`
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConnectionTable {
     /// IKE version; 1 is deprecated (RFC 9395).
@@ -152,7 +152,8 @@ pub struct ConnectionTable {
     /// Local network of a full tunnel (`remote_ts` covers all of IPv4 or all of IPv6). "allow":
     /// private addresses with a route that is not a default route stay reachable, and so do
     /// multicast and broadcast. Networks that `remote_ts` names, the gateway's resolvers and DNS
-    /// queries stay in the tunnel. "block": everything except DHCP enters the tunnel or is refused.
+    /// queries to port 53 stay in the tunnel; DNS over TLS (port 853) to a local resolver does not.
+    /// "block": everything except DHCP enters the tunnel or is refused.
     #[serde(default)]
     pub lan: Lan,
     /// Other address family of a full tunnel that carries one family only. "block": refused unless
@@ -171,28 +172,35 @@ pub struct ConnectionTable {
 }
 
 /// `local` and `remote`
-#[derive(Clone, Default, Deserialize)]
+#[derive(Clone, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AuthTable {
     /// "pubkey" or "psk".
     pub auth: Auth,
     /// Certificate files. `local`: ours, then intermediates. `remote`: the peers' own certificates;
     /// then only these are accepted, whatever `cacerts` says.
+    #[serde(skip_serializing)]
     pub certs: Vec<PathBuf>,
     /// Our private key.
+    #[serde(skip_serializing)]
     pub key: Option<PathBuf>,
     /// Authorities that may have issued the peer's certificate.
+    #[serde(skip_serializing)]
     pub cacerts: Vec<PathBuf>,
     /// Certificate revocation lists (CRLs).
+    #[serde(skip_serializing)]
     pub crls: Vec<PathBuf>,
     /// When a peer is refused because its authority has no current CRL. "strict": always. "ifcrl":
     /// if `crls` names a CRL of that authority. "relaxed": never. Revoked peers are always refused.
+    #[serde(skip_serializing)]
     pub revocation: Revocation,
     /// Identity: an address, a name, user@name or a subject. `remote`: "*" accepts any.
     pub id: Option<String>,
     /// The pre-shared key itself; or use `secret_file`. If only one side has a key, both use it.
+    #[serde(skip_serializing)]
     pub secret: Option<SecretText>,
     /// File with the pre-shared key.
+    #[serde(skip_serializing)]
     pub secret_file: Option<PathBuf>,
 }
 
@@ -206,7 +214,7 @@ impl fmt::Debug for AuthTable {
 }
 
 /// How an end proves itself.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Auth {
     /// RSA signatures and certificates.
@@ -230,7 +238,7 @@ pub enum Revocation {
 }
 
 /// `[connections.NAME.children.NAME]`
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChildTable {
     /// "tunnel" or "transport".
@@ -271,7 +279,7 @@ pub struct ChildTable {
 }
 
 /// Tunnel or transport.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Whole packets.
@@ -282,7 +290,7 @@ pub enum Mode {
 }
 
 /// `encap`
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Encap {
     /// In UDP with whoever speaks RFC 3947.
     #[default]
@@ -294,7 +302,7 @@ pub enum Encap {
 }
 
 /// `start`
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum Start {
     /// When `caravan up` runs.
@@ -305,7 +313,7 @@ pub enum Start {
 }
 
 /// `unique`
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Unique {
     /// The new tunnel takes the old one's place.
@@ -316,7 +324,7 @@ pub enum Unique {
 }
 
 /// `on_failure`
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum OnFailure {
     /// Unreachable routes stay until `caravan down`.
@@ -327,7 +335,7 @@ pub enum OnFailure {
 }
 
 /// `lan`
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Lan {
     /// Printers, containers and whoever administers this host stay reachable. Private addresses
@@ -339,7 +347,7 @@ pub enum Lan {
 }
 
 /// `other_family`
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum OtherFamily {
     /// Refused: programs prefer IPv6, and would go round a tunnel of IPv4.

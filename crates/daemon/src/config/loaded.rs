@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use engine::config::Config;
 
-use super::{Credentials, file};
+use super::{Credentials, Keys, file};
 use crate::routes::full::FullTunnel;
 use crate::routes::reach;
 
@@ -25,6 +25,8 @@ pub struct Loaded {
     pub clear: Vec<String>,
     /// What each connection's files and secrets say, by name.
     pub credentials: BTreeMap<String, Credentials>,
+    /// What else each connection says, by name.
+    pub keys: BTreeMap<String, Keys>,
     /// What `caravan check` has to say besides errors: connection and sentence.
     pub warnings: Vec<(String, String)>,
 }

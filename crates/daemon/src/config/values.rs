@@ -109,6 +109,12 @@ impl<'de> Deserialize<'de> for Size {
     }
 }
 
+impl Serialize for Size {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&format!("{}b", self.0))
+    }
+}
+
 impl Serialize for Span {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&format!("{}ms", self.0.as_millis()))

@@ -74,25 +74,24 @@ type Tunnels = BTreeMap<String, usize>;
 
 /// What a reload did to each connection, in one line.
 fn changes(old: &Loaded, new: &Loaded, before: &Tunnels, after: &Tunnels) -> String {
-    let revision = |loaded: &Loaded, name: &str| {
-        let mut all = loaded.engine.connections.iter();
-        all.find(|it| it.name == name).map(|it| it.revision)
-    };
     let what = |name: &str| {
         let (is_new, is_gone) = (!old.has(name), !new.has(name));
         if is_new || is_gone {
             return if is_new { "added" } else { "removed" }.to_owned();
         }
-        if revision(old, name) != revision(new, name) {
-            return "changed".to_owned();
+        let mut all = Vec::new();
+        if let (Some(now), Some(then)) = (new.keys.get(name), old.keys.get(name)) {
+            let keys: Vec<String> = now.changed(then).into_iter().collect();
+            let said = (!keys.is_empty()).then(|| format!("changed ({})", keys.join(", ")));
+            all.extend(said);
         }
-        let both = (new.credentials.get(name), old.credentials.get(name));
-        let (Some(now), Some(then)) = both else {
-            return "unchanged".to_owned();
-        };
-        match now.changed(then) {
-            none if none.is_empty() => "unchanged".to_owned(),
-            some => format!("new {}", some.join(", new ")),
+        if let (Some(now), Some(then)) = (new.credentials.get(name), old.credentials.get(name)) {
+            let changed = now.changed(then).into_iter();
+            all.extend(changed.map(|what| format!("new {what}")));
+        }
+        match all.is_empty() {
+            true => "unchanged".to_owned(),
+            false => all.join(", "),
         }
     };
     let line = |name: &String| {
@@ -160,8 +159,42 @@ mod tests {
         let after = count(&[("same", 4), ("keys", 1), ("times", 0), ("young", 0)]);
         assert_eq!(
             changes(&old, &new, &before, &after),
-            "keys: new pre-shared key; same: unchanged; times: changed, 2 tunnels ended; young: \
-             added; gone: removed, 1 tunnel ended"
+            "keys: new pre-shared key; same: unchanged; times: changed (dpd_delay), 2 tunnels \
+             ended; young: added; gone: removed, 1 tunnel ended"
         );
+    }
+
+    #[test]
+    fn every_key_that_changed_is_named_and_nothing_of_a_secret_is() {
+        let secret = "a long secret of the road";
+        let old = loaded(&[guest("road", "max_peers = 5", secret)]);
+        let more = "[connections.road.children.more]\nlocal_ts = [\"10.30.0.0/24\"]\n";
+        let text = guest(
+            "road",
+            "unique = \"keep\"\nversion = 1",
+            "a new secret of it",
+        );
+        let text = text.replace("10.10.0.0/24", "10.11.0.0/24") + more;
+        let text = text.replace("a.example", "b.example");
+        let new = loaded(&[text]);
+        let none = Tunnels::new();
+        assert_eq!(
+            changes(&old, &new, &none, &none),
+            "road: changed (children.more, children.net.local_ts, max_peers, remote.id, unique), \
+             new pre-shared key"
+        );
+        let shown = format!("{:?}", new.keys);
+        assert!(!shown.contains("secret of it"), "{shown}");
+    }
+
+    #[test]
+    fn a_key_that_no_tunnel_depends_on_is_told_and_ends_none() {
+        let secret = "a long secret of the road";
+        let old = loaded(&[guest("road", "", secret)]);
+        let new = loaded(&[guest("road", "max_peers = 5", secret)]);
+        let [then, now] = [&old, &new].map(|it| it.engine.connections[0].revision);
+        assert_eq!(then, now);
+        let one = Tunnels::from([("road".to_owned(), 1)]);
+        assert_eq!(changes(&old, &new, &one, &one), "road: changed (max_peers)");
     }
 }
