@@ -3,9 +3,10 @@
 
 mod credentials;
 mod resolvers;
+mod shared_addresses;
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -224,6 +225,15 @@ fn published(place: &str, table: &PublishTable) -> Option<Fault> {
         let text = format!("{server} cannot be a server: nothing can be forwarded to it");
         return Some((format!("{place}.to"), text));
     }
+    if let SocketAddr::V6(to) = table.to
+        && (to.scope_id() != 0 || to.ip().is_unicast_link_local())
+    {
+        let text = format!(
+            "{to} is known on one link alone: nothing can be forwarded to it; write an address of \
+             the server without a zone"
+        );
+        return Some((format!("{place}.to"), text));
+    }
     if table.protocol == Transport::Udp && IKE_PORTS.contains(&table.port) {
         let text = format!(
             "IKE uses udp {}: no client would reach this gateway",
@@ -344,6 +354,7 @@ pub(super) fn surroundings(folder: &Path, path: &Path, file: &ConfigFile, loaded
         warnings.extend(astray.map(|text| (connection.name.clone(), text)));
     }
     warnings.extend(rivals(&loaded.engine.connections));
+    warnings.extend(shared_addresses::hidden(&loaded.engine.connections));
     for connection in &loaded.engine.connections {
         let found = crowd(connection);
         warnings.extend(found.map(|text| (connection.name.clone(), text)));

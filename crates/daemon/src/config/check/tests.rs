@@ -177,6 +177,18 @@ fn values_that_cannot_work_are_refused_with_line_and_key() {
             "publish[1].to: 127.0.0.1 cannot be a server",
         ),
         (
+            "[[publish]]\nport = 80\nto = \"[fe80::2%3]:80\"",
+            "publish[1].to: [fe80::2%3]:80 is known on one link alone",
+        ),
+        (
+            "[[publish]]\nport = 80\nto = \"[fe80::2]:80\"",
+            "publish[1].to: [fe80::2]:80 is known on one link alone",
+        ),
+        (
+            "[[publish]]\nport = 80\nto = \"[2001:db8::2%3]:80\"",
+            "publish[1].to: [2001:db8::2%3]:80 is known on one link alone",
+        ),
+        (
             &format!("[[publish]]\nprotocol = \"udp\"\nport = 4500\n{server}"),
             "IKE uses udp 4500",
         ),
@@ -651,4 +663,54 @@ fn a_connection_without_proposals_begins_with_curve25519_where_groups_can_be_cho
     assert_eq!(words(&aggressive), [modp[0], modp[1], curve]);
     let named = PSK.replacen("legacy", "proposals = [\"aes-sha256-modp3072\"]\nlegacy", 1);
     assert_eq!(words(&named), ["aes128-sha256-modp3072"]);
+}
+
+#[test]
+fn two_keys_for_any_address_in_main_mode_are_a_warning_that_names_both() {
+    let folder = Folder::new("hidden");
+    let one = |name: &str, secret: &str, more: &str| {
+        format!(
+            "[connections.{name}]
+{more}
+local = {{ auth = \"psk\", id = \"sg.example\" }}
+remote = {{ auth = \"psk\", id = \"{name}.example\", secret = \"{secret} of the road\" }}
+[connections.{name}.children.net]
+local_ts = [\"10.77.0.0/24\"]
+"
+        )
+    };
+    let sentence = "(\"staff\", \"main mode picks a pre-shared key before the client says who it \
+                    is, and takes that of guests: clients of staff";
+    let warned = |guests: &str, secret: &str, staff: &str| {
+        let text = one("guests", "a long secret", guests) + &one("staff", secret, staff);
+        folder.warns(&text).contains(sentence)
+    };
+    assert!(warned("", "another secret", ""));
+    let here = "local_addrs = [\"192.0.2.1\"]";
+    assert!(warned(here, "another secret", ""));
+    assert!(!warned("", "a long secret", ""), "one key");
+    let there = "local_addrs = [\"192.0.2.2\"]";
+    assert!(
+        !warned(here, "another secret", there),
+        "told apart by address"
+    );
+    let aggressive = "aggressive = true\nlegacy = true";
+    assert!(
+        !warned("", "another secret", aggressive),
+        "told apart by mode"
+    );
+    assert!(
+        !warned(aggressive, "another secret", aggressive),
+        "the identity comes first"
+    );
+    let suite = "proposals = [\"aes256-sha512-modp4096\"]";
+    assert!(
+        !warned(suite, "another secret", ""),
+        "told apart by proposal"
+    );
+    let station = "remote_addrs = [\"192.0.2.9\"]";
+    assert!(
+        !warned(station, "another secret", ""),
+        "not a client of ours"
+    );
 }
