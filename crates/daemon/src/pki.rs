@@ -313,17 +313,23 @@ fn write_list(
     days: u32,
     now: i64,
 ) -> anyhow::Result<String> {
+    let mut revoked = Vec::new();
+    for issued in &index.issued {
+        let Some(at) = issued.revoked_at else {
+            continue;
+        };
+        let serial = bytes(&issued.serial).with_context(|| {
+            format!(
+                "{}: {:?}, the serial number of {}, is not hexadecimal: its revocation cannot be \
+                 listed",
+                folder.join("index.json").display(),
+                issued.serial,
+                issued.name
+            )
+        })?;
+        revoked.push(RevokedEntry { at, serial });
+    }
     index.crl_number += 1;
-    let revoked: Vec<RevokedEntry> = index
-        .issued
-        .iter()
-        .filter_map(|issued| {
-            Some(RevokedEntry {
-                at: issued.revoked_at?,
-                serial: bytes(&issued.serial)?,
-            })
-        })
-        .collect();
     let list = authority.revocation_list(&revoked, index.crl_number, now, days)?;
     write_index(folder, index)?;
     let path = folder.join("crl.pem");
@@ -379,8 +385,13 @@ fn write(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
         let _ = fs::remove_file(&new);
         let mut options = File::options();
         options.write(true).create_new(true).mode(mode);
-        options.open(&new)?.write_all(text.as_bytes())?;
-        fs::rename(&new, path)
+        let mut file = options.open(&new)?;
+        file.write_all(text.as_bytes())?;
+        // After a power failure the old text is there or the new one, whole.
+        file.sync_all()?;
+        fs::rename(&new, path)?;
+        let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
     };
     attempt().with_context(|| format!("cannot write {}", path.display()))
 }
@@ -407,6 +418,9 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn bytes(hex: &str) -> Option<Vec<u8>> {
+    if hex.is_empty() {
+        return None;
+    }
     (0..hex.len())
         .step_by(2)
         .map(|at| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok())

@@ -253,3 +253,41 @@ fn whoever_issues_meanwhile_does_not_undo_a_revocation() {
     let revoked = index.issued.iter().filter(|it| it.revoked_at.is_some());
     assert_eq!(revoked.count(), 1);
 }
+
+#[test]
+fn a_revocation_whose_serial_number_cannot_be_read_is_an_error_that_names_it() {
+    let folder = Folder::new("odd");
+    for name in ["one", "two"] {
+        folder
+            .pki(&format!("issue --ca @/pki --name {name} --bits 2048"))
+            .unwrap();
+    }
+    let list = folder.text("pki/crl.pem");
+    let mut index: Index = serde_json::from_str(&folder.text("pki/index.json")).unwrap();
+    let good = index.issued[0].serial.clone();
+    for odd in ["4x", "123", "", "é"] {
+        index.issued[0].serial = odd.to_owned();
+        index.issued[0].revoked_at = Some(1_800_000_000);
+        let text = serde_json::to_string(&index).unwrap();
+        fs::write(folder.0.join("pki/index.json"), &text).unwrap();
+        let said = folder
+            .pki("crl --ca @/pki")
+            .expect_err("refused")
+            .to_string();
+        assert!(
+            said.contains(&format!("{odd:?}, the serial number of ")),
+            "{said}"
+        );
+        assert!(
+            said.contains("one") && said.contains("index.json"),
+            "{said}"
+        );
+        assert_eq!(folder.text("pki/index.json"), text, "nothing is changed");
+        assert_eq!(folder.text("pki/crl.pem"), list);
+    }
+    index.issued[0].serial = good;
+    let text = serde_json::to_string(&index).unwrap();
+    fs::write(folder.0.join("pki/index.json"), &text).unwrap();
+    folder.pki("crl --ca @/pki").unwrap();
+    assert_ne!(folder.text("pki/crl.pem"), list);
+}
