@@ -341,9 +341,8 @@ impl Node {
             return;
         };
         let connection = self.stations[index].connection.name.clone();
-        if lease.addresses.is_empty() {
+        if let Some(reason) = self.unusable(id, index, &lease) {
             let path = self.sessions[&id].path();
-            let reason = "the gateway lends no inner address".to_owned();
             self.tell(Event::NegotiationFailed {
                 connection: Some(connection),
                 path,

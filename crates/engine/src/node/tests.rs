@@ -10,6 +10,7 @@ mod floods;
 mod groups;
 mod heirs;
 mod identities;
+mod leases;
 mod moves;
 mod neighbours;
 mod pace;

@@ -1,12 +1,33 @@
-//! Which children of a station can start with the inner addresses that it got: each child needs an
-//! address of its own family.
+//! Whether a station takes the inner addresses that it got, and which of its children can start
+//! with them: each child needs an address of its own family.
 
+use std::net::IpAddr;
+
+use crate::ike::Lease;
 use crate::node::session_id::SessionId;
 use crate::node::{Event, Node};
 use crate::sa::{ChildId, Mode};
 use crate::time::{Duration, Instant};
 
 impl Node {
+    /// Why this lease cannot be ours. With an address of the gateway as our own, our packets to
+    /// the gateway would not leave this host.
+    pub(super) fn unusable(&self, id: SessionId, index: usize, lease: &Lease) -> Option<String> {
+        let known = &self.stations[index].connection.remote_addrs;
+        let used = self.sessions[&id].path().remote;
+        let is_its_own = |lent: &IpAddr| known.iter().chain([&used]).any(|it| it.ip() == *lent);
+        match lease.addresses.iter().find(|lent| is_its_own(lent)) {
+            Some(lent) => Some(format!(
+                "the gateway lends us {lent}, which is its own address: we could not reach it any \
+                 more"
+            )),
+            None if lease.addresses.is_empty() => {
+                Some("the gateway lends no inner address".to_owned())
+            }
+            None => None,
+        }
+    }
+
     /// Begins every child of a station that has its inner addresses, or needs none.
     pub(super) fn begin_children(&mut self, index: usize, id: SessionId, now: Instant) {
         let children = self.stations[index].children.clone();

@@ -1,0 +1,54 @@
+//! Inner addresses that a station does not take.
+
+use super::*;
+
+/// A station that has asked a gateway for an inner address that lends `first` to `last`.
+fn lent(seed: u8, gateways: &'static [[u8; 4]], first: [u8; 4], last: [u8; 4]) -> World {
+    let mut world = World::new(seed, move |connection, is_station| {
+        let known = gateways.iter().map(|it| (*it, IKE_PORT).into());
+        if is_station {
+            connection.remote_addrs = known.collect();
+        }
+    });
+    lend(&mut world, first, last);
+    world.run(Duration::from_secs(5));
+    world
+}
+
+fn lend(world: &mut World, first: [u8; 4], last: [u8; 4]) {
+    let mut gateway = config(false, &world.change);
+    (gateway.pools[0].first, gateway.pools[0].last) = (first.into(), last.into());
+    world.input(1, Input::Configure(Arc::new(gateway)));
+}
+
+#[test]
+fn an_address_of_the_gateway_is_never_the_station_s_own() {
+    let other = [192, 0, 2, 9];
+    for (seed, gateways, address) in [
+        (110, &[GATEWAY][..], GATEWAY),
+        (111, &[GATEWAY, [192, 0, 2, 9]][..], other),
+    ] {
+        let mut world = lent(seed, gateways, address, address);
+        let taken = |event: &Event| matches!(event, Event::InnerAddress { .. });
+        assert!(!world.ends[0].told(taken), "{address:?}");
+        let lent = IpAddr::from(address);
+        let sentence = format!(
+            "the gateway lends us {lent}, which is its own address: we could not reach it any more"
+        );
+        assert_eq!(world.ends[0].failure(), Some(sentence));
+        assert_eq!(world.ends[0].node.established(), 0);
+
+        // A gateway whose pool has been put right is not given up.
+        lend(&mut world, [10, 99, 0, 1], [10, 99, 0, 9]);
+        world.run(Duration::from_secs(60));
+        world.assert_up();
+    }
+}
+
+#[test]
+fn an_address_beside_the_gateway_s_is_taken() {
+    let mut world = lent(112, &[GATEWAY], [192, 0, 2, 2], [192, 0, 2, 2]);
+    assert_eq!(world.ends[0].inner(), [IpAddr::from([192, 0, 2, 2])]);
+    world.run(Duration::from_secs(1));
+    world.assert_up();
+}
