@@ -39,8 +39,6 @@ pub const REFUSED_WAIT: Duration = Duration::from_secs(1);
 /// Complaints in clear about one exchange that the log hears: whoever reads its cookies can
 /// make them.
 pub const MAX_COMPLAINTS: u32 = 4;
-/// A responder waits so long for the initiator's next message.
-pub const HALF_OPEN: Duration = Duration::from_secs(30);
 /// Octets of a first message of main mode. It is held for whoever sent it, from whatever address:
 /// some 100 proposals fit.
 pub const MAX_FIRST_BYTES: usize = 4 << 10;
@@ -153,7 +151,6 @@ impl Phase1 {
             responder: cookie(random),
         };
         let mut core = Core::new(Role::Responder, candidates, cookies, path);
-        core.expires = Some(now + HALF_OPEN);
         let result = if is_aggressive {
             core.aggressive_1(message.octets(), &parts, decoys, random, now, out)
         } else {
@@ -314,6 +311,11 @@ impl Phase1 {
         });
         let again = self.core.retransmit.as_ref().map(Retransmit::deadline);
         [doubt, expiry, again].into_iter().flatten().min()
+    }
+
+    /// A responder waits so long for the initiator's next message.
+    pub fn give_up_at(&mut self, at: Instant) {
+        self.core.expires = Some(at);
     }
 
     /// What was sent at `began` left only `now`.

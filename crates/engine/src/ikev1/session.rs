@@ -98,6 +98,13 @@ impl Session {
         Ok(Self::new(Role::Responder, RoundTrip::default(), phase1))
     }
 
+    /// Phase 1 ends without success if it is not over by then.
+    pub fn give_up_at(&mut self, at: Instant) {
+        if let Some(phase1) = self.phase1_mut() {
+            phase1.give_up_at(at);
+        }
+    }
+
     fn new(role: Role, round_trip: RoundTrip, phase1: Phase1) -> Self {
         Self {
             role,

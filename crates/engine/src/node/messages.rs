@@ -141,13 +141,13 @@ impl Node {
         let (decoys, random) = (&self.decoys, &mut self.random);
         let begun = Ike::respond(&candidates, decoys, path, message, random, now, &mut out);
         match begun {
-            Ok(ike) => {
+            Ok(mut ike) => {
+                ike.give_up_at(now + self.config.limits.half_open_lifetime);
                 if let Room::Of(oldest, _) = room {
                     self.make_room(oldest, now);
                 }
                 let mut session = Session::new(ike, now);
                 session.first_message = Some(Box::new((path.remote, message.spis().initiator)));
-                session.expire_at = Some(now + self.config.limits.half_open_lifetime);
                 let id = self.add_session(session);
                 let place = self.half_open.begin(id, share, address, now);
                 if let Some(session) = self.sessions.get_mut(&id) {

@@ -197,3 +197,24 @@ fn no_duration_of_a_configuration_stops_the_clock() {
         assert!(world.sent < 2_000, "{span:?}: {} datagrams", world.sent);
     }
 }
+
+#[test]
+fn a_half_open_exchange_lasts_as_long_as_the_limit_says() {
+    for (seconds, seed) in [(5, 113), (30, 114), (90, 115)] {
+        let (mut world, first) = at_rest(seed);
+        let mut patient = config(false, &world.change);
+        patient.limits.half_open_lifetime = Duration::from_secs(seconds);
+        world.input(1, Input::Configure(Arc::new(patient)));
+        let path = Path {
+            local: (GATEWAY, IKE_PORT).into(),
+            remote: (NAT, 1_024).into(),
+        };
+        world.deliver(1, path, &first);
+        world.run(Duration::from_secs(seconds - 1));
+        assert_eq!(world.ends[1].node.half_open.total(), 1, "{seconds}");
+        world.run(Duration::from_secs(2));
+        assert_eq!(world.ends[1].node.half_open.total(), 0, "{seconds}");
+        let reason = world.ends[1].failure().expect("a failure");
+        assert!(reason.contains("no reply from 192.0.2.100"), "{reason}");
+    }
+}
