@@ -216,13 +216,28 @@ def refusals(end: Caravan) -> int:
     return sum("negotiation failed" in message for message in said)
 
 
+@contextlib.contextmanager
+def owned_table(host: Host, name: str) -> Iterator[None]:
+    """Another program owns a table of this name: nft lets nobody else replace it."""
+    lines = f"delete table inet {name}\\nadd table inet {name} {{ flags owner; }}\\n"
+    script = f"exec nft --interactive < <(printf '{lines}'; exec sleep 60)"
+    owner = host.popen(["bash", "-c", script], name="owner")
+
+    def is_there() -> bool:
+        return "owner" in host.run(["nft", "list", "table", "inet", name]).stdout
+
+    owner.wait_for(is_there, "its table", 10)
+    yield
+    owner.signal(signal.SIGKILL)
+    owner.wait(10)
+
+
 def test_a_configuration_that_the_host_refuses_leaves_nothing_behind(running: Running) -> None:
     gateway, host = running.gateway, running.road.sg
     text = gateway.file.read_text()
     added = text + second(gateway.connection)
-    # nft takes no address with a zone.
-    gateway.file.write_text(added + '[[publish]]\nport = 8080\nto = "[fe80::2%3]:80"\n')
-    with running.without_loss():
+    gateway.file.write_text(added + '[[publish]]\nport = 8080\nto = "10.10.0.2:80"\n')
+    with running.without_loss(), owned_table(host, "caravan-road"):
         refused = order(host, "reload")
         assert refused.code == 1 and "nft refuses" in refused.stderr, refused
     assert order(host, "status", "second").code == 1
