@@ -3,8 +3,38 @@
 A request for a scenario holds `file` and `text`, `set` (edits as `KEY=VALUE`), `catalogue` (every
 text that it may name: `kind`, `name`, `file`, `text`), and `run` (`seconds` after `warm_up_s`,
 `replications` from `first_replication`, `seed`). Every function leaves the interpreter to other
-threads while it computes, and raises `ValueError` with a sentence for people.
+threads while it computes, and raises `Refusal`.
 """
+
+class Refusal(ValueError):
+    """Why a request is refused. Its text is one sentence for people; code reads the attributes.
+
+    `code`: `text` (what a file or an edit says), `unpriced`, `no-formula`, `unknown-suite`,
+    `argument`, `clock`, `file`, `capture`, `no-packets`, `tallies`, `request` (asked by a library
+    of another version), `answer`. `what` is the sentence without its place, `brief` leaves out
+    what would do instead. `place` is file (None for an edit), line, column and key. `argument` is
+    the value of the request that is wrong. A refusal inside an answer is an object with `code`,
+    `said`, `what`, `brief` and `place`.
+    """
+
+    code: str
+    what: str
+    brief: str
+    place: tuple[str | None, int | None, int | None, str] | None
+    argument: str | None
+
+class Unpriced(Refusal):
+    """The device `profile` has no cost of `subject`, a suite or an operation: `cell` is empty."""
+
+    profile: str
+    subject: str
+    cell: str
+
+class NoFormula(Refusal):
+    """The formulas of `accounting` say no size of `policy`."""
+
+    accounting: str
+    policy: str
 
 def version() -> str:
     """The version of this build."""

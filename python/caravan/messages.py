@@ -6,16 +6,83 @@ what to do.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
 
 from caravan import _lab
 
-PLACE = re.compile(r"^(?:--set [^:]+|[^:]+:\d+(?::\d+)?(?:: [^:]+)?): ")
+UNPRICED = frozenset({"unpriced", "no-formula"})
+"""Codes of the native core where a cost table has no price, or no size is known."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value was written; lines and columns count from 1, and None is not known.
+
+    `file` is None for an edit from outside, as `--set`; `key` is as `--set` names it.
+    """
+
+    file: str | None
+    line: int | None
+    column: int | None
+    key: str
+
+    @classmethod
+    def edit(cls, key: str) -> Place:
+        """The place of an edit of `key`."""
+        return cls(None, None, None, key)
+
+    @property
+    def is_edit(self) -> bool:
+        """Whether an edit put the value there."""
+        return self.file is None
 
 
 class Refused(ValueError):
-    """Says which file, line, key or option is wrong, and what would be right."""
+    """Says which file, line, key or option is wrong, and what would be right.
+
+    Its text is one sentence for people; code reads the attributes. `code` is that of the native
+    core's refusal, empty for others. `what` is the sentence without `place`; `brief` leaves out
+    what would do instead, for lists. `argument` is the value of a request that is wrong.
+    """
+
+    def __init__(self, said: str) -> None:
+        super().__init__(said)
+        self.code = ""
+        self.place: Place | None = None
+        self.what = self.brief = said
+        self.argument: str | None = None
+
+    @classmethod
+    def of(cls, fault: Refused | _lab.Refusal) -> Self:
+        """The same refusal as one of this class."""
+        found = cls(str(fault))
+        found.code, found.what, found.brief = fault.code, fault.what, fault.brief
+        found.argument = fault.argument
+        place = fault.place
+        found.place = Place(*place) if isinstance(place, tuple) else place
+        return found
+
+    @classmethod
+    def told(cls, answer: Mapping[str, Any]) -> Self:
+        """A refusal that stands in an answer of the native core."""
+        found = cls(answer["said"])
+        found.code, found.what, found.brief = answer["code"], answer["what"], answer["brief"]
+        found.place = Place(*answer["place"]) if answer["place"] else None
+        return found
+
+    @classmethod
+    def edit(cls, key: str, what: str) -> Self:
+        """What is wrong with the edit of `key`."""
+        found = cls(f"--set {key}: {what}")
+        found.place, found.what, found.brief = Place.edit(key), what, what
+        return found
+
+    @property
+    def is_unpriced(self) -> bool:
+        """Whether a cost table has no price, or no size is known."""
+        return self.code in UNPRICED
 
 
 class Stopped(Exception):
@@ -30,13 +97,3 @@ def unknown(what: str, word: str, valid: Iterable[str]) -> str:
 def nearest(word: str, valid: Iterable[str]) -> str:
     """Half a sentence: the valid word that `word` is a slip or a part of, else all valid ones."""
     return _lab.choices(word, list(valid))
-
-
-def is_unpriced(fault: str) -> bool:
-    """Whether the native core refused because a cost table has no price, or no size is known."""
-    return " has no cost of " in fault or " has no formula for " in fault
-
-
-def without_place(fault: str) -> str:
-    """A refusal of the native core for lists, where the place is the same in every line."""
-    return PLACE.sub("", fault).partition("; suites inside")[0]

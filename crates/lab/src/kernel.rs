@@ -103,6 +103,9 @@ pub enum Fault {
     /// Numbers that make no sense, or an element that is not there.
     #[error("{0}: {1}")]
     Element(String, String),
+    /// The capture could not be written.
+    #[error("the capture: {0}")]
+    Capture(String),
     /// More comes in than is carried.
     #[error("{packets} packets are under way after {seconds} s: more comes in than goes out")]
     Overloaded {
@@ -122,6 +125,7 @@ impl Fault {
                 Some((from, _)) => vec![format!("link.{from}")],
                 None => vec![format!("node.{name}"), "node".into()],
             },
+            Self::Capture(_) => Vec::new(),
             Self::Overloaded { .. } => vec!["traffic.rate".into(), "traffic".into()],
         }
     }

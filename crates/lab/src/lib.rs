@@ -4,6 +4,7 @@
 //! - [`cost`]: what devices pay for algorithms, what suites add to packets.
 //! - [`scenario`]: the file that names topology, devices, links, policy and traffic.
 //! - [`tandem`]: first in, first out stations in series, streamed.
+//! - [`system`]: words for what the system says of files that others open.
 //! - [`kernel`]: the event queue for everything with feedback; runs the real `engine::Node`.
 //!
 //! Left out: files, threads and clocks. Texts come in and numbers go out; whoever calls opens
@@ -15,4 +16,5 @@ pub mod cost;
 pub mod kernel;
 pub mod scenario;
 pub mod staircase;
+pub mod system;
 pub mod tandem;

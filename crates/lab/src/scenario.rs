@@ -38,6 +38,7 @@ pub use document::{Fault, Item, Place, Table, nearest, parse, unknown};
 pub use graph::Graph;
 pub use link::{Link, LinkFile, Rate};
 pub use motion::{Change, Flow, LinkChange, Move, Tunnel};
+pub use road::NoRoad;
 pub use topology::Joint;
 pub use traffic::{After, Direction, Model, Pace, Sizes, Traffic};
 

@@ -3,14 +3,15 @@
 use std::fs::File;
 use std::io::BufReader;
 
-use lab::cost::{self, Accounting, Clock, Device, Direction, Policy, Profile};
-use lab::scenario::{Catalogue, Flow, Graph, Joint, Scenario};
+use lab::cost::{self, Accounting, Clock, Device, Direction, Policy, Profile, UnknownAccounting};
+use lab::scenario::{Catalogue, Flow, Graph, Joint, NoRoad, Scenario};
 use lab::tandem::capture::{Capture, Wanted};
 use lab::tandem::closed::{self, Model};
 use lab::tandem::{self, Outcome, Tally};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::refused::Refused;
 use crate::request::{Asked, PolicyAsked, PriceAsked, Way, read};
 
 /// Replications of one scenario, and what its links' delays add to every packet's.
@@ -38,7 +39,7 @@ struct Modelled {
     header_bytes: f64,
 }
 
-pub(crate) fn scenario(request: &str) -> Result<String, String> {
+pub(crate) fn scenario(request: &str) -> Result<String, Refused> {
     let asked: Asked = read(request)?;
     let (scenario, catalogue) = asked.scenario(&[])?;
     Ok(resolved(&asked, &scenario, &catalogue)?.to_string())
@@ -49,39 +50,31 @@ pub(crate) fn resolved(
     asked: &Asked,
     scenario: &Scenario,
     catalogue: &Catalogue,
-) -> Result<Value, String> {
+) -> Result<Value, Refused> {
     let beyond = scenario.check_tandem(catalogue).err();
     // Traffic that the tandem cannot follow has no work for it.
     let is_followed = scenario.tandem_traffic().is_ok();
     let work = is_followed.then(|| scenario.check_work(&asked.run(scenario)));
-    let graph = Graph::of(scenario).map_err(|fault| fault.to_string())?;
+    let graph = Graph::of(scenario)?;
     Ok(json!({
         "scenario": scenario,
         "hash": scenario.hash(),
         // Every link and its ends, every address and every way: of chains too.
         "graph": Resolved { links: &scenario.links, flows: &scenario.flows, graph },
         // What of the run is too much, and the key that is to blame; null where nothing is.
-        "too_much": work.and_then(Result::err).map(|fault| json!({
-            "key": fault.place.key,
-            "said": fault.to_string(),
-            "what": fault.what,
-        })),
+        "too_much": work.and_then(Result::err).map(|fault| Refused::from(fault).told()),
         // Nodes whose work is a lower bound.
         "bytes_alone": scenario.priced_by_bytes_alone(catalogue),
         // Why only the event kernel can follow it, if so.
-        "beyond_tandem": beyond.map(|fault| fault.to_string()),
+        "beyond_tandem": beyond.map(|fault| Refused::from(fault).told()),
     }))
 }
 
-pub(crate) fn price(request: &str) -> Result<String, String> {
+pub(crate) fn price(request: &str) -> Result<String, Refused> {
     let asked: PriceAsked = read(request)?;
-    let profile = Profile::parse(&asked.file, &asked.text).map_err(|fault| fault.to_string())?;
+    let profile = Profile::parse(&asked.file, &asked.text)?;
     let clock = match (asked.mips, asked.clock_mhz) {
-        (Some(_), Some(_)) => {
-            return Err(
-                "--mips, --mhz: a device counts operations or cycles: give one of them".to_owned(),
-            );
-        }
+        (Some(_), Some(_)) => return Err(Refused::TwoSpeeds),
         (Some(mips), None) => Some(Clock::Mips(mips)),
         (None, Some(mhz)) => Some(Clock::MegaHertz(mhz)),
         (None, None) => None,
@@ -91,31 +84,24 @@ pub(crate) fn price(request: &str) -> Result<String, String> {
         Some(Way::Open) => Direction::Open,
     };
     let policy = match &asked.suite {
-        PolicyAsked::Suite(suite) => {
-            cost::of_suite(&profile, suite).map_err(|refusal| refusal.to_string())
-        }
-        PolicyAsked::File { file, text } => {
-            Policy::parse(file, text).map_err(|fault| fault.to_string())
-        }
-    }?;
-    let device = Device::new(profile, clock);
-    let price = device.and_then(|device| device.price(&policy, asked.bytes, direction));
-    write(&price.map_err(|refusal| refusal.to_string())?)
+        PolicyAsked::Suite(suite) => cost::of_suite(&profile, suite)?,
+        PolicyAsked::File { file, text } => Policy::parse(file, text)?,
+    };
+    let device = Device::new(profile, clock)?;
+    write(&device.price(&policy, asked.bytes, direction)?)
 }
 
-pub(crate) fn model(request: &str) -> Result<String, String> {
+pub(crate) fn model(request: &str) -> Result<String, Refused> {
     let (scenario, catalogue) = read::<Asked>(request)?.scenario(&[])?;
-    let road = scenario
-        .road(&catalogue)
-        .map_err(|fault| fault.to_string())?;
+    let road = scenario.road(&catalogue)?;
     let traffic = traffic(&scenario)?;
     let model = closed::model(&road, &traffic);
-    let mut model = model.map_err(|fault| scenario.unfit(&fault).to_string())?;
+    let mut model = model.map_err(|fault| scenario.unfit(&fault))?;
     add_propagation(&mut model, scenario.propagation_s());
     let accounting: Accounting = scenario
         .accounting
         .parse()
-        .map_err(|fault| format!("{fault}"))?;
+        .map_err(|fault: UnknownAccounting| scenario.fault(&["accounting"], fault.to_string()))?;
     write(&Modelled {
         model,
         header_bytes: accounting.header_bytes(),
@@ -128,53 +114,45 @@ fn add_propagation(model: &mut Model, propagation_s: f64) {
     }
 }
 
-pub(crate) fn simulate(request: &str) -> Result<Vec<u8>, String> {
+pub(crate) fn simulate(request: &str) -> Result<Vec<u8>, Refused> {
     let asked: Asked = read(request)?;
     let (scenario, catalogue) = asked.scenario(&[])?;
-    let road = scenario
-        .road(&catalogue)
-        .map_err(|fault| fault.to_string())?;
+    let road = scenario.road(&catalogue)?;
     let traffic = traffic(&scenario)?;
     let tallies = tandem::simulate(&[road], &traffic, &asked.run(&scenario));
-    let mut tallies = tallies.map_err(|fault| scenario.unfit(&fault).to_string())?;
+    let mut tallies = tallies.map_err(|fault| scenario.unfit(&fault))?;
     let job = Job {
         propagation_s: scenario.propagation_s(),
         tally: tallies.remove(0),
     };
-    serde_json::to_vec(&job).map_err(|error| error.to_string())
+    serde_json::to_vec(&job).map_err(Refused::Answer)
 }
 
-fn traffic(scenario: &Scenario) -> Result<tandem::Traffic, String> {
-    let traffic = scenario
-        .tandem_traffic()
-        .map_err(|fault| fault.to_string())?;
-    traffic.ok_or_else(|| {
+fn traffic(scenario: &Scenario) -> Result<tandem::Traffic, Refused> {
+    scenario.tandem_traffic()?.ok_or_else(|| {
         let what = "a capture is replayed, and has no closed form";
-        scenario.fault(&["traffic.model"], what).to_string()
+        scenario.fault(&["traffic.model"], what).into()
     })
 }
 
-pub(crate) fn outcome(jobs: &[Vec<u8>]) -> Result<String, String> {
+pub(crate) fn outcome(jobs: &[Vec<u8>]) -> Result<String, Refused> {
     let mut whole: Option<Job> = None;
     for text in jobs {
-        let job: Job =
-            serde_json::from_slice(text).map_err(|error| format!("no result: {error}"))?;
+        let job: Job = serde_json::from_slice(text).map_err(Refused::Tally)?;
         match &mut whole {
-            Some(whole) => whole
-                .tally
-                .merge(&job.tally)
-                .map_err(|fault| fault.to_string())?,
+            Some(whole) => whole.tally.merge(&job.tally)?,
             None => whole = Some(job),
         }
     }
-    let whole = whole.ok_or("there is no result to look at")?;
+    let nothing = || Refused::NoPackets("there is no result to look at".to_owned());
+    let whole = whole.ok_or_else(nothing)?;
     let outcome = counted(&whole.tally, whole.propagation_s)?;
     let asked = whole.tally.replications.len();
     let silent = asked - outcome.replications;
     if silent > 0 {
-        return Err(format!(
+        return Err(Refused::NoPackets(format!(
             "in {silent} of {asked} replications no packet came in the time that counts: {REMEDY}"
-        ));
+        )));
     }
     write(&outcome)
 }
@@ -182,10 +160,10 @@ pub(crate) fn outcome(jobs: &[Vec<u8>]) -> Result<String, String> {
 const REMEDY: &str = "simulate longer (run.time, --hours), or raise the rate";
 
 /// Averages, or why there are none.
-fn counted(tally: &Tally, propagation_s: f64) -> Result<Outcome, String> {
-    let mut outcome = tally
-        .outcome()
-        .ok_or_else(|| format!("no packet came in the time that counts: {REMEDY}"))?;
+fn counted(tally: &Tally, propagation_s: f64) -> Result<Outcome, Refused> {
+    let nothing = || format!("no packet came in the time that counts: {REMEDY}");
+    let outcome = tally.outcome();
+    let mut outcome = outcome.ok_or_else(|| Refused::NoPackets(nothing()))?;
     outcome.mean_delay_s += propagation_s;
     for percentile in &mut outcome.percentiles {
         percentile.delay_s += propagation_s;
@@ -197,7 +175,7 @@ fn counted(tally: &Tally, propagation_s: f64) -> Result<Outcome, String> {
 }
 
 /// One answer a policy, in the order asked: its outcome, or why it is not carried.
-pub(crate) fn replay(request: &str, path: &str) -> Result<String, String> {
+pub(crate) fn replay(request: &str, path: &str) -> Result<String, Refused> {
     let asked: Asked = read(request)?;
     let mut roads = Vec::new();
     let mut answers = Vec::new();
@@ -206,25 +184,30 @@ pub(crate) fn replay(request: &str, path: &str) -> Result<String, String> {
     for policy in &asked.policies {
         let (scenario, catalogue) = asked.scenario(&[format!("policy={policy}")])?;
         propagation_s = scenario.propagation_s();
-        let flow = scenario.chain().map_err(|fault| fault.to_string())?;
-        wanted = flow.traffic.wanted();
-        scenario
-            .check_tandem(&catalogue)
-            .map_err(|fault| fault.to_string())?;
+        wanted = scenario.chain()?.traffic.wanted();
+        scenario.check_tandem(&catalogue)?;
         match scenario.road(&catalogue) {
             Ok(road) => {
                 roads.push(road);
                 answers.push(json!({ "policy": policy }));
             }
-            Err(fault) => answers.push(json!({ "policy": policy, "missing": fault.to_string() })),
+            Err(fault @ (NoRoad::Unpriced { .. } | NoRoad::NoFormula { .. })) => {
+                let missing = Refused::from(fault).told();
+                answers.push(json!({ "policy": policy, "missing": missing }));
+            }
+            Err(fault) => return Err(fault.into()),
         }
     }
     if roads.is_empty() {
         return write(&answers);
     }
-    let file = File::open(path).map_err(|error| format!("{path}: {error}"))?;
+    let file = File::open(path).map_err(|fault| Refused::file(path, &fault))?;
+    let unusable = |why: String| Refused::Capture {
+        path: path.to_owned(),
+        why,
+    };
     let capture = Capture::open(BufReader::new(file), wanted);
-    let mut capture = capture.map_err(|fault| format!("{path}: {fault}"))?;
+    let mut capture = capture.map_err(|fault| unusable(fault.to_string()))?;
     let mut broken = None;
     let mut is_bare = true;
     let packets = capture.by_ref().map(|packet| {
@@ -250,7 +233,7 @@ pub(crate) fn replay(request: &str, path: &str) -> Result<String, String> {
             }
             _ => "the capture holds no packets of IP".to_owned(),
         };
-        format!("{path}: {why}")
+        unusable(why)
     })?;
     let mut tallies = tallies.iter();
     for answer in &mut answers {
@@ -265,8 +248,8 @@ pub(crate) fn replay(request: &str, path: &str) -> Result<String, String> {
     write(&answers)
 }
 
-pub(crate) fn write<T: Serialize>(answer: &T) -> Result<String, String> {
-    serde_json::to_string(answer).map_err(|error| error.to_string())
+pub(crate) fn write<T: Serialize>(answer: &T) -> Result<String, Refused> {
+    serde_json::to_string(answer).map_err(Refused::Answer)
 }
 
 /// A number that JSON can hold, or null.

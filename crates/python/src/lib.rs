@@ -2,35 +2,24 @@
 //!
 //! Texts and JSON come in, JSON and opaque bytes go out, so that a request means the same in every
 //! process and on every machine. While the lab computes, the interpreter is free: threads of Python
-//! spread replications over cores. What is wrong with a request is a `ValueError` with a sentence
-//! for people. Left out: formulas, and files other than captures, whose packets are streamed.
+//! spread replications over cores. What is wrong with a request is a `Refusal` with a code for code
+//! and a sentence for people. Left out: formulas, and files other than captures, whose packets are
+//! streamed.
 
 mod answers;
 mod listing;
+mod refused;
 mod request;
 mod road;
 mod text;
 
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-/// Runs `work` without the interpreter; its sentence becomes a `ValueError`.
-fn apart<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, String> + Send) -> PyResult<T> {
-    py.detach(work)
-        .map_err(|said| PyValueError::new_err(without_number(said)))
-}
+use refused::Refused;
 
-/// The sentence without the system's number for it, as in "No such file (os error 2)".
-fn without_number(said: String) -> String {
-    match said.split_once(" (os error ") {
-        Some((before, rest)) => match rest.split_once(')') {
-            Some((number, after)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
-                format!("{before}{after}")
-            }
-            _ => said,
-        },
-        None => said,
-    }
+/// Runs `work` without the interpreter; what it refuses becomes an exception.
+fn apart<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Refused> + Send) -> PyResult<T> {
+    py.detach(work).map_err(|refused| refused.raised(py))
 }
 
 /// `caravan._lab`
@@ -38,6 +27,9 @@ fn without_number(said: String) -> String {
 mod _lab {
     use super::{answers, apart};
     use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use super::refused::{NoFormula, Refusal, Unpriced};
 
     /// The version of this build.
     #[pyfunction]

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::answers::{finite, write};
+use crate::refused::Refused;
 use crate::request::read;
 
 #[derive(Deserialize)]
@@ -16,10 +17,10 @@ struct Asked {
 }
 
 /// Entries of one kind, by name.
-pub(crate) fn of(request: &str) -> Result<String, String> {
+pub(crate) fn of(request: &str) -> Result<String, Refused> {
     let asked: Asked = read(request)?;
     let catalogue = Catalogue::new(asked.catalogue);
-    let rows: Result<Vec<Value>, String> = catalogue
+    let rows: Result<Vec<Value>, Refused> = catalogue
         .all(asked.kind)
         .map(|entry| match asked.kind {
             Kind::Device => device(entry),
@@ -31,8 +32,8 @@ pub(crate) fn of(request: &str) -> Result<String, String> {
     write(&rows?)
 }
 
-fn device(entry: &Entry) -> Result<Value, String> {
-    let profile = Profile::parse(&entry.file, &entry.text).map_err(|fault| fault.to_string())?;
+fn device(entry: &Entry) -> Result<Value, Refused> {
+    let profile = Profile::parse(&entry.file, &entry.text)?;
     let suites: Vec<String> = profile.suites().iter().map(ToString::to_string).collect();
     let cells: Vec<Value> = profile
         .entries()
@@ -57,9 +58,8 @@ fn device(entry: &Entry) -> Result<Value, String> {
     }))
 }
 
-fn link(entry: &Entry) -> Result<Value, String> {
-    let file = LinkFile::parse(&entry.name, &entry.file, &entry.text)
-        .map_err(|fault| fault.to_string())?;
+fn link(entry: &Entry) -> Result<Value, Refused> {
+    let file = LinkFile::parse(&entry.name, &entry.file, &entry.text)?;
     let sources: Vec<Value> = file
         .sources
         .iter()
@@ -74,8 +74,8 @@ fn link(entry: &Entry) -> Result<Value, String> {
     }))
 }
 
-fn policy(entry: &Entry) -> Result<Value, String> {
-    let policy = Policy::parse(&entry.file, &entry.text).map_err(|fault| fault.to_string())?;
+fn policy(entry: &Entry) -> Result<Value, Refused> {
+    let policy = Policy::parse(&entry.file, &entry.text)?;
     let (standing, reasons) = match policy.standing() {
         Standing::Current => ("current", Vec::new()),
         Standing::Clear => ("clear", Vec::new()),

@@ -4,6 +4,8 @@ use lab::scenario::{Catalogue, Entry, Scenario};
 use lab::tandem;
 use serde::Deserialize;
 
+use crate::refused::Refused;
+
 /// A scenario with its edits, every text that it names, and how it is simulated.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -61,17 +63,16 @@ pub(crate) enum Way {
 }
 
 /// Reads a request of whatever kind.
-pub(crate) fn read<'a, T: Deserialize<'a>>(request: &'a str) -> Result<T, String> {
-    serde_json::from_str(request).map_err(|error| format!("this is no request: {error}"))
+pub(crate) fn read<'a, T: Deserialize<'a>>(request: &'a str) -> Result<T, Refused> {
+    serde_json::from_str(request).map_err(Refused::Request)
 }
 
 impl Asked {
     /// The scenario after its edits and `more`, and its catalogue.
-    pub(crate) fn scenario(&self, more: &[String]) -> Result<(Scenario, Catalogue), String> {
+    pub(crate) fn scenario(&self, more: &[String]) -> Result<(Scenario, Catalogue), Refused> {
         let catalogue = Catalogue::new(self.catalogue.iter().cloned());
         let edits: Vec<&str> = self.set.iter().chain(more).map(String::as_str).collect();
-        let scenario = Scenario::edited(&self.file, &self.text, &edits, &catalogue)
-            .map_err(|fault| fault.to_string())?;
+        let scenario = Scenario::edited(&self.file, &self.text, &edits, &catalogue)?;
         Ok((scenario, catalogue))
     }
 

@@ -9,11 +9,12 @@ use lab::kernel::trace::{Open, Rewind};
 use lab::scenario::Entry;
 
 use crate::answers;
+use crate::refused::Refused;
 use crate::request::{Asked, read};
 
 /// Both levels, and the scenario as it is resolved. The capture of all links appears under its name
 /// when it is whole.
-pub(crate) fn kernel(request: &str, capture: Option<&str>) -> Result<String, String> {
+pub(crate) fn kernel(request: &str, capture: Option<&str>) -> Result<String, Refused> {
     let asked = read::<Asked>(request)?;
     let (scenario, catalogue) = asked.scenario(&[])?;
     let resolved = answers::resolved(&asked, &scenario, &catalogue)?;
@@ -22,11 +23,12 @@ pub(crate) fn kernel(request: &str, capture: Option<&str>) -> Result<String, Str
         levels.to_string()
     };
     let Some(path) = capture else {
-        let levels = levels::both_levels(&scenario, &catalogue, &recordings(), None)?;
+        let levels = levels::both_levels(&scenario, &catalogue, &recordings(), None);
+        let levels = levels.map_err(|fault| Refused::unrunnable(fault, ""))?;
         return Ok(told(levels));
     };
     let part = format!("{path}.part");
-    let named = |fault: std::io::Error| format!("{path}: {fault}");
+    let named = |fault: std::io::Error| Refused::file(path, &fault);
     let file = File::create(&part).map_err(named)?;
     let to: Box<dyn Write> = Box::new(BufWriter::new(file));
     let levels = levels::both_levels(&scenario, &catalogue, &recordings(), Some(to));
@@ -34,10 +36,7 @@ pub(crate) fn kernel(request: &str, capture: Option<&str>) -> Result<String, Str
         // what is half written is nobody's; the fault of the run is the one to tell
         let _ = fs::remove_file(&part);
     }
-    let levels = levels.map_err(|fault| match fault.split_once(": capture: ") {
-        Some((_, why)) => format!("{path}: {why}"),
-        None => fault,
-    })?;
+    let levels = levels.map_err(|fault| Refused::unrunnable(fault, path))?;
     fs::rename(&part, path).map_err(named)?;
     Ok(told(levels))
 }

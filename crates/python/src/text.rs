@@ -4,12 +4,13 @@
 use document::{Item, Value};
 use serde_json::{Value as Json, json};
 
+use crate::refused::Refused;
+
 /// The document as JSON: each value with its line and column as `at`, and `value`, `list` or
 /// `table`; a table is pairs in the order of the file.
-pub(crate) fn document(file: &str, text: &str) -> Result<String, String> {
+pub(crate) fn document(file: &str, text: &str) -> Result<String, Refused> {
     let tree = document::parse(file, text).and_then(|item| node(&item));
-    tree.map(|tree| tree.to_string())
-        .map_err(|fault| fault.to_string())
+    Ok(tree?.to_string())
 }
 
 fn node(item: &Item) -> Result<Json, document::Fault> {

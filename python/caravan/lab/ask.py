@@ -8,7 +8,6 @@ sized as TR 101 112's web browsing, cut at 1500 bytes. Left out: handshakes, kee
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +26,6 @@ from caravan.lab.core import (
     positive,
 )
 from caravan.lab.simulation import simulate_request
-from caravan.messages import is_unpriced, without_place
 from caravan.numbers import significant
 from caravan.progress import progress
 
@@ -92,9 +90,11 @@ from = "gateway"
 to = "server"
 rate = "{far} Mbit/s"
 """
-ROAD_KEY = re.compile(r"ask:\d+:\d+: (node|link|traffic)[^:]*: (.*)", re.DOTALL)
+ROAD_FILE = "ask"
+"""What the road's text is called, which nobody wrote."""
 OPTIONS = {"node": "--device", "link": "--link", "traffic": "--rate-kbps, --bytes"}
-STATION_KEY = re.compile(r"ask:\d+:\d+: traffic\.station: ")
+"""The options by the first word of the road's keys."""
+STATION_KEY = "traffic.station"
 UNPROTECTED = "none"
 """The policy that every device prices."""
 WEB_BYTES_MAX = 1500
@@ -191,7 +191,7 @@ def answer(asked: Asked, jobs: int | None = None, console: Console | None = None
         else:
             found = _simulated(request, policies, asked, jobs, console)
     except LabError as fault:
-        raise LabError(_in_options(str(fault))) from None
+        raise _in_options(fault) from None
     order = {"yes": 0, "barely": 1, "no": 2, "unknown": 3}
     ranked = sorted(
         found,
@@ -296,12 +296,15 @@ def _row(kind: str, name: str) -> Mapping[str, Any]:
     return row
 
 
-def _in_options(fault: str) -> str:
+def _in_options(fault: LabError) -> LabError:
     """A fault of the road, which nobody wrote, by the option that it comes from."""
-    if STATION_KEY.match(fault):
-        return f"--station: {STATION_KEY.sub('', fault)}"
-    match = ROAD_KEY.match(fault)
-    return f"{OPTIONS[match[1]]}: {match[2]}" if match else fault
+    place = fault.place
+    if place is None or place.file != ROAD_FILE:
+        return fault
+    if place.key == STATION_KEY:
+        return LabError(f"--station: {fault.what}")
+    option = OPTIONS.get(place.key.partition(".")[0])
+    return LabError(f"{option}: {fault.what}") if option else fault
 
 
 def _worth(one: Verdict) -> int:
@@ -338,7 +341,7 @@ def _request(asked: Asked, policies: Sequence[Entry]) -> dict[str, object]:
     texts = (*catalogue(), device, link, *policies)
     entries = {(entry.kind, entry.name): entry for entry in texts}
     return {
-        "file": "ask",
+        "file": ROAD_FILE,
         "text": text,
         "set": [],
         "catalogue": [entry.request() for entry in entries.values()],
@@ -351,7 +354,7 @@ def _replayed(
     whole = {**request, "policies": [policy["name"] for policy in policies]}
     answers = ask_slow(lambda text: _lab.replay(text, str(capture)), whole)
     verdicts = [
-        _unknown(policy, found["missing"])
+        _unknown(policy, LabError.told(found["missing"]))
         if "missing" in found
         else _verdict(policy, found["outcome"], None)
         for policy, found in zip(policies, answers, strict=True)
@@ -374,9 +377,9 @@ def _simulated(
             try:
                 model = ask(_lab.model, {**request, "set": edits})
             except LabError as fault:
-                if not is_unpriced(str(fault)):
+                if not fault.is_unpriced:
                     raise
-                found.append(_unknown(policy, str(fault)))
+                found.append(_unknown(policy, fault))
                 bar.advance(1)
                 continue
             rate = model["packets_per_s"]
@@ -393,7 +396,7 @@ def _simulated(
     return found
 
 
-def _unknown(policy: dict[str, Any], fault: str) -> Verdict:
+def _unknown(policy: dict[str, Any], fault: LabError) -> Verdict:
     return Verdict(
         policy["name"],
         policy["title"],
@@ -401,7 +404,7 @@ def _unknown(policy: dict[str, Any], fault: str) -> Verdict:
         policy["encrypts"],
         "unknown",
         exchange=policy["exchange"],
-        why=without_place(fault),
+        why=fault.brief,
     )
 
 

@@ -228,7 +228,7 @@ def simulate_command(
                 _check_replay(choice)
             _by_tandem(asked, jobs, as_json)
     except LabError as fault:
-        raise LabError(in_options(str(fault), options)) from None
+        raise in_options(fault, options) from None
 
 
 def _check_one_run(choice: Choice, jobs: int | None, traffic: str) -> None:

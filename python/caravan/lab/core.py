@@ -21,14 +21,13 @@ from caravan.files import Entry
 from caravan.lab.freshness import is_stale, remedy
 from caravan.messages import Refused, Stopped
 
-ABSURD = {"bytes: ": "--bytes", "mips: ": "--mips", "clock: ": "--mhz"}
-"""How the native core names what is asked of a price, and the options for it."""
+OPTIONS = {"bytes": "--bytes", "mips": "--mips", "clock": "--mhz"}
+"""The options by the native core's names for what is asked of a price."""
 NAMED = ("device", "link", "policy", "trace")
 """Keys of a scenario that name a text."""
 
-
-OTHER_CORE = "this is no request: "
-"""How the native core refuses what a library of another version asks."""
+OTHER_CORE = "request"
+"""The native core's code for what a library of another version asks."""
 
 
 class LabError(Refused):
@@ -80,7 +79,7 @@ def find(kind: str, name: str) -> Entry:
     try:
         return files.find(kind, name)
     except Refused as fault:
-        raise LabError(str(fault)) from None
+        raise LabError.of(fault) from None
 
 
 def beside(scenario: Entry, name: str) -> Path | None:
@@ -119,14 +118,14 @@ def _read(kind: str, path: Path, name: str) -> Entry:
     try:
         return files.read(kind, path, name)
     except Refused as fault:
-        raise LabError(str(fault)) from None
+        raise LabError.of(fault) from None
 
 
 def ask(function: Callable[[str], str], request: Mapping[str, object]) -> Any:
     """One call of the native core; its refusals become ours."""
     try:
         return json.loads(function(json.dumps(request)))
-    except ValueError as fault:
+    except _lab.Refusal as fault:
         raise refused(fault) from None
 
 
@@ -137,16 +136,16 @@ def ask_slow(function: Callable[[str], str], request: Mapping[str, object]) -> A
         ((_, answer),) = computed([lambda: function(text)], 1)
     except KeyboardInterrupt:
         raise Stopped("stopped") from None
-    except ValueError as fault:
+    except _lab.Refusal as fault:
         raise refused(fault) from None
     return json.loads(answer)
 
 
-def refused(fault: ValueError) -> LabError:
+def refused(fault: _lab.Refusal) -> LabError:
     """A refusal of the native core; one of the request's form is no fault of who asks."""
-    if str(fault).startswith(OTHER_CORE) and is_stale():
+    if fault.code == OTHER_CORE and is_stale():
         return LabError(remedy())
-    return LabError(str(fault))
+    return LabError.of(fault)
 
 
 def finite(**numbers: float | None) -> None:
@@ -228,10 +227,8 @@ def price(
     try:
         answer: dict[str, Any] = ask(_lab.price, request)
     except LabError as fault:
-        said = str(fault)
-        for key, option in ABSURD.items():
-            if said.startswith(key):
-                raise LabError(f"{option}: {said.removeprefix(key)}") from None
+        if option := OPTIONS.get(fault.argument or ""):
+            raise LabError(f"{option}: {fault.what}") from None
         raise
     return answer
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from caravan.files import Entry
-from caravan.lab.core import Question, find, one_speed, positive, scenario
+from caravan.lab.core import LabError, Question, find, one_speed, positive, scenario
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,11 @@ def _settings(name: str, choice: Choice, device: Entry | None) -> Iterator[tuple
         yield "--seed", f"seed={choice.seed}"
 
 
-def in_options(fault: str, options: Mapping[str, str]) -> str:
+def in_options(fault: LabError, options: Mapping[str, str]) -> LabError:
     """The fault of an edit by the name of the option that stands for it."""
-    place, _, what = fault.partition(": ")
-    option = options.get(place.removeprefix("--set "))
-    return f"{option}: {what}" if option and place.startswith("--set ") else fault
+    place = fault.place
+    option = options.get(place.key) if place is not None and place.is_edit else None
+    return LabError(f"{option}: {fault.what}") if option else fault
 
 
 def _station(name: str) -> str:

@@ -56,12 +56,12 @@ def simulate_request(
     resolved = ask(_lab.scenario, {**request, "run": run})
     scenario = resolved["scenario"]
     if "flows" in scenario:
-        raise LabError(resolved["beyond_tandem"] or GRAPH)
+        raise LabError.told(beyond) if (beyond := resolved["beyond_tandem"]) else LabError(GRAPH)
     if scenario["traffic"]["model"]["kind"] == "pcap":
         return _replayed(request, resolved)
     count = run.get("replications") or scenario["run"]["replications"]
     if too_much := resolved["too_much"]:
-        raise LabError(too_much["said"])
+        raise LabError.told(too_much)
     threads = jobs or len(os.sched_getaffinity(0))
     parts = [
         {**run, "first_replication": first, "replications": number}
@@ -77,7 +77,7 @@ def simulate_request(
                 bar.advance(parts[number]["replications"] or 0)
     except KeyboardInterrupt:
         raise Stopped("stopped") from None
-    except ValueError as fault:
+    except _lab.Refusal as fault:
         raise refused(fault) from None
     wall_s = time.perf_counter() - began
     seed = run.get("seed")
@@ -101,7 +101,7 @@ def _replayed(request: Mapping[str, object], resolved: Mapping[str, Any]) -> dic
     whole = {**request, "policies": [scenario["policy"]]}
     (answer,) = ask_slow(lambda text: _lab.replay(text, path), whole)
     if "missing" in answer:
-        raise LabError(answer["missing"])
+        raise LabError.told(answer["missing"])
     return {
         **answer["outcome"],
         "wall_s": time.perf_counter() - began,

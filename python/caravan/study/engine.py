@@ -16,7 +16,7 @@ from typing import Any
 
 from caravan import _lab, recordings
 from caravan.files import CATALOGUE, Entry, read, within
-from caravan.messages import Refused, is_unpriced, unknown, without_place
+from caravan.messages import Refused, unknown
 from caravan.study import parameters, tunnel
 from caravan.study.cells import Cell, Job, canonical, replication_ranges, run_request
 from caravan.study.metrics import AXIS_KEYS, DIVERGES, NEAR, bound
@@ -74,7 +74,7 @@ class Place:
     bytes_alone: tuple[str, ...] = ()
     """Nodes whose work is a lower bound, for no source says what a packet costs them besides its
     bytes."""
-    too_much: str = ""
+    too_much: tuple[str, str] | None = None
     """The key of the scenario that is to blame where a simulation would take hours, and why."""
 
     @cached_property
@@ -110,7 +110,7 @@ class Files:
         """File and text of a scenario."""
         path = self.scenarios.get(name)
         if path is None:
-            raise StudyError(f"--set scenario: {unknown('scenario', name, sorted(self.scenarios))}")
+            raise StudyError.edit("scenario", unknown("scenario", name, sorted(self.scenarios)))
         entry = _read("scenario", path, name)
         return entry.file, entry.text
 
@@ -129,7 +129,7 @@ def _read(kind: str, path: Path, name: str) -> Entry:
     try:
         return read(kind, path, name)
     except Refused as fault:
-        raise StudyError(str(fault)) from None
+        raise StudyError.of(fault) from None
 
 
 @cache
@@ -154,10 +154,10 @@ def place(cell: Cell, files: Files) -> Place:
     run = asdict(cell.run) if cell.sweep.measure == "road" else None
     document = _ask("scenario", {**request, "run": run})
     if cell.sweep.measure == "road" and document["beyond_tandem"]:
-        raise StudyError(document["beyond_tandem"])
+        raise StudyError.told(document["beyond_tandem"])
     scenario = document["scenario"]
     if "flows" in scenario:
-        raise StudyError(f"--set scenario: {scenario['name']} is a graph: studies are of chains")
+        raise StudyError.edit("scenario", f"{scenario['name']} is a graph: studies are of chains")
     named = {name for name, _ in scenario["files"]}
     needed = [entry for entry in files.entries() if f"{entry['kind']}/{entry['name']}" in named]
     station = scenario["nodes"][0]
@@ -182,9 +182,10 @@ def place(cell: Cell, files: Files) -> Place:
     )
 
 
-def _blamed(fault: Mapping[str, str] | None) -> str:
-    """A fault that only counts where a run follows, led by its key."""
-    return f"{fault['key']}: {fault['what']}" if fault else ""
+def _blamed(answer: Mapping[str, Any] | None) -> tuple[str, str] | None:
+    """A fault that only counts where a run follows: its key, and what is wrong."""
+    fault = StudyError.told(answer) if answer else None
+    return (fault.place.key, fault.what) if fault and fault.place else None
 
 
 def _link(links: Sequence[Mapping[str, Any]], *, is_tunnel: bool) -> str:
@@ -201,7 +202,7 @@ def _edits(cell: Cell) -> list[str]:
         key = cell.sweep.axes.get(axis) or AXIS_KEYS.get(axis)
         if key is None:
             what = f'say which key of the scenario the axis "{axis}" sets, in [sweep.axes]'
-            raise StudyError(f"--set axes: {what}")
+            raise StudyError.edit("axes", what)
         for part in key.split(","):
             settings[part.strip()] = f"{value:g} {UNITS[axis]}" if axis in UNITS else value
     settings.update(cell.last)
@@ -222,7 +223,7 @@ def _price_place(cell: Cell, files: Files) -> Place:
     entry = files.named.get(("device", profile))
     if entry is None:
         names = sorted(name for kind, name in files.named if kind == "device")
-        raise StudyError(f"--set profile: {unknown('device', profile, names)}")
+        raise StudyError.edit("profile", unknown("device", profile, names))
     request = {**known, "file": entry.file, "text": entry.text}
     content = canonical(request)
     return Place(
@@ -261,9 +262,9 @@ def missing(found: Place) -> str:
     try:
         _ = found.modelled
     except StudyError as fault:
-        if not is_unpriced(str(fault)):
+        if not fault.is_unpriced:
             raise
-        return without_place(str(fault))
+        return fault.brief
     return ""
 
 
@@ -346,7 +347,7 @@ def jobs(cell: Cell, found: Place, level: str, seed: int) -> tuple[Job, ...]:
     if cell.sweep.measure == "tunnel":
         if level == TESTBED:
             if fault := tunnel.fault(found.document):
-                raise StudyError(f"--set {fault}")
+                raise StudyError.edit(*fault)
             request = {"scenario": found.document, "program": tunnel.program()}
             return (Job(TESTBED, canonical(request), TUNNEL_WEIGHT),)
         seeded = [*_edits(cell), f"seed={seed}"]
@@ -354,7 +355,7 @@ def jobs(cell: Cell, found: Place, level: str, seed: int) -> tuple[Job, ...]:
     if level != "simulate":
         return ()
     if found.too_much:
-        raise StudyError(f"--set {found.too_much}")
+        raise StudyError.edit(*found.too_much)
     return tuple(_job(found, cell.run, seed, part) for part in replication_ranges(cell.run))
 
 
@@ -375,8 +376,8 @@ def compute(job: Job) -> bytes:
                 raise StudyError(why)
             answer = json.loads(_lab.kernel(job.request))
             return canonical({level: answer[level] for level in ("model", "simulate")}).encode()
-    except ValueError as fault:
-        raise StudyError(str(fault)) from None
+    except _lab.Refusal as fault:
+        raise StudyError.of(fault) from None
     if job.kind == TESTBED:
         return tunnel.measured(json.loads(job.request)["scenario"])
     raise StudyError(f'"{job.kind}" is not a level of jobs')
@@ -426,8 +427,8 @@ def outcome(tallies: Sequence[bytes]) -> list[Measure]:
     """What the replications of a cell say together."""
     try:
         answer = json.loads(_lab.outcome(list(tallies)))
-    except ValueError as fault:
-        raise StudyError(str(fault)) from None
+    except _lab.Refusal as fault:
+        raise StudyError.of(fault) from None
     standing = _standing(answer)
     state = answer["state"]
     measures = [
@@ -484,5 +485,5 @@ def _ask(function: str, request: Mapping[str, object]) -> Any:
     """One call of the native core; its refusals are ours."""
     try:
         return json.loads(getattr(_lab, function)(canonical(request)))
-    except ValueError as fault:
-        raise StudyError(str(fault)) from None
+    except _lab.Refusal as fault:
+        raise StudyError.of(fault) from None

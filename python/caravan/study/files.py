@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
@@ -19,8 +18,6 @@ from caravan.study.text import StudyError
 
 SWEEP_KEYS = {**RUN_KEYS, **{key: key for key in ("scenario", "profile", "axes", "keys")}}
 """How a sweep calls what a scenario says of its run, and what is only the sweep's."""
-PLACED = re.compile(r"^[^:\s]+:\d+(:\d+)?: ")
-"""A fault that names file and line itself."""
 
 
 def load(name: str) -> Study:
@@ -31,7 +28,7 @@ def load(name: str) -> Study:
     except StudyError:
         raise
     except Refused as fault:
-        raise StudyError(str(fault)) from None
+        raise StudyError.of(fault) from None
 
 
 def called(study: Study) -> str:
@@ -45,14 +42,14 @@ def names() -> list[str]:
     return files.names("study")
 
 
-def located(study: Study, sweep: Sweep, fault: str, *, is_quick: bool = False) -> StudyError:
+def located(study: Study, sweep: Sweep, fault: StudyError, *, is_quick: bool = False) -> StudyError:
     """A fault that a sweep's values cause in its scenario, at the line of the study file."""
-    edit, _, what = fault.partition(": ")
-    key = edit.removeprefix("--set ")
-    if PLACED.match(fault):
-        return StudyError(fault)
-    if key == edit:
-        key, what = "", fault
+    found = fault.place
+    if found is not None and found.line is not None:
+        return fault  # It names file and line itself.
+    key, what = "", str(fault)
+    if found is not None and found.is_edit:
+        key, what = found.key, fault.what
     place = ""
     # A study that was never a file has no places.
     with suppress(OSError, ValueError):

@@ -79,7 +79,7 @@ def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outc
             try:
                 found, missing = _ask(sweep, levels, choice, seed, files)
             except StudyError as fault:
-                raise located(study, sweep, str(fault), is_quick=choice.is_quick) from None
+                raise located(study, sweep, fault, is_quick=choice.is_quick) from None
             asked += found
             without_source += missing
     output.check_study(directory, study, {item.place.scenario_hash for item in asked})
@@ -180,7 +180,7 @@ def _answer(study: Study, item: _Asked, store: Store) -> list[Measure]:
     try:
         return engine.answer(item.cell, item.place, item.level, results_of)
     except StudyError as fault:
-        raise located(study, item.cell.sweep, str(fault)) from None
+        raise located(study, item.cell.sweep, fault) from None
 
 
 def _row(study: Study, item: _Asked, measure: Measure, seed: int) -> Row:

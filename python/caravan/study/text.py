@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from caravan import _lab
 from caravan.document import Item, Step
-from caravan.messages import Refused, unknown
+from caravan.messages import Place, Refused, unknown
 
 T = TypeVar("T")
 Value = str | int | float | bool
@@ -36,15 +36,17 @@ class Table:
         """The whole file. Faults of TOML itself name their line too."""
         try:
             return cls(file, Item.parse(file, text), ())
-        except ValueError as fault:
-            raise StudyError(str(fault)) from None
+        except _lab.Refusal as fault:
+            raise StudyError.of(fault) from None
 
     def fault(self, key: str, what: str, *inner: Step) -> StudyError:
         """An error at `key` of this table."""
         inside = (key, *inner) if key else ()
         dotted = ".".join(str(step) for step in (*self._path, *inside)) or "the file"
         at = self._item.find(inside)
-        return StudyError(f"{self._file}:{at.line}:{at.column}: {dotted}: {what}")
+        found = StudyError(f"{self._file}:{at.line}:{at.column}: {dotted}: {what}")
+        found.place, found.what = Place(self._file, at.line, at.column, dotted), what
+        return found
 
     def has(self, key: str) -> bool:
         """Whether the file gives it."""

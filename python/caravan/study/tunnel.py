@@ -59,8 +59,8 @@ def fault(scenario: Mapping[str, Any]) -> str:
     try:
         road_plan(scenario)
     except NotForTestbed as found:
-        return str(found)
-    return ""
+        return found.key, found.what
+    return None
 
 
 @cache

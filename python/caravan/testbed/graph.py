@@ -28,7 +28,14 @@ UNLIMITED_QUEUE = "100000"
 
 
 class NotForTestbed(ValueError):
-    """Says which part of the scenario namespaces cannot show."""
+    """Says which `key` of the scenario namespaces cannot show, and `what` is in the way."""
+
+    def __init__(self, key: str, what: str) -> None:
+        super().__init__(key, what)
+        self.key, self.what = key, what
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.what}"
 
 
 @dataclass(frozen=True)
@@ -229,14 +236,14 @@ def check_link(link: Mapping[str, Any], named: str) -> None:
     """Refuse what no link of the testbed does."""
     for key in ("reorder", "overhead_bytes", "trace"):
         if link[key]:
-            raise NotForTestbed(f"{named}.{key.removesuffix('_bytes')}: not in the testbed")
+            raise NotForTestbed(f"{named}.{key.removesuffix('_bytes')}", "not in the testbed")
 
 
 def relay_plan(link: Mapping[str, Any], named: str) -> LinkPlan:
     """The relay of a link with a rate, `named` so in messages."""
     rate, queue_bytes = link["rate"], link["queue_bytes"]
     if rate["up_bps"] != rate["down_bps"]:
-        raise NotForTestbed(f"{named}.rate: the testbed's link is equally fast both ways")
+        raise NotForTestbed(f"{named}.rate", "the testbed's link is equally fast both ways")
     return LinkPlan(
         rate=f"{rate['up_bps']:.0f}bit",
         delay=f"{link['delay_s'] * 1e6:.0f}us",

@@ -143,11 +143,11 @@ def road_plan(scenario: Mapping[str, Any]) -> RoadPlan:
     """The testbed's road of a scenario; `NotForTestbed` where it would be another one."""
     kind = scenario["traffic"]["model"]["kind"]
     if kind != "tcp":
-        raise NotForTestbed(f"traffic.model: {kind}: the testbed transfers by tcp")
+        raise NotForTestbed("traffic.model", f"{kind}: the testbed transfers by tcp")
     nodes, links = scenario["nodes"], scenario["links"]
     roles = [node["role"] for node in nodes]
     if roles not in (["station", "nat", "gateway", "server"], ["station", "gateway", "server"]):
-        raise NotForTestbed(f"node: the testbed has ms - (nat -) sg - server, not {roles}")
+        raise NotForTestbed("node", f"the testbed has ms - (nat -) sg - server, not {roles}")
     outer = roles.index("gateway") - 1
     for index, link in enumerate(links):
         named = f"link.{nodes[index]['name']}"
@@ -155,12 +155,12 @@ def road_plan(scenario: Mapping[str, Any]) -> RoadPlan:
         if index == outer:
             continue
         if min(link["rate"].values()) < LAN_BPS_MIN:
-            raise NotForTestbed(f"{named}.rate: {SHAPELESS}")
+            raise NotForTestbed(f"{named}.rate", SHAPELESS)
         for key in ("delay_s", "loss", "queue_bytes"):
             if link[key]:
-                raise NotForTestbed(f"{named}.{key.partition('_')[0]}: {SHAPELESS}")
+                raise NotForTestbed(f"{named}.{key.partition('_')[0]}", SHAPELESS)
         if link["mtu_bytes"] not in (None, LAN_MTU_BYTES):
-            raise NotForTestbed(f"{named}.mtu: {SHAPELESS}")
+            raise NotForTestbed(f"{named}.mtu", SHAPELESS)
     timeouts = [node["udp_timeout_s"] for node in nodes if node["role"] == "nat"]
     return RoadPlan(
         has_nat="nat" in roles,

@@ -30,7 +30,7 @@ def policy_ends(keys: Keys, policy: str) -> tuple[Connection, Connection | None]
     make = tunnel_ends if policy_mode(policy) == "tunnel" else transport_ends
     exchange = found["keys"]
     if exchange["proof"] != "rsa2048":
-        raise NotForTestbed(f"policy {policy}: keys.proof: the testbed's keys have 2048 bits")
+        raise NotForTestbed("policy", f"{policy}: keys.proof: the testbed's keys have 2048 bits")
     gateway, station = (
         replace(
             end,

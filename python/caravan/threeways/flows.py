@@ -115,17 +115,18 @@ def check(scenario: Mapping[str, Any]) -> None:
     for flow in scenario["flows"]:
         if flow["model"]["kind"] != "constant" or flow["sizes"]["kind"] != "fixed":
             raise NotForTestbed(
-                f"flow.{flow['name']}.model: {flow['model']['kind']}: the testbed of a graph sends "
-                "constant datagrams of one size"
+                f"flow.{flow['name']}.model",
+                f"{flow['model']['kind']}: the testbed of a graph sends constant datagrams of one "
+                "size",
             )
         if flow["direction"] == "down" and policy_mode(scenario["policy"]) == "transport":
             raise NotForTestbed(
-                f"flow.{flow['name']}.from: in transport mode the testbed's stations send, and no "
-                "server begins"
+                f"flow.{flow['name']}.from",
+                "in transport mode the testbed's stations send, and no server begins",
             )
     for step in scenario["moves"]:
         if "link" in step and "up" not in step["link"]:
-            raise NotForTestbed("move: a running link of the testbed goes up and down alone")
+            raise NotForTestbed("move", "a running link of the testbed goes up and down alone")
 
 
 @contextlib.contextmanager

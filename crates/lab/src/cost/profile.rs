@@ -225,7 +225,8 @@ impl Profile {
 /// A cost that a profile does not have. It is never made up from others.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{profile} has no cost of {what}: {cell} is empty{}{}",
+    "{}{}{}",
+    self.brief(),
     if inside.is_empty() { "" } else { "; suites inside are " },
     inside.join(", ")
 )]
@@ -238,6 +239,19 @@ pub struct Missing {
     pub cell: String,
     /// Suites that the profile prices; none where it is no suite that it lacks.
     pub inside: Vec<String>,
+}
+
+impl Missing {
+    /// What has no cost, without what the profile has.
+    pub fn brief(&self) -> String {
+        let Self {
+            profile,
+            what,
+            cell,
+            ..
+        } = self;
+        format!("{profile} has no cost of {what}: {cell} is empty")
+    }
 }
 
 const KINDS: [&str; 3] = ["operations", "cycles", "measured"];

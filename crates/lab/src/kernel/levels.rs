@@ -5,7 +5,18 @@ use std::io::Write;
 use super::Fault;
 use super::trace::Open;
 use super::world::{Plan, World};
-use crate::scenario::{Catalogue, Scenario};
+use crate::scenario::{Catalogue, NoRoad, Scenario};
+
+/// Why a scenario cannot be computed and simulated.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Unrunnable {
+    /// What it says, or what its devices cost.
+    #[error(transparent)]
+    Road(#[from] NoRoad),
+    /// Its capture could not be written.
+    #[error("the capture: {0}")]
+    Capture(String),
+}
 
 /// What the levels `model` and `simulate` say of a scenario, as one JSON object with the keys
 /// `model` ([`super::closed::Closed`]) and `simulate` ([`super::world::Outcome`]). A graph has no
@@ -17,12 +28,15 @@ pub fn both_levels(
     catalogue: &Catalogue,
     open: &Open,
     capture: Option<Box<dyn Write>>,
-) -> Result<serde_json::Value, String> {
-    let plan = Plan::of(scenario, catalogue, open).map_err(|fault| fault.to_string())?;
+) -> Result<serde_json::Value, Unrunnable> {
+    let plan = Plan::of(scenario, catalogue, open)?;
     let say = |fault: Fault| {
+        if let Fault::Capture(why) = fault {
+            return Unrunnable::Capture(why);
+        }
         let keys = fault.keys();
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        scenario.fault(&keys, fault.to_string()).to_string()
+        NoRoad::Text(scenario.fault(&keys, fault.to_string())).into()
     };
     let model = match plan.is_short {
         true => Some(super::closed::road(&plan).map_err(say)?),

@@ -13,6 +13,7 @@ use engine::link::recording::{BadRecording, Replay, Survey, survey};
 use engine::link::{Carrier, Shape};
 
 use crate::scenario::{Entry, Fault, Place};
+use crate::system;
 
 /// What a recording is read from: a reader of its own for each call.
 pub type Open = Rc<dyn Fn(&Entry) -> io::Result<Box<dyn Rewind>>>;
@@ -77,7 +78,7 @@ pub fn held() -> Open {
 }
 
 fn unreadable(fault: io::Error) -> BadRecording {
-    BadRecording::Unreadable(fault.to_string())
+    BadRecording::Unreadable(system::said(&fault))
 }
 
 impl fmt::Debug for Trace {

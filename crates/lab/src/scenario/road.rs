@@ -16,6 +16,57 @@ use crate::tandem;
 /// What the length of an IP packet can say.
 const CAPTURED_BYTES_MAX: f64 = 65_535.0;
 
+/// Why a scenario has no road.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum NoRoad {
+    /// A file or an edit says something wrong.
+    #[error(transparent)]
+    Text(#[from] Fault),
+    /// A device has no cost of the policy.
+    #[error("{place}: {missing}")]
+    Unpriced {
+        /// What chose the policy or the device.
+        place: Place,
+        /// What has no cost.
+        missing: Box<cost::Missing>,
+    },
+    /// The accounting has no sizes of the policy.
+    #[error("{place}: {}", self.what())]
+    NoFormula {
+        /// What chose the accounting or the policy.
+        place: Place,
+        /// Whose formulas.
+        accounting: cost::Accounting,
+        /// The policy's name.
+        policy: String,
+    },
+}
+
+impl NoRoad {
+    /// File, line and key, or the edit, that would mend it.
+    pub fn place(&self) -> &Place {
+        match self {
+            Self::Text(fault) => &fault.place,
+            Self::Unpriced { place, .. } | Self::NoFormula { place, .. } => place,
+        }
+    }
+
+    /// What is wrong there, and what would be right.
+    pub fn what(&self) -> String {
+        match self {
+            Self::Text(fault) => fault.what.clone(),
+            Self::Unpriced { missing, .. } => missing.to_string(),
+            Self::NoFormula {
+                accounting, policy, ..
+            } => format!(
+                "{} has no formula for the size of {policy}: \
+                 take the true sizes, --set accounting=rfc or accounting = \"rfc\" in the file",
+                accounting.name()
+            ),
+        }
+    }
+}
+
 impl Scenario {
     /// The policy, from its file or by its suite's name.
     pub fn resolved_policy(&self, catalogue: &Catalogue) -> Result<cost::Policy, Fault> {
@@ -51,7 +102,7 @@ impl Scenario {
     }
 
     /// Refuses what the tandem and the closed forms would leave out without a word.
-    pub fn check_tandem(&self, catalogue: &Catalogue) -> Result<(), Fault> {
+    pub fn check_tandem(&self, catalogue: &Catalogue) -> Result<(), NoRoad> {
         self.chain()?;
         for joint in &self.links {
             let link = &joint.link;
@@ -75,14 +126,14 @@ impl Scenario {
                     "the tandem has no {name}: take the event kernel, which has it \
                      (simulate --events), or leave it out"
                 );
-                return Err(self.fault(&[&key(name), &key("link")], what));
+                return Err(self.fault(&[&key(name), &key("link")], what).into());
             }
         }
         Ok(())
     }
 
     /// The largest packet of the traffic once it is protected.
-    fn largest_bytes(&self, catalogue: &Catalogue) -> Result<f64, Fault> {
+    fn largest_bytes(&self, catalogue: &Catalogue) -> Result<f64, NoRoad> {
         let clear = match &self.chain()?.traffic.sizes {
             Some(Sizes::Fixed { bytes }) => *bytes,
             Some(Sizes::Pareto { largest_bytes, .. }) => *largest_bytes,
@@ -98,7 +149,7 @@ impl Scenario {
 
     /// Stations in the order in which the counted packets meet them: processors by the name of
     /// their node, links by the names of both ends.
-    pub fn road(&self, catalogue: &Catalogue) -> Result<tandem::Road, Fault> {
+    pub fn road(&self, catalogue: &Catalogue) -> Result<tandem::Road, NoRoad> {
         self.check_tandem(catalogue)?;
         let way = self.chain()?.traffic.direction;
         let policy = self.resolved_policy(catalogue)?;
@@ -117,7 +168,7 @@ impl Scenario {
                     Some(computer) => self
                         .device(&node.name, computer, catalogue)?
                         .service(&policy, direction)
-                        .map_err(|missing| self.unpriced(&node.name, &missing))?,
+                        .map_err(|missing| self.unpriced(&node.name, missing))?,
                     None => Staircase::constant(0.0),
                 };
                 stations.push(tandem::Station {
@@ -220,21 +271,20 @@ impl Scenario {
         }))
     }
 
-    fn protected_size(&self, policy: &cost::Policy) -> Result<Staircase, Fault> {
+    fn protected_size(&self, policy: &cost::Policy) -> Result<Staircase, NoRoad> {
         let accounting: cost::Accounting =
             self.accounting
                 .parse()
                 .map_err(|fault: cost::UnknownAccounting| {
                     self.fault(&["accounting"], fault.to_string())
                 })?;
-        accounting.size(policy).map_err(|_no_formula| {
-            let (accounting, policy) = (&self.accounting, &self.policy);
-            let what = format!(
-                "{accounting} has no formula for the size of {policy}: \
-                 take the true sizes, --set accounting=rfc or accounting = \"rfc\" in the file"
-            );
-            self.fault(&["accounting", "policy"], what)
-        })
+        accounting
+            .size(policy)
+            .map_err(|_no_formula| NoRoad::NoFormula {
+                place: self.blamed(&["accounting", "policy"]),
+                accounting,
+                policy: self.policy.clone(),
+            })
     }
 
     /// Stations come as processor, link, ... on either way but for a road that ends behind its
@@ -261,14 +311,24 @@ impl Scenario {
     }
 
     /// That a node's device has no price of the policy.
-    pub(crate) fn unpriced(&self, node: &str, missing: &cost::Missing) -> Fault {
+    pub(crate) fn unpriced(&self, node: &str, missing: cost::Missing) -> NoRoad {
         let device = format!("node.{node}.device");
-        self.fault(&["policy", &device], missing.to_string())
+        NoRoad::Unpriced {
+            place: self.blamed(&["policy", &device]),
+            missing: Box::new(missing),
+        }
     }
 
-    /// A fault that only shows when the scenario is used: an edit of one of the keys is to blame,
-    /// else the first of them that is written somewhere.
+    /// A fault that only shows when the scenario is used, at the one of the keys that is to blame.
     pub fn fault(&self, keys: &[&str], what: impl Into<String>) -> Fault {
+        Fault {
+            place: self.blamed(keys),
+            what: what.into(),
+        }
+    }
+
+    /// Where an edit set one of the keys, else the first of them that is written somewhere.
+    fn blamed(&self, keys: &[&str]) -> Place {
         let places = || keys.iter().filter_map(|key| self.places.get(*key));
         let place = places().find(|place| place.is_edit());
         let place = place.or_else(|| places().next()).cloned();
@@ -278,10 +338,7 @@ impl Scenario {
             column: None,
             key: keys.first().copied().unwrap_or_default().to_owned(),
         };
-        Fault {
-            place: place.unwrap_or_else(nowhere),
-            what: what.into(),
-        }
+        place.unwrap_or_else(nowhere)
     }
 }
 

@@ -117,7 +117,7 @@ impl World {
         let hash = self.kernel.fingerprint().unwrap_or_default();
         outcome.fingerprint = crate::kernel::fingerprint::hex(&hash);
         let written = self.kernel.finish_capture();
-        written.map_err(|fault| Fault::Element("capture".into(), fault.to_string()))?;
+        written.map_err(|fault| Fault::Capture(crate::system::said(&fault)))?;
         Ok(outcome)
     }
 

@@ -15,7 +15,7 @@ use crate::kernel::Costs;
 use crate::kernel::nat;
 use crate::kernel::source::{Gaps, Sizes};
 use crate::kernel::trace::{Open, Trace, bits_per_second};
-use crate::scenario::{self, Catalogue, Fault, Graph, Kind, Model, Move, Role, Scenario};
+use crate::scenario::{self, Catalogue, Fault, Graph, Kind, Model, Move, NoRoad, Role, Scenario};
 
 /// A road: a chain, or a graph.
 #[derive(Clone)]
@@ -103,7 +103,7 @@ const OVERTAKEN_BY_BITS: f64 = 2.0 * 1500.0 * 8.0;
 impl Plan {
     /// The road of a scenario, or which of its lines the kernel cannot follow. Recordings are
     /// looked through here, and read as the road is used.
-    pub fn of(scenario: &Scenario, catalogue: &Catalogue, open: &Open) -> Result<Self, Fault> {
+    pub fn of(scenario: &Scenario, catalogue: &Catalogue, open: &Open) -> Result<Self, NoRoad> {
         let policy = scenario.resolved_policy(catalogue)?;
         let tunnel = Tunnel::of(&policy).map_err(|why| scenario.fault(&["policy"], why))?;
         let graph = Graph::of(scenario)?;
@@ -111,14 +111,16 @@ impl Plan {
         if let Some(second) = second.filter(|_| scenario.is_short) {
             let key = format!("node.{}.role", scenario.nodes[second].name);
             let why = "a second NAT: the event kernel simulates one on a road";
-            return Err(scenario.fault(&[&key], why));
+            return Err(scenario.fault(&[&key], why).into());
         }
         let nodes = scenario.nodes.iter().enumerate();
         let stations = nodes.map(|node| Station::of(node, &graph, &policy, scenario, catalogue));
         let links = scenario.links.iter();
         let joints = links.map(|joint| Joint::of(joint, scenario, (catalogue, open)));
         if tunnel.is_some() && scenario.gateway().is_none() {
-            return Err(scenario.fault(&["policy"], "a tunnel needs a gateway"));
+            return Err(scenario
+                .fault(&["policy"], "a tunnel needs a gateway")
+                .into());
         }
         let flows = scenario.flows.iter();
         let programs = flows.map(|flow| Programs::of(flow, scenario, &graph, tunnel.as_ref()));
@@ -126,8 +128,8 @@ impl Plan {
             seed: scenario.seed,
             calendar: Calendar(i64::try_from(scenario.calendar_s).unwrap_or(i64::MAX)),
             stations: stations.collect::<Result<_, _>>()?,
-            joints: joints.collect::<Result<_, _>>()?,
-            programs: programs.collect::<Result<_, _>>()?,
+            joints: joints.collect::<Result<_, Fault>>()?,
+            programs: programs.collect::<Result<_, Fault>>()?,
             graph,
             tunnel,
             moves: scenario.moves.clone(),
@@ -227,7 +229,7 @@ impl Station {
         policy: &Policy,
         scenario: &Scenario,
         catalogue: &Catalogue,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, NoRoad> {
         let costs = match &node.computer {
             Some(computer) => Some(costs(&node.name, computer, policy, scenario, catalogue)?),
             None => None,
@@ -416,11 +418,11 @@ fn costs(
     policy: &Policy,
     scenario: &Scenario,
     catalogue: &Catalogue,
-) -> Result<Costs, Fault> {
+) -> Result<Costs, NoRoad> {
     let device = scenario.device(node, computer, catalogue)?;
     let service = |direction| {
         let service = device.service(policy, direction);
-        service.map_err(|missing| scenario.unpriced(node, &missing))
+        service.map_err(|missing| scenario.unpriced(node, missing))
     };
     let (seal, open) = (service(Direction::Seal)?, service(Direction::Open)?);
     let policy = policy.clone();

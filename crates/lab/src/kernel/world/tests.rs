@@ -346,8 +346,8 @@ fn a_capture_that_cannot_be_written_fails_the_run() {
     }
     let mut world = World::new(plan(&["traffic.bytes=10 KB"]).expect("a road")).expect("a world");
     world.capture(Box::new(Full));
-    let fault = world.run().expect_err("a full disk").to_string();
-    assert_eq!(fault, "capture: no space left");
+    let fault = world.run().expect_err("a full disk");
+    assert_eq!(fault, crate::kernel::Fault::Capture("no space left".into()));
 }
 
 #[test]
@@ -426,6 +426,7 @@ fn what_the_kernel_refuses_of_a_file_has_its_line() {
             .count();
         let scenario = Scenario::parse("road.toml", &text, &catalogue()).expect(said);
         let fault = levels::both_levels(&scenario, &catalogue(), &held(), None).expect_err(said);
+        let fault = fault.to_string();
         let wanted = format!("road.toml:{line}:1: {said}");
         assert!(fault.starts_with(&wanted), "{fault}, not {wanted}");
     }
@@ -445,7 +446,7 @@ fn a_recording_that_changes_ends_the_run_with_the_links_name() {
     let catalogue = catalogue();
     let scenario = Scenario::edited("road.toml", ROAD, &["link.nat.trace=fast"], &catalogue);
     let fault = levels::both_levels(&scenario.expect("a road"), &catalogue, &open, None);
-    let fault = fault.expect_err("a cut recording");
+    let fault = fault.expect_err("a cut recording").to_string();
     assert!(fault.contains("link.nat"), "{fault}");
     assert!(
         fault.ends_with("the trace changed while it was replayed"),

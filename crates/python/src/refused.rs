@@ -1,0 +1,218 @@
+//! Why a request is refused: one sentence for people, and codes and values for code.
+//!
+//! Each cause becomes an exception of Python: `Refusal`, or a class below it where more is known
+//! than code, place and argument. Python compares codes and never takes a sentence apart.
+
+use document::Place;
+use lab::cost::{self, Missing};
+use lab::kernel::levels::Unrunnable;
+use lab::scenario::{Fault, NoRoad};
+use lab::{system, tandem};
+use pyo3::create_exception;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use serde_json::{Value, json};
+
+create_exception!(
+    caravan._lab,
+    Refusal,
+    PyValueError,
+    "Why the native core refuses a request. Its text is one sentence for people."
+);
+create_exception!(
+    caravan._lab,
+    Unpriced,
+    Refusal,
+    "A device has no cost of something. It is never made up from others."
+);
+create_exception!(
+    caravan._lab,
+    NoFormula,
+    Refusal,
+    "An accounting has no formula for the size of a policy's packets."
+);
+
+/// Why a request is refused.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refused {
+    /// A text, an edit, or what a scenario's devices cost.
+    #[error(transparent)]
+    Road(NoRoad),
+    /// A packet has no price.
+    #[error(transparent)]
+    Price(#[from] cost::Refusal),
+    /// Two speeds of one device.
+    #[error("--mips, --mhz: a device counts operations or cycles: give one of them")]
+    TwoSpeeds,
+    /// A file that the system does not open, read or write.
+    #[error("{path}: {why}")]
+    File { path: String, why: String },
+    /// A capture whose packets cannot be replayed.
+    #[error("{path}: {why}")]
+    Capture { path: String, why: String },
+    /// What was simulated says nothing.
+    #[error("{0}")]
+    NoPackets(String),
+    /// Tallies that belong to different runs.
+    #[error(transparent)]
+    Tallies(#[from] tandem::Fault),
+    /// Not what this build asks for: a library of another version, most likely.
+    #[error("this is no request: {0}")]
+    Request(serde_json::Error),
+    /// The same of results.
+    #[error("no result: {0}")]
+    Tally(serde_json::Error),
+    /// An answer that JSON cannot hold.
+    #[error("no answer: {0}")]
+    Answer(serde_json::Error),
+}
+
+impl Refused {
+    pub(crate) fn file(path: &str, fault: &std::io::Error) -> Self {
+        Self::File {
+            path: path.to_owned(),
+            why: system::said(fault),
+        }
+    }
+
+    /// As it stands in an answer, beside what else the answer holds.
+    pub(crate) fn told(&self) -> Value {
+        json!({
+            "code": self.code(),
+            "said": self.to_string(),
+            "what": self.what(),
+            "brief": self.brief(),
+            "place": self.place().map(parts),
+        })
+    }
+
+    /// The exception of Python.
+    pub(crate) fn raised(&self, py: Python<'_>) -> PyErr {
+        let said = self.to_string();
+        let raised = match self {
+            Self::Road(NoRoad::Unpriced { .. }) | Self::Price(cost::Refusal::Missing(_)) => {
+                Unpriced::new_err(said)
+            }
+            Self::Road(NoRoad::NoFormula { .. }) => NoFormula::new_err(said),
+            _ => Refusal::new_err(said),
+        };
+        match self.describe(raised.value(py)) {
+            Ok(()) => raised,
+            Err(fault) => fault,
+        }
+    }
+
+    fn describe(&self, raised: &Bound<'_, PyAny>) -> PyResult<()> {
+        raised.setattr("code", self.code())?;
+        raised.setattr("what", self.what())?;
+        raised.setattr("brief", self.brief())?;
+        raised.setattr("place", self.place().map(parts))?;
+        raised.setattr("argument", self.argument())?;
+        if let Some(missing) = self.missing() {
+            raised.setattr("profile", &missing.profile)?;
+            raised.setattr("subject", &missing.what)?;
+            raised.setattr("cell", &missing.cell)?;
+        }
+        if let Self::Road(NoRoad::NoFormula {
+            accounting, policy, ..
+        }) = self
+        {
+            raised.setattr("accounting", accounting.name())?;
+            raised.setattr("policy", policy)?;
+        }
+        Ok(())
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Road(NoRoad::Text(_)) => "text",
+            Self::Road(NoRoad::Unpriced { .. }) | Self::Price(cost::Refusal::Missing(_)) => {
+                "unpriced"
+            }
+            Self::Road(NoRoad::NoFormula { .. }) => "no-formula",
+            Self::Price(cost::Refusal::UnknownSuite { .. }) => "unknown-suite",
+            Self::Price(cost::Refusal::Absurd { .. }) => "argument",
+            Self::Price(cost::Refusal::Clock { .. }) | Self::TwoSpeeds => "clock",
+            Self::File { .. } => "file",
+            Self::Capture { .. } => "capture",
+            Self::NoPackets(_) => "no-packets",
+            Self::Tallies(_) => "tallies",
+            Self::Request(_) | Self::Tally(_) => "request",
+            Self::Answer(_) => "answer",
+        }
+    }
+
+    fn missing(&self) -> Option<&Missing> {
+        match self {
+            Self::Road(NoRoad::Unpriced { missing, .. }) => Some(missing),
+            Self::Price(cost::Refusal::Missing(missing)) => Some(missing),
+            _ => None,
+        }
+    }
+
+    /// The sentence without its place.
+    fn what(&self) -> String {
+        match self {
+            Self::Road(fault) => fault.what(),
+            Self::Price(cost::Refusal::Absurd { value, why, .. }) => format!("{value} {why}"),
+            _ => self.to_string(),
+        }
+    }
+
+    /// The same without what would do instead.
+    fn brief(&self) -> String {
+        self.missing().map_or_else(|| self.what(), Missing::brief)
+    }
+
+    fn place(&self) -> Option<&Place> {
+        match self {
+            Self::Road(fault) => Some(fault.place()),
+            _ => None,
+        }
+    }
+
+    /// The value of a request that is wrong.
+    fn argument(&self) -> Option<&'static str> {
+        match self {
+            Self::Price(cost::Refusal::Absurd { key, .. }) => Some(key),
+            _ => None,
+        }
+    }
+}
+
+impl From<NoRoad> for Refused {
+    fn from(fault: NoRoad) -> Self {
+        Self::Road(fault)
+    }
+}
+
+impl From<Fault> for Refused {
+    fn from(fault: Fault) -> Self {
+        Self::Road(NoRoad::Text(fault))
+    }
+}
+
+impl From<cost::Fault> for Refused {
+    fn from(fault: cost::Fault) -> Self {
+        Fault::from(fault).into()
+    }
+}
+
+impl Refused {
+    /// Of both levels, whose capture is at `path`.
+    pub(crate) fn unrunnable(fault: Unrunnable, path: &str) -> Self {
+        match fault {
+            Unrunnable::Road(fault) => Self::Road(fault),
+            Unrunnable::Capture(why) => Self::File {
+                path: path.to_owned(),
+                why,
+            },
+        }
+    }
+}
+
+/// File, line, column and key; an edit is in no file.
+fn parts(place: &Place) -> (Option<&str>, Option<usize>, Option<usize>, &str) {
+    let file = (!place.is_edit()).then_some(&*place.file);
+    (file, place.line, place.column, &place.key)
+}
