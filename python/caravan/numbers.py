@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 PLACES_MAX = 8
 """Digits behind the point, beyond which a small number has an exponent."""
@@ -30,3 +32,10 @@ def amount(count: float) -> str:
         if count >= size:
             return f"{significant(count / size, 3)} {word}"
     return f"{count:,.0f}"
+
+
+def missing(runs: Iterable[Sequence[int]], sent: int) -> list[tuple[int, int]]:
+    """First and last number of what did not come: `runs` came, of `sent` numbers from 0."""
+    ends = [(-1, -1), *((first, last) for first, last in runs), (sent, sent)]
+    between = ((one[1] + 1, other[0] - 1) for one, other in pairwise(ends))
+    return [(first, last) for first, last in between if first <= last]

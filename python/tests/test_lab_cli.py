@@ -108,7 +108,14 @@ def test_cost_prices_a_policy_of_ones_own(tmp_path: Path) -> None:
     assert "mine.toml" in refusal(*words, str(mine))
 
 
-@pytest.mark.parametrize("size", ["5", "19.5", "-1"])
+def test_cost_of_a_policy_file_that_is_not_there_says_so() -> None:
+    words = ("cost", "--profile", "paper-u", "--mips", "100", "--bytes", "480", "--suite")
+    for name in ("nosuch.toml", "./nosuch", "/none/such.toml"):
+        assert refusal(*words, name) == f"caravan-lab: --suite: {name}: no such file\n"
+    assert "no algorithm is called" in refusal(*words, "rot13")
+
+
+@pytest.mark.parametrize("size", ["5", "19.5", "20.5", "-1", "65536", "66666"])
 def test_cost_refuses_what_is_no_packet(size: str) -> None:
     words = ("cost", "--profile", "paper-u", "--suite", "3des", "--mips", "100", "--bytes", size)
     assert f"--bytes: {size} is no IP packet: from 20 bytes" in refusal(*words)

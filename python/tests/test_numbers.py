@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from caravan.numbers import amount, significant
+from caravan.numbers import amount, missing, significant
+from caravan.threeways.flows import Counted
 
 
 @pytest.mark.parametrize(
@@ -31,3 +32,19 @@ def test_few_are_no_millions() -> None:
     assert amount(412_000) == "412,000"
     assert amount(29_800_000) == "29.8 million"
     assert amount(22.9e9) == "22.9 billion"
+
+
+@pytest.mark.parametrize(
+    ("runs", "sent", "gaps"),
+    [
+        ([(0, 9)], 10, []),
+        ([(2, 4), (6, 7)], 10, [(0, 1), (5, 5), (8, 9)]),
+        ([], 3, [(0, 2)]),
+        ([], 0, []),
+    ],
+)
+def test_what_is_missing_at_both_ends_is_missing_too(
+    runs: list[tuple[int, int]], sent: int, gaps: list[tuple[int, int]]
+) -> None:
+    assert missing(runs, sent) == gaps
+    assert Counted("up", sent, tuple(runs)).gaps == gaps

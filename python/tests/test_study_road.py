@@ -47,6 +47,31 @@ def test_every_row_says_where_its_value_is_from(tmp_path: Path) -> None:
     assert "packets simulated" not in outcome.provenance
 
 
+UNPRICED_STUDY = """
+name = "unpriced"
+title = "A handshake without a cost"
+
+[[sweep]]
+name = "tunnel"
+title = "Handshake"
+scenario = "road"
+measure = "tunnel"
+levels = ["simulate"]
+grid = { policy = ["3des-md5"], device = ["paper-u"] }
+set = { "node.ms.mips" = 100, "traffic.bytes" = "10 KB" }
+axes = { device = "node.ms.device" }
+"""
+
+
+def test_a_handshake_whose_keys_have_no_cost_is_a_lower_bound(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(UNPRICED_STUDY)
+    rows = caravan.study.run(str(path), directory=tmp_path / "out").rows
+    bounds = dict(zip(rows["metric"], rows["bound"], strict=True))
+    assert bounds["handshake_ms"] == "lower"
+    assert set(rows[rows["metric"] != "handshake_ms"]["bound"].fillna("")) == {""}
+
+
 def test_a_transfer_that_time_ends_is_incomplete() -> None:
     exchange, cut = {"is_up": True}, {"is_complete": False}
     for answer in (

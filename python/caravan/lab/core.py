@@ -235,7 +235,10 @@ def price(
 
 def _protection(suite: str) -> str | dict[str, str]:
     """A suite as the native core is asked for it: its words, else the policy in its file."""
-    if not Path(suite).is_file():
+    is_path = "/" in suite or suite.endswith(".toml")
+    if is_path and not Path(suite).exists():
+        raise LabError(f"--suite: {suite}: no such file")
+    if not is_path and not Path(suite).is_file():
         return suite
     entry = find("policy", suite)
     return {"file": entry.file, "text": entry.text}

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from caravan.lab.ask import ORDER, Answer, Asked, Verdict, reasons
 from caravan.lab.core import version
-from caravan.numbers import significant
+from caravan.numbers import missing, significant
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -247,18 +246,15 @@ def _flow(flow: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
     if moved is not None:
         rate = significant(moved["throughput_bps"] / 1e3)
         return f"{moved['bytes']:,} B", f"{moved['received_bytes']:,} B", rate, "", ""
-    # What is missing before the first that came and after the last one is missing too.
-    runs = [(-1, -1), *flow["numbers"], (streamed["sent"], streamed["sent"])]
-    between = ((one[1] + 1, other[0] - 1) for one, other in pairwise(runs))
-    gaps = [(low, high) for low, high in between if low <= high]
-    missing = ", ".join(str(low) if low == high else f"{low} to {high}" for low, high in gaps[:4])
+    gaps = missing(flow["numbers"], streamed["sent"])
+    first = ", ".join(str(low) if low == high else f"{low} to {high}" for low, high in gaps[:4])
     more = f" and {len(gaps) - 4} more gaps" if len(gaps) > 4 else ""
     return (
         f"{streamed['sent']:,}",
         f"{streamed['received']:,}",
         significant(streamed["throughput_bps"] / 1e3),
         significant(streamed["mean_delay_s"] * 1e3) if streamed["received"] else "-",
-        missing + more,
+        first + more,
     )
 
 

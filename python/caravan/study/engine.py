@@ -391,7 +391,11 @@ def answer(cell: Cell, found: Place, level: str, results: Sequence[bytes]) -> li
     nodes = found.bytes_alone
     if cell.sweep.measure == "price" and found.modelled["is_lower_bound"]:
         nodes = (found.cost_table,)
-    return [replace(measure, bound=bound(measure.metric, nodes)) for measure in measures]
+    bounds = [bound(measure.metric, nodes) for measure in measures]
+    if cell.sweep.measure == "tunnel":
+        unpriced = (tunnel.bound(level, results[0], measure.metric) for measure in measures)
+        bounds = [one or other for one, other in zip(bounds, unpriced, strict=True)]
+    return [replace(one, bound=bound) for one, bound in zip(measures, bounds, strict=True)]
 
 
 def _measures(cell: Cell, found: Place, level: str, results: Sequence[bytes]) -> list[Measure]:

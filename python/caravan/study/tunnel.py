@@ -14,12 +14,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from caravan.study.metrics import APPROXIMATION
+from caravan.study.metrics import APPROXIMATION, LOWER
 from caravan.study.text import StudyError
 from caravan.threeways.levels import Metrics, computed, simulated
 
 TESTBED = "testbed"
-ROUGH = ("handshake_ms", "tcp_kbps")
+HANDSHAKE = "handshake_ms"
+ROUGH = (HANDSHAKE, "tcp_kbps")
 """Closed forms that leave something out: TCP's slow start, and how unlike fragments are."""
 EXACT = "exact"
 COMPLETE = "complete"
@@ -51,8 +52,15 @@ def state(level: str, result: bytes) -> Callable[[str], str]:
     return lambda name: COMPLETE if is_complete else INCOMPLETE
 
 
-def fault(scenario: Mapping[str, Any]) -> str:
-    """Which key namespaces cannot show, and why; empty where they can."""
+def bound(level: str, result: bytes, metric: str) -> str:
+    """Which way a metric errs because work of the handshake has no cost; empty: it does not."""
+    if level == TESTBED or metric != HANDSHAKE:
+        return ""
+    return LOWER if json.loads(result)[level]["unpriced"] is not None else ""
+
+
+def fault(scenario: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Which key namespaces cannot show, and why; None where they can."""
     from caravan.testbed.graph import NotForTestbed  # noqa: PLC0415
     from caravan.threeways.compare import road_plan  # noqa: PLC0415
 

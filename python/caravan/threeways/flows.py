@@ -13,11 +13,11 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from caravan.lab import core
+from caravan.numbers import missing
 from caravan.testbed import datagrams
 from caravan.testbed.capture import Capture, read_pcap
 from caravan.testbed.caravan import Caravan
@@ -55,8 +55,8 @@ class Counted:
 
     @property
     def gaps(self) -> list[tuple[int, int]]:
-        """Numbers that did not come between others that did."""
-        return [(one[1] + 1, other[0] - 1) for one, other in pairwise(self.runs)]
+        """Numbers that did not come, before the first that came and after the last one too."""
+        return missing(self.runs, self.sent)
 
 
 @dataclass(frozen=True)

@@ -231,11 +231,12 @@ impl Device {
         accounting: Accounting,
     ) -> Result<Price, Refusal> {
         let packet = bytes + self.profile.header_bytes();
-        if bytes < 0.0 || !(LEAST_BYTES..=MOST_BYTES).contains(&packet) {
+        let is_whole = bytes >= 0.0 && libm::trunc(bytes) == bytes;
+        if !is_whole || !(LEAST_BYTES..=MOST_BYTES).contains(&packet) {
             return Err(Refusal::Absurd {
                 key: "bytes",
                 value: bytes,
-                why: "is no IP packet: from 20 bytes, its header, to 66666, paper U's largest",
+                why: "is no IP packet: from 20 bytes, its header, to 65535, in whole bytes",
             });
         }
         let word = policy.suite.word();
@@ -392,8 +393,8 @@ pub fn of_suite(profile: &Profile, suite: &str) -> Result<Policy, Refusal> {
 
 /// An IPv4 header alone.
 const LEAST_BYTES: f64 = 20.0;
-/// Paper U's m: above what IPv4 carries, and in its mean of 480 bytes.
-const MOST_BYTES: f64 = 66_666.0;
+/// What the length of an IP packet can say.
+const MOST_BYTES: f64 = 65_535.0;
 /// MIPS or MHz below any processor.
 const LEAST_MILLIONS: f64 = 1e-3;
 /// MIPS or MHz beyond any processor.

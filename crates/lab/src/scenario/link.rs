@@ -132,6 +132,7 @@ impl Link {
         };
         // A catalogue file is wholly good or not used at all.
         LinkFile::parse(name, file, text)?;
+        Self::check_heard(item, table, (name, &parse(file, text)?))?;
         let mut merged = item.clone();
         let (Value::Table(keys), Value::Table(filed)) =
             (&mut merged.value, parse(file, text)?.value)
@@ -148,6 +149,40 @@ impl Link {
             table.find(key);
         }
         Self::read(&merged.table()?, name)
+    }
+}
+
+impl Link {
+    /// An edit that names another link must be heard: what the scenario states itself would win.
+    fn check_heard(
+        item: &Item,
+        table: &Table<'_>,
+        (name, filed): (&str, &Item),
+    ) -> Result<(), Fault> {
+        let filed = filed.table()?;
+        let Some(chosen) = table.find("link").filter(|item| item.place.is_edit()) else {
+            return Ok(());
+        };
+        let is_stated = |key: &&'static str| {
+            let own = table.find(key);
+            own.is_some_and(|own| !own.place.is_edit()) && filed.find(key).is_some()
+        };
+        let stated: Vec<&str> = NUMBERS.into_iter().filter(is_stated).collect();
+        if stated.is_empty() {
+            return Ok(());
+        }
+        let stem = chosen.place.key.strip_suffix(".link");
+        let stem = stem.unwrap_or(&item.place.key);
+        let away: Vec<String> = stated
+            .iter()
+            .map(|key| format!("--set {stem}.{key}="))
+            .collect();
+        Err(chosen.fault(format!(
+            "the scenario states {} of this link itself, which wins over '{name}': take it away \
+             too, {}",
+            stated.join(", "),
+            away.join(" ")
+        )))
     }
 }
 

@@ -403,6 +403,31 @@ fn the_hash_follows_the_meaning_and_not_the_wording() {
     assert_ne!(plain, parse_edited(&["node.ms.mips=101"]).unwrap().hash());
 }
 
+/// A scenario's own numbers win over those of the link that it names: an edit that names another
+/// link would change nothing of them.
+#[test]
+fn an_edit_of_the_link_is_refused_where_the_scenario_states_its_numbers() {
+    let text = UMTS.replacen(
+        "link = \"umts-radio\"",
+        "rate = \"9 kbit/s\"\ndelay = \"1 ms\"",
+        1,
+    );
+    let edited = |edits: &[&str]| Scenario::edited("own.toml", &text, edits, &catalogue());
+    let fault = edited(&["link.ms.link=umts-radio"]).expect_err("nothing would change");
+    assert!(fault.place.is_edit() && fault.place.key == "link.ms.link");
+    assert!(fault.what.ends_with("--set link.ms.rate="), "{fault}");
+    let taken = edited(&["link.ms.rate=", "link.ms.link=umts-radio"]).expect("a link");
+    assert_eq!(
+        taken.links[0].link.rate,
+        parse_edited(&[]).unwrap().links[0].link.rate
+    );
+    let said = ["link.ms.link=umts-radio", "link.ms.rate=7 kbit/s"];
+    assert_eq!(
+        edited(&said).expect("both edits").links[0].link.rate.up_bps,
+        7e3
+    );
+}
+
 #[test]
 fn a_link_file_says_where_each_number_is_from() {
     let fault = |text: &str| {
