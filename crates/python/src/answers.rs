@@ -220,18 +220,9 @@ pub(crate) fn replay(request: &str, path: &str) -> Result<String, Refused> {
     let tallies = tandem::replay(&roads, packets, None, 0.0);
     let contents = capture.contents();
     let tallies = tallies.map_err(|fault| {
-        let why = match wanted {
-            _ if !is_bare => broken.take().unwrap_or_else(|| fault.to_string()),
-            Wanted::From(address) if contents.unwanted > 0 => {
-                format!(
-                    "none of its {} packets is from {address}",
-                    contents.unwanted
-                )
-            }
-            Wanted::To(address) if contents.unwanted > 0 => {
-                format!("none of its {} packets is to {address}", contents.unwanted)
-            }
-            _ => "the capture holds no packets of IP".to_owned(),
+        let why = match is_bare {
+            true => nothing_wanted(wanted, contents.unwanted),
+            false => broken.take().unwrap_or_else(|| fault.to_string()),
         };
         unusable(why)
     })?;
@@ -246,6 +237,19 @@ pub(crate) fn replay(request: &str, path: &str) -> Result<String, Refused> {
         }
     }
     write(&answers)
+}
+
+/// Why no packet of a capture counts.
+fn nothing_wanted(wanted: Wanted, unwanted: u64) -> String {
+    match wanted {
+        Wanted::From(address) if unwanted > 0 => {
+            format!("none of its {unwanted} packets is from {address}")
+        }
+        Wanted::To(address) if unwanted > 0 => {
+            format!("none of its {unwanted} packets is to {address}")
+        }
+        _ => "the capture holds no packets of IP".to_owned(),
+    }
 }
 
 pub(crate) fn write<T: Serialize>(answer: &T) -> Result<String, Refused> {
