@@ -217,14 +217,16 @@ def refusals(end: Caravan) -> int:
 
 
 @contextlib.contextmanager
-def owned_table(host: Host, name: str) -> Iterator[None]:
-    """Another program owns a table of this name: nft lets nobody else replace it."""
+def owned_table(host: Host) -> Iterator[None]:
+    """Another program owns the table of Caravan's name: nft lets nobody else replace it."""
+    (name,) = re.findall(r"inet (caravan\S+)", host.run(["nft", "list", "tables"]).stdout)
     lines = f"delete table inet {name}\\nadd table inet {name} {{ flags owner; }}\\n"
     script = f"exec nft --interactive < <(printf '{lines}'; exec sleep 60)"
     owner = host.popen(["bash", "-c", script], name="owner")
 
     def is_there() -> bool:
-        return "owner" in host.run(["nft", "list", "table", "inet", name]).stdout
+        shown = host.run(["nft", "list", "table", "inet", name], check=False)
+        return "owner" in shown.stdout
 
     owner.wait_for(is_there, "its table", 10)
     yield
@@ -237,7 +239,7 @@ def test_a_configuration_that_the_host_refuses_leaves_nothing_behind(running: Ru
     text = gateway.file.read_text()
     added = text + second(gateway.connection)
     gateway.file.write_text(added + '[[publish]]\nport = 8080\nto = "10.10.0.2:80"\n')
-    with running.without_loss(), owned_table(host, "caravan-road"):
+    with running.without_loss(), owned_table(host):
         refused = order(host, "reload")
         assert refused.code == 1 and "nft refuses" in refused.stderr, refused
     assert order(host, "status", "second").code == 1
