@@ -259,7 +259,9 @@ fn a_revocation_whose_serial_number_cannot_be_read_is_an_error_that_names_it() {
     let folder = Folder::new("odd");
     for name in ["one", "two"] {
         folder
-            .pki(&format!("issue --ca @/pki --name {name} --bits 2048"))
+            .pki(&format!(
+                "issue --ca @/pki --name {name} --bits 2048 --out @"
+            ))
             .unwrap();
     }
     let list = folder.text("pki/crl.pem");
