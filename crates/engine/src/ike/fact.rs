@@ -25,13 +25,14 @@ pub enum Fact {
     Unfit(Fault),
     /// The peer wants to be lent addresses.
     AsksAddress(Wanted),
-    /// The peer has answered or pushed; `None`: nothing that we could use.
+    /// The peer lends us addresses, as we asked or unasked; `None`: nothing that we could use.
     Lease(Option<Lease>),
-    /// The peer wants a child, under an exchange of this number.
+    /// The peer wants a child.
     AsksChild(ChildOffer),
     /// A child is agreed on.
     Child(Box<AgreedChild>),
-    /// An exchange of ours or the peer's has ended without a child.
+    /// An exchange of ours or the peer's has ended without SAs: the child, our SPI in the exchange,
+    /// and why.
     ChildFailed(ChildId, u32, Fault),
     /// The peer repeats its answer: it has not read our last message, which leaves again. The
     /// child, and our SPI in that exchange.

@@ -317,8 +317,8 @@ impl Session {
         self.phase1().is_some()
     }
 
-    /// Whether the peer's address has not proven that it reads what we send, in a mode that makes
-    /// it: a responder's main mode before the initiator's second message.
+    /// Whether the peer's address has not proven that it reads what we send: a responder's exchange
+    /// before the initiator's second message.
     pub fn is_half_open(&self) -> bool {
         self.phase1().is_some_and(|it| it.is_half_open())
     }
@@ -341,8 +341,7 @@ impl Session {
         }
     }
 
-    /// What a complaint in clear is about, in words, if the log is to hear one more; it may be
-    /// `about_us`.
+    /// Whether the log hears one more complaint in clear.
     pub fn takes_complaint(&mut self) -> bool {
         let phase1 = self.phase1_mut();
         phase1.is_some_and(Phase1::takes_complaint)

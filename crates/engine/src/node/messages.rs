@@ -257,27 +257,12 @@ impl Node {
         };
         let mut out = session.ike.outbox();
         let fact = session.ike.on_message(path, message, terms, now, &mut out);
-        if let Fact::Child(agreed) = fact {
-            // The planes have the pair before our last message leaves.
-            self.child_agreed(id, path, *agreed, out, now);
-        } else {
-            self.flush(Some(id), out);
-            self.act_on(fact, id, path, message, now);
+        // Where a child is agreed on, the planes have it before our last message leaves.
+        if !matches!(fact, Fact::Child(_)) {
+            self.flush(Some(id), core::mem::take(&mut out));
         }
-        self.begin_waiting(id, now);
-        self.arm_session(id);
-    }
-
-    fn act_on(
-        &mut self,
-        fact: Fact,
-        id: SessionId,
-        path: Path,
-        message: &Message<'_>,
-        now: Instant,
-    ) {
         match fact {
-            Fact::Pending | Fact::Child(_) => {}
+            Fact::Pending => {}
             Fact::Dropped(reason) => self.drops.count(reason),
             Fact::Unproven(fault) => self.count_fault(&fault),
             Fact::Unreadable(fault) => {
@@ -298,6 +283,7 @@ impl Node {
                 }
             }
             Fact::AsksChild(offer) => self.on_asks_child(id, path, &offer, now),
+            Fact::Child(agreed) => self.child_agreed(id, path, *agreed, out, now),
             Fact::ChildFailed(child, spi, fault) => {
                 self.count_fault(&fault);
                 self.child_failed(id, child, spi, &fault, now);
@@ -305,6 +291,8 @@ impl Node {
             Fact::Unread(child, spi) => self.wait_for_reader(child, spi, now),
             Fact::Told(exchange, notices) => self.on_notices(id, path, exchange, notices, now),
         }
+        self.begin_waiting(id, now);
+        self.arm_session(id);
     }
 
     /// The gateway has answered or pushed; addresses that we have already change nothing.
