@@ -1,6 +1,4 @@
-//! What has come about in a session of IKE.
-
-use std::net::IpAddr;
+//! What a session of IKE tells the node, and what the node gives a peer that asks.
 
 use super::{ChildOffer, Fault, Lease, NegotiatedChild, Notice, Wanted};
 use crate::config::{Child, InnerFamilies};
@@ -67,8 +65,6 @@ pub struct Grant<'a> {
     pub spi: u32,
     /// Our SPI of the pair that it has.
     pub renews: Option<u32>,
-    /// Our address as we see it.
-    pub own: IpAddr,
     /// How many exchanges a session keeps, those that are done among them.
     pub exchanges_max: usize,
 }

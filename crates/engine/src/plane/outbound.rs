@@ -238,11 +238,9 @@ impl OutboundPlane {
         now: Instant,
         out: &mut Datagrams,
     ) -> Result<(), DropReason> {
-        let before = self.fragments.dropped;
         let whole = self.fragments.take(fragment, now);
-        for _ in before..self.fragments.dropped {
-            self.report.drops.count(DropReason::BadInnerPacket);
-        }
+        let given_up = self.fragments.take_given_up();
+        self.report.drops.add(DropReason::BadInnerPacket, given_up);
         let Some(mut whole) = whole else {
             return Ok(());
         };

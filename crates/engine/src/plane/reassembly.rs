@@ -33,8 +33,7 @@ type Key = (IpAddr, IpAddr, u8, u32);
 #[derive(Default)]
 pub struct Reassembly {
     packets: BTreeMap<Key, Parts>,
-    /// Packets given up: too old, too many, contradictory.
-    pub dropped: u64,
+    given_up: u64,
 }
 
 /// One fragment, taken apart.
@@ -72,12 +71,17 @@ impl Reassembly {
         });
         if !entry.add(fragment) {
             self.packets.remove(&key);
-            self.dropped += 1;
+            self.given_up += 1;
             return None;
         }
         let whole = entry.whole()?;
         self.packets.remove(&key);
         Some(whole)
+    }
+
+    /// How many packets were given up since the last call: too old, too many, contradictory.
+    pub fn take_given_up(&mut self) -> u64 {
+        core::mem::take(&mut self.given_up)
     }
 
     fn make_room(&mut self, now: Instant, coming: &Key) {
@@ -90,7 +94,7 @@ impl Reassembly {
                 self.packets.remove(&key);
             }
         }
-        self.dropped += (before - self.packets.len()) as u64;
+        self.given_up += (before - self.packets.len()) as u64;
     }
 }
 

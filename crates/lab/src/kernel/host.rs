@@ -135,11 +135,7 @@ impl Host {
 
     /// What it dropped.
     pub fn dropped(&self) -> Dropped {
-        let malformed = self.dropped.malformed + self.reassembly.dropped;
-        Dropped {
-            malformed,
-            ..self.dropped
-        }
+        self.dropped
     }
 
     /// What control did that has no price, the first of it: it took no time.
@@ -186,7 +182,9 @@ impl Host {
         match event.what {
             What::Arrives(port, packet) => {
                 let octets = stage.packets.take(packet);
-                if let Some(whole) = self.reassembly.take(octets, stage.now) {
+                let whole = self.reassembly.take(octets, stage.now);
+                self.dropped.malformed += self.reassembly.take_given_up();
+                if let Some(whole) = whole {
                     self.queue(Job::Link(port, whole));
                 }
             }

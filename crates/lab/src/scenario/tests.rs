@@ -51,14 +51,18 @@ to = "server"
 rate = "100 Mbit/s"
 "#;
 
-fn catalogue() -> Catalogue {
-    let entry = |kind, name: &str, text: &str| Entry {
+/// A file of a catalogue.
+pub(super) fn entry(kind: Kind, name: &str, text: &str) -> Entry {
+    Entry {
         kind,
         name: name.to_owned(),
         file: format!("{name}.toml"),
         text: text.to_owned(),
         digest: None,
-    };
+    }
+}
+
+fn catalogue() -> Catalogue {
     let radio = "title = 'a'\nrate = '2 Mbit/s'\n[sources]\nrate = 'paper U table 3'\n";
     Catalogue::new([
         entry(Kind::Device, "paper-u", ""),

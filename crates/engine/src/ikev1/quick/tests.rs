@@ -20,30 +20,18 @@ use crate::time::Duration;
 use crate::work::Task;
 
 /// What an exchange does with octets. Those without a header do not reach it.
-trait Octets {
-    fn takes(
-        &mut self,
-        sa: &IsakmpSa,
-        octets: &[u8],
-        now: Instant,
-        out: &mut Outbox,
-    ) -> Result<QuickProgress, Fault>;
-}
-
-impl Octets for Quick {
-    fn takes(
-        &mut self,
-        sa: &IsakmpSa,
-        octets: &[u8],
-        now: Instant,
-        out: &mut Outbox,
-    ) -> Result<QuickProgress, Fault> {
-        match Message::parse(octets) {
-            Ok(message) => self.on_message(sa, &message, now, out),
-            Err(reason) => {
-                out.drops.count(reason);
-                Ok(QuickProgress::Pending)
-            }
+fn takes(
+    quick: &mut Quick,
+    sa: &IsakmpSa,
+    octets: &[u8],
+    now: Instant,
+    out: &mut Outbox,
+) -> Result<QuickProgress, Fault> {
+    match Message::parse(octets) {
+        Ok(message) => quick.on_message(sa, &message, now, out),
+        Err(reason) => {
+            out.drops.count(reason);
+            Ok(QuickProgress::Pending)
         }
     }
 }
@@ -171,13 +159,13 @@ impl Pair {
         let (mut answered, inbound, mut out_r) = self.answer(&first)?;
         let second = only(&out_r);
         out_i.messages.clear();
-        let progress = asked.takes(&self.station, &second, self.now, &mut out_i)?;
+        let progress = takes(&mut asked, &self.station, &second, self.now, &mut out_i)?;
         let QuickProgress::Complete(station) = progress else {
             panic!("the initiator has no child");
         };
         // HASH(3) -->
         let third = only(&out_i);
-        let progress = answered.takes(&self.gateway, &third, self.now, &mut out_r)?;
+        let progress = takes(&mut answered, &self.gateway, &third, self.now, &mut out_r)?;
         let QuickProgress::Complete(gateway) = progress else {
             panic!("the responder has no child");
         };
@@ -706,7 +694,7 @@ fn a_duplicate_of_message_1_is_answered_with_the_same_message_2() {
     assert_eq!(out_i.messages[0].message, out_i.messages[1].message);
     let first = out_i.messages[0].message.clone();
     let (mut answered, _, mut out_r) = pair.answer(&first).ok().unwrap();
-    let again = answered.takes(&pair.gateway, &first, pair.now, &mut out_r);
+    let again = takes(&mut answered, &pair.gateway, &first, pair.now, &mut out_r);
     assert!(is_pending(again));
     assert_eq!(out_r.messages.len(), 2);
     assert_eq!(out_r.messages[0], out_r.messages[1]);
@@ -720,13 +708,14 @@ fn a_lost_message_3_is_sent_again_on_a_repeated_message_2() {
     let (mut answered, _, mut out_r) = pair.answer(&only(&out)).ok().unwrap();
     let mut out_i = Outbox::default();
     let second = only(&out_r);
-    let done = asked.takes(&pair.station, &second, pair.now, &mut out_i);
+    let done = takes(&mut asked, &pair.station, &second, pair.now, &mut out_i);
     assert!(matches!(done, Ok(QuickProgress::Complete(_))));
     // HASH(3) --> lost; the responder repeats message 2.
     let deadline = answered.deadline().unwrap();
     assert!(!answered.on_deadline(deadline.at, &mut out_r).unwrap());
     assert_eq!(out_r.messages[1].message, second);
-    assert!(is_pending(asked.takes(
+    assert!(is_pending(takes(
+        &mut asked,
         &pair.station,
         &second,
         pair.now,
@@ -735,10 +724,11 @@ fn a_lost_message_3_is_sent_again_on_a_repeated_message_2() {
     assert_eq!(out_i.messages.len(), 2);
     assert_eq!(out_i.messages[0], out_i.messages[1]);
     let third = &out_i.messages[1].message;
-    let done = answered.takes(&pair.gateway, third, pair.now, &mut out_r);
+    let done = takes(&mut answered, &pair.gateway, third, pair.now, &mut out_r);
     assert!(matches!(done, Ok(QuickProgress::Complete(_))));
     // A repeated message 3 changes nothing, and both are forgotten in time.
-    assert!(is_pending(answered.takes(
+    assert!(is_pending(takes(
+        &mut answered,
         &pair.gateway,
         third,
         pair.now,
@@ -783,25 +773,27 @@ fn a_message_changed_or_cut_anywhere_is_counted_and_the_exchange_goes_on() {
     let second = only(&out_r);
     let mut out = Outbox::default();
     for wrong in hostile(&second) {
-        assert!(is_pending(asked.takes(
+        assert!(is_pending(takes(
+            &mut asked,
             &pair.station,
             &wrong,
             pair.now,
             &mut out
         )));
     }
-    let done = asked.takes(&pair.station, &second, pair.now, &mut out);
+    let done = takes(&mut asked, &pair.station, &second, pair.now, &mut out);
     assert!(matches!(done, Ok(QuickProgress::Complete(_))));
     let third = only(&out);
     for wrong in hostile(&third) {
-        assert!(is_pending(answered.takes(
+        assert!(is_pending(takes(
+            &mut answered,
             &pair.gateway,
             &wrong,
             pair.now,
             &mut out
         )));
     }
-    let done = answered.takes(&pair.gateway, &third, pair.now, &mut out);
+    let done = takes(&mut answered, &pair.gateway, &third, pair.now, &mut out);
     assert!(matches!(done, Ok(QuickProgress::Complete(_))));
     assert!(out.drops.of(DropReason::BadHash) > 0);
 }
@@ -812,14 +804,16 @@ fn own_messages_reflected_prove_nothing() {
     let (mut asked, out) = pair.ask().ok().unwrap();
     let first = only(&out);
     let mut out = Outbox::default();
-    assert!(is_pending(asked.takes(
+    assert!(is_pending(takes(
+        &mut asked,
         &pair.station,
         &first,
         pair.now,
         &mut out
     )));
     let (mut answered, _, out_r) = pair.answer(&first).ok().unwrap();
-    assert!(is_pending(answered.takes(
+    assert!(is_pending(takes(
+        &mut answered,
         &pair.gateway,
         &only(&out_r),
         pair.now,
@@ -979,7 +973,7 @@ fn answered_to(mut pair: Pair, change: impl Fn(&mut Vec<Payload>)) -> Result<Qui
     let second = pair
         .gateway
         .seal_hashed(exchange, ID, &mut iv, &prefix, chain, work);
-    asked.takes(&pair.station, &second, pair.now, &mut out)
+    takes(&mut asked, &pair.station, &second, pair.now, &mut out)
 }
 
 /// The payloads of a pair's message 1 after its hash.

@@ -96,7 +96,7 @@ impl Session {
         let Some(Question::Child(quick)) = it.question.as_deref_mut() else {
             return Err(DropReason::UnexpectedMessage.into());
         };
-        let (child, spi, own) = (grant.child, grant.spi, grant.own);
+        let (child, spi, own) = (grant.child, grant.spi, it.sa.path.local.ip());
         let negotiated = quick.accept(&it.sa, child, spi, own, random, now, out)?;
         if let Some(Question::Child(quick)) = it.question.take().map(|it| *it) {
             it.make_room(grant.exchanges_max);

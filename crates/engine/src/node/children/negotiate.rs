@@ -144,7 +144,6 @@ impl Node {
             child: entry.child(),
             spi,
             renews: entry.current.map(|pair| pair.spi_in),
-            own: session.path().local.ip(),
             exchanges_max: self.config.limits.quick_modes,
         };
         let mut out = session.ike.outbox();

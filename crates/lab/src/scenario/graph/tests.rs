@@ -1,20 +1,14 @@
 //! Addresses and ways of graphs, and which graphs there are none of.
 
 use super::*;
-use crate::scenario::{Catalogue, Entry, Kind};
+use crate::scenario::tests::entry;
+use crate::scenario::{Catalogue, Kind};
 
 const HANDOVER: &str =
     include_str!("../../../../../python/caravan/catalogue/scenarios/handover.toml");
 const UMTS: &str = include_str!("../../../../../python/caravan/catalogue/scenarios/umts.toml");
 
 fn catalogue() -> Catalogue {
-    let entry = |kind, name: &str, text: &str| Entry {
-        kind,
-        name: name.to_owned(),
-        file: format!("{name}.toml"),
-        text: text.to_owned(),
-        digest: None,
-    };
     let link = "title = 'a'\nrate = '2 Mbit/s'\n[sources]\nrate = 'measured'\n";
     let links = ["umts-radio", "frame-relay-100", "atm-155"];
     let links = links.map(|name| entry(Kind::Link, name, link));
