@@ -102,6 +102,14 @@ def misused(authority: OpensslAuthority) -> Credentials:
     return authority.issue("ms.example", extended_usage="codeSigning")
 
 
+def keys_with(make: Callable[[OpensslAuthority], Credentials], tmp_path: Path) -> Keys:
+    """The gateway's certificate, and the client's as `make` makes it."""
+    authority = OpensslAuthority(tmp_path / "openssl")
+    return Keys(
+        PublicKey(authority.issue("sg.example"), authority), PublicKey(make(authority), authority)
+    )
+
+
 @pytest.mark.parametrize(
     ("make", "reason"),
     [(expired, "expired"), (future, "not valid before"), (misused, "usage")],
@@ -109,10 +117,7 @@ def misused(authority: OpensslAuthority) -> Credentials:
 def test_a_wrong_certificate_is_refused_in_one_sentence(
     make: Callable[[OpensslAuthority], Credentials], reason: str, tmp_path: Path, output: Path
 ) -> None:
-    authority = OpensslAuthority(tmp_path / "openssl")
-    keys = Keys(
-        PublicKey(authority.issue("sg.example"), authority), PublicKey(make(authority), authority)
-    )
+    keys = keys_with(make, tmp_path)
     assert reason in refusal(keys, output)
 
 
@@ -122,10 +127,7 @@ def test_a_wrong_certificate_is_refused_in_one_sentence(
 def test_a_client_hears_that_its_own_certificate_is_not_in_force(
     make: Callable[[OpensslAuthority], Credentials], words: str, tmp_path: Path, output: Path
 ) -> None:
-    authority = OpensslAuthority(tmp_path / "openssl")
-    keys = Keys(
-        PublicKey(authority.issue("sg.example"), authority), PublicKey(make(authority), authority)
-    )
+    keys = keys_with(make, tmp_path)
     sentence = f"our own certificate CN=ms.example {words}"
     on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
     with Road(RoadPlan(), output) as road, Caravan(road.sg, on_gateway) as gateway:
