@@ -520,7 +520,7 @@ def test_an_intermediate_authority_that_is_missing_is_named(
         wait_for_words(
             ours,
             rf"certificate C=CH, CN={whose}.example was issued by C=CH, O=Test, CN={missing}, "
-            "which is not trusted: no certificate of it is configured, and none came along",
+            "which is not trusted: its certificate is not configured, and the peer sent none",
         )
 
 

@@ -7,9 +7,9 @@ use zeroize::Zeroize;
 
 /// Octets of the ICV.
 pub const ICV_LEN: usize = 16;
-/// Octets at the end of the key material that every nonce starts with.
+/// Octets of salt: the end of the key material, with which every nonce starts.
 pub const SALT_LEN: usize = 4;
-/// Octets of the IV that travels: the rest of the nonce.
+/// Octets of the IV in the packet: the rest of the nonce.
 pub const IV_LEN: usize = 8;
 
 /// The ICV is wrong.
@@ -26,14 +26,15 @@ pub enum Aead {
     ChaCha20Poly1305,
 }
 
-/// A key with its salt and schedule, wiped on drop: the schedule by aws-lc, the salt here.
+/// A key with its salt and key schedule. Both are wiped on drop: the schedule by aws-lc, the salt
+/// here.
 pub struct AeadKey {
     key: LessSafeKey,
     salt: [u8; SALT_LEN],
 }
 
 impl AeadKey {
-    /// From key material: a key of 16, 24 or 32 octets (ChaCha20-Poly1305: 32), then the salt.
+    /// Takes key material: a key of 16, 24 or 32 octets (ChaCha20-Poly1305: 32), then the salt.
     /// Panics on any other length.
     pub fn new(aead: Aead, material: &[u8]) -> Self {
         let (key, salt) = material
@@ -53,7 +54,7 @@ impl AeadKey {
         }
     }
 
-    /// Encrypts `data` in place and writes the ICV. An IV is used once under a key.
+    /// Encrypts `data` in place and writes the ICV. Use each IV only once with a key.
     pub fn seal(&self, iv: [u8; IV_LEN], aad: &[u8], data: &mut [u8], icv: &mut [u8; ICV_LEN]) {
         let tag = self
             .key
@@ -62,8 +63,8 @@ impl AeadKey {
         icv.copy_from_slice(tag.as_ref());
     }
 
-    /// Checks the ICV at the end of `sealed` and decrypts what is before it in place. What is
-    /// there after a refusal means nothing.
+    /// Checks the ICV at the end of `sealed` and decrypts the octets before it in place. If the ICV
+    /// is wrong, the content of `sealed` is undefined.
     pub fn open(&self, iv: [u8; IV_LEN], aad: &[u8], sealed: &mut [u8]) -> Result<(), BadIcv> {
         self.key
             .open_in_place(self.nonce(iv), Aad::from(aad), sealed)

@@ -1,9 +1,10 @@
 //! X.509 certificates for IKE (RFC 4945): reading, the path check, revocation, and making them.
 //!
-//! Read are RSA and, for authorities, ECDSA keys; signatures PKCS #1 v1.5 and ECDSA with SHA-2,
-//! with SHA-1 where legacy is accepted. Names are compared octet by octet (RFC 5280 §7.1 allows
-//! more). Left out: RSA-PSS and EdDSA, MD5, name constraints (an authority that has them is
-//! refused), policies (any is accepted), delta and indirect revocation lists, fetching, OCSP.
+//! It reads RSA keys and, for authorities, also ECDSA keys. It accepts PKCS #1 v1.5 and ECDSA
+//! signatures with SHA-2, and with SHA-1 if legacy is accepted. Names are compared octet by octet
+//! (RFC 5280 §7.1 allows more). Left out: RSA-PSS and EdDSA, MD5, name constraints (an authority
+//! that has them is refused), policies (any is accepted), delta and indirect revocation lists,
+//! fetching, OCSP.
 
 mod describe;
 mod make;
@@ -33,7 +34,7 @@ pub enum Name {
     Address(std::net::IpAddr),
 }
 
-/// One line for people; what does not print is escaped, since strangers choose names.
+/// One line for people. Unprintable characters are escaped, because strangers choose names.
 impl core::fmt::Display for Name {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
@@ -44,36 +45,36 @@ impl core::fmt::Display for Name {
     }
 }
 
-/// Whom we believe, and what has been revoked.
+/// The authorities and certificates that we trust, and the revocation lists.
 #[derive(Clone, Default)]
 pub struct TrustStore {
     /// Trust anchors.
     pub authorities: Vec<Certificate>,
-    /// Peers' own certificates, each believed as it is, octet by octet. Where there is one, no
-    /// other certificate is believed, whoever issued it.
+    /// Certificates of peers, compared octet by octet. If there is one, no other certificate is
+    /// trusted, whoever issued it.
     pub pinned: Vec<Certificate>,
     /// At most one in force per authority; the newest counts.
     pub revocations: Vec<RevocationList>,
-    /// What becomes of a certificate of whose issuer no list is in force.
+    /// What happens to a certificate if no list of its issuer is in force.
     pub revocation: RevocationRule,
     /// Whether SHA-1 signatures and RSA keys from 1024 to 2047 bits are accepted.
     pub accepts_legacy: bool,
 }
 
-/// What becomes of a certificate that no current revocation list can speak of. One that a list
-/// names is refused under every rule.
+/// What happens to a certificate if no current revocation list covers it. A certificate on a list
+/// is refused under every rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RevocationRule {
     /// It is refused.
     Strict,
-    /// It is refused where a list of its issuer's name was given.
+    /// It is refused if the configuration has a list of its issuer's name.
     #[default]
     IfListed,
     /// It is accepted.
     Relaxed,
 }
 
-/// A check that passed: the public key of the end entity and its names.
+/// Proof of a passed check: the public key of the end entity and its names.
 #[derive(Clone)]
 pub struct CertificateVerified {
     /// Subject and SANs.
@@ -82,16 +83,16 @@ pub struct CertificateVerified {
     pub spki: Vec<u8>,
     /// Not after, seconds since 1970.
     pub not_after: i64,
-    /// What a later revocation list is asked about.
+    /// The path, for checks against later revocation lists.
     pub path: CertificatePath,
 }
 
-/// An authority's own certificate was there, and nobody told us to trust it; that of another one
-/// was not there at all.
+/// Tells apart two cases: the authority's own certificate was sent but is not trusted, or its
+/// certificate is missing.
 fn not_trusted(subject: &str, issuer: &str) -> &'static str {
     match subject == issuer {
         true => "which is not trusted",
-        false => "which is not trusted: no certificate of it is configured, and none came along",
+        false => "which is not trusted: its certificate is not configured, and the peer sent none",
     }
 }
 
@@ -118,7 +119,7 @@ pub enum CertFault {
     Revoked { subject: String, at: String },
     #[error("certificate {subject} may have been revoked: {why}")]
     NotChecked { subject: String, why: ListFault },
-    #[error("certificate {subject} is none of those that are pinned (remote.certs)")]
+    #[error("certificate {subject} is not one of the pinned certificates (remote.certs)")]
     NotPinned { subject: String },
     #[error("the chain is longer than 8 certificates")]
     TooLong,
@@ -128,7 +129,7 @@ pub enum CertFault {
     KeyUnsupported { subject: String, why: String },
 }
 
-/// Why a revocation list does not count, or that there is none. The text says whose it is.
+/// Why a revocation list does not count, or that none exists. The text names its issuer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the error texts say it")]
 pub enum ListFault {
@@ -142,6 +143,6 @@ pub enum ListFault {
     BadSignature { issuer: String },
     #[error("the key usage of {issuer} lacks cRLSign: it may not sign its revocation list")]
     NoSigner { issuer: String },
-    #[error("the revocation list of {issuer} fits no authority that is configured")]
+    #[error("the revocation list of {issuer} matches no configured authority")]
     Unmatched { issuer: String },
 }

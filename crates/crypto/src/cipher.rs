@@ -23,7 +23,7 @@ pub struct CbcKey {
     schedule: Schedule,
 }
 
-/// On the heap, so that a key of another kind beside it stays small.
+/// On the heap, so that enums with other kinds of keys stay small.
 enum Schedule {
     Aes(Box<AesSchedule>),
     Des(DesSchedule),
@@ -48,9 +48,9 @@ impl Cipher {
         }
     }
 
-    /// Whether IKE must not use this key: DES's weak and semi-weak keys (RFC 2409 appendix A,
-    /// RFC 2405 §3), and triple DES that is single DES in truth (RFC 2451 §2.3). Parity bits do
-    /// not count. Panics unless the key has `key_len` octets.
+    /// Whether IKE must not use this key: DES's weak and semi-weak keys (RFC 2409 appendix A, RFC
+    /// 2405 §3), and triple DES that equals single DES (RFC 2451 §2.3). Parity bits do not count.
+    /// Panics unless the key has `key_len` octets.
     pub fn is_weak_key(self, key: &[u8]) -> bool {
         assert_eq!(key.len(), self.key_len());
         let is_same = |a: &[u8], b: &[u8]| {

@@ -1,9 +1,9 @@
 //! Diffie-Hellman over the MODP groups of RFC 2409 §6 and RFC 3526, and over Curve25519 (RFC 7748)
 //! in the encoding of RFC 8031 §3.1.
 //!
-//! The primes are safe (p = 2q + 1), so that 2..p-2 is the whole check of a peer's value
-//! (RFC 6989 §2.1). On Curve25519 every 32 octets are a value, but those of low order are refused.
-//! Other curves are left out.
+//! The primes are safe (p = 2q + 1), so the range 2..p-2 is the whole check of a peer's value (RFC
+//! 6989 §2.1). On Curve25519 any 32 octets are a value, but values of low order are refused. Other
+//! curves are left out.
 
 use zeroize::ZeroizeOnDrop;
 
@@ -28,7 +28,7 @@ pub enum Group {
     Modp3072,
     /// 16
     Modp4096,
-    /// 31, of the registry of IKEv2: that of IKEv1 has no number for it (RFC 8031 §5).
+    /// 31, from the registry of IKEv2: the one of IKEv1 has no number for it (RFC 8031 §5).
     Curve25519,
 }
 
@@ -44,7 +44,7 @@ enum Secret {
     Curve25519(x25519::Scalar),
 }
 
-/// An exponent is short: twice the group's strength in bits (RFC 3526 §8), at least 256 bits.
+/// Exponents are short: twice the group's strength in bits (RFC 3526 §8), at least 256 bits.
 #[derive(ZeroizeOnDrop)]
 struct Exponent(Vec<u8>);
 
@@ -52,7 +52,7 @@ struct Exponent(Vec<u8>);
 #[derive(Clone, ZeroizeOnDrop)]
 pub struct SharedSecret(Vec<u8>);
 
-/// The peer's public value is not one, or not the peer's.
+/// Why the peer's public value is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadPublicValue {
     /// 0, 1, p - 1, p or more, or of a wrong length.
@@ -64,7 +64,7 @@ pub enum BadPublicValue {
     /// The shared value would be zero, on Curve25519.
     #[error("the peer's public value is of low order in the group")]
     LowOrder,
-    /// Ours comes back.
+    /// The peer sent our own value back.
     #[error("the peer's public value is our own")]
     Own,
 }
@@ -100,7 +100,7 @@ impl Group {
         }
     }
 
-    /// Octets of every public value, and of the prime where there is one.
+    /// Octets of every public value, and of the prime if the group has one.
     #[expect(clippy::len_without_is_empty, reason = "no group is empty")]
     pub const fn len(self) -> usize {
         match self {
@@ -135,9 +135,9 @@ impl Group {
         }
     }
 
-    /// Whether `value` is a public value: padded to the group's length by its sender
-    /// (RFC 2409 §5), and in 2..p-2, or not of low order. A responder asks before it makes a pair
-    /// of its own, which costs an exponentiation.
+    /// Checks that `value` is a public value: padded to the group's length by its sender (RFC 2409
+    /// §5), and in 2..p-2, or not of low order. A responder checks before it makes a pair of its
+    /// own, which costs an exponentiation.
     pub fn check(self, value: &[u8]) -> Result<(), BadPublicValue> {
         match self.prime() {
             Some(prime) if is_between_2_and_p_minus_2(value, prime) => Ok(()),
@@ -149,11 +149,11 @@ impl Group {
     }
 }
 
-/// As long as the prime, too.
+/// Also checks that it is as long as the prime.
 fn is_between_2_and_p_minus_2(value: &[u8], prime: &[u8]) -> bool {
     let (last, front) = prime.split_last().expect("no prime is empty");
     let below_p_minus_1 = match value.split_last() {
-        // An odd prime: p - 1 differs from it in the last octet only.
+        // The prime is odd, so p - 1 differs from it only in the last octet.
         Some((value_last, value_front)) if value.len() == prime.len() => {
             (value_front, *value_last) < (front, last - 1)
         }
@@ -173,7 +173,7 @@ impl KeyPair {
             Some(prime) => {
                 let mut exponent = Exponent(vec![0; group.exponent_len()]);
                 random.fill(&mut exponent.0);
-                // The first bit is set, so that the exponent is as long as it says.
+                // The first bit is set, so that the exponent has its full length.
                 exponent.0[0] |= 0x80;
                 Secret::Modp(prime, exponent)
             }
@@ -209,8 +209,8 @@ impl KeyPair {
         &self.public
     }
 
-    /// g^xy with the peer's public value, which [`Group::check`] must admit. Our own value sent
-    /// back to us is refused.
+    /// Computes g^xy with the peer's public value, which [`Group::check`] must accept. Refuses our
+    /// own value.
     pub fn agree(&self, peer: &[u8]) -> Result<SharedSecret, BadPublicValue> {
         self.group.check(peer)?;
         if peer == self.public {

@@ -1,6 +1,6 @@
 //! Hashes, and HMAC as IKE's prf and as ESP's and AH's integrity (RFC 2104).
 //!
-//! HMAC is built here over aws-lc's compression functions, so that a prepared key is the two
+//! HMAC is built here on aws-lc's compression functions, so that a prepared key is only the two
 //! chaining values after the inner and the outer pad (RFC 2104 §4): 128 octets for every hash.
 
 mod function;
@@ -18,7 +18,7 @@ pub struct Digest {
     len: u8,
 }
 
-/// An HMAC key, prepared: it is hashed once, not for each message. Wiped on drop.
+/// A prepared HMAC key: the key is hashed once, not for each message. Wiped on drop.
 #[derive(Clone)]
 pub struct HmacKey {
     hash: Hash,
@@ -26,7 +26,7 @@ pub struct HmacKey {
     outer: Chain,
 }
 
-/// An HMAC under way.
+/// An HMAC in progress.
 pub struct HmacRunning<'a> {
     key: &'a HmacKey,
     inner: Running,
@@ -86,7 +86,7 @@ impl HmacKey {
         running.finish()
     }
 
-    /// HMAC over what comes piece by piece.
+    /// Starts an HMAC over data that comes in pieces.
     pub fn start(&self) -> HmacRunning<'_> {
         HmacRunning {
             key: self,
@@ -96,7 +96,7 @@ impl HmacKey {
 }
 
 impl HmacRunning<'_> {
-    /// Takes in more octets.
+    /// Adds octets.
     pub fn update(&mut self, octets: &[u8]) {
         self.inner.update(octets);
     }

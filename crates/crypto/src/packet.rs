@@ -1,8 +1,8 @@
-//! The keys of one ESP or AH security association in one direction: what turns the clear payload
-//! of a packet into what travels and back, in place, without allocation.
+//! The keys of one ESP or AH security association in one direction. They protect packets and open
+//! them in place, without allocation.
 //!
-//! Follows RFC 4303 §3.3 and §3.4, and for each algorithm the document named at it. Padding,
-//! sequence numbers and replay windows are the engine's.
+//! Follows RFC 4303 §3.3 and §3.4, and for each algorithm the document named there. The engine does
+//! padding, sequence numbers and replay windows.
 
 use crate::aead::{Aead, AeadKey, ICV_LEN};
 use crate::cipher::{CbcKey, Cipher};
@@ -104,7 +104,7 @@ pub struct PacketKey {
     mac: Option<HmacKey>,
 }
 
-/// The key schedules lie on the heap: an AEAD's 584 octets, AES-CBC's 488, triple DES's 388.
+/// Key schedules are on the heap: 584 octets for an AEAD, 488 for AES-CBC, 388 for triple DES.
 enum Crypt {
     Null,
     Cbc(CbcKey),
@@ -115,8 +115,8 @@ enum Crypt {
 const HEADER_LEN: usize = 8;
 
 impl PacketKey {
-    /// Keys of exactly the lengths that `protection` says; panics on others, and on an AEAD with
-    /// separate integrity.
+    /// Takes keys of exactly the lengths that `protection` requires. Panics on others, and on an
+    /// AEAD with separate integrity.
     pub fn new(protection: Protection, encryption: &[u8], integrity: &[u8]) -> Self {
         assert_eq!(encryption.len(), protection.encryption_key_len());
         assert_eq!(integrity.len(), protection.integrity_key_len());
@@ -148,11 +148,11 @@ impl PacketKey {
         self.protection
     }
 
-    /// Seals an ESP packet in place. `packet` is SPI, sequence number, IV, then the clear text
-    /// with its padding and trailer, then room for the ICV. `esn_high` is the implicit upper half
-    /// of the sequence number with ESN (RFC 4303 §2.2.1). The IV is in place already: random for
-    /// CBC, the 64-bit sequence number for GCM and ChaCha20-Poly1305. Panics on a packet that is
-    /// too short or, with CBC, not whole blocks.
+    /// Seals an ESP packet in place. `packet` is SPI, sequence number, IV, then the clear text with
+    /// its padding and trailer, then room for the ICV. `esn_high` is the implicit upper half of the
+    /// sequence number with ESN (RFC 4303 §2.2.1). The caller has written the IV: random for CBC,
+    /// the 64-bit sequence number for GCM and ChaCha20-Poly1305. Panics if a packet is too short
+    /// or, with CBC, not whole blocks.
     pub fn seal(&self, packet: &mut [u8], esn_high: Option<u32>) {
         let body = HEADER_LEN + self.protection.iv_len();
         let end = packet.len() - self.protection.icv_len();
@@ -176,10 +176,10 @@ impl PacketKey {
         }
     }
 
-    /// Opens an ESP packet in place: checks the ICV first, then decrypts. Returns where the clear
-    /// text (padding and trailer still on it) lies. The caller has checked that `packet` is at
-    /// least 8 + IV + ICV octets and that the ciphertext is whole blocks; a packet that is not is
-    /// refused as one with a wrong ICV.
+    /// Opens an ESP packet in place: checks the ICV first, then decrypts. Returns the range of the
+    /// clear text, with its padding and trailer. The caller has checked that `packet` has at least
+    /// 8 + IV + ICV octets and that the ciphertext is whole blocks; other packets are refused like
+    /// a wrong ICV.
     pub fn open(
         &self,
         packet: &mut [u8],
@@ -215,16 +215,15 @@ impl PacketKey {
         Ok(body..end)
     }
 
-    /// AH's ICV over the parts (RFC 4302 §3.3.3), the upper half of an ESN among them. Panics
-    /// without separate integrity, and unless `icv` has `icv_len` octets.
+    /// Computes AH's ICV over the parts (RFC 4302 §3.3.3), including the upper half of an ESN.
+    /// Panics without separate integrity, and unless `icv` has `icv_len` octets.
     pub fn icv(&self, parts: &[&[u8]], icv: &mut [u8]) {
         let mac = self.mac.as_ref().expect("AH has separate integrity");
         assert_eq!(icv.len(), self.protection.icv_len());
         icv.copy_from_slice(&mac.sign(parts).as_ref()[..icv.len()]);
     }
 
-    /// Whether `icv` is AH's ICV over the parts, in constant time. Panics without separate
-    /// integrity.
+    /// Checks AH's ICV over the parts, in constant time. Panics without separate integrity.
     pub fn verify_icv(&self, parts: &[&[u8]], icv: &[u8]) -> Result<(), BadIcv> {
         let mac = self.mac.as_ref().expect("AH has separate integrity");
         let digest = mac.sign(parts);
@@ -235,8 +234,8 @@ impl PacketKey {
     }
 }
 
-/// The upper half of an extended sequence number as the HMAC takes it: after the packet
-/// (RFC 4303 §2.2.1), or nothing.
+/// The upper half of an extended sequence number, which the HMAC takes after the packet (RFC 4303
+/// §2.2.1), or nothing.
 struct Esn([u8; 4], usize);
 
 impl Esn {
@@ -252,8 +251,8 @@ impl Esn {
     }
 }
 
-/// What an AEAD authenticates beside the ciphertext: SPI and sequence number, 32 or 64 bits
-/// (RFC 4106 §5, RFC 7634 §2.1).
+/// What an AEAD authenticates besides the ciphertext: SPI and sequence number, 32 or 64 bits (RFC
+/// 4106 §5, RFC 7634 §2.1).
 struct Aad([u8; 12], usize);
 
 impl Aad {

@@ -1,11 +1,11 @@
 //! Randomness as an argument: one seed, named streams.
 //!
-//! The operating system is never asked; who makes the seed decides how good everything is, and
-//! may stir more entropy in later.
+//! This module never asks the operating system. The maker of the seed decides how good all
+//! randomness is, and may stir in more entropy later.
 //!
-//! A stream forgets what it gave: each key makes its successor and some octets ahead, and is gone
-//! before the first of them is drawn; each octet is gone once it is drawn ("fast key erasure").
-//! Memory that is read later tells nothing of what was drawn before.
+//! A stream forgets its output ("fast key erasure"): each key makes the next key and some octets,
+//! and is erased before the first of them is used. Each octet is erased once it is used. Memory
+//! that is read later reveals nothing of earlier output.
 
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
@@ -16,24 +16,24 @@ use crate::sys::{KEY_LEN, keystream};
 #[derive(Clone, ZeroizeOnDrop)]
 pub struct Seed([u8; 32]);
 
-/// A stream of random octets (ChaCha20), independent of every other name's. It stays where it is
-/// in memory, so that no copy of it is left behind.
+/// A stream of random octets (ChaCha20), independent of all streams of other names. It stays at one
+/// place in memory, so that no copy of it is left behind.
 pub struct Stream(Box<State>);
 
-/// Octets that one key makes.
+/// Octets made by one key.
 const LEN: usize = 512;
-/// Those of them that are drawn; the next key follows them.
+/// Octets of them that are output; the next key follows.
 const AHEAD: usize = LEN - KEY_LEN;
 
 #[derive(ZeroizeOnDrop)]
 struct State {
     octets: [u8; LEN],
-    /// So many are drawn, and zero.
+    /// Octets already used, which are zero.
     drawn: usize,
 }
 
 impl Seed {
-    /// From 32 octets; a daemon takes them from the operating system, a test from a number.
+    /// Takes 32 octets. A daemon takes them from the operating system, a test from a number.
     pub fn new(octets: [u8; 32]) -> Self {
         Self(octets)
     }
@@ -75,8 +75,7 @@ impl Stream {
         u32::from_be_bytes(octets)
     }
 
-    /// Goes on from what it is and from `entropy`: whoever knows only one of them does not know
-    /// what comes.
+    /// Mixes `entropy` into the state. Whoever knows only one of the two cannot predict the output.
     pub fn stir(&mut self, entropy: &[u8; 32]) {
         let key = &self.0.octets[AHEAD..];
         let digest = Hash::Sha256.digest(&[key, entropy]);
@@ -85,7 +84,7 @@ impl Stream {
 }
 
 impl State {
-    /// Goes on with its own next key.
+    /// Continues with its own next key.
     fn advance(&mut self) {
         let mut key = Zeroizing::new([0; KEY_LEN]);
         key.copy_from_slice(&self.octets[AHEAD..]);
@@ -93,7 +92,7 @@ impl State {
         self.drawn = 0;
     }
 
-    /// Goes on with this key.
+    /// Continues with this key.
     fn restart(&mut self, key: &[u8]) {
         self.octets[AHEAD..].copy_from_slice(key);
         self.advance();

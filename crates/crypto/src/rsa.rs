@@ -1,6 +1,7 @@
-//! RSA as IKEv1 signs: PKCS #1 v1.5 padding over the bare hash, no DigestInfo (RFC 2409 §5.1).
+//! RSA signatures as in IKEv1: PKCS #1 v1.5 padding over the bare hash, without DigestInfo (RFC
+//! 2409 §5.1).
 //!
-//! aws-lc blinds the private operation with its own random numbers; signatures do not depend on
+//! aws-lc blinds the private operation with its own random numbers. Signatures do not depend on
 //! them.
 
 use x509_parser::pem::Pem;
@@ -32,18 +33,18 @@ pub enum RsaFault {
     BadSignature,
 }
 
-/// Seeds the random numbers by which private operations are blinded, once a process. aws-lc gathers
-/// them from the processor's jitter, tens of milliseconds that the first signature would take; to
-/// call it again is nothing.
+/// Seeds the random numbers that blind private operations, once per process. aws-lc gathers them
+/// from the processor's jitter, which would delay the first signature by tens of milliseconds.
+/// Further calls do nothing.
 pub fn prepare_blinding() {
     let mut octets = Zeroizing::new([0; 32]);
-    // What cannot be seeded here aborts within aws-lc, as it would at the first signature.
+    // If seeding fails, aws-lc aborts, as it would at the first signature.
     let _ = aws_lc_rs::rand::fill(&mut octets[..]);
 }
 
 const MIN_BITS: u32 = 1024;
 const MAX_BITS: u32 = 8192;
-/// The longest hash that is signed: SHA2-512's.
+/// The longest hash that is signed: SHA2-512.
 const MAX_HASH_LEN: usize = 64;
 
 impl PrivateKey {

@@ -28,7 +28,7 @@ fn aes_cbc() {
             256 => Cipher::Aes256,
             bits => panic!("AES-{bits}"),
         };
-        // ESP and IKE pad in their own ways: only what pads as PKCS #7 does is compared.
+        // ESP and IKE pad in their own ways. Only vectors that pad as PKCS #7 does are compared.
         for test in group.tests.iter().filter(|t| t.result == TestResult::Valid) {
             let pad = 16 - test.pt.len() % 16;
             let clear = [&test.pt[..], &vec![pad as u8; pad]].concat();
@@ -64,7 +64,7 @@ fn hmac() {
     }
 }
 
-/// The padding with a DigestInfo in it checks the same code as the bare hash.
+/// Padding with a DigestInfo inside checks the same code as the bare hash.
 #[test]
 fn rsa_pkcs1() {
     use rsa_pkcs1_verify::TestName::{Rsa2048Sha256, Rsa3072Sha384, Rsa4096Sha512, Rsa8192Sha512};
@@ -113,7 +113,7 @@ fn rsa_pkcs1() {
     }
 }
 
-/// How many were checked: nonces of 12 octets and ICVs of 16, as ESP has.
+/// Counts the checked vectors: those with nonces of 12 octets and ICVs of 16, as in ESP.
 fn aead(name: aead::TestName, aead: Aead) -> usize {
     let mut checked = 0;
     for group in aead::TestSet::load(name).unwrap().test_groups {

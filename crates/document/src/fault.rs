@@ -3,7 +3,7 @@
 use core::fmt;
 use std::sync::Arc;
 
-/// How messages name an edit from outside.
+/// The name that messages give to an edit from outside.
 pub const EDIT: &str = "--set";
 
 /// Where a value was written.
@@ -11,9 +11,9 @@ pub const EDIT: &str = "--set";
 pub struct Place {
     /// The name that messages give the file; `--set` for an edit.
     pub file: Arc<str>,
-    /// From 1; none for an edit, and for what stands nowhere.
+    /// From 1. None for an edit, and for an error without a place.
     pub line: Option<usize>,
-    /// From 1, in characters; none where the line alone is known.
+    /// From 1, in characters. None if only the line is known.
     pub column: Option<usize>,
     /// The key as one would write it for `--set`, such as `node.ms.mips`; empty for the whole file.
     pub key: String,
@@ -53,7 +53,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// A file that says something wrong: the place, and one sentence with the remedy.
+/// An error in a file: the place, and one sentence with the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {what}")]
 pub struct Fault {

@@ -1,5 +1,5 @@
-//! A TOML text as a tree that remembers where everything was written, and how it is read: key by
-//! key, each with what it must be, and what nobody asked for is an error.
+//! A TOML text as a tree that remembers the place of every key, and its reader. The reader asks for
+//! each key and its type; a key that it never asks for is an error.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,23 +12,23 @@ use super::fault::{Fault, Place};
 use super::position::Lines;
 use super::words::{nearest, unknown};
 
-/// Larger texts are none that people write.
+/// People do not write larger texts.
 pub const TEXT_BYTES_MAX: usize = 1 << 22;
-/// Neither are deeper tables.
+/// Nor deeper tables.
 const DEPTH_MAX: usize = 16;
-/// Neither are longer keys, with those of the tables around them: each value keeps its own.
+/// Nor longer keys, with those of the tables around them. Each value stores its full key.
 const KEY_BYTES_MAX: usize = 256;
 
-/// A value and where it stands.
+/// A value and its place.
 #[derive(Clone, Debug)]
 pub struct Item {
-    /// Of its key, or of itself in a list.
+    /// The place of its key, or of the value itself in a list.
     pub place: Place,
-    /// What stands there.
+    /// The value.
     pub value: Value,
 }
 
-/// What TOML knows, dates as text.
+/// The types of TOML. Dates are text.
 #[derive(Clone, Debug)]
 pub enum Value {
     /// In quotes.
@@ -43,7 +43,7 @@ pub enum Value {
     List(Vec<Item>),
     /// By key.
     Table(BTreeMap<String, Item>),
-    /// An edit took the key away; it is remembered for messages about what is missing.
+    /// An edit removed the key. It is kept for messages about missing keys.
     Removed,
 }
 
@@ -180,7 +180,7 @@ impl Reader<'_> {
     }
 }
 
-/// The name of a list's member: a node goes by its own, a link by where it starts.
+/// The name of a list's member: the `name` of a node, the `from` of a link.
 fn member<'a>(value: &'a DeValue<'_>) -> Option<&'a str> {
     let DeValue::Table(table) = value else {
         return None;
@@ -197,7 +197,7 @@ fn join(path: &str, key: &str) -> String {
 }
 
 impl Item {
-    /// The same as `member` of what is read already; empty for what has no name.
+    /// The same as `member`, for a parsed value. Empty if it has no name.
     pub fn name(&self) -> String {
         let Value::Table(table) = &self.value else {
             return String::new();
@@ -209,7 +209,8 @@ impl Item {
         }
     }
 
-    /// An error in how the `keys` of this table stand to each other: an edit of one is to blame.
+    /// An error about a combination of `keys` of this table. It blames an edited one if there is
+    /// one.
     pub fn fault_of(&self, keys: &[&str], what: impl Into<String>) -> Fault {
         let mut places = Vec::new();
         if let Value::Table(items) = &self.value {
@@ -222,8 +223,8 @@ impl Item {
         }
     }
 
-    /// Where every value stands, by its key with members of lists under their names; what an edit
-    /// takes away as `key=`.
+    /// The place of every value, by its key. Members of lists appear under their names, a key that
+    /// an edit removed as `key=`.
     pub fn places(&self) -> BTreeMap<String, Place> {
         let mut places = BTreeMap::new();
         self.gather(String::new(), &mut places);
@@ -265,7 +266,7 @@ impl Item {
         self.fault(format!("{wanted} is wanted, not {}", self.value.kind()))
     }
 
-    /// A table to be read key by key.
+    /// A table that is read key by key.
     pub fn table(&self) -> Result<Table<'_>, Fault> {
         match &self.value {
             Value::Table(items) => Ok(Table {
@@ -332,7 +333,7 @@ impl Item {
         }
     }
 
-    /// One of the words given, as what stands beside it.
+    /// One of the given words, as the value beside it.
     pub fn choice<T: Copy>(&self, what: &str, words: &[(&str, T)]) -> Result<T, Fault> {
         let text = self.text()?;
         let found = words.iter().find(|(word, _)| *word == text);
@@ -354,7 +355,7 @@ impl Item {
     }
 }
 
-/// A table of which every key must be asked for.
+/// A table whose every key must be asked for.
 pub struct Table<'a> {
     item: &'a Item,
     items: &'a BTreeMap<String, Item>,
@@ -377,7 +378,7 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// A key that is not there, at the line of what may be a slip of it.
+    /// An error for a missing key. It points to the line of a possible misspelling.
     fn missing(&self, key: &str) -> Fault {
         let asked = self.asked.borrow();
         let others = self.items.keys().map(String::as_str);
@@ -388,7 +389,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// What an absent key means.
+    /// The value of a key, or a default if it is absent.
     pub fn or<T>(
         &self,
         key: &'static str,
@@ -398,7 +399,7 @@ impl<'a> Table<'a> {
         self.find(key).map_or(Ok(otherwise), read)
     }
 
-    /// A key that has no meaning here, with the reason.
+    /// Refuses a key that has no meaning here, with the reason.
     pub fn refuse(&self, key: &'static str, why: &str) -> Result<(), Fault> {
         match self.find(key) {
             Some(item) => Err(item.fault(why)),
@@ -406,7 +407,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// An error in how some keys stand to each other.
+    /// An error about a combination of keys.
     pub fn fault_of(&self, keys: &[&str], what: impl Into<String>) -> Fault {
         self.item.fault_of(keys, what)
     }

@@ -1,9 +1,9 @@
-//! TOML texts as people write them: where each key stands, what is wrong with one, and the valid
-//! word that a wrong one is nearest to.
+//! TOML texts as people write them: the place of each key, errors, and the valid word nearest to a
+//! wrong one.
 //!
-//! Every file of the house is told about in the same words: device, link, policy, scenario and
-//! study through [`Item`] and [`Table`], the configuration of `daemon` through [`position()`] and
-//! [`unknown`]. Left out: what a key means, and opening files.
+//! All files give errors in the same form: device, link, policy, scenario and study through
+//! [`Item`] and [`Table`], the configuration of `daemon` through [`position()`] and [`unknown`].
+//! Left out: the meaning of keys, and opening files.
 
 #![forbid(unsafe_code)]
 

@@ -1,10 +1,10 @@
 //! Lines and columns of a text.
 
-/// Octets between two places where characters are counted beforehand.
+/// Octets between two positions whose character count is stored.
 const STRIDE: usize = 64;
 
-/// Where the lines of a text begin: for many places of one text. A place costs the same wherever
-/// it is: a whole text may be one line.
+/// The line starts of a text, for finding many positions. Each look-up costs the same wherever it
+/// is, even if the whole text is one line.
 pub struct Lines<'a> {
     text: &'a [u8],
     begins: Vec<usize>,
@@ -13,7 +13,7 @@ pub struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    /// Looks through the text once.
+    /// Scans the text once.
     pub fn of(text: &'a str) -> Self {
         let text = text.as_bytes();
         let ends = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n');

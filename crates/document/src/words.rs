@@ -1,17 +1,17 @@
 //! The valid word that a wrong one is nearest to.
 
-/// Below this likeness a word is no slip of another one.
+/// Below this likeness a word is not taken for a misspelling.
 const LIKENESS: f64 = 0.75;
 const LONGEST_COMPARED: usize = 64;
 
-/// How alike two words are, 0 to 1 (Jaro and Winkler's). It costs time by both lengths; the rest
-/// of a long word changes nothing.
+/// The likeness of two words, 0 to 1 (Jaro and Winkler's). Its time grows with both lengths, so
+/// only the start of a long word counts.
 pub fn likeness(word: &str, other: &str) -> f64 {
     let start = |word: &str| -> String { word.chars().take(LONGEST_COMPARED).collect() };
     strsim::jaro_winkler(&start(word), &start(other))
 }
 
-/// The candidate that `word` is a slip of, or a part of; none where no one looks like it.
+/// The candidate that `word` misspells or is a part of. None if none is like it.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word: String = word.chars().take(LONGEST_COMPARED).collect();
     let is_near = |candidate: &&str| {
@@ -24,7 +24,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     near.max_by(|a, b| likeness(&word, a).total_cmp(&likeness(&word, b)))
 }
 
-/// "unknown `what` 'word', the nearest valid one is 'near'", or all that would do.
+/// "unknown `what` 'word', the nearest valid one is 'near'", or the list of valid words.
 pub fn unknown<'a>(
     what: &str,
     word: &str,
@@ -33,7 +33,8 @@ pub fn unknown<'a>(
     format!("unknown {what} '{word}', {}", choices(word, candidates))
 }
 
-/// The second half of such a sentence: "the nearest valid one is 'near'", or all that would do.
+/// The second half of such a sentence: "the nearest valid one is 'near'", or the list of valid
+/// words.
 pub fn choices<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     let valid: Vec<&str> = candidates.into_iter().collect();
     match nearest(word, valid.iter().copied()) {

@@ -1,8 +1,8 @@
 //! The authentication header (RFC 4302 §2) and which fields of the IP header its ICV covers
 //! (RFC 4302 §3.3.3.1).
 //!
-//! Left out: the ICV itself (`crypto`), and the Home Address option of Mobile IPv6, which this
-//! house does not speak.
+//! Left out: the ICV itself (`crypto`), and the Home Address option of Mobile IPv6, which Caravan
+//! does not support.
 
 use std::net::Ipv4Addr;
 
@@ -12,7 +12,7 @@ use crate::ip::{Ipv4, Ipv6, be32, ipv4, ipv6, protocol, put16, put32};
 /// Octets before the ICV.
 pub const FIXED_LEN: usize = 12;
 
-/// Which IP the header stands in: it decides the alignment (RFC 4302 §2.2).
+/// The IP version of the packet. It decides the alignment (RFC 4302 §2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// A multiple of 4 octets.
@@ -28,8 +28,8 @@ pub struct Ah<T> {
 }
 
 impl<T: AsRef<[u8]>> Ah<T> {
-    /// Checks the length field against `bytes`. Whether the ICV has the length of its security
-    /// association is the caller's to check, with [`Self::icv`].
+    /// Checks the length field against `bytes`. The caller checks with [`Self::icv`] that the ICV
+    /// has the length of its security association.
     #[inline]
     pub fn new(bytes: T) -> Result<Self, Malformed> {
         let octets = bytes.as_ref();
@@ -71,7 +71,7 @@ impl<T: AsRef<[u8]>> Ah<T> {
     }
 
     /// The first `len` octets after the fixed part; padding may follow them (RFC 4302 §2.6).
-    /// Refused where the header is not that long, or longer than alignment to 8 accounts for.
+    /// Refused if the header is shorter, or longer than alignment to 8 explains.
     #[inline]
     pub fn icv(&self, len: usize) -> Result<&[u8], Malformed> {
         let end = FIXED_LEN + len;
@@ -94,8 +94,8 @@ impl<T: AsRef<[u8]>> Ah<T> {
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Ah<T> {
-    /// The place of an ICV of `len` octets, refused as [`Self::icv`] does. It is zero while the
-    /// ICV is computed; padding behind it stays as it was sent.
+    /// The place of an ICV of `len` octets, refused as in [`Self::icv`]. It is zero while the ICV
+    /// is computed; padding behind it stays as it was sent.
     #[inline]
     pub fn icv_mut(&mut self, len: usize) -> Result<&mut [u8], Malformed> {
         self.icv(len)?;
@@ -112,8 +112,8 @@ pub const fn header_len(icv_len: usize, family: Family) -> usize {
     })
 }
 
-/// Writes a header with ICV and padding zero to the start of `packet`, and returns its length.
-/// Panics where `packet` is shorter; `icv_len` is at most 64.
+/// Writes a header with zero ICV and padding to the start of `packet`, and returns its length.
+/// Panics if `packet` is shorter; `icv_len` is at most 64.
 #[inline]
 pub fn write_header(
     packet: &mut [u8],
@@ -133,9 +133,10 @@ pub fn write_header(
     len
 }
 
-/// Makes an IPv4 header what the ICV covers (RFC 4302 §3.3.3.1.1): TOS, flags, fragment offset,
-/// TTL, checksum and mutable options become zero, and with a source route the destination becomes
-/// the last address. `packet` starts with the header; give it a copy. Returns the header's length.
+/// Turns an IPv4 header into the form that the ICV covers (RFC 4302 §3.3.3.1.1): TOS, flags,
+/// fragment offset, TTL, checksum and mutable options become zero; with a source route, the
+/// destination becomes the last address. `packet` starts with the header; pass a copy. Returns the
+/// header's length.
 pub fn zero_mutable_v4(packet: &mut [u8]) -> Result<usize, Malformed> {
     let mut ip = Ipv4::new(&mut *packet)?;
     let header_len = ip.header_len();
@@ -156,10 +157,10 @@ pub fn zero_mutable_v4(packet: &mut [u8]) -> Result<usize, Malformed> {
     Ok(header_len)
 }
 
-/// Makes an IPv6 header and the extension headers before AH what the ICV covers (RFC 4302
-/// §3.3.3.1.2): traffic class, flow label and hop limit become zero, and so does the data of
-/// options that may change on the way; a routing header becomes what its last hop sees. `packet`
-/// starts with the header; give it a copy. Returns where the extension headers end.
+/// Turns an IPv6 header and the extension headers before AH into the form that the ICV covers (RFC
+/// 4302 §3.3.3.1.2): traffic class, flow label, hop limit and the data of mutable options become
+/// zero; a routing header becomes as its last hop sees it. `packet` starts with the header; pass a
+/// copy. Returns where the extension headers end.
 pub fn zero_mutable_v6(packet: &mut [u8]) -> Result<usize, Malformed> {
     let mut end = ipv6::HEADER_LEN;
     let mut list = [None; ipv6::MAX_EXTENSIONS];
@@ -189,7 +190,7 @@ pub fn zero_mutable_v6(packet: &mut [u8]) -> Result<usize, Malformed> {
     Ok(end)
 }
 
-/// Octets of the option at the start of `options`; None where there is none.
+/// Octets of the option at the start of `options`. None at the end of the list.
 fn v4_option_len(options: &[u8]) -> Result<Option<usize>, Malformed> {
     match options {
         [] => Ok(None),
@@ -202,7 +203,7 @@ fn v4_option_len(options: &[u8]) -> Result<Option<usize>, Malformed> {
     }
 }
 
-/// The last address of a source route that is not at its end yet.
+/// The last address of a source route that has hops left.
 fn last_hop(mut options: &[u8]) -> Result<Option<Ipv4Addr>, Malformed> {
     while let Some(len) = v4_option_len(options)? {
         let (option, rest) = options.split_at(len);
@@ -242,8 +243,8 @@ fn zero_v6_options(header: &mut [u8]) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Plays the hops that a routing header has left (RFC 2460 §4.4): each exchanges the destination
-/// with the next address.
+/// Applies the remaining hops of a routing header (RFC 2460 §4.4): each swaps the destination with
+/// the next address.
 fn arrive(header: &mut [u8], destination: &mut [u8]) -> Result<(), Malformed> {
     let left = usize::from(header[3]);
     if left == 0 {

@@ -1,4 +1,4 @@
-//! A bounded reader and an appending writer, big-endian as all of our protocols are.
+//! A bounded reader and an appending writer. All our protocols are big-endian.
 
 use core::fmt;
 
@@ -6,7 +6,7 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Malformed {
-    /// The buffer ends before the field named does.
+    /// The buffer ends before the named field does.
     Truncated(&'static str),
     /// Bytes follow where none may.
     Trailing(&'static str),
@@ -14,7 +14,7 @@ pub enum Malformed {
     Length(&'static str),
     /// A field holds a value its document forbids.
     Value(&'static str),
-    /// More of the thing named than we accept (the limit is where it is checked).
+    /// More of the named thing than we accept. The limit is in the code that checks it.
     TooMany(&'static str),
 }
 
@@ -104,7 +104,7 @@ impl<'a> Reader<'a> {
         self.array(what).map(u64::from_be_bytes)
     }
 
-    /// Ends the reading: an error when anything is left.
+    /// Ends the reading. An error if anything is left.
     pub fn finish(self, what: &'static str) -> Result<(), Malformed> {
         if self.is_empty() {
             Ok(())

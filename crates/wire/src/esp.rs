@@ -9,7 +9,7 @@ use crate::ip::{be32, put32};
 pub const HEADER_LEN: usize = 8;
 /// Octets of pad length and next header.
 pub const TRAILER_LEN: usize = 2;
-/// Before an IKE message on port 4500 (RFC 3948 §2.2).
+/// Precedes an IKE message on port 4500 (RFC 3948 §2.2).
 pub const NON_ESP_MARKER: [u8; 4] = [0; 4];
 /// The whole payload of a NAT keepalive (RFC 3948 §2.3).
 pub const KEEPALIVE: [u8; 1] = [0xff];
@@ -49,7 +49,7 @@ impl<T: AsRef<[u8]>> Esp<T> {
     }
 }
 
-/// Writes the header over the first 8 octets of `packet`; panics where there are fewer.
+/// Writes the header over the first 8 octets of `packet`. Panics if there are fewer.
 #[inline]
 pub fn write_header(packet: &mut [u8], spi: u32, sequence: u32) {
     put32(packet, 0, spi);
@@ -59,9 +59,9 @@ pub fn write_header(packet: &mut [u8], spi: u32, sequence: u32) {
 /// What a datagram on port 4500 carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UdpPayload<'a> {
-    /// It keeps a NAT binding open and means nothing else.
+    /// Keeps a NAT binding open and means nothing else.
     Keepalive,
-    /// An IKE message, the marker taken off.
+    /// An IKE message without its marker.
     Ike(&'a [u8]),
     /// An ESP packet, at least its header.
     Esp(&'a [u8]),
@@ -90,9 +90,8 @@ pub const fn padding_len(payload_len: usize, alignment: usize) -> usize {
     if used == 0 { 0 } else { alignment - used }
 }
 
-/// Writes padding 1, 2, 3, ..., pad length and next header (RFC 4303 §2.4) behind the
-/// `payload_len` octets that `clear` starts with, and returns the length of all. Panics where
-/// `clear` is too short.
+/// Writes padding 1, 2, 3, ..., pad length and next header (RFC 4303 §2.4) behind the `payload_len`
+/// octets at the start of `clear`, and returns the total length. Panics if `clear` is too short.
 #[inline]
 pub fn write_trailer(
     clear: &mut [u8],
@@ -111,7 +110,7 @@ pub fn write_trailer(
     end
 }
 
-/// What the end of the clear text says.
+/// The trailer at the end of the clear text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trailer {
     /// Octets before the padding.
@@ -120,8 +119,8 @@ pub struct Trailer {
     pub next_header: u8,
 }
 
-/// Reads the trailer of a packet whose ICV was checked. Padding that is not 1, 2, 3, ... is
-/// refused (RFC 4303 §2.4): without an ICV that is all the proof there is.
+/// Reads the trailer of a packet whose ICV was checked. Refuses padding that is not 1, 2, 3, ...
+/// (RFC 4303 §2.4): without an ICV it is the only check of the content.
 #[inline]
 pub fn read_trailer(clear: &[u8]) -> Result<Trailer, Malformed> {
     let Some((padded, &[padding_len, next_header])) = clear.split_last_chunk() else {

@@ -20,7 +20,7 @@ pub use ipv6::Ipv6;
 pub use tcp::Tcp;
 pub use udp::Udp;
 
-/// IP protocol numbers (IANA) that the packet side tells apart.
+/// IP protocol numbers (IANA) that the packet code uses.
 pub mod protocol {
     /// IPv6 hop-by-hop options.
     pub const HOP_BY_HOP: u8 = 0;

@@ -1,10 +1,10 @@
 //! ISAKMP messages as IKEv1 uses them (RFC 2408, 2407, 2409, 3706, 3947; mode config as in
 //! draft-dukes-ike-mode-cfg-02; fragments as Cisco and strongSwan speak them).
 //!
-//! Left out: the encryption of a message body (`engine::ikev1` decrypts, then hands the clear
-//! body to [`payloads`]), and every judgement of what a payload means.
+//! Left out: the encryption of a message body (`engine::ikev1` decrypts, then passes the clear body
+//! to [`payloads`]), and the meaning of payloads.
 
-/// Ties an enum to the numbers its document gives; `Other` keeps the rest.
+/// Maps an enum to the numbers of its document; `Other` keeps the rest.
 macro_rules! numbered {
     ($name:ident: $repr:ty { $($variant:ident = $number:literal),+ $(,)? }) => {
         impl $name {

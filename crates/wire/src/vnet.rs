@@ -1,13 +1,12 @@
 //! The virtio-net header that a TUN device with IFF_VNET_HDR puts before each packet (virtio 1.2
 //! §5.1.6), in little-endian order.
 //!
-//! Left out: the cutting of a large packet into segments, which the data plane does while it
-//! seals.
+//! Left out: cutting a large packet into segments. The data plane does that while it seals.
 
 use crate::codec::Malformed;
 use crate::ip::{ChecksumState, Sum, put16};
 
-/// Octets of the header as TUN has it unless told otherwise.
+/// Octets of the default header of TUN.
 pub const LEN: usize = 10;
 /// Octets of the header with a buffer count (TUNSETVNETHDRSZ 12).
 pub const LEN_WITH_BUFFERS: usize = 12;
@@ -64,7 +63,7 @@ impl From<u8> for Gso {
 pub struct VnetHeader {
     /// Bits of [`flags`].
     pub flags: u8,
-    /// How the packet is to be cut.
+    /// How to cut the packet.
     pub gso: Gso,
     /// The ECN bit: CWR belongs to the first segment only.
     pub has_ecn: bool,
@@ -74,9 +73,9 @@ pub struct VnetHeader {
     pub gso_size: u16,
     /// Where summing starts, with NEEDS_CSUM.
     pub csum_start: u16,
-    /// Where the sum goes, counted from `csum_start`.
+    /// Where the checksum goes, counted from `csum_start`.
     pub csum_offset: u16,
-    /// Buffers that the packet takes; only in the 12-octet form, 0 else.
+    /// Buffers of the packet; only in the 12-octet form, otherwise 0.
     pub num_buffers: u16,
 }
 
@@ -147,8 +146,8 @@ impl VnetHeader {
         }
     }
 
-    /// Checks that the header speaks of places within a packet of `packet_len` octets, and that
-    /// segments have a size.
+    /// Checks that the offsets are within a packet of `packet_len` octets, and that segments have a
+    /// size.
     #[inline]
     pub fn check(&self, packet_len: usize) -> Result<(), Malformed> {
         if self.needs_checksum() && self.checksum_at() + 2 > packet_len {
@@ -165,9 +164,9 @@ impl VnetHeader {
         Ok(())
     }
 
-    /// Does what NEEDS_CSUM asks: sums `packet` from `csum_start` on, the pseudo-header sum in
-    /// its place included, and stores the checksum. Nothing to do without the flag. A checksum of
-    /// zero becomes 0xffff, which TCP takes as well and UDP needs.
+    /// Does what NEEDS_CSUM asks: sums `packet` from `csum_start` on, including the pseudo-header
+    /// sum in the checksum field, and stores the checksum. Does nothing without the flag. A
+    /// checksum of zero becomes 0xffff, which TCP accepts as well and UDP needs.
     #[inline]
     pub fn complete_checksum(&self, packet: &mut [u8]) -> Result<(), Malformed> {
         if !self.needs_checksum() {
@@ -188,7 +187,7 @@ impl VnetHeader {
     }
 }
 
-/// May be set beside any GSO type.
+/// Can be set with any GSO type.
 const ECN: u8 = 0x80;
 
 #[cfg(test)]

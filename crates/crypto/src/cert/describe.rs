@@ -1,4 +1,4 @@
-//! What a PEM file holds, in lines for people.
+//! Describes the content of a PEM file in lines for people.
 
 use core::fmt::Write as _;
 
@@ -14,11 +14,11 @@ use super::make::MakeFault;
 use super::name::text_of;
 use crate::rsa::PrivateKey;
 
-/// Objects of one file that are described.
+/// Objects of one file that are described at most.
 const OBJECTS_MAX: usize = 64;
 
-/// Describes each certificate, revocation list, request and key of a PEM text; of a private key
-/// its length alone.
+/// Describes each certificate, revocation list, request and key of a PEM text. Of a private key it
+/// tells only the length.
 pub fn describe(text: &str) -> Result<String, MakeFault> {
     let mut lines = String::new();
     for pem in Pem::iter_from_buffer(text.as_bytes()).take(OBJECTS_MAX) {
@@ -39,13 +39,15 @@ pub fn describe(text: &str) -> Result<String, MakeFault> {
         }
     }
     match lines.is_empty() {
-        true => Err(MakeFault::Certificate("it holds nothing known".to_owned())),
+        true => Err(MakeFault::Certificate(
+            "it contains no certificate, request, list or key".to_owned(),
+        )),
         false => Ok(lines),
     }
 }
 
-/// What a text is that was to hold an RSA key and holds none that we read, and what to do; `None`:
-/// it is not known either.
+/// Says what a text contains that should hold an RSA key and holds none that we read, and what to
+/// do. `None` if the content is unknown.
 pub fn no_rsa_key(text: &str) -> Option<&'static str> {
     let has = |words: &str| text.contains(words);
     Some(match () {

@@ -1,8 +1,8 @@
 //! Making keys, certificates and revocation lists for IKE (RFC 4945, RFC 5280), over rcgen.
 //!
-//! RSA keys only, signed with SHA-256. Serial numbers and moments are arguments; only
-//! [`SigningKey::generate`] draws on the operating system, by way of aws-lc.
-//! Left out: subordinate authorities, and keys that IKEv1's RSA signatures cannot use.
+//! RSA keys only, signed with SHA-256. Serial numbers and times are arguments; only
+//! [`SigningKey::generate`] uses the randomness of the operating system, through aws-lc. Left out:
+//! subordinate authorities, and keys that IKEv1's RSA signatures cannot use.
 
 use std::net::IpAddr;
 
@@ -15,7 +15,7 @@ use rcgen::{
 use time::OffsetDateTime;
 use zeroize::{Zeroize, Zeroizing};
 
-/// Certificates are valid from a little before they were made: clocks differ.
+/// Certificates are valid from a little before they are made, because clocks differ.
 const BACKDATE_SECONDS: i64 = 300;
 /// RFC 5280 §4.1.2.2.
 const SERIAL_BYTES_MAX: usize = 20;
@@ -25,7 +25,7 @@ const IPSEC_IKE: [u64; 9] = [1, 3, 6, 1, 5, 5, 7, 3, 17];
 /// Why something cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MakeFault {
-    /// Not a length that we make.
+    /// A key length that we do not make.
     #[error("RSA keys have 2048, 3072 or 4096 bits, not {0}")]
     KeyBits(u32),
     /// A subject that cannot be read.
@@ -37,19 +37,19 @@ pub enum MakeFault {
     /// A key in a form or of a kind that we do not use.
     #[error("not an RSA key in PEM: {0}")]
     Key(String),
-    /// A request that cannot be read, or that its key did not sign.
+    /// A request that cannot be read, or that is not signed by its own key.
     #[error("not a certificate request in PEM: {0}")]
     Request(String),
     /// A certificate that cannot be read.
     #[error("not a certificate in PEM: {0}")]
     Certificate(String),
     /// Serial numbers have 1 to 20 bytes.
-    #[error("a serial number of {0} bytes, 1 to 20 can be")]
+    #[error("a serial number has 1 to 20 bytes, not {0}")]
     Serial(usize),
-    /// A moment outside of the calendar, or an end before the beginning.
+    /// A time outside the calendar, or an end before the beginning.
     #[error("{0} days of validity")]
     Days(u32),
-    /// rcgen refuses.
+    /// rcgen refused.
     #[error("cannot sign: {0}")]
     Signing(String),
 }
@@ -78,7 +78,7 @@ impl SigningKey {
             .map_err(|error| no_key(text, &error))
     }
 
-    /// PEM: PKCS #8 for a key that was generated, else as it was read.
+    /// PEM: PKCS #8 for a generated key, otherwise as it was read.
     pub fn to_pem(&self) -> Zeroizing<String> {
         Zeroizing::new(self.0.serialize_pem())
     }
@@ -94,29 +94,29 @@ fn no_key(text: &str, error: &rcgen::Error) -> MakeFault {
     MakeFault::Key(super::no_rsa_key(text).map_or_else(|| error.to_string(), str::to_owned))
 }
 
-/// Whose key a certificate is to hold.
+/// The key that a certificate gets.
 pub enum KeyMaterial<'a> {
     /// One of ours.
     Pair(&'a SigningKey),
-    /// PEM text of somebody's public key (`PUBLIC KEY`) or private key.
+    /// PEM text of another party's public key (`PUBLIC KEY`) or private key.
     Pem(&'a str),
     /// A PKCS #10 request, whose signature is checked.
     SigningRequest {
         /// PEM text.
         pem: &'a str,
-        /// Whether the certificate gets the names that the request asks for, which anybody may
-        /// have written, and not those of the [`Request`].
+        /// Whether the certificate takes its names from the signing request, which anybody may have
+        /// written, instead of from the [`Request`].
         takes_names: bool,
     },
 }
 
-/// What is asked of an authority.
+/// What an authority is asked to certify.
 pub struct Request<'a> {
     /// `C=GR, O=x, CN=ms`
     pub subject: &'a str,
     /// Addresses, host names, mail addresses.
     pub alternative_names: &'a [String],
-    /// Whose key.
+    /// The key.
     pub key: KeyMaterial<'a>,
     /// 1 to 20 bytes that this authority never used before.
     pub serial: &'a [u8],
@@ -127,7 +127,7 @@ pub struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Whom the certificate is to name.
+    /// Sets the names of the certificate.
     fn name(&self, params: &mut CertificateParams) -> Result<(), MakeFault> {
         if let KeyMaterial::SigningRequest {
             pem,
@@ -168,7 +168,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// A new one that signs itself.
+    /// Makes a new, self-signed authority.
     pub fn create(
         subject: &str,
         key: SigningKey,
@@ -190,7 +190,7 @@ impl Authority {
         })
     }
 
-    /// One that was made before.
+    /// Loads an existing authority.
     pub fn load(certificate_pem: &str, key_pem: &str) -> Result<Self, MakeFault> {
         let authority = Self {
             certificate_pem: certificate_pem.to_owned(),
@@ -210,8 +210,8 @@ impl Authority {
         self.key.to_pem()
     }
 
-    /// A certificate in PEM for an end of an IKE connection: digitalSignature, both TLS usages
-    /// and ipsecIKE, so that every IKE implementation takes it (RFC 4945 §5.1.3).
+    /// Issues a certificate in PEM for an end of an IKE connection: digitalSignature, both TLS
+    /// usages and ipsecIKE, so that every IKE implementation takes it (RFC 4945 §5.1.3).
     pub fn issue(&self, request: &Request<'_>) -> Result<String, MakeFault> {
         let mut params = params(request.serial, request.now, request.days)?;
         request.name(&mut params)?;
@@ -249,8 +249,8 @@ impl Authority {
             .map_err(|error| MakeFault::Signing(error.to_string()))
     }
 
-    /// A revocation list in PEM, in force for `days`. Numbers grow from list to list
-    /// (RFC 5280 §5.2.3).
+    /// Makes a revocation list in PEM, in force for `days`. List numbers increase (RFC 5280
+    /// §5.2.3).
     pub fn revocation_list(
         &self,
         revoked: &[RevokedEntry],
@@ -366,7 +366,7 @@ fn distinguished_name(text: &str) -> Result<DistinguishedName, MakeFault> {
         if name.get(&kind).is_some() {
             return Err(fault("an attribute comes twice"));
         }
-        // RFC 5280 appendix A: a country is a PrintableString; UTF-8 serves all others.
+        // RFC 5280 appendix A: a country is a PrintableString. All others are UTF-8.
         let value = match kind {
             DnType::CountryName if value.len() != 2 => {
                 return Err(fault("a country has two letters"));
@@ -386,7 +386,7 @@ fn distinguished_name(text: &str) -> Result<DistinguishedName, MakeFault> {
     }
 }
 
-/// Parts between commas that no backslash protects.
+/// The parts between commas. A backslash protects a comma.
 fn split(text: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut characters = text.chars();

@@ -1,5 +1,5 @@
-//! Distinguished names: DER and text, both ways (RFC 5280 §4.1.2.4, RFC 4514), in the order of
-//! the certificate as strongSwan prints it: `C=CH, O=x, CN=y`.
+//! Distinguished names: DER and text, both ways (RFC 5280 §4.1.2.4, RFC 4514), in the order of the
+//! certificate, as strongSwan prints it: `C=CH, O=x, CN=y`.
 //!
 //! Left out: string types other than UTF-8, Printable, IA5, Numeric, Visible and T61 (as Latin-1);
 //! the white space folding of RFC 5280 §7.1.
@@ -7,20 +7,20 @@
 use core::fmt;
 use core::str::FromStr;
 
-/// Attributes that one name may have.
+/// Attributes of one name at most.
 const MAX_ATTRIBUTES: usize = 64;
 
-/// Octets that a name may have as text.
+/// Octets of a name as text at most.
 const MAX_TEXT: usize = 4096;
 
-/// Octets that a name may have as DER. Its normal form may have twice as many, since T61 becomes
-/// UTF-8, and is still below the 64 KiB that a length of two octets can say.
+/// Octets of a name as DER at most. Its normal form may have twice as many, because T61 becomes
+/// UTF-8. That is still below the 64 KiB that a length of two octets can express.
 const MAX_DER: usize = 16 << 10;
 
-/// A distinguished name, read.
+/// A parsed distinguished name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DistinguishedName {
-    /// Outer: the relative names in order. Inner: the attributes of one, mostly a single one.
+    /// Outer: the relative names in order. Inner: the attributes of one, usually a single one.
     relative: Vec<Vec<Attribute>>,
 }
 
@@ -41,7 +41,7 @@ pub enum NameFault {
     /// No `=` in a part.
     #[error("{0:?} is not TYPE=VALUE")]
     NoEquals(String),
-    /// A type that is neither a name that we know nor numbers with dots.
+    /// A type that is neither a known name nor numbers with dots.
     #[error("{0:?} is no attribute type such as C, O, OU, CN")]
     Type(String),
     /// Nothing after the `=`.
@@ -50,7 +50,7 @@ pub enum NameFault {
     /// A quotation mark without its partner, or a backslash at the end.
     #[error("a quotation or an escape does not end")]
     Open,
-    /// More octets than a name may have, and how many it may.
+    /// A name that is too long: its octets, and the limit.
     #[error("a name of {0} octets is longer than {1}")]
     TooLong(usize, usize),
     /// Octets that are not the DER of a name.
@@ -62,7 +62,7 @@ pub enum NameFault {
 }
 
 impl DistinguishedName {
-    /// Reads DER, which must end where the name ends.
+    /// Reads DER without trailing octets.
     pub fn from_der(der: &[u8]) -> Result<Self, NameFault> {
         if der.len() > MAX_DER {
             return Err(NameFault::TooLong(der.len(), MAX_DER));
@@ -106,17 +106,17 @@ impl DistinguishedName {
         self.relative.iter().flatten().any(Attribute::is_wildcard)
     }
 
-    /// Whether every value is a wildcard, so that it tells nobody from anybody.
+    /// Whether every value is a wildcard. Such a name matches everybody.
     pub fn is_all_wildcards(&self) -> bool {
         self.relative.iter().flatten().all(Attribute::is_wildcard)
     }
 
-    /// Whether it has no attribute at all: such a name names nobody.
+    /// Whether it has no attribute. Such a name identifies nobody.
     pub fn is_empty(&self) -> bool {
         self.relative.is_empty()
     }
 
-    /// The one form of all names that are the same: every string is UTF-8 in lower case, and the
+    /// The form in which equal names are identical: every string is UTF-8 in lower case, and the
     /// attributes of one part are in DER's order.
     pub fn normal_form(&self) -> Self {
         let part = |attributes: &Vec<Attribute>| {
@@ -129,7 +129,7 @@ impl DistinguishedName {
         }
     }
 
-    /// Whether both are the same without regard to case and string type.
+    /// Whether both are equal, ignoring case and string type.
     pub fn is_same(&self, other: &Self) -> bool {
         self.normal_form() == other.normal_form()
     }
@@ -162,7 +162,7 @@ impl Attribute {
         tagged(SEQUENCE, &inner)
     }
 
-    /// From a type's name and a value in clear.
+    /// Makes an attribute of a type's name and an unescaped value.
     fn new(kind: &str, value: &str) -> Result<Self, NameFault> {
         if value.is_empty() {
             return Err(NameFault::NoValue(kind.into()));
@@ -199,7 +199,7 @@ impl Attribute {
         }
     }
 
-    /// Of two in their normal form.
+    /// Compares two attributes in normal form.
     fn fits(&self, other: &Self) -> bool {
         let is_any = self.is_wildcard() && other.text().is_some();
         self == other || (self.oid == other.oid && is_any)
@@ -221,8 +221,8 @@ impl Attribute {
     }
 }
 
-/// Parts joined by `, `, several attributes of one part by `+`; what is special is escaped by a
-/// backslash, what does not print is in hexadecimal.
+/// Parts joined by `, `, several attributes of one part by `+`. Special characters are escaped with
+/// a backslash, unprintable ones are in hexadecimal.
 impl fmt::Display for DistinguishedName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, attributes) in self.relative.iter().enumerate() {
@@ -267,8 +267,8 @@ impl fmt::Display for Attribute {
     }
 }
 
-/// Reads `C=CH, O="Caravan, Ltd", CN=y`: parts divided by `,`, or by `/` where the text begins
-/// with it; `+` joins attributes of one part; a backslash takes what follows as it is.
+/// Reads `C=CH, O="Caravan, Ltd", CN=y`. Parts are divided by `,`, or by `/` if the text begins
+/// with it. `+` joins attributes of one part. A backslash takes the next character as it is.
 impl FromStr for DistinguishedName {
     type Err = NameFault;
 
@@ -276,7 +276,7 @@ impl FromStr for DistinguishedName {
         if text.len() > MAX_TEXT {
             return Err(NameFault::TooLong(text.len(), MAX_TEXT));
         }
-        // A space at the end may be escaped: what is read of the last value decides.
+        // A space at the end may be escaped, so the reader of the last value trims it.
         let text = text.trim_start();
         let (text, divider) = match text.strip_prefix('/') {
             Some(rest) => (rest, '/'),
@@ -304,13 +304,13 @@ impl FromStr for DistinguishedName {
     }
 }
 
-/// One `TYPE=VALUE`, what ended it, and what follows.
+/// Returns one `TYPE=VALUE`, the character that ended it, and the rest.
 fn attribute_text(text: &str, divider: char) -> Result<(Attribute, Option<char>, &str), NameFault> {
     let (kind, rest) = text
         .split_once('=')
         .ok_or_else(|| NameFault::NoEquals(text.trim().into()))?;
     let mut octets = Vec::new();
-    // How much of `octets` must stay although it ends in spaces.
+    // How many of `octets` must stay although they end in spaces.
     let mut kept = 0;
     let mut is_quoted = false;
     let mut ended = None;
@@ -350,7 +350,7 @@ fn attribute_text(text: &str, divider: char) -> Result<(Attribute, Option<char>,
     })
 }
 
-/// What follows a backslash: two hexadecimal digits, or a symbol as it is.
+/// Reads what follows a backslash: two hexadecimal digits, or a symbol as it is.
 fn push_escaped(
     octets: &mut Vec<u8>,
     chars: &mut core::str::CharIndices<'_>,
@@ -370,17 +370,17 @@ fn push_escaped(
     Ok(())
 }
 
-/// A certificate's name in words; one that does not read is in hexadecimal.
+/// A certificate's name as text. A name that cannot be read is in hexadecimal.
 pub(super) fn text_of(der: &[u8]) -> String {
     let in_hexadecimal = |_| der.iter().map(|octet| format!("{octet:02x}")).collect();
     DistinguishedName::from_der(der).map_or_else(in_hexadecimal, |name| name.to_string())
 }
 
-/// What is left of a run of elements.
+/// The unread rest of a sequence of elements.
 struct Der<'a>(&'a [u8]);
 
 impl<'a> Der<'a> {
-    /// The content of the next element, which must have this tag.
+    /// The content of the next element. Refuses any other tag.
     fn element(&mut self, tag: u8) -> Result<Self, NameFault> {
         let (found, content) = self.next()?;
         if found == tag {
@@ -390,7 +390,7 @@ impl<'a> Der<'a> {
         }
     }
 
-    /// Tag and content of the next element; its length is definite, of at most two octets.
+    /// Tag and content of the next element. Its length is definite and has at most two octets.
     fn next(&mut self) -> Result<(u8, &'a [u8]), NameFault> {
         let (tag, len, rest) = match *self.0 {
             [tag, len @ 0..=0x7f, ref rest @ ..] => (tag, usize::from(len), rest),
@@ -426,7 +426,7 @@ fn tagged(tag: u8, content: &[u8]) -> Vec<u8> {
     octets
 }
 
-/// Content octets of an object identifier from `2.5.4.3`.
+/// Content octets of the object identifier `2.5.4.3` and its like.
 fn oid_from_dots(text: &str) -> Option<Vec<u8>> {
     let mut arcs = text.split('.').map(|arc| arc.parse::<u32>().ok());
     let (first, second) = (arcs.next()??, arcs.next()??);
@@ -468,13 +468,14 @@ fn dots_from_oid(octets: &[u8]) -> String {
     text
 }
 
-/// Whether a reader sees a symbol where it stands. Control characters, and marks that turn the
-/// direction of a line, join other symbols or take no room, could make one name look like another.
+/// Whether a symbol is visible on its own. Control characters, marks that change the direction of a
+/// line, and symbols that combine with others or have no width could make one name look like
+/// another.
 fn is_shown(symbol: char) -> bool {
     matches!(symbol, '\'' | '"' | '\\') || symbol.escape_debug().len() == 1
 }
 
-/// RFC 5280 appendix B, PrintableString; `*` is in none, so that a wildcard is a UTF8String.
+/// RFC 5280 appendix B, PrintableString. It excludes `*`, so a wildcard is a UTF8String.
 fn is_printable(octet: u8) -> bool {
     octet.is_ascii_alphanumeric() || b" '()+,-./:=?".contains(&octet)
 }

@@ -1,4 +1,4 @@
-//! What is kept of a path that passed its check: enough for later revocation lists and pins.
+//! A path that passed its check: the part that later revocation lists and pins need.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::Certificate;
 use super::read::Signer;
 use crate::hash::{Digest, Hash};
 
-/// A path that passed, as far as later lists and pins can say something of it.
+/// What later lists and pins need of a path that passed.
 #[derive(Clone)]
 pub struct CertificatePath {
     pub(super) leaf: Leaf,
@@ -41,7 +41,7 @@ fn fingerprint(certificate: &Certificate) -> Digest {
     Hash::Sha256.digest(&[certificate.der()])
 }
 
-/// A certificate and who issued it.
+/// A certificate and its issuer.
 #[derive(Clone)]
 pub(super) struct Step {
     pub(super) subject: String,

@@ -1,19 +1,19 @@
 //! Extended key usage, as far as it admits IKE (RFC 4945 §5.1.3.12, RFC 5280 §4.2.1.12).
 //!
-//! An end entity needs one purpose that serves IKE, and so does each intermediate authority above
-//! it, the same one: an authority that was certified for TLS clients makes no gateways. RFC 5280
-//! leaves an authority's purposes open; CAs go by this reading, and so do TLS's path checks. Those
-//! of a trust anchor are not looked at: that it is configured says what it is for.
+//! An end entity and each intermediate authority above it need one common purpose that serves IKE:
+//! an authority certified for TLS clients cannot issue gateways. RFC 5280 leaves an authority's
+//! purposes open; CAs and TLS's path checks read it this way too. The purposes of a trust anchor
+//! are ignored: it is trusted because it is configured.
 
 use x509_parser::extensions::ExtendedKeyUsage;
 
-/// The purposes of [`IKE_PURPOSES`], and TLS's two, that a certificate has; a bit for each.
+/// The purposes of a certificate, one bit each: those of [`IKE_PURPOSES`], and TLS's two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Purposes(u8);
 
-/// What a certificate for IKE may have beside anyExtendedKeyUsage: ipsecIKE (RFC 4945 §5.1.3.12),
-/// the older ipsecEndSystem, ipsecTunnel, ipsecUser, and iKEIntermediate. TLS's two, serverAuth and
-/// clientAuth, are what authorities give to IKE's ends besides ipsecIKE.
+/// What a certificate for IKE may have besides anyExtendedKeyUsage: ipsecIKE (RFC 4945 §5.1.3.12),
+/// the older ipsecEndSystem, ipsecTunnel, ipsecUser, and iKEIntermediate. Authorities also issue
+/// certificates for IKE with TLS's two, serverAuth and clientAuth.
 const IKE_PURPOSES: [&str; 5] = [
     "1.3.6.1.5.5.7.3.17",
     "1.3.6.1.5.5.7.3.5",
@@ -25,7 +25,7 @@ const SERVER_AUTH: u8 = 1 << 5;
 const CLIENT_AUTH: u8 = 1 << 6;
 
 impl Purposes {
-    /// What the extension lists.
+    /// The purposes that the extension lists.
     pub(super) fn of(listed: &ExtendedKeyUsage<'_>) -> Self {
         if listed.any {
             return Self::default();
@@ -39,7 +39,7 @@ impl Purposes {
         Self(others.fold(server | client, |all, bit| all | 1 << bit))
     }
 
-    /// What both have.
+    /// The purposes that both have.
     pub(super) fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
@@ -50,7 +50,7 @@ impl Purposes {
     }
 }
 
-/// Of a certificate without the extension: any.
+/// A certificate without the extension serves any purpose.
 impl Default for Purposes {
     fn default() -> Self {
         Self(u8::MAX)

@@ -1,4 +1,4 @@
-//! Reading certificates and revocation lists: all that the path check needs is taken out once.
+//! Reads certificates and revocation lists, and extracts once all that the path check needs.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use super::signed::{Signed, VerifyKey};
 use super::{CertFault, Name};
 use crate::rsa::{PublicKey, RsaFault};
 
-/// A certificate that was read.
+/// A parsed certificate.
 #[derive(Clone)]
 pub struct Certificate {
     der: Vec<u8>,
     pub(super) facts: Facts,
 }
 
-/// A revocation list that was read.
+/// A parsed revocation list.
 #[derive(Clone)]
 pub struct RevocationList {
     der: Vec<u8>,
@@ -32,7 +32,7 @@ pub struct RevocationList {
     pub(super) this_update: i64,
     pub(super) next_update: Option<i64>,
     pub(super) signed: Signed,
-    /// Serial number and moment of revocation, in order.
+    /// Serial number and time of revocation, in order.
     revoked: Vec<(Vec<u8>, i64)>,
 }
 
@@ -47,18 +47,18 @@ pub(super) struct Facts {
     pub(super) not_before: i64,
     pub(super) not_after: i64,
     pub(super) spki: Vec<u8>,
-    /// As which it signs, where it may.
+    /// The key and name with which it signs, if it may sign.
     pub(super) signer: Arc<Signer>,
     pub(super) signed: Signed,
     pub(super) extensions: Extensions,
 }
 
-/// Whoever signs certificates or lists: a name and a key. What was issued keeps it, so that a later
-/// list can be checked when the certificate is gone.
+/// A name and a key that sign certificates or lists. Issued objects keep it, so that a later list
+/// can be checked when the issuer's certificate is gone.
 pub(super) struct Signer {
     /// DER of the subject.
     pub(super) name: Vec<u8>,
-    /// The subject in words.
+    /// The subject as text.
     pub(super) text: String,
     pub(super) key: VerifyKey,
     pub(super) signs_revocations: bool,
@@ -71,7 +71,7 @@ pub(super) struct Extensions {
     pub(super) is_authority: bool,
     pub(super) path_len: Option<u32>,
     pub(super) usage: Option<Usage>,
-    /// What its extended key usage admits.
+    /// The purposes of its extended key usage.
     pub(super) purposes: Purposes,
     pub(super) has_name_constraints: bool,
     /// The first critical extension that we do not process.
@@ -88,13 +88,13 @@ pub(super) struct Usage {
     pub(super) signs_revocations: bool,
 }
 
-/// Octets that a certificate may have.
+/// Octets of a certificate at most.
 const MAX_CERTIFICATE: usize = 64 << 10;
-/// Octets that a revocation list may have.
+/// Octets of a revocation list at most.
 const MAX_REVOCATION_LIST: usize = 32 << 20;
 
 impl Certificate {
-    /// Reads DER that ends where the certificate ends.
+    /// Reads DER without trailing octets.
     pub fn from_der(der: &[u8]) -> Result<Self, CertFault> {
         if der.len() > MAX_CERTIFICATE {
             return Err(unreadable("longer than 64 KiB"));
@@ -113,8 +113,8 @@ impl Certificate {
         })
     }
 
-    /// Reads all certificates of a PEM text, in order. Other blocks are passed over; a text
-    /// without a certificate is a fault.
+    /// Reads all certificates of a PEM text, in order. Skips other blocks; a text without a
+    /// certificate is an error.
     pub fn all_from_pem(text: &str) -> Result<Vec<Self>, CertFault> {
         let mut all = Vec::new();
         for block in Pem::iter_from_buffer(text.as_bytes()) {
@@ -178,7 +178,7 @@ impl RevocationList {
         if bytes.len() > MAX_REVOCATION_LIST {
             return Err(unreadable("a revocation list longer than 32 MiB"));
         }
-        // DER begins with a SEQUENCE's tag, 0x30, which as text is a digit.
+        // DER begins with the tag of a SEQUENCE, 0x30, which is a digit in text.
         let is_der = bytes
             .get(..2)
             .is_some_and(|front| front[0] == 0x30 && front[1] >= 0x80);
@@ -188,7 +188,7 @@ impl RevocationList {
         Pem::iter_from_buffer(bytes)
             .map_while(Result::ok)
             .find(|block| block.label == "X509 CRL")
-            .ok_or_else(|| unreadable("neither DER nor PEM of a revocation list"))
+            .ok_or_else(|| unreadable("not a revocation list in DER or PEM"))
             .and_then(|block| Self::from_der(&block.contents))
     }
 
@@ -197,8 +197,8 @@ impl RevocationList {
         &self.der
     }
 
-    /// By which of two lists of one authority the newer is told; of two of one moment, the one that
-    /// is in force longer, and then the one that names more.
+    /// Orders lists of one authority: the newer one wins; at equal age, the one that is in force
+    /// longer, then the one that names more.
     pub(super) fn rank(&self) -> (i64, i64, usize) {
         let end = self.next_update.unwrap_or(i64::MAX);
         (self.this_update, end, self.revoked.len())
@@ -225,7 +225,7 @@ impl RevocationList {
         if list.signature != read.signature_algorithm {
             return Err(unreadable("two signature algorithms"));
         }
-        // Among the critical ones are those of delta and indirect lists (RFC 5280 §5.2).
+        // Delta and indirect lists have critical extensions, which are refused (RFC 5280 §5.2).
         let entries = list.revoked_certificates.iter();
         let extensions = entries.flat_map(|entry| entry.extensions());
         let mut all = list.extensions().iter().chain(extensions);
@@ -315,7 +315,7 @@ impl Extensions {
         Ok(all)
     }
 
-    /// Whether it was processed.
+    /// Returns whether the extension is processed.
     fn take(&mut self, extension: &ParsedExtension<'_>) -> Result<bool, CertFault> {
         match extension {
             ParsedExtension::BasicConstraints(basic) => {
@@ -337,9 +337,9 @@ impl Extensions {
             }
             // Refused in an authority, critical or not.
             ParsedExtension::NameConstraints(_) => self.has_name_constraints = true,
-            // Any policy is accepted, so that these restrict nothing (RFC 5280 §6.1.1 (c)).
+            // Any policy is accepted, so these restrict nothing (RFC 5280 §6.1.1 (c)).
             ParsedExtension::CertificatePolicies(_) => {}
-            // Help to find other certificates and lists; no limit on this one.
+            // They help to find other certificates and lists, and limit nothing here.
             ParsedExtension::AuthorityKeyIdentifier(_)
             | ParsedExtension::SubjectKeyIdentifier(_)
             | ParsedExtension::IssuerAlternativeName(_)
@@ -354,7 +354,7 @@ impl Extensions {
     }
 }
 
-/// A name that an identity may be; one that could be read in two ways is none.
+/// A name that an identity may match. `None` for one that can be read in two ways.
 fn name_of(name: &GeneralName<'_>) -> Option<Name> {
     let is_plain = |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_graphic());
     match name {
@@ -370,8 +370,8 @@ fn name_of(name: &GeneralName<'_>) -> Option<Name> {
     }
 }
 
-/// Whether `der` ends in a BIT STRING of whole octets around `signature`. The signature itself
-/// does not cover how it is wrapped, so that only one form may pass.
+/// Whether `der` ends in a BIT STRING of whole octets around `signature`. The signature does not
+/// cover its own encoding, so only one form may pass.
 fn ends_in(der: &[u8], signature: &[u8]) -> bool {
     let len = signature.len() + 1;
     let head: &[u8] = match len {

@@ -1,5 +1,5 @@
-//! What an authority signs, certificates and revocation lists alike: the digest is taken once,
-//! when the bytes are read; each check costs one public operation.
+//! Signed objects: certificates and revocation lists. The digest is computed once, when the bytes
+//! are read; each check costs one public operation.
 
 use aws_lc_rs::digest::{self, Digest};
 use aws_lc_rs::signature::{self as lc, UnparsedPublicKey, VerificationAlgorithm};
@@ -34,7 +34,7 @@ pub(super) enum KeyKind {
     P384,
     /// NIST's curves.
     P521,
-    /// Something that we do not use.
+    /// A kind that we do not use.
     Other,
 }
 
@@ -45,7 +45,7 @@ enum Family {
 }
 
 impl Signed {
-    /// Takes the digest of `tbs` as the algorithm says.
+    /// Computes the digest of `tbs` as the algorithm says.
     pub(super) fn new(tbs: &[u8], algorithm: &AlgorithmIdentifier<'_>, signature: &[u8]) -> Self {
         let known = SCHEMES
             .iter()
@@ -59,7 +59,7 @@ impl Signed {
         }
     }
 
-    /// Whether `key` made the signature, by an algorithm that is accepted.
+    /// Whether `key` made the signature, with an accepted algorithm.
     pub(super) fn is_by(&self, key: &VerifyKey, accepts_legacy: bool) -> bool {
         let Some((family, hash, digest)) = &self.scheme else {
             return false;
@@ -74,7 +74,7 @@ impl Signed {
 }
 
 impl VerifyKey {
-    /// Keeps what a check of a signature needs.
+    /// Keeps what a signature check needs.
     pub(super) fn new(spki: &SubjectPublicKeyInfo<'_>) -> Self {
         let curve = || {
             let parameters = spki.algorithm.parameters.as_ref()?;
@@ -144,8 +144,8 @@ fn digest_of(hash: Hash, octets: &[u8]) -> Option<Digest> {
     Some(digest::digest(algorithm, octets))
 }
 
-/// RFC 8017 appendix A.2.4, RFC 5758 §3.2. SHA-1 is known here and may be refused at the check;
-/// MD5 is not known.
+/// RFC 8017 appendix A.2.4, RFC 5758 §3.2. SHA-1 is read here and may be refused at the check; MD5
+/// is unknown.
 const SCHEMES: [(&str, Family, Hash); 7] = [
     ("1.2.840.113549.1.1.5", Family::Rsa, Hash::Sha1),
     ("1.2.840.113549.1.1.11", Family::Rsa, Hash::Sha256),

@@ -1,14 +1,12 @@
-//! The path from an end entity to an authority that we believe (RFC 5280 §6.1, RFC 4945 §5).
+//! The path from an end entity to an authority that we trust (RFC 5280 §6.1, RFC 4945 §5).
 //!
-//! Why this is not `rustls-webpki`, which does the same for TLS: it would take the place of the
-//! search and of the checks of signatures, some 170 lines of code here and in `revocation.rs`. To
-//! be added for it are translations of its errors, which do not say which certificate is meant;
-//! signature schemes for `legacy = true`; the key usage of either kind of certificate and the
-//! limits of a trust anchor, which it does not look at; a choice among several lists of one
-//! authority, of which it takes the first. It refuses certificates of version 1, and whatever an
-//! authority says beside its name. About as much code would stand here, over a second reader of
-//! certificates beside that which takes out names. So it stays a second opinion: the fuzz target
-//! `paths` holds both against each other.
+//! Why this is not `rustls-webpki`, which does the same for TLS: it would replace the search and
+//! the signature checks, about 170 lines of code here and in `revocation.rs`. We would have to add
+//! translations of its errors, which do not name the certificate; signature schemes for legacy
+//! algorithms; the checks of key usage and of a trust anchor's limits, which it lacks; and the
+//! choice among several lists of one authority, of which it takes the first. It also refuses
+//! certificates of version 1. That would be about as much code, and a second reader of certificates
+//! beside ours. So it serves as a second opinion: the fuzz target `paths` compares both.
 
 mod revocation;
 
@@ -17,7 +15,7 @@ use super::purpose::Purposes;
 use super::read::Certificate;
 use super::{CertFault, CertificateVerified, TrustStore};
 
-/// Certificates in a path, end entity and trust anchor among them.
+/// Certificates in a path at most, including end entity and trust anchor.
 const MAX_CHAIN: usize = 8;
 /// Signatures that one check may cost, however many certificates have the same name.
 const MAX_SIGNATURES: u32 = 32;
@@ -26,9 +24,9 @@ const MIN_BITS: u32 = 2048;
 
 impl TrustStore {
     /// Checks the path from `leaf` over `intermediates` to an authority at calendar time `now`
-    /// (seconds since 1970): signatures, validity, basic constraints, path length, key usage
-    /// (RFC 4945 §5.1.3), extended key usage, revocation. Where certificates are pinned, the leaf
-    /// must be one of them, and needs no path.
+    /// (seconds since 1970): signatures, validity, basic constraints, path length, key usage (RFC
+    /// 4945 §5.1.3), extended key usage, revocation. If certificates are pinned, the leaf must be
+    /// one of them and needs no path.
     pub fn verify(
         &self,
         leaf: &Certificate,
@@ -64,9 +62,9 @@ impl TrustStore {
 }
 
 impl Certificate {
-    /// Whether a peer could believe it at calendar time `now` (seconds since 1970) as an end
-    /// entity, by its own words: validity, usage, key. Who issued it is not looked at. A key of
-    /// less than 2048 bits needs `accepts_legacy`.
+    /// Whether a peer could accept this end entity at calendar time `now` (seconds since 1970):
+    /// checks validity, usage and key, but not the issuer. A key of less than 2048 bits needs
+    /// `accepts_legacy`.
     pub fn check_as_own(&self, now: i64, accepts_legacy: bool) -> Result<(), CertFault> {
         check_validity(self, now)?;
         check_leaf(self, accepts_legacy)
@@ -78,7 +76,7 @@ impl Certificate {
     }
 }
 
-/// What the end entity must be, whoever issued it.
+/// Checks the end entity, whoever issued it.
 fn check_leaf(leaf: &Certificate, accepts_legacy: bool) -> Result<(), CertFault> {
     let extensions = &leaf.facts.extensions;
     check_critical(leaf)?;
@@ -107,7 +105,7 @@ fn check_leaf(leaf: &Certificate, accepts_legacy: bool) -> Result<(), CertFault>
     Ok(())
 }
 
-/// Whether it says more than that the path leads nowhere.
+/// Whether the fault says more than that the path leads nowhere.
 fn tells(fault: &CertFault) -> bool {
     !matches!(
         fault,
@@ -137,13 +135,14 @@ struct Climb<'a> {
     intermediates: &'a [Certificate],
     now: i64,
     budget: Budget,
-    /// From the end entity upwards; once an anchor was found, up to it.
+    /// From the end entity upwards; after success, up to the anchor.
     path: Vec<&'a Certificate>,
 }
 
 impl<'a> Climb<'a> {
-    /// Finds who issued `current`, with `below` authorities between it and the end entity that
-    /// count for path lengths. `purposes` are common to all from the end entity to `current`.
+    /// Searches the issuer of `current`. `below` counts the authorities between it and the end
+    /// entity that count for path lengths. `purposes` are common to all from the end entity to
+    /// `current`.
     fn from(
         &mut self,
         current: &'a Certificate,
@@ -162,8 +161,8 @@ impl<'a> Climb<'a> {
             match self.over(current, (issuer, is_anchor), below, purposes) {
                 Ok(()) => return Ok(()),
                 Err(stop @ CertFault::TooMany) => return Err(stop),
-                // Of two authorities of one name, the one that did sign knows more, and of two
-                // paths that which came nearer to an anchor.
+                // Report the most useful fault: of two authorities of one name, that of the real
+                // signer; of two paths, that of the one that came nearer to an anchor.
                 Err(CertFault::BadSignature { .. }) if fault.is_some() => {}
                 Err(CertFault::UnknownAuthority { .. }) if fault.as_ref().is_some_and(tells) => {}
                 Err(other) => fault = Some(other),
@@ -175,7 +174,8 @@ impl<'a> Climb<'a> {
         }))
     }
 
-    /// One step: `issuer` signed `current` and may have; then on, unless it is an anchor.
+    /// One step: checks that `issuer` signed `current` and may do so, then continues unless it is
+    /// an anchor.
     fn over(
         &mut self,
         current: &'a Certificate,
@@ -226,7 +226,7 @@ impl<'a> Climb<'a> {
     }
 }
 
-/// What an authority must be to have issued something with `below` authorities under it.
+/// Checks that an authority may issue with `below` authorities under it.
 fn check_authority(issuer: &Certificate, below: u32) -> Result<(), CertFault> {
     let extensions = &issuer.facts.extensions;
     check_critical(issuer)?;
@@ -282,7 +282,7 @@ fn wrong_usage(certificate: &Certificate, why: &str) -> CertFault {
     }
 }
 
-/// A moment of the calendar, `2027-01-02 03:04:05 UTC`.
+/// A calendar time: `2027-01-02 03:04:05 UTC`.
 fn text_of_time(seconds: i64) -> String {
     match time::OffsetDateTime::from_unix_timestamp(seconds) {
         Ok(at) => {

@@ -88,7 +88,7 @@ fn weak_des_keys_are_known_with_any_parity() {
         (12, 13),
         (14, 15),
     ] {
-        // What makes them weak: the one undoes the other.
+        // They are weak because the second encryption undoes the first.
         let mut data = *b"8 octets";
         let encrypt = |key: usize, data: &mut [u8]| {
             CbcKey::new(Cipher::Des, &WEAK_DES_KEYS[key]).encrypt(&[0; 8], data);

@@ -11,7 +11,7 @@ fn pair(group: Group, number: u64) -> KeyPair {
     KeyPair::generate(group, &mut Seed::new([3; 32]).stream("dh", number))
 }
 
-/// The prime less `by`, which is below the last octet's value.
+/// The prime minus `by`, which is below the value of its last octet.
 fn below(prime: &[u8], by: u8) -> Vec<u8> {
     let mut value = prime.to_vec();
     *value.last_mut().unwrap() -= by;

@@ -19,7 +19,7 @@ impl Scalar {
         Self::new(&octets)
     }
 
-    /// Of any octets: X25519 itself sets and clears the bits that make a scalar of them.
+    /// Takes any octets: X25519 itself sets and clears the bits of a scalar.
     pub(super) fn new(octets: &[u8; LEN]) -> Self {
         Self(PrivateKey::from_private_key(&X25519, octets).expect("a scalar's length"))
     }
@@ -29,7 +29,7 @@ impl Scalar {
         public.as_ref().to_vec()
     }
 
-    /// `None` where the shared value is zero, which tells nobody's scalar (RFC 7748 §6.1).
+    /// `None` if the shared value is zero, which depends on no scalar (RFC 7748 §6.1).
     pub(super) fn agree(&self, peer: &[u8]) -> Option<SharedSecret> {
         let peer = UnparsedPublicKey::new(&X25519, peer);
         let copied = |shared: &[u8]| Ok(SharedSecret(shared.to_vec()));
@@ -48,7 +48,7 @@ pub(super) fn is_of_low_order(value: &[u8]) -> bool {
         .any(|point| front == &point[..LEN - 1] && last & 0x7f == point[LEN - 1])
 }
 
-/// A number close below 2^255, little-endian, by its lowest octet: p ends in 0xed.
+/// The number close below 2^255 with this lowest octet, little-endian. p ends in 0xed.
 const fn below_2_to_255(first: u8) -> [u8; LEN] {
     let mut point = [0xff; LEN];
     point[0] = first;
@@ -56,7 +56,7 @@ const fn below_2_to_255(first: u8) -> [u8; LEN] {
     point
 }
 
-/// 0, 1, the two of order 8, p - 1, and 0 and 1 once more as p and p + 1.
+/// 0, 1, the two of order 8, p - 1, and 0 and 1 again as p and p + 1.
 const LOW_ORDER: [[u8; LEN]; 7] = [
     [0; LEN],
     {

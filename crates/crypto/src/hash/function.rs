@@ -1,4 +1,4 @@
-//! Which hash functions there are.
+//! The hash functions.
 
 /// Hash functions of IKEv1 (RFC 2409 appendix A; SHA-2 as in IANA's ipsec-registry).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,7 +28,7 @@ impl Hash {
         }
     }
 
-    /// Octets that the compression function takes at once.
+    /// Octets of a block of the compression function.
     pub const fn block_len(self) -> usize {
         match self {
             Self::Md5 | Self::Sha1 | Self::Sha256 => 64,

@@ -133,7 +133,7 @@ fn ah_icvs_are_cut_hmacs() {
 
 #[test]
 fn a_key_is_small() {
-    // A gateway holds two for each of 100,000 tunnels; 584 is the largest part on the heap.
+    // A gateway holds two for each of 100,000 tunnels. 584 is the largest part on the heap.
     assert!(
         size_of::<PacketKey>() + 584 < 1024,
         "{}",

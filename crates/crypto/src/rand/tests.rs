@@ -59,7 +59,7 @@ fn what_was_drawn_is_nowhere_in_the_state_and_does_not_follow_from_it() {
         let mut octets = vec![0; size];
         stream.fill(&mut octets);
         drawn.extend(octets);
-        // All that memory holds, and all that its key still makes.
+        // All that memory holds, and all that the key in it can still make.
         let state = &stream.0.octets;
         let key: [u8; KEY_LEN] = state[AHEAD..].try_into().unwrap();
         let mut next = [0; 4 * LEN];

@@ -77,7 +77,7 @@ impl DesSchedule {
             let mut schedule = lc::DES_key_schedule {
                 subkeys: [[0; 2]; 16],
             };
-            // SAFETY: both are ours and of the types that the function reads and writes.
+            // SAFETY: we own both, and they have the types that the function reads and writes.
             unsafe { lc::DES_set_key_unchecked(&raw const block, &raw mut schedule) };
             block.bytes.zeroize();
             schedule

@@ -5,17 +5,17 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use crate::hash::Hash;
 
-/// A hash under way, wiped on drop.
+/// A hash in progress, wiped on drop.
 pub(crate) struct Running {
     hash: Hash,
     state: State,
 }
 
-/// A hash's chaining value after exactly one block: what HMAC keeps of its key.
+/// The chaining value of a hash after exactly one block: what HMAC keeps of its key.
 #[derive(Clone, ZeroizeOnDrop)]
 pub(crate) struct Chain([u64; 8]);
 
-/// SHA-384 is SHA-512 with another start.
+/// SHA-384 is SHA-512 with another initial value.
 enum State {
     Md5(lc::MD5_CTX),
     Sha1(lc::SHA_CTX),
@@ -24,7 +24,7 @@ enum State {
 }
 
 impl Running {
-    /// A hash of nothing yet.
+    /// A hash of no octets.
     pub(crate) fn new(hash: Hash) -> Self {
         // SAFETY: the contexts are plain integers, for which zeros are valid; each initialiser
         // writes only its own context and cannot fail.
@@ -60,7 +60,7 @@ impl Running {
         Self { hash, state }
     }
 
-    /// A hash that has taken in the one block that `chain` stands for.
+    /// A hash after the one block that `chain` stands for.
     pub(crate) fn resume(hash: Hash, chain: &Chain) -> Self {
         let h = &chain.0;
         let short = |at: usize| h[at] as u32;
@@ -99,7 +99,7 @@ impl Running {
         Self { hash, state }
     }
 
-    /// The chaining value; the hash has taken in exactly one block.
+    /// The chaining value. The hash must have taken exactly one block.
     pub(crate) fn chain(&self) -> Chain {
         let mut chain = Chain([0; 8]);
         let copy_short = |to: &mut [u64; 8], from: &[u32]| {
@@ -129,7 +129,7 @@ impl Running {
         chain
     }
 
-    /// Takes in more octets.
+    /// Adds octets.
     pub(crate) fn update(&mut self, octets: &[u8]) {
         let (data, len) = (octets.as_ptr().cast(), octets.len());
         // SAFETY: `data` and `len` are one slice; the contexts were initialised, their `num` is

@@ -6,17 +6,18 @@ use core::ptr::{NonNull, null};
 /// A number that is wiped when it is freed.
 struct Number(NonNull<lc::BIGNUM>);
 
-/// Scratch room.
+/// Scratch space.
 struct Scratch(NonNull<lc::BN_CTX>);
 
-/// `base ^ exponent mod modulus`, all big-endian, into `out`, left-padded. The modulus is odd, the
-/// base below it, `out` as long as it; panics otherwise. The time depends on the lengths only.
+/// Writes `base ^ exponent mod modulus` into `out`, all big-endian, left-padded. The modulus is
+/// odd, the base below it, `out` as long as it; panics otherwise. The time depends only on the
+/// lengths.
 pub(crate) fn exponentiate(base: &[u8], exponent: &[u8], modulus: &[u8], out: &mut [u8]) {
     let scratch = Scratch::new();
     let [base, exponent, modulus] = [base, exponent, modulus].map(Number::from_octets);
     let result = Number::from_octets(&[]);
-    // SAFETY: all numbers are valid and distinct. A null Montgomery context makes the function
-    // compute its own, below one hundredth of the whole.
+    // SAFETY: all numbers are valid and distinct. With a null Montgomery context the function
+    // computes its own, which takes less than one hundredth of the time.
     let is_done = unsafe {
         lc::BN_mod_exp_mont_consttime(
             result.0.as_ptr(),

@@ -106,7 +106,7 @@ impl Rsa {
         (is_done == 1 && len == out.len()).then_some(out)
     }
 
-    /// The public operation, then what block type 1 padding is around.
+    /// Does the public operation and returns the octets inside the block type 1 padding.
     pub(crate) fn recover_padded(&self, signature: &[u8]) -> Option<Vec<u8>> {
         let mut out = vec![0; self.len()];
         let mut len = 0;
@@ -138,7 +138,7 @@ impl Drop for Rsa {
     }
 }
 
-/// aws-lc queues the causes of refusals for this thread; nothing here reads them.
+/// aws-lc queues the causes of refusals for this thread. Nothing here reads them.
 fn clear_errors() {
     // SAFETY: touches only this thread's queue.
     unsafe { lc::ERR_clear_error() }

@@ -25,7 +25,7 @@ impl Sum {
     #[inline]
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Self {
-        // Lanes of their own let the compiler add several words at once.
+        // Independent lanes let the compiler add several words at once.
         let mut lanes = [0u64; 8];
         let (chunks, tail) = bytes.as_chunks::<32>();
         for chunk in chunks {
@@ -34,7 +34,7 @@ impl Sum {
             }
         }
         let mut words = self.words + lanes.iter().sum::<u64>();
-        // Word by word: a copy of a length unknown beforehand costs more than a header's sum.
+        // Word by word: copying an unknown length costs more than summing a header.
         let (fours, tail) = tail.as_chunks::<4>();
         for four in fours {
             words += u64::from(u32::from_ne_bytes(*four));
@@ -132,17 +132,17 @@ pub const fn update(checksum: u16, old: u16, new: u16) -> u16 {
     Sum::new().word(!checksum).word(!old).word(new).finish()
 }
 
-/// What a transport checksum field holds.
+/// The content of a transport checksum field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChecksumState {
     /// The checksum.
     Full,
-    /// The folded pseudo-header sum only: an offload is to add the rest (NEEDS_CSUM).
+    /// Only the folded pseudo-header sum: an offload must add the rest (NEEDS_CSUM).
     Partial,
 }
 
-/// What a change of both addresses does to transport checksums. Made once for an SA, applied to
-/// each of its packets.
+/// The effect of a change of both addresses on transport checksums. Computed once for an SA and
+/// applied to each of its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressChange {
     /// Folded sum of the new addresses and the complement of the old.
@@ -150,15 +150,15 @@ pub struct AddressChange {
 }
 
 impl AddressChange {
-    /// From the addresses that the checksum was computed over (the sender's view, NAT-OA) to those
-    /// that the packet bears. Old and new may be of different families.
+    /// The change from the addresses under the checksum (the sender's view, NAT-OA) to those in the
+    /// packet. Old and new may be of different families.
     pub fn new(old: (IpAddr, IpAddr), new: (IpAddr, IpAddr)) -> Self {
         let old = Sum::new().addresses(old.0, old.1).folded();
         let delta = Sum::new().addresses(new.0, new.1).word(!old).folded();
         Self { delta }
     }
 
-    /// The field after the change.
+    /// The checksum field after the change.
     #[inline]
     pub const fn apply(self, field: u16, state: ChecksumState) -> u16 {
         match state {
@@ -168,8 +168,8 @@ impl AddressChange {
     }
 
     /// Repairs the checksum in a TCP, UDP, UDP-Lite, DCCP or ICMPv6 header at the start of
-    /// `transport`. False where there was nothing to repair: another protocol, a header cut
-    /// short, or a UDP datagram without checksum.
+    /// `transport`. Returns false if there is nothing to repair: another protocol, a truncated
+    /// header, or a UDP datagram without checksum.
     #[inline]
     pub fn repair(
         self,
@@ -197,7 +197,7 @@ impl AddressChange {
     }
 }
 
-/// Where a transport header keeps a checksum that covers the addresses.
+/// The offset of a checksum that covers the addresses.
 #[inline]
 pub const fn checksum_offset(transport_protocol: u8) -> Option<usize> {
     match transport_protocol {

@@ -1,4 +1,4 @@
-//! What a selector looks at in a packet (RFC 4301 §4.4.1.1).
+//! The fields of a packet that selectors compare (RFC 4301 §4.4.1.1).
 
 use std::net::IpAddr;
 
@@ -12,10 +12,9 @@ pub struct Flow {
     pub source: IpAddr,
     /// Destination address.
     pub destination: IpAddr,
-    /// What the packet carries, behind any IPv6 extension header.
+    /// The protocol behind any IPv6 extension header.
     pub protocol: u8,
-    /// Source and destination port. None in a fragment but the first, and in a protocol without
-    /// ports.
+    /// Source and destination port. None in a later fragment, and in a protocol without ports.
     pub ports: Option<(u16, u16)>,
     /// Where the transport header, or this fragment's part of the payload, starts in the packet.
     pub transport: usize,
@@ -23,13 +22,13 @@ pub struct Flow {
     pub total_len: usize,
     /// Whether the packet is a fragment, the first one included.
     pub is_fragment: bool,
-    /// Whether the packet is a fragment but the first, so that no transport header is in it.
+    /// Whether the packet is a later fragment, which has no transport header.
     pub is_later_fragment: bool,
 }
 
 impl Flow {
-    /// Reads either version. A packet too short for the ports of its protocol is malformed: a
-    /// selector could not judge it.
+    /// Reads either version. A packet too short for the ports of its protocol is malformed, because
+    /// a selector could not judge it.
     #[inline]
     pub fn of(packet: &[u8]) -> Result<Self, Malformed> {
         match packet.first() {
@@ -60,7 +59,7 @@ impl Flow {
     fn of_v6(packet: &[u8]) -> Result<Self, Malformed> {
         let ip = Ipv6::new(packet)?;
         let upper = ip.upper()?;
-        // RFC 6946: offset 0 and no more to come is a whole packet.
+        // RFC 6946: a fragment with offset 0 and no more to come is a whole packet.
         let is_fragment = |f: super::ipv6::FragmentHeader| f.has_more || f.offset != 0;
         let flow = Self {
             source: ip.source().into(),

@@ -4,7 +4,7 @@ use super::ipv4::{HEADER_LEN, Ipv4, MAX_HEADER_LEN};
 use super::put16;
 use crate::codec::Malformed;
 
-/// Why a packet is not cut into fragments.
+/// Why a packet is not fragmented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// It is not an IPv4 packet.
@@ -20,13 +20,14 @@ pub enum Refused {
 pub struct Fragments<'a> {
     packet: Ipv4<&'a [u8]>,
     mtu: usize,
-    /// Octets of the payload that are written.
+    /// Octets of the payload already written.
     done: usize,
     is_finished: bool,
 }
 
 impl<'a> Fragments<'a> {
-    /// Prepares to cut `packet` to `mtu`. One that fits is one fragment, whatever its DF bit.
+    /// Prepares to cut `packet` to `mtu`. A packet that fits becomes one fragment, whatever its DF
+    /// bit.
     pub fn new(packet: &'a [u8], mtu: usize) -> Result<Self, Refused> {
         let packet = Ipv4::new(packet).map_err(Refused::Malformed)?;
         if packet.fragment_offset() + packet.payload().len() > MAX_PAYLOAD {
@@ -49,7 +50,7 @@ impl<'a> Fragments<'a> {
     }
 
     /// Writes the next fragment to the start of `out` and returns its length; None after the last.
-    /// Panics where `out` is shorter than the MTU and than the packet.
+    /// Panics if `out` is shorter than both the MTU and the packet.
     pub fn write_next(&mut self, out: &mut [u8]) -> Option<usize> {
         if self.is_finished {
             return None;
@@ -73,7 +74,7 @@ impl<'a> Fragments<'a> {
         Some(total_len)
     }
 
-    /// Fragments but the first carry only the options whose copied bit says so.
+    /// Later fragments carry only the options whose copied bit is set.
     fn write_header(&self, out: &mut [u8]) -> usize {
         let header = self.packet.header();
         if self.done == 0 {
@@ -90,7 +91,7 @@ impl<'a> Fragments<'a> {
     }
 }
 
-/// Copies the options to be copied, padded to whole words; returns their length.
+/// Copies the options with the copied bit, padded to whole words, and returns their length.
 fn copied_options(options: &[u8], out: &mut [u8]) -> usize {
     let mut at = 0;
     let mut len = 0;
@@ -113,5 +114,5 @@ fn copied_options(options: &[u8], out: &mut [u8]) -> usize {
     len.next_multiple_of(4)
 }
 
-/// Octets that a payload may have when it is whole again.
+/// Octets that a reassembled payload may have.
 const MAX_PAYLOAD: usize = u16::MAX as usize;

@@ -1,4 +1,4 @@
-//! ICMP errors that tell a sender of a smaller path MTU (RFC 792, RFC 1191 §4, RFC 4443 §3.2).
+//! ICMP errors that tell a sender about a smaller path MTU (RFC 792, RFC 1191 §4, RFC 4443 §3.2).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -16,9 +16,9 @@ pub const V4_FRAGMENTATION_NEEDED: u8 = 4;
 /// Packet too big.
 pub const V6_PACKET_TOO_BIG: u8 = 2;
 
-/// The answer to an IPv4 packet that is larger than `mtu` and may not be fragmented, sent from
-/// `from`. None where RFC 1812 §4.3.2.7 forbids one: the packet is an ICMP error, a fragment but
-/// the first, to or from a group, or malformed.
+/// The answer, sent from `from`, to an IPv4 packet that is larger than `mtu` and may not be
+/// fragmented. None if RFC 1812 §4.3.2.7 forbids one: the packet is an ICMP error, a later
+/// fragment, multicast or broadcast, or malformed.
 pub fn fragmentation_needed(packet: &[u8], from: Ipv4Addr, mtu: u16) -> Option<Vec<u8>> {
     let cause = Ipv4::new(packet).ok()?;
     if cause.fragment_offset() != 0 || !is_host_v4(cause.source()) {
@@ -56,8 +56,8 @@ pub fn fragmentation_needed(packet: &[u8], from: Ipv4Addr, mtu: u16) -> Option<V
     Some(reply)
 }
 
-/// The answer to an IPv6 packet that is larger than `mtu`, sent from `from`. None where RFC 4443
-/// §2.4 (e) forbids one: the packet is an ICMPv6 error or redirect, from no single host, or
+/// The answer, sent from `from`, to an IPv6 packet that is larger than `mtu`. None if RFC 4443 §2.4
+/// (e) forbids one: the packet is an ICMPv6 error or redirect, not from a single host, or
 /// malformed.
 pub fn packet_too_big(packet: &[u8], from: Ipv6Addr, mtu: u32) -> Option<Vec<u8>> {
     let cause = Ipv6::new(packet).ok()?;
@@ -94,7 +94,7 @@ pub fn packet_too_big(packet: &[u8], from: Ipv6Addr, mtu: u32) -> Option<Vec<u8>
     Some(reply)
 }
 
-/// Whether an address names one host: an error may go there.
+/// Whether an address names one host, which may receive an error.
 fn is_host_v4(address: Ipv4Addr) -> bool {
     let is_reserved = address.octets()[0] >= 240;
     !(address.is_unspecified() || address.is_multicast() || address.is_loopback() || is_reserved)

@@ -10,15 +10,15 @@ pub const HEADER_LEN: usize = 20;
 /// Octets of the longest header.
 pub const MAX_HEADER_LEN: usize = 60;
 
-/// An IPv4 packet in place. Octets beyond the total length may follow and are never shown.
+/// An IPv4 packet in place. Octets after the total length may follow and are never exposed.
 #[derive(Clone, Copy, Debug)]
 pub struct Ipv4<T> {
     bytes: T,
 }
 
 impl<T: AsRef<[u8]>> Ipv4<T> {
-    /// Checks version, header length and total length against `bytes`. The checksum is not
-    /// checked: see [`Self::has_valid_checksum`].
+    /// Checks version, header length and total length against `bytes`. Does not check the checksum:
+    /// see [`Self::has_valid_checksum`].
     #[inline]
     pub fn new(bytes: T) -> Result<Self, Malformed> {
         let octets = bytes.as_ref();
@@ -75,7 +75,7 @@ impl<T: AsRef<[u8]>> Ipv4<T> {
         self.octets()[6] & 0x20 != 0
     }
 
-    /// Where the payload lies in the original one, in octets.
+    /// Where this part of the payload starts in the original packet, in octets.
     #[inline]
     pub fn fragment_offset(&self) -> usize {
         usize::from(be16(self.octets(), 6) & 0x1fff) * 8
@@ -161,8 +161,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv4<T> {
         self.bytes.as_mut()[1] = tos;
     }
 
-    /// Sets the total length; panics where it is shorter than the header or longer than the
-    /// buffer.
+    /// Sets the total length. Panics if it is shorter than the header or longer than the buffer.
     #[inline]
     pub fn set_total_len(&mut self, len: u16) {
         let bounds = self.header_len()..=self.octets().len();
@@ -202,7 +201,8 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv4<T> {
         self.bytes.as_mut()[8] = ttl;
     }
 
-    /// Takes one hop off and updates the checksum. False, and nothing done, where none is left.
+    /// Decrements the TTL and updates the checksum. Returns false, and changes nothing, if the TTL
+    /// is zero.
     #[inline]
     pub fn decrement_ttl(&mut self) -> bool {
         let old = be16(self.octets(), 8);
@@ -249,7 +249,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv4<T> {
     }
 }
 
-/// What a new header without options says; the length comes with the packet.
+/// The fields of a new header without options. The packet gives the length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// DSCP and ECN.

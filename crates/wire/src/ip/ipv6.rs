@@ -1,6 +1,6 @@
 //! The IPv6 header and its extension headers (RFC 8200 §3, §4).
 //!
-//! AH, ESP and mobility headers end the walk: to us they are what the packet carries.
+//! AH, ESP and mobility headers end the walk: for us they are the payload.
 
 use std::net::Ipv6Addr;
 
@@ -9,12 +9,12 @@ use crate::codec::Malformed;
 
 /// Octets of the base header.
 pub const HEADER_LEN: usize = 40;
-/// Extension headers that a packet may have before what it carries.
+/// Extension headers that a packet may have before its payload.
 pub const MAX_EXTENSIONS: usize = 8;
 /// Octets of a fragment header.
 pub const FRAGMENT_LEN: usize = 8;
 
-/// An IPv6 packet in place. Octets beyond the payload length may follow and are never shown.
+/// An IPv6 packet in place. Octets after the payload length may follow and are never exposed.
 #[derive(Clone, Copy, Debug)]
 pub struct Ipv6<T> {
     bytes: T,
@@ -31,10 +31,10 @@ pub struct Extension {
     pub len: usize,
 }
 
-/// What a fragment header says.
+/// The content of a fragment header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FragmentHeader {
-    /// Where the payload lies in the original one, in octets.
+    /// Where this part of the payload starts in the original packet, in octets.
     pub offset: usize,
     /// The M bit.
     pub has_more: bool,
@@ -45,7 +45,7 @@ pub struct FragmentHeader {
 /// Where the extension headers end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Upper {
-    /// What the packet carries.
+    /// The protocol of the payload.
     pub protocol: u8,
     /// Where it starts in the packet.
     pub offset: usize,
@@ -54,7 +54,7 @@ pub struct Upper {
 }
 
 impl Upper {
-    /// Whether `offset` points into the middle of what was carried: a fragment but the first.
+    /// Whether this is a later fragment, whose `offset` is not zero.
     #[inline]
     pub fn is_later_fragment(&self) -> bool {
         self.fragment.is_some_and(|fragment| fragment.offset != 0)
@@ -138,8 +138,8 @@ impl<T: AsRef<[u8]>> Ipv6<T> {
         &self.octets()[..self.total_len()]
     }
 
-    /// The extension headers in order. Ends after the first error, and after the fragment header
-    /// of a fragment but the first.
+    /// The extension headers in order. Ends after the first error, and after the fragment header of
+    /// a later fragment.
     #[inline]
     pub fn extensions(&self) -> Extensions<'_> {
         Extensions {
@@ -151,7 +151,7 @@ impl<T: AsRef<[u8]>> Ipv6<T> {
         }
     }
 
-    /// Walks to what the packet carries.
+    /// Walks to the payload behind all extension headers.
     #[inline]
     pub fn upper(&self) -> Result<Upper, Malformed> {
         let mut extensions = self.extensions();
@@ -186,7 +186,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv6<T> {
         put16(self.bytes.as_mut(), 0, first);
     }
 
-    /// Sets the payload length; panics where it is longer than the buffer.
+    /// Sets the payload length. Panics if it is longer than the buffer.
     #[inline]
     pub fn set_payload_len(&mut self, len: u16) {
         let room = self.octets().len() - HEADER_LEN;
@@ -206,7 +206,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Ipv6<T> {
         self.bytes.as_mut()[7] = limit;
     }
 
-    /// Takes one hop off. False, and nothing done, where none is left.
+    /// Decrements the hop limit. Returns false, and changes nothing, if it is zero.
     #[inline]
     pub fn decrement_hop_limit(&mut self) -> bool {
         let limit = self.hop_limit();
@@ -270,7 +270,7 @@ impl Extensions<'_> {
         if self.seen == MAX_EXTENSIONS {
             return Err(Malformed::TooMany("IPv6 extension headers"));
         }
-        // RFC 8200 §4.1: hop-by-hop options stand first or nowhere.
+        // RFC 8200 §4.1: hop-by-hop options come first or not at all.
         if kind == protocol::HOP_BY_HOP && self.seen > 0 {
             return Err(Malformed::Value("place of the hop-by-hop options"));
         }
@@ -318,7 +318,7 @@ const fn is_extension(kind: u8) -> bool {
     )
 }
 
-/// What a new base header says; the length comes with the packet.
+/// The fields of a new base header. The packet gives the length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// DSCP and ECN.
@@ -336,8 +336,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// Writes the header over the first 40 octets of `packet`; what follows them becomes the
-    /// payload. Panics where `packet` is below 40 or the payload above 65,535.
+    /// Writes the header over the first 40 octets of `packet`; the octets after them become the
+    /// payload. Panics if `packet` is shorter than 40 octets or the payload longer than 65,535.
     #[inline]
     pub fn write(&self, packet: &mut [u8]) {
         let payload_len = packet.len() - HEADER_LEN;

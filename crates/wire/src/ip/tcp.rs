@@ -116,7 +116,7 @@ impl<T: AsRef<[u8]>> Tcp<T> {
         Some(be16(self.octets(), self.mss_at()?))
     }
 
-    /// Where the MSS value stands in the segment.
+    /// Where the MSS value is in the segment.
     fn mss_at(&self) -> Option<usize> {
         let options = self.options();
         let mut at = 0;
@@ -177,8 +177,8 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Tcp<T> {
         put16(self.bytes.as_mut(), 16, checksum);
     }
 
-    /// Lowers the MSS option to `max` and updates the checksum, unless it is partial: then it
-    /// does not cover options. Whether anything changed. Meant for SYN segments only.
+    /// Lowers the MSS option to `max` and updates the checksum, unless it is partial: a partial one
+    /// does not cover options. Returns whether anything changed. For SYN segments only.
     #[inline]
     pub fn clamp_mss(&mut self, max: u16, state: ChecksumState) -> bool {
         let Some(at) = self.mss_at() else {
@@ -190,7 +190,7 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Tcp<T> {
         }
         put16(self.bytes.as_mut(), at, max);
         if state == ChecksumState::Full {
-            // At an odd place the value's octets are summed swapped (RFC 1071 §2 B).
+            // At an odd offset the octets of the value are summed swapped (RFC 1071 §2 B).
             let place = |value: u16| {
                 if at % 2 == 0 {
                     value
@@ -205,8 +205,8 @@ impl<T: AsRef<[u8]> + AsMut<[u8]>> Tcp<T> {
     }
 }
 
-/// Lowers the MSS of a SYN segment in an IP packet to `max`; `flow` is the packet's own. Whether
-/// anything changed; packets of any other sort stay as they are.
+/// Lowers the MSS of a SYN segment in an IP packet to `max`; `flow` is the packet's flow. Returns
+/// whether anything changed. Other packets stay as they are.
 #[inline]
 pub fn clamp_mss(packet: &mut [u8], flow: &Flow, max: u16, state: ChecksumState) -> bool {
     if flow.protocol != protocol::TCP || flow.is_later_fragment {

@@ -339,7 +339,7 @@ fn packets_that_may_not_be_cut_are_refused() {
 #[test]
 fn later_fragments_carry_only_copied_options() {
     let mut packet = v4(17, &[1; 100]);
-    // Record route is not copied, router alert is.
+    // Record route is not copied; router alert is.
     packet.splice(20..20, [7, 3, 4, 1, 148, 4, 0, 0]);
     packet[0] = 0x47;
     packet[3] += 8;
@@ -353,7 +353,7 @@ fn later_fragments_carry_only_copied_options() {
     assert_eq!(fragments.write_next(&mut out), None);
 }
 
-/// RFC 1071 as it is worded: 16-bit words, end-around carry.
+/// RFC 1071 taken literally: 16-bit words, end-around carry.
 fn naive(bytes: &[u8]) -> u16 {
     let mut sum = 0u32;
     for pair in bytes.chunks(2) {
@@ -391,7 +391,7 @@ proptest! {
         at in any::<prop::sample::Index>(),
         new: u16,
     ) {
-        // A packet that is zero throughout has two checksums; headers never are.
+        // A packet of only zeros has two valid checksums. Headers are never all zero.
         bytes[0] |= 1;
         bytes.extend([1, 1]);
         let at = at.index(bytes.len() / 2 - 1) * 2 + 2;

@@ -6,7 +6,7 @@ use crate::codec::Malformed;
 /// Octets of the header.
 pub const HEADER_LEN: usize = 8;
 
-/// A UDP datagram in place. Octets beyond its length may follow and are never shown.
+/// A UDP datagram in place. Octets after its length may follow and are never exposed.
 #[derive(Clone, Copy, Debug)]
 pub struct Udp<T> {
     bytes: T,
@@ -48,7 +48,7 @@ impl<T: AsRef<[u8]>> Udp<T> {
         be16(self.octets(), 4).into()
     }
 
-    /// Checksum; 0 where there is none (IPv4 only).
+    /// Checksum; 0 if absent (IPv4 only).
     #[inline]
     pub fn checksum(&self) -> u16 {
         be16(self.octets(), 6)
@@ -67,16 +67,16 @@ impl<T: AsRef<[u8]>> Udp<T> {
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Udp<T> {
-    /// Sets the checksum; a computed 0 must be given as 0xffff.
+    /// Sets the checksum; pass a computed 0 as 0xffff.
     #[inline]
     pub fn set_checksum(&mut self, checksum: u16) {
         put16(self.bytes.as_mut(), 6, checksum);
     }
 }
 
-/// Writes a header over the first 8 octets of `datagram`, whose length becomes the datagram's; no
-/// checksum, as RFC 3948 §2.1 wants it over IPv4. Panics where `datagram` is below 8 octets or
-/// above 65,535.
+/// Writes a header over the first 8 octets of `datagram`, with the length of `datagram`. It has no
+/// checksum, as RFC 3948 §2.1 asks over IPv4. Panics if `datagram` is shorter than 8 octets or
+/// longer than 65,535.
 #[inline]
 pub fn write_header(datagram: &mut [u8], source_port: u16, destination_port: u16) {
     let len = u16::try_from(datagram.len()).expect("UDP datagram below 64 KiB");

@@ -14,7 +14,7 @@ pub struct Attribute {
     pub value: AttributeValue,
 }
 
-/// A value as it stood on the wire; [`AttributeValue::number`] reads either form.
+/// A value in its form on the wire; [`AttributeValue::number`] reads either form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttributeValue {
     /// Two octets in place of the length.
@@ -40,8 +40,8 @@ impl Attribute {
         }
     }
 
-    /// A number in the form RFC 2409 appendix A and RFC 2407 §4.5 ask for: fixed where it fits
-    /// in two octets, else variable with four.
+    /// A number in the form of RFC 2409 appendix A and RFC 2407 §4.5: fixed if it fits in two
+    /// octets, otherwise variable with four.
     pub fn number(kind: u16, value: u32) -> Self {
         match u16::try_from(value) {
             Ok(short) => Self::short(kind, short),
@@ -95,7 +95,7 @@ impl Attribute {
 
 impl AttributeValue {
     /// The value as a number: the fixed form, or a variable one of 1 to 8 octets, big-endian.
-    /// Leading zero octets beyond 8 are not skipped.
+    /// Longer values are refused, even with leading zeros.
     pub fn number(&self) -> Option<u64> {
         match self {
             Self::Short(value) => Some((*value).into()),
@@ -106,7 +106,7 @@ impl AttributeValue {
         }
     }
 
-    /// The octets of the value, whichever form it came in.
+    /// The octets of the value in either form.
     pub fn octets(&self) -> Vec<u8> {
         match self {
             Self::Short(value) => value.to_be_bytes().to_vec(),

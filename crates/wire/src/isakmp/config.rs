@@ -46,7 +46,7 @@ pub const XAUTH_KINDS: core::ops::RangeInclusive<u16> = 16_520..=16_529;
 /// An attribute payload. Use [`ConfigKind`] to name an [`Attribute`]'s `kind`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigAttributes {
-    /// What is asked or answered.
+    /// Request, reply, set or acknowledgement.
     pub kind: ConfigType,
     /// Ties a reply to its request.
     pub identifier: u16,

@@ -1,20 +1,20 @@
-//! A fragment of an IKEv1 message, as Cisco, Windows and strongSwan speak it: payload kind 132 in
-//! a message whose header is the original's, unencrypted.
+//! A fragment of an IKEv1 message, as Cisco, Windows and strongSwan send it: payload kind 132 in an
+//! unencrypted message with the header of the original.
 //!
-//! No document describes it; the layout is identifier (2 octets), number (1), flags (1), data.
+//! No document describes it. The layout is identifier (2 octets), number (1), flags (1), data.
 
 use crate::codec::{Malformed, Reader, Writer};
 
 /// One fragment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// Ties the fragments of one message together.
+    /// Identifies the message that the fragment belongs to.
     pub id: u16,
     /// From 1.
     pub number: u8,
     /// Whether it is the last.
     pub is_last: bool,
-    /// Octets of the whole original message, its header included.
+    /// The data of the fragment: octets of the whole original message, including its header.
     pub data: Vec<u8>,
 }
 

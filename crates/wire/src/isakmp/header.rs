@@ -42,14 +42,14 @@ pub enum Exchange {
     Other(u8),
 }
 
-/// Header flags (RFC 2408 §3.1). Bits that no document names are kept.
+/// Header flags (RFC 2408 §3.1). Unassigned bits are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Flags(pub u8);
 
 impl Flags {
     /// The payloads are encrypted.
     pub const ENCRYPTION: Self = Self(1);
-    /// The commit bit; we read it and do nothing with it.
+    /// The commit bit. We read it and ignore it.
     pub const COMMIT: Self = Self(2);
     /// Authenticated but not encrypted.
     pub const AUTHENTICATION: Self = Self(4);
@@ -76,7 +76,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads the fixed header of a datagram and checks its length field: the datagram must hold
+    /// Reads the fixed header of a datagram and checks its length field: the datagram must have
     /// exactly that many octets. Returns the header and the body after it.
     pub fn parse(datagram: &[u8]) -> Result<(Self, &[u8]), Malformed> {
         let mut r = Reader::new(datagram);
@@ -109,7 +109,7 @@ impl Header {
         Ok((header, body))
     }
 
-    /// A whole datagram: this header with its length field filled in, then `body`.
+    /// Writes a whole datagram: this header with its length field filled in, then `body`.
     pub fn write(&self, body: &[u8]) -> Vec<u8> {
         let mut w = Writer::new();
         w.bytes(&self.cookies.initiator.0);

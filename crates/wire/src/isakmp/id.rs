@@ -1,6 +1,6 @@
 //! The identification payload (RFC 2407 §4.6.2).
 //!
-//! Left out: the text of a distinguished name, whose octets `crypto` can read.
+//! Left out: the text of a distinguished name. `crypto` can read its octets.
 
 use core::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -30,13 +30,13 @@ pub enum IdentificationType {
     DerAsn1Dn,
     /// 10
     DerAsn1Gn,
-    /// 11: e.g. a group's name.
+    /// 11: for example a group's name.
     KeyId,
     /// Any other value.
     Other(u8),
 }
 
-/// Who (phase 1) or which traffic (phase 2).
+/// An identity (phase 1) or a traffic selector (phase 2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identification {
     /// How to read `value`.
@@ -60,8 +60,8 @@ impl Identification {
     }
 
     /// The addresses that share the first `prefix_len` bits of `address`; any protocol and port.
-    /// Bits of `address` beyond the prefix are cleared, and a prefix longer than the address is
-    /// cut to it.
+    /// Clears the bits of `address` after the prefix, and cuts a prefix that is longer than the
+    /// address.
     pub fn subnet(address: IpAddr, prefix_len: u8) -> Self {
         let (kind, net, mask) = match address {
             IpAddr::V4(v4) => {
@@ -86,8 +86,8 @@ impl Identification {
         Self::of(kind, [net, mask].concat())
     }
 
-    /// The addresses from `first` to `last`, both included; any protocol and port. None where
-    /// they are of different families or in the wrong order.
+    /// The addresses from `first` to `last`, both included; any protocol and port. None if they are
+    /// of different families or in the wrong order.
     pub fn range(first: IpAddr, last: IpAddr) -> Option<Self> {
         let kind = match (first, last) {
             (IpAddr::V4(_), IpAddr::V4(_)) => IdentificationType::Ipv4AddrRange,
@@ -97,8 +97,8 @@ impl Identification {
         (first <= last).then(|| Self::of(kind, [octets(first), octets(last)].concat()))
     }
 
-    /// An identity of any kind, for any protocol and port. The length of `value` must suit an
-    /// address kind; the reader at the other side refuses it else.
+    /// An identity of any kind, for any protocol and port. The length of `value` must match an
+    /// address kind; otherwise the receiver refuses it.
     pub fn of(kind: IdentificationType, value: impl Into<Vec<u8>>) -> Self {
         Self {
             kind,
@@ -117,7 +117,7 @@ impl Identification {
         }
     }
 
-    /// The address, where it is a single one.
+    /// The address, if it is a single one.
     pub fn to_address(&self) -> Option<IpAddr> {
         match self.kind {
             IdentificationType::Ipv4Addr | IdentificationType::Ipv6Addr => address(&self.value),
@@ -125,7 +125,7 @@ impl Identification {
         }
     }
 
-    /// Network and prefix length, where it is a subnet whose mask is contiguous, or an address.
+    /// Network and prefix length, if it is an address, or a subnet with a contiguous mask.
     pub fn to_subnet(&self) -> Option<(IpAddr, u8)> {
         match self.kind {
             IdentificationType::Ipv4AddrSubnet | IdentificationType::Ipv6AddrSubnet => {
@@ -139,8 +139,8 @@ impl Identification {
         }
     }
 
-    /// First and last address, where it is an address, a subnet with a contiguous mask, or a
-    /// range in order: what a traffic selector needs.
+    /// First and last address, if it is an address, a subnet with a contiguous mask, or an ordered
+    /// range: what a traffic selector needs.
     pub fn to_range(&self) -> Option<(IpAddr, IpAddr)> {
         match self.kind {
             IdentificationType::Ipv4AddrRange | IdentificationType::Ipv6AddrRange => {
@@ -207,7 +207,7 @@ impl IdentificationType {
 }
 
 /// Addresses as `10.1.0.0/16` and `10.1.0.1-10.1.0.9`, names as they are with unprintable octets
-/// escaped, other octets in hexadecimal after `#`; `[protocol/port]` follows where one is given.
+/// escaped, other octets in hexadecimal after `#`. `[protocol/port]` follows if one is set.
 impl fmt::Display for Identification {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(address) = self.to_address() {
@@ -274,7 +274,7 @@ fn mask_v6(prefix_len: u8) -> u128 {
     !u128::MAX.checked_shr(prefix_len.into()).unwrap_or(0)
 }
 
-/// None where the mask has a one after a zero.
+/// None if the mask has a one after a zero.
 fn prefix_len(mask: IpAddr) -> Option<u8> {
     match mask {
         IpAddr::V4(v4) => {

@@ -1,27 +1,27 @@
-//! What a peer of IKEv2 begins with, and the answer that we speak an earlier version
-//! (RFC 7296 §1.5, §2.5). The header has the shape of ours (RFC 7296 §3.1).
+//! The first message of an IKEv2 peer, and the answer that we speak an earlier version (RFC 7296
+//! §1.5, §2.5). Its header has the same form as ours (RFC 7296 §3.1).
 //!
 //! Left out: everything else of IKEv2.
 
 use super::{HEADER_LEN, NotifyType};
 use crate::codec::Writer;
 
-/// Where the octet of the version is.
+/// Offset of the version octet.
 const VERSION_AT: usize = 17;
 /// Major version 2, minor version 0.
 const VERSION_2: u8 = 0x20;
 /// The exchange of a first message.
 const IKE_SA_INIT: u8 = 34;
-/// Who began the IKE SA has sent it.
+/// Flag: the sender is the initiator of the IKE SA.
 const INITIATOR: u8 = 0x08;
-/// An answer.
+/// Flag: the message is a response.
 const RESPONSE: u8 = 0x20;
 /// The kind of a notify payload.
 const NOTIFY: u8 = 41;
 /// Octets of a notify payload without SPI and data.
 const NOTIFY_LEN: usize = 8;
 
-/// The major version that a datagram's header names.
+/// The major version in a datagram's header.
 pub fn major_version(datagram: &[u8]) -> Option<u8> {
     datagram.get(VERSION_AT).map(|version| version >> 4)
 }
@@ -48,7 +48,7 @@ impl FirstOfIkev2 {
         is_first.then_some(Self { spi })
     }
 
-    /// INVALID_MAJOR_VERSION: SPIs, exchange and message ID are the request's.
+    /// INVALID_MAJOR_VERSION, with SPIs, exchange and message ID of the request.
     pub fn refusal(&self) -> Vec<u8> {
         let mut w = Writer::new();
         w.bytes(&self.spi);
@@ -59,7 +59,7 @@ impl FirstOfIkev2 {
         w.u8(RESPONSE);
         w.u32(0);
         w.u32((HEADER_LEN + NOTIFY_LEN) as u32);
-        // No further payload, no SPI of a protocol, no data.
+        // No next payload, no protocol, no SPI, no data.
         w.bytes(&[0, 0, 0, NOTIFY_LEN as u8, 0, 0]);
         w.u16(NotifyType::InvalidMajorVersion.number());
         w.into_vec()
@@ -70,7 +70,7 @@ impl FirstOfIkev2 {
 mod tests {
     use super::*;
 
-    /// A request of IKE_SA_INIT with a body of so many octets.
+    /// A request of IKE_SA_INIT with a body of this many octets.
     fn request(body: usize) -> Vec<u8> {
         let mut datagram = vec![0xa5; 8];
         datagram.extend([0; 8]);

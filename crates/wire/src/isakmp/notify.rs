@@ -47,8 +47,8 @@ pub enum NotifyType {
     InitialContact,
     RUThere,
     RUThereAck,
-    /// Ours, of the private ones (RFC 2408 §3.14.1): another device of the receiver's identity has
-    /// come up, and the SA ends for it.
+    /// A private type of ours (RFC 2408 §3.14.1): another device with the receiver's identity has
+    /// connected, and the SA ends for this one.
     Superseded,
     Other(u16),
 }
@@ -56,11 +56,11 @@ pub enum NotifyType {
 /// A notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notify {
-    /// Which SA it speaks of.
+    /// The protocol of the SA.
     pub protocol: ProtocolId,
     /// Its SPI: 16 octets of cookies, 4 octets, or none.
     pub spi: Vec<u8>,
-    /// What happened.
+    /// The event.
     pub kind: NotifyType,
     /// Notification data.
     pub value: Vec<u8>,
@@ -71,7 +71,7 @@ pub struct Notify {
 pub struct Delete {
     /// Protocol of all of them.
     pub protocol: ProtocolId,
-    /// 16 octets each for ISAKMP, 4 for AH and ESP. All of one length; at most 256.
+    /// 16 octets each for ISAKMP, 4 for AH and ESP. All have one length; at most 256.
     pub spis: Vec<Vec<u8>>,
 }
 

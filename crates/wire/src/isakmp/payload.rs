@@ -50,14 +50,14 @@ pub enum PayloadKind {
     Other(u8),
 }
 
-/// One payload, its generic header taken off.
+/// One payload without its generic header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Payload {
     /// Security association: proposals.
     Sa(SaPayload),
     /// Public Diffie-Hellman value, big-endian, as long as the prime.
     KeyExchange(Vec<u8>),
-    /// Who, or which traffic.
+    /// An identity or a traffic selector.
     Identification(Identification),
     /// A certificate: encoding (4 = X.509 signature) and its octets.
     Certificate {
@@ -66,7 +66,7 @@ pub enum Payload {
         /// DER for encoding 4.
         body: Vec<u8>,
     },
-    /// Which certificates the sender would accept.
+    /// The certificates that the sender would accept.
     CertificateRequest {
         /// RFC 2408 §3.9.
         encoding: u8,
@@ -83,7 +83,7 @@ pub enum Payload {
     Notify(Notify),
     /// SPIs that are gone.
     Delete(Delete),
-    /// Who built the peer, what it can do.
+    /// The implementation and abilities of the peer.
     VendorId(Vec<u8>),
     /// Mode config attributes.
     Attributes(ConfigAttributes),
@@ -93,7 +93,7 @@ pub enum Payload {
     NatOriginalAddress(IpAddr),
     /// Part of a message too large for one datagram.
     Fragment(Fragment),
-    /// A kind we do not know, with its octets.
+    /// An unknown kind, with its octets.
     Other {
         /// Next-payload value.
         kind: u8,
@@ -125,7 +125,7 @@ impl Payload {
         }
     }
 
-    /// The payload without its generic header: what RFC 2409 §5 calls `SAi_b` and `IDii_b`.
+    /// The payload without its generic header, called `SAi_b` and `IDii_b` in RFC 2409 §5.
     pub fn body(&self) -> Vec<u8> {
         let mut w = Writer::new();
         self.write(&mut w);
@@ -197,7 +197,7 @@ impl Payload {
     }
 }
 
-/// A payload and where it stood: hashes cover the very octets that were sent.
+/// A payload and its position: hashes cover the exact octets on the wire.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Located {
     /// The payload.
@@ -214,10 +214,9 @@ impl Located {
 }
 
 /// Reads the chain that starts with `first`. The body of an encrypted message may end in padding,
-/// so bytes after the chain are allowed there: the caller learns where the chain ended from the
-/// last range. At most [`MAX_PAYLOADS`].
+/// so bytes may follow the chain; the last range tells where it ended. At most [`MAX_PAYLOADS`].
 ///
-/// A reserved octet that is not zero is refused (RFC 2408 §5.3), which is how a wrong key shows.
+/// Refuses a reserved octet that is not zero (RFC 2408 §5.3). This detects a wrong key.
 pub fn payloads(first: PayloadKind, body: &[u8]) -> Result<Vec<Located>, Malformed> {
     let mut found = Vec::new();
     let mut kind = first;
@@ -246,8 +245,8 @@ pub fn payloads(first: PayloadKind, body: &[u8]) -> Result<Vec<Located>, Malform
 
 /// Writes a chain: the kind of the first payload for the header, and the body.
 ///
-/// Panics where a payload is one that cannot be written: larger than 65,531 octets, an SA without
-/// proposal or transform, an attribute type beyond 15 bits, unequal deleted SPIs.
+/// Panics if a payload cannot be written: larger than 65,531 octets, an SA without proposal or
+/// transform, an attribute type beyond 15 bits, deleted SPIs of different lengths.
 pub fn write_payloads(payloads: &[Payload]) -> (PayloadKind, Vec<u8>) {
     let kind_at = |i: usize| payloads.get(i).map_or(PayloadKind::None, Payload::kind);
     let mut w = Writer::new();

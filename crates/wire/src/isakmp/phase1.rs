@@ -1,6 +1,6 @@
 //! Attributes of a phase 1 transform and their values (RFC 2409 appendix A, and what IANA added).
 //!
-//! Left out: values that Caravan neither offers nor accepts nor names; they read as plain numbers.
+//! Left out: values that Caravan neither offers, accepts nor names; they are plain numbers.
 
 /// Encryption algorithm: [`encryption`].
 pub const ENCRYPTION: u16 = 1;
@@ -10,9 +10,9 @@ pub const HASH: u16 = 2;
 pub const AUTHENTICATION: u16 = 3;
 /// Diffie-Hellman group number.
 pub const GROUP: u16 = 4;
-/// Type of a group that is spelled out.
+/// Type of a group that the sender describes in full.
 pub const GROUP_TYPE: u16 = 5;
-/// What the next life duration counts: [`super::phase2::life`].
+/// The unit of the next life duration: [`super::phase2::life`].
 pub const LIFE_TYPE: u16 = 11;
 /// A life duration.
 pub const LIFE_DURATION: u16 = 12;

@@ -1,9 +1,9 @@
 //! Attributes and transform identifiers of phase 2 (RFC 2407 §4.4 and §4.5, RFC 3947 §5.1,
 //! RFC 4304, and what IANA added).
 //!
-//! Left out: values that Caravan neither offers nor accepts; they read as plain numbers.
+//! Left out: values that Caravan neither offers nor accepts; they are plain numbers.
 
-/// What the next life duration counts: [`life`].
+/// The unit of the next life duration: [`life`].
 pub const LIFE_TYPE: u16 = 1;
 /// A life duration.
 pub const LIFE_DURATION: u16 = 2;
@@ -15,7 +15,7 @@ pub const ENCAPSULATION: u16 = 4;
 pub const AUTHENTICATION: u16 = 5;
 /// Key length of a variable-length cipher, in bits.
 pub const KEY_LENGTH: u16 = 6;
-/// Rounds of a cipher that lets one choose.
+/// Rounds, for a cipher with a choice of them.
 pub const KEY_ROUNDS: u16 = 7;
 /// ECN in a tunnel (RFC 3168 §9.2.1).
 pub const ECN_TUNNEL: u16 = 10;
@@ -80,8 +80,8 @@ pub mod esp {
     pub const AES_GCM_12: u8 = 19;
     /// AES-GCM with a 16-octet ICV (RFC 4106).
     pub const AES_GCM_16: u8 = 20;
-    /// ChaCha20-Poly1305 as in RFC 7634, in IKEv1's private range (249 to 255): only after
-    /// [`super::super::vendor::CARAVAN`] was seen.
+    /// ChaCha20-Poly1305 as in RFC 7634, in IKEv1's private range (249 to 255). Used only after the
+    /// peer sent [`super::super::vendor::CARAVAN`].
     pub const CARAVAN_CHACHA20_POLY1305: u8 = 253;
 }
 

@@ -1,4 +1,5 @@
-//! The security association payload and what nests in it (RFC 2408 §3.4 to §3.6, RFC 2407 §4.6.1).
+//! The security association payload and its nested payloads (RFC 2408 §3.4 to §3.6, RFC 2407
+//! §4.6.1).
 
 use super::Attribute;
 use crate::codec::{Malformed, Reader, Writer};
@@ -22,7 +23,8 @@ pub enum ProtocolId {
 /// Domain of interpretation IPsec (1), situation identity-only (1), and the proposals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SaPayload {
-    /// In order of preference; equal numbers belong together (AND), different ones are choices.
+    /// In order of preference. Equal numbers belong together (AND); different ones are
+    /// alternatives.
     pub proposals: Vec<Proposal>,
 }
 
@@ -31,9 +33,10 @@ pub struct SaPayload {
 pub struct Proposal {
     /// Proposal number.
     pub number: u8,
-    /// What it protects with.
+    /// The protocol that protects the traffic.
     pub protocol: ProtocolId,
-    /// The sender's SPI: empty in phase 1 (8 octets of cookie are read and ignored), 4 octets else.
+    /// The sender's SPI: empty in phase 1 (8 octets of cookie are read and ignored), otherwise 4
+    /// octets.
     pub spi: Vec<u8>,
     /// In order of preference.
     pub transforms: Vec<Transform>,
@@ -71,7 +74,7 @@ impl SaPayload {
         }
     }
 
-    /// Panics without a proposal, and on one without a transform.
+    /// Panics without a proposal, and if a proposal has no transform.
     pub(super) fn write(&self, w: &mut Writer) {
         assert!(!self.proposals.is_empty(), "an SA payload has a proposal");
         w.u32(DOI_IPSEC);
@@ -90,7 +93,7 @@ impl Proposal {
         let spi_len = r.u8("proposal SPI size")?;
         let count = usize::from(r.u8("number of transforms")?);
         let spi = r.take(spi_len.into(), "proposal SPI")?;
-        // RFC 2408 §3.5: the SPI of an ISAKMP proposal is the cookie, and may be ignored.
+        // RFC 2408 §3.5: the SPI of an ISAKMP proposal is the cookie and may be ignored.
         let spi = if protocol == ProtocolId::Isakmp {
             &[]
         } else {
@@ -154,7 +157,7 @@ impl Transform {
         Attribute::write_all(&self.attributes, w);
     }
 
-    /// The first attribute of type `kind`, as a number where it is one.
+    /// The first attribute of type `kind`, as a number if it is one.
     pub fn number_of(&self, kind: u16) -> Option<u64> {
         self.attributes
             .iter()
@@ -163,8 +166,8 @@ impl Transform {
     }
 }
 
-/// A generic header whose next-payload field is `kind` or zero: whether another follows, and the
-/// body.
+/// Reads a generic header whose next-payload field is `kind` or zero. Returns whether another one
+/// follows, and the body.
 fn read_nested<'a>(
     r: &mut Reader<'a>,
     kind: u8,

@@ -181,7 +181,7 @@ fn sa_payload_refuses_contradictions() {
     assert!(sa("00000002 00000001 00000010 01010001 00000008 01010000").is_err());
     assert!(sa("00000001 00000002 00000010 01010001 00000008 01010000").is_err());
     assert!(sa(head).is_err());
-    // One more transform announced than there is, one less, and none.
+    // One announced transform too many, one too few, and none.
     assert!(sa(&format!("{head} 00000010 01010002 00000008 01010000")).is_err());
     assert!(
         sa(&format!(
@@ -190,10 +190,10 @@ fn sa_payload_refuses_contradictions() {
         .is_err()
     );
     assert!(sa(&format!("{head} 00000008 01010000")).is_err());
-    // A proposal announced but absent, and octets after the last.
+    // An announced proposal that is missing, and octets after the last.
     assert!(sa(&format!("{head} 02000010 01010001 00000008 01010000")).is_err());
     assert!(sa(&format!("{good} 00")).is_err());
-    // A nested kind that may not stand there.
+    // A nested kind that is not allowed there.
     assert!(sa(&format!("{head} 05000010 01010001 00000008 01010000")).is_err());
     let endless = "02000010 01010001 00000008 01010000".repeat(MAX_PROPOSALS);
     let full = format!("{head} {endless} 00000010 01010001 00000008 01010000");

@@ -12,7 +12,7 @@ pub const DPD: [u8; 16] = [
 pub const FRAGMENTATION: [u8; 16] = [
     0x40, 0x48, 0xb7, 0xd5, 0x6e, 0xbc, 0xe8, 0x85, 0x25, 0xe7, 0xde, 0x7f, 0x00, 0xd6, 0xc2, 0xd3,
 ];
-/// draft-beaulieu-ike-xauth-02 §2.1: its sender speaks XAUTH, and may not want it here.
+/// draft-beaulieu-ike-xauth-02 §2.1: the sender speaks XAUTH, but may not require it here.
 pub const XAUTH: [u8; 8] = [0x09, 0x00, 0x26, 0x89, 0xdf, 0xd6, 0xb7, 0x12];
 /// Ours: announces private-use transform IDs (ChaCha20-Poly1305 under IKEv1).
 pub const CARAVAN: &[u8] = b"Caravan IKEv1 1\0";

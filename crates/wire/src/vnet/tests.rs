@@ -5,7 +5,7 @@ use crate::ip::protocol;
 
 #[test]
 fn header_has_the_layout_of_virtio() {
-    // As Linux gives it for a 3-segment TCP super-packet: NEEDS_CSUM, TCPV4 with ECN.
+    // Linux gives this for a 3-segment TCP super-packet: NEEDS_CSUM, TCPV4 with ECN.
     let octets = [1, 0x81, 66, 0, 0xa8, 5, 34, 0, 16, 0, 0, 0, 0x45];
     let header = VnetHeader {
         flags: flags::NEEDS_CSUM,

@@ -43,7 +43,7 @@ fn an_issued_certificate_carries_its_names_and_its_authority_s_signature() {
     }
     let text = crate::cert::describe(&key.to_pem()).unwrap();
     assert_eq!(text, "private RSA key, 2048 bits\n");
-    // each key by itself, whatever stands before it
+    // describes each key by itself, whatever comes before it
     let other = "-----BEGIN EC PRIVATE KEY-----\nMAMCAQE=\n-----END EC PRIVATE KEY-----\n";
     let text = crate::cert::describe(&format!("{}{other}", &*key.to_pem())).unwrap();
     assert_eq!(

@@ -29,7 +29,7 @@ fn what_does_not_read_is_shown_in_hexadecimal() {
     assert_eq!(text_of(&[0x30, 0]), "");
 }
 
-/// A common name of so many octets of T61, each of which is two in UTF-8.
+/// A common name of this many octets of T61. Each becomes two octets in UTF-8.
 fn long_name(octets: usize) -> Vec<u8> {
     let inner = [
         tagged(OID, &[0x55, 4, 3]),

@@ -1,8 +1,9 @@
-//! Revocation lists in the path check (RFC 5280 §6.3), and what later lists say of a path that
+//! Revocation lists in the path check (RFC 5280 §6.3), and the effect of later lists on a path that
 //! passed.
 //!
-//! A list counts when the issuer of the certificate signed it itself, under the name and key that
-//! signed the certificate. Left out: reasons, delta and indirect lists, lists by another key.
+//! A list counts if the issuer of the certificate signed it itself, under the name and key that
+//! signed the certificate. Left out: reasons, delta and indirect lists, lists signed by another
+//! key.
 
 use super::{Budget, text_of_time};
 use crate::cert::passed::{CertificatePath, Step};
@@ -10,16 +11,16 @@ use crate::cert::read::Signer;
 use crate::cert::{CertFault, Certificate, ListFault, RevocationList, RevocationRule, TrustStore};
 
 impl TrustStore {
-    /// Why a path that passed before, in another store perhaps, is believed no more: a list of this
-    /// store names a certificate of it, or other certificates are pinned here. A list that is
-    /// missing, or over, ends nothing that was believed.
+    /// Why a path that passed before, perhaps in another store, is not trusted any more: a list of
+    /// this store names a certificate of it, or other certificates are pinned here. A missing or
+    /// expired list does not end trust.
     pub fn disbelieved_since(&self, path: &CertificatePath, now: i64) -> Option<CertFault> {
         if !self.pinned.is_empty() && !self.pinned.iter().any(|one| path.leaf.is(one)) {
             let subject = path.leaf.subject.clone();
             return Some(CertFault::NotPinned { subject });
         }
         path.steps.iter().find_map(|step| {
-            // Most paths cost no signature.
+            // Most paths cost no signature check.
             let is_named = self.revocations.iter().any(|list| {
                 list.issuer == step.issuer.name && list.revoked_at(&step.serial).is_some()
             });
@@ -32,9 +33,9 @@ impl TrustStore {
         })
     }
 
-    /// What is wrong with each list that does not count at `now`, in their order; one that a newer
-    /// one replaced is passed over. A list of an authority whose certificate only peers bring along
-    /// is [`ListFault::Unmatched`].
+    /// What is wrong with each list that does not count at `now`, in their order. Skips a list that
+    /// a newer one replaced. A list of an authority whose certificate only peers send is
+    /// [`ListFault::Unmatched`].
     pub fn list_faults(&self, now: i64) -> Vec<ListFault> {
         let known = self.authorities.iter().chain(&self.pinned);
         let signers: Vec<&Signer> = known.map(|one| &*one.facts.signer).collect();
@@ -44,7 +45,7 @@ impl TrustStore {
             let mut first = own
                 .next()
                 .map(|signer| self.check_list(list, signer, now).err());
-            // Of two authorities of one name one is enough.
+            // If two authorities have one name, one is enough.
             if own.any(|signer| self.check_list(list, signer, now).is_ok()) {
                 first = Some(None);
             }
@@ -61,7 +62,8 @@ impl TrustStore {
         self.revocations.iter().filter_map(fault).collect()
     }
 
-    /// The authorities under which nobody passes at `now`, for want of a list: by what is wrong.
+    /// The authorities whose certificates all fail at `now` because no list covers them, with the
+    /// reason.
     pub fn uncovered(&self, now: i64) -> Vec<ListFault> {
         let budget = Budget::default;
         let refused = |found: Result<(), CertFault>| match found {
@@ -85,7 +87,8 @@ impl TrustStore {
         each.flatten().collect()
     }
 
-    /// A pinned certificate needs no path; the lists of its authority count where that is known.
+    /// A pinned certificate needs no path. The lists of its authority count if the authority is
+    /// known.
     pub(super) fn check_pinned(
         &self,
         pinned: &Certificate,
@@ -128,7 +131,7 @@ impl TrustStore {
             Ok(list) => list,
             Err(fault) => return self.without_list(&step.subject, fault),
         };
-        // A list that is out of date still says who was revoked.
+        // An expired list still says who was revoked.
         if let Some(at) = list.revoked_at(&step.serial) {
             return Err(CertFault::Revoked {
                 subject: step.subject.clone(),
@@ -138,7 +141,7 @@ impl TrustStore {
         in_force(list, now).or_else(|fault| self.without_list(&step.subject, fault))
     }
 
-    /// What the rule makes of a certificate that no current list can speak of.
+    /// Applies the rule to a certificate that no current list covers.
     fn without_list(&self, subject: &str, why: ListFault) -> Result<(), CertFault> {
         let is_listed = !matches!(why, ListFault::Missing { .. });
         match self.revocation {
@@ -162,7 +165,7 @@ impl TrustStore {
         Ok(newest.and_then(|list| in_force(list, now).map(|()| list)))
     }
 
-    /// The newest list of the issuer that it signed and that is not from the future; else what is
+    /// The newest list that the issuer signed and that is not from the future. Otherwise, what is
     /// wrong with those that have its name.
     fn newest_list(
         &self,
@@ -192,7 +195,7 @@ impl TrustStore {
         Ok(newest)
     }
 
-    /// Whether a list of this name is the issuer's, and in force.
+    /// Whether a list of this name is signed by the issuer and in force.
     fn check_list(
         &self,
         list: &RevocationList,

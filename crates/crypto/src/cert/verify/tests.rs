@@ -11,7 +11,7 @@ use super::*;
 use crate::cert::{ListFault, Name, RevocationList, RevocationRule};
 use crate::rsa::{PrivateKey, PublicKey};
 
-/// 2027-01-15, and certificates are valid a year around it.
+/// 2027-01-15. Certificates are valid for a year around it.
 const NOW: i64 = 1_800_000_000;
 const YEAR: i64 = 365 * 86_400;
 const LEGACY_CA: &str = include_str!("../keys/legacy-ca.crt");
@@ -46,7 +46,7 @@ fn a_chain_of_three_verifies_whatever_the_order_of_intermediates() {
     assert_eq!(verified.not_after, NOW + YEAR);
     let key = PublicKey::from_spki(&verified.spki).unwrap();
     assert!(key == PrivateKey::from_pem(END_PRIVATE).unwrap().public());
-    // Without the link in the middle nobody known issued the lower one.
+    // Without the link in the middle, no known authority issued the lower one.
     let fault = store.verify(&leaf, &certificates[..2], NOW).err();
     let expected = CertFault::UnknownAuthority {
         subject: "CN=lower".into(),
@@ -106,7 +106,7 @@ fn another_authority_of_the_same_name_did_not_sign() {
         issuer: "CN=root".into(),
     };
     assert_eq!(fault, Some(expected));
-    // Both known, as in a change of keys: the right one counts.
+    // Both are known, as during a change of keys: the right one counts.
     assert!(trust(&[&other, &real]).verify(&leaf, &[], NOW).is_ok());
     assert!(trust(&[&real, &other]).verify(&leaf, &[], NOW).is_ok());
 }
@@ -191,7 +191,7 @@ fn an_end_entity_issues_nothing() {
         assert!(
             matches!(fault, Some(CertFault::WrongUsage { subject, .. }) if subject == "CN=end")
         );
-        // Nor does one that is trusted as it is.
+        // A directly trusted certificate does not help either.
         assert!(trust(&[&end]).verify(&leaf, &[], NOW).is_err());
     }
 }
@@ -263,7 +263,7 @@ fn path_lengths_hold() {
                 .is_ok()
         );
     }
-    // A certificate that an authority gives itself, as for new keys, does not count.
+    // A self-issued certificate of an authority, as for a new key, does not count.
     let old = limited("root", None, 0);
     let new = limited("root", Some(&old), 0);
     let verdict = trust(&[&old]).verify(&leaf(&new, |_| {}), &[new.read()], NOW);
@@ -298,7 +298,7 @@ fn work_is_bounded_when_all_have_the_same_name() {
         .verify(&leaf(&real, |_| {}), &others, NOW)
         .err();
     assert_eq!(fault, Some(CertFault::TooMany));
-    // Two that issued each other lead nowhere.
+    // Two authorities that issued each other lead nowhere.
     let a = Made::authority(
         "a",
         Some(&Made {
@@ -379,7 +379,7 @@ fn the_newest_list_that_its_authority_signed_counts() {
     for lists in [lists().to_vec(), lists().into_iter().rev().collect()] {
         assert!(is_revoked(verdict(lists, true)));
     }
-    // One from the future, and one that somebody else signed, say nothing.
+    // A list from the future, and one that somebody else signed, do not count.
     for odd in [root.list(&[5], 1, 9), impostor.list(&[5], -1, 9)] {
         assert_eq!(
             verdict(vec![odd.clone(), root.list(&[], -20, 9)], true),
@@ -390,7 +390,7 @@ fn the_newest_list_that_its_authority_signed_counts() {
             Some(CertFault::NotChecked { .. })
         ));
     }
-    // One out of date is no proof of the absence, but still one of the presence.
+    // An expired list does not prove that a certificate is good, but still proves a revocation.
     assert_eq!(verdict(vec![root.list(&[], -20, -1)], false), None);
     let stale = verdict(vec![root.list(&[], -20, -1)], true);
     assert!(matches!(stale, Some(CertFault::NotChecked { .. })));
@@ -473,7 +473,7 @@ fn sha1_and_1024_bits_need_legacy_and_md5_never_passes() {
     let [sha256, sha1, md5] = verdicts(&store);
     assert_eq!((sha256, sha1), (None, None));
     assert!(matches!(md5, Some(CertFault::BadSignature { .. })));
-    // The list that openssl made of the same authority.
+    // openssl made this list of the same authority.
     store.revocations = vec![RevocationList::parse(LEGACY_LIST.as_bytes()).unwrap()];
     let fault = store.verify(&read(LEGACY_SHA256), &[], now).err();
     let expected = CertFault::Revoked {
@@ -496,14 +496,14 @@ fn a_pinned_certificate_is_believed_octet_by_octet_and_no_other() {
     let at = NOW + 2 * YEAR;
     let fault = store.verify(&pinned, &[], at).err();
     assert!(matches!(fault, Some(CertFault::Expired { .. })));
-    // Of the same authority, name and key, and yet another certificate.
+    // Same authority, name and key, but another certificate.
     let other = leaf(&root, |params| {
         params.serial_number = Some(SerialNumber::from(6_u64));
     });
     let subject = String::from("CN=end");
     let fault = store.verify(&other, &[], NOW).err();
     assert_eq!(fault, Some(CertFault::NotPinned { subject }));
-    // One that is pinned issues nothing, authority or not.
+    // A pinned certificate issues nothing, even if it is an authority.
     store.authorities.clear();
     store.pinned = vec![root.read()];
     let fault = store.verify(&pinned, &[root.read()], NOW).err();
@@ -552,7 +552,7 @@ fn revocation_lists_speak_of_pinned_certificates_too() {
     for rule in [Strict, IfListed] {
         let fault = verdict(Vec::new(), list(&[]), rule).unwrap();
         assert!(
-            fault.contains("list of CN=root fits no authority"),
+            fault.contains("list of CN=root matches no configured authority"),
             "{fault}"
         );
     }
@@ -560,7 +560,7 @@ fn revocation_lists_speak_of_pinned_certificates_too() {
     assert_eq!(verdict(Vec::new(), Vec::new(), IfListed), None);
     let fault = verdict(known(), Vec::new(), Strict).unwrap();
     assert!(fault.contains("no revocation list of CN=root"), "{fault}");
-    // A later list ends what stands.
+    // A later list ends trust in a passed path.
     let store = TrustStore {
         authorities: known(),
         pinned: vec![leaf.clone()],
@@ -578,7 +578,7 @@ fn revocation_lists_speak_of_pinned_certificates_too() {
 fn a_path_is_believed_while_its_end_is_pinned_or_nothing_is() {
     let root = root("root");
     let end = leaf(&root, |_| {});
-    // Of the same name, key and serial number.
+    // Same name, key and serial number.
     let other = leaf(&root, |params| {
         params.not_after += time::Duration::days(1);
     });
@@ -615,7 +615,7 @@ fn without_a_rule_a_list_that_is_named_must_be_in_force() {
         };
         store.verify(&leaf, &chain, NOW).err()
     };
-    // Nobody gave a list of the one in the middle.
+    // The middle authority has no list.
     assert_eq!(verdict(vec![root.list(&[], -9, 9)]), None);
     assert_eq!(verdict(vec![other.list(&[5], -9, 9)]), None);
     let issuer = || String::from("CN=middle");
@@ -659,7 +659,7 @@ fn each_list_that_does_not_count_is_told_with_what_is_wrong() {
         ..trust(&[&root, &other])
     };
     let forged = "the revocation list of CN=other has a signature that this authority did not make";
-    let stray = "the revocation list of CN=gone fits no authority that is configured";
+    let stray = "the revocation list of CN=gone matches no configured authority";
     let (faults, uncovered) = lists(&store);
     assert_eq!(faults, [forged, stray]);
     assert_eq!(uncovered, [forged]);
@@ -684,7 +684,7 @@ fn a_path_that_passed_is_revoked_by_a_later_list_alone() {
     let path = trust(&[&root]).verify(&leaf, &chain, NOW).unwrap().path;
     let impostor = Made::authority("middle", None, new_key(), |_| {});
     let later = |revocations: Vec<RevocationList>| {
-        // The authority in the middle came along with the peer; nobody brings it here.
+        // Only the peer sends the middle authority; the configuration lacks it.
         let store = TrustStore {
             revocations,
             revocation: RevocationRule::Strict,
@@ -702,7 +702,7 @@ fn a_path_that_passed_is_revoked_by_a_later_list_alone() {
     assert_eq!(later(vec![impostor.list(&[5], -9, 9)]), None);
     let end = "certificate CN=end was revoked at 2027-01-15 07:59:00 UTC";
     assert_eq!(later(vec![middle.list(&[5], -9, 9)]).as_deref(), Some(end));
-    // A newer list that does not name it any more lifts what an older one says.
+    // A newer list that does not name the certificate overrides an older one.
     let both = vec![middle.list(&[5], -9, 9), middle.list(&[], -5, 9)];
     assert_eq!(later(both), None);
     let by_root = later(vec![root.list(&[77], -9, 9)]).unwrap();
@@ -756,7 +756,7 @@ fn purposes_are_common_to_the_whole_path_below_the_anchor() {
     }
 }
 
-/// An authority, or what stands in for one, with its key.
+/// An authority, or an object in its place, with its key.
 struct Made {
     name: String,
     params: CertificateParams,
@@ -792,7 +792,7 @@ impl Made {
         Issuer::from_params(&self.params, &self.key)
     }
 
-    /// Its key once more.
+    /// A copy of its key.
     fn copy(&self) -> KeyPair {
         KeyPair::from_pem(&self.key.serialize_pem()).unwrap()
     }
@@ -801,7 +801,7 @@ impl Made {
         Certificate::from_der(&self.der).unwrap()
     }
 
-    /// A list from and to so many minutes from now.
+    /// A list that is valid between these minutes from now.
     fn list(&self, serials: &[u64], from: i64, to: i64) -> RevocationList {
         let mut params = self.params.clone();
         params.key_usages = vec![KeyUsagePurpose::CrlSign];

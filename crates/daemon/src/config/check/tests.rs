@@ -502,7 +502,7 @@ fn lists_that_do_not_count_are_told_and_refused_where_strict() {
     }
     let warned = folder.warns(&text("crls = [\"other.pem\"]"));
     assert!(
-        warned.contains("list of CN=other fits no authority"),
+        warned.contains("list of CN=other matches no configured authority"),
         "{warned}"
     );
     let warned = folder.warns(&text(&format!(

@@ -185,8 +185,8 @@ fn a_certificate_of_an_unknown_authority() {
             pair.i.sentence(),
             format!(
                 "{}certificate C=CH, O=Caravan Test, CN=gateway.example was issued by C=CH, \
-                 O=Caravan Test, CN=Intermediate, which is not trusted: no certificate of it is \
-                 configured, and none came along",
+                 O=Caravan Test, CN=Intermediate, which is not trusted: its certificate is not \
+                 configured, and the peer sent none",
                 doubt_words(is_aggressive)
             )
         );

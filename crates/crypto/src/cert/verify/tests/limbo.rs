@@ -1,13 +1,13 @@
-//! Cases of path building and of RFC 5280's rules, each under the name that x509-limbo
-//! (github.com/C2SP/x509-limbo) gives to its like. The certificates are ours, and so is the verdict
-//! where a case's own differs: the reason stands beside it. Left out are its cases of names, which
-//! are for `engine::identity`, and of name constraints, whose authorities are refused altogether.
+//! Cases of path building and of RFC 5280's rules, named after the matching cases of x509-limbo
+//! (github.com/C2SP/x509-limbo). The certificates are ours. A verdict that differs from
+//! x509-limbo's has its reason beside it. Left out: its cases of names, which belong to
+//! `engine::identity`, and of name constraints, because we refuse all authorities that have them.
 
 use super::*;
 use rcgen::ExtendedKeyUsagePurpose::{self, Any, ClientAuth, CodeSigning, ServerAuth};
 use rcgen::KeyUsagePurpose::{CrlSign, DigitalSignature, KeyCertSign};
 
-/// What a refusal says, in part; `PASSES` where there is none.
+/// Part of a refusal's text; `PASSES` for success.
 const PASSES: &str = "";
 
 type Tweak = fn(&mut CertificateParams);
@@ -47,7 +47,7 @@ fn path_lengths() {
     ] {
         told(&format!("pathlen::{id}"), &chain(&lengths), wanted);
     }
-    // A certificate that an authority issues to itself does not count.
+    // A self-issued certificate of an authority does not count.
     let old = limited("ca", &root("root"), most(0));
     let anchor = root("root");
     let first = limited("ca", &anchor, most(0));
@@ -101,7 +101,7 @@ fn more_than_one_path() {
             let found = trust(&[&anchor]).verify(&end, &path, NOW);
             told(id, &text(found), PASSES);
         }
-        // What is wrong with the only one is told, and not that others lead nowhere.
+        // The error tells what is wrong with the real issuer, and not that others lead nowhere.
         let path = [bad.read(), stranger.read()];
         let found = text(trust(&[&anchor]).verify(&end, &path, NOW));
         assert!(!found.is_empty(), "{id}");
@@ -271,7 +271,7 @@ fn what_an_authority_must_be() {
         &found,
         "CN=root, which is not trusted",
     );
-    // Whoever is configured is an anchor, whoever comes along is none.
+    // A configured certificate is an anchor; a sent one is not.
     let top = root("root");
     let middle = Made::authority("middle", Some(&top), new_key(), |_| {});
     let end = leaf(&middle, |_| {});
@@ -316,7 +316,7 @@ fn what_an_end_entity_must_be() {
             |it| it.extended_key_usages.clear(),
             PASSES,
         ),
-        // No sequence of purposes is empty; one that is admits none.
+        // A sequence of purposes may not be empty; an empty one admits nothing.
         (
             "eku::ee-eku-empty",
             |params| {
@@ -325,7 +325,7 @@ fn what_an_end_entity_must_be() {
             },
             "extended key usage has none of",
         ),
-        // TLS's clients are IKE's stations; x509-limbo asks for servers.
+        // IKE's clients match TLS's clients; x509-limbo asks for servers.
         (
             "eku::ee-wrong-eku",
             |it| it.extended_key_usages = vec![ClientAuth],
@@ -429,7 +429,7 @@ fn revocation() {
     }
 }
 
-/// The verdict on an end entity whose intermediate authority is changed.
+/// The verdict on an end entity whose intermediate authority is modified.
 fn through(tweak: Tweak) -> String {
     let anchor = root("root");
     let middle = Made::authority("middle", Some(&anchor), new_key(), tweak);
