@@ -77,7 +77,7 @@ def test_a_word_that_is_near_to_nothing_is_answered_with_all_that_would_do() -> 
     assert unknown("key", "mipz", ["mips", "clock"]).endswith("the nearest valid one is 'mips'")
     assert unknown("key", "zebra", ["mips", "clock"]).endswith("valid are 'mips', 'clock'")
     assert unknown("level", "sim", ["model", "simulate"]).endswith("one is 'simulate'")
-    assert unknown("key", "x", []) == "unknown key 'x', and there is none to choose from"
+    assert unknown("key", "x", []) == "unknown key 'x', and none is valid here"
 
 
 @pytest.mark.parametrize("levels", ['"simulate"', '"model"', '"model", "simulate"'])

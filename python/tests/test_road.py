@@ -470,7 +470,7 @@ def test_a_file_is_checked_without_a_network(keys: Keys, output: Path) -> None:
         assert "is valid: 1 connection (road)" in done.stdout
         narrow = write_files(road.ms, replace(named, remote_ts=f"{GATEWAY_ADDRESS}/32[tcp/8080]"))
         done = order(road.ms, "check", str(narrow)).check()
-        assert "what no selector covers is dropped there" in done.stdout
+        assert "traffic that no selector covers is dropped there" in done.stdout
         done = order(road.ms, "up", "-c", str(file), "--detach")
         assert done.code == 2 and "cannot resolve gateway.invalid" in done.stderr
 

@@ -1,8 +1,9 @@
-//! A tunnel without protection: each frame of a TUN device is one UDP datagram, and the reverse.
+//! A tunnel without protection: each frame of a TUN device becomes one UDP datagram, and the
+//! reverse.
 //!
-//! It is the floor beside which tunnels are measured: what its round trip costs are system calls
-//! and the waking of sleeping programs, and no tunnel of this shape does with less.
-//! `forwarder DEVICE LOCAL REMOTE` runs until it is killed.
+//! It is the lower bound for measured tunnels: its round trip costs only system calls and waking
+//! sleeping programs, and every tunnel of this design pays at least that. `forwarder DEVICE LOCAL
+//! REMOTE` runs until it is killed.
 
 use std::error::Error;
 use std::io::ErrorKind;
@@ -16,7 +17,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 const MTU: u16 = 1400;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // `cargo bench` and `cargo test --benches` give options of their own, and no addresses.
+    // `cargo bench` and `cargo test --benches` pass options of their own and no addresses.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [device, local, remote] = arguments.as_slice() else {
         eprintln!("forwarder DEVICE LOCAL REMOTE");
@@ -38,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         poll(&mut waiting, PollTimeout::NONE)?;
         let [from_tun, from_udp] = waiting.map(|each| each.any() == Some(true));
         if from_tun && let Some(len) = tun.read(&mut frame)? {
-            // What the kernel has no room for is lost, as on any link.
+            // A frame that the kernel has no room for is lost, as on any link.
             let _ = udp.send(&frame[..len]);
         }
         if from_udp {
@@ -55,7 +56,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Nothing was there, or the other end is not.
+/// Nothing was there, or the other end is down.
 fn is_passing(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::ConnectionRefused)
 }

@@ -1,5 +1,6 @@
-//! What `make bench` sends through every tunnel alike: echo requests at a steady interval, and
-//! small datagrams at a steady rate or as fast as they go. Each command prints one JSON object.
+//! The traffic that `make bench` sends through every tunnel: echo requests at a steady interval,
+//! and small datagrams at a steady rate or as fast as possible. Each command prints one JSON
+//! object.
 //!
 //! Left out: sending in batches. A flood stands for many small writes of a program.
 
@@ -14,16 +15,16 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 /// Payload of a flood's datagrams.
 const DATAGRAM_BYTES: usize = 64;
-/// The payload of ping's own echo requests.
+/// The payload size of ping's echo requests.
 const ECHO_BYTES: usize = 56;
 const ICMP_HEADER_BYTES: usize = 8;
-/// How long an answer is waited for.
+/// How long to wait for an answer.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// A flood is over when nothing came for so long: full queues empty sooner.
+/// A flood is over when nothing came for this long; full queues empty sooner.
 const DRAIN: Duration = Duration::from_millis(200);
 /// How long a receiver waits for the first datagram.
 const FIRST_PATIENCE: Duration = Duration::from_secs(10);
-/// A paced sender sends what is due at every one of these.
+/// A paced sender sends all due datagrams once per tick.
 const TICK: Duration = Duration::from_millis(1);
 const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
@@ -31,16 +32,16 @@ const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Given by `cargo bench`.
+    /// Passed by `cargo bench`.
     #[arg(long, hide = true, global = true)]
     bench: bool,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Round trips of echo requests, in microseconds; a lost one is left out.
+    /// Round trips of echo requests, in microseconds. Lost ones are left out.
     Echo {
-        /// Whom to ask.
+        /// The address to ping.
         address: Ipv4Addr,
         /// From one request to the next.
         #[arg(long)]
@@ -51,16 +52,16 @@ enum Command {
     },
     /// Sends datagrams of 64 bytes.
     Send {
-        /// Where to.
+        /// The destination.
         to: SocketAddr,
-        /// Datagrams a second; 0: as fast as they go.
+        /// Datagrams per second; 0: as fast as possible.
         #[arg(long)]
         rate: u64,
         /// For how long.
         #[arg(long)]
         milliseconds: u64,
     },
-    /// Says `ready`, then counts datagrams until no more come.
+    /// Prints `ready`, then counts datagrams until no more come.
     Receive {
         /// Own address.
         at: SocketAddr,
@@ -91,7 +92,7 @@ fn echo(address: Ipv4Addr, interval: Duration, count: u16) -> anyhow::Result<Val
     let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4))?;
     socket.connect(&SocketAddr::new(IpAddr::V4(address), 0).into())?;
     socket.set_read_timeout(Some(PATIENCE))?;
-    // Others on this host may ask the same peer.
+    // Others on this host may ping the same peer.
     let own = std::process::id().to_be_bytes();
     let own = [own[2], own[3]];
     let mut round_trips_us = Vec::with_capacity(count.into());
@@ -124,7 +125,7 @@ fn echo_request(own: [u8; 2], number: u16) -> Vec<u8> {
     message
 }
 
-/// Reads until the answer to this request, or until there is nothing more.
+/// Reads until the answer to this request arrives, or until nothing more comes.
 fn is_answered(socket: &Socket, own: [u8; 2], number: u16) -> anyhow::Result<bool> {
     use std::io::Read;
     let mut packet = [0; 2048];
@@ -134,7 +135,7 @@ fn is_answered(socket: &Socket, own: [u8; 2], number: u16) -> anyhow::Result<boo
             Err(fault) if is_empty(fault.kind()) => return Ok(false),
             Err(fault) => return Err(fault.into()),
         };
-        // A raw socket of IPv4 gives the IP header too.
+        // A raw IPv4 socket delivers the IP header too.
         let header = usize::from(packet[0] & 0x0f) * 4;
         let Some(message) = packet[..read].get(header..header + ICMP_HEADER_BYTES) else {
             continue;
@@ -152,7 +153,7 @@ fn send(to: SocketAddr, rate: u64, length: Duration) -> anyhow::Result<Value> {
     let (mut sent, mut refused) = (0_u64, 0_u64);
     let mut offer = || match socket.send(&payload) {
         Ok(_) => sent += 1,
-        // A full queue; nobody listens any more.
+        // The queue is full, or nobody listens any more.
         Err(_) => refused += 1,
     };
     let began = Instant::now();
@@ -175,7 +176,7 @@ fn send(to: SocketAddr, rate: u64, length: Duration) -> anyhow::Result<Value> {
 
 fn receive(at: SocketAddr) -> anyhow::Result<Value> {
     let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
-    // What the kernel grants is enough: the reader does nothing else.
+    // Whatever size the kernel grants is enough: the reader does nothing else.
     let _ = socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES);
     socket
         .bind(&at.into())

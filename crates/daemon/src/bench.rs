@@ -1,5 +1,5 @@
-//! `caravan bench`: what this machine takes for every suite, key exchange and step of the packet
-//! road; printed, and written as the device profile that the lab reads.
+//! `caravan bench` measures the cost of every suite, key exchange and step of the packet path on
+//! this machine. It prints the result, and writes it as the device profile that the lab reads.
 //!
 //! Suites go through the engine's planes, as packets do. Figures are medians of repeats on one
 //! core, wall time; cycles are ns x TSC clock, not counted instructions.
@@ -26,7 +26,7 @@ pub struct Args {
     /// Print JSON, not a table.
     #[arg(long)]
     pub json: bool,
-    /// Fewer repeats: seconds rather than a minute, and less to be trusted.
+    /// Fewer repeats: takes seconds instead of a minute, and is less accurate.
     #[arg(long)]
     pub quick: bool,
     /// Write the device profile to this TOML file.
@@ -37,16 +37,17 @@ pub struct Args {
 /// Named costs in ns.
 pub type Costs = BTreeMap<String, f64>;
 
-/// A device profile: the machine, and what each thing costs it in ns.
+/// A device profile: the machine, and its costs in ns.
 #[derive(Clone, Debug, Serialize)]
 pub struct Profile {
     /// Which machine and when.
     pub device: Device,
-    /// By suite: `seal_ns_64`, `open_ns_1400` and so on, the size being the clear IP packet's.
+    /// By suite: `seal_ns_64`, `open_ns_1400` and so on. The number is the size of the clear IP
+    /// packet.
     pub suite: BTreeMap<String, Costs>,
     /// By group, key or hash: `generate_ns`, `agree_ns`, `sign_ns`, `verify_ns`, `prf_ns`.
     pub exchange: BTreeMap<String, Costs>,
-    /// By device: a packet alone, and a packet of a burst of 64.
+    /// By device: for a single packet, and for a packet of a burst of 64.
     pub road: BTreeMap<String, Costs>,
     /// Why a part is missing, one sentence each.
     pub missing: Vec<String>,
@@ -57,11 +58,11 @@ pub struct Profile {
 pub struct Device {
     /// Host name.
     pub name: String,
-    /// As /proc/cpuinfo says.
+    /// From /proc/cpuinfo.
     pub cpu: String,
     /// UTC.
     pub date: String,
-    /// Clock of the time-stamp counter, where there is one.
+    /// Clock of the time-stamp counter, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tsc_mhz: Option<f64>,
     /// Fewer repeats were made.
@@ -70,7 +71,8 @@ pub struct Device {
 
 /// Measures everything and prints it.
 pub fn run(args: &Args) -> io::Result<()> {
-    // Before a minute is spent: whether the file can be written. What was in it stays till then.
+    // Check that the file can be written before spending a minute. Its old content stays until
+    // then.
     let output = args.output.as_deref().map(Output::open).transpose()?;
     let profile = measure(args.quick)?;
     let written = output.map_or(Ok(()), |output| output.write(&profile));
@@ -81,7 +83,7 @@ pub fn run(args: &Args) -> io::Result<()> {
     } else {
         profile.table()
     };
-    // What was measured is not lost with the file.
+    // Print first, so that a failing file does not lose the measurement.
     crate::console::say(&text)?;
     written
 }
@@ -137,7 +139,7 @@ pub fn measure(is_quick: bool) -> io::Result<Profile> {
 }
 
 impl Profile {
-    /// Text for people: one line a cost, ns and cycles.
+    /// Text for people: one line per cost, in ns and cycles.
     pub fn table(&self) -> String {
         let mut text = String::new();
         let device = &self.device;

@@ -1,6 +1,6 @@
-//! What is refused while no tunnel takes it. Whoever brings a configuration up lays these blocks
-//! before anything that can fail or take long: before names are asked for, before the first
-//! attempt. They stay whatever ends the process; `caravan down` lifts them.
+//! Blocking routes: traffic that is refused while no tunnel carries it. They are installed first
+//! when a configuration comes up, before anything that can fail or take long, such as name
+//! resolution. They stay however the process ends; `caravan down` removes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -19,10 +19,10 @@ use crate::nft;
 use crate::routes::full::{self, Surroundings};
 use crate::routes::{self, Desired, Prefix, covering, prefixes};
 
-/// So many blocked networks of one connection are named.
+/// How many blocked networks of one connection a sentence lists.
 const PREFIXES_SHOWN: usize = 8;
 
-/// Lays the blocks of a configuration. Where another process holds it they are that one's.
+/// Installs the blocks of a configuration, unless another process holds it: then that process does.
 pub async fn lay(runtime_dir: &Path, loaded: &Loaded) -> anyhow::Result<()> {
     let (Some((name, _)), desired) = (loaded.on_failure.first(), first(loaded)) else {
         return Ok(());
@@ -46,15 +46,14 @@ pub async fn lay(runtime_dir: &Path, loaded: &Loaded) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The blocks of a station hold for programs too that bind themselves to a device, as far as the
-/// host has the means.
+/// Extends a client's blocks to programs that bind to a device, if the host has nftables.
 pub fn bind(file: &mut FootprintFile) {
     if let Err(error) = nft::bound::keep(file) {
         warn!("a program that binds to a device can bypass the blocks: {error}");
     }
 }
 
-/// What is refused before there is any tunnel, and the rules that go with it.
+/// The blocks before there is any tunnel, and their rules.
 pub fn first(loaded: &Loaded) -> Desired {
     let mut desired = Desired {
         blocks: wanted(loaded),
@@ -64,14 +63,14 @@ pub fn first(loaded: &Loaded) -> Desired {
         return desired;
     }
     complete((loaded, &BTreeSet::new()), &[], &mut desired);
-    // What ends with a process waits for it.
+    // Parts that end with a process are not installed before it.
     desired
         .blocks
         .retain(|name, _| !desired.passing.contains(name));
     desired
 }
 
-/// By connection that blocks, what it refuses.
+/// The blocked prefixes of each blocking connection.
 fn wanted(loaded: &Loaded) -> BTreeMap<String, BTreeSet<Prefix>> {
     let all = loaded.engine.connections.iter();
     let blocking = all.filter(|connection| loaded.is_blocking(&connection.name));
@@ -80,9 +79,9 @@ fn wanted(loaded: &Loaded) -> BTreeMap<String, BTreeSet<Prefix>> {
     named.filter(|(_, prefixes)| !prefixes.is_empty()).collect()
 }
 
-/// What full tunnels, but those that are down, make of the rest of the host's traffic: of the
-/// other family, which goes nowhere, and of the local network. Where a connection's traffic passes
-/// without a tunnel, so does the other family once the process has ended.
+/// Adds the effect of full tunnels, except those that are down, on the host's other traffic: the
+/// other address family, which is refused, and the local network. If a connection's traffic may
+/// pass without a tunnel, so may the other family once the process has ended.
 pub fn complete(
     (loaded, downed): (&Loaded, &BTreeSet<String>),
     resolvers: &[IpAddr],
@@ -114,7 +113,7 @@ pub fn complete(
     }
 }
 
-/// All that a connection's tunnels lead to, as far as a configuration can name it.
+/// All that a connection's tunnels lead to, as far as the configuration names it.
 pub fn reach(connection: &Connection, config: &Config) -> BTreeSet<Prefix> {
     if connection.remote_addrs.is_empty() {
         return behind_peers(connection, config);
@@ -124,12 +123,12 @@ pub fn reach(connection: &Connection, config: &Config) -> BTreeSet<Prefix> {
     targets.map(|(prefix, _)| prefix).collect()
 }
 
-/// A station: where a child's traffic goes, and whether that is the peer itself (transport mode).
+/// For a client: the destinations of a child, and whether each is the peer itself (transport mode).
 pub fn targets(connection: &Connection, child: &Child) -> Vec<(Prefix, bool)> {
     match child.mode {
         Mode::Transport => {
             let peers = connection.remote_addrs.iter().map(|address| address.ip());
-            // Of a peer whose name is not resolved there is no address yet.
+            // A peer with an unresolved name has no address yet.
             let known = peers.filter(|address| !address.is_unspecified());
             known.map(|address| (Prefix::host(address), true)).collect()
         }
@@ -140,14 +139,15 @@ pub fn targets(connection: &Connection, child: &Child) -> Vec<(Prefix, bool)> {
     }
 }
 
-/// A gateway: the addresses that it lends, and what lies behind its peers.
+/// For a gateway: its pool addresses, and the networks behind its peers.
 pub fn behind_peers(connection: &Connection, config: &Config) -> BTreeSet<Prefix> {
     let pools = connection.pools.iter();
     let pools = pools.filter_map(|index| config.pools.get(*index));
     let lent = pools.flat_map(|pool| covering(pool.first, pool.last));
     let children = connection.children.iter();
     let selectors = children.flat_map(|c| c.remote.iter().map(|s| (c.mode, s)));
-    // In transport mode the addresses are those of the ends: ports of anybody's are no network.
+    // In transport mode the addresses are those of the ends. A selector for any address is no
+    // network.
     let is_anybody = |s: &TrafficSelector| {
         let all = TrafficSelector::everything(s.first);
         (s.first, s.last) == (all.first, all.last)
@@ -158,7 +158,7 @@ pub fn behind_peers(connection: &Connection, config: &Config) -> BTreeSet<Prefix
     lent.chain(behind).collect()
 }
 
-/// What stays blocked of these connections, in one sentence; `None`: nothing does.
+/// One sentence on what stays blocked of these connections; `None` if nothing does.
 pub fn standing(runtime_dir: &Path, names: &[String]) -> Option<String> {
     let mut blocks: BTreeMap<String, BTreeSet<Prefix>> = BTreeMap::new();
     for (_, footprint) in written(runtime_dir) {
@@ -171,7 +171,7 @@ pub fn standing(runtime_dir: &Path, names: &[String]) -> Option<String> {
     (!sentences.is_empty()).then(|| sentences.join("; "))
 }
 
-/// What of this stays blocked, a sentence a connection.
+/// One sentence for each connection that stays blocked.
 pub fn sentences<'a>(
     blocks: impl Iterator<Item = (&'a String, &'a BTreeSet<Prefix>)>,
 ) -> Vec<String> {

@@ -1,10 +1,10 @@
-//! `--capture FILE.pcapng`: the outer datagrams, IKE and ESP alike, as raw IP packets, written by a
-//! thread of its own; and beside it `FILE.pcapng.keys`, a Wireshark configuration folder that opens
-//! them: `WIRESHARK_CONFIG_DIR=FILE.pcapng.keys tshark -r FILE.pcapng`.
+//! `--capture FILE.pcapng` records the outer datagrams, IKE and ESP, as raw IP packets. A separate
+//! thread writes them. Beside it, `FILE.pcapng.keys` is a Wireshark configuration folder that
+//! decrypts them: `WIRESHARK_CONFIG_DIR=FILE.pcapng.keys tshark -r FILE.pcapng`.
 //!
 //! IP and UDP headers are rebuilt from what the sockets know: identification is 0 and the TTL is
-//! 64. A full queue drops and counts, so that the packet threads never wait.
-//! Follows draft-ietf-opsawg-pcapng; leaves out all blocks but the three it needs.
+//! 64. A full queue drops and counts, so that packet threads never wait. Follows
+//! draft-ietf-opsawg-pcapng; leaves out all blocks except the three that it needs.
 
 pub mod keys;
 
@@ -55,19 +55,19 @@ pub struct Tap {
 pub struct Capture {
     tap: Option<Tap>,
     path: PathBuf,
-    /// Why nothing more is written.
+    /// Why writing has stopped.
     fault: Arc<OnceLock<String>>,
     writer: Option<JoinHandle<io::Result<()>>>,
 }
 
-/// A capture's file, open.
+/// The open file of a capture.
 pub struct CaptureFile {
     file: BufWriter<File>,
     path: PathBuf,
 }
 
 impl CaptureFile {
-    /// Creates the file (mode 0600), or opens a pipe that is read.
+    /// Creates the file (mode 0600), or opens a pipe that has a reader.
     pub fn create(path: &FilePath) -> io::Result<Self> {
         let mut file = BufWriter::new(files::open_private(path)?);
         write_headers(&mut file)?;
@@ -77,7 +77,7 @@ impl CaptureFile {
 }
 
 impl Capture {
-    /// Makes the thread that writes there.
+    /// Starts the thread that writes to the file.
     pub fn start(CaptureFile { mut file, path }: CaptureFile) -> io::Result<Self> {
         let (queue, captured) = sync_channel(QUEUE);
         let tap = Tap {
@@ -90,7 +90,7 @@ impl Capture {
         let writer = builder.spawn(move || {
             write_all(&mut file, &captured).inspect_err(|error| {
                 warn!("{name} is cut off, the capture has ended: {error}");
-                // Nobody else sets it.
+                // Only this thread sets it.
                 let _ = told.set(error.to_string());
             })
         })?;
@@ -102,17 +102,17 @@ impl Capture {
         })
     }
 
-    /// Another end for a thread that moves packets.
+    /// A [`Tap`] for another packet thread.
     pub fn tap(&self) -> Tap {
         self.tap.clone().expect("taken only by finish and drop")
     }
 
-    /// Where the capture is.
+    /// The file of the capture.
     pub fn path(&self) -> &FilePath {
         &self.path
     }
 
-    /// Why it is not written any further, if it is not.
+    /// Why writing has stopped, if it has.
     pub fn fault(&self) -> Option<&str> {
         self.fault.get().map(String::as_str)
     }
@@ -123,7 +123,7 @@ impl Capture {
         tap.map_or(0, |tap| tap.dropped.load(Ordering::Relaxed))
     }
 
-    /// Waits until all is written; every other [`Tap`] must be gone.
+    /// Waits until everything is written. Every other [`Tap`] must be gone.
     pub fn finish(mut self) -> io::Result<()> {
         self.tap = None;
         match self.writer.take().map(JoinHandle::join) {
@@ -134,7 +134,7 @@ impl Capture {
 }
 
 impl Tap {
-    /// A run that is about to be sent.
+    /// Records a run before it is sent.
     pub fn run(&self, run: &Run, bytes: &[u8]) {
         match run.kind {
             Kind::Udp => {
@@ -147,7 +147,7 @@ impl Tap {
         }
     }
 
-    /// A buffer that a UDP socket received.
+    /// Records a buffer that a UDP socket received.
     pub fn received(&self, path: &Path, incoming: &Incoming, bytes: &[u8]) {
         let segment = match incoming.segment_bytes {
             0 => bytes.len(),
@@ -158,12 +158,12 @@ impl Tap {
         }
     }
 
-    /// A UDP payload, such as an IKE message that control sends.
+    /// Records a UDP payload, such as an IKE message that control sends.
     pub fn udp(&self, from: SocketAddr, to: SocketAddr, traffic_class: u8, payload: &[u8]) {
         self.give(|| udp_packet(from, to, traffic_class, payload));
     }
 
-    /// A whole IP packet.
+    /// Records a whole IP packet.
     pub fn packet(&self, packet: &[u8]) {
         self.give(|| packet.to_vec());
     }

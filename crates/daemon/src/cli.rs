@@ -17,9 +17,9 @@ use crate::options::{Role, RunOptions};
 use crate::service::Ready;
 use crate::{bench, console, link, packet, pki, steward};
 
-/// Something went wrong on the way.
+/// Exit status: an error while running.
 const FAILED: u8 = 1;
-/// The command line or the configuration is wrong.
+/// Exit status: the command line or the configuration is wrong.
 const WRONG: u8 = 2;
 
 /// A mobile IPsec VPN in userspace
@@ -72,7 +72,7 @@ struct Global {
 }
 
 impl Global {
-    /// The command line of the steward beside a process of these options.
+    /// The steward's command line for a process with these options.
     fn steward(&self, config: &Path, role: Role) -> Vec<OsString> {
         let mut all: Vec<OsString> = vec!["steward".into(), "--config".into(), config.into()];
         if role == Role::Gateway {
@@ -92,8 +92,8 @@ impl Global {
     }
 }
 
-/// What a variable of the environment says. For clap it is a default: with clap's own `env` every
-/// usage line would show the option as if it were needed.
+/// The default of a folder, from the environment. With clap's own `env`, every usage line would
+/// show the option as if it were required.
 fn folder(variable: &str, otherwise: &str) -> PathBuf {
     let said = std::env::var_os(variable).filter(|said| !said.is_empty());
     said.map_or_else(|| otherwise.into(), PathBuf::from)
@@ -229,7 +229,7 @@ struct StewardArgs {
     gateway: bool,
 }
 
-/// Reads the command line and obeys; `run` is the main loop of `gateway` and `up`.
+/// Reads the command line and runs the command; `run` is the main loop of `gateway` and `up`.
 pub fn main(run: impl FnOnce(RunOptions) -> anyhow::Result<()>) -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
@@ -243,7 +243,7 @@ pub fn main(run: impl FnOnce(RunOptions) -> anyhow::Result<()>) -> ExitCode {
     })
 }
 
-/// Help where it was asked for, or what is wrong with the command line.
+/// Prints requested help, or what is wrong with the command line.
 fn explain(asked: &clap::Error) -> ExitCode {
     let is_help = !asked.use_stderr();
     match asked.print() {
@@ -256,7 +256,7 @@ fn explain(asked: &clap::Error) -> ExitCode {
     }
 }
 
-/// All causes of an error, each said once: many errors repeat the one below them.
+/// All causes of an error, each only once: many errors repeat the text of their cause.
 fn sentence(error: &anyhow::Error) -> String {
     error.chain().fold(String::new(), |text, cause| {
         let cause = cause.to_string();
@@ -269,7 +269,7 @@ fn sentence(error: &anyhow::Error) -> String {
 }
 
 fn log(global: &Global) -> anyhow::Result<()> {
-    // A library that warns of its own orderly end.
+    // This library warns when it ends normally.
     let filter = EnvFilter::try_new(format!("netlink_proto=off,{}", global.log_level))
         .with_context(|| format!("--log-level {}", global.log_level))?;
     let log = tracing_subscriber::fmt()

@@ -1,8 +1,7 @@
 //! The configuration of one `caravan` process: TOML in swanctl's words.
 //!
-//! [`mod@file`] is the text as it stands; [`build`] checks it and turns it into what the engine and
-//! the rest of the daemon work with; `check` knows what types cannot say. Nothing else ever sees
-//! the text.
+//! [`mod@file`] is the text as written; [`build`] checks it and turns it into what the engine and
+//! the rest of the daemon use; `check` checks what types cannot. No other code sees the text.
 
 pub mod build;
 mod check;
@@ -29,9 +28,9 @@ pub use credentials::Credentials;
 pub use keys::Keys;
 pub use loaded::{Loaded, PublishedPort};
 
-/// Octets of a file of text: what a wrong name may lead to has no end.
+/// Octets of a text file at most. A wrong name could lead to an endless file.
 const MAX_FILE: u64 = 16 << 20;
-/// Octets of a configuration and of all that it names, where one process reads them for another.
+/// Octets of a configuration and all files that it names, if one process reads them for another.
 const TEXTS_MAX: usize = 12 << 20;
 
 /// Why a configuration cannot be used: which file, which line and key, what to do.
@@ -42,7 +41,7 @@ pub enum ConfigError {
     Unreadable {
         /// Which file.
         path: PathBuf,
-        /// The system's word.
+        /// The system's error.
         fault: std::io::Error,
     },
     /// Not TOML, or an unknown key or wrong type; the text has line and column.
@@ -50,7 +49,7 @@ pub enum ConfigError {
     Syntax {
         /// Which file.
         path: PathBuf,
-        /// Where and what.
+        /// Place and problem.
         text: String,
     },
     /// A value that does not make sense.
@@ -58,14 +57,14 @@ pub enum ConfigError {
     Value {
         /// Which file.
         path: PathBuf,
-        /// Where the key stands, from 1.
+        /// Line of the key, from 1.
         line: Option<usize>,
         /// Dotted key.
         key: String,
-        /// What is wrong, and what would be right.
+        /// The problem, and what to write instead.
         text: String,
     },
-    /// Several of these, a line each.
+    /// Several of these, one per line.
     #[error("{}", lines(.0))]
     Several(Vec<ConfigError>),
 }
@@ -80,7 +79,7 @@ fn lines(all: &[ConfigError]) -> String {
 }
 
 impl ConfigError {
-    /// All of them as one; `None` where there is none.
+    /// All of them as one; `None` if there are none.
     fn of(mut all: Vec<Self>) -> Option<Self> {
         match all.len() {
             0 | 1 => all.pop(),
@@ -88,7 +87,7 @@ impl ConfigError {
         }
     }
 
-    /// Looks up where its key stands in the text of the file.
+    /// Finds the line of its key in the text of the file.
     fn located(mut self, text: &str) -> Self {
         match &mut self {
             Self::Value { line, key, .. } => *line = place::line_of(text, key),
@@ -102,27 +101,27 @@ impl ConfigError {
     }
 }
 
-/// What a name that cannot be resolved means, or a certificate or list that is not in force.
+/// How to treat an unresolvable name, and a certificate or list that is not in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
-    /// For use: without an address there is nobody to reach; a clock may be wrong, so a certificate
-    /// that seems expired is tried, with a warning.
+    /// For running: without an address the peer cannot be reached. A clock may be wrong, so an
+    /// expired certificate is tried, with a warning.
     Needed,
-    /// Before the first attempt: no name is asked for, which may take long, and nothing is sent to
-    /// who has one. Else as for use.
+    /// Before the first attempt: no name is resolved, because that may take long or reveal
+    /// something. Otherwise as for running.
     Unasked,
-    /// For a look at the file, maybe on another machine: the name is a warning, the certificate an
+    /// For checking a file, perhaps on another machine: the name is a warning, the certificate an
     /// error.
     Wanted,
 }
 
-/// The text of a configuration and of the files that it names, read by a process that may for one
-/// that may not. Secrets among them: it has no `Debug`, and is wiped on drop.
+/// The text of a configuration and of its files, read by a process with the right to do so for one
+/// without. It may contain secrets: it has no `Debug`, and is wiped on drop.
 #[derive(PartialEq, Eq, Serialize, Deserialize)]
 pub struct Texts(BTreeMap<PathBuf, Result<Vec<u8>, String>>);
 
 impl Texts {
-    /// All of them; what cannot be read is told by whoever wants it.
+    /// Reads all of them. A file that cannot be read is an error only when it is used.
     pub fn read(path: &Path) -> Result<Self, ConfigError> {
         let unreadable = |fault| ConfigError::Unreadable {
             path: path.to_owned(),
@@ -167,12 +166,12 @@ impl Drop for Texts {
     }
 }
 
-/// Where texts come from: files, or what another process has read.
+/// The source of texts: files, or texts that another process has read.
 #[derive(Clone, Copy)]
 pub enum Origin<'a> {
     /// Files.
     Files,
-    /// What another process has read.
+    /// Texts that another process has read.
     Texts(&'a Texts),
 }
 
@@ -189,8 +188,7 @@ impl Origin<'_> {
     }
 }
 
-/// The connections that a configuration names, in the order of [`Loaded::on_failure`]; nothing
-/// else of it is looked at.
+/// The names of all connections, in the order of [`Loaded::on_failure`]. Nothing else is checked.
 pub fn connection_names(path: &Path) -> Result<Vec<String>, ConfigError> {
     let file = file::parse(path, &read(path, Origin::Files)?)?;
     Ok(file.connections.into_keys().collect())
@@ -205,7 +203,7 @@ fn read(path: &Path, origin: Origin<'_>) -> Result<Zeroizing<String>, ConfigErro
     })
 }
 
-/// A file of [`MAX_FILE`] octets at most.
+/// Reads a file of at most [`MAX_FILE`] octets.
 fn octets(path: &Path) -> io::Result<Vec<u8>> {
     let mut octets = Vec::new();
     File::open(path)?

@@ -1,5 +1,5 @@
-//! What this program says to whoever runs it: answers on standard output, complaints and the log on
-//! standard error. A full disk or a reader that is gone never ends a process that carries traffic.
+//! Output to the user: answers on standard output, errors and the log on standard error. A full
+//! disk or a closed reader never ends a process that carries traffic.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
@@ -7,11 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Lines of the log that standard error did not take.
+/// Lines of the log that could not be written to standard error.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
-/// Writes an answer to standard output. A reader that is gone wants no more of it, and that is no
-/// error.
+/// Writes an answer to standard output. A closed reader is not an error: it wants no more output.
 pub fn say(text: &str) -> io::Result<()> {
     say_to(&mut io::stdout().lock(), text)
 }
@@ -29,18 +28,18 @@ fn say_to(output: &mut impl Write, text: &str) -> io::Result<()> {
     }
 }
 
-/// One sentence on standard error. Where that cannot be written there is nobody to tell.
+/// Writes one sentence to standard error. A failure is ignored: there is nobody to tell.
 pub fn complain(sentence: impl Display) {
     // One write, so that lines of two processes do not mix.
     let _ = io::stderr().write_all(format!("caravan: {sentence}\n").as_bytes());
 }
 
-/// How many lines of the log could not be written since the process began.
+/// Lines of the log that could not be written since the process began.
 pub fn lost_lines() -> u64 {
     LOST.load(Ordering::Relaxed)
 }
 
-/// Standard error as the log takes it: a line that cannot be written is counted and dropped.
+/// Standard error as the log's writer. It counts and drops lines that cannot be written.
 #[derive(Clone, Copy, Debug)]
 pub struct Log;
 

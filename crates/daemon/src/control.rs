@@ -1,8 +1,8 @@
 //! The control socket: how `caravan status`, `down`, `reload` and `rekey` reach a running process.
 //!
 //! Each connection has a socket `NAME.sock` (mode 0600) in the runtime directory; those of one
-//! process are one file ([`sockets`]). One line of JSON asks, one line answers. [`server`] is the
-//! running process's end, [`client`] the command's.
+//! process are the same file ([`sockets`]). A request is one line of JSON, and so is the reply.
+//! [`server`] is the running process's end, [`client`] the command's.
 
 pub mod client;
 pub mod server;
@@ -14,56 +14,56 @@ use serde::{Deserialize, Serialize};
 
 use crate::status::StatusReport;
 
-/// Longest question: an identity of 1,024 octets, each of them escaped.
+/// Longest request: an identity of 1,024 octets, all of them escaped.
 pub const REQUEST_BYTES_MAX: usize = 16 << 10;
-/// Longest answer: the status of a gateway with 100,000 tunnels.
+/// Longest reply: the status of a gateway with 100,000 tunnels.
 pub const REPLY_BYTES_MAX: usize = 512 << 20;
 /// Longest name of a connection, so that the path of its socket fits into an address.
 pub const NAME_BYTES_MAX: usize = 64;
 
-/// What is asked of a running process.
+/// A request to a running process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
-    /// Answered with [`Reply::Status`].
+    /// The reply is [`Reply::Status`].
     Status,
-    /// Take a connection down for good: deletes are sent, blocking routes lifted. A process
-    /// without any other connection ends.
+    /// Take a connection down for good: send deletes, remove blocking routes. A process without any
+    /// other connection ends.
     Down {
         /// Its key in the configuration.
         connection: String,
     },
-    /// End the tunnels of one peer of a gateway's connection: deletes are sent. It may come back.
+    /// End the tunnels of one peer of a gateway's connection and send deletes. It may reconnect.
     End {
         /// The connection's key in the configuration.
         connection: String,
         /// The peer's identity, as [`Reply::Status`] shows it.
         peer: String,
     },
-    /// Read the configuration and the revocation lists again; tunnels stay, but for those of peers
-    /// whom a list names.
+    /// Read the configuration and the revocation lists again. Tunnels stay, except those of revoked
+    /// peers.
     Reload,
     /// Renew keys.
     Rekey {
         /// Its key in the configuration.
         connection: String,
-        /// Those of phase 1; else those of the children.
+        /// Those of phase 1; otherwise those of the children.
         ike: bool,
     },
-    /// End the process as a signal does: deletes are sent, blocking routes stay.
+    /// End the process as a signal does: send deletes, keep blocking routes.
     Stop,
 }
 
-/// The answer.
+/// The reply to a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "kebab-case")]
 pub enum Reply {
-    /// It is done, or has begun; what there is to say.
+    /// It is done, or has begun.
     Done {
-        /// One sentence, perhaps empty.
+        /// One sentence, may be empty.
         text: String,
     },
-    /// It has begun, and the process ends with it: the asker may wait for its end.
+    /// It has begun, and the process ends with it. The command may wait for that.
     Ending {
         /// One sentence.
         text: String,
@@ -73,17 +73,17 @@ pub enum Reply {
         /// Why.
         text: String,
     },
-    /// What there is.
+    /// The status.
     Status {
         /// The whole process.
         report: Box<StatusReport>,
     },
 }
 
-/// Why a control socket does not serve.
+/// Why a control socket does not work.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// Two processes want one name.
+    /// Two processes want the same name.
     #[error(
         "a connection named {name:?} is already running (socket {path}); \
          `caravan down {name}` ends it"
@@ -94,39 +94,39 @@ pub enum ControlError {
         /// Its socket.
         path: PathBuf,
     },
-    /// Nobody answers to that name.
+    /// No process has that name.
     #[error("no connection named {name:?} is running; {running}")]
     NotRunning {
         /// The connection.
         name: String,
-        /// Those that are.
+        /// The names of running connections.
         running: String,
     },
-    /// A name that cannot be a file's.
+    /// A name that cannot be a file name.
     #[error(
         "{0:?} cannot be a connection's name: use letters, digits, '-', '_' and '.', \
          {NAME_BYTES_MAX} at most, and no '.' in front"
     )]
     Name(String),
-    /// The file system or the socket refuses.
+    /// The file system or the socket refused.
     #[error("{what} {path}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// The system's word.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The process is about to end, or has ended meanwhile.
+    /// The process is about to end, or has just ended.
     #[error("the process at {0} is ending")]
     Ending(PathBuf),
-    /// The process answers something else, or the program here is of another version.
+    /// The reply is not understood. The other program may have another version.
     #[error("{path} sent an invalid reply: {text}")]
     Reply {
         /// The socket.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         text: String,
     },
 }
@@ -138,10 +138,10 @@ impl ControlError {
     }
 }
 
-/// What a process answers that has no time left to look at the question.
+/// The reply of a process that ends before it reads the request.
 const LAST_WORD: &str = "the process is ending";
 
-/// Refuses names that would leave the runtime directory or hide in it.
+/// Refuses names that would leave the runtime directory or be hidden in it.
 pub fn check_name(name: &str) -> Result<(), ControlError> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let is_good = (1..=NAME_BYTES_MAX).contains(&name.len())

@@ -1,8 +1,9 @@
-//! The resolvers that come with a lease: taken while the tunnel is up, given back afterwards.
+//! The resolvers that come with a lease: used while the tunnel is up, restored afterwards.
 //!
-//! Where systemd-resolved runs, it is told by `resolvectl` and forgets with the TUN device; else
-//! `resolv.conf` is rewritten and its former self kept in the footprint, and in the state directory
-//! as well: where the power fails, the file stays as we wrote it and the footprint does not.
+//! If systemd-resolved runs, `resolvectl` configures it, and it forgets the setting with the TUN
+//! device. Otherwise `resolv.conf` is rewritten. Its former content is kept in the footprint, and
+//! also in the state directory: after a power failure our file is still there and the footprint is
+//! not.
 
 pub mod backup;
 
@@ -20,20 +21,20 @@ use crate::{files, leases};
 
 pub use backup::{Backup, RESOLV_CONF};
 
-/// The C library reads this many.
+/// The C library reads at most this many.
 const RESOLVERS_MAX: usize = 3;
 /// systemd-resolved's own folder.
 const RESOLVED: &str = "/run/systemd/resolve";
-/// By this first line a file of ours is known.
+/// Our files are recognized by this first line.
 const HEADER: &str = "# written by caravan; the former content returns with the end of the tunnel";
 
-/// The former content, in a process's folder of the state directory.
+/// The former content, in the process's folder of the state directory.
 const KEPT: &str = "resolvers.json";
-/// Longest such file: a longer `resolv.conf` is nobody's.
+/// Longest such file. No real `resolv.conf` is longer.
 const KEPT_BYTES_MAX: u64 = 1 << 20;
 
-/// Uses these resolvers. An empty list gives the former ones back. `state` is the process's folder
-/// in the state directory.
+/// Uses these resolvers. An empty list restores the former ones. `state` is the process's folder in
+/// the state directory.
 pub fn take(
     resolvers: &[IpAddr],
     tun: &str,
@@ -55,12 +56,12 @@ pub fn take(
     take_file(resolvers, Path::new(RESOLV_CONF), state, file)
 }
 
-/// Whether resolvers are taken by rewriting [`RESOLV_CONF`]: systemd-resolved does not run.
+/// Whether resolvers are set by rewriting [`RESOLV_CONF`], because systemd-resolved does not run.
 pub fn uses_file() -> bool {
     !Path::new(RESOLVED).is_dir() || resolvectl(&["--version"]).is_err()
 }
 
-/// Rewrites this file; `take` does it where systemd-resolved does not run.
+/// Rewrites this file. `take` calls it if systemd-resolved does not run.
 pub fn take_file(
     resolvers: &[IpAddr],
     path: &Path,
@@ -79,19 +80,19 @@ pub fn take_file(
     replace(path, &rewritten(&old, resolvers))
 }
 
-/// After a power failure: what a process that is forgotten wrote to [`RESOLV_CONF`] gives way to
-/// what was there before it. `state` as in [`take`].
+/// After a power failure: replaces what a forgotten process wrote to [`RESOLV_CONF`] by the former
+/// content. `state` as in [`take`].
 pub fn recall(state: &Path, file: &mut FootprintFile) -> io::Result<()> {
     recall_file(Path::new(RESOLV_CONF), state, file)
 }
 
-/// Whether [`RESOLV_CONF`] is ours: of a living process or of one that could not give it back.
+/// Whether we wrote [`RESOLV_CONF`]: a living process, or one that could not restore it.
 pub fn is_taken() -> bool {
     is_ours(Path::new(RESOLV_CONF))
 }
 
-/// The same before any process of this name runs: for whoever is about to ask for a host's name,
-/// or takes down what a reboot has forgotten. Whether the former resolvers are back.
+/// The same before any process of this name runs, for a command that is about to resolve a host
+/// name, or that cleans up after a reboot. Returns whether the former resolvers are back.
 pub fn recall_left(runtime_dir: &Path, state_dir: &Path, name: &str) -> io::Result<bool> {
     if !is_taken() {
         return Ok(false);
@@ -110,8 +111,8 @@ fn recall_file(path: &Path, state: &Path, file: &mut FootprintFile) -> io::Resul
     give_back(file)
 }
 
-/// What returns at the end. Text of ours is former content only while another process has written
-/// down what was before it.
+/// The content to restore at the end. A text of ours counts as former content only while another
+/// process has stored the content before it.
 fn former(path: &Path, old: &str, state: &Path, file: &FootprintFile) -> io::Result<Backup> {
     if !is_ours(path) {
         let backup = backup(path, old)?;
@@ -130,7 +131,7 @@ fn former(path: &Path, old: &str, state: &Path, file: &FootprintFile) -> io::Res
     }))
 }
 
-/// Whether another process, dead or alive, has written down what this file said before.
+/// Whether another process, dead or alive, has stored the former content of this file.
 fn is_held(path: &Path, file: &FootprintFile) -> bool {
     let Some(runtime_dir) = file.folder().parent() else {
         return false;
@@ -140,7 +141,7 @@ fn is_held(path: &Path, file: &FootprintFile) -> bool {
     })
 }
 
-/// Writes the former content down where a reboot leaves it.
+/// Stores the former content where it survives a reboot.
 fn keep(state: &Path, backup: &Backup) -> io::Result<()> {
     let folder = files::make_folder(state, 0o700)?;
     files::check_ours(&folder, state)?;
@@ -149,7 +150,7 @@ fn keep(state: &Path, backup: &Backup) -> io::Result<()> {
     folder.sync_all()
 }
 
-/// The former content of this file that was kept last, by whichever process.
+/// The former content of this file that any process stored last.
 fn kept(path: &Path, state: &Path) -> Option<Backup> {
     let folders = fs::read_dir(state.parent()?)
         .into_iter()
@@ -170,7 +171,7 @@ fn kept(path: &Path, state: &Path) -> Option<Backup> {
     found.pop().map(|(_, backup)| backup)
 }
 
-/// Gives the former resolvers back, unless somebody else has written since.
+/// Restores the former resolvers, unless somebody else has written the file since.
 pub fn give_back(file: &mut FootprintFile) -> io::Result<()> {
     match file.footprint.dns.clone() {
         None => return Ok(()),
@@ -205,7 +206,7 @@ fn backup(path: &Path, old: &str) -> io::Result<Backup> {
     }
 }
 
-/// Our resolvers; what else the file says (search lists, options) stays.
+/// The text with our resolvers. Other settings (search lists, options) stay.
 fn rewritten(old: &str, resolvers: &[IpAddr]) -> String {
     let own = resolvers
         .iter()
@@ -229,10 +230,10 @@ fn is_ours(path: &Path) -> bool {
     fs::read_to_string(path).is_ok_and(|text| text.starts_with(HEADER))
 }
 
-/// Atomically, a link giving way to a file; a file that is a mount of its own is written in place.
+/// Replaces atomically, a link by a file. A file that is a mount point is written in place.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let new = beside(path);
-    // Every program of the host reads it, whatever our own umask is.
+    // Every program of the host must be able to read it, whatever our umask is.
     let readable = || fs::set_permissions(&new, Permissions::from_mode(0o644));
     let written = fs::write(&new, text).and_then(|()| readable());
     let renamed = written.and_then(|()| fs::rename(&new, path));
@@ -283,7 +284,7 @@ mod tests {
             take_file(&resolvers(), path, &state, &mut self.file)
         }
 
-        /// The runtime directory is empty afterwards.
+        /// Empties the runtime directory.
         fn reboot(&mut self) {
             let runtime = self.folder.join("run");
             fs::remove_dir_all(&runtime).unwrap();
@@ -378,7 +379,7 @@ mod tests {
             let state = case.state();
             match is_recalled {
                 true => recall_file(&path, &state, &mut case.file).unwrap(),
-                // Text of ours is not taken for what was before.
+                // Text of ours does not count as former content.
                 false => {
                     case.take(&path).unwrap();
                     give_back(&mut case.file).unwrap();
@@ -403,7 +404,7 @@ mod tests {
         let of_first = fs::read_to_string(&path).unwrap();
         let mut other = FootprintFile::open(&case.folder.join("run"), "work").unwrap();
         let state = case.folder.join("state/work.d");
-        // The first still runs: its text is no leftover.
+        // The first process still runs, so its text is not a leftover.
         recall_file(&path, &state, &mut other).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), of_first);
         let own = ["10.20.0.53".parse().unwrap()];
@@ -412,7 +413,7 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), of_first);
         take_file(&own, &path, &state, &mut other).unwrap();
         drop(other);
-        // Whoever comes first after a power failure finds what was before both.
+        // The next process after a power failure restores the content before both.
         case.reboot();
         let mut other = FootprintFile::open(&case.folder.join("run"), "work").unwrap();
         recall_file(&path, &state, &mut other).unwrap();

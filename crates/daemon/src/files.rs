@@ -1,5 +1,5 @@
-//! Files in folders that somebody else may write: opened without following links, looked at once
-//! they are open, read up to a limit.
+//! Safe access to files in folders that other users may write to: links are not followed, files are
+//! checked after opening, and reads are bounded.
 
 use std::fs::{self, DirBuilder, File, Metadata};
 use std::io::{self, ErrorKind, Read, Write};
@@ -13,18 +13,18 @@ use nix::libc::{ELOOP, ENXIO, O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW, O_NONBLOCK, O_
 use nix::sys::stat::Mode;
 use nix::unistd::{Gid, Uid, UnlinkatFlags, fchownat, unlinkat};
 
-/// Rights to write for others than the owner.
+/// Write permission for others than the owner.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// Makes a folder where there is none, those above it too, and opens it. Only the last name in the
-/// path is not followed where it is a link.
+/// Creates a folder and its parents if missing, and opens it. Does not follow a link in the last
+/// part of the path.
 pub fn make_folder(path: &Path, mode: u32) -> io::Result<File> {
     create_folder(path, mode)?;
     open_folder(path)
 }
 
-/// The same where we may have no right to look into it: what is done there is judged by the rights
-/// of that moment.
+/// The same without the right to read the folder. Later accesses are judged by the rights at their
+/// time.
 pub fn hold_folder(path: &Path, mode: u32) -> io::Result<File> {
     create_folder(path, mode)?;
     held(path)
@@ -50,7 +50,7 @@ fn held(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Opens a folder itself, never what a link of its name leads to.
+/// Opens a folder, never through a link.
 pub fn open_folder(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.read(true);
@@ -58,12 +58,12 @@ pub fn open_folder(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Whether nobody but us could have written there.
+/// Whether only we could have written there.
 pub fn is_ours_alone(found: &Metadata) -> bool {
     found.uid() == Uid::effective().as_raw() && found.permissions().mode() & WRITABLE_BY_OTHERS == 0
 }
 
-/// Refuses a folder that another user could have written into: what is in it is not believed.
+/// Refuses a folder that another user could have written to: its content is not trusted.
 pub fn check_ours(folder: &File, path: &Path) -> io::Result<()> {
     let found = folder.metadata()?;
     if is_ours_alone(&found) {
@@ -81,7 +81,7 @@ pub fn check_ours(folder: &File, path: &Path) -> io::Result<()> {
     ))
 }
 
-/// Gives an open folder to a user; it need not be readable for us.
+/// Gives an open folder to a user. We need not be able to read it.
 pub fn give_folder(folder: &File, user: Uid, group: Option<Gid>) -> io::Result<()> {
     if folder.metadata()?.uid() == user.as_raw() {
         return Ok(());
@@ -95,19 +95,19 @@ pub fn give_folder(folder: &File, user: Uid, group: Option<Gid>) -> io::Result<(
     )?)
 }
 
-/// A file of so many octets at most: no link, no device, no pipe.
+/// Reads a file of at most this many octets. Refuses links, devices and pipes.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     read_if(path, most, |_| true)
 }
 
-/// The same, of a file that nobody but us could have written.
+/// The same, for a file that only we could have written.
 pub fn read_ours(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     read_if(path, most, is_ours_alone)
 }
 
 fn read_if(path: &Path, most: u64, believes: fn(&Metadata) -> bool) -> io::Result<Vec<u8>> {
     let mut options = File::options();
-    // A pipe that nobody writes to would be waited for.
+    // Opening a pipe without a writer would block.
     options.read(true);
     options.custom_flags(O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     let file = options.open(path)?;
@@ -136,8 +136,8 @@ fn strange(name: &str) -> io::Error {
     io::Error::new(ErrorKind::PermissionDenied, text)
 }
 
-/// Writes a file of a folder anew, mode 0600, all or nothing; what stands at either name is not
-/// followed. The way to the folder needs no right any more.
+/// Replaces a file in a folder, mode 0600, all or nothing. Follows no link at either name. Needs no
+/// right to the path of the folder.
 pub fn replace(folder: &File, name: &str, text: &[u8]) -> io::Result<File> {
     let new = format!("{name}.new");
     match unlinkat(folder, &new[..], UnlinkatFlags::NoRemoveDir) {
@@ -152,8 +152,8 @@ pub fn replace(folder: &File, name: &str, text: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
-/// A file of an open folder, of so many octets at most, and when it was written: no link, no
-/// device, no pipe. The way to the folder needs no right any more.
+/// Reads a file of an open folder, of at most this many octets, with its time of modification.
+/// Refuses links, devices and pipes. Needs no right to the path of the folder.
 pub fn read_in(folder: &File, name: &str, most: u64) -> io::Result<(Vec<u8>, SystemTime)> {
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
     let file = File::from(openat(folder, name, flags, Mode::empty())?);
@@ -161,7 +161,7 @@ pub fn read_in(folder: &File, name: &str, most: u64) -> io::Result<(Vec<u8>, Sys
     Ok((text_of(file, &found, name, most)?, found.modified()?))
 }
 
-/// Opens a file to be locked: no link, and what it holds stays.
+/// Opens a file for locking. Refuses links and keeps its content.
 pub fn open_lock(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.append(true).create(true).mode(0o600);
@@ -169,7 +169,7 @@ pub fn open_lock(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Opens a file to append to, mode 0600, empty at first: no link, and nobody else's.
+/// Opens an empty file for appending, mode 0600. Refuses links and files of other users.
 pub fn open_log(path: &Path) -> io::Result<File> {
     let file = open_private(path)?;
     match file.metadata()?.is_file() {
@@ -178,12 +178,12 @@ pub fn open_log(path: &Path) -> io::Result<File> {
     }
 }
 
-/// The same, or a pipe of ours that somebody reads, or a device: never a link, nor what is somebody
-/// else's, who would read it or have it overwritten.
+/// The same, but also accepts our own pipe with a reader, or a device. Refuses links and files of
+/// other users, who could read it or have it overwritten.
 pub fn open_private(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.append(true).create(true).mode(0o600);
-    // A pipe that nobody reads would be waited for.
+    // Opening a pipe without a reader would block.
     options.custom_flags(O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     let file = options.open(path).map_err(|fault| told(fault, path))?;
     let found = file.metadata()?;
@@ -194,7 +194,7 @@ pub fn open_private(path: &Path) -> io::Result<File> {
         return Err(strange(&path.display().to_string()));
     }
     if kind.is_file() {
-        // One of an earlier run may be open to all.
+        // A file of an earlier run may be readable for others.
         file.set_permissions(fs::Permissions::from_mode(0o600))?;
         file.set_len(0)?;
     }
@@ -202,7 +202,7 @@ pub fn open_private(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Says what is wrong with what stands there.
+/// Explains the problem with an existing file.
 fn told(fault: io::Error, path: &Path) -> io::Error {
     let why = match fault.raw_os_error() {
         Some(ELOOP) => "is a link, which is not followed",

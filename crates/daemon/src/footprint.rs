@@ -1,9 +1,10 @@
-//! What a process has changed on its host, written down before it is done, so that whoever comes
-//! after a crash can undo it.
+//! The footprint: every change of a process on its host, written down before it is made, so that it
+//! can be undone after a crash.
 //!
-//! One folder `NAME.d` a process in the runtime directory: `footprint.json`, and `lock`, which the
-//! living process holds; the kernel lets go of it whatever the process dies of. Whoever undoes what
-//! is told there believes it: so it belongs to the steward's user, and what another user could have
+//! Each process has a folder `NAME.d` in the runtime directory with `footprint.json`, and `lock`,
+//! which the living process holds; the kernel releases it however the process dies. Undoing trusts
+//! the footprint, so it belongs to the steward's user, and a file that another user could have
+//! written is not read.
 //! written is not read.
 
 mod undo;
@@ -25,12 +26,12 @@ use crate::routes::prefix::Prefix;
 
 pub use undo::undo;
 
-/// Longest footprint: the former peers of a gateway are the most of it.
+/// Longest footprint. Most of it are the former peers of a gateway.
 const BYTES_MAX: u64 = 64 << 20;
 
 const FILE: &str = "footprint.json";
 
-/// What was changed.
+/// The changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Footprint {
@@ -42,13 +43,13 @@ pub struct Footprint {
     pub routes: BTreeSet<TableRoute>,
     /// Routing table of the blocking routes.
     pub table: u32,
-    /// Unreachable routes, by connection: they outlive the process.
+    /// Unreachable routes, by connection. They outlive the process.
     pub blocks: BTreeMap<String, BTreeSet<Prefix>>,
-    /// Connections whose blocks end with the process all the same.
+    /// Connections whose blocks end with the process.
     pub passing: BTreeSet<String>,
     /// nftables tables of family inet.
     pub nft_tables: BTreeSet<String>,
-    /// How the resolvers were before.
+    /// The former state of the resolvers.
     pub dns: Option<Backup>,
 }
 
@@ -62,8 +63,8 @@ impl Footprint {
             && self.dns.is_none()
     }
 
-    /// Names reach other programs' command lines and nft's text: one that we could not have written
-    /// makes the whole not ours.
+    /// Names reach command lines of other programs and nft's text. One that we could not have
+    /// written makes the whole footprint untrusted.
     fn is_plain(&self) -> bool {
         let blocked = self.blocks.keys();
         let mut names = self.connections.iter().chain(blocked);
@@ -78,14 +79,14 @@ impl Footprint {
 pub struct FootprintFile {
     folder: PathBuf,
     opened: File,
-    /// What is written there.
+    /// The stored content.
     pub footprint: Footprint,
     _lock: Flock<File>,
 }
 
 impl FootprintFile {
-    /// Takes the footprint of this name over, with what an earlier process left in it.
-    /// `WouldBlock` while that process lives.
+    /// Takes over the footprint of this name, with the content of an earlier process. `WouldBlock`
+    /// while that process lives.
     pub fn open(runtime_dir: &Path, name: &str) -> io::Result<Self> {
         let folder = folder(runtime_dir, name);
         let opened = files::make_folder(&folder, 0o700)?;
@@ -105,12 +106,12 @@ impl FootprintFile {
         })
     }
 
-    /// The folder, of nobody's but our user's.
+    /// The folder, which only our user can write to.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Whether another process, dead or alive, has this block as well.
+    /// Whether another process, dead or alive, also has this block.
     pub fn shares_block(&self, table: u32, prefix: &Prefix) -> bool {
         let runtime_dir = self.folder.parent().unwrap_or(&self.folder);
         let mut others = written(runtime_dir).filter(|(folder, _)| *folder != self.folder);
@@ -120,20 +121,20 @@ impl FootprintFile {
         })
     }
 
-    /// Whether another process, dead or alive, needs this rule as well.
+    /// Whether another process, dead or alive, also needs this rule.
     pub fn shares_rule(&self, rule: &Rule) -> bool {
         let runtime_dir = self.folder.parent().unwrap_or(&self.folder);
         let mut others = written(runtime_dir).filter(|(folder, _)| *folder != self.folder);
         others.any(|(_, other)| other.rules.contains(rule))
     }
 
-    /// The name of its process: that of the first connection it began with.
+    /// The name of its process: the first connection at its start.
     pub fn name(&self) -> String {
         let name = self.folder.file_stem().unwrap_or_default();
         name.to_string_lossy().into_owned()
     }
 
-    /// Changes the footprint and writes it down, all or nothing.
+    /// Changes the footprint and stores it, all or nothing.
     pub fn update(&mut self, change: impl FnOnce(&mut Footprint)) -> io::Result<()> {
         let mut next = self.footprint.clone();
         change(&mut next);
@@ -142,7 +143,7 @@ impl FootprintFile {
         }
         let text = serde_json::to_vec(&next).map_err(io::Error::other)?;
         if text.len() as u64 > BYTES_MAX {
-            // Whoever comes next could not read it, and would leave everything as it is.
+            // A longer one could not be read back, and nothing would be undone.
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         files::replace(&self.opened, FILE, &text)?;
@@ -150,7 +151,7 @@ impl FootprintFile {
         Ok(())
     }
 
-    /// Removes the folder once nothing is left to undo; else it stays.
+    /// Removes the folder once nothing is left to undo. Otherwise it stays.
     pub fn close(self) -> io::Result<()> {
         if self.footprint.is_empty() {
             fs::remove_dir_all(&self.folder)?;
@@ -159,10 +160,9 @@ impl FootprintFile {
     }
 }
 
-/// Takes over the footprints that dead processes left and that hold this connection. Those of
-/// others are only read: to hold one for a moment would keep its process from starting.
-/// `WouldBlock` while a process that holds the connection lives, or its steward takes back what it
-/// did.
+/// Takes over the footprints of dead processes that contain this connection. Others are only read:
+/// holding one for a moment would keep its process from starting. `WouldBlock` while a process with
+/// the connection lives, or while its steward undoes its changes.
 pub fn leftovers(runtime_dir: &Path, connection: &str) -> io::Result<Vec<FootprintFile>> {
     let holds = |footprint: &Footprint| {
         footprint.connections.iter().any(|name| name == connection)
@@ -176,7 +176,7 @@ pub fn leftovers(runtime_dir: &Path, connection: &str) -> io::Result<Vec<Footpri
     Ok(found)
 }
 
-/// Every footprint with its folder, of the dead and the living alike, as it stands.
+/// Every footprint with its folder, of dead and living processes.
 pub fn written(runtime_dir: &Path) -> impl Iterator<Item = (PathBuf, Footprint)> {
     let entries = fs::read_dir(runtime_dir).into_iter().flatten();
     entries.filter_map(|entry| {
@@ -186,8 +186,8 @@ pub fn written(runtime_dir: &Path) -> impl Iterator<Item = (PathBuf, Footprint)>
     })
 }
 
-/// Folders of the runtime directory that look like a footprint's and that another user could have
-/// written into, each with what to do about it.
+/// Folders of the runtime directory that look like a footprint and that another user could have
+/// written to, each with what to do about it.
 pub fn strange(runtime_dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(runtime_dir).into_iter().flatten();
     let folders = entries.filter_map(|entry| Some(entry.ok()?.path()));
@@ -200,7 +200,7 @@ pub fn strange(runtime_dir: &Path) -> Vec<String> {
     faults.collect()
 }
 
-/// The footprint of a folder; one that we cannot have written is none.
+/// Reads the footprint of a folder. One that we cannot have written is an error.
 fn read(folder: &Path) -> io::Result<Footprint> {
     files::check_ours(&files::open_folder(folder)?, folder)?;
     let path = folder.join(FILE);

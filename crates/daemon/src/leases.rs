@@ -1,9 +1,8 @@
-//! The inner addresses that a station was lent last, kept over its end and over a reboot.
+//! The last inner addresses of a client, kept over restarts and reboots.
 //!
-//! A program's connection keeps the source address it began with. A station that waits for traffic
-//! must have an inner address before the first packet: the one it had, which it asks for again.
-//! The file belongs to the user who speaks with the network; whoever else reads it takes it for a
-//! stranger's text.
+//! A program's connection keeps its first source address. A client that waits for traffic must have
+//! an inner address before the first packet, so it takes the last one and requests it again. The
+//! file belongs to the user of the network process; all other readers treat it as untrusted.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -18,13 +17,13 @@ use serde::{Deserialize, Serialize};
 use crate::files;
 use crate::routes::prefix::is_unicast;
 
-/// What came with an inner address.
+/// The parts of a lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lease {
     /// Inner addresses.
     pub addresses: Vec<IpAddr>,
-    /// Resolvers that go with them.
+    /// Their resolvers.
     pub dns: Vec<IpAddr>,
 }
 
@@ -35,13 +34,13 @@ const BYTES_MAX: u64 = 1 << 20;
 /// The leases of one process by connection: `NAME.leases/leases.json` in the state directory.
 pub struct LeaseFile {
     path: PathBuf,
-    /// The folder, open: the way there may be closed to the user who writes.
+    /// The open folder. The user who writes may have no access to its path.
     opened: Option<File>,
     leases: BTreeMap<String, Lease>,
 }
 
 impl LeaseFile {
-    /// Reads what is there. What cannot be read counts for nothing: leases come again.
+    /// Reads the file. An unreadable file counts as empty: new leases will come.
     pub fn open(state_dir: &Path, name: &str) -> Self {
         let path = state_dir.join(format!("{name}.leases")).join(FILE);
         let text = files::read(&path, BYTES_MAX).unwrap_or_default();
@@ -53,13 +52,13 @@ impl LeaseFile {
         }
     }
 
-    /// Makes the folder, for whoever may write there later only.
+    /// Creates the folder, for the process that writes there later.
     pub fn prepare(&mut self) -> io::Result<()> {
         self.opened = Some(files::hold_folder(self.folder(), 0o700)?);
         Ok(())
     }
 
-    /// Reads it as the user that it belongs to: who started the process may have lacked the right.
+    /// Reads it again as its owner: the process may have started without the right to read it.
     pub fn read_again(&mut self) {
         let folder = self.opened.as_ref();
         let read = folder.and_then(|folder| files::read_in(folder, FILE, BYTES_MAX).ok());
@@ -68,8 +67,8 @@ impl LeaseFile {
         }
     }
 
-    /// The folder, open: the user must be able to write to it, and this process keeps other things
-    /// there as well. `None`: it was not prepared. Its name may lead elsewhere meanwhile.
+    /// The open folder: the user must be able to write to it, and this process keeps other files
+    /// there as well. `None`: it was not prepared. Its path may lead elsewhere by now.
     pub fn opened(&self) -> Option<File> {
         self.opened.as_ref()?.try_clone().ok()
     }
@@ -79,13 +78,14 @@ impl LeaseFile {
         self.path.parent().unwrap_or(Path::new("."))
     }
 
-    /// What a connection had last.
+    /// The last lease of a connection.
     pub fn last(&self, connection: &str) -> Option<&Lease> {
         self.leases.get(connection)
     }
 
-    /// What a connection may have again: addresses of the families that it asks for. That of its
-    /// gateway is no inner address: it would cut this host off from the gateway, at each start.
+    /// The lease that a connection may take again: addresses of the families that it requests. The
+    /// address of its gateway is never an inner address, because it would cut this host off from
+    /// the gateway at each start.
     pub fn again(&self, connection: &Connection) -> Option<Lease> {
         let mut lease = self.last(&connection.name)?.clone();
         let wants = connection.wants_inner;
@@ -101,7 +101,7 @@ impl LeaseFile {
         (!lease.addresses.is_empty()).then_some(lease)
     }
 
-    /// Notes a lease, all or nothing; one without a folder is told at its start.
+    /// Stores a lease, all or nothing. A missing folder was reported at the start.
     pub fn note(&mut self, connection: &str, lease: Lease) -> io::Result<()> {
         if self.leases.get(connection) == Some(&lease) {
             return Ok(());
@@ -114,8 +114,8 @@ impl LeaseFile {
     }
 }
 
-/// What a file of leases says, as far as a gateway could have lent it: what no host can have would
-/// be refused by the steward, at each start again.
+/// Parses a file of leases, and keeps what a gateway could have lent. The steward would refuse an
+/// impossible address again at each start.
 fn parse(text: &[u8]) -> Option<BTreeMap<String, Lease>> {
     let mut leases: BTreeMap<String, Lease> = serde_json::from_slice(text).ok()?;
     for lease in leases.values_mut() {
@@ -130,8 +130,8 @@ fn parse(text: &[u8]) -> Option<BTreeMap<String, Lease>> {
     Some(leases)
 }
 
-/// Whether a process that held this connection has left a folder in the state directory: its own,
-/// or one with its lease.
+/// Whether a process with this connection has left a folder in the state directory: its own, or one
+/// with its lease.
 pub fn knows(state_dir: &Path, connection: &str) -> bool {
     let folders = fs::read_dir(state_dir).into_iter().flatten().flatten();
     let mut names = folders.filter_map(|found| {
@@ -144,7 +144,7 @@ pub fn knows(state_dir: &Path, connection: &str) -> bool {
     })
 }
 
-/// A process's folder in the state directory for what the steward keeps.
+/// The process's folder in the state directory for the steward's files.
 pub fn folder(state_dir: &Path, name: &str) -> PathBuf {
     state_dir.join(format!("{name}.d"))
 }

@@ -1,13 +1,14 @@
-//! Everything that the caravan program is made of: the only crate of this house that does IO, reads
-//! the clock, starts threads or runs async code.
+//! All of the caravan program: the only crate that does IO, reads the clock, starts threads or runs
+//! async code.
 //!
 //! Packets: [`sys`] (system calls), [`tun`], [`udp`], [`raw`] (devices and sockets), [`planes`]
-//! (one thread per direction around the engine's planes). `main.rs` only calls into here.
+//! (packet threads around the engine's planes). `main.rs` only calls into here.
 //!
-//! The user's side: [`cli`], [`control`] (the socket of a running process), [`status`], [`pki`],
+//! User interface: [`cli`], [`control`] (the socket of a running process), [`status`], [`pki`],
 //! [`console`].
-//! The host's: [`blocks`], [`routes`], [`nft`], [`dns`], each noted in the [`footprint`] and done
-//! by the [`steward`]; [`privileges`], [`sandbox`], [`files`], [`resolver`], [`service`].
+//!
+//! Host: [`blocks`], [`routes`], [`nft`], [`dns`], each recorded in the [`footprint`] and done by
+//! the [`steward`]; [`privileges`], [`sandbox`], [`files`], [`resolver`], [`service`].
 
 pub mod bench;
 pub mod blocks;

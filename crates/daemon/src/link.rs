@@ -1,10 +1,10 @@
 //! `caravan link`: a relay between two interfaces of its network namespace that gives them the
 //! rate, delay, loss and queue of a link, for machines whose kernel has no netem.
 //!
-//! Frames are taken and given by packet sockets. Super-frames are split, so that each datagram of
-//! the wire is charged by itself; offloads of both interfaces are turned off where they can be.
-//! What the link does to them is [`engine::link`]'s, which simulations use too: datagrams are
-//! charged by their IP length. Frames without IP (ARP) pass at once and free.
+//! Packet sockets receive and send the frames. Super-frames are split, so that each datagram on the
+//! wire is charged separately; offloads of both interfaces are turned off if possible.
+//! [`engine::link`] decides what happens to them, as in simulations: datagrams are charged by their
+//! IP length. Frames without IP (ARP) pass at once and free.
 
 pub mod split;
 
@@ -37,13 +37,13 @@ use split::{ETHERNET_BYTES, is_ip};
 
 /// Largest super-frame with its virtio-net header.
 const FRAME_BYTES: usize = HEADER_BYTES + ETHERNET_BYTES + 65_536;
-/// Frames read before those that are due are sent.
+/// Frames read before due frames are sent.
 const BURST: usize = 64;
-/// Frames whose memory is kept for the next ones.
+/// Frames whose memory is kept for reuse.
 const POOL: usize = 4096;
-/// Octets under way in one direction: 200 ms of 10 Gbit/s.
+/// Octets in flight in one direction: 200 ms of 10 Gbit/s.
 const MOST_UNDER_WAY_BYTES: usize = 256 << 20;
-/// What a packet socket may hold while we are not running.
+/// Octets that a packet socket may hold while we are not running.
 const BUFFER_BYTES: i32 = 16 << 20;
 
 /// Options of `caravan link`.
@@ -58,7 +58,7 @@ pub struct Args {
     /// Rate of each direction, as 2mbit.
     #[arg(long, value_parser = parse_rate, conflicts_with = "trace")]
     pub rate: Option<u64>,
-    /// Rate from right to left, where it differs.
+    /// Rate from right to left, if different.
     #[arg(long, value_parser = parse_rate, conflicts_with = "trace_back")]
     pub rate_back: Option<u64>,
     /// One-way delay, as 50ms.
@@ -67,16 +67,16 @@ pub struct Args {
     /// Probability of loss, 0 to 1.
     #[arg(long, value_parser = parse_loss, default_value_t = 0.0)]
     pub loss: f64,
-    /// What may wait in each direction: datagrams, or octets as 64kb.
+    /// Queue limit of each direction: datagrams, or octets as 64kb.
     #[arg(long, value_parser = parse_queue, default_value = "1000")]
     pub queue: Limit,
     /// Delivery opportunities in Mahimahi's form.
     #[arg(long)]
     pub trace: Option<PathBuf>,
-    /// The same from right to left, where it differs.
+    /// The same from right to left, if different.
     #[arg(long)]
     pub trace_back: Option<PathBuf>,
-    /// Of the losses.
+    /// Seed of the random losses.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 }
@@ -96,7 +96,7 @@ pub struct Passed {
     pub overflowed: u64,
     /// Most datagrams that waited at once.
     pub longest_queue: usize,
-    /// Datagrams dropped because as many octets were under way as memory is given.
+    /// Datagrams dropped because too many octets were in flight for the memory limit.
     pub beyond_memory: u64,
     /// Frames without IP.
     pub free_frames: u64,
@@ -147,7 +147,7 @@ pub fn run(args: &Args) -> io::Result<()> {
         std::thread::spawn(move || {
             let ended = relay.run();
             if ended.is_err() {
-                // One direction alone is no link: the other one ends too.
+                // A link with one direction is useless, so the other one ends too.
                 kill(Pid::this(), Signal::SIGTERM)?;
             }
             ended
@@ -195,10 +195,10 @@ fn shape(
     Ok(shape)
 }
 
-/// What a direction replays.
+/// The recording that a direction replays.
 type Recording = Box<Replay<File>>;
 
-/// A recording, looked through once and then read as time goes on.
+/// Opens a recording: checks it once, then reads it as time passes.
 fn replay(path: &Path) -> Result<Recording, BadRecording> {
     let file = File::open(path).map_err(|fault| BadRecording::Unreadable(fault.to_string()))?;
     let survey = survey(&file)?;
@@ -207,7 +207,7 @@ fn replay(path: &Path) -> Result<Recording, BadRecording> {
 
 fn open(interface: &str) -> io::Result<OwnedFd> {
     for each in [feature::TSO, feature::GSO, feature::GRO, feature::TX_CSUM] {
-        // Where it cannot be turned off, frames are split and summed here.
+        // If it cannot be turned off, frames are split and summed here.
         let _ = turn_off(interface, each);
     }
     let fd = frame::open(interface).map_err(|fault| unopened(interface, &fault))?;
@@ -235,11 +235,11 @@ struct Relay {
     to: Arc<OwnedFd>,
     bell: Arc<EventFd>,
     line: Line,
-    /// What names its recording.
+    /// The option that names its recording.
     option: &'static str,
 }
 
-/// The link and what is under way on it.
+/// The link and the frames in flight on it.
 struct Line {
     link: Link<File, Stream>,
     under_way: VecDeque<(Instant, Vec<u8>)>,
@@ -314,7 +314,7 @@ impl Relay {
                 let span = at.since(clock.now());
                 TimeSpec::from_duration(span)
             });
-            // An interrupted wait is a wait that ended.
+            // An interrupted wait counts as a wait that ended.
             let _ = ppoll(&mut polled, timeout, None);
             if polled[1].any().unwrap_or(false) {
                 return Ok(self.line.passed());
@@ -454,7 +454,7 @@ mod tests {
         assert!(parse_queue("kb").is_err());
     }
 
-    /// An Ethernet frame with so many octets of IP, as a packet socket gives it.
+    /// An Ethernet frame with this many octets of IP, as from a packet socket.
     fn received(ip_bytes: usize) -> Vec<u8> {
         let mut received = vec![0; HEADER_BYTES + ETHERNET_BYTES + ip_bytes];
         received[HEADER_BYTES + 12..HEADER_BYTES + 14].copy_from_slice(&[0x08, 0x00]);

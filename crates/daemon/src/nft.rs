@@ -1,13 +1,13 @@
-//! The nftables table of a process: what must come through the tunnel comes no other way, and
-//! ports of a gateway's address lead to servers inside.
+//! The nftables table of a process: traffic that must come through the tunnel is refused on any
+//! other way, and ports of a gateway's address lead to servers inside.
 //!
-//! A packet in clear whose answer would go into the tunnel is dropped and counted before
-//! connections are looked up (RFC 4301 §5.2): the host's own routes say which those are, so that
-//! both directions follow one policy. What carries the tunnel itself, what keeps the link alive
-//! and errors of routers on the way are let in. Where a full tunnel shuns the local network,
-//! nothing is sent to its groups but what keeps the link alive. Published ports: traffic out of
-//! the tunnel is forwarded; from outside only where the policy is "none". Servers see the
-//! gateway's address, because those of the pools are foreign to their network.
+//! An unencrypted packet whose answer would go into the tunnel is dropped and counted before
+//! connection tracking (RFC 4301 §5.2). The host's own routes decide that, so both directions
+//! follow one policy. Exceptions are packets that carry the tunnel itself, that keep the link
+//! alive, and errors of routers on the path. If a full tunnel blocks the local network, nothing is
+//! sent to its groups except what keeps the link alive. Published ports: traffic out of the tunnel
+//! is forwarded; traffic from outside only if the policy is "none". Servers see the gateway's
+//! address, because pool addresses are foreign to their network.
 
 pub mod bound;
 pub mod names;
@@ -27,11 +27,11 @@ use crate::config::{Loaded, PublishedPort};
 use crate::footprint::FootprintFile;
 use names::PREFIX;
 
-/// Where nft is when PATH lacks the administrator's folders.
+/// Where nft is if PATH lacks the administrator's folders.
 const NFT: [&str; 3] = ["nft", "/usr/sbin/nft", "/sbin/nft"];
 
-/// What comes in clear although its answer would go into the tunnel: IKE, ESP and AH, fragments of
-/// these, neighbours of the link, and what routers say of packets under way.
+/// Packets that may come unencrypted although their answer would go into the tunnel: IKE, ESP and
+/// AH, fragments of these, neighbours of the link, and router errors about packets in flight.
 const IN_CLEAR: [&str; 10] = [
     "iifname \"lo\"",
     "udp dport { 500, 4500 } fib daddr type local",
@@ -46,7 +46,7 @@ const IN_CLEAR: [&str; 10] = [
     "fib daddr type { broadcast, multicast }",
 ];
 
-/// What the table is to do.
+/// What the table does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forwarding {
     /// Names the table: `caravan_NAME`.
@@ -57,17 +57,17 @@ pub struct Forwarding {
     pub publish: Vec<PublishedPort>,
     /// First and last address of each pool.
     pub pools: Vec<(IpAddr, IpAddr)>,
-    /// First and last address of what a station's tunnels lead to, blocked while no tunnel is, and
-    /// of the family that a full tunnel leaves out.
+    /// First and last address of what a client's tunnels lead to, blocked while no tunnel is up,
+    /// and of the family that a full tunnel leaves out.
     pub blocked: Vec<(IpAddr, IpAddr)>,
-    /// A full tunnel keeps this host from its local network: nothing goes to groups of it. The mark
+    /// A full tunnel blocks the local network: nothing is sent to its groups. The value is the mark
     /// of our own datagrams.
     pub shuns_local: Option<u32>,
-    /// There is a policy to keep.
+    /// Whether there is a policy to enforce.
     pub guards: bool,
-    /// Peers come with addresses of their own, and what has no tunnel is blocked.
+    /// Peers use addresses of their own, and traffic without a tunnel is blocked.
     pub blocks_peers: bool,
-    /// Clear traffic from outside is forwarded as well: a connection's policy is "none".
+    /// Unencrypted traffic from outside is forwarded as well: a connection's policy is "none".
     pub from_outside: bool,
 }
 
@@ -83,12 +83,12 @@ pub enum NftError {
     /// It cannot be run.
     #[error("cannot run nft: {0}")]
     Run(io::Error),
-    /// It refuses.
+    /// It refused.
     #[error("nft refuses the table {table}: {text}")]
     Refused {
-        /// Which.
+        /// The table.
         table: String,
-        /// Its words.
+        /// Its error text.
         text: String,
     },
     /// The footprint cannot be written.
@@ -97,7 +97,7 @@ pub enum NftError {
 }
 
 impl Forwarding {
-    /// As a configuration says it.
+    /// From a configuration.
     pub fn new(name: &str, loaded: &Loaded) -> Self {
         let pools = loaded.engine.pools.iter();
         Self {
@@ -115,16 +115,16 @@ impl Forwarding {
 
     /// The table's name.
     pub fn table(&self) -> String {
-        // What a connection's name may be ([`crate::control::check_name`]) nft takes as it is.
+        // nft accepts every valid connection name ([`crate::control::check_name`]) as it is.
         format!("{PREFIX}{}", self.name)
     }
 
-    /// Whether traffic would not pass without the table; else it only keeps out what lies.
+    /// Whether traffic needs the table to pass. Otherwise it only keeps out spoofed packets.
     pub fn is_needed(&self) -> bool {
         !self.publish.is_empty()
     }
 
-    /// Loads the table, in place of the one that is there; without ports and policy there is none.
+    /// Loads the table and replaces the existing one. Without ports and policy there is none.
     pub fn load(&self, file: &mut FootprintFile) -> Result<(), NftError> {
         self.load_by(&NFT, file)
     }
@@ -144,7 +144,7 @@ impl Forwarding {
         .map_err(NftError::Footprint)?;
         let loaded = run(programs, &table, &self.text());
         if loaded.is_err() && !was_there {
-            // One transaction: nothing was done that would have to be undone.
+            // It is one transaction: nothing was done that must be undone.
             forget(&table, file)?;
         }
         loaded
@@ -160,7 +160,7 @@ impl Forwarding {
         if let Some(mark) = self.shuns_local {
             self.keep_in(mark, &mut text);
         }
-        // A NAT chain, even an empty one, has the kernel track every packet of the host.
+        // With a NAT chain, even an empty one, the kernel tracks every packet of the host.
         if !self.publish.is_empty() {
             self.forward(&mut text);
         }
@@ -200,7 +200,7 @@ impl Forwarding {
         }
     }
 
-    /// Routes do not decide about groups whose sender names the link.
+    /// Routes do not decide about groups if the sender names the link.
     fn keep_in(&self, mark: u32, text: &mut String) {
         let tun = &self.tun;
         *text += "  }\n  chain local {\n    type filter hook output priority filter;\n";
@@ -214,8 +214,8 @@ impl Forwarding {
         *text += "    ip6 daddr { ff00::/8, fe80::/10 } counter drop\n";
     }
 
-    /// Pool addresses come out of the tunnel at any time, so does what is routed into it; what is
-    /// refused while no tunnel is does not come in either.
+    /// Pool addresses and routed destinations always come out of the tunnel. What is refused while
+    /// no tunnel is up does not come in either.
     fn keep_out(&self, text: &mut String) {
         let tun = &self.tun;
         *text += "  chain spoofed {\n    type filter hook prerouting priority raw;\n";
@@ -227,7 +227,7 @@ impl Forwarding {
             );
         }
         if self.blocks_peers {
-            // A peer that is heard before its route is there: its answer would leave in clear.
+            // A peer that is heard before its route exists: the answer would leave unencrypted.
             let _ = writeln!(
                 text,
                 "    iifname \"{tun}\" fib saddr oifname != \"{tun}\" counter drop"
@@ -253,7 +253,8 @@ impl Forwarding {
     }
 }
 
-/// What the local network's groups hear although it is shunned: DHCP and what keeps the link alive.
+/// Packets to groups of a blocked local network that are still sent: DHCP and what keeps the link
+/// alive.
 const TO_GROUPS: [&str; 3] = [
     "udp sport 68 udp dport 67",
     "udp sport 546 udp dport 547",
@@ -261,20 +262,20 @@ const TO_GROUPS: [&str; 3] = [
      mld-listener-report, mld2-listener-report, mld-listener-done }",
 ];
 
-/// A full tunnel of this configuration blocks the local network.
+/// Returns the mark if a full tunnel of this configuration blocks the local network.
 fn shuns_local(loaded: &Loaded) -> Option<u32> {
     let mut full = loaded.full_tunnels.values();
     let shuns = full.any(|one| one.lan == Lan::Block);
     shuns.then_some(loaded.daemon.fwmark)
 }
 
-/// Connections that block what has no tunnel.
+/// Connections that block traffic without a tunnel.
 fn blocking(loaded: &Loaded) -> impl Iterator<Item = &Arc<Connection>> {
     let all = loaded.engine.connections.iter();
     all.filter(|connection| loaded.is_blocking(&connection.name))
 }
 
-/// What a station's connections that block lead to.
+/// What a client's blocking connections lead to.
 fn blocked(loaded: &Loaded) -> Vec<(IpAddr, IpAddr)> {
     let remote = |connection: &Arc<Connection>| {
         let in_tunnels = connection.children.iter();
@@ -296,7 +297,7 @@ fn blocked(loaded: &Loaded) -> Vec<(IpAddr, IpAddr)> {
     all.into_iter().collect()
 }
 
-/// Removes a table; one that is gone already is no fault.
+/// Removes a table. A missing one is not an error.
 pub fn remove(table: &str) -> Result<(), NftError> {
     run(
         &NFT,
@@ -322,7 +323,7 @@ fn forget(table: &str, file: &mut FootprintFile) -> Result<(), NftError> {
     removed.map_err(NftError::Footprint)
 }
 
-/// How many packets in clear a table has dropped; `None` without a table.
+/// How many unencrypted packets a table has dropped; `None` without a table.
 pub fn spoofed(table: &str) -> Option<u64> {
     let arguments = ["-j", "list", "chain", "inet", table, "spoofed"];
     let output = start(&NFT, &arguments).ok()?.wait_with_output().ok()?;
@@ -330,7 +331,7 @@ pub fn spoofed(table: &str) -> Option<u64> {
     output.status.success().then(|| counted(&listed))
 }
 
-/// The packets of every counter in a listing.
+/// The packet counts of all counters in a listing.
 fn counted(listed: &serde_json::Value) -> u64 {
     let rules = listed["nftables"].as_array().into_iter().flatten();
     let statements = rules.filter_map(|one| one["rule"]["expr"].as_array());
@@ -359,7 +360,7 @@ fn start(programs: &[&str], arguments: &[&str]) -> Result<Child, NftError> {
 
 fn run(programs: &[&str], table: &str, text: &str) -> Result<(), NftError> {
     let mut child = start(programs, &["-f", "-"])?;
-    // What nft does not read it complains about.
+    // nft reports what it cannot read.
     let written = child
         .stdin
         .take()
@@ -472,7 +473,7 @@ mod tests {
         assert!(matches!(refused, Err(NftError::Refused { .. })));
         assert!(file.footprint.nft_tables.is_empty());
         assert!(undo(&mut file).is_ok());
-        // A table that stands is not forgotten.
+        // An existing table is not forgotten.
         let table = forwarding().table();
         file.update(|footprint| {
             let _ = footprint.nft_tables.insert(table.clone());

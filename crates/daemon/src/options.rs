@@ -1,4 +1,4 @@
-//! What a process is started with, once its command line is read.
+//! The options of a process, after reading its command line.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::service::Ready;
 
-/// Which end a process is.
+/// Gateway or client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// `caravan gateway`
@@ -15,23 +15,23 @@ pub enum Role {
     Station,
 }
 
-/// What the main loop is started with.
+/// The options of the main loop.
 pub struct RunOptions {
-    /// Which end.
+    /// Gateway or client.
     pub role: Role,
     /// The configuration's path, absolute.
     pub config: PathBuf,
-    /// Where sockets and footprints go.
+    /// Folder of sockets and footprints.
     pub runtime_dir: PathBuf,
-    /// Where last leases are kept.
+    /// Folder of last leases.
     pub state_dir: PathBuf,
-    /// Where packets and keys are recorded.
+    /// File to record packets and keys.
     pub capture: Option<PathBuf>,
-    /// User to become, before the configuration's.
+    /// User to change to; it takes precedence over the configuration.
     pub user: Option<String>,
     /// Command line of the steward.
     pub steward: Vec<OsString>,
-    /// Who waits for the news that it is up.
+    /// Receives the message that the process is up.
     pub ready: Ready,
     /// How long it waits for that.
     pub timeout: Duration,

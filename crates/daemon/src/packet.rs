@@ -1,10 +1,10 @@
 //! `caravan packet`: seals and opens single packets with given keys, so that other implementations
 //! can check the planes packet by packet, both ways.
 //!
-//! Standard input has JSON lines: first an `Association`, then `{"seal": HEX}` or
-//! `{"open": HEX}`, each a whole IP packet. Every line but the first is answered by one:
-//! `{"packet": HEX}` or `{"drop": REASON}`. A further `Association` begins anew. It is one
-//! direction's: what its sender seals, its receiver opens.
+//! Standard input has JSON lines: first an `Association`, then `{"seal": HEX}` or `{"open": HEX}`,
+//! each with a whole IP packet. Every line except the first gets one line as answer: `{"packet":
+//! HEX}` or `{"drop": REASON}`. Another `Association` starts anew. An association is for one
+//! direction: its receiver opens what its sender seals.
 
 use std::io::{self, BufRead, Write};
 use std::net::{IpAddr, SocketAddr};
@@ -29,7 +29,7 @@ const CHILD: ChildId = ChildId(1);
 const NOW: Instant = Instant(1);
 /// Largest outer packet: nothing is fragmented here.
 const PATH_MTU: u16 = 9000;
-/// Longest line: two hexadecimal digits an octet of the largest packet, and its words.
+/// Longest line: two hexadecimal digits per octet of the largest packet, and its words.
 const MAX_LINE_BYTES: u64 = 140_000;
 /// Packets.
 const DEFAULT_WINDOW: u32 = 64;
@@ -50,7 +50,7 @@ struct Association {
     integrity_key: String,
     #[serde(default)]
     esn: bool,
-    /// Upper half of the number of the first packet, sealed or expected.
+    /// Upper half of the first packet's number, sealed or expected.
     #[serde(default)]
     seq_high: u32,
     /// Its lower half.
@@ -60,7 +60,7 @@ struct Association {
     tunnel_dst: IpAddr,
     /// UDP ports.
     encap: Option<(u16, u16)>,
-    /// Without one: 64 packets, or none where nothing is authenticated.
+    /// Default: 64 packets, or none if nothing is authenticated.
     replay_window: Option<u32>,
 }
 
@@ -71,11 +71,11 @@ fn first_number() -> u32 {
 /// Options of `caravan packet`.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct Args {
-    /// What the lines will ask for; each line says it too.
+    /// The operation of the lines; each line names it too.
     pub verb: Option<Verb>,
 }
 
-/// The two ways.
+/// The two operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Verb {
     /// Clear packets in.
@@ -113,7 +113,7 @@ enum Answer {
     Drop(&'static str),
 }
 
-/// Answers lines until there are no more.
+/// Answers lines until the input ends.
 pub fn run(args: Args) -> io::Result<()> {
     answer(args.verb, &mut io::stdin().lock(), &mut io::stdout().lock())
 }
@@ -156,8 +156,8 @@ struct TwoEnds {
     receiver: InboundPlane,
     path: Path,
     kind: Kind,
-    /// A UDP socket neither takes nor gives what transport mode keeps of an IPv4 header: the
-    /// packet at hand lends it.
+    /// A UDP socket cannot carry the IPv4 header fields that transport mode keeps, so they come
+    /// from the packet at hand.
     keeps_header: bool,
 }
 

@@ -1,7 +1,7 @@
 //! `caravan pki`: a small authority in a folder.
 //!
-//! The folder holds `ca.pem`, `ca.key` (mode 0600), `crl.pem` and `index.json`, which lists every
-//! certificate that was issued. `bundle.rs` writes a client's ready configuration.
+//! The folder contains `ca.pem`, `ca.key` (mode 0600), `crl.pem` and `index.json`, which lists
+//! every issued certificate. `bundle.rs` writes a ready configuration for a client.
 
 mod bundle;
 
@@ -20,11 +20,11 @@ use crypto::cert::{
 use nix::fcntl::{Flock, FlockArg};
 use serde::{Deserialize, Serialize};
 
-/// Serial numbers are random, so that nobody foresees a certificate (RFC 5280 §4.1.2.2: positive,
-/// 20 bytes at most).
+/// Serial numbers are random, so that nobody can predict a certificate (RFC 5280 §4.1.2.2:
+/// positive, at most 20 bytes).
 const SERIAL_BYTES: usize = 16;
 
-/// What the authority is to do.
+/// What the authority should do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Make an authority in a new folder
@@ -125,7 +125,7 @@ pub struct IssueArgs {
     client: bundle::Client,
 }
 
-/// What has been issued.
+/// The issued certificates.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Index {
     /// Number of the next revocation list.
@@ -143,7 +143,7 @@ struct Issued {
     revoked_at: Option<i64>,
 }
 
-/// Does it and returns what there is to say.
+/// Runs the command and returns the text to print.
 pub fn run(command: &Command) -> anyhow::Result<String> {
     let now = now()?;
     match command {
@@ -203,7 +203,7 @@ fn issue(args: &IssueArgs, now: i64) -> anyhow::Result<String> {
         folder.join(format!("{}.pem", args.name)),
         folder.join(format!("{}.key", args.name)),
     );
-    // Beside the key of others that is certified no key is written.
+    // Another party's key is certified without writing a key file.
     let makes_key = args.key.is_none() && args.csr.is_none();
     let written = [Some(&certificate_path), makes_key.then_some(&key_path)];
     if let Some(there) = written.into_iter().flatten().find(|p| p.exists()) {
@@ -258,14 +258,14 @@ fn issue(args: &IssueArgs, now: i64) -> anyhow::Result<String> {
     ))
 }
 
-/// Those that were asked for, and the name itself where it says where somebody is.
+/// The requested names, and the name itself if it is a host name, an address or a mail address.
 fn alternative_names(args: &IssueArgs) -> Vec<String> {
     let is_place = args.name.parse::<IpAddr>().is_ok() || args.name.contains(['.', '@']);
     let own = is_place.then(|| args.name.clone());
     own.into_iter().chain(args.san.iter().cloned()).collect()
 }
 
-/// Whom a certificate that was issued names.
+/// The names in an issued certificate.
 fn names_in(certificate: &str) -> anyhow::Result<String> {
     let issued = Certificate::all_from_pem(certificate)?;
     let names = issued.iter().flat_map(Certificate::names);
@@ -301,7 +301,7 @@ fn revoke(folder: &Path, certificate: &str, days: u32, now: i64) -> anyhow::Resu
     Ok(format!("{name} ({serial}) is revoked\n{told}"))
 }
 
-/// Serial numbers are numbers: leading zeros do not count.
+/// Compares serial numbers without leading zeros.
 fn same(a: &str, b: &str) -> bool {
     a.trim_start_matches('0') == b.trim_start_matches('0')
 }
@@ -342,8 +342,8 @@ fn write_list(
     ))
 }
 
-/// The authority for one command alone: of two that both write the index, the later one would lose
-/// what the other one revoked.
+/// Locks the authority for one command. Of two that both write the index, the later one would lose
+/// the other's revocation.
 fn open(folder: &Path) -> anyhow::Result<(Authority, Index, Flock<File>)> {
     let certificate = read(&folder.join("ca.pem")).with_context(|| {
         format!(
@@ -376,7 +376,7 @@ fn read(path: &Path) -> anyhow::Result<String> {
     fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// All or nothing, and never readable by others for a moment.
+/// All or nothing, and never readable for others.
 fn write(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
@@ -387,7 +387,7 @@ fn write(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
         options.write(true).create_new(true).mode(mode);
         let mut file = options.open(&new)?;
         file.write_all(text.as_bytes())?;
-        // After a power failure the old text is there or the new one, whole.
+        // After a power failure the file has the whole old or the whole new text.
         file.sync_all()?;
         fs::rename(&new, path)?;
         let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
@@ -401,7 +401,7 @@ fn new_serial() -> anyhow::Result<Vec<u8>> {
     File::open("/dev/urandom")
         .and_then(|mut source| source.read_exact(&mut serial))
         .context("cannot read /dev/urandom")?;
-    // Positive, and of the same length always.
+    // Positive, and always of the same length.
     serial[0] = serial[0] & 0x7f | 0x40;
     Ok(serial)
 }

@@ -1,9 +1,10 @@
-//! Where the peers of a gateway were, kept over its end: one that was killed and runs again tells
-//! them so (`Command::Remind` of the engine), and those who are idle come back at once.
+//! The last addresses of a gateway's peers, kept over restarts. A gateway that was killed and runs
+//! again sends each peer a reminder (`Command::Remind` of the engine), so that idle peers reconnect
+//! at once.
 //!
-//! Addresses and ports alone, a line each, `LOCAL REMOTE`, in the folder of the user who speaks
-//! with the network. What is read there is a stranger's text: it is bounded, what cannot be a
-//! peer's place is passed over, and the rest gets one small packet each.
+//! The file has only addresses and ports, one line `LOCAL REMOTE` each, in the folder of the
+//! network process's user. Its content is untrusted: it is bounded, lines that cannot be a peer's
+//! address are skipped, and each other one gets one small packet.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -22,26 +23,26 @@ const FILE: &str = "peers";
 /// Longest line: two IPv6 addresses with zone and port.
 const LINE_BYTES_MAX: usize = 160;
 const BYTES_MAX: u64 = (PLACES_MAX * LINE_BYTES_MAX) as u64;
-/// Between two writes: what changed in the last moment before a crash is not reminded.
+/// Time between two writes. Changes just before a crash may be missing.
 const PAUSE: Duration = Duration::from_secs(2);
-/// Without a change it is written all the same, to be believed.
+/// The file is rewritten without a change after this time, so that it counts as fresh.
 const REFRESH: Duration = Duration::from_secs(300);
-/// An older file tells nothing: its peers have found out by themselves.
+/// An older file is ignored: its peers have already noticed the restart.
 const BELIEVED: Duration = Duration::from_secs(900);
 
 /// The file of one process.
 pub struct PlaceFile {
-    /// `None`: nothing is kept.
+    /// `None`: nothing is stored.
     folder: Option<File>,
-    /// When it is to be written.
+    /// When to write it.
     due: Instant,
     last: Instant,
-    /// What could be read with the rights of the start.
+    /// What could be read with the rights at the start.
     early: Vec<Path>,
 }
 
 impl PlaceFile {
-    /// In this folder, which stays open: the way there may be closed later.
+    /// Uses this folder, which stays open: its path may become inaccessible.
     pub fn new(folder: Option<File>) -> Self {
         let now = Instant::now();
         let mut file = Self {
@@ -54,7 +55,7 @@ impl PlaceFile {
         file
     }
 
-    /// What an earlier process has left; nothing where that cannot be read, or is old.
+    /// The addresses that an earlier process stored. Empty if the file is unreadable or old.
     pub fn left(&mut self) -> Vec<Path> {
         let early = core::mem::take(&mut self.early);
         let found = self.read();
@@ -67,7 +68,7 @@ impl PlaceFile {
         let Some((text, written)) = read else {
             return Vec::new();
         };
-        // One from the future is of another clock.
+        // A time in the future comes from another clock.
         let age = SystemTime::now().duration_since(written);
         match age.is_ok_and(|age| age <= BELIEVED) {
             true => parse(&String::from_utf8_lossy(&text)),
@@ -75,17 +76,17 @@ impl PlaceFile {
         }
     }
 
-    /// A peer came, moved or went.
+    /// Notes that a peer came, moved or left.
     pub fn change(&mut self) {
         self.due = self.due.min(self.last + PAUSE);
     }
 
-    /// When it is to be written; `None`: never.
+    /// When to write it; `None`: never.
     pub fn due(&self) -> Option<Instant> {
         self.folder.as_ref().map(|_| self.due)
     }
 
-    /// Writes it, all or nothing.
+    /// Writes the file, all or nothing.
     pub fn write(&mut self, places: &[Path]) -> io::Result<()> {
         self.last = Instant::now();
         self.due = self.last + REFRESH;
@@ -113,7 +114,7 @@ fn parse(text: &str) -> Vec<Path> {
     places.collect()
 }
 
-/// Whether a peer could be there.
+/// Whether a peer could have this path.
 fn is_plausible(path: &Path) -> bool {
     let is_somebody = |at: &SocketAddr| is_unicast(&at.ip()) && at.port() != 0;
     path.local.is_ipv4() == path.remote.is_ipv4()
@@ -165,7 +166,7 @@ mod tests {
         assert!(file.left().len() <= PLACES_MAX);
         fs::write(path.join(FILE), [0xff; 300]).unwrap();
         assert!(file.left().is_empty());
-        // What another process left long ago, or will leave.
+        // Files that another process wrote long ago, or in the future.
         for age in [-60, 901] {
             fs::write(path.join(FILE), &text).unwrap();
             let seconds = Duration::from_secs(i64::unsigned_abs(age));

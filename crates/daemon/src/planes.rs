@@ -1,10 +1,10 @@
-//! The packet threads. Each direction is a value with one of the engine's planes and its buffers.
-//! One thread serves both, or two threads one each while there is enough work (`threads`). The
-//! packet path has no lock, allocation or async.
+//! The packet threads. Each direction is a value that contains one of the engine's planes and its
+//! buffers. One thread serves both; while there is enough work, two threads serve one each
+//! (`threads`). The packet path has no lock, allocation or async.
 //!
-//! Control gives a direction orders through a bounded queue, which is drained between bursts, and
-//! gets events through one bounded channel. If that channel is full, messages from strangers are
-//! counted and dropped; facts about our own SAs are kept.
+//! Control gives orders to a direction through a bounded queue, which is drained between bursts. It
+//! receives events through one bounded channel. If that channel is full, messages from strangers
+//! are counted and dropped; facts about our own SAs are kept.
 //!
 //! See `docs/design/offloads.md` and `docs/design/control-and-packets.md`.
 
@@ -36,7 +36,7 @@ use crate::sys::datagram::QueuedError;
 use crate::tun::Tun;
 use crate::udp::UdpSockets;
 
-/// Changes that may wait for a packet thread; then control waits.
+/// Changes that may wait for a packet thread. When the queue is full, control waits.
 const ORDERS: usize = 4096;
 /// Messages and notices that may wait for control.
 const NEWS: usize = 1024;
@@ -51,19 +51,19 @@ pub struct Parts {
     pub outbound: OutboundPlane,
     /// Owns inbound SAs.
     pub inbound: InboundPlane,
-    /// Clear packets.
+    /// The device for clear packets.
     pub tun: Arc<Tun>,
     /// IKE, and ESP in UDP.
     pub udp: Arc<UdpSockets>,
-    /// Raw ESP and AH, where an SA may need them.
+    /// Raw ESP and AH, if an SA may need them.
     pub raw: Option<Arc<RawSockets>>,
-    /// A capture of what travels.
+    /// The capture, if one is on.
     pub tap: Option<Tap>,
     /// The clock that control uses too.
     pub clock: Clock,
 }
 
-/// What both directions share.
+/// The parts that both directions share.
 struct Devices {
     tun: Arc<Tun>,
     udp: Arc<UdpSockets>,
@@ -80,40 +80,40 @@ pub struct Planes {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What the threads tell control.
+/// What the threads report to control.
 #[derive(Debug)]
 pub enum News {
-    /// An IKE message came; on the NAT port its marker is still on it.
+    /// An IKE message. On the NAT port it still has its marker.
     Message {
-        /// Where from, and to which of our addresses and ports.
+        /// The sender, and which of our addresses and ports received it.
         path: Path,
         /// The UDP payload.
         bytes: Vec<u8>,
     },
-    /// From a plane.
+    /// An event of a plane.
     Notice(Notice),
-    /// ICMP said that a datagram of ours did not arrive.
+    /// ICMP says that one of our datagrams did not arrive.
     Unreachable {
-        /// Where it went.
+        /// Its destination.
         remote: SocketAddr,
-        /// Why, and who says so.
+        /// The reason, and who reports it.
         what: Unreachable,
     },
     /// A thread ended because its device is gone.
     Failed {
-        /// Which thread.
+        /// The thread.
         direction: Direction,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// What one thread has done.
+/// The counts of one thread.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// The plane's counts, associations among them.
+    /// The plane's counts, including its associations.
     pub plane: PlaneReport,
-    /// The thread's own.
+    /// The thread's own counts.
     pub io: IoReport,
 }
 
@@ -130,7 +130,7 @@ pub struct IoReport {
     pub calls: u64,
     /// Datagrams or frames that the kernel refused.
     pub refused: u64,
-    /// Datagrams that came empty, or larger than their buffer.
+    /// Datagrams that were empty, or larger than their buffer.
     pub truncated: u64,
     /// Messages and notices lost because control was busy.
     pub unheard: u64,
@@ -138,7 +138,7 @@ pub struct IoReport {
     pub path_mtus: u64,
 }
 
-/// A packet thread is gone: it failed, or it was stopped.
+/// The packet thread has ended: it failed, or it was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the packet thread is gone")]
 pub struct Gone;
@@ -156,7 +156,7 @@ enum OutboundOrder {
     Stop,
 }
 
-/// An ICMP report on its way from one direction to the other, with what it quotes.
+/// An ICMP report passed from one direction to the other, with the packet that it quotes.
 struct TooBigReport {
     kind: Kind,
     error: QueuedError,
@@ -181,7 +181,7 @@ struct Inbox<O> {
 }
 
 impl Clock {
-    /// Starts at zero.
+    /// A clock that starts at zero.
     pub fn start() -> Self {
         Self(std::time::Instant::now())
     }
@@ -193,7 +193,7 @@ impl Clock {
 }
 
 impl Planes {
-    /// Starts both threads. What they tell comes out of the receiver.
+    /// Starts both threads. The receiver delivers their events.
     pub fn start(parts: Parts) -> io::Result<(Self, mpsc::Receiver<News>)> {
         let (news, heard) = mpsc::channel(NEWS);
         let devices = Devices {
@@ -210,7 +210,8 @@ impl Planes {
             direction,
             news: news.clone(),
         };
-        // The first thread may have both directions: control must hear of it either way.
+        // The first thread may own both directions, so control must learn about a failure of
+        // either.
         let (of_first, of_second) = (witness(Direction::Inbound), witness(Direction::Outbound));
         let out = Outbound::new(&devices, parts.outbound, outbound_inbox);
         let back = Inbound::new(&devices, parts.inbound, inbound_inbox, to_outbound.clone());
@@ -231,17 +232,17 @@ impl Planes {
         Ok((planes, heard))
     }
 
-    /// Tells the inbound plane; waits where its queue is full.
+    /// Sends a change to the inbound plane. Waits if its queue is full.
     pub fn change_inbound(&self, change: InboundChange) -> Result<(), Gone> {
         self.inbound.give(InboundOrder::Change(change))
     }
 
-    /// Tells the outbound plane; waits where its queue is full.
+    /// Sends a change to the outbound plane. Waits if its queue is full.
     pub fn change_outbound(&self, change: OutboundChange) -> Result<(), Gone> {
         self.outbound.give(OutboundOrder::Change(change))
     }
 
-    /// Asks what the thread of one direction has done; the answer comes between two bursts.
+    /// Requests the counts of one direction. The answer comes between two bursts.
     pub fn report(&self, direction: Direction) -> Result<oneshot::Receiver<Report>, Gone> {
         let (answer, receiver) = oneshot::channel();
         match direction {
@@ -265,7 +266,7 @@ impl Planes {
 
 impl Drop for Planes {
     fn drop(&mut self) {
-        // A direction that failed needs no order.
+        // A failed direction needs no order.
         let _ = self.outbound.give(OutboundOrder::Stop);
         let _ = self.inbound.give(InboundOrder::Stop);
         for thread in self.threads.drain(..) {
@@ -279,7 +280,7 @@ impl Drop for Witness {
         if std::thread::panicking() {
             let reason = "the thread panicked".to_owned();
             let direction = self.direction;
-            // Control is gone too, or too busy to hear: nothing is left to do.
+            // Control is gone too, or too busy: nothing else can be done.
             let _ = self.news.try_send(News::Failed { direction, reason });
         }
     }
@@ -306,12 +307,12 @@ impl<O> Orders<O> {
         self.ring()
     }
 
-    /// Never waits: for one packet thread that tells the other. Lost when the queue is full.
+    /// Never waits: for messages between packet threads. The order is lost if the queue is full.
     fn offer(&self, order: O) -> bool {
         self.queue.try_send(order).is_ok() && self.ring().is_ok()
     }
 
-    /// Wakes whoever serves the direction.
+    /// Wakes the thread that serves the direction.
     fn ring(&self) -> Result<(), Gone> {
         self.bell.write(1).map(drop).map_err(|_| Gone)
     }
@@ -323,9 +324,9 @@ impl<O> Inbox<O> {
         self.queue.try_recv().ok()
     }
 
-    /// After the bell was seen to ring.
+    /// Resets the bell after it rang.
     fn silence(&self) {
-        // An empty bell is silent already.
+        // An empty bell is reset already.
         let _ = self.bell.read();
     }
 }

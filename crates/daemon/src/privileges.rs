@@ -1,9 +1,9 @@
-//! What a process may still do once it is set up: the one that speaks with the network nothing but
-//! use what is open, the [`crate::steward`] change routes and rules.
+//! Reduces rights after the set-up: the network process keeps only open descriptors, the
+//! [`crate::steward`] keeps the right to change routes and rules.
 //!
-//! Capabilities and sandboxes belong to threads: confine before the first one is started. Started
-//! as root, the one that speaks with the network becomes the user that the configuration or the
-//! command line names, else [`SYSTEM_USER`] where there is one.
+//! Capabilities and sandboxes belong to threads, so confine before the first thread starts. If
+//! started as root, the network process changes to the user of the configuration or command line,
+//! otherwise to [`SYSTEM_USER`] if it exists.
 
 use std::fs::File;
 use std::io;
@@ -15,32 +15,32 @@ use nix::unistd::{Gid, Uid, User, setgroups, setresgid, setresuid};
 use crate::files;
 use crate::sandbox::{self, Sandbox};
 
-/// The user that the units and `make install` make.
+/// The user that the systemd units and `make install` create.
 pub const SYSTEM_USER: &str = "caravan";
 
-/// Why privileges are not what they should be.
+/// Why rights cannot be changed.
 #[derive(Debug, thiserror::Error)]
 pub enum PrivilegeError {
-    /// Without it nothing goes.
+    /// A capability that is always needed is missing.
     #[error(
         "this needs {0}: run as root, in a user namespace of your own, or under a service manager \
          that grants it"
     )]
     Lacking(Capability),
-    /// The configuration names a user that is not there.
+    /// The configuration names a user that does not exist.
     #[error("daemon.user: there is no user {0:?}; `useradd --system {0}` makes one")]
     NoUser(String),
-    /// The kernel refuses.
+    /// The kernel refused.
     #[error("cannot {what}: {source}")]
     Refused {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// The kernel's word.
+        /// The kernel's error.
         source: io::Error,
     },
 }
 
-/// Refuses to begin without the right to make devices, addresses and routes.
+/// Refuses to begin without the right to create devices, addresses and routes.
 pub fn require() -> Result<(), PrivilegeError> {
     let needed = Capability::CAP_NET_ADMIN;
     match caps::has_cap(None, CapSet::Effective, needed) {
@@ -49,16 +49,16 @@ pub fn require() -> Result<(), PrivilegeError> {
     }
 }
 
-/// The user that the process becomes which speaks with the network.
+/// The user that the network process changes to.
 pub struct Speaker {
-    /// `None`: it stays who it is.
+    /// `None`: no change.
     user: Option<User>,
-    /// It stays root, and nobody said so.
+    /// It stays root without being told to.
     pub warning: Option<String>,
 }
 
 impl Speaker {
-    /// The user that is named; without one root becomes [`SYSTEM_USER`], if it can.
+    /// The named user. Without a name, root changes to [`SYSTEM_USER`] if it can.
     pub fn choose(named: Option<&str>) -> Result<Self, PrivilegeError> {
         if let Some(name) = named {
             let user = Some(find_user(name)?);
@@ -85,15 +85,15 @@ impl Speaker {
         user.map_or_else(|| Uid::effective().to_string(), |user| user.name)
     }
 
-    /// Gives it a folder to write to; where it stays who it is, an earlier process may have become
-    /// somebody else, and the rights to write there all the same will go.
+    /// Gives it a folder to write to. Even without a change of user, the folder may belong to the
+    /// user of an earlier process, and the right to write there anyway is about to be dropped.
     pub fn take_folder(&self, folder: &File) -> Result<(), PrivilegeError> {
         let given = match &self.user {
             Some(user) => files::give_folder(folder, user.uid, Some(user.gid)),
             None => files::give_folder(folder, Uid::effective(), None),
         };
         match given {
-            // Who may not take it finds out when writing there.
+            // Without the right, writing there fails later.
             Err(_) if self.user.is_none() => Ok(()),
             given => given.map_err(|source| PrivilegeError::Refused {
                 what: "give the folder of inner addresses to the user",
@@ -116,11 +116,11 @@ fn stays_root(is_there: bool) -> String {
     };
     format!(
         "the process that speaks with the network stays root, without capabilities: {why}; \
-         daemon.user names another user, or \"root\" where this is meant"
+         set daemon.user to another user, or to \"root\" if this is intended"
     )
 }
 
-/// Whether this process has the rights to become a user, and the user namespace knows that one.
+/// Whether this process has the rights to become a user that exists in its user namespace.
 fn may_become(user: &User) -> bool {
     let has = |right| caps::has_cap(None, CapSet::Effective, right).unwrap_or(false);
     let rights = [Capability::CAP_SETUID, Capability::CAP_SETGID];
@@ -131,7 +131,7 @@ fn may_become(user: &User) -> bool {
         && setgroups.map_or(true, |text| text.trim() != "deny")
 }
 
-/// Whether a map of user_namespaces(7) has a number; without a map every number is.
+/// Whether a map of user_namespaces(7) contains a number. Without a map, every number counts.
 fn is_mapped(map: &str, number: u32) -> bool {
     let Ok(text) = std::fs::read_to_string(map) else {
         return true;
@@ -146,22 +146,23 @@ fn is_mapped(map: &str, number: u32) -> bool {
     })
 }
 
-/// Gives every capability up, becomes the other user, and goes into the sandbox: for the process
-/// that speaks with the network, once all that needs a right is open, the folder that it may write
-/// to among it. For `status`: what holds.
+/// Drops every capability, changes to the other user, and enters the sandbox: for the network
+/// process, once all privileged descriptors are open, including the folder that it may write to.
+/// Returns what is in force, for `status`.
 pub fn confine_speaker(
     speaker: &Speaker,
     writable: Option<File>,
 ) -> Result<Vec<String>, PrivilegeError> {
     prctl::set_no_new_privs().map_err(errno("forbid new privileges"))?;
-    // The way to the folders may be closed to the user.
+    // The user may have no access to the folders' paths.
     let limits = sandbox::enter(&Sandbox::Speaker(writable));
     reduce(&CapsHashSet::new(), speaker.user.as_ref())?;
     let user = format!("user {}", speaker.name());
     Ok([user].into_iter().chain(limits).collect())
 }
 
-/// Keeps the right to change routes and rules alone: for the steward. For `status`: what holds.
+/// Keeps only the right to change routes and rules: for the steward. Returns what is in force, for
+/// `status`.
 pub fn confine_steward() -> Result<Vec<String>, PrivilegeError> {
     let permitted = caps::read(None, CapSet::Permitted).map_err(refused("read capabilities"))?;
     let wanted = CapsHashSet::from([Capability::CAP_NET_ADMIN]);
@@ -173,8 +174,8 @@ pub fn confine_steward() -> Result<Vec<String>, PrivilegeError> {
     Ok(kept.chain(limits).collect())
 }
 
-/// Keeps these capabilities alone, becomes `user`, and hides this process's memory from others of
-/// the same user. Must run before any thread is started.
+/// Keeps only these capabilities, changes to `user`, and hides this process's memory from other
+/// processes of the same user. Must run before any thread starts.
 fn reduce(keep: &CapsHashSet, user: Option<&User>) -> Result<(), PrivilegeError> {
     limit_bounding_set(keep)?;
     if let Some(user) = user {
@@ -183,7 +184,7 @@ fn reduce(keep: &CapsHashSet, user: Option<&User>) -> Result<(), PrivilegeError>
     let set = |set: CapSet, value: &CapsHashSet| {
         caps::set(None, set, value).map_err(refused("reduce capabilities"))
     };
-    // Ambient capabilities pass to nft and resolvectl, which root's would by themselves.
+    // Ambient capabilities pass to nft and resolvectl. Root's would pass without them.
     let inherited = match Uid::effective().is_root() {
         true => CapsHashSet::new(),
         false => keep.clone(),
@@ -196,7 +197,7 @@ fn reduce(keep: &CapsHashSet, user: Option<&User>) -> Result<(), PrivilegeError>
     prctl::set_dumpable(false).map_err(errno("hide this process's memory"))
 }
 
-/// A program that is started gets no more than this, root's too. Without CAP_SETPCAP it stays.
+/// Limits the rights of started programs, even root's. Without CAP_SETPCAP the set stays.
 fn limit_bounding_set(keep: &CapsHashSet) -> Result<(), PrivilegeError> {
     let setpcap = caps::has_cap(None, CapSet::Effective, Capability::CAP_SETPCAP);
     if !setpcap.map_err(refused("read capabilities"))? {

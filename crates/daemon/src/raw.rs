@@ -1,8 +1,8 @@
-//! Raw sockets for IP protocols 50 (ESP) and 51 (AH), for security associations that are not
-//! encapsulated in UDP. Packets are whole, IP header included, in both directions.
+//! Raw sockets for IP protocols 50 (ESP) and 51 (AH), for security associations without UDP
+//! encapsulation. Packets include the IP header in both directions.
 //!
-//! Linux gives a raw IPv6 socket the payload only: a header is rebuilt from what came beside it.
-//! Extension headers of the peer's are not rebuilt.
+//! Linux delivers only the payload to a raw IPv6 socket: the header is rebuilt from ancillary data.
+//! Extension headers of the peer are not rebuilt.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
@@ -23,19 +23,18 @@ pub struct RawSockets {
     sockets: Vec<Pair>,
 }
 
-/// Two of one protocol and family: an ICMP error, anybody's, fails the next call of a socket that
-/// hears of errors.
+/// Two sockets of one protocol and family. An ICMP error from anybody fails the next call of a
+/// socket that receives errors, so sending uses the other one.
 struct Pair {
     kind: Kind,
     is_v4: bool,
     receiving: Socket,
-    /// Only sends, and hears of nothing.
+    /// Only sends, and receives no errors.
     sending: Socket,
 }
 
 impl RawSockets {
-    /// Opens protocols 50 and 51 for IPv4, and for IPv6 where the machine has it. Needs
-    /// CAP_NET_RAW.
+    /// Opens protocols 50 and 51 for IPv4, and for IPv6 if the machine has it. Needs CAP_NET_RAW.
     pub fn open(mark: Option<u32>) -> io::Result<Self> {
         let mut sockets = Vec::new();
         for (kind, protocol) in [(Kind::RawEsp, 50), (Kind::RawAh, 51)] {
@@ -49,13 +48,13 @@ impl RawSockets {
         Ok(Self { sockets })
     }
 
-    /// Each socket with its protocol, to receive.
+    /// Each socket with its protocol, for receiving.
     pub fn iter(&self) -> impl Iterator<Item = (Kind, BorrowedFd<'_>)> {
         let each = self.sockets.iter();
         each.map(|pair| (pair.kind, pair.receiving.as_fd()))
     }
 
-    /// Sends one packet, header included; waits for room.
+    /// Sends one packet including its header. Waits for room.
     pub fn send(&self, run: &Run, packet: &[u8]) -> io::Result<()> {
         let is_v4 = run.path.remote.is_ipv4();
         let fits = |pair: &&Pair| pair.kind == run.kind && pair.is_v4 == is_v4;
@@ -90,7 +89,7 @@ impl Pair {
     }
 }
 
-/// Writes the IPv6 header that the kernel kept into the headroom before a received payload.
+/// Rebuilds the IPv6 header, which the kernel removed, in the headroom before a received payload.
 pub fn write_header_v6(packet: &mut [u8], kind: Kind, incoming: &Incoming) {
     let (IpAddr::V6(source), IpAddr::V6(destination)) = (incoming.remote.ip(), incoming.local)
     else {

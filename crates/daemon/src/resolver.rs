@@ -1,9 +1,9 @@
-//! The addresses of a gateway's name (RFC 1035).
+//! Resolves a gateway's name (RFC 1035).
 //!
-//! The system is asked first. Where it finds nothing, the resolvers of the host are asked from
-//! here, by datagrams that carry our mark: blocks refuse those of all other programs while a tunnel
-//! is to take everything, and the gateway of that tunnel must be found all the same. Left out: TCP,
-//! search lists, names that only other services of the host know.
+//! The system resolver comes first. If it finds nothing, this module asks the host's resolvers with
+//! datagrams that carry our mark: while a full tunnel is down, blocks refuse the datagrams of all
+//! other programs, and its gateway must still be found. Left out: TCP, search lists, names that
+//! only other services of the host know.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -17,7 +17,7 @@ use crate::dns::backup::RESOLV_CONF;
 /// The resolvers behind systemd-resolved's own, which only forwards.
 const BEHIND_RESOLVED: &str = "/run/systemd/resolve/resolv.conf";
 const PORT: u16 = 53;
-/// Resolvers that are asked, and how long each may take for one question.
+/// Resolvers to ask, and how long each may take for one question.
 const RESOLVERS_MAX: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Addresses of one name.
@@ -25,17 +25,17 @@ const ADDRESSES_MAX: usize = 16;
 /// A datagram without EDNS (RFC 1035 §2.3.4).
 const DATAGRAM_BYTES_MAX: usize = 512;
 const HEADER_BYTES: usize = 12;
-/// A record's type, class, time to live and length, behind its name.
+/// Octets of a record's type, class, time to live and length, behind its name.
 const RECORD_BYTES: usize = 10;
 
-/// What is asked for.
+/// The type of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     V4 = 1,
     V6 = 28,
 }
 
-/// The addresses of a name; on failure the system's reason.
+/// The addresses of a name. On failure, the system's reason.
 pub fn addresses(name: &str, port: u16, mark: u32) -> io::Result<Vec<SocketAddr>> {
     let fault = match (name, port).to_socket_addrs() {
         Ok(found) => return Ok(found.collect()),
@@ -44,7 +44,7 @@ pub fn addresses(name: &str, port: u16, mark: u32) -> io::Result<Vec<SocketAddr>
     let files = [RESOLV_CONF, BEHIND_RESOLVED].map(fs::read_to_string);
     let texts: Vec<String> = files.into_iter().flatten().collect();
     for resolver in resolvers(&texts).into_iter().take(RESOLVERS_MAX) {
-        // Who is silent once is not asked again.
+        // A silent resolver is not asked again.
         let Ok(mut found) = ask(resolver, name, Kind::V4, mark) else {
             continue;
         };
@@ -57,7 +57,7 @@ pub fn addresses(name: &str, port: u16, mark: u32) -> io::Result<Vec<SocketAddr>
     Err(fault)
 }
 
-/// Those that files name, but for the host's own: it has been asked.
+/// The resolvers in these files, except the host's own, which was already asked.
 fn resolvers(texts: &[String]) -> Vec<IpAddr> {
     let lines = texts.iter().flat_map(|text| text.lines());
     let named = lines.filter_map(|line| line.trim().strip_prefix("nameserver"));
@@ -71,7 +71,7 @@ fn resolvers(texts: &[String]) -> Vec<IpAddr> {
     found
 }
 
-/// One question to one resolver.
+/// Sends one question to one resolver.
 fn ask(resolver: IpAddr, name: &str, kind: Kind, mark: u32) -> io::Result<Vec<IpAddr>> {
     let mut id = [0; 2];
     File::open("/dev/urandom")?.read_exact(&mut id)?;
@@ -81,7 +81,7 @@ fn ask(resolver: IpAddr, name: &str, kind: Kind, mark: u32) -> io::Result<Vec<Ip
     let to = SocketAddr::new(resolver, PORT);
     let socket = Socket::new(Domain::for_address(to), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_mark(mark)?;
-    // From here on datagrams of others are not heard.
+    // From here on, datagrams of others are not received.
     socket.connect(&to.into())?;
     let socket = UdpSocket::from(socket);
     socket.send(&question)?;
@@ -100,9 +100,9 @@ fn ask(resolver: IpAddr, name: &str, kind: Kind, mark: u32) -> io::Result<Vec<Ip
     }
 }
 
-/// RFC 1035 §4.1.1, §4.1.2; `None`: the name cannot be one.
+/// RFC 1035 §4.1.1, §4.1.2. `None` if the name is invalid.
 fn question(id: [u8; 2], name: &str, kind: Kind) -> Option<Vec<u8>> {
-    // Recursion is desired; one question.
+    // One question, with recursion desired.
     let mut out = vec![id[0], id[1], 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     for label in name.trim_end_matches('.').split('.') {
         if !(1..=63).contains(&label.len()) || !label.is_ascii() {
@@ -116,7 +116,8 @@ fn question(id: [u8; 2], name: &str, kind: Kind) -> Option<Vec<u8>> {
     (out.len() <= HEADER_BYTES + 255 + 4).then_some(out)
 }
 
-/// The addresses of an answer to this question; `None`: it is none, and another may come.
+/// The addresses in the answer to this question. `None` if the datagram is something else; the
+/// answer may still come.
 fn answer(datagram: &[u8], question: &[u8], kind: Kind) -> Option<Vec<IpAddr>> {
     let is_answer = datagram.get(2)? & 0x80 != 0;
     let asked = datagram.get(HEADER_BYTES..question.len())?;
@@ -150,7 +151,7 @@ fn answer(datagram: &[u8], question: &[u8], kind: Kind) -> Option<Vec<IpAddr>> {
     Some(found)
 }
 
-/// Type and data of the record at this place, and where the next one begins (RFC 1035 §4.1.3).
+/// Type and data of the record at this offset, and the offset of the next one (RFC 1035 §4.1.3).
 fn record(datagram: &[u8], at: usize) -> Option<(u16, &[u8], usize)> {
     let at = past_name(datagram, at)?;
     let fields = datagram.get(at..at + RECORD_BYTES)?;

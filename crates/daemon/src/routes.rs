@@ -1,11 +1,11 @@
-//! Addresses, routes and rules of the host, by rtnetlink.
+//! Addresses, routes and rules of the host, through rtnetlink.
 //!
-//! Traffic for the other side is routed into the TUN in a table of its own, which a rule consults
-//! for every packet but those that carry our mark: our own datagrams never loop. Blocking routes
-//! lie in the same table at a worse metric, so that what a vanished tunnel leaves is refused.
-//! [`full`] decides what a full tunnel leaves to the host, [`reach`] what a connection carries and
-//! from which address; [`prefix`] has the arithmetic, [`watch`] the host's changes and our own
-//! address. Left out: selectors of ports and protocols route whole addresses.
+//! A separate table routes traffic for the other side into the TUN device. A rule consults it for
+//! every packet except those with our mark, so our own datagrams never loop. Blocking routes are in
+//! the same table with a worse metric, so that traffic of a vanished tunnel is refused. [`full`]
+//! decides what a full tunnel leaves to the host, [`reach`] what a connection carries and from
+//! which address; [`prefix`] has the arithmetic, [`watch`] the host's changes and our own address.
+//! Left out: routes by port or protocol. Such selectors route whole addresses.
 
 pub mod entries;
 pub mod full;
@@ -33,18 +33,18 @@ pub use prefix::{Prefix, covering, prefixes};
 
 /// Routes into the tunnel.
 const TUNNEL_METRIC: u32 = 100;
-/// Blocking routes: whatever else there is comes first.
+/// Blocking routes: every other route takes precedence.
 const BLOCK_METRIC: u32 = 4_000_000;
 
-/// Why the host's tables are not as they should be.
+/// Why the host's tables could not be changed.
 #[derive(Debug, thiserror::Error)]
 pub enum RouteError {
-    /// The kernel refuses.
+    /// The kernel refused.
     #[error("cannot {what}: {source}")]
     Netlink {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// The kernel's word.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The footprint cannot be written.
@@ -52,16 +52,16 @@ pub enum RouteError {
     Footprint(io::Error),
 }
 
-/// How the host should be.
+/// The desired state of the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Desired {
     /// Inner addresses, on the TUN.
     pub addresses: BTreeSet<IpAddr>,
-    /// Into the tunnel: to where, and from which of our addresses (the inner one in tunnel mode,
-    /// the outer one in transport mode).
+    /// Into the tunnel: destination, and which of our addresses is the source (the inner one in
+    /// tunnel mode, the outer one in transport mode).
     pub routes: BTreeMap<Prefix, Option<IpAddr>>,
-    /// By connection: what is refused while no tunnel takes it.
+    /// By connection: what is refused while no tunnel carries it.
     pub blocks: BTreeMap<String, BTreeSet<Prefix>>,
     /// Connections whose blocks end with the process.
     pub passing: BTreeSet<String>,
@@ -83,7 +83,7 @@ impl Desired {
         .collect()
     }
 
-    /// A kernel without IPv6 has none to refuse.
+    /// A kernel without IPv6 has nothing of it to refuse.
     pub fn forget_ipv6(&mut self) {
         self.rules.retain(|(is_ipv6, _)| !is_ipv6);
         let everything = Prefix::everything(true);
@@ -92,7 +92,7 @@ impl Desired {
         }
     }
 
-    /// What goes into a tunnel or is refused.
+    /// All destinations that go into a tunnel or are refused.
     pub fn taken(&self) -> BTreeSet<Prefix> {
         let blocks = self.blocks.values().flatten();
         self.routes.keys().chain(blocks).copied().collect()
@@ -106,12 +106,12 @@ impl Desired {
     }
 }
 
-/// What becomes of the blocking routes when a process ends.
+/// What happens to the blocking routes when a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocks {
     /// They stay: nothing leaks until `caravan down`.
     Stay,
-    /// They are lifted.
+    /// They are removed.
     Lifted,
 }
 
@@ -122,15 +122,15 @@ pub struct Routes {
     table: u32,
     fwmark: u32,
     addresses: BTreeSet<IpAddr>,
-    /// What the host was made last.
+    /// The state applied last.
     applied: Option<Desired>,
 }
 
 impl Routes {
-    /// For the TUN device of this name, which must exist. Brings it up, keeps link-local addresses
-    /// off it and loosens its reverse path filter. Must run within a tokio runtime.
+    /// Opens the TUN device of this name, which must exist. Brings it up, keeps link-local
+    /// addresses off it and loosens its reverse path filter. Must run within a tokio runtime.
     pub async fn open(tun: &str, mtu: u16, table: u32, fwmark: u32) -> Result<Self, RouteError> {
-        // Files of absent families are absent; a filter that cannot be loosened is the host's wish.
+        // Without an address family its file is missing. A filter that cannot be loosened stays.
         let _ = std::fs::write(format!("/proc/sys/net/ipv4/conf/{tun}/rp_filter"), "2");
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{tun}/addr_gen_mode"), "1");
         let netlink = Netlink::open()?;
@@ -151,9 +151,9 @@ impl Routes {
         self.netlink.bring_up(self.link, mtu).await
     }
 
-    /// Makes the host as desired: first what blocks, then what carries; what is superfluous goes
-    /// last, what blocks at the very end. A host that is so already is left alone: on a gateway
-    /// most tunnels that come and go change nothing.
+    /// Brings the host into the desired state. The order is: add blocks, add routes, remove old
+    /// routes, remove old blocks. Does nothing if the state is the same: on a gateway most tunnels
+    /// come and go without a change.
     pub async fn apply(
         &mut self,
         desired: &Desired,
@@ -188,7 +188,7 @@ impl Routes {
             }
         })
         .map_err(RouteError::Footprint)?;
-        // What blocks goes with no device: it is still there.
+        // Blocks do not vanish with a device: they are still there.
         let is_there = |prefix: &&Prefix| {
             last.is_some_and(|last| last.blocks.values().any(|known| known.contains(*prefix)))
         };
@@ -228,7 +228,7 @@ impl Routes {
             }
         }
         for route in before.routes.difference(&routes) {
-            // A route to the same place from another address has already taken its place.
+            // A route to the same destination from another address has already replaced it.
             if !desired.routes.contains_key(&route.to) {
                 self.netlink.remove_route(route, TUNNEL_METRIC).await?;
             }
@@ -254,8 +254,8 @@ impl Routes {
     }
 }
 
-/// Refuses what is desired to be, beside what is refused already: with no device, before there is a
-/// tunnel. What stood in another table gives way.
+/// Adds the desired blocks to the existing ones, without a device, before there is a tunnel.
+/// Replaces blocks in another table.
 pub async fn block(
     desired: &Desired,
     (table, fwmark): (u32, u32),
@@ -273,7 +273,7 @@ pub async fn block(
         }
     })
     .map_err(RouteError::Footprint)?;
-    // All that the footprint tells: what stood in another table is unknown here.
+    // All blocks of the footprint: the state of another table is unknown here.
     for prefix in file.footprint.blocks.values().flatten() {
         netlink.add_block(table, *prefix, BLOCK_METRIC).await?;
     }
@@ -292,8 +292,8 @@ pub async fn block(
     Ok(())
 }
 
-/// Undoes what a footprint tells of routes and rules: of this process at its end, or of a dead
-/// one. Rules stay while blocking routes do, or while another process needs them.
+/// Undoes the routes and rules of a footprint, of this process at its end or of a dead one. Rules
+/// stay while blocking routes do, or while another process needs them.
 pub async fn undo(file: &mut FootprintFile, blocks: Blocks) -> Result<(), RouteError> {
     let netlink = Netlink::open()?;
     let footprint = file.footprint.clone();
@@ -333,12 +333,12 @@ pub async fn undo(file: &mut FootprintFile, blocks: Blocks) -> Result<(), RouteE
     .map_err(RouteError::Footprint)
 }
 
-/// Whether this kernel knows IPv6.
+/// Whether this kernel supports IPv6.
 pub fn has_ipv6() -> bool {
     Path::new("/proc/net/if_inet6").exists()
 }
 
-/// What a gateway should know: whether the kernel forwards packets for others at all.
+/// Warns if the kernel does not forward packets for others.
 pub fn forwarding_warning(is_ipv6: bool) -> Option<String> {
     let key = match is_ipv6 {
         false => "net/ipv4/ip_forward",

@@ -1,11 +1,10 @@
-//! The main loop of `caravan gateway` and `caravan up`: one thread that owns the node and tells
-//! the packet threads, the host and the user what it decides.
+//! The main loop of `caravan gateway` and `caravan up`: one thread that owns the node and passes
+//! its decisions to the packet threads, the host and the user.
 //!
-//! `begin.rs` sets up and cuts rights; `outputs.rs` carries out what the node wants; `host.rs`
-//! keeps routes, resolvers and nftables as the node's facts want them; `readiness.rs` says when all
-//! is up, or gives up; `asked.rs` obeys the control socket; `reload.rs` takes a changed
-//! configuration over; `report.rs` answers `status` and writes the log, `sessions.rs` who was
-//! connected.
+//! `begin.rs` sets up and drops rights; `outputs.rs` executes the node's outputs; `host.rs` derives
+//! routes, resolvers and nftables from the node's state; `readiness.rs` decides when all is up, or
+//! gives up; `asked.rs` handles the control socket; `reload.rs` applies a changed configuration;
+//! `report.rs` answers `status` and writes the log, `sessions.rs` logs who was connected.
 
 mod asked;
 mod begin;
@@ -50,13 +49,12 @@ use readiness::Progress;
 pub use reload::check_daemon;
 pub use setup::check_role;
 
-/// How often the node is told the calendar, against which certificates are checked, and given
-/// entropy.
+/// How often the node gets the calendar time, which certificates are checked against, and entropy.
 const CALENDAR_INTERVAL: Duration = Duration::from_secs(60);
-/// Nobody could take anything back later: the tunnels end, and what blocks stays.
+/// Nobody could undo changes later, so the tunnels end, and blocks stay.
 const UNATTENDED: &str = "the process that changes this host (caravan steward) is gone: the \
                           tunnels end, `caravan down NAME` or the next start undoes its changes";
-/// What is left of an outer packet when the largest overhead of any suite is taken off.
+/// Headroom for the largest overhead of any suite in an outer packet.
 const OVERHEAD_BYTES: u16 = 100;
 
 /// Runs until a signal or the user ends it.
@@ -75,7 +73,7 @@ pub fn run(options: RunOptions) -> anyhow::Result<()> {
         }
         ended.and(closed)
     });
-    // Who started it in the background says so at the terminal.
+    // In the background, the terminal gets the error too.
     if ended.is_err() && !is_told {
         let names = connection_names(&place.0).unwrap_or_default();
         if let Some(sentence) = blocks::standing(&place.1, &names) {
@@ -100,21 +98,21 @@ struct Process {
     control: ControlServer,
     capture: Option<(Capture, Tap, Keys)>,
     confined: Confined,
-    /// Connections that the user took down: their blocks are lifted.
+    /// Connections that the user took down: their blocks are removed.
     downed: BTreeSet<String>,
     deadline: Option<Deadline>,
     calendar_at: tokio::time::Instant,
     is_ready: bool,
     progress: Progress,
     entropy: Entropy,
-    /// Of a gateway, where its peers are.
+    /// At a gateway, the addresses of its peers.
     places: PlaceFile,
-    /// Lines of the log that strangers cause.
+    /// The limit on log lines that strangers cause.
     quota: Quota,
-    /// Messages that the kernel would not send.
+    /// Messages that the kernel refused to send.
     unsent: u64,
     is_stopped: bool,
-    /// `down` took the last connection: nothing stays.
+    /// `down` took the last connection down: the blocks are removed too.
     lifts: bool,
 }
 
@@ -156,8 +154,8 @@ impl Process {
         Ok(())
     }
 
-    /// A station asks for the inner address that it had last. One that never had any learns it at
-    /// once, even where it is to wait for traffic: the first packets need it as their source.
+    /// Starts the connections. A client requests its last inner address again. Without one it gets
+    /// an address at once, even if it waits for traffic: the first packets need it as their source.
     async fn begin(&mut self) -> anyhow::Result<()> {
         for connection in self.loaded.engine.connections.clone() {
             let wants = connection.wants_inner;
@@ -179,7 +177,7 @@ impl Process {
         Ok(())
     }
 
-    /// Peers of an earlier process that was killed are told so.
+    /// Reminds the peers of an earlier process that was killed.
     async fn remind(&mut self) -> anyhow::Result<()> {
         let places = self.places.left();
         if places.is_empty() {
@@ -192,7 +190,7 @@ impl Process {
         self.input(Input::Command(Command::Remind(places))).await
     }
 
-    /// A disk that is full ends no tunnel.
+    /// A full disk ends no tunnel.
     fn keep_places(&mut self) {
         let now = tokio::time::Instant::now();
         if self.places.due().is_none_or(|due| due > now) {
@@ -205,7 +203,7 @@ impl Process {
         }
     }
 
-    /// What is ours on the host goes; blocking routes stay unless the user took us down.
+    /// Undoes our changes to the host. Blocking routes stay unless the user took us down.
     async fn close(self) -> anyhow::Result<()> {
         service::notify(service::Notice::Stopping);
         let Self {
@@ -213,7 +211,7 @@ impl Process {
             host,
             capture,
             lifts,
-            // The last breath of this process, on which `down` waits.
+            // Closed last: `down` waits for it.
             control: _control,
             ..
         } = self;
@@ -229,7 +227,7 @@ impl Process {
                 info!("{sentence}");
             }
         }
-        // A full disk keeps nothing on the host.
+        // A full disk must not keep our changes on the host.
         host.close(lifts).await?;
         recorded
     }
@@ -256,7 +254,7 @@ impl Process {
         self.input(Input::Calendar(calendar)).await?;
         match self.entropy.draw() {
             Ok(octets) => self.input(Input::Entropy(&octets)).await,
-            // What was drawn so far suffices.
+            // The entropy so far suffices.
             Err(error) => {
                 warn!("{error:#}");
                 Ok(())
@@ -278,8 +276,8 @@ impl Process {
         }
     }
 
-    /// Links, addresses or routes changed: which address leads to each peer, and from which do our
-    /// own programs speak?
+    /// After a change of links, addresses or routes: finds our address towards each peer, and the
+    /// source address of our own programs.
     async fn on_link_change(&mut self) -> anyhow::Result<()> {
         self.host.look();
         self.host

@@ -1,10 +1,10 @@
-//! What a process forbids itself for good, where the kernel has the means: system calls that it has
-//! no use for (seccomp, a list of refusals), and files that it does not write (Landlock). Both bind
-//! the calling thread and those that it starts: call [`enter`] before the first one.
+//! Permanent restrictions of a process, as far as the kernel supports them: unneeded system calls
+//! (seccomp, a deny list), and files that it does not write (Landlock). Both bind the calling
+//! thread and those that it starts: call [`enter`] before the first one.
 //!
-//! The filter looks at the number of a call, and of two that no packet needs at an argument, so
-//! that the kernel (Linux 5.11) decides once for each other number, and calls on the way of a
-//! packet cost nothing more.
+//! The filter checks the number of a call. For two calls that no packet needs it also checks an
+//! argument. So the kernel (Linux 5.11) decides once for each other number, and calls on the packet
+//! path cost nothing more.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -21,8 +21,8 @@ use seccompiler::{
     SeccompRule, apply_filter,
 };
 
-/// Starting programs and processes. One that outlived its parent would hold the steward's socket,
-/// and a steward that is spoken to takes nothing back.
+/// Starting programs and processes. A child that outlives its parent would keep the steward's
+/// socket open, and then the steward would undo nothing.
 #[cfg(target_arch = "x86_64")]
 const STARTS: [libc::c_long; 4] = [
     libc::SYS_execve,
@@ -32,13 +32,13 @@ const STARTS: [libc::c_long; 4] = [
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const STARTS: [libc::c_long; 2] = [libc::SYS_execve, libc::SYS_execveat];
-/// What these put into a terminal its shell takes for typed, with that one's rights (ioctl_tty(2),
-/// ioctl_console(2)).
+/// A shell takes octets that these put into a terminal for typed ones, and runs them with its own
+/// rights (ioctl_tty(2), ioctl_console(2)).
 const TYPES: [u64; 2] = [TIOCSTI, TIOCLINUX];
-/// From asm-generic/ioctls.h; libc has them in types that differ.
+/// From asm-generic/ioctls.h. libc has them with different types.
 const TIOCSTI: u64 = 0x5412;
 const TIOCLINUX: u64 = 0x541c;
-/// What neither process has a use for, and who takes one over would.
+/// Calls that neither process needs and that would help an attacker.
 const NEVER: [libc::c_long; 43] = [
     libc::SYS_acct,
     libc::SYS_add_key,
@@ -85,16 +85,16 @@ const NEVER: [libc::c_long; 43] = [
     libc::SYS_userfaultfd,
 ];
 
-/// What a process goes without.
+/// The restrictions of a process.
 #[derive(Debug)]
 pub enum Sandbox {
-    /// It speaks with the network: it starts no program, and writes below this open folder alone.
+    /// The network process: it starts no program, and writes only below this open folder.
     Speaker(Option<File>),
-    /// It changes the host: it starts nft and resolvectl.
+    /// The steward: it starts nft and resolvectl.
     Steward,
 }
 
-/// Forbids what the kernel can forbid. For `status`: what holds, and what this kernel lacks.
+/// Enters the sandbox. Returns what is in force and what this kernel lacks, for `status`.
 pub fn enter(sandbox: &Sandbox) -> Vec<String> {
     let landlock = match sandbox {
         Sandbox::Speaker(folder) => Some(match restrict_writes(folder.as_ref()) {
@@ -118,7 +118,7 @@ fn refuse(is_speaker: bool) -> Result<(), Fault> {
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
     let starts: &[libc::c_long] = if is_speaker { &STARTS } else { &[] };
     rules.extend(NEVER.iter().chain(starts).map(|call| (*call, Vec::new())));
-    // The kernel looks at the lower half alone.
+    // The kernel checks only the lower half.
     let is = |argument, operator, value| {
         let half = SeccompCmpArgLen::Dword;
         let condition = SeccompCondition::new(argument, half, operator, value)?;
@@ -133,7 +133,8 @@ fn refuse(is_speaker: bool) -> Result<(), Fault> {
         let thread = libc::CLONE_THREAD as u64;
         let is_process = is(0, SeccompCmpOp::MaskedEq(thread), 0)?;
         rules.insert(libc::SYS_clone, vec![is_process]);
-        // Its flags are in memory, where no filter looks: the C library then takes the older call.
+        // Its flags are in memory, which no filter can see. With this answer the C library uses the
+        // older call.
         let newer = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
         filter(newer, libc::ENOSYS)?;
     }
@@ -150,8 +151,8 @@ fn filter(rules: BTreeMap<i64, Vec<SeccompRule>>, fault: i32) -> Result<(), Faul
     Ok(apply_filter(&program)?)
 }
 
-/// The same calls have other numbers for programs of 32-bit pointers (x32), which are of the same
-/// architecture by the kernel's word: all of them are refused.
+/// Programs with 32-bit pointers (x32) have other numbers for the same calls, under the same
+/// architecture code: all of them are refused.
 #[cfg(target_arch = "x86_64")]
 fn other_numbers() -> [sock_filter; 3] {
     const LOAD_WORD: u16 = 0x20;
@@ -161,14 +162,14 @@ fn other_numbers() -> [sock_filter; 3] {
     const ERRNO: u32 = 0x0005_0000;
     let instruction = |code, jf, k| sock_filter { code, jt: 0, jf, k };
     [
-        // The number is the first word of what a filter sees.
+        // The number is the first word of a filter's input.
         instruction(LOAD_WORD, 0, 0),
         instruction(JUMP_IF_AT_LEAST, 1, FIRST_OF_X32),
         instruction(RETURN, 0, ERRNO | libc::EPERM as u32),
     ]
 }
 
-/// Reading stays free: certificates and resolvers are anywhere.
+/// Reading stays allowed: certificates and resolvers can be anywhere.
 fn restrict_writes(folder: Option<&File>) -> Result<RulesetStatus, RulesetError> {
     let abi = ABI::V3;
     let writes = AccessFs::from_write(abi);
@@ -176,7 +177,7 @@ fn restrict_writes(folder: Option<&File>) -> Result<RulesetStatus, RulesetError>
         .handle_access(writes | AccessFs::Execute)?
         .create()?
         .add_rules(path_beneath_rules(["/dev/null"], writes))?;
-    // By what is open: its name may lead elsewhere meanwhile.
+    // Uses the open folder: its path may lead elsewhere by now.
     let ruleset = match folder {
         Some(folder) => created.add_rule(PathBeneath::new(folder, writes))?,
         None => created,
@@ -193,7 +194,7 @@ mod tests {
     use crate::files;
     use crate::sys::trial;
 
-    /// A sandbox cannot be left: each is tried in a thread of its own.
+    /// A sandbox cannot be left, so each test runs in its own thread.
     fn within<T: Send>(sandbox: &Sandbox, try_it: impl FnOnce() -> T + Send) -> (Vec<String>, T) {
         std::thread::scope(|threads| {
             let thread = threads.spawn(|| (enter(sandbox), try_it()));

@@ -1,4 +1,4 @@
-//! How a process lives with its surroundings: the service manager, the terminal it leaves, signals.
+//! The surroundings of a process: the service manager, the terminal it leaves, signals.
 
 use std::env;
 use std::fs::File;
@@ -20,17 +20,17 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::console::{complain, say};
 use crate::files;
 
-/// The hidden option by which a process knows that it is the one in the background.
+/// The hidden option that marks the background process.
 pub const BACKGROUND: &str = "--background";
-/// First words of the lines that the one in the background says.
+/// First words of the background process's lines.
 const UP: &str = "up ";
 const FAILED: &str = "failed ";
 const NOTE: &str = "note ";
 
-/// What the service manager is told.
+/// Messages to the service manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice<'a> {
-    /// Set up: a gateway serves, a station's tunnels are up or wait for traffic.
+    /// Set-up is complete: a gateway serves, a client's tunnels are up or wait for traffic.
     Ready,
     /// The configuration is being read again; [`Notice::Ready`] follows.
     Reloading,
@@ -40,7 +40,7 @@ pub enum Notice<'a> {
     Status(&'a str),
 }
 
-/// Tells the service manager; nothing happens where there is none.
+/// Sends a message to the service manager, if there is one.
 pub fn notify(notice: Notice<'_>) {
     let Some(path) = env::var_os("NOTIFY_SOCKET") else {
         return;
@@ -54,7 +54,7 @@ impl Notice<'_> {
         match self {
             Self::Ready => "READY=1".to_owned(),
             Self::Reloading => {
-                // By this the manager tells this reload from earlier ones.
+                // With this time the manager tells this reload from earlier ones.
                 let now = clock_gettime(ClockId::CLOCK_MONOTONIC);
                 let microseconds =
                     now.map_or(0, |now| now.tv_sec() * 1_000_000 + now.tv_nsec() / 1_000);
@@ -76,9 +76,9 @@ fn send(path: &std::ffi::OsStr, text: &str) -> io::Result<()> {
     socket.send_to_addr(text.as_bytes(), &address).map(drop)
 }
 
-/// Starts this program again in the background, with the same arguments and [`BACKGROUND`], waits
-/// until it is up or has failed, and prints what it says meanwhile and then. Its log goes to
-/// `log`, which begins anew. ^C ends both. Must run within a tokio runtime.
+/// Starts this program again in the background with the same arguments and [`BACKGROUND`], waits
+/// until it is up or has failed, and prints its messages. Its log goes to `log`, which starts
+/// empty. ^C ends both. Must run within a tokio runtime.
 pub async fn detach(log: &Path) -> io::Result<ExitCode> {
     let mut signals = Signals::new()?;
     let log_file = files::open_log(log)?;
@@ -110,13 +110,13 @@ pub async fn detach(log: &Path) -> io::Result<ExitCode> {
             return ended(&mut child, log);
         };
         if let Some(text) = line.strip_prefix(UP) {
-            // The tunnel is up, whoever can read that.
+            // The tunnel is up, even if nobody can read that.
             if let Err(error) = say(&format!("{text}\n")) {
                 complain(error);
             }
             return Ok(ExitCode::SUCCESS);
         } else if let Some(text) = line.strip_prefix(FAILED) {
-            // It takes its routes and resolvers back on its way out.
+            // It restores routes and resolvers before it ends.
             child.wait()?;
             complain(text);
             return Ok(ExitCode::FAILURE);
@@ -126,17 +126,17 @@ pub async fn detach(log: &Path) -> io::Result<ExitCode> {
     }
 }
 
-/// Who waits at the terminal wants it no more.
+/// The user interrupted the wait.
 fn interrupted(child: &mut Child) -> io::Result<ExitCode> {
     let number = i32::try_from(child.id()).map_err(io::Error::other)?;
-    // One that has ended by itself is awaited all the same.
+    // If it has already ended, waiting for it still works.
     let _ = kill(Pid::from_raw(number), nix::sys::signal::Signal::SIGTERM);
     child.wait()?;
     complain("interrupted: nothing is left in the background");
     Ok(ExitCode::FAILURE)
 }
 
-/// It ended without a word: its log has the reason.
+/// It ended without a message; its log has the reason.
 fn ended(child: &mut Child, log: &Path) -> io::Result<ExitCode> {
     let status = child.wait()?;
     match last_failure(log) {
@@ -153,7 +153,7 @@ fn ended(child: &mut Child, log: &Path) -> io::Result<ExitCode> {
         .map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// Why the process ended whose log this is, if it said so.
+/// Why the process of this log ended, if the log says so.
 pub fn last_failure(log: &Path) -> Option<String> {
     let line = last_line(log)?;
     line.strip_prefix("caravan: ").map(str::to_owned)
@@ -164,19 +164,19 @@ fn last_line(log: &Path) -> Option<String> {
     text.lines().last().map(str::to_owned)
 }
 
-/// Where the log of a process in the background goes.
+/// The log file of a background process.
 pub fn log_path(runtime_dir: &Path, name: &str) -> PathBuf {
     runtime_dir.join(format!("{name}.log"))
 }
 
-/// Who waits for the news that everything is up: a service manager, or the terminal that a process
-/// in the background has left.
+/// The receivers of the message that everything is up: a service manager, or the terminal that a
+/// background process has left.
 pub struct Ready {
     is_background: bool,
 }
 
 impl Ready {
-    /// In the background the process leaves the terminal's session here.
+    /// A background process leaves the terminal's session here.
     pub fn new(is_background: bool) -> io::Result<Self> {
         if is_background {
             setsid()?;
@@ -184,28 +184,28 @@ impl Ready {
         Ok(Self { is_background })
     }
 
-    /// It is up: one line for the terminal and the service manager. Later calls do nothing but
-    /// renew the manager's status.
+    /// Reports once that it is up, in one line for the terminal and the service manager. Later
+    /// calls only update the manager's status.
     pub fn up(&mut self, line: &str) -> io::Result<()> {
         notify(Notice::Ready);
         notify(Notice::Status(line));
         self.tell(UP, line)
     }
 
-    /// Whether a terminal waits for the news.
+    /// Whether a terminal is waiting.
     pub fn is_awaited(&self) -> bool {
         self.is_background
     }
 
-    /// How it stands, for the terminal that waits.
+    /// Sends a progress line to the waiting terminal.
     pub fn note(&self, line: &str) {
         if self.is_background {
-            // Who waits may be gone.
+            // The terminal may be gone.
             let _ = writeln!(io::stdout(), "{NOTE}{}", line.replace('\n', " "));
         }
     }
 
-    /// It failed for good; the process ends.
+    /// It has failed for good; the process ends.
     pub fn failed(&mut self, line: &str) -> io::Result<()> {
         notify(Notice::Status(line));
         self.tell(FAILED, line)
@@ -216,7 +216,7 @@ impl Ready {
             return Ok(());
         }
         let mut output = io::stdout();
-        // Who waits may be gone; the tunnel is not.
+        // The terminal may be gone; the tunnel is not.
         let _ = writeln!(output, "{word}{}", line.replace('\n', " "));
         let _ = output.flush();
         let null = File::options().write(true).open("/dev/null")?;
@@ -224,7 +224,7 @@ impl Ready {
     }
 }
 
-/// What a signal asks for.
+/// The meaning of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// SIGTERM, SIGINT: end cleanly.
@@ -241,7 +241,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// From here on they no more end the process. Must run within a tokio runtime.
+    /// From here on, signals do not end the process. Must run within a tokio runtime.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -250,7 +250,7 @@ impl Signals {
         })
     }
 
-    /// The next one. Nothing is lost when this future is dropped.
+    /// The next signal. Nothing is lost when this future is dropped.
     pub async fn next(&mut self) -> Ask {
         tokio::select! {
             _ = self.terminate.recv() => Ask::Stop,

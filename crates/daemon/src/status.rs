@@ -1,7 +1,7 @@
-//! What `caravan status` shows, as data. [`text`] renders it for people.
+//! The content of `caravan status`, as data. [`text`] renders it for people.
 //!
-//! The field names are the keys of `caravan status --json` and stay as they are: keys may be added,
-//! none is renamed or taken away. Times are seconds, sizes bytes; absent values are `null`.
+//! The field names are the keys of `caravan status --json` and are stable: keys may be added, but
+//! never renamed or removed. Times are seconds, sizes bytes; absent values are `null`.
 
 pub mod convert;
 pub mod text;
@@ -11,35 +11,35 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-/// A process at one moment.
+/// The state of a process at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StatusReport {
     /// The process itself.
     pub process: ProcessStatus,
     /// Every connection of the configuration, in its order.
     pub connections: Vec<ConnectionStatus>,
-    /// Addresses to lend.
+    /// Address pools.
     pub pools: Vec<PoolStatus>,
-    /// Exchanges of phase 1 that are not done.
+    /// Exchanges of phase 1 in progress.
     pub half_open: u64,
-    /// Every reason to drop a packet or message, with its count; those that are 0 too.
+    /// The count of every reason to drop a packet or message, including zeros.
     pub drops: BTreeMap<String, u64>,
-    /// What was computed, by algorithm.
+    /// Cryptographic operations, by algorithm.
     pub work: Vec<WorkStatus>,
-    /// What the reader should know: sentences.
+    /// Warnings, as sentences.
     pub warnings: Vec<String>,
 }
 
 /// The process itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProcessStatus {
-    /// Of the program.
+    /// Version of the program.
     pub version: String,
     /// Process number.
     pub pid: u32,
     /// "gateway" or "client".
     pub role: String,
-    /// Since start.
+    /// Time since the start.
     pub uptime_s: f64,
     /// The configuration's path.
     pub config: String,
@@ -47,23 +47,23 @@ pub struct ProcessStatus {
     pub tun: String,
     /// Offloads of devices and sockets.
     pub offloads: Vec<OffloadStatus>,
-    /// Where packets and keys are being recorded, if they are.
+    /// Where packets and keys are recorded, if they are.
     pub capture: Option<String>,
     /// Capabilities that this process kept: none.
     pub capabilities: Vec<String>,
-    /// What else restricts it, and what this kernel lacks for that.
+    /// Other restrictions, and what this kernel lacks for them.
     #[serde(default)]
     pub confined: Vec<String>,
-    /// Process number of the host steward, which alone changes this host.
+    /// Process number of the host steward, which is the only one to change this host.
     #[serde(default)]
     pub steward: Option<u32>,
-    /// Its capabilities, and what restricts it.
+    /// Its capabilities and restrictions.
     #[serde(default)]
     pub steward_confined: Vec<String>,
-    /// Requests that it refused: beyond what the configuration names.
+    /// Requests that it refused because the configuration does not name them.
     #[serde(default)]
     pub refused_requests: u64,
-    /// How many bytes of this process are resident.
+    /// Resident bytes of this process.
     pub resident_bytes: u64,
 }
 
@@ -72,9 +72,9 @@ pub struct ProcessStatus {
 pub struct OffloadStatus {
     /// "tun-tso4", "udp-gso" and so on.
     pub name: String,
-    /// In force; else packets take the road one by one.
+    /// In use; otherwise packets are handled one by one.
     pub in_force: bool,
-    /// Why not, where that is known.
+    /// Why not, if known.
     pub reason: Option<String>,
 }
 
@@ -83,56 +83,56 @@ pub struct OffloadStatus {
 pub struct ConnectionStatus {
     /// Its key in the configuration.
     pub name: String,
-    /// "established" when a session has a child that carries packets; else a station's own word
-    /// for where it stands, or "listening".
+    /// "established" if a session has a child that carries packets. Otherwise the state of a
+    /// client's attempt, or "listening".
     pub state: String,
     /// "IKEv1".
     pub version: String,
-    /// What IKEv1 is: "deprecated, RFC 9395".
+    /// The status of IKEv1: "deprecated, RFC 9395".
     pub deprecated: Option<String>,
     /// Whether the configuration permits insecure algorithms.
     pub legacy: bool,
-    /// Traffic for what its tunnels lead to is refused while none of them takes it.
+    /// Traffic for its networks is refused while no tunnel carries it.
     pub blocks: bool,
-    /// No IPsec by configuration: traffic in clear.
+    /// No IPsec by configuration: traffic is unencrypted.
     pub clear: bool,
-    /// Of a station: why the last attempt failed, until one succeeds.
+    /// For a client: why the last attempt failed, until one succeeds.
     #[serde(default)]
     pub last_failure: Option<String>,
-    /// Of a station that is up: children that are not, and where they lead.
+    /// For a client that is up: children that are not up, and where they lead.
     #[serde(default)]
     pub missing: Vec<String>,
-    /// Of a station whose gateway has several addresses: those that are not used, and why.
+    /// For a client whose gateway has several addresses: those that are not used, and why.
     #[serde(default)]
     pub passed_over: Vec<String>,
-    /// Phase 1, established or under way.
+    /// Phase 1 SAs, established or in progress.
     pub sessions: Vec<SessionStatus>,
 }
 
 /// An ISAKMP SA.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SessionStatus {
-    /// Who the peer proved to be; none while half open.
+    /// The proven identity of the peer; none while half open.
     pub peer: Option<String>,
     /// Our address and port.
     pub local: Option<SocketAddr>,
-    /// The peer's, as we see it.
+    /// The peer's address and port, as we see them.
     pub remote: Option<SocketAddr>,
     /// "initiator" or "responder".
     pub role: String,
     /// Phase 1 in proposal words; none while half open.
     pub suite: Option<String>,
-    /// What IKEv1 is: "deprecated, RFC 9395".
+    /// The status of IKEv1: "deprecated, RFC 9395".
     pub deprecated: Option<String>,
     /// Whether the suite is insecure.
     pub legacy: bool,
-    /// "none", "local", "remote" or "both": who sits behind a NAT.
+    /// "none", "local", "remote" or "both": which side is behind a NAT.
     pub nat: String,
-    /// Since it was established.
+    /// Time since it was established.
     pub age_s: Option<f64>,
     /// Inner addresses, lent to us or by us.
     pub inner: Vec<IpAddr>,
-    /// What it protects.
+    /// Its children.
     pub children: Vec<ChildStatus>,
 }
 
@@ -149,19 +149,19 @@ pub struct ChildStatus {
     pub suite: String,
     /// Whether the suite is insecure.
     pub legacy: bool,
-    /// Whether ESP travels in UDP.
+    /// Whether ESP is in UDP.
     pub encapsulated: bool,
-    /// Ours, as in a capture: "c0ffee01".
+    /// Our SPI, as in a capture: "c0ffee01".
     pub spi_in: String,
-    /// The peer's.
+    /// The peer's SPI.
     pub spi_out: String,
     /// Our side's traffic.
     pub local_ts: String,
-    /// The peer's side's.
+    /// The peer's side's traffic.
     pub remote_ts: String,
-    /// The address that stands for a transport mode peer.
+    /// The pool address that represents a peer in transport mode.
     pub pool_address: Option<IpAddr>,
-    /// Since these SAs were installed; none where that is not known.
+    /// Time since these SAs were installed; none if unknown.
     pub age_s: Option<f64>,
     /// Packets received.
     pub packets_in: u64,
@@ -171,10 +171,10 @@ pub struct ChildStatus {
     pub packets_out: u64,
     /// Clear bytes sent.
     pub bytes_out: u64,
-    /// The largest outer packet that the path is believed to carry.
+    /// The largest outer packet that the path is assumed to carry.
     #[serde(default)]
     pub path_mtu: u16,
-    /// Since the last packet from the peer; none: no packet yet.
+    /// Time since the last packet from the peer; none: no packet yet.
     pub last_seen_s: Option<f64>,
 }
 
@@ -185,23 +185,23 @@ pub struct PoolStatus {
     pub name: String,
     /// Addresses lent.
     pub lent: u64,
-    /// Addresses in all, as text: an IPv6 pool can have more than a number of JSON holds.
+    /// Addresses in total, as text: an IPv6 pool can exceed a JSON number.
     pub size: String,
 }
 
-/// Something computed.
+/// A kind of cryptographic operation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkStatus {
-    /// What.
+    /// The operation.
     pub task: String,
-    /// How often.
+    /// The number of times.
     pub times: u64,
-    /// Over how many bytes.
+    /// The number of bytes.
     pub bytes: u64,
 }
 
 impl StatusReport {
-    /// Keeps the connection of this name alone.
+    /// Keeps only the connection of this name.
     pub fn only(&mut self, name: &str) {
         self.connections
             .retain(|connection| connection.name == name);

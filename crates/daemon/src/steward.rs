@@ -1,13 +1,13 @@
-//! The host steward: one small process with the rights to change this host, beside the one that
-//! speaks with the network and has none.
+//! The host steward: a small process with the rights to change this host, beside the network
+//! process, which has none.
 //!
-//! `caravan up` and `caravan gateway` start it before they give up their rights, over a socket
-//! pair. It has read the configuration itself, owns the footprint, makes routes, nftables and
-//! resolvers, and obeys a short list of requests, each held against the configuration
-//! ([`allowed`]). What it is asked beyond that it refuses and counts. When the socket closes,
-//! whatever the other process died of, it takes back all but the blocks, and ends.
+//! `caravan up` and `caravan gateway` start it over a socket pair before they drop their rights. It
+//! reads the configuration itself, owns the footprint, and changes routes, nftables and resolvers.
+//! It accepts a short list of requests and checks each against the configuration ([`allowed`]). It
+//! refuses and counts all others. When the socket closes, however the other process died, it undoes
+//! everything except the blocks, and ends.
 //!
-//! [`serve`] is the steward, [`client`] the process that asks it.
+//! [`serve`] is the steward, [`client`] the process that sends it requests.
 
 pub mod allowed;
 pub mod client;
@@ -24,12 +24,12 @@ use zeroize::Zeroizing;
 use crate::config::Texts;
 use crate::routes::{Desired, Prefix};
 
-/// Longest request: routes to as many peers as a gateway holds.
+/// Longest request: routes to as many peers as a gateway can have.
 pub const REQUEST_BYTES_MAX: usize = 16 << 20;
-/// Longest reply: the texts of a configuration and of all files that it names.
+/// Longest reply: the texts of a configuration and all its files.
 pub const REPLY_BYTES_MAX: usize = 64 << 20;
 
-/// What is asked of the steward.
+/// A request to the steward.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     tag = "request",
@@ -38,96 +38,96 @@ pub const REPLY_BYTES_MAX: usize = 64 << 20;
     deny_unknown_fields
 )]
 pub enum Request {
-    /// The configuration's TUN device is there: bring it up, and keep out what comes in clear.
+    /// The configuration's TUN device exists: bring it up, and keep out unencrypted packets.
     Device {
         /// Largest inner packet.
         mtu: u16,
     },
-    /// The largest inner packet is another one.
+    /// Change the largest inner packet.
     Resize {
         /// Largest inner packet.
         mtu: u16,
     },
-    /// Make routes and resolvers so.
+    /// Apply these routes and resolvers.
     Apply {
         /// Routes and addresses.
         desired: Desired,
-        /// Resolvers; none: those that were there before.
+        /// Resolvers; empty: restore the former ones.
         resolvers: Vec<IpAddr>,
     },
     /// Which of our addresses, or of these, leads to a peer.
     LocalAddress {
         /// The peer.
         remote: IpAddr,
-        /// Addresses to choose from; none: any.
+        /// Addresses to choose from; empty: any.
         among: Vec<IpAddr>,
     },
-    /// How many packets in clear were kept out.
+    /// How many unencrypted packets were dropped.
     KeptOut,
-    /// Read the configuration and its files again; nothing changes yet.
+    /// Read the configuration and its files again, without changing anything yet.
     Read,
-    /// The configuration that was read last is in force from here on.
+    /// Put the configuration that was read last into force.
     Adopt,
-    /// Take everything back and end.
+    /// Undo everything and end.
     End {
-        /// The blocks too.
+        /// Also remove the blocks.
         lifts: bool,
     },
 }
 
-/// The answer. The texts of a configuration hold secrets: it has no `Debug`.
+/// The reply. Texts of a configuration contain secrets: it has no `Debug`.
 #[derive(PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "kebab-case")]
 pub enum Reply {
-    /// The first word, unasked: what is refused on this host from here on, by connection.
+    /// The first message, sent without a request: the steward is ready.
     Ready {
-        /// Blocks of this process, those of an earlier one among them.
+        /// All blocks of this process, including those of an earlier one, by connection.
         blocks: BTreeMap<String, BTreeSet<Prefix>>,
-        /// What restricts the steward itself.
+        /// The restrictions of the steward itself.
         limits: Vec<String>,
     },
     /// It is done.
     Done,
-    /// The host does not do it.
+    /// The host refused it.
     Failed {
-        /// Why.
+        /// The reason.
         text: String,
     },
-    /// The configuration does not name it, or the request is none.
+    /// The configuration does not allow it, or the request is malformed.
     Refused {
-        /// Why.
+        /// The reason.
         text: String,
     },
-    /// To [`Request::LocalAddress`].
+    /// The reply to [`Request::LocalAddress`].
     LocalAddress {
-        /// `None`: no way there.
+        /// `None`: no route.
         address: Option<IpAddr>,
     },
-    /// To [`Request::KeptOut`].
+    /// The reply to [`Request::KeptOut`].
     KeptOut {
-        /// `None`: nothing keeps them out.
+        /// `None`: nothing drops them.
         packets: Option<u64>,
-        /// Requests that were refused.
+        /// Refused requests.
         refused: u64,
     },
-    /// To [`Request::Read`].
+    /// The reply to [`Request::Read`].
     Read {
-        /// The configuration and the files that it names.
+        /// The configuration and its files.
         texts: Texts,
     },
 }
 
-/// Reads a request; the reason where it is none.
+/// Parses a request; otherwise the reason.
 pub fn parse(frame: &[u8]) -> Result<Request, String> {
     serde_json::from_slice(frame).map_err(|fault| format!("not a request: {fault}"))
 }
 
-/// Writes one frame: its length, then so many octets.
+/// Writes one frame: its length, then the content.
 async fn write_frame(
     output: &mut (impl AsyncWrite + Unpin),
     message: &impl Serialize,
 ) -> io::Result<()> {
-    // Replies may hold secrets.
+    // Replies may contain secrets.
     let text = Zeroizing::new(serde_json::to_vec(message).map_err(io::Error::other)?);
     let length = u32::try_from(text.len()).map_err(io::Error::other)?;
     output.write_all(&length.to_be_bytes()).await?;
@@ -135,7 +135,7 @@ async fn write_frame(
     output.flush().await
 }
 
-/// Reads one frame of so many octets at most; `None`: the other end has gone.
+/// Reads one frame of at most this many octets. `None`: the other end has gone.
 async fn read_frame(
     input: &mut (impl AsyncRead + Unpin),
     most: usize,

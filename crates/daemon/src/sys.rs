@@ -1,9 +1,10 @@
-//! System calls that no crate wraps without loss of speed or at all: the daemon's only `unsafe`
-//! code. Everything here is a safe function or type over one call; policy lives with the callers.
+//! System calls that no crate wraps without loss of speed, or at all. This is the daemon's only
+//! `unsafe` code. Everything here is a safe function or type over one call; policy belongs to the
+//! callers.
 //!
 //! [`device`]: ioctls of TUN devices and interfaces. [`datagram`]: `sendmsg` and `recvmmsg` with
 //! UDP_SEGMENT, UDP_GRO and packet information. [`gather`]: `writev` of slices gathered anew for
-//! each packet. [`frame`]: packet sockets. What nix and socket2 do well is not repeated.
+//! each packet. [`frame`]: packet sockets. Left out: what nix and socket2 already do well.
 
 #![expect(unsafe_code, reason = "system calls take raw pointers")]
 
@@ -52,7 +53,7 @@ pub fn option(fd: BorrowedFd<'_>, level: i32, name: i32) -> io::Result<i32> {
     check(done).map(|_| value)
 }
 
-/// The processor's time-stamp counter, where it has one.
+/// The processor's time-stamp counter, if it has one.
 pub fn time_stamp() -> Option<u64> {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 processor has this instruction; Linux does not forbid it.
@@ -61,7 +62,7 @@ pub fn time_stamp() -> Option<u64> {
     None
 }
 
-/// Turns a -1 into the error that the call left behind.
+/// Turns a -1 into the error of the last call.
 fn check(result: i32) -> io::Result<i32> {
     if result < 0 {
         Err(io::Error::last_os_error())

@@ -1,4 +1,4 @@
-//! TUN devices with what offloads the kernel grants (linux/if_tun.h, virtio 1.2 §5.1.6).
+//! TUN devices with the offloads that the kernel grants (linux/if_tun.h, virtio 1.2 §5.1.6).
 //!
 //! Leaves out addresses and routes: the control plane sets them.
 
@@ -23,7 +23,7 @@ pub struct Tun {
     granted: Granted,
 }
 
-/// What the kernel granted, for `status`.
+/// The offloads that the kernel granted, for `status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Granted {
     /// Frames carry a virtio-net header.
@@ -38,7 +38,7 @@ pub struct Granted {
     pub udp_segments: bool,
 }
 
-/// Sets of offloads from the best down; the first that the kernel takes is used.
+/// Sets of offloads, the best first. The first one that the kernel accepts is used.
 const WISHES: [u32; 5] = {
     use device::offload::{CSUM, TSO_ECN, TSO4, TSO6, USO4, USO6};
     [
@@ -50,7 +50,7 @@ const WISHES: [u32; 5] = {
     ]
 };
 
-/// Says what to do where another process has the device.
+/// Explains what to do if another process has the device.
 fn taken(fault: io::Error) -> io::Error {
     let text = match fault.raw_os_error() {
         Some(libc::EBUSY) => {
@@ -66,7 +66,7 @@ fn taken(fault: io::Error) -> io::Error {
     io::Error::new(fault.kind(), text)
 }
 
-/// Says what to do where the machine has no TUN devices.
+/// Explains what to do if the machine has no TUN devices.
 fn missing(fault: io::Error) -> io::Error {
     if !matches!(fault.raw_os_error(), Some(libc::ENOENT | libc::ENODEV)) {
         return fault;
@@ -77,8 +77,8 @@ fn missing(fault: io::Error) -> io::Error {
 }
 
 impl Tun {
-    /// Creates the interface (a `%d` in the name is replaced by the kernel), sets its MTU, leaves
-    /// it down. It goes away with the last handle. Needs CAP_NET_ADMIN.
+    /// Creates the interface (the kernel replaces a `%d` in the name), sets its MTU, and leaves it
+    /// down. It vanishes with the last handle. Needs CAP_NET_ADMIN.
     pub fn open(name: &str, mtu: u16) -> io::Result<Self> {
         let (file, name, vnet_header) = match Self::attach(name, libc::IFF_VNET_HDR) {
             Ok((file, name)) => (file, name, true),
@@ -131,12 +131,12 @@ impl Tun {
         device::set_mtu(&self.name, mtu)
     }
 
-    /// What the kernel granted.
+    /// The granted offloads.
     pub fn granted(&self) -> Granted {
         self.granted
     }
 
-    /// The same in the engine's words.
+    /// The same as the engine's type.
     pub fn offloads(&self) -> Offloads {
         Offloads {
             has_vnet_header: self.granted.vnet_header,
@@ -144,7 +144,7 @@ impl Tun {
         }
     }
 
-    /// Reads one frame of at most [`FRAME_BYTES`]; `None`: there is none.
+    /// Reads one frame of at most [`FRAME_BYTES`]; `None` if there is none.
     pub fn read(&self, frame: &mut [u8]) -> io::Result<Option<usize>> {
         match (&self.file).read(frame) {
             Ok(len) => Ok(Some(len)),

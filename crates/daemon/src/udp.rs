@@ -1,13 +1,13 @@
 //! The UDP sockets of IKE and of ESP in UDP (RFC 3947, RFC 3948): one for each port and family.
 //!
-//! Datagrams leave from the address that the path names. What the kernel has heard of path MTUs
-//! decides nothing (IP_PMTUDISC_PROBE): anybody can tell it anything by ICMP, and it believes that
-//! for ten minutes. ESP leaves whole, with DF set, and the engine judges the reports that come
-//! back. What must arrive although it may be too large, IKE messages with certificates above all,
-//! leaves by another socket, which lets it be fragmented.
+//! Datagrams leave from the path's local address. Path MTUs that the kernel learned are ignored
+//! (IP_PMTUDISC_PROBE): it believes any ICMP message for ten minutes, and anybody can send one. ESP
+//! leaves whole, with DF set, and the engine judges the reports. Messages that must arrive even if
+//! too large, above all IKE messages with certificates, leave through another socket, which may
+//! fragment them.
 //!
-//! The sockets that send receive nothing, not even errors: the kernel tells of an ICMP error by
-//! failing the next call, whomever that sends to, so that anybody's ICMP would cost packets.
+//! Sending sockets receive nothing, not even errors: the kernel reports an ICMP error by failing
+//! the next call, whatever its destination, so anybody's ICMP would cost packets.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -28,40 +28,40 @@ use crate::sys::set_option;
 const IKE_PORT: u16 = engine::node::IKE_PORT;
 /// The port of IKE and ESP through NATs.
 pub const NAT_PORT: u16 = engine::node::NAT_T_PORT;
-/// What we ask for in each direction; a burst of 64 KiB runs fits many times.
+/// The buffer size that we request in each direction. A burst of 64 KiB runs fits many times.
 const BUFFER_BYTES: usize = 8 << 20;
-/// linux/in.h, linux/in6.h: DF is set, and the kernel's own idea of the path ignored.
+/// linux/in.h, linux/in6.h: set DF and ignore the kernel's own path MTU.
 const PMTUDISC_PROBE: i32 = 3;
-/// DF is not set, what is larger than the link is fragmented, and ICMP teaches the kernel nothing.
+/// Clear DF, fragment what is larger than the link, and learn nothing from ICMP.
 const PMTUDISC_OMIT: i32 = 5;
-/// What every IPv6 path carries (RFC 8200 §5): routers do not fragment, so we do at once.
+/// The MTU of every IPv6 path (RFC 8200 §5). Routers do not fragment, so we fragment to it at once.
 const LEAST_V6_MTU: i32 = 1_280;
-/// Groups that nobody joins (RFC 6676 §2, RFC 3849): a socket bound to one receives nothing, and
-/// its port is still the one that it sends from.
+/// Groups that nobody joins (RFC 6676 §2, RFC 3849). A socket bound to one receives nothing but
+/// still sends from its port.
 const NO_GROUP_V4: IpAddr = IpAddr::V4(Ipv4Addr::new(233, 252, 0, 255));
 const NO_GROUP_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xff0e, 0, 0, 0, 0, 0, 0x0db8, 0xffff));
 
-/// Which sockets.
+/// The ports and mark of the sockets.
 #[derive(Clone, Copy, Debug)]
 pub struct UdpConfig {
-    /// Plain IKE.
+    /// The port of plain IKE.
     pub ike_port: u16,
-    /// IKE behind a marker, and ESP.
+    /// The port of IKE behind a marker, and of ESP.
     pub nat_port: u16,
-    /// SO_MARK of everything that we send, so that routes into the tunnel spare it.
+    /// SO_MARK of everything that we send, so that it bypasses routes into the tunnel.
     pub mark: Option<u32>,
 }
 
-/// What is said of one socket.
+/// The role of one socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Role {
     /// Our port.
     pub port: u16,
-    /// ESP may come here: a marker stands before IKE.
+    /// ESP may arrive here, so IKE has a marker.
     pub carries_esp: bool,
 }
 
-/// All of them. Any thread may send.
+/// All UDP sockets. Any thread may send.
 pub struct UdpSockets {
     sockets: Vec<Port>,
     mark: Option<u32>,
@@ -75,13 +75,13 @@ struct Port {
     is_v4: bool,
     /// Receives everything, and errors.
     receiving: Socket,
-    /// Only sends, datagrams that no router may fragment.
+    /// Only sends, datagrams that routers must not fragment.
     whole: Socket,
-    /// Only sends, what may be fragmented.
+    /// Only sends, datagrams that may be fragmented.
     fragmenting: Socket,
 }
 
-/// What became of a run.
+/// The result of sending a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// Datagrams that the kernel took.
@@ -90,7 +90,7 @@ pub struct Sent {
     pub failed: u32,
     /// System calls.
     pub calls: u32,
-    /// A datagram was larger than our own link carries.
+    /// A datagram was larger than our own link's MTU.
     pub is_too_large: bool,
 }
 
@@ -104,7 +104,7 @@ impl Default for UdpConfig {
     }
 }
 
-/// Says what to do where another process has the port, or the right to it is missing.
+/// Explains what to do if another process has the port, or the right to it is missing.
 fn taken(port: u16, fault: io::Error) -> io::Error {
     let text = match fault.kind() {
         io::ErrorKind::AddrInUse => format!(
@@ -121,7 +121,7 @@ fn taken(port: u16, fault: io::Error) -> io::Error {
 }
 
 impl UdpSockets {
-    /// Binds both ports for IPv4, and for IPv6 where the machine has it.
+    /// Binds both ports for IPv4, and for IPv6 if the machine has it.
     pub fn bind(config: UdpConfig) -> io::Result<Self> {
         let mut sockets = Vec::new();
         let mut has_gro = true;
@@ -148,13 +148,13 @@ impl UdpSockets {
         })
     }
 
-    /// Each socket with its role, to receive.
+    /// Each socket with its role, for receiving.
     pub fn iter(&self) -> impl Iterator<Item = (Role, BorrowedFd<'_>)> {
         let each = self.sockets.iter();
         each.map(|port| (port.role, port.receiving.as_fd()))
     }
 
-    /// Datagrams that the kernel dropped because nobody had read those before them.
+    /// Datagrams that the kernel dropped because the receive queue was full.
     pub fn overflows(&self) -> u64 {
         let inode = |socket: &Socket| nix::sys::stat::fstat(socket).map(|stat| stat.st_ino);
         let own: Vec<u64> = self
@@ -163,17 +163,17 @@ impl UdpSockets {
             .filter_map(|port| inode(&port.receiving).ok())
             .collect();
         let tables = ["/proc/net/udp", "/proc/net/udp6"];
-        // A machine without the family is without its table.
+        // Without an address family its table is missing.
         let texts = tables.map(|path| std::fs::read_to_string(path).unwrap_or_default());
         texts.iter().map(|text| overflows_of(text, &own)).sum()
     }
 
-    /// The kernel gathers received datagrams (UDP_GRO).
+    /// Whether the kernel gathers received datagrams (UDP_GRO).
     pub fn has_gro(&self) -> bool {
         self.has_gro
     }
 
-    /// The kernel cuts what we send (UDP_SEGMENT): true until it refused once.
+    /// Whether the kernel splits what we send (UDP_SEGMENT): true until it first refuses.
     pub fn has_gso(&self) -> bool {
         !self.gso_refused.load(Ordering::Relaxed)
     }
@@ -190,7 +190,7 @@ impl UdpSockets {
         send(&self.of(path)?.fragmenting, bytes, &beside)
     }
 
-    /// Sends a run of sealed datagrams, in one call where the kernel can; waits for room.
+    /// Sends a run of sealed datagrams, in one call if the kernel can. Waits for room.
     pub fn send_run(&self, run: &Run, bytes: &[u8]) -> Sent {
         debug_assert_eq!(run.kind, Kind::Udp);
         let mut sent = Sent::default();
@@ -215,7 +215,7 @@ impl UdpSockets {
                     return sent;
                 }
                 Err(fault) if is_gso_refusal(&fault) => {
-                    // Linux says either of a segment that is larger than the link.
+                    // Linux reports either error for a segment that is larger than the link.
                     let is_for_good = match fault.raw_os_error() {
                         Some(libc::EMSGSIZE) => false,
                         Some(libc::EINVAL) => !self.is_above_link(run),
@@ -240,12 +240,12 @@ impl UdpSockets {
         sent
     }
 
-    /// What our own link towards this address carries.
+    /// The MTU of our own link towards this address.
     pub fn link_mtu(&self, remote: IpAddr) -> io::Result<u16> {
         routes::link_mtu(remote, self.mark)
     }
 
-    /// One that our own link does not carry is lost to nobody: it leaves in fragments.
+    /// Sends one datagram. One that our own link cannot carry whole leaves in fragments.
     fn send_one(
         &self,
         port: &Port,
@@ -297,7 +297,7 @@ impl Port {
         let port = receiving.local_addr()?;
         let port = port.as_socket().map_or(0, |own| own.port());
         let all = [&receiving, &whole, &fragmenting];
-        // For this moment alone: nobody else may share the port.
+        // Only for this moment: nobody else may share the port.
         all.iter().try_for_each(|it| it.set_reuse_address(true))?;
         send_only(&whole, is_v4, port)?;
         send_only(&fragmenting, is_v4, port)?;
@@ -316,12 +316,12 @@ fn send(socket: &Socket, bytes: &[u8], beside: &Outgoing) -> io::Result<()> {
     datagram::send(socket.as_fd(), bytes, beside).map(drop)
 }
 
-/// Whether an entry of an error queue is a report that a datagram did not fit on its path.
+/// Whether an entry of an error queue reports that a datagram was too big for its path.
 pub fn is_too_big(error: &QueuedError) -> bool {
     error.errno == libc::EMSGSIZE && error.icmp.is_some()
 }
 
-/// Why a datagram did not arrive, by the word of whoever sent the ICMP message.
+/// Why a datagram did not arrive, according to an ICMP message.
 pub fn unreachable(error: &QueuedError) -> Option<Unreachable> {
     const DESTINATION_UNREACHABLE: u8 = 3;
     const DESTINATION_UNREACHABLE_V6: u8 = 1;
@@ -350,13 +350,13 @@ fn open_one(is_v4: bool, mark: Option<u32>) -> io::Result<Socket> {
     }
     prepare(&socket, is_v4)?;
     if !is_v4 {
-        // Not in `prepare`: a raw socket is of one family by itself, and refuses the option.
+        // Not in `prepare`: a raw socket has one family anyway, and refuses the option.
         socket.set_only_v6(true)?;
     }
     Ok(socket)
 }
 
-/// What UDP and raw sockets have in common: what is told beside each packet, and buffers.
+/// Options of both UDP and raw sockets: ancillary data and buffers.
 pub(crate) fn prepare(socket: &Socket, is_v4: bool) -> io::Result<()> {
     let fd = socket.as_fd();
     if is_v4 {
@@ -390,7 +390,7 @@ pub(crate) fn prepare(socket: &Socket, is_v4: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Lets a socket receive nothing, and hear of no error.
+/// Makes a socket receive nothing, not even errors.
 pub(crate) fn send_only(socket: &Socket, is_v4: bool, port: u16) -> io::Result<()> {
     let (group, level, name) = match is_v4 {
         true => (NO_GROUP_V4, libc::IPPROTO_IP, libc::IP_RECVERR),
@@ -405,7 +405,7 @@ fn turn_on_gro(socket: &Socket) -> bool {
 }
 
 /// EIO: the device cannot checksum. EINVAL, EMSGSIZE: a segment is larger than the path's MTU, or
-/// the kernel knows no UDP_SEGMENT.
+/// the kernel lacks UDP_SEGMENT.
 fn is_gso_refusal(fault: &io::Error) -> bool {
     let code = fault.raw_os_error();
     [libc::EIO, libc::EINVAL, libc::EMSGSIZE]
@@ -429,7 +429,7 @@ pub fn local_address(remote: IpAddr, mark: Option<u32>) -> io::Result<IpAddr> {
     Ok(UdpSocket::from(probe).local_addr()?.ip())
 }
 
-/// Drops of the sockets with these inodes, in one of the kernel's tables.
+/// Drops of the sockets with these inodes, from one of the kernel's tables.
 fn overflows_of(table: &str, inodes: &[u64]) -> u64 {
     // proc(5): the tenth column is the inode, the last one counts drops.
     let lines = table.lines().skip(1).map(|line| line.split_whitespace());

@@ -1,10 +1,10 @@
-//! What the program does where nobody can read it: its status, and that it does not panic.
+//! The program without a reader of its output: its exit status, and that it does not panic.
 
 use std::fs::File;
 use std::io::pipe;
 use std::process::{Command, Output, Stdio};
 
-/// What the shell shows of a panic.
+/// The exit status of a panic.
 const PANICKED: i32 = 101;
 
 fn caravan(arguments: &[&str]) -> Command {

@@ -1,4 +1,4 @@
-//! `caravan link` with recordings that are longer than the memory that it may use.
+//! `caravan link` with recordings that are longer than its memory limit.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 /// Lines of a trace of more than 64 MiB.
 const LINES: u64 = 8_500_000;
-/// What the program may map, in KiB: less than the file and its numbers.
+/// The memory that the program may map, in KiB: less than the file and its numbers.
 const MOST_KIB: u32 = 98_304;
 
 struct Trace(PathBuf);
@@ -25,7 +25,7 @@ impl Trace {
         Self(path)
     }
 
-    /// What the program says of it between interfaces that are not there.
+    /// The program's error for this file, with interfaces that do not exist.
     fn said(&self) -> String {
         let script = format!("ulimit -v {MOST_KIB}; exec \"$0\" \"$@\"");
         let output = Command::new("sh")
@@ -42,7 +42,7 @@ impl Trace {
 
 impl Drop for Trace {
     fn drop(&mut self) {
-        // A file that stays does no harm.
+        // If the file stays, it does no harm.
         let _ = std::fs::remove_file(&self.0);
     }
 }

@@ -39,7 +39,7 @@ pub fn choices<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let valid: Vec<&str> = candidates.into_iter().collect();
     match nearest(word, valid.iter().copied()) {
         Some(near) => format!("the nearest valid one is '{near}'"),
-        None if valid.is_empty() => "and there is none to choose from".to_owned(),
+        None if valid.is_empty() => "and none is valid here".to_owned(),
         None => format!("valid are '{}'", valid.join("', '")),
     }
 }
@@ -63,6 +63,6 @@ mod tests {
             unknown("key", "zebra", ["a", "b"]),
             "unknown key 'zebra', valid are 'a', 'b'"
         );
-        assert!(unknown("key", "zebra", []).contains("there is none to choose from"));
+        assert!(unknown("key", "zebra", []).contains("none is valid here"));
     }
 }

@@ -1,8 +1,8 @@
-//! What the control plane costs: CPU time of a responder per handshake, memory of an idle tunnel.
+//! The cost of the control plane: CPU time of a responder per handshake, memory of an idle tunnel.
 //!
-//! Stations and the gateway are nodes of one process that hand datagrams to each other, so that no
-//! kernel, network or second program is in the figures. `make bench` runs it and reads the JSON
-//! line that it prints; the packet road and the running program are measured elsewhere.
+//! Clients and gateway are nodes of one process that exchange datagrams directly, so the figures
+//! contain no kernel, network or second program. `make bench` runs it and reads the JSON line that
+//! it prints. Other benches measure the packet path and the running program.
 
 mod handshakes;
 mod pair;
@@ -16,7 +16,7 @@ use clap::{Parser, Subcommand};
 struct Arguments {
     #[command(subcommand)]
     load: Load,
-    /// Given by `cargo bench`.
+    /// Passed by `cargo bench`.
     #[arg(long, hide = true, global = true)]
     bench: bool,
 }
@@ -35,7 +35,7 @@ enum Load {
         #[arg(long, default_value = "aes128gcm16-modp2048")]
         esp_proposal: String,
         /// Folder of `ca.pem` and of `NAME.pem` and `NAME.key` for sg.example and ms.example;
-        /// without it, a pre-shared key.
+        /// without it, they use a pre-shared key.
         #[arg(long)]
         keys: Option<PathBuf>,
     },

@@ -1,4 +1,4 @@
-//! One gateway with its planes and one station after another, joined without a network.
+//! One gateway with its planes and one client after another, connected without a network.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
@@ -23,16 +23,16 @@ use nix::time::{ClockId, clock_gettime};
 
 const GATEWAY: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const STATIONS: Ipv4Addr = Ipv4Addr::new(100, 64, 0, 0);
-/// Longest time, on the nodes' own clock, that a handshake may take.
+/// Longest time that a handshake may take, on the nodes' own clock.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What both ends agree on.
+/// The terms that both ends agree on.
 pub(crate) struct Terms<'a> {
     pub(crate) proposal: &'a str,
     pub(crate) esp_proposal: &'a str,
 }
 
-/// How one end proves itself, and whom it believes.
+/// How one end proves its identity, and whom it trusts.
 #[derive(Clone)]
 pub(crate) enum Credentials {
     Shared(Arc<Secret>),
@@ -43,7 +43,7 @@ pub(crate) enum Credentials {
     },
 }
 
-/// A responder, its planes, and the CPU time that they took so far.
+/// A responder, its planes, and the CPU time that they have used.
 pub(crate) struct Gateway {
     node: Node,
     outbound: OutboundPlane,
@@ -54,7 +54,7 @@ pub(crate) struct Gateway {
     failure: Option<String>,
 }
 
-/// An initiator with the address that it is seen at.
+/// An initiator and the address that the gateway sees.
 pub(crate) struct Station {
     node: Node,
     address: IpAddr,
@@ -93,7 +93,7 @@ impl Gateway {
         })
     }
 
-    /// Lets the moment come: timers that are due go off.
+    /// Advances the clock: due timers fire.
     pub(crate) fn wake(&mut self, now: Instant) -> anyhow::Result<()> {
         while self.due.is_some_and(|due| due <= now) {
             let mut sent = Datagrams::new();
@@ -106,12 +106,12 @@ impl Gateway {
         self.take(Input::Calendar(calendar), now, &mut Datagrams::new())
     }
 
-    /// How many ISAKMP SAs it holds.
+    /// The number of its ISAKMP SAs.
     pub(crate) fn established(&self) -> usize {
         self.node.established()
     }
 
-    /// Takes an input and drains; only what the gateway does is on its clock.
+    /// Handles an input and drains the outputs. Only the gateway's work counts as its time.
     fn take(&mut self, input: Input<'_>, now: Instant, sent: &mut Datagrams) -> anyhow::Result<()> {
         let began = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?;
         let mut next = vec![input];
@@ -151,7 +151,7 @@ impl Gateway {
 }
 
 impl Station {
-    /// The station of this number, with an address of its own; `identity` in the ID payload.
+    /// The client of this number, with an address of its own; `identity` is its ID payload.
     pub(crate) fn new(
         number: u32,
         identity: &str,
@@ -173,7 +173,7 @@ impl Station {
         })
     }
 
-    /// Brings the tunnel up against a gateway; returns when both ends hold it.
+    /// Brings the tunnel up. Returns when both ends have it.
     pub(crate) fn connect(
         &mut self,
         gateway: &mut Gateway,
@@ -208,7 +208,7 @@ impl Station {
         self.settle(gateway, goodbye, now)
     }
 
-    /// Carries datagrams both ways until neither end says more.
+    /// Carries datagrams both ways until neither end sends more.
     fn settle(
         &mut self,
         gateway: &mut Gateway,
@@ -267,7 +267,7 @@ impl Station {
     }
 }
 
-/// The same path seen from the other end: no NAT stands between.
+/// The same path seen from the other end. There is no NAT between.
 fn turned(path: Path) -> Path {
     Path {
         local: path.remote,
@@ -296,7 +296,7 @@ fn config(connection: Connection, pools: Vec<Pool>) -> Config {
     }
 }
 
-/// A responder's connection to anybody who proves an identity; stations fill in the rest.
+/// A responder's connection for anybody who proves an identity; clients fill in the rest.
 fn connection(
     terms: &Terms<'_>,
     credentials: &Credentials,

@@ -1,7 +1,7 @@
 //! Resident memory of a gateway with many idle tunnels: one ISAKMP SA and one ESP pair each.
 //!
-//! Stations are made and dropped one after another, so that only the gateway's share stays. They
-//! use a small group and a pre-shared key, which cost less time and leave nothing behind.
+//! Clients are created and dropped one after another, so that only the gateway's memory stays. They
+//! use a small group and a pre-shared key, which take less time and leave nothing in memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 
 use crate::pair::{Credentials, Gateway, Station, Terms};
 
-/// Tunnels before the first that counts: the program's own pages and tables are there by then.
+/// Tunnels before the first that counts. They allocate the program's own pages and tables.
 const WARM_UP: u32 = 100;
-/// How long the tunnels idle before memory is read: what a handshake holds for a while is gone.
+/// How long the tunnels idle before memory is read: a handshake keeps some memory for a while.
 const REST: Duration = Duration::from_secs(120);
 const TERMS: Terms<'static> = Terms {
     proposal: "aes128-sha1-modp768",

@@ -1,4 +1,4 @@
-//! Diffie-Hellman groups, RSA signatures as IKEv1 makes them, and its prf.
+//! Measures Diffie-Hellman groups, RSA signatures as in IKEv1, and its prf.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,9 +21,9 @@ const HASHES: [(&str, Hash); 5] = [
     ("sha512", Hash::Sha512),
 ];
 const RSA_BITS: [u32; 3] = [2048, 3072, 4096];
-/// Octets that a prf of phase 1 goes over: about a KE payload, both cookies and an ID.
+/// Octets of a prf's input in phase 1: about a KE payload, both cookies and an ID.
 const PRF_BYTES: usize = 512;
-/// Calls of one batch, for what is too short to be timed alone.
+/// Calls of one batch, for operations that are too short to be timed alone.
 const BATCH: usize = 256;
 
 pub(super) fn measure(stopwatch: &Stopwatch) -> io::Result<BTreeMap<String, Costs>> {

@@ -1,8 +1,8 @@
-//! The road of a packet: TUN device and UDP sockets, a packet alone and in bursts of 64.
+//! Measures the packet path: TUN device and UDP sockets, for a single packet and for bursts of 64.
 //!
-//! The device lives in a network namespace of its own, so that nothing of the machine's is touched.
-//! Sending over loopback includes the kernel's way to the receiving socket. What is written to the
-//! device is for nobody: the kernel drops it after the device.
+//! The device is in its own network namespace, so the machine is not touched. Sending over loopback
+//! includes the kernel's path to the receiving socket. Packets written to the device have no
+//! receiver: the kernel drops them behind the device.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -35,7 +35,7 @@ pub(super) fn measure(
     missing: &mut Vec<String>,
 ) -> io::Result<BTreeMap<String, Costs>> {
     let mut road = BTreeMap::from([("udp".to_owned(), udp(stopwatch)?)]);
-    // Only a thread of its own may leave the namespace of the others.
+    // Only a separate thread can leave the namespace of the others.
     let tun = std::thread::scope(|scope| scope.spawn(|| tun(stopwatch)).join());
     match tun {
         Ok(Ok(costs)) => drop(road.insert("tun".to_owned(), costs)),
@@ -94,7 +94,7 @@ impl Loopback {
         })
     }
 
-    /// Sends and receives [`BURST`] datagrams: how long each took.
+    /// Sends and receives [`BURST`] datagrams and returns how long each took.
     fn exchange(&mut self, is_burst: bool) -> io::Result<(Duration, Duration)> {
         let bytes = vec![0x5a; BURST * PAYLOAD_BYTES];
         let mut beside = Outgoing {
@@ -161,7 +161,7 @@ fn write(tun: &Tun, frame: &[u8], times: usize) -> Duration {
     for _ in 0..times {
         let mut writing = gather.begin();
         writing.push(frame);
-        // A frame that the kernel refuses costs as much.
+        // A frame that the kernel refuses costs the same.
         let _ = tun.write(writing);
     }
     start.elapsed()
@@ -193,7 +193,7 @@ fn read(stopwatch: &Stopwatch, tun: &Tun, from: &UdpSocket, is_burst: bool) -> i
     fault.map_or(Ok(ns), Err)
 }
 
-/// `count` datagrams to nobody, as one frame.
+/// `count` datagrams without a receiver, as one frame.
 fn frame(count: usize, has_header: bool) -> Vec<u8> {
     let from = SocketAddr::from((NOBODY, 9));
     let to = SocketAddr::from(([10, 99, 99, 78], 9));

@@ -19,8 +19,8 @@ impl Stopwatch {
         }
     }
 
-    /// The median over batches of ns for one operation. `batch` does as many operations as it says
-    /// and returns how long only they took.
+    /// The median over batches of ns for one operation. `batch` returns the time of its operations
+    /// only, and their number.
     pub(super) fn median_ns(&self, mut batch: impl FnMut() -> (Duration, usize)) -> f64 {
         batch(); // caches and branch predictors
         let mut each = Vec::new();
@@ -53,8 +53,8 @@ fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
-/// Measured against the monotonic clock; `None` where the processor has no such counter, or one
-/// that changes its speed.
+/// Measured against the monotonic clock. `None` if the processor has no such counter, or one that
+/// changes its speed.
 pub(super) fn tsc_mhz() -> Option<f64> {
     const SPAN: Duration = Duration::from_millis(100);
     let flags = std::fs::read_to_string("/proc/cpuinfo").ok()?;

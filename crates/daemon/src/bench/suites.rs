@@ -1,4 +1,4 @@
-//! Every suite of the catalogue through the engine's planes, tunnel mode over IPv4.
+//! Measures every suite of the catalogue through the engine's planes, in tunnel mode over IPv4.
 
 use std::collections::BTreeMap;
 use std::time::Instant as Wall;
@@ -91,7 +91,7 @@ impl Ends {
         took
     }
 
-    /// Opens what was sealed last; what it holds is consumed.
+    /// Opens the packets sealed last, and consumes them.
     fn open(&mut self) -> std::time::Duration {
         let mut datagrams: Vec<(Path, Kind, Vec<u8>)> = Vec::with_capacity(BATCH);
         for run in self.sealed.runs() {

@@ -1,6 +1,6 @@
 //! The folder of keys beside a capture: a Wireshark configuration folder (mode 0700, files 0600).
 //!
-//! Wireshark 4 reads no key of ChaCha20-Poly1305 for ESP: such lines are written as comments.
+//! Wireshark 4 cannot read ChaCha20-Poly1305 keys for ESP, so these lines are written as comments.
 
 use std::fmt::Write as _;
 use std::fs::{File, Permissions};
@@ -25,7 +25,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Makes `capture` + `.keys` with preferences that turn decryption on.
+    /// Creates `capture` + `.keys` with preferences that enable decryption.
     pub fn create(capture: &Path) -> io::Result<Self> {
         let mut folder = capture.as_os_str().to_owned();
         folder.push(".keys");
@@ -36,7 +36,7 @@ impl Keys {
             let text = format!("user {} owns {}", found.uid(), folder.display());
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
         }
-        // An older folder may be open to others.
+        // An older folder may be accessible to others.
         opened.set_permissions(Permissions::from_mode(0o700))?;
         let preferences =
             b"esp.enable_encryption_decode: TRUE\nesp.enable_authentication_check: TRUE\n";
@@ -48,13 +48,13 @@ impl Keys {
         })
     }
 
-    /// Where they are.
+    /// The folder's path.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The keys of one direction of a child. AH has nothing to decrypt. `false`: Wireshark reads
-    /// no key of this suite, so these packets stay closed.
+    /// Adds the keys of one direction of a child. AH has nothing to decrypt. Returns `false` if
+    /// Wireshark cannot read keys of this suite; its packets stay encrypted in Wireshark.
     pub fn add_sa(&mut self, sa: &Sa) -> io::Result<bool> {
         if sa.protocol == Protocol::Ah {
             return Ok(true);
@@ -65,7 +65,7 @@ impl Keys {
         Ok(encryption_name(sa.protection).is_some())
     }
 
-    /// The cipher key of an ISAKMP SA, named by its initiator's cookie.
+    /// Adds the cipher key of an ISAKMP SA, named by its initiator's cookie.
     pub fn add_ike(&mut self, cookie_i: [u8; 8], key: &[u8]) -> io::Result<()> {
         let line = Zeroizing::new(format!("{},{}\n", &*hex(&cookie_i), &*hex(key)));
         self.ike.write_all(line.as_bytes())?;
@@ -114,7 +114,7 @@ fn integrity_name(protection: Protection) -> &'static str {
     }
 }
 
-/// As Wireshark reads a key: empty, or hexadecimal behind 0x.
+/// The form in which Wireshark reads a key: empty, or hexadecimal behind 0x.
 fn key(octets: &[u8]) -> Zeroizing<String> {
     if octets.is_empty() {
         return Zeroizing::default();

@@ -1,4 +1,4 @@
-//! The commands that talk to running processes, or tidy up after dead ones.
+//! The commands that talk to running processes or clean up after dead ones.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -26,12 +26,12 @@ pub(super) fn detach(
     runtime_dir: &Path,
     state_dir: &Path,
 ) -> anyhow::Result<ExitCode> {
-    // What a dead process left answers no question for a gateway's name. Where it cannot go, the
-    // process in the background says why.
+    // Resolvers that a dead process left cannot resolve a gateway's name. If they cannot be
+    // restored, the background process reports why.
     if let Some(first) = config::connection_names(config)?.first() {
         let _ = dns::recall_left(runtime_dir, state_dir, first);
     }
-    // What is wrong is said here, where the user sees it, before anything is started.
+    // Report errors here, where the user sees them, before anything is started.
     let loaded = config::load(config, Names::Unasked)?;
     run::check_role(Role::Station, config, &loaded)?;
     let Some((first, _)) = loaded.on_failure.first() else {
@@ -49,7 +49,7 @@ pub(super) fn detach(
     let started = runtime.block_on(async {
         std::fs::create_dir_all(runtime_dir)
             .with_context(|| format!("cannot create {}", runtime_dir.display()))?;
-        // Who lacks the right hears so from the process in the background.
+        // Without the rights, the background process reports that.
         if privileges::require().is_ok() {
             blocks::lay(runtime_dir, &loaded).await?;
         }
@@ -76,7 +76,7 @@ pub(super) fn down(runtime_dir: &Path, state_dir: &Path, name: &str) -> anyhow::
         };
         let connection = name.to_owned();
         match ask_to_end(&found, &Request::Down { connection }) {
-            // By itself it leaves its blocks: they are lifted once it has gone.
+            // Ending by itself it leaves its blocks: they are removed once it has gone.
             Err(ControlError::Ending(_)) if Instant::now() < until => {
                 was_ending = true;
                 std::thread::sleep(TICK);
@@ -90,7 +90,7 @@ pub(super) fn down(runtime_dir: &Path, state_dir: &Path, name: &str) -> anyhow::
     }
     let left = loop {
         match leftovers(runtime_dir, name) {
-            // The steward of one that was killed is about to end.
+            // The steward of a killed process is about to end.
             Err(error) if error.kind() == ErrorKind::WouldBlock && Instant::now() < until => {
                 std::thread::sleep(TICK);
             }
@@ -114,7 +114,7 @@ pub(super) fn down(runtime_dir: &Path, state_dir: &Path, name: &str) -> anyhow::
     })
 }
 
-/// Of a process that a reboot ended nothing is left but its resolvers.
+/// After a reboot, only the resolvers of a process are left.
 fn forgotten(
     runtime_dir: &Path,
     state_dir: &Path,
@@ -129,13 +129,13 @@ fn forgotten(
             "{name}: nothing was running; {} is as it was before\n",
             dns::RESOLV_CONF
         )),
-        // Another process holds them, or nobody knows what was before.
+        // Another process holds them, or their old content is unknown.
         Ok(false) => Err(not_running.into()),
         Err(error) => Err(error).context("cannot restore the resolvers"),
     }
 }
 
-/// Undoes all that a dead process did.
+/// Undoes all changes of a dead process.
 async fn tidy(runtime_dir: &Path, mut file: FootprintFile) -> anyhow::Result<()> {
     for name in &file.footprint.connections {
         discard(runtime_dir, name);
@@ -216,7 +216,7 @@ pub(super) fn status(runtime_dir: &Path, name: Option<&str>, json: bool) -> anyh
     }
 }
 
-/// Why processes in the background ended that are not there any more.
+/// Why dead background processes have ended.
 fn failures(runtime_dir: &Path, name: Option<&str>) -> String {
     let Ok(files) = std::fs::read_dir(runtime_dir) else {
         return String::new();
@@ -237,8 +237,8 @@ fn failures(runtime_dir: &Path, name: Option<&str>) -> String {
     text
 }
 
-/// What dead processes left: traffic that stays blocked, resolvers that nobody reaches; and what
-/// looks so and is not believed.
+/// What dead processes left: blocked traffic, unreachable resolvers, and records that look like
+/// ours but are not trusted.
 fn left_behind(runtime_dir: &Path) -> String {
     let strange = footprint::strange(runtime_dir).into_iter();
     let mut text: String = strange.map(|fault| format!("; {fault}")).collect();
@@ -257,7 +257,7 @@ fn left_behind(runtime_dir: &Path) -> String {
     text
 }
 
-/// Each process once, by its number, with one of its sockets: a process has one a connection.
+/// Each process once, by its number, with one of its sockets: a process has one per connection.
 fn by_process(runtime_dir: &Path) -> anyhow::Result<BTreeMap<u32, (Running, StatusReport)>> {
     let mut found = BTreeMap::new();
     for one in running(runtime_dir) {
@@ -294,7 +294,7 @@ pub(super) fn check(file: &Path) -> anyhow::Result<String> {
         .map(|(name, _)| &name[..])
         .collect();
     let speaker = privileges::Speaker::choose(loaded.daemon.user.as_deref());
-    // A user that is not there is among the warnings already.
+    // A missing user is among the warnings already.
     let stays_root = speaker.ok().and_then(|speaker| speaker.warning);
     let stays_root = stays_root.map(|text| ("daemon".to_owned(), format!("user: {text}")));
     let mut text: String = loaded

@@ -1,5 +1,5 @@
-//! From the text's tables to what the program works with: reads the files that are named, parses
-//! words, and checks what types cannot.
+//! Turns the file's tables into what the program uses: reads the named files, parses words, and
+//! checks what types cannot.
 
 mod auth;
 
@@ -24,23 +24,23 @@ use super::file::{self, ChildTable, ConfigFile, ConnectionTable, PoolTable};
 use super::loaded::{Loaded, PublishedPort};
 use super::{ConfigError, Keys, Names, Origin};
 
-/// Of a connection that names none. What strongSwan offers by default comes first; peers that do
-/// not know that group pass over its transform.
+/// Proposals of a connection that names none. strongSwan's default comes first; peers that do not
+/// know its group skip its transform.
 const DEFAULT_IKE: [&str; 3] = [
     "aes128-sha256-curve25519",
     "aes128-sha256-modp2048",
     "aes256-sha256-modp3072",
 ];
-/// In aggressive mode a station offers the group of its first suite alone: one that IKEv1 has a
-/// number for. A gateway takes all of them.
+/// In aggressive mode a client offers only the group of its first suite, which must be one with a
+/// number in IKEv1. A gateway accepts all of them.
 const DEFAULT_IKE_AGGRESSIVE: [&str; 3] = [
     "aes128-sha256-modp2048",
     "aes256-sha256-modp3072",
     "aes128-sha256-curve25519",
 ];
-/// Of a child that names none. With PFS first: a stolen key of the ISAKMP SA then opens no ESP.
-/// Then without, which is all that strongSwan takes by default; the ISAKMP SA has had a
-/// Diffie-Hellman exchange of its own.
+/// Proposals of a child that names none. First with PFS: then a stolen key of the ISAKMP SA
+/// decrypts no ESP. Then without, which is all that strongSwan accepts by default; the ISAKMP SA
+/// has had its own Diffie-Hellman exchange.
 const DEFAULT_ESP: [&str; 6] = [
     "aes128gcm16-curve25519",
     "aes128-sha256-curve25519",
@@ -50,7 +50,7 @@ const DEFAULT_ESP: [&str; 6] = [
     "aes128-sha256",
 ];
 
-/// Builds from a parsed file; names of files are relative to the file's own folder.
+/// Builds from a parsed file. File names are relative to the folder of the file.
 pub fn build(
     path: &Path,
     file: ConfigFile,
@@ -131,7 +131,7 @@ impl Builder<'_> {
     ) -> Result<(), ConfigError> {
         let key = format!("connections.{name}");
         if table.version != 1 {
-            return Err(self.value(&format!("{key}.version"), "this version speaks IKEv1: 1"));
+            return Err(self.value(&format!("{key}.version"), "only 1 is supported: IKEv1"));
         }
         loaded.on_failure.push((name.to_owned(), table.on_failure));
         loaded.keys.insert(name.to_owned(), Keys::of(table));
@@ -168,7 +168,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The policy "none" protects nothing, so it takes the file's explicit word.
+    /// The policy "none" protects nothing, so the file must confirm it explicitly.
     fn add_clear(
         &self,
         loaded: &mut Loaded,
@@ -305,8 +305,8 @@ impl Builder<'_> {
         })
     }
 
-    /// `dynamic` is what an empty list means. In transport mode, where addresses are those of the
-    /// two ends whatever the file says, it may carry a protocol and a port.
+    /// An empty list means `dynamic`. In transport mode, whose addresses are always those of the
+    /// two ends, it may have a protocol and a port.
     fn selectors(
         &self,
         key: &str,
@@ -332,7 +332,7 @@ impl Builder<'_> {
             .addrs
             .parse()
             .map_err(|error| self.value(&key, &format!("{error}")))?;
-        // In a subnet the first and the last address are not hosts'.
+        // The first and last address of a subnet are not hosts.
         let is_subnet = table.addrs.contains('/') && selector.first != selector.last;
         let (first, last) = if is_subnet {
             (next(selector.first), previous(selector.last))
@@ -385,7 +385,7 @@ impl Builder<'_> {
                 found.push(SocketAddr::new(address, table.remote_port));
                 continue;
             }
-            // The connection is a station's all the same; nothing is sent to it.
+            // The connection is still a client's, but nothing is sent to it.
             let nobody = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), table.remote_port);
             if self.names == Names::Unasked {
                 found.push(nobody);
@@ -446,19 +446,19 @@ impl Builder<'_> {
     }
 }
 
-/// Routes know addresses alone.
+/// Routes cannot express ports.
 fn unrouted_ports(connection: &Connection) -> Option<String> {
     let selectors = connection.children.iter().flat_map(|child| &child.remote);
     let is_station = !connection.remote_addrs.is_empty();
     let mut narrow = selectors.filter(|selector| is_station && selector.protocol != 0);
     let narrow = narrow.next()?;
     Some(format!(
-        "remote_ts {narrow}: all traffic to these addresses enters the tunnel, and what no \
+        "remote_ts {narrow}: all traffic to these addresses enters the tunnel, and traffic that no \
          selector covers is dropped there"
     ))
 }
 
-/// Suites that we name ourselves.
+/// Suites of our own defaults.
 fn ours<T: FromStr<Err = SuiteFault>, const N: usize>(words: [&str; N]) -> Vec<T> {
     let suites = words.map(|word| word.parse().expect("a suite that we name"));
     suites.into()

@@ -1,5 +1,5 @@
-//! What types cannot say of a whole file: values that no process can use, tables that contradict
-//! one another, and what this machine would make of it.
+//! Checks of a whole file that types cannot do: values that no process can use, tables that
+//! contradict each other, and problems on this machine.
 
 mod credentials;
 mod resolvers;
@@ -25,18 +25,18 @@ use crate::routes::prefix::{next, previous};
 pub(super) use credentials::credentials;
 pub use credentials::own_fault;
 
-/// Octets of an interface's name without its end (IFNAMSIZ).
+/// Octets of an interface name without its terminator (IFNAMSIZ).
 const MAX_TUN_NAME: usize = 15;
 /// Linux's own routing tables: unspecified, and default, main, local.
 const TABLES_OF_THE_SYSTEM: [u32; 4] = [0, 253, 254, 255];
-/// What IKE itself listens on.
+/// The ports that IKE itself uses.
 const IKE_PORTS: [u16; 2] = [500, 4500];
 
-/// Below this a renewal or a question follows the other without a pause.
+/// With a shorter time, renewals or probes would follow each other without a pause.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// Above this a time is a mistake of its unit, and nothing that anybody waits for.
+/// A longer time is a wrong unit.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3600);
-/// What 0 would mean for the two times of a renewal.
+/// Explains 0 for the two times of a renewal.
 const REKEY_ZERO: &str = "switches renewal off in swanctl, but Caravan always renews keys: write \
                           a time, such as";
 const OVER_ZERO: &str = "leaves no time to renew before the old keys end: write a time, such as";
@@ -123,8 +123,8 @@ fn connection(place: &str, table: &ConnectionTable) -> Vec<Fault> {
     faults
 }
 
-/// A time that no process can go by: its key, what 0 would mean where that is no word for "never",
-/// and what is usual.
+/// Checks a time span. The arguments are its key, what 0 would mean if it does not mean "never",
+/// and a usual value.
 fn span(
     (key, given, zero, usual): (&str, Option<Span>, Option<&str>, &str),
 ) -> Option<(String, String)> {
@@ -172,7 +172,7 @@ fn no_gateway(text: &str) -> Option<String> {
         .then(|| format!("{text:?} is neither an address nor a name"))
 }
 
-/// An address that nobody can have.
+/// An address that no host can have.
 fn is_nobody(address: IpAddr) -> bool {
     let is_broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
     address.is_unspecified() || address.is_multicast() || is_broadcast
@@ -244,7 +244,7 @@ fn published(place: &str, table: &PublishTable) -> Option<Fault> {
     None
 }
 
-/// Pools that lend an address twice.
+/// Pools that share an address.
 pub(super) fn pools(pools: &[Pool]) -> Vec<Fault> {
     let mut faults = Vec::new();
     for pool in pools {
@@ -281,9 +281,9 @@ pub(super) fn unreachable(connections: &[Arc<Connection>], pools: &[Pool]) -> Ve
     whole.map(|beyond| (beyond.key, beyond.text)).collect()
 }
 
-/// A network of a child that no lent address can reach: IPv4 and IPv6 do not meet.
+/// A network of a child that no pool address can reach: IPv4 and IPv6 do not mix.
 struct BeyondPools {
-    /// The child has no other.
+    /// The child has no other network.
     is_whole: bool,
     key: String,
     text: String,
@@ -313,7 +313,7 @@ fn beyond_pools(connection: &Connection, pools: &[Pool]) -> Vec<BeyondPools> {
     found.collect()
 }
 
-/// What works somewhere, or at another time, and not here: connection and sentence.
+/// Problems that depend on the machine or the time: connection and sentence.
 pub(super) fn surroundings(folder: &Path, path: &Path, file: &ConfigFile, loaded: &mut Loaded) {
     let mut warnings = Vec::new();
     if let Some(user) = &file.daemon.user
@@ -363,7 +363,7 @@ pub(super) fn surroundings(folder: &Path, path: &Path, file: &ConfigFile, loaded
     loaded.warnings.extend(warnings);
 }
 
-/// Children that take a packet as often as it comes.
+/// Children without replay protection.
 fn unguarded(file: &ConfigFile) -> Vec<(String, String)> {
     let connections = file.connections.iter();
     let children =
@@ -379,7 +379,7 @@ fn unguarded(file: &ConfigFile) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Connections that a gateway may take for one station that begins anew.
+/// Connections that a gateway may take for one client that reconnects.
 fn rivals(connections: &[Arc<Connection>]) -> Vec<(String, String)> {
     let mut warnings = Vec::new();
     for (at, one) in connections.iter().enumerate() {
@@ -400,7 +400,7 @@ fn rivals(connections: &[Arc<Connection>]) -> Vec<(String, String)> {
     warnings
 }
 
-/// More pairs of selectors than a gateway takes.
+/// More pairs of selectors than a gateway accepts.
 fn crowd(connection: &Connection) -> Option<String> {
     let limit = Limits::default().children;
     let pairs = connection.children.iter();
@@ -414,7 +414,7 @@ fn crowd(connection: &Connection) -> Option<String> {
     })
 }
 
-/// What a gateway alone has a use for.
+/// Tables that only a gateway uses.
 fn idle_tables(file: &ConfigFile) -> Vec<(String, String)> {
     let mut connections = file.connections.values();
     if !connections.all(|table| !table.remote_addrs.is_empty() && table.pools.is_empty()) {
@@ -432,7 +432,7 @@ fn idle_tables(file: &ConfigFile) -> Vec<(String, String)> {
     pools.chain(publish).collect()
 }
 
-/// Networks that are written as the address of a machine in them.
+/// Networks written with a host's address.
 fn host_bits(file: &ConfigFile) -> Vec<(String, String)> {
     let mut warnings = Vec::new();
     for (name, table) in &file.connections {
@@ -451,7 +451,7 @@ fn host_bits(file: &ConfigFile) -> Vec<(String, String)> {
     warnings
 }
 
-/// "10.10.0.5/24" is 10.10.0.0/24.
+/// "10.10.0.5/24" means 10.10.0.0/24.
 fn meant_network(word: &str) -> Option<String> {
     let address: IpAddr = word.split_once('/')?.0.trim().parse().ok()?;
     let network: TrafficSelector = word.parse().ok()?;
@@ -467,14 +467,14 @@ fn is_open_to_all(file: &Path) -> bool {
     std::fs::metadata(file).is_ok_and(|found| found.permissions().mode() & 0o004 != 0)
 }
 
-/// A pool inside a network that has wires of its own: servers look for lent addresses there, and
-/// the gateway drops what claims one of them in clear.
+/// Pools inside a network with its own links: servers there look for pool addresses on the link,
+/// and the gateway drops unencrypted packets from them.
 fn overlaps<'a>(
     connection: &'a Connection,
     pools: &'a [Pool],
 ) -> impl Iterator<Item = String> + 'a {
     let selectors = connection.children.iter().flat_map(|child| {
-        // A second selector that is the pool itself lets stations reach each other.
+        // A second selector that equals the pool lets clients reach each other.
         let local = child
             .local
             .iter()
@@ -509,7 +509,7 @@ fn meet(a: &TrafficSelector, b: &TrafficSelector) -> bool {
     same_family && a.first <= b.last && b.first <= a.last
 }
 
-/// The pool's subnet: one address more at either end.
+/// The pool's subnet: one more address at either end.
 fn is_about(selector: &TrafficSelector, pool: &Pool) -> bool {
     next(selector.first) >= pool.first && previous(selector.last) <= pool.last
 }

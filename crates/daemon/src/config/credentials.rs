@@ -1,4 +1,4 @@
-//! What the files and secrets of a connection say, as far as a reload tells which of them changed.
+//! Digests of the files and secrets of a connection. A reload uses them to tell which changed.
 
 use std::path::{Path, PathBuf};
 
@@ -8,12 +8,12 @@ use zeroize::Zeroize;
 use super::Origin;
 use super::file::{AuthTable, ConnectionTable};
 
-/// Digests of one connection's credentials. Among them are those of secrets: it has no `Debug`.
+/// Digests of one connection's credentials, including secrets: it has no `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials([(&'static str, [u8; 32]); 4]);
 
 impl Credentials {
-    /// Reads what `table` names below `folder`; what cannot be read counts as empty.
+    /// Reads the files that `table` names below `folder`. An unreadable file counts as empty.
     pub(super) fn of(table: &ConnectionTable, folder: &Path, origin: Origin<'_>) -> Self {
         let digest = |files: Vec<&PathBuf>, texts: Vec<Vec<u8>>| {
             let mut parts: Vec<Vec<u8>> = files
@@ -52,7 +52,7 @@ impl Credentials {
         ])
     }
 
-    /// What is not as it was, in words.
+    /// What has changed, in words.
     pub fn changed(&self, before: &Self) -> Vec<&'static str> {
         let both = self.0.iter().zip(&before.0);
         both.filter(|(new, old)| new != old)

@@ -1,5 +1,5 @@
-//! What a file's first mistake is, in words for whoever writes it: line, column, key, what would be
-//! right. The reader's own messages speak of Rust's types.
+//! Explains a file's first error to its author: line, column, key, and what to write. The parser's
+//! own messages use Rust's types.
 
 use document::{position, unknown};
 use toml::de::DeTable;
@@ -9,7 +9,7 @@ use super::place::key_at;
 /// The tables of a file.
 const TABLES: [&str; 4] = ["daemon", "connections", "pools", "publish"];
 
-/// Line, column, key and sentence of a reader's error.
+/// Line, column, key and sentence of a parser's error.
 pub(super) fn explain(text: &str, error: &toml::de::Error) -> String {
     let at = error.span().map(|span| span.start);
     let key = at.and_then(|at| key_at(text, at)).unwrap_or_default();
@@ -19,7 +19,7 @@ pub(super) fn explain(text: &str, error: &toml::de::Error) -> String {
     format!("{}{said}", place.unwrap_or_default())
 }
 
-/// A header that is none of ours. Said first: what it was meant to hold is missed otherwise.
+/// A header that is not ours. Report it first: otherwise its content is reported as missing.
 pub(super) fn strange_table(text: &str) -> Option<String> {
     let whole = DeTable::parse(text).ok()?;
     let strange = |name: &str| !TABLES.contains(&name);
@@ -70,7 +70,7 @@ fn sentence(message: &str, key: &str) -> String {
     }
 }
 
-/// An unknown key is told under the table that it stands in.
+/// Reports an unknown key under the table that contains it.
 fn keyed_above(key: &str, said: &str) -> String {
     match key.rsplit_once('.') {
         Some((table, _)) => format!("{table}: {said}"),
@@ -78,7 +78,7 @@ fn keyed_above(key: &str, said: &str) -> String {
     }
 }
 
-/// The reader's words in backquotes: the first, and the others.
+/// The parser's words in backquotes: the first, and the others.
 fn quoted(text: &str) -> (&str, Vec<&str>) {
     let mut words = text.split('`').skip(1).step_by(2);
     (words.next().unwrap_or_default(), words.collect())
@@ -99,7 +99,7 @@ fn example(key: &str) -> &'static str {
     }
 }
 
-/// What stood there.
+/// What the file has.
 fn read(given: &str) -> String {
     match given {
         "map" => "a table".to_owned(),
@@ -114,7 +114,7 @@ fn read(given: &str) -> String {
     }
 }
 
-/// What should have.
+/// What it should have.
 fn wanted_words(wanted: &str) -> String {
     let words = match wanted {
         "u8" => "a whole number from 0 to 255",

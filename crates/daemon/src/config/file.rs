@@ -69,9 +69,9 @@ impl Default for DaemonTable {
     fn default() -> Self {
         Self {
             tun: "caravan0".to_owned(),
-            // Any number that nothing else on the host uses will do.
+            // Any number that nothing else on the host uses.
             fwmark: 0x00ca_7a4a,
-            // strongSwan's is 220.
+            // strongSwan uses 220.
             table: 221,
             half_open: 500,
             dns: true,
@@ -204,7 +204,7 @@ pub struct AuthTable {
     pub secret_file: Option<PathBuf>,
 }
 
-/// Who it is. The secret is left out.
+/// Shows the identity and leaves out the secret.
 impl fmt::Debug for AuthTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("AuthTable");
@@ -213,7 +213,7 @@ impl fmt::Debug for AuthTable {
     }
 }
 
-/// How an end proves itself.
+/// How a side proves its identity.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Auth {
@@ -230,7 +230,7 @@ pub enum Auth {
 pub enum Revocation {
     /// Refuse.
     Strict,
-    /// Refuse where a CRL of the issuer was given but is not current.
+    /// Refuse if `crls` names a CRL of the issuer that is not current.
     #[default]
     Ifcrl,
     /// Accept.
@@ -285,19 +285,19 @@ pub enum Mode {
     /// Whole packets.
     #[default]
     Tunnel,
-    /// What follows the IP header.
+    /// The payload of the IP packet.
     Transport,
 }
 
 /// `encap`
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum Encap {
-    /// In UDP with whoever speaks RFC 3947.
+    /// In UDP with every peer that supports RFC 3947.
     #[default]
     Auto,
-    /// In UDP or not at all.
+    /// In UDP, or no tunnel.
     Always,
-    /// In UDP through a NAT alone.
+    /// In UDP only through a NAT.
     ThroughNat,
 }
 
@@ -316,10 +316,10 @@ pub enum Start {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Unique {
-    /// The new tunnel takes the old one's place.
+    /// The new tunnel replaces the old one.
     #[default]
     Replace,
-    /// Both stand.
+    /// Both stay.
     Keep,
 }
 
@@ -338,11 +338,11 @@ pub enum OnFailure {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Lan {
-    /// Printers, containers and whoever administers this host stay reachable. Private addresses
-    /// alone: a network that calls public ones local would take them out of the tunnel.
+    /// Printers, containers and administrators of this host stay reachable. Only private addresses:
+    /// a network that declares public addresses local would pull them out of the tunnel.
     #[default]
     Allow,
-    /// Into the tunnel, or nowhere.
+    /// Into the tunnel, or refused.
     Block,
 }
 
@@ -350,7 +350,7 @@ pub enum Lan {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum OtherFamily {
-    /// Refused: programs prefer IPv6, and would go round a tunnel of IPv4.
+    /// Refused. Programs prefer IPv6, and would bypass a tunnel of IPv4.
     #[default]
     Block,
     /// Traffic takes the ordinary route.
@@ -425,22 +425,22 @@ fn seconds(seconds: u64) -> Span {
 }
 
 fn dpd_timeout() -> Span {
-    // Five questions, two seconds apart.
+    // Five probes, two seconds apart.
     seconds(10)
 }
 
 fn keepalive() -> Span {
-    // RFC 3948 §4's default.
+    // The default of RFC 3948 §4.
     seconds(20)
 }
 
 fn rekey_time() -> Span {
-    // swanctl's.
+    // As in swanctl.
     seconds(14_400)
 }
 
 fn over_time() -> Span {
-    // A tenth of the above, as swanctl.
+    // A tenth of the above, as in swanctl.
     seconds(1_440)
 }
 
@@ -457,7 +457,7 @@ fn max_peers() -> usize {
 }
 
 fn replay_window() -> u32 {
-    // Wide enough for what two packet threads and a long fat link reorder.
+    // Wide enough for the reordering of two packet threads and a long fat link.
     1_024
 }
 

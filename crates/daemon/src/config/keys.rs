@@ -1,5 +1,5 @@
-//! The keys of a connection and what they say: what a tunnel in being depends on, and what a reload
-//! has to tell.
+//! The keys of a connection and their values: which of them existing tunnels depend on, and which
+//! changes a reload reports.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,16 +8,16 @@ use serde_json::Value;
 
 use super::file::ConnectionTable;
 
-/// What the next peer or the host alone is asked for: no tunnel ends with a change of these.
+/// Keys that only concern the next peer or the host. Changing them ends no tunnel.
 const WITHOUT_TUNNELS: [&str; 3] = ["lan", "max_peers", "other_family"];
 
-/// The values of one connection by their keys, defaults among them. Certificates, keys, secrets and
+/// The values of one connection by key, including defaults. Certificates, keys, secrets and
 /// revocation lists are left out ([`super::Credentials`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keys(BTreeMap<String, String>);
 
 impl Keys {
-    /// Panics never: a table consists of words, numbers, lists and tables of them.
+    /// Never panics: a table consists of words, numbers, lists and tables of them.
     pub(super) fn of(table: &ConnectionTable) -> Self {
         let value = serde_json::to_value(table).expect("words, numbers, lists and tables");
         let mut keys = BTreeMap::new();
@@ -25,7 +25,7 @@ impl Keys {
         Self(keys)
     }
 
-    /// A hash of all that a tunnel in being depends on.
+    /// A hash of all values that an existing tunnel depends on.
     pub(super) fn revision(&self) -> u64 {
         let mut keys = self.0.clone();
         keys.retain(|key, _| !WITHOUT_TUNNELS.contains(&key.as_str()));
@@ -35,7 +35,7 @@ impl Keys {
         u64::from_be_bytes(first)
     }
 
-    /// The keys that do not say what they said. Of a child that came or went its name alone.
+    /// The keys whose values differ. Of an added or removed child only its name.
     pub fn changed(&self, before: &Self) -> BTreeSet<String> {
         let all = self.0.keys().chain(before.0.keys());
         let changed = all.filter(|key| self.0.get(*key) != before.0.get(*key));

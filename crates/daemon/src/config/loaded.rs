@@ -1,4 +1,4 @@
-//! What a configuration becomes: the engine's part, and what the program itself works with.
+//! A checked configuration: the engine's part, and the program's own part.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use super::{Credentials, Keys, file};
 use crate::routes::full::FullTunnel;
 use crate::routes::reach;
 
-/// What the program works with.
+/// What the program uses.
 pub struct Loaded {
     /// For the node.
     pub engine: Config,
@@ -17,17 +17,17 @@ pub struct Loaded {
     pub daemon: file::DaemonTable,
     /// For the gateway's own nftables table.
     pub publish: Vec<PublishedPort>,
-    /// Per connection: what becomes of traffic without a tunnel.
+    /// Per connection: what happens to traffic without a tunnel.
     pub on_failure: Vec<(String, file::OnFailure)>,
-    /// Connections that take all of a family, by name.
+    /// Connections that take all of an address family, by name.
     pub full_tunnels: BTreeMap<String, FullTunnel>,
     /// Connections whose policy is "none": the same traffic without IPsec.
     pub clear: Vec<String>,
-    /// What each connection's files and secrets say, by name.
+    /// Digests of each connection's files and secrets, by name.
     pub credentials: BTreeMap<String, Credentials>,
-    /// What else each connection says, by name.
+    /// Other values of each connection, by name.
     pub keys: BTreeMap<String, Keys>,
-    /// What `caravan check` has to say besides errors: connection and sentence.
+    /// Warnings of `caravan check`: connection and sentence.
     pub warnings: Vec<(String, String)>,
 }
 
@@ -43,7 +43,7 @@ impl Loaded {
         self.on_failure.iter().any(|(it, _)| it == name)
     }
 
-    /// Whether traffic of this connection is refused while no tunnel takes it.
+    /// Whether traffic of this connection is refused while no tunnel carries it.
     pub fn is_blocking(&self, connection: &str) -> bool {
         let mut all = self.on_failure.iter();
         all.any(|(name, what)| name == connection && *what == file::OnFailure::Block)
@@ -63,7 +63,7 @@ impl Loaded {
     }
 }
 
-/// A port of this gateway that is forwarded inside.
+/// A port of this gateway that is forwarded to a server inside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishedPort {
     /// "tcp" or "udp".
@@ -72,6 +72,6 @@ pub struct PublishedPort {
     pub port: u16,
     /// Server inside.
     pub to: SocketAddr,
-    /// It sees the gateway's address.
+    /// The server sees the gateway's address.
     pub masquerade: bool,
 }

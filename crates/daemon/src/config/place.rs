@@ -1,11 +1,11 @@
-//! Where a key stands in the text of a file, and which key stands at a place.
+//! Finds the line of a key in the text of a file, and the key at a position.
 
 use document::position;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// The line, from 1, of a dotted key such as `connections.home.local.id` or `publish[2].port`;
-/// where the text lacks the last words, that of the nearest table above.
+/// The line, from 1, of a dotted key such as `connections.home.local.id` or `publish[2].port`. If
+/// the text lacks the last words, the line of the nearest table above.
 pub(super) fn line_of(text: &str, key: &str) -> Option<usize> {
     let whole = DeTable::parse(text).ok()?;
     let mut table = whole.get_ref();
@@ -36,7 +36,7 @@ pub(super) fn line_of(text: &str, key: &str) -> Option<usize> {
     found.map(|at| position(text, at).0)
 }
 
-/// The dotted key whose value, header or name is at an octet of the text.
+/// The dotted key whose value, header or name is at this octet of the text.
 pub(super) fn key_at(text: &str, at: usize) -> Option<String> {
     let whole = DeTable::parse(text).ok()?;
     in_table(whole.get_ref(), "", at)

@@ -14,7 +14,7 @@ pub struct Span(pub Duration);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size(pub u64);
 
-/// A secret that stands in the file itself. It has no `Debug`, and is wiped on drop.
+/// A secret written in the file itself. It has no `Debug`, and is wiped on drop.
 #[derive(Clone, Deserialize)]
 #[serde(transparent)]
 pub struct SecretText(String);

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use super::{ControlError, LAST_WORD, REPLY_BYTES_MAX, Reply, Request, check_name, socket_path};
 
-/// How long a process may take to answer. `down` waits for the peer's last word.
+/// How long a process may take to answer. `down` waits for the peer's last message.
 pub const PATIENCE: Duration = Duration::from_secs(20);
-/// How often a process is looked at whose end is awaited.
+/// How often to check whether a process has ended.
 pub const TICK: Duration = Duration::from_millis(20);
 
 /// A running connection.
@@ -21,7 +21,7 @@ pub struct Running {
     pub path: PathBuf,
 }
 
-/// Every running connection, by name. Sockets of dead processes are passed over.
+/// Every running connection, by name. Skips sockets of dead processes.
 pub fn running(runtime_dir: &Path) -> Vec<Running> {
     let Ok(entries) = std::fs::read_dir(runtime_dir) else {
         return Vec::new();
@@ -41,7 +41,7 @@ pub fn running(runtime_dir: &Path) -> Vec<Running> {
     found
 }
 
-/// What to say where no process answers: none is there, or we may not ask it.
+/// The error if no process answers: none is running, or we may not talk to it.
 pub fn nobody(runtime_dir: &Path) -> String {
     let is_forbidden = |path: &Path| {
         let refused = UnixStream::connect(path).err().map(|error| error.kind());
@@ -66,11 +66,11 @@ pub(super) fn is_live(path: &Path) -> bool {
     UnixStream::connect(path).is_ok()
 }
 
-/// Removes the socket that a dead process left.
+/// Removes the socket of a dead process.
 pub fn discard(runtime_dir: &Path, name: &str) {
     let path = socket_path(runtime_dir, name);
     if !is_live(&path) {
-        // One that stays is found dead by whoever comes next.
+        // If it stays, the next process finds it dead.
         let _ = std::fs::remove_file(&path);
     }
 }
@@ -93,7 +93,7 @@ pub fn find(runtime_dir: &Path, name: &str) -> Result<Running, ControlError> {
     })
 }
 
-/// Refuses where one of these connections is running already.
+/// Refuses if one of these connections is running already.
 pub fn none_runs(runtime_dir: &Path, names: &[String]) -> Result<(), ControlError> {
     for name in names {
         if let Ok(Running { name, path }) = find(runtime_dir, name) {
@@ -103,17 +103,18 @@ pub fn none_runs(runtime_dir: &Path, names: &[String]) -> Result<(), ControlErro
     Ok(())
 }
 
-/// Asks and waits for the answer. [`ControlError::Ending`]: the process goes without one.
+/// Sends a request and waits for the reply. [`ControlError::Ending`]: the process ended without
+/// one.
 pub fn ask(running: &Running, request: &Request) -> Result<Reply, ControlError> {
     converse(running, request).map(|(reply, _)| reply)
 }
 
-/// Asks for what may end the process. Where it does, waits until it has given back what it held.
+/// Sends a request that may end the process. If it does, waits until it has undone its changes.
 pub fn ask_to_end(running: &Running, request: &Request) -> Result<Reply, ControlError> {
     let (reply, mut stream) = converse(running, request)?;
     let until = Instant::now() + PATIENCE;
     if matches!(reply, Reply::Ending { .. }) {
-        // It hangs up with its last breath, or before where it is slow.
+        // It closes the connection when it ends, or earlier if it is slow.
         let _ = stream.read(&mut [0]);
         while is_live(&running.path) && Instant::now() < until {
             std::thread::sleep(TICK);

@@ -11,21 +11,21 @@ use tokio::task::JoinHandle;
 use super::sockets::Sockets;
 use super::{ControlError, LAST_WORD, REQUEST_BYTES_MAX, Reply, Request};
 
-/// How long an asker may take to write its line.
+/// How long a client of the socket may take to write its line.
 const ASKER_PATIENCE: Duration = Duration::from_secs(5);
-/// Requests that wait at once; more askers wait in the socket.
+/// Requests that wait at most. Others wait in the socket.
 const QUEUE: usize = 16;
 
-/// One question, and where the answer goes. Dropping it answers "the process is ending".
+/// One request and its reply channel. Dropping it replies "the process is ending".
 pub struct Asked {
-    /// The question.
+    /// The request.
     pub request: Request,
-    /// The answer.
+    /// The reply channel.
     pub reply: oneshot::Sender<Reply>,
 }
 
-/// The socket of one process under its names, which go on drop. Questions come out of the channel
-/// that [`ControlServer::bind`] returns, one by one, from the runtime's tasks.
+/// The socket of one process under all its names, which are removed on drop. Requests come out of
+/// the channel that [`ControlServer::bind`] returns, one by one, from the runtime's tasks.
 pub struct ControlServer {
     sockets: Sockets,
     task: JoinHandle<()>,
@@ -49,7 +49,7 @@ impl ControlServer {
 impl Drop for ControlServer {
     fn drop(&mut self) {
         self.task.abort();
-        // Where this process may not, its steward has removed them.
+        // If this process lacks the right, its steward has removed them.
         self.sockets.remove();
     }
 }
@@ -60,13 +60,13 @@ async fn accept(listener: UnixListener, sender: mpsc::Sender<Asked>) {
             Ok((stream, _)) => {
                 tokio::spawn(attend(stream, sender.clone()));
             }
-            // Out of descriptors, most likely: let others end first.
+            // Most likely out of descriptors: let other connections end first.
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
         }
     }
 }
 
-/// Answers the questions of one asker, one line each, until it hangs up.
+/// Answers the requests of one connection, one line each, until it closes.
 async fn attend(stream: UnixStream, sender: mpsc::Sender<Asked>) {
     let (read, mut write) = stream.into_split();
     let mut read = BufReader::new(read);

@@ -1,7 +1,8 @@
-//! The names of a process's control socket: one file for each connection, all of one socket.
+//! The names of a process's control socket: one file name for each connection, all of the same
+//! socket.
 //!
-//! The process that speaks with the network makes them at its start. The steward adds and removes
-//! names later: nobody else may write to the runtime directory.
+//! The network process creates them at its start. The steward adds and removes names later, because
+//! only it may write to the runtime directory.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -18,14 +19,14 @@ use super::client::is_live;
 use super::{ControlError, check_name, socket_path};
 use crate::files;
 
-/// Questions that wait to be read.
+/// Connections that wait to be accepted.
 const BACKLOG: i32 = 16;
 
-/// A file, however it is named: device and number.
+/// A file by device and number, independent of its name.
 type Inode = (u64, u64);
 
-/// The names of one socket. What they lead to is looked at before one is removed: another process
-/// may have taken the place of a dead one.
+/// The names of one socket. Before a name is removed, its file is checked: another process may have
+/// replaced a dead one.
 pub struct Sockets {
     runtime_dir: PathBuf,
     names: Vec<String>,
@@ -33,8 +34,8 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Opens the socket under these names. Sockets that a dead process left are replaced; one that
-    /// answers is an error.
+    /// Opens the socket under these names. Replaces sockets of dead processes; one that answers is
+    /// an error.
     pub fn open(
         runtime_dir: &Path,
         names: &[String],
@@ -60,7 +61,7 @@ impl Sockets {
         }
     }
 
-    /// Those that another process has opened under these names.
+    /// The socket that another process has opened under these names.
     pub fn found(runtime_dir: &Path, names: &[String]) -> Option<Self> {
         let inode = inode(&socket_path(runtime_dir, names.first()?)).ok()?;
         Some(Self {
@@ -70,9 +71,9 @@ impl Sockets {
         })
     }
 
-    /// Adds the names that are missing, those too that somebody has removed if one is left, and
-    /// removes those that are not among these. On an error nothing has changed. A process without
-    /// any connection is asked under the names that it had.
+    /// Adds missing names, also ones that somebody else removed if one is left, and removes names
+    /// that are not in this list. On an error nothing has changed. A process without any connection
+    /// keeps its former names.
     pub fn follow(&mut self, names: &[String]) -> Result<(), ControlError> {
         if names.is_empty() {
             return Ok(());
@@ -81,7 +82,7 @@ impl Sockets {
         let standing = self.names.iter().filter(|name| self.is_ours(name));
         let standing: Vec<String> = standing.cloned().collect();
         if standing.is_empty() {
-            // Nothing is left to link to. Only a new name is an error.
+            // No name is left to link from. Only a new name is an error.
             let new = names.iter().find(|name| !self.names.contains(name));
             return new.map_or(Ok(()), |name| {
                 let path = socket_path(&self.runtime_dir, name);
@@ -127,7 +128,7 @@ impl Sockets {
 
     fn remove_one(&self, name: &str) {
         if self.is_ours(name) {
-            // What cannot be removed is found dead by the next process.
+            // The next process finds a file that cannot be removed dead.
             let _ = fs::remove_file(socket_path(&self.runtime_dir, name));
         }
     }
@@ -138,8 +139,8 @@ impl Sockets {
     }
 }
 
-/// A socket that only its owner may speak to. Its mode is set before it has a name, which somebody
-/// else could make lead elsewhere.
+/// A socket that only its owner may use. Its mode is set before it has a name: somebody else could
+/// redirect a name.
 fn listen(path: &Path) -> io::Result<(UnixListener, Inode)> {
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     fchmod(&socket, Mode::from_bits_truncate(0o600))?;
@@ -149,7 +150,7 @@ fn listen(path: &Path) -> io::Result<(UnixListener, Inode)> {
     Ok((OwnedFd::from(socket).into(), inode(path)?))
 }
 
-/// Removes what a dead process left under this name.
+/// Removes the file of a dead process under this name.
 fn make_way(runtime_dir: &Path, name: &str) -> Result<(), ControlError> {
     check_name(name)?;
     let path = socket_path(runtime_dir, name);
@@ -165,7 +166,7 @@ fn make_way(runtime_dir: &Path, name: &str) -> Result<(), ControlError> {
     }
 }
 
-/// Two processes that start at once must not both find the other's socket dead.
+/// Two processes that start at the same time must not both find the other's socket dead.
 fn lock(runtime_dir: &Path) -> Result<Flock<File>, ControlError> {
     let path = runtime_dir.join(".lock");
     let file =

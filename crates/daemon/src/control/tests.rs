@@ -5,7 +5,7 @@ use super::server::ControlServer;
 use super::sockets::Sockets;
 use super::*;
 
-/// A runtime directory of the test's own.
+/// A runtime directory for this test.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -29,7 +29,7 @@ fn runtime() -> tokio::runtime::Runtime {
         .unwrap()
 }
 
-/// Runs a server for `names` that answers each question with its own text.
+/// Runs a server for `names` that answers each request with its own text.
 fn serving<T: Send + 'static>(
     directory: &Path,
     names: &[&str],
@@ -145,7 +145,7 @@ fn sockets_follow_the_names() {
     runtime().block_on(async {
         let names = named(&["home", "work"]);
         let (_server, _questions) = ControlServer::bind(&directory.0, &names).unwrap();
-        // The steward, which has opened none of them.
+        // The steward, which opened none of them.
         let mut sockets = Sockets::found(&directory.0, &names).unwrap();
         sockets.follow(&named(&["ship", "work"])).unwrap();
         assert_eq!(running(), ["ship", "work"]);
@@ -187,7 +187,7 @@ fn a_socket_that_was_removed_comes_back_and_new_names_lead_to_the_same_process()
         std::fs::remove_file(path("home")).unwrap();
         sockets.follow(&named(&["home", "work", "ship"])).unwrap();
         assert_eq!(["home", "work", "ship"].map(inode), [own; 3]);
-        // Another process takes the place of the first one.
+        // Another process replaces the first one.
         std::fs::remove_file(path("home")).unwrap();
         let (_other, _questions) = ControlServer::bind(&directory.0, &named(&["home"])).unwrap();
         sockets.follow(&named(&["work", "boat"])).unwrap();
@@ -205,7 +205,7 @@ fn a_process_whose_every_socket_was_removed_reads_its_file_again_all_the_same() 
         let mut sockets = Sockets::found(&directory.0, &names).unwrap();
         std::fs::remove_file(socket_path(&directory.0, "home")).unwrap();
         sockets.follow(&names).unwrap();
-        // Another process takes the place: nothing is linked to it.
+        // Another process replaces it: no name is linked to its socket.
         let (_other, _questions) = ControlServer::bind(&directory.0, &names).unwrap();
         sockets.follow(&names).unwrap();
         assert!(sockets.follow(&["home".into(), "work".into()]).is_err());

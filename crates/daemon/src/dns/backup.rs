@@ -1,13 +1,13 @@
-//! How the resolvers were before, as the footprint keeps it.
+//! The former state of the resolvers, as the footprint stores it.
 
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// Where the C library looks.
+/// The file that the C library reads.
 pub const RESOLV_CONF: &str = "/etc/resolv.conf";
 
-/// How the resolvers were before.
+/// The former state of the resolvers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "was")]
 pub enum Backup {
@@ -22,15 +22,15 @@ pub enum Backup {
     File {
         /// The file that we wrote.
         path: PathBuf,
-        /// What it said.
+        /// Its content.
         text: String,
     },
-    /// Nothing was there.
+    /// The file did not exist.
     Absent {
         /// The file that we wrote.
         path: PathBuf,
     },
-    /// systemd-resolved was told.
+    /// systemd-resolved was configured.
     Resolved {
         /// The device.
         tun: String,
@@ -47,7 +47,7 @@ impl Backup {
         }
     }
 
-    /// Whether it is of a file of resolvers, or of a device that a configuration could name.
+    /// Whether it names a resolver file, or a device that a configuration could name.
     pub fn is_plain(&self) -> bool {
         match self {
             Self::Link { path, .. } | Self::File { path, .. } | Self::Absent { path } => {

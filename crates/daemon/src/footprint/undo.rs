@@ -1,12 +1,12 @@
-//! How what a footprint tells is undone.
+//! Undoes the changes in a footprint.
 
 use super::FootprintFile;
 use crate::routes::{self, Blocks};
 use crate::{dns, nft};
 
-/// Undoes what a footprint tells.
+/// Undoes the changes in a footprint.
 pub async fn undo(file: &mut FootprintFile, blocks: Blocks) -> anyhow::Result<()> {
-    // What one part cannot undo keeps no other from it.
+    // A failure in one part must not stop the others.
     let resolvers = dns::give_back(file);
     let tables = nft::undo(file);
     routes::undo(file, blocks).await?;

@@ -1,5 +1,5 @@
-//! A frame as a packet socket gives it, cut into the frames that a wire would have carried:
-//! checksums completed, TCP and UDP super-frames split (RFC 9293 §3.1, RFC 768).
+//! Turns a frame from a packet socket into the frames that a wire would have carried: completes
+//! checksums and splits TCP and UDP super-frames (RFC 9293 §3.1, RFC 768).
 
 use wire::codec::Malformed;
 use wire::ip::Flow;
@@ -14,12 +14,12 @@ const MAX_FRAMES: usize = 1400;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// Whether a frame carries IP; what does not (ARP) is not charged.
+/// Whether a frame carries IP. Others (ARP) are not charged.
 pub fn is_ip(frame: &[u8]) -> bool {
     matches!(frame.get(12..14), Some([0x08, 0x00] | [0x86, 0xdd]))
 }
 
-/// Calls `each` with every frame of the wire. `received` is a virtio-net header and a frame.
+/// Calls `each` with every frame for the wire. `received` is a virtio-net header and a frame.
 pub fn split(received: &mut [u8], each: impl FnMut(&[u8])) -> Result<(), Malformed> {
     let (offload, frame) = VnetHeader::split(received, LEN)?;
     offload.check(frame.len())?;
@@ -247,7 +247,7 @@ mod tests {
     fn every_truncation_is_an_error_or_a_frame_and_never_a_panic() {
         let whole = super_frame(false, TCP, Gso::TcpV4, 100, 300);
         for len in 0..whole.len() {
-            // Either answer will do.
+            // Both results are fine.
             let _ = split(&mut whole[..len].to_vec(), |_| {});
         }
     }

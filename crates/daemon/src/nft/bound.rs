@@ -1,13 +1,14 @@
-//! What blocks do not reach: a program that binds itself to a device, which any user's may.
+//! Blocks for programs that bind to a device. Any user's program may do that and bypass blocking
+//! routes.
 //!
-//! Such a packet passes by routes of other devices. Of IPv6 it goes where the table of that device
-//! leads it; of IPv4 the kernel takes what is refused for a neighbour of the link. So a table of
-//! its own says the same as the routes and rules that block: what is refused, or a tunnel's, leaves
-//! by no other device. It is made from the footprint, stands as long as its blocks, and is a
-//! station's: what a gateway forwards is bound to no device.
+//! Such a packet ignores routes of other devices. IPv6 sends it where that device's table leads;
+//! IPv4 treats a refused destination as a neighbour on the link. So a separate nftables table
+//! repeats the blocking routes and rules: traffic that is refused or belongs to a tunnel leaves by
+//! no other device. It is made from the footprint, lives as long as the blocks, and exists only at
+//! a client: what a gateway forwards is bound to no device.
 //!
-//! Left out: private addresses beyond the local network, which a full tunnel spares by their
-//! addresses alone here.
+//! Left out: private addresses beyond the local network. A full tunnel spares them here by address
+//! alone.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -18,8 +19,8 @@ use crate::footprint::{Footprint, FootprintFile};
 use crate::routes::Prefix;
 use crate::routes::full::Purpose;
 
-/// Loads the table that the footprint's blocks ask for, in place of the one that is there; without
-/// blocks there is none.
+/// Loads the table that the footprint's blocks need and replaces the existing one. Without blocks
+/// there is none.
 pub fn keep(file: &mut FootprintFile) -> Result<(), NftError> {
     let table = format!("{BOUND_PREFIX}{}", file.name());
     let was_there = file.footprint.nft_tables.contains(&table);
@@ -40,7 +41,7 @@ pub fn keep(file: &mut FootprintFile) -> Result<(), NftError> {
     loaded
 }
 
-/// The same where such a table was made before: its blocks have changed, or are gone.
+/// The same if such a table already exists: its blocks have changed or are gone.
 pub fn renew(file: &mut FootprintFile) -> Result<(), NftError> {
     let mut tables = file.footprint.nft_tables.iter();
     match tables.any(|table| table.starts_with(BOUND_PREFIX)) {
@@ -49,7 +50,7 @@ pub fn renew(file: &mut FootprintFile) -> Result<(), NftError> {
     }
 }
 
-/// The input of `nft -f -`; `None`: nothing is blocked.
+/// The input of `nft -f -`; `None` if nothing is blocked.
 fn text(table: &str, footprint: &Footprint) -> Option<String> {
     let blocked: BTreeSet<Prefix> = footprint.blocks.values().flatten().copied().collect();
     if blocked.is_empty() {
@@ -67,7 +68,7 @@ fn text(table: &str, footprint: &Footprint) -> Option<String> {
     for alive in TO_GROUPS {
         let _ = writeln!(text, "    {alive} accept");
     }
-    // As the kernel asks its rules: what is kept comes before what is local.
+    // In the order of the kernel's rules: kept networks come before local ones.
     let (mut kept, mut local) = (String::new(), String::new());
     for rule in &footprint.rules {
         match rule.purpose {

@@ -2,9 +2,9 @@
 
 use crate::control::check_name;
 
-/// What the name of a table begins with.
+/// The prefix of a table's name.
 pub(super) const PREFIX: &str = "caravan_";
-/// The same for the table that holds blocks for programs that bind themselves to a device.
+/// The same for the table with blocks for programs that bind to a device.
 pub(super) const BOUND_PREFIX: &str = "caravan-";
 
 /// Whether a table has a name of ours.

@@ -77,7 +77,7 @@ fn what_is_sealed_opens_once() {
         let open = format!("{{\"open\":\"{sealed}\"}}");
         let opened = ask(&[association, open.clone(), open]);
         let clear = opened[0]["packet"].as_str().expect("opened");
-        // A header without identification is given one.
+        // A header without identification gets one.
         assert_eq!(clear[40..], hex(&packet)[40..]);
         assert_eq!(opened[1]["drop"], "replayed");
     }

@@ -7,7 +7,7 @@ use clap::Args;
 use engine::identity::Identity;
 use engine::selector::TrafficSelector;
 
-/// What a client's file says besides its keys.
+/// The settings of a client's file besides its keys.
 #[derive(Debug, Args)]
 pub(super) struct Client {
     /// Address or name of the gateway
@@ -28,7 +28,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// An inner address of each family that the networks have; IPv4 where none is named.
+    /// One inner address for each family of the networks; IPv4 if there are none.
     fn families(&self) -> Vec<String> {
         let networks = self.remote_ts.iter().filter_map(|text| text.parse().ok());
         let v4 = |network: TrafficSelector| network.first.is_ipv4();
@@ -41,7 +41,7 @@ impl Client {
     }
 }
 
-/// A selector that a configuration accepts, as it was written.
+/// Checks that a configuration accepts this selector, and returns it as written.
 fn network(text: &str) -> Result<String, String> {
     match TrafficSelector::parse(text) {
         Ok(Some(_)) => Ok(text.to_owned()),
@@ -57,7 +57,7 @@ fn identity(text: &str) -> Result<String, String> {
     }
 }
 
-/// Writes the file beside the certificate and the key, and the authority's certificate.
+/// Writes the configuration beside certificate, key and the authority's certificate.
 pub(super) fn write_client(
     folder: &Path,
     name: &str,
@@ -76,7 +76,7 @@ pub(super) fn write_client(
 fn text(name: &str, client: &Client) -> String {
     let gateway = client.gateway.as_deref().unwrap_or_default();
     let id = client.gateway_id.as_deref().unwrap_or(gateway);
-    // TOML's basic strings are JSON's.
+    // A JSON string is a valid TOML basic string.
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let list = |items: &[String]| serde_json::Value::from(items).to_string();
     let connection = format!("connections.{}", quoted(name));

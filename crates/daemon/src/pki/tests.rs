@@ -133,7 +133,7 @@ fn the_samples_are_good_beside_the_files_that_they_name() {
     fs::copy(folder.0.join("pki/ca.pem"), folder.0.join("ca.pem")).unwrap();
     let gateway = include_str!("../../../../packaging/gateway.toml");
     let client = include_str!("../../../../packaging/client.toml");
-    // What is offered in comments stands in the file as well as without them.
+    // Settings offered in comments must also work when they are enabled.
     let offers = |text: &str| {
         let lines = text.lines().map(|line| match line.strip_prefix("# ") {
             Some(bare) if bare.contains(" = ") || bare.starts_with("[[") => bare,

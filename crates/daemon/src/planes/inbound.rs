@@ -19,12 +19,12 @@ use crate::sys::gather::Gather;
 use crate::tun::Tun;
 use crate::udp::{Role, UdpSockets, is_too_big, unreachable};
 
-/// Buffers of one `recvmmsg` where the kernel gathers datagrams, and where it does not.
+/// Buffers of one `recvmmsg` with and without GRO in the kernel.
 const GATHERED_BATCH: usize = 16;
 const SINGLE_BATCH: usize = 64;
 /// Largest datagram.
 const DATAGRAM_BYTES: usize = 65_535;
-/// Entries of an error queue that are read at once: strangers can fill it.
+/// Entries of an error queue that are read at once. Strangers can fill it.
 const ERRORS_AT_ONCE: usize = 64;
 
 /// One direction: its plane, buffers and counts.
@@ -41,25 +41,25 @@ pub(super) struct Inbound {
     io: IoReport,
     packets: Packets,
     gather: Gather,
-    /// It was told to stop: the bell that said so still rings.
+    /// A stop order was taken; the bell still rings.
     is_over: bool,
 }
 
-/// Where a socket's datagrams go.
+/// The kind of a socket, which decides where its datagrams go.
 #[derive(Clone, Copy)]
 pub(super) enum Source {
     Udp(Role),
     Raw(Kind),
 }
 
-/// Buffers, and where in each the plane's ranges begin.
+/// Buffers, and the offset in each where the plane's ranges begin.
 pub(super) struct Buffers {
     batch: Batch,
     starts: Vec<(usize, usize)>,
 }
 
 impl Inbound {
-    /// `outbound`: to tell the other direction of path MTUs.
+    /// `outbound`: reports path MTUs to the other direction.
     pub(super) fn new(
         devices: &Devices,
         plane: InboundPlane,
@@ -88,7 +88,7 @@ impl Inbound {
         self.inbox.bell.as_fd()
     }
 
-    /// What to receive from.
+    /// The sockets to receive from.
     pub(super) fn sockets(&self) -> (Arc<UdpSockets>, Option<Arc<RawSockets>>) {
         (self.udp.clone(), self.raw.clone())
     }
@@ -98,16 +98,15 @@ impl Inbound {
         self.io.bytes
     }
 
-    /// Takes orders after the bell rang. Returns whether to go on.
+    /// Takes orders after the bell rang. Returns false to stop.
     pub(super) fn listen(&mut self) -> bool {
         self.inbox.silence();
         self.hear();
         !self.is_over
     }
 
-    /// Takes the orders that wait. What was received since may depend on them: the peer of a new
-    /// SA sends as soon as it hears of it, and the kernel may tell of that before it tells of the
-    /// bell.
+    /// Takes waiting orders. Packets received since may depend on them: the peer of a new SA sends
+    /// as soon as it can, and the kernel may report its packet before the bell.
     fn hear(&mut self) {
         while !self.is_over
             && let Some(order) = self.inbox.take()
@@ -116,12 +115,12 @@ impl Inbound {
         }
     }
 
-    /// Tries again what control was too busy to hear; whether something still waits.
+    /// Retries what control was too busy to receive. Returns whether something still waits.
     pub(super) fn retell(&mut self) -> bool {
         self.line.retry()
     }
 
-    /// Buffers for [`Inbound::turn`]: those of UDP sockets, and those of raw ones if there are any.
+    /// Buffers for [`Inbound::turn`]: for UDP sockets, and for raw ones if there are any.
     pub(super) fn buffers(&self) -> (Buffers, Option<Buffers>) {
         let count = if self.udp.has_gro() {
             GATHERED_BATCH
@@ -132,7 +131,7 @@ impl Inbound {
         (Buffers::new(count, 0), self.raw.as_ref().map(for_raw))
     }
 
-    /// Receives one batch, opens it and writes what came out to the device.
+    /// Receives one batch, opens it, and writes the inner packets to the device.
     pub(super) fn turn(&mut self, source: Source, fd: BorrowedFd<'_>, buffers: &mut Buffers) {
         self.receive(source, fd, buffers);
         self.deliver(buffers);
@@ -147,7 +146,7 @@ impl Inbound {
                 }
             }
             InboundOrder::Report(answer) => {
-                // Whoever asked may have gone.
+                // The caller may be gone.
                 let _ = answer.send(Report {
                     plane: self.plane.report(),
                     io: self.io,
@@ -158,10 +157,10 @@ impl Inbound {
         false
     }
 
-    /// One batch of one socket into the plane, or to control.
+    /// Passes one batch of one socket to the plane, or to control.
     fn receive(&mut self, source: Source, fd: BorrowedFd<'_>, buffers: &mut Buffers) {
         self.io.calls += 1;
-        // An error that came by ICMP for an earlier datagram is no reason to stop.
+        // An ICMP error for an earlier datagram is no reason to stop.
         let received = buffers.batch.receive(fd).unwrap_or(0);
         self.hear();
         let now = self.clock.now();
@@ -209,7 +208,7 @@ impl Inbound {
         self.io.bytes += incoming.len as u64;
     }
 
-    /// Everything that the plane opened from one batch.
+    /// Writes everything that the plane opened from one batch.
     fn deliver(&mut self, buffers: &Buffers) {
         for write in self.packets.writes() {
             let mut writing = self.gather.begin();
@@ -238,7 +237,7 @@ impl Inbound {
         self.packets.clear();
     }
 
-    /// What ICMP said of datagrams that we sent: a smaller path concerns the outbound thread,
+    /// Reads ICMP reports about our datagrams. A smaller path MTU concerns the outbound thread,
     /// which knows what it sent.
     pub(super) fn read_errors(&mut self, source: Source, fd: BorrowedFd<'_>) {
         let kind = match source {
@@ -255,7 +254,7 @@ impl Inbound {
                 self.line.tell(news, &mut self.io.unheard);
             }
             if is_too_big(&error) {
-                // If the queue is full, the next datagram that is too big tells again.
+                // If the queue is full, the next oversized datagram causes another report.
                 let report = TooBigReport { kind, error };
                 self.outbound.offer(OutboundOrder::TooBig(report));
             }
@@ -271,7 +270,7 @@ impl Buffers {
         }
     }
 
-    /// What the plane was given of this buffer.
+    /// The part of this buffer that the plane received.
     fn of(&self, index: usize) -> &[u8] {
         let (start, len) = self.starts[index];
         &self.batch.bytes(index, len)[start..]
@@ -291,7 +290,7 @@ fn received_udp<'a>(path: Path, incoming: &Incoming, bytes: &'a mut [u8]) -> Rec
     }
 }
 
-/// A raw packet with its header: IPv4's is there, IPv6's is rebuilt in the headroom.
+/// A raw packet with its header: IPv4 includes it, IPv6's is rebuilt in the headroom.
 fn take_raw<'a>(
     buffers: &'a mut Buffers,
     index: usize,

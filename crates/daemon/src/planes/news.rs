@@ -1,4 +1,5 @@
-//! The way from a packet thread to control: never waits, loses only what strangers caused.
+//! The channel from a packet thread to control. It never waits, and loses only what strangers
+//! cause.
 
 use std::collections::VecDeque;
 
@@ -7,8 +8,8 @@ use tokio::sync::mpsc::{Sender, error::TrySendError};
 
 use crate::planes::News;
 
-/// Facts that wait for a busy control; beyond it even they are lost, and counted. What an SA has
-/// carried is never lost.
+/// Facts that wait for a busy control. More are lost and counted, except the counts of SAs, which
+/// are never lost.
 const BACKLOG: usize = 4096;
 
 pub(super) struct Line {
@@ -24,7 +25,7 @@ impl Line {
         }
     }
 
-    /// Tells control, or keeps it for later, or counts it as unheard.
+    /// Sends to control, or keeps it for later, or counts it as lost.
     pub(super) fn tell(&mut self, news: News, unheard: &mut u64) {
         if !self.backlog.is_empty() && is_ours(&news) {
             return self.keep(news, unheard);
@@ -34,7 +35,7 @@ impl Line {
         }
     }
 
-    /// Tries again what was kept; whether something still waits.
+    /// Retries what was kept. Returns whether something still waits.
     pub(super) fn retry(&mut self) -> bool {
         while let Some(news) = self.backlog.pop_front() {
             if let Err(TrySendError::Full(news)) = self.sender.try_send(news) {
@@ -54,7 +55,7 @@ impl Line {
     }
 }
 
-/// A fact about our own associations, which is told once.
+/// A fact about our own associations, which is reported only once.
 fn is_ours(news: &News) -> bool {
     match news {
         News::Message { .. }
@@ -64,7 +65,7 @@ fn is_ours(news: &News) -> bool {
     }
 }
 
-/// What an SA has carried: as many as there were SAs, and none may be missing from an account.
+/// The counts of an ended SA. They are bounded by the number of SAs, and accounts need all of them.
 fn is_count(news: &News) -> bool {
     matches!(news, News::Notice(Notice::Removed(..)))
 }

@@ -19,7 +19,7 @@ const BURST: usize = 64;
 /// Sealed octets that end a turn: two super-packets, whose datagrams share full runs.
 const TURN_BYTES: usize = 96 << 10;
 
-/// One direction: its plane, buffers and counts. Whoever holds it serves it.
+/// One direction: its plane, buffers and counts. The thread that owns it serves it.
 pub(super) struct Outbound {
     plane: OutboundPlane,
     tun: Arc<Tun>,
@@ -33,7 +33,7 @@ pub(super) struct Outbound {
     frame: Vec<u8>,
     out: Datagrams,
     gather: Gather,
-    /// It was told to stop: the bell that said so still rings.
+    /// A stop order was taken; the bell still rings.
     is_over: bool,
 }
 
@@ -44,7 +44,7 @@ pub(super) enum Turn {
     Drained,
     /// There may be more.
     More,
-    /// It was told to stop, or its device is gone: no further turn.
+    /// It must stop, or its device is gone: no further turn.
     Ended,
 }
 
@@ -71,7 +71,7 @@ impl Outbound {
         }
     }
 
-    /// What becomes readable when a turn is due: the device, and the bell of orders.
+    /// The descriptors that become readable when a turn is due: the device, and the bell of orders.
     pub(super) fn wakers(&self) -> [BorrowedFd<'_>; 2] {
         [self.tun.as_fd(), self.inbox.bell.as_fd()]
     }
@@ -81,8 +81,8 @@ impl Outbound {
         self.io.bytes
     }
 
-    /// Takes orders after the bell rang, and tells control what it was too busy to hear. Returns
-    /// whether to go on.
+    /// Takes orders after the bell rang, and retries what control was too busy to receive. Returns
+    /// false to stop.
     pub(super) fn listen(&mut self) -> bool {
         self.inbox.silence();
         self.hear();
@@ -92,8 +92,8 @@ impl Outbound {
         !self.is_over
     }
 
-    /// Takes the orders that wait: what was read since, such as the answer to a new SA's first
-    /// packet, may depend on them.
+    /// Takes waiting orders. Packets read since, such as the answer to a new SA's first packet, may
+    /// depend on them.
     fn hear(&mut self) {
         while !self.is_over
             && let Some(order) = self.inbox.take()
@@ -102,7 +102,7 @@ impl Outbound {
         }
     }
 
-    /// Tries again what control was too busy to hear; whether something still waits.
+    /// Retries what control was too busy to receive. Returns whether something still waits.
     pub(super) fn retell(&mut self) -> bool {
         self.line.retry()
     }
@@ -155,7 +155,7 @@ impl Outbound {
                 self.plane.release(now, &mut self.out);
             }
             OutboundOrder::Report(answer) => {
-                // Whoever asked may have gone.
+                // The caller may be gone.
                 let _ = answer.send(Report {
                     plane: self.plane.report(),
                     io: self.io,
@@ -248,8 +248,8 @@ impl Outbound {
         self.io.path_mtus += u64::from(is_smaller);
     }
 
-    /// Our own link may carry less than an SA allows: it is asked for a new SA or path, and again
-    /// as long as it does.
+    /// Our own link may carry less than an SA assumes. Asks for its MTU for each new SA or path,
+    /// and repeatedly while it is smaller.
     fn ask_links(&mut self) {
         let now = self.clock.now();
         while let Some((child, path)) = self.plane.link_to_ask(now) {

@@ -1,9 +1,9 @@
-//! Who serves which direction.
+//! Assigns the directions to threads.
 //!
-//! While one thread suffices it serves both: what comes in and is answered at once wakes nobody
-//! else. While both directions keep it busy it lends the outbound one to the second thread, which
-//! gives it back when there is little to do. A direction moves by value: whoever has it owns it,
-//! and neither thread ever waits for the other.
+//! While one thread suffices, it serves both directions, so answers to received packets wake no
+//! other thread. While both directions keep it busy, it lends the outbound one to the second
+//! thread, which returns it when there is little to do. A direction moves by value: the thread that
+//! has it owns it, and neither thread ever waits for the other.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -18,22 +18,22 @@ use super::{Clock, InboundOrder, Orders};
 use crate::raw::RawSockets;
 use crate::udp::UdpSockets;
 
-/// How long a fact waits for a busy control before it is told again, in ms.
+/// How long until a fact for a busy control is retried, in ms.
 const RETELL_MS: u16 = 10;
-/// What a thread did is judged after so long.
+/// The load of a thread is judged after this time.
 const WINDOW: Duration = Duration::from_millis(10);
-/// Busy for at least so much of a window, the first thread needs help.
+/// If the first thread is busy for at least this part of a window, it needs help.
 const HELP_SIXTEENTHS: u64 = 15;
-/// Help pays while the lesser direction has at least so much of all octets.
+/// Help pays if the smaller direction has at least this part of all octets.
 const LESSER_SIXTEENTHS: u64 = 2;
-/// Busy for less than so much of a window, the second thread gives back what it was lent.
+/// If the second thread is busy for less than this part of a window, it returns the direction.
 const REST_SIXTEENTHS: u64 = 4;
-/// The second thread gives back what it was lent when nothing came for so long, in ms.
+/// The second thread returns the direction when nothing came for this long, in ms.
 const REST_MS: u16 = 100;
-/// Most events of one wait.
+/// Most events per wait.
 const EVENTS: usize = 16;
 
-/// Names of what a thread waits for; sockets follow.
+/// Names of the awaited descriptors. Sockets follow.
 const BELL: u64 = 0;
 const OUTBOUND: u64 = 1;
 const OUTBOUND_BELL: u64 = 2;
@@ -59,7 +59,8 @@ pub(super) struct Second {
     clock: Clock,
 }
 
-/// Both, the outbound direction with the first. `first`: the queue of the inbound direction.
+/// Makes both threads; the first has the outbound direction. `first`: the queue of the inbound
+/// direction.
 pub(super) fn pair(
     inbound: Inbound,
     outbound: Outbound,
@@ -122,7 +123,7 @@ impl First {
                                 _ => &mut for_udp,
                             };
                             self.inbound.turn(source, fd, buffers);
-                            // What was delivered may have been answered already.
+                            // The delivered packets may have been answered already.
                             is_outbound_due = true;
                         }
                     }
@@ -162,7 +163,7 @@ impl First {
         }
     }
 
-    /// Lends the outbound direction if this thread cannot keep up with both.
+    /// Lends the outbound direction if this thread cannot serve both.
     fn judge(&mut self, load: &mut Load) {
         let Some(outbound) = &self.outbound else {
             return;
@@ -197,20 +198,20 @@ impl First {
 }
 
 impl Second {
-    /// Serves what it is lent until the first thread is gone.
+    /// Serves the lent direction until the first thread is gone.
     pub(super) fn run(mut self) {
         while let Ok(mut outbound) = self.lent.recv() {
             self.waiting.add_outbound(&outbound);
             let is_left = self.serve(&mut outbound);
             self.waiting.remove_outbound(&outbound);
             if is_left && self.returning.try_send(outbound).is_ok() {
-                // The first thread is gone: so is this one.
+                // The first thread is gone, so this one ends too.
                 let _ = self.first.ring();
             }
         }
     }
 
-    /// Returns whether the direction goes on, with the other thread.
+    /// Returns whether the direction continues at the other thread.
     fn serve(&mut self, outbound: &mut Outbound) -> bool {
         let mut load = Load::new(self.clock);
         let mut may_be_more = true;
@@ -238,7 +239,7 @@ impl Second {
     }
 }
 
-/// What a thread waits for.
+/// The descriptors that a thread waits for.
 struct Waiting {
     epoll: Epoll,
     events: [EpollEvent; EVENTS],
@@ -267,21 +268,21 @@ impl Waiting {
     fn add_outbound(&self, outbound: &Outbound) {
         let [device, bell] = outbound.wakers();
         for (fd, name) in [(device, OUTBOUND), (bell, OUTBOUND_BELL)] {
-            // Fails only without memory in the kernel, when nothing else would go on either.
+            // Fails only if the kernel has no memory, when nothing else would work either.
             let _ = self.add(fd, name);
         }
     }
 
     fn remove_outbound(&self, outbound: &Outbound) {
         for fd in outbound.wakers() {
-            // It is there: it was added.
+            // It was added before.
             let _ = self.epoll.delete(fd);
         }
     }
 
-    /// How many events there are.
+    /// Waits and returns the number of events.
     fn wait(&mut self, timeout: EpollTimeout) -> usize {
-        // An interrupted wait is a wait that ended.
+        // An interrupted wait counts as a wait that ended.
         self.epoll.wait(&mut self.events, timeout).unwrap_or(0)
     }
 
@@ -304,7 +305,7 @@ struct Load {
     moved: [u64; 2],
 }
 
-/// A window that is over.
+/// A completed window.
 struct Past {
     whole: Duration,
     rested: Duration,
@@ -322,7 +323,7 @@ impl Load {
         }
     }
 
-    /// Waits for events: how many there are.
+    /// Waits for events and returns their number.
     fn wait(&mut self, waiting: &mut Waiting, timeout: EpollTimeout) -> usize {
         let before = self.clock.now();
         let events = waiting.wait(timeout);
@@ -330,7 +331,7 @@ impl Load {
         events
     }
 
-    /// The window, if it is over: `moved` are octets since ever. Begins the next one.
+    /// Ends the window if its time is over. `moved` counts octets since the start.
     fn judge(&mut self, moved: [u64; 2]) -> Option<Past> {
         let now = self.clock.now();
         let whole = now.since(self.began);
@@ -353,7 +354,7 @@ impl Load {
 }
 
 impl Past {
-    /// One thread cannot keep up, and another would have something to do.
+    /// Whether one thread cannot keep up and a second one would have enough to do.
     fn needs_help(&self) -> bool {
         let lesser = self.moved[0].min(self.moved[1]);
         let both = self.moved[0] + self.moved[1];

@@ -1,4 +1,4 @@
-//! What stands in the host's tables for us: rules and routes, as the footprint keeps them.
+//! Our entries in the host's tables: rules and routes, as the footprint stores them.
 
 use std::net::IpAddr;
 
@@ -10,10 +10,10 @@ use super::prefix::Prefix;
 /// A rule by which the kernel chooses a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Rule {
-    /// What it is for.
+    /// Its purpose.
     #[serde(default)]
     pub purpose: Purpose,
-    /// IPv6, else IPv4.
+    /// IPv6; otherwise IPv4.
     pub is_ipv6: bool,
     /// The mark of our own datagrams.
     pub fwmark: u32,
@@ -26,7 +26,7 @@ pub struct Rule {
 pub struct TableRoute {
     /// Which table.
     pub table: u32,
-    /// To where.
+    /// The destination.
     pub to: Prefix,
     /// Our address for it.
     pub source: Option<IpAddr>,

@@ -1,16 +1,16 @@
-//! A full tunnel: a station's connection whose selectors take all of a family, by 0.0.0.0/0, by its
-//! two halves, or by all that the Internet uses of it. What becomes of the rest of the host's
-//! traffic.
+//! A full tunnel is a client's connection whose selectors take all of an address family: by
+//! 0.0.0.0/0, by its two halves, or by all parts of it that the Internet uses. This module decides
+//! about the host's other traffic.
 //!
-//! - The other family is refused: programs prefer IPv6, and would go round a tunnel of IPv4.
-//! - The local network stays with the host's own routes, but for default routes, as far as its
-//!   addresses are private. A network that names public addresses as local, by DHCP or by router
-//!   advertisements, would otherwise pull traffic for them out of the tunnel.
-//! - What a selector names and the resolvers of the gateway stay in the tunnel, whatever the local
-//!   network calls its own; so do all questions for names.
+//! - The other family is refused: programs prefer IPv6, and would bypass a tunnel of IPv4.
+//! - The local network keeps the host's own routes, except default routes, for private addresses. A
+//!   network that declares public addresses local, by DHCP or router advertisements, would
+//!   otherwise pull traffic for them out of the tunnel.
+//! - Networks that a selector names and the gateway's resolvers stay in the tunnel, whatever the
+//!   local network claims; so do all DNS queries.
 //!
-//! The kernel's rules say all this, so a station that moves to another network needs no change.
-//! IPv6 multicast is in the kernel's table `local`, which comes before every rule of ours.
+//! Kernel rules express all this, so a client that moves to another network changes nothing. IPv6
+//! multicast is in the kernel's table `local`, which comes before all our rules.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -36,40 +36,40 @@ const PRIVATE_V6: [(Ipv6Addr, u8); 2] = [
     (Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, 0), 7),
     (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0), 10),
 ];
-/// Multicast and the limited broadcast: no router takes them further by itself.
+/// Multicast and the limited broadcast. Routers do not forward them by default.
 const GROUPS_V4: [(Ipv4Addr, u8); 2] = [
     (Ipv4Addr::new(224, 0, 0, 0), 4),
     (Ipv4Addr::new(255, 255, 255, 255), 32),
 ];
-/// Addresses of no machine on the Internet, besides the private ones: this host, loopback,
+/// Addresses that no machine on the Internet has, besides the private ones: this host, loopback,
 /// multicast and reserved (RFC 6890 §2.2.2).
 const UNUSED_V4: [(Ipv4Addr, u8); 3] = [
     (Ipv4Addr::new(0, 0, 0, 0), 8),
     (Ipv4Addr::new(127, 0, 0, 0), 8),
     (Ipv4Addr::new(224, 0, 0, 0), 3),
 ];
-/// All but 2000::/3, the global unicast addresses that are given out (RFC 4291 §2.4).
+/// All but 2000::/3, the assigned global unicast addresses (RFC 4291 §2.4).
 const UNUSED_V6: [(Ipv6Addr, u8); 3] = [
     (Ipv6Addr::new(0, 0, 0, 0, 0, 0, 0, 0), 3),
     (Ipv6Addr::new(0x4000, 0, 0, 0, 0, 0, 0, 0), 2),
     (Ipv6Addr::new(0x8000, 0, 0, 0, 0, 0, 0, 0), 1),
 ];
 
-/// A station's connection that takes all of a family.
+/// A client's connection that takes all of an address family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FullTunnel {
     /// It takes all of IPv4.
     pub v4: bool,
     /// It takes all of IPv6.
     pub v6: bool,
-    /// What becomes of the local network.
+    /// What happens to the local network.
     pub lan: Lan,
-    /// What becomes of the family that it does not take.
+    /// What happens to the family that it does not take.
     pub other_family: OtherFamily,
 }
 
 impl FullTunnel {
-    /// `None`: the connection names networks alone, or is a gateway's.
+    /// `None` if the connection names only networks, or is a gateway's.
     pub fn of(connection: &Connection, lan: Lan, other_family: OtherFamily) -> Option<Self> {
         if connection.remote_addrs.is_empty() {
             return None;
@@ -81,7 +81,7 @@ impl FullTunnel {
         if ranges.is_empty() {
             return None;
         }
-        // "All but the gateway" is a usual list.
+        // "All but the gateway" is a common list.
         let gateways = connection.remote_addrs.iter();
         ranges.extend(gateways.map(|gateway| (gateway.ip(), gateway.ip())));
         let (v4, v6) = (takes_all(&ranges, false), takes_all(&ranges, true));
@@ -93,24 +93,24 @@ impl FullTunnel {
         })
     }
 
-    /// The family that is not taken, as a whole; what a selector names of it is a route of its own.
+    /// The whole family that is not taken. A selector in that family has a route of its own.
     fn other(&self) -> Option<Prefix> {
         (self.v4 != self.v6).then(|| Prefix::everything(self.v4))
     }
 
-    /// What is refused because no tunnel takes it.
+    /// What is refused because no tunnel carries it.
     pub fn refused(&self) -> Option<Prefix> {
         let is_blocked = self.other_family == OtherFamily::Block;
         self.other().filter(|_| is_blocked)
     }
 
-    /// Whether the kernel's choices for this family are ours: it is taken or refused.
+    /// Whether we decide about this family: it is taken or refused.
     fn governs(&self, is_ipv6: bool) -> bool {
         let takes = if is_ipv6 { self.v6 } else { self.v4 };
         takes || self.refused().is_some()
     }
 
-    /// What a user may not expect of the family that is not taken.
+    /// A warning about the family that is not taken.
     pub fn warning(&self) -> Option<String> {
         let other = self.other()?;
         let (taken, other, wants) = match other.address {
@@ -134,7 +134,7 @@ impl FullTunnel {
         })
     }
 
-    /// What the tunnel does on a host with these networks on its links.
+    /// Describes the tunnel's effect on a host with these networks on its links.
     pub fn describe(&self, networks: &[(String, Prefix)]) -> String {
         let taken = match (self.v4, self.v6) {
             (true, true) => "all of IPv4 and IPv6 goes",
@@ -173,32 +173,33 @@ impl FullTunnel {
     }
 }
 
-/// What a rule of the host is for, in the order in which rules are made; the last one goes first.
+/// The purpose of a rule. Rules are added in this order and removed in the reverse order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Purpose {
-    /// Where [`Purpose::Spared`] leads: behind the others.
+    /// The target of [`Purpose::Spared`], behind all others.
     Landing,
-    /// Our own datagrams skip all of these.
+    /// Our own datagrams skip all other rules.
     Spared,
-    /// A private network that is the tunnel's, whatever the local network says.
+    /// A private network that belongs to the tunnel, whatever the local network claims.
     Kept(Prefix),
-    /// Questions for names over TCP (else UDP) are the tunnel's.
+    /// DNS queries over TCP (otherwise UDP) belong to the tunnel.
     Questions {
-        /// Which protocol.
+        /// TCP or UDP.
         is_tcp: bool,
     },
-    /// The local network: the host's own routes, but for default routes.
+    /// The local network: the host's own routes, except default routes.
     Local(Prefix),
     /// Multicast and broadcast: the host's own routes.
     Group(Prefix),
-    /// Into the tunnel's table: every packet but our own datagrams.
+    /// Every packet into the tunnel's table, except our own datagrams.
     #[default]
     Tunnel,
 }
 
 impl Purpose {
-    /// Whether [`rules`] could have made it, of IPv6 or not, but for what it keeps in the tunnel.
+    /// Whether [`rules`] could have made this rule, apart from the networks that it keeps in the
+    /// tunnel.
     pub fn is_ours(&self, is_ipv6: bool) -> bool {
         match self {
             Self::Local(prefix) => private(is_ipv6).any(|it| it == *prefix),
@@ -209,18 +210,18 @@ impl Purpose {
     }
 }
 
-/// What the rules for full tunnels go by.
+/// The facts that decide the rules of full tunnels.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings<'a> {
-    /// What goes into tunnels or is refused.
+    /// Destinations that go into tunnels or are refused.
     pub taken: &'a BTreeSet<Prefix>,
     /// Resolvers that the tunnels lead to.
     pub resolvers: &'a [IpAddr],
-    /// Questions for names are the tunnels'.
+    /// DNS queries belong to the tunnels.
     pub takes_questions: bool,
 }
 
-/// The rules, of IPv6 or not, that these full tunnels need besides the tunnel's own.
+/// The rules for both families that these full tunnels need besides the tunnel's own.
 pub fn rules(full: &[FullTunnel], around: &Surroundings) -> BTreeSet<(bool, Purpose)> {
     let mut found = BTreeSet::new();
     if full.iter().any(|one| one.lan == Lan::Block) {
@@ -274,7 +275,7 @@ fn prefix<A: Into<IpAddr>>((address, length): (A, u8)) -> Prefix {
     }
 }
 
-/// Whether these ranges leave out no address of the family that the Internet uses.
+/// Whether these ranges contain all addresses of the family that the Internet uses.
 fn takes_all(ranges: &[(IpAddr, IpAddr)], is_ipv6: bool) -> bool {
     let unused_v4 = (!is_ipv6).then_some(UNUSED_V4).into_iter().flatten();
     let unused_v6 = is_ipv6.then_some(UNUSED_V6).into_iter().flatten();
@@ -285,7 +286,7 @@ fn takes_all(ranges: &[(IpAddr, IpAddr)], is_ipv6: bool) -> bool {
     let all = of_family.chain(free);
     let mut all: Vec<(u128, u128)> = all.map(|(a, b)| (number(a), number(b))).collect();
     all.sort_unstable();
-    // The first address that nothing covers so far.
+    // The first address that is not yet covered.
     let mut next = 0;
     for (first, last) in all {
         if first > next {

@@ -1,6 +1,6 @@
-//! What our own link towards a peer carries: the MTU of the device that the route leads to, or less
-//! where the administrator gave the route one. What the kernel learnt of the path by ICMP is left
-//! out on purpose: anybody can send ICMP.
+//! The MTU of our own link towards a peer: that of the route's device, or a smaller one that the
+//! administrator gave the route. Path MTUs that the kernel learned from ICMP are left out on
+//! purpose: anybody can send ICMP.
 
 use std::io;
 use std::net::IpAddr;
@@ -29,7 +29,7 @@ pub fn link_mtu(remote: IpAddr, mark: Option<u32>) -> io::Result<u16> {
         });
     let device = device.ok_or(io::ErrorKind::NotFound)?;
     let of_device = device_mtu(&socket, device)?;
-    // As it stands in the table. A kernel that cannot say (before 4.15) may have learnt by ICMP.
+    // The entry as it is in the table. A kernel without this flag (before 4.15) may include ICMP.
     let entry = get_route(&socket, remote, mark, RouteFlags::FibMatch);
     let of_route = entry.ok().and_then(|entry| route_mtu(&entry));
     let mtu = of_route.map_or(of_device, |mtu| mtu.min(of_device));
@@ -91,7 +91,7 @@ fn device_mtu(socket: &Socket, index: u32) -> io::Result<u32> {
     mtu.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// One question, one answer.
+/// Sends one question and returns its answer.
 fn ask(socket: &Socket, question: RouteNetlinkMessage) -> io::Result<RouteNetlinkMessage> {
     let mut message = NetlinkMessage::from(question);
     message.header.flags = NLM_F_REQUEST;

@@ -1,4 +1,5 @@
-//! The few rtnetlink requests that we need. Adding what is there and removing what is not succeed.
+//! The rtnetlink requests that we need. Adding an existing entry and removing a missing one
+//! succeed.
 
 use std::io;
 use std::net::IpAddr;
@@ -15,8 +16,8 @@ use rtnetlink::{AddressMessageBuilder, Handle, LinkUnspec, RouteMessageBuilder};
 use super::full::Purpose;
 use super::{Prefix, RouteError, Rule, TableRoute};
 
-/// Where the rules stand: before the main table's 32766, after the local table's 0. Lower ones are
-/// asked first.
+/// Priorities of the rules: before the main table's 32766, after the local table's 0. The kernel
+/// evaluates lower ones first.
 const SPARED: u32 = 218;
 const KEPT: u32 = 219;
 const LOCAL: u32 = 220;
@@ -24,7 +25,7 @@ const TUNNEL: u32 = 221;
 const LANDING: u32 = 222;
 /// The table of the host's own routes.
 const MAIN_TABLE: u32 = 254;
-/// Questions for names (RFC 1035 §4.2).
+/// DNS (RFC 1035 §4.2).
 const DOMAIN_PORT: u16 = 53;
 
 /// A socket to the kernel's tables.
@@ -69,7 +70,8 @@ impl Netlink {
         let length = Prefix::host(address).length;
         let mut request = self.0.address().add(link, address, length).replace();
         if address.is_ipv6() {
-            // Nobody else is on a tunnel; until detection were over no route could name it.
+            // A tunnel has no other hosts. During duplicate detection, no route could use the
+            // address.
             let message = request.message_mut();
             message.header.flags = AddressHeaderFlags::Nodad;
             let flags = AddressAttribute::Flags(AddressFlags::Nodad);
@@ -123,7 +125,7 @@ impl Netlink {
         }
         let what = || format!("route {} into the tunnel", route.to);
         match self.add(message.build(), what).await {
-            // The address went meanwhile: the next look at the host finds another one, or none.
+            // The address has just gone. The next update of the host finds another one, or none.
             Err(RouteError::Netlink { source, .. })
                 if route.source.is_some() && source.raw_os_error() == Some(libc_errno::INVALID) =>
             {
@@ -161,7 +163,7 @@ impl Netlink {
         route: &TableRoute,
         metric: u32,
     ) -> Result<(), RouteError> {
-        // By any scope: IPv4 finds no route of another one than is named, and that is no fault.
+        // Any scope matches. With a specific one, IPv4 would miss routes of other scopes.
         let message = route_message(route.table, route.to, metric).scope(RouteScope::NoWhere);
         let done = self.0.route().del(message.build()).execute().await;
         check(
@@ -245,7 +247,7 @@ fn rule_message(rule: &Rule) -> RuleMessage {
             (KEPT, vec![RuleAttribute::IpProtocol(protocol), port, table])
         }
         Purpose::Local(prefix) => {
-            // Default routes, and whatever else is wider, lead away from here.
+            // Default routes, and all wider ones, lead away from here.
             let wider = RuleAttribute::SuppressPrefixLen(u32::from(prefix.length) - 1);
             (LOCAL, vec![towards(&mut message, prefix), wider, main])
         }
@@ -270,12 +272,12 @@ fn towards(message: &mut RuleMessage, prefix: Prefix) -> RuleAttribute {
     RuleAttribute::Destination(prefix.address)
 }
 
-/// Error numbers that mean that there is nothing to do.
+/// Error numbers that mean that nothing needs to be done.
 mod libc_errno {
     use nix::libc;
 
     pub(super) const EXIST: i32 = libc::EEXIST;
-    /// Such as a source that is not ours.
+    /// For example a source that is not our address.
     pub(super) const INVALID: i32 = libc::EINVAL;
     /// No such route, rule, address or device; or no IPv6 in this kernel.
     pub(super) const GONE: [i32; 5] = [
@@ -287,7 +289,7 @@ mod libc_errno {
     ];
 }
 
-/// The answer, or `None` where the kernel's error is one of `harmless`.
+/// The answer, or `None` if the kernel's error is in `harmless`.
 fn check<T>(
     result: Result<T, rtnetlink::Error>,
     what: impl Fn() -> String,

@@ -6,16 +6,16 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use serde::{Deserialize, Serialize};
 
-/// Up to so many prefixes [`covering`] is exact: those of a /28 without its ends.
+/// [`covering`] is exact up to this many prefixes: those of a /28 without its ends.
 const EXACT_MAX: usize = 6;
 
-/// An address and how many of its first bits count; the others are 0.
+/// An address and its number of significant bits; the other bits are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Prefix {
     /// The first address.
     pub address: IpAddr,
-    /// Bits, 32 or 128 at most.
+    /// Bits, at most 32 or 128.
     pub length: u8,
 }
 
@@ -26,7 +26,7 @@ impl Prefix {
         Self { address, length }
     }
 
-    /// The network of this many bits that an address lies in.
+    /// The network of this many bits that contains an address.
     pub fn around(own: IpAddr, length: u8) -> Self {
         let length = length.min(bits(own));
         let host = u32::from(bits(own) - length);
@@ -46,7 +46,7 @@ impl Prefix {
         Self { address, length: 0 }
     }
 
-    /// Whether every address of `other` is one of these.
+    /// Whether it contains every address of `other`.
     pub fn contains(&self, other: &Self) -> bool {
         let shift = u32::from(self.width() - self.length);
         let front = |address: IpAddr| number(address).checked_shr(shift).unwrap_or(0);
@@ -108,7 +108,7 @@ impl FromStr for Prefix {
     }
 }
 
-/// The fewest prefixes that cover a range of one family, 254 at most; none where `last` is before
+/// The fewest prefixes that cover a range of one family, 254 at most. Empty if `last` is before
 /// `first` or of the other family.
 pub fn prefixes(first: IpAddr, last: IpAddr) -> Vec<Prefix> {
     let width = bits(first);
@@ -140,9 +140,9 @@ pub fn prefixes(first: IpAddr, last: IpAddr) -> Vec<Prefix> {
     found
 }
 
-/// Prefixes for a range that is lent: [`prefixes`], or one prefix where the range is such a one but
-/// for its first and last address, which are lent to nobody (a /64 would take 126). A range of few
-/// prefixes stays exact: its neighbours may be hosts.
+/// Prefixes for a pool's range: [`prefixes`], or a single prefix if the range is that prefix
+/// without its first and last address, which a pool never lends (a /64 would take 126). A range of
+/// few prefixes stays exact, because its neighbours may be hosts.
 pub fn covering(first: IpAddr, last: IpAddr) -> Vec<Prefix> {
     let exact = prefixes(first, last);
     let (Some(first), Some(last)) = (number(first).checked_sub(1), number(last).checked_add(1))
@@ -157,7 +157,7 @@ pub fn covering(first: IpAddr, last: IpAddr) -> Vec<Prefix> {
     if wide.len() == 1 { wide } else { exact }
 }
 
-/// An address that one host has, on whatever network.
+/// Whether a single host can have this address.
 pub fn is_unicast(address: &IpAddr) -> bool {
     let is_broadcast = matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
     !(address.is_unspecified() || address.is_loopback() || address.is_multicast() || is_broadcast)
@@ -182,7 +182,7 @@ fn address(number: u128, width: u8) -> IpAddr {
     }
 }
 
-/// The address after; the last one has none.
+/// The next address; the last one has none.
 pub fn next(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(v4) => IpAddr::V4(u32::from(v4).saturating_add(1).into()),
@@ -190,7 +190,7 @@ pub fn next(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The address before; the first one has none.
+/// The previous address; the first one has none.
 pub fn previous(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(v4) => IpAddr::V4(u32::from(v4).saturating_sub(1).into()),

@@ -1,5 +1,5 @@
-//! What a connection's tunnels carry, and from which address of this host: whether questions to a
-//! resolver go through it, and where its own programs speak from.
+//! What a connection's tunnels carry, and from which address of this host: whether DNS queries to a
+//! resolver go through it, and the source address of the host's own programs.
 
 use std::net::IpAddr;
 
@@ -12,12 +12,12 @@ use nix::ifaddrs::getifaddrs;
 use super::Prefix;
 use super::prefix::number;
 
-/// The port of resolvers (RFC 1035 §4.2.1), and the protocol of most questions.
+/// The DNS port (RFC 1035 §4.2.1), and the protocol of most queries.
 const DOMAIN_PORT: u16 = 53;
 const UDP: u8 = 17;
 
-/// Whether questions to this resolver go through the connection's tunnels. One that the gateway
-/// lends and that lies elsewhere would be asked in clear.
+/// Whether queries to this resolver go through the connection's tunnels. A resolver that the
+/// gateway assigned but that is outside would be queried unencrypted.
 pub fn carries_questions(connection: &Connection, resolver: IpAddr) -> bool {
     let asks = |selector: &TrafficSelector| {
         (selector.first..=selector.last).contains(&resolver)
@@ -35,24 +35,24 @@ pub fn carries_questions(connection: &Connection, resolver: IpAddr) -> bool {
     })
 }
 
-/// Where this host's own programs speak from when they speak through a connection.
+/// The source address of this host's own programs in a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// From where the kernel likes: any of our addresses will do.
+    /// Any of our addresses: the kernel chooses.
     Any,
-    /// From this address: a tunnel takes it.
+    /// This address: a tunnel takes it.
     Address(IpAddr),
-    /// From nowhere: no address of ours is within a selector.
+    /// None: no address of ours is within a selector.
     Nowhere,
 }
 
 impl Source {
-    /// Of `own` the first that a child of the connection takes, for peers of one family.
+    /// The first of `own` that a child of the connection takes, for peers of one family.
     pub fn of(connection: &Connection, is_ipv6: bool, own: &[IpAddr]) -> Self {
         let children = connection.children.iter();
         let mut selectors = Vec::new();
         for child in children.filter(|child| child.mode == Mode::Tunnel) {
-            // None stands for the address that the tunnel itself goes out from.
+            // An empty selector means the outer address of the tunnel itself.
             if child.local.is_empty() {
                 return Self::Any;
             }
@@ -92,8 +92,8 @@ fn is_everything(selector: &TrafficSelector) -> bool {
     (selector.first, selector.last) == (all.first, all.last)
 }
 
-/// The addresses and networks of this host's links but `tun`, by link. Loopback and link-local
-/// addresses are nobody's to speak from; a gateway may have another one on its loopback device.
+/// The addresses and networks of this host's links except `tun`, by link. Excludes loopback and
+/// link-local addresses, but a gateway may have another address on its loopback device.
 pub fn own_networks(tun: &str) -> Vec<(String, IpAddr, Prefix)> {
     let Ok(found) = getifaddrs() else {
         return Vec::new();
@@ -112,8 +112,8 @@ pub fn own_networks(tun: &str) -> Vec<(String, IpAddr, Prefix)> {
     all
 }
 
-/// What an ICMP message says when one of our own networks is asked: that a host is not reached our
-/// own host says itself, of its own link.
+/// Interprets an ICMP message about an address in one of our own networks: our own host itself
+/// reports that a host on its link is not reached.
 pub fn seen_from_here(
     remote: IpAddr,
     what: Unreachable,

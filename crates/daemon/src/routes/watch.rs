@@ -1,4 +1,4 @@
-//! What the host tells of itself: that something changed, and which address of ours leads where.
+//! The host's notifications: that something changed, and which address of ours leads to a peer.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -9,15 +9,15 @@ use rtnetlink::MulticastGroup;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::sync::mpsc;
 
-/// A change of link is many messages at once.
+/// One change of a link causes many messages at once.
 const SETTLE: Duration = Duration::from_millis(100);
-/// Before a broken watch is opened anew.
+/// Delay before a broken watch is reopened.
 const REOPEN: Duration = Duration::from_secs(1);
-/// Discard: nothing is sent to it.
+/// The discard port. Nothing is sent to it.
 const ANY_PORT: u16 = 9;
 
-/// Tells of each change of links, addresses and routes, at most ten times a second. Our own changes
-/// are told as well. Must run within a tokio runtime; ends when the receiver is dropped.
+/// Reports each change of links, addresses and routes, at most ten times a second, including our
+/// own changes. Must run within a tokio runtime; ends when the receiver is dropped.
 pub fn changes() -> io::Result<mpsc::Receiver<()>> {
     let mut messages = open()?;
     let (sender, receiver) = mpsc::channel(1);
@@ -33,14 +33,14 @@ pub fn changes() -> io::Result<mpsc::Receiver<()>> {
                 {
                 }
             } else {
-                // Messages were lost: whatever they said, look again.
+                // Messages were lost: look at everything again.
                 tokio::time::sleep(REOPEN).await;
                 match open() {
                     Ok(opened) => messages = opened,
                     Err(_) => continue,
                 }
             }
-            // A word that was not heard yet says the same.
+            // A report that is still unread says the same.
             let _ = sender.try_send(());
         }
     });
@@ -61,8 +61,8 @@ fn open() -> io::Result<impl futures_util::Stream<Item = impl Sized + Send> + Se
 }
 
 /// Our address towards `remote` for datagrams of this mark: the first of `among` that is ours and
-/// leads there, or, where it is empty, the routing table's choice; `None`: no way there. A mark
-/// needs CAP_NET_ADMIN; 0 is none.
+/// leads there. If `among` is empty, the routing table chooses. `None` if there is no route. A mark
+/// needs CAP_NET_ADMIN; 0 means no mark.
 pub fn local_address_for(remote: IpAddr, among: &[IpAddr], fwmark: u32) -> Option<IpAddr> {
     if among.is_empty() {
         return address_towards(remote, None, fwmark);

@@ -1,4 +1,4 @@
-//! What the user asks a running process over its control socket.
+//! Handles the user's requests over the control socket.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ impl Process {
                 }
             }
         };
-        // Whoever asked may be gone.
+        // The client may be gone.
         let _ = asked.reply.send(reply);
         Ok(())
     }
@@ -73,7 +73,7 @@ impl Process {
             let text = unknown_peer(&connection, &peer, &peers);
             return Ok(Reply::Failed { text });
         }
-        let text = format!("{connection}: the tunnels of {peer} are ended");
+        let text = format!("{connection}: the tunnels of {peer} have ended");
         let command = Command::End(connection, peer);
         self.input(Input::Command(command)).await?;
         Ok(Reply::Done { text })
@@ -101,12 +101,12 @@ impl Process {
     }
 }
 
-/// Names that are told where none is right.
+/// Names to list if none matches.
 const NEAREST: usize = 3;
 
-/// The sentence for an identity that no peer has.
+/// The error for an identity that no peer has.
 fn unknown_peer(connection: &str, wanted: &str, peers: &BTreeSet<&str>) -> String {
-    // A peer that is half open has no identity yet.
+    // A half-open peer has no identity yet.
     let mut known: Vec<&str> = peers.iter().copied().filter(|it| !it.is_empty()).collect();
     known.sort_by(|a, b| likeness(wanted, b).total_cmp(&likeness(wanted, a)));
     let rest = known.len().saturating_sub(NEAREST);

@@ -1,5 +1,5 @@
-//! Set-up: the steward first, which needs most rights and keeps them; then what this process opens;
-//! then all rights are given up, and only then do threads start.
+//! Set-up in order: start the steward, which needs and keeps most rights; open what this process
+//! needs; drop all rights; start threads.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,13 +33,14 @@ use crate::steward::client::{Begun, Steward};
 use crate::tun::Tun;
 use crate::udp::{UdpConfig, UdpSockets};
 
-/// How long a station waits before it asks again for its gateway's address, at first and at most.
+/// How long a client waits before it resolves its gateway's name again, at first and at most.
 const FIRST_NAME_WAIT: Duration = Duration::from_secs(1);
 const LAST_NAME_WAIT: Duration = Duration::from_secs(30);
 
 impl Process {
     pub(super) async fn open(options: RunOptions) -> anyhow::Result<Self> {
-        // Beside what follows; joined before rights are given up, which a thread would keep.
+        // Runs in parallel. It is joined before rights are dropped, because a thread keeps its
+        // rights.
         let blinding = std::thread::spawn(crypto::rsa::prepare_blinding);
         let unresolved = config::load(&options.config, Names::Unasked)?;
         check_role(options.role, &options.config, &unresolved)?;
@@ -50,8 +51,8 @@ impl Process {
             .or(unresolved.daemon.user.as_deref());
         let speaker = Speaker::choose(user)?;
         none_runs(&options.runtime_dir, &unresolved.names())?;
-        // Its blocks stand from here on, and what a dead process left is taken back: resolvers that
-        // nobody reaches are asked for no name.
+        // The steward installs the blocks and undoes the changes of a dead process first. Otherwise
+        // unreachable resolvers of that process would be asked for names.
         let (steward, begun) = Steward::start(&options.steward).await?;
         let mut loaded = load_patiently(&options).await?;
         let strict = strict_filters(&loaded);
@@ -185,8 +186,8 @@ pub(super) struct Confined {
     pub(super) steward_pid: u32,
 }
 
-/// A station that begins before its network is up waits for the names of its gateways; whoever
-/// waits at a terminal is told at once.
+/// A client that starts before its network is up waits until it can resolve the names of its
+/// gateways. At a terminal it reports the error at once.
 async fn load_patiently(options: &RunOptions) -> anyhow::Result<Loaded> {
     let mut wait = FIRST_NAME_WAIT;
     loop {
@@ -195,7 +196,7 @@ async fn load_patiently(options: &RunOptions) -> anyhow::Result<Loaded> {
             Err(error) if options.ready.is_awaited() => return Err(error.into()),
             Err(error) => error,
         };
-        // What is wrong otherwise does not mend itself.
+        // Other errors do not go away by waiting.
         let offline = config::load(&options.config, Names::Unasked);
         if options.role == Role::Gateway || offline.is_err() {
             return Err(unresolved.into());

@@ -1,5 +1,5 @@
-//! The operating system's entropy: the seed that everything is drawn from, and more of it from
-//! time to time, so that a seed which became known says nothing of what is drawn later.
+//! The operating system's entropy: the seed of all randomness, and more from time to time, so that
+//! a leaked seed reveals nothing about later output.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,7 +8,7 @@ use anyhow::Context;
 use crypto::rand::Seed;
 use zeroize::Zeroizing;
 
-/// Where it comes from, open for as long as the process runs.
+/// The source, open as long as the process runs.
 pub(super) struct Entropy(File);
 
 impl Entropy {

@@ -1,8 +1,8 @@
-//! Peers of transport mode that no pool address stands for: where they have been.
+//! The addresses of former peers in transport mode without a pool address.
 //!
-//! What a server inside, or the gateway itself, still has to say to one of them when its tunnel has
-//! gone would follow the ordinary route in clear: flows and their translations outlive the process.
-//! So what is for such an address is refused while no tunnel takes it, as it is for pools.
+//! After such a peer's tunnel has gone, packets from a server inside or from the gateway itself
+//! would follow the ordinary route unencrypted: flows and their translations outlive the process.
+//! So packets to such an address are refused while no tunnel carries them, as for pools.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -13,11 +13,11 @@ use engine::time::Instant;
 
 use crate::routes::{Desired, Prefix};
 
-/// Addresses without a tunnel that one process remembers: beyond that the one that went first is
-/// spoken to in clear again.
+/// Addresses without a tunnel that one process remembers. Beyond that the oldest one is reachable
+/// unencrypted again.
 const FORMER_MAX: usize = 1_024;
 
-/// By connection, each address with the round in which it was seen last.
+/// By connection, each address with the round in which it was last seen.
 #[derive(Debug, Default)]
 pub(super) struct FormerPeers {
     peers: BTreeMap<String, BTreeMap<Prefix, u64>>,
@@ -25,7 +25,7 @@ pub(super) struct FormerPeers {
 }
 
 impl FormerPeers {
-    /// What an earlier process has left refused stays so.
+    /// Keeps the blocks of an earlier process.
     pub(super) fn left_by(blocks: &BTreeMap<String, BTreeSet<Prefix>>) -> Self {
         let all = blocks.iter();
         let peers = all.map(|(name, prefixes)| {
@@ -38,9 +38,8 @@ impl FormerPeers {
         }
     }
 
-    /// Routes the peers that have proven themselves into the tunnel, from then on, so that the way
-    /// back is there before the first packet; and refuses, of connections that block, what is for
-    /// those that were there.
+    /// Routes authenticated peers into the tunnel, so that the return route exists before the first
+    /// packet. Refuses traffic to former peers of blocking connections.
     pub(super) fn route<'a>(
         &mut self,
         (node, now): (&Node, Instant),
@@ -73,7 +72,7 @@ impl FormerPeers {
         }
     }
 
-    /// Those without a tunnel are bounded; those with one are by the node's own limits.
+    /// Bounds the addresses without a tunnel. The node's own limits bound the others.
     fn forget(&mut self) {
         let round = self.round;
         let all = self.peers.iter();
@@ -94,12 +93,13 @@ impl FormerPeers {
     }
 }
 
-/// Address of each peer that is authenticated, and our own towards it.
+/// Address of each authenticated peer, and our own towards it.
 fn peers(connection: &ConnectionStatus) -> impl Iterator<Item = (Prefix, IpAddr)> {
     let sessions = connection.sessions.iter();
     let proven = sessions.filter(|session| session.age.is_some() || !session.children.is_empty());
     proven.map(|session| {
-        // What it only writes from is not its own: a route would take what is for whoever is there.
+        // An address that the peer has not proven is not its own: a route would take the traffic of
+        // another host.
         let path = session.home;
         (Prefix::host(path.remote.ip()), path.local.ip())
     })

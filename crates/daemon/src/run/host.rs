@@ -1,5 +1,5 @@
-//! How the host should be: routes, resolvers and blocks as the node's facts want them, asked of the
-//! steward.
+//! The desired state of the host: routes, resolvers and blocks derived from the node's state. The
+//! steward applies it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -19,33 +19,33 @@ use crate::routes::reach::{self, Source};
 use crate::routes::{self, Desired, Prefix};
 use crate::steward::client::Steward;
 
-/// What the node asked for; answered once its outputs are drained.
+/// Questions of the node, answered once its outputs are drained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// Our address towards this peer, one of these if there are any.
+    /// Our address towards this peer, one of these if the list is not empty.
     LocalAddress(IpAddr, Vec<IpAddr>),
-    /// What the inbound plane has seen.
+    /// The counts of the inbound plane.
     Report,
 }
 
-/// The host, as far as it is ours.
+/// Our part of the host's state.
 pub(super) struct Host {
     role: Role,
     steward: Steward,
     name: String,
     tun: String,
-    /// By connection, what it has, or had last and asks for again.
+    /// By connection: its lease, or its last one, which it requests again.
     leases: BTreeMap<String, Lease>,
     lease_file: LeaseFile,
-    /// By connection: resolvers that came and that no tunnel leads to.
+    /// By connection: assigned resolvers that no tunnel leads to.
     refused_resolvers: BTreeMap<String, BTreeSet<IpAddr>>,
-    /// This host's addresses, as far as a program can speak from them.
+    /// This host's addresses that programs can use as a source.
     own: Vec<IpAddr>,
-    /// Connections that none of these fits: said once.
+    /// Connections without a usable source address. Each is logged once.
     sourceless: BTreeSet<String>,
-    /// What was asked of the steward last.
+    /// The last state that the steward was asked to apply.
     applied: Option<(Desired, Vec<IpAddr>)>,
-    /// By connection, what is refused at this moment while no tunnel takes it.
+    /// By connection: what is refused at the moment while no tunnel carries it.
     blocks: BTreeMap<String, BTreeSet<Prefix>>,
     /// Connections whose blocks end with the process.
     passing: BTreeSet<String>,
@@ -89,7 +89,7 @@ impl Host {
         &self.config
     }
 
-    /// A configuration comes into force here.
+    /// Takes a new configuration into use.
     pub(super) fn adopt(&mut self, loaded: &Loaded) {
         self.config = super::setup::engine_config(loaded);
         if self.role == Role::Gateway
@@ -99,9 +99,9 @@ impl Host {
         }
     }
 
-    /// A connection begins: it has the address that it was lent last, so that what programs send
-    /// before it is up has the right source. Resolvers come before the tunnel only where questions
-    /// bring it up. Empty: it never was lent one.
+    /// Starts a connection with its last inner address, so that packets that programs send before
+    /// it is up have the right source. Sets its resolvers before the tunnel only if DNS queries
+    /// bring the tunnel up. Returns nothing if it never had a lease.
     pub(super) fn begin(&mut self, connection: &Connection) -> Vec<IpAddr> {
         let Some(mut lease) = self.lease_file.again(connection) else {
             return Vec::new();
@@ -116,33 +116,33 @@ impl Host {
         addresses
     }
 
-    /// Links or addresses changed.
+    /// Reads links and addresses again after a change.
     pub(super) fn look(&mut self) {
         self.own = own_addresses(&self.tun);
     }
 
-    /// The name of that table.
+    /// The name of the nftables table.
     pub(super) fn table(&self, loaded: &Loaded) -> String {
         Forwarding::new(&self.name, loaded).table()
     }
 
-    /// The configuration and its files, read by who may.
+    /// The configuration and its files, read by the steward, which has the right to do so.
     pub(super) async fn read(&mut self) -> anyhow::Result<Texts> {
         Ok(self.steward.read().await?)
     }
 
-    /// Returns when nobody is there who changes this host.
+    /// Returns when the steward is gone.
     pub(super) async fn unattended(&self) {
         self.steward.gone().await;
     }
 
-    /// What was read is in force: connections came or went, and what the leases of those that went
-    /// gave is no more.
+    /// The new configuration is in force: connections came or went. Drops the leases of those that
+    /// went.
     pub(super) async fn follow(&mut self, names: &[String], loaded: &Loaded) -> anyhow::Result<()> {
         self.steward.adopt().await?;
         self.leases.retain(|name, _| names.contains(name));
         self.adopt(loaded);
-        // Another policy may want another host although the node's facts are the same.
+        // Another policy may need another state although the node's state is the same.
         self.applied = None;
         Ok(())
     }
@@ -151,7 +151,7 @@ impl Host {
         Ok(self.steward.resize(mtu).await?)
     }
 
-    /// Our address towards a peer: who asks needs a right that this process does not have.
+    /// Our address towards a peer. The steward finds it, because this process lacks the right.
     pub(super) async fn local_address(
         &mut self,
         remote: IpAddr,
@@ -160,8 +160,8 @@ impl Host {
         Ok(self.steward.local_address(remote, among).await?)
     }
 
-    /// Packets in clear that belong into the tunnel, which the kernel drops for us (`None`: it does
-    /// not), and requests that the steward refused.
+    /// Unencrypted packets for the tunnel that the kernel dropped (`None`: it does not check), and
+    /// requests that the steward refused.
     pub(super) async fn kept_out(&mut self) -> (Option<u64>, u64) {
         self.steward.kept_out().await.unwrap_or_default()
     }
@@ -174,7 +174,7 @@ impl Host {
         self.answers.pop_front()
     }
 
-    /// Peers that we begin with, and from which addresses of ours.
+    /// The peers that we initiate to, and our allowed source addresses.
     pub(super) fn peers(&self) -> BTreeSet<(IpAddr, Vec<IpAddr>)> {
         let of = |c: &'_ Connection| {
             let among = c.local_addrs.clone();
@@ -202,7 +202,7 @@ impl Host {
         }
     }
 
-    /// Makes routes and resolvers as they should be at this moment.
+    /// Derives the desired routes and resolvers from the node's current state and applies them.
     pub(super) async fn apply(
         &mut self,
         loaded: &Loaded,
@@ -234,8 +234,8 @@ impl Host {
         self.settle(desired, resolvers).await
     }
 
-    /// A host that is so already is left alone: on a gateway most tunnels that come and go change
-    /// nothing.
+    /// Does nothing if the state is the same: on a gateway most tunnels come and go without a
+    /// change.
     async fn settle(&mut self, desired: Desired, resolvers: Vec<IpAddr>) -> anyhow::Result<()> {
         let wanted = (desired, resolvers);
         if self.applied.as_ref() == Some(&wanted) {
@@ -249,8 +249,8 @@ impl Host {
         Ok(())
     }
 
-    /// The resolvers of all leases that tunnels lead to. Others would be asked in clear: they are
-    /// not used, and that is said once.
+    /// The resolvers of all leases that tunnels lead to. Others would be queried unencrypted: they
+    /// are not used, and each is logged once.
     fn resolvers(&mut self, loaded: &Loaded) -> Vec<IpAddr> {
         let mut used = Vec::new();
         let mut refused: BTreeMap<String, BTreeSet<IpAddr>> = BTreeMap::new();
@@ -274,13 +274,13 @@ impl Host {
         used
     }
 
-    /// What `status` warns of.
+    /// Warnings for `status`.
     pub(super) fn warnings(&self) -> impl Iterator<Item = String> {
         let refused = self.refused_resolvers.iter();
         refused.map(|(name, resolvers)| format!("{name}: {}", refusal(resolvers)))
     }
 
-    /// Where our own programs speak from towards the peers of a connection, of one family.
+    /// The source address of our own programs towards the peers of a connection, for one family.
     fn source(&mut self, connection: &Connection, is_ipv6: bool) -> Option<IpAddr> {
         let source = Source::of(connection, is_ipv6, &self.own);
         let name = &connection.name;
@@ -296,7 +296,8 @@ impl Host {
         source.address()
     }
 
-    /// A gateway: lent addresses and what lies behind its peers go into the tunnel, or nowhere.
+    /// At a gateway: pool addresses and the networks behind its peers go into the tunnel, or are
+    /// refused.
     fn route_peers(&mut self, connection: &Connection, loaded: &Loaded, desired: &mut Desired) {
         let all = blocks::behind_peers(connection, &self.config);
         for prefix in &all {
@@ -308,8 +309,8 @@ impl Host {
         }
     }
 
-    /// A station: what lies behind the gateway, from our inner address; in transport mode the
-    /// gateway itself, from our outer one.
+    /// At a client: the networks behind the gateway are routed from our inner address; in transport
+    /// mode the gateway itself is, from our outer one.
     async fn route_gateway(
         &mut self,
         connection: &Connection,
@@ -343,13 +344,13 @@ impl Host {
         Ok(())
     }
 
-    /// Whether this connection's traffic is refused at this moment where no tunnel takes it.
+    /// Whether this connection's traffic is refused at the moment if no tunnel carries it.
     pub(super) fn blocks(&self, connection: &str) -> bool {
         let lasting = self.lasting();
         lasting.into_iter().any(|(name, _)| name == connection)
     }
 
-    /// What stays refused when the process ends, a sentence a connection.
+    /// What stays refused when the process ends, one sentence per connection.
     pub(super) fn blocking(&self) -> Vec<String> {
         blocks::sentences(self.lasting().into_iter())
     }
@@ -363,7 +364,7 @@ impl Host {
         blocks.filter(lasting).collect()
     }
 
-    /// Takes everything back; the blocks on demand. Returns when the steward has ended.
+    /// Undoes everything, the blocks only if `lifts`. Returns when the steward has ended.
     pub(super) async fn close(self, lifts: bool) -> anyhow::Result<()> {
         Ok(self.steward.end(lifts).await?)
     }

@@ -1,4 +1,4 @@
-//! The node's one door in and one door out: an input, and everything that it makes the node want.
+//! Feeds one input to the node and executes all outputs that follow.
 
 use engine::node::{Event, Input, Output};
 use engine::plane::{InboundChange, OutboundChange, SaReport};
@@ -9,11 +9,11 @@ use super::report::Account;
 use super::{Process, host, report};
 use crate::planes::Report;
 
-/// A disk that is full ends no tunnel.
+/// A full disk ends no tunnel.
 const NO_KEY: &str = "a key is missing beside the capture: Wireshark cannot decrypt its packets";
 
 impl Process {
-    /// One input, and all that follows from it.
+    /// Handles one input and everything that follows from it.
     pub(super) async fn input(&mut self, input: Input<'_>) -> anyhow::Result<()> {
         self.node.handle(input, self.clock.now());
         let mut is_changed = self.drain().await?;
@@ -48,7 +48,7 @@ impl Process {
         self.drain().await
     }
 
-    /// Carries out what the node wants. Whether routes may have to change.
+    /// Executes the node's outputs. Returns whether routes may have to change.
     async fn drain(&mut self) -> anyhow::Result<bool> {
         let (mut is_changed, mut has_sent) = (false, false);
         loop {
@@ -81,7 +81,7 @@ impl Process {
                 Output::WantsLocalAddress { remote, among } => {
                     self.host.wants(host::Answer::LocalAddress(remote, among));
                 }
-                // Making them may have taken a slow processor seconds.
+                // Making the messages may have taken seconds on a slow processor.
                 Output::Wait(_) if core::mem::take(&mut has_sent) => {
                     self.node.handle(Input::Departed, self.clock.now());
                 }
@@ -93,7 +93,8 @@ impl Process {
         }
     }
 
-    /// Whom an answer cannot reach a stranger may have chosen: such lines are counted too.
+    /// Sends a message. A stranger may have chosen an unreachable destination, so the log lines of
+    /// such errors are limited too.
     fn send(&mut self, path: &Path, bytes: &[u8]) {
         if let Some((_, tap, _)) = &self.capture {
             tap.udp(path.local, path.remote, 0, bytes);
@@ -110,7 +111,7 @@ impl Process {
         }
     }
 
-    /// A capture tells Wireshark the keys of an SA.
+    /// Adds the keys of an SA to the capture.
     fn capture_sa(&mut self, sa: &Sa) {
         if let Some((_, _, keys)) = &mut self.capture {
             match keys.add_sa(sa) {

@@ -1,4 +1,5 @@
-//! How much of the log belongs to strangers: whoever has proven nothing could fill the disk.
+//! Limits the log lines that strangers cause. Otherwise an unauthenticated sender could fill the
+//! disk.
 
 use engine::time::Instant;
 use tracing::warn;
@@ -9,7 +10,7 @@ const BURST: u32 = 100;
 const RATE: u32 = 5;
 const NS_A_LINE: u64 = 1_000_000_000 / RATE as u64;
 
-/// Lines that may still be written, and what was kept back.
+/// Lines that may still be written, and the number of suppressed ones.
 pub(super) struct Quota {
     lines: u32,
     since: Instant,
@@ -25,7 +26,7 @@ impl Quota {
         }
     }
 
-    /// Whether one more line may be written; else it is counted.
+    /// Whether one more line may be written. Otherwise it is counted.
     pub(super) fn takes(&mut self, now: Instant) -> bool {
         let due = now.0.saturating_sub(self.since.0) / NS_A_LINE;
         self.since = Instant(self.since.0.saturating_add(due * NS_A_LINE));
@@ -39,37 +40,37 @@ impl Quota {
         true
     }
 
-    /// How many lines were kept back since this was asked last.
+    /// Suppressed lines since the last call.
     fn take_kept_back(&mut self) -> u64 {
         core::mem::take(&mut self.kept_back)
     }
 
-    /// Says how many lines were kept back since it said so last, if there were any.
+    /// Logs how many lines were suppressed since the last report, if any.
     pub(super) fn tell(&mut self) {
         let count = self.take_kept_back();
         if count > 0 {
             warn!(
-                "{count} more lines about unproven peers were left out: `caravan status` counts \
-                 them"
+                "{count} more lines about unauthenticated peers were left out: `caravan status` \
+                 counts them"
             );
         }
     }
 }
 
-/// Of so many peers it is said how many lines each has lost; of the others the sum.
+/// Peers listed by name. The others are reported as a sum.
 const NAMED: usize = 10;
 
-/// Says how many lines about which peers were left out: those that lost most come first.
+/// Logs how many lines about which peers were left out, the largest numbers first.
 pub(super) fn tell_left_out(mut lost: Vec<(String, u64)>) {
     lost.sort_by(|(_, a), (_, b)| b.cmp(a));
     let rest = lost.split_off(lost.len().min(NAMED));
     for (peer, count) in lost {
-        warn!("{count} more lines because of {peer} were left out");
+        warn!("{count} more lines about {peer} were left out");
     }
     let count: u64 = rest.iter().map(|(_, count)| count).sum();
     if count > 0 {
         warn!(
-            "{count} more lines because of {} other peers were left out",
+            "{count} more lines about {} other peers were left out",
             rest.len()
         );
     }

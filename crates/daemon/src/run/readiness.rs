@@ -1,8 +1,8 @@
-//! When everything is up, and when whoever waits for that has waited long enough.
+//! Decides when everything is up, and when a waiting terminal gets a failure.
 //!
-//! In the foreground, and once it was up, a station tries for ever. Who waits at a terminal for
-//! `--detach` to return is told how it stands; it is told that it failed when an attempt at each
-//! address of a gateway has failed, or when its patience ends, whichever comes first.
+//! In the foreground, and once it was up, a client retries for ever. A terminal that waits for
+//! `--detach` sees the progress. It gets a failure when an attempt at each address of a gateway has
+//! failed, or after its time limit, whichever comes first.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,32 +22,32 @@ use crate::options::Role;
 use crate::routes::reach;
 use crate::service;
 
-/// How the connections of a station come up.
+/// The progress of a client's connections.
 #[derive(Default)]
 pub(super) struct Progress {
     /// By connection, why the last negotiation failed, until one succeeds.
     troubles: BTreeMap<String, String>,
-    /// By connection, what we asked last, while nothing has come.
+    /// By connection, our last unanswered message.
     unanswered: BTreeMap<String, Silence>,
-    /// By connection, attempts that failed since it was up last.
+    /// By connection, attempts that failed since it was last up.
     failed: BTreeMap<String, usize>,
-    /// When it is, by which our own certificates are judged.
+    /// The date, for checks of our own certificates.
     pub(super) calendar: Calendar,
 }
 
 /// A message without an answer.
 struct Silence {
     asked: Unanswered,
-    /// How often it was sent, by Message ID: several exchanges may ask the same at once.
+    /// How often it was sent, by Message ID: several exchanges may repeat at the same time.
     times: BTreeMap<Option<u32>, u32>,
-    /// What came in clear and refuses it. Anybody can send that: it is a hint.
+    /// An unauthenticated refusal. Anybody can send one, so it is only a hint.
     refusal: Option<String>,
-    /// Why our own host did not send it last.
+    /// Why our own host did not send it the last time.
     unsent: Option<String>,
 }
 
 impl Silence {
-    /// What it looks like to whoever waits.
+    /// The description for the waiting terminal.
     fn words(&self) -> String {
         let ip = self.asked.remote.ip();
         match &self.refusal {
@@ -62,7 +62,7 @@ impl Silence {
         self.asked.remote == remote && self.asked.unreachable.is_none()
     }
 
-    /// What is known to stand in the way: of our own host, or by ICMP.
+    /// The known obstacle: an error of our own host, or an ICMP report.
     fn obstacle(&self) -> Option<String> {
         let is_told = self.asked.unreachable.is_some();
         let told = is_told.then(|| self.asked.to_string());
@@ -71,13 +71,13 @@ impl Silence {
 }
 
 impl Progress {
-    /// Why a connection's last negotiation failed, if it is not up since.
+    /// Why a connection's last negotiation failed, if it has not come up since.
     pub(super) fn trouble(&self, connection: &str) -> Option<String> {
         self.troubles.get(connection).cloned()
     }
 
-    /// A peer that refuses us does not say why: a certificate of ours that it cannot accept is told
-    /// with the failure.
+    /// A peer that refuses us does not say why. So an unacceptable certificate of ours is added to
+    /// the failure.
     pub(super) fn explained(&self, event: Event, connections: &[Arc<Connection>]) -> Event {
         match event {
             Event::NegotiationFailed {
@@ -102,7 +102,7 @@ impl Progress {
         }
     }
 
-    /// Takes an event in; what is worth a line for who waits.
+    /// Handles an event. Returns a line for the waiting terminal, if any.
     fn on_event(&mut self, event: &Event, connections: &[Arc<Connection>]) -> Option<String> {
         match event {
             Event::NegotiationFailed {
@@ -199,14 +199,14 @@ impl Progress {
         (is_repetition && !is_told).then(|| format!("{connection}: {}", silence.words()))
     }
 
-    /// Whether a first word on why there is no answer from there is worth having.
+    /// Whether a first hint on the silence of this address would be useful.
     pub(super) fn awaits(&self, remote: SocketAddr) -> bool {
         let mut all = self.unanswered.values();
         all.any(|silence| silence.may_be_explained(remote))
     }
 
-    /// ICMP says that our message did not arrive, which anybody can send: a word for whoever waits,
-    /// and the attempt goes on. What is worth a line, once.
+    /// ICMP says that our message did not arrive. Anybody can send that, so it is only a hint for
+    /// the terminal and the attempt continues. Returns a line, once.
     pub(super) fn unreachable(&mut self, remote: SocketAddr, what: Unreachable) -> Option<String> {
         let mut all = self.unanswered.iter_mut();
         let (connection, silence) = all.find(|(_, it)| it.may_be_explained(remote))?;
@@ -214,7 +214,7 @@ impl Progress {
         Some(format!("{connection}: {}", silence.asked))
     }
 
-    /// Our own host does not let a message out. What is worth a line, once.
+    /// Our own host refuses to send a message. Returns a line, once.
     pub(super) fn unsent(&mut self, remote: SocketAddr, error: &io::Error) -> Option<String> {
         let mut all = self.unanswered.iter_mut();
         let (connection, silence) = all.find(|(_, it)| it.asked.remote == remote)?;
@@ -228,7 +228,7 @@ impl Progress {
         is_first.then(|| format!("{connection}: {}", silence.words()))
     }
 
-    /// A message has left our host.
+    /// Our host has sent a message.
     pub(super) fn sent(&mut self, remote: SocketAddr) {
         let all = self.unanswered.values_mut();
         for silence in all.filter(|it| it.asked.remote == remote) {
@@ -236,7 +236,7 @@ impl Progress {
         }
     }
 
-    /// Why who waits has waited long enough, in one sentence. `None`: it has not.
+    /// Why to stop waiting, in one sentence. `None`: continue.
     fn end(
         &self,
         waited: Duration,
@@ -265,14 +265,14 @@ impl Progress {
         ))
     }
 
-    /// Of this connection, or of any that has something to tell.
+    /// The reason of this connection, or of any that has one.
     fn reason(&self, name: Option<&str>, connections: &[Arc<Connection>]) -> String {
         let is_meant = |of: &str| name.is_none_or(|name| name == of);
         let mut troubles = self.troubles.iter();
         if let Some((_, reason)) = troubles.find(|(of, _)| is_meant(of)) {
             return reason.clone();
         }
-        // A connection whose attempts have failed has a reason above, or could send nothing.
+        // A connection with failed attempts has a reason above, or could send nothing.
         match self.unanswered.iter().next().filter(|_| name.is_none()) {
             Some((of, silence)) => self.with_own_fault(of, silence.words(), connections),
             None => no_way(name, connections),
@@ -290,7 +290,7 @@ fn no_way(name: Option<&str>, connections: &[Arc<Connection>]) -> String {
     }
 }
 
-/// Whether the peer of a connection proves itself by a pre-shared key.
+/// Whether the peer of a connection authenticates with a pre-shared key.
 fn is_by_key(name: &str, connections: &[Arc<Connection>]) -> bool {
     let mut connections = connections.iter();
     let connection = connections.find(|connection| connection.name == name);
@@ -299,7 +299,7 @@ fn is_by_key(name: &str, connections: &[Arc<Connection>]) -> bool {
 }
 
 impl Process {
-    /// ICMP says that our messages do not arrive.
+    /// Handles an ICMP report that our messages do not arrive.
     pub(super) fn on_unreachable(&mut self, remote: SocketAddr, what: Unreachable) {
         if !self.progress.awaits(remote) {
             return;
@@ -312,14 +312,14 @@ impl Process {
         }
     }
 
-    /// Keeps how a station's attempts go, and tells a terminal that waits.
+    /// Records the progress of a client's attempts, and shows it at a waiting terminal.
     pub(super) fn note(&mut self, event: &Event) {
         if self.options.role == Role::Gateway {
             return;
         }
         let connections = &self.loaded.engine.connections;
         if let Some(line) = self.progress.on_event(event, connections) {
-            // The log has a line of its own for every other event.
+            // The log already has a line for every other event.
             if matches!(event, Event::Message { .. }) {
                 info!("{line}");
             }
@@ -338,15 +338,14 @@ impl Process {
         }
     }
 
-    /// How long who waits at a terminal will go on waiting.
+    /// How long the terminal will keep waiting.
     pub(super) fn patience_left(&self) -> Option<Duration> {
         let is_awaited = !self.is_ready && self.options.ready.is_awaited();
         let waited = Duration::from_nanos(self.clock.now().0);
         is_awaited.then(|| self.options.timeout.saturating_sub(waited))
     }
 
-    /// Whoever waits at a terminal for `--detach` to return is told why it does not come up; then
-    /// the process ends.
+    /// Tells a terminal that waits for `--detach` why it does not come up. Then the process ends.
     pub(super) fn give_up(&mut self) -> anyhow::Result<()> {
         let Some(left) = self.patience_left() else {
             return Ok(());
@@ -363,7 +362,7 @@ impl Process {
         anyhow::bail!(line)
     }
 
-    /// Says once that everything is up.
+    /// Reports once that everything is up.
     pub(super) fn become_ready(&mut self) -> anyhow::Result<()> {
         if self.is_ready || !self.is_up() {
             return Ok(());
@@ -377,7 +376,7 @@ impl Process {
         Ok(self.options.ready.up(&line)?)
     }
 
-    /// How a station's connections stand, in one line.
+    /// The state of a client's connections, in one line.
     fn standing(&self) -> String {
         let status = self.node.status(self.clock.now());
         let is_up = |c: &&engine::node::ConnectionStatus| has_children(c);
@@ -390,7 +389,7 @@ impl Process {
         others.chain(clear).chain(up).collect::<Vec<_>>().join("; ")
     }
 
-    /// A gateway that listens is up; a station, when every connection that begins at once is.
+    /// A gateway is up when it listens, a client when every connection that starts at once is up.
     fn is_up(&self) -> bool {
         let status = self.node.status(self.clock.now());
         let is_awaited = |name: &str| {

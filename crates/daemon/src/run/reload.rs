@@ -1,8 +1,9 @@
 //! `caravan reload` and SIGHUP: the configuration and every file it names are read again.
 //!
-//! Connections come and go. Tunnels of a connection that says the same stay, and so do those of
-//! one whose certificates, keys, secrets or revocation lists changed: the next authentication goes
-//! by them. What was opened before rights were given up (`[daemon]`) takes a restart.
+//! Connections may be added and removed. Tunnels of an unchanged connection stay, and so do those
+//! of a connection with changed certificates, keys, secrets or revocation lists: the next
+//! authentication uses the new ones. Resources opened before rights were dropped (`[daemon]`) need
+//! a restart.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::config::{self, Loaded, Names};
 use crate::service;
 
 impl Process {
-    /// Returns what changed. On an error the former configuration stays in force.
+    /// Returns what changed. On an error the old configuration stays in force.
     pub(super) async fn reload(&mut self) -> anyhow::Result<String> {
         service::notify(service::Notice::Reloading);
         let result = self.reload_file().await;
@@ -29,7 +30,7 @@ impl Process {
     }
 
     async fn reload_file(&mut self) -> anyhow::Result<String> {
-        // Keys may be readable for the steward alone.
+        // Perhaps only the steward can read the keys.
         let texts = self.host.read().await?;
         let loaded = config::load_from(&self.options.config, Names::Needed, &texts)?;
         check_role(self.options.role, &self.options.config, &loaded)?;
@@ -108,7 +109,7 @@ fn changes(old: &Loaded, new: &Loaded, before: &Tunnels, after: &Tunnels) -> Str
     names.iter().map(line).collect::<Vec<_>>().join("; ")
 }
 
-/// Devices, sockets and tables are those of the start.
+/// Devices, sockets and tables cannot change after the start.
 pub fn check_daemon(old: &Loaded, new: &Loaded) -> anyhow::Result<()> {
     let fixed = |table: &DaemonTable| DaemonTable {
         dns: true,

@@ -1,4 +1,4 @@
-//! What the process says of itself: events in the log, and the answer to `status`.
+//! Reports of the process: events in the log, and the answer to `status`.
 
 use engine::counters::DropReason;
 use engine::node::Event;
@@ -70,7 +70,7 @@ impl Process {
         report
     }
 
-    /// A capture that is not complete says so here.
+    /// A warning if the capture is incomplete.
     fn capture_warning(&self) -> Option<String> {
         let (capture, _, _) = self.capture.as_ref()?;
         let path = capture.path().display();
@@ -134,7 +134,7 @@ impl Process {
     }
 }
 
-/// A log that is not complete says so here.
+/// A warning if the log is incomplete.
 fn lost_lines() -> Option<String> {
     let lost = console::lost_lines();
     (lost > 0).then(|| format!("{lost} lines of the log could not be written to standard error"))
@@ -156,8 +156,8 @@ fn in_clear(name: String) -> ConnectionStatus {
     }
 }
 
-/// From /proc/self/status, which does not count in pages: their size differs between machines. 0
-/// where it says nothing.
+/// From /proc/self/status, which does not count in pages: their size differs between machines. 0 if
+/// the value is missing.
 fn resident_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -165,22 +165,22 @@ fn resident_bytes() -> u64 {
     kib.unwrap_or(0) << 10
 }
 
-/// On whose account a line of the log goes.
+/// The limit that a log line counts against.
 pub(super) enum Account {
-    /// Of whoever has proven nothing.
+    /// That of all unauthenticated peers.
     Stranger,
-    /// Of the peer whose message led to it, if one did.
+    /// That of the peer whose message caused it, if one did.
     Peer,
-    /// It is always written.
+    /// None: it is always written.
     Ours,
 }
 
-/// Lines about sessions are complete: how often a peer may begin one is limited.
+/// Lines about sessions are complete: another limit bounds how often a peer may start one.
 pub(super) fn account(event: &Event) -> Account {
     match event {
         Event::Message { connection, .. } => match connection.is_none() && enabled!(Level::DEBUG) {
             true => Account::Stranger,
-            // Who wants these lines wants all of them.
+            // At this log level all lines are wanted.
             false => Account::Ours,
         },
         Event::NegotiationFailed { connection, .. } | Event::PeerComplains { connection, .. }
@@ -193,7 +193,7 @@ pub(super) fn account(event: &Event) -> Account {
     }
 }
 
-/// One event, one line; never a secret.
+/// Logs one event as one line, without secrets.
 pub(super) fn log(event: &Event) {
     match event {
         Event::Message {
@@ -260,7 +260,7 @@ pub(super) fn log(event: &Event) {
     }
 }
 
-/// Ends, refusals and moves.
+/// Logs ends, refusals and moves.
 fn log_trouble(event: &Event) {
     match event {
         Event::ChildClosed {

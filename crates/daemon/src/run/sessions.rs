@@ -1,11 +1,11 @@
-//! The log's account of who was connected: a line when a peer's first child is up, and one when
-//! it is connected no more. They have a target of their own, `session`, and fields that do not
-//! change (`docs/vpn-sessions.md`).
+//! Logs who was connected: a line when a peer's first child is up, and one when the peer is
+//! disconnected. The lines have a target of their own, `session`, and stable fields
+//! (`docs/vpn-sessions.md`).
 
 use engine::node::{Stay, Summary};
 use tracing::info;
 
-/// A peer is connected.
+/// A peer has connected.
 pub(super) fn began(stay: &Stay) {
     info!(
         target: "session",
@@ -18,7 +18,7 @@ pub(super) fn began(stay: &Stay) {
     );
 }
 
-/// A peer is connected no more.
+/// A peer has disconnected.
 pub(super) fn ended(stay: &Stay, summary: &Summary) {
     let (received, sent) = (summary.received, summary.sent);
     info!(

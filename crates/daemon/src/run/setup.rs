@@ -1,4 +1,4 @@
-//! Small steps of the set-up: what a configuration asks of the process, and what the system gives.
+//! Small steps of the set-up.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -23,8 +23,8 @@ pub(super) fn engine_config(loaded: &Loaded) -> Config {
     }
 }
 
-/// A station's file brings tunnels up, a gateway's waits for them: one for the other would look as
-/// if it ran.
+/// A client's file starts tunnels, a gateway's waits for them. With the wrong command, the process
+/// would seem to run.
 pub fn check_role(role: Role, path: &Path, loaded: &Loaded) -> Result<(), ConfigError> {
     let connections = &loaded.engine.connections;
     let mut stations = connections.iter().filter(|c| !c.remote_addrs.is_empty());
@@ -57,8 +57,8 @@ pub fn check_role(role: Role, path: &Path, loaded: &Loaded) -> Result<(), Config
     })
 }
 
-/// Reverse path filters that would drop the gateway's answers: where traffic for the gateway itself
-/// goes into the tunnel, its datagrams do not come from where the route to it leads.
+/// Finds reverse path filters that would drop the gateway's answers: if traffic for the gateway
+/// itself goes into the tunnel, its datagrams arrive on a device that its route does not use.
 pub(super) fn strict_filters(loaded: &Loaded) -> Vec<(String, String)> {
     let folder = "/proc/sys/net/ipv4/conf";
     let filter = |name: &str| {
@@ -68,7 +68,7 @@ pub(super) fn strict_filters(loaded: &Loaded) -> Vec<(String, String)> {
     let all = filter("all").unwrap_or(0);
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let links = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    // The kernel takes the greater of both: 1 is strict, 2 is loose.
+    // The kernel uses the larger of the two values: 1 is strict, 2 is loose.
     let is_strict =
         |name: &String| filter(name).unwrap_or(0).max(all) == 1 && *name != loaded.daemon.tun;
     let strict: Vec<String> = links
@@ -104,8 +104,8 @@ fn catches_its_gateway(connection: &Connection) -> bool {
     gateways.filter(IpAddr::is_ipv4).any(is_caught)
 }
 
-/// Raw sockets serve ESP without UDP and AH. Without the right to open them everything that goes
-/// in UDP still works.
+/// Raw sockets carry ESP without UDP, and AH. Without the right to open them, everything in UDP
+/// still works.
 pub(super) fn open_raw(config: &Config, mark: u32) -> Option<RawSockets> {
     let mut connections = config.connections.iter();
     let is_needed = connections.any(|it| it.encapsulation != Encapsulation::Always);
@@ -121,7 +121,7 @@ pub(super) fn open_raw(config: &Config, mark: u32) -> Option<RawSockets> {
     }
 }
 
-/// Makes the files of a capture, with the rights of the start.
+/// Creates the files of a capture, with the rights of the start.
 pub(super) fn open_capture(path: &Path) -> anyhow::Result<(CaptureFile, Keys)> {
     let context = || format!("cannot write the capture {}", path.display());
     let file = CaptureFile::create(path).with_context(context)?;
@@ -129,11 +129,11 @@ pub(super) fn open_capture(path: &Path) -> anyhow::Result<(CaptureFile, Keys)> {
     Ok((file, keys))
 }
 
-/// Writes there from here on, by a thread.
+/// Starts the thread that writes the capture.
 pub(super) fn record(file: CaptureFile, keys: Keys) -> anyhow::Result<(Capture, Tap, Keys)> {
     let capture = Capture::start(file).context("cannot write the capture")?;
     let folder: PathBuf = keys.folder().to_owned();
-    warn!(keys = %folder.display(), "a capture is on: the KEYS are written beside it");
+    warn!(keys = %folder.display(), "capturing packets: their KEYS are written beside the file");
     let tap = capture.tap();
     Ok((capture, tap, keys))
 }
@@ -166,7 +166,7 @@ mod tests {
             (of_station, "", Role::Gateway, Some(up)),
             (of_gateway, pool, Role::Gateway, None),
             (of_gateway, pool, Role::Station, Some(gateway)),
-            // One that lends addresses, and begins by itself as well.
+            // A connection that lends addresses and also initiates.
             (of_station, pool, Role::Gateway, None),
         ] {
             let text = format!(

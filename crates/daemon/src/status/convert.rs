@@ -1,4 +1,4 @@
-//! From what the engine shows to what `status` shows.
+//! Converts the engine's state to the content of `status`.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use engine::work::{Task, Work};
 
 use super::{ChildStatus, ConnectionStatus, PoolStatus, SessionStatus, StatusReport, WorkStatus};
 
-/// What everything that shows IKEv1 says.
+/// Shown with everything that uses IKEv1.
 pub const DEPRECATED: &str = "deprecated, RFC 9395";
 
 impl From<node::Status> for StatusReport {
@@ -114,7 +114,7 @@ impl From<node::ChildStatus> for ChildStatus {
 }
 
 impl StatusReport {
-    /// Fills in what the packet planes counted: SAs are found by their SPIs.
+    /// Adds the counts of the packet planes. SAs are found by their SPIs.
     pub fn add_traffic(&mut self, inbound: &[SaReport], outbound: &[SaReport], now: Instant) {
         let find = |reports: &[SaReport], spi: &str| {
             let number = u32::from_str_radix(spi, 16).ok()?;
@@ -135,19 +135,19 @@ impl StatusReport {
         }
     }
 
-    /// Adds counts of drops; every reason gets its key.
+    /// Adds counts of drops. Every reason gets its key.
     pub fn add_drops(&mut self, drops: &DropCounters) {
         for reason in DropReason::ALL {
             *self.drops.entry(reason.name().to_owned()).or_default() += drops.of(reason);
         }
     }
 
-    /// Adds what was lost outside the engine.
+    /// Adds a count from outside the engine.
     pub fn add_lost(&mut self, reason: DropReason, count: u64) {
         *self.drops.entry(reason.name().to_owned()).or_default() += count;
     }
 
-    /// Adds what was computed.
+    /// Adds the cryptographic operations.
     pub fn add_work(&mut self, work: &Work) {
         self.work.extend(
             work.entries()
@@ -193,7 +193,7 @@ fn protection_name(protection: Protection) -> String {
     }
 }
 
-/// The names of these variants are proposal words but for their case.
+/// The names of these variants are proposal words apart from their case.
 fn word(variant: &impl core::fmt::Debug) -> String {
     format!("{variant:?}").to_lowercase()
 }

@@ -1,10 +1,10 @@
-//! A status as people read it.
+//! Renders a status for people.
 
 use core::fmt::{self, Display, Formatter};
 
 use super::{ChildStatus, ConnectionStatus, ProcessStatus, SessionStatus, StatusReport};
 
-/// What everything that shows an insecure algorithm says.
+/// Shown with everything that uses an insecure algorithm.
 const LEGACY: &str = "LEGACY";
 
 impl Display for StatusReport {
@@ -25,7 +25,7 @@ impl Display for StatusReport {
         }
         writeln!(f)?;
         writeln!(f, "half-open exchanges: {}", self.half_open)?;
-        // In JSON every reason is there; here those that happened.
+        // JSON has every reason; this has only those that occurred.
         let drops: Vec<String> = self
             .drops
             .iter()
@@ -88,7 +88,7 @@ impl Display for ProcessStatus {
                 let count = self.refused_requests;
                 writeln!(
                     f,
-                    "WARNING: the steward refused {count} requests, as its log says"
+                    "WARNING: the steward refused {count} requests: its log names them"
                 )?;
             }
         }
@@ -113,7 +113,7 @@ impl Display for ConnectionStatus {
             write!(f, ", {LEGACY} algorithms permitted")?;
         }
         if self.clear {
-            write!(f, ", NO IPsec: traffic in clear")?;
+            write!(f, ", NO IPsec: traffic is unencrypted")?;
         } else if self.blocks && self.state == "listening" {
             write!(f, ", traffic without a tunnel blocked")?;
         } else if self.blocks && self.state != "established" {

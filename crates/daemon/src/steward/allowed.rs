@@ -1,5 +1,5 @@
-//! What a configuration allows to be done to the host. The process that asks may have been taken
-//! over by a stranger: it gets what its configuration names, and nothing else of this host.
+//! The changes to the host that a configuration allows. A stranger may have taken over the process
+//! that sends requests: it gets what its configuration names, and nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -17,54 +17,54 @@ use crate::routes::{Desired, Prefix};
 /// Inner addresses of one connection: one of each family.
 const ADDRESSES_A_CONNECTION: usize = 2;
 
-/// Why a request is refused: the first thing in it that the configuration does not name.
+/// Why a request is refused: its first part that the configuration does not allow.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// A route to where no tunnel leads.
+    /// A route to a destination without a tunnel.
     #[error("no connection covers {0}")]
     Route(Prefix),
     /// A source that no packet can have.
     #[error("{1} is not an allowed source for {0}")]
     Source(Prefix, IpAddr),
-    /// A block of what is no connection's, or of one that does not block.
+    /// A block of an unknown connection, or of one that does not block.
     #[error("{0} does not block {1}")]
     Block(String, Prefix),
-    /// A block that would not outlive its process although it should.
-    #[error("the block of {0} does not end with the process")]
+    /// A block that would end with its process although it must not.
+    #[error("the block of {0} must not end with the process")]
     Passing(String),
     /// A rule that no full tunnel has.
     #[error("no full tunnel has the rule {0:?}")]
     Rule(Purpose),
-    /// An inner address that nobody asked for.
+    /// An inner address that no connection requests.
     #[error("no connection asks for an inner address such as {0}")]
     Address(IpAddr),
     /// More of something than the connections can have.
     #[error("{count} {what} are more than the {most} of these connections")]
     TooMany {
-        /// What there is too much of.
+        /// The kind of entries.
         what: &'static str,
-        /// How many were asked for.
+        /// The requested number.
         count: usize,
-        /// How many there may be.
+        /// The limit.
         most: usize,
     },
-    /// Resolvers where none are wanted.
+    /// Resolvers although none are allowed.
     #[error("resolvers stay as they are: dns = false, or no connection has an inner address")]
     Resolvers,
-    /// What cannot be a resolver.
+    /// An address that cannot be a resolver.
     #[error("{0} cannot be a resolver")]
     Resolver(IpAddr),
 }
 
-/// What one connection leads to.
+/// The destinations of one connection.
 #[derive(Debug)]
 struct Reach {
     prefixes: BTreeSet<Prefix>,
-    /// Peers come with addresses that no configuration can name.
+    /// Peers have addresses that no configuration can name.
     has_strangers: bool,
     blocks: bool,
-    /// It takes all of a family, or may: its list may leave out a gateway that has only a name
-    /// here.
+    /// It takes all of an address family, or may do so: its list may leave out a gateway that is
+    /// known only by name here.
     is_full: bool,
     wants_v4: bool,
     wants_v6: bool,
@@ -78,7 +78,7 @@ pub struct Allowed {
 }
 
 impl Allowed {
-    /// As a configuration says it, names unresolved.
+    /// From a configuration, without resolving names.
     pub fn new(loaded: &Loaded) -> Self {
         let all = loaded.engine.connections.iter();
         let named = all.map(|connection| {
@@ -98,7 +98,7 @@ impl Allowed {
         }
     }
 
-    /// Holds a wish against the configuration.
+    /// Checks a desired state against the configuration.
     pub fn check(&self, desired: &Desired, resolvers: &[IpAddr]) -> Result<(), Refusal> {
         self.check_addresses(&desired.addresses)?;
         for (prefix, source) in &desired.routes {
@@ -122,7 +122,7 @@ impl Allowed {
         self.check_resolvers(resolvers)
     }
 
-    /// What full tunnels do to the rest of the host's traffic.
+    /// Checks the effect of full tunnels on the host's other traffic.
     fn check_full(&self, desired: &Desired, resolvers: &[IpAddr]) -> Result<(), Refusal> {
         let passes = |name: &&String| self.connections.get(*name).is_none_or(|it| it.blocks);
         if let Some(name) = desired.passing.iter().find(passes) {
@@ -187,21 +187,22 @@ impl Reach {
         self.prefixes.contains(prefix) || self.has_strangers && is_peer
     }
 
-    /// A full tunnel refuses the family that it does not take as a whole.
+    /// Whether a full tunnel refuses this prefix: it covers the whole family that the tunnel does
+    /// not take.
     fn refuses(&self, prefix: &Prefix) -> bool {
         let is_family = [false, true].map(Prefix::everything).contains(prefix);
         self.blocks && self.has(prefix) || self.is_full && is_family
     }
 }
 
-/// A gateway's peers without a pool address, a station's gateway that is known by name.
+/// A gateway with peers without a pool address, or a client whose gateway is known by name.
 fn has_strangers(connection: &Connection) -> bool {
     let mut children = connection.children.iter();
     let is_bare = children.any(|child| child.mode == Mode::Transport);
     connection.has_bare_peers() || is_bare && is_named(connection)
 }
 
-/// A station whose gateway has only a name here.
+/// A client whose gateway is known only by name here.
 fn is_named(connection: &Connection) -> bool {
     let mut remote = connection.remote_addrs.iter();
     remote.any(|to| to.ip().is_unspecified())

@@ -1,4 +1,4 @@
-//! The asking end: the process that speaks with the network.
+//! The network process's end of the steward's socket.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -15,41 +15,41 @@ use super::{REPLY_BYTES_MAX, Reply, Request, read_frame, write_frame};
 use crate::config::Texts;
 use crate::routes::{Desired, Prefix};
 
-/// Why the steward did not do what it was asked.
+/// Why the steward did not execute a request.
 #[derive(Debug, thiserror::Error)]
 pub enum StewardError {
-    /// It cannot be started or heard.
+    /// It cannot be started, or its socket fails.
     #[error("the process that changes this host is gone: {0}")]
     Gone(io::Error),
-    /// The host does not do it.
+    /// The host refused it.
     #[error("{0}")]
     Failed(String),
-    /// The configuration does not name it.
+    /// The configuration does not allow it.
     #[error("refused by the process that changes this host: {0}")]
     Refused(String),
-    /// It answers something else.
+    /// The reply does not match the request.
     #[error("the process that changes this host sent an answer without a request")]
     Confused,
 }
 
-/// A steward of our own.
+/// A running steward.
 pub struct Steward {
-    /// Hung up at the end.
+    /// Closed at the end.
     socket: Option<UnixStream>,
     child: Child,
 }
 
-/// What it says first.
+/// Its first message.
 pub struct Begun {
-    /// What is refused on this host, by connection.
+    /// The blocks on this host, by connection.
     pub blocks: BTreeMap<String, BTreeSet<Prefix>>,
-    /// What restricts the steward itself.
+    /// The restrictions of the steward itself.
     pub limits: Vec<String>,
 }
 
 impl Steward {
-    /// Starts this program again as the steward, with these arguments, and waits until its blocks
-    /// stand. Must run within a tokio runtime, with the rights that the steward needs.
+    /// Starts this program again as the steward with these arguments, and waits until its blocks
+    /// are in place. Must run within a tokio runtime, with the rights that the steward needs.
     pub async fn start(arguments: &[OsString]) -> Result<(Self, Begun), StewardError> {
         let (own, other) = StdUnixStream::pair().map_err(StewardError::Gone)?;
         let name = std::env::args_os()
@@ -77,17 +77,17 @@ impl Steward {
         self.child.id()
     }
 
-    /// The TUN device is there.
+    /// Reports that the TUN device exists.
     pub async fn device(&mut self, mtu: u16) -> Result<(), StewardError> {
         self.order(&Request::Device { mtu }).await
     }
 
-    /// Another largest inner packet.
+    /// Changes the largest inner packet.
     pub async fn resize(&mut self, mtu: u16) -> Result<(), StewardError> {
         self.order(&Request::Resize { mtu }).await
     }
 
-    /// Makes routes and resolvers so.
+    /// Applies routes and resolvers.
     pub async fn apply(
         &mut self,
         desired: Desired,
@@ -109,8 +109,8 @@ impl Steward {
         }
     }
 
-    /// Packets in clear that were kept out (`None`: nothing keeps them out), and requests of ours
-    /// that were refused.
+    /// Unencrypted packets that were dropped (`None`: nothing drops them), and our refused
+    /// requests.
     pub async fn kept_out(&mut self) -> Result<(Option<u64>, u64), StewardError> {
         match self.ask(&Request::KeptOut).await? {
             Reply::KeptOut { packets, refused } => Ok((packets, refused)),
@@ -118,7 +118,7 @@ impl Steward {
         }
     }
 
-    /// The configuration and its files as they are now, read with the steward's rights.
+    /// The current configuration and its files, read with the steward's rights.
     pub async fn read(&mut self) -> Result<Texts, StewardError> {
         match self.ask(&Request::Read).await? {
             Reply::Read { texts } => Ok(texts),
@@ -126,13 +126,13 @@ impl Steward {
         }
     }
 
-    /// What was read is in force.
+    /// Puts the last read configuration into force.
     pub async fn adopt(&mut self) -> Result<(), StewardError> {
         self.order(&Request::Adopt).await
     }
 
-    /// Returns when the steward is gone. It says nothing that it is not asked: whatever comes is
-    /// its end, or as good as that. Nothing is lost when this future is dropped.
+    /// Returns when the steward is gone. It sends nothing without a request, so any message counts
+    /// as its end. Nothing is lost when this future is dropped.
     pub async fn gone(&self) {
         let Some(socket) = &self.socket else {
             return;
@@ -148,7 +148,7 @@ impl Steward {
         }
     }
 
-    /// Takes everything back; returns when the steward has ended.
+    /// Undoes everything. Returns when the steward has ended.
     pub async fn end(mut self, lifts: bool) -> Result<(), StewardError> {
         self.order(&Request::End { lifts }).await
     }
@@ -184,7 +184,7 @@ impl Steward {
 }
 
 impl Drop for Steward {
-    /// It takes everything back before this process ends, so that whoever comes next finds a host
+    /// The steward undoes everything before this process ends, so that the next one finds a host
     /// that nobody is changing.
     fn drop(&mut self) {
         self.socket.take();

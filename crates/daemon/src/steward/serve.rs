@@ -1,4 +1,4 @@
-//! The steward itself: what it does with a request.
+//! The steward itself: executes requests.
 
 use std::io::{self, IsTerminal};
 use std::net::IpAddr;
@@ -22,27 +22,27 @@ use crate::routes::{self, Blocks, Desired, Routes, watch};
 use crate::service::Signals;
 use crate::{blocks, dns, leases, privileges, run};
 
-/// How long an earlier process of this name may take to its end.
+/// How long an earlier process of this name may take to end.
 const PATIENCE: Duration = Duration::from_secs(5);
 const TICK: Duration = Duration::from_millis(20);
-/// Refusals that are logged; all are counted.
+/// Refusals that are logged. All are counted.
 const LOGGED_MAX: u64 = 20;
-/// The least that IP asks of a link (RFC 791 §3.1).
+/// The smallest MTU that IP allows (RFC 791 §3.1).
 const MTU_MIN: u16 = 68;
 
-/// What the steward is started with.
+/// The options of the steward.
 pub struct Order {
-    /// Which end of tunnels this is.
+    /// Gateway or client.
     pub role: Role,
     /// The configuration.
     pub config: PathBuf,
-    /// Where footprints are.
+    /// Folder of footprints.
     pub runtime_dir: PathBuf,
-    /// Where the host's resolvers are kept.
+    /// Folder of the former resolvers.
     pub state_dir: PathBuf,
 }
 
-/// Serves the process at the other end of standard input, to that one's end.
+/// Serves the process at the other end of standard input until it ends.
 pub fn run(order: Order) -> anyhow::Result<()> {
     let input = io::stdin();
     let socket = input.as_fd().try_clone_to_owned()?;
@@ -55,7 +55,7 @@ pub fn run(order: Order) -> anyhow::Result<()> {
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        // Whoever ends a whole group of processes ends the other one; this one follows it.
+        // A signal to the whole process group ends the other process; the steward ends after it.
         let _deaf = Signals::new()?;
         let mut socket = UnixStream::from_std(socket)?;
         match Server::open(order).await {
@@ -72,10 +72,10 @@ struct Server {
     order: Order,
     loaded: Loaded,
     allowed: Allowed,
-    /// Read, and not in force yet.
+    /// Read but not yet in force.
     read: Option<Loaded>,
     file: FootprintFile,
-    /// The control sockets, once they are there.
+    /// The control sockets, once they exist.
     sockets: Option<Sockets>,
     routes: Option<Routes>,
     resolvers: Vec<IpAddr>,
@@ -84,7 +84,7 @@ struct Server {
 }
 
 impl Server {
-    /// Takes back what a dead process left, blocks, and gives up every right that is not needed.
+    /// Undoes the changes of a dead process, installs the blocks, and drops all unneeded rights.
     async fn open(order: Order) -> anyhow::Result<Self> {
         let loaded = config::load(&order.config, Names::Unasked)?;
         run::check_role(order.role, &order.config, &loaded)?;
@@ -123,14 +123,14 @@ impl Server {
             blocks: self.file.footprint.blocks.clone(),
             limits: self.limits.clone(),
         };
-        // Who is gone already is found so below.
+        // If it is already gone, the next read finds out.
         let _ = write_frame(socket, &ready).await;
         loop {
             let request = match read_frame(socket, REQUEST_BYTES_MAX).await {
                 Ok(Some(frame)) => parse(&frame),
                 Ok(None) => break,
                 Err(fault) => {
-                    // Where the next frame begins is unknown.
+                    // The start of the next frame is unknown.
                     self.refuse(&fault.to_string());
                     break;
                 }
@@ -141,7 +141,7 @@ impl Server {
                 Err(text) => (self.refuse(&text), false),
             };
             if is_over {
-                // Whoever comes next finds the footprint free.
+                // The next process finds the footprint unlocked.
                 self.file.close()?;
                 let _ = write_frame(socket, &reply).await;
                 self.sockets.iter().for_each(Sockets::remove);
@@ -153,7 +153,7 @@ impl Server {
         }
         warn!("the network process is gone: undoing its changes to this host");
         footprint::undo(&mut self.file, Blocks::Stay).await?;
-        // The other process has no right to do it.
+        // The other process lacks the right to do it.
         self.sockets.iter().for_each(Sockets::remove);
         Ok(self.file.close()?)
     }
@@ -193,7 +193,7 @@ impl Server {
                 Some(loaded) => self.adopt(loaded),
                 None => return self.refuse("nothing was read"),
             },
-            Request::End { .. } => return self.refuse("the end comes once"),
+            Request::End { .. } => return self.refuse("the end was already requested"),
         };
         match done {
             Ok(()) => Reply::Done,
@@ -244,7 +244,7 @@ impl Server {
         Ok(())
     }
 
-    /// The same files for both processes; what is wrong with them both find.
+    /// Both processes read the same files and find the same errors.
     fn read(&mut self) -> anyhow::Result<config::Texts> {
         let texts = config::Texts::read(&self.order.config)?;
         let loaded = config::load_from(&self.order.config, Names::Unasked, &texts)?;
@@ -254,8 +254,8 @@ impl Server {
         Ok(texts)
     }
 
-    /// On an error the former configuration stays in force, as it does in the other process: that
-    /// one goes on asking for what it names.
+    /// On an error the old configuration stays in force, as in the other process, which keeps
+    /// requesting what that one names.
     fn adopt(&mut self, loaded: Loaded) -> anyhow::Result<()> {
         let former = core::mem::replace(&mut self.loaded, loaded);
         let followed = self.follow();
@@ -268,7 +268,7 @@ impl Server {
         followed
     }
 
-    /// Makes everything that hangs on the configuration alone as it says.
+    /// Applies everything that depends only on the configuration.
     fn follow(&mut self) -> anyhow::Result<()> {
         self.load_forwarding()?;
         let names = self.loaded.names();
@@ -282,7 +282,7 @@ impl Server {
     }
 
     fn forwarding(&self) -> Forwarding {
-        // The process keeps the name that it began with.
+        // The process keeps its first name.
         Forwarding::new(&self.file.name(), &self.loaded)
     }
 

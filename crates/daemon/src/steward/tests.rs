@@ -1,4 +1,4 @@
-//! What a process that was taken over may say to its steward.
+//! Requests that an attacker in the network process may send to its steward.
 
 use proptest::prelude::*;
 use tokio::io::duplex;
@@ -22,7 +22,7 @@ fn loaded(name: &str, text: &str) -> Loaded {
     loaded
 }
 
-/// What the steward is asked for while the station of `STATION` is up.
+/// The requests to the steward while the client of `STATION` is up.
 fn station() -> (Desired, Vec<IpAddr>) {
     let network: Prefix = "10.10.0.0/24".parse().unwrap();
     let inner: IpAddr = "10.99.0.1".parse().unwrap();
@@ -45,7 +45,7 @@ fn judged(text: &str, change: impl FnOnce(&mut Desired, &mut Vec<IpAddr>)) -> Re
 #[test]
 fn what_the_configuration_names_is_done() {
     assert_eq!(judged(STATION, |_, _| {}), Ok(()));
-    // Less is asked for by `down`.
+    // `down` requests less.
     assert_eq!(judged(STATION, |desired, _| desired.blocks.clear()), Ok(()));
 }
 

@@ -1,4 +1,4 @@
-//! Datagrams with what travels beside them: source address, traffic class, segment size.
+//! Datagrams with their ancillary data: source address, traffic class, segment size.
 #![expect(unsafe_code, reason = "message headers are raw pointers")]
 
 use std::io;
@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use nix::libc;
 
-/// Room for every control message that we ask for or give.
+/// Room for all control messages that we receive or send.
 const CONTROL_BYTES: usize = 192;
 /// linux/udp.h
 pub const UDP_SEGMENT: i32 = 103;
@@ -20,27 +20,27 @@ const SO_EE_ORIGIN_ICMP: u8 = 2;
 /// linux/errqueue.h
 const SO_EE_ORIGIN_ICMP6: u8 = 3;
 
-/// What goes beside a datagram.
+/// The ancillary data of a sent datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Outgoing {
-    /// To where.
+    /// The destination.
     pub remote: SocketAddr,
-    /// From which of our addresses; unspecified: the kernel chooses.
+    /// Our source address; unspecified: the kernel chooses.
     pub source: IpAddr,
     /// TOS or traffic class.
     pub traffic_class: u8,
-    /// Cut into datagrams of this size (UDP_SEGMENT); `None`: it is one.
+    /// Split into datagrams of this size (UDP_SEGMENT); `None`: it is one.
     pub segment_bytes: Option<u16>,
     /// Fail rather than wait for room.
     pub never_waits: bool,
 }
 
-/// What came beside a datagram.
+/// The ancillary data of a received datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Incoming {
-    /// From where.
+    /// The sender.
     pub remote: SocketAddr,
-    /// To which of our addresses.
+    /// Our address that received it.
     pub local: IpAddr,
     /// TOS or traffic class, 0 if the kernel did not say.
     pub traffic_class: u8,
@@ -54,26 +54,26 @@ pub struct Incoming {
     pub is_truncated: bool,
 }
 
-/// Octets that are kept of what an error quotes: the longest IP header and what ESP or AH begins
-/// with.
+/// Octets kept of the packet that an error quotes: the longest IP header and the beginning of ESP
+/// or AH.
 const QUOTED_BYTES: usize = 80;
 
-/// What an error queue told (IP_RECVERR).
+/// An entry of an error queue (IP_RECVERR).
 #[derive(Clone, Copy, Debug)]
 pub struct QueuedError {
-    /// To where the datagram went.
+    /// The datagram's destination.
     pub destination: SocketAddr,
     /// The error as errno.
     pub errno: i32,
-    /// It came by ICMP; else our own host refused a datagram.
+    /// The ICMP message. None if our own host refused a datagram.
     pub icmp: Option<Icmp>,
-    /// With EMSGSIZE: what is said to fit.
+    /// With EMSGSIZE: the reported MTU.
     pub mtu: u32,
     quoted: [u8; QUOTED_BYTES],
     quoted_len: usize,
 }
 
-/// Which ICMP message it was, of the destination's family.
+/// The ICMP message, of the destination's family.
 #[derive(Clone, Copy, Debug)]
 pub struct Icmp {
     /// Its type.
@@ -85,8 +85,8 @@ pub struct Icmp {
 }
 
 impl QueuedError {
-    /// The beginning of what the kernel kept of the datagram: of UDP its payload, of a raw packet
-    /// the packet.
+    /// The start of the kernel's copy of the datagram: the payload for UDP, the whole packet for
+    /// raw sockets.
     pub fn quoted(&self) -> &[u8] {
         &self.quoted[..self.quoted_len]
     }
@@ -181,7 +181,7 @@ fn write_control(header: &mut libc::msghdr, beside: &Outgoing) -> usize {
     writer.used
 }
 
-/// Appends control messages to the buffer that a header describes.
+/// Appends control messages to a header's buffer.
 struct ControlWriter<'a> {
     header: &'a libc::msghdr,
     at: *mut libc::cmsghdr,
@@ -217,12 +217,12 @@ pub struct Batch {
     controls: Vec<ControlBuffer>,
 }
 
-/// Buffers do not start at equal offsets of a page: their first lines share no cache set.
+/// Buffers start at different offsets of a page, so their first lines share no cache set.
 const STRIDE_EXTRA: usize = 192;
 
 impl Batch {
-    /// `count` buffers of `capacity` octets, each with `headroom` octets before what is received.
-    /// Memory that was never received into is not resident.
+    /// `count` buffers of `capacity` octets, each with `headroom` octets before the received data.
+    /// Memory that has never received data is not resident.
     pub fn new(count: usize, capacity: usize, headroom: usize) -> Self {
         let stride = (capacity + headroom).next_multiple_of(64) + STRIDE_EXTRA;
         // SAFETY: all three are plain data, for which all zeros is a value.
@@ -239,7 +239,7 @@ impl Batch {
         }
     }
 
-    /// Receives what is there, without waiting: how many, none at all included.
+    /// Receives the waiting datagrams without blocking. Returns their number, which may be 0.
     pub fn receive(&mut self, fd: BorrowedFd<'_>) -> io::Result<usize> {
         let count = self.headers.len();
         let base = self.bytes.as_mut_ptr();
@@ -275,7 +275,7 @@ impl Batch {
         }
     }
 
-    /// What came beside the datagram in this buffer, after [`Batch::receive`] filled it.
+    /// The ancillary data of the datagram in this buffer, after [`Batch::receive`] filled it.
     pub fn incoming(&self, index: usize) -> Incoming {
         let header = &self.headers[index];
         let remote = read_name(&self.names[index]).unwrap_or(UNKNOWN);
@@ -300,7 +300,7 @@ impl Batch {
         &mut self.bytes[start..start + self.headroom + len.min(self.capacity)]
     }
 
-    /// The same, to read.
+    /// The same for reading.
     pub fn bytes(&self, index: usize, len: usize) -> &[u8] {
         let start = index * self.stride;
         &self.bytes[start..start + self.headroom + len.min(self.capacity)]
@@ -334,7 +334,7 @@ impl Incoming {
     }
 }
 
-/// Takes one entry from a socket's error queue; `None`: it is empty.
+/// Takes one entry from a socket's error queue; `None` if it is empty.
 pub fn receive_error(fd: BorrowedFd<'_>) -> io::Result<Option<QueuedError>> {
     let mut control = ControlBuffer([0; CONTROL_BYTES]);
     let mut quoted = [0; QUOTED_BYTES];
@@ -373,8 +373,8 @@ pub fn receive_error(fd: BorrowedFd<'_>) -> io::Result<Option<QueuedError>> {
         let is_error = (level, kind) == (libc::IPPROTO_IP, libc::IP_RECVERR)
             || (level, kind) == (libc::IPPROTO_IPV6, libc::IPV6_RECVERR);
         if is_error && data.len() >= 16 {
-            // struct sock_extended_err: errno; origin, type, code, padding; info; data. Then a
-            // sockaddr: who sent it.
+            // struct sock_extended_err: errno; origin, type, code, padding; info; data. A sockaddr
+            // of the sender follows.
             error.errno = integer(data);
             error.icmp = [SO_EE_ORIGIN_ICMP, SO_EE_ORIGIN_ICMP6]
                 .contains(&data[4])
@@ -389,7 +389,7 @@ pub fn receive_error(fd: BorrowedFd<'_>) -> io::Result<Option<QueuedError>> {
     Ok(Some(error))
 }
 
-/// Calls `each` with level, type and data of every control message that the kernel wrote.
+/// Calls `each` with level, type and data of every control message from the kernel.
 fn read_control(header: &libc::msghdr, mut each: impl FnMut(i32, i32, &[u8])) {
     // SAFETY: the kernel wrote msg_controllen octets of whole control messages to the buffer that
     // msg_control points to, which its owner keeps alive during this call.

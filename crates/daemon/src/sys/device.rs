@@ -42,8 +42,8 @@ const TUNSETIFF: libc::c_ulong = 0x4004_54ca;
 const TUNSETOFFLOAD: libc::c_ulong = 0x4004_54d0;
 const TUNSETVNETHDRSZ: libc::c_ulong = 0x4004_54d8;
 
-/// Attaches an open `/dev/net/tun` to an interface of this name (a `%d` in it is replaced by the
-/// kernel) and returns the name that it got.
+/// Attaches an open `/dev/net/tun` to an interface of this name (the kernel replaces a `%d` in it)
+/// and returns the actual name.
 pub fn attach(tun: BorrowedFd<'_>, name: &str, flags: i32) -> io::Result<String> {
     let mut request = named(name)?;
     request.ifr_ifru.ifru_flags = flags as libc::c_short;
@@ -53,7 +53,7 @@ pub fn attach(tun: BorrowedFd<'_>, name: &str, flags: i32) -> io::Result<String>
     Ok(name.map(|&octet| char::from(octet as u8)).collect())
 }
 
-/// Says which offloads we understand.
+/// Sets the offloads that we understand.
 pub fn set_offload(tun: BorrowedFd<'_>, bits: u32) -> io::Result<()> {
     // SAFETY: this ioctl takes its argument by value.
     let done = unsafe {
@@ -66,7 +66,7 @@ pub fn set_offload(tun: BorrowedFd<'_>, bits: u32) -> io::Result<()> {
     check(done)
 }
 
-/// Says how long the virtio-net header is.
+/// Sets the length of the virtio-net header.
 pub fn set_header_bytes(tun: BorrowedFd<'_>, bytes: i32) -> io::Result<()> {
     // SAFETY: the argument is a live int, which is what this ioctl reads.
     check(unsafe { libc::ioctl(tun.as_raw_fd(), TUNSETVNETHDRSZ as _, &raw const bytes) })
@@ -113,7 +113,7 @@ pub fn set_up(name: &str) -> io::Result<()> {
     interface_request(libc::SIOCSIFFLAGS, &mut request)
 }
 
-/// Turns one of [`feature`] off.
+/// Turns off one of [`feature`].
 pub fn turn_off(name: &str, feature: u32) -> io::Result<()> {
     const SIOCETHTOOL: libc::c_ulong = 0x8946;
     let mut command = [feature, 0];

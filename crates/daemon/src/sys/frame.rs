@@ -12,11 +12,11 @@ pub const HEADER_BYTES: usize = 10;
 const PACKET_VNET_HDR: i32 = 15;
 const PACKET_IGNORE_OUTGOING: i32 = 23;
 
-/// A packet socket bound to an interface: sees what arrives there, sends what we write.
+/// Opens a packet socket on an interface: it receives what arrives there and sends what we write.
 pub fn open(interface: &str) -> io::Result<OwnedFd> {
     let protocol = i32::from((libc::ETH_P_ALL as u16).to_be());
     let domain = socket2::Domain::PACKET;
-    // Without a protocol nothing of other interfaces is queued before the bind.
+    // Without a protocol, no frames of other interfaces are queued before the bind.
     let socket = socket2::Socket::new(domain, socket2::Type::RAW, None)?;
     let fd = OwnedFd::from(socket);
     super::set_option(fd.as_fd(), libc::SOL_PACKET, PACKET_VNET_HDR, 1)?;
@@ -34,7 +34,7 @@ pub fn open(interface: &str) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Frames to other stations' addresses too: a relay is between them.
+/// Receives frames to other hosts' addresses too, as a relay between them must.
 fn promiscuous(fd: &OwnedFd, index: i32) -> io::Result<()> {
     // SAFETY: packet_mreq is plain data, for which all zeros is a value.
     let mut wanted: libc::packet_mreq = unsafe { std::mem::zeroed() };

@@ -16,7 +16,7 @@ pub struct Gather {
     slices: Vec<IoSlice<'static>>,
 }
 
-/// A write in the making; borrows its [`Gather`] and the bytes.
+/// A write being built. It borrows its [`Gather`] and the bytes.
 pub struct Gathering<'g, 'b> {
     slices: &'g mut Vec<IoSlice<'static>>,
     bytes: PhantomData<&'b [u8]>,
@@ -41,7 +41,7 @@ impl Gather {
 }
 
 impl<'b> Gathering<'_, 'b> {
-    /// Adds bytes; what is beyond [`MAX_SLICES`] makes the write fail.
+    /// Adds bytes. With more than [`MAX_SLICES`] slices the write fails.
     pub fn push(&mut self, bytes: &'b [u8]) {
         if bytes.is_empty() {
             return;

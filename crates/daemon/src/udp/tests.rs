@@ -8,7 +8,7 @@ fn sockets() -> UdpSockets {
         mark: None,
     };
     let mut all = UdpSockets::bind(config).expect("loopback sockets");
-    // Ports that the kernel chose take the place of the configured ones.
+    // Ports chosen by the kernel replace the configured ones.
     for port in &mut all.sockets {
         let bound = port.receiving.local_addr().expect("bound");
         port.role.port = bound.as_socket().expect("an address").port();
@@ -134,7 +134,8 @@ fn what_may_be_fragmented_leaves_from_the_same_port_and_nothing_comes_back_to_it
             local: path.remote,
             remote: path.local,
         };
-        // Larger than any Ethernet; over IPv6 it is cut at 1280 octets, over loopback too.
+        // Larger than any Ethernet frame. Over IPv6 it is fragmented at 1280 octets, even over
+        // loopback.
         let message = vec![7; 9_000];
         from.send(&path, &message).expect("sent");
         let (datagrams, _, remote) = receive_all(&to, is_v4, 1);

@@ -48,10 +48,10 @@ fn of_crate(root: &str, files: &[&File]) -> Vec<Finding> {
     findings
 }
 
-/// What one file declares and names.
+/// The declarations and names of one file.
 struct Room {
     path: String,
-    /// Names that its `use` items bring in, and what they stand for.
+    /// Names from its `use` items, and what they stand for.
     imports: BTreeMap<String, Module>,
     /// Every path that it names, as written.
     named: Vec<Module>,
@@ -81,7 +81,7 @@ impl House {
         }
     }
 
-    /// Which other files each file names; its parent and its children are left out, the root too.
+    /// The other files that each file names, except its parent, its children and the root.
     fn graph(&self) -> BTreeMap<Module, BTreeSet<Module>> {
         let edges = self.rooms.iter().map(|(module, room)| {
             let targets = room
@@ -96,7 +96,7 @@ impl House {
         edges.collect()
     }
 
-    /// The file that defines what a path leads to, if it is one of this crate.
+    /// The file of this crate that defines the item of a path, if any.
     fn resolve(&self, from: &Module, path: &[String], depth: usize) -> Option<Module> {
         let depth = depth.checked_sub(1)?;
         let (first, rest) = path.split_first()?;
@@ -119,7 +119,7 @@ impl House {
             } else if self.rooms.contains_key(&child(&module, name)) {
                 module = child(&module, name);
             } else if let Some(import) = self.rooms[&module].imports.get(name) {
-                // A re-export: on to where it comes from, if that is of this crate.
+                // A re-export: continue at its source, if that is in this crate.
                 let whole = [import.as_slice(), after].concat();
                 return self.resolve(&module, &whole, depth).or(Some(module));
             } else {
@@ -158,7 +158,7 @@ fn is_child(module: &Module, parent: &Module) -> bool {
         .is_some_and(|(_, rest)| rest == parent.as_slice())
 }
 
-/// Collects what a file names, tests apart.
+/// Collects the names in a file, without tests.
 #[derive(Default)]
 struct Reader {
     imports: BTreeMap<String, Module>,
@@ -278,7 +278,7 @@ impl<'ast> Visit<'ast> for Reader {
     }
 
     fn visit_visibility(&mut self, _: &'ast syn::Visibility) {
-        // `pub(in a::b)` gives, it does not use.
+        // `pub(in a::b)` exports, it does not use.
     }
 
     fn visit_attribute(&mut self, _: &'ast syn::Attribute) {
@@ -303,7 +303,7 @@ fn is_for_tests(attributes: &[syn::Attribute]) -> bool {
     })
 }
 
-/// The strongly connected parts of more than one node, each in order.
+/// The strongly connected components of more than one node, each in order.
 fn circles(graph: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<Vec<Module>> {
     let reached: BTreeMap<&Module, BTreeSet<&Module>> = graph
         .keys()
@@ -324,7 +324,7 @@ fn circles(graph: &BTreeMap<Module, BTreeSet<Module>>) -> Vec<Vec<Module>> {
     found
 }
 
-/// Everything that one node leads to, itself only by way of another.
+/// Everything reachable from one node. The node itself only through another one.
 fn reachable<'a>(
     graph: &'a BTreeMap<Module, BTreeSet<Module>>,
     start: &'a Module,
@@ -350,7 +350,7 @@ mod tests {
         }
     }
 
-    /// What is said of a crate with these files.
+    /// The findings for a crate with these files.
     fn said_of(files: &[(&str, &str)]) -> Vec<String> {
         let files = files
             .iter()

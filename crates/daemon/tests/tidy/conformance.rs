@@ -1,5 +1,5 @@
-//! `docs/conformance.md`: which file answers for which section of which document, collected from
-//! the citations in the code, and where we differ, from `docs/deviations.toml`.
+//! `docs/conformance.md`: which file implements which section of which document, collected from the
+//! citations in the code, and our deviations, from `docs/deviations.toml`.
 //!
 //! `CARAVAN_BLESS=1 cargo test -p daemon --test tidy` writes it.
 
@@ -21,17 +21,17 @@ struct Deviations {
     deviation: Vec<Deviation>,
 }
 
-/// Where we differ from a document on purpose.
+/// An intentional deviation from a document.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Deviation {
     rfc: u32,
     section: String,
-    /// The sentence we do not follow.
+    /// The sentence that we do not follow.
     quotation: String,
     /// What we do, and why.
     reason: String,
-    /// The file that does so.
+    /// The file with the deviation.
     place: String,
 }
 
@@ -58,7 +58,7 @@ impl SectionKey {
     }
 }
 
-/// The table on disk is the one that the code gives; with CARAVAN_BLESS set, it is written.
+/// Checks that the table on disk matches the code. With CARAVAN_BLESS set, writes it.
 pub(crate) fn is_current(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let finding = |path: &str, what: String| Finding {

@@ -1,4 +1,4 @@
-//! Direction of dependencies, licences, and where packages come from.
+//! Direction of dependencies, licences, and sources of packages.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::tree::{File, Finding, Tree, top};
 
-/// What `cargo metadata` says, as far as we ask.
+/// The parts of `cargo metadata` that we use.
 #[derive(Deserialize)]
 pub(crate) struct Metadata {
     packages: Vec<Package>,
@@ -30,10 +30,10 @@ struct Dependency {
     kind: Option<String>,
 }
 
-/// Linux is what ships; crates for other systems need not even be fetched.
+/// The shipped target is Linux. Crates for other systems need not even be downloaded.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Asks cargo, without network.
+/// Calls cargo, without network.
 pub(crate) fn metadata() -> Metadata {
     let output = Command::new(env!("CARGO"))
         .current_dir(top())
@@ -63,7 +63,7 @@ impl Package {
         }
     }
 
-    /// Dependencies of the shipped code, not of tests and build scripts.
+    /// Dependencies of the shipped code, without tests and build scripts.
     fn ships_with(&self) -> impl Iterator<Item = &str> {
         let is_shipped = |dependency: &&Dependency| dependency.kind.is_none();
         self.dependencies
@@ -73,7 +73,7 @@ impl Package {
     }
 }
 
-/// What each pure crate may ship with. A crate that is not named here is free, but for ciphers.
+/// What each pure crate may ship with. A crate that is not listed is free, except for ciphers.
 const ALLOWED: [(&str, &[&str]); 4] = [
     ("wire", &[]),
     ("document", &["strsim", "thiserror", "toml"]),
@@ -110,20 +110,20 @@ const FORBIDDEN: [(&str, &[&str]); 7] = [
     ("wire", &["crypto", "engine", "daemon", "lab", "python"]),
     ("crypto", &["wire", "engine", "daemon", "lab", "python"]),
     ("engine", &["daemon", "lab", "python"]),
-    // Nothing that is deployed carries the simulator.
+    // Deployed crates must not contain the simulator.
     ("daemon", &["lab", "python"]),
     ("lab", &["daemon", "python"]),
     ("python", &["daemon"]),
 ];
 
-/// What tells how alike two words are: for `document` alone, so that every file tells a slip by
-/// one rule.
+/// The crate for the likeness of words: only for `document`, so that every file detects
+/// misspellings by one rule.
 const LIKENESS_CRATE: &str = "strsim";
 
-/// What knows Python: for `python` alone.
+/// Crates that know Python: only for `python`.
 const PYTHON_CRATES: [&str; 3] = ["pyo3", "pyo3-ffi", "numpy"];
 
-/// Crates of ciphers, hashes, keys and certificates: for `crypto` alone, tests included.
+/// Crates of ciphers, hashes, keys and certificates: only for `crypto`, including tests.
 const CIPHER_CRATES: [&str; 40] = [
     "aes",
     "aes-gcm",
@@ -219,7 +219,7 @@ const LICENCES: [&str; 11] = [
     "Zlib",
 ];
 
-/// Every package that the lock file names allows what our own dual licence allows.
+/// Checks that every package in the lock file permits what our own dual licence permits.
 pub(crate) fn licences(metadata: &Metadata) -> Vec<Finding> {
     let mut findings = Vec::new();
     for package in &metadata.packages {
@@ -237,7 +237,7 @@ pub(crate) fn licences(metadata: &Metadata) -> Vec<Finding> {
     findings
 }
 
-/// An SPDX expression: AND binds tighter than OR; the old slash means OR.
+/// Evaluates an SPDX expression: AND binds tighter than OR; the old slash means OR.
 fn is_allowed(expression: &str) -> bool {
     let spaced = expression
         .replace('/', " OR ")
@@ -269,7 +269,7 @@ fn one(words: &mut Words<'_>) -> bool {
     match words.next() {
         Some("(") => any_of(words) & words.next_if_eq(&")").is_some(),
         Some(licence) => {
-            // An exception only ever grants more.
+            // An exception only grants more.
             if words.next_if_eq(&"WITH").is_some() {
                 words.next();
             }
@@ -279,7 +279,7 @@ fn one(words: &mut Words<'_>) -> bool {
     }
 }
 
-/// What the sources in a lock file may begin with.
+/// Permitted prefixes of sources in a lock file.
 const PUBLIC_SOURCES: [&str; 4] = [
     "registry+https://github.com/rust-lang/crates.io-index",
     "https://pypi.org/simple",
@@ -287,7 +287,7 @@ const PUBLIC_SOURCES: [&str; 4] = [
     "https://github.com/rust-lang/",
 ];
 
-/// Lock files with the public registries only: no mirror, no folder, no repository.
+/// Lock files name only public registries: no mirror, no folder, no repository.
 pub(crate) fn lock_sources(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.with_extension("lock") {

@@ -1,5 +1,5 @@
-//! `docs/vpn-configuration.md`: every key of a configuration, its value, default and meaning, from
-//! the tables of `config/file.rs`.
+//! `docs/vpn-configuration.md`: every key of a configuration with its value, default and meaning,
+//! made from the tables of `config/file.rs`.
 //!
 //! `CARAVAN_BLESS=1 cargo test -p daemon --test tidy` writes it.
 
@@ -51,7 +51,7 @@ struct Entry {
     attribute: String,
 }
 
-/// The page on disk is the one that the code gives; with CARAVAN_BLESS set, it is written.
+/// Checks that the page on disk matches the code. With CARAVAN_BLESS set, writes it.
 pub(crate) fn is_current(tree: &Tree) -> Vec<Finding> {
     let source = tree.find(SOURCE).expect("the configuration's text");
     let wanted = with_limits(page(&source.text), tree);
@@ -71,7 +71,7 @@ pub(crate) fn is_current(tree: &Tree) -> Vec<Finding> {
     }]
 }
 
-/// Defaults that the engine names, as numbers.
+/// Replaces the names of the engine's default limits by their numbers.
 fn with_limits(page: String, tree: &Tree) -> String {
     let engine = tree.find(LIMITS).expect("the engine's limits");
     let lines = engine.text.lines();
@@ -147,7 +147,7 @@ fn inside<'a>(kind: &'a str, around: &str) -> Option<&'a str> {
         .strip_suffix('>')
 }
 
-/// A type in words.
+/// Describes a type in words.
 fn value(items: &BTreeMap<String, Vec<Entry>>, kind: &str) -> String {
     if let Some(kind) = inside(kind, "Option") {
         return value(items, kind);
@@ -203,7 +203,7 @@ fn default(
     if let Some(function) = given {
         return format!("`{}`", returned(source, function));
     }
-    // The struct itself says what stands where nothing does.
+    // The struct has its own defaults.
     let whole = source.split(&format!("impl Default for {table} {{")).nth(1);
     if let Some(whole) = whole.and_then(|rest| rest.split("\n}").next()) {
         let start = format!("{}: ", field.name);

@@ -1,7 +1,7 @@
-//! House style as a test: what a machine can check of the rules in `CONTRIBUTING.md`.
+//! House style as a test: the rules of `CONTRIBUTING.md` that a machine can check.
 //!
-//! Every finding prints `file:line`, what is wrong and what to do. The checks read lines: rustfmt
-//! and ruff format keep the code in a shape where lines suffice. Only `circles` reads syntax trees.
+//! Every finding prints `file:line`, the problem and the remedy. The checks read lines: rustfmt and
+//! ruff format give the code a form in which lines suffice. Only `circles` reads syntax trees.
 
 mod circles;
 mod conformance;

@@ -1,10 +1,10 @@
-//! Dead files: code that nothing compiles or imports, documents that nothing links.
+//! Dead files: code that nothing compiles or imports, documents without a link.
 
 use std::collections::BTreeSet;
 
 use crate::tree::{Finding, Tree, top};
 
-/// Every Rust file is a root of cargo's or the module of a reachable file, and none is `mod.rs`.
+/// Every Rust file is a cargo root or the module of a reachable file, and none is `mod.rs`.
 pub(crate) fn rust_files(tree: &Tree) -> Vec<Finding> {
     let declared = declared_roots(tree);
     let is_root = |path: &str| is_found_root(path) || declared.contains(path);
@@ -55,10 +55,10 @@ fn declared_roots(tree: &Tree) -> BTreeSet<String> {
     roots
 }
 
-/// The tables of a manifest that declare something to compile.
+/// The tables of a manifest that declare a compiled target.
 const TARGETS: [&str; 5] = ["[lib]", "[[bin]]", "[[example]]", "[[bench]]", "[[test]]"];
 
-/// What cargo compiles without being told.
+/// The files that cargo compiles by default.
 fn is_found_root(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     let is_program = matches!(
@@ -70,12 +70,12 @@ fn is_found_root(path: &str) -> bool {
         [_, _, "tests" | "benches" | "examples", _]
             | [_, _, "tests" | "benches" | "examples", _, "main.rs"]
     );
-    // A build script lies beside its manifest.
+    // A build script is beside its manifest.
     let is_script = parts.last() == Some(&"build.rs") && !parts.contains(&"src");
     is_program || is_test || is_script
 }
 
-/// Where the modules of a file lie: beside a root, else in the folder of the file's own name.
+/// The folder of a file's modules: beside a root, otherwise the folder with the file's own name.
 fn module_folder(path: &str, is_root: bool) -> &str {
     let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     if is_root {
@@ -130,7 +130,7 @@ fn names_module(line: &str, package: &str, stem: &str) -> bool {
     is_word && (is_import || is_name) || line.contains(&format!("\"{stem}.py\""))
 }
 
-/// Every document is linked from another, and every relative link leads to a file.
+/// Every document has a link from another, and every relative link leads to a file.
 pub(crate) fn documents(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut linked = BTreeSet::from(["README.md".to_owned()]);
@@ -169,7 +169,7 @@ fn links(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Paths from the top that stand between backticks; patterns are not paths.
+/// Paths from the top in backticks. Patterns are not paths.
 fn named_paths(line: &str) -> impl Iterator<Item = &str> {
     let quoted = line.split('`').skip(1).step_by(2);
     quoted.filter(|text| {

@@ -1,10 +1,10 @@
-//! Which rooms of the engine know nothing of each other.
+//! Modules of the engine that must not know each other.
 
 use crate::tree::{File, Finding, Tree};
 
 const THROUGH_A_SESSION: &str = "a session owns the exchanges";
 
-/// A room, what it must not name, and why.
+/// A module, what it must not name, and why.
 const RULES: [(&str, &str, &str); 10] = [
     (
         "crates/engine/src/node",

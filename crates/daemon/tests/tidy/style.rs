@@ -6,7 +6,7 @@ const FILE_LINES_MAX: usize = 600;
 const FUNCTION_LINES_MAX: usize = 70;
 const LINE_COLUMNS_MAX: usize = 100;
 
-/// Files without their tests, functions, and the width of lines.
+/// Limits for files without their tests, for functions, and for the width of lines.
 pub(crate) fn lengths(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in &tree.files {
@@ -57,7 +57,7 @@ fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// rustfmt closes a function at the indent at which it opens.
+/// rustfmt closes a function at the same indent as its start.
 fn rust_functions(text: &str) -> Vec<Function> {
     let lines: Vec<&str> = text.lines().collect();
     let mut functions = Vec::new();
@@ -98,8 +98,8 @@ fn rust_function_name(line: &str) -> Option<String> {
     }
 }
 
-/// A function ends before the next line that is not indented deeper than its `def`, outside of
-/// its signature and of strings in triple quotes.
+/// A function ends before the next line that is not indented deeper than its `def`, apart from its
+/// signature and strings in triple quotes.
 fn python_functions(text: &str) -> Vec<Function> {
     let lines: Vec<&str> = text.lines().collect();
     let mut functions = Vec::new();
@@ -130,7 +130,7 @@ fn python_length(lines: &[&str]) -> usize {
             break;
         }
         in_signature &= !line.trim_end().ends_with(':');
-        // Three quotes between single ones are a text about them.
+        // Triple quotes inside single quotes are text.
         let quotes = line.replace("'\"\"\"'", "");
         in_string ^= quotes.matches("\"\"\"").count() % 2 == 1;
         if !line.trim().is_empty() {
@@ -146,9 +146,9 @@ pub(crate) struct Citation {
     pub(crate) section: Option<String>,
 }
 
-/// What follows the letters RFC: a citation, or why it is not one in our form.
+/// Parses the text after the letters RFC: a citation, or why it is not in our form.
 fn parse_citation(rest: &str) -> Result<Option<Citation>, &'static str> {
-    // x509-parser has a variant that is called so.
+    // x509-parser has a variant with this name.
     if rest.starts_with("822Name") {
         return Ok(None);
     }
@@ -199,8 +199,8 @@ fn section_number(text: &str) -> String {
     text[..end].trim_end_matches('.').to_owned()
 }
 
-/// Each citation of a line, or the fault of its form. `[RFC4106]` is how Wireshark names
-/// algorithms, and an identifier is no citation.
+/// Each citation of a line, or the error in its form. `[RFC4106]` is Wireshark's name of an
+/// algorithm, and an identifier is no citation.
 pub(crate) fn citations(line: &str) -> Vec<Result<Citation, &'static str>> {
     let mut found = Vec::new();
     for (at, _) in line.match_indices("RFC") {
@@ -222,7 +222,7 @@ pub(crate) fn citations(line: &str) -> Vec<Result<Citation, &'static str>> {
     found
 }
 
-/// Where citations are read: what is written by hand, but not this test's own examples.
+/// Files whose citations are read: all written by hand, except this test's own examples.
 pub(crate) fn citing_files(tree: &Tree) -> impl Iterator<Item = &File> {
     tree.files.iter().filter(|file| {
         let is_prose = file.has_extension("md") && file.path != "docs/conformance.md";
@@ -242,7 +242,7 @@ pub(crate) fn citation_forms(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Work left undone and tests switched off; the halves keep this file clean of the words.
+/// Unfinished work and disabled tests. The halves keep this file free of the words.
 pub(crate) fn banned_words(tree: &Tree) -> Vec<Finding> {
     let anywhere = [
         (["to", "do!"], "write it"),
@@ -315,7 +315,7 @@ pub(crate) fn banned_places(tree: &Tree) -> Vec<Finding> {
 /// The two files that may switch the lint off, and their submodules.
 const UNSAFE_FILES: [&str; 2] = ["crates/crypto/src/sys", "crates/daemon/src/sys"];
 
-/// The compiler refuses unsafe code; this finds who asks it not to.
+/// The compiler refuses unsafe code. This finds files that allow it.
 pub(crate) fn unsafe_exceptions(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let lint = ["unsafe", "_code"].concat();

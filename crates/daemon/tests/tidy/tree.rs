@@ -1,9 +1,9 @@
-//! The files of the project, and what is said about them.
+//! The files of the project, and findings about them.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// One thing that is wrong, and what to do.
+/// One problem, and the remedy.
 pub(crate) struct Finding {
     pub(crate) path: String,
     pub(crate) line: usize,
@@ -29,7 +29,7 @@ impl File {
             .is_some_and(|e| e == extension)
     }
 
-    /// Rust, Python and shell: what runs.
+    /// Rust, Python and shell.
     pub(crate) fn is_code(&self) -> bool {
         let is_tool = self.path.starts_with("tools/") || self.path.starts_with(".ci/");
         let is_make = self.path == "Makefile";
@@ -61,12 +61,12 @@ impl File {
     }
 }
 
-/// Everything that is written by hand, and the lock files.
+/// Everything written by hand, and the lock files.
 pub(crate) struct Tree {
     pub(crate) files: Vec<File>,
 }
 
-/// Built, fetched or recorded: not ours to check.
+/// Built, downloaded or recorded: not ours to check.
 const SKIPPED: [&str; 7] = [
     "target",
     "demo-out",
@@ -81,7 +81,7 @@ const SKIPPED: [&str; 7] = [
 const TEXT_BYTES_MAX: u64 = 4 << 20;
 
 impl Tree {
-    /// Reads every text file below the top, in the order of their paths.
+    /// Reads every text file below the top, in path order.
     pub(crate) fn read() -> Self {
         let mut files = Vec::new();
         collect(&top(), &mut files);

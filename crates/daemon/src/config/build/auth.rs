@@ -1,4 +1,4 @@
-//! Who we are and whom we accept: certificates, keys, secrets, identities.
+//! Authentication of both sides: certificates, keys, secrets, identities.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use super::super::file::{self, Auth, AuthTable, ConnectionTable};
 use super::Builder;
 
 impl Builder<'_> {
-    /// Both sides; what is wrong with either is said at once. A pre-shared key is one key, so it
-    /// may be given at one side alone.
+    /// Builds both sides and reports the errors of both at once. A pre-shared key is a single key,
+    /// so one side alone may have it.
     pub(super) fn sides(
         &self,
         name: &str,
@@ -76,7 +76,7 @@ impl Builder<'_> {
             return Err(self.value(&format!("{key}.key"), &text));
         }
         let names = leaf.names();
-        // The subject, or the first alternative name of a certificate that has none.
+        // The subject, or the first alternative name if the subject is empty.
         let own = || names.iter().find_map(Identity::of_certificate);
         let Some(identity) = identity.or_else(own) else {
             let text = "our certificate has neither a subject nor an alternative name";

@@ -1,4 +1,4 @@
-//! What the calendar says of certificates and revocation lists.
+//! Checks of certificates and revocation lists against the calendar.
 
 use std::collections::BTreeSet;
 
@@ -7,17 +7,17 @@ use engine::config::{Connection, LocalMethod, RemoteMethod};
 
 use super::super::Loaded;
 
-/// One thing found.
+/// One problem.
 pub(in super::super) struct Found {
     pub(in super::super) connection: String,
-    /// Under the connection's, such as `local.certs`.
+    /// The key below the connection, such as `local.certs`.
     pub(in super::super) key: &'static str,
     pub(in super::super) text: String,
-    /// Nobody passes, and no peer that comes can change that.
+    /// Every peer is refused, and no peer can change that.
     pub(in super::super) is_fault: bool,
 }
 
-/// Certificates that nobody can believe at calendar time `now`, and lists that do not count.
+/// Certificates that nobody can accept at calendar time `now`, and lists that do not count.
 pub(in super::super) fn credentials(loaded: &Loaded, now: i64) -> Vec<Found> {
     let connections = loaded.engine.connections.iter();
     connections
@@ -54,7 +54,7 @@ fn of_one(connection: &Connection, now: i64) -> Vec<Found> {
         ("remote.certs", pinned.collect::<Vec<_>>()),
         ("remote.cacerts", authorities.collect()),
     ] {
-        // Beside an authority of today that of yesterday does no harm.
+        // An expired authority beside a valid one does no harm.
         let is_fault = faults.iter().all(Option::is_some);
         for fault in faults.into_iter().flatten() {
             say(key, is_fault, format!("it does not count: {fault}"));
@@ -66,7 +66,7 @@ fn of_one(connection: &Connection, now: i64) -> Vec<Found> {
     all
 }
 
-/// Why no peer will accept what we prove ourselves by at calendar time `now`.
+/// Why no peer will accept our own certificate at calendar time `now`.
 pub fn own_fault(connection: &Connection, now: i64) -> Option<CertFault> {
     let LocalMethod::Signature { chain, .. } = &connection.local.method else {
         return None;
@@ -84,7 +84,8 @@ fn own_chain(chain: &[Certificate], accepts_legacy: bool, now: i64) -> Vec<CertF
     all.filter_map(Result::err).collect()
 }
 
-/// What is wrong with lists, or that one is missing, and whether the rule refuses everybody for it.
+/// The problems of the lists, or that one is missing, and whether the rule therefore refuses
+/// everybody.
 fn lists(store: &TrustStore, now: i64) -> Vec<(bool, String)> {
     let uncovered = store.uncovered(now);
     let listed = store.list_faults(now);

@@ -1,4 +1,4 @@
-//! Resolvers that a gateway lends and no tunnel leads to.
+//! Resolvers of a gateway's pools that no tunnel leads to.
 
 use std::net::IpAddr;
 
@@ -7,10 +7,10 @@ use engine::config::{Connection, Pool};
 const UDP: u8 = 17;
 const DNS_PORT: u16 = 53;
 
-/// One sentence for each pool of a connection whose `dns` lies outside all its `local_ts`.
+/// One sentence for each pool of a connection whose `dns` is outside all its `local_ts`.
 pub(super) fn astray(connection: &Connection, pools: &[Pool]) -> Vec<String> {
     let children = &connection.children;
-    // Without `local_ts` it is the gateway's own address, which a file does not tell.
+    // Without `local_ts` it is the gateway's own address, which is not in the file.
     if children.iter().any(|child| child.local.is_empty()) {
         return Vec::new();
     }

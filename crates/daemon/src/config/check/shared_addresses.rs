@@ -5,9 +5,9 @@ use std::sync::Arc;
 use engine::config::{Connection, LocalMethod, RemoteMethod};
 use engine::sa::Secret;
 
-/// A responder of main mode needs the pre-shared key before the peer says who it is (RFC 2409
-/// §5.4): the first connection that the peer's address and proposals fit gives it. Connection and
-/// sentence of each that comes too late for that.
+/// A responder of main mode needs the pre-shared key before the peer sends its identity (RFC 2409
+/// §5.4): it takes the key of the first connection that matches the peer's address and proposals.
+/// Returns connection and sentence of each connection that therefore never gets its turn.
 pub(super) fn hidden(connections: &[Arc<Connection>]) -> Vec<(String, String)> {
     let mut warnings = Vec::new();
     for (at, later) in connections.iter().enumerate() {

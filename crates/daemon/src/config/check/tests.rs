@@ -394,8 +394,8 @@ fn none_is_no_choice_beside_proposals() {
     );
 }
 
-/// An authority of 30 days and a station's certificate of `days`, both from `began` on, as
-/// `ca.pem`, `ms.pem` and `ms.key`, whose mode is `mode`.
+/// An authority of 30 days and a client's certificate of `days`, both valid from `began`, as
+/// `ca.pem`, `ms.pem` and `ms.key` with file mode `mode`.
 fn certified(folder: &Folder, began: i64, days: u32, mode: u32) -> Authority {
     let key = SigningKey::generate(2048).expect("a key");
     let authority_key = SigningKey::generate(2048).expect("a key");
@@ -483,7 +483,7 @@ fn lists_that_do_not_count_are_told_and_refused_where_strict() {
             said.contains(told) && said.contains("are refused until"),
             "{said}"
         );
-        // A process runs: the list may come later.
+        // A process may run: the list may come later.
         let path = folder.0.join("x.toml");
         let loaded = load(&path, Names::Needed).unwrap_or_else(|fault| panic!("{fault}"));
         assert!(format!("{:?}", loaded.warnings).contains(told));
@@ -547,7 +547,7 @@ fn an_authority_that_is_over_is_told_and_refused_where_it_is_the_only_one() {
     assert!(warned.contains(wanted), "{warned}");
 }
 
-/// A station's file, with `ms.pem` of its own.
+/// A client's file, with its own `ms.pem`.
 fn station(remote: &str) -> String {
     format!(
         "[connections.home]\nremote_addrs = [\"192.0.2.1\"]\n\

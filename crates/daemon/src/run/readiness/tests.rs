@@ -5,12 +5,12 @@ use super::*;
 use crate::config::{Names, load};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// What silence after main mode's proof may mean.
+/// A possible reason for silence after our proof in main mode.
 const WRONG_KEY: &str =
     "the peer answers but cannot read our authentication: a wrong PSK looks like this";
 const SOON: Duration = Duration::from_secs(1);
 
-/// Two stations in main mode by one key; the first knows two addresses of its gateway.
+/// Two clients in main mode with one key; the first has two addresses of its gateway.
 fn stations() -> Vec<Arc<Connection>> {
     let one = |name: &str, addresses: &str| {
         format!(
@@ -74,7 +74,7 @@ fn failure(connection: &str, reason: &str) -> Event {
     }
 }
 
-/// What is told on the way, and at last.
+/// The lines on the way, and the final sentence.
 fn after(events: &[Event], waited: Duration) -> (Vec<String>, Option<String>) {
     let connections = stations();
     let mut progress = Progress::default();
@@ -92,7 +92,7 @@ fn one_attempt_at_each_address_is_enough() {
     let expected =
         "not up after 1 attempt, and nothing is left in the background: no answer to main 1";
     assert_eq!(end.as_deref(), Some(expected));
-    // Another address of the first gateway is still to be tried.
+    // Another address of the first gateway is not yet tried.
     assert_eq!(after(&[retry("a")], SOON).1, None);
     let (_, end) = after(&[silent, retry("a"), retry("a")], SOON);
     let expected = "not up after 2 attempts, and nothing is left in the background: no route to \
@@ -142,7 +142,7 @@ fn silence_after_main_modes_proof_looks_like_another_key() {
     assert!(told[0].contains(WRONG_KEY), "{told:?}");
     let end = end.expect("its end");
     assert!(end.contains(WRONG_KEY), "{end}");
-    // An answer takes the suspicion away.
+    // An answer removes the suspicion.
     let end = after(
         &[&events[..], &[message("b", Step::Main(6), false)]].concat(),
         TIMEOUT,
@@ -205,7 +205,7 @@ fn a_closed_port_is_told_once_and_ends_nothing() {
         end.contains("says that nothing listens on UDP 500"),
         "{end}"
     );
-    // Whoever answers is there.
+    // An address that answers is reachable.
     progress.on_event(&message("b", Step::Main(2), false), &connections);
     assert!(
         !progress
@@ -231,7 +231,7 @@ fn what_our_own_host_does_not_send_is_no_silence() {
     assert_eq!(progress.unsent(gateway(), &forbidden), None);
     let failed = progress.on_event(&failure("b", "no reply"), &connections);
     assert_eq!(failed, line);
-    // Once one has left, it is the peer that is silent.
+    // Once a message has left, the peer is the silent one.
     progress.sent(gateway());
     let failed = progress.on_event(&failure("b", "no reply"), &connections);
     assert_eq!(failed.as_deref(), Some("b: no reply"));
@@ -263,7 +263,7 @@ fn a_refusal_in_clear_is_no_silence() {
         progress.on_event(&complaint("192.0.2.3:500"), &connections),
         Some(format!("b: {hint}"))
     );
-    // It is said once, and outlasts further tries.
+    // It is reported once, and stays during further tries.
     let again = message("b", Step::Main(1), true);
     assert_eq!(progress.on_event(&again, &connections), None);
     let end = progress.end(TIMEOUT, TIMEOUT, &connections);
@@ -271,10 +271,10 @@ fn a_refusal_in_clear_is_no_silence() {
     assert!(end.contains(hint) && !end.contains("no reply"), "{end}");
 }
 
-/// When the certificate of [`certified`] begins, and when it ends.
+/// When the certificate of [`certified`] becomes valid, and when it expires.
 const IN_FORCE: (i64, i64) = (1_800_000_000, 1_800_000_000 + 2 * 86_400);
 
-/// A station that proves itself by a certificate.
+/// A client that authenticates with a certificate.
 fn certified() -> Vec<Arc<Connection>> {
     let [own, other] = [(); 2].map(|()| SigningKey::generate(2048).expect("a key"));
     let authority = Authority::create("CN=ca", other, &[1], IN_FORCE.0, 30).expect("made");
