@@ -268,14 +268,11 @@ impl Item {
 
     /// A table that is read key by key.
     pub fn table(&self) -> Result<Table<'_>, Fault> {
-        match &self.value {
-            Value::Table(items) => Ok(Table {
-                item: self,
-                items,
-                asked: RefCell::default(),
-            }),
-            _ => Err(self.wrong("a table")),
-        }
+        Ok(Table {
+            item: self,
+            items: self.members()?,
+            asked: RefCell::default(),
+        })
     }
 
     /// A text that is not empty.
@@ -306,6 +303,17 @@ impl Item {
         }
     }
 
+    /// A number above zero, at most `most`.
+    pub fn positive(&self, most: f64) -> Result<f64, Fault> {
+        match self.number(f64::NEG_INFINITY, f64::INFINITY) {
+            Ok(number) if number > 0.0 && number <= most => Ok(number),
+            Ok(number) => {
+                Err(self.fault(format!("{number} is not above zero and at most {most:e}")))
+            }
+            Err(fault) => Err(fault),
+        }
+    }
+
     /// A whole number in `least..=most`.
     pub fn whole(&self, least: u64, most: u64) -> Result<u64, Fault> {
         let Value::Integer(number) = self.value else {
@@ -322,6 +330,14 @@ impl Item {
         match self.value {
             Value::Boolean(is) => Ok(is),
             _ => Err(self.wrong("true or false")),
+        }
+    }
+
+    /// A table whose keys are names: every entry, without a check of its key.
+    pub fn members(&self) -> Result<&BTreeMap<String, Item>, Fault> {
+        match &self.value {
+            Value::Table(items) => Ok(items),
+            _ => Err(self.wrong("a table")),
         }
     }
 

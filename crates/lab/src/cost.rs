@@ -40,9 +40,9 @@
 
 mod accounting;
 mod bill;
+mod cell;
 mod cycles;
 mod device;
-mod file;
 mod measured;
 mod names;
 mod operations;
@@ -53,8 +53,8 @@ mod works;
 
 pub use accounting::{Accounting, NoFormula, UnknownAccounting};
 pub use bill::{Bill, Direction, Part};
+pub use cell::Cell;
 pub use device::{Clock, Device, Price, PricedPart, Refusal, WorkTime, of_suite};
-pub use file::{Cell, Fault};
 pub use measured::Road;
 pub use policy::{Exchange, Keys, Policy, Proof};
 pub use profile::{Entry, Missing, Profile, Unit};

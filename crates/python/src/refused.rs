@@ -192,12 +192,6 @@ impl From<Fault> for Refused {
     }
 }
 
-impl From<cost::Fault> for Refused {
-    fn from(fault: cost::Fault) -> Self {
-        Fault::from(fault).into()
-    }
-}
-
 impl Refused {
     /// Of both levels, whose capture is at `path`.
     pub(crate) fn unrunnable(fault: Unrunnable, path: &str) -> Self {

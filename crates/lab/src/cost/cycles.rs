@@ -4,17 +4,15 @@
 //! RFC 7634 and RFC 2104 have them process. Left out: what nobody published. A cell without a
 //! value stays empty, and whoever asks for it is told its name.
 
-use document::unknown;
 use std::collections::BTreeMap;
 
 use crypto::hash::Hash;
 use crypto::packet::{Encryption, Integrity};
-use serde::Deserialize;
-use toml::Spanned;
+use document::{Fault, Item, Table, unknown};
 
 use super::accounting::Sizes;
 use super::bill::{Bill, Direction, Gap, Part};
-use super::file::{Cell, Fault, Source};
+use super::cell::Cell;
 use super::names;
 use super::policy::Policy;
 use super::works::{Each, Works};
@@ -30,57 +28,39 @@ pub(super) struct Cycles {
     works: Works,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct CyclesFile {
-    #[expect(dead_code, reason = "read before, to know which kind this is")]
-    kind: String,
-    pub(super) name: Spanned<String>,
-    pub(super) title: String,
-    clock_mhz: Option<Spanned<Cell>>,
-    mw_per_mhz: Option<Spanned<Cell>>,
-    per_packet: Option<Spanned<Cell>>,
-    #[serde(default)]
-    per_byte: BTreeMap<String, Spanned<Cell>>,
-    #[serde(default)]
-    per_operation: BTreeMap<String, Spanned<Cell>>,
-}
-
 /// Fastest clock that makes sense.
 pub(super) const MOST_MHZ: f64 = 1e5;
 
 impl Cycles {
-    pub(super) fn read(source: Source<'_>, file: &CyclesFile) -> Result<Self, Fault> {
-        let optional = |key: &str, cell: &Option<Spanned<Cell>>| {
-            cell.as_ref().map(|cell| source.cell(key, cell)).transpose()
-        };
-        let clock_mhz = optional("clock_mhz", &file.clock_mhz)?;
-        if let (Some(clock), Some(cell)) = (&clock_mhz, &file.clock_mhz)
+    pub(super) fn read(table: &Table<'_>) -> Result<Self, Fault> {
+        let clock_mhz = Cell::find(table, "clock_mhz")?;
+        if let (Some(clock), Some(item)) = (&clock_mhz, table.find("clock_mhz"))
             && clock.value > MOST_MHZ
         {
-            let why = format!("{} is above {MOST_MHZ} MHz", clock.value);
-            return Err(source.fault(cell.span().start, "clock_mhz", why));
-        }
-        let mut per_byte = BTreeMap::new();
-        for (name, cell) in &file.per_byte {
-            let key = format!("per_byte.{name}");
-            let bare = name.strip_suffix("-seal").or(name.strip_suffix("-open"));
-            if !PRIMITIVES.contains(&bare.unwrap_or(name)) {
-                let why = unknown("primitive", name, PRIMITIVES);
-                return Err(source.fault(cell.span().start, key, why));
-            }
-            if bare.is_some_and(|bare| file.per_byte.contains_key(bare)) {
-                let why = "both ways have a value already: give one, or -seal and -open";
-                return Err(source.fault(cell.span().start, key, why));
-            }
-            per_byte.insert(name.clone(), source.cell(&key, cell)?);
+            return Err(item.fault(format!("{} is above {MOST_MHZ} MHz", clock.value)));
         }
         Ok(Self {
             clock_mhz,
-            mw_per_mhz: optional("mw_per_mhz", &file.mw_per_mhz)?,
-            per_byte,
-            per_packet: optional("per_packet", &file.per_packet)?,
-            works: Works::read(source, &file.per_operation)?,
+            mw_per_mhz: Cell::find(table, "mw_per_mhz")?,
+            per_packet: Cell::find(table, "per_packet")?,
+            per_byte: Self::read_bytes(table)?,
+            works: Works::read(table)?,
+        })
+    }
+
+    fn read_bytes(table: &Table<'_>) -> Result<BTreeMap<String, Cell>, Fault> {
+        let written = table.find("per_byte").map(Item::members).transpose()?;
+        Cell::named(table, "per_byte", |name, item| {
+            let bare = name.strip_suffix("-seal").or(name.strip_suffix("-open"));
+            if !PRIMITIVES.contains(&bare.unwrap_or(name)) {
+                return Err(item.fault(unknown("primitive", name, PRIMITIVES)));
+            }
+            let has_both = |bare: &str| written.is_some_and(|all| all.contains_key(bare));
+            if bare.is_some_and(has_both) {
+                let why = "both ways have a value already: give one, or -seal and -open";
+                return Err(item.fault(why));
+            }
+            Cell::read(item)
         })
     }
 

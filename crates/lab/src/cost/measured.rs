@@ -8,12 +8,12 @@ use core::fmt;
 use std::collections::BTreeMap;
 
 use crypto::packet::{Encryption, Protection};
+use document::{Fault, Item, Table};
 use engine::sa::Protocol;
 use engine::suite::EspSuite;
-use serde::Deserialize;
 
 use super::bill::{Bill, Direction, Gap, Part};
-use super::file::{Fault, Source};
+use super::cycles::MOST_MHZ;
 use super::policy::Policy;
 use super::works::Each;
 use crate::staircase::Staircase;
@@ -53,77 +53,47 @@ pub(super) struct Fit {
     last_bytes: f64,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct MeasuredFile {
-    #[expect(dead_code, reason = "read before, to know which kind this is")]
-    kind: Option<String>,
-    device: DeviceTable,
-    suite: Costs,
-    exchange: Costs,
-    road: Costs,
-    #[expect(dead_code, reason = "an absent table says the same")]
-    #[serde(default)]
-    missing: Vec<String>,
-}
-
-type Costs = BTreeMap<String, BTreeMap<String, toml::Spanned<f64>>>;
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DeviceTable {
-    name: String,
-    cpu: String,
-    date: String,
-    tsc_mhz: Option<f64>,
-    is_quick: bool,
-}
-
 /// The longest that anything measured may take.
 const MOST_NS: f64 = 1e12;
 
 impl Measured {
-    pub(super) fn read(source: Source<'_>, file: &MeasuredFile) -> Result<Self, Fault> {
-        let device = &file.device;
-        if device
-            .tsc_mhz
-            .is_some_and(|mhz| !(mhz > 0.0 && mhz <= super::cycles::MOST_MHZ))
-        {
-            return Err(source.fault(0, "device.tsc_mhz", "it is not a clock in MHz"));
-        }
+    pub(super) fn read(table: &Table<'_>) -> Result<Self, Fault> {
+        let device = table.need("device")?.table()?;
+        let name = device.need("name")?.text()?.to_owned();
+        let (cpu, date) = (device.need("cpu")?.text()?, device.need("date")?.text()?);
+        let tsc_mhz = device.find("tsc_mhz");
+        let tsc_mhz = tsc_mhz.map(|item| item.positive(MOST_MHZ)).transpose()?;
+        let is_quick = device.need("is_quick")?.boolean()?;
+        device.finish()?;
+        table.or("missing", (), |item| {
+            item.list()?
+                .iter()
+                .try_for_each(|name| name.text().map(drop))
+        })?;
         let mut costs = BTreeMap::new();
-        for (table, group) in [
-            ("suite", &file.suite),
-            ("exchange", &file.exchange),
-            ("road", &file.road),
-        ] {
-            for (thing, values) in group {
-                for (name, value) in values {
-                    let key = format!("{table}.{thing}.{name}");
-                    let ns = *value.get_ref();
-                    if !(ns > 0.0 && ns <= MOST_NS) {
-                        let why = format!("{ns} is not between 0 and {MOST_NS:e} ns");
-                        return Err(source.fault(value.span().start, key, why));
-                    }
-                    costs.insert(key, ns);
+        for group in ["suite", "exchange", "road"] {
+            for (thing, values) in table.need(group)?.members()? {
+                for (name, value) in values.members()? {
+                    let key = format!("{group}.{thing}.{name}");
+                    costs.insert(key, value.positive(MOST_NS)?);
                 }
             }
         }
         let mut suites = BTreeMap::new();
-        for (name, values) in &file.suite {
-            let at = values.values().next().map_or(0, |value| value.span().start);
-            let fit = |prefix: &str| {
-                let fit = Fit::of(prefix, values);
-                fit.map_err(|why| source.fault(at, format!("suite.{name}.{prefix}"), why))
-            };
-            suites.insert(name.clone(), [fit("seal_ns_")?, fit("open_ns_")?]);
+        for (suite, item) in table.need("suite")?.members()? {
+            let values = item.members()?;
+            let fits = [
+                Fit::read("seal_ns_", values)?,
+                Fit::read("open_ns_", values)?,
+            ];
+            suites.insert(suite.clone(), fits);
         }
-        let quick = if device.is_quick { ", quick" } else { "" };
+        let quick = if is_quick { ", quick" } else { "" };
         Ok(Self {
-            name: device.name.clone(),
-            title: format!("{}, measured {}{quick}", device.cpu, device.date),
-            source: format!("caravan bench on {}, {}{quick}", device.name, device.date),
-            tsc_mhz: device.tsc_mhz,
+            title: format!("{cpu}, measured {date}{quick}"),
+            source: format!("caravan bench on {name}, {date}{quick}"),
+            name,
+            tsc_mhz,
             suites,
             costs,
             road: Road::default(),
@@ -252,23 +222,24 @@ const GOOD_FIT: f64 = 0.15;
 
 impl Fit {
     /// `None` where nothing with that prefix was measured.
-    fn of(
-        prefix: &str,
-        values: &BTreeMap<String, toml::Spanned<f64>>,
-    ) -> Result<Option<Self>, String> {
+    fn read(prefix: &str, values: &BTreeMap<String, Item>) -> Result<Option<Self>, Fault> {
         let mut points = Vec::new();
-        for (name, value) in values {
+        for (name, item) in values {
             if let Some(size) = name.strip_prefix(prefix) {
-                let size: u32 = size.parse().map_err(|_| format!("{name} names no size"))?;
-                points.push((f64::from(size), *value.get_ref()));
+                let size: Result<u32, _> = size.parse();
+                let size = size.map_err(|_| item.fault(format!("{name} names no size")))?;
+                points.push((f64::from(size), item.positive(MOST_NS)?, item));
             }
         }
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        match points.as_slice() {
-            [] => Ok(None),
-            [_] => Err("one size says nothing of the others".to_owned()),
-            points => Ok(Some(Self::through(points))),
+        let [(_, _, first), rest @ ..] = points.as_slice() else {
+            return Ok(None);
+        };
+        if rest.is_empty() {
+            return Err(first.fault("one size says nothing of the others"));
         }
+        let points: Vec<_> = points.iter().map(|(bytes, ns, _)| (*bytes, *ns)).collect();
+        Ok(Some(Self::through(&points)))
     }
 
     /// Least squares of the relative differences; neither constant nor slope below zero.

@@ -2,7 +2,6 @@
 
 use crypto::packet::Encryption;
 pub(super) use engine::suite::{of_agreement, of_cipher, of_group, of_hash};
-use toml::Spanned;
 
 pub(super) const CBC: [&str; 5] = ["des", "3des", "aes128", "aes192", "aes256"];
 pub(super) const HASHES: [&str; 5] = ["md5", "sha1", "sha256", "sha384", "sha512"];
@@ -17,9 +16,4 @@ pub(super) fn of_encryption(encryption: Encryption) -> &'static str {
         Encryption::AesGcm { .. } => "aes128",
         Encryption::ChaCha20Poly1305 => "chacha20",
     }
-}
-
-/// What serde takes where a size is not given.
-pub(super) fn no_bytes() -> Spanned<f64> {
-    Spanned::new(0..0, 0.0)
 }

@@ -1,16 +1,14 @@
 //! Profiles in operations, as papers U and W have them: so many a block, on a processor of so many
 //! million operations a second.
 
-use document::unknown;
 use std::collections::BTreeMap;
 
 use crypto::packet::{Encryption, Integrity};
-use serde::Deserialize;
-use toml::Spanned;
+use document::{Fault, Item, Table, unknown};
 
-use super::accounting::Accounting;
+use super::accounting::{Accounting, UnknownAccounting};
 use super::bill::{Bill, Direction, Gap, Part};
-use super::file::{Cell, Fault, Source};
+use super::cell::Cell;
 use super::names;
 use super::policy::Policy;
 use super::works::{Each, Works};
@@ -43,69 +41,24 @@ struct MacCost {
     per_block: Cell,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct OperationsFile {
-    #[expect(dead_code, reason = "read before, to know which kind this is")]
-    kind: String,
-    pub(super) name: Spanned<String>,
-    pub(super) title: String,
-    accounting: Spanned<String>,
-    #[serde(default = "super::names::no_bytes")]
-    header_bytes: Spanned<f64>,
-    #[serde(default)]
-    cipher: BTreeMap<String, Spanned<CipherFile>>,
-    #[serde(default)]
-    mac: BTreeMap<String, Spanned<MacFile>>,
-    #[serde(default)]
-    per_operation: BTreeMap<String, Spanned<Cell>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CipherFile {
-    block_bytes: Spanned<f64>,
-    #[serde(default = "super::names::no_bytes")]
-    added_bytes: Spanned<f64>,
-    encrypt: Option<Spanned<Cell>>,
-    decrypt: Option<Spanned<Cell>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct MacFile {
-    block_bytes: Spanned<f64>,
-    #[serde(default = "super::names::no_bytes")]
-    added_bytes: Spanned<f64>,
-    fixed: Spanned<Cell>,
-    per_block: Spanned<Cell>,
-}
-
 impl Operations {
-    pub(super) fn read(source: Source<'_>, file: &OperationsFile) -> Result<Self, Fault> {
-        let accounting = &file.accounting;
-        let named = accounting.get_ref().parse();
-        let named = named.map_err(|unknown: super::UnknownAccounting| {
-            source.fault(accounting.span().start, "accounting", unknown.to_string())
-        });
-        let mut ciphers = BTreeMap::new();
-        for (name, table) in &file.cipher {
-            let cost = CipherCost::read(source, name, table)?;
-            ciphers.insert(name.clone(), cost);
-        }
-        let mut macs = BTreeMap::new();
-        for (name, table) in &file.mac {
-            macs.insert(name.clone(), MacCost::read(source, name, table)?);
-        }
+    pub(super) fn read(table: &Table<'_>) -> Result<Self, Fault> {
+        let ciphers = Cell::named(table, "cipher", CipherCost::read)?;
+        let macs = Cell::named(table, "mac", MacCost::read)?;
         if ciphers.is_empty() && macs.is_empty() {
-            return Err(source.fault(0, "cipher", "the profile costs no cipher and no MAC"));
+            let what = "the profile costs no cipher and no MAC";
+            return Err(table.fault_of(&["cipher", "mac"], what));
         }
+        let accounting = table.need("accounting")?;
+        let named = accounting.text()?.parse();
+        let named =
+            named.map_err(|unknown: UnknownAccounting| accounting.fault(unknown.to_string()));
         Ok(Self {
             accounting: named?,
-            header_bytes: bytes(source, "header_bytes", &file.header_bytes, 0.0)?,
+            header_bytes: table.or("header_bytes", 0.0, |item| item.number(0.0, MOST_BYTES))?,
             ciphers,
             macs,
-            works: Works::read(source, &file.per_operation)?,
+            works: Works::read(table)?,
         })
     }
 
@@ -224,31 +177,17 @@ const LENGTH_BYTES: f64 = 8.0;
 const MOST_BYTES: f64 = 4096.0;
 
 impl CipherCost {
-    fn read(source: Source<'_>, name: &str, table: &Spanned<CipherFile>) -> Result<Self, Fault> {
-        known(source, "cipher", name, &names::CBC, table.span().start)?;
-        let (file, prefix) = (table.get_ref(), format!("cipher.{name}"));
-        let cell = |word: &str, cell: &Option<Spanned<Cell>>| {
-            let key = format!("{prefix}.{word}");
-            cell.as_ref()
-                .map(|cell| source.cell(&key, cell))
-                .transpose()
+    fn read(name: &str, item: &Item) -> Result<Self, Fault> {
+        check_known("cipher", name, &names::CBC, item)?;
+        let table = item.table()?;
+        let cost = Self {
+            block_bytes: table.need("block_bytes")?.number(1.0, MOST_BYTES)?,
+            added_bytes: table.or("added_bytes", 0.0, |item| item.number(0.0, MOST_BYTES))?,
+            encrypt: Cell::find(&table, "encrypt")?,
+            decrypt: Cell::find(&table, "decrypt")?,
         };
-        Ok(Self {
-            block_bytes: bytes(
-                source,
-                &format!("{prefix}.block_bytes"),
-                &file.block_bytes,
-                1.0,
-            )?,
-            added_bytes: bytes(
-                source,
-                &format!("{prefix}.added_bytes"),
-                &file.added_bytes,
-                0.0,
-            )?,
-            encrypt: cell("encrypt", &file.encrypt)?,
-            decrypt: cell("decrypt", &file.decrypt)?,
-        })
+        table.finish()?;
+        Ok(cost)
     }
 }
 
@@ -262,47 +201,23 @@ impl MacCost {
         format!("{fixed}; {per_block}")
     }
 
-    fn read(source: Source<'_>, name: &str, table: &Spanned<MacFile>) -> Result<Self, Fault> {
-        known(source, "mac", name, &names::HASHES, table.span().start)?;
-        let (file, prefix) = (table.get_ref(), format!("mac.{name}"));
-        Ok(Self {
-            block_bytes: bytes(
-                source,
-                &format!("{prefix}.block_bytes"),
-                &file.block_bytes,
-                1.0,
-            )?,
-            added_bytes: bytes(
-                source,
-                &format!("{prefix}.added_bytes"),
-                &file.added_bytes,
-                0.0,
-            )?,
-            fixed: source.cell(&format!("{prefix}.fixed"), &file.fixed)?,
-            per_block: source.cell(&format!("{prefix}.per_block"), &file.per_block)?,
-        })
+    fn read(name: &str, item: &Item) -> Result<Self, Fault> {
+        check_known("MAC", name, &names::HASHES, item)?;
+        let table = item.table()?;
+        let cost = Self {
+            block_bytes: table.need("block_bytes")?.number(1.0, MOST_BYTES)?,
+            added_bytes: table.or("added_bytes", 0.0, |item| item.number(0.0, MOST_BYTES))?,
+            fixed: Cell::read(table.need("fixed")?)?,
+            per_block: Cell::read(table.need("per_block")?)?,
+        };
+        table.finish()?;
+        Ok(cost)
     }
 }
 
-fn known(
-    source: Source<'_>,
-    table: &str,
-    name: &str,
-    valid: &[&str],
-    at: usize,
-) -> Result<(), Fault> {
-    if valid.contains(&name) {
-        return Ok(());
+fn check_known(what: &str, name: &str, valid: &[&str], item: &Item) -> Result<(), Fault> {
+    match valid.contains(&name) {
+        true => Ok(()),
+        false => Err(item.fault(unknown(what, name, valid.iter().copied()))),
     }
-    let why = unknown("name", name, valid.iter().copied());
-    Err(source.fault(at, format!("{table}.{name}"), why))
-}
-
-fn bytes(source: Source<'_>, key: &str, value: &Spanned<f64>, least: f64) -> Result<f64, Fault> {
-    let bytes = *value.get_ref();
-    if bytes >= least && bytes <= MOST_BYTES {
-        return Ok(bytes);
-    }
-    let why = format!("{bytes} is not between {least} and {MOST_BYTES} bytes");
-    Err(source.fault(value.span().start, key, why))
 }

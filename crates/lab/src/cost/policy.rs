@@ -7,13 +7,11 @@ use core::str::FromStr;
 use std::borrow::Cow;
 
 use crypto::packet::{Encryption, Protection};
+use document::{Fault, Item, parse};
 use engine::plane::shape::Shape;
 use engine::sa::{Mode, Protocol};
 use engine::suite::{EspSuite, IkeSuite, SuiteFault};
-use serde::Deserialize;
-use toml::Spanned;
 
-use super::file::{Fault, Source};
 use super::suite::{Standing, Suite};
 
 /// How packets are protected and where the keys come from.
@@ -47,20 +45,16 @@ pub struct Keys {
 }
 
 /// Key exchanges that the engine speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exchange {
     /// Six messages and three (RFC 2409 §5).
-    #[serde(rename = "ikev1-main")]
     Main,
     /// Three messages and three (RFC 2409 §5), as paper U has it.
-    #[serde(rename = "ikev1-aggressive")]
     Aggressive,
 }
 
 /// How ends prove who they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// RSA signatures and certificates, modulus of 2048 bits.
     Rsa2048,
@@ -72,36 +66,17 @@ pub enum Proof {
     Psk,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PolicyFile {
-    name: Spanned<String>,
-    title: String,
-    suite: Spanned<String>,
-    #[serde(default)]
-    mode: ModeWord,
-    #[serde(default = "yes")]
-    udp: Spanned<bool>,
-    #[serde(default = "four")]
-    outer: Spanned<u8>,
-    keys: Option<KeysFile>,
-}
-
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum ModeWord {
-    #[default]
-    Tunnel,
-    Transport,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct KeysFile {
-    exchange: Exchange,
-    proposal: Spanned<String>,
-    proof: Proof,
-}
+const MODES: [(&str, Mode); 2] = [("tunnel", Mode::Tunnel), ("transport", Mode::Transport)];
+const EXCHANGES: [(&str, Exchange); 2] = [
+    ("ikev1-main", Exchange::Main),
+    ("ikev1-aggressive", Exchange::Aggressive),
+];
+const PROOFS: [(&str, Proof); 4] = [
+    ("rsa2048", Proof::Rsa2048),
+    ("rsa3072", Proof::Rsa3072),
+    ("rsa4096", Proof::Rsa4096),
+    ("psk", Proof::Psk),
+];
 
 impl Exchange {
     /// What today's standards say of it whatever its algorithms; `None` for nothing.
@@ -128,42 +103,31 @@ impl Policy {
 
     /// Reads a file of `policies/`; `file` names it in messages.
     pub fn parse(file: &str, text: &str) -> Result<Self, Fault> {
-        let source = Source { file, text };
-        let read: PolicyFile = source.read()?;
-        let suite: Suite = Self::word(source, "suite", &read.suite)?;
-        if read.name.get_ref().trim().is_empty() {
-            return Err(source.fault(read.name.span().start, "name", "it is empty"));
-        }
-        if !matches!(read.outer.get_ref(), 4 | 6) {
-            let why = format!("{} is neither 4 nor 6", read.outer.get_ref());
-            return Err(source.fault(read.outer.span().start, "outer", why));
-        }
-        if suite.ipsec().is_none()
-            && let Some(keys) = &read.keys
-        {
-            let why = "keys for the suite \"none\", which has none";
-            return Err(source.fault(keys.proposal.span().start, "keys", why));
-        }
-        let keys = match &read.keys {
+        let document = parse(file, text)?;
+        let table = document.table()?;
+        let suite: Suite = word(table.need("suite")?)?;
+        let keys = match table.find("keys") {
             None => None,
-            Some(keys) => Some(Keys {
-                exchange: keys.exchange,
-                proposal: Self::word(source, "keys.proposal", &keys.proposal)?,
-                proof: keys.proof,
-            }),
+            Some(item) if suite.ipsec().is_none() => {
+                return Err(item.fault("keys for the suite \"none\", which has none"));
+            }
+            Some(item) => Some(Keys::read(item)?),
         };
-        Ok(Self {
-            name: read.name.into_inner(),
-            title: read.title,
+        let policy = Self {
+            name: table.need("name")?.text()?.to_owned(),
+            title: table.need("title")?.text()?.to_owned(),
             suite,
-            mode: match read.mode {
-                ModeWord::Tunnel => Mode::Tunnel,
-                ModeWord::Transport => Mode::Transport,
-            },
-            is_udp_encapsulated: read.udp.into_inner(),
-            is_outer_v6: read.outer.into_inner() == 6,
+            mode: table.or("mode", Mode::Tunnel, |item| item.choice("mode", &MODES))?,
+            is_udp_encapsulated: table.or("udp", true, Item::boolean)?,
+            is_outer_v6: table.or("outer", false, |item| match item.whole(0, u64::MAX)? {
+                4 => Ok(false),
+                6 => Ok(true),
+                other => Err(item.fault(format!("{other} is neither 4 nor 6"))),
+            })?,
             keys,
-        })
+        };
+        table.finish()?;
+        Ok(policy)
     }
 
     /// The same policy with the algorithms that an SA has; its own keep their name.
@@ -220,21 +184,23 @@ impl Policy {
             Standing::Legacy(reasons)
         }
     }
+}
 
-    fn word<T: FromStr<Err = SuiteFault>>(
-        source: Source<'_>,
-        key: &str,
-        word: &Spanned<String>,
-    ) -> Result<T, Fault> {
-        let read = word.get_ref().parse();
-        read.map_err(|fault: SuiteFault| source.fault(word.span().start, key, fault.to_string()))
+impl Keys {
+    fn read(item: &Item) -> Result<Self, Fault> {
+        let table = item.table()?;
+        let keys = Self {
+            exchange: table.need("exchange")?.choice("exchange", &EXCHANGES)?,
+            proposal: word(table.need("proposal")?)?,
+            proof: table.need("proof")?.choice("proof", &PROOFS)?,
+        };
+        table.finish()?;
+        Ok(keys)
     }
 }
 
-fn yes() -> Spanned<bool> {
-    Spanned::new(0..0, true)
-}
-
-fn four() -> Spanned<u8> {
-    Spanned::new(0..0, 4)
+/// Algorithms by their words.
+fn word<T: FromStr<Err = SuiteFault>>(item: &Item) -> Result<T, Fault> {
+    let read = item.text()?.parse();
+    read.map_err(|fault: SuiteFault| item.fault(fault.to_string()))
 }

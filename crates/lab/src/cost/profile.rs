@@ -1,14 +1,12 @@
 //! A device's cost table, of one of three kinds, read from a text.
 
-use document::unknown;
-use serde::Deserialize;
+use document::{Fault, parse};
 
 use super::accounting::Accounting;
 use super::bill::{Bill, Direction, Gap};
-use super::cycles::{Cycles, CyclesFile};
-use super::file::{Fault, Source};
-use super::measured::{Measured, MeasuredFile};
-use super::operations::{Operations, OperationsFile};
+use super::cycles::Cycles;
+use super::measured::Measured;
+use super::operations::Operations;
 use super::policy::Policy;
 use super::suite::Suite;
 use super::works::Each;
@@ -52,51 +50,29 @@ pub(super) enum Table {
     Measured(Measured),
 }
 
-/// Of any file, what tells its kind.
-#[derive(Deserialize)]
-struct Kind {
-    kind: Option<toml::Spanned<String>>,
-    device: Option<toml::Value>,
-}
-
 impl Profile {
     /// Reads a file of `devices/`, or one that `caravan bench` wrote; `file` names it in messages.
     pub fn parse(file: &str, text: &str) -> Result<Self, Fault> {
-        let source = Source { file, text };
-        let head: Kind = source.read()?;
-        let kind = head.kind.as_ref();
-        let word = match (kind, &head.device) {
-            (Some(kind), _) => kind.get_ref().as_str(),
-            (None, Some(_)) => "measured",
-            (None, None) => return Err(source.fault(0, "kind", "the key is missing")),
+        let document = parse(file, text)?;
+        let top = document.table()?;
+        let kind = match top.find("device") {
+            // what bench writes needs no kind
+            Some(_) => top.or("kind", Kind::Measured, |item| item.choice("kind", &KINDS))?,
+            None => top.need("kind")?.choice("kind", &KINDS)?,
         };
-        let (name, title, table) = match word {
-            "operations" => {
-                let read: OperationsFile = source.read()?;
-                let table = Table::Operations(Operations::read(source, &read)?);
-                (read.name, read.title, table)
-            }
-            "cycles" => {
-                let read: CyclesFile = source.read()?;
-                let table = Table::Cycles(Cycles::read(source, &read)?);
-                (read.name, read.title, table)
-            }
-            "measured" => {
-                let read: MeasuredFile = source.read()?;
-                let measured = Measured::read(source, &read)?;
-                let name = toml::Spanned::new(0..0, measured.name.clone());
-                (name, measured.title.clone(), Table::Measured(measured))
-            }
-            other => {
-                let why = unknown("kind", other, KINDS);
-                let at = kind.map_or(0, |kind| kind.span().start);
-                return Err(source.fault(at, "kind", why));
+        let table = match kind {
+            Kind::Operations => Table::Operations(Operations::read(&top)?),
+            Kind::Cycles => Table::Cycles(Cycles::read(&top)?),
+            Kind::Measured => Table::Measured(Measured::read(&top)?),
+        };
+        let (name, title) = match &table {
+            Table::Measured(measured) => (measured.name.clone(), measured.title.clone()),
+            Table::Operations(_) | Table::Cycles(_) => {
+                let text = |key| top.need(key)?.text().map(str::to_owned);
+                (text("name")?, text("title")?)
             }
         };
-        if name.get_ref().trim().is_empty() {
-            return Err(source.fault(name.span().start, "name", "it is empty"));
-        }
-        let name = name.into_inner();
+        top.finish()?;
         Ok(Self { name, title, table })
     }
 
@@ -254,4 +230,16 @@ impl Missing {
     }
 }
 
-const KINDS: [&str; 3] = ["operations", "cycles", "measured"];
+/// Which of the tables a file holds.
+#[derive(Clone, Copy)]
+enum Kind {
+    Operations,
+    Cycles,
+    Measured,
+}
+
+const KINDS: [(&str, Kind); 3] = [
+    ("operations", Kind::Operations),
+    ("cycles", Kind::Cycles),
+    ("measured", Kind::Measured),
+];

@@ -1,12 +1,11 @@
 //! What key exchanges cost: cells by name for each operation.
 
-use document::unknown;
 use std::collections::BTreeMap;
 
-use toml::Spanned;
+use document::{Fault, Table, unknown};
 
 use super::bill::Gap;
-use super::file::{Cell, Fault, Source};
+use super::cell::Cell;
 
 /// Cells of `[per_operation]`, by name.
 #[derive(Clone, Debug, Default)]
@@ -23,21 +22,15 @@ pub(super) enum Each {
 }
 
 impl Works {
-    pub(super) fn read(
-        source: Source<'_>,
-        cells: &BTreeMap<String, Spanned<Cell>>,
-    ) -> Result<Self, Fault> {
-        let mut works = BTreeMap::new();
-        for (name, cell) in cells {
-            let key = format!("per_operation.{name}");
-            if !names().any(|valid| valid == *name) {
+    pub(super) fn read(table: &Table<'_>) -> Result<Self, Fault> {
+        let works = Cell::named(table, "per_operation", |name, item| {
+            if !names().any(|valid| valid == name) {
                 let all: Vec<String> = names().collect();
-                let why = unknown("operation", name, all.iter().map(String::as_str));
-                return Err(source.fault(cell.span().start, key, why));
+                return Err(item.fault(unknown("operation", name, all.iter().map(String::as_str))));
             }
-            works.insert(name.clone(), source.cell(&key, cell)?);
-        }
-        Ok(Self(works))
+            Cell::read(item)
+        });
+        Ok(Self(works?))
     }
 
     pub(super) fn cost(&self, name: &str) -> Result<f64, Gap> {

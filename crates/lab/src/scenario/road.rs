@@ -71,7 +71,7 @@ impl Scenario {
     /// The policy, from its file or by its suite's name.
     pub fn resolved_policy(&self, catalogue: &Catalogue) -> Result<cost::Policy, Fault> {
         match catalogue.find(Kind::Policy, &self.policy) {
-            Some(entry) => cost::Policy::parse(&entry.file, &entry.text).map_err(Fault::from),
+            Some(entry) => cost::Policy::parse(&entry.file, &entry.text),
             None => match self.policy.parse() {
                 Ok(suite) => Ok(cost::Policy::of(suite)),
                 Err(fault) => Err(self.fault(&["policy"], format!("{fault}"))),
@@ -369,20 +369,6 @@ impl Sizes {
                     |&(bytes, weight): &(f64, f64)| tandem::traffic::Share { bytes, weight };
                 tandem::Sizes::Empirical(points.iter().map(share).collect())
             }
-        }
-    }
-}
-
-impl From<cost::Fault> for Fault {
-    fn from(fault: cost::Fault) -> Self {
-        Self {
-            place: Place {
-                file: fault.file.as_str().into(),
-                line: Some(fault.line),
-                column: Some(fault.column),
-                key: fault.key,
-            },
-            what: fault.why,
         }
     }
 }

@@ -162,7 +162,7 @@ fn a_bench_file_is_checked_as_well() {
     };
     let text = refused("seal_ns_480 = 204.0", "seal_ns_480 = -204.0");
     assert!(
-        text.starts_with("box.toml:12:15: suite.aes128gcm16.seal_ns_480: "),
+        text.starts_with("box.toml:12:1: suite.aes128gcm16.seal_ns_480: "),
         "{text}"
     );
     assert!(refused("seal_ns_480", "seal_ns_many").contains("names no size"));
