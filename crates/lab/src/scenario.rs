@@ -37,9 +37,9 @@ pub use catalogue::{Catalogue, Entry, Kind};
 pub use document::{Fault, Item, Place, Table, nearest, parse, unknown};
 pub use graph::Graph;
 pub use link::{Link, LinkFile, Rate};
-pub use motion::{Change, Flow, LinkChange, Move, Tunnel};
+pub use motion::{Change, Flow, LinkChange, Move, POLICIES_MAX, Tunnel};
 pub use road::NoRoad;
-pub use topology::Joint;
+pub use topology::{Joint, NODES_MAX};
 pub use traffic::{After, Direction, Model, Pace, Sizes, Traffic};
 
 /// A checked scenario: everything that it names exists, and every number is possible.
@@ -51,7 +51,8 @@ pub struct Scenario {
     pub title: String,
     /// Where all randomness starts.
     pub seed: u64,
-    /// A policy of the catalogue, between stations and gateways.
+    /// A policy of the catalogue, between stations and gateways; the first one's if layers name
+    /// several.
     pub policy: String,
     /// How protected packets are counted: `paper-u`, `paper-w` or `rfc`.
     pub accounting: String,
@@ -216,21 +217,24 @@ impl Scenario {
             true => Self::read_chain,
             false => Self::read_graph,
         };
-        let (policy, mut scenario) = read(scenario, &table, catalogue, &mut files)?;
-        policy.text()?.clone_into(&mut scenario.policy);
-        match catalogue.find(Kind::Policy, &scenario.policy) {
-            Some(entry) => files.push(entry.fingerprint()),
-            // Every suite is a policy by its own name.
-            None if scenario.policy.parse::<Suite>().is_ok() => {}
-            None => drop(catalogue.named(Kind::Policy, policy)?),
+        let (policies, mut scenario) = read(scenario, &table, catalogue, &mut files)?;
+        for policy in &policies {
+            let name = policy.text()?;
+            match catalogue.find(Kind::Policy, name) {
+                Some(entry) => files.push(entry.fingerprint()),
+                // Every suite is a policy by its own name.
+                None if name.parse::<Suite>().is_ok() => {}
+                None => drop(catalogue.named(Kind::Policy, policy)?),
+            }
         }
         files.sort();
         files.dedup();
         scenario.files = files;
+        policies[0].text()?.clone_into(&mut scenario.policy);
         if scenario.gateway().is_none() && scenario.policy != "none" {
             let what = "a policy needs a gateway at its other end: add a node with that role, \
                         or take the policy 'none'";
-            return Err(policy.fault(what));
+            return Err(policies[0].fault(what));
         }
         table.finish()?;
         Ok(scenario)
@@ -241,7 +245,7 @@ impl Scenario {
         table: &Table<'a>,
         catalogue: &Catalogue,
         files: &mut Vec<(String, String)>,
-    ) -> Result<(&'a Item, Self), Fault> {
+    ) -> Result<(Vec<&'a Item>, Self), Fault> {
         let policy = table.need("policy")?;
         let traffic = table.need("traffic")?;
         for key in ["move", "layer"] {
@@ -269,7 +273,7 @@ impl Scenario {
             flows: vec![flow],
             ..self
         };
-        Ok((policy, scenario))
+        Ok((vec![policy], scenario))
     }
 
     fn read_graph<'a>(
@@ -277,7 +281,7 @@ impl Scenario {
         table: &Table<'a>,
         catalogue: &Catalogue,
         files: &mut Vec<(String, String)>,
-    ) -> Result<(&'a Item, Self), Fault> {
+    ) -> Result<(Vec<&'a Item>, Self), Fault> {
         table.refuse("traffic", "[[flow]] is here already: it says what is sent")?;
         let topology = topology::graph(table, catalogue, files)?;
         let flows = motion::flows(table.need("flow")?, &topology)?;
@@ -289,12 +293,12 @@ impl Scenario {
             let what = format!("nobody is ever on '{name}': name who is, or move a station there");
             return Err(self.fault(&[&format!("link.{name}.from"), "link"], what));
         }
-        let (policy, layers) = match table.find("layer") {
-            None => (table.need("policy")?, None),
+        let (policies, layers) = match table.find("layer") {
+            None => (vec![table.need("policy")?], None),
             Some(layer) => {
                 table.refuse("policy", "[[layer]] is here already: it names the policy")?;
-                let (policy, tunnels) = motion::layers(layer, &topology)?;
-                (policy, Some(tunnels))
+                let (policies, tunnels) = motion::layers(layer, &topology)?.into_iter().unzip();
+                (policies, Some(tunnels))
             }
         };
         let scenario = Self {
@@ -305,7 +309,7 @@ impl Scenario {
             layers,
             ..self
         };
-        Ok((policy, scenario))
+        Ok((policies, scenario))
     }
 
     /// The one flow of a chain: what the tandem and the closed forms see. Of a graph that branches
@@ -376,8 +380,17 @@ struct Written<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     moves: Option<&'a [Move]>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    layers: Option<&'a [Tunnel]>,
+    layers: Option<Vec<Layer<'a>>>,
     files: &'a [(String, String)],
+}
+
+/// The policy is left out if it is the scenario's.
+#[derive(Serialize)]
+struct Layer<'a> {
+    from: usize,
+    to: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -409,7 +422,14 @@ impl Serialize for Scenario {
             },
             flows: (!self.is_short).then_some(&self.flows),
             moves: (!self.is_short).then_some(&self.moves),
-            layers: self.layers.as_deref(),
+            layers: self.layers.as_ref().map(|layers| {
+                let layers = layers.iter().map(|tunnel| Layer {
+                    from: tunnel.from,
+                    to: tunnel.to,
+                    policy: (tunnel.policy != self.policy).then_some(&*tunnel.policy),
+                });
+                layers.collect()
+            }),
             files: &self.files,
         };
         written.serialize(serializer)

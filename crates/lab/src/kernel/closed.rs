@@ -58,7 +58,7 @@ pub fn road(plan: &Plan) -> Result<Closed, Fault> {
     };
     let (narrowest, throughput_bps) = plan.narrowest();
     (closed.narrowest, closed.throughput_bps) = (narrowest, throughput_bps);
-    if plan.tunnel.is_some() {
+    if plan.tunnel().is_some() {
         let (exchange, computing) = exchange(plan)?;
         closed.handshake_wire_bytes = exchange.wire_bytes;
         closed.handshake_messages = exchange.messages.len();
@@ -119,7 +119,7 @@ impl Plan {
 
     /// The IP packet that carries a clear one to the gateway.
     fn protected(&self, clear: u32) -> u32 {
-        let shape = self.tunnel.as_ref().map(|tunnel| self.shape(tunnel));
+        let shape = self.tunnel().map(|tunnel| self.shape(tunnel));
         shape.map_or(clear, |shape| wire_bytes(&shape, clear as usize) as u32)
     }
 
@@ -167,7 +167,7 @@ impl Plan {
     /// A ping to whom the station talks to: to the gateway where it publishes the server.
     fn round_trip_s(&self, clear: u32) -> f64 {
         let outer = self.outer_joints();
-        let far = if self.is_published() {
+        let far = if self.is_published(self.program()) {
             outer
         } else {
             self.joints.len()
@@ -185,13 +185,14 @@ impl Plan {
             }
         }
         let costs = self.costs();
-        let each = costs
-            .map(|(_, costs)| costs.seal.at(f64::from(clear)) + costs.open.at(f64::from(clear)));
+        let each = costs.map(|(_, costs)| {
+            costs.packet.seal.at(f64::from(clear)) + costs.packet.open.at(f64::from(clear))
+        });
         seconds + each.sum::<f64>()
     }
 
     fn costs(&self) -> impl Iterator<Item = (&str, &Costs)> {
-        let stations = self.stations.iter().filter(|_| self.tunnel.is_some());
+        let stations = self.stations.iter().filter(|_| self.tunnel().is_some());
         stations.filter_map(|one| Some((one.name.as_str(), one.costs.as_ref()?)))
     }
 
@@ -214,9 +215,9 @@ impl Plan {
             let (data, ack) = (f64::from(clear), f64::from(TCP_HEADERS_BYTES));
             let is_sender = (name == self.stations[0].name) == is_up;
             let seconds = if is_sender {
-                costs.seal.at(data) + costs.open.at(ack) / SEGMENTS_AN_ACK
+                costs.packet.seal.at(data) + costs.packet.open.at(ack) / SEGMENTS_AN_ACK
             } else {
-                costs.open.at(data) + costs.seal.at(ack) / SEGMENTS_AN_ACK
+                costs.packet.open.at(data) + costs.packet.seal.at(ack) / SEGMENTS_AN_ACK
             };
             (name.to_owned(), seconds)
         });
@@ -231,7 +232,7 @@ impl Plan {
     /// The largest clear TCP packet: what the planes let through unfragmented.
     fn segment_bytes(&self) -> u32 {
         let mtu = self.mtu_bytes().min(MTU_BYTES);
-        let shape = self.tunnel.as_ref().map(|tunnel| self.shape(tunnel));
+        let shape = self.tunnel().map(|tunnel| self.shape(tunnel));
         let fits = shape.map_or(mtu, |shape| shape.largest_packet(mtu as usize) as u32);
         fits.min(mtu)
     }

@@ -3,6 +3,7 @@
 //! A [`Cpu`] stands on the way of plain packets and charges each by its clear size. Hosts charge
 //! their own work through [`Costs`].
 
+use std::net::IpAddr;
 use std::rc::Rc;
 
 use engine::time::{Duration, Instant};
@@ -20,12 +21,21 @@ const MAX_SECONDS: f64 = 1e6;
 /// What a host's processor takes for what it does.
 #[derive(Clone)]
 pub struct Costs {
-    /// Seconds to seal a packet, by its clear size.
-    pub seal: Staircase,
-    /// Seconds to open a packet, by its clear size.
-    pub open: Staircase,
+    /// Of packets, unless their peer is in `peers`.
+    pub packet: PacketCosts,
+    /// Of packets of tunnels with other policies: first and last inner address of the peers.
+    pub peers: Vec<(IpAddr, IpAddr, PacketCosts)>,
     /// What the processor takes for what control has just done.
     pub control: Rc<dyn Fn(&Work) -> WorkTime>,
+}
+
+/// What one packet takes under one policy.
+#[derive(Clone, Debug, Default)]
+pub struct PacketCosts {
+    /// Seconds to seal it, by its clear size.
+    pub seal: Staircase,
+    /// Seconds to open it, by its clear size.
+    pub open: Staircase,
 }
 
 /// A processor on the way of plain packets.
@@ -43,10 +53,21 @@ impl Costs {
     /// Everything takes no time.
     pub fn free() -> Self {
         Self {
-            seal: Staircase::default(),
-            open: Staircase::default(),
+            packet: PacketCosts::default(),
+            peers: Vec::new(),
             control: Rc::new(|_| WorkTime::default()),
         }
+    }
+
+    /// Of a clear packet that this peer sends or gets, by its inner address.
+    pub fn of_peer(&self, peer: impl FnOnce() -> Option<IpAddr>) -> &PacketCosts {
+        let peers = Some(&self.peers).filter(|peers| !peers.is_empty());
+        let Some((peers, peer)) = peers.and_then(|peers| Some((peers, peer()?))) else {
+            return &self.packet;
+        };
+        let mut others = peers.iter();
+        let other = others.find(|(first, last, _)| (*first..=*last).contains(&peer));
+        other.map_or(&self.packet, |(.., costs)| costs)
     }
 }
 

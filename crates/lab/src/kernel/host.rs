@@ -365,7 +365,8 @@ impl Host {
         let opened = control.open(octets, &flow, now, &mut self.sends);
         let mut seconds = self.control_seconds();
         for packet in opened {
-            seconds += self.plan.costs.open.at(packet.len() as f64);
+            let source = || Some(Flow::of(&packet).ok()?.source);
+            seconds += self.plan.costs.of_peer(source).open.at(packet.len() as f64);
             self.inward(packet);
         }
         seconds
@@ -411,8 +412,10 @@ impl Host {
             return 0.0;
         };
         let clear = octets.len() as f64;
+        let destination = || Some(Flow::of(&octets).ok()?.destination);
+        let costs = self.plan.costs.of_peer(destination);
         if control.seal(octets, now, &mut self.sends) {
-            self.plan.costs.seal.at(clear)
+            costs.seal.at(clear)
         } else {
             0.0
         }

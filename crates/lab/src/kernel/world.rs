@@ -9,6 +9,7 @@ mod build;
 pub mod flows;
 mod outcome;
 mod plan;
+mod protection;
 #[cfg(test)]
 pub(super) mod tests;
 mod tunnel;
@@ -128,7 +129,7 @@ impl World {
 
     /// Waits for all tunnels: what each station saw, in the order of the graph's tunnels.
     fn handshakes(&mut self) -> Result<Vec<Exchange>, Fault> {
-        if self.plan.tunnel.is_none() {
+        if self.plan.tunnels.is_empty() {
             return Ok(Vec::new());
         }
         let tunnels = self.plan.graph.tunnels.iter();
@@ -173,7 +174,7 @@ impl World {
                 _ => 0,
             }
         };
-        let to = self.plan.far_end(program.server);
+        let to = self.plan.far_end(program);
         let now = self.kernel.now();
         let before = carried(&self.kernel);
         self.with_stack(station, |stack| {
@@ -188,7 +189,7 @@ impl World {
 
     fn round_trips(&mut self) -> Result<RoundTrips, Fault> {
         let program = self.plan.program();
-        let to = self.plan.far_end(program.server);
+        let to = self.plan.far_end(program);
         let (station, now) = (self.number(program.station), self.kernel.now());
         self.with_stack(station, |stack| {
             stack.ping(to, PINGS, PING_PAYLOAD_BYTES, PING_INTERVAL, now);
@@ -221,7 +222,7 @@ impl World {
         let program = &self.plan.programs[flow];
         let (station, server) = (self.number(program.station), self.number(program.server));
         let port = build::ports(flow).0;
-        let to = (self.plan.far_end(program.server), port);
+        let to = (self.plan.far_end(program), port);
         let is_up = program.is_up;
         let (client, other) = if is_up {
             (Role::Sends(bytes), Role::Receives)
@@ -266,7 +267,7 @@ impl World {
         };
         let (from, end) = self.ends(flow);
         let to = if program.is_up {
-            self.plan.far_end(program.server)
+            self.plan.far_end(program)
         } else {
             self.address_of_station(program.station)
         };
@@ -275,7 +276,7 @@ impl World {
             port: build::ports(flow).1,
             gaps,
             sizes,
-            most_bytes: self.plan.most_bytes(),
+            most_bytes: self.plan.most_bytes(program),
             span: (self.kernel.now(), until),
         };
         let seed = self.plan.seed;
@@ -298,7 +299,8 @@ impl World {
         let port = build::ports(flow).1;
         let sent = stack(from).and_then(|stack| stack.sent(port));
         let came = stack(end).and_then(|stack| stack.discarded.get(&port));
-        let (limit, most) = (self.plan.programs[flow].limit, self.plan.most_bytes());
+        let program = &self.plan.programs[flow];
+        let (limit, most) = (program.limit, self.plan.most_bytes(program));
         Streamed::of(sent, came, limit, most)
     }
 
@@ -315,13 +317,9 @@ impl World {
 
     /// The address under which a station is reached from behind its gateway.
     fn address_of_station(&self, station: usize) -> Ipv4Addr {
-        let mut tunnels = self.plan.graph.tunnels.iter();
-        let tunnel = tunnels.find(|tunnel| tunnel.from == station);
-        let mode = self.plan.tunnel.as_ref().map(|tunnel| tunnel.mode);
-        match (mode, tunnel) {
-            (Some(Mode::Transport), Some(tunnel)) => {
-                tunnel::pool(self.plan.pool_number(tunnel.to)).0
-            }
+        let own = self.plan.tunnels_at(station);
+        match own.first() {
+            Some((tunnel, (first, _))) if tunnel.mode == Mode::Transport => *first,
             _ => {
                 let host = self.host(self.number(station));
                 let stack = host.and_then(|host| host.stack.as_ref());

@@ -25,7 +25,7 @@ pub struct Graph {
     pub ports: Vec<Port>,
     /// The first link of each station, by node; none for other nodes.
     pub homes: Vec<Option<usize>>,
-    /// Who is protected to where.
+    /// Who is protected to where, and by which policy.
     pub tunnels: Vec<Tunnel>,
     /// The ways of routers, NATs and gateways. Stations and servers have one way out: the first
     /// address of the segment that they are on.
@@ -320,7 +320,8 @@ impl Graph {
                     let gateways = scenario.with_role(Role::Gateway);
                     let near = gateways.map(|to| (self.distance(from, to, scenario), to));
                     let near = near.filter(|(distance, _)| distance.is_some());
-                    near.min().map(|(_, to)| Tunnel { from, to })
+                    let policy = scenario.policy.clone();
+                    near.min().map(|(_, to)| Tunnel { from, to, policy })
                 });
                 tunnels.collect()
             }

@@ -1,6 +1,6 @@
 //! What applications send between which nodes, what protects whom, and who changes what, when.
 
-use document::{Fault, Item, Table, Value, unknown};
+use document::{Fault, Item, Table, unknown};
 use serde::Serialize;
 
 use super::link::{Rate, read_rate};
@@ -68,12 +68,14 @@ pub enum LinkChange {
 }
 
 /// An IPsec tunnel: the layer of protection that the lab runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Tunnel {
     /// Index of the station.
     pub from: usize,
     /// Index of the gateway.
     pub to: usize,
+    /// Its policy, by name.
+    pub policy: String,
 }
 
 impl Flow {
@@ -86,6 +88,9 @@ impl Flow {
     }
 }
 
+/// Different policies at one gateway: stations of each have a name and inner addresses of
+/// their own.
+pub const POLICIES_MAX: usize = 4;
 /// More of one kind is a mistake.
 const LIST_MAX: usize = 1024;
 /// What a move may change of a link.
@@ -221,12 +226,12 @@ fn link_change(item: &Item, table: &Table<'_>) -> Result<LinkChange, Fault> {
     })
 }
 
-/// The policy that the layers of a graph name, and the tunnels that it protects.
+/// The tunnels that the layers of a graph ask for, each with the place of its policy.
 pub(super) fn layers<'a>(
     item: &'a Item,
     topology: &Topology,
-) -> Result<(&'a Item, Vec<Tunnel>), Fault> {
-    let (mut policy, mut tunnels): (Option<&Item>, Vec<Tunnel>) = (None, Vec::new());
+) -> Result<Vec<(&'a Item, Tunnel)>, Fault> {
+    let mut tunnels: Vec<(&Item, Tunnel)> = Vec::new();
     for item in members(item, "layers")? {
         let table = item.table()?;
         let kind = table.need("kind")?;
@@ -236,11 +241,7 @@ pub(super) fn layers<'a>(
             return Err(kind.fault(what));
         }
         let named = table.need("policy")?;
-        if policy.is_some_and(|other| text_of(other) != text_of(named)) {
-            let what = "a second policy of ipsec: one protects all tunnels of a scenario";
-            return Err(named.fault(what));
-        }
-        policy = Some(named);
+        let policy = named.text()?.to_owned();
         let from = node_of(table.need("from")?, &topology.nodes)?;
         let to = node_of(table.need("to")?, &topology.nodes)?;
         let roles = (topology.nodes[from].role, topology.nodes[to].role);
@@ -248,21 +249,23 @@ pub(super) fn layers<'a>(
             let what = "ipsec protects from a station to a gateway";
             return Err(item.fault_of(&["from", "to"], what));
         }
-        if tunnels.iter().any(|tunnel| tunnel.from == from) {
+        if tunnels.iter().any(|(_, tunnel)| tunnel.from == from) {
             return Err(item.fault_of(&["from"], "a second tunnel of one station"));
         }
-        tunnels.push(Tunnel { from, to });
+        let others = tunnels.iter().filter(|(_, other)| other.to == to);
+        let mut others: Vec<&str> = others.map(|(_, other)| &*other.policy).collect();
+        others.push(&policy);
+        others.sort_unstable();
+        others.dedup();
+        if others.len() > POLICIES_MAX {
+            let what = format!("more than {POLICIES_MAX} policies at one gateway");
+            return Err(named.fault(what));
+        }
+        tunnels.push((named, Tunnel { from, to, policy }));
         table.finish()?;
     }
-    match policy {
-        Some(policy) => Ok((policy, tunnels)),
-        None => Err(item.fault("there is no layer")),
-    }
-}
-
-fn text_of(item: &Item) -> Option<&str> {
-    match &item.value {
-        Value::Text(text) => Some(text),
-        _ => None,
+    match tunnels.is_empty() {
+        true => Err(item.fault("there is no layer")),
+        false => Ok(tunnels),
     }
 }

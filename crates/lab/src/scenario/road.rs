@@ -70,13 +70,42 @@ impl NoRoad {
 impl Scenario {
     /// The policy, from its file or by its suite's name.
     pub fn resolved_policy(&self, catalogue: &Catalogue) -> Result<cost::Policy, Fault> {
-        match catalogue.find(Kind::Policy, &self.policy) {
+        self.policy_named(&self.policy, catalogue)
+    }
+
+    /// A policy that the scenario names.
+    pub(crate) fn policy_named(
+        &self,
+        name: &str,
+        catalogue: &Catalogue,
+    ) -> Result<cost::Policy, Fault> {
+        match catalogue.find(Kind::Policy, name) {
             Some(entry) => cost::Policy::parse(&entry.file, &entry.text),
-            None => match self.policy.parse() {
+            None => match name.parse() {
                 Ok(suite) => Ok(cost::Policy::of(suite)),
-                Err(fault) => Err(self.fault(&["policy"], format!("{fault}"))),
+                Err(fault) => Err(self.fault(&[&self.policy_key(name)], format!("{fault}"))),
             },
         }
+    }
+
+    /// The key that names a policy: of the first layer that does, or the scenario's own.
+    pub(crate) fn policy_key(&self, name: &str) -> String {
+        let mut layers = self.layers.iter().flatten();
+        match layers.find(|tunnel| tunnel.policy == name) {
+            Some(tunnel) => format!("layer.{}.policy", self.nodes[tunnel.from].name),
+            None => "policy".to_owned(),
+        }
+    }
+
+    /// Every policy once, in the order of the file.
+    fn policies(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = vec![&self.policy];
+        for tunnel in self.layers.iter().flatten() {
+            if !names.contains(&&*tunnel.policy) {
+                names.push(&tunnel.policy);
+            }
+        }
+        names
     }
 
     /// The device of a node that computes, at the scenario's clock.
@@ -168,7 +197,7 @@ impl Scenario {
                     Some(computer) => self
                         .device(&node.name, computer, catalogue)?
                         .service(&policy, direction)
-                        .map_err(|missing| self.unpriced(&node.name, missing))?,
+                        .map_err(|missing| self.unpriced((&node.name, &self.policy), missing))?,
                     None => Staircase::constant(0.0),
                 };
                 stations.push(tandem::Station {
@@ -197,18 +226,19 @@ impl Scenario {
     /// The nodes of whose device bytes alone are priced where packets are protected: their work,
     /// and every delay behind it, is the least that can be.
     pub fn priced_by_bytes_alone(&self, catalogue: &Catalogue) -> Vec<&str> {
-        let Ok(policy) = self.resolved_policy(catalogue) else {
-            return Vec::new();
-        };
+        let policies = self.policies().into_iter();
+        let policies = policies.filter_map(|name| self.policy_named(name, catalogue).ok());
+        let policies: Vec<cost::Policy> = policies.collect();
         let seal = cost::Direction::Seal;
         let nodes = self.nodes.iter().filter(|node| {
             let computer = node.computer.as_ref();
             let device = computer.and_then(|it| self.device(&node.name, it, catalogue).ok());
             device.is_some_and(|device| {
-                let has_work = device
-                    .bill(&policy, seal)
-                    .is_ok_and(|it| !it.parts.is_empty());
-                device.profile().prices_bytes_alone() && has_work
+                let has_work = |policy| {
+                    let bill = device.bill(policy, seal);
+                    bill.is_ok_and(|it| !it.parts.is_empty())
+                };
+                device.profile().prices_bytes_alone() && policies.iter().any(has_work)
             })
         });
         nodes.map(|node| node.name.as_str()).collect()
@@ -281,7 +311,7 @@ impl Scenario {
         accounting
             .size(policy)
             .map_err(|_no_formula| NoRoad::NoFormula {
-                place: self.blamed(&["accounting", "policy"]),
+                place: self.blamed(&["accounting", &self.policy_key(&self.policy)]),
                 accounting,
                 policy: self.policy.clone(),
             })
@@ -311,10 +341,10 @@ impl Scenario {
     }
 
     /// That a node's device has no price of the policy.
-    pub(crate) fn unpriced(&self, node: &str, missing: cost::Missing) -> NoRoad {
+    pub(crate) fn unpriced(&self, (node, policy): (&str, &str), missing: cost::Missing) -> NoRoad {
         let device = format!("node.{node}.device");
         NoRoad::Unpriced {
-            place: self.blamed(&["policy", &device]),
+            place: self.blamed(&[&self.policy_key(policy), &device]),
             missing: Box::new(missing),
         }
     }

@@ -10,8 +10,8 @@ use super::catalogue::{Catalogue, Entry, Kind};
 use super::link::Link;
 use super::{Node, Role};
 
-/// More hops are a mistake.
-const NODES_MAX: usize = 64;
+/// More nodes are a mistake.
+pub const NODES_MAX: usize = 64;
 
 /// What a link joins.
 const ENDS: [&str; 2] = ["from", "to"];

@@ -8,13 +8,14 @@ use crypto::rand::Seed;
 use engine::selector::TrafficSelector;
 
 use super::plan::{Plan, Programs, Station};
+use super::tunnel::Tunnel;
 use crate::kernel::fork::Fork;
 use crate::kernel::host::{self, Control, Stack};
 use crate::kernel::nat::Nat;
 use crate::kernel::random::Random;
 use crate::kernel::{Element, Fault, Host, Kernel, Link, Port, Router, Target};
 use crate::scenario::graph::Port as End;
-use crate::scenario::{Role, Tunnel};
+use crate::scenario::{self, Role};
 
 /// Of the TCP of the first flow: iperf3's.
 pub const SERVER_PORT: u16 = 5201;
@@ -230,7 +231,8 @@ impl<'a> Builder<'a> {
             host.doors.extend(inside.map(|port| self.onto(port)));
             host.routes.push((network.first, network.last(), Port(1)));
             let published = |flow: &(usize, &Programs)| {
-                plan.is_published() && flow.1.server != index && graph.door(flow.1.server) == index
+                let is_behind = flow.1.server != index && graph.door(flow.1.server) == index;
+                is_behind && plan.is_published(flow.1)
             };
             for (number, flow) in plan.programs.iter().enumerate().filter(published) {
                 let server = graph.address(flow.server);
@@ -258,10 +260,9 @@ impl<'a> Builder<'a> {
 
     fn control(&self, index: usize, station: &Station, address: Ipv4Addr) -> Option<Control> {
         let (plan, graph) = (self.plan, &self.plan.graph);
-        let tunnel = plan.tunnel.as_ref()?;
-        let own = |it: &&Tunnel| it.from == index || it.to == index;
-        let tunnels: Vec<_> = graph.tunnels.iter().filter(own).collect();
-        let (stations, gateway) = (tunnels.len(), tunnels.first()?.to);
+        let is_own = |it: &&scenario::Tunnel| it.from == index || it.to == index;
+        let gateway = graph.tunnels.iter().find(is_own)?.to;
+        let tunnels = plan.tunnels_at(index);
         let far = graph.address(gateway)?;
         let inside = match graph.behind(gateway) {
             None => TrafficSelector::host(far.into()),
@@ -271,9 +272,9 @@ impl<'a> Builder<'a> {
         };
         let mtu = plan.mtu_bytes();
         let config = if station.role == Role::Station {
-            tunnel.station(far, inside, mtu)
+            tunnels.first()?.0.station(far, inside, mtu)
         } else {
-            tunnel.gateway((plan.pool_number(gateway), stations), inside, mtu)
+            Tunnel::gateway(&tunnels, inside, mtu)
         };
         let seed = seed(plan.seed, &station.name);
         Some(Control::new(config, address, &seed, plan.calendar))

@@ -1,17 +1,16 @@
 //! What a road or a graph is made of, and how it is read from a scenario.
 
 use std::net::Ipv4Addr;
-use std::rc::Rc;
 
 use engine::link::{Carrier, Delay, Limit, Shape};
 use engine::plane::Shape as PacketShape;
 use engine::sa::Mode;
 use engine::time::{Calendar, Duration};
 
-use super::tunnel::{Proof, Tunnel};
+use super::protection::{Protection, costs, peers, tunnels};
+use super::tunnel::Tunnel;
 use super::{MOST_BYTES, after};
-use crate::cost::{self, Direction, Policy};
-use crate::kernel::Costs;
+use crate::kernel::cpu::Costs;
 use crate::kernel::nat;
 use crate::kernel::source::{Gaps, Sizes};
 use crate::kernel::trace::{Open, Trace, bits_per_second};
@@ -30,8 +29,8 @@ pub struct Plan {
     pub joints: Vec<Joint>,
     /// Addresses and ways.
     pub graph: Graph,
-    /// Of all tunnels; none: in clear.
-    pub tunnel: Option<Tunnel>,
+    /// Of each tunnel of the graph; none: in clear.
+    pub tunnels: Vec<Tunnel>,
     /// What is done with the road, never empty; on a chain one program.
     pub programs: Vec<Programs>,
     /// What changes meanwhile, in the order of time.
@@ -104,9 +103,8 @@ impl Plan {
     /// The road of a scenario, or which of its lines the kernel cannot follow. Recordings are
     /// looked through here, and read as the road is used.
     pub fn of(scenario: &Scenario, catalogue: &Catalogue, open: &Open) -> Result<Self, NoRoad> {
-        let policy = scenario.resolved_policy(catalogue)?;
-        let tunnel = Tunnel::of(&policy).map_err(|why| scenario.fault(&["policy"], why))?;
-        let graph = Graph::of(scenario)?;
+        let mut graph = Graph::of(scenario)?;
+        let (tunnels, policies) = tunnels(&mut graph, scenario, catalogue)?;
         let second = scenario.with_role(Role::Nat).nth(1);
         if let Some(second) = second.filter(|_| scenario.is_short) {
             let key = format!("node.{}.role", scenario.nodes[second].name);
@@ -114,16 +112,25 @@ impl Plan {
             return Err(scenario.fault(&[&key], why).into());
         }
         let nodes = scenario.nodes.iter().enumerate();
-        let stations = nodes.map(|node| Station::of(node, &graph, &policy, scenario, catalogue));
+        let stations = nodes.map(|(index, node)| {
+            let own = graph.tunnels.iter().zip(tunnels.iter().zip(&policies));
+            let own = own.filter(|(ends, _)| [ends.from, ends.to].contains(&index));
+            let own = own.map(|(ends, (tunnel, policy))| Protection {
+                name: &ends.policy,
+                policy,
+                peers: peers(
+                    scenario.nodes.iter().map(|it| it.role),
+                    ends.to,
+                    tunnel.rank,
+                ),
+            });
+            let own: Vec<_> = own.collect();
+            Station::of((index, node), &graph, &own, scenario, catalogue)
+        });
         let links = scenario.links.iter();
         let joints = links.map(|joint| Joint::of(joint, scenario, (catalogue, open)));
-        if tunnel.is_some() && scenario.gateway().is_none() {
-            return Err(scenario
-                .fault(&["policy"], "a tunnel needs a gateway")
-                .into());
-        }
         let flows = scenario.flows.iter();
-        let programs = flows.map(|flow| Programs::of(flow, scenario, &graph, tunnel.as_ref()));
+        let programs = flows.map(|flow| Programs::of(flow, scenario, &graph, &tunnels));
         Ok(Self {
             seed: scenario.seed,
             calendar: Calendar(i64::try_from(scenario.calendar_s).unwrap_or(i64::MAX)),
@@ -131,7 +138,7 @@ impl Plan {
             joints: joints.collect::<Result<_, Fault>>()?,
             programs: programs.collect::<Result<_, Fault>>()?,
             graph,
-            tunnel,
+            tunnels,
             moves: scenario.moves.clone(),
             is_short: scenario.is_short,
         })
@@ -142,18 +149,38 @@ impl Plan {
         &self.programs[0]
     }
 
-    /// Which of the gateways this is, for its inner addresses.
-    pub(super) fn pool_number(&self, gateway: usize) -> u8 {
-        let before = self.stations[..gateway].iter();
-        let gateways = before.filter(|one| one.role == Role::Gateway).count();
-        // nodes have a smaller limit
-        u8::try_from(gateways).unwrap_or(u8::MAX)
+    /// The tunnel of a chain.
+    pub fn tunnel(&self) -> Option<&Tunnel> {
+        self.tunnels.first()
     }
 
-    /// The address that a station sends to when it means `server`.
-    pub(super) fn far_end(&self, server: usize) -> Ipv4Addr {
-        let door = self.graph.door(server);
-        let node = if self.is_published() { door } else { server };
+    /// The tunnel of a station.
+    pub fn tunnel_of(&self, station: usize) -> Option<&Tunnel> {
+        let mut all = self.graph.tunnels.iter().zip(&self.tunnels);
+        all.find(|(ends, _)| ends.from == station)
+            .map(|(_, tunnel)| tunnel)
+    }
+
+    /// The tunnels that end at a node, each with the inner addresses of its peers.
+    pub(super) fn tunnels_at(&self, node: usize) -> Vec<(Tunnel, (Ipv4Addr, Ipv4Addr))> {
+        let all = self.graph.tunnels.iter().zip(&self.tunnels);
+        let own = all.filter(|(ends, _)| [ends.from, ends.to].contains(&node));
+        own.map(|(ends, tunnel)| (*tunnel, self.peers(ends.to, tunnel.rank)))
+            .collect()
+    }
+
+    /// The inner addresses that a gateway lends under one of its policies, or those that stand for
+    /// peers in transport mode.
+    pub(super) fn peers(&self, gateway: usize, rank: usize) -> (Ipv4Addr, Ipv4Addr) {
+        peers(self.stations.iter().map(|one| one.role), gateway, rank)
+    }
+
+    /// The address that a program's station sends to.
+    pub(super) fn far_end(&self, program: &Programs) -> Ipv4Addr {
+        let node = match self.is_published(program) {
+            true => self.graph.door(program.server),
+            false => program.server,
+        };
         self.graph.address(node).unwrap_or(Ipv4Addr::UNSPECIFIED)
     }
 
@@ -183,9 +210,10 @@ impl Plan {
             .map_or(MAX_IP_BYTES, |mtu| mtu.min(MAX_IP_BYTES))
     }
 
-    /// The largest clear IP packet whose protected form is a UDP datagram.
-    pub fn most_bytes(&self) -> u32 {
-        let shape = self.tunnel.as_ref().map(|tunnel| self.shape(tunnel));
+    /// The largest clear IP packet of a program whose protected form is a UDP datagram.
+    pub fn most_bytes(&self, program: &Programs) -> u32 {
+        let tunnel = self.tunnel_of(program.station);
+        let shape = tunnel.map(|tunnel| self.shape(tunnel));
         let largest = shape.map_or(MAX_IP_BYTES, |shape| {
             shape.largest_packet(MAX_IP_BYTES as usize) as u32
         });
@@ -208,14 +236,10 @@ impl Plan {
         }
     }
 
-    /// Whether the station talks to the gateway's own address.
-    pub fn is_published(&self) -> bool {
-        let has_gateway = self.stations.iter().any(|one| one.role == Role::Gateway);
-        let is_tunnel = self
-            .tunnel
-            .as_ref()
-            .is_some_and(|one| one.mode == Mode::Tunnel);
-        has_gateway && !is_tunnel
+    /// Whether a program's station talks to the gateway's own address.
+    pub fn is_published(&self, program: &Programs) -> bool {
+        let tunnel = self.tunnel_of(program.station);
+        tunnel.is_none_or(|one| one.mode != Mode::Tunnel)
     }
 }
 
@@ -226,12 +250,12 @@ impl Station {
     fn of(
         (index, node): (usize, &scenario::Node),
         graph: &Graph,
-        policy: &Policy,
+        tunnels: &[Protection<'_>],
         scenario: &Scenario,
         catalogue: &Catalogue,
     ) -> Result<Self, NoRoad> {
         let costs = match &node.computer {
-            Some(computer) => Some(costs(&node.name, computer, policy, scenario, catalogue)?),
+            Some(computer) => costs(&node.name, computer, tunnels, scenario, catalogue)?,
             None => None,
         };
         let outer = graph.ports_of(index).find(|port| port.is_near);
@@ -301,7 +325,7 @@ impl Programs {
         flow: &scenario::Flow,
         scenario: &Scenario,
         graph: &Graph,
-        tunnel: Option<&Tunnel>,
+        tunnels: &[Tunnel],
     ) -> Result<Self, Fault> {
         let traffic = &flow.traffic;
         let (station, server) = flow.ends();
@@ -324,9 +348,9 @@ impl Programs {
             stream: None,
             limit: after(scenario.run.time_s),
         };
-        if tunnel.is_some()
-            && let Some(why) = programs.unreached(scenario, graph)
-        {
+        let mut own = graph.tunnels.iter().zip(tunnels);
+        let tunnel = own.find(|(ends, _)| ends.from == station);
+        if let Some(why) = programs.unreached(scenario, graph) {
             return fault(&[if programs.is_up { "from" } else { "to" }], &why);
         }
         let (rate_bps, is_constant) = match &traffic.model {
@@ -346,17 +370,8 @@ impl Programs {
             let why = "the event kernel runs fixed and pareto, empirical is the tandem's";
             return fault(&["sizes.model", "sizes"], why);
         };
-        let has_nat = scenario.nodes.iter().any(|node| node.role == Role::Nat);
-        if !programs.is_up && tunnel.is_none() && has_nat {
-            let why = "datagrams find no way in through a NAT that nobody inside has asked: take \
-                       the direction up, or a policy";
-            return fault(&["direction"], why);
-        }
-        let is_transport = tunnel.is_some_and(|tunnel| tunnel.mode == Mode::Transport);
-        if !programs.is_up && is_transport && graph.tunnels.len() > 1 {
-            let why = "in transport mode datagrams find one station, not one of several: take a \
-                       policy of tunnel mode";
-            return fault(&["from"], why);
+        if let Some((key, why)) = programs.astray(scenario, graph, tunnel) {
+            return fault(&[key], why);
         }
         let gap = after(mean_bytes * 8.0 / rate_bps);
         let gaps = if is_constant {
@@ -368,12 +383,35 @@ impl Programs {
         Ok(programs)
     }
 
+    /// Why datagrams towards the station would not find it, and the key to blame.
+    fn astray(
+        &self,
+        scenario: &Scenario,
+        graph: &Graph,
+        tunnel: Option<(&scenario::Tunnel, &Tunnel)>,
+    ) -> Option<(&'static str, &'static str)> {
+        let has_nat = scenario.nodes.iter().any(|node| node.role == Role::Nat);
+        let Some((ends, tunnel)) = tunnel else {
+            let why = "datagrams find no way in through a NAT that nobody inside has asked: take \
+                       the direction up, or a policy";
+            return (!self.is_up && has_nat).then_some(("direction", why));
+        };
+        let is_alike =
+            |other: &&scenario::Tunnel| (other.to, &other.policy) == (ends.to, &ends.policy);
+        let alike = graph.tunnels.iter().filter(is_alike).count();
+        let why = "in transport mode datagrams find one station, not one of several: take a \
+                   policy of tunnel mode";
+        let is_shared = tunnel.mode == Mode::Transport && alike > 1;
+        (!self.is_up && is_shared).then_some(("from", why))
+    }
+
     /// Why no packet of the flow would arrive: a gateway lets nobody in without a tunnel.
     fn unreached(&self, scenario: &Scenario, graph: &Graph) -> Option<String> {
         let door = graph.door(self.server);
         let has_tunnel = graph.tunnels.iter().any(|one| one.from == self.station);
+        let is_closed = graph.tunnels.iter().any(|one| one.to == door);
         let name = |node: usize| &scenario.nodes[node].name;
-        (!has_tunnel && door != self.server).then(|| {
+        (is_closed && !has_tunnel && door != self.server).then(|| {
             format!(
                 "'{}' has no tunnel to '{}', and only a tunnel leads to '{}': add a [[layer]]",
                 name(self.station),
@@ -410,55 +448,4 @@ fn pareto_mean(shape: f64, smallest: f64, most: f64) -> f64 {
     }
     let tail = libm::pow(smallest / most, shape - 1.0);
     smallest * (shape - tail) / (shape - 1.0)
-}
-
-fn costs(
-    node: &str,
-    computer: &scenario::Computer,
-    policy: &Policy,
-    scenario: &Scenario,
-    catalogue: &Catalogue,
-) -> Result<Costs, NoRoad> {
-    let device = scenario.device(node, computer, catalogue)?;
-    let service = |direction| {
-        let service = device.service(policy, direction);
-        service.map_err(|missing| scenario.unpriced(node, missing))
-    };
-    let (seal, open) = (service(Direction::Seal)?, service(Direction::Open)?);
-    let policy = policy.clone();
-    Ok(Costs {
-        seal,
-        open,
-        control: Rc::new(move |work| device.work_time(&policy, work)),
-    })
-}
-
-impl Tunnel {
-    /// Of a policy; none where it protects nothing.
-    fn of(policy: &Policy) -> Result<Option<Self>, String> {
-        let Some(esp) = policy.suite.ipsec() else {
-            return Ok(None);
-        };
-        if policy.is_outer_v6 {
-            return Err("the simulated road is IPv4".into());
-        }
-        let keys = policy
-            .keys
-            .ok_or("it has no [keys]: the kernel brings tunnels up by IKE")?;
-        let proof = match keys.proof {
-            cost::Proof::Rsa2048 => Proof::Certificates,
-            cost::Proof::Psk => Proof::Shared,
-            cost::Proof::Rsa3072 | cost::Proof::Rsa4096 => {
-                return Err("the simulator's certificates have keys of 2048 bits".into());
-            }
-        };
-        Ok(Some(Self {
-            mode: policy.mode,
-            esp: *esp,
-            ike: keys.proposal,
-            is_aggressive: keys.exchange == cost::Exchange::Aggressive,
-            proof,
-            forces_udp: policy.is_udp_encapsulated,
-        }))
-    }
 }

@@ -14,7 +14,6 @@ use engine::selector::TrafficSelector;
 use engine::suite::{EspSuite, IkeSuite};
 
 use crate::kernel::pki;
-use crate::scenario::graph::POOLS;
 
 /// A tunnel between station and gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +30,9 @@ pub struct Tunnel {
     pub proof: Proof,
     /// ESP in UDP even where no NAT stands between.
     pub forces_udp: bool,
+    /// Which of its gateway's policies it has, from 0: stations of each have a name and inner
+    /// addresses of their own.
+    pub rank: usize,
 }
 
 /// How the ends prove who they are.
@@ -55,48 +57,74 @@ impl Tunnel {
             };
             connection.children[0].remote = vec![inside];
         }
-        config(connection, Vec::new())
+        Config {
+            connections: vec![Arc::new(connection)],
+            pools: Vec::new(),
+            limits: Limits::default(),
+        }
     }
 
-    /// The end of a gateway, whose inner addresses are in the range of this number. Several
-    /// stations prove themselves by the same certificate: their messages are alike.
+    /// The end of a gateway: a connection and a pool for each of its policies. Several stations of
+    /// one policy prove themselves by the same certificate: their messages are alike.
     pub(super) fn gateway(
-        &self,
-        (number, stations): (u8, usize),
+        tunnels: &[(Self, (Ipv4Addr, Ipv4Addr))],
         inside: TrafficSelector,
         mtu: u32,
     ) -> Config {
-        let mut connection = self.connection(false, mtu);
-        connection.pools = vec![0];
-        if stations > 1 {
-            connection.unique = Unique::Keep;
-        }
-        if self.mode == Mode::Tunnel {
-            connection.children[0].local = vec![inside];
-        }
-        // as the daemon's documentation has it, a resolver goes with inner addresses
-        let dns = match self.mode {
-            Mode::Tunnel => vec![IpAddr::from(RESOLVER)],
-            Mode::Transport => Vec::new(),
+        let mut all = Config {
+            connections: Vec::new(),
+            pools: Vec::new(),
+            limits: Limits::default(),
         };
-        let pool = Pool {
-            name: "inner".into(),
-            first: pool(number).0.into(),
-            last: pool(number).1.into(),
-            dns,
-        };
-        config(connection, vec![pool])
+        for (index, (tunnel, (first, last))) in tunnels.iter().enumerate() {
+            let others = &tunnels[..index];
+            if others.iter().any(|(other, _)| other.rank == tunnel.rank) {
+                continue;
+            }
+            let mut connection = tunnel.connection(false, mtu);
+            connection.pools = vec![all.pools.len()];
+            let alike = tunnels
+                .iter()
+                .filter(|(other, _)| other.rank == tunnel.rank);
+            if alike.count() > 1 {
+                connection.unique = Unique::Keep;
+            }
+            if tunnel.mode == Mode::Tunnel {
+                connection.children[0].local = vec![inside];
+            }
+            // as the daemon's documentation has it, a resolver goes with inner addresses
+            let dns = match tunnel.mode {
+                Mode::Tunnel => vec![IpAddr::from(RESOLVER)],
+                Mode::Transport => Vec::new(),
+            };
+            all.pools.push(Pool {
+                name: tunnel.name("inner"),
+                first: (*first).into(),
+                last: (*last).into(),
+                dns,
+            });
+            all.connections.push(Arc::new(connection));
+        }
+        all
+    }
+
+    /// A name that each policy of a gateway has of its own.
+    fn name(&self, first: &str) -> String {
+        match self.rank {
+            0 => first.to_owned(),
+            rank => format!("{first}-{}", rank + 1),
+        }
     }
 
     fn connection(&self, is_station: bool, mtu: u32) -> Connection {
         let (own, peer) = if is_station {
-            (pki::STATION, pki::GATEWAY)
+            (pki::STATIONS[self.rank], pki::GATEWAY)
         } else {
-            (pki::GATEWAY, pki::STATION)
+            (pki::GATEWAY, pki::STATIONS[self.rank])
         };
         let identity = |name: &str| Identity::Fqdn(name.into());
         let (local, remote) = match self.proof {
-            Proof::Certificates => pki::credentials(is_station),
+            Proof::Certificates => pki::credentials(is_station, self.rank),
             Proof::Shared => {
                 let secret = Arc::new(Secret(b"in everybody's hands".to_vec()));
                 let local = LocalMethod::PresharedKey(secret.clone());
@@ -113,7 +141,8 @@ impl Tunnel {
         };
         let mut child = Child::new("net", self.mode, vec![self.esp]);
         child.path_mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
-        let mut connection = Connection::new("road", vec![self.ike], local, remote, vec![child]);
+        let (name, ike) = (self.name("road"), vec![self.ike]);
+        let mut connection = Connection::new(&name, ike, local, remote, vec![child]);
         connection.is_aggressive = self.is_aggressive;
         connection.is_legacy = true;
         connection.encapsulation = match self.forces_udp {
@@ -124,19 +153,4 @@ impl Tunnel {
     }
 }
 
-/// The inner addresses of a gateway, or those that stand for peers in transport mode.
-pub(super) fn pool(number: u8) -> (Ipv4Addr, Ipv4Addr) {
-    let [a, b, ..] = POOLS.first.octets();
-    let host = |host| Ipv4Addr::new(a, b, number, host);
-    (host(1), host(254))
-}
-
 const RESOLVER: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 53);
-
-fn config(connection: Connection, pools: Vec<Pool>) -> Config {
-    Config {
-        connections: vec![Arc::new(connection)],
-        pools,
-        limits: Limits::default(),
-    }
-}

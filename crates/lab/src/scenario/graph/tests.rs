@@ -150,6 +150,33 @@ fn each_station_is_protected_to_the_nearest_gateway_or_as_layers_say() {
     assert_eq!(pairs(&Graph::of(&scenario).expect("a graph")), [(1, 3)]);
 }
 
+/// The handover with a layer for each station, which names this policy.
+fn layered(policies: [&str; 2]) -> String {
+    let layer = |(station, policy): (&str, &str)| {
+        format!("\n[[layer]]\nkind = 'ipsec'\npolicy = '{policy}'\nfrom = '{station}'\nto = 'sg'\n")
+    };
+    let layers = ["ms1", "ms2"].into_iter().zip(policies).map(layer);
+    changed("policy = \"aes128gcm16\"\n", "") + &layers.collect::<String>()
+}
+
+#[test]
+fn each_layer_names_its_policy_and_the_hash_covers_it() {
+    let of = |policies| scenario(&layered(policies), &[]).expect("a scenario");
+    let two = of(["aes128gcm16", "3des-md5"]);
+    let graph = Graph::of(&two).expect("a graph");
+    let named: Vec<&str> = graph.tunnels.iter().map(|it| &*it.policy).collect();
+    assert_eq!(named, ["aes128gcm16", "3des-md5"]);
+    assert!(two.files.iter().any(|(name, _)| name == "policy/3des-md5"));
+    let one = of(["aes128gcm16", "aes128gcm16"]);
+    assert!(!one.json().contains("\"policy\":\"aes128gcm16\"}"));
+    assert_ne!(one.hash(), two.hash());
+    let fault = scenario(&layered(["aes128gcm16", "3des-md"]), &[]).expect_err("a slip");
+    assert!(
+        fault.contains("layer.ms2.policy: unknown policy '3des-md'"),
+        "{fault}"
+    );
+}
+
 /// Each text, made by replacing a piece of the handover's, is refused with these words.
 fn refuses(cases: &[(&str, &str, &str)]) {
     for (from, to, said) in cases {

@@ -11,16 +11,25 @@ const POLICY: &str =
     include_str!("../../../../../../python/caravan/catalogue/policies/aes128gcm16.toml");
 const TRANSPORT: &str =
     include_str!("../../../../../../python/caravan/catalogue/policies/3des-md5.toml");
+const CBC: &str =
+    include_str!("../../../../../../python/caravan/catalogue/policies/aes128-sha256.toml");
+const BOARD: &str =
+    include_str!("../../../../../../python/caravan/catalogue/devices/cortex-m4.toml");
 const CLEAR: &str = include_str!("../../../../../../python/caravan/catalogue/policies/none.toml");
 
 fn plan(text: &str, edits: &[&str]) -> Result<Plan, String> {
     let policies = [
         ("aes128gcm16", POLICY),
         ("3des-md5", TRANSPORT),
+        ("aes128-sha256", CBC),
         ("none", CLEAR),
     ];
-    let catalogue = Catalogue::new(policies.map(|(name, text)| Entry {
-        kind: Kind::Policy,
+    let policies = policies.map(|(name, text)| (Kind::Policy, name, text));
+    let entries = policies
+        .into_iter()
+        .chain([(Kind::Device, "cortex-m4", BOARD)]);
+    let catalogue = Catalogue::new(entries.map(|(kind, name, text)| Entry {
+        kind,
         name: name.into(),
         file: format!("{name}.toml"),
         text: text.into(),
@@ -216,6 +225,96 @@ fn a_flow_that_no_tunnel_takes_to_its_server_is_refused() {
     let streamed = [0, 1].map(|flow| streamed(&outcome, flow));
     assert_eq!(streamed[0].sent, streamed[0].received, "{outcome:#?}");
     assert!(streamed[1].received + 20 > streamed[1].sent, "{outcome:#?}");
+}
+
+/// The handover without its move, and a layer with its own policy for each of two stations.
+fn layered(policies: [&str; 2]) -> String {
+    let layer = |(station, policy): (&str, &str)| {
+        format!("[[layer]]\nkind = 'ipsec'\npolicy = '{policy}'\nfrom = '{station}'\nto = 'sg'\n")
+    };
+    let layers = ["ms1", "ms2"].into_iter().zip(policies).map(layer);
+    let still = HANDOVER[..HANDOVER.find("[[move]]").expect("a move")]
+        .replacen("policy = \"aes128gcm16\"\n", "", 1)
+        .replacen("\"ms1\", \"ms2\"]", "\"ms1\"]", 1)
+        .replacen("from = []", "from = [\"ms2\"]", 1);
+    still + &layers.collect::<String>()
+}
+
+#[test]
+fn stations_of_one_gateway_have_policies_of_their_own() {
+    // 500 octets: ESP of AES-GCM in a tunnel, and of 3DES with HMAC-MD5 in transport mode, in UDP
+    let sizes = [564, 20 + 8 + 8 + 8 + 480 + 8 + 12];
+    for (policies, sizes) in [
+        (["aes128gcm16", "3des-md5"], sizes),
+        (["3des-md5", "aes128gcm16"], [sizes[1], sizes[0]]),
+    ] {
+        let outcome = run(&layered(policies), &["run.time=4 s"]);
+        assert!(
+            outcome.tunnels.iter().all(|tunnel| tunnel.exchange.is_up),
+            "{outcome:#?}"
+        );
+        for (flow, size) in sizes.into_iter().enumerate() {
+            let streamed = streamed(&outcome, flow);
+            assert!(streamed.sent > 300, "{outcome:#?}");
+            assert_eq!(streamed.sent, streamed.received, "{outcome:#?}");
+            // IKE may have a last word
+            let cell = outcome.links[flow].up;
+            let all = streamed.sent * size;
+            assert!((all..all + 1000).contains(&cell.bytes), "{size}: {cell:?}");
+        }
+        let down = streamed(&outcome, 2);
+        assert_eq!(down.sent, down.received, "{outcome:#?}");
+    }
+}
+
+#[test]
+fn a_gateway_pays_for_each_tunnel_by_its_own_policy() {
+    let policies = ["aes128gcm16", "aes128-sha256"];
+    let board = ["node.sg.device=cortex-m4"];
+    let plan = plan(&layered(policies), &board).expect("a plan");
+    let gateway = plan
+        .stations
+        .iter()
+        .find(|one| one.name == "sg")
+        .expect("sg");
+    let costs = gateway.costs.as_ref().expect("a device");
+    let of_peer = |rank| {
+        let (first, _) = plan.peers(3, rank);
+        costs.of_peer(|| Some(first.into())).seal.at(1000.0)
+    };
+    let alone = |policy| {
+        let plan = self::plan(&layered([policy; 2]), &board).expect("a plan");
+        let costs = plan.stations[3].costs.clone().expect("a device");
+        costs.packet.seal.at(1000.0)
+    };
+    assert_eq!([of_peer(0), of_peer(1)], policies.map(alone));
+    assert!(of_peer(0) != of_peer(1));
+    // the second station waits longer for its packets as the first one's policy gets dearer
+    let busy = |policies| {
+        let edits = [
+            "node.sg.device=cortex-m4",
+            "node.sg.clock=40 MHz",
+            "run.time=2 s",
+        ];
+        let mut world = World::new(self::plan(&layered(policies), &edits).expect("a plan"));
+        let world = world.as_mut().expect("a world");
+        world.kernel.start().expect("starts");
+        let up = world.handshakes().expect("runs");
+        assert!(up.iter().all(|exchange| exchange.is_up), "{up:#?}");
+        let gateway = world.number(3);
+        world
+            .kernel
+            .run(world.kernel.now() + QUIET * 10)
+            .expect("runs");
+        let before = world.host(gateway).expect("a host").busy_s();
+        world.flows().expect("runs");
+        world.host(gateway).expect("a host").busy_s() - before
+    };
+    let [both, gcm, cbc] = [policies, [policies[0]; 2], [policies[1]; 2]].map(busy);
+    assert!(
+        gcm.min(cbc) < both && both < gcm.max(cbc),
+        "{gcm} {both} {cbc}"
+    );
 }
 
 #[test]
