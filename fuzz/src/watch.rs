@@ -133,7 +133,7 @@ impl Watched {
                     answer.changes += 1;
                     answer.installs += usize::from(self.outbound(&change));
                 }
-                Output::Event(event) => {
+                Output::Event(event, _) => {
                     answer.events += 1;
                     self.note(&event, &mut answer);
                 }

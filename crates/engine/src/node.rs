@@ -18,12 +18,14 @@ mod hints;
 mod leases;
 mod liveness;
 mod messages;
+mod outputs;
 mod proof;
 mod quota;
 mod reminders;
 mod revocation;
 mod session;
 mod session_id;
+mod sessions;
 mod silence;
 mod stations;
 mod status;
@@ -33,23 +35,22 @@ mod tests;
 mod timers;
 mod versions;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use crypto::rand::{Seed, Stream};
 
+use crate::ike::Spis;
 pub use crate::ike::{IKE_PORT, NAT_T_PORT};
-use crate::ike::{Spi, Spis};
 pub use end_cause::EndCause;
 pub use event::Event;
+pub use outputs::Cause;
 pub use reminders::PLACES_MAX;
 pub use status::{ChildStatus, ConnectionStatus, SessionStatus, Status};
 pub use stay::{Stay, StayId, Summary, Traffic};
 
 use crate::config::{Config, Connection, Start};
 use crate::counters::DropCounters;
-use crate::identity::Peer;
 use crate::ikev1::decoy::Decoys;
 use crate::ikev1::fragments::Assembly;
 use crate::plane::{InboundChange, Notice, OutboundChange, SaReport};
@@ -59,15 +60,17 @@ use crate::time::{Calendar, Deadline, Instant};
 use crate::work::Work;
 
 use accounts::Accounts;
-use children::ChildEntry;
+use children::Children;
+use departures::Departures;
 use duplicates::Duplicates;
 use half_open::{Familiar, HalfOpen};
 use hints::Hints;
 use leases::Leases;
+use liveness::Reports;
+use outputs::Outputs;
 use reminders::Reminders;
-use session::Session;
-use session_id::SessionId;
-use stations::Station;
+use sessions::Sessions;
+use stations::Stations;
 use timers::{Timer, Timers};
 use versions::Versions;
 
@@ -136,8 +139,8 @@ pub enum Output {
     Inbound(InboundChange),
     /// Tell the outbound plane.
     Outbound(OutboundChange),
-    /// A past fact for logs, status and the rest of the program.
-    Event(Event),
+    /// A past fact for logs, status and the rest of the program, and who caused it.
+    Event(Event, Cause),
     /// The cipher key of a new ISAKMP SA, for a capture that is to be read later.
     IkeKey(Spis, Secret),
     /// Answer with [`Input::Report`].
@@ -159,20 +162,10 @@ pub struct Node {
     random: Stream,
     /// What was told last, and when: it goes on from there.
     calendar: (Calendar, Instant),
-    outputs: VecDeque<Output>,
-    is_drained: bool,
-    sessions: BTreeMap<SessionId, Box<Session>>,
-    next_session: u32,
-    /// Our own half of the name of every session's IKE SA.
-    by_spi_of_ike: BTreeMap<Spi, SessionId>,
-    /// Responder: the peer's address and its half, while first messages may be repeated.
-    by_first_message: BTreeMap<(SocketAddr, Spi), SessionId>,
-    /// Who the peers of the established sessions are; the oldest session of one is first.
-    by_identity: BTreeSet<(Peer, SessionId)>,
-    children: BTreeMap<ChildId, Box<ChildEntry>>,
-    next_child: u32,
-    by_spi: BTreeMap<u32, ChildId>,
-    stations: Vec<Station>,
+    outputs: Outputs,
+    sessions: Sessions,
+    children: Children,
+    stations: Stations,
     leases: Leases,
     duplicates: Duplicates,
     accounts: Accounts,
@@ -187,20 +180,11 @@ pub struct Node {
     decoys: Decoys,
     reminders: Reminders,
     quotas: Quotas,
-    /// The established peer whose message or timer is being handled.
-    speaker: Option<Peer>,
-    /// Who caused the events that are waiting, in their order.
-    causes: VecDeque<Option<Peer>>,
-    /// Who caused the event that was polled last.
-    cause: Option<Peer>,
     drops: DropCounters,
     work: Work,
     is_stopping: bool,
-    wants_report: bool,
-    next_report: Instant,
-    last_input: Instant,
-    /// Sessions that sent something at [`Self::last_input`].
-    departing: Vec<SessionId>,
+    reports: Reports,
+    departures: Departures,
 }
 
 impl Node {
@@ -210,17 +194,10 @@ impl Node {
             config: Arc::new(config),
             random: seed.stream("node", 0),
             calendar: (Calendar::default(), Instant(0)),
-            outputs: VecDeque::new(),
-            is_drained: true,
-            sessions: BTreeMap::new(),
-            next_session: 0,
-            by_spi_of_ike: BTreeMap::new(),
-            by_first_message: BTreeMap::new(),
-            by_identity: BTreeSet::new(),
-            children: BTreeMap::new(),
-            next_child: 0,
-            by_spi: BTreeMap::new(),
-            stations: Vec::new(),
+            outputs: Outputs::new(),
+            sessions: Sessions::default(),
+            children: Children::default(),
+            stations: Stations::default(),
             leases: Leases::default(),
             duplicates: Duplicates::default(),
             accounts: Accounts::default(),
@@ -234,16 +211,11 @@ impl Node {
             decoys: Decoys::new(seed),
             reminders: Reminders::default(),
             quotas: Quotas::default(),
-            speaker: None,
-            causes: VecDeque::new(),
-            cause: None,
             drops: DropCounters::default(),
             work: Work::default(),
             is_stopping: false,
-            wants_report: false,
-            next_report: Instant::default(),
-            last_input: Instant::default(),
-            departing: Vec::new(),
+            reports: Reports::default(),
+            departures: Departures::default(),
         };
         node.open_stations();
         node
@@ -251,13 +223,10 @@ impl Node {
 
     /// Takes one input. Outputs must have been drained to `Wait` before; asserted.
     pub fn handle(&mut self, input: Input<'_>, now: Instant) {
-        debug_assert!(self.is_drained, "drain outputs before the next input");
-        self.is_drained = false;
-        if !matches!(input, Input::Departed) && self.last_input != now {
-            self.last_input = now;
-            self.departing.clear();
+        self.outputs.begin();
+        if !matches!(input, Input::Departed) {
+            self.departures.begin(now);
         }
-        self.speaker = None;
         match input {
             Input::Departed => self.on_departed(now),
             Input::Datagram(path, payload) => self.on_datagram(path, payload, now),
@@ -278,13 +247,8 @@ impl Node {
 
     /// The next thing to do; drain until `Wait`.
     pub fn poll(&mut self) -> Output {
-        self.is_drained = self.outputs.is_empty();
-        let output = self.outputs.pop_front();
-        self.cause = match output {
-            Some(Output::Event(_)) => self.causes.pop_front().flatten(),
-            _ => None,
-        };
-        output.unwrap_or_else(|| Output::Wait(self.timers.next()))
+        let next = self.outputs.pop();
+        next.unwrap_or_else(|| Output::Wait(self.timers.next()))
     }
 
     /// Messages dropped, by reason.
@@ -298,7 +262,8 @@ impl Node {
     }
 
     fn on_notice(&mut self, notice: Notice, now: Instant) {
-        self.speaker = self.sender_of(&notice);
+        let sender = self.sender_of(&notice);
+        self.outputs.blame(sender);
         match notice {
             Notice::PathMoved { child, path, bytes } => self.move_child(child, path, bytes, now),
             Notice::SoftLimit { child } => self.rekey_child(child, now),
@@ -338,7 +303,8 @@ impl Node {
     fn on_wake(&mut self, now: Instant) {
         self.timers.fire_from(now);
         while let Some(timer) = self.timers.pop(now) {
-            self.speaker = self.owner_of(timer);
+            let owner = self.owner_of(timer);
+            self.outputs.blame(owner);
             match timer {
                 Timer::Session(id) => self.on_session_timer(id, now),
                 Timer::Child(id) => self.on_child_timer(id, now),
@@ -355,13 +321,13 @@ impl Node {
     fn on_configure(&mut self, config: Arc<Config>, now: Instant) {
         let successor = |old: &Arc<Connection>| config.successor(old).cloned();
         let mut ended = Vec::new();
-        for (id, session) in &mut self.sessions {
-            let Some(connection) = &mut session.connection else {
+        for (id, session) in self.sessions.iter_mut() {
+            let Some(connection) = session.stage.connection_mut() else {
                 continue;
             };
             match successor(connection) {
                 Some(new) => *connection = new,
-                None => ended.push(*id),
+                None => ended.push(id),
             }
         }
         for child in self.children.values_mut() {
@@ -397,8 +363,7 @@ impl Node {
     fn stop(&mut self, now: Instant) {
         self.is_stopping = true;
         (0..self.stations.len()).for_each(|index| self.retire_station(index));
-        let sessions: Vec<SessionId> = self.sessions.keys().copied().collect();
-        for id in sessions {
+        for id in self.sessions.ids(|_| true) {
             self.close_session(id, EndCause::Stopped, true, now);
         }
         self.tell_if_stopped();
@@ -407,21 +372,8 @@ impl Node {
     /// Everything is down as soon as the planes have told what the last SAs carried.
     fn tell_if_stopped(&mut self) {
         if self.is_stopping && self.sessions.is_empty() && self.accounts.are_told() {
-            self.tell(Event::Stopped);
+            self.outputs.tell(Event::Stopped);
         }
-    }
-
-    fn tell(&mut self, event: Event) {
-        self.causes.push_back(self.speaker.clone());
-        self.outputs.push_back(Output::Event(event));
-    }
-
-    fn inbound(&mut self, change: InboundChange) {
-        self.outputs.push_back(Output::Inbound(change));
-    }
-
-    fn outbound(&mut self, change: OutboundChange) {
-        self.outputs.push_back(Output::Outbound(change));
     }
 }
 

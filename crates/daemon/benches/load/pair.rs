@@ -126,7 +126,7 @@ impl Gateway {
                     Output::Inbound(change) => {
                         next.extend(self.inbound.apply(change).map(Input::Notice));
                     }
-                    Output::Event(event) => self.note(event),
+                    Output::Event(event, _) => self.note(event),
                     Output::WantsReport => next.push(Input::Report(&[])),
                     Output::WantsLocalAddress { .. } | Output::IkeKey(..) => {}
                     Output::Wait(deadline) => {
@@ -241,7 +241,7 @@ impl Station {
         loop {
             match self.node.poll() {
                 Output::Datagram(path, payload) => sent.push_back((path, payload)),
-                Output::Event(Event::ChildEstablished { .. }) => self.children += 1,
+                Output::Event(Event::ChildEstablished { .. }, _) => self.children += 1,
                 Output::WantsReport => answers.push(Input::Report(&[])),
                 Output::WantsLocalAddress { remote, among } => {
                     let local = Some(self.address);
@@ -258,7 +258,7 @@ impl Station {
                     };
                     self.node.handle(answer, now);
                 }
-                Output::Event(_)
+                Output::Event(..)
                 | Output::Inbound(_)
                 | Output::Outbound(_)
                 | Output::IkeKey(..) => {}

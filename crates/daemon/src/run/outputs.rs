@@ -1,6 +1,6 @@
 //! Feeds one input to the node and executes all outputs that follow.
 
-use engine::node::{Event, Input, Output};
+use engine::node::{Cause, Event, Input, Output};
 use engine::plane::{InboundChange, OutboundChange, SaReport};
 use engine::sa::{Direction, Path, Sa};
 use tracing::warn;
@@ -69,7 +69,7 @@ impl Process {
                     }
                     self.planes.change_outbound(change)?;
                 }
-                Output::Event(event) => is_changed |= self.on_event(event),
+                Output::Event(event, cause) => is_changed |= self.on_event(event, &cause),
                 Output::IkeKey(cookies, key) => {
                     if let Some((_, _, keys)) = &mut self.capture
                         && let Err(error) = keys.add_ike(cookies.initiator.0, &key.0)
@@ -124,13 +124,13 @@ impl Process {
         }
     }
 
-    fn on_event(&mut self, event: Event) -> bool {
+    fn on_event(&mut self, event: Event, cause: &Cause) -> bool {
         let connections = &self.loaded.engine.connections;
         let event = self.progress.explained(event, connections);
         let now = self.clock.now();
         let is_logged = match report::account(&event) {
             Account::Stranger => self.quota.takes(now),
-            Account::Peer => self.node.takes_line(now),
+            Account::Peer => self.node.takes_line(cause, now),
             Account::Ours => true,
         };
         if is_logged {

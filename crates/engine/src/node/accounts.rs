@@ -149,13 +149,13 @@ impl Node {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        let account = match session.account {
+        let account = match session.held.account {
             Some(account) => account,
             None => {
                 let Some(account) = session.open_account() else {
                     return;
                 };
-                *session.account.insert(self.accounts.open(account))
+                *session.held.account.insert(self.accounts.open(account))
             }
         };
         self.accounts.charge(place, account);
@@ -167,6 +167,7 @@ impl Node {
             return;
         };
         let account = session
+            .held
             .account
             .and_then(|it| self.accounts.by_id.get_mut(&it));
         let Some(account) = account else { return };
@@ -175,13 +176,15 @@ impl Node {
             account.since = Some(now);
             account.remote = session.path().remote;
             let stay = Box::new(account.stay());
-            self.tell(Event::SessionBegan { stay });
+            self.outputs.tell(Event::SessionBegan { stay });
         }
     }
 
     /// The session that held an account is gone, and none has taken it over.
     pub(super) fn end_stay(&mut self, session: &Session, cause: EndCause, now: Instant) {
-        let Some(id) = session.account else { return };
+        let Some(id) = session.held.account else {
+            return;
+        };
         let Some(account) = self.accounts.by_id.get_mut(&id) else {
             return;
         };
@@ -213,7 +216,7 @@ impl Node {
 
     fn close_account(&mut self, id: AccountId) {
         if let Some(event) = self.accounts.close(id) {
-            self.tell(event);
+            self.outputs.tell(event);
         }
         self.tell_if_stopped();
     }
@@ -242,7 +245,7 @@ impl Session {
 
     /// Inner addresses that are lent, to the peer or to us.
     fn inner_addresses(&self) -> Box<[IpAddr]> {
-        let lent = self.lease.iter().flat_map(|lease| &lease.addresses);
-        lent.chain(&self.stand_ins).copied().collect()
+        let lent = self.held.lease.iter().flat_map(|lease| &lease.addresses);
+        lent.chain(&self.held.stand_ins).copied().collect()
     }
 }

@@ -9,6 +9,7 @@ mod queue;
 mod refused;
 mod selectors;
 mod stand_in;
+mod table;
 mod takeover;
 
 use std::net::IpAddr;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 
 use crypto::dh::Group;
 
+use super::session::Session;
 use super::session_id::SessionId;
 use super::{EndCause, Event, Node, Timer};
 use crate::config::{Child, Connection};
@@ -25,6 +27,7 @@ use crate::sa::{ChildId, Mode, Path, Protocol};
 use crate::selector::TrafficSelector;
 use crate::suite::EspSuite;
 use crate::time::{Deadline, Duration, Instant};
+pub(super) use table::Children;
 use takeover::Takeover;
 
 /// After a renewal, the old inbound SA stays for packets that are on the way.
@@ -109,13 +112,7 @@ impl Node {
         is_ours: bool,
         selectors: (Option<TrafficSelector>, Option<TrafficSelector>),
     ) -> ChildId {
-        // Peers begin many children: numbers wrap around, and some are in use.
-        while self.children.contains_key(&ChildId(self.next_child)) {
-            self.next_child = self.next_child.wrapping_add(1);
-        }
-        let id = ChildId(self.next_child);
-        self.next_child = self.next_child.wrapping_add(1);
-        let entry = ChildEntry {
+        self.children.add(|id| ChildEntry {
             id,
             connection: connection.clone(),
             index,
@@ -131,9 +128,7 @@ impl Node {
             rekey_at: None,
             expire_at: None,
             armed: None,
-        };
-        self.children.insert(id, Box::new(entry));
-        id
+        })
     }
 
     /// Renews a child under its session, if it still has one that is established.
@@ -218,20 +213,10 @@ impl Node {
         let mut next = Some(id);
         while let Some(id) = next.filter(|id| !sessions.contains(id)) {
             sessions.push(id);
-            next = self.sessions.get(&id).and_then(|session| session.heir);
+            next = self.sessions.get(&id).and_then(Session::heir);
         }
         let sessions = sessions.iter().filter_map(|id| self.sessions.get(id));
-        sessions.flat_map(|it| it.children.clone()).collect()
-    }
-
-    /// The session that has taken over from this one, if any has.
-    pub(super) fn heir_of(&self, mut id: SessionId) -> SessionId {
-        // Heirs are always later sessions, so this ends.
-        let heir = |id: SessionId| self.sessions.get(&id)?.heir;
-        while let Some(next) = heir(id).filter(|next| self.sessions.contains_key(next)) {
-            id = next;
-        }
-        id
+        sessions.flat_map(|it| it.held.children.clone()).collect()
     }
 
     /// The session that owns a child when a quick mode under `id` ends: another session may have
@@ -285,10 +270,10 @@ impl Node {
             self.remove_pair(child, pair);
         }
         if let Some(session) = session.and_then(|id| self.sessions.get_mut(&id)) {
-            session.children.retain(|other| *other != child);
+            session.held.children.retain(|other| *other != child);
         }
         if !pairs.is_empty() {
-            self.tell(event);
+            self.outputs.tell(event);
         }
         self.arm_child(child);
         self.drop_unused_child(child);
@@ -299,23 +284,20 @@ impl Node {
 
     /// Removes a child with its last SA, unless a station waits for it.
     fn drop_unused_child(&mut self, child: ChildId) {
-        let is_stations = self.is_of_station(child);
-        let is_unused = self
-            .children
-            .get(&child)
-            .is_some_and(|entry| entry.current.is_none());
-        if is_unused && !is_stations {
-            let Some(mut entry) = self.children.remove(&child) else {
-                return;
-            };
+        if self.children.is_up(child) || self.stations.of_child(child).is_some() {
+            return;
+        }
+        if let Some(mut entry) = self.children.remove(child) {
             self.timers.arm(Timer::Child(child), &mut entry.armed, None);
         }
     }
 
     fn remove_pair(&mut self, child: ChildId, pair: &Pair) {
-        self.by_spi.remove(&pair.spi_in);
-        self.inbound(InboundChange::Remove(child, pair.spi_in));
-        self.outbound(OutboundChange::Remove(child, pair.spi_out));
+        self.children.free_spi(pair.spi_in);
+        self.outputs
+            .inbound(InboundChange::Remove(child, pair.spi_in));
+        self.outputs
+            .outbound(OutboundChange::Remove(child, pair.spi_out));
     }
 
     fn send_delete(&mut self, id: SessionId, pair: &Pair) {
@@ -330,19 +312,13 @@ impl Node {
         self.flush(Some(id), out);
     }
 
-    /// Whether a station keeps this child up; then its traffic waits for it.
-    fn is_of_station(&self, child: ChildId) -> bool {
-        let mut stations = self.stations.iter();
-        stations.any(|station| station.children.contains(&child))
-    }
-
     /// Removes an inbound SA whose quick mode failed.
     fn remove_inbound(&mut self, child: ChildId, spi: u32) {
-        if !self.is_of_station(child) {
-            self.outbound(OutboundChange::Forget(child));
+        if self.stations.of_child(child).is_none() {
+            self.outputs.outbound(OutboundChange::Forget(child));
         }
-        self.by_spi.remove(&spi);
-        self.inbound(InboundChange::Remove(child, spi));
+        self.children.free_spi(spi);
+        self.outputs.inbound(InboundChange::Remove(child, spi));
     }
 
     pub(super) fn move_child(&mut self, child: ChildId, path: Path, bytes: u64, now: Instant) {
@@ -368,18 +344,15 @@ impl Node {
             return;
         }
         session.ike.move_to(path);
-        let name = session
-            .connection
-            .as_ref()
-            .map(|connection| connection.name.clone());
-        let children = session.children.clone();
+        let name = session.connection_name();
+        let children = session.held.children.clone();
         let is_back = self.doubt(id, former, bytes, now);
         self.lead(&children, path);
         if is_back {
             self.prove(id);
         }
         if let Some(connection) = name {
-            self.tell(Event::PathMoved { connection, path });
+            self.outputs.tell(Event::PathMoved { connection, path });
         }
         self.check_proof(id, now);
     }
@@ -387,8 +360,8 @@ impl Node {
     /// Lets packets of these children take this path.
     pub(super) fn lead(&mut self, children: &[ChildId], path: Path) {
         for child in children {
-            self.outbound(OutboundChange::Move(*child, path));
-            self.inbound(InboundChange::Move(*child, path));
+            self.outputs.outbound(OutboundChange::Move(*child, path));
+            self.outputs.inbound(InboundChange::Move(*child, path));
         }
     }
 
@@ -397,17 +370,6 @@ impl Node {
             let deadline = entry.deadline();
             self.timers
                 .arm(Timer::Child(child), &mut entry.armed, deadline);
-        }
-    }
-
-    /// An SPI that is not in use, over 255 (RFC 4303 §2.1).
-    fn fresh_spi(&mut self, child: ChildId) -> u32 {
-        loop {
-            let spi = self.random.u32();
-            if spi > 255 && !self.by_spi.contains_key(&spi) {
-                self.by_spi.insert(spi, child);
-                return spi;
-            }
         }
     }
 }

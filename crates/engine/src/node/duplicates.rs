@@ -89,7 +89,8 @@ impl Node {
         let Some(session) = self.sessions.get_mut(&old) else {
             return;
         };
-        let (Some(peer), Some(connection)) = (session.ike.identity().cloned(), &session.connection)
+        let (Some(peer), Some(connection)) =
+            (session.ike.identity().cloned(), session.connection())
         else {
             return;
         };
@@ -99,7 +100,7 @@ impl Node {
         self.flush(Some(old), out);
         if self.duplicates.turn(&peer, places, now) {
             let has_certificate = peer.has_certificate();
-            self.tell(Event::CredentialShared {
+            self.outputs.tell(Event::CredentialShared {
                 connection: name,
                 peer: peer.to_string(),
                 credential: if has_certificate {
@@ -118,11 +119,11 @@ impl Node {
             return;
         };
         let event = Event::NegotiationFailed {
-            connection: session.connection.as_ref().map(|it| it.name.clone()),
+            connection: session.connection_name(),
             path: session.path(),
             reason: EndCause::Superseded.to_string(),
         };
-        self.tell(event);
+        self.outputs.tell(event);
         self.station_ousted(id, true, now);
         self.close_session(id, EndCause::Superseded, false, now);
     }

@@ -172,17 +172,8 @@ impl HalfOpen {
     }
 
     /// A first message has begun an exchange.
-    pub(super) fn begin(
-        &mut self,
-        id: SessionId,
-        share: Share,
-        address: IpAddr,
-        since: Instant,
-    ) -> Place {
-        let site = Site::of(address);
-        let place = Place { site, since, share };
-        self.share(share).begin(id, place);
-        place
+    pub(super) fn begin(&mut self, id: SessionId, place: Place) {
+        self.share(place.share).begin(id, place);
     }
 
     /// Its initiator has proven that it receives what is sent to its address.
@@ -314,6 +305,15 @@ impl Room {
 }
 
 impl Place {
+    /// For a first message that came from this address.
+    pub(super) fn new(share: Share, address: IpAddr, since: Instant) -> Self {
+        Self {
+            site: Site::of(address),
+            since,
+            share,
+        }
+    }
+
     /// Whether its initiator's address is proven.
     pub(super) fn is_proven(self) -> bool {
         self.share == Share::Proven

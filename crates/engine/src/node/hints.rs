@@ -51,9 +51,7 @@ impl Node {
     /// after a restart. A station probes its gateway, because their SAs may differ.
     pub(super) fn on_unknown_spi(&mut self, path: Path, spi: u32, now: Instant) {
         let path = as_ike(path);
-        let mut stations = self.stations.iter().filter_map(|it| it.state.session());
-        let is_of = |id: &_| self.sessions.get(id).is_some_and(|it| it.path() == path);
-        if let Some(id) = stations.find(is_of) {
+        if let Some(id) = self.station_session_at(path) {
             return self.ask_hinted(id, "ESP of an SPI that we do not have", now);
         }
         if self.answers_at(path) {
@@ -71,7 +69,7 @@ impl Node {
     fn hint(&mut self, path: Path, hint: Vec<u8>, now: Instant) {
         if !self.is_stopping && self.hints.take(now) {
             let datagram = Output::Datagram(path, with_marker(path, hint));
-            self.outputs.push_back(datagram);
+            self.outputs.push(datagram);
         }
     }
 }

@@ -29,6 +29,15 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_millis(100);
 /// that is not answered asks again and is in the next report.
 const REPORT_INTERVAL: Duration = DPD_INTERVAL;
 
+/// Reports of the inbound plane: what it has received.
+#[derive(Default)]
+pub(super) struct Reports {
+    /// One was asked for and has not come.
+    is_wanted: bool,
+    /// Probes ask for none before.
+    next: Instant,
+}
+
 /// When a session last heard from its peer, and when it must probe.
 #[derive(Default)]
 pub(super) struct Liveness {
@@ -152,14 +161,14 @@ impl Node {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        let Some(connection) = session.connection.clone() else {
+        let Some(connection) = session.connection().cloned() else {
             return;
         };
         let liveness = &mut session.liveness;
         if liveness.keepalive_at.is_some_and(|at| at <= now) {
             liveness.keepalive_at = next_keepalive(&connection, now);
             let keepalive = Output::Datagram(session.path(), vec![0xff]);
-            self.outputs.push_back(keepalive);
+            self.outputs.push(keepalive);
         }
         let Some(delay) = connection.dpd_delay else {
             // One probe was enough; no timer needs another.
@@ -185,10 +194,9 @@ impl Node {
         }
         self.ask(id, now);
         // Packets prove that the peer is alive too: the report that comes ends the probes.
-        if !self.wants_report && now >= self.next_report {
-            self.wants_report = true;
-            self.next_report = now + REPORT_INTERVAL;
-            self.outputs.push_back(Output::WantsReport);
+        if now >= self.reports.next {
+            self.reports.next = now + REPORT_INTERVAL;
+            self.want_report();
         }
     }
 
@@ -224,9 +232,16 @@ impl Node {
         may_go.then_some(number)
     }
 
+    /// Asks the planes what came, unless they have been asked and have not answered.
+    fn want_report(&mut self) {
+        if !core::mem::replace(&mut self.reports.is_wanted, true) {
+            self.outputs.push(Output::WantsReport);
+        }
+    }
+
     /// Inbound traffic since the last report proves that its session's peer is alive.
     pub(super) fn on_report(&mut self, report: &[SaReport], now: Instant) {
-        self.wants_report = false;
+        self.reports.is_wanted = false;
         for sa in report {
             let session = self.children.get(&sa.child).and_then(|child| child.session);
             let session = session.and_then(|id| self.sessions.get_mut(&id));

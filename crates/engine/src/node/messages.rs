@@ -4,14 +4,12 @@ use std::sync::Arc;
 
 use super::half_open::{Place, Room};
 use super::proof::LEAST_MESSAGE_BYTES;
-use super::session::{Session, has_marker};
+use super::session::{Session, Stage, has_marker};
 use super::session_id::SessionId;
 use super::{EndCause, Event, Node};
 use crate::config::Connection;
 use crate::counters::DropReason;
-use crate::ike::{
-    Complaint, Fact, Fault, Lease, Notice, Outbox, Refusal, Role, Spi, Terms, Wanted,
-};
+use crate::ike::{Complaint, Fact, Fault, Lease, Notice, Outbox, Refusal, Terms, Wanted};
 use crate::ikev1::fragments::{Sender, Standing};
 use crate::ikev1::in_clear::InClear;
 use crate::ikev1::message::{Kind, Message};
@@ -64,13 +62,13 @@ impl Node {
         if message.is_unanswered() {
             return Some(Standing::First);
         }
-        let session = &self.sessions[&self.session_of(message)?];
+        let session = &self.sessions[&self.sessions.named(message.spis())?];
         let is_unproven = |place: &Place| !place.is_proven();
-        Some(match &session.half_open {
+        Some(match &session.stage {
             // Cookies are not encrypted: a sender at another address may have read them.
             _ if session.path().remote.ip() != path.remote.ip() => Standing::Unproven,
             _ if session.ike.is_established() => Standing::Established,
-            Some(place) if is_unproven(place) => Standing::Unproven,
+            Stage::HalfOpen(place) if is_unproven(place) => Standing::Unproven,
             _ => Standing::Proven,
         })
     }
@@ -79,9 +77,9 @@ impl Node {
         let is_first = message.is_phase1() && message.is_unanswered();
         let known = if is_first {
             let first = (path.remote, message.spis().initiator);
-            self.by_first_message.get(&first).copied()
+            self.sessions.begun_by(first)
         } else {
-            self.session_of(message)
+            self.sessions.named(message.spis())
         };
         let Some(id) = known else {
             return match message.kind() {
@@ -107,20 +105,10 @@ impl Node {
         self.on_phase1(id, path, message, now);
     }
 
-    /// A message names its session by the SPI that is ours.
-    fn session_of(&self, message: &Message<'_>) -> Option<SessionId> {
-        let by = |spi: &Spi, role: Role| {
-            let id = *self.by_spi_of_ike.get(spi)?;
-            (self.sessions.get(&id)?.ike.role() == role).then_some(id)
-        };
-        let spis = message.spis();
-        by(&spis.responder, Role::Responder).or_else(|| by(&spis.initiator, Role::Initiator))
-    }
-
     fn on_first_message(&mut self, path: Path, message: &Message<'_>, now: Instant) {
         // An exchange with ourselves: an attacker who relays our messages between both ends of it
         // would make us authenticate ourselves.
-        if self.by_spi_of_ike.contains_key(&message.spis().initiator) {
+        if self.sessions.has_spi(message.spis().initiator) {
             return self.drops.count(DropReason::Reflected);
         }
         let address = path.remote.ip();
@@ -146,20 +134,19 @@ impl Node {
                 if let Room::Of(oldest, _) = room {
                     self.make_room(oldest, now);
                 }
-                let mut session = Session::new(ike, now);
+                let place = Place::new(share, address, now);
+                let stage = Stage::HalfOpen(Box::new(place));
+                let mut session = Session::new(ike, stage, now);
                 session.first_message = Some(Box::new((path.remote, message.spis().initiator)));
-                let id = self.add_session(session);
-                let place = self.half_open.begin(id, share, address, now);
-                if let Some(session) = self.sessions.get_mut(&id) {
-                    session.half_open = Some(Box::new(place));
-                }
+                let id = self.sessions.add(session);
+                self.half_open.begin(id, place);
                 self.flush(Some(id), out);
                 self.arm_session(id);
             }
             Err(fault) => {
                 self.flush(None, out);
                 self.count_fault(&fault);
-                self.tell(Event::NegotiationFailed {
+                self.outputs.tell(Event::NegotiationFailed {
                     connection: None,
                     path,
                     reason: fault.to_string(),
@@ -197,10 +184,12 @@ impl Node {
             return;
         };
         let ike = &mut session.ike;
-        let room = match session.half_open.as_deref() {
-            Some(place) if ike.has_phase1() && !place.is_proven() && !ike.is_aggressive() => {
+        let room = match &session.stage {
+            Stage::HalfOpen(place)
+                if ike.has_phase1() && !place.is_proven() && !ike.is_aggressive() =>
+            {
                 let (limits, random) = (&self.config.limits, &mut self.random);
-                self.half_open.room_to_prove(*place, limits, random, now)
+                self.half_open.room_to_prove(**place, limits, random, now)
             }
             _ => Room::Free,
         };
@@ -216,7 +205,7 @@ impl Node {
             calendar,
         };
         let result = ike.on_phase1(path, message, means, now, &mut out);
-        if let Some(place) = session.half_open.as_deref_mut()
+        if let Stage::HalfOpen(place) = &mut session.stage
             && !session.ike.is_half_open()
         {
             self.half_open.prove(id, place, now);
@@ -248,7 +237,7 @@ impl Node {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        let Some(connection) = &session.connection else {
+        let Some(connection) = session.connection() else {
             return;
         };
         let terms = Terms {
@@ -301,7 +290,7 @@ impl Node {
             return;
         };
         session.ike.end_request();
-        let is_held = session.lease.as_deref() == Some(&lease);
+        let is_held = session.held.lease.as_deref() == Some(&lease);
         self.arm_session(id);
         if !is_held {
             self.lease_arrived(id, lease, now);
@@ -311,18 +300,19 @@ impl Node {
     /// The peer is lent what it had, what another session of it has, or what is free.
     fn on_asks_address(&mut self, id: SessionId, path: Path, wanted: &Wanted, now: Instant) {
         let session = &self.sessions[&id];
-        let (Some(peer), Some(connection)) =
-            (session.ike.identity().cloned(), session.connection.clone())
-        else {
+        let (Some(peer), Some(connection)) = (
+            session.ike.identity().cloned(),
+            session.connection().cloned(),
+        ) else {
             return;
         };
-        let own = session.lease.as_deref().cloned();
+        let own = session.held.lease.as_deref().cloned();
         let lease = own
             .or_else(|| self.shared_lease(id))
             .or_else(|| self.lend(&connection, &peer, wanted));
         if lease.is_none() {
             self.drops.count(DropReason::NoInnerAddress);
-            self.tell(Event::NegotiationFailed {
+            self.outputs.tell(Event::NegotiationFailed {
                 connection: Some(connection.name.clone()),
                 path: self.sessions[&id].path(),
                 reason: format!("{peer} asks for an inner address, but none is free"),
@@ -334,7 +324,7 @@ impl Node {
         let mut out = session.ike.outbox();
         let answer = lease.clone().unwrap_or_default();
         session.ike.grant_address(&answer, &mut out);
-        session.lease = lease.map(Box::new);
+        session.held.lease = lease.map(Box::new);
         self.flush(Some(id), out);
         self.authentic_from(id, path, now);
     }
@@ -396,14 +386,14 @@ impl Node {
         if !session.ike.takes_complaint() {
             return self.drops.count(DropReason::UnexpectedMessage);
         }
-        let connection = session.connection.as_ref().map(|c| c.name.clone());
+        let connection = session.connection_name();
         let complaint = said.words();
         let offered = session.ike.offered().filter(|_| said.is_about_us());
         let complaint = match offered {
             Some(offered) => format!("{complaint}; {offered}"),
             None => complaint,
         };
-        self.tell(Event::PeerComplains {
+        self.outputs.tell(Event::PeerComplains {
             connection,
             path,
             complaint,
@@ -441,13 +431,13 @@ impl Node {
         let Some(session) = self.sessions.get(&id) else {
             return;
         };
-        if let Some(connection) = &session.connection {
+        if let Some(connection) = session.connection() {
             let event = Event::PeerComplains {
                 connection: Some(connection.name.clone()),
                 path: session.path(),
                 complaint: complaint.name.clone(),
             };
-            self.tell(event);
+            self.outputs.tell(event);
         }
     }
 
@@ -455,7 +445,7 @@ impl Node {
     /// believe it: such a session has no child, and is of no use then.
     fn is_bare(&self, id: SessionId) -> bool {
         let session = self.sessions.get(&id);
-        session.is_some_and(|session| session.children.is_empty())
+        session.is_some_and(|session| session.held.children.is_empty())
     }
 
     fn answer_life(&mut self, id: SessionId, number: u32) {

@@ -113,9 +113,9 @@ impl Node {
         unproven.for_questions += kept;
         bytes -= kept;
         // One allowance for all children of the session, spent by the first.
-        for child in session.children.clone() {
+        for child in session.held.children.clone() {
             let allowed = OutboundChange::Allow(child, core::mem::take(&mut bytes));
-            self.outbound(allowed);
+            self.outputs.outbound(allowed);
         }
     }
 
@@ -125,7 +125,7 @@ impl Node {
             return;
         };
         match session.unproven {
-            Some(_) => self.outbound(OutboundChange::Allow(child, 0)),
+            Some(_) => self.outputs.outbound(OutboundChange::Allow(child, 0)),
             // It may have been limited under an earlier session.
             None => self.proven_at(child, session.path().remote.ip()),
         }
@@ -133,8 +133,9 @@ impl Node {
 
     /// Tells the planes where a child's peer is.
     pub(super) fn proven_at(&mut self, child: ChildId, address: IpAddr) {
-        self.outbound(OutboundChange::Proven(child, address));
-        self.inbound(InboundChange::Proven(child, address));
+        self.outputs
+            .outbound(OutboundChange::Proven(child, address));
+        self.outputs.inbound(InboundChange::Proven(child, address));
     }
 
     /// The peer has proven its address, and packets go there: the limit ends.
@@ -146,13 +147,13 @@ impl Node {
             return;
         }
         let path = session.path();
-        let connection = session.connection.as_ref().map(|it| it.name.clone());
-        for child in session.children.clone() {
+        let connection = session.connection_name();
+        for child in session.held.children.clone() {
             self.proven_at(child, path.remote.ip());
         }
         self.arm_session(id);
         if let Some(connection) = connection {
-            self.tell(Event::PathProven { connection, path });
+            self.outputs.tell(Event::PathProven { connection, path });
         }
     }
 
@@ -205,7 +206,7 @@ impl Node {
             self.ask(id, now);
             return;
         }
-        let first = session.children.first().copied();
+        let first = session.held.children.first().copied();
         let begun: Vec<u32> = session.ike.own_exchanges().collect();
         if let Some(child) = first.filter(|_| !is_asked) {
             self.rekey_child(child, now);

@@ -3,7 +3,7 @@
 
 use super::session_id::SessionId;
 use super::timers::Timer;
-use super::{Event, Node};
+use super::{Cause, Event, Node};
 use crate::config::Connection;
 use crate::counters::DropReason;
 use crate::identity::Peer;
@@ -12,11 +12,11 @@ use crate::sa::Path;
 use crate::time::Instant;
 
 impl Node {
-    /// Whether the log may have a line about the event that [`Node::poll`] has just returned. An
-    /// established peer causes so many lines, and no more: what it causes beyond that is counted.
-    pub fn takes_line(&mut self, now: Instant) -> bool {
-        let cause = self.cause.as_ref();
-        cause.is_none_or(|peer| self.quotas.take_line(peer, now))
+    /// Whether the log may have a line about an event of this cause. An established peer may cause
+    /// a limited number of lines; those beyond it are counted.
+    pub fn takes_line(&mut self, cause: &Cause, now: Instant) -> bool {
+        let peer = cause.0.as_ref();
+        peer.is_none_or(|peer| self.quotas.take_line(peer, now))
     }
 
     /// Lines that the log was not to have since this was asked last, and because of whom.
@@ -28,8 +28,10 @@ impl Node {
     /// is on its peer's account.
     pub(super) fn hear(&mut self, id: SessionId) -> bool {
         let session = self.sessions.get(&id);
-        self.speaker = session.and_then(|it| it.ike.identity()).cloned();
-        self.speaker.is_some()
+        let peer = session.and_then(|it| it.ike.identity()).cloned();
+        let is_established = peer.is_some();
+        self.outputs.blame(peer);
+        is_established
     }
 
     /// The established peer whose session or child a timer is of.
@@ -55,7 +57,7 @@ impl Node {
     /// A peer whose quota is used up is named, now and then.
     pub(super) fn tell_refused(&mut self, path: Path) {
         if let Some((peer, reason)) = self.quotas.take_refused() {
-            self.tell(Event::NegotiationFailed {
+            self.outputs.tell(Event::NegotiationFailed {
                 connection: Some(peer.connection().to_owned()),
                 path,
                 reason,

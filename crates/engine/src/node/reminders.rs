@@ -34,7 +34,7 @@ impl Node {
     /// Where the peers are that we answer: the newest first, [`PLACES_MAX`] at most.
     pub fn places(&self) -> Vec<Path> {
         let ours = self.sessions.values().rev().filter(|session| {
-            let connection = session.connection.as_ref();
+            let connection = session.connection();
             session.ike.is_established() && connection.is_some_and(|it| it.remote_addrs.is_empty())
         });
         let mut seen = BTreeSet::new();
@@ -62,7 +62,7 @@ impl Node {
             }
             // No association has this SPI (RFC 4303 §2.1).
             let hint = with_marker(path, unknown_child(0, &mut self.random));
-            self.outputs.push_back(Output::Datagram(path, hint));
+            self.outputs.push(Output::Datagram(path, hint));
             break;
         }
         self.arm_reminder(now);

@@ -12,9 +12,9 @@ impl Node {
     /// Ends the sessions of peers whose certificates, or those of their authorities, the lists in
     /// force name, and of those who are not among the pinned ones.
     pub(super) fn end_disbelieved(&mut self, now: Instant) {
-        let ids: Vec<SessionId> = self.sessions.keys().copied().collect();
-        ids.into_iter()
-            .for_each(|id| self.end_if_disbelieved(id, now));
+        for id in self.sessions.ids(|_| true) {
+            self.end_if_disbelieved(id, now);
+        }
     }
 
     /// A list may have been read while phase 1 was under way.
@@ -28,7 +28,7 @@ impl Node {
     fn disbelieved(&self, id: SessionId, now: Instant) -> Option<CertFault> {
         let session = self.sessions.get(&id)?;
         let path = session.ike.certificate()?;
-        let RemoteMethod::Signature(store) = &session.connection.as_ref()?.remote.method else {
+        let RemoteMethod::Signature(store) = &session.connection()?.remote.method else {
             return None;
         };
         let (told, at) = self.calendar;
@@ -37,14 +37,11 @@ impl Node {
 
     /// Ends the sessions that a connection has with one peer.
     pub(super) fn end_peer(&mut self, connection: &str, peer: &str, now: Instant) {
-        let sessions = self.sessions.iter().filter(|(_, session)| {
-            let own = session.connection.as_ref();
+        let sessions = self.sessions.ids(|session| {
             let identity = session.ike.identity();
-            own.is_some_and(|own| own.name == connection)
-                && identity.is_some_and(|identity| identity.to_string() == peer)
+            session.is_of(connection) && identity.is_some_and(|it| it.to_string() == peer)
         });
-        let ids: Vec<SessionId> = sessions.map(|(id, _)| *id).collect();
-        for id in ids {
+        for id in sessions {
             self.close_session(id, EndCause::TakenDown, true, now);
         }
     }

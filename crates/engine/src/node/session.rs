@@ -2,11 +2,11 @@
 //! children that depend on it.
 
 mod predecessors;
+mod stage;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::half_open::Place;
 use super::liveness::{Liveness, UNHEARD};
 use super::proof::Unproven;
 use super::session_id::SessionId;
@@ -22,6 +22,8 @@ use crate::sa::{ChildId, Path};
 use crate::site::Site;
 use crate::time::{Deadline, Duration, Instant};
 
+pub(super) use stage::{Purpose, Rule, Stage, Tenure};
+
 /// Wait before a failed renewal is tried again.
 const RENEWAL_RETRY: Duration = Duration::from_secs(10);
 /// How long the old ISAKMP SA stays after a renewal.
@@ -31,33 +33,52 @@ const RENEWAL_OVERLAP: Duration = Duration::from_secs(3);
 pub(super) struct Session {
     /// Its keys and exchanges.
     pub(super) ike: Ike,
-    /// Known to an initiator at once, to a responder when phase 1 is done.
-    pub(super) connection: Option<Arc<Connection>>,
+    pub(super) stage: Stage,
+    /// What a responder finds the session by when its first message is repeated.
     pub(super) first_message: Option<Box<(std::net::SocketAddr, Spi)>>,
-    /// Children whose quick mode is to follow those that are under way.
-    pub(super) waiting: Vec<ChildId>,
-    pub(super) lease: Option<Box<Lease>>,
-    /// Addresses of our pools that stand for a peer of transport mode.
-    pub(super) stand_ins: Vec<IpAddr>,
-    pub(super) children: Vec<ChildId>,
+    pub(super) held: Held,
     pub(super) liveness: Liveness,
     /// The peer has moved and has not answered from there.
     pub(super) unproven: Option<Box<Unproven>>,
     pub(super) asked_small: Option<Box<SmallQuestion>>,
-    pub(super) rekey_at: Option<Instant>,
-    pub(super) expire_at: Option<Instant>,
-    /// The session that this one is to take over from.
-    pub(super) replaces: Option<SessionId>,
-    /// The session that took over from this one.
-    pub(super) heir: Option<SessionId>,
-    /// Of a responder, before there is an ISAKMP SA.
-    pub(super) half_open: Option<Box<Place>>,
-    /// Another address of the same gateway was first: this session is deleted when it is
-    /// established.
-    pub(super) is_surplus: bool,
+    armed: Option<Instant>,
+}
+
+/// What a session holds for its peer. The session that takes over gets all of it.
+#[derive(Default)]
+pub(super) struct Held {
+    pub(super) children: Vec<ChildId>,
+    /// Children whose quick mode is to follow those that are under way.
+    pub(super) waiting: Vec<ChildId>,
+    /// Inner addresses by mode config.
+    pub(super) lease: Option<Box<Lease>>,
+    /// Addresses of our pools that stand for a peer of transport mode.
+    pub(super) stand_ins: Vec<IpAddr>,
     /// The account of the peer's stay, from the first child on.
     pub(super) account: Option<AccountId>,
-    armed: Option<Instant>,
+}
+
+impl Held {
+    /// Takes what another session of the peer held. Returns the addresses that this one has
+    /// anyway: they were lent twice.
+    fn take_over(&mut self, from: Self) -> Vec<IpAddr> {
+        self.children.extend(from.children);
+        self.waiting.extend(from.waiting);
+        self.account = self.account.or(from.account);
+        let mut twice = Vec::new();
+        match (&self.lease, from.lease) {
+            (Some(_), Some(lease)) => twice.extend(lease.addresses),
+            (None, lease) => self.lease = lease,
+            (Some(_), None) => {}
+        }
+        for address in from.stand_ins {
+            match self.stand_ins.contains(&address) {
+                true => twice.push(address),
+                false => self.stand_ins.push(address),
+            }
+        }
+        twice
+    }
 }
 
 impl Session {
@@ -72,42 +93,83 @@ impl Session {
         unproven.map_or_else(|| self.path(), |it| it.proven)
     }
 
-    pub(super) fn new(ike: Ike, now: Instant) -> Self {
+    pub(super) fn new(ike: Ike, stage: Stage, now: Instant) -> Self {
         Self {
             ike,
-            connection: None,
+            stage,
             first_message: None,
-            waiting: Vec::new(),
-            lease: None,
-            stand_ins: Vec::new(),
-            children: Vec::new(),
+            held: Held::default(),
             liveness: Liveness::new(now),
             unproven: None,
             asked_small: None,
-            rekey_at: None,
-            expire_at: None,
-            replaces: None,
-            heir: None,
-            half_open: None,
-            is_surplus: false,
-            account: None,
             armed: None,
         }
     }
 
+    /// Known to an initiator at once, to a responder when phase 1 is done.
+    pub(super) fn connection(&self) -> Option<&Arc<Connection>> {
+        self.stage.connection()
+    }
+
+    /// The name of its connection, for events.
+    pub(super) fn connection_name(&self) -> Option<String> {
+        self.connection().map(|connection| connection.name.clone())
+    }
+
+    /// The session that it is to take over from.
+    pub(super) fn replaces(&self) -> Option<SessionId> {
+        match self.stage {
+            Stage::Begun(_, Purpose::Renew(old)) => Some(old),
+            _ => None,
+        }
+    }
+
+    /// The session that took over from it.
+    pub(super) fn heir(&self) -> Option<SessionId> {
+        match &self.stage {
+            Stage::Established(_, tenure) => match tenure.rule {
+                Rule::Replaced(by) => Some(by),
+                Rule::Current(_) => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Whether it is established, and no other has taken over.
+    pub(super) fn is_current(&self) -> bool {
+        self.ike.is_established() && self.heir().is_none()
+    }
+
+    /// Whether its connection has this name.
+    pub(super) fn is_of(&self, connection: &str) -> bool {
+        self.connection().is_some_and(|it| it.name == connection)
+    }
+
+    #[cfg(test)]
+    pub(super) fn place(&self) -> Option<&super::half_open::Place> {
+        match &self.stage {
+            Stage::HalfOpen(place) => Some(place),
+            _ => None,
+        }
+    }
+
+    /// Whether another address of the same gateway was first.
+    pub(super) fn is_surplus(&self) -> bool {
+        matches!(self.stage, Stage::Begun(_, Purpose::Surplus(_)))
+    }
+
     /// It is to be renewed, or to end, where the numbers of its exchanges are used up.
     fn wear(&mut self, wear: Wear) {
-        match wear {
-            Wear::None => {}
-            Wear::Renew if self.heir.is_some() => {}
-            Wear::Renew => self.rekey_at = Some(Instant(0)),
-            Wear::End => self.expire_at = Some(Instant(0)),
+        match (wear, &mut self.stage) {
+            (Wear::Renew, stage) => stage.renew_at(Some(Instant(0))),
+            (Wear::End, Stage::Established(_, tenure)) => tenure.expire_at = Instant(0),
+            (Wear::None | Wear::End, _) => {}
         }
     }
 
     /// How long it sends into silence before it asks.
     pub(super) fn patience(&self) -> Duration {
-        let delay = self.connection.as_ref().and_then(|it| it.dpd_delay);
+        let delay = self.connection().and_then(|it| it.dpd_delay);
         delay.unwrap_or(UNHEARD).min(UNHEARD)
     }
 
@@ -115,8 +177,11 @@ impl Session {
         let at = |at: Option<Instant>, why| at.map(|at| Deadline { at, why });
         [
             self.ike.deadline(),
-            at(self.rekey_at, "renew the ISAKMP SA"),
-            at(self.expire_at, "the ISAKMP SA or its exchange expires"),
+            at(self.stage.rekey_at(), "renew the ISAKMP SA"),
+            at(
+                self.stage.expire_at(),
+                "the ISAKMP SA or its exchange expires",
+            ),
             self.liveness.deadline(),
             self.unproven.as_ref().map(|it| it.deadline()),
         ]
@@ -127,21 +192,6 @@ impl Session {
 }
 
 impl Node {
-    pub(super) fn add_session(&mut self, session: Session) -> SessionId {
-        // Strangers begin many sessions: numbers wrap around, and some are in use.
-        while self.sessions.contains_key(&SessionId(self.next_session)) {
-            self.next_session = self.next_session.wrapping_add(1);
-        }
-        let id = SessionId(self.next_session);
-        self.next_session = self.next_session.wrapping_add(1);
-        self.by_spi_of_ike.insert(session.ike.own_spi(), id);
-        if let Some(first) = &session.first_message {
-            self.by_first_message.insert(**first, id);
-        }
-        self.sessions.insert(id, Box::new(session));
-        id
-    }
-
     /// Arms the session's timer anew; call after whatever changes its deadlines.
     pub(super) fn arm_session(&mut self, id: SessionId) {
         if let Some(session) = self.sessions.get_mut(&id) {
@@ -156,21 +206,20 @@ impl Node {
         let session = id.and_then(|id| self.sessions.get_mut(&id));
         let mut name = None;
         if let Some(session) = session {
-            let connection = session.connection.as_ref();
-            name = connection.map(|connection| connection.name.clone());
+            name = session.connection_name();
             session.ike.learn(&outbox);
             session.wear(outbox.wear);
         }
         if let (Some(id), true) = (id, outbox.wear > Wear::None) {
             self.arm_session(id);
         }
-        if !outbox.messages.is_empty() && self.departing.last().copied() != id {
-            self.departing.extend(id);
+        if let (Some(id), false) = (id, outbox.messages.is_empty()) {
+            self.departures.add(id);
         }
         self.drops.merge(&outbox.drops);
         self.work.merge(&outbox.work);
         for received in outbox.received {
-            self.tell(Event::Message {
+            self.outputs.tell(Event::Message {
                 connection: name.clone(),
                 step: received.step,
                 is_sent: false,
@@ -193,7 +242,7 @@ impl Node {
                 .into_iter()
                 .map(|part| with_marker(sent.path, part))
                 .collect();
-            self.tell(Event::Message {
+            self.outputs.tell(Event::Message {
                 connection: name.clone(),
                 step: sent.step,
                 is_sent: true,
@@ -204,12 +253,11 @@ impl Node {
                 payloads: sent.payloads,
             });
             for datagram in datagrams {
-                self.outputs
-                    .push_back(Output::Datagram(sent.path, datagram));
+                self.outputs.push(Output::Datagram(sent.path, datagram));
             }
         }
         for doubt in outbox.doubts {
-            self.tell(Event::NegotiationFailed {
+            self.outputs.tell(Event::NegotiationFailed {
                 connection: doubt.connection,
                 path: doubt.path,
                 reason: doubt.why,
@@ -225,9 +273,6 @@ impl Node {
         let Some(connection) = session.ike.take_established() else {
             return;
         };
-        if let Some(place) = session.half_open.take() {
-            self.half_open.end(id, *place);
-        }
         // The configuration may have changed during the exchange: the new one counts.
         let Some(connection) = self.config.successor(&connection).cloned() else {
             return self.close_session(id, EndCause::ConfigurationChanged, true, now);
@@ -235,8 +280,11 @@ impl Node {
         let lifetime = core::time::Duration::from_secs(session.ike.lifetime_s());
         let (own, margin) = (connection.lifetime, connection.rekey_margin);
         let role = session.ike.role();
-        session.rekey_at = Some(now + renewal(lifetime, own, margin, role));
-        session.expire_at = Some(now + lifetime);
+        let rekey_at = now + renewal(lifetime, own, margin, role);
+        let tenure = Tenure {
+            rule: Rule::Current(Some(rekey_at)),
+            expire_at: now + lifetime,
+        };
         let path = session.path();
         if role == Role::Responder {
             self.familiar.add(Site::of(path.remote.ip()), now);
@@ -259,15 +307,22 @@ impl Node {
         };
         let key = Output::IkeKey(session.ike.spis(), key);
         let is_first_contact = session.ike.is_initial_contact();
-        session.connection = Some(connection);
+        let begun = core::mem::replace(&mut session.stage, Stage::Established(connection, tenure));
+        let purpose = match begun {
+            Stage::Begun(_, purpose) => purpose,
+            Stage::HalfOpen(place) => {
+                self.half_open.end(id, *place);
+                Purpose::Connect
+            }
+            Stage::Established(..) => return,
+        };
         self.quotas.enter(&identity);
-        self.speaker = Some(identity.clone());
-        self.by_identity.insert((identity, id));
-        let replaces = session.replaces.take();
-        self.tell(event);
-        self.outputs.push_back(key);
-        self.settle_predecessors(id, replaces, is_first_contact, now);
-        self.station_established(id, now);
+        self.outputs.blame(Some(identity.clone()));
+        self.sessions.enter(id, identity);
+        self.outputs.tell(event);
+        self.outputs.push(key);
+        self.settle_predecessors(id, purpose, is_first_contact, now);
+        self.station_established(id, purpose, now);
         self.begin_waiting(id, now);
         self.arm_session(id);
         self.end_if_disbelieved(id, now);
@@ -284,7 +339,7 @@ impl Node {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        let children = core::mem::take(&mut session.children);
+        let children = core::mem::take(&mut session.held.children);
         for child in children {
             self.close_child(child, cause.clone(), tells_peer, now);
         }
@@ -294,7 +349,7 @@ impl Node {
             self.abandon_child(id, *child);
         }
         let exchange = self.sessions[&id].ike.next_exchange(&mut self.random);
-        let Some(mut session) = self.sessions.remove(&id) else {
+        let Some(mut session) = self.sessions.remove(id) else {
             return;
         };
         if tells_peer && session.ike.is_established() {
@@ -302,11 +357,11 @@ impl Node {
             session.ike.delete(exchange, &mut out);
             self.flush(None, out);
         }
-        self.forget_session(id, &session, now);
+        self.give_up_places(id, &session, now);
         self.timers
             .arm(Timer::Session(id), &mut session.armed, None);
-        if let Some(connection) = &session.connection {
-            self.tell(Event::IkeClosed {
+        if let Some(connection) = session.connection() {
+            self.outputs.tell(Event::IkeClosed {
                 connection: connection.name.clone(),
                 cause: cause.clone(),
             });
@@ -316,7 +371,7 @@ impl Node {
             // Another session took over: it continues the requests of this one.
             self.begin_child(self.home_of(id, child), child, now);
         }
-        if let Some(old) = session.replaces {
+        if let Some(old) = session.replaces() {
             self.renew_later(old, now);
         }
         self.station_lost(id, &cause, now);
@@ -324,31 +379,25 @@ impl Node {
 
     /// A renewal of this session failed: it is tried again while the session stands.
     fn renew_later(&mut self, old: SessionId, now: Instant) {
-        if let Some(session) = self.sessions.get_mut(&old).filter(|it| it.heir.is_none()) {
-            session.rekey_at = Some(now + RENEWAL_RETRY);
+        if let Some(session) = self.sessions.get_mut(&old) {
+            session.stage.renew_at(Some(now + RENEWAL_RETRY));
             self.arm_session(old);
         }
     }
 
-    fn forget_session(&mut self, id: SessionId, session: &Session, now: Instant) {
-        if let Some(identity) = session.ike.identity()
-            && self.by_identity.remove(&(identity.clone(), id))
-        {
-            self.quotas.leave(identity);
-        }
-        if let Some(place) = &session.half_open {
-            self.half_open.fail(id, **place, now);
-        }
-        self.by_spi_of_ike.remove(&session.ike.own_spi());
-        if let Some(first) = &session.first_message {
-            self.by_first_message.remove(&**first);
+    /// What a session that has just been removed counted for, or was lent.
+    fn give_up_places(&mut self, id: SessionId, session: &Session, now: Instant) {
+        match (&session.stage, session.ike.identity()) {
+            (Stage::Established(..), Some(identity)) => self.quotas.leave(identity),
+            (Stage::HalfOpen(place), _) => self.half_open.fail(id, **place, now),
+            _ => {}
         }
         // A renewal that we began may have made us the initiator: the roles do not tell who lends.
         let lends = |connection: &Arc<Connection>| !connection.wants_inner.is_any();
-        if session.connection.as_ref().is_some_and(lends) {
-            self.give_back(session.lease.as_deref());
+        if session.connection().is_some_and(lends) {
+            self.give_back(session.held.lease.as_deref());
         }
-        let stand_ins = session.stand_ins.iter();
+        let stand_ins = session.held.stand_ins.iter();
         stand_ins.for_each(|address| self.leases.give_back(*address));
     }
 
@@ -357,11 +406,8 @@ impl Node {
         let Some(session) = self.sessions.get(&id) else {
             return;
         };
-        self.tell(Event::NegotiationFailed {
-            connection: session
-                .connection
-                .as_ref()
-                .map(|connection| connection.name.clone()),
+        self.outputs.tell(Event::NegotiationFailed {
+            connection: session.connection_name(),
             path: session.path(),
             reason: fault.to_string(),
         });
@@ -387,7 +433,7 @@ impl Node {
         let Some(session) = self.sessions.get(&id) else {
             return;
         };
-        if session.expire_at.is_some_and(|at| at <= now) {
+        if session.stage.expire_at().is_some_and(|at| at <= now) {
             let cause = match session.ike.is_established() {
                 true if session.ike.is_used_up() => EndCause::MessageIdsUsedUp,
                 true => EndCause::Expired,
@@ -395,7 +441,7 @@ impl Node {
             };
             return self.close_session(id, cause, true, now);
         }
-        if session.rekey_at.is_some_and(|at| at <= now) {
+        if session.stage.rekey_at().is_some_and(|at| at <= now) {
             self.rekey_session(id, now);
         }
         self.check_proof(id, now);
@@ -412,9 +458,7 @@ impl Node {
         if !session.ike.forget_phase1() {
             return;
         }
-        if let Some(first) = session.first_message.take() {
-            self.by_first_message.remove(&*first);
-        }
+        self.sessions.forget_first_message(id);
         self.arm_session(id);
     }
 

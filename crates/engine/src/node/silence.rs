@@ -51,7 +51,7 @@ impl Node {
         };
         let asked = session.asked_small.take_if(|asked| asked.number == number);
         if let Some(asked) = asked.filter(|asked| now.since(asked.at) <= PROMPT) {
-            self.outbound(OutboundChange::Doubt(asked.child));
+            self.outputs.outbound(OutboundChange::Doubt(asked.child));
         }
     }
 
@@ -65,6 +65,6 @@ impl Node {
             child: entry.child().name.clone(),
             mtu,
         };
-        self.tell(event);
+        self.outputs.tell(event);
     }
 }

@@ -7,6 +7,7 @@ mod contact;
 mod inner;
 mod ousted;
 mod race;
+mod table;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -16,7 +17,8 @@ use self::ousted::Ousted;
 use self::race::Race;
 #[cfg(test)]
 pub(super) use self::race::{ANSWERED, HEAD_START};
-use super::session::Session;
+pub(super) use self::table::Stations;
+use super::session::{Purpose, Session, Stage};
 use super::session_id::SessionId;
 use super::{EndCause, Event, NAT_T_PORT, Node, Timer, begins_at_once};
 use crate::config::{Connection, Start};
@@ -133,7 +135,7 @@ impl Node {
             Start::AtOnce | Start::Responder => State::Down,
         };
         let begins = begins_at_once(connection.start);
-        self.stations.push(Station {
+        let index = self.stations.add(Station {
             connection,
             children,
             is_retired: false,
@@ -151,7 +153,7 @@ impl Node {
             armed: None,
         });
         if begins {
-            self.attempt(self.stations.len() - 1);
+            self.attempt(index);
         }
     }
 
@@ -164,13 +166,13 @@ impl Node {
         station.retry_children_at = None;
         let children = core::mem::take(&mut station.children);
         for child in children {
-            self.outbound(OutboundChange::Forget(child));
+            self.outputs.outbound(OutboundChange::Forget(child));
         }
         self.arm_station(index);
     }
 
     pub(super) fn bring_up(&mut self, name: &str) {
-        for index in self.stations_named(name) {
+        for index in self.stations.named(name) {
             let station = &self.stations[index];
             if station.state.session().is_none() && !station.is_racing() {
                 if self.stations[index].state == State::Down {
@@ -184,7 +186,7 @@ impl Node {
     }
 
     pub(super) fn ask_for(&mut self, name: &str, address: IpAddr) {
-        for index in self.stations_named(name) {
+        for index in self.stations.named(name) {
             let had = &mut self.stations[index].had;
             if had.iter().all(|it| it.is_ipv4() != address.is_ipv4()) {
                 had.push(address);
@@ -193,36 +195,24 @@ impl Node {
     }
 
     pub(super) fn take_down(&mut self, name: &str, now: Instant) {
-        for index in self.stations_named(name) {
+        for index in self.stations.named(name) {
             self.stations[index].state = State::Down;
             self.end_race(index, now);
         }
-        let sessions: Vec<SessionId> = self
-            .sessions
-            .iter()
-            .filter(|(_, session)| !session.is_surplus)
-            .filter(|(_, s)| s.connection.as_ref().is_some_and(|c| c.name == name))
-            .map(|(id, _)| *id)
-            .collect();
+        let sessions = self.sessions.ids(|it| it.is_of(name) && !it.is_surplus());
         for id in sessions {
             self.close_session(id, EndCause::TakenDown, true, now);
         }
         // Its traffic does not wait any more: another connection may have a tunnel for it.
-        for index in self.stations_named(name) {
+        for index in self.stations.named(name) {
             for child in self.stations[index].children.clone() {
-                self.outbound(OutboundChange::Forget(child));
+                self.outputs.outbound(OutboundChange::Forget(child));
             }
         }
     }
 
     pub(super) fn rekey_connection(&mut self, name: &str, now: Instant) {
-        let sessions: Vec<SessionId> = self
-            .sessions
-            .iter()
-            .filter(|(_, session)| session.ike.is_established() && session.heir.is_none())
-            .filter(|(_, s)| s.connection.as_ref().is_some_and(|c| c.name == name))
-            .map(|(id, _)| *id)
-            .collect();
+        let sessions = self.sessions.ids(|it| it.is_of(name) && it.is_current());
         sessions
             .into_iter()
             .for_each(|id| self.rekey_session(id, now));
@@ -230,20 +220,20 @@ impl Node {
 
     /// Begins a new phase 1 that will take over from this session, unless one is under way.
     pub(super) fn rekey_session(&mut self, id: SessionId, now: Instant) {
-        let is_under_way = self.sessions.values().any(|it| it.replaces == Some(id));
+        let is_under_way = self.sessions.values().any(|it| it.replaces() == Some(id));
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        session.rekey_at = None;
+        session.stage.renew_at(None);
         if is_under_way {
             return;
         }
         let path = session.path();
-        let Some(connection) = session.connection.clone() else {
+        let Some(connection) = session.connection().cloned() else {
             return;
         };
-        let renewal = self.initiate(connection, path, Some(id), now);
-        if let Some(station) = self.station_of(id) {
+        let renewal = self.initiate(connection, path, Purpose::Renew(id), now);
+        if let Some(station) = self.stations.of_session(id) {
             self.stations[station].renewal = Some(renewal);
         }
     }
@@ -252,14 +242,18 @@ impl Node {
         &mut self,
         connection: Arc<Connection>,
         path: Path,
-        replaces: Option<SessionId>,
+        purpose: Purpose,
         now: Instant,
     ) -> SessionId {
         // A renewal uses the path of its session.
-        let renewed = replaces.and_then(|old| self.sessions.get(&old));
+        let renewed = match purpose {
+            Purpose::Renew(old) => self.sessions.get(&old),
+            _ => None,
+        };
+        let is_renewal = matches!(purpose, Purpose::Renew(_));
         let renewed = renewed.filter(|old| old.path().remote.ip() == path.remote.ip());
         let round_trip = renewed.map(|old| old.ike.round_trip()).unwrap_or_default();
-        let is_first_contact = replaces.is_none() && !self.has_contact(&connection, path);
+        let is_first_contact = !is_renewal && !self.has_contact(&connection, path);
         let (ike, out) = Ike::initiate(
             connection.clone(),
             path,
@@ -268,10 +262,8 @@ impl Node {
             &mut self.random,
             now,
         );
-        let mut session = Session::new(ike, now);
-        session.connection = Some(connection);
-        session.replaces = replaces;
-        let id = self.add_session(session);
+        let stage = Stage::Begun(connection, purpose);
+        let id = self.sessions.add(Session::new(ike, stage, now));
         self.flush(Some(id), out);
         self.arm_session(id);
         id
@@ -287,7 +279,7 @@ impl Node {
         if path.local.ip() == local {
             return;
         }
-        let follows = session.children.iter().all(|child| {
+        let follows = session.held.children.iter().all(|child| {
             let pair = self.children.get(child).and_then(|entry| entry.current);
             pair.is_none_or(|pair| pair.is_udp_encapsulated && pair.mode == Mode::Tunnel)
         });
@@ -303,15 +295,14 @@ impl Node {
     }
 
     /// Phase 1 of a session is done.
-    pub(super) fn station_established(&mut self, id: SessionId, now: Instant) {
-        let renewed = (0..self.stations.len()).find(|i| self.stations[*i].renewal == Some(id));
-        if let Some(index) = renewed {
+    pub(super) fn station_established(&mut self, id: SessionId, purpose: Purpose, now: Instant) {
+        if let Some(index) = self.stations.of_renewal(id) {
             self.stations[index].renewal = None;
             self.stations[index].state = State::Up(id);
             return;
         }
-        if self.is_too_late(id, now) {
-            return;
+        if matches!(purpose, Purpose::Surplus(_)) {
+            return self.close_session(id, EndCause::OtherAddressFirst, true, now);
         }
         let Some(index) = self.win(id, now) else {
             return;
@@ -337,13 +328,13 @@ impl Node {
 
     /// Mode config has answered.
     pub(super) fn lease_arrived(&mut self, id: SessionId, lease: Lease, now: Instant) {
-        let Some(index) = self.station_of(id) else {
+        let Some(index) = self.stations.of_session(id) else {
             return;
         };
         let connection = self.stations[index].connection.name.clone();
         if let Some(reason) = self.unusable(id, index, &lease) {
             let path = self.sessions[&id].path();
-            self.tell(Event::NegotiationFailed {
+            self.outputs.tell(Event::NegotiationFailed {
                 connection: Some(connection),
                 path,
                 reason,
@@ -351,20 +342,20 @@ impl Node {
             return self.close_session(id, EndCause::NoInnerAddress, true, now);
         }
         self.stations[index].had = lease.addresses.clone();
-        self.tell(Event::InnerAddress {
+        self.outputs.tell(Event::InnerAddress {
             connection,
             addresses: lease.addresses.clone(),
             dns: lease.dns.clone(),
         });
         if let Some(session) = self.sessions.get_mut(&id) {
-            session.lease = Some(Box::new(lease));
+            session.held.lease = Some(Box::new(lease));
         }
         self.begin_children(index, id, now);
     }
 
     /// A child of this session is up.
     pub(super) fn station_child_up(&mut self, id: SessionId, now: Instant) {
-        if let Some(index) = self.station_of(id) {
+        if let Some(index) = self.stations.of_session(id) {
             let station = &mut self.stations[index];
             station.state = State::Up(id);
             (station.attempt, station.first) = (0, 0);
@@ -382,7 +373,7 @@ impl Node {
         wait: Duration,
         now: Instant,
     ) {
-        let Some(index) = self.station_of(id) else {
+        let Some(index) = self.stations.of_session(id) else {
             return;
         };
         if !self.stations[index].children.contains(&child) {
@@ -412,20 +403,13 @@ impl Node {
 
     /// A packet waits for a child.
     pub(super) fn acquire(&mut self, child: ChildId, now: Instant) {
-        let has_child = |station: &Station| station.children.contains(&child);
-        let Some(index) = self.stations.iter().position(has_child) else {
+        let Some(index) = self.stations.of_child(child) else {
             return;
         };
         match self.stations[index].state {
             State::AwaitingTraffic => self.attempt(index),
-            State::Up(id) => {
-                let is_up = self
-                    .children
-                    .get(&child)
-                    .is_some_and(|entry| entry.current.is_some());
-                if !is_up && self.has_inner(id, child) {
-                    self.begin_child(id, child, now);
-                }
+            State::Up(id) if !self.children.is_up(child) && self.has_inner(id, child) => {
+                self.begin_child(id, child, now);
             }
             _ => {}
         }
@@ -436,11 +420,11 @@ impl Node {
         if self.racer_lost(id, cause, now) {
             return;
         }
-        if let Some(index) = self.stations.iter().position(|s| s.renewal == Some(id)) {
+        if let Some(index) = self.stations.of_renewal(id) {
             self.stations[index].renewal = None;
             return;
         }
-        let Some(index) = self.station_of(id) else {
+        let Some(index) = self.stations.of_session(id) else {
             return;
         };
         let station = &mut self.stations[index];
@@ -480,7 +464,7 @@ impl Node {
             in_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX),
             attempt: station.attempt,
         };
-        self.tell(event);
+        self.outputs.tell(event);
         self.arm_station(index);
     }
 
@@ -493,11 +477,7 @@ impl Node {
             let children = station.children.clone();
             let missing: Vec<ChildId> = children
                 .into_iter()
-                .filter(|child| {
-                    self.children
-                        .get(child)
-                        .is_some_and(|c| c.current.is_none())
-                })
+                .filter(|child| !self.children.is_up(*child))
                 .filter(|child| self.has_inner(id, *child))
                 .collect();
             missing
@@ -518,26 +498,10 @@ impl Node {
 
     /// A session took over from another: its station follows.
     pub(super) fn station_follows(&mut self, old: SessionId, id: SessionId, now: Instant) {
-        for station in &mut self.stations {
-            if station.state == State::Up(old) {
-                station.state = State::Up(id);
-            }
-        }
-        if self.station_of(id).is_some() {
+        self.stations.follow(old, id);
+        if self.stations.of_session(id).is_some() {
             self.watch(id, now);
         }
-    }
-
-    fn station_of(&self, id: SessionId) -> Option<usize> {
-        self.stations
-            .iter()
-            .position(|station| station.state.session() == Some(id))
-    }
-
-    fn stations_named(&self, name: &str) -> Vec<usize> {
-        let is_named =
-            |i: &usize| !self.stations[*i].is_retired && self.stations[*i].connection.name == name;
-        (0..self.stations.len()).filter(is_named).collect()
     }
 
     fn arm_station(&mut self, index: usize) {

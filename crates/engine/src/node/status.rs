@@ -103,7 +103,7 @@ impl Node {
     pub fn status(&self, now: Instant) -> Status {
         let connections = self.config.connections.iter().map(|connection| {
             let is_own = |session: &Session| {
-                let own = session.connection.as_ref();
+                let own = session.connection();
                 own.is_some_and(|own| std::sync::Arc::ptr_eq(own, connection))
             };
             let station = self.stations.iter().find(|station| {
@@ -162,7 +162,7 @@ impl Node {
 
     fn session_status(&self, session: &Session, now: Instant) -> SessionStatus {
         let (ike, nat) = (&session.ike, session.ike.nat());
-        let children = session.children.iter().filter_map(|child| {
+        let children = session.held.children.iter().filter_map(|child| {
             let entry = self.children.get(child)?;
             let pair = entry.current?;
             Some(ChildStatus {
@@ -193,6 +193,7 @@ impl Node {
             nat: (nat.is_local, nat.is_remote),
             age: ike.since().map(|since| now.since(since)),
             inner: session
+                .held
                 .lease
                 .iter()
                 .flat_map(|lease| lease.addresses.clone())

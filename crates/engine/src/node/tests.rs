@@ -30,7 +30,7 @@ mod unheard;
 mod versions;
 mod xauth;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -40,13 +40,15 @@ use wire::isakmp::{
     NotifyType, Payload, PayloadKind, ProtocolId,
 };
 
+use super::session::Session;
+use super::session_id::SessionId;
 use super::*;
 use crate::config::{
     Child, Connection, Encapsulation, IdentityPattern, InnerFamilies, Limits, LocalAuth,
     LocalMethod, Pool, RemoteAuth, RemoteMethod, Unique,
 };
 use crate::counters::DropReason;
-use crate::identity::Identity;
+use crate::identity::{Identity, Peer};
 use crate::ike::Outbox;
 use crate::ikev1::informational;
 use crate::sa::{Direction, Mode, Sa};
@@ -539,7 +541,7 @@ fn phase_1_is_forgotten_at_the_first_message_of_phase_2() {
         world.assert_up();
         for end in &world.ends {
             assert!(end.node.sessions.values().all(|s| !s.ike.has_phase1()));
-            assert!(end.node.by_first_message.is_empty());
+            assert_eq!(end.node.sessions.first_messages().len(), 0);
         }
     }
 }
@@ -944,9 +946,9 @@ fn kept_sessions_of_one_identity_are_bounded_and_the_oldest_ends() {
     let ended = world.drops(1, DropReason::TooManySessions) as usize;
     assert!((2..=4).contains(&ended), "{ended}");
     let node = &world.ends[1].node;
-    assert_eq!(node.by_identity.len(), 16);
+    assert_eq!(node.sessions.peers(), 16);
     let peer = peer_of(node.sessions.values().next().expect("one"));
-    let kept: Vec<SessionId> = node.sessions_of(&peer).map(|(id, _)| id).collect();
+    let kept: Vec<SessionId> = node.sessions.of_peer(&peer).map(|(id, _)| id).collect();
     assert_eq!(kept, node.sessions.keys().copied().collect::<Vec<_>>());
     let closed = |event: &Event| match event {
         Event::IkeClosed { cause, .. } => *cause == EndCause::NewerSessions,
@@ -1396,7 +1398,7 @@ impl World {
                 Output::Outbound(change) => {
                     answers.extend(self.ends[end].outbound(change).map(Input::Notice));
                 }
-                Output::Event(event) => {
+                Output::Event(event, _) => {
                     if let Event::Message { step, .. } = &event {
                         self.ends[end].trail.push(step.to_string());
                     }

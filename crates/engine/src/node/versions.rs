@@ -32,8 +32,8 @@ impl Node {
             && self.versions.0.take(now);
         if is_owed {
             let datagram = Output::Datagram(path, with_marker(path, refusal));
-            self.outputs.push_back(datagram);
-            self.tell(Event::NegotiationFailed {
+            self.outputs.push(datagram);
+            self.outputs.tell(Event::NegotiationFailed {
                 connection: None,
                 path,
                 reason: "the peer starts with IKEv2, but we support only IKEv1: it needs version \

@@ -12,7 +12,7 @@ use super::selectors::{
     association, holds_local, holds_remote, is_renewal, mismatch, one_family, wanted_selectors,
 };
 use super::takeover::{READING_TIME, TAKEOVER_DELAY};
-use super::{ChildEntry, Pair, REFUSED_RETRY};
+use super::{Pair, REFUSED_RETRY};
 use crate::config::{Child, Connection, Encapsulation};
 use crate::counters::DropReason;
 use crate::ike::{
@@ -39,7 +39,7 @@ impl Node {
         if !self.has_turn(id, child) {
             return self.arm_child(child);
         }
-        let spi = self.fresh_spi(child);
+        let spi = self.children.take_spi(child, &mut self.random);
         let (Some(session), Some(entry)) =
             (self.sessions.get_mut(&id), self.children.get_mut(&child))
         else {
@@ -49,7 +49,7 @@ impl Node {
         let leads_to = |address: &&IpAddr| {
             remote.is_none_or(|remote| remote.first.is_ipv4() == address.is_ipv4())
         };
-        let lease = session.lease.as_ref();
+        let lease = session.held.lease.as_ref();
         let inner = lease.and_then(|lease| lease.addresses.iter().find(leads_to).copied());
         let (local, remote) = wanted_selectors(entry, session.path(), inner);
         let request = ChildRequest {
@@ -111,7 +111,7 @@ impl Node {
         now: Instant,
     ) {
         let session = self.sessions.get(&id);
-        let Some(connection) = session.and_then(|it| it.connection.clone()) else {
+        let Some(connection) = session.and_then(|it| it.connection().cloned()) else {
             return;
         };
         if let Err(reason) = self.charge_child(id, &connection, now) {
@@ -131,8 +131,8 @@ impl Node {
     }
 
     fn grant_child(&mut self, id: SessionId, child: ChildId, now: Instant) {
-        let spi = self.fresh_spi(child);
-        let heir = self.heir_of(id);
+        let spi = self.children.take_spi(child, &mut self.random);
+        let heir = self.sessions.heir_of(id);
         let (Some(session), Some(entry)) =
             (self.sessions.get_mut(&id), self.children.get_mut(&child))
         else {
@@ -153,9 +153,9 @@ impl Node {
         match granted {
             Ok(negotiated) => {
                 if let Some(session) = self.sessions.get_mut(&heir)
-                    && !session.children.contains(&child)
+                    && !session.held.children.contains(&child)
                 {
-                    session.children.push(child);
+                    session.held.children.push(child);
                 }
                 // The peer may send as soon as it reads message 2: install the inbound SA first.
                 let home = self.home_of(id, child);
@@ -167,7 +167,7 @@ impl Node {
             Err(fault) => {
                 self.flush(Some(id), out);
                 self.count_fault(&fault);
-                self.by_spi.remove(&spi);
+                self.children.free_spi(spi);
                 self.refuse(id, &fault, About::Question);
                 self.drop_unused_child(child);
             }
@@ -184,7 +184,7 @@ impl Node {
     ) -> Result<ChildId, Fault> {
         one_family(&offer.local, &offer.remote)?;
         let session = &self.sessions[&id];
-        let held = &self.sessions[&self.heir_of(id)].children;
+        let held = &self.sessions[&self.sessions.heir_of(id)].held.children;
         let renewed = held.iter().copied().find(|child| {
             let current = self.children.get(child).and_then(|entry| entry.current);
             current.is_some_and(|pair| is_renewal(&pair, offer))
@@ -206,8 +206,8 @@ impl Node {
         // A peer with several sessions has no more children than one with one.
         let siblings = self.siblings(id).into_iter();
         let siblings = siblings.filter_map(|it| self.sessions.get(&it));
-        let held: usize = siblings.map(|it| it.children.len()).sum();
-        if session.children.len() + held >= self.config.limits.children {
+        let held: usize = siblings.map(|it| it.held.children.len()).sum();
+        if session.held.children.len() + held >= self.config.limits.children {
             return Err(DropReason::TooManyExchanges.into());
         }
         self.check_claim(id, connection, &connection.children[index], offer)?;
@@ -235,8 +235,7 @@ impl Node {
         if self.is_outdone(child, &new, agreed.renews) {
             return self.keep_beside(child, new);
         }
-        let is_up = |entry: &ChildEntry| entry.current.is_some();
-        if self.children.get(&child).is_some_and(|entry| is_up(entry)) {
+        if self.children.is_up(child) {
             let latest = match agreed.is_ours {
                 true => READING_TIME,
                 false => TAKEOVER_DELAY,
@@ -245,8 +244,8 @@ impl Node {
         } else {
             self.install(home, child, negotiated, Direction::Outbound);
         }
-        if !agreed.is_ours && !self.is_of_station(child) {
-            self.outbound(OutboundChange::Forget(child));
+        if !agreed.is_ours && self.stations.of_child(child).is_none() {
+            self.outputs.outbound(OutboundChange::Forget(child));
         }
         if let Some(session) = self.sessions.get_mut(&id) {
             session.ike.forget_answer();
@@ -270,13 +269,13 @@ impl Node {
         };
         let sa = association(entry, negotiated, direction, (path, home));
         let place = (child, direction, sa.spi);
-        self.by_spi.insert(negotiated.spi_in, child);
-        self.charge(self.heir_of(id), place);
+        self.children.keep_spi(negotiated.spi_in, child);
+        self.charge(self.sessions.heir_of(id), place);
         let sa = Box::new(sa);
         match direction {
-            Direction::Inbound => self.inbound(InboundChange::Install(sa)),
+            Direction::Inbound => self.outputs.inbound(InboundChange::Install(sa)),
             Direction::Outbound => {
-                self.outbound(OutboundChange::Install(sa));
+                self.outputs.outbound(OutboundChange::Install(sa));
                 self.limit_new(id, child);
             }
         }
@@ -302,7 +301,7 @@ impl Node {
             }
         };
         let expect = OutboundChange::Expect(child, vec![local], vec![remote]);
-        self.outbound(expect);
+        self.outputs.outbound(expect);
     }
 
     fn child_established(
@@ -338,14 +337,14 @@ impl Node {
             spis: (negotiated.spi_in, negotiated.spi_out),
             is_rekey,
         };
-        self.tell(event);
+        self.outputs.tell(event);
         if is_ours && !is_rekey {
             self.tell_narrowed(id, child, new);
         }
         if let Some(session) = self.sessions.get_mut(&id)
-            && !session.children.contains(&child)
+            && !session.held.children.contains(&child)
         {
-            session.children.push(child);
+            session.held.children.push(child);
         }
         self.arm_child(child);
         self.tell_stay(id, now);
@@ -370,7 +369,7 @@ impl Node {
                 pair.local, pair.remote
             ),
         };
-        self.tell(event);
+        self.outputs.tell(event);
     }
 
     /// A quick mode ended without SAs. The caller starts the next one.
@@ -428,10 +427,7 @@ impl Node {
             return;
         };
         let event = Event::NegotiationFailed {
-            connection: session
-                .connection
-                .as_ref()
-                .map(|connection| connection.name.clone()),
+            connection: session.connection_name(),
             path: session.path(),
             reason: fault.to_string(),
         };
@@ -439,6 +435,6 @@ impl Node {
         let random = &mut self.random;
         session.ike.refuse(fault.refusal(), about, random, &mut out);
         self.flush(Some(id), out);
-        self.tell(event);
+        self.outputs.tell(event);
     }
 }

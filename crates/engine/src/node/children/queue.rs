@@ -11,17 +11,17 @@ use crate::time::Instant;
 impl Session {
     /// Whether a child is to have its turn.
     pub(in super::super) fn has_waiting(&self) -> bool {
-        !self.waiting.is_empty()
+        !self.held.waiting.is_empty()
     }
 
     fn next_waiting(&mut self) -> Option<ChildId> {
-        if self.ike.is_asking() || self.waiting.is_empty() {
+        if self.ike.is_asking() || self.held.waiting.is_empty() {
             return None;
         }
-        let next = self.waiting.remove(0);
-        if self.waiting.is_empty() {
+        let next = self.held.waiting.remove(0);
+        if self.held.waiting.is_empty() {
             // Most of its life a session has none.
-            self.waiting = Vec::new();
+            self.held.waiting = Vec::new();
         }
         Some(next)
     }
@@ -34,8 +34,8 @@ impl Node {
             return false;
         };
         let is_asking = session.ike.is_asking();
-        if is_asking && !session.waiting.contains(&child) {
-            session.waiting.push(child);
+        if is_asking && !session.held.waiting.contains(&child) {
+            session.held.waiting.push(child);
         }
         !is_asking
     }

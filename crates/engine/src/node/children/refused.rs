@@ -65,8 +65,8 @@ impl Node {
             path: session.path(),
             refusal,
         };
-        self.by_spi.remove(&spi);
-        self.tell(event);
+        self.children.free_spi(spi);
+        self.outputs.tell(event);
         self.begin_child(id, child, now);
     }
 }

@@ -22,15 +22,15 @@ impl Node {
         if connection.pools.is_empty() {
             return Ok(None);
         }
-        let home = self.heir_of(id);
+        let home = self.sessions.heir_of(id);
         let session = &self.sessions[&home];
         let is_v4 = session.path().local.is_ipv4();
         let of_family = |held: &[IpAddr]| held.iter().find(|it| it.is_ipv4() == is_v4).copied();
-        if let Some(own) = of_family(&session.stand_ins) {
+        if let Some(own) = of_family(&session.held.stand_ins) {
             return Ok(Some(own));
         }
         let siblings = self.siblings(home).into_iter();
-        let mut held = siblings.filter_map(|it| of_family(&self.sessions.get(&it)?.stand_ins));
+        let mut held = siblings.filter_map(|it| of_family(&self.sessions.get(&it)?.held.stand_ins));
         let address = match held.next() {
             Some(shared) => {
                 self.leases.share(shared);
@@ -39,7 +39,7 @@ impl Node {
             None => self.lend_stand_in(home, connection, is_v4)?,
         };
         if let Some(session) = self.sessions.get_mut(&home) {
-            session.stand_ins.push(address);
+            session.held.stand_ins.push(address);
         }
         Ok(Some(address))
     }

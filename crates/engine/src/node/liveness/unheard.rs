@@ -11,7 +11,7 @@ use crate::ikev1::in_clear::{InClear, Lost};
 
 use crate::node::session::Session;
 use crate::node::session_id::SessionId;
-use crate::node::{Event, Node, Output};
+use crate::node::{Event, Node};
 use crate::plane::OutboundChange;
 use crate::sa::{ChildId, Path};
 use crate::time::{Duration, Instant};
@@ -50,7 +50,7 @@ impl Session {
             let unheard = self.liveness.unheard.as_deref();
             unheard.is_some_and(|it| it.since.is_some())
         };
-        let start = self.connection.as_ref().map(|it| it.start);
+        let start = self.connection().map(|it| it.start);
         start == Some(Start::AtOnce) || has_packets()
     }
 }
@@ -65,10 +65,10 @@ impl Node {
         if session.liveness.ask_at.is_none() {
             return;
         }
-        let children = session.children.clone();
+        let children = session.held.children.clone();
         session.liveness.unheard.get_or_insert_default();
         for child in children {
-            self.outbound(OutboundChange::Watch(child, now));
+            self.outputs.outbound(OutboundChange::Watch(child, now));
         }
     }
 
@@ -97,7 +97,7 @@ impl Node {
             }
         };
         if let Some(from) = again {
-            self.outbound(OutboundChange::Watch(child, from));
+            self.outputs.outbound(OutboundChange::Watch(child, from));
         }
         if let Some(id) = id {
             self.arm_session(id);
@@ -114,15 +114,12 @@ impl Node {
             return;
         }
         unheard.is_looking = true;
-        if !self.wants_report {
-            self.wants_report = true;
-            self.outputs.push_back(Output::WantsReport);
-        }
+        self.want_report();
     }
 
     /// A report has come: what it means for every station that waited for it.
     pub(super) fn judge(&mut self, now: Instant) {
-        let sessions = self.stations.iter().filter_map(|it| it.state.session());
+        let sessions = self.stations.sessions();
         for id in sessions.collect::<Vec<_>>() {
             self.judge_one(id, now);
         }
@@ -161,13 +158,17 @@ impl Node {
         self.arm_session(id);
     }
 
+    /// The session of a station whose peer is at the other end of this path.
+    pub(in crate::node) fn station_session_at(&self, path: Path) -> Option<SessionId> {
+        let is_there = |id: &SessionId| self.sessions.get(id).is_some_and(|it| it.path() == path);
+        self.stations.sessions().find(is_there)
+    }
+
     /// An unencrypted message for no exchange of ours, or for one that is over. Anybody can send
     /// it, so the peer is probed. If it answers our probe with our own cookies, its sender can read
     /// our messages: the gateway must authenticate again, while the tunnel stays.
     pub(in crate::node) fn on_hint(&mut self, path: Path, message: &[u8], now: Instant) {
-        let is_of = |id: &SessionId| self.sessions.get(id).is_some_and(|s| s.path() == path);
-        let mut sessions = self.stations.iter().filter_map(|it| it.state.session());
-        let Some(id) = sessions.find(is_of) else {
+        let Some(id) = self.station_session_at(path) else {
             return;
         };
         let said = InClear::read(message);
@@ -216,9 +217,9 @@ impl Node {
 
     fn tell_hint(&mut self, id: SessionId, complaint: String) {
         if let Some(session) = self.sessions.get(&id) {
-            let connection = session.connection.as_ref().map(|it| it.name.clone());
+            let connection = session.connection_name();
             let path = session.path();
-            self.tell(Event::PeerComplains {
+            self.outputs.tell(Event::PeerComplains {
                 connection,
                 path,
                 complaint,

@@ -1,12 +1,9 @@
 //! Earlier sessions of a peer: renewed, replaced or kept beside a new one (RFC 2407 §4.6.3.3).
 //! `docs/design/renewal.md` says why a renewed session stays for a while, and what moves.
 
-use std::net::IpAddr;
-
-use super::{RENEWAL_OVERLAP, Session, SessionId};
+use super::{Purpose, RENEWAL_OVERLAP, Rule, SessionId, Stage};
 use crate::config::{Connection, Start, Unique};
 use crate::counters::DropReason;
-use crate::identity::Peer;
 use crate::ike::Lease;
 use crate::ike::Role;
 use crate::node::{EndCause, Node};
@@ -26,16 +23,16 @@ impl Node {
     pub(super) fn settle_predecessors(
         &mut self,
         id: SessionId,
-        replaces: Option<SessionId>,
+        purpose: Purpose,
         is_first_contact: bool,
         now: Instant,
     ) {
-        if let Some(old) = replaces {
+        if let Purpose::Renew(old) = purpose {
             self.adopt(id, old, now);
             self.retire_session(old, id, Some(now + RENEWAL_OVERLAP));
         }
         let session = &self.sessions[&id];
-        let (Some(identity), Some(connection)) = (session.ike.identity(), &session.connection)
+        let (Some(identity), Some(connection)) = (session.ike.identity(), session.connection())
         else {
             return;
         };
@@ -44,9 +41,10 @@ impl Node {
         }
         let is_kept = connection.unique == Unique::Keep;
         let earlier: Vec<(SessionId, bool)> = self
-            .sessions_of(identity)
+            .sessions
+            .of_peer(identity)
             .filter(|(other, _)| *other != id)
-            .map(|(other, _)| (other, self.heir_of(other) != other))
+            .map(|(other, _)| (other, self.sessions.heir_of(other) != other))
             .collect();
         if is_kept {
             let surplus = (earlier.len() + 1).saturating_sub(MAX_KEPT);
@@ -80,11 +78,12 @@ impl Node {
             return;
         };
         let is_responder = session.ike.role() == Role::Responder;
-        if is_responder && session.connection.as_deref().is_some_and(is_kept) {
+        if is_responder && session.connection().is_some_and(|it| is_kept(it)) {
             return;
         }
         let earlier: Vec<SessionId> = self
-            .sessions_of(identity)
+            .sessions
+            .of_peer(identity)
             .map(|(other, _)| other)
             .filter(|other| *other != id && other.is_before(id))
             .collect();
@@ -106,7 +105,7 @@ impl Node {
         let (Some(before), Some(after)) = (at(old), at(by)) else {
             return;
         };
-        if self.sessions[&old].children.is_empty() {
+        if self.sessions[&old].held.children.is_empty() {
             return self.close_session(old, EndCause::BegunAnew, false, now);
         }
         if before == after {
@@ -117,29 +116,20 @@ impl Node {
         self.close_session(old, cause, true, now);
     }
 
-    /// The established sessions of a peer under its connection, the oldest first.
-    pub(in super::super) fn sessions_of(
-        &self,
-        peer: &Peer,
-    ) -> impl Iterator<Item = (SessionId, &Session)> {
-        let all = (peer.clone(), SessionId(0))..=(peer.clone(), SessionId(u32::MAX));
-        let found = self.by_identity.range(all);
-        found.filter_map(|(_, id)| Some((*id, &**self.sessions.get(id)?)))
-    }
-
     /// Other sessions of the peer under the same connection, the oldest first: several of its
     /// connections have one identity, or it renews. Empty where several peers may have one.
     pub(in super::super) fn siblings(&self, id: SessionId) -> Vec<SessionId> {
         let session = self.sessions.get(&id);
         let Some((identity, connection)) =
-            session.and_then(|it| Some((it.ike.identity()?, it.connection.as_ref()?)))
+            session.and_then(|it| Some((it.ike.identity()?, it.connection()?)))
         else {
             return Vec::new();
         };
         if connection.unique == Unique::Keep || connection.start != Start::Responder {
             return Vec::new();
         }
-        self.sessions_of(identity)
+        self.sessions
+            .of_peer(identity)
             .map(|(other, _)| other)
             .filter(|other| *other != id)
             .collect()
@@ -148,7 +138,7 @@ impl Node {
     /// What a session's peer was lent, under this session or another one.
     pub(in super::super) fn lease_of(&self, id: SessionId) -> Option<Lease> {
         let all = core::iter::once(id).chain(self.siblings(id));
-        let mut leases = all.filter_map(|it| self.sessions.get(&it)?.lease.as_deref());
+        let mut leases = all.filter_map(|it| self.sessions.get(&it)?.held.lease.as_deref());
         leases.next().cloned()
     }
 
@@ -156,7 +146,7 @@ impl Node {
     /// lent until both have ended.
     pub(in super::super) fn shared_lease(&mut self, id: SessionId) -> Option<Lease> {
         let siblings = self.siblings(id).into_iter();
-        let mut leases = siblings.filter_map(|it| self.sessions.get(&it)?.lease.as_deref());
+        let mut leases = siblings.filter_map(|it| self.sessions.get(&it)?.held.lease.as_deref());
         let lease = leases.next().cloned()?;
         lease.addresses.iter().for_each(|it| self.leases.share(*it));
         Some(lease)
@@ -170,7 +160,7 @@ impl Node {
         };
         self.adopt(heir, id, now);
         if let Some(heir) = self.sessions.get_mut(&heir) {
-            heir.heir = None;
+            heir.stage.rule_again();
         }
         self.begin_waiting(heir, now);
     }
@@ -178,10 +168,11 @@ impl Node {
     /// Another session took over from this one. The peer deletes it, or we do at `until`, when the
     /// peer has had time to take over its children too.
     fn retire_session(&mut self, old: SessionId, heir: SessionId, until: Option<Instant>) {
-        if let Some(session) = self.sessions.get_mut(&old) {
-            session.heir = Some(heir);
-            session.rekey_at = None;
-            session.expire_at = until.or(session.expire_at);
+        if let Some(session) = self.sessions.get_mut(&old)
+            && let Stage::Established(_, tenure) = &mut session.stage
+        {
+            tenure.rule = Rule::Replaced(heir);
+            tenure.expire_at = until.unwrap_or(tenure.expire_at);
         }
         self.arm_session(old);
     }
@@ -192,14 +183,11 @@ impl Node {
         let Some(from) = self.sessions.get_mut(&old) else {
             return;
         };
-        let children = core::mem::take(&mut from.children);
-        let waiting = core::mem::take(&mut from.waiting);
-        let lease = from.lease.take();
-        let stand_ins = core::mem::take(&mut from.stand_ins);
+        let held = core::mem::take(&mut from.held);
         let was_unproven = from.unproven.take().is_some();
-        let account = from.account.take();
         let path = from.path();
         let under_way: Vec<ChildId> = from.ike.under_way().collect();
+        let children = held.children.clone();
         for child in children.iter().chain(&under_way) {
             if let Some(entry) = self.children.get_mut(child) {
                 entry.session = Some(id);
@@ -208,24 +196,9 @@ impl Node {
         let Some(to) = self.sessions.get_mut(&id) else {
             return;
         };
-        to.waiting.extend(waiting);
-        to.account = to.account.or(account);
         let moved = (to.path() != path).then_some(to.path());
-        to.children.extend(&children);
-        let surplus = match &to.lease {
-            None => {
-                to.lease = lease;
-                None
-            }
-            Some(_) => lease,
-        };
-        let (held, surplus_stand_ins): (Vec<IpAddr>, Vec<IpAddr>) = stand_ins
-            .into_iter()
-            .partition(|address| !to.stand_ins.contains(address));
-        to.stand_ins.extend(held);
-        self.give_back(surplus.as_deref());
-        let surplus = surplus_stand_ins.iter();
-        surplus.for_each(|address| self.leases.give_back(*address));
+        let surplus = to.held.take_over(held);
+        surplus.iter().for_each(|it| self.leases.give_back(*it));
         let is_alike = |to: &Path| to.local.port() == path.local.port();
         let follows = moved.is_none_or(|to| is_alike(&to));
         if let Some(to) = moved.filter(is_alike) {

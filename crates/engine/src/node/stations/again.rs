@@ -2,6 +2,7 @@
 
 use crate::ike::{Fault, Step};
 use crate::node::Node;
+use crate::node::session::Purpose;
 use crate::node::session_id::SessionId;
 use crate::time::Instant;
 
@@ -18,9 +19,7 @@ impl Node {
         if !matches!(fault, Fault::TimedOut(asked) if asked.step == FORGOTTEN) {
             return;
         }
-        let mut stations = self.stations.iter();
-        let found = stations.position(|station| station.race.has(id));
-        let Some(index) = found else {
+        let Some(index) = self.stations.of_racer(id) else {
             return;
         };
         let station = &mut self.stations[index];
@@ -32,7 +31,7 @@ impl Node {
         }
         station.restarts += 1;
         let (connection, path) = (station.connection.clone(), session.path());
-        let anew = self.initiate(connection, path, None, now);
+        let anew = self.initiate(connection, path, Purpose::Connect, now);
         self.stations[index].race.replace(id, anew);
     }
 }

@@ -14,7 +14,8 @@ impl Node {
         };
         let selectors = (entry.local, entry.remote);
         let (local, remote) = expected(&entry.connection, entry.child(), selectors);
-        self.outbound(OutboundChange::Expect(child, local, remote));
+        self.outputs
+            .outbound(OutboundChange::Expect(child, local, remote));
     }
 }
 

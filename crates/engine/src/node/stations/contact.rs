@@ -29,7 +29,7 @@ impl Node {
 impl Session {
     /// Whether it is another connection's, with the same peer under the same identity of ours.
     fn is_neighbour(&self, connection: &Connection, path: Path) -> bool {
-        let other = self.connection.as_ref();
+        let other = self.connection();
         let other = other.filter(|it| it.name != connection.name);
         self.path().remote.ip() == path.remote.ip()
             && other.is_some_and(|it| it.local.is_same_peer(&connection.local))

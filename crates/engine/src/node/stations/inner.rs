@@ -45,7 +45,7 @@ impl Node {
 
     /// Whether we have an inner address of the family that a child leads to, if it takes one.
     pub(super) fn has_inner(&self, id: SessionId, child: ChildId) -> bool {
-        let lease = self.sessions.get(&id).and_then(|it| it.lease.as_ref());
+        let lease = self.sessions.get(&id).and_then(|it| it.held.lease.as_ref());
         let (Some(lease), Some(entry)) = (lease, self.children.get(&child)) else {
             return true;
         };
@@ -72,8 +72,8 @@ impl Node {
             path: session.path(),
             reason: format!("the gateway gives no {family} address: no traffic goes to {remote}"),
         };
-        let is_alone = session.ike.exchanges().is_empty() && session.children.is_empty();
-        self.tell(event);
+        let is_alone = session.ike.exchanges().is_empty() && session.held.children.is_empty();
+        self.outputs.tell(event);
         if is_alone {
             self.station_child_down(id, child, Duration::ZERO, now);
         }

@@ -59,7 +59,7 @@ impl Node {
         let since = self.sessions.get(&id).and_then(|it| it.ike.since());
         let is_brief = since.is_some_and(|since| now.since(since) < BRIEF);
         if (is_for_another || is_brief)
-            && let Some(index) = self.station_of(id)
+            && let Some(index) = self.stations.of_session(id)
         {
             self.stations[index].ousted.count(is_for_another, now);
         }

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 use super::{EndCause, Node, State, Station};
+use crate::node::session::{Purpose, Stage};
 use crate::node::session_id::SessionId;
 use crate::node::{Event, IKE_PORT, NAT_T_PORT, Output};
 use crate::sa::Path;
@@ -127,7 +128,7 @@ impl Node {
             station.race.is_asked = true;
             let (remote, among) = (next.ip(), station.connection.local_addrs.clone());
             let wants = Output::WantsLocalAddress { remote, among };
-            self.outputs.push_back(wants);
+            self.outputs.push(wants);
         }
         self.arm_station(index);
     }
@@ -183,7 +184,7 @@ impl Node {
             return self.go_on(index, now);
         };
         let connection = station.connection.clone();
-        let id = self.initiate(connection, way_to(local, address), None, now);
+        let id = self.initiate(connection, way_to(local, address), Purpose::Connect, now);
         let station = &mut self.stations[index];
         if station.is_racing() {
             station.state = State::Racing;
@@ -222,7 +223,7 @@ impl Node {
 
     /// What may be an answer came in one of the exchanges.
     pub(in crate::node) fn racer_heard(&mut self, id: SessionId, now: Instant) {
-        let Some(index) = self.race_of(id) else {
+        let Some(index) = self.stations.of_racer(id) else {
             return;
         };
         let race = &mut self.stations[index].race;
@@ -253,7 +254,7 @@ impl Node {
     /// A gateway has authenticated: it is used, and other attempts are not. `None`: the session is
     /// not part of a race.
     pub(super) fn win(&mut self, id: SessionId, now: Instant) -> Option<usize> {
-        let index = self.race_of(id)?;
+        let index = self.stations.of_racer(id)?;
         let station = &mut self.stations[index];
         let winner = station.race.take(id)?;
         for address in core::mem::take(&mut station.race.ahead) {
@@ -277,7 +278,7 @@ impl Node {
         let connection = station.connection.name.clone();
         losers.iter().for_each(|loser| self.cut_off(loser.id, now));
         if !others.is_empty() {
-            self.tell(Event::AddressChosen {
+            self.outputs.tell(Event::AddressChosen {
                 connection,
                 address: winner.address,
                 others,
@@ -299,26 +300,16 @@ impl Node {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
-        if session.ike.has_proven() {
-            session.is_surplus = true;
-            session.expire_at = Some(now + HEARD_OUT);
+        if let (true, Stage::Begun(_, purpose)) = (session.ike.has_proven(), &mut session.stage) {
+            *purpose = Purpose::Surplus(now + HEARD_OUT);
             return self.arm_session(id);
         }
         self.close_session(id, EndCause::OtherAddressFirst, false, now);
     }
 
-    /// Whether a session that has just been established came too late; then it is deleted.
-    pub(super) fn is_too_late(&mut self, id: SessionId, now: Instant) -> bool {
-        let is_surplus = self.sessions.get(&id).is_some_and(|it| it.is_surplus);
-        if is_surplus {
-            self.close_session(id, EndCause::OtherAddressFirst, true, now);
-        }
-        is_surplus
-    }
-
     /// A racer has ended without success. Whether it was one.
     pub(super) fn racer_lost(&mut self, id: SessionId, cause: &EndCause, now: Instant) -> bool {
-        let Some(index) = self.race_of(id) else {
+        let Some(index) = self.stations.of_racer(id) else {
             return false;
         };
         let race = &mut self.stations[index].race;
@@ -333,7 +324,7 @@ impl Node {
     /// cookies. This is not authenticated: the tunnel stays until the gateway authenticates again,
     /// or shows that it knows the tunnel.
     pub(in crate::node) fn race_tunnel(&mut self, id: SessionId, now: Instant) {
-        let Some(index) = self.station_of(id) else {
+        let Some(index) = self.stations.of_session(id) else {
             return;
         };
         let wait = COME_BACK_WITHIN.mul_f64(f64::from(self.random.u32() >> 16) / 65536.0);
@@ -350,7 +341,7 @@ impl Node {
 
     /// The gateway knows the tunnel: a new attempt is not needed.
     pub(in crate::node) fn call_off(&mut self, id: SessionId, now: Instant) {
-        let Some(index) = self.station_of(id) else {
+        let Some(index) = self.stations.of_session(id) else {
             return;
         };
         let station = &mut self.stations[index];
@@ -367,11 +358,6 @@ impl Node {
             self.cut_off(racer.id, now);
         }
         self.arm_station(index);
-    }
-
-    /// The station that an exchange is to give a gateway.
-    pub(super) fn race_of(&self, id: SessionId) -> Option<usize> {
-        self.stations.iter().position(|it| it.race.has(id))
     }
 }
 

@@ -38,8 +38,7 @@ pub(super) fn flood(
     let node = &world.ends[1].node;
     assert!(node.half_open.total() <= limits.half_open_total + 625);
     assert!(node.sessions.len() <= limits.half_open_total + 625 + 8);
-    assert!(node.by_spi_of_ike.len() <= node.sessions.len());
-    assert!(node.by_first_message.len() <= node.sessions.len());
+    assert!(node.sessions.first_messages().len() <= node.sessions.len());
 }
 
 #[test]
@@ -123,11 +122,15 @@ fn many_that_come_at_once_wait_for_each_other() {
     flood(&mut world, &first, 0..1_000, Duration::ZERO, from);
     let gateway = &world.ends[1].node;
     assert_eq!(gateway.half_open.total(), 100);
-    let kept = gateway.by_first_message.keys();
-    assert!(kept.clone().all(|(address, _)| address.port() < 1_124));
+    assert!(
+        gateway
+            .sessions
+            .first_messages()
+            .all(|(address, _)| address.port() < 1_124)
+    );
     world.run(2 * ANSWER_TIME);
     flood(&mut world, &first, 1_000..1_050, Duration::ZERO, from);
-    let kept = world.ends[1].node.by_first_message.keys();
+    let kept = world.ends[1].node.sessions.first_messages();
     let old = kept.filter(|(address, _)| address.port() < 2_024).count();
     assert_eq!(old, 50);
 }
@@ -142,7 +145,7 @@ fn exchanges_whose_address_is_proven_do_not_make_room_and_have_a_bound() {
     world.loss = 1.1;
     let proven = |world: &World| {
         let sessions = world.ends[1].node.sessions.values();
-        let places = sessions.filter_map(|session| session.half_open.as_deref());
+        let places = sessions.filter_map(Session::place);
         places.filter(|place| place.is_proven()).count()
     };
     assert_eq!(proven(&world), 1);

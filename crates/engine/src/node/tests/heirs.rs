@@ -25,7 +25,7 @@ fn a_quick_mode_under_way_ends_for_the_session_that_takes_over() {
             assert_eq!(closed, [0, 0], "{end} {late_ms}");
             for end in &world.ends {
                 let sessions = end.node.sessions.values();
-                let held: Vec<ChildId> = sessions.flat_map(|it| it.children.clone()).collect();
+                let held: Vec<ChildId> = sessions.flat_map(|it| it.held.children.clone()).collect();
                 assert_eq!(held.len(), 4, "{late_ms}");
             }
             world.assert_up();
@@ -80,7 +80,7 @@ fn a_child_that_was_refused_is_begun_again_although_another_was_slow() {
     let now = world.now;
     let node = &mut world.ends[0].node;
     let (id, session) = node.sessions.iter().next().expect("one");
-    let (id, pending) = (*id, session.ike.exchanges().first().expect("a quick mode"));
+    let (id, pending) = (id, session.ike.exchanges().first().expect("a quick mode"));
     let (child, spi) = (pending.child(), pending.spi());
     let refused = Fault::Refused("no".into());
     node.handle(Input::Wake, now);
@@ -107,7 +107,10 @@ fn a_peer_has_so_many_children_under_all_its_sessions() {
         node.handle(Input::Wake, now);
         let old = *node.sessions.keys().next().expect("the old one");
         let connection = node.config.connections[0].clone();
-        let inner = node.sessions.values().find_map(|it| it.lease.as_deref());
+        let inner = node
+            .sessions
+            .values()
+            .find_map(|it| it.held.lease.as_deref());
         let inner = TrafficSelector::host(inner.expect("a lease").addresses[0]);
         for host in 0..4 {
             let remote = format!("10.10.0.{}/32", 100 + round * 4 + host);
@@ -121,7 +124,7 @@ fn a_peer_has_so_many_children_under_all_its_sessions() {
         let node = &mut world.ends[0].node;
         node.handle(Input::Wake, now);
         if let Some(session) = node.sessions.get_mut(&old) {
-            session.children.clear();
+            session.held.children.clear();
         }
         node.close_session(old, EndCause::PeerSilent, true, now);
         world.drain(0);
@@ -140,7 +143,7 @@ fn a_neighbour_of_the_same_identity_deletes_nothing_of_ours() {
     let station = &world.ends[0].node;
     let of = |name: &str| {
         let mut sessions = station.sessions.values();
-        let is_it = |it: &Session| it.connection.as_ref().is_some_and(|c| c.name == name);
+        let is_it = |it: &Session| it.is_of(name);
         sessions.find(|it| is_it(it)).expect("one")
     };
     let stranger = station
@@ -193,7 +196,7 @@ fn a_renewal_that_was_refused_is_tried_again_before_the_sas_expire() {
     let node = &mut world.ends[0].node;
     let (id, session) = node.sessions.iter().next().expect("one");
     let mut open = session.ike.exchanges().iter().filter(|it| !it.is_done());
-    let (id, pending) = (*id, open.next().expect("a quick mode"));
+    let (id, pending) = (id, open.next().expect("a quick mode"));
     let (child, spi) = (pending.child(), pending.spi());
     node.handle(Input::Wake, now);
     node.child_failed(id, child, spi, &Fault::Refused("no".into()), now);
@@ -223,7 +226,7 @@ fn a_session_whose_heir_has_ended_leaves_its_lease_to_the_next() {
     let session = node.sessions.get_mut(&old).expect("the old session");
     let peer = peer_of(session);
     let address = node.leases.lend(pool, &peer, Purpose::Inner, None);
-    session.lease = Some(Box::new(Lease {
+    session.held.lease = Some(Box::new(Lease {
         addresses: address.into_iter().collect(),
         ..Lease::default()
     }));
@@ -233,7 +236,7 @@ fn a_session_whose_heir_has_ended_leaves_its_lease_to_the_next() {
     let now = world.now;
     let node = &mut world.ends[1].node;
     let last = node.sessions.values().next_back().expect("the last one");
-    assert!(last.lease.is_some());
+    assert!(last.held.lease.is_some());
     node.handle(Input::Wake, now);
     node.close_session(old, EndCause::Expired, false, now);
     assert_eq!(node.leases.live("inner"), 1);

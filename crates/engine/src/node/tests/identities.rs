@@ -132,7 +132,7 @@ impl Crowd {
                     self.wire.push((at, arrives, payload));
                 }
                 Output::Outbound(change) => member.outbound(change),
-                Output::Event(event) => member.events.push(event),
+                Output::Event(event, _) => member.events.push(event),
                 Output::WantsReport => answers.push(Input::Report(&[])),
                 Output::WantsLocalAddress { remote, among } => {
                     let local = Some(member.address);

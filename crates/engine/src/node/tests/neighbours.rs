@@ -53,7 +53,7 @@ fn the_second_connection_to_a_gateway_leaves_the_first_alone() {
 #[test]
 fn numbers_of_children_wrap_around_and_pass_over_those_in_use() {
     let mut world = two_connections(79);
-    world.ends[1].node.next_child = u32::MAX;
+    world.ends[1].node.children.continue_at(u32::MAX);
     world.run(Duration::from_secs(3));
     assert_eq!(world.ends[1].inbound.len(), 2);
     world.command(0, Command::Down("first".into()));
@@ -61,7 +61,7 @@ fn numbers_of_children_wrap_around_and_pass_over_those_in_use() {
     let gateway = &mut world.ends[1];
     let in_use: Vec<ChildId> = gateway.node.children.keys().copied().collect();
     assert_eq!(in_use.len(), 1);
-    gateway.node.next_child = in_use[0].0;
+    gateway.node.children.continue_at(in_use[0].0);
     world.command(0, Command::Up("first".into()));
     world.run(Duration::from_secs(3));
     assert_eq!(world.ends[1].inbound.len(), 2);

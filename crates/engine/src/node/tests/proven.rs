@@ -74,7 +74,7 @@ impl Attacked {
 
     fn proven(&self) -> usize {
         let sessions = self.world.ends[1].node.sessions.values();
-        let places = sessions.filter_map(|session| session.half_open.as_deref());
+        let places = sessions.filter_map(Session::place);
         places.filter(|place| place.is_proven()).count()
     }
 

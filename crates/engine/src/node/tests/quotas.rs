@@ -106,16 +106,28 @@ fn a_peer_has_so_many_lines_of_the_log_and_what_is_left_out_is_counted() {
     let now = world.now;
     let gateway = &mut world.ends[1].node;
     gateway.handle(Input::Datagram(path, &message), now);
-    while !matches!(gateway.poll(), Output::Event(_)) {}
-    let written = (0..300).filter(|_| gateway.takes_line(now)).count();
+    let cause = next_cause(gateway);
+    let lines = (0..300).filter(|_| gateway.takes_line(&cause, now));
+    let written = lines.count();
     assert_eq!(written, 200);
     let left_out = gateway.lines_left_out();
     assert_eq!(left_out, [("ms.example of road".to_owned(), 100)]);
     // What is nobody's doing is written.
     while !matches!(gateway.poll(), Output::Wait(_)) {}
     gateway.handle(Input::Command(Command::Stop), now);
-    while !matches!(gateway.poll(), Output::Event(_)) {}
-    assert!(gateway.takes_line(now));
+    let cause = next_cause(gateway);
+    assert!(gateway.takes_line(&cause, now));
+}
+
+/// The cause of the next event.
+fn next_cause(node: &mut Node) -> Cause {
+    loop {
+        match node.poll() {
+            Output::Event(_, cause) => return cause,
+            Output::Wait(_) => panic!("no event"),
+            _ => {}
+        }
+    }
 }
 
 #[test]
@@ -132,8 +144,8 @@ fn a_peer_that_its_packets_show_elsewhere_again_and_again_does_so_on_its_own_acc
         gateway.handle(Input::Notice(Notice::PathMoved { child, path, bytes }), now);
         loop {
             match gateway.poll() {
-                Output::Event(Event::PathMoved { .. }) => {
-                    written += usize::from(gateway.takes_line(now));
+                Output::Event(Event::PathMoved { .. }, cause) => {
+                    written += usize::from(gateway.takes_line(&cause, now));
                 }
                 Output::Wait(_) => break,
                 _ => {}
@@ -195,21 +207,21 @@ fn quick_modes_that_a_peer_leaves_unfinished_are_on_its_own_account() {
     let (_, _, path, message) = world.wire.pop().expect("a quick mode");
     let gateway = &mut world.ends[1].node;
     gateway.handle(Input::Datagram(path, &message), world.now);
-    let failed = |output: &Output| match output {
-        Output::Event(Event::NegotiationFailed { reason, .. }) => reason.contains("to quick 2"),
-        _ => false,
+    let cause = loop {
+        match gateway.poll() {
+            Output::Event(Event::NegotiationFailed { reason, .. }, cause)
+                if reason.contains("to quick 2") =>
+            {
+                break cause;
+            }
+            Output::Wait(deadline) => {
+                let at = deadline.expect("it waits for the third message").at;
+                gateway.handle(Input::Wake, at);
+            }
+            _ => {}
+        }
     };
-    loop {
-        let output = gateway.poll();
-        if failed(&output) {
-            break;
-        }
-        if let Output::Wait(deadline) = output {
-            let at = deadline.expect("it waits for the third message").at;
-            gateway.handle(Input::Wake, at);
-        }
-    }
-    let cause = gateway.cause.as_ref().map(ToString::to_string);
+    let cause = cause.0.as_ref().map(ToString::to_string);
     assert_eq!(cause.as_deref(), Some("ms.example"));
 }
 

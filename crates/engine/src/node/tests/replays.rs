@@ -7,7 +7,7 @@ use crate::ikev1::session::message_ids::{MAX_IDS, RENEWAL_IDS};
 /// A notification as this end would send it, under this message ID.
 fn notification(world: &World, from: usize, message_id: u32, kind: NotifyType) -> Vec<u8> {
     let node = &world.ends[from].node;
-    let (_, session) = node.sessions.last_key_value().expect("a session");
+    let (_, session) = node.sessions.iter().next_back().expect("a session");
     let sa = session.ike.sa().expect("established");
     let mut out = Outbox::default();
     let payload = informational::notification(sa, kind, None);

@@ -128,8 +128,7 @@ fn as_many_children_as_one_likes_may_have_nothing_to_offer() {
     let children = (0..20_000).map(|_| node.add_child(&connection, 0, true, (None, None)));
     let children: Vec<ChildId> = children.collect();
     let (id, session) = node.sessions.iter_mut().next().expect("one");
-    session.waiting = children;
-    let id = *id;
+    session.held.waiting = children;
     node.handle(Input::Wake, now);
     node.begin_waiting(id, now);
     world.drain(0);

@@ -324,7 +324,7 @@ impl Control {
                 Output::Inbound(change) => {
                     told.extend(self.inbound.apply(change));
                 }
-                Output::Event(event) => self.note(event, now),
+                Output::Event(event, _) => self.note(event, now),
                 Output::IkeKey(..) => {}
                 Output::WantsReport => wants_report = true,
                 Output::WantsLocalAddress { remote, among } => asked.push((remote, among)),

@@ -1,0 +1,97 @@
+//! The table of children, and the SPIs by which packets find them.
+
+use std::collections::BTreeMap;
+
+use crypto::rand::Stream;
+
+use super::ChildEntry;
+use crate::sa::ChildId;
+
+/// All children of a node.
+#[derive(Default)]
+pub(in crate::node) struct Children {
+    by_id: BTreeMap<ChildId, Box<ChildEntry>>,
+    next: u32,
+    /// Our SPIs, those of exchanges under way among them.
+    by_spi: BTreeMap<u32, ChildId>,
+}
+
+impl Children {
+    /// Adds the entry that is made for a new ID.
+    pub(super) fn add(&mut self, entry: impl FnOnce(ChildId) -> ChildEntry) -> ChildId {
+        // Peers begin many children: numbers wrap around, and some are in use.
+        while self.by_id.contains_key(&ChildId(self.next)) {
+            self.next = self.next.wrapping_add(1);
+        }
+        let id = ChildId(self.next);
+        self.next = self.next.wrapping_add(1);
+        self.by_id.insert(id, Box::new(entry(id)));
+        id
+    }
+
+    pub(super) fn remove(&mut self, id: ChildId) -> Option<Box<ChildEntry>> {
+        self.by_id.remove(&id)
+    }
+
+    pub(in crate::node) fn get(&self, id: &ChildId) -> Option<&ChildEntry> {
+        self.by_id.get(id).map(|entry| &**entry)
+    }
+
+    pub(in crate::node) fn get_mut(&mut self, id: &ChildId) -> Option<&mut ChildEntry> {
+        self.by_id.get_mut(id).map(|entry| &mut **entry)
+    }
+
+    pub(in crate::node) fn contains_key(&self, id: &ChildId) -> bool {
+        self.by_id.contains_key(id)
+    }
+
+    pub(in crate::node) fn values(&self) -> impl Iterator<Item = &ChildEntry> {
+        self.by_id.values().map(|entry| &**entry)
+    }
+
+    pub(in crate::node) fn values_mut(&mut self) -> impl Iterator<Item = &mut ChildEntry> {
+        self.by_id.values_mut().map(|entry| &mut **entry)
+    }
+
+    /// Whether this child has a pair of SAs.
+    pub(in crate::node) fn is_up(&self, id: ChildId) -> bool {
+        self.get(&id).is_some_and(|entry| entry.current.is_some())
+    }
+
+    /// An SPI that is not in use, over 255 (RFC 4303 §2.1), for an exchange about this child.
+    pub(super) fn take_spi(&mut self, child: ChildId, random: &mut Stream) -> u32 {
+        loop {
+            let spi = random.u32();
+            if spi > 255 && !self.by_spi.contains_key(&spi) {
+                self.by_spi.insert(spi, child);
+                return spi;
+            }
+        }
+    }
+
+    /// An SA with this SPI enters a plane.
+    pub(super) fn keep_spi(&mut self, spi: u32, child: ChildId) {
+        self.by_spi.insert(spi, child);
+    }
+
+    /// An SPI is not in use any more.
+    pub(super) fn free_spi(&mut self, spi: u32) {
+        self.by_spi.remove(&spi);
+    }
+
+    #[cfg(test)]
+    pub(in crate::node) fn keys(&self) -> impl Iterator<Item = &ChildId> {
+        self.by_id.keys()
+    }
+
+    #[cfg(test)]
+    pub(in crate::node) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Lets the next ID be this one.
+    #[cfg(test)]
+    pub(in crate::node) fn continue_at(&mut self, next: u32) {
+        self.next = next;
+    }
+}

@@ -1,0 +1,101 @@
+//! How far a session has come. What it may have depends on that.
+
+use std::sync::Arc;
+
+use crate::config::Connection;
+use crate::node::half_open::Place;
+use crate::node::session_id::SessionId;
+use crate::time::Instant;
+
+/// How far a session has come.
+pub(in crate::node) enum Stage {
+    /// A peer has begun it and has not authenticated. Its connection is not known yet.
+    HalfOpen(Box<Place>),
+    /// We have begun it, and the peer has not authenticated.
+    Begun(Arc<Connection>, Purpose),
+    /// Both ends have authenticated.
+    Established(Arc<Connection>, Tenure),
+}
+
+/// What we have begun a session for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::node) enum Purpose {
+    /// The peer is to be reached, for the first time or again.
+    Connect,
+    /// It is to take over from this session.
+    Renew(SessionId),
+    /// Another address of the same gateway was first: it is deleted when it is established, or at
+    /// this moment.
+    Surplus(Instant),
+}
+
+/// How long an established session lasts.
+pub(in crate::node) struct Tenure {
+    /// Whether it has been taken over.
+    pub(in crate::node) rule: Rule,
+    /// When it ends, renewed or not.
+    pub(in crate::node) expire_at: Instant,
+}
+
+/// Whether an established session is its peer's current one.
+pub(in crate::node) enum Rule {
+    /// It is. It is renewed at this moment, unless a renewal is under way.
+    Current(Option<Instant>),
+    /// This session took over from it. It stays for what is under way.
+    Replaced(SessionId),
+}
+
+impl Stage {
+    /// Known to an initiator at once, to a responder when phase 1 is done.
+    pub(in crate::node) fn connection(&self) -> Option<&Arc<Connection>> {
+        match self {
+            Self::HalfOpen(_) => None,
+            Self::Begun(connection, _) | Self::Established(connection, _) => Some(connection),
+        }
+    }
+
+    pub(in crate::node) fn connection_mut(&mut self) -> Option<&mut Arc<Connection>> {
+        match self {
+            Self::HalfOpen(_) => None,
+            Self::Begun(connection, _) | Self::Established(connection, _) => Some(connection),
+        }
+    }
+
+    /// When the session is to be renewed.
+    pub(super) fn rekey_at(&self) -> Option<Instant> {
+        match self {
+            Self::Established(_, tenure) => match tenure.rule {
+                Rule::Current(at) => at,
+                Rule::Replaced(_) => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// When it ends. A half-open exchange has its own limit.
+    pub(super) fn expire_at(&self) -> Option<Instant> {
+        match self {
+            Self::Established(_, tenure) => Some(tenure.expire_at),
+            Self::Begun(_, Purpose::Surplus(until)) => Some(*until),
+            _ => None,
+        }
+    }
+
+    /// Sets when to renew it, while no other session has taken over; `None`: not now.
+    pub(in crate::node) fn renew_at(&mut self, at: Option<Instant>) {
+        if let Self::Established(_, tenure) = self
+            && let Rule::Current(rekey_at) = &mut tenure.rule
+        {
+            *rekey_at = at;
+        }
+    }
+
+    /// The session that took over has ended: this one is its peer's current one again.
+    pub(super) fn rule_again(&mut self) {
+        if let Self::Established(_, tenure) = self
+            && matches!(tenure.rule, Rule::Replaced(_))
+        {
+            tenure.rule = Rule::Current(None);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! The table of sessions, and the names by which messages, peers and users find them.
+
+use core::ops::Index;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use super::session::Session;
+use super::session_id::SessionId;
+use crate::identity::Peer;
+use crate::ike::{Role, Spi, Spis};
+
+/// All sessions of a node.
+#[derive(Default)]
+pub(super) struct Sessions {
+    /// Boxed: a tree of ever newer keys is half empty.
+    by_id: BTreeMap<SessionId, Box<Session>>,
+    next: u32,
+    /// Our own half of the name of every session's IKE SA.
+    by_spi: BTreeMap<Spi, SessionId>,
+    /// Responder: the peer's address and its half, while first messages may be repeated.
+    by_first_message: BTreeMap<(SocketAddr, Spi), SessionId>,
+    /// The peers of established sessions; the oldest session of a peer is first.
+    by_peer: BTreeSet<(Peer, SessionId)>,
+}
+
+impl Sessions {
+    pub(super) fn add(&mut self, session: Session) -> SessionId {
+        // Strangers begin many sessions: numbers wrap around, and some are in use.
+        while self.by_id.contains_key(&SessionId(self.next)) {
+            self.next = self.next.wrapping_add(1);
+        }
+        let id = SessionId(self.next);
+        self.next = self.next.wrapping_add(1);
+        self.by_spi.insert(session.ike.own_spi(), id);
+        if let Some(first) = &session.first_message {
+            self.by_first_message.insert(**first, id);
+        }
+        self.by_id.insert(id, Box::new(session));
+        id
+    }
+
+    /// Removes a session and all its names.
+    pub(super) fn remove(&mut self, id: SessionId) -> Option<Box<Session>> {
+        let session = self.by_id.remove(&id)?;
+        self.by_spi.remove(&session.ike.own_spi());
+        if let Some(first) = &session.first_message {
+            self.by_first_message.remove(&**first);
+        }
+        if let Some(peer) = session.ike.identity() {
+            self.by_peer.remove(&(peer.clone(), id));
+        }
+        Some(session)
+    }
+
+    pub(super) fn get(&self, id: &SessionId) -> Option<&Session> {
+        self.by_id.get(id).map(|session| &**session)
+    }
+
+    pub(super) fn get_mut(&mut self, id: &SessionId) -> Option<&mut Session> {
+        self.by_id.get_mut(id).map(|session| &mut **session)
+    }
+
+    pub(super) fn contains_key(&self, id: &SessionId) -> bool {
+        self.by_id.contains_key(id)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    /// From the oldest to the newest, until numbers wrap around.
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (SessionId, &Session)> {
+        self.by_id.iter().map(|(id, session)| (*id, &**session))
+    }
+
+    pub(super) fn iter_mut(
+        &mut self,
+    ) -> impl DoubleEndedIterator<Item = (SessionId, &mut Session)> {
+        let all = self.by_id.iter_mut();
+        all.map(|(id, session)| (*id, &mut **session))
+    }
+
+    pub(super) fn values(&self) -> impl DoubleEndedIterator<Item = &Session> {
+        self.by_id.values().map(|session| &**session)
+    }
+
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Session> {
+        self.by_id.values_mut().map(|session| &mut **session)
+    }
+
+    /// The sessions for which `is_wanted` holds.
+    pub(super) fn ids(&self, is_wanted: impl Fn(&Session) -> bool) -> Vec<SessionId> {
+        let wanted = self.iter().filter(|(_, session)| is_wanted(session));
+        wanted.map(|(id, _)| id).collect()
+    }
+
+    /// The session that a message is for: it carries the SPI that is ours.
+    pub(super) fn named(&self, spis: Spis) -> Option<SessionId> {
+        let by = |spi: &Spi, role: Role| {
+            let id = *self.by_spi.get(spi)?;
+            (self.get(&id)?.ike.role() == role).then_some(id)
+        };
+        by(&spis.responder, Role::Responder).or_else(|| by(&spis.initiator, Role::Initiator))
+    }
+
+    /// Whether an SPI is our half of a session's name.
+    pub(super) fn has_spi(&self, spi: Spi) -> bool {
+        self.by_spi.contains_key(&spi)
+    }
+
+    /// The session that a first message from this address and with this SPI began.
+    pub(super) fn begun_by(&self, first: (SocketAddr, Spi)) -> Option<SessionId> {
+        self.by_first_message.get(&first).copied()
+    }
+
+    /// A first message like the one that began a session is a new one from now on.
+    pub(super) fn forget_first_message(&mut self, id: SessionId) {
+        let session = self.by_id.get_mut(&id);
+        if let Some(first) = session.and_then(|it| it.first_message.take()) {
+            self.by_first_message.remove(&*first);
+        }
+    }
+
+    /// The peer of a session has authenticated.
+    pub(super) fn enter(&mut self, id: SessionId, peer: Peer) {
+        self.by_peer.insert((peer, id));
+    }
+
+    /// The established sessions of a peer under its connection, the oldest first.
+    pub(super) fn of_peer(&self, peer: &Peer) -> impl Iterator<Item = (SessionId, &Session)> {
+        let all = (peer.clone(), SessionId(0))..=(peer.clone(), SessionId(u32::MAX));
+        let found = self.by_peer.range(all);
+        found.filter_map(|(_, id)| Some((*id, self.get(id)?)))
+    }
+
+    /// The last session that took over from this one, or itself.
+    pub(super) fn heir_of(&self, mut id: SessionId) -> SessionId {
+        // Heirs are always later sessions, so this ends.
+        let heir = |id: SessionId| self.get(&id)?.heir();
+        while let Some(next) = heir(id).filter(|next| self.contains_key(next)) {
+            id = next;
+        }
+        id
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    #[cfg(test)]
+    pub(super) fn keys(&self) -> impl Iterator<Item = &SessionId> {
+        self.by_id.keys()
+    }
+
+    #[cfg(test)]
+    pub(super) fn peers(&self) -> usize {
+        self.by_peer.len()
+    }
+
+    /// Addresses and SPIs of the first messages that may be repeated.
+    #[cfg(test)]
+    pub(super) fn first_messages(
+        &self,
+    ) -> impl ExactSizeIterator<Item = &(SocketAddr, Spi)> + Clone {
+        self.by_first_message.keys()
+    }
+}
+
+impl Index<&SessionId> for Sessions {
+    type Output = Session;
+
+    fn index(&self, id: &SessionId) -> &Session {
+        &self.by_id[id]
+    }
+}

@@ -1,0 +1,84 @@
+//! The table of stations. A station keeps its number as long as the node exists.
+
+use core::ops::{Index, IndexMut};
+
+use super::{State, Station};
+use crate::node::session_id::SessionId;
+use crate::sa::ChildId;
+
+/// All stations of a node, retired ones too.
+#[derive(Default)]
+pub(in crate::node) struct Stations(Vec<Station>);
+
+impl Stations {
+    /// Adds a station, and returns its number.
+    pub(super) fn add(&mut self, station: Station) -> usize {
+        self.0.push(station);
+        self.0.len() - 1
+    }
+
+    pub(in crate::node) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(in crate::node) fn iter(&self) -> impl Iterator<Item = &Station> {
+        self.0.iter()
+    }
+
+    /// Those of a connection that are not retired.
+    pub(super) fn named(&self, name: &str) -> Vec<usize> {
+        let is_named = |i: &usize| !self[*i].is_retired && self[*i].connection.name == name;
+        (0..self.0.len()).filter(is_named).collect()
+    }
+
+    /// The one whose peer has authenticated in this session.
+    pub(super) fn of_session(&self, id: SessionId) -> Option<usize> {
+        self.find(|station| station.state.session() == Some(id))
+    }
+
+    /// The one that this exchange is to give a gateway.
+    pub(super) fn of_racer(&self, id: SessionId) -> Option<usize> {
+        self.find(|station| station.race.has(id))
+    }
+
+    /// The one whose session this exchange is to renew.
+    pub(super) fn of_renewal(&self, id: SessionId) -> Option<usize> {
+        self.find(|station| station.renewal == Some(id))
+    }
+
+    /// The one that keeps this child up.
+    pub(in crate::node) fn of_child(&self, child: ChildId) -> Option<usize> {
+        self.find(|station| station.children.contains(&child))
+    }
+
+    /// The sessions of stations whose peer has authenticated.
+    pub(in crate::node) fn sessions(&self) -> impl Iterator<Item = SessionId> {
+        self.0.iter().filter_map(|station| station.state.session())
+    }
+
+    /// A session took over from another one.
+    pub(super) fn follow(&mut self, old: SessionId, new: SessionId) {
+        let up = self.0.iter_mut();
+        for station in up.filter(|station| station.state == State::Up(old)) {
+            station.state = State::Up(new);
+        }
+    }
+
+    fn find(&self, is_it: impl Fn(&Station) -> bool) -> Option<usize> {
+        self.0.iter().position(is_it)
+    }
+}
+
+impl Index<usize> for Stations {
+    type Output = Station;
+
+    fn index(&self, number: usize) -> &Station {
+        &self.0[number]
+    }
+}
+
+impl IndexMut<usize> for Stations {
+    fn index_mut(&mut self, number: usize) -> &mut Station {
+        &mut self.0[number]
+    }
+}
