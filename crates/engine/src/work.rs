@@ -1,16 +1,20 @@
 //! Work: operations and bytes by algorithm that a machine has just done. Engines count it; only
 //! the lab prices it, the daemon exports it.
 
+use crypto::cipher::Cipher;
 use crypto::dh::Group;
+use crypto::hash::Hash;
 use crypto::packet::Protection;
 
-/// One thing done.
+use crate::sa::Protocol;
+
+/// One thing done, with the algorithm that did it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Task {
     /// A packet sealed.
-    Seal(Protection),
+    Seal(Protocol, Protection),
     /// A packet opened.
-    Open(Protection),
+    Open(Protocol, Protection),
     /// A Diffie-Hellman pair generated.
     KeyPair(Group),
     /// A shared secret computed.
@@ -20,9 +24,9 @@ pub enum Task {
     /// An RSA signature checked, modulus in bits.
     Verify(u32),
     /// An IKE message body encrypted or decrypted.
-    MessageCipher,
-    /// A prf or hash call of IKE.
-    Prf,
+    MessageCipher(Cipher),
+    /// A prf call of IKE, HMAC with this hash.
+    Prf(Hash),
 }
 
 /// How often each task was done and over how many bytes, in the order of [`Task`].

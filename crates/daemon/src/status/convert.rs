@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crypto::packet::{Encryption, Integrity, Protection};
 use engine::counters::{DropCounters, DropReason};
 use engine::ike::Role;
 use engine::node;
 use engine::plane::SaReport;
 use engine::sa::Mode;
+use engine::suite::{self, EspSuite};
 use engine::time::Instant;
 use engine::work::{Task, Work};
 
@@ -165,35 +165,16 @@ fn seconds(span: Duration) -> f64 {
     span.as_secs_f64()
 }
 
-/// "seal aes128gcm16", "agree modp2048", "sign rsa-2048".
+/// "seal aes128gcm16", "agree modp2048", "sign rsa-2048", "prf sha256".
 fn task_name(task: Task) -> String {
     match task {
-        Task::Seal(protection) => format!("seal {}", protection_name(protection)),
-        Task::Open(protection) => format!("open {}", protection_name(protection)),
-        Task::KeyPair(group) => format!("key-pair {}", word(&group)),
-        Task::Agree(group) => format!("agree {}", word(&group)),
+        Task::Seal(protocol, protection) => format!("seal {}", EspSuite::new(protocol, protection)),
+        Task::Open(protocol, protection) => format!("open {}", EspSuite::new(protocol, protection)),
+        Task::KeyPair(group) => format!("key-pair {}", suite::of_group(group)),
+        Task::Agree(group) => format!("agree {}", suite::of_group(group)),
         Task::Sign(bits) => format!("sign rsa-{bits}"),
         Task::Verify(bits) => format!("verify rsa-{bits}"),
-        Task::MessageCipher => "message-cipher".to_owned(),
-        Task::Prf => "prf".to_owned(),
+        Task::MessageCipher(cipher) => format!("message-cipher {}", suite::of_cipher(cipher)),
+        Task::Prf(hash) => format!("prf {}", suite::of_hash(hash)),
     }
-}
-
-/// In proposal words.
-fn protection_name(protection: Protection) -> String {
-    let encryption = match protection.encryption {
-        Encryption::Null => "null".to_owned(),
-        Encryption::Cbc(cipher) => word(&cipher),
-        Encryption::AesGcm { key_len } => format!("aes{}gcm16", u32::from(key_len) * 8),
-        Encryption::ChaCha20Poly1305 => "chacha20poly1305".to_owned(),
-    };
-    match protection.integrity {
-        Integrity::None => encryption,
-        Integrity::Hmac(hash) => format!("{encryption}-{}", word(&hash)),
-    }
-}
-
-/// The names of these variants are proposal words apart from their case.
-fn word(variant: &impl core::fmt::Debug) -> String {
-    format!("{variant:?}").to_lowercase()
 }

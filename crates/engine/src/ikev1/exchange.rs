@@ -278,7 +278,7 @@ impl Core {
             Some(psk) => keys::skeyid_preshared(suite.hash, psk, ni, nr),
             None => keys::skeyid_signatures(suite.hash, ni, nr, shared.as_ref()),
         };
-        work.count(Task::Prf, (ni.len() + nr.len()) as u64);
+        work.count(Task::Prf(suite.hash), (ni.len() + nr.len()) as u64);
         let keys = Keys::derive(suite, &skeyid, shared.as_ref(), cookies, work);
         keys::check_strength(suite.cipher, &keys.cipher_key)?;
         let first = suite.hash.digest(&[&publics.public_i, &publics.public_r]);
@@ -307,7 +307,7 @@ impl Core {
             Role::Responder => [public_r, public_i, cky_r, cky_i, sa, id],
         };
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
-        work.count(Task::Prf, bytes as u64);
+        work.count(Task::Prf(session.suite.hash), bytes as u64);
         session.suite.hash.hmac(&session.keys.skeyid.0, &parts)
     }
 

@@ -46,7 +46,8 @@ impl Keys {
     ) -> Self {
         let (cky_i, cky_r) = (&cookies.initiator.0, &cookies.responder.0);
         let mut step = |before: &[u8], number: u8| {
-            work.count(Task::Prf, (before.len() + shared.len() + 17) as u64);
+            let bytes = before.len() + shared.len() + 17;
+            work.count(Task::Prf(suite.hash), bytes as u64);
             let parts = [before, shared, cky_i, cky_r, &[number]];
             suite.hash.hmac(skeyid.as_ref(), &parts)
         };

@@ -93,7 +93,7 @@ pub(super) fn encrypt(
     let (next_payload, mut body) = write_payloads(chain);
     body.resize(body.len().next_multiple_of(cipher.block_len()), 0);
     CbcKey::new(cipher, key).encrypt(iv.as_ref(), &mut body);
-    work.count(Task::MessageCipher, body.len() as u64);
+    work.count(Task::MessageCipher(cipher), body.len() as u64);
     if !body.is_empty() {
         *iv = Iv::last_block(cipher, &body);
     }
@@ -122,7 +122,7 @@ pub(super) fn decrypt(
     }
     let mut body = Zeroizing::new(ciphertext.to_vec());
     CbcKey::new(cipher, key).decrypt(iv.as_ref(), &mut body);
-    work.count(Task::MessageCipher, body.len() as u64);
+    work.count(Task::MessageCipher(cipher), body.len() as u64);
     let located =
         payloads(header.next_payload, &body).map_err(|_| DropReason::UndecryptableMessage)?;
     Ok(Opened {
@@ -250,7 +250,7 @@ impl IsakmpSa {
         let mut parts = prefix.to_vec();
         parts.push(rest);
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
-        work.count(Task::Prf, bytes as u64);
+        work.count(Task::Prf(self.suite.hash), bytes as u64);
         self.hash_over(&parts)
     }
 }

@@ -28,6 +28,7 @@ mod strangers;
 mod turns;
 mod unheard;
 mod versions;
+mod work;
 mod xauth;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -156,7 +156,7 @@ impl InboundPlane {
             return Err(DropReason::UnknownSpi);
         };
         let opened = opener.open(datagram.kind, datagram.bytes, at, low, now)?;
-        let task = Task::Open(opener.shape.protection);
+        let task = Task::Open(opener.shape.protocol, opener.shape.protection);
         self.report.work.count(task, opened.clear.len() as u64);
         let may_move = opened.is_newest && datagram.kind == Kind::Udp;
         if may_move && opener.follows(datagram.path, now) {

@@ -303,7 +303,7 @@ impl OutboundPlane {
         let after = sealer.report();
         let packets = after.packets - before.packets;
         if packets > 0 {
-            let task = Task::Seal(sealer.shape.protection);
+            let task = Task::Seal(sealer.shape.protocol, sealer.shape.protection);
             let bytes = after.bytes - before.bytes;
             self.report.work.add(task, packets, bytes);
             if let Some(limit) = &mut child.limit {

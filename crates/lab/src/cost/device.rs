@@ -290,8 +290,9 @@ impl Device {
         })
     }
 
-    /// What an engine has just done takes. The policy says which hash and cipher IKE used.
-    /// Packets are priced at their mean size, bytes being those of clear IP packets.
+    /// What an engine has just done takes. The work names its algorithms; the policy says only how
+    /// packets travel, in which mode and whether in UDP. Packets are priced at their mean size,
+    /// bytes being those of clear IP packets.
     pub fn work_time(&self, policy: &Policy, work: &Work) -> WorkTime {
         let mut time = WorkTime::default();
         for &(task, times, bytes) in work.entries() {
@@ -305,31 +306,29 @@ impl Device {
     }
 
     fn task_time(&self, policy: &Policy, task: Task, bytes: f64) -> Result<f64, Missing> {
-        let ike = policy.keys.map(|keys| keys.proposal);
-        let no_keys = || Gap(format!("keys.proposal of the policy {}", policy.name));
         let each = match task {
-            Task::Seal(protection) => {
-                let policy = policy.with(protection);
+            Task::Seal(protocol, protection) => {
+                let policy = policy.with(protocol, protection);
                 return Ok(self.service(&policy, Direction::Seal)?.at(bytes));
             }
-            Task::Open(protection) => {
-                let policy = policy.with(protection);
+            Task::Open(protocol, protection) => {
+                let policy = policy.with(protocol, protection);
                 return Ok(self.service(&policy, Direction::Open)?.at(bytes));
             }
             Task::KeyPair(group) => cell(names::of_agreement(group), "generate"),
             Task::Agree(group) => cell(names::of_agreement(group), "agree"),
             Task::Sign(bits) => cell(&format!("rsa{bits}"), "sign"),
             Task::Verify(bits) => cell(&format!("rsa{bits}"), "verify"),
-            Task::MessageCipher => ike.ok_or_else(no_keys).map(|ike| Each::Cipher {
-                cipher: names::of_cipher(ike.cipher),
+            Task::MessageCipher(cipher) => Each::Cipher {
+                cipher: names::of_cipher(cipher),
                 bytes,
-            }),
-            Task::Prf => ike.ok_or_else(no_keys).map(|ike| Each::Prf {
-                hash: names::of_hash(ike.hash),
+            },
+            Task::Prf(hash) => Each::Prf {
+                hash: names::of_hash(hash),
                 bytes,
-            }),
+            },
         };
-        let units = each.and_then(|each| self.profile.work(&each));
+        let units = self.profile.work(&each);
         let units = units.map_err(|gap| self.profile.missing_work(&in_words(task), gap))?;
         Ok(units / self.units_per_second)
     }
@@ -365,14 +364,14 @@ fn plain(value: f64) -> String {
 /// What a task is called where its price is asked for in vain.
 fn in_words(task: Task) -> String {
     match task {
-        Task::Seal(_) => "sealing a packet".to_owned(),
-        Task::Open(_) => "opening a packet".to_owned(),
+        Task::Seal(..) => "sealing a packet".to_owned(),
+        Task::Open(..) => "opening a packet".to_owned(),
         Task::KeyPair(group) => format!("a Diffie-Hellman key pair of {}", names::of_group(group)),
         Task::Agree(group) => format!("a Diffie-Hellman secret of {}", names::of_group(group)),
         Task::Sign(bits) => format!("an RSA signature of {bits} bits"),
         Task::Verify(bits) => format!("the check of an RSA signature of {bits} bits"),
-        Task::MessageCipher => "the cipher of IKE's messages".to_owned(),
-        Task::Prf => "IKE's prf".to_owned(),
+        Task::MessageCipher(cipher) => format!("IKE's messages under {}", names::of_cipher(cipher)),
+        Task::Prf(hash) => format!("IKE's prf with {}", names::of_hash(hash)),
     }
 }
 
@@ -411,6 +410,6 @@ fn above_zero(key: &'static str, value: f64) -> Result<f64, Refusal> {
     })
 }
 
-fn cell(thing: &str, act: &str) -> Result<Each, Gap> {
-    Ok(Each::Cell(format!("{thing}-{act}")))
+fn cell(thing: &str, act: &str) -> Each {
+    Each::Cell(format!("{thing}-{act}"))
 }

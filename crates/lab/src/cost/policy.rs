@@ -6,7 +6,7 @@
 use core::str::FromStr;
 use std::borrow::Cow;
 
-use crypto::packet::{Encryption, Protection};
+use crypto::packet::Protection;
 use document::{Fault, Item, parse};
 use engine::plane::shape::Shape;
 use engine::sa::{Mode, Protocol};
@@ -130,17 +130,12 @@ impl Policy {
         Ok(policy)
     }
 
-    /// The same policy with the algorithms that an SA has; its own keep their name.
-    pub(super) fn with(&self, protection: Protection) -> Cow<'_, Self> {
+    /// The same policy with the protocol and algorithms that an SA has; its own keep their name.
+    pub(super) fn with(&self, protocol: Protocol, protection: Protection) -> Cow<'_, Self> {
         let own = self.suite.ipsec();
-        if own.is_some_and(|own| own.protection == protection) {
+        if own.is_some_and(|own| (own.protocol, own.protection) == (protocol, protection)) {
             return Cow::Borrowed(self);
         }
-        // AH encrypts nothing: what does is ESP's.
-        let protocol = match own.map(|own| own.protocol) {
-            Some(Protocol::Ah) if protection.encryption == Encryption::Null => Protocol::Ah,
-            _ => Protocol::Esp,
-        };
         let suite = Suite::from(EspSuite::new(protocol, protection));
         let policy = Self {
             suite,

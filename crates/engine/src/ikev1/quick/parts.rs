@@ -185,9 +185,8 @@ impl Agreed {
         let shared = shared.map(AsRef::as_ref);
         let mut keys = |spi| {
             let blocks = len.div_ceil(sa.suite.hash.len());
-            for _ in 0..blocks {
-                work.count(Task::Prf, (ni.len() + nr.len() + 5) as u64);
-            }
+            let bytes = blocks * (ni.len() + nr.len() + 5);
+            work.add(Task::Prf(sa.suite.hash), blocks as u64, bytes as u64);
             let all = keymat(sa, shared, suite.protocol, spi, ni, nr, len);
             let (encryption, integrity) = all.0.split_at(key_len);
             (Secret(encryption.to_vec()), Secret(integrity.to_vec()))

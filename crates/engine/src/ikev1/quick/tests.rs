@@ -338,9 +338,9 @@ fn messages_carry_what_rfc_2409_says_and_cost_what_they_cost() {
         };
         assert_eq!(count(Task::KeyPair(Group::Modp1024)), 1);
         assert_eq!(count(Task::Agree(Group::Modp1024)), 1);
-        assert_eq!(count(Task::MessageCipher), 3);
+        assert_eq!(count(Task::MessageCipher(Cipher::Aes128)), 3);
         // Three hashes, and one block of KEYMAT for each direction.
-        assert_eq!(count(Task::Prf), 5);
+        assert_eq!(count(Task::Prf(Hash::Sha256)), 5);
     }
 }
 

@@ -8,6 +8,7 @@ use crate::ike::Step;
 use crate::ikev1::keys::{Keys, skeyid_signatures};
 use crate::time::Duration;
 use crate::work::{Task, Work};
+use crypto::cipher::Cipher;
 use crypto::dh::Group;
 use crypto::hash::Hash;
 use wire::isakmp::{Cookie, Cookies};
@@ -334,7 +335,7 @@ fn the_work_is_counted_and_nothing_is_done_twice() {
             assert_eq!(times(Task::KeyPair(Group::Modp1024)), 1);
             assert_eq!(times(Task::Agree(Group::Modp1024)), 1);
             assert_eq!(
-                times(Task::MessageCipher),
+                times(Task::MessageCipher(Cipher::Aes128)),
                 if is_aggressive { 1 } else { 2 }
             );
         }

@@ -154,7 +154,7 @@ impl Crowd {
         }
     }
 
-    fn gateway(&self) -> &Node {
+    pub(super) fn gateway(&self) -> &Node {
         &self.members[0].node
     }
 

@@ -1,5 +1,7 @@
 //! Published cycles: what a suite is made of, and what is missing.
 
+use crypto::cipher::Cipher;
+use crypto::hash::Hash;
 use engine::work::{Task, Work};
 
 use super::*;
@@ -134,8 +136,8 @@ fn a_handshake_is_priced_from_its_work() {
     let seconds = board.work_time(&policy, &work).whole().expect("a time");
     let printed = 0.539 + 1.2275 + 2.8215 + 3.0 * 0.044_458;
     assert!((seconds - printed).abs() < 1e-6, "{seconds}");
-    work.count(Task::MessageCipher, 100);
-    work.add(Task::Prf, 2, 200);
+    work.count(Task::MessageCipher(Cipher::Aes128), 100);
+    work.add(Task::Prf(Hash::Sha256), 2, 200);
     let more = board.work_time(&policy, &work).whole().expect("a time");
     assert!(more > seconds && more < seconds + 0.01);
     work.count(Task::Agree(crypto::dh::Group::Modp1024), 0);
@@ -145,15 +147,36 @@ fn a_handshake_is_priced_from_its_work() {
     let said = "cortex-m4 has no cost of a Diffie-Hellman secret of modp1024: \
                 per_operation.modp1024-agree is empty";
     assert_eq!(refused.to_string(), said);
-    let by_hand = Policy {
-        keys: None,
-        ..policy
-    };
-    let mut prf = Work::default();
-    prf.count(Task::Prf, 10);
-    assert!(board.work_time(&by_hand, &prf).missing.is_some());
     let papers = Device::new(device("paper-u"), Some(Clock::Mips(100.0))).expect("a device");
-    assert!(papers.work_time(&by_hand, &work).missing.is_some());
+    assert!(papers.work_time(&policy, &work).missing.is_some());
+}
+
+/// A phase 1 with this cipher and hash, and packets under this suite.
+fn tunnel(cipher: Cipher, hash: Hash, policy: &Policy) -> Work {
+    let mut work = Work::default();
+    work.add(Task::MessageCipher(cipher), 5, 600);
+    work.add(Task::Prf(hash), 9, 1_700);
+    let suite = policy.suite.ipsec().expect("IPsec");
+    work.add(Task::Seal(suite.protocol, suite.protection), 3, 4_200);
+    work
+}
+
+#[test]
+fn a_host_of_two_policies_costs_what_both_cost() {
+    let board = Device::new(device("cortex-m4"), None).expect("a device");
+    let of = |word: &str| Policy::of(word.parse().expect("a suite"));
+    let (one, other) = (of("aes128-sha256"), of("ah-sha256"));
+    let time = |policy, work: &Work| board.work_time(policy, work).whole().expect("a time");
+    let first = tunnel(Cipher::Aes128, Hash::Sha256, &one);
+    let second = tunnel(Cipher::Aes256, Hash::Sha512, &other);
+    let alone = [time(&one, &first), time(&other, &second)];
+    assert!((alone[0] / alone[1] - 1.0).abs() > 0.1, "{alone:?}");
+    let mut both = first;
+    both.merge(&second);
+    for policy in [&one, &other] {
+        let sum = time(policy, &both);
+        assert!((sum / (alone[0] + alone[1]) - 1.0).abs() < 1e-12, "{sum}");
+    }
 }
 
 #[test]
@@ -177,14 +200,16 @@ fn curve25519_is_priced_by_what_sources_say_of_x25519() {
 fn a_packet_is_priced_by_the_algorithms_of_its_sa() {
     let board = Device::new(device("cortex-m33-hw"), None).expect("a device");
     let of = |word: &str| Policy::of(word.parse().expect("a suite"));
-    let protection = |policy: &Policy| policy.suite.ipsec().expect("IPsec").protection;
     for (asked, policy) in [
         ("3des-md5", "aes128gcm16"),
         ("ah-sha1", "ah-sha1"),
+        ("ah-sha1", "null-sha1"),
+        ("null-sha1", "ah-sha1"),
         ("des-md5", "none"),
     ] {
         let mut work = Work::default();
-        work.add(Task::Open(protection(&of(asked))), 3, 4200);
+        let suite = *of(asked).suite.ipsec().expect("IPsec");
+        work.add(Task::Open(suite.protocol, suite.protection), 3, 4200);
         let time = board.work_time(&of(policy), &work).whole();
         let Ok(alone) = board.service(&of(asked), Direction::Open) else {
             // DES was not measured there
