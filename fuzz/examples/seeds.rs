@@ -1,6 +1,6 @@
-//! Writes `seeds/responder/`: a station's real handshakes with the gateway of the fuzz target,
-//! recorded, and scripts of peers that hold keys. Writes `seeds/station/`: a station that a hostile
-//! gateway answers rightly, until it does not.
+//! Writes `seeds/responder/`: recorded real handshakes of a client with the gateway of the fuzz
+//! target, and scripts of peers that hold keys. Writes `seeds/station/`: clients whose hostile
+//! gateway answers correctly up to some point.
 //!
 //!     cargo run --example seeds
 
@@ -28,9 +28,9 @@ use fuzz::station;
 use fuzz::station::world::connection_to;
 use fuzz::watch::{CALENDAR, Sent};
 
-/// There and back.
+/// Round trip latency.
 const LATENCY: u16 = 2;
-/// A recording ends after so many quiet steps.
+/// A recording ends after this many quiet steps.
 const MAX_STEPS: usize = 40;
 
 fn main() {
@@ -70,7 +70,7 @@ fn main() {
     stations();
 }
 
-/// The seeds of the other target.
+/// The seeds of the `station` target.
 fn stations() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/seeds/station");
     std::fs::create_dir_all(folder).expect("a folder");
@@ -95,7 +95,7 @@ fn stations() {
     }
 }
 
-/// A station is brought up, renews everything, is told everything there is, and goes down.
+/// A client comes up, renews everything, receives every kind of notice, and goes down.
 fn answered(kind: u8) -> Vec<Op> {
     let answer = Op::Exchange { peer: 0 };
     let lease = phase_2(Exchange::Transaction, 255, &[lent()]);
@@ -103,7 +103,7 @@ fn answered(kind: u8) -> Vec<Op> {
     ops.extend(vec![answer.clone(); 3]);
     ops.push(lease.clone());
     ops.extend(vec![answer.clone(); 2]);
-    // Renewals of the children, then of the ISAKMP SA.
+    // Renews the children, then the ISAKMP SA.
     for what in [kind << 4, kind << 4 | 1] {
         ops.push(Op::Order { what });
         ops.extend(vec![answer.clone(); 4]);
@@ -132,7 +132,7 @@ fn answered(kind: u8) -> Vec<Op> {
     ops
 }
 
-/// A gateway that makes the keys of phase 1 itself: rightly, wrongly, and once more.
+/// A gateway that derives the keys of phase 1 itself: correctly, wrongly, and again.
 fn under_own_keys(kind: u8, is_aggressive: bool, is_signed: bool) -> Vec<Op> {
     let mut stage = station::world::Stage::default();
     let begin = Op::Begin { kind, from: 0 };
@@ -184,7 +184,7 @@ fn under_own_keys(kind: u8, is_aggressive: bool, is_signed: bool) -> Vec<Op> {
         proof
     };
     if is_aggressive {
-        // A forger could have sent it: the exchange goes on.
+        // A forger could have sent it, so the exchange continues.
         ops.push(own(1, &last));
     }
     ops.push(own(0, &last));
@@ -202,7 +202,7 @@ fn under_own_keys(kind: u8, is_aggressive: bool, is_signed: bool) -> Vec<Op> {
     ops
 }
 
-/// What a gateway answers to a request for an inner address.
+/// A gateway's answer to a request for an inner address.
 fn lent() -> Payload {
     let address = ConfigKind::InternalIp4Address.number();
     let resolver = ConfigKind::InternalIp4Dns.number();
@@ -216,7 +216,7 @@ fn lent() -> Payload {
     })
 }
 
-/// A station's datagrams: phase 1, mode config, quick mode, then both renewals and the end.
+/// A client's datagrams: phase 1, mode config, quick mode, then both renewals and the end.
 fn recorded(is_aggressive: bool, is_signed: bool, is_natted: bool) -> (String, Vec<Op>) {
     let mut recording = Recording::new(is_aggressive, is_signed, is_natted);
     recording.run();
@@ -266,7 +266,7 @@ impl Recording {
         self.drain();
     }
 
-    /// Up to the first second in which nothing is said.
+    /// Runs until the first second without a message.
     fn run(&mut self) {
         for _ in 0..MAX_STEPS {
             self.is_quiet = true;
@@ -343,7 +343,7 @@ impl Recording {
     }
 }
 
-/// The station of the other target, with one child.
+/// The client of the `station` target, with one child.
 fn station(is_aggressive: bool, is_signed: bool) -> Config {
     let mode = if is_aggressive { 'a' } else { 'm' };
     let name = format!("{mode}-{}", if is_signed { "rsa" } else { "psk" });
@@ -358,7 +358,7 @@ fn station(is_aggressive: bool, is_signed: bool) -> Config {
     }
 }
 
-/// A peer that holds keys says everything that there is to say.
+/// A peer that holds keys sends every kind of message.
 fn scripted(is_aggressive: bool, is_signed: bool) -> (String, Vec<Op>) {
     let kind = u8::from(is_aggressive) | u8::from(is_signed) << 1;
     let mut ops = vec![Op::Begin { kind, from: 1 }];
@@ -380,7 +380,7 @@ fn scripted(is_aggressive: bool, is_signed: bool) -> (String, Vec<Op>) {
         ops.push(Op::Again { peer: 0, from: 2 });
     }
     ops.extend([
-        // The gateway renews a child; the peer accepts.
+        // The gateway renews a child, and the peer accepts.
         Op::Order { what: 3 },
         phase_2(Exchange::QuickMode, 255, &tunnel(esp::AES_GCM_16)),
         Op::Reflect { peer: 0 },
@@ -459,7 +459,7 @@ fn request() -> Payload {
     })
 }
 
-/// The first address of the pool towards the network behind the gateway.
+/// Traffic from the first address of the pool to the network behind the gateway.
 fn tunnel(transform: u8) -> Vec<Payload> {
     let mut chain = quick(transform, encapsulation::TUNNEL);
     let inner = Identification::address(IpAddr::from([10, 99, 0, 1]));
@@ -552,7 +552,7 @@ fn fragments() -> (String, Vec<Op>) {
     ("fragments".into(), ops)
 }
 
-/// First messages of many, and rubbish between them.
+/// First messages of many clients, with garbage between them.
 fn flood() -> (String, Vec<Op>) {
     let mut ops = Vec::new();
     for number in 0..6 {

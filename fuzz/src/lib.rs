@@ -1,4 +1,4 @@
-//! What fuzz targets and the maker of their seeds share.
+//! The parts that fuzz targets and the program that makes their seeds share.
 
 #![forbid(unsafe_code)]
 

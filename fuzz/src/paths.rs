@@ -1,9 +1,9 @@
-//! A small world of authorities as an input says it, and two opinions on its paths: ours, and that
+//! A small world of authorities built from an input, and two verdicts on its paths: ours, and that
 //! of `rustls-webpki`, which serves TLS.
 //!
-//! Where the rules of both agree, so must the verdicts. What differs by intent is said by
-//! [`World::is_stricter_here`] and [`World::is_laxer_here`]; name constraints, policies and
-//! anyExtendedKeyUsage are not made at all.
+//! If the rules of both agree, so must the verdicts. [`World::is_stricter_here`] and
+//! [`World::is_laxer_here`] describe the intended differences. Name constraints, policies and
+//! anyExtendedKeyUsage are never generated.
 
 use std::sync::LazyLock;
 
@@ -22,9 +22,9 @@ use webpki::{
 
 const NOW: i64 = 1_800_000_000;
 const DAY: i64 = 86_400;
-/// Certificates that come along; the search for a path among more is not our question.
+/// Certificates that the peer sends. Path search among more is not tested here.
 const INTERMEDIATES: usize = 6;
-/// Names and keys of authorities; the first name is the anchor's.
+/// Names and keys of authorities. The first name is the anchor's.
 const NAMES: u8 = 4;
 const KEYS: usize = 3;
 const END_PUBLIC: &str = include_str!("../../crates/crypto/src/cert/keys/end.pub");
@@ -40,7 +40,7 @@ static AUTHORITY_KEYS: LazyLock<Vec<KeyPair>> = LazyLock::new(|| {
     (0..KEYS).map(key).collect()
 });
 
-/// What an input is read from; after its end everything is 0, which is the plain case.
+/// Reads an input. After its end every value is 0, which is the plain case.
 struct Script<'a>(&'a [u8]);
 
 impl Script<'_> {
@@ -54,27 +54,27 @@ impl Script<'_> {
         }
     }
 
-    /// One time in eight.
+    /// True one time in eight.
     fn seldom(&mut self) -> bool {
         self.next() % 8 == 7
     }
 }
 
-/// Certificates and lists as both sides read them.
+/// Certificates and lists, as both sides parse them.
 pub struct World {
     anchor: Vec<u8>,
     others: Vec<Vec<u8>>,
     end: Vec<u8>,
     lists: Vec<Vec<u8>>,
     rule: RevocationRule,
-    /// Some authority may not sign certificates, by a key usage that the web does not look at.
+    /// An authority may not sign certificates, by a key usage that webpki ignores.
     has_odd_usage: bool,
-    /// Some authority issued itself a certificate: here it does not count for path lengths,
-    /// of which there is one.
+    /// An authority issued a certificate to itself. Here it does not count for path lengths, if
+    /// there is a limit.
     has_self_issued: bool,
     has_length: bool,
-    /// Authorities of one name have two keys. The web refuses whom one issued for want of his own
-    /// list where the other's is there; here that is for the rule to say.
+    /// Authorities with one name have two keys. webpki refuses a certificate without its own
+    /// issuer's list if the other one's is there; here the rule decides.
     has_two_keys: bool,
 }
 
@@ -82,7 +82,7 @@ pub struct World {
 type Who = (u8, usize);
 
 impl World {
-    /// Reads an input; any will do.
+    /// Builds a world from any input.
     pub fn new(input: &[u8]) -> Self {
         let mut script = Script(input);
         let root = (0, 0);
@@ -110,7 +110,7 @@ impl World {
             known.push(who);
             world.others.push(der);
         }
-        // The last one, mostly.
+        // Usually the last one.
         let back = usize::from(script.next()) % known.len();
         let by = known[known.len() - 1 - back];
         let mut params = params(&mut script, "end", 100);
@@ -120,7 +120,7 @@ impl World {
         let mut listed: Vec<u8> = Vec::new();
         for _ in 0..number {
             let by = known[usize::from(script.next()) % known.len()];
-            // Of several of one name the web takes the first, and we the newest.
+            // Of several lists with one name webpki takes the first, we take the newest.
             if !listed.contains(&by.0) {
                 listed.push(by.0);
                 let list = world.list(&mut script, by);
@@ -161,7 +161,7 @@ impl World {
             _ => vec![100],
         };
         let is_over = script.seldom();
-        // Nothing speaks against a list that another made, where lists are not asked for.
+        // A forged list is harmless if lists are not required.
         let is_forged = script.seldom() && self.rule != RevocationRule::Relaxed;
         let entry = |serial: u64| RevokedCertParams {
             serial_number: SerialNumber::from(serial),
@@ -186,7 +186,7 @@ impl World {
         list.signed_by(&issuer).expect("a list").der().to_vec()
     }
 
-    /// Asks both.
+    /// Compares both verdicts.
     pub fn check(&self) {
         let ours = self.ours(false);
         let backwards = self.ours(true);
@@ -243,7 +243,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether the web finds a path for one of the purposes that serve IKE.
+    /// Whether webpki finds a path for one of the purposes that serve IKE.
     fn theirs(&self) -> Result<(), webpki::Error> {
         let mut found = Err(webpki::Error::UnknownIssuer);
         for purpose in PURPOSES {
@@ -284,7 +284,7 @@ impl World {
                     .with_expiration_policy(over)
                     .build(),
             ),
-            // Its strict rule begins with the first list.
+            // webpki's strict rule applies from the first list on.
             Err(_) if self.rule == RevocationRule::Strict => {
                 return Err(webpki::Error::UnknownRevocationStatus);
             }
@@ -304,7 +304,7 @@ impl World {
     }
 }
 
-/// Our bound on signatures is lower.
+/// Our limit on signatures is lower.
 fn is_too_much(found: &Result<(), CertFault>) -> bool {
     matches!(found, Err(CertFault::TooMany))
 }
@@ -321,7 +321,7 @@ fn plain(who: Who) -> CertificateParams {
     params
 }
 
-/// What end entities and authorities have alike.
+/// The common parameters of end entities and authorities.
 fn params(script: &mut Script<'_>, name: &str, serial: u8) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
@@ -355,8 +355,8 @@ fn params(script: &mut Script<'_>, name: &str, serial: u8) -> CertificateParams 
     params
 }
 
-/// For one of the authorities' keys, or for the fixed RSA key of the end entity; seldom by another
-/// key than the issuer's.
+/// Signs for one of the authorities' keys, or for the fixed RSA key of the end entity; sometimes
+/// with another key than the issuer's.
 fn signed(
     script: &mut Script<'_>,
     params: CertificateParams,

@@ -1,5 +1,5 @@
-//! Phase 2 of a peer that holds keys: it seals whatever payloads an input says behind a HASH that
-//! is right (RFC 2409 §5.5), and follows what the other end begins.
+//! Phase 2 of a peer that holds keys: it protects any payloads of an input with a correct HASH (RFC
+//! 2409 §5.5), and follows exchanges that the other end starts.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ use wire::isakmp::{Exchange, Flags, Header, Payload, PayloadKind, payloads};
 
 use crate::script::Sealed;
 
-/// Of every suite in use.
+/// The cipher of every suite here.
 pub const CIPHER: Cipher = Cipher::Aes128;
-/// The message ID that stands for the latest exchange which the other end began.
+/// The message ID that stands for the latest exchange of the other end.
 pub const THEIRS: u8 = 255;
 
 /// The exchanges of one ISAKMP SA.
@@ -91,14 +91,14 @@ impl Phase2 {
         Some(message)
     }
 
-    /// A message of ours that somebody else sealed: the next one goes on from its last block.
+    /// A message of ours that somebody else encrypted. The next one continues from its last block.
     pub fn follow(&mut self, header: &Header, message: &[u8]) {
         if let Some(under) = self.exchanges.get_mut(&header.message_id) {
             under.iv = Iv::truncated(CIPHER, &last_block(message));
         }
     }
 
-    /// A sealed message of the other end.
+    /// An encrypted message of the other end.
     pub fn read(&mut self, sa: &IsakmpSa, header: &Header, message: &[u8]) -> Option<()> {
         let number = header.message_id;
         let is_new = !self.exchanges.contains_key(&number);

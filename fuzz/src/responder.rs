@@ -1,4 +1,4 @@
-//! A gateway and those who speak to it.
+//! A gateway and its peers.
 
 mod peer;
 pub mod world;

@@ -1,5 +1,5 @@
-//! What an input says: a list of steps, read leniently so that mutations stay scripts, and
-//! written by whoever makes seeds.
+//! The script of an input: a list of steps, parsed leniently so that mutations stay scripts, and
+//! written by the program that makes seeds.
 
 /// Steps of one input at most.
 const MAX_OPS: usize = 64;
@@ -7,7 +7,7 @@ const MAX_OPS: usize = 64;
 /// One step.
 #[derive(Clone, Debug)]
 pub enum Op {
-    /// Octets of a datagram as they are; see [`crate::responder::world::path`] for `from`.
+    /// A datagram of arbitrary octets; see [`crate::responder::world::path`] for `from`.
     Datagram { from: u8, octets: Vec<u8> },
     /// Time passes, in tens of milliseconds.
     Wait(u16),
@@ -15,10 +15,10 @@ pub enum Op {
     Begin { kind: u8, from: u8 },
     /// It sends main mode's third message.
     Exchange { peer: u8 },
-    /// It sends its proof, sealed: payloads of which the first is of this kind. Hashes and
-    /// signatures in them are made right unless bit 0 of `flags` is set; bit 1: in clear.
+    /// It sends its encrypted proof: payloads, the first of this kind. Hashes and signatures in
+    /// them are made correct unless bit 0 of `flags` is set; bit 1: unencrypted.
     Prove { peer: u8, sealed: Sealed },
-    /// It sends payloads behind the HASH of phase 2, sealed; bit 0 of `flags`: a wrong hash.
+    /// It sends encrypted payloads with the HASH of phase 2; bit 0 of `flags`: a wrong hash.
     Phase2 {
         peer: u8,
         exchange: u8,
@@ -27,13 +27,13 @@ pub enum Op {
     },
     /// The gateway's own side does something.
     Order { what: u8 },
-    /// The last datagram of a peer comes again, perhaps from elsewhere.
+    /// The last datagram of a peer is repeated, perhaps from another address.
     Again { peer: u8, from: u8 },
-    /// The last datagram to a peer comes back to its sender.
+    /// The last datagram to a peer returns to its sender.
     Reflect { peer: u8 },
 }
 
-/// Payloads under keys; the first is of this kind. What `flags` say depends on the step.
+/// Encrypted payloads, the first of this kind. The meaning of `flags` depends on the step.
 #[derive(Clone, Debug)]
 pub struct Sealed {
     /// See [`Op`].
@@ -56,7 +56,7 @@ pub fn read(input: &[u8]) -> Vec<Op> {
     ops
 }
 
-/// Writes what [`read`] reads.
+/// Writes the form that [`read`] reads.
 pub fn write(ops: &[Op]) -> Vec<u8> {
     let mut out = Vec::new();
     let long = |out: &mut Vec<u8>, octets: &[u8]| {
@@ -142,7 +142,7 @@ fn octet(rest: &mut &[u8]) -> Option<u8> {
     Some(*first)
 }
 
-/// A length that is too long takes what there is.
+/// A length that is too long takes the rest.
 fn long(rest: &mut &[u8]) -> Option<Vec<u8>> {
     let len = usize::from(u16::from_be_bytes([octet(rest)?, octet(rest)?]));
     let (octets, after) = rest.split_at(len.min(rest.len()));

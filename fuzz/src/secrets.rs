@@ -1,13 +1,13 @@
-//! What peers and gateway know before they speak.
+//! What peers and gateway know at the start.
 
 use std::sync::{Arc, OnceLock};
 
 use crypto::cert::{Certificate, TrustStore};
 use crypto::rsa::PrivateKey;
 
-/// What peers and gateway share.
+/// The pre-shared key of peers and gateway.
 pub const SECRET: &[u8] = b"a shared secret";
-/// Suites of phase 1: quick ones, since an input makes many handshakes.
+/// Suites of phase 1: fast ones, because an input makes many handshakes.
 pub const SUITE: &str = "aes128-sha1-modp768";
 
 /// Keys and certificates, which are for tests only and worth nothing.
@@ -16,7 +16,7 @@ pub struct Pki {
     pub gateway: (Arc<PrivateKey>, Vec<Certificate>),
     /// A peer's key and certificate.
     pub station: (Arc<PrivateKey>, Certificate),
-    /// What the gateway trusts.
+    /// The gateway's trust store.
     pub trust: Arc<TrustStore>,
 }
 

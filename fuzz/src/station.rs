@@ -1,4 +1,4 @@
-//! A station and the hostile gateways that it reaches.
+//! A client and its hostile gateways.
 
 mod gateway;
 mod hostile;

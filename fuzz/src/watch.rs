@@ -1,9 +1,9 @@
-//! A node under test: its clock, what it did in a step, and what holds for either role:
+//! A node under test: its clock, its outputs in a step, and what must hold for either role:
 //!
-//! - every datagram is held for assembly, answered, told of or counted;
-//! - what was taken once and comes again moves nobody and changes no SA;
-//! - octets held stay within their bound, and what is told is short;
-//! - the clock moves on: timers fire a bounded number of times.
+//! - every datagram is held for reassembly, answered, reported or counted;
+//! - a repeated datagram moves no peer and changes no SA;
+//! - held octets stay within their limit, and events are short;
+//! - the clock advances: timers fire a bounded number of times.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -18,9 +18,9 @@ use engine::sa::{ChildId, Direction, Path, Sa};
 use engine::time::{Calendar, Duration, Instant};
 use wire::isakmp::{Header, PayloadKind};
 
-/// All test certificates are valid then.
+/// All test certificates are valid at this time.
 pub const CALENDAR: Calendar = Calendar(1_800_000_000);
-/// Longer than any life.
+/// Longer than any lifetime.
 pub const SILENCE: Duration = Duration::from_secs(40 * 3_600);
 /// Timers that may fire in one step.
 pub const MAX_WAKES: usize = 20_000;
@@ -30,33 +30,33 @@ const MAX_EVENT: usize = 16_384;
 /// What a node sent.
 pub type Sent = Vec<(Path, Vec<u8>)>;
 
-/// The node, and what is known of it.
+/// The node, and our knowledge of it.
 pub struct Watched {
-    /// Itself.
+    /// The node itself.
     pub node: Node,
     /// The time.
     pub now: Instant,
-    /// SAs that stand.
+    /// Installed SAs.
     pub installed: BTreeSet<(ChildId, u32, Direction)>,
-    /// What was told, without the messages.
+    /// Its events, without the messages.
     pub facts: Vec<String>,
     due: Option<Instant>,
-    /// Datagrams that were taken for a peer's.
+    /// Datagrams that were accepted from a peer.
     taken: BTreeSet<Vec<u8>>,
 }
 
-/// What one input made it do.
+/// The outputs of one input.
 #[derive(Default)]
 pub struct Answer {
-    /// To the network.
+    /// Datagrams to the network.
     pub datagrams: Sent,
-    /// Whose way it asked for, and from which of its addresses.
+    /// Peers for which it asked our local address, and the allowed addresses.
     pub asked: Vec<(IpAddr, Vec<IpAddr>)>,
-    /// Where phase 1 ended.
+    /// Paths on which phase 1 completed.
     pub established: Vec<Path>,
-    /// Where a peer moved.
+    /// Paths that a peer moved to.
     pub moved: Vec<Path>,
-    /// SAs given to the packets.
+    /// Number of SAs installed in the planes.
     pub installs: usize,
     events: usize,
     changes: usize,
@@ -64,7 +64,7 @@ pub struct Answer {
 }
 
 impl Watched {
-    /// At rest.
+    /// An idle node.
     pub fn new(config: Config, seed: u8) -> Self {
         let mut watched = Self {
             node: Node::new(config, &Seed::new([seed; 32])),
@@ -79,13 +79,13 @@ impl Watched {
         watched
     }
 
-    /// One input.
+    /// Handles one input.
     pub fn input(&mut self, input: Input<'_>) -> Answer {
         self.node.handle(input, self.now);
         self.drain()
     }
 
-    /// One datagram, which may cause so many messages.
+    /// Handles one datagram, which may cause at most this many messages.
     pub fn datagram(&mut self, path: Path, octets: &[u8], max_messages: usize) -> Answer {
         let (held, dropped) = (self.held(), self.dropped());
         let answer = self.input(Input::Datagram(path, octets));
@@ -110,7 +110,7 @@ impl Watched {
         answer
     }
 
-    /// What the next timer before `until` does; `None`: there is none, and it is that time.
+    /// Runs the next timer before `until`. `None`: there is none, and the clock is at `until`.
     pub fn wake(&mut self, until: Instant) -> Option<Answer> {
         let Some(due) = self.due.filter(|due| *due <= until) else {
             self.now = until;
@@ -208,19 +208,19 @@ impl Watched {
 }
 
 impl Answer {
-    /// Addresses that an authentic message came from.
+    /// Sources of authenticated messages.
     pub fn proven(&self) -> impl Iterator<Item = SocketAddr> {
         let paths = self.established.iter().chain(&self.moved);
         paths.map(|path| path.remote)
     }
 }
 
-/// Of an IKE message; behind its marker where one stands.
+/// The header of an IKE message, after its marker if there is one.
 pub fn header(path: &Path, octets: &[u8]) -> Option<Header> {
     Some(parse(path, octets)?.0)
 }
 
-/// Messages, the fragments of one counted once.
+/// The number of messages. The fragments of one count once.
 pub fn count(datagrams: &[(Path, Vec<u8>)]) -> usize {
     let is_first = |(path, octets): &&(Path, Vec<u8>)| {
         parse(path, octets).is_none_or(|(header, body)| {

@@ -1,4 +1,4 @@
-//! The messages that the other end of a node reads: whole ones, and fragments put together.
+//! The messages that the other end of a node reads: whole ones, and reassembled fragments.
 
 use std::net::SocketAddr;
 

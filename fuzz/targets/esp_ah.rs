@@ -1,5 +1,5 @@
-//! ESP and AH: headers and trailers rewrite equal, and what hops may change leaves what AH covers
-//! as it is.
+//! ESP and AH: rewriting headers and trailers gives the same octets, and changes of mutable fields
+//! do not affect what AH covers.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -27,7 +27,7 @@ fn trailer(clear: &[u8]) {
     let padding_len = clear.len() - esp::TRAILER_LEN - trailer.payload_len;
     let mut again = clear.to_vec();
     again[trailer.payload_len..].fill(0);
-    // The smallest alignment that asks for just this much padding.
+    // The smallest alignment that needs exactly this much padding.
     let Some(alignment) =
         (padding_len + 1..=256).find(|n| esp::padding_len(trailer.payload_len, *n) == padding_len)
     else {
@@ -62,7 +62,7 @@ fn header(input: &[u8]) {
     assert_eq!(again[4..], input[4..]);
 }
 
-/// Zeroing twice is zeroing once, and changes at the `mutable` places make no difference.
+/// Zeroing twice equals zeroing once, and changes at the `mutable` places make no difference.
 fn zeroing(
     input: &[u8],
     zero: fn(&mut [u8]) -> Result<usize, wire::codec::Malformed>,

@@ -1,5 +1,5 @@
-//! IP: flows lie within the packet, fragments are the packet again, clamping and hops keep
-//! checksums right, ICMP errors read back, and no error answers an error.
+//! IP: flows are within the packet, fragments reassemble to the packet, clamping and hops keep
+//! checksums right, ICMP errors can be read back, and no error answers an error.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,5 @@
-//! ISAKMP: what reads, rewrites to bytes that read equal, and its ranges tile the body.
+//! ISAKMP: a message that can be read is rewritten to bytes that read equal, and its ranges tile
+//! the body.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

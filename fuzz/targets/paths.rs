@@ -1,5 +1,5 @@
 //! Certificate paths: our check and that of `rustls-webpki` agree where their rules do, and the
-//! order in which certificates come decides nothing.
+//! order of the certificates does not matter.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

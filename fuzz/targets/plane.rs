@@ -1,5 +1,5 @@
-//! The packet planes: what one seals the other opens, and clear text that a peer with the keys
-//! made up becomes packets as long as their headers say, or a counted drop.
+//! The packet planes: what one seals the other opens. Arbitrary clear text of a peer with keys
+//! becomes packets as long as their headers say, or a counted drop.
 #![no_main]
 
 use std::net::IpAddr;
@@ -26,7 +26,7 @@ const OFFLOADS: Offloads = Offloads {
     has_vnet_header: true,
     has_udp_segments: true,
 };
-/// Without a cipher the fuzzer's octets are what arrives.
+/// Without a cipher, the fuzzer's octets arrive unchanged.
 const PROTECTION: Protection = Protection {
     encryption: Encryption::Null,
     integrity: Integrity::Hmac(Hash::Md5),
@@ -124,7 +124,7 @@ fn open(bytes: &mut [u8], segment: usize, receiver: &mut InboundPlane, packets: 
             frame.extend_from_slice(&bytes[slice.range.clone()]);
         }
         let packet = &frame[vnet::LEN..];
-        // Transport mode rebuilds a header before what may be no header of its protocol.
+        // Transport mode rebuilds a header for a payload that may not match its protocol.
         if let Ok(flow) = Flow::of(packet) {
             assert_eq!(flow.total_len, packet.len());
         }

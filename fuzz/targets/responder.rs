@@ -1,6 +1,6 @@
-//! The whole responder: one gateway, datagrams from several addresses, a clock that moves, and
-//! peers that hold keys, so that what stands behind the cipher is reached as well. What must
-//! hold after each step is in `src/responder/world.rs`.
+//! The whole responder: one gateway, datagrams from several addresses, a moving clock, and peers
+//! that hold keys, so that the code behind the encryption is reached as well.
+//! `src/responder/world.rs` checks what must hold after each step.
 #![no_main]
 
 use fuzz::responder::world::Stage;

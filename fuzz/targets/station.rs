@@ -1,6 +1,6 @@
-//! A whole station against hostile gateways: connections that are being brought up, renewed and
-//! moved, answered with arbitrary octets, changed answers of an honest gateway, and whatever
-//! payloads under right keys. What must hold after each step is in `src/station/world.rs`.
+//! A whole client against hostile gateways: its connections come up, renew and move. The gateways
+//! send arbitrary octets, changed answers of an honest gateway, and any payloads under the right
+//! keys. `src/station/world.rs` checks what must hold after each step.
 #![no_main]
 
 use fuzz::script;

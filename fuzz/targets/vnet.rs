@@ -23,7 +23,7 @@ fuzz_target!(|input: &[u8]| {
         if !header.needs_checksum() {
             assert_eq!(completed, packet);
         } else if header.csum_offset % 2 == 0 {
-            // The new sum is what the field held before: the pseudo-header's.
+            // The new sum equals the former field: the pseudo-header's sum.
             let start = usize::from(header.csum_start);
             let at = start + usize::from(header.csum_offset);
             let pseudo = u16::from_be_bytes([packet[at], packet[at + 1]]);

@@ -1,7 +1,6 @@
 //! The authentication header (RFC 4302), transport and tunnel mode, IPv4 and IPv6.
 //!
-//! A whole outer IP packet is given with its AH in place; the fields that change on the way are
-//! zero in what the ICV covers.
+//! Works on a whole outer IP packet with its AH in place. The ICV covers mutable fields as zero.
 
 use core::ops::Range;
 
@@ -24,8 +23,8 @@ fn family(is_v6: bool) -> Family {
     if is_v6 { Family::V6 } else { Family::V4 }
 }
 
-/// Writes AH at `at`, where [`header_bytes`] octets are kept for it, into a whole IP packet whose
-/// headers and payload are in place and whose protocol field says 51.
+/// Writes AH at `at` into a whole IP packet, where [`header_bytes`] octets are reserved for it.
+/// Headers and payload are in place, and the protocol field is 51.
 pub fn seal(
     key: &PacketKey,
     packet: &mut [u8],
@@ -56,8 +55,8 @@ pub fn peek(packet: &[u8], at: usize) -> Option<(u32, u32)> {
     Some((ah.spi(), ah.sequence()))
 }
 
-/// Checks the ICV of a whole IP packet with AH at `at`. Returns where AH's payload lies and its
-/// next header.
+/// Checks the ICV of a whole IP packet with AH at `at`. Returns the position of AH's payload, and
+/// its next header.
 pub fn open(
     key: &PacketKey,
     packet: &mut [u8],
@@ -68,7 +67,7 @@ pub fn open(
     let header = packet.get(at..).ok_or(DropReason::Truncated)?;
     let header = wire::Ah::new(header).map_err(|_malformed| DropReason::Truncated)?;
     let (next_header, length) = (header.next_header(), header.header_len());
-    // Peers pad to 64 bits on IPv4 too; more padding than that has no reason.
+    // Peers pad to 64 bits on IPv4 too. More padding has no reason.
     let allowed = FIXED_LEN + icv_len..=(FIXED_LEN + icv_len).next_multiple_of(8);
     if !allowed.contains(&length) {
         return Err(DropReason::Truncated);
@@ -86,8 +85,8 @@ pub fn open(
     Ok((at + length..packet.len(), next_header))
 }
 
-/// The headers before AH with their mutable fields zero, as the ICV covers them
-/// (RFC 4302 §3.3.3). Nobody has proven them.
+/// The headers before AH with their mutable fields zero, as the ICV covers them (RFC 4302 §3.3.3).
+/// They are not authenticated.
 fn covered_headers<'a>(
     packet: &[u8],
     at: usize,
@@ -95,7 +94,7 @@ fn covered_headers<'a>(
 ) -> Result<&'a [u8], DropReason> {
     let masked = room.get_mut(..at).ok_or(DropReason::BadInnerPacket)?;
     masked.copy_from_slice(&packet[..at]);
-    // The length is covered as it is, but only the headers are here to be read.
+    // The ICV covers the original length, but only the headers are parsed here.
     let (length_at, length) = match masked[0] >> 4 {
         6 => (4, at.checked_sub(40)),
         _ => (2, Some(at)),

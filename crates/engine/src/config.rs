@@ -1,5 +1,5 @@
-//! The checked configuration of a [`crate::node::Node`]. Text never gets here: the daemon turns
-//! its TOML into these types in one `TryFrom`.
+//! The checked configuration of a [`crate::node::Node`]. It contains no text: the daemon turns its
+//! TOML into these types in one `TryFrom`.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -18,13 +18,13 @@ mod check;
 pub use crate::identity::IdentityPattern;
 pub use check::{Finding, Severity};
 
-/// All that a node is told.
+/// The configuration of a node.
 pub struct Config {
-    /// In order; a responder takes the first that fits.
+    /// In order. A responder takes the first that matches.
     pub connections: Vec<Arc<Connection>>,
     /// Inner addresses to lend.
     pub pools: Vec<Pool>,
-    /// Bounds.
+    /// Limits.
     pub limits: Limits,
 }
 
@@ -32,49 +32,49 @@ pub struct Config {
 pub struct Connection {
     /// Its key in the file.
     pub name: String,
-    /// A hash of all that it says but the revocation lists: at a reload a connection of the same
+    /// A hash of everything except the revocation lists: at a reload, a connection with the same
     /// name and revision keeps its tunnels.
     pub revision: u64,
     /// Addresses that we use; empty: any.
     pub local_addrs: Vec<IpAddr>,
-    /// Where to reach the peer; empty: we only respond.
+    /// The peer's addresses; empty: we only respond.
     pub remote_addrs: Vec<SocketAddr>,
-    /// Aggressive mode, else main mode.
+    /// Aggressive mode; otherwise main mode.
     pub is_aggressive: bool,
     /// Phase 1, in order of preference.
     pub proposals: Vec<IkeSuite>,
-    /// How we prove who we are.
+    /// How we authenticate.
     pub local: LocalAuth,
-    /// Whom we accept and how it proves itself.
+    /// Which peers we accept and how they authenticate.
     pub remote: RemoteAuth,
-    /// What is protected.
+    /// The protected traffic.
     pub children: Vec<Child>,
-    /// We ask for an inner address by mode config; for each family wanted.
+    /// The families of inner addresses that we request by mode config.
     pub wants_inner: InnerFamilies,
-    /// Indices in [`Config::pools`] that we lend inner addresses from (tunnel mode) or map peers
-    /// to (transport mode); at most one of each family.
+    /// Indices in [`Config::pools`] for the inner addresses of peers (tunnel mode) or for mapping
+    /// peers (transport mode); at most one of each family.
     pub pools: Vec<usize>,
-    /// Insecure algorithms were permitted. Checked when the configuration is made.
+    /// Insecure algorithms are permitted. Checked when the configuration is built.
     pub is_legacy: bool,
     /// When an initiator starts.
     pub start: Start,
-    /// When ESP goes in UDP.
+    /// When ESP is in UDP.
     pub encapsulation: Encapsulation,
-    /// IKE fragments: sent when the peer announces that it reads them.
+    /// IKE fragments: sent if the peer announces that it supports them.
     pub fragments: bool,
-    /// R-U-THERE after this long without a sign of life; `None`: never.
+    /// Probe after this long without a sign of life; `None`: never.
     pub dpd_delay: Option<Duration>,
-    /// No answer for this long: the peer is dead.
+    /// Without an answer for this long, the peer is dead.
     pub dpd_timeout: Duration,
     /// NAT keepalive interval (RFC 3948 §4: 20 s); zero: none are sent.
     pub keepalive: Duration,
     /// ISAKMP SA lifetime that we offer.
     pub lifetime: Duration,
-    /// A new ISAKMP SA is begun this long before the old one ends.
+    /// A new ISAKMP SA is started this long before the old one ends.
     pub rekey_margin: Duration,
-    /// What a second tunnel of the same identity does.
+    /// What happens with a second tunnel of the same identity.
     pub unique: Unique,
-    /// Peers at once that a pre-shared key may have which is for many (`id = "*"`).
+    /// How many peers may use a shared pre-shared key (`id = "*"`) at the same time.
     pub peers_max: usize,
 }
 
@@ -88,12 +88,12 @@ pub struct InnerFamilies {
 }
 
 impl InnerFamilies {
-    /// Whether an address of this one is wanted.
+    /// Whether this family is wanted.
     pub fn has(self, is_v4: bool) -> bool {
         if is_v4 { self.v4 } else { self.v6 }
     }
 
-    /// Whether an address of either is wanted.
+    /// Whether any family is wanted.
     pub fn is_any(self) -> bool {
         self.v4 || self.v6
     }
@@ -110,38 +110,38 @@ pub enum Start {
     Responder,
 }
 
-/// When ESP goes in UDP (RFC 3948). Through a NAT it always does.
+/// When ESP is in UDP (RFC 3948). Through a NAT it always is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encapsulation {
-    /// With every peer that speaks RFC 3947: kernels cut and gather UDP, while each packet of IP
-    /// protocol 50 is a system call of its own.
+    /// With every peer that supports RFC 3947: kernels split and gather UDP datagrams, while each
+    /// packet of IP protocol 50 is a separate system call.
     Auto,
-    /// Always: a peer that does not speak RFC 3947 gets no tunnel.
+    /// Always. A peer without RFC 3947 gets no tunnel.
     Always,
-    /// Through a NAT alone.
+    /// Only through a NAT.
     ThroughNat,
 }
 
-/// What a second tunnel of the same identity does.
+/// What happens with a second tunnel of the same identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unique {
-    /// Replaces the first one at INITIAL-CONTACT (RFC 2407 §4.6.3.3) or a new phase 1.
+    /// It replaces the first one, at INITIAL-CONTACT (RFC 2407 §4.6.3.3) or a new phase 1.
     Replace,
-    /// Stands beside it.
+    /// Both stay.
     Keep,
 }
 
-/// How we prove who we are.
+/// How we authenticate.
 pub struct LocalAuth {
     /// Sent in the ID payload.
     pub identity: Identity,
-    /// With what.
+    /// Our credential.
     pub method: LocalMethod,
 }
 
 impl LocalAuth {
-    /// Whether a peer takes both for one: INITIAL-CONTACT under one ends the tunnels of the other.
-    /// Of one certificate it may know us by whichever name.
+    /// Whether a peer may take both for the same: INITIAL-CONTACT by one then ends the tunnels of
+    /// the other. It may know us by any name of our certificate.
     pub fn is_same_peer(&self, other: &Self) -> bool {
         let credential = |own: &Self| match &own.method {
             LocalMethod::Signature { chain, .. } => {
@@ -168,11 +168,11 @@ pub enum LocalMethod {
     PresharedKey(Arc<Secret>),
 }
 
-/// Whom we accept.
+/// The peers that we accept.
 pub struct RemoteAuth {
     /// Accepted identities; see [`IdentityPattern`].
     pub identities: Vec<IdentityPattern>,
-    /// How it proves itself.
+    /// How they authenticate.
     pub method: RemoteMethod,
 }
 
@@ -184,7 +184,7 @@ pub enum RemoteMethod {
     PresharedKey(Arc<Secret>),
 }
 
-/// What is protected under one name.
+/// A named set of protected traffic.
 pub struct Child {
     /// Its key in the file.
     pub name: String,
@@ -198,7 +198,7 @@ pub struct Child {
     pub remote: Vec<TrafficSelector>,
     /// IPsec SA lifetime that we offer.
     pub lifetime: Duration,
-    /// A new SA is begun this long before the old one ends.
+    /// A new SA is started this long before the old one ends.
     pub rekey_margin: Duration,
     /// Bytes after which it is renewed.
     pub lifetime_bytes: u64,
@@ -206,11 +206,11 @@ pub struct Child {
     pub lifetime_packets: u64,
     /// Replay window in packets.
     pub replay_window: u32,
-    /// Outer MTU assumed until the path tells less.
+    /// Outer MTU until the path reports less.
     pub path_mtu: u16,
 }
 
-/// Inner addresses to lend, and what goes with them.
+/// A pool of inner addresses, and its settings.
 #[derive(Clone, Debug)]
 pub struct Pool {
     /// Its key in the file.
@@ -223,32 +223,32 @@ pub struct Pool {
     pub dns: Vec<IpAddr>,
 }
 
-/// Bounds on what strangers can make us hold.
+/// Limits on what strangers can make us hold.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Half-open exchanges of aggressive mode, and a quarter as many more that addresses have
-    /// where a station came up lately.
+    /// Half-open exchanges of aggressive mode. A quarter as many more are reserved for addresses
+    /// where a client connected recently.
     pub half_open: usize,
-    /// Half-open exchanges of main mode, above which the oldest unproven one makes room; half of
-    /// them may have a proven address, above which the oldest of those does.
+    /// Half-open exchanges of main mode. Above this, the oldest unproven one is dropped. Half of
+    /// them may have a proven address; above that, the oldest of those is dropped.
     pub half_open_total: usize,
-    /// Half-open exchanges of one address and mode, and so many more of main mode that it has
-    /// proven to be its own; an IPv6 address counts with all of its /64. Of the latter one network
-    /// (an IPv4 /24, an IPv6 /48) has four times as many.
+    /// Half-open exchanges of one address and mode, and as many more in main mode with a proven
+    /// address. An IPv6 address counts with its whole /64. A network (an IPv4 /24, an IPv6 /48) may
+    /// have four times as many with proven addresses.
     pub half_open_per_address: usize,
     /// Quick modes at once under one ISAKMP SA.
     pub quick_modes: usize,
-    /// Children of one peer: what a configuration holds may be asked for in many small pieces.
+    /// Children of one peer: it could request a configured range in many small pieces.
     pub children: usize,
     /// How long a half-open exchange may last.
     pub half_open_lifetime: Duration,
-    /// Peers that have proven who they are have quotas of exchanges ([`crate::quotas`]); off where
-    /// it is measured how many there can be.
+    /// Authenticated peers have quotas of exchanges ([`crate::quotas`]). Measurements of the
+    /// maximum turn them off.
     pub has_quotas: bool,
 }
 
 impl Config {
-    /// The connection that took the place of one of an earlier configuration and says the same.
+    /// The unchanged connection that replaces one of an earlier configuration.
     pub(crate) fn successor(&self, old: &Connection) -> Option<&Arc<Connection>> {
         let is_same = |new: &&Arc<Connection>| new.name == old.name && new.revision == old.revision;
         self.connections.iter().find(is_same)
@@ -256,8 +256,8 @@ impl Config {
 }
 
 impl Connection {
-    /// A connection with the defaults; what has none is an argument. It responds only, uses main
-    /// mode, and neither asks for an inner address nor lends one.
+    /// A connection with the defaults. Values without a default are arguments. It only responds,
+    /// uses main mode, and neither requests nor assigns inner addresses.
     pub fn new(
         name: &str,
         proposals: Vec<IkeSuite>,
@@ -270,7 +270,7 @@ impl Connection {
             revision: 0,
             local_addrs: Vec::new(),
             remote_addrs: Vec::new(),
-            // Main mode hides identities, and costs a stranger more to begin.
+            // Main mode hides identities, and costs a stranger more to start.
             is_aggressive: false,
             proposals,
             local,
@@ -292,8 +292,8 @@ impl Connection {
         }
     }
 
-    /// Whether ESP is to go in UDP although there may be no NAT. AH cannot: a connection that
-    /// proposes it goes in UDP only where it must.
+    /// Whether to use UDP for ESP even without a NAT. AH cannot: a connection that proposes it uses
+    /// UDP only if it must.
     pub fn prefers_udp(&self) -> bool {
         let is_esp = |suite: &EspSuite| suite.protocol == Protocol::Esp;
         let mut children = self.children.iter();
@@ -304,8 +304,8 @@ impl Connection {
         }
     }
 
-    /// Whether it waits for peers of transport mode that no pool address stands for: our stack
-    /// knows them by the addresses that they come from.
+    /// Whether it accepts transport mode peers without a pool address, which our stack knows by
+    /// their source addresses.
     pub fn has_bare_peers(&self) -> bool {
         let is_transport = |child: &Child| child.mode == Mode::Transport;
         let waits = self.remote_addrs.is_empty() && self.pools.is_empty();
@@ -314,8 +314,8 @@ impl Connection {
 }
 
 impl Child {
-    /// A child with the defaults, whose traffic is that of the inner addresses (tunnel mode) or
-    /// of the two ends (transport mode).
+    /// A child with the defaults. Its traffic is that of the inner addresses (tunnel mode) or of
+    /// the two ends (transport mode).
     pub fn new(name: &str, mode: Mode, proposals: Vec<EspSuite>) -> Self {
         Self {
             name: name.to_owned(),
@@ -333,23 +333,23 @@ impl Child {
     }
 }
 
-/// ISAKMP SA: swanctl's 4 hours and a tenth over, in which the next one is made.
+/// ISAKMP SA: swanctl's 4 hours, plus a tenth for making the next one.
 pub const IKE_LIFETIME: Duration = Duration::from_secs(14_400 + 1_440);
 /// The tenth.
 pub const IKE_REKEY_MARGIN: Duration = Duration::from_secs(1_440);
-/// IPsec SA: swanctl's hour and a tenth over.
+/// IPsec SA: swanctl's hour, plus a tenth for making the next one.
 pub const CHILD_LIFETIME: Duration = Duration::from_secs(3_600 + 360);
 /// The tenth.
 pub const CHILD_REKEY_MARGIN: Duration = Duration::from_secs(360);
-/// A gateway asks a silent peer once a minute: many stations sleep.
+/// A gateway probes a silent peer once a minute, because many clients sleep.
 pub const DPD_DELAY: Duration = Duration::from_secs(60);
-/// Five questions, two seconds apart.
+/// Five probes, two seconds apart.
 pub const DPD_TIMEOUT: Duration = Duration::from_secs(10);
-/// More than use one key that they all know, as a rule.
+/// Usually more peers than share one key.
 pub const PEERS_MAX: usize = 1_000;
 /// RFC 3948 §4.
 pub const KEEPALIVE: Duration = Duration::from_secs(20);
-/// Wide enough for what several threads and a long fat link reorder.
+/// Wide enough for the reordering of several threads and a long fat link.
 pub const REPLAY_WINDOW: u32 = 1_024;
 /// Ethernet's.
 pub const PATH_MTU: u16 = 1_500;
@@ -357,14 +357,14 @@ pub const PATH_MTU: u16 = 1_500;
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            // Beyond it a first message that costs a public key operation is a bad bargain; main
-            // mode's costs none.
+            // With more, first messages that cost a public key operation help an attacker more than
+            // us. Main mode's cost none.
             half_open: 500,
-            // Some 20 MiB.
+            // About 20 MiB.
             half_open_total: 5_000,
-            // A carrier's NAT has many stations behind one address.
+            // A carrier's NAT has many clients behind one address.
             half_open_per_address: 100,
-            // A child each, and renewals of both sides at once.
+            // One for each child, and renewals of both sides at the same time.
             quick_modes: 16,
             // Several subnets of both families, each with a port or two.
             children: 64,

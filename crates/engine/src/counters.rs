@@ -160,17 +160,17 @@ impl Default for DropCounters {
 }
 
 impl DropCounters {
-    /// One more.
+    /// Adds one.
     pub fn count(&mut self, reason: DropReason) {
         self.add(reason, 1);
     }
 
-    /// So many more.
+    /// Adds this many.
     pub fn add(&mut self, reason: DropReason, number: u64) {
         self.0[reason as usize] += number;
     }
 
-    /// How many so far.
+    /// The count so far.
     pub fn of(&self, reason: DropReason) -> u64 {
         self.0[reason as usize]
     }

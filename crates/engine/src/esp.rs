@@ -1,8 +1,8 @@
-//! The encapsulating security payload (RFC 4303), transport and tunnel mode, alone or in UDP
-//! (RFC 3948): the layout of a packet and its trailer. [`crate::plane`] adds policy and paths, the
-//! ciphers and the ICV check are [`crypto::packet::PacketKey`]'s.
+//! The encapsulating security payload (RFC 4303), transport and tunnel mode, alone or in UDP (RFC
+//! 3948): the layout of a packet and its trailer. [`crate::plane`] adds policy and paths;
+//! [`crypto::packet::PacketKey`] has the ciphers and the ICV check.
 //!
-//! Left out: making traffic flow confidentiality padding (RFC 4303 §2.7), which is accepted, and
+//! Left out: sending traffic flow confidentiality padding (RFC 4303 §2.7), which is accepted, and
 //! ESP and AH on one packet (RFC 4301 §4.1).
 
 use core::ops::Range;
@@ -21,7 +21,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Of these algorithms.
+    /// For these algorithms.
     pub fn of(protection: &Protection) -> Self {
         Self {
             iv: protection.iv_len() as u8,
@@ -35,19 +35,19 @@ impl Layout {
         HEADER_LEN + usize::from(self.iv)
     }
 
-    /// Octets of the ESP packet around so many octets of clear text.
+    /// Octets of the ESP packet for this many octets of clear text.
     pub fn sealed(&self, clear: usize) -> usize {
         let padded = (clear + TRAILER_LEN).next_multiple_of(self.alignment.into());
         self.clear_at() + padded + usize::from(self.icv)
     }
 
-    /// Most octets of clear text that fit an ESP packet of so many octets.
+    /// Most octets of clear text that fit in an ESP packet of this many octets.
     pub fn largest_clear(&self, sealed: usize) -> usize {
         let room = sealed.saturating_sub(self.clear_at() + usize::from(self.icv));
         (room - room % usize::from(self.alignment)).saturating_sub(TRAILER_LEN)
     }
 
-    /// Whether an ESP packet can have so many octets.
+    /// Whether an ESP packet can have this many octets.
     pub fn admits(&self, sealed: usize) -> bool {
         sealed
             .checked_sub(self.clear_at() + usize::from(self.icv))
@@ -55,10 +55,10 @@ impl Layout {
     }
 }
 
-/// Writes header, IV, padding and trailer around `clear` octets that lie in place already, then
-/// encrypts and adds the ICV. `packet` is exactly [`Layout::sealed`] octets. `random_iv` fills the
-/// IV of CBC; AES-GCM and ChaCha20-Poly1305 take the sequence number, which never repeats under
-/// one key (RFC 4106 §3.1, RFC 7634 §2).
+/// Writes header, IV, padding and trailer around `clear` octets that are already in place, then
+/// encrypts and adds the ICV. `packet` has exactly [`Layout::sealed`] octets. `random_iv` fills the
+/// IV of CBC. AES-GCM and ChaCha20-Poly1305 take the sequence number, which never repeats with one
+/// key (RFC 4106 §3.1, RFC 7634 §2).
 pub fn seal(
     key: &PacketKey,
     packet: &mut [u8],
@@ -89,9 +89,9 @@ pub fn peek(packet: &[u8], at: usize) -> Option<(u32, u32)> {
     Some((esp.spi(), esp.sequence()))
 }
 
-/// Opens an ESP packet in place: sizes, ICV, decryption. Returns where its text lies, with padding
-/// and trailer, for [`strip`]. An error says nothing about who sent the packet; success does. The
-/// caller looked up the SA, and checks and moves the window.
+/// Opens an ESP packet in place: sizes, ICV, decryption. Returns the range of its clear text, with
+/// padding and trailer, for [`strip`]. An error says nothing about the sender; success proves it.
+/// The caller has looked up the SA, and checks and moves the window.
 pub fn open(
     key: &PacketKey,
     packet: &mut [u8],
@@ -100,12 +100,12 @@ pub fn open(
     if !Layout::of(&key.protection()).admits(packet.len()) {
         return Err(DropReason::Truncated);
     }
-    // The ICV of every inbound ESP packet is checked here, before anything of it is believed.
+    // Checks the ICV of every inbound ESP packet, before any of its content is used.
     key.open(packet, esn_high)
         .map_err(|_bad_icv| DropReason::BadIcv)
 }
 
-/// Where the clear text lies in the text of an opened packet, and its next header.
+/// The range of the payload in the clear text of an opened packet, and its next header.
 pub fn strip(packet: &[u8], text: Range<usize>) -> Result<(Range<usize>, u8), DropReason> {
     let start = text.start;
     let trailer = wire::read_trailer(&packet[text]);

@@ -1,6 +1,6 @@
-//! Who a peer says it is, and which of that we accept (RFC 2407 §4.6.2, RFC 4945 §3).
+//! Identities that peers claim, and which of them we accept (RFC 2407 §4.6.2, RFC 4945 §3).
 //!
-//! Left out: general names (ID_DER_ASN1_GN) and, as identities, subnets and ranges.
+//! Left out: general names (ID_DER_ASN1_GN), and subnets and ranges as identities.
 
 use core::fmt;
 use std::net::IpAddr;
@@ -12,8 +12,9 @@ mod peer;
 pub(crate) use peer::Credential;
 pub use peer::Peer;
 
-/// An identity as configured or as received. Two that name the same may differ here, in case or
-/// encoding: [`Identity::is_same`] compares them, and a [`Peer`] is the same however it is written.
+/// An identity as configured or as received. Two identities of the same name may differ here in
+/// case or encoding: [`Identity::is_same`] compares them, and a [`Peer`] is the same in every
+/// spelling.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Identity {
     /// An address.
@@ -28,21 +29,21 @@ pub enum Identity {
     KeyId(Vec<u8>),
 }
 
-/// Which identities fit.
+/// A pattern of accepted identities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IdentityPattern {
     /// Any identity that its credential proves.
     Any,
-    /// Exactly this one; a name or an RDN value may be `*`.
+    /// Exactly this one. A name or an RDN value may be `*`.
     Is(Identity),
 }
 
-/// How many identities fit a pattern, the fewest first.
+/// How many identities match a pattern, the fewest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Breadth {
-    /// One alone.
+    /// Exactly one.
     One,
-    /// Those with a wildcard's ending or values.
+    /// Those that match a wildcard's ending or values.
     Some,
     /// Every identity, or every distinguished name of these attributes (`CN=*`).
     All,
@@ -57,15 +58,15 @@ pub enum IdentityFault {
     /// Longer than an identity may be.
     #[error("an identity of {0} octets is longer than {MAX_LEN}")]
     TooLong(usize),
-    /// Octets that no name has.
+    /// Characters that no name has.
     #[error("{0:?} has characters that no {1} has")]
     Characters(String, &'static str),
-    /// A distinguished name that does not read.
+    /// A distinguished name that cannot be read.
     #[error("{text:?} is not a distinguished name: {why}")]
     DistinguishedName {
         /// The whole text.
         text: String,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
     /// `@#` is not followed by hexadecimal digits.
@@ -73,13 +74,13 @@ pub enum IdentityFault {
     Hexadecimal(String),
 }
 
-/// Octets that an identity may have.
+/// Octets of an identity at most.
 pub const MAX_LEN: usize = 1024;
 
 impl Identity {
-    /// Reads swanctl's words: an address, `name`, `@name` (a DNS name), `user@domain`,
+    /// Reads swanctl's forms: an address, `name`, `@name` (a DNS name), `user@domain`,
     /// `@@user@domain`, `C=CH, O=x, CN=y`, `@#0a1b` (a key ID in hexadecimal), or a prefix that
-    /// says which it is: `fqdn:`, `email:`, `keyid:`, `asn1dn:`.
+    /// names the type: `fqdn:`, `email:`, `keyid:`, `asn1dn:`.
     pub fn parse(whole: &str) -> Result<Self, IdentityFault> {
         let text = whole.trim();
         if text.len() > MAX_LEN {
@@ -102,12 +103,12 @@ impl Identity {
         Self::fqdn(text)
     }
 
-    /// The one form of all identities that are the same: DNS names and the hosts of mail addresses
-    /// in lower case, distinguished names in their normal form.
+    /// The form in which equal identities are identical: DNS names and the hosts of mail addresses
+    /// in lower case, distinguished names in normal form.
     pub fn canonical(&self) -> Self {
         match self {
             Self::Fqdn(name) => Self::Fqdn(name.to_ascii_lowercase()),
-            // RFC 5280 §7.5: the local part exactly, the host without regard to case.
+            // RFC 5280 §7.5: the local part is compared exactly, the host without case.
             Self::UserFqdn(name) => Self::UserFqdn(match name.rsplit_once('@') {
                 Some((user, host)) => format!("{user}@{}", host.to_ascii_lowercase()),
                 None => name.clone(),
@@ -120,21 +121,22 @@ impl Identity {
         }
     }
 
-    /// Whether both name the same: DNS names without regard to case (RFC 5280 §7.2), distinguished
-    /// names without regard to case and to how their strings are encoded.
+    /// Whether both name the same: DNS names without case (RFC 5280 §7.2), distinguished names
+    /// without case and string encoding.
     pub fn is_same(&self, other: &Self) -> bool {
         self == other || self.canonical() == other.canonical()
     }
 
-    /// Which of a certificate's names is this identity (RFC 4945 §3.1): an address, DNS name or
-    /// mail address must be a subjectAltName, a distinguished name must be the subject. A key ID is
-    /// in no certificate (RFC 4945 §3.1.8). Returned as the certificate has it, never as claimed.
+    /// The name of a certificate that equals this identity (RFC 4945 §3.1): an address, DNS name or
+    /// mail address must be a subjectAltName, a distinguished name must be the subject. No
+    /// certificate has a key ID (RFC 4945 §3.1.8). Returned as the certificate spells it, never as
+    /// claimed.
     pub fn proven_by(&self, names: &[Name]) -> Option<Self> {
         let mut named = names.iter().filter_map(Self::of_certificate);
         named.find(|name| self.is_same(name))
     }
 
-    /// A certificate's name as an identity; the empty subject is none.
+    /// A certificate's name as an identity. `None` for the empty subject.
     pub fn of_certificate(name: &Name) -> Option<Self> {
         Some(match name {
             Name::Address(address) => Self::Address(*address),
@@ -193,8 +195,8 @@ impl Identity {
 }
 
 impl IdentityPattern {
-    /// Reads what [`Identity::parse`] reads, and `*` or `%any` for any identity. A DNS name or
-    /// mail address may begin with `*`, a value in a distinguished name may be `*`.
+    /// Reads everything that [`Identity::parse`] reads, and `*` or `%any` for any identity. A DNS
+    /// name or mail address may begin with `*`, a value in a distinguished name may be `*`.
     pub fn parse(text: &str) -> Result<Self, IdentityFault> {
         match text.trim() {
             "*" | "%any" => Ok(Self::Any),
@@ -202,7 +204,7 @@ impl IdentityPattern {
         }
     }
 
-    /// How many identities fit.
+    /// How many identities match.
     pub fn breadth(&self) -> Breadth {
         match self {
             Self::Any => Breadth::All,
@@ -221,13 +223,12 @@ impl IdentityPattern {
         }
     }
 
-    /// Whether only one identity fits.
+    /// Whether only one identity matches.
     pub fn is_exact(&self) -> bool {
         self.breadth() == Breadth::One
     }
 
-    /// Whether `identity` is one that we accept. That its credential proves it is for
-    /// [`Identity::proven_by`] to say.
+    /// Whether we accept `identity`. [`Identity::proven_by`] checks that its credential proves it.
     pub fn fits(&self, identity: &Identity) -> bool {
         let Self::Is(pattern) = self else {
             return true;
@@ -258,8 +259,8 @@ impl fmt::Display for IdentityPattern {
     }
 }
 
-/// One line for logs, in the words of [`Identity::parse`]: a name that would read as one of another
-/// type has a prefix, and what does not print is escaped or in hexadecimal.
+/// One line for logs, in the forms of [`Identity::parse`]. A name that would read as another type
+/// has a prefix. Unprintable octets are escaped or in hexadecimal.
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

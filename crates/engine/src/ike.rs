@@ -1,6 +1,6 @@
-//! What every version of IKE shares: what a machine wants sent and told ([`Outbox`]), sending again
-//! ([`retransmit`]) as late as the path has shown ([`round_trip`]), what a message has brought
-//! about ([`Fact`]), and why an exchange fails ([`Fault`]).
+//! The parts that all versions of IKE share: outgoing messages and events ([`Outbox`]),
+//! retransmission ([`retransmit`]) with a timeout from the measured path ([`round_trip`]), the
+//! result of a message ([`Fact`]), and why an exchange fails ([`Fault`]).
 
 mod child;
 mod fact;
@@ -22,9 +22,9 @@ pub use outbox::{Doubt, Outbox, Received, Sent, Size, Wear};
 pub use step::Step;
 pub use unanswered::{NotReached, Unanswered, Unreachable};
 
-/// Where IKE begins.
+/// The port of IKE.
 pub const IKE_PORT: u16 = 500;
-/// Where IKE and ESP in UDP go through a NAT (RFC 3947 §4, RFC 3948 §2).
+/// The port of IKE and ESP in UDP through a NAT (RFC 3947 §4, RFC 3948 §2).
 pub const NAT_T_PORT: u16 = 4500;
 
 /// Names one end of an IKE SA: the SPI of RFC 7296 §2.6, which RFC 2408 calls a cookie.
@@ -34,13 +34,13 @@ pub struct Spi(pub [u8; 8]);
 /// Names an IKE SA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Spis {
-    /// Who began it.
+    /// The initiator's SPI.
     pub initiator: Spi,
-    /// Who answered.
+    /// The responder's SPI.
     pub responder: Spi,
 }
 
-/// Who began an exchange.
+/// Our role in an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// We did.

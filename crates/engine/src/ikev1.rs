@@ -71,80 +71,80 @@ pub fn names(kinds: impl Iterator<Item = PayloadKind>) -> String {
     words.join(" ")
 }
 
-/// Names of payloads that were read.
+/// Names of the payloads of a received message.
 fn names_read(payloads: &[Located]) -> String {
     names(payloads.iter().map(|located| located.payload.kind()))
 }
 
-/// Names of payloads about to be sent.
+/// Names of the payloads of an outgoing message.
 pub fn names_of(payloads: &[Payload]) -> String {
     names(payloads.iter().map(Payload::kind))
 }
 
-/// What NAT detection found (RFC 3947 §3.2).
+/// The result of NAT detection (RFC 3947 §3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NatFinding {
-    /// The peer speaks RFC 3947.
+    /// The peer supports RFC 3947.
     pub is_supported: bool,
     /// We are behind a NAT.
     pub is_local: bool,
-    /// The peer is, or gives a wrong hash that is not a Caravan's, so that we believe it.
+    /// The peer is behind a NAT, or sent a wrong hash that is not Caravan's, so that we assume one.
     pub is_remote: bool,
-    /// We gave a wrong hash, or the peer gave a Caravan's and no NAT is in front of it.
+    /// We sent a wrong hash, or the peer sent Caravan's and is not behind a NAT.
     pub is_pretended: bool,
 }
 
 impl NatFinding {
-    /// Whether packets pass a NAT, at either end, or are to travel as if they did.
+    /// Whether packets pass a NAT at either end, or must travel as if they did.
     pub fn is_between(&self) -> bool {
         self.is_local || self.is_remote || self.is_pretended
     }
 }
 
-/// What the peer announced by vendor IDs.
+/// What the peer announced in vendor IDs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeerSupport {
     /// RFC 3706.
     pub dpd: bool,
-    /// Reads fragments.
+    /// Supports fragments.
     pub fragmentation: bool,
-    /// XAUTH, a user's name and password after phase 1, which we do not speak.
+    /// XAUTH, a user's name and password after phase 1, which we do not support.
     pub xauth: bool,
-    /// A Caravan: private-use transform IDs may be offered.
+    /// It is Caravan: private-use transform IDs may be offered.
     pub caravan: bool,
 }
 
-/// An established ISAKMP SA: the product of phase 1, the ground of phase 2. Methods that protect
+/// An established ISAKMP SA: the result of phase 1 and the basis of phase 2. Methods that protect
 /// and open phase 2 messages are in `protect.rs`.
 pub struct IsakmpSa {
     /// Its name.
     pub cookies: Cookies,
-    /// Who began phase 1.
+    /// Our role in phase 1.
     pub role: Role,
-    /// What was agreed.
+    /// The agreed suite.
     pub suite: IkeSuite,
-    /// SKEYID_d: keys of phase 2 come from it.
+    /// SKEYID_d: the source of phase 2 keys.
     pub skeyid_d: Secret,
-    /// SKEYID_a: HASH(1..3) are keyed with it.
+    /// SKEYID_a: the key of HASH(1..3).
     pub skeyid_a: Secret,
     /// The cipher key made from SKEYID_e (RFC 2409 appendix B).
     pub cipher_key: Secret,
-    /// The last ciphertext block of phase 1 (aggressive mode in the clear: hash of g^xi | g^xr).
+    /// The last ciphertext block of phase 1 (unencrypted aggressive mode: hash of g^xi | g^xr).
     pub last_iv: Vec<u8>,
-    /// NATs between us.
+    /// NATs between the two ends.
     pub nat: NatFinding,
-    /// What the peer can do.
+    /// The peer's abilities.
     pub peer: PeerSupport,
-    /// Who the peer proved to be.
+    /// The proven identity of the peer.
     pub identity: Peer,
-    /// By which certificate, if that was the method; later revocation lists are asked about it.
+    /// Its certificate, if it has one, for later revocation lists.
     pub certificate: Option<Box<CertificatePath>>,
-    /// It told us that it has no other SA with us (RFC 2407 §4.6.3.3).
+    /// The peer said that it has no other SA with us (RFC 2407 §4.6.3.3).
     pub is_initial_contact: bool,
-    /// Where it is.
+    /// The path to the peer.
     pub path: Path,
-    /// Established at.
+    /// When it was established.
     pub since: Instant,
-    /// Seconds of life agreed.
+    /// Agreed lifetime in seconds.
     pub lifetime_s: u64,
 }

@@ -1,9 +1,9 @@
 //! Protocol machines: bytes and time in, bytes and deadlines out.
 //!
-//! Two planes. **Control** ([`node::Node`]) is one thread with one door in ([`node::Input`]) and
-//! one door out ([`node::Output`]). **Packets** ([`plane`]) are answered at once and in place by
-//! whoever owns the plane. Security associations pass from control to packets by value
-//! ([`sa::Sa`]). No IO, clock, randomness of the system, thread, async or hash order lives here.
+//! Two planes. **Control** ([`node::Node`]) is one thread with one input ([`node::Input`]) and one
+//! output ([`node::Output`]). **Packets** ([`plane`]) are handled at once and in place by the owner
+//! of the plane. Security associations pass from control to packets by value ([`sa::Sa`]). This
+//! crate has no IO, clock, system randomness, thread, async or hash order.
 
 #![forbid(unsafe_code)]
 

@@ -1,14 +1,14 @@
 //! One direction of a link: a finite queue, a rate or a recording, a delay that may vary, loss,
 //! packets held back, an MTU.
 //!
-//! A pure machine: the length of an IP packet and the time go in, its [`Fate`] comes out. It is
-//! the one link of the house. The event kernel of `lab` schedules packets by it; the relay of
-//! `daemon` (`caravan link`) gives real frames away by it. A simulated and a real link of one
-//! [`Shape`] then differ by what the operating system adds.
+//! A pure machine: its input is the length of an IP packet and the time, its output a [`Fate`]. The
+//! event kernel of `lab` schedules packets with it, and the relay of `daemon` (`caravan link`)
+//! schedules real frames with it. So a simulated and a real link with the same [`Shape`] differ
+//! only by what the operating system adds.
 //!
-//! Each packet is charged by its IP length and the framing that the link adds. Loss comes after
-//! the carrier, as on the air: a lost packet was paid for. Left out: loss in bursts, and cutting
-//! packets that are too big, which is for whoever has their octets.
+//! Each packet is charged by its IP length and the link's framing. Loss comes after transmission,
+//! as on radio: a lost packet has used the link. Left out: loss in bursts, and fragmenting packets
+//! that are too big, which needs their octets.
 
 pub mod chance;
 pub mod recording;
@@ -22,12 +22,13 @@ pub use shape::{BadShape, Carrier, Delay, Limit, Shape};
 use crate::time::{Duration, Instant};
 use recording::{BadRecording, Replay, Rewind};
 
-/// What becomes of a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It arrives then: no earlier than one offered before, unless that one was held back.
+    /// It arrives at this time, never before one that was offered earlier, unless that one was held
+    /// back.
     Arrives(Instant),
-    /// It is carried and lost.
+    /// It is transmitted and lost.
     Lost,
     /// The queue is full.
     Overflows,
@@ -35,7 +36,8 @@ pub enum Fate {
     TooBig,
     /// The link is down.
     Down,
-    /// The recording cannot be read on: [`Link::broken`] says why, and the link is of no use.
+    /// The recording cannot be read further: [`Link::broken`] has the reason, and the link is
+    /// unusable.
     Unreadable,
 }
 
@@ -44,38 +46,38 @@ pub enum Fate {
 pub struct Counters {
     /// Packets offered.
     pub offered: u64,
-    /// Their octets, framing left out.
+    /// Their octets, without framing.
     pub offered_bytes: u64,
     /// Packets that arrive.
     pub delivered: u64,
-    /// Their octets, framing left out.
+    /// Their octets, without framing.
     pub delivered_bytes: u64,
-    /// Carried and lost.
+    /// Transmitted and lost.
     pub lost: u64,
     /// Refused by a full queue.
     pub overflowed: u64,
     /// Larger than the MTU.
     pub too_big: u64,
-    /// Came while the link was down.
+    /// Offered while the link was down.
     pub down: u64,
-    /// Most packets that waited at once, where the queue is bounded.
+    /// Most packets that waited at once, if the queue is bounded.
     pub longest_queue: usize,
 }
 
-/// What a running link becomes. Packets that it has taken before keep their fate.
+/// A change of a running link. Packets already accepted keep their fate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Change {
-    /// So many bits a second from here on, in place of a recording too.
+    /// This rate in bits per second from now on. Also replaces a recording.
     Rate(u64),
-    /// From the end of transmission to arrival. No packet overtakes one that is under way.
+    /// From the end of transmission to arrival. No packet overtakes one in flight.
     Delay(Duration),
-    /// Share of the packets that are carried and lost.
+    /// Share of the packets that are transmitted and lost.
     Loss(f64),
-    /// Whether it takes packets at all.
+    /// Whether it accepts packets at all.
     Up(bool),
 }
 
-/// One direction of a link, reading its recording from an `R` and drawing from a `C`.
+/// One direction of a link that reads its recording from an `R` and draws from a `C`.
 pub struct Link<R, C> {
     shape: Shape<Box<Replay<R>>>,
     chance: C,
@@ -92,7 +94,7 @@ pub struct Link<R, C> {
 const OCTET_NS: u64 = 8 * 1_000_000_000;
 
 impl<R: Rewind, C: Chance> Link<R, C> {
-    /// Idle at time 0. `chance`: of its losses and delays.
+    /// A link that is idle at time 0. `chance` draws its losses and delays.
     pub fn new(shape: Shape<Box<Replay<R>>>, chance: C) -> Self {
         Self {
             shape,
@@ -107,7 +109,7 @@ impl<R: Rewind, C: Chance> Link<R, C> {
         }
     }
 
-    /// Becomes another link, unless no link can be so.
+    /// Applies a change. Refuses values that no link can have.
     pub fn change(&mut self, change: Change) -> Result<(), BadShape> {
         match change {
             Change::Rate(0) => return Err(BadShape::Rate),
@@ -125,7 +127,7 @@ impl<R: Rewind, C: Chance> Link<R, C> {
         Ok(())
     }
 
-    /// An IP packet of `bytes` comes; `now` never goes back.
+    /// Offers an IP packet of `bytes`. `now` never goes back.
     #[inline]
     pub fn offer(&mut self, bytes: u32, now: Instant) -> Fate {
         self.counters.offered += 1;
@@ -162,22 +164,22 @@ impl<R: Rewind, C: Chance> Link<R, C> {
         Fate::Arrives(self.arrival(departs))
     }
 
-    /// Counts so far.
+    /// The counts so far.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Why its recording cannot be read on; none: it can, or there is none.
+    /// Why its recording cannot be read further; none: it can, or there is none.
     pub fn broken(&self) -> Option<&BadRecording> {
         self.broken.as_ref()
     }
 
-    /// What is fixed.
+    /// The fixed properties.
     pub fn shape(&self) -> &Shape<Box<Replay<R>>> {
         &self.shape
     }
 
-    /// Nothing waits for a carrier that carries at once.
+    /// Without a rate or recording, nothing ever waits.
     #[inline]
     fn has_queue(&self) -> bool {
         self.shape.queue != Limit::None && !matches!(self.shape.carrier, Carrier::Unlimited)
@@ -195,7 +197,7 @@ impl<R: Rewind, C: Chance> Link<R, C> {
         }
     }
 
-    /// When its last bit is sent; none: the recording cannot be read on.
+    /// When its last bit is sent; none if the recording cannot be read further.
     #[inline]
     fn departure(&mut self, framed: u32, now: Instant) -> Option<Instant> {
         match &mut self.shape.carrier {
@@ -236,7 +238,7 @@ impl<R: Rewind, C: Chance> Link<R, C> {
     }
 }
 
-/// What a packet takes at a rate. A rate of 0, which [`Shape::check`] refuses, carries 1 bit/s.
+/// The transmission time at a rate. A rate of 0, which [`Shape::check`] refuses, counts as 1 bit/s.
 #[inline]
 fn span_ns(framed: u32, bits_per_second: u64) -> u64 {
     // 64 bits are enough up to 2 GiB, and much faster to divide

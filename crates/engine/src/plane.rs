@@ -66,7 +66,7 @@ pub struct Offloads {
     pub has_udp_segments: bool,
 }
 
-/// What control wants changed in the inbound plane.
+/// A change for the inbound plane.
 pub enum InboundChange {
     /// A new SA.
     Install(Box<Sa>),
@@ -79,7 +79,7 @@ pub enum InboundChange {
     Proven(ChildId, IpAddr),
 }
 
-/// What control wants changed in the outbound plane.
+/// A change for the outbound plane.
 pub enum OutboundChange {
     /// A new SA: it takes over its child's traffic at once.
     Install(Box<Sa>),

@@ -1,12 +1,11 @@
-//! What one peer may cost, although it has proven who it is: exchanges with public key operations,
-//! and lines of the log.
+//! Quotas of authenticated peers: exchanges with public key operations, and lines of the log.
 //!
-//! Each is a bucket of its own for each identity, which fills up again with time. A pre-shared key
-//! that is for many (`id = "*"`) proves no identity: its holders have buckets in common as well,
-//! and there are so many of them at once and no more.
+//! Each identity has a bucket for each, which refills with time. A shared pre-shared key (`id =
+//! "*"`) proves no identity: all its holders also share common buckets, and their number is
+//! limited.
 //!
-//! What is refused is not answered. An honest peer sends it again, and is served when its bucket
-//! has filled up.
+//! A refused request gets no answer. An honest peer repeats it, and is served when its bucket has
+//! refilled.
 
 use std::collections::BTreeMap;
 
@@ -14,25 +13,26 @@ use crate::counters::DropReason;
 use crate::identity::Peer;
 use crate::time::{Duration, Instant};
 
-/// Key exchanges of phase 1. Lifetimes are 60 s at least, sixteen devices may share an identity,
-/// and each change of network may take a new one.
+/// Key exchanges of phase 1. Lifetimes are at least 60 s, sixteen devices may share an identity,
+/// and each change of network may take a new exchange.
 const EXCHANGES: Rate = Rate::new(60, Duration::from_secs(3));
-/// Children, new or renewed: all 64 of a peer four times over.
+/// Children, new or renewed: four times all 64 of a peer.
 const CHILDREN: Rate = Rate::new(256, Duration::from_millis(250));
 /// Lines of the log: 64 children that come up, end and come up again.
 const LINES: Rate = Rate::new(200, Duration::from_secs(1));
-/// Of all holders of one key: they may all come at once, after a restart of ours.
+/// For all holders of one key: they may all connect at once, after our restart.
 const GROUP_EXCHANGES: Duration = Duration::from_millis(100);
 const GROUP_CHILDREN: Duration = Duration::from_millis(10);
 const GROUP_LINES: Rate = Rate::new(1_000, Duration::from_millis(100));
-/// Children that each holder of a key may have at once when all come.
+/// Children that each holder of a key may have if all connect at once.
 const GROUP_CHILDREN_EACH: u32 = 4;
-/// Peers whose buckets are not full that are kept; the one that owes least makes room.
+/// Peers with incomplete buckets that are kept. Beyond that, the one with the fullest bucket is
+/// dropped.
 const WATCHED_MAX: usize = 4_096;
-/// Between two times that the log says that a peer is refused.
+/// Time between two log lines about a refused peer.
 const TELL_INTERVAL: Duration = Duration::from_secs(60);
 
-/// So many at once, and one more each `every` after that.
+/// This many at once, then one more after each `every`.
 #[derive(Clone, Copy)]
 struct Rate {
     burst: u32,
@@ -45,7 +45,7 @@ impl Rate {
     }
 }
 
-/// What has been taken, as the moment when it is made up for.
+/// The amount taken, as the time when it is refilled.
 #[derive(Clone, Copy, Default)]
 struct Bucket(Instant);
 
@@ -59,7 +59,7 @@ impl Bucket {
     }
 }
 
-/// What is limited.
+/// The limited resource.
 #[derive(Clone, Copy)]
 enum What {
     Exchange,
@@ -67,7 +67,7 @@ enum What {
     Line,
 }
 
-/// Whose bucket is empty, and what fills it.
+/// Which bucket is empty, and its rate.
 enum Empty {
     /// The peer's own.
     Own(Rate),
@@ -79,9 +79,9 @@ enum Empty {
 #[derive(Default)]
 struct Spent {
     buckets: [Bucket; 3],
-    /// When the log said that it is refused.
+    /// When its refusal was last logged.
     told: Option<Instant>,
-    /// Lines that were left out since this was asked last.
+    /// Lines left out since the last call.
     left_out: u64,
 }
 
@@ -90,7 +90,7 @@ impl Spent {
         &mut self.buckets[what as usize]
     }
 
-    /// When all is made up for, and nothing is left to say.
+    /// When all buckets are full, and no line is left to report.
     fn until(&self) -> Instant {
         let [a, b, c] = self.buckets.map(|bucket| bucket.0);
         let told = self.told.map_or(Instant(0), |told| told + TELL_INTERVAL);
@@ -99,27 +99,27 @@ impl Spent {
     }
 }
 
-/// Those who have one key.
+/// The holders of one key.
 #[derive(Default)]
 struct Group {
     spent: Spent,
-    /// Who is here, with how many sessions.
+    /// The connected peers, with their numbers of sessions.
     members: BTreeMap<Peer, usize>,
 }
 
-/// The account of every peer, as far as it is not full.
+/// The quotas of every peer whose buckets are not full.
 #[derive(Default)]
 pub struct Quotas {
     by_peer: BTreeMap<Peer, Spent>,
-    /// By connection: those of its key for many.
+    /// By connection: the holders of its shared key.
     groups: BTreeMap<String, Group>,
-    /// The last refusal that nobody has asked for.
+    /// The last refusal that was not yet taken.
     refused: Option<(Peer, String)>,
 }
 
 impl Quotas {
-    /// Whether a peer may have one more ISAKMP SA: then it is charged for it. `members_max`: how
-    /// many may be here at once with one key.
+    /// Whether a peer may have one more ISAKMP SA; if so, charges it. `members_max`: how many
+    /// holders of one key may be connected at the same time.
     pub fn take_exchange(
         &mut self,
         peer: &Peer,
@@ -142,7 +142,7 @@ impl Quotas {
         self.take(peer, What::Exchange, (EXCHANGES, group), now)
     }
 
-    /// Whether a peer may negotiate one more child: then it is charged for it.
+    /// Whether a peer may negotiate one more child; if so, charges it.
     pub fn take_child(
         &mut self,
         peer: &Peer,
@@ -155,7 +155,7 @@ impl Quotas {
         self.take(peer, What::Child, (CHILDREN, group), now)
     }
 
-    /// Whether one more line of the log may be written on a peer's account; else it is counted.
+    /// Whether one more line of the log may be about a peer; otherwise counts it.
     pub fn take_line(&mut self, peer: &Peer, now: Instant) -> bool {
         let charged = self.charge(peer, What::Line, (LINES, GROUP_LINES), now);
         if charged.is_err() {
@@ -168,7 +168,7 @@ impl Quotas {
         charged.is_ok()
     }
 
-    /// Lines that were left out since this was asked last, and of whom.
+    /// Lines left out since the last call, and about which peers.
     pub fn left_out(&mut self) -> Vec<(String, u64)> {
         let peers = self.by_peer.iter_mut();
         let peers = peers.map(|(peer, spent)| (format!("{peer:?}"), spent));
@@ -182,7 +182,7 @@ impl Quotas {
         counted.filter(|(_, count)| *count > 0).collect()
     }
 
-    /// A session of this peer's stands.
+    /// A session of this peer is established.
     pub fn enter(&mut self, peer: &Peer) {
         if let Some(group) = self.group(peer) {
             *group.members.entry(peer.clone()).or_default() += 1;
@@ -202,7 +202,7 @@ impl Quotas {
         }
     }
 
-    /// What was refused, where the log has not said so lately.
+    /// The last refusal, unless one was logged recently.
     pub fn take_refused(&mut self) -> Option<(Peer, String)> {
         self.refused.take()
     }
@@ -293,7 +293,7 @@ impl Quotas {
         self.by_peer.entry(peer.clone()).or_default()
     }
 
-    /// How many peers it keeps an account of.
+    /// The number of peers that it keeps.
     #[cfg(test)]
     pub(crate) fn watched(&self) -> usize {
         self.by_peer.len()

@@ -1,7 +1,8 @@
 //! The anti-replay window (RFC 4303 §3.4.3, RFC 6479), 64 to 4096 packets, with ESN.
 //!
 //! A ring of 64-bit blocks, one more than the window needs, so that moving it clears whole blocks
-//! and shifts nothing. Checking and accepting are apart: nothing moves before the ICV was right.
+//! and shifts nothing. Checking and accepting are separate: nothing moves before the ICV is
+//! verified.
 
 use crate::counters::DropReason;
 
@@ -20,8 +21,8 @@ pub struct Window {
 }
 
 impl Window {
-    /// A window of `packets`, clamped to the bounds and rounded up to a multiple of 64; 0 checks
-    /// nothing.
+    /// A window of `packets`, clamped to the limits and rounded up to a multiple of 64. 0 disables
+    /// it.
     pub fn new(packets: u32, has_esn: bool) -> Self {
         let size = packets.clamp(MIN_PACKETS, MAX_PACKETS).next_multiple_of(64);
         let blocks = if packets == 0 {
@@ -43,8 +44,8 @@ impl Window {
         self.highest
     }
 
-    /// The whole sequence number of which a packet carries the lower half (RFC 4303 appendix A2.2).
-    /// `None`: it would lie before the first.
+    /// The whole sequence number of a packet that carries only the lower half (RFC 4303 appendix
+    /// A2.2). `None` if it would be before the first.
     pub fn expand(&self, low: u32) -> Option<u64> {
         if !self.has_esn {
             return Some(u64::from(low));
@@ -62,7 +63,7 @@ impl Window {
         Some(high << 32 | u64::from(low))
     }
 
-    /// Whether `sequence` may still come.
+    /// Whether `sequence` may still be accepted.
     pub fn check(&self, sequence: u64) -> Result<(), DropReason> {
         if !self.is_checked || sequence > self.highest {
             return Ok(());
@@ -78,7 +79,7 @@ impl Window {
         }
     }
 
-    /// Marks `sequence`, which [`Window::check`] allowed and whose ICV was right, as seen.
+    /// Marks `sequence` as seen, after [`Window::check`] accepted it and its ICV was verified.
     /// Returns whether it is the highest so far.
     pub fn accept(&mut self, sequence: u64) -> bool {
         if !self.is_checked {

@@ -1,7 +1,7 @@
-//! Traffic selectors: which packets a policy speaks of (RFC 4301 §4.4.1.1). In IKEv1 they travel
-//! as quick mode's identification payloads (RFC 2407 §4.6.2).
+//! Traffic selectors: which packets a policy covers (RFC 4301 §4.4.1.1). IKEv1 sends them as quick
+//! mode's identification payloads (RFC 2407 §4.6.2).
 //!
-//! Left out: port ranges and ICMP types, which those payloads cannot say.
+//! Left out: port ranges and ICMP types, which those payloads cannot express.
 
 use core::fmt;
 use core::str::FromStr;
@@ -23,7 +23,7 @@ pub struct TrafficSelector {
 /// Why a text is not a selector.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorFault {
-    /// No form that we know.
+    /// An unknown form.
     #[error("{0:?} is not ADDRESS, ADDRESS/BITS, ADDRESS-ADDRESS or \"dynamic\"")]
     Form(String),
     /// More bits than an address has.
@@ -31,18 +31,18 @@ pub enum SelectorFault {
     Prefix {
         /// The whole text.
         text: String,
-        /// What it says.
+        /// The given length.
         bits: u8,
-        /// What it may say.
+        /// The limit.
         limit: u8,
     },
     /// A range from a higher to a lower address, or of two families.
     #[error("{0:?} is a range whose last address does not follow its first")]
     Order(String),
-    /// What stands in brackets.
+    /// The text in brackets.
     #[error("{0:?}: brackets hold a protocol, or protocol/port, such as [tcp/443] or [udp]")]
     Suffix(String),
-    /// `dynamic` where an address must stand.
+    /// `dynamic` where an address is required.
     #[error("\"dynamic\" stands for an address that is not known here")]
     Dynamic,
 }
@@ -58,8 +58,8 @@ impl TrafficSelector {
         }
     }
 
-    /// The addresses that share the first `bits` of `address`; bits beyond the address's length
-    /// count as its length.
+    /// The addresses that share the first `bits` of `address`. Larger values count as the address's
+    /// length.
     pub fn subnet(address: IpAddr, bits: u8) -> Self {
         let (first, last) = match address {
             IpAddr::V4(v4) => {
@@ -92,8 +92,8 @@ impl TrafficSelector {
         Self::subnet(like, 0)
     }
 
-    /// Reads a selector in swanctl's words; `None` is `dynamic`: the side's own address, known
-    /// only when the tunnel is.
+    /// Reads a selector in swanctl's form. `None` is `dynamic`: the side's own address, known only
+    /// when the tunnel is up.
     pub fn parse(text: &str) -> Result<Option<Self>, SelectorFault> {
         let text = text.trim();
         let (addresses, suffix) = match text.split_once('[') {
@@ -117,37 +117,37 @@ impl TrafficSelector {
         Ok(Some(selector))
     }
 
-    /// Whether a packet's protocol and its port on this side fit. A later fragment has no port,
-    /// and fits only where every port does (RFC 4301 §7.1).
+    /// Whether a packet's protocol and its port on this side match. A later fragment has no port,
+    /// and matches only if every port does (RFC 4301 §7.1).
     pub fn takes(&self, protocol: u8, port: Option<u16>) -> bool {
         (self.protocol == 0 || self.protocol == protocol)
             && (self.port == 0 || port == Some(self.port))
     }
 
-    /// Whether packets could go between both: IPv4 and IPv6 do not meet.
+    /// Whether packets could go between both: IPv4 and IPv6 do not mix.
     pub fn is_of_family(&self, other: &Self) -> bool {
         self.first.is_ipv4() == other.first.is_ipv4()
     }
 
-    /// Whether an address is one of ours.
+    /// Whether it contains an address.
     pub fn contains_address(&self, address: IpAddr) -> bool {
         address.is_ipv4() == self.first.is_ipv4() && (self.first..=self.last).contains(&address)
     }
 
-    /// Whether everything that fits `other` fits this too.
+    /// Whether everything that matches `other` matches this too.
     pub fn contains(&self, other: &Self) -> bool {
         self.contains_address(other.first)
             && self.contains_address(other.last)
             && self.holds_ports_of(other)
     }
 
-    /// Whether protocol and port of `other` are among ours.
+    /// Whether it includes protocol and port of `other`.
     pub fn holds_ports_of(&self, other: &Self) -> bool {
         (self.protocol == 0 || self.protocol == other.protocol)
             && (self.port == 0 || self.port == other.port)
     }
 
-    /// Whether it speaks of one address only.
+    /// Whether it has only one address.
     pub fn is_host(&self) -> bool {
         self.first == self.last
     }
@@ -161,7 +161,7 @@ impl TrafficSelector {
         }
     }
 
-    /// What fits both; `None` where nothing does.
+    /// What matches both; `None` if nothing does.
     pub fn intersection(&self, other: &Self) -> Option<Self> {
         if !self.is_of_family(other) {
             return None;
@@ -177,7 +177,7 @@ impl TrafficSelector {
         })
     }
 
-    /// Bits of the prefix, where first and last address are those of a subnet.
+    /// Bits of the prefix, if the addresses are a subnet.
     pub fn prefix_len(&self) -> Option<u8> {
         let bits = match (self.first, self.last) {
             (IpAddr::V4(first), IpAddr::V4(last)) => {
@@ -225,7 +225,7 @@ impl TrafficSelector {
     }
 }
 
-/// The one of two values that is not "any"; `None` where both say different things.
+/// The one of two values that is not "any"; `None` if they contradict each other.
 fn narrower<T: Copy + Default + PartialEq>(a: T, b: T) -> Option<T> {
     let any = T::default();
     match (a == any, b == any) {

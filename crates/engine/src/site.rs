@@ -1,6 +1,6 @@
-//! Sites: what strangers are counted by. One host has as many IPv6 addresses as it likes, but
-//! they share a /64 (RFC 4291 §2.5.1); an IPv4 address is one site. Whoever rents a network has
-//! many sites, and they share a [`Network`].
+//! Sites: the unit by which strangers are counted. One host can use any number of IPv6 addresses in
+//! its /64, so a /64 is one site (RFC 4291 §2.5.1); an IPv4 address is one site. The owner of a
+//! network has many sites, which share a [`Network`].
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Site(IpAddr);
 
-/// What one customer of a provider has at most: the /24 of an IPv4 address, the /48 of an IPv6
+/// The largest usual assignment to one customer: the /24 of an IPv4 address, the /48 of an IPv6
 /// address (RFC 6177 §2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Network(IpAddr);
@@ -19,13 +19,13 @@ impl Site {
         Self(first_of(address.to_canonical(), 32, 64))
     }
 
-    /// The network that it lies in.
+    /// The network that contains it.
     pub fn network(self) -> Network {
         Network(first_of(self.0, 24, 48))
     }
 }
 
-/// The first address of the prefix of so many bits, by family, that an address lies in.
+/// The first address of the prefix of this many bits, by family, that contains an address.
 fn first_of(address: IpAddr, v4_bits: u32, v6_bits: u32) -> IpAddr {
     match address {
         IpAddr::V4(v4) => Ipv4Addr::from_bits(v4.to_bits() & (u32::MAX << (32 - v4_bits))).into(),

@@ -1,8 +1,8 @@
 //! Suites in strongSwan's proposal words, and their standing (RFC 8221, RFC 8247, RFC 9395).
 //!
-//! A proposal is words joined by `-`, in any order, one of each sort: what it prints is what it
-//! reads. Left out: proposals that offer several ciphers at once (write several proposals), and
-//! the word `none`, which is no suite: the daemon knows it.
+//! A proposal is words joined by `-`, in any order, one of each sort. Its printed form can be read
+//! back. Left out: proposals that offer several ciphers at once (write several proposals), and the
+//! word `none`, which is not a suite and is handled by the daemon.
 
 use core::fmt;
 use core::str::FromStr;
@@ -19,7 +19,7 @@ mod words;
 use words::{Sort, Word};
 pub use words::{of_agreement, of_cipher, of_group, of_hash};
 
-/// What phase 1 agrees on, such as `aes128-sha256-modp2048`.
+/// A suite of phase 1, such as `aes128-sha256-modp2048`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct IkeSuite {
     /// Body encryption.
@@ -30,25 +30,25 @@ pub struct IkeSuite {
     pub group: Group,
 }
 
-/// What phase 2 agrees on, such as `aes128gcm16-modp2048` or `3des-md5`.
+/// A suite of phase 2, such as `aes128gcm16-modp2048` or `3des-md5`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EspSuite {
     /// ESP or AH algorithms.
     pub protection: Protection,
     /// ESP or AH.
     pub protocol: Protocol,
-    /// With a group, quick mode makes new keys by Diffie-Hellman: PFS.
+    /// With a group, quick mode does its own Diffie-Hellman: PFS.
     pub pfs: Option<Group>,
     /// 64-bit sequence numbers (word `esn`).
     pub has_esn: bool,
 }
 
-/// How today's standards see a suite.
+/// How current standards rate a suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
     /// Fit for use.
     Current,
-    /// Works only where a configuration says `legacy = true`.
+    /// Works only if a configuration has `legacy = true`.
     Legacy,
 }
 
@@ -62,10 +62,10 @@ pub enum SuiteFault {
         proposal: String,
         /// The word.
         word: String,
-        /// The nearest word that is valid there.
+        /// The nearest valid word.
         nearest: &'static str,
     },
-    /// A word of a sort that was there already.
+    /// A second word of the same sort.
     #[error("{proposal:?}: {word:?} is a second {sort}; write a proposal for each")]
     Twice {
         /// The whole proposal.
@@ -75,33 +75,33 @@ pub enum SuiteFault {
         /// Cipher, hash, group or sequence numbers.
         sort: &'static str,
     },
-    /// A sort of word that must be there is not.
+    /// A required sort of word is missing.
     #[error("{proposal:?}: {what} is missing, such as {example:?}")]
     Missing {
         /// The whole proposal.
         proposal: String,
-        /// What sort.
+        /// The missing sort.
         what: &'static str,
         /// A whole proposal that has it.
         example: String,
     },
-    /// Words that do not go together.
+    /// Words that contradict each other.
     #[error("{proposal:?}: {why}")]
     Contradiction {
         /// The whole proposal.
         proposal: String,
-        /// What contradicts what.
+        /// The contradiction.
         why: &'static str,
     },
 }
 
 impl IkeSuite {
-    /// Current, or legacy when [`Self::legacy_reasons`] gives one.
+    /// Current, or legacy if [`Self::legacy_reasons`] is not empty.
     pub fn standing(&self) -> Standing {
         Standing::of(&self.legacy_reasons())
     }
 
-    /// Why the suite is legacy, one short text a reason; none for a current suite.
+    /// Why the suite is legacy, one short text per reason; empty for a current suite.
     pub fn legacy_reasons(&self) -> Vec<&'static str> {
         let reasons = [
             exchange_cipher_reason(self.cipher),
@@ -152,8 +152,8 @@ impl EspSuite {
         found.finish(proposal, Protocol::Ah, protection)
     }
 
-    /// Every combination of algorithms that has a use, without PFS and ESN: what benches and the
-    /// lab iterate over. Current suites first, the paper's profiles among the others.
+    /// Every useful combination of algorithms, without PFS and ESN, for benches and the lab.
+    /// Current suites first; the paper's profiles are among the others.
     pub fn catalogue() -> Vec<Self> {
         CATALOGUE
             .iter()
@@ -161,12 +161,12 @@ impl EspSuite {
             .collect()
     }
 
-    /// Current, or legacy when [`Self::legacy_reasons`] gives one.
+    /// Current, or legacy if [`Self::legacy_reasons`] is not empty.
     pub fn standing(&self) -> Standing {
         Standing::of(&self.legacy_reasons())
     }
 
-    /// Why the suite is legacy, one short text a reason; none for a current suite.
+    /// Why the suite is legacy, one short text per reason; empty for a current suite.
     pub fn legacy_reasons(&self) -> Vec<&'static str> {
         let cipher = match self.protection.encryption {
             Encryption::Cbc(cipher) => cipher_reason(cipher),
@@ -202,7 +202,7 @@ fn cipher_reason(cipher: Cipher) -> Option<&'static str> {
     }
 }
 
-/// RFC 8221 is about ESP and AH; the exchange's cipher is RFC 8247's.
+/// RFC 8221 is about ESP and AH. RFC 8247 covers the cipher of the exchange.
 fn exchange_cipher_reason(cipher: Cipher) -> Option<&'static str> {
     match cipher {
         Cipher::Des => Some("single DES in the exchange: MUST NOT, RFC 8247 §2.1"),
@@ -220,7 +220,7 @@ fn group_reason(group: Group) -> Option<&'static str> {
     }
 }
 
-/// What the words of a proposal said, before it is judged.
+/// The parsed words of a proposal, before the checks.
 struct Found {
     encryption: Option<Encryption>,
     integrity: Integrity,
@@ -270,7 +270,7 @@ impl Found {
         if is_second { Err(word.sort()) } else { Ok(()) }
     }
 
-    /// ESP's encryption, if it goes together with its integrity.
+    /// ESP's encryption, if it is compatible with its integrity.
     fn encryption(&self, proposal: &str) -> Result<Encryption, SuiteFault> {
         let missing = |what, example: String| SuiteFault::Missing {
             proposal: proposal.into(),
@@ -292,7 +292,8 @@ impl Found {
                 "the hash without which null protects nothing",
                 "null-sha256".into(),
             )),
-            // The paper's profiles have DES and 3DES alone; nobody needs AES so.
+            // The paper's profiles have only DES and 3DES this way; nobody needs AES without
+            // integrity.
             Encryption::Cbc(cipher @ (Cipher::Aes128 | Cipher::Aes192 | Cipher::Aes256))
                 if !has_hash =>
             {
@@ -312,7 +313,7 @@ impl Found {
         protection: Protection,
     ) -> Result<EspSuite, SuiteFault> {
         let has_esn = self.esn.unwrap_or(false);
-        // RFC 4303 §2.2.1: the upper half is known to be right only by the ICV.
+        // RFC 4303 §2.2.1: only the ICV shows that the upper half is right.
         if has_esn && !protection.is_authenticated() {
             return Err(SuiteFault::Contradiction {
                 proposal: proposal.into(),
@@ -353,7 +354,7 @@ impl FromStr for IkeSuite {
     }
 }
 
-/// Reads what [`EspSuite`] prints: ESP, or AH with its prefix.
+/// Reads the printed form of [`EspSuite`]: ESP, or AH with its prefix.
 impl FromStr for EspSuite {
     type Err = SuiteFault;
 
@@ -392,7 +393,7 @@ impl fmt::Display for EspSuite {
     }
 }
 
-/// What AH's proposals begin with where ESP's stand beside them.
+/// The prefix of AH proposals in lists that also have ESP proposals.
 const AH_PREFIX: &str = "ah-";
 
 const CATALOGUE: [&str; 26] = [

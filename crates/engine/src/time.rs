@@ -12,14 +12,14 @@ pub struct Instant(pub u64);
 pub struct Calendar(pub i64);
 
 impl Calendar {
-    /// This time, told at the moment `told`, as it is at `now`.
+    /// The calendar time at `now`, if it was this at the moment `told`.
     pub fn at(self, told: Instant, now: Instant) -> Self {
         let passed = i64::try_from(now.since(told).as_secs()).unwrap_or(i64::MAX);
         Self(self.0.saturating_add(passed))
     }
 }
 
-/// When a machine wants to be woken, and why; traces print the reason.
+/// When a machine wants to be woken, and why. Traces print the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline {
     /// The moment.

@@ -1,7 +1,6 @@
-//! No allocation on the way of a packet: once its buffers have grown, a plane seals and opens
-//! packets, and super-packets of 64 KB, without asking for memory. Left out: what is cut into
-//! fragments or put together again. What the libraries in C ask for is seen by
-//! `python/tests/test_allocations.py`, which counts in the whole program.
+//! The packet path does not allocate: once its buffers have grown, a plane seals and opens packets,
+//! and super-packets of 64 KB, without allocating. Left out: fragmented and reassembled packets.
+//! `python/tests/test_allocations.py` counts allocations of C libraries, in the whole program.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -18,12 +17,12 @@ use engine::selector::TrafficSelector;
 use engine::time::Instant;
 
 const NOW: Instant = Instant(1);
-/// Until buffers have their size.
+/// Until buffers have reached their size.
 const WARM_UP: usize = 4;
 const ROUNDS: usize = 50;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-/// Of virtio_net.h: `VIRTIO_NET_HDR_F_NEEDS_CSUM`, and `gso_type` for TCP over IPv4 and for UDP.
+/// From virtio_net.h: `VIRTIO_NET_HDR_F_NEEDS_CSUM`, and `gso_type` for TCP over IPv4 and for UDP.
 const NEEDS_CHECKSUM: u8 = 1;
 const GSO_TCPV4: u8 = 1;
 const GSO_UDP: u8 = 5;
@@ -54,8 +53,8 @@ fn packets_and_super_packets_ask_for_no_memory() {
     }
 }
 
-/// A stranger cannot make us ask for memory either; the answer to a packet that is too large is
-/// made once.
+/// A stranger cannot make us allocate either. The answer to a packet that is too large is allocated
+/// once.
 #[test]
 fn refusals_ask_for_no_memory() {
     let (protocol, protection) = suites()[0];
@@ -80,7 +79,7 @@ fn refusals_ask_for_no_memory() {
             );
         }
     }
-    // A stranger's packet, and one that was seen before.
+    // A stranger's packet, and a repeated one.
     let sealed = road.seal(&frame(road.ends, UDP, 36, 0));
     let mut forged = sealed.clone();
     for (_, bytes) in &mut forged {
@@ -121,10 +120,10 @@ fn suites() -> Vec<(Protocol, Protection)> {
     esp.chain(ah.map(|it| (Protocol::Ah, it))).collect()
 }
 
-/// What a run of datagrams is, and its octets.
+/// A run of datagrams and its octets.
 type Sealed = (engine::plane::Run, Vec<u8>);
 
-/// A sender, a receiver, and what lies between them.
+/// A sender, a receiver, and the path between them.
 struct Road {
     sender: OutboundPlane,
     receiver: InboundPlane,
@@ -164,7 +163,7 @@ impl Road {
         }
     }
 
-    /// Allocations of sealing and of opening, warm.
+    /// Allocations of sealing and of opening, after the warm-up.
     fn count(&mut self, frame: &[u8]) -> (u64, u64) {
         let (mut sealing, mut opening) = (0, 0);
         for round in 0..WARM_UP + ROUNDS {
@@ -192,7 +191,7 @@ impl Road {
         sealed(&self.datagrams)
     }
 
-    /// Opens as one batch; its allocations.
+    /// Opens a batch and returns its allocations.
     fn open(&mut self, received: &mut [Sealed]) -> u64 {
         let (receiver, packets) = (&mut self.receiver, &mut self.packets);
         let mut delivered = 0;
@@ -279,7 +278,7 @@ fn sa(
     }
 }
 
-/// A packet as a TUN device gives it, its checksum still to be made; `segment`: a super-packet.
+/// A packet from a TUN device, with an incomplete checksum. `segment`: a super-packet.
 fn frame(ends: (IpAddr, IpAddr), protocol: u8, payload: usize, segment: usize) -> Vec<u8> {
     let (upper, checksum_at): (usize, u8) = if protocol == TCP { (20, 16) } else { (8, 6) };
     let (IpAddr::V4(source), IpAddr::V4(destination)) = ends else {

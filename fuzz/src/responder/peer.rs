@@ -1,7 +1,7 @@
-//! A peer that holds keys, written apart from the engine's own exchanges: it makes phase 1's
-//! keys itself (RFC 2409 §5, appendix B) and seals whatever payloads an input says.
+//! A peer that holds keys, independent of the engine's own exchanges: it derives phase 1's keys
+//! itself (RFC 2409 §5, appendix B) and protects any payloads of an input.
 //!
-//! It trusts what it hears, and sends nothing again.
+//! It trusts what it receives, and repeats nothing.
 
 use crypto::dh::{Group, KeyPair};
 use crypto::hash::{Digest, Hash};
@@ -33,7 +33,7 @@ const GROUP: Group = Group::Modp768;
 pub struct Peer {
     is_aggressive: bool,
     is_signed: bool,
-    /// As the gateway sees it.
+    /// The path as the gateway sees it.
     pub path: Path,
     /// For a repetition.
     pub last_sent: Vec<u8>,
@@ -53,7 +53,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// At rest; the `number`th of its input.
+    /// An idle peer, number `number` of its input.
     pub fn new(number: u8, kind: u8, path: Path) -> Self {
         let (is_aggressive, is_signed) = (kind & 1 != 0, kind & 2 != 0);
         let mut random = Seed::new([0x40 + number; 32]).stream("peer", kind.into());
@@ -142,7 +142,7 @@ impl Peer {
         Some(self.send(message))
     }
 
-    /// A message of phase 2, if keys are there.
+    /// A message of phase 2, if there are keys.
     pub fn phase_2(&mut self, exchange: u8, id: u8, sealed: &Sealed) -> Option<Vec<u8>> {
         let message = self.phase_2.seal(self.sa.as_ref()?, exchange, id, sealed)?;
         Some(self.send(message))
@@ -177,7 +177,7 @@ impl Peer {
 
     fn read_phase_1(&mut self, header: &Header, body: &[u8], message: &[u8]) -> Option<()> {
         if header.flags.is_encrypted() {
-            // Main mode's last: phase 2 goes on from its last block.
+            // The last message of main mode: phase 2 continues from its last block.
             self.sa.as_mut()?.last_iv = last_block(message);
             return Some(());
         }
@@ -195,7 +195,7 @@ impl Peer {
         Some(())
     }
 
-    /// RFC 2409 §5: SKEYID and what comes of it.
+    /// RFC 2409 §5: SKEYID and the keys derived from it.
     fn agree(&mut self) -> Option<()> {
         let shared = self.pair.agree(&self.their_public).ok()?;
         let shared = shared.as_ref();
@@ -233,7 +233,7 @@ impl Peer {
         Some(())
     }
 
-    /// Writes HASH_I or our signature over it where the chain has a place for it.
+    /// Writes HASH_I or our signature over it where the chain has room for it.
     fn make_right(&self, first: PayloadKind, chain: &mut [u8]) -> Option<()> {
         let Ok(found) = payloads(first, chain) else {
             return Some(());
@@ -278,7 +278,7 @@ impl Peer {
         Some(self.send(header.write(&body)))
     }
 
-    /// With the marker where there is one.
+    /// Adds the marker if the port needs one.
     fn send(&mut self, message: Vec<u8>) -> Vec<u8> {
         self.last_sent = match self.path.local.port() {
             500 => message,

@@ -1,10 +1,10 @@
 //! The gateway under test, the addresses around it, and what must hold after each step:
 //!
 //! - what holds for either role (`crate::watch`);
-//! - a first message is answered by one message at most, to where it came from;
-//! - a timer sends nothing to an address that has not proven itself;
-//! - half-open exchanges and children stay within their bounds;
-//! - when everybody falls silent, everything is given back.
+//! - a first message gets at most one message as answer, to its source;
+//! - a timer sends nothing to an unproven address;
+//! - half-open exchanges and children stay within their limits;
+//! - when everybody is silent, everything is released.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -31,7 +31,7 @@ const MAX_PEERS: usize = 6;
 /// Messages that one datagram may cause: deletes of many children.
 const MAX_MESSAGES: usize = 256;
 
-/// The gateway and those who speak to it.
+/// The gateway and its peers.
 pub struct Stage {
     gateway: Watched,
     proven: BTreeSet<SocketAddr>,
@@ -39,7 +39,7 @@ pub struct Stage {
 }
 
 impl Default for Stage {
-    /// At rest.
+    /// The idle state.
     fn default() -> Self {
         Self {
             gateway: Watched::new(config(), 5),
@@ -50,7 +50,7 @@ impl Default for Stage {
 }
 
 impl Stage {
-    /// One step; what the gateway sends in it.
+    /// Plays one step. Returns what the gateway sends.
     pub fn play(&mut self, op: &Op) -> Sent {
         match op {
             Op::Datagram { from, octets } => self.datagram(path(*from), octets),
@@ -78,7 +78,7 @@ impl Stage {
         }
     }
 
-    /// Silence: all that was held for peers is given back.
+    /// Silence: everything held for peers is released.
     pub fn end(&mut self) {
         self.peers.clear();
         self.wait(SILENCE);
@@ -90,12 +90,12 @@ impl Stage {
         assert!(status.pools.iter().all(|(_, lent, _)| *lent == 0));
     }
 
-    /// What the gateway has told, without the messages.
+    /// The gateway's events, without the messages.
     pub fn facts(&self) -> &[String] {
         &self.gateway.facts
     }
 
-    /// How the gateway stands.
+    /// The state of the gateway.
     pub fn node(&self) -> &Node {
         &self.gateway.node
     }
@@ -114,7 +114,7 @@ impl Stage {
         self.peers.get_mut(usize::from(number) % count)
     }
 
-    /// A peer says something; what the gateway answers reaches all.
+    /// A peer sends something. All peers receive the gateway's answer.
     fn speak(&mut self, number: u8, say: impl FnOnce(&mut Peer) -> Option<Vec<u8>>) -> Sent {
         let said = self
             .peer(number)
@@ -175,11 +175,11 @@ impl Stage {
         self.hear(answer)
     }
 
-    /// What was sent reaches the peers.
+    /// The peers receive what was sent.
     fn hear(&mut self, answer: Answer) -> Sent {
         self.proven.extend(answer.proven());
         let status = self.gateway.node.status(self.gateway.now);
-        // Each mode has its own places, and aggressive mode some more of familiar addresses.
+        // Each mode has its own limit, and aggressive mode some more for familiar addresses.
         let aggressive = LIMITS.half_open + LIMITS.half_open.div_ceil(4);
         assert!(status.half_open <= LIMITS.half_open_total + aggressive);
         let mut sessions = status.connections.iter().flat_map(|one| &one.sessions);
@@ -193,7 +193,7 @@ impl Stage {
     }
 }
 
-/// Where a datagram comes from: eight addresses by the low bits, and port 4500 by bit 3.
+/// The source of a datagram: eight addresses by the low bits, and port 4500 by bit 3.
 pub fn path(from: u8) -> Path {
     let host = 2 + (from & 7);
     let (port, own) = if from & 8 == 0 {
@@ -207,7 +207,7 @@ pub fn path(from: u8) -> Path {
     }
 }
 
-/// Of connections; the mode is the first letter.
+/// Names of connections. The first letter is the mode.
 pub const NAMES: [&str; 4] = ["a-psk", "a-rsa", "m-psk", "m-rsa"];
 
 const LIMITS: Limits = Limits {
@@ -220,7 +220,7 @@ const LIMITS: Limits = Limits {
     has_quotas: true,
 };
 
-/// The gateway's, made of parts that are read once.
+/// The gateway's configuration, from parts that are read once.
 pub fn config() -> Config {
     let connections = NAMES.iter().map(|name| connection(name)).collect();
     Config {

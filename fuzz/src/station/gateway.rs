@@ -1,6 +1,6 @@
-//! A hostile gateway that holds keys. On demand it answers what it has heard as an honest one
-//! would, with some octets changed or none, or with whatever payloads an input says under keys of
-//! its own; behind the keys it seals whatever an input says.
+//! A hostile gateway that holds keys. On demand it answers like an honest one, with or without some
+//! changed octets, or with any payloads of an input under its own keys; after phase 1 it encrypts
+//! whatever an input says.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,16 +24,16 @@ use crate::script::Sealed;
 use crate::watch::CALENDAR;
 use crate::whole::whole;
 
-/// Messages of phase 2 that wait for the end of phase 1 at most.
+/// Messages of phase 2 that wait for the end of phase 1.
 const MAX_EARLY: usize = 8;
-/// Messages that wait for an answer at most; then the oldest gets none.
+/// Messages that wait for an answer. Beyond that, the oldest gets none.
 const MAX_UNANSWERED: usize = 4;
 
 /// One gateway.
 pub struct Gateway {
     candidates: Vec<Arc<Connection>>,
     random: Stream,
-    /// As the station sees it; follows where the station sends.
+    /// The path as the client sees it. It follows where the client sends.
     pub path: Path,
     /// For a repetition.
     pub last_sent: Vec<u8>,
@@ -50,7 +50,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// At rest.
+    /// An idle gateway.
     pub fn new(number: u8, own: Arc<Connection>, path: Path) -> Self {
         let modes = (own.is_aggressive, own.name.ends_with("rsa"));
         Self {
@@ -70,12 +70,12 @@ impl Gateway {
         }
     }
 
-    /// Whether phase 1 with it was ever completed.
+    /// Whether it ever completed phase 1.
     pub fn has_keys(&self) -> bool {
         self.sa.is_some()
     }
 
-    /// A datagram of the station, perhaps to us.
+    /// A datagram of the client, perhaps to us.
     pub fn hear(&mut self, path: Path, datagram: &[u8], now: Instant) {
         if path.remote.ip() != self.path.remote.ip() {
             return;
@@ -117,7 +117,7 @@ impl Gateway {
         }
     }
 
-    /// Aggressive mode's third message: phase 2 goes on from its last block.
+    /// Aggressive mode's third message: phase 2 continues from its last block.
     fn follow_phase_1(&mut self, header: &Header, message: &[u8]) {
         let sa = self.sa.as_mut().filter(|sa| sa.cookies == header.cookies);
         if let Some(sa) = sa
@@ -147,9 +147,8 @@ impl Gateway {
         self.sa = Some(sa);
     }
 
-    /// Answers the oldest message that it has not answered as an honest gateway would; of each
-    /// three octets of `changes` the first two are a place in the answer, the third what is changed
-    /// there.
+    /// Answers its oldest unanswered message as an honest gateway would. Of each three octets of
+    /// `changes`, the first two are a position in the answer, the third a change at that position.
     pub fn answer(&mut self, changes: &[u8], now: Instant) -> Vec<Vec<u8>> {
         let mut out = Outbox::default();
         let message = self.unanswered.pop_front().unwrap_or_default();
@@ -225,13 +224,13 @@ impl Gateway {
         Some(())
     }
 
-    /// A message of phase 2, if keys are there.
+    /// A message of phase 2, if there are keys.
     pub fn phase_2(&mut self, exchange: u8, id: u8, sealed: &Sealed) -> Option<Vec<u8>> {
         let message = self.phase_2.seal(self.sa.as_ref()?, exchange, id, sealed)?;
         Some(self.send(message))
     }
 
-    /// With the marker where there is one.
+    /// Adds the marker if the port needs one.
     fn send(&mut self, message: Vec<u8>) -> Vec<u8> {
         self.last_sent = match self.path.local.port() {
             500 => message,

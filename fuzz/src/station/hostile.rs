@@ -1,8 +1,8 @@
-//! Phase 1 of a gateway that holds keys, written apart from the engine's own exchanges: it makes
-//! the keys itself (RFC 2409 §5, appendix B) and answers with whatever payloads an input says, in
-//! clear or sealed.
+//! Phase 1 of a gateway that holds keys, independent of the engine's own exchanges: it derives the
+//! keys itself (RFC 2409 §5, appendix B) and answers with any payloads of an input, encrypted or
+//! not.
 //!
-//! It trusts what it hears, and sends nothing again.
+//! It trusts what it receives, and repeats nothing.
 
 use crypto::dh::{Group, KeyPair};
 use crypto::hash::{Digest, Hash};
@@ -23,7 +23,7 @@ use crate::secrets::{SECRET, SUITE, pki};
 const HASH: Hash = Hash::Sha1;
 const GROUP: Group = Group::Modp768;
 
-/// What it knows of the latest exchange that the station began.
+/// Its knowledge of the client's latest exchange.
 pub struct Hostile {
     is_aggressive: bool,
     is_signed: bool,
@@ -33,17 +33,17 @@ pub struct Hostile {
     heard: Option<Heard>,
 }
 
-/// A station's phase 1.
+/// A client's phase 1.
 struct Heard {
     header: Header,
     offer: Vec<u8>,
     public: Vec<u8>,
     nonce: Vec<u8>,
-    /// Of its latest sealed message.
+    /// The IV of its latest encrypted message.
     last_iv: Option<Vec<u8>>,
 }
 
-/// What phase 1 comes to.
+/// The result of phase 1.
 struct Keys {
     skeyid: Digest,
     d: Digest,
@@ -52,7 +52,7 @@ struct Keys {
 }
 
 impl Hostile {
-    /// At rest; the `number`th of its input.
+    /// An idle gateway, number `number` of its input.
     pub fn new(number: u8, (is_aggressive, is_signed): (bool, bool)) -> Self {
         let mut random = Seed::new([0x70 + number; 32]).stream("hostile", 0);
         let pair = KeyPair::generate(GROUP, &mut random);
@@ -70,7 +70,7 @@ impl Hostile {
         }
     }
 
-    /// A whole message of a station's phase 1.
+    /// A whole message of a client's phase 1.
     pub fn hear(&mut self, header: &Header, message: &[u8]) {
         if header.flags.is_encrypted() {
             if let Some(heard) = &mut self.heard {
@@ -103,10 +103,9 @@ impl Hostile {
         }
     }
 
-    /// An answer of these payloads: sealed once the station has sealed, else in clear. Unless bit 0
-    /// of the flags is set, what this gateway knows better than the input is put in its place: the
-    /// station's offer, the public value, the nonce, hash and signature. With the answer comes the
-    /// ISAKMP SA that an honest station has after it.
+    /// An answer with these payloads, encrypted if the client's messages are. Unless bit 0 of the
+    /// flags is set, the gateway corrects the payloads: the client's offer, the public value, the
+    /// nonce, hash and signature. Also returns the ISAKMP SA that an honest client then has.
     pub fn answer(&self, path: Path, said: &Sealed) -> Option<(Vec<u8>, Option<IsakmpSa>)> {
         let heard = self.heard.as_ref()?;
         let keys = self.keys(heard);
@@ -130,7 +129,7 @@ impl Hostile {
         };
         let is_last = is_right && (heard.last_iv.is_some() || self.is_aggressive);
         let sa = sa.filter(|_| is_last).map(|mut sa| {
-            // Phase 2 goes on from the last block: main mode's is ours.
+            // Phase 2 continues from the last block: in main mode that of our message.
             if heard.last_iv.is_some() {
                 sa.last_iv = last_block(&message);
             }

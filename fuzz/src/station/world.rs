@@ -1,11 +1,11 @@
-//! The station under test, its hostile gateways, and what must hold after each step:
+//! The client under test, its hostile gateways, and what must hold after each step:
 //!
 //! - what holds for either role (`crate::watch`);
-//! - nothing is sent but to a gateway that is configured, or where an authentic message came from,
-//!   save one answer to a datagram, back to where that came from and no longer than it is;
+//! - it sends only to configured gateways, or to sources of authenticated messages, apart from one
+//!   answer to a datagram, sent back to its source and not longer than it;
 //! - without the end of phase 1 no SA is installed;
-//! - sessions stay within their bound;
-//! - what is taken down gives everything back.
+//! - sessions stay within their limit;
+//! - a connection that is taken down releases everything.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -24,27 +24,27 @@ use crate::script::Op;
 use crate::secrets::pki;
 use crate::watch::{Answer, MAX_WAKES, SILENCE, Sent, Watched};
 
-/// The station's address.
+/// The client's address.
 const OWN: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
-/// Messages that one datagram may cause: an answer, quick modes, deletes of what was replaced.
+/// Messages that one datagram may cause: an answer, quick modes, deletes of replaced SAs.
 const MAX_MESSAGES: usize = 64;
-/// ISAKMP SAs that one connection of a station may have at a time.
+/// ISAKMP SAs that one connection of a client may have at a time.
 const MAX_SESSIONS: usize = 16;
 
-/// The flag of a proof that is a gateway's own.
+/// The flag of a proof under a gateway's own keys.
 pub const UNDER_OWN_KEYS: u8 = 0x80;
 
-/// The station and those who speak to it.
+/// The client and its gateways.
 pub struct Stage {
     station: Watched,
-    /// Begun connections and their gateways, in one order.
+    /// Started connections and their gateways, in the same order.
     connections: Vec<Arc<Connection>>,
     gateways: Vec<Gateway>,
-    /// Gateways that are configured, and where authentic messages came from.
+    /// Configured gateways, and sources of authenticated messages.
     allowed: BTreeSet<IpAddr>,
 }
 
-/// A datagram that may be answered, from wherever it comes.
+/// A datagram that may be answered, wherever it comes from.
 #[derive(Clone, Copy)]
 struct Question {
     from: IpAddr,
@@ -52,7 +52,7 @@ struct Question {
 }
 
 impl Default for Stage {
-    /// At rest.
+    /// The idle state.
     fn default() -> Self {
         Self {
             station: Watched::new(config(Vec::new()), 6),
@@ -64,10 +64,10 @@ impl Default for Stage {
 }
 
 impl Stage {
-    /// One step; what the station sends in it. The words are those of the responder's script, said
-    /// from the other side: a peer is a gateway, `Begin` lets the station set out, `Exchange` lets
-    /// the gateway answer, `Prove` answer with changes or, with [`UNDER_OWN_KEYS`], with payloads
-    /// of the script's.
+    /// Plays one step. Returns what the client sends. The steps are those of the responder's
+    /// script, seen from the other side: a peer is a gateway, `Begin` starts a connection of the
+    /// client, `Exchange` makes the gateway answer, `Prove` makes it answer with changes or, with
+    /// [`UNDER_OWN_KEYS`], with payloads of the script.
     pub fn play(&mut self, op: &Op) -> Sent {
         match op {
             Op::Datagram { from, octets } => self.datagram(path(*from), octets),
@@ -110,17 +110,17 @@ impl Stage {
         assert!(station.installed.is_empty(), "{:?}", station.installed);
     }
 
-    /// What the station has told, without the messages.
+    /// The client's events, without the messages.
     pub fn facts(&self) -> &[String] {
         &self.station.facts
     }
 
-    /// How the station stands.
+    /// The state of the client.
     pub fn node(&self) -> &Node {
         &self.station.node
     }
 
-    /// A connection more, or the same once more.
+    /// Starts another connection, or the same one again.
     fn begin(&mut self, kind: u8) -> Sent {
         let name = NAMES[usize::from(kind) % NAMES.len()];
         if self.connections.iter().any(|one| one.name == name) {
@@ -145,7 +145,7 @@ impl Stage {
         self.gateways.get_mut(usize::from(number) % count)
     }
 
-    /// A gateway says something of its own.
+    /// A gateway sends a message of its own.
     fn say(&mut self, number: u8, say: impl FnOnce(&mut Gateway) -> Option<Vec<u8>>) -> Sent {
         let said = self
             .gateway(number)
@@ -225,7 +225,7 @@ impl Stage {
         self.follow(answer, None)
     }
 
-    /// What was sent reaches the gateways; what was asked is answered.
+    /// The gateways receive what was sent, and the client's requests are answered.
     fn follow(&mut self, mut answer: Answer, question: Option<Question>) -> Sent {
         let has_keys = self.gateways.iter().any(Gateway::has_keys);
         assert!(answer.installs == 0 || has_keys, "an SA without phase 1");
@@ -253,7 +253,7 @@ impl Stage {
         answer.datagrams
     }
 
-    /// An address that nobody has proven gets one answer at most, no longer than its question.
+    /// An unproven address gets at most one answer, not longer than its datagram.
     fn check_strangers(&self, sent: &Sent, question: Option<Question>) {
         let is_stranger = |path: &Path| !self.allowed.contains(&path.remote.ip());
         let mut left = question;
@@ -266,7 +266,7 @@ impl Stage {
     }
 }
 
-/// As the station sees it: eight addresses by the low bits, and port 4500 by bit 3.
+/// The path as the client sees it: eight addresses by the low bits, and port 4500 by bit 3.
 pub fn path(from: u8) -> Path {
     let port = if from & 8 == 0 { 500 } else { 4_500 };
     Path {
@@ -283,7 +283,7 @@ fn config(connections: Vec<Arc<Connection>>) -> Config {
     }
 }
 
-/// The side of a station to one of the responder's connections.
+/// The client's side of one of the responder's connections.
 pub fn connection_to(gateway: SocketAddr, name: &str) -> Connection {
     let all = world::config();
     let found = all.connections.iter().find(|one| one.name == name);

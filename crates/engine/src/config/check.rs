@@ -1,5 +1,5 @@
-//! What a configuration says about itself: errors that keep it from running, and warnings that
-//! everybody who shows it should show too.
+//! Checks of a configuration: errors that keep it from running, and warnings that every user
+//! interface should show.
 
 use core::fmt;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use crate::identity::{Breadth, Identity};
 use crate::sa::{Mode, Protocol};
 use crate::selector::TrafficSelector;
 
-/// One thing found.
+/// One result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Whether it may run.
@@ -21,9 +21,9 @@ pub struct Finding {
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Runs, and should be known.
+    /// It runs, but the user should know.
     Warning,
-    /// Does not run.
+    /// It does not run.
     Error,
 }
 
@@ -31,7 +31,7 @@ pub enum Severity {
 const MIN_RSA_BITS: u32 = 2048;
 
 impl Connection {
-    /// Everything that is wrong or weak in it. Without an [`Severity::Error`] it can run.
+    /// All errors and warnings. Without an [`Severity::Error`] it can run.
     pub fn check(&self) -> Vec<Finding> {
         let mut found = Findings {
             is_legacy: self.is_legacy,
@@ -104,7 +104,8 @@ impl Connection {
         }
     }
 
-    /// Whom a client takes for its gateway, by the word of an authority that certifies clients too.
+    /// Whether a client accepts as its gateway any holder of a certificate from an authority that
+    /// also certifies clients.
     fn check_gateway_names(&self, found: &mut Findings) {
         let remedy = "name the gateway, such as remote id = \"sg.example\", or pin its \
                       certificate with remote certs";
@@ -164,7 +165,7 @@ impl Connection {
         }
     }
 
-    /// Where several peers may each have a part of one range.
+    /// Several peers may each have a part of one range.
     fn check_claims(&self, child: &Child, found: &mut Findings) {
         let name = &child.name;
         if child.mode == Mode::Tunnel && !child.remote.is_empty() && self.takes_many_peers() {
@@ -178,7 +179,7 @@ impl Connection {
         }
     }
 
-    /// What a station's tunnel leads to, and whose address is inside.
+    /// What a client's tunnel leads to, and the source address inside.
     fn check_reach(&self, child: &Child, found: &mut Findings) {
         let name = &child.name;
         if child.remote.is_empty() {
@@ -221,15 +222,15 @@ impl Connection {
         !self.remote_addrs.is_empty()
     }
 
-    /// Whether several peers can be connected at once: a gateway that accepts more than one
-    /// identity.
+    /// Whether several peers can be connected at the same time: a gateway that accepts more than
+    /// one identity.
     pub(crate) fn takes_many_peers(&self) -> bool {
         let is_one = matches!(self.remote.identities.as_slice(), [one] if one.is_exact());
         !self.begins() && !is_one
     }
 }
 
-/// Networks that nothing on the other side can reach: IPv4 and IPv6 do not meet.
+/// Networks that nothing on the other side can reach, because IPv4 and IPv6 do not mix.
 fn check_families(child: &Child, found: &mut Findings) {
     let (name, local, remote) = (&child.name, &child.local, &child.remote);
     if local.is_empty() || remote.is_empty() {
@@ -271,7 +272,7 @@ impl Findings {
         self.all.push(Finding { severity, text });
     }
 
-    /// What only a configuration with `legacy = true` may have.
+    /// Reports what only a configuration with `legacy = true` may have.
     fn legacy(&mut self, what: String) {
         if self.is_legacy {
             self.warning(format!("insecure, permitted by legacy = true: {what}"));

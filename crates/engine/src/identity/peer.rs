@@ -1,21 +1,21 @@
-//! Who a peer is to us, once its credential has proven it: the one object by which uniqueness,
-//! INITIAL-CONTACT, leases and selectors tell peers apart, and which logs and `status` show.
+//! A peer: who it is once its credential has proven it. Uniqueness, INITIAL-CONTACT, leases,
+//! selectors, logs and `status` all tell peers apart by this type.
 //!
-//! What counts is what the credential proves, never what the peer claims:
+//! Only what the credential proves counts, never what the peer claims:
 //!
-//! - **A certificate** is its subject and its first alternative name. Whichever of its names the
-//!   peer claims, in whatever case or encoding, it is one peer. Both belong to it: some authorities
-//!   give all devices one subject and part them by the alternative name, others the other way
-//!   round. A renewed certificate of the same two names is the same peer, although its key, serial
-//!   number and issuer may be others: it keeps its lease and replaces its own tunnel. Within a
-//!   connection every authority is trusted for every name, so that the issuer says nothing.
-//! - **A pre-shared key** is the identity that it is configured for. A key that is configured for
-//!   many (`id = "*"`, `id = "*.example"`) proves no more than that its holder is one of them:
-//!   each is told apart by its own word.
+//! - **A certificate** counts as its subject and its first alternative name, whichever of its names
+//!   the peer claims, in any case or encoding. Both count, because some authorities give all
+//!   devices one subject and tell them apart by the alternative name, and others do the reverse. A
+//!   renewed certificate with the same two names is the same peer, even with another key, serial
+//!   number or issuer: it keeps its lease and replaces its own tunnel. Within a connection every
+//!   authority is trusted for every name, so the issuer does not count.
+//! - **A pre-shared key** counts as the identity that it is configured for. A key for many (`id =
+//!   "*"`, `id = "*.example"`) proves only that its holder is one of them: they are told apart by
+//!   what they claim.
 //!
-//! Each is a peer of one connection. Two connections may trust different authorities, or a guest's
-//! key and a colleague's certificate, for the same name: they are different peers, and nothing that
-//! one says ends or takes what is the other's.
+//! Each is a peer of one connection. Two connections may accept the same name by different
+//! authorities, or by a guest's key and a colleague's certificate: these are different peers, and
+//! neither can end or take anything of the other.
 
 use core::cmp::Ordering;
 use core::fmt;
@@ -25,8 +25,8 @@ use crypto::cert::Name;
 
 use super::{Identity, IdentityPattern};
 
-/// A peer of one connection. Compared by what its credential proves; shown as the name that the
-/// peer goes by, as its certificate or our configuration writes it. Cheap to clone.
+/// A peer of one connection. Compared by what its credential proves, and shown as the name that it
+/// uses, in the spelling of its certificate or our configuration. Cheap to clone.
 #[derive(Clone)]
 pub struct Peer(Arc<Proven>);
 
@@ -34,11 +34,11 @@ struct Proven {
     connection: String,
     credential: Credential,
     identity: Identity,
-    /// Its pre-shared key is for many, who tell themselves apart.
+    /// Its pre-shared key is shared by many, who are told apart by what they claim.
     is_of_group: bool,
 }
 
-/// What tells peers of one connection apart. Identities are canonical.
+/// The parts that tell peers of one connection apart. Identities are canonical.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Credential {
     /// A certificate of these names.
@@ -51,7 +51,7 @@ pub(crate) enum Credential {
 }
 
 impl Credential {
-    /// That of a certificate with these names; `None`: it names nobody.
+    /// The credential of a certificate with these names; `None` if it names nobody.
     pub(crate) fn of_certificate(names: &[Name]) -> Option<Self> {
         let (subjects, others): (Vec<&Name>, Vec<&Name>) = names
             .iter()
@@ -69,15 +69,15 @@ impl Credential {
 }
 
 impl Peer {
-    /// Whose certificate with these names was verified, if one of them is what it claims to be.
+    /// The peer with this verified certificate, if one of the names matches its claim.
     pub fn of_certificate(connection: &str, claimed: &Identity, names: &[Name]) -> Option<Self> {
         let identity = claimed.proven_by(names)?;
         let credential = Credential::of_certificate(names)?;
         Some(Self::new(connection, credential, identity, false))
     }
 
-    /// Who has shown the pre-shared key that is configured for `patterns`, one of which fits what
-    /// it claims to be.
+    /// The peer that has proven the pre-shared key for `patterns`, if one of them matches its
+    /// claim.
     pub fn of_preshared_key(
         connection: &str,
         claimed: &Identity,
@@ -92,7 +92,7 @@ impl Peer {
         Self::new(connection, credential, identity.clone(), is_of_group)
     }
 
-    /// The name it goes by.
+    /// The name that it uses.
     pub fn identity(&self) -> &Identity {
         &self.0.identity
     }
@@ -102,13 +102,13 @@ impl Peer {
         &self.0.connection
     }
 
-    /// Whether a certificate proved it, else a pre-shared key.
+    /// Whether a certificate proved it; otherwise a pre-shared key did.
     pub fn has_certificate(&self) -> bool {
         matches!(self.0.credential, Credential::Certificate { .. })
     }
 
-    /// The connection, where all that is proven is a pre-shared key that many have: whoever has it
-    /// may be any number of peers.
+    /// The connection, if all that is proven is a pre-shared key that many share: its holder may
+    /// pose as any number of peers.
     pub fn group(&self) -> Option<&str> {
         self.0.is_of_group.then_some(&self.0.connection[..])
     }

@@ -241,7 +241,7 @@ fn the_empty_distinguished_name_names_nobody() {
     assert_eq!(claimed.proven_by(&[Name::Subject(empty)]), None);
 }
 
-/// Whoever sends a certificate chooses its subject, and is a stranger until it is verified.
+/// The sender of a certificate chooses its subject, and is a stranger until it is verified.
 #[test]
 fn a_subject_of_tens_of_kilobytes_names_nobody() {
     let tagged = |tag: u8, content: &[u8]| {

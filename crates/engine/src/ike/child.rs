@@ -1,4 +1,4 @@
-//! A child as both ends of an IKE SA agree on it: what is asked for, what is offered, and the keys.
+//! A child SA as negotiated under an IKE SA: the request, the offer, and the resulting keys.
 
 use crypto::dh::Group;
 
@@ -7,37 +7,37 @@ use crate::sa::{Mode, OriginalAddresses, Secret};
 use crate::selector::TrafficSelector;
 use crate::suite::EspSuite;
 
-/// What an initiator asks for.
+/// A request for a child, at the initiator.
 pub struct ChildRequest<'a> {
     /// Mode, proposals, lifetimes.
     pub child: &'a Child,
     /// Our inbound SPI, the same for every proposal.
     pub spi: u32,
-    /// Our side's traffic: exactly one selector travels.
+    /// Our side's traffic. IKEv1 can send only one selector.
     pub local: TrafficSelector,
     /// The peer's side's traffic.
     pub remote: TrafficSelector,
-    /// In UDP or not at all.
+    /// It must be in UDP; otherwise there is no child.
     pub needs_udp: bool,
-    /// Which groups of PFS come first, and which not at all.
+    /// Which PFS groups to offer first, and which not at all.
     pub groups: Groups<'a>,
 }
 
-/// What is known of a peer's groups of PFS; `None` among them is no PFS.
+/// What is known of a peer's PFS groups. `None` in place of a group means no PFS.
 #[derive(Clone, Copy, Default)]
 pub struct Groups<'a> {
-    /// The group of the pair that is to be renewed.
+    /// The group of the pair that is being renewed.
     pub agreed: Option<Option<Group>>,
-    /// The peer has refused every suite of these.
+    /// The peer has refused all suites with these groups.
     pub refused: &'a [Option<Group>],
 }
 
-/// What a responder was asked, authentic, before it decides.
+/// The peer's authenticated request, before the responder decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChildOffer {
-    /// The peer's side's traffic, as it says.
+    /// The peer's side's traffic, as it requests.
     pub remote: TrafficSelector,
-    /// Our side's traffic, as the peer says.
+    /// Our side's traffic, as the peer requests.
     pub local: TrafficSelector,
     /// The mode of the first proposal.
     pub mode: Mode,
@@ -45,18 +45,18 @@ pub struct ChildOffer {
     pub original: Option<OriginalAddresses>,
 }
 
-/// The product: everything that a pair of SAs needs besides policy.
+/// The result: everything that a pair of SAs needs except policy.
 #[derive(Clone)]
 pub struct NegotiatedChild {
-    /// What was agreed.
+    /// The agreed suite.
     pub suite: EspSuite,
     /// Tunnel or transport.
     pub mode: Mode,
     /// In UDP (encapsulation mode 3 or 4) or raw.
     pub is_udp_encapsulated: bool,
-    /// Ours, inbound.
+    /// Our SPI, inbound.
     pub spi_in: u32,
-    /// The peer's, outbound.
+    /// The peer's SPI, outbound.
     pub spi_out: u32,
     /// Encryption and integrity key, inbound.
     pub keys_in: (Secret, Secret),
@@ -68,8 +68,8 @@ pub struct NegotiatedChild {
     pub remote: TrafficSelector,
     /// Addresses before NAT, transport mode only.
     pub original: Option<OriginalAddresses>,
-    /// Seconds of life agreed.
+    /// Agreed lifetime in seconds.
     pub lifetime_s: u64,
-    /// Bytes of life agreed, if any.
+    /// Agreed lifetime in bytes, if any.
     pub lifetime_bytes: Option<u64>,
 }

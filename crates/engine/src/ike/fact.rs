@@ -1,4 +1,4 @@
-//! What a session of IKE tells the node, and what the node gives a peer that asks.
+//! What a session of IKE reports to the node, and what the node grants to a peer.
 
 use super::{ChildOffer, Fault, Lease, NegotiatedChild, Notice, Wanted};
 use crate::config::{Child, InnerFamilies};
@@ -6,94 +6,95 @@ use crate::counters::DropReason;
 use crate::sa::ChildId;
 use crate::time::Instant;
 
-/// What a message of an established session has brought about.
+/// The result of a message in an established session.
 ///
-/// [`Self::AsksAddress`] and [`Self::AsksChild`] are questions: the session goes on with them when
-/// it is told what the peer gets. Until the next message it remembers what was asked.
+/// [`Self::AsksAddress`] and [`Self::AsksChild`] are requests of the peer: the node answers them by
+/// calling the session again. The session remembers the request until the next message.
 pub enum Fact {
-    /// Nothing new: it was dropped and counted, was answered again, or an exchange goes on.
+    /// Nothing new: the message was dropped and counted, or answered again, or an exchange
+    /// continues.
     Pending,
-    /// It is dropped for this reason.
+    /// The message is dropped for this reason.
     Dropped(DropReason),
-    /// It fails, which ends nothing: count it.
+    /// The message fails, without ending anything: count it.
     Unproven(Fault),
-    /// It does not verify under the session's keys, and may be no message of the session.
+    /// The message does not verify under the session's keys. It may belong to another session.
     Unreadable(Fault),
-    /// The peer has shown that it cannot go on with us: the session ends.
+    /// The peer has shown that it cannot continue with us: the session ends.
     Unfit(Fault),
-    /// The peer wants to be lent addresses.
+    /// The peer requests addresses.
     AsksAddress(Wanted),
-    /// The peer lends us addresses, as we asked or unasked; `None`: nothing that we could use.
+    /// The peer assigns us addresses, requested or not; `None`: nothing that we could use.
     Lease(Option<Lease>),
-    /// The peer wants a child.
+    /// The peer requests a child.
     AsksChild(ChildOffer),
-    /// A child is agreed on.
+    /// A child is agreed.
     Child(Box<AgreedChild>),
-    /// An exchange of ours or the peer's has ended without SAs: the child, our SPI in the exchange,
-    /// and why.
+    /// An exchange for a child has ended without SAs: the child, our SPI in the exchange, and the
+    /// reason.
     ChildFailed(ChildId, u32, Fault),
-    /// The peer repeats its answer: it has not read our last message, which leaves again. The
+    /// The peer repeated its answer, so it has not read our last message, which is sent again. The
     /// child, and our SPI in that exchange.
     Unread(ChildId, u32),
-    /// The peer tells something, under an exchange of this number.
+    /// The peer sent notices, in an exchange of this number.
     Told(u32, Vec<Notice>),
 }
 
-/// A pair of SAs that both ends have agreed on.
+/// A pair of SAs that both ends have agreed to.
 pub struct AgreedChild {
-    /// Whose it is.
+    /// The child.
     pub child: ChildId,
     /// The number of its exchange.
     pub exchange: u32,
-    /// We began it.
+    /// We initiated the exchange.
     pub is_ours: bool,
-    /// When it was begun, or answered.
+    /// When we initiated or answered it.
     pub begun: Instant,
-    /// Our SPI of the pair that the child had then.
+    /// Our SPI of the child's pair at that time.
     pub renews: Option<u32>,
-    /// What was agreed.
+    /// The agreed SAs.
     pub negotiated: Box<NegotiatedChild>,
 }
 
-/// What a responder gives to a peer that asks for a child.
+/// A responder's grant to a peer that requests a child.
 pub struct Grant<'a> {
-    /// To which it belongs.
+    /// The granted child.
     pub id: ChildId,
     /// Its mode, proposals and lifetimes.
     pub child: &'a Child,
     /// Our inbound SPI.
     pub spi: u32,
-    /// Our SPI of the pair that it has.
+    /// Our SPI of its current pair.
     pub renews: Option<u32>,
-    /// How many exchanges a session keeps, those that are done among them.
+    /// The number of exchanges that a session keeps, including completed ones.
     pub exchanges_max: usize,
 }
 
 /// What a connection allows an established peer.
 #[derive(Clone, Copy)]
 pub struct Terms {
-    /// What the peer may lend us.
+    /// The addresses that the peer may assign to us.
     pub wants_inner: InnerFamilies,
-    /// How many of its exchanges may be under way.
+    /// How many of its exchanges may be in progress.
     pub exchanges_max: usize,
 }
 
-/// A child that the peer has refused, under keys.
+/// A child that the peer has refused, authenticated.
 pub struct RefusedChild {
-    /// Whose exchange.
+    /// The child of the exchange.
     pub child: ChildId,
-    /// Our SPI in it.
+    /// Our SPI in the exchange.
     pub spi: u32,
-    /// What we asked for and what the peer said, in words.
+    /// What we requested and what the peer said, as a sentence.
     pub text: String,
-    /// What can be done about it.
+    /// What can be tried next.
     pub remedy: Remedy,
 }
 
-/// What can be done about a refusal.
+/// What can be tried after a refusal.
 pub enum Remedy {
-    /// Nothing: it has failed.
+    /// Nothing: the child has failed.
     Nothing,
-    /// Other groups of PFS than this one can be offered; `None`: no PFS.
+    /// PFS groups other than this one can be offered; `None`: no PFS.
     OtherGroups(Option<crypto::dh::Group>),
 }

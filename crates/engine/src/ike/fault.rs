@@ -3,25 +3,25 @@
 use super::Unanswered;
 use crate::counters::DropReason;
 
-/// What a peer is told of what we do not take; each version has a notify type for it.
+/// What the peer is told about a refusal. Each version has a notify type for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// None of its proposals.
+    /// None of its proposals is acceptable.
     Proposal,
-    /// Its traffic selectors.
+    /// Its traffic selectors are not acceptable.
     Selectors,
-    /// Its public value, or that there is none.
+    /// Its public value is wrong or missing.
     KeyExchange,
-    /// What it wants configured.
+    /// Its configuration request is refused.
     Configuration,
-    /// The SPI that it chose.
+    /// Its SPI is invalid.
     Spi,
-    /// Its tunnel, because another device has come up with the same identity.
+    /// Its tunnel ends, because another device connected with the same identity.
     Superseded,
 }
 
-/// Why an exchange ends without success. The text says what differed, for our log only; the
-/// refusal is what the peer is told.
+/// Why an exchange ends without success. The text says what differed, only for our log; the peer is
+/// told the [`Refusal`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The bytes are not a message.
@@ -30,7 +30,7 @@ pub enum Fault {
     /// The peer broke a rule of the exchange.
     #[error("the peer misbehaved: {0}")]
     Misbehaved(String),
-    /// The peer's public value of Diffie-Hellman is none.
+    /// The peer's Diffie-Hellman public value is invalid.
     #[error("{0}")]
     BadPublicValue(String),
     /// No common choice: proposals, selectors, modes.
@@ -41,22 +41,22 @@ pub enum Fault {
         /// What the peer is told.
         refusal: Refusal,
     },
-    /// The peer asks for traffic that belongs to another peer.
+    /// The peer requests traffic that belongs to another peer.
     #[error("{0}")]
     Taken(String),
-    /// There is no address to lend to the peer.
+    /// No address is left for the peer.
     #[error("{0}")]
     NothingToLend(String),
-    /// No connection of ours has these ends and this mode.
+    /// No connection of ours matches these ends and this mode.
     #[error("{0}")]
     NoConnection(String),
-    /// The peer refuses, under keys: there is nothing to tell it.
+    /// The peer refused us, authenticated: no answer is due.
     #[error("{0}")]
     Refused(String),
     /// Identity, certificate, signature or pre-shared key were refused.
     #[error("{0}")]
     Unauthenticated(String),
-    /// A message that proves nothing was dropped: count it, no exchange ends because of it.
+    /// An unauthenticated message was dropped: count it. It ends no exchange.
     #[error("message dropped: {}", .0.name())]
     Dropped(DropReason),
     /// No answer after all retransmissions.
@@ -65,11 +65,11 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// What the peer is told of it where it asked for a child, if anything.
+    /// What the peer is told if it requested a child, if anything.
     pub fn refusal(&self) -> Option<Refusal> {
         match self {
             Self::Incompatible { refusal, .. } => Some(*refusal),
-            // Who else is here is not for the peer to know, nor how full our pools are.
+            // The peer must not learn who else is connected, nor how full our pools are.
             Self::Taken(_) | Self::NothingToLend(_) => Some(Refusal::Selectors),
             _ => None,
         }

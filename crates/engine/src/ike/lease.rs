@@ -1,10 +1,10 @@
-//! Inner addresses: what a peer would like to have, and what it is lent.
+//! Inner addresses: what a peer requests, and what it gets.
 
 use std::net::IpAddr;
 
 use crate::config::InnerFamilies;
 
-/// What was lent.
+/// The assigned addresses and resolvers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lease {
     /// Addresses, at most one of each family.
@@ -13,11 +13,11 @@ pub struct Lease {
     pub dns: Vec<IpAddr>,
 }
 
-/// What a peer would like to be lent.
+/// A peer's request for addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// Families wanted.
+    /// Requested families.
     pub families: InnerFamilies,
-    /// The addresses that it would like to have, at most one of each family.
+    /// The preferred addresses, at most one of each family.
     pub addresses: Vec<IpAddr>,
 }

@@ -1,21 +1,21 @@
-//! What a peer tells under the keys of an IKE SA.
+//! Authenticated notices of a peer.
 
 use super::Refusal;
 
-/// What a peer has told us, authentic.
+/// A notice of the peer, authenticated under the IKE SA.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// SPIs of its own ESP or AH SAs are gone.
+    /// The peer deleted its ESP or AH SAs with these SPIs.
     DeletedChildren(Vec<u32>),
-    /// The IKE SA is gone.
+    /// The peer deleted the IKE SA.
     DeletedIke,
     /// It has no other SA with us (RFC 2407 §4.6.3.3).
     InitialContact,
-    /// It wants a sign of life; the number to return.
+    /// The peer probes us. The number must be returned.
     AreYouThere(u32),
-    /// The answer to ours.
+    /// The answer to our probe.
     IAmHere(u32),
-    /// It ended our tunnel for another device with our identity.
+    /// The peer ended our tunnel, because another device connected with our identity.
     Superseded,
     /// An error or status.
     Other(Complaint),
@@ -24,14 +24,14 @@ pub enum Notice {
 /// A notification that is an error or a status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
-    /// Its type, as the log writes it.
+    /// Its type, as in the log.
     pub name: String,
     /// Whether it is an error.
     pub is_error: bool,
-    /// What it refuses, if that is one of these.
+    /// The refusal that it means, if it is one of these.
     pub refuses: Option<Refusal>,
-    /// Whether it refuses who we are.
+    /// Whether it refuses our identity.
     pub is_about_identity: bool,
-    /// The SPI of the child that it names; `None` where it names none.
+    /// The SPI of the child that it names; `None` if it names none.
     pub child: Option<u32>,
 }

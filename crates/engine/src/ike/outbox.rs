@@ -1,4 +1,4 @@
-//! What a machine of IKE wants sent and told.
+//! The outputs of an IKE machine.
 
 use super::round_trip::RoundTrip;
 use super::{Role, Step};
@@ -6,30 +6,30 @@ use crate::counters::{DropCounters, DropReason};
 use crate::sa::Path;
 use crate::work::Work;
 
-/// What a machine wants sent and told.
+/// Everything that a machine wants to send or report.
 #[derive(Default)]
 pub struct Outbox {
-    /// IKE messages, each one whole: path and octets. The node adds the non-ESP marker, splits
-    /// what is too long and tells of them.
+    /// IKE messages, each complete: path and octets. The node adds the non-ESP marker, splits long
+    /// ones, and reports them.
     pub messages: Vec<Sent>,
-    /// Messages that are not believed, while their exchanges go on.
+    /// Messages that failed verification while their exchanges continue.
     pub doubts: Vec<Doubt>,
-    /// What it cost.
+    /// The operations done.
     pub work: Work,
-    /// Messages that were read and found good.
+    /// Messages that were read and are valid.
     pub received: Vec<Received>,
     /// Messages dropped without ending an exchange.
     pub drops: DropCounters,
-    /// What was heard is a repetition of what has been answered.
+    /// The message repeats one that was already answered.
     is_repetition: bool,
-    /// What its numbers of exchanges have come to.
+    /// How far the exchange numbers are used up.
     pub wear: Wear,
     round_trip: RoundTrip,
     has_learned: bool,
 }
 
 impl Outbox {
-    /// An empty one for exchanges over a path of which this is known.
+    /// An empty outbox for exchanges over a path with these measurements.
     pub fn over(round_trip: RoundTrip) -> Self {
         Self {
             round_trip,
@@ -37,23 +37,23 @@ impl Outbox {
         }
     }
 
-    /// What is known of the path.
+    /// The measurements of the path.
     pub fn round_trip(&self) -> RoundTrip {
         self.round_trip
     }
 
-    /// An answer has taught something of the path.
+    /// Updates the measurements after an answer.
     pub fn learn(&mut self, lesson: impl FnOnce(&mut RoundTrip)) {
         lesson(&mut self.round_trip);
         self.has_learned = true;
     }
 
-    /// What is known of the path, where an answer has taught something.
+    /// The measurements, if an answer has changed them.
     pub fn learned(&self) -> Option<RoundTrip> {
         self.has_learned.then_some(self.round_trip)
     }
 
-    /// Tells that a message of this size was received and understood.
+    /// Records that a message of this size was received and is valid.
     pub fn heard(&mut self, step: Step, size: Size, payloads: String) {
         self.received.push(Received {
             step,
@@ -62,16 +62,16 @@ impl Outbox {
         });
     }
 
-    /// Counts that what was heard is a repetition.
+    /// Counts the message as a repetition.
     pub fn heard_again(&mut self) {
         self.drops.count(DropReason::RetransmittedMessage);
         self.is_repetition = true;
     }
 
-    /// Where what a responder heard over `path` was a repetition, its answer goes back there: the
-    /// NAT between may have given the peer another port since. It is one message for one, a bounded
-    /// number of times; where the peer is, only a new message shows. Whoever began the session went
-    /// to an address of its own choice, and answers there alone.
+    /// If a responder received a repetition over `path`, its answer goes back there: a NAT may have
+    /// given the peer another port. It is one message for one, a bounded number of times; only a
+    /// new message moves the peer. An initiator chose the peer's address itself, and sends only
+    /// there.
     pub fn answer_repetition_at(&mut self, path: Path, role: Role) {
         if role == Role::Responder && self.is_repetition {
             self.messages.iter_mut().for_each(|sent| sent.path = path);
@@ -79,42 +79,42 @@ impl Outbox {
     }
 }
 
-/// How far the numbers of a session's exchanges are used up.
+/// How far the exchange numbers of a session are used up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Wear {
-    /// There are enough.
+    /// Enough are left.
     #[default]
     None,
-    /// The session is to be renewed.
+    /// The session must be renewed.
     Renew,
-    /// There is none left: the session must end.
+    /// None is left: the session must end.
     End,
 }
 
-/// What the log is to hear of a message that does not verify, while its exchange goes on: in clear,
-/// it may be a forger's.
+/// Reports a message that does not verify, while its exchange continues: it is unencrypted, so it
+/// may be forged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doubt {
-    /// Whose exchange, once a connection is chosen.
+    /// The connection of the exchange, once it is chosen.
     pub connection: Option<String>,
-    /// Where it came from.
+    /// Its source.
     pub path: Path,
     /// What does not verify, in one sentence.
     pub why: String,
 }
 
-/// A message on its way out.
+/// An outgoing message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// From where to where.
+    /// Source and destination.
     pub path: Path,
     /// The whole message.
     pub message: Vec<u8>,
-    /// Which one it is.
+    /// Its place in the exchange.
     pub step: Step,
     /// Names of its payloads, such as "SA KE NONCE ID".
     pub payloads: String,
-    /// The peer has announced that it reads fragments.
+    /// The peer has announced that it supports fragments.
     pub may_fragment: bool,
 }
 
@@ -126,7 +126,7 @@ impl Sent {
     }
 }
 
-/// What a message takes on the wire.
+/// The size of a message on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// Octets of the whole message.
@@ -135,11 +135,11 @@ pub struct Size {
     pub datagrams: usize,
 }
 
-/// A message that was read and found good.
+/// A message that was read and is valid.
 pub struct Received {
-    /// Which one it is.
+    /// Its place in the exchange.
     pub step: Step,
-    /// What it took on the wire.
+    /// Its size on the wire.
     pub size: Size,
     /// Names of its payloads.
     pub payloads: String,

@@ -1,45 +1,44 @@
-//! Sending again (RFC 2408 §5.1): by a timer for who waits for an answer, and on a duplicate for
-//! who has answered.
+//! Retransmission (RFC 2408 §5.1): a request is repeated by a timer, a response only after a
+//! duplicate of its request.
 //!
-//! A message that asks waits for its answer as long as the path has shown it to take
-//! ([`super::round_trip`]), then is sent again, and waits twice as long each time: where nothing
-//! is known of the path, it leaves at 0, 1, 3, 7, 15 and 31 s and is given up at 63 s. The timer
-//! starts when the message leaves, which is after its host has computed it.
+//! A request waits for its answer for the measured time of the path ([`super::round_trip`]), then
+//! is sent again with twice the timeout. Without a measurement it is sent at 0, 1, 3, 7, 15 and 31
+//! s and given up at 63 s. The timer starts when the message leaves, after its host has computed
+//! it.
 //!
-//! Main mode's third message is given up at 11 s, and the exchange begun anew by whoever owns it:
-//! an answer to the first has shown that the peer is there, and while it is flooded it forgets
-//! exchanges of which it has seen no more. A message that answers is sent again only when the very
-//! request comes again, and a bounded number of times, so that nobody can make us flood a third
-//! party.
+//! Main mode's third message is given up at 11 s, and its owner starts the exchange again: the
+//! answer to the first message showed that the peer is reachable, and a peer under a flood forgets
+//! exchanges that got no further. A response is repeated only for exactly the same request, and a
+//! bounded number of times, so that nobody can make us flood a third party.
 
 use crypto::hash::Hash;
 
 use super::{Fault, Outbox, Sent, Unanswered};
 use crate::time::{Deadline, Duration, Instant};
 
-/// How long an answer is waited for in all.
+/// How long to wait for an answer in total.
 pub const PATIENCE: Duration = Duration::from_secs(63);
-/// The same for a message that follows an answer to a first one.
+/// The same for a message that follows an answer to a first message.
 pub const PATIENCE_WITHIN: Duration = Duration::from_secs(11);
-/// A message that may be answered late is waited for so many of its timeouts at least.
+/// On a slow path, wait for at least this many timeouts.
 const LEAST_TIMEOUTS: u32 = 3;
-/// An exchange that is over still answers duplicates for so long: a peer like us repeats until
-/// [`PATIENCE`] ends, and what it sent last may be under way for a while.
+/// A finished exchange still answers duplicates for this time: a peer like us repeats until
+/// [`PATIENCE`] ends, and its last message may be in flight for a while.
 pub const LINGER: Duration = Duration::from_secs(70);
-/// How often a duplicate of one request is answered.
+/// How many duplicates of one request are answered.
 pub const ANSWERS_TO_DUPLICATES: u32 = 10;
 
-/// A message that waits for its answer.
+/// A message waiting for its answer.
 #[derive(Debug)]
 pub struct Retransmit {
     message: Sent,
     attempts: u32,
-    /// When it was sent last.
+    /// When it was last sent.
     sent_at: Instant,
     first_timeout: Duration,
     timeout: Duration,
     next: Instant,
-    /// Given up then.
+    /// When it is given up.
     end: Instant,
 }
 
@@ -66,7 +65,7 @@ impl Retransmit {
         sent
     }
 
-    /// What was sent at `began` left its host only `now`: the timer starts then.
+    /// A message sent at `began` left its host only `now`: the timer starts then.
     pub fn departed(&mut self, began: Instant, now: Instant) {
         if self.sent_at == began {
             let computed = now.since(began);
@@ -76,7 +75,7 @@ impl Retransmit {
         }
     }
 
-    /// The answer came: it teaches how long the path takes.
+    /// The answer came: measures the path.
     pub fn answered(&self, now: Instant, out: &mut Outbox) {
         if self.attempts == 0 {
             let octets = self.message.message.len();
@@ -116,7 +115,7 @@ impl Retransmit {
         Ok(())
     }
 
-    /// A repetition whose answer could not come before the end is not worth sending.
+    /// A repetition whose answer could not come before the end is not sent.
     fn wait(&mut self, now: Instant) {
         let next = now + self.timeout;
         self.next = if next + self.first_timeout > self.end {
@@ -132,8 +131,8 @@ impl Retransmit {
     }
 }
 
-/// A request that was answered, and the answer, for duplicates. Of the request, which strangers
-/// may make long, only a digest is kept.
+/// An answered request and its answer, for duplicates. Keeps only a digest of the request, which
+/// strangers can make long.
 #[derive(Debug)]
 pub struct Answered {
     request: Vec<u8>,
@@ -143,13 +142,13 @@ pub struct Answered {
 }
 
 impl Answered {
-    /// Sends `answer` (`None`: the request needs none) and remembers it.
+    /// Sends `answer` (`None`: no answer is due) and remembers it.
     pub fn send(request: &[u8], answer: Option<Sent>, out: &mut Outbox) -> Self {
         out.messages.extend(answer.clone());
         Self::sent(request, answer)
     }
 
-    /// Remembers an answer that was sent already.
+    /// Remembers an answer that was already sent.
     pub fn sent(request: &[u8], answer: Option<Sent>) -> Self {
         Self {
             request: digest(request),
@@ -159,8 +158,8 @@ impl Answered {
         }
     }
 
-    /// Whether `message` is the request again, octet for octet: then it is counted, and answered
-    /// if its answers are not used up.
+    /// Whether `message` is exactly the same request. If so, it is counted, and answered if its
+    /// answers are not used up.
     pub fn take_duplicate(&mut self, message: &[u8], out: &mut Outbox) -> bool {
         if message.len() != self.request_bytes || digest(message) != self.request {
             return false;
@@ -228,7 +227,7 @@ mod tests {
         }
     }
 
-    /// What is known after one answer that took so long.
+    /// The state after one answer that took this long.
     fn after(sample: Duration) -> Outbox {
         let mut out = Outbox::default();
         out.learn(|path| path.learn(sample, usize::MAX));
@@ -250,7 +249,7 @@ mod tests {
         );
         let slow = Retransmit::send(sent(), Instant(0), &mut after(Duration::from_secs(2)));
         assert_eq!(schedule(slow), (vec![6.0, 18.0, 42.0], 63.0));
-        // Patience within an exchange grows with the path's own time.
+        // Patience within an exchange grows with the path's round trip.
         let mut out = after(Duration::from_secs(2));
         let within = Retransmit::send_within(PATIENCE_WITHIN, sent(), Instant(0), &mut out);
         assert_eq!(schedule(within), (vec![6.0], 18.0));
@@ -265,7 +264,7 @@ mod tests {
         let mut asked = Retransmit::send(sent(), Instant(0), &mut out);
         asked.departed(Instant(0), Instant(4 * SECOND));
         assert_eq!(asked.deadline().at, Instant(5 * SECOND));
-        // What left before an input has nothing to do with what it makes us compute.
+        // A departure before an input is not delayed by what the input makes us compute.
         asked.departed(Instant(2 * SECOND), Instant(3 * SECOND));
         assert_eq!(asked.deadline().at, Instant(5 * SECOND));
         asked.answered(Instant(4 * SECOND + SECOND / 10), &mut out);

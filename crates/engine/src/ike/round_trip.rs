@@ -1,30 +1,31 @@
-//! How long an answer takes on a path: the estimate of RFC 6298, and what it makes of a message
-//! that was sent more than once (Karn's algorithm).
+//! The round trip time of a path: the estimate of RFC 6298, with Karn's algorithm for messages that
+//! were sent more than once.
 //!
-//! A sample is the time from a message's departure until its answer was understood, so that it
-//! holds what the peer computes. On a slow link it grows with the message: one that is longer than
-//! all that were timed is given as much more time. Left out: the clock's granularity, since ours is
+//! A sample is the time from a message's departure until its answer was understood, so it includes
+//! the peer's computation. On a slow link it grows with the message: a message longer than all
+//! measured ones gets proportionally more time. Left out: the clock's granularity, because ours is
 //! a nanosecond.
 
 use crate::time::Duration;
 
-/// Before anything is known of the path (RFC 6298 §2.1).
+/// The timeout before any measurement (RFC 6298 §2.1).
 pub const FIRST_TIMEOUT: Duration = Duration::from_secs(1);
-/// RFC 6298 §2.4 rounds up to a second, for streams that fill a path. A handshake is a dozen
+/// RFC 6298 §2.4 rounds up to a second, for streams that fill a path. A handshake has a dozen
 /// messages: a repetition costs the path little, and a second of waiting costs the user a second.
 pub const MIN_TIMEOUT: Duration = Duration::from_millis(500);
-/// So that a message is sent at least twice before it is given up.
+/// Ensures that a message is sent at least twice before it is given up.
 pub const MAX_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A longer message gets so many times the round trip at most: on most paths length costs little.
+/// A longer message gets at most this multiple of the round trip: on most paths length costs
+/// little.
 const MAX_STRETCH: usize = 8;
 
-/// What is known of a path's round trips.
+/// The measurements of a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RoundTrip {
     estimate: Option<Estimate>,
-    /// The timeout that the last message had when its answer came, after repetitions: it counts
-    /// until an answer is to one sending alone (RFC 6298 §5, step 5.5 and Karn's algorithm).
+    /// The last message's timeout after repetitions. It applies until a message that was sent only
+    /// once is answered (RFC 6298 §5, step 5.5 and Karn's algorithm).
     backed_off: Option<Duration>,
 }
 
@@ -32,12 +33,12 @@ pub struct RoundTrip {
 struct Estimate {
     smoothed: Duration,
     variation: Duration,
-    /// Octets of the longest message that was timed.
+    /// Octets of the longest measured message.
     longest: usize,
 }
 
 impl RoundTrip {
-    /// How long an answer is waited for before its message, of so many octets, is sent again.
+    /// How long to wait for the answer to a message of this many octets before sending it again.
     pub fn timeout(&self, octets: usize) -> Duration {
         let learned = self.estimate.map(|it| {
             let stretched = octets.min(it.longest.saturating_mul(MAX_STRETCH));
@@ -52,8 +53,8 @@ impl RoundTrip {
             .map_or(FIRST_TIMEOUT, |it| it.clamp(MIN_TIMEOUT, MAX_TIMEOUT))
     }
 
-    /// A message of so many octets that was sent once was answered after `sample` (RFC 6298 §2.2
-    /// and §2.3).
+    /// A message of this many octets, sent once, was answered after `sample` (RFC 6298 §2.2 and
+    /// §2.3).
     pub fn learn(&mut self, sample: Duration, octets: usize) {
         self.backed_off = None;
         self.estimate = Some(match self.estimate {
@@ -74,8 +75,8 @@ impl RoundTrip {
         });
     }
 
-    /// A message that was sent more than once was answered, and nobody knows which sending: the
-    /// next message waits as long as this one did at last (RFC 6298 §3).
+    /// A message that was sent more than once was answered, and the answer belongs to an unknown
+    /// sending: the next message starts with the last timeout of this one (RFC 6298 §3).
     pub fn back_off(&mut self, timeout: Duration) {
         self.backed_off = Some(timeout);
     }
@@ -134,7 +135,7 @@ mod tests {
         assert_eq!(path.timeout(1 << 20), ms(8 * 400 + 4 * 200));
         path.learn(ms(400), 1000);
         assert_eq!(path.timeout(1000), ms(400 + 4 * 150));
-        // Nothing is known of how long a path takes: its messages' lengths say nothing.
+        // Without a measured round trip, the lengths of messages do not matter.
         assert_eq!(RoundTrip::default().timeout(1 << 20), FIRST_TIMEOUT);
     }
 }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// A message by its exchange and its number there, as logs and prices name it.
+/// A message by its exchange and its number there, as in logs and costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
     /// Of IKEv1's main mode, 1 to 6 (RFC 2409 §5).
@@ -11,18 +11,18 @@ pub enum Step {
     Aggressive(u8),
     /// Of its quick mode, 1 to 3 (RFC 2409 §5.5).
     Quick(u8),
-    /// Of mode config: 1 asks, 2 answers (draft-ietf-ipsec-isakmp-mode-cfg §3.2).
+    /// Of mode config: 1 requests, 2 answers (draft-ietf-ipsec-isakmp-mode-cfg §3.2).
     Config(u8),
     /// A gateway pushes configuration (draft-ietf-ipsec-isakmp-mode-cfg §3.3).
     ConfigSet,
-    /// It was taken.
+    /// The acknowledgement of a push.
     ConfigAck,
     /// An informational exchange (RFC 2408 §4.8).
     Informational,
 }
 
 impl Step {
-    /// Nothing was heard of the peer before it is answered.
+    /// Whether the message comes before any answer of the peer.
     pub fn is_first(self) -> bool {
         matches!(self, Self::Main(1) | Self::Aggressive(1))
     }

@@ -1,35 +1,35 @@
-//! A message of ours that nobody answers: what that looks like to whoever waits.
+//! A message of ours without an answer: explains it to the user.
 
 use core::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use super::{NAT_T_PORT, Step};
 
-/// The message that proves who we are in main mode; a pre-shared key makes its cipher key, so that
-/// a peer with another one cannot read it.
+/// The message that authenticates us in main mode. Its cipher key depends on the pre-shared key, so
+/// a peer with another key cannot read it.
 const MAIN_PROOF: Step = Step::Main(5);
 
 /// A message without an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unanswered {
-    /// Which message of ours.
+    /// The message.
     pub step: Step,
-    /// Where it went.
+    /// Its destination.
     pub remote: SocketAddr,
     /// How often it was sent.
     pub tries: u32,
-    /// Both ends prove who they are by a pre-shared key.
+    /// Both ends authenticate with a pre-shared key.
     pub is_by_key: bool,
-    /// What ICMP said of it first. Anybody can send that: it is a hint.
+    /// The first ICMP report about it. Anybody can send ICMP, so it is a hint.
     pub unreachable: Option<Unreachable>,
 }
 
-/// What ICMP says of a datagram that did not arrive.
+/// An ICMP report about a datagram that did not arrive.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Unreachable {
     /// Why it did not arrive.
     pub why: NotReached,
-    /// Who says so: a router, the peer, or our own host of its own link.
+    /// The sender of the report: a router, the peer, or our own host for its own link.
     pub by: IpAddr,
 }
 
@@ -51,7 +51,7 @@ pub enum NotReached {
 }
 
 impl Unanswered {
-    /// Whether silence looks as if the peer had another pre-shared key.
+    /// Whether the silence suggests that the peer has another pre-shared key.
     pub fn may_be_unreadable(&self) -> bool {
         self.is_by_key && self.step == MAIN_PROOF
     }
@@ -109,8 +109,7 @@ impl fmt::Display for Unanswered {
 }
 
 impl NotReached {
-    /// What it looks like when somebody other than the peer says it, and whether it is the answer
-    /// of another host.
+    /// The words for a report by somebody other than the peer, and whether another host answered.
     fn words(self) -> (bool, &'static str) {
         match self {
             Self::Port => (

@@ -7,12 +7,12 @@
 //! 3  CERT.. SIG | HASH NAT-D NAT-D N   -->            sealed; port 4500 behind a NAT
 //! ```
 //!
-//! The group cannot be negotiated: all transforms offered are of the first one's group. Message 3
-//! is sealed as strongSwan does; in clear it is accepted as well. An identity that no connection
-//! with a pre-shared key accepts is refused at message 3 (`decoy.rs`).
+//! The group cannot be negotiated: all offered transforms have the group of the first one. Message
+//! 3 is encrypted, as strongSwan does it; an unencrypted one is accepted as well. With a pre-shared
+//! key, an identity that no connection accepts is refused at message 3 (`decoy.rs`).
 //!
-//! Left out: RESPONDER-LIFETIME, since nothing of the responder's is protected; a shorter life
-//! shows when the responder renews or deletes the SA.
+//! Left out: RESPONDER-LIFETIME, because no message of the responder is protected. The initiator
+//! learns about a shorter lifetime when the responder renews or deletes the SA.
 
 use std::sync::Arc;
 
@@ -58,7 +58,8 @@ impl Core {
         Awaited::Aggressive2(pair)
     }
 
-    /// Answers message 1 with message 2: cheap checks, then Diffie-Hellman, then the signature.
+    /// Answers message 1 with message 2: first cheap checks, then Diffie-Hellman, then the
+    /// signature.
     pub(super) fn aggressive_1(
         &mut self,
         message: &[u8],
@@ -129,8 +130,8 @@ impl Core {
         Ok(Awaited::Aggressive3(session))
     }
 
-    /// Reads message 2, sends message 3. Until the peer's proof is checked nothing is changed: a
-    /// forged message 2 may come before the true one.
+    /// Reads message 2 and sends message 3. Nothing changes until the peer's proof is checked: a
+    /// forged message 2 may come before the real one.
     pub(super) fn aggressive_2(
         &mut self,
         pair: &KeyPair,
@@ -155,7 +156,7 @@ impl Core {
         let peer = Role::Responder;
         let hash = self.hash_of(peer, &session, &publics, cookies, id_body, work);
         let checked = auth::check(&self.candidates, id, &parts, &hash, at.calendar, work);
-        // Read it was, whatever it proves: the peer is not silent.
+        // It was read, whatever it proves: the peer is not silent.
         self.heard(2, at, &located);
         let proven = checked.map_err(|fault| self.unverified(fault, id))?;
         self.suite = choice.suite;
@@ -179,7 +180,7 @@ impl Core {
         Ok(self.establish(&session, last_iv, proven, true, at))
     }
 
-    /// Reads message 3, sealed or in clear.
+    /// Reads message 3, encrypted or not.
     pub(super) fn aggressive_3(
         &mut self,
         session: &Session,
@@ -211,14 +212,14 @@ impl Core {
         Ok(self.establish(session, last_iv, proven, false, at))
     }
 
-    /// The suites of the first one's group.
+    /// The suites with the group of the first one.
     pub(super) fn offered_suites(&self) -> Vec<IkeSuite> {
         let all = &self.connection().proposals;
         let is_offered = |suite: &&IkeSuite| suite.group == all[0].group;
         all.iter().filter(is_offered).copied().collect()
     }
 
-    /// The sentence for an answer that came and proves nothing.
+    /// The error for an answer that proves nothing.
     fn unverified(&self, fault: Fault, id: &Identification) -> Fault {
         let Fault::Unauthenticated(why) = fault else {
             return fault;
@@ -227,15 +228,15 @@ impl Core {
         let is_accepted = auth::identity_of(id).is_ok_and(|it| self.connection().accepts(&it));
         if self.method == Method::PresharedKey && is_accepted {
             let own = &self.connection().local.identity;
-            let hidden = format!("{why}; one that does not know us as {own} answers so too");
+            let hidden = format!("{why}; a peer that does not know us as {own} answers the same way");
             return Fault::Unauthenticated(hidden);
         }
         Fault::Unauthenticated(why)
     }
 }
 
-/// The first of these, and those to whom message 2 is the same: who issued the peer's certificate
-/// shows in message 3 only.
+/// The first of these, and all for which message 2 is the same: the issuer of the peer's
+/// certificate is known only from message 3.
 fn answered_alike(
     mut known: Vec<Arc<Connection>>,
     is_chosen: impl Fn(&Connection) -> bool,

@@ -1,5 +1,5 @@
-//! Who the peer is and who we are: certificates, signatures, pre-shared keys, identities
-//! (RFC 2409 §5.1, §5.4, RFC 4945).
+//! Authentication of both ends: certificates, signatures, pre-shared keys, identities (RFC 2409
+//! §5.1, §5.4, RFC 4945).
 //!
 //! Left out: public key encryption (RFC 2409 §5.2, §5.3), PKCS #7 chains, CRLs in CERT payloads.
 
@@ -21,21 +21,21 @@ use crate::sa::Secret;
 use crate::time::{Calendar, Instant};
 use crate::work::{Task, Work};
 
-/// Authorities that are named in certificate requests; with more, one empty request goes out.
+/// Authorities named in certificate requests. With more, one empty request is sent.
 const MAX_REQUESTS_SENT: usize = 8;
 
-/// A peer that has proven who it is.
+/// A peer that has proven its identity.
 pub(super) struct Proven {
     pub(super) identity: Peer,
-    /// The closest of the candidates that accepts it and trusts its certificate's authority.
+    /// The closest candidate that accepts it and trusts its certificate's authority.
     pub(super) connection: Arc<Connection>,
-    /// Of one that has a certificate.
+    /// Its certificate, if it has one.
     pub(super) certified: Option<Certified>,
 }
 
 impl Proven {
-    /// Charges a peer that comes to us for one more ISAKMP SA. Where it has had too many its
-    /// message is dropped: it comes again, and is answered when there is room.
+    /// Charges a peer that connects to us for one more ISAKMP SA. If it has too many, its message
+    /// is dropped: it will be repeated, and answered when there is room.
     pub(super) fn charge(&self, quotas: Option<&mut Quotas>, now: Instant) -> Result<(), Fault> {
         let comes_to_us = self.connection.remote_addrs.is_empty();
         let Some(quotas) = quotas.filter(|_| comes_to_us) else {
@@ -46,16 +46,16 @@ impl Proven {
     }
 }
 
-/// What goes on counting of a peer's certificate once it has been checked.
+/// The parts of a verified certificate that matter later.
 pub(super) struct Certified {
     /// When it ends, seconds since 1970.
     pub(super) not_after: i64,
-    /// What a later revocation list is asked about.
+    /// The path, for checks against later revocation lists.
     pub(super) path: CertificatePath,
 }
 
 impl Connection {
-    /// The one method of both ends; `None` where the two differ, which IKEv1 cannot express.
+    /// The method of both ends; `None` if they differ, which IKEv1 cannot express.
     pub(super) fn method(&self) -> Option<Method> {
         match (&self.local.method, &self.remote.method) {
             (LocalMethod::Signature { .. }, RemoteMethod::Signature(_)) => {
@@ -68,7 +68,7 @@ impl Connection {
         }
     }
 
-    /// The pre-shared key, where that is the method.
+    /// The pre-shared key, if that is the method.
     pub(super) fn preshared_key(&self) -> Option<&Secret> {
         match &self.remote.method {
             RemoteMethod::PresharedKey(key) => Some(key),
@@ -76,20 +76,20 @@ impl Connection {
         }
     }
 
-    /// Whether an identity is among those that we pin.
+    /// Whether we accept this identity.
     pub(super) fn accepts(&self, identity: &Identity) -> bool {
         self.closeness(identity).is_some()
     }
 
-    /// How narrowly our patterns name an identity; `None`: we do not accept it.
+    /// How narrowly our patterns match an identity; `None` if none does.
     fn closeness(&self, identity: &Identity) -> Option<Breadth> {
         let patterns = self.remote.identities.iter();
         let fitting = patterns.filter(|pattern| pattern.fits(identity));
         fitting.map(IdentityPattern::breadth).min()
     }
 
-    /// The proof that goes with our identity: certificates and signature, or the hash itself.
-    /// Authorities that the peer asked for it has itself: the chain ends before them.
+    /// The proof of our identity: certificates and signature, or the hash itself. The chain ends
+    /// before the authorities that the peer requested, because it has them.
     pub(super) fn proof(
         &self,
         hash: &Digest,
@@ -118,7 +118,7 @@ impl Connection {
         }
     }
 
-    /// Certificate requests for the authorities that we believe.
+    /// Certificate requests for the authorities that we trust.
     pub(super) fn requests(&self) -> Vec<Payload> {
         let RemoteMethod::Signature(store) = &self.remote.method else {
             return Vec::new();
@@ -138,7 +138,7 @@ impl Connection {
     }
 }
 
-/// Reads an identity; address ranges are none.
+/// Reads an identity. Address ranges are refused.
 pub(super) fn identity_of(id: &Identification) -> Result<Identity, Fault> {
     Identity::from_identification(id).map_err(|fault| {
         let number = id.kind.number();
@@ -149,7 +149,7 @@ pub(super) fn identity_of(id: &Identification) -> Result<Identity, Fault> {
 }
 
 /// The candidates that accept an identity, the closest first: a connection for one peer comes
-/// before one for everybody, whatever their names and their order.
+/// before one for everybody, whatever their names and order.
 pub(super) fn accepting(
     candidates: &[Arc<Connection>],
     identity: &Identity,
@@ -163,7 +163,7 @@ pub(super) fn accepting(
         .collect()
 }
 
-/// The sentence for an identity that nobody accepts.
+/// The error for an identity that no candidate accepts.
 pub(super) fn unaccepted(identity: &Identity, candidates: &[Arc<Connection>]) -> Fault {
     let mut accepted: Vec<&IdentityPattern> = candidates
         .iter()
@@ -177,7 +177,8 @@ pub(super) fn unaccepted(identity: &Identity, candidates: &[Arc<Connection>]) ->
 }
 
 /// Checks the peer's proof of its identity against `hash`, the HASH_I or HASH_R that we computed.
-/// All candidates use one method and, if it is that, one pre-shared key. Cheap checks come first.
+/// All candidates have the same method and, if that is it, the same pre-shared key. Cheap checks
+/// come first.
 pub(super) fn check(
     candidates: &[Arc<Connection>],
     id: &Identification,
@@ -215,7 +216,7 @@ pub(super) fn check(
     })
 }
 
-/// Whether two connections would make the same SKEYID.
+/// Whether two connections would derive the same SKEYID.
 pub(super) fn is_same_key(a: Option<&Secret>, b: Option<&Secret>) -> bool {
     match (a, b) {
         (None, None) => true,
@@ -224,16 +225,16 @@ pub(super) fn is_same_key(a: Option<&Secret>, b: Option<&Secret>) -> bool {
     }
 }
 
-/// What a wrong pre-shared key is called.
+/// The error for a wrong pre-shared key.
 pub(super) fn wrong_key() -> Fault {
     Fault::Unauthenticated("the pre-shared key differs".into())
 }
 
-/// So many names of a certificate are told: a stranger chooses how many it has.
+/// Names of a certificate in an error at most. A stranger chooses how many it has.
 const MAX_NAMES_TOLD: usize = 8;
 
-/// Certificate, then signature; returns the connection whose authorities issued the certificate,
-/// the certificate's names, and what goes on counting.
+/// Checks certificate, then signature. Returns the connection whose authorities issued the
+/// certificate, the certificate's names, and the parts that matter later.
 fn check_signature<'a>(
     accepting: &'a [Arc<Connection>],
     identity: &Identity,
@@ -256,7 +257,7 @@ fn check_signature<'a>(
             "the peer sent no certificate".into(),
         ));
     }
-    // The leaf should come first, but no document says so.
+    // The leaf should come first, but no document requires that.
     let named = chain
         .iter()
         .position(|certificate| identity.proven_by(&certificate.names()).is_some());
@@ -289,9 +290,9 @@ fn check_signature<'a>(
     Ok((connection, verified.names, certified))
 }
 
-/// The first connection that trusts whoever issued a certificate. One that trusts its issuer and
-/// refuses it all the same, as revoked or expired, has the last word; if all are strangers to the
-/// issuer, the closest connection says so.
+/// The first connection that trusts the issuer of a certificate. If one trusts the issuer but
+/// refuses the certificate, as revoked or expired, its error counts; if none trusts the issuer,
+/// that of the closest connection.
 fn verify<'a>(
     accepting: &'a [Arc<Connection>],
     leaf: &Certificate,

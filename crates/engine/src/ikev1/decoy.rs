@@ -1,14 +1,14 @@
-//! What a stranger hears who begins aggressive mode with a pre-shared key under an identity that
-//! nobody has: the same as under one that somebody has, so that no identity is betrayed.
+//! Hides which identities exist. A stranger who starts aggressive mode with a pre-shared key and an
+//! unknown identity gets the same answer as for a known one.
 //!
-//! The key is made of a secret of this process and of the identity, so that whoever asks again
-//! hears of the same connection. The answer costs the same, is as long, and holds the same place
-//! among half-open exchanges. Nobody can prove the identity afterwards: the third message ends as
-//! it does for a wrong key.
+//! The key is derived from a secret of this process and the identity, so a repeated request meets
+//! the same connection. The answer costs the same, has the same length, and occupies a half-open
+//! exchange in the same way. Nobody can then prove the identity: the third message fails as with a
+//! wrong key.
 //!
-//! Left out: the identity that we give, and the proposals that we take, are those of one of our
-//! connections. Where connections differ in these, who asks many times may learn of which kinds
-//! there are, not who uses them.
+//! Left out: our identity and the accepted proposals are those of one of our connections. If
+//! connections differ in these, a stranger with many requests may learn which kinds exist, but not
+//! who uses them.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ impl Decoys {
         Self(Secret(octets))
     }
 
-    /// The place among `len` that an identity has.
+    /// The index among `len` for an identity.
     pub(super) fn place(&self, identity: &Identity, len: usize) -> usize {
         let drawn = self.draw(b"place", identity);
         let number = drawn.0[..4].iter();
@@ -55,9 +55,10 @@ impl Decoys {
     }
 }
 
-/// The one of `fitting`, which accept the proposals and not the identity, that answers in place of
-/// one that would, and under which key; the log hears the truth. Without a pre-shared key there is
-/// none: certificates travel in clear in aggressive mode, and each costs a signature.
+/// Chooses the connection that answers an unknown identity, among `fitting`, which accept the
+/// proposals but not the identity, and its key. The log gets the real error. `None` without a
+/// pre-shared key: with certificates, aggressive mode sends identities unencrypted anyway, and each
+/// answer costs a signature.
 pub(super) fn pose(
     mut fitting: Vec<Arc<Connection>>,
     decoys: &Decoys,

@@ -1,5 +1,5 @@
-//! What both modes of phase 1 share: the state of an exchange, its keys and hashes, sending, and
-//! the end in success or refusal (RFC 2409 §5).
+//! The parts that both modes of phase 1 share: the state of an exchange, its keys and hashes,
+//! sending, and its end in success or refusal (RFC 2409 §5).
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ use crate::work::{Task, Work};
 /// Octets of our nonces.
 const NONCE_LEN: usize = 32;
 
-/// Which message is awaited, and what only that step needs.
+/// The expected message, and the state that only that step needs.
 pub(super) enum Awaited {
     Main2,
     Main3,
@@ -50,7 +50,7 @@ pub(super) struct Session {
     pub(super) iv: Iv,
 }
 
-/// A message under way through a step.
+/// The message being processed in a step.
 pub(super) struct At<'a> {
     pub(super) path: Path,
     pub(super) message: &'a Message<'a>,
@@ -70,27 +70,27 @@ pub(super) struct Publics {
     pub(super) nonce_r: Vec<u8>,
 }
 
-/// What every step of either mode works on. Fields fill as the exchange goes on; a step changes
-/// them only once its message has passed all checks.
+/// The common state of all steps in both modes. Fields are filled as the exchange progresses. A
+/// step changes them only after its message has passed all checks.
 pub(super) struct Core {
     pub(super) role: Role,
     pub(super) is_aggressive: bool,
-    /// Connections that still fit, the current one first; never empty.
+    /// Connections that still match, the current one first; never empty.
     pub(super) candidates: Vec<Arc<Connection>>,
     pub(super) method: Method,
-    /// Stands for the pre-shared key towards an identity that nobody has.
+    /// Replaces the pre-shared key for an unknown identity.
     pub(super) decoy: Option<Secret>,
     pub(super) cookies: Cookies,
     pub(super) path: Path,
     pub(super) is_first_contact: bool,
     pub(super) suite: IkeSuite,
     pub(super) lifetime_s: u64,
-    /// The initiator wants a longer life than we do: it is told in main mode's last message.
+    /// The initiator wants a longer lifetime than we do; main mode's last message tells it.
     pub(super) tells_lifetime: bool,
     /// SAi_b.
     pub(super) sa_i: Vec<u8>,
     pub(super) publics: Publics,
-    /// The ID payload of an aggressive initiator, without and with its octets.
+    /// The ID payload of an aggressive initiator, parsed and as octets.
     pub(super) peer_id: Option<(Identification, Vec<u8>)>,
     pub(super) requests: Vec<Vec<u8>>,
     pub(super) peer: PeerSupport,
@@ -98,19 +98,19 @@ pub(super) struct Core {
     is_initial_contact: bool,
     /// Sent until answered.
     pub(super) retransmit: Option<Retransmit>,
-    /// The message answered last.
+    /// The last answered message.
     pub(super) answered: Option<Answered>,
-    /// When, where the peer's next message is an answer to ours.
+    /// When it was answered, if the peer's next message is an answer to ours.
     pub(super) answered_at: Option<Instant>,
     last_sent: Vec<u8>,
     pub(super) expires: Option<Instant>,
-    /// The last block of the current message, if it was sealed with the exchange's keys.
+    /// The last block of the current message, if it was encrypted with the exchange's keys.
     pub(super) sealed: Option<Iv>,
     pub(super) established: Option<Box<IsakmpSa>>,
 }
 
 impl Core {
-    /// Panics on a first candidate without proposals or without one method.
+    /// Panics if the first candidate has no proposals or two different methods.
     pub(super) fn new(
         role: Role,
         candidates: Vec<Arc<Connection>>,
@@ -159,7 +159,7 @@ impl Core {
         }
     }
 
-    /// What the `number`th message is called.
+    /// The name of message `number`.
     pub(super) fn step(&self, number: u8) -> Step {
         match self.is_aggressive {
             true => Step::Aggressive(number),
@@ -167,7 +167,7 @@ impl Core {
         }
     }
 
-    /// Why a message cannot be one of this exchange.
+    /// Why a message cannot belong to this exchange.
     pub(super) fn unfit(&self, message: &Message<'_>) -> Option<DropReason> {
         let header = message.header();
         let theirs = header.cookies;
@@ -180,7 +180,7 @@ impl Core {
         if theirs.initiator != self.cookies.initiator || !is_responder_known {
             return Some(DropReason::UnknownCookies);
         }
-        // Our own message comes back, or our cookie as the peer's own.
+        // Our own message came back, or our cookie as the peer's.
         if message.octets() == self.last_sent || theirs.responder == theirs.initiator {
             return Some(DropReason::Reflected);
         }
@@ -188,7 +188,7 @@ impl Core {
         has_id.then_some(DropReason::UnexpectedMessage)
     }
 
-    /// Takes the message that `step` waits for.
+    /// Processes the message that `step` waits for.
     pub(super) fn advance(&mut self, step: &Awaited, at: &mut At<'_>) -> Result<Awaited, Fault> {
         match step {
             Awaited::Main2 => self.main_2(at),
@@ -202,7 +202,7 @@ impl Core {
         }
     }
 
-    /// The payloads of a message in clear.
+    /// The payloads of an unencrypted message.
     pub(super) fn read_clear<'a>(at: &At<'a>) -> Result<(&'a [u8], Vec<Located>), DropReason> {
         let (header, body) = (at.message.header(), at.message.body());
         if header.flags.is_encrypted() {
@@ -213,8 +213,8 @@ impl Core {
         Ok((body, located))
     }
 
-    /// Decrypts a phase 1 message. In main mode the pre-shared key makes the cipher key, so what
-    /// does not decrypt means another key.
+    /// Decrypts a phase 1 message. In main mode the cipher key depends on the pre-shared key, so a
+    /// failure suggests another key.
     pub(super) fn read_sealed(
         &mut self,
         session: &Session,
@@ -236,7 +236,7 @@ impl Core {
         }
     }
 
-    /// A fresh pair and nonce of ours.
+    /// Makes a fresh pair and nonce.
     pub(super) fn generate(
         group: Group,
         random: &mut Stream,
@@ -249,8 +249,8 @@ impl Core {
         (pair, nonce)
     }
 
-    /// Keys from the shared value, and the IV of the first sealed message: hash of g^xi | g^xr
-    /// (RFC 2409 appendix B).
+    /// Derives keys from the shared value, and the IV of the first encrypted message: hash of g^xi
+    /// | g^xr (RFC 2409 appendix B).
     pub(super) fn agree(
         &self,
         pair: &KeyPair,
@@ -289,7 +289,7 @@ impl Core {
         })
     }
 
-    /// HASH_I or HASH_R, over the ID payload of who proves itself (RFC 2409 §5).
+    /// HASH_I or HASH_R, over the ID payload of the end that authenticates (RFC 2409 §5).
     pub(super) fn hash_of(
         &self,
         who: Role,
@@ -316,7 +316,7 @@ impl Core {
         Payload::Identification(self.connection().local.identity.to_identification())
     }
 
-    /// Our NAT-D payloads, where the peer speaks RFC 3947.
+    /// Our NAT-D payloads, if the peer supports RFC 3947.
     pub(super) fn discovery(&self) -> Vec<Payload> {
         if !self.nat.is_supported {
             return Vec::new();
@@ -330,13 +330,13 @@ impl Core {
         .into()
     }
 
-    /// Whether the peer is to believe in a NAT. A main mode responder may not know yet whose
-    /// connection it is: then all that are left must want it.
+    /// Whether to make the peer assume a NAT. A main mode responder may not know the connection
+    /// yet: then all remaining ones must want it.
     fn pretends_nat(&self) -> bool {
         self.candidates.iter().all(|it| it.prefers_udp())
     }
 
-    /// What the peer's NAT-D payloads say, seen over `path`.
+    /// Evaluates the peer's NAT-D payloads for `path`.
     pub(super) fn find_nat(&self, path: Path, cookies: Cookies, found: &[&[u8]]) -> NatFinding {
         if !self.nat.is_supported {
             return NatFinding::default();
@@ -346,14 +346,14 @@ impl Core {
         finding
     }
 
-    /// An initiator leaves port 500 when there is a NAT (RFC 3947 §4).
+    /// An initiator leaves port 500 if there is a NAT (RFC 3947 §4).
     pub(super) fn float(&mut self) {
         if self.nat.is_between() {
             self.path = nat::float(self.path);
         }
     }
 
-    /// Remembers what the peer's first message with vendor IDs announces.
+    /// Remembers the abilities that the peer announces in its first message with vendor IDs.
     pub(super) fn take_vendors(&mut self, parts: &Parts<'_>) {
         let (peer, speaks_rfc_3947) = vendor::understood(&parts.vendors);
         self.peer = peer;
@@ -368,7 +368,7 @@ impl Core {
         vendor::announcements(self.connection().fragments)
     }
 
-    /// INITIAL-CONTACT, if this is one (RFC 2407 §4.6.3.3).
+    /// INITIAL-CONTACT, if this is the first contact (RFC 2407 §4.6.3.3).
     pub(super) fn first_contact(&self) -> Option<Payload> {
         let notify = || self.notify(NotifyType::InitialContact, Vec::new());
         self.is_first_contact.then(notify)
@@ -378,7 +378,7 @@ impl Core {
         notification(self.cookies, kind, value)
     }
 
-    /// A message in clear, ready to go.
+    /// An unencrypted message, ready to send.
     pub(super) fn clear(&self, number: u8, chain: &[Payload]) -> Sent {
         let (next_payload, body) = write_payloads(chain);
         let header = Header {
@@ -388,7 +388,7 @@ impl Core {
         self.sent(self.step(number), header.write(&body), names_of(chain))
     }
 
-    /// A sealed message, ready to go; moves `iv` on.
+    /// An encrypted message, ready to send. Advances `iv`.
     pub(super) fn sealed(
         &self,
         number: u8,
@@ -403,7 +403,8 @@ impl Core {
         self.sent(self.step(number), message, names_of(chain))
     }
 
-    /// Sends what must be answered, by timer; `request` is what it answers itself.
+    /// Sends a message that needs an answer, with a timer. `request` is the message that it answers
+    /// itself.
     pub(super) fn ask(
         &mut self,
         request: Option<&[u8]>,
@@ -429,7 +430,7 @@ impl Core {
         self.retransmit = Some(Retransmit::send_within(patience, sent, now, out));
     }
 
-    /// Sends what only a duplicate of `request` makes us send again.
+    /// Sends an answer, which is repeated only after a duplicate of `request`.
     pub(super) fn answer(&mut self, request: &[u8], sent: Sent, now: Instant, out: &mut Outbox) {
         self.heed_answer(now, out);
         self.last_sent.clone_from(&sent.message);
@@ -437,8 +438,8 @@ impl Core {
         self.answered_at = Some(now);
     }
 
-    /// The peer goes on: its message answers our last one, and shows how long that takes. A
-    /// responder learns it from the initiator's next message.
+    /// The peer's message answers our last one and measures the path. A responder measures it with
+    /// the initiator's next message.
     fn heed_answer(&mut self, now: Instant, out: &mut Outbox) {
         if let Some(asked) = self.retransmit.take() {
             asked.answered(now, out);
@@ -449,13 +450,13 @@ impl Core {
             let octets = self.last_sent.len();
             out.learn(|path| match is_single {
                 true => path.learn(passed, octets),
-                // It took no longer than this, and nobody knows how much less.
+                // The round trip took at most this long, and perhaps less.
                 false => path.back_off(passed * 2),
             });
         }
     }
 
-    /// What was sent at `began` left only `now`.
+    /// A message sent at `began` left only `now`.
     pub(super) fn departed(&mut self, began: Instant, now: Instant) {
         if let Some(asked) = &mut self.retransmit {
             asked.departed(began, now);
@@ -465,7 +466,7 @@ impl Core {
             .map(|at| if at == began { now } else { at });
     }
 
-    /// Success. `lingers`: our last message may have to be sent again.
+    /// Success. `lingers`: our last message may have to be repeated.
     pub(super) fn establish(
         &mut self,
         session: &Session,
@@ -504,7 +505,7 @@ impl Core {
         Awaited::Done
     }
 
-    /// What the peer says beside its proof.
+    /// Reads the peer's notifications beside its proof.
     pub(super) fn take_notices(&mut self, parts: &Parts<'_>) {
         for notify in &parts.notices {
             match notify.kind {
@@ -541,7 +542,7 @@ impl Core {
 }
 
 impl Awaited {
-    /// The keys, in steps that have some.
+    /// The keys, in steps that have them.
     pub(super) fn session(&self) -> Option<&Session> {
         match self {
             Self::Main5(session) | Self::Main6(session) | Self::Aggressive3(session) => {
@@ -553,7 +554,7 @@ impl Awaited {
 }
 
 impl Publics {
-    /// The peer's half of a message: its public value, which is one of the group, and its nonce.
+    /// The peer's half of the key exchange: its public value, checked for the group, and its nonce.
     pub(super) fn peer_half<'a>(
         parts: &Parts<'a>,
         group: Group,

@@ -1,5 +1,5 @@
-//! Names of algorithms and methods that peers offer and Caravan does not have, as IANA's registries
-//! of IKEv1 have them, in the words of proposals. The number stands only for what nobody has named.
+//! Names of algorithms and methods that peers offer and Caravan does not support, from IANA's
+//! registries of IKEv1, in the style of proposal words. An unassigned one appears as its number.
 
 /// A cipher of phase 1 (RFC 2409 appendix A, RFC 3602, RFC 4312).
 pub(super) fn ike_cipher(number: u64, key_bits: Option<u64>) -> String {
@@ -63,7 +63,7 @@ pub(super) fn group(number: u64) -> String {
     name.to_owned()
 }
 
-/// How a peer of phase 1 wants to prove itself.
+/// The authentication method that a phase 1 peer wants.
 pub(super) fn method(number: u64) -> String {
     let name = match number {
         1 => "a pre-shared key",

@@ -1,11 +1,11 @@
-//! Splitting a message into fragments and putting fragments together (payload kind 132), as
-//! Cisco, Windows ([MS-IKEE] §2.2.3.1) and strongSwan do it.
+//! Splits messages into fragments and reassembles them (payload kind 132), as Cisco, Windows
+//! ([MS-IKEE] §2.2.3.1) and strongSwan do.
 //!
-//! Fragments prove nothing: everything that is held for them is bounded in number, octets and
-//! time. The bounds are apart for each [`Standing`] of their senders, and within one for each
-//! [`Site`] and each pair of cookies. At a bound the oldest message makes room, a sender's own
-//! before its site's, and its site's before those of all; so a flood from one site takes nothing
-//! from another, and one from forged addresses shortens how long first messages are waited for.
+//! Fragments prove nothing, so everything held for them is bounded in number, octets and time. Each
+//! [`Standing`] of senders has its own bounds, and within one each [`Site`] and each pair of
+//! cookies. At a bound the oldest message is dropped: first one of the same sender, then one of its
+//! site, then any. So a flood from one site takes nothing from another, and one from forged
+//! addresses shortens only how long first messages are kept.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -19,30 +19,30 @@ use crate::counters::DropReason;
 use crate::site::Site;
 use crate::time::{Duration, Instant};
 
-/// Octets of UDP payload that a message may have before it is split: the smallest IPv6 packet
-/// less IPv6 header, UDP header and the non-ESP marker.
+/// Octets of UDP payload that a message may have before it is split: the smallest IPv6 packet minus
+/// IPv6 header, UDP header and the non-ESP marker.
 pub const MAX_UNFRAGMENTED: usize = 1280 - 40 - 8 - 4;
-/// Octets of a message that is put together.
+/// Octets of a reassembled message at most.
 pub const MAX_ASSEMBLED: usize = 32 * 1024;
-/// Messages under assembly of one standing.
+/// Incomplete messages of one standing.
 pub const MAX_PARTIAL: usize = 256;
 /// Octets held for messages of one standing.
 pub const MAX_OCTETS: usize = 1 << 20;
 /// Octets held for messages of all standings.
 pub const MAX_HELD: usize = Standing::COUNT * MAX_OCTETS;
-/// One site has so many of them, and an equal part of the octets.
+/// Incomplete messages of one site. It also has the same share of the octets.
 pub const MAX_PER_SITE: usize = 32;
 /// Octets held for the messages of one standing and site.
 pub const MAX_OCTETS_PER_SITE: usize = MAX_OCTETS / (MAX_PARTIAL / MAX_PER_SITE);
-/// How long the fragments of a message are waited for.
+/// How long an incomplete message waits.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Header, generic payload header, and the fragment's own four octets.
 const OVERHEAD: usize = HEADER_LEN + 4 + 4;
 
-/// Splits `message` into whole ISAKMP datagrams if it is too long, else returns it alone. Fragments
-/// of one message have one `id`; the next message to the same peer needs another. Every fragment
-/// travels under a phase 1 exchange and message ID 0, as strongSwan wants it.
+/// Splits `message` into whole ISAKMP datagrams if it is too long; otherwise returns it alone.
+/// Fragments of one message have one `id`; the next message to the same peer needs another. Every
+/// fragment has a phase 1 exchange and message ID 0, as strongSwan requires.
 pub fn split(message: Vec<u8>, id: u16) -> Vec<Vec<u8>> {
     let chunks = message.chunks(MAX_UNFRAGMENTED - OVERHEAD);
     let count = chunks.len();
@@ -76,44 +76,44 @@ pub fn split(message: Vec<u8>, id: u16) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// What the sender of a fragment has shown so far.
+/// What the sender of a fragment has proven so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Nothing: a first message, from an address that may be forged.
     First,
-    /// It knows the cookies of an exchange that has not proven its initiator's address, or writes
-    /// from another address than an exchange's peer.
+    /// It knows the cookies of an exchange whose initiator has not proven its address, or it sends
+    /// from another address than the exchange's peer.
     Unproven,
-    /// It knows the cookies of an exchange whose peer has proven its address, or that we began.
+    /// It knows the cookies of an exchange whose peer has proven its address, or that we initiated.
     Proven,
     /// It knows the cookies of an ISAKMP SA.
     Established,
 }
 
 impl Standing {
-    /// How many there are.
+    /// The number of standings.
     const COUNT: usize = Self::Established as usize + 1;
 
-    /// Messages under assembly with one pair of cookies, from one site.
+    /// Incomplete messages with one pair of cookies, from one site.
     fn per_exchange(self) -> usize {
         match self {
             Self::First | Self::Unproven => 1,
-            // One exchange ends and the next begins before all fragments are there.
+            // One exchange may end and the next begin before all fragments have come.
             Self::Proven | Self::Established => 2,
         }
     }
 }
 
-/// Who sends a fragment.
+/// The sender of a fragment.
 #[derive(Clone, Copy)]
 pub struct Sender {
-    /// Where it comes from.
+    /// Its address.
     pub from: SocketAddr,
-    /// What it has shown.
+    /// What it has proven.
     pub standing: Standing,
 }
 
-/// Messages under assembly of all peers, bounded in number, octets and time.
+/// Incomplete messages of all peers, bounded in number, octets and time.
 #[derive(Default)]
 pub struct Assembly {
     /// By standing.
@@ -121,11 +121,11 @@ pub struct Assembly {
     given_up: u64,
 }
 
-/// Messages under assembly of one standing, the oldest first.
+/// Incomplete messages of one standing, the oldest first.
 #[derive(Default)]
 struct Share(Vec<Partial>);
 
-/// The fragments of one message, as far as they came.
+/// The fragments of one message so far.
 struct Partial {
     from: SocketAddr,
     cookies: Cookies,
@@ -136,7 +136,7 @@ struct Partial {
     last: Option<u8>,
 }
 
-/// A message whose fragments have all come.
+/// A message with all its fragments.
 pub struct Whole {
     octets: Vec<u8>,
     datagrams: usize,
@@ -150,14 +150,14 @@ impl Whole {
 }
 
 impl Assembly {
-    /// How many messages were given up since the last call whose fragments were held: their time
-    /// was over, or a newer message took their place.
+    /// Messages with held fragments that were given up since the last call: their time was over, or
+    /// a newer message replaced them.
     pub fn take_given_up(&mut self) -> u64 {
         core::mem::take(&mut self.given_up)
     }
 
-    /// Takes a fragment. The message comes back with the last one that was missing. `Err` is the
-    /// reason to count; a fragment that is refused takes no room.
+    /// Adds a fragment. Returns the message when it is complete. `Err` is the reason to count; a
+    /// refused fragment takes no room.
     pub fn take(
         &mut self,
         fragment: &Message<'_>,
@@ -192,7 +192,7 @@ impl Assembly {
         self.partials().map(|partial| partial.octets).sum()
     }
 
-    /// Messages under assembly.
+    /// Incomplete messages.
     pub fn messages(&self) -> usize {
         self.partials().count()
     }
@@ -203,14 +203,14 @@ impl Assembly {
 }
 
 impl Share {
-    /// Gives up what was waited for long enough; how many messages that was.
+    /// Gives up messages that waited too long, and returns their number.
     fn expire(&mut self, now: Instant) -> u64 {
         let before = self.0.len();
         self.0.retain(|partial| now < partial.until);
         (before - self.0.len()) as u64
     }
 
-    /// The fragment's message as far as it came, or a new one. It is not held any more.
+    /// Takes out the fragment's incomplete message, or makes a new one.
     fn take_out(
         &mut self,
         from: SocketAddr,
@@ -236,7 +236,7 @@ impl Share {
         Ok(self.0.remove(at))
     }
 
-    /// Holds a message that is not complete; how many made room for it.
+    /// Holds an incomplete message. Returns how many were dropped for it.
     fn hold(&mut self, partial: Partial, standing: Standing) -> u64 {
         let (cookies, site) = (partial.cookies, partial.site());
         let of_site = |it: &Partial| it.site() == site;
@@ -252,7 +252,7 @@ impl Share {
         given_up
     }
 
-    /// Gives up the oldest of `those` until there is room for one more, of so many octets.
+    /// Drops the oldest of `those` until there is room for one more, of this many octets.
     fn make_room(
         &mut self,
         those: impl Fn(&Partial) -> bool,
@@ -275,9 +275,9 @@ impl Share {
 }
 
 impl Partial {
-    /// Adds a fragment. One that contradicts what is there belongs to a newer message under the
-    /// same identifier (strongSwan's are all alike): what is there is given
-    /// up, and the result is true.
+    /// Adds a fragment. One that contradicts the held ones belongs to a newer message with the same
+    /// identifier (strongSwan always uses the same one): then the held ones are dropped, and the
+    /// result is true.
     fn add(&mut self, new: wire::isakmp::Fragment, now: Instant) -> Result<bool, DropReason> {
         let highest = self.parts.last_key_value().map_or(0, |(number, _)| *number);
         let is_contradiction = self.parts.contains_key(&new.number)
@@ -312,7 +312,7 @@ impl Partial {
     }
 }
 
-/// The fragment in a body that holds nothing else and is not empty.
+/// The fragment in a body with no other content.
 fn only_fragment(body: &[u8]) -> Option<wire::isakmp::Fragment> {
     let mut found = payloads(PayloadKind::Fragment, body).ok()?;
     if found.len() != 1 || found[0].range.end != body.len() {

@@ -1,5 +1,5 @@
-//! Identities and traffic selectors as IKEv1 writes them: both are Identification payloads, one of
-//! phase 1, the other of quick mode (RFC 2407 §4.6.2).
+//! Identities and traffic selectors in IKEv1's form: both are Identification payloads, one in phase
+//! 1, the other in quick mode (RFC 2407 §4.6.2).
 
 use crypto::cert::DistinguishedName;
 use wire::codec::Malformed;
@@ -9,7 +9,7 @@ use crate::identity::{Identity, MAX_LEN, is_graphic};
 use crate::selector::TrafficSelector;
 
 impl Identity {
-    /// What an ID payload of phase 1 says.
+    /// Reads the identity of an ID payload of phase 1.
     pub fn from_identification(id: &Identification) -> Result<Self, Malformed> {
         if id.value.is_empty() || id.value.len() > MAX_LEN {
             return Err(Malformed::Length("identity"));
@@ -29,7 +29,7 @@ impl Identity {
             IdentificationType::UserFqdn => text().map(Self::UserFqdn),
             IdentificationType::DerAsn1Dn => {
                 let name = DistinguishedName::from_der(&id.value);
-                // An empty one is in every certificate that has no subject, and names nobody.
+                // A certificate without a subject has an empty name, which identifies nobody.
                 name.ok()
                     .filter(|name| !name.is_empty())
                     .map(|_| Self::DistinguishedName(id.value.clone()))
@@ -40,7 +40,7 @@ impl Identity {
         }
     }
 
-    /// As an ID payload of phase 1, with protocol and port 0 (RFC 2407 §4.6.2).
+    /// Writes it as an ID payload of phase 1, with protocol and port 0 (RFC 2407 §4.6.2).
     pub fn to_identification(&self) -> Identification {
         let (kind, value) = match self {
             Self::Address(address) => return Identification::address(*address),
@@ -54,8 +54,8 @@ impl Identity {
 }
 
 impl TrafficSelector {
-    /// What a quick-mode ID payload says; `None` for other kinds, masks with holes, ranges out
-    /// of order, and a port without the protocol it belongs to.
+    /// Reads a quick-mode ID payload. `None` for other kinds, non-contiguous masks, unordered
+    /// ranges, and a port without its protocol.
     pub fn from_identification(id: &Identification) -> Option<Self> {
         let (first, last) = id.to_range()?;
         (id.protocol != 0 || id.port == 0).then_some(Self {
@@ -66,14 +66,14 @@ impl TrafficSelector {
         })
     }
 
-    /// As a quick-mode ID payload: the shortest of address, subnet and range that says it.
+    /// Writes it as a quick-mode ID payload, in the shortest form: address, subnet or range.
     pub fn to_identification(&self) -> Identification {
         let id = if self.first == self.last {
             Identification::address(self.first)
         } else if let Some(bits) = self.prefix_len() {
             Identification::subnet(self.first, bits)
         } else {
-            // A range of two families is no selector; its first address stands for it.
+            // A range of two families is not a selector; its first address replaces it.
             Identification::range(self.first, self.last)
                 .unwrap_or_else(|| Identification::address(self.first))
         };

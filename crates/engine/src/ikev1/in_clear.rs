@@ -1,5 +1,5 @@
-//! Informational messages without protection: what they say, which proves nothing, and what we
-//! tell who uses an SA that we do not have (RFC 2408 §5.2).
+//! Unprotected informational messages, which prove nothing: reading them, and our own to the sender
+//! of a packet for an unknown SA (RFC 2408 §5.2).
 
 use crypto::rand::Stream;
 use wire::isakmp::{
@@ -19,14 +19,14 @@ use crate::sa::Path;
 /// Payloads that the log names.
 const MAX_NAMED: usize = 4;
 
-/// What a message in clear says.
+/// The content of an unprotected message.
 pub struct InClear {
     spis: Spis,
     notifications: Vec<NotifyType>,
     words: Vec<String>,
 }
 
-/// What a sender says that it does not have.
+/// What the sender says it does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
     /// INVALID-SPI: the child.
@@ -36,7 +36,7 @@ pub enum Lost {
 }
 
 impl Lost {
-    /// The notify type, as the log writes it.
+    /// The notify type, as in the log.
     pub fn name(self) -> String {
         notify_name(match self {
             Self::Child => NotifyType::InvalidSpi,
@@ -71,17 +71,17 @@ impl InClear {
         Ok(said)
     }
 
-    /// Under which SPIs.
+    /// The SPIs of the message.
     pub fn spis(&self) -> Spis {
         self.spis
     }
 
-    /// In words for the log.
+    /// A description for the log.
     pub fn words(&self) -> String {
         list(self.words.iter().take(MAX_NAMED).cloned())
     }
 
-    /// Whether it refuses what we offered, or who we are, and says nothing else.
+    /// Whether it only refuses our offer or our identity.
     pub fn is_about_us(&self) -> bool {
         let about_us = [
             NotifyType::NoProposalChosen,
@@ -90,7 +90,7 @@ impl InClear {
         self.words.len() == 1 && self.notifications.iter().any(|it| about_us.contains(it))
     }
 
-    /// The first that it says to be lost.
+    /// The first loss that it reports.
     pub fn lost(&self) -> Option<Lost> {
         self.notifications.iter().find_map(|kind| match kind {
             NotifyType::InvalidSpi => Some(Lost::Child),
@@ -100,14 +100,14 @@ impl InClear {
     }
 }
 
-/// INVALID-COOKIE to the sender of a message of phase 2, under its own cookies, which nobody else
-/// can guess.
+/// INVALID-COOKIE for the sender of a phase 2 message, with its own cookies, which nobody else can
+/// guess.
 pub fn unknown_ike(message: &Message<'_>, random: &mut Stream) -> Vec<u8> {
     let notify = notify(ProtocolId::Isakmp, Vec::new(), NotifyType::InvalidCookie);
     write(message.cookies(), notify, random.u32().max(1))
 }
 
-/// INVALID-SPI of an ESP SA, under cookies of nobody's.
+/// INVALID-SPI for an ESP SA, with random cookies.
 pub fn unknown_child(spi: u32, random: &mut Stream) -> Vec<u8> {
     let spi = spi.to_be_bytes().to_vec();
     let notify = notify(ProtocolId::Esp, spi, NotifyType::InvalidSpi);
@@ -127,7 +127,7 @@ fn notify(protocol: ProtocolId, spi: Vec<u8>, kind: NotifyType) -> Payload {
     })
 }
 
-/// A notification in clear, before there are keys.
+/// An unprotected notification, before there are keys.
 pub(super) fn notification_in_clear(
     cookies: Cookies,
     kind: NotifyType,
@@ -144,7 +144,7 @@ pub(super) fn notification_in_clear(
     }
 }
 
-/// An informational message in clear, which proves nothing.
+/// Writes an unprotected informational message.
 pub(crate) fn write(cookies: Cookies, notify: Payload, message_id: u32) -> Vec<u8> {
     let (next_payload, body) = write_payloads(&[notify]);
     let header = Header {

@@ -1,7 +1,7 @@
 //! Informational exchanges (RFC 2409 §5.7): delete, notify, dead peer detection (RFC 3706).
 //!
-//! Each is one message behind HASH(1), under a message ID of its own, and never acknowledged.
-//! Left out: the acknowledged form of RFC 2408 §5.15, which nobody speaks.
+//! Each is one message protected by HASH(1), with a message ID of its own, and never acknowledged.
+//! Left out: the acknowledged form of RFC 2408 §5.15, which nobody implements.
 
 use wire::isakmp::{Delete, Exchange, Notify, NotifyType, Payload, ProtocolId};
 
@@ -37,7 +37,7 @@ pub fn read(sa: &IsakmpSa, message: &Message<'_>, out: &mut Outbox) -> Result<Ve
     Ok(notices)
 }
 
-/// The SPI of a proposal of the peer's, and whose it is.
+/// The SPI of a peer's proposal, and its protocol.
 pub type ProposedSpi = (ProtocolId, Vec<u8>);
 
 /// A refusal as an error notification, about the ISAKMP SA or the SA of `refused`.
@@ -45,8 +45,8 @@ pub fn refusal(sa: &IsakmpSa, refusal: Refusal, refused: Option<ProposedSpi>) ->
     notification(sa, notify_type(refusal), refused)
 }
 
-/// An error notification without data: all that a peer is told of a refusal. It speaks of the SA
-/// under the receiver's own SPI (RFC 2408 §3.14): that of `refused`, else of the ISAKMP SA.
+/// An error notification without data: all that a peer is told about a refusal. It names the SA by
+/// the receiver's own SPI (RFC 2408 §3.14): that of `refused`, otherwise that of the ISAKMP SA.
 pub(crate) fn notification(
     sa: &IsakmpSa,
     kind: NotifyType,
@@ -61,8 +61,8 @@ pub(crate) fn notification(
     })
 }
 
-/// Sends payloads under protection, once: informational messages are not acknowledged.
-/// `message_id` must be fresh under this SA, and not zero.
+/// Sends protected payloads once: informational messages are not acknowledged. `message_id` must be
+/// unused under this SA, and not zero.
 pub fn send(sa: &IsakmpSa, payloads: Vec<Payload>, message_id: u32, out: &mut Outbox) {
     let place = Place {
         exchange: Exchange::Informational,
@@ -75,7 +75,7 @@ pub fn send(sa: &IsakmpSa, payloads: Vec<Payload>, message_id: u32, out: &mut Ou
     out.messages.push(sent);
 }
 
-/// R-U-THERE with this number: whether the peer is alive.
+/// R-U-THERE with this number: a probe of the peer.
 pub fn are_you_there(sa: &IsakmpSa, number: u32) -> Payload {
     sa.sign_of_life(NotifyType::RUThere, number)
 }
@@ -119,7 +119,7 @@ impl IsakmpSa {
         })
     }
 
-    /// What a payload means; `None` where it speaks of another SA, or of nothing.
+    /// The meaning of a payload; `None` if it is about another SA, or about nothing.
     fn notice(&self, payload: &Payload) -> Option<Notice> {
         match payload {
             Payload::Delete(delete) => self.deleted(delete),

@@ -1,6 +1,5 @@
-//! Keys of phase 1 and KEYMAT of phase 2 (RFC 2409 §5, §5.5, appendix B). Weak keys of DES are
-//! passed over in phase 1; a triple DES key that is single DES in truth, and any weak key of
-//! phase 2, ends the exchange.
+//! Keys of phase 1 and KEYMAT of phase 2 (RFC 2409 §5, §5.5, appendix B). Phase 1 skips weak DES
+//! keys. A triple DES key that equals single DES, and any weak key of phase 2, ends the exchange.
 
 use crypto::cipher::Cipher;
 use crypto::hash::{Digest, Hash};
@@ -63,8 +62,8 @@ impl Keys {
     }
 }
 
-/// The first octets of SKEYID_e, stretched where it is too short; for DES the first eight that
-/// are no weak key (RFC 2409 appendix B).
+/// The first octets of SKEYID_e, extended if it is too short. For DES, the first eight that are not
+/// a weak key (RFC 2409 appendix B).
 fn cipher_key(hash: Hash, cipher: Cipher, skeyid_e: &[u8]) -> Secret {
     let len = cipher.key_len();
     if cipher == Cipher::Des
@@ -84,8 +83,8 @@ fn cipher_key(hash: Hash, cipher: Cipher, skeyid_e: &[u8]) -> Secret {
 }
 
 /// KEYMAT of one IPsec SA (RFC 2409 §5.5): `len` octets from SKEYID_d, the shared value of quick
-/// mode's own exchange if there was one, protocol, the SPI of that direction's receiver, and both
-/// nonces without their generic headers.
+/// mode's own key exchange if there was one, protocol, the SPI of the receiver, and both nonces
+/// without their generic headers.
 pub fn keymat(
     sa: &IsakmpSa,
     g_qm_xy: Option<&[u8]>,
@@ -107,7 +106,7 @@ pub fn keymat(
     })
 }
 
-/// Blocks, each made from the one before, until there are `len` octets.
+/// Chained blocks until there are `len` octets.
 fn stretch(len: usize, block: impl Fn(Option<&[u8]>) -> Digest) -> Secret {
     let mut octets = Vec::with_capacity(len.next_multiple_of(64) + 64);
     let mut last: Option<Digest> = None;
@@ -121,8 +120,7 @@ fn stretch(len: usize, block: impl Fn(Option<&[u8]>) -> Digest) -> Secret {
     Secret(octets)
 }
 
-/// Refuses a key that is known to be weak: the exchange is to be done again (RFC 2405 §3,
-/// RFC 2451 §2.3).
+/// Refuses a weak key: the exchange must be repeated (RFC 2405 §3, RFC 2451 §2.3).
 pub(super) fn check_strength(cipher: Cipher, key: &Secret) -> Result<(), Fault> {
     if !cipher.is_weak_key(&key.0) {
         return Ok(());
@@ -140,7 +138,7 @@ mod tests {
     /// Parity does not count: the first of appendix A's list, and a semi-weak one.
     const WEAK: [[u8; 8]; 2] = [[0; 8], [1, 0xfe, 1, 0xfe, 1, 0xfe, 1, 0xfe]];
 
-    /// Freed memory cannot be looked at; the types promise it.
+    /// Freed memory cannot be inspected, but the types guarantee it.
     #[test]
     fn what_keys_are_made_of_is_wiped_when_it_is_dropped() {
         fn is_wiped<T: zeroize::ZeroizeOnDrop>() {}

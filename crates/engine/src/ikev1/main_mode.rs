@@ -1,4 +1,4 @@
-//! Main mode (RFC 2409 §5): six messages, identities under encryption.
+//! Main mode (RFC 2409 §5): six messages, encrypted identities.
 //!
 //! ```text
 //! 1  SA VID..                          -->
@@ -9,9 +9,9 @@
 //! 6                                    <--  ID CERT.. SIG | HASH N
 //! ```
 //!
-//! A responder does no Diffie-Hellman before message 3, which proves that the initiator reads
-//! what is sent to its address. A pre-shared key is found by address alone, since the identity
-//! comes encrypted under it (RFC 2409 §5.4); then the identity must fit a connection of that key.
+//! A responder does no Diffie-Hellman before message 3, which proves that the initiator receives at
+//! its address. A pre-shared key is found by address alone, because the identity is encrypted with
+//! it (RFC 2409 §5.4); afterwards the identity must match a connection with that key.
 
 use std::sync::Arc;
 
@@ -175,7 +175,7 @@ impl Core {
         let proven = self.check_identified(Role::Initiator, session, &parts, at)?;
         proven.charge(at.quotas.as_deref_mut(), at.now)?;
         self.take_notices(&parts);
-        // strongSwan asks for certificates here, not in message 3.
+        // strongSwan requests certificates here, not in message 3.
         if !parts.requests.is_empty() {
             self.take_requests(&parts);
         }
@@ -200,7 +200,7 @@ impl Core {
         Ok(self.establish(session, opened.next_iv, proven, false, at))
     }
 
-    /// KE and NONCE of our side.
+    /// Our KE and NONCE.
     pub(super) fn key_exchange(&self, own: Role) -> Vec<Payload> {
         let (public, nonce) = match own {
             Role::Initiator => (&self.publics.public_i, &self.publics.nonce_i),
@@ -219,7 +219,7 @@ impl Core {
             .is_some_and(|peer| peer > choice.lifetime_s);
     }
 
-    /// The sentence for no common proposal over all candidates.
+    /// The error for no common proposal with any candidate.
     pub(super) fn no_proposal(
         &self,
         offered: &wire::isakmp::SaPayload,
@@ -241,7 +241,7 @@ impl Core {
             .heard(self.step(number), at.message.size(), names_read(located));
     }
 
-    /// ID and proof of our side.
+    /// Our ID and proof.
     fn identify(&self, own: Role, session: &Session, at: &mut At<'_>) -> Vec<Payload> {
         let work = &mut at.out.work;
         let id = self.own_id();
@@ -252,7 +252,7 @@ impl Core {
         chain
     }
 
-    /// Checks ID and proof of the peer.
+    /// Checks the peer's ID and proof.
     fn check_identified(
         &self,
         peer: Role,
@@ -267,7 +267,7 @@ impl Core {
         auth::check(&self.candidates, id, parts, &hash, at.calendar, work)
     }
 
-    /// RESPONDER-LIFETIME (RFC 2407 §4.6.3.1), where the initiator wants more than we do.
+    /// RESPONDER-LIFETIME (RFC 2407 §4.6.3.1), if the initiator wants more than we do.
     fn responder_lifetime(&self) -> Option<Payload> {
         let notify = || {
             let octets = proposal::lifetime_octets(self.lifetime_s);

@@ -1,14 +1,14 @@
-//! A message before any key is asked for: whose it is, and which exchange goes on with it.
+//! A message before decryption: its SPIs and its exchange.
 
 use wire::isakmp::{Cookie, Cookies, Exchange, FirstOfIkev2, Header, PayloadKind, major_version};
 
 use crate::counters::DropReason;
 use crate::ike::{Size, Spi, Spis};
 
-/// The major version that this module speaks.
+/// The major version that this module implements.
 const OURS: u8 = 1;
 
-/// An ISAKMP message whose header was read. It is read once and handed down to its exchange.
+/// An ISAKMP message with its header parsed. It is parsed once and passed on to its exchange.
 #[derive(Clone, Copy)]
 pub struct Message<'a> {
     header: Header,
@@ -30,17 +30,17 @@ pub enum Kind {
     Config,
     /// An informational exchange.
     Informational,
-    /// One that we do not know.
+    /// An unknown exchange.
     Unknown,
 }
 
 impl<'a> Message<'a> {
-    /// Reads the header; [`DropReason::MalformedMessage`] where that is none.
+    /// Parses the header; [`DropReason::MalformedMessage`] if it is invalid.
     pub fn parse(octets: &'a [u8]) -> Result<Self, DropReason> {
         Self::put_together(octets, 1)
     }
 
-    /// As [`Self::parse`], of a message that came in so many datagrams.
+    /// As [`Self::parse`], for a message that came in this many datagrams.
     pub fn put_together(octets: &'a [u8], datagrams: usize) -> Result<Self, DropReason> {
         let (header, body) = Header::parse(octets).map_err(|_| DropReason::MalformedMessage)?;
         Ok(Self {
@@ -51,7 +51,7 @@ impl<'a> Message<'a> {
         })
     }
 
-    /// What it takes on the wire.
+    /// Its size on the wire.
     pub fn size(&self) -> Size {
         Size {
             bytes: self.octets.len(),
@@ -63,7 +63,7 @@ impl<'a> Message<'a> {
         &self.header
     }
 
-    /// What follows the header: payloads, or their ciphertext.
+    /// The octets after the header: payloads, or their ciphertext.
     pub(super) fn body(&self) -> &'a [u8] {
         self.body
     }
@@ -73,7 +73,7 @@ impl<'a> Message<'a> {
         self.octets
     }
 
-    /// Whose it is.
+    /// The SPIs in its header.
     pub fn spis(&self) -> Spis {
         self.header.cookies.into()
     }
@@ -83,7 +83,7 @@ impl<'a> Message<'a> {
         self.header.message_id
     }
 
-    /// Which exchange goes on with it.
+    /// The kind of its exchange.
     pub fn kind(&self) -> Kind {
         match self.header.exchange {
             Exchange::IdentityProtection => Kind::Main,
@@ -100,12 +100,12 @@ impl<'a> Message<'a> {
         matches!(self.kind(), Kind::Main | Kind::Aggressive)
     }
 
-    /// Whether its sender knows nothing of us yet.
+    /// Whether its sender has no answer of ours yet.
     pub fn is_unanswered(&self) -> bool {
         self.header.cookies.responder == Cookie::ZERO
     }
 
-    /// Whether it is encrypted under keys of phase 1.
+    /// Whether it is encrypted with keys from phase 1.
     pub fn is_of_phase2(&self) -> bool {
         let is_kind = matches!(
             self.kind(),
@@ -114,7 +114,7 @@ impl<'a> Message<'a> {
         is_kind && self.header.flags.is_encrypted() && self.header.message_id != 0
     }
 
-    /// Whether it is a part of a longer one.
+    /// Whether it is a fragment.
     pub fn is_fragment(&self) -> bool {
         self.header.next_payload == PayloadKind::Fragment
     }
@@ -129,8 +129,8 @@ pub fn is_later(octets: &[u8]) -> bool {
     major_version(octets).is_some_and(|version| version > OURS)
 }
 
-/// What a first message of IKEv2 is answered: that we speak an earlier version (RFC 7296 §1.5,
-/// §2.5). `None` for other messages.
+/// The answer to a first message of IKEv2: we speak an earlier version (RFC 7296 §1.5, §2.5).
+/// `None` for other messages.
 pub fn refuse_later(octets: &[u8]) -> Option<Vec<u8>> {
     FirstOfIkev2::parse(octets).map(|first| first.refusal())
 }

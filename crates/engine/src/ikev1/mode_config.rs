@@ -1,16 +1,16 @@
-//! Mode config (draft-dukes-ike-mode-cfg-02): a station asks for an inner address and resolvers,
-//! or a gateway pushes them.
+//! Mode config (draft-dukes-ike-mode-cfg-02): a client requests an inner address and resolvers, or
+//! a gateway pushes them.
 //!
 //! ```text
-//! station                                  gateway
+//! client                                   gateway
 //! HASH, ATTR(REQUEST) -->
 //!                      <-- HASH, ATTR(REPLY)
 //! or                   <-- HASH, ATTR(SET)
 //! HASH, ATTR(ACK) -->
 //! ```
-//! Left out: XAUTH, which travels in the same exchange and is refused by its name; subnets,
-//! application versions and expiry, which tell us nothing that we use. A reply
-//! is tied to its request by the message ID, under the hash; its identifier is not compared.
+//! Left out: XAUTH, which uses the same exchange and is refused by name; subnets, application
+//! versions and expiry, which we do not use. A reply is matched to its request by the message ID,
+//! which the hash covers; its identifier is not compared.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -29,10 +29,10 @@ use crate::ike::retransmit::Retransmit;
 use crate::ike::{Fault, Lease, Outbox, Refusal, Sent, Step, Wanted};
 use crate::time::{Deadline, Instant};
 
-/// Resolvers that a lease can hold; further ones are passed over.
+/// Resolvers of a lease at most. Further ones are skipped.
 pub const MAX_RESOLVERS: usize = 8;
 
-/// A station's request under way.
+/// A client's request in progress.
 pub struct ConfigRequest {
     message_id: u32,
     families: InnerFamilies,
@@ -41,7 +41,7 @@ pub struct ConfigRequest {
 }
 
 impl ConfigRequest {
-    /// Asks, for the addresses that we `had` before if there are any.
+    /// Sends a request, for the addresses that we `had` before if there are any.
     pub fn initiate(
         sa: &IsakmpSa,
         families: InnerFamilies,
@@ -90,8 +90,8 @@ impl ConfigRequest {
         self.message_id
     }
 
-    /// The reply; a lease without addresses is a refusal. [`Fault::Dropped`]: it was no reply, and
-    /// the request goes on.
+    /// Reads the reply. A lease without addresses is a refusal. [`Fault::Dropped`]: it was no
+    /// reply, and the request continues.
     pub fn on_message(
         &mut self,
         sa: &IsakmpSa,
@@ -114,12 +114,12 @@ impl ConfigRequest {
         Ok(lease(&reply.attributes, self.families))
     }
 
-    /// Retransmission.
+    /// The next retransmission.
     pub fn deadline(&self) -> Option<Deadline> {
         self.retransmit.as_ref().map(Retransmit::deadline)
     }
 
-    /// What was sent at `began` left only `now`.
+    /// A message sent at `began` left only `now`.
     pub fn departed(&mut self, began: Instant, now: Instant) {
         if let Some(asked) = &mut self.retransmit {
             asked.departed(began, now);
@@ -135,18 +135,18 @@ impl ConfigRequest {
     }
 }
 
-/// A peer's request, its hash checked.
+/// A peer's request with a valid hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
     /// The exchange.
     pub message_id: u32,
-    /// Ties the reply to the request.
+    /// Matches the reply to the request.
     pub identifier: u16,
-    /// What it would like to have.
+    /// The requested addresses.
     pub wanted: Wanted,
-    /// It wants a netmask beside an IPv4 address.
+    /// It wants a netmask with an IPv4 address.
     wants_netmask: bool,
-    /// Of the reply.
+    /// The IV of the reply.
     iv: Iv,
 }
 
@@ -176,7 +176,7 @@ pub fn requested(sa: &IsakmpSa, message: &Message<'_>, out: &mut Outbox) -> Resu
     })
 }
 
-/// The answer to a request, to be sent and kept for a duplicate of it.
+/// Makes the answer to a request, which must be sent and kept for a duplicate.
 pub fn reply(sa: &IsakmpSa, asked: &Asked, lease: &Lease, out: &mut Outbox) -> Sent {
     let reply = ConfigAttributes {
         kind: ConfigType::Reply,
@@ -187,8 +187,8 @@ pub fn reply(sa: &IsakmpSa, asked: &Asked, lease: &Lease, out: &mut Outbox) -> S
     seal(sa, id, Step::Config(2), reply, &mut iv, out)
 }
 
-/// Reads what a gateway pushes. The acknowledgement is to be sent, and kept for a duplicate. What
-/// is not of the `families` is not taken.
+/// Reads a gateway's push. Returns the acknowledgement, which must be sent and kept for a
+/// duplicate. Skips addresses outside `families`.
 pub fn pushed(
     sa: &IsakmpSa,
     families: InnerFamilies,
@@ -205,7 +205,7 @@ pub fn pushed(
         names_read(&opened.payloads),
     );
     let taken = lease(&set.attributes, families);
-    // The draft, §3.3: an acknowledgement names what was taken, without values.
+    // The draft, §3.3: an acknowledgement names the accepted attributes, without values.
     let is_taken = |found: &&Attribute| {
         lent_address(found).is_some_and(|address| taken.addresses.contains(&address))
             || resolver(found).is_some_and(|address| taken.dns.contains(&address))
@@ -240,7 +240,7 @@ fn open(
     iv: &mut Iv,
     out: &mut Outbox,
 ) -> Result<Opened, Fault> {
-    // The hash does not cover the header, only the message ID that we expect.
+    // The hash covers not the header, but only the message ID that we expect.
     if message_id_of(message)? != message_id {
         return Err(DropReason::UnexpectedMessage.into());
     }
@@ -266,7 +266,7 @@ fn seal(
     sealed(sa, place, iv, &[&id], chain, out)
 }
 
-/// The attribute payload, if it is of one of these types and asks for nothing of XAUTH.
+/// The attribute payload, if it has one of these types and no XAUTH attribute.
 fn attributes<'a>(opened: &'a Opened, kinds: &[ConfigType]) -> Result<&'a ConfigAttributes, Fault> {
     let found = opened
         .payloads
@@ -293,7 +293,7 @@ fn asks_for(request: &ConfigAttributes, kind: ConfigKind) -> bool {
     request.attributes.iter().any(|found| found.kind == number)
 }
 
-/// What a reply or a push lends, of the families wanted.
+/// The lease in a reply or push, for the requested families.
 fn lease(attributes: &[Attribute], families: InnerFamilies) -> Lease {
     let is_wanted = |address: &IpAddr| match address {
         IpAddr::V4(_) => families.v4,
@@ -334,7 +334,7 @@ fn lent_attributes(lease: &Lease, has_netmask: bool) -> Vec<Attribute> {
         };
         found.push(attribute(kind, octets(*address)));
         if address.is_ipv4() && has_netmask {
-            // One address is lent, no network.
+            // One address is assigned, not a network.
             found.push(attribute(ConfigKind::InternalIp4Netmask, vec![255; 4]));
         }
     }
@@ -367,7 +367,7 @@ fn resolver(attribute: &Attribute) -> Option<IpAddr> {
     address(attribute, v4)
 }
 
-/// 4 octets, or 16, which some follow by a prefix length as IKEv2 does; a host's address.
+/// An address of a host: 4 octets, or 16, which some peers extend with a prefix length as in IKEv2.
 fn address(attribute: &Attribute, is_v4: bool) -> Option<IpAddr> {
     let octets = attribute.value.octets();
     let address: IpAddr = if is_v4 {

@@ -9,9 +9,9 @@ use super::NatFinding;
 use crate::ike::{IKE_PORT, NAT_T_PORT};
 use crate::sa::Path;
 
-/// The NAT-D payloads: the peer's end first, then ours. Who wants UDP without a NAT gives a wrong
-/// hash of its own end, so that the peer believes in one. A Caravan knows the hash, and that there
-/// is no NAT on the way, by the address that it sees.
+/// Our NAT-D payloads: the peer's end first, then ours. To get UDP without a NAT, we send a wrong
+/// hash of our own end, so that the peer assumes one. Caravan recognizes that hash, and sees from
+/// the address that there is no NAT.
 pub(super) fn discovery(hash: Hash, cookies: Cookies, path: Path, pretends: bool) -> [Payload; 2] {
     let own = if pretends {
         pretended(path.local)
@@ -21,12 +21,12 @@ pub(super) fn discovery(hash: Hash, cookies: Cookies, path: Path, pretends: bool
     [path.remote, own].map(|end| Payload::NatDiscovery(hash_of(hash, cookies, end)))
 }
 
-/// What stands for an end whose NAT is pretended: its address, with a port that nobody has.
+/// Replaces an end behind a pretended NAT: its address with an impossible port.
 fn pretended(end: SocketAddr) -> SocketAddr {
     SocketAddr::new(end.ip(), 0)
 }
 
-/// Compares what the peer sent with what we see.
+/// Compares the peer's hashes with what we see.
 pub(super) fn find(hash: Hash, cookies: Cookies, path: Path, found: &[&[u8]]) -> NatFinding {
     let Some((ours, theirs)) = found.split_first() else {
         return NatFinding::default();

@@ -1,4 +1,4 @@
-//! Notify message types (RFC 2408 §3.14.1): which one a refusal has, and how the log writes one.
+//! Notify message types (RFC 2408 §3.14.1): the type of each refusal, and names for the log.
 
 use wire::isakmp::NotifyType;
 

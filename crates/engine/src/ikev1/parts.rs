@@ -1,29 +1,29 @@
-//! The payloads of a phase 1 message, sorted: each that may come once comes at most once.
+//! The payloads of a phase 1 message, sorted. A payload that may occur once occurs at most once.
 
 use wire::isakmp::{Identification, Located, Notify, Payload, SaPayload};
 
 use crate::counters::DropReason;
 
-/// Certificates that are looked at.
+/// Certificates that are read at most.
 const MAX_CERTIFICATES: usize = 8;
-/// Certificate requests that are remembered.
+/// Certificate requests that are remembered at most.
 const MAX_REQUESTS: usize = 32;
 
 /// Encoding 4: X.509 certificate for signatures (RFC 2408 §3.9).
 pub(super) const X509_SIGNATURE: u8 = 4;
 
-/// A message's payloads; what we do not know is passed over.
+/// A message's payloads. Unknown ones are skipped.
 #[derive(Default)]
 pub(super) struct Parts<'a> {
-    /// And its octets without the generic header.
+    /// With its octets without the generic header.
     pub(super) sa: Option<(&'a SaPayload, &'a [u8])>,
     pub(super) public: Option<&'a [u8]>,
     pub(super) nonce: Option<&'a [u8]>,
-    /// And its octets without the generic header.
+    /// With its octets without the generic header.
     pub(super) id: Option<(&'a Identification, &'a [u8])>,
-    /// DER of X.509 certificates; other encodings are passed over.
+    /// DER of X.509 certificates. Other encodings are skipped.
     pub(super) certificates: Vec<&'a [u8]>,
-    /// DER names of authorities that X.509 certificates are wanted from.
+    /// DER names of authorities whose X.509 certificates are requested.
     pub(super) requests: Vec<&'a [u8]>,
     pub(super) hash: Option<&'a [u8]>,
     pub(super) signature: Option<&'a [u8]>,
@@ -57,7 +57,7 @@ impl<'a> Parts<'a> {
         Ok(parts)
     }
 
-    /// Adds one that may come several times.
+    /// Adds a payload that may occur several times.
     fn add(&mut self, payload: &'a Payload) {
         match payload {
             Payload::Certificate { encoding, body }

@@ -1,11 +1,11 @@
 //! Phase 1 as a machine: main or aggressive mode, either role. The modes themselves are in
 //! `main_mode.rs` and `aggressive.rs`.
 //!
-//! What is not proven does not end an exchange. A message that cannot be read is dropped and
-//! counted. One that could be the peer's but fails (a proposal that we did not offer, a wrong
-//! hash in a message in clear) is a **doubt**: the exchange waits [`GRACE`] for a better one,
-//! then ends with the doubt's sentence. Only what came under keys that the other end of the
-//! Diffie-Hellman exchange must hold ends it at once.
+//! An unauthenticated message does not end an exchange. An unreadable one is dropped and counted.
+//! One that could be the peer's but fails (a proposal that we did not offer, a wrong hash in an
+//! unencrypted message) is a **doubt**: the exchange waits [`GRACE`] for a better one, then ends
+//! with the doubt's error. Only a message encrypted with keys from the Diffie-Hellman exchange ends
+//! it at once.
 
 use std::sync::Arc;
 
@@ -29,55 +29,55 @@ use crate::quotas::Quotas;
 use crate::sa::Path;
 use crate::time::{Calendar, Deadline, Duration, Instant};
 
-/// How long a better message is waited for after one that failed without proof of its origin.
+/// How long to wait for a better message after an unauthenticated failure.
 pub const GRACE: Duration = Duration::from_secs(3);
-/// How many such messages an aggressive initiator looks at: each costs it a shared value.
+/// How many such messages an aggressive initiator checks: each costs it a shared value.
 pub const MAX_DOUBTS: u32 = 32;
-/// A peer that has had too much is heard again after this time: each proof of who it is costs
-/// signatures to check. An honest one repeats its message later than that.
+/// A peer above its quota is heard again after this time: each proof of identity costs signature
+/// checks. An honest peer repeats its message later than that.
 pub const REFUSED_WAIT: Duration = Duration::from_secs(1);
-/// Complaints in clear about one exchange that the log hears: whoever reads its cookies can
-/// make them.
+/// Log lines about unauthenticated complaints in one exchange: anybody who reads its cookies can
+/// send them.
 pub const MAX_COMPLAINTS: u32 = 4;
-/// Octets of a first message of main mode. It is held for whoever sent it, from whatever address:
-/// some 100 proposals fit.
+/// Octets of a first message of main mode. It is stored for an unproven address. About 100
+/// proposals fit.
 pub const MAX_FIRST_BYTES: usize = 4 << 10;
-/// Octets of any other message that a responder reads before its peer has proven who it is, and
-/// before there are keys. Some peers ask for the certificates of all authorities that they know.
+/// Octets of any other message that a responder reads before its peer is authenticated and before
+/// there are keys. Some peers request the certificates of all authorities that they know.
 pub const MAX_CLEAR_BYTES: usize = 16 << 10;
 
-/// What a message is judged and answered with.
+/// The resources for processing a message.
 pub struct Means<'a> {
-    /// Of cookies, nonces and private values.
+    /// For cookies, nonces and private values.
     pub random: &'a mut Stream,
-    /// What peers may still have; `None`: as much as they ask for.
+    /// The quotas of peers; `None`: no limit.
     pub quotas: Option<&'a mut Quotas>,
-    /// By which certificates are judged.
+    /// The date for checking certificates.
     pub calendar: Calendar,
 }
 
-/// A phase 1 exchange, from its first message until its last one need not be sent again.
+/// A phase 1 exchange, from its first message until its last one need not be repeated.
 pub struct Phase1 {
     pub(super) core: Core,
     pub(super) step: Awaited,
     doubt: Option<Doubt>,
     doubts: u32,
     complaints: u32,
-    /// The peer has had too much: why, and until when nothing of it is read.
+    /// The peer is above its quota: the reason, and until when its messages are ignored.
     refused: Option<(DropReason, Instant)>,
 }
 
-/// A failure that nobody has proven.
+/// An unauthenticated failure.
 struct Doubt {
     fault: Fault,
     until: Instant,
 }
 
 impl Phase1 {
-    /// Begins an exchange with the connection's peer. `is_first_contact`: we have no other SA with
+    /// Starts an exchange with the connection's peer. `is_first_contact`: we have no other SA with
     /// it and say so (RFC 2407 §4.6.3.3).
     ///
-    /// Panics on a connection without proposals, or whose two methods differ.
+    /// Panics if the connection has no proposals or two different methods.
     pub fn initiate(
         connection: Arc<Connection>,
         path: Path,
@@ -101,14 +101,13 @@ impl Phase1 {
         Self::at(core, step)
     }
 
-    /// Another SA with the peer has come about: what is still to be said says nothing of a first
-    /// contact.
+    /// Another SA with the peer was established: later messages must not announce a first contact.
     pub fn forget_first_contact(&mut self) {
         self.core.is_first_contact = false;
     }
 
-    /// Answers a first message, picking the first of `candidates` that fits it. On a fault a
-    /// notification has been put in `out` where the peer is told; nothing is left to keep.
+    /// Answers a first message with the first of `candidates` that matches. On a fault, `out` has a
+    /// notification if the peer is told; nothing else remains.
     pub fn respond(
         candidates: &[Arc<Connection>],
         decoys: &Decoys,
@@ -180,58 +179,58 @@ impl Phase1 {
         }
     }
 
-    /// Its name; the responder's half is zero until known.
+    /// Its cookies. The responder's is zero until known.
     pub fn cookies(&self) -> Cookies {
         self.core.cookies
     }
 
-    /// What we have offered, in the configuration's words; `None`: the peer offers.
+    /// Our offer in the configuration's words; `None` if the peer makes the offer.
     pub fn offered(&self) -> Option<String> {
         (self.core.role == Role::Initiator).then(|| self.core.offered())
     }
 
-    /// Who began it.
+    /// Our role.
     pub fn role(&self) -> Role {
         self.core.role
     }
 
-    /// The connection as far as it is known; a main mode responder may still change it.
+    /// The connection as far as it is known. A main mode responder may still change it.
     pub fn connection(&self) -> &Arc<Connection> {
         self.core.connection()
     }
 
-    /// Where the peer is; floats to port 4500 behind a NAT (RFC 3947 §4).
+    /// The path to the peer. It moves to port 4500 behind a NAT (RFC 3947 §4).
     pub fn path(&self) -> Path {
         self.core.path
     }
 
-    /// Aggressive mode, else main mode.
+    /// Aggressive mode; otherwise main mode.
     pub fn is_aggressive(&self) -> bool {
         self.core.is_aggressive
     }
 
-    /// The peer's address has not proven that it reads what we send: a responder's exchange
-    /// before the initiator's second message.
+    /// The peer has not proven that it receives at its address: a responder's exchange before the
+    /// initiator's second message.
     pub fn is_half_open(&self) -> bool {
         matches!(self.step, Awaited::Main3 | Awaited::Aggressive3(_))
     }
 
-    /// Whether the log hears one more complaint in clear.
+    /// Whether the log takes one more unauthenticated complaint.
     pub fn takes_complaint(&mut self) -> bool {
         let takes = self.complaints < MAX_COMPLAINTS;
         self.complaints += u32::from(takes);
         takes
     }
 
-    /// We have proven who we are, and the peer may hold the SA for established.
+    /// We have authenticated, and the peer may consider the SA established.
     pub fn has_proven(&self) -> bool {
         self.core.role == Role::Initiator && matches!(self.step, Awaited::Main6(_) | Awaited::Done)
     }
 
-    /// A message of this exchange (already reassembled), or any other under its cookies as long
-    /// as there is no ISAKMP SA. A duplicate of the last one is answered with our last message
-    /// again; forged or stale ones are dropped without ending the exchange (`Ok`, counted by the
-    /// node through `Outbox::drops`).
+    /// Handles a reassembled message of this exchange, or any other with its cookies as long as
+    /// there is no ISAKMP SA. A duplicate of the last one is answered with our last message again.
+    /// Forged or stale ones are dropped without ending the exchange (`Ok`, counted by the node
+    /// through `Outbox::drops`).
     pub fn on_message(
         &mut self,
         path: Path,
@@ -298,8 +297,8 @@ impl Phase1 {
         }
     }
 
-    /// Retransmission or end of life. `None`: the exchange is over and may be forgotten, once
-    /// [`Self::take_established`] has given its product.
+    /// The next retransmission, or the end. `None`: the exchange is over and may be forgotten after
+    /// [`Self::take_established`] has returned its result.
     pub fn deadline(&self) -> Option<Deadline> {
         let doubt = self.doubt.as_ref().map(|doubt| Deadline {
             at: doubt.until,
@@ -313,12 +312,12 @@ impl Phase1 {
         [doubt, expiry, again].into_iter().flatten().min()
     }
 
-    /// A responder waits so long for the initiator's next message.
+    /// A responder waits until this time for the initiator's next message.
     pub fn give_up_at(&mut self, at: Instant) {
         self.core.expires = Some(at);
     }
 
-    /// What was sent at `began` left only `now`.
+    /// A message sent at `began` left only `now`.
     pub fn departed(&mut self, began: Instant, now: Instant) {
         self.core.departed(began, now);
     }
@@ -343,15 +342,16 @@ impl Phase1 {
         }
     }
 
-    /// The product, once, when the exchange has succeeded.
+    /// The result, once, after success.
     pub fn take_established(&mut self) -> Option<(IsakmpSa, Arc<Connection>)> {
         let sa = self.core.established.take()?;
         Some((*sa, Arc::clone(self.core.connection())))
     }
 
-    /// A message of another exchange before there is an SA. An aggressive initiator sends its
-    /// third message once; when it goes on to quick mode and the third was lost, the second is
-    /// sent again so that the third comes again. Who knows our cookie has read our answer.
+    /// Handles a message of another exchange before there is an SA. An aggressive initiator sends
+    /// its third message once. If it starts quick mode and the third was lost, we repeat the
+    /// second, so that the third is sent again. The sender knows our cookie, so it has read our
+    /// answer.
     fn on_stray(&mut self, out: &mut Outbox) {
         out.drops.count(DropReason::UnexpectedMessage);
         if let (Awaited::Aggressive3(_), Some(answered)) = (&self.step, &mut self.core.answered) {
@@ -359,7 +359,7 @@ impl Phase1 {
         }
     }
 
-    /// The peer says why it does not go on: believed at once if sealed, else a doubt.
+    /// The peer refused: believed at once if encrypted, otherwise a doubt.
     fn on_refusal(
         &mut self,
         message: &Message<'_>,
@@ -399,7 +399,7 @@ impl Phase1 {
         Ok(())
     }
 
-    /// Drops, doubts or ends.
+    /// Drops the message, records a doubt, or ends the exchange.
     fn judge(
         &mut self,
         fault: Fault,
@@ -432,7 +432,7 @@ impl Phase1 {
         }
     }
 
-    /// The first doubt's sentence and time stand.
+    /// Keeps the first doubt's error and time.
     fn doubt(&mut self, fault: Fault, now: Instant) {
         self.doubts += 1;
         let until = now + GRACE;

@@ -1,4 +1,4 @@
-//! What the exchanges of phase 2 have in common: a message sealed for its way, groups, and names.
+//! The parts that phase 2 exchanges share: protecting an outgoing message, groups, and names.
 
 use wire::isakmp::{Exchange, Payload};
 
@@ -6,7 +6,7 @@ use super::protect::Iv;
 use super::{IsakmpSa, names_of};
 use crate::ike::{Outbox, Sent, Step};
 
-/// Where a message belongs, and what it is called in traces.
+/// The exchange of a message, and its name in traces.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) exchange: Exchange,
@@ -14,8 +14,8 @@ pub(super) struct Place {
     pub(super) step: Step,
 }
 
-/// Seals payloads behind their HASH payload, ready to be sent to where the peer is. `prefix` is
-/// what the hash covers before them.
+/// Protects payloads with a HASH payload, ready to be sent to the peer. `prefix` is what the hash
+/// covers before them.
 pub(super) fn sealed(
     sa: &IsakmpSa,
     place: Place,
@@ -46,7 +46,7 @@ pub(super) fn sealed(
     }
 }
 
-/// Texts joined by commas, for sentences.
+/// Joins texts with commas, for sentences.
 pub(super) fn list<T: ToString>(items: impl IntoIterator<Item = T>) -> String {
     let texts: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
     if texts.is_empty() {

@@ -1,7 +1,7 @@
-//! Proposals of quick mode: a child's suites as an SA payload, and back (RFC 2407 §4.4, §4.5,
-//! RFC 3947 §5.1, RFC 4304 §2.1, RFC 4106 §8).
+//! Proposals of quick mode: converts a child's suites to an SA payload and back (RFC 2407 §4.4,
+//! §4.5, RFC 3947 §5.1, RFC 4304 §2.1, RFC 4106 §8).
 //!
-//! Left out: bundles (proposals of one number that belong together) and IP compression; both are
+//! Left out: bundles (proposals of one number that belong together) and IP compression. Both are
 //! read and never chosen.
 
 use crypto::cipher::Cipher;
@@ -18,15 +18,15 @@ use crate::ike::{Fault, Groups, Refusal};
 use crate::sa::{Mode, Protocol};
 use crate::suite::EspSuite;
 
-/// Seconds of life where a proposal names none (RFC 2407 §4.5).
+/// Lifetime in seconds of a proposal without one (RFC 2407 §4.5).
 const DEFAULT_LIFETIME_S: u64 = 28_800;
-/// We keep an SA for so many seconds although the peer would end it sooner: its delete comes, and
-/// nobody can make us renew without pause.
+/// We keep an SA at least this many seconds even if the peer would end it sooner: its delete will
+/// come, and nobody can make us renew without pause.
 const MIN_LIFETIME_S: u64 = 60;
 /// Transforms that a proposal can hold.
 const MAX_TRANSFORMS: usize = 255;
 
-/// What one transform says.
+/// The terms of one transform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Terms {
     pub(super) suite: EspSuite,
@@ -36,27 +36,27 @@ pub(super) struct Terms {
     pub(super) life: Life,
 }
 
-/// How long an SA may live.
+/// Limits of an SA's lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Life {
     pub(super) seconds: u64,
     pub(super) kilobytes: Option<u64>,
 }
 
-/// A transform that was chosen.
+/// A chosen transform.
 pub(super) struct Choice {
     pub(super) terms: Terms,
     /// The peer's SPI.
     pub(super) spi: u32,
-    /// The proposal with only that transform, and the peer's SPI still in it.
+    /// The proposal with only that transform. It still has the peer's SPI.
     pub(super) proposal: Proposal,
 }
 
 impl Life {
-    /// As configured.
+    /// The configured terms.
     pub(super) fn of(child: &Child) -> Self {
         let kilobytes = child.lifetime_bytes / 1024;
-        // 4 TiB or more cannot be said in the four octets that peers read, and is no bound.
+        // 4 TiB or more does not fit in the four octets that peers read, and is no limit.
         let is_bound = (1..=u64::from(u32::MAX)).contains(&kilobytes);
         Self {
             seconds: child.lifetime.as_secs().max(1),
@@ -97,8 +97,8 @@ impl Life {
         found
     }
 
-    /// From attributes; a duration without a type before it says nothing. `None` where a value
-    /// is not a number, is zero, or counts what we do not know.
+    /// Reads attributes. A duration without a preceding type is ignored. `None` if a value is not a
+    /// number, is zero, or has an unknown unit.
     pub(super) fn read(attributes: &[Attribute]) -> Option<Self> {
         let mut found = Self {
             seconds: DEFAULT_LIFETIME_S,
@@ -123,20 +123,20 @@ impl Life {
     }
 }
 
-/// What one message 1 offers.
+/// The suites that one message 1 can offer.
 pub(super) struct Offerable {
     pub(super) suites: Vec<EspSuite>,
-    /// Others could be offered by another message.
+    /// Another message could offer others.
     pub(super) has_more: bool,
 }
 
-/// The suites of a child that this peer can be offered: private-use ones only to a Caravan, AH
-/// only where the packets need no UDP. One message carries one public value (RFC 2409 §5.5), so
-/// that all of them are of one group: that of the first, or the one that the child has already.
+/// The suites of a child that can be offered to this peer: private-use ones only to Caravan, AH
+/// only if packets need no UDP. One message carries one public value (RFC 2409 §5.5), so all suites
+/// have one group: that of the first, or the one that the child already has.
 ///
-/// Curve25519 comes last where phase 1 was agreed on in another group and the child names other
-/// groups for PFS. IKEv1 has no number for it: a peer that did not choose it in phase 1 may not
-/// know it, and some answer what they do not know by silence, after which nothing is offered.
+/// Curve25519 comes last if phase 1 used another group and the child has other PFS groups. IKEv1
+/// has no number for it: a peer that did not choose it in phase 1 may not know it, and some peers
+/// do not answer an unknown group at all, so that nothing else would be offered.
 pub(super) fn offerable(
     child: &Child,
     groups: &Groups<'_>,
@@ -165,7 +165,7 @@ pub(super) fn offerable(
 }
 
 /// An SA payload that offers `suites` in their order: a proposal for each run of suites of one
-/// protocol, a transform for each suite. There must be a suite.
+/// protocol, a transform for each suite. `suites` must not be empty.
 pub(super) fn offer(
     suites: &[EspSuite],
     mode: Mode,
@@ -200,7 +200,7 @@ pub(super) fn offer(
     }
 }
 
-/// Chooses by our preference among what a peer offers.
+/// Chooses from a peer's offer by our preference.
 pub(super) fn choose(offered: &SaPayload, child: &Child, sa: &IsakmpSa) -> Result<Choice, Fault> {
     let alone = |proposal: &&Proposal| {
         let same = |other: &&Proposal| other.number == proposal.number;
@@ -236,7 +236,7 @@ pub(super) fn choose(offered: &SaPayload, child: &Child, sa: &IsakmpSa) -> Resul
     Err(difference(offered, &all, child, sa))
 }
 
-/// What the peer chose from our offer: the one transform of the one proposal.
+/// Reads the peer's choice from our offer: the one transform of the one proposal.
 pub(super) fn chosen(answer: &SaPayload, allows_private: bool) -> Result<(Terms, u32), Fault> {
     let ([proposal], Some([transform])) = (
         answer.proposals.as_slice(),
@@ -255,7 +255,7 @@ pub(super) fn chosen(answer: &SaPayload, allows_private: bool) -> Result<(Terms,
     }
 }
 
-/// The mode that the first transform asks for; tunnel mode where it says nothing we know.
+/// The mode of the first transform; tunnel mode if it is unknown.
 pub(super) fn first_mode(offered: &SaPayload) -> Mode {
     let first = offered.proposals.first().and_then(|p| p.transforms.first());
     let value = first.and_then(|transform| transform.number_of(phase2::ENCAPSULATION));
@@ -265,7 +265,7 @@ pub(super) fn first_mode(offered: &SaPayload) -> Mode {
     }
 }
 
-/// A refusal of proposals.
+/// The error for refused proposals.
 pub(super) fn incompatible(what: String) -> Fault {
     Fault::Incompatible {
         what,
@@ -316,7 +316,7 @@ impl Terms {
         }
     }
 
-    /// `None` where the transform asks for anything that we do not do: it cannot be chosen.
+    /// `None` if the transform asks for anything that we do not support: it cannot be chosen.
     fn read(protocol: ProtocolId, transform: &Transform, allows_private: bool) -> Option<Self> {
         let is_known = |attribute: &Attribute| KNOWN_ATTRIBUTES.contains(&attribute.kind);
         if !transform.attributes.iter().all(is_known) {
@@ -324,7 +324,7 @@ impl Terms {
         }
         let number = |kind| {
             let present = transform.attributes.iter().any(|a| a.kind == kind);
-            // An attribute that is there must be a number.
+            // A present attribute must be a number.
             present.then(|| transform.number_of(kind))
         };
         let required = |found: Option<Option<u64>>| match found {
@@ -377,8 +377,8 @@ impl Terms {
     }
 }
 
-/// Whether packets in this form can travel: raw ones not through a NAT, AH never in UDP, UDP only
-/// where the peer speaks RFC 3947.
+/// Whether packets in this form can be carried: unencapsulated ones not through a NAT, AH never in
+/// UDP, UDP only if the peer supports RFC 3947.
 fn is_carried(terms: &Terms, nat: NatFinding) -> bool {
     if terms.is_udp {
         nat.is_supported && terms.suite.protocol == Protocol::Esp
@@ -399,7 +399,7 @@ fn spi_of(proposal: &Proposal) -> Result<u32, Fault> {
     }
 }
 
-/// One sentence on why nothing fits.
+/// One sentence on why nothing matches.
 fn difference(
     offered: &SaPayload,
     readable: &[(&Proposal, &Transform, Terms)],
@@ -437,7 +437,7 @@ fn difference(
     });
     let mut theirs: Vec<String> = all.collect();
     theirs.dedup();
-    // A sentence, not a book: the first ones tell enough.
+    // Keep the sentence short: the first ones say enough.
     let more = theirs.len().saturating_sub(MAX_NAMED);
     theirs.truncate(MAX_NAMED);
     let more = if more > 0 {
@@ -453,7 +453,7 @@ fn difference(
     ))
 }
 
-/// One sentence where the same algorithms are offered with another group, or with none.
+/// One sentence if the same algorithms are offered with another group, or with none.
 fn pfs_difference(offered: &[&Terms], child: &Child) -> Option<String> {
     let is_alike = |a: &EspSuite, b: &EspSuite| EspSuite { pfs: b.pfs, ..*a } == *b;
     let words = |suite: &EspSuite| match suite.pfs {
@@ -479,7 +479,7 @@ fn pfs_difference(offered: &[&Terms], child: &Child) -> Option<String> {
 /// Proposals that one sentence names.
 const MAX_NAMED: usize = 12;
 
-/// Words for a transform that is none of our suites.
+/// Words for a transform that is not one of our suites.
 fn foreign_words(protocol: ProtocolId, transform: &Transform) -> String {
     let number = |kind| transform.number_of(kind);
     let mut words = vec![match protocol {

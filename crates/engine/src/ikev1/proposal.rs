@@ -1,6 +1,7 @@
-//! Phase 1 proposals (RFC 2409 appendix A, RFC 3602): offering, choosing, and saying what differed.
+//! Phase 1 proposals (RFC 2409 appendix A, RFC 3602): offering, choosing, and describing
+//! differences.
 //!
-//! Left out: groups that are spelled out, prfs other than HMAC, life in kilobytes.
+//! Left out: groups described in full, prfs other than HMAC, lifetimes in kilobytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,23 +18,23 @@ use crate::ike::{Fault, Refusal};
 use crate::suite::IkeSuite;
 use crate::time::Duration;
 
-/// How both ends prove who they are.
+/// The authentication method of both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
     PresharedKey,
     RsaSignatures,
 }
 
-/// What a peer offers that we know, read once: a stranger may write thousands of transforms, and
-/// each connection looks for its suites among them.
+/// The known transforms of a peer's offer, read once: a stranger may send thousands of transforms,
+/// and each connection looks for its suites among them.
 pub(super) struct Offered<'a>(BTreeMap<(IkeSuite, u16), (&'a Proposal, &'a Transform)>);
 
-/// What was chosen.
+/// The choice.
 pub(super) struct Choice {
     pub(super) suite: IkeSuite,
-    /// The smaller of what both want.
+    /// The smaller of both lifetimes.
     pub(super) lifetime_s: u64,
-    /// What the peer wants, if it says so.
+    /// The peer's lifetime, if it sent one.
     pub(super) peer_lifetime_s: Option<u64>,
     /// The chosen transform alone, as the peer wrote it.
     pub(super) reply: SaPayload,
@@ -41,7 +42,7 @@ pub(super) struct Choice {
 
 /// Transforms, methods or identities that a failure text names at most.
 const MAX_NAMED: usize = 12;
-/// Lives shorter than this are a misunderstanding.
+/// Shorter lifetimes are a misunderstanding.
 const MIN_LIFETIME_S: u64 = 60;
 
 impl Method {
@@ -67,7 +68,7 @@ pub(super) fn offer(suites: &[IkeSuite], method: Method, lifetime: Duration) -> 
 }
 
 impl<'a> Offered<'a> {
-    /// Of transforms that say the same, the first counts.
+    /// Of equal transforms, the first counts.
     pub(super) fn read(sa: &'a SaPayload) -> Self {
         let mut found = BTreeMap::new();
         for (proposal, transform) in transforms(sa) {
@@ -80,8 +81,8 @@ impl<'a> Offered<'a> {
         Self(found)
     }
 
-    /// Chooses by our order of preference. In aggressive mode the group is settled by the public
-    /// value's length, `public_len`.
+    /// Chooses by our order of preference. In aggressive mode, the length `public_len` of the
+    /// public value determines the group.
     pub(super) fn choose(
         &self,
         accepted: &[IkeSuite],
@@ -105,7 +106,7 @@ impl<'a> Offered<'a> {
     }
 }
 
-/// Reads the responder's choice, which must be one transform that we offered.
+/// Reads the responder's choice, which must be one of our transforms.
 pub(super) fn chosen(
     reply: &SaPayload,
     offered: &[IkeSuite],
@@ -119,7 +120,7 @@ pub(super) fn chosen(
         .flatten()
 }
 
-/// One sentence: what differed.
+/// One sentence on the difference.
 pub(super) fn mismatch(
     offered: &SaPayload,
     accepted: &[IkeSuite],
@@ -161,17 +162,17 @@ pub(super) fn mismatch(
     }
 }
 
-/// What we offered, for texts.
+/// Our offer in words.
 pub(super) fn words(suites: &[IkeSuite]) -> String {
     listed(suites.iter(), suite_words)
 }
 
-/// What a RESPONDER-LIFETIME notification says (RFC 2407 §4.6.3.1).
+/// Reads a RESPONDER-LIFETIME notification (RFC 2407 §4.6.3.1).
 pub(super) fn lifetime_of(notify: &Notify) -> Option<u64> {
     lifetime_in(&Attribute::read_all(&mut Reader::new(&notify.value)).ok()?)
 }
 
-/// What a RESPONDER-LIFETIME notification carries for so many seconds.
+/// The content of a RESPONDER-LIFETIME notification for this many seconds.
 pub(super) fn lifetime_octets(seconds: u64) -> Vec<u8> {
     let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
     let mut w = Writer::new();
@@ -288,7 +289,7 @@ fn method_words(number: u16) -> String {
     foreign::method(number.into())
 }
 
-/// Methods that ask for a user's name and password after phase 1.
+/// Methods with a user's name and password after phase 1.
 fn is_xauth(number: u16) -> bool {
     attr::authentication::XAUTH.contains(&number) || attr::authentication::HYBRID.contains(&number)
 }
@@ -297,7 +298,7 @@ fn suite_words(suite: &IkeSuite) -> String {
     suite.to_string()
 }
 
-/// A suite's words, whether it is one of ours or not.
+/// The words of a suite, ours or not.
 fn transform_words(transform: &Transform) -> String {
     if let Some(suite) = read_suite(transform) {
         return suite_words(&suite);
@@ -318,7 +319,7 @@ fn transform_words(transform: &Transform) -> String {
     }
 }
 
-/// "a, b, c and 4 more". What is not named is not put into words.
+/// "a, b, c and 4 more". Items beyond the limit are not converted to words.
 pub(super) fn listed<T>(mut all: impl Iterator<Item = T>, word: impl Fn(T) -> String) -> String {
     let named: Vec<String> = all.by_ref().take(MAX_NAMED).map(word).collect();
     let mut text = named.join(", ");

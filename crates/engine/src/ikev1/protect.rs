@@ -1,8 +1,8 @@
 //! Message bodies under CBC and the HASH payload of phase 2 (RFC 2409 §5.5, §5.7, appendix B).
 //!
-//! An exchange keeps its own [`Iv`]; it moves on only when a message has proven itself, so that
-//! a forged one does no harm. Padding is zeros up to the block, and none where the body fits;
-//! what follows the last payload of a received body is not looked at.
+//! Each exchange has its own [`Iv`]. It advances only after a message has proven itself, so that a
+//! forged one does no harm. Padding is zeros up to the block, and none if the body fits. Octets
+//! after the last payload of a received body are ignored.
 
 use crypto::cipher::{CbcKey, Cipher};
 use crypto::hash::{Digest, is_equal};
@@ -17,22 +17,22 @@ use crate::work::{Task, Work};
 /// The largest CBC block.
 const MAX_BLOCK: usize = 16;
 
-/// The CBC state of one exchange: the last block that travelled, in either direction.
+/// The CBC state of one exchange: the last block sent in either direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Iv {
     octets: [u8; MAX_BLOCK],
     len: u8,
 }
 
-/// A message in clear.
+/// A decrypted message.
 pub struct Opened {
     /// Its header.
     pub header: Header,
-    /// Its body in clear, padding included.
+    /// Its decrypted body, padding included.
     pub body: Zeroizing<Vec<u8>>,
-    /// Where each payload stands in `body`.
+    /// The position of each payload in `body`.
     pub payloads: Vec<Located>,
-    /// For the next message of the exchange, once this one is believed.
+    /// The IV for the exchange's next message, once this one is accepted.
     pub next_iv: Iv,
 }
 
@@ -43,12 +43,12 @@ impl Drop for Opened {
 }
 
 impl Opened {
-    /// The octets of a payload's body, without its generic header, as hashes want them.
+    /// The octets of a payload's body without its generic header, as hashes need them.
     pub fn content(&self, located: &Located) -> &[u8] {
         &self.body[located.range.start + 4..located.range.end]
     }
 
-    /// What follows the first payload up to the end of the chain, padding left out.
+    /// The octets after the first payload up to the end of the chain, without padding.
     pub(super) fn after_first(&self) -> &[u8] {
         let start = self.payloads.first().map_or(0, |first| first.range.end);
         let end = self.payloads.last().map_or(0, |last| last.range.end);
@@ -57,7 +57,7 @@ impl Opened {
 }
 
 impl Iv {
-    /// The first octets of `octets`, as many as a block of `cipher` has; there must be as many.
+    /// The first octets of `octets`, one block of `cipher`; there must be enough.
     pub fn truncated(cipher: Cipher, octets: &[u8]) -> Self {
         let len = cipher.block_len();
         let mut block = [0; MAX_BLOCK];
@@ -80,8 +80,8 @@ impl AsRef<[u8]> for Iv {
     }
 }
 
-/// Encrypts a chain of payloads and moves `iv` on. The header's encryption flag and first
-/// payload are set here.
+/// Encrypts a chain of payloads and advances `iv`. Sets the header's encryption flag and first
+/// payload.
 pub(super) fn encrypt(
     cipher: Cipher,
     key: &[u8],
@@ -105,7 +105,7 @@ pub(super) fn encrypt(
     .write(&body)
 }
 
-/// Decrypts a message. Success says only that its payload chain reads well.
+/// Decrypts a message. Success only means that its payload chain is well formed.
 pub(super) fn decrypt(
     cipher: Cipher,
     key: &[u8],
@@ -133,7 +133,7 @@ pub(super) fn decrypt(
     })
 }
 
-/// Wipes the nonces: in phase 2 they are secret.
+/// Wipes the nonces, which are secret in phase 2.
 fn wipe<'a>(chain: impl Iterator<Item = &'a mut Payload>) {
     for payload in chain {
         if let Payload::Nonce(nonce) = payload {
@@ -153,12 +153,12 @@ impl IsakmpSa {
         Iv::truncated(self.suite.cipher, digest.as_ref())
     }
 
-    /// prf keyed with SKEYID_a over the parts, one after the other.
+    /// The prf with key SKEYID_a over the parts, one after the other.
     pub fn hash_over(&self, parts: &[&[u8]]) -> Digest {
         self.suite.hash.hmac(&self.skeyid_a.0, parts)
     }
 
-    /// Seals payloads, the HASH payload among them if there is one. Moves `iv` on.
+    /// Encrypts payloads, including a HASH payload if there is one. Advances `iv`.
     pub fn seal(
         &self,
         exchange: Exchange,
@@ -184,9 +184,9 @@ impl IsakmpSa {
         )
     }
 
-    /// Seals payloads behind a HASH payload over `prefix` and everything that follows the HASH.
-    /// `prefix` is all that the rule puts before: M-ID for HASH(1) and informational messages,
-    /// M-ID and Ni_b for HASH(2), an octet 0, M-ID, Ni_b and Nr_b (and no payloads) for HASH(3).
+    /// Encrypts payloads with a HASH payload over `prefix` and everything after the HASH. `prefix`
+    /// is everything that the rule puts first: M-ID for HASH(1) and informational messages, M-ID
+    /// and Ni_b for HASH(2), an octet 0, M-ID, Ni_b and Nr_b (and no payloads) for HASH(3).
     pub fn seal_hashed(
         &self,
         exchange: Exchange,
@@ -206,8 +206,8 @@ impl IsakmpSa {
         message
     }
 
-    /// Opens a message; only its form is checked, and `iv` stays: take [`Opened::next_iv`] when
-    /// the message is believed.
+    /// Decrypts a message and checks only its form. `iv` does not change: use [`Opened::next_iv`]
+    /// when the message is accepted.
     pub fn open(
         &self,
         message: &Message<'_>,
@@ -222,8 +222,8 @@ impl IsakmpSa {
         }
     }
 
-    /// Opens a message and checks its HASH payload, which must come first, in constant time;
-    /// `prefix` as in [`Self::seal_hashed`]. Moves `iv` on only if the hash is right.
+    /// Decrypts a message and checks its HASH payload, which must come first, in constant time;
+    /// `prefix` as in [`Self::seal_hashed`]. Advances `iv` only if the hash is right.
     pub fn open_hashed(
         &self,
         message: &Message<'_>,

@@ -6,12 +6,12 @@
 //!     <-- HASH(2), SA, Nr [, KE] [, IDci, IDcr] [, NAT-OAi, NAT-OAr] [, N]
 //! HASH(3) -->
 //! ```
-//! HASH(1) and HASH(2) cover all that follows them, generic headers and NAT-OA included, as the
+//! HASH(1) and HASH(2) cover everything after them, including generic headers and NAT-OA, as the
 //! text of RFC 2409 §5.5 says and its formulas abbreviate.
 //!
-//! The initiator repeats message 1 and answers a repeated message 2; the responder, whose peer
-//! has proven itself, repeats message 2 and answers a repeated message 1. IKEv1 cannot narrow:
-//! a responder takes the selectors as offered or refuses. Left out: several SA payloads in one
+//! The initiator repeats message 1 and answers a repeated message 2. The responder, whose peer is
+//! authenticated, repeats message 2 and answers a repeated message 1. IKEv1 cannot narrow: a
+//! responder accepts the selectors as offered or refuses. Left out: several SA payloads in one
 //! exchange, and the commit bit.
 
 use std::net::IpAddr;
@@ -40,11 +40,12 @@ use responder::{Offered, WaitsForThird};
 
 use crate::ike::retransmit::{Answered, LINGER};
 
-/// How far a further message has brought an exchange.
+/// The progress of an exchange after a message.
 pub enum QuickProgress {
-    /// No further.
+    /// None.
     Pending,
-    /// Initiator: both SAs may be installed. Responder: message 3 came, outbound may be installed.
+    /// Initiator: both SAs may be installed. Responder: message 3 came, so outbound may be
+    /// installed.
     Complete(Box<NegotiatedChild>),
 }
 
@@ -53,7 +54,7 @@ pub struct Quick {
     message_id: u32,
     is_initiator: bool,
     iv: Iv,
-    /// What the peer has proposed, or chosen, under its SPI.
+    /// The SPI that the peer proposed or chose.
     proposed: Option<ProposedSpi>,
     state: State,
 }
@@ -68,12 +69,12 @@ enum State {
     Offered(Box<Offered>),
     /// Responder, message 2 sent.
     WaitsForThird(Box<WaitsForThird>),
-    /// SAs were given.
+    /// The SAs were returned.
     Done { answered: Answered, until: Instant },
 }
 
 impl Quick {
-    /// Begins an exchange.
+    /// Starts an exchange.
     pub fn initiate(
         sa: &IsakmpSa,
         request: ChildRequest<'_>,
@@ -94,7 +95,7 @@ impl Quick {
         })
     }
 
-    /// Reads message 1 of the peer and checks its hash. Nothing is decided or sent.
+    /// Reads message 1 of the peer and checks its hash. Decides and sends nothing.
     pub fn offered(
         sa: &IsakmpSa,
         message: &Message<'_>,
@@ -121,10 +122,9 @@ impl Quick {
         Ok((quick, offer))
     }
 
-    /// Decides on the offer: answers with message 2. Inbound may be installed then; outbound waits
-    /// for message 3. `spi` is our inbound SPI. `own` is our
-    /// address as we see it. Once only, and only after [`Self::offered`]; an exchange that was
-    /// refused is of no further use.
+    /// Decides on the offer and answers with message 2. Then inbound may be installed; outbound
+    /// waits for message 3. `spi` is our inbound SPI. `own` is our address as we see it. Call it
+    /// once, after [`Self::offered`]; a refused exchange is of no further use.
     pub fn accept(
         &mut self,
         sa: &IsakmpSa,
@@ -151,17 +151,17 @@ impl Quick {
         self.message_id
     }
 
-    /// We began it.
+    /// Whether we initiated it.
     pub fn is_initiator(&self) -> bool {
         self.is_initiator
     }
 
-    /// The SPI by which a refusal names the exchange to the peer (RFC 2408 §3.14).
+    /// The SPI that identifies the exchange to the peer in a refusal (RFC 2408 §3.14).
     pub fn proposed(&self) -> Option<ProposedSpi> {
         self.proposed.clone()
     }
 
-    /// What we ask for in a message 1 that nobody has answered, and our SPI in it.
+    /// The request in an unanswered message 1 of ours, and our SPI in it.
     pub fn asked(&self) -> Option<(String, u32)> {
         match &self.state {
             State::Asked(asked) => Some(asked.words()),
@@ -169,7 +169,7 @@ impl Quick {
         }
     }
 
-    /// The group of PFS of a message 1 that nobody has answered, where others could be offered.
+    /// The PFS group of an unanswered message 1, if other groups could be offered.
     pub fn group_before_others(&self) -> Option<Option<Group>> {
         match &self.state {
             State::Asked(asked) => asked.group_before_others(),
@@ -177,12 +177,12 @@ impl Quick {
         }
     }
 
-    /// Every suite of a message 1 that nobody has answered has PFS.
+    /// Whether every suite of an unanswered message 1 has PFS.
     pub fn needs_pfs(&self) -> bool {
         matches!(&self.state, State::Asked(asked) if asked.needs_pfs())
     }
 
-    /// How often message 1 of ours was sent, as long as nobody has answered it.
+    /// How often our message 1 was sent, while it is unanswered.
     pub fn was_sent(&self) -> Option<u32> {
         match &self.state {
             State::Asked(asked) => Some(asked.retransmit.sent()),
@@ -190,13 +190,13 @@ impl Quick {
         }
     }
 
-    /// It has given its SAs, and is kept only to answer duplicates.
+    /// It has returned its SAs, and is kept only to answer duplicates.
     pub fn is_done(&self) -> bool {
         matches!(self.state, State::Done { .. })
     }
 
-    /// A further message of the exchange. A duplicate of one that was answered is answered again;
-    /// one that does not prove itself is counted, and the exchange goes on.
+    /// Handles a further message of the exchange. A duplicate of an answered one is answered again;
+    /// one that does not verify is counted, and the exchange continues.
     pub fn on_message(
         &mut self,
         sa: &IsakmpSa,
@@ -204,7 +204,7 @@ impl Quick {
         now: Instant,
         out: &mut Outbox,
     ) -> Result<QuickProgress, Fault> {
-        // The hash covers neither: they come from the header.
+        // The hash does not cover these: they come from the header.
         let header = message.header();
         if header.message_id != self.message_id || header.exchange != Exchange::QuickMode {
             out.drops.count(DropReason::UnexpectedMessage);
@@ -256,7 +256,7 @@ impl Quick {
         }
     }
 
-    /// Retransmission, or the moment from which duplicates are not answered any more.
+    /// The next retransmission, or the time after which duplicates are not answered.
     pub fn deadline(&self) -> Option<Deadline> {
         match &self.state {
             State::Asked(asked) => Some(asked.retransmit.deadline()),
@@ -269,7 +269,7 @@ impl Quick {
         }
     }
 
-    /// What was sent at `began` left only `now`.
+    /// A message sent at `began` left only `now`.
     pub fn departed(&mut self, began: Instant, now: Instant) {
         match &mut self.state {
             State::Asked(asked) => asked.retransmit.departed(began, now),
@@ -278,7 +278,7 @@ impl Quick {
         }
     }
 
-    /// Sends again, or gives up; `Ok(true)`: the exchange is over and can be forgotten.
+    /// Sends again, or gives up. `Ok(true)`: the exchange is over and can be forgotten.
     pub fn on_deadline(&mut self, now: Instant, out: &mut Outbox) -> Result<bool, Fault> {
         match &mut self.state {
             State::Asked(asked) => asked.retransmit.fire(now, out).map(|()| false),
@@ -289,7 +289,7 @@ impl Quick {
     }
 }
 
-/// Protocol and SPI of the first proposal; none without an SPI of ESP's or AH's length.
+/// Protocol and SPI of the first proposal. None if the SPI does not have the length for ESP or AH.
 fn proposed(opened: &Opened) -> Option<ProposedSpi> {
     let offer = opened
         .payloads

@@ -1,5 +1,5 @@
-//! Refusing and being refused: what a peer is told, what it tells us, what silence means, and
-//! which connections a first message may belong to.
+//! Refusals in both directions: what we tell the peer, what its refusal and its silence mean, and
+//! which connections match a first message.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::sa::Path;
 use crate::work::Work;
 
 impl Core {
-    /// Tells the peer why it is refused, sealed where there are keys.
+    /// Tells the peer why it is refused, encrypted if there are keys.
     pub(super) fn tell(
         &self,
         fault: &Fault,
@@ -53,9 +53,9 @@ impl Core {
             .push(self.sent(Step::Informational, message, names_of(&all)));
     }
 
-    /// An aggressive responder's answer does not verify, for the first time: the log and the
-    /// sender hear so at once, the exchange waits for a better one. Cookies in clear prove
-    /// nothing, so that it is no more than a hint to either.
+    /// Handles an aggressive responder's answer that does not verify, for the first time: the log
+    /// and the sender learn it at once, and the exchange waits for a better one. The message is
+    /// unauthenticated, so this is only a hint for both.
     pub(super) fn disbelieve(
         &self,
         fault: &Fault,
@@ -76,7 +76,7 @@ impl Core {
         });
     }
 
-    /// Opens a sealed notification that came during phase 1 and checks its hash.
+    /// Decrypts a notification during phase 1 and checks its hash.
     pub(super) fn open_notice(
         &self,
         session: &Session,
@@ -99,12 +99,12 @@ impl Core {
         }
     }
 
-    /// The sentence for a refusal by the peer.
+    /// The error for a refusal by the peer.
     pub(super) fn refused_with(&self, kind: NotifyType) -> Fault {
         let name = notify_name(kind);
-        // A hint: strongSwan announces it whether it is configured or not.
+        // Only a hint: strongSwan announces it whether it is configured or not.
         let xauth = match self.peer.xauth {
-            true => "; it speaks XAUTH and may want a user's name and password, which we have not",
+            true => "; it speaks XAUTH and may want a user's name and password, which we do not have",
             false => "",
         };
         if kind == NotifyType::NoProposalChosen {
@@ -117,7 +117,7 @@ impl Core {
         Fault::Unauthenticated(format!("the peer refused with {name} in {mode}{xauth}"))
     }
 
-    /// What an initiator has offered, in the configuration's words.
+    /// An initiator's offer in the configuration's words.
     pub(super) fn offered(&self) -> String {
         let suites = match self.is_aggressive {
             true => self.offered_suites(),
@@ -134,7 +134,7 @@ impl Core {
         }
     }
 
-    /// What silence at this step means.
+    /// The meaning of silence at this step.
     pub(super) fn timeout(&self, awaited: &Awaited) -> Fault {
         let step = match awaited {
             Awaited::Main2 => Step::Main(1),
@@ -163,7 +163,7 @@ impl Core {
     }
 }
 
-/// Connections whose addresses and mode fit, those that name the peer's address first.
+/// Connections with matching addresses and mode, those that name the peer's address first.
 pub(super) fn fitting(
     candidates: &[Arc<Connection>],
     path: Path,

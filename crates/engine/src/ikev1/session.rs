@@ -1,8 +1,8 @@
 //! A session of IKEv1: one ISAKMP SA from its first message on, and the exchanges under it.
 //!
-//! It owns its keys, its exchanges and their timers. Messages, deadlines and wishes come in; what
-//! is to be sent goes into an [`Outbox`], what has come about is a [`Fact`]. Where the peer asks
-//! for something, the fact is a question: the session goes on when it is told what the peer gets.
+//! It owns its keys, its exchanges and their timers. Inputs are messages, deadlines and commands.
+//! Outgoing messages go to an [`Outbox`], results are [`Fact`]s. A peer's request is also a fact:
+//! the session continues when the node tells it the answer.
 
 mod addresses;
 mod children;
@@ -37,7 +37,7 @@ pub use notices::About;
 /// One ISAKMP SA and the exchanges under it.
 pub struct Session {
     role: Role,
-    /// What is known of the path to the peer.
+    /// The measurements of the path to the peer.
     round_trip: RoundTrip,
     state: State,
 }
@@ -47,13 +47,13 @@ enum State {
     Established(Box<Established>),
 }
 
-/// What there is once phase 1 has succeeded.
+/// The state after phase 1 has succeeded.
 struct Established {
     sa: IsakmpSa,
-    /// Kept while its last message may have to be sent again.
+    /// Kept while its last message may have to be repeated.
     phase1: Option<Box<Phase1>>,
-    /// Message IDs of all exchanges of phase 2 so far, including ours. A first message that comes
-    /// back is not a new exchange.
+    /// Message IDs of all exchanges of phase 2 so far, including ours. A replayed first message
+    /// does not start an exchange.
     ids: MessageIds,
     exchanges: Vec<Exchange>,
     request: Option<Box<ConfigRequest>>,
@@ -62,15 +62,15 @@ struct Established {
     question: Option<Box<Question>>,
 }
 
-/// What the peer has asked, and what its answer goes on from.
+/// A request of the peer, and the state for its answer.
 enum Question {
     Address(Asked, Vec<u8>),
     Child(Quick),
 }
 
 impl Session {
-    /// Begins phase 1 with the connection's peer; as [`Phase1::initiate`]. `round_trip`: what an
-    /// earlier session has learned of the path.
+    /// Starts phase 1 with the connection's peer, as [`Phase1::initiate`]. `round_trip`: the
+    /// measurements of an earlier session.
     pub fn initiate(
         connection: Arc<Connection>,
         path: Path,
@@ -98,7 +98,7 @@ impl Session {
         Ok(Self::new(Role::Responder, RoundTrip::default(), phase1))
     }
 
-    /// Phase 1 ends without success if it is not over by then.
+    /// Phase 1 ends without success if it is not over by this time.
     pub fn give_up_at(&mut self, at: Instant) {
         if let Some(phase1) = self.phase1_mut() {
             phase1.give_up_at(at);
@@ -113,12 +113,12 @@ impl Session {
         }
     }
 
-    /// Who began it.
+    /// Our role.
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// Our own half of its name.
+    /// Our own SPI.
     pub fn own_spi(&self) -> Spi {
         let spis = self.spis();
         match self.role {
@@ -127,7 +127,7 @@ impl Session {
         }
     }
 
-    /// Its name; the responder's half is zero until known.
+    /// Its SPIs. The responder's is zero until known.
     pub fn spis(&self) -> Spis {
         match &self.state {
             State::Phase1(phase1) => phase1.cookies().into(),
@@ -135,22 +135,22 @@ impl Session {
         }
     }
 
-    /// An outbox for what it sends next.
+    /// An outbox for its next messages.
     pub fn outbox(&self) -> Outbox {
         Outbox::over(self.round_trip)
     }
 
-    /// What an answer has taught of the path.
+    /// Takes over the measurements after an answer.
     pub fn learn(&mut self, out: &Outbox) {
         self.round_trip = out.learned().unwrap_or(self.round_trip);
     }
 
-    /// What is known of the path.
+    /// The measurements of the path.
     pub fn round_trip(&self) -> RoundTrip {
         self.round_trip
     }
 
-    /// Where the peer is; it floats to port 4500 behind a NAT (RFC 3947 §4).
+    /// The path to the peer. It moves to port 4500 behind a NAT (RFC 3947 §4).
     pub fn path(&self) -> Path {
         match &self.state {
             State::Phase1(phase1) => phase1.path(),
@@ -158,7 +158,7 @@ impl Session {
         }
     }
 
-    /// The peer is there from now on; what was known of the way to it counts no more.
+    /// Moves the peer to another path, and discards the measurements of the old one.
     pub fn move_to(&mut self, path: Path) {
         self.round_trip = RoundTrip::default();
         if let Some(it) = self.established_mut() {
@@ -171,22 +171,22 @@ impl Session {
         matches!(self.state, State::Established(_))
     }
 
-    /// Who the peer has proven to be.
+    /// The proven identity of the peer.
     pub fn identity(&self) -> Option<&Peer> {
         self.sa().map(|sa| &sa.identity)
     }
 
-    /// By which certificate, if that was the method.
+    /// Its certificate, if it has one.
     pub fn certificate(&self) -> Option<&CertificatePath> {
         self.sa()?.certificate.as_deref()
     }
 
-    /// When the peer has proven who it is.
+    /// When the peer authenticated.
     pub fn since(&self) -> Option<Instant> {
         self.sa().map(|sa| sa.since)
     }
 
-    /// What was agreed for IKE itself.
+    /// The suite of the ISAKMP SA.
     pub fn suite(&self) -> Option<IkeSuite> {
         self.sa().map(|sa| sa.suite)
     }
@@ -196,7 +196,7 @@ impl Session {
         self.sa().map(|sa| sa.nat).unwrap_or_default()
     }
 
-    /// Seconds of life agreed.
+    /// Agreed lifetime in seconds.
     pub fn lifetime_s(&self) -> u64 {
         self.sa().map_or(0, |sa| sa.lifetime_s)
     }
@@ -206,17 +206,17 @@ impl Session {
         self.sa().is_some_and(|sa| sa.peer.dpd)
     }
 
-    /// Whether the peer has said that it has no other SA with us (RFC 2407 §4.6.3.3).
+    /// Whether the peer said that it has no other SA with us (RFC 2407 §4.6.3.3).
     pub fn is_initial_contact(&self) -> bool {
         self.sa().is_some_and(|sa| sa.is_initial_contact)
     }
 
-    /// The key of its messages, for a capture that is to be read later.
+    /// The key of its messages, for decrypting a capture.
     pub fn cipher_key(&self) -> Option<&Secret> {
         self.sa().map(|sa| &sa.cipher_key)
     }
 
-    /// Its keys and what was agreed.
+    /// The ISAKMP SA.
     pub(crate) fn sa(&self) -> Option<&IsakmpSa> {
         self.established().map(|it| &it.sa)
     }
@@ -258,12 +258,12 @@ impl Session {
 
 /// Phase 1.
 impl Session {
-    /// Whether a message is phase 1's to read.
+    /// Whether a message belongs to phase 1.
     pub fn is_phase1(&self, message: &Message<'_>) -> bool {
         message.is_phase1() || !self.is_established()
     }
 
-    /// A message of phase 1, or any other as long as there is no ISAKMP SA; as
+    /// Handles a message of phase 1, or any other as long as there is no ISAKMP SA, as
     /// [`Phase1::on_message`].
     pub fn on_phase1(
         &mut self,
@@ -282,7 +282,7 @@ impl Session {
         result
     }
 
-    /// The connection that the peer has proven to belong to, once, when phase 1 has succeeded.
+    /// The connection of the authenticated peer, once, after phase 1 has succeeded.
     pub fn take_established(&mut self) -> Option<Arc<Connection>> {
         let State::Phase1(phase1) = &mut self.state else {
             return None;
@@ -304,50 +304,50 @@ impl Session {
         Some(connection)
     }
 
-    /// The peer has all of phase 1: none of its messages is sent again, and a first message under
-    /// the same cookie is a new one. Nothing happens before there is an ISAKMP SA. Whether there
+    /// The peer has all of phase 1: none of its messages is repeated, and a first message with the
+    /// same cookie is a new one. Does nothing before there is an ISAKMP SA. Returns whether there
     /// was something to forget.
     pub fn forget_phase1(&mut self) -> bool {
         let established = self.established_mut();
         established.is_some_and(|it| it.phase1.take().is_some())
     }
 
-    /// Whether phase 1 goes on, or may have to send its last message again.
+    /// Whether phase 1 is in progress, or may have to repeat its last message.
     pub fn has_phase1(&self) -> bool {
         self.phase1().is_some()
     }
 
-    /// Whether the peer's address has not proven that it reads what we send: a responder's exchange
+    /// Whether the peer has not yet proven that it receives at its address: a responder's exchange
     /// before the initiator's second message.
     pub fn is_half_open(&self) -> bool {
         self.phase1().is_some_and(|it| it.is_half_open())
     }
 
-    /// Whether it began with aggressive mode, and phase 1 is not forgotten.
+    /// Whether it started in aggressive mode and phase 1 is not forgotten.
     pub fn is_aggressive(&self) -> bool {
         self.phase1().is_some_and(|it| it.is_aggressive())
     }
 
-    /// We have proven who we are, and the peer may hold the SA for established.
+    /// We have authenticated, and the peer may consider the SA established.
     pub fn has_proven(&self) -> bool {
         self.phase1().is_some_and(|it| it.has_proven())
     }
 
-    /// Another SA with the peer has come about: what phase 1 has still to say says nothing of a
-    /// first contact.
+    /// Another SA with the peer was established: phase 1 must not announce a first contact any
+    /// more.
     pub fn forget_first_contact(&mut self) {
         if let Some(phase1) = self.phase1_mut() {
             phase1.forget_first_contact();
         }
     }
 
-    /// Whether the log hears one more complaint in clear.
+    /// Whether the log takes one more unauthenticated complaint.
     pub fn takes_complaint(&mut self) -> bool {
         let phase1 = self.phase1_mut();
         phase1.is_some_and(Phase1::takes_complaint)
     }
 
-    /// What we have offered, in the configuration's words; `None`: the peer offers.
+    /// Our offer in the configuration's words; `None` if the peer makes the offer.
     pub fn offered(&self) -> Option<String> {
         self.phase1()?.offered()
     }
@@ -355,7 +355,7 @@ impl Session {
 
 /// Phase 2.
 impl Session {
-    /// A message under the ISAKMP SA, whole.
+    /// Handles a whole message under the ISAKMP SA.
     pub fn on_message(
         &mut self,
         path: Path,
@@ -377,7 +377,7 @@ impl Session {
             }
             Kind::Config => {
                 let fact = it.on_config(message, terms, now, out);
-                // A repetition of the request alone comes this way.
+                // Only a repeated request comes here.
                 out.answer_repetition_at(path, Role::Responder);
                 fact
             }
@@ -388,27 +388,26 @@ impl Session {
         }
     }
 
-    /// Whether an exchange of this number was begun or accepted.
+    /// Whether an exchange of this number was started or accepted.
     pub fn has_seen(&self, exchange: u32) -> bool {
         let established = self.established();
         established.is_some_and(|it| it.ids.has(exchange))
     }
 
-    /// An exchange of this number must not happen again.
+    /// Marks an exchange number as used.
     pub fn remember(&mut self, exchange: u32, out: &mut Outbox) {
         if let Some(it) = self.established_mut() {
             it.remember(exchange, out);
         }
     }
 
-    /// Whether it has no room for another exchange: it must end.
+    /// Whether it has no number for another exchange: it must end.
     pub fn is_used_up(&self) -> bool {
         let established = self.established();
         established.is_some_and(|it| it.ids.are_used_up())
     }
 
-    /// The number of an exchange that is to begin: a message ID that no exchange under this session
-    /// has used; never zero.
+    /// The number of the next exchange: a message ID that this session has not used; never zero.
     pub fn next_exchange(&self, random: &mut Stream) -> u32 {
         loop {
             let message_id = random.u32().max(1);
@@ -428,7 +427,7 @@ impl Session {
         [phase1, established].into_iter().flatten().min()
     }
 
-    /// What was sent at `began` left only `now`.
+    /// A message sent at `began` left only `now`.
     pub fn departed(&mut self, began: Instant, now: Instant) {
         if let Some(phase1) = self.phase1_mut() {
             phase1.departed(began, now);
@@ -444,8 +443,8 @@ impl Session {
         }
     }
 
-    /// Sends phase 1 and the request for addresses again, or gives the session up. Its children's
-    /// exchanges are [`Self::on_child_deadlines`].
+    /// Repeats messages of phase 1 and the request for addresses, or gives the session up.
+    /// [`Self::on_child_deadlines`] handles exchanges for children.
     pub fn on_deadline(&mut self, now: Instant, out: &mut Outbox) -> Result<(), Fault> {
         let is_due = |deadline: Option<Deadline>| deadline.is_some_and(|it| it.at <= now);
         if let Some(phase1) = self.phase1_mut().filter(|it| is_due(it.deadline())) {
@@ -458,7 +457,7 @@ impl Session {
         }
     }
 
-    /// Whether phase 1 has nothing left to send again.
+    /// Whether phase 1 has nothing left to repeat.
     pub fn is_phase1_over(&self) -> bool {
         let phase1 = self.phase1();
         self.is_established() && phase1.is_some_and(|it| it.deadline().is_none())
@@ -472,7 +471,7 @@ impl Established {
         exchanges.chain(request).min()
     }
 
-    /// Remembers the message ID of an exchange that must not happen twice.
+    /// Marks the message ID of an exchange as used.
     fn remember(&mut self, message_id: u32, out: &mut Outbox) {
         out.wear = out.wear.max(self.ids.add(message_id));
     }

@@ -1,4 +1,4 @@
-//! An ISAKMP SA between a station and a gateway, for tests of phase 2.
+//! An ISAKMP SA between a client and a gateway, for tests of phase 2.
 
 use wire::isakmp::{Cookie, Cookies};
 
@@ -11,8 +11,8 @@ use crate::sa::{Mode, Path, Secret};
 use crate::selector::TrafficSelector;
 use crate::time::Instant;
 
-/// The station's end and the gateway's. The path between them is as through a NAT: the gateway
-/// sees another address than the station has.
+/// The client's end and the gateway's. The path between them has a NAT: the gateway sees another
+/// address than the client has.
 pub(crate) fn isakmp_pair(words: &str) -> (IsakmpSa, IsakmpSa) {
     let gateway: std::net::SocketAddr = "198.51.100.1:4500".parse().unwrap();
     let station = Path {

@@ -1,4 +1,4 @@
-//! Phase 1 between two machines, and against what the wire can do to it.
+//! Phase 1 between two machines, also with hostile changes on the wire.
 
 mod failures;
 mod hostile;

@@ -1,5 +1,5 @@
-//! Vendor IDs: what we announce and what we understand. Unknown ones, among them those of the
-//! drafts before RFC 3947, are passed over.
+//! Vendor IDs: what we announce and what we understand. Unknown ones, including those of the drafts
+//! before RFC 3947, are skipped.
 
 use wire::isakmp::{Payload, vendor};
 

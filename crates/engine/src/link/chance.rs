@@ -1,8 +1,8 @@
-//! Chance as an argument: what a machine draws, from whatever source of fair bits it is given.
+//! Randomness as an argument: distributions drawn from any source of fair bits.
 
 use crypto::rand::Stream;
 
-/// A source of fair bits, and what is drawn from them: the same on every machine.
+/// A source of fair bits, and draws from it that are equal on every machine.
 pub trait Chance {
     /// The next 64 bits.
     fn bits(&mut self) -> u64;

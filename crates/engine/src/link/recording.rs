@@ -1,11 +1,12 @@
 //! Recorded links in Mahimahi's form: one delivery opportunity of 1500 octets at each millisecond
 //! that a line names, repeated after the last one.
 //!
-//! Mahimahi counts 4 octets beside each IP packet, and so do we: an opportunity has 1504. What one
-//! does not use is left to packets that wait already, and is wasted otherwise.
-//! A recording is read as its time goes on, from whatever can be read and rewound: [`survey`]
-//! checks all of it in one pass, a [`Replay`] then holds one block of [`BLOCK_BYTES`], however
-//! long the recording is. Left out: opening files, which is the caller's.
+//! Mahimahi counts 4 octets in addition to each IP packet, and so do we: an opportunity has 1504.
+//! Waiting packets use what one leaves of it; otherwise it is wasted.
+//!
+//! A recording is read as its time passes, from any source that can be read and rewound: [`survey`]
+//! checks all of it in one pass, a [`Replay`] then holds one block of [`BLOCK_BYTES`], however long
+//! the recording is. Left out: opening files, which is the caller's task.
 
 use std::io::{self, Read, Seek};
 
@@ -13,42 +14,42 @@ use crate::time::Instant;
 
 /// Octets of an opportunity: an IP packet of 1500 and the 4 that Mahimahi counts.
 pub const OPPORTUNITY_BYTES: u32 = 1504;
-/// Octets beside each IP packet.
+/// Octets in addition to each IP packet.
 pub const OVERHEAD_BYTES: u32 = 4;
-/// What is held of a recording.
+/// Octets of a recording that are in memory.
 pub const BLOCK_BYTES: usize = 1 << 16;
-/// The last moment that a line may name: 34 years of milliseconds.
+/// The last time that a line may name: 34 years of milliseconds.
 pub const MAX_MS: u64 = 1 << 40;
 /// Longest line, its end included.
 const MAX_LINE_BYTES: usize = 32;
 const NS_PER_MS: u64 = 1_000_000;
 
-/// What can be read from its start again.
+/// A source that can be read again from its start.
 pub trait Rewind: Read + Seek {}
 
 impl<R: Read + Seek> Rewind for R {}
 
-/// What one pass over a recording says of it.
+/// The result of one pass over a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Survey {
-    /// Opportunities of a round, which are its lines. Not 0.
+    /// Opportunities of one round, which are its lines. Not 0.
     pub opportunities: u64,
-    /// Milliseconds of a round: its last line. Not 0.
+    /// Milliseconds of one round: its last line. Not 0.
     pub period_ms: u64,
 }
 
 /// Why a recording is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadRecording {
-    /// A line is no number of milliseconds.
+    /// A line is not a number of milliseconds.
     #[error("{text:?} is not a number of milliseconds up to {MAX_MS}")]
     Line {
         /// Counted from 1.
         line: u64,
-        /// What stands there.
+        /// The line's text.
         text: String,
     },
-    /// A line names an earlier moment than the one before.
+    /// A line names an earlier time than the one before.
     #[error(
         "{ms} ms comes after {last_ms} ms: the file is out of order, or was cut short within its \
          last line"
@@ -56,24 +57,24 @@ pub enum BadRecording {
     Order {
         /// Counted from 1.
         line: u64,
-        /// The moment that it names.
+        /// Its time.
         ms: u64,
-        /// The moment before.
+        /// The time of the line before.
         last_ms: u64,
     },
     /// No opportunity after 0 ms: a round would never end.
     #[error("a trace needs an opportunity after 0 ms, and this has none")]
     Empty,
-    /// It cannot be read, or not from its start again.
+    /// It cannot be read, or not again from its start.
     #[error("{0}")]
     Unreadable(String),
-    /// It is another than the one that was surveyed.
+    /// It differs from the one that was surveyed.
     #[error("the trace changed while it was replayed")]
     Changed,
 }
 
 impl BadRecording {
-    /// The line that is to blame, counted from 1.
+    /// The line of the error, counted from 1.
     pub fn line(&self) -> Option<u64> {
         match self {
             Self::Line { line, .. } | Self::Order { line, .. } => Some(*line),
@@ -83,7 +84,7 @@ impl BadRecording {
 }
 
 impl Survey {
-    /// Octets a second of full packets, over one round.
+    /// Octets per second of full packets, over one round.
     pub fn bytes_per_second(&self) -> f64 {
         let octets = self.opportunities as f64 * f64::from(OPPORTUNITY_BYTES - OVERHEAD_BYTES);
         octets * 1e3 / self.period_ms as f64
@@ -107,23 +108,23 @@ pub fn survey(source: impl Rewind) -> Result<Survey, BadRecording> {
     })
 }
 
-/// The place that one link has reached in a recording.
+/// The position of one link in a recording.
 ///
-/// A read that fails, or a recording that is another than was surveyed, is a fault of the call
-/// that meets it; the replay is of no use after that.
+/// A read that fails, or a recording that has changed since its survey, is an error of the call
+/// that finds it; the replay is unusable after that.
 pub struct Replay<R> {
     lines: Lines<R>,
     survey: Survey,
-    /// Rounds that are over.
+    /// Completed rounds.
     round: u64,
     /// The opportunity reached, within its round.
     within_ms: u64,
-    /// Octets that it has left.
+    /// Its remaining octets.
     left: u32,
 }
 
 impl<R: Rewind> Replay<R> {
-    /// From the start. `survey` is that of the same recording.
+    /// Starts at the beginning. `survey` must be of the same recording.
     pub fn new(source: R, survey: Survey) -> Result<Self, BadRecording> {
         let mut replay = Self {
             lines: Lines::new(source),
@@ -136,7 +137,7 @@ impl<R: Rewind> Replay<R> {
         Ok(replay)
     }
 
-    /// When the last octet of an IP packet of `bytes` departs; `now` never goes back.
+    /// When the last octet of an IP packet of `bytes` departs. `now` never goes back.
     pub fn carry(&mut self, bytes: u32, now: Instant) -> Result<Instant, BadRecording> {
         if self.at() < now {
             self.reach(now)?;
@@ -163,7 +164,7 @@ impl<R: Rewind> Replay<R> {
         Instant(ms.saturating_mul(NS_PER_MS))
     }
 
-    /// Goes on to the first opportunity at or after `now`; rounds that nobody used are not read.
+    /// Advances to the first opportunity at or after `now`. Skips rounds that nobody used.
     fn reach(&mut self, now: Instant) -> Result<(), BadRecording> {
         let ms = now.0.div_ceil(NS_PER_MS);
         // the end of a round and the start of the next may be the same millisecond
@@ -198,14 +199,14 @@ impl<R: Rewind> Replay<R> {
     }
 }
 
-/// Milliseconds line by line, never earlier ones after later ones.
+/// Milliseconds line by line, in order.
 struct Lines<R> {
     source: R,
     block: Box<[u8]>,
-    /// What of the block is read and not yet used.
+    /// The read but unused part of the block.
     unused: std::ops::Range<usize>,
     is_at_end: bool,
-    /// Of the line that was read last, counted from 1.
+    /// The number of the line read last, counted from 1.
     number: u64,
     last_ms: u64,
 }
@@ -263,7 +264,7 @@ impl<R: Rewind> Lines<R> {
         }
     }
 
-    /// Moves what is unused to the front of the block and reads on behind it.
+    /// Moves the unused part to the front of the block and reads more behind it.
     fn fill(&mut self) -> Result<(), BadRecording> {
         let kept = self.unused.len();
         self.block.copy_within(self.unused.clone(), 0);

@@ -1,21 +1,21 @@
-//! What is fixed about a link, and which numbers no link can have.
+//! The fixed properties of a link, and the values that no link can have.
 
 use crate::time::Duration;
 
-/// What is fixed about one direction of a link. `R`: what stands for a recording, its name while
-/// a link is planned and its [`super::recording::Replay`] once it runs.
+/// The fixed properties of one direction of a link. `R` represents a recording: its name while a
+/// link is planned, and its [`super::recording::Replay`] when it runs.
 #[derive(Clone, Debug)]
 pub struct Shape<R> {
-    /// How fast.
+    /// The rate.
     pub carrier: Carrier<R>,
     /// From the end of transmission to arrival.
     pub delay: Delay,
-    /// Share of the packets that are carried and lost, 0 to 1.
+    /// Share of the packets that are transmitted and lost, 0 to 1.
     pub loss: f64,
-    /// What may wait for the carrier, the packet in transmission included. Nothing waits for a
-    /// carrier that carries at once.
+    /// What may wait for transmission, including the packet in transmission. Nothing waits if
+    /// transmission takes no time.
     pub queue: Limit,
-    /// Share of the packets that are held back, and how long: others overtake them.
+    /// Share of the packets that are held back, and for how long: others overtake them.
     pub held_back: Option<(f64, Duration)>,
     /// Largest IP packet.
     pub mtu: Option<u32>,
@@ -23,14 +23,14 @@ pub struct Shape<R> {
     pub overhead_bytes: u32,
 }
 
-/// How fast a link carries.
+/// The rate of a link.
 #[derive(Clone, Debug)]
 pub enum Carrier<R> {
-    /// At once.
+    /// Transmission takes no time.
     Unlimited,
-    /// Bits a second, not 0.
+    /// Bits per second, not 0.
     Rate(u64),
-    /// As recorded.
+    /// A recording.
     Recording(R),
 }
 
@@ -41,14 +41,15 @@ pub enum Delay {
     Fixed(Duration),
     /// Uniform from the first to the second. Packets do not overtake each other.
     Uniform(Duration, Duration),
-    /// The first, and an exponential part of the second's mean. Packets do not overtake each other.
+    /// The first, plus an exponential part with the second as mean. Packets do not overtake each
+    /// other.
     Exponential(Duration, Duration),
 }
 
 /// The bound of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// Everything; the owner bounds what is under way.
+    /// None; the owner bounds what is in flight.
     None,
     /// In packets.
     Packets(usize),
@@ -59,23 +60,23 @@ pub enum Limit {
 /// Why no link can have this shape.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum BadShape {
-    /// A share that is no probability.
-    #[error("a loss of {0}, 0 to 1 can be")]
+    /// A loss that is not a probability.
+    #[error("a loss of {0} is outside 0 to 1")]
     Loss(f64),
-    /// A share that is no probability.
-    #[error("a share of {0} held back, 0 to 1 can be")]
+    /// A held back share that is not a probability.
+    #[error("a held back share of {0} is outside 0 to 1")]
     HeldBack(f64),
-    /// A carrier that never ends a packet.
+    /// A rate at which no packet ever ends.
     #[error("a rate of 0 bit/s carries nothing")]
     Rate,
-    /// The least is more than the most.
+    /// The minimum is more than the maximum.
     #[error("a delay from {0:?} to {1:?} has no values")]
     Delay(Duration, Duration),
     /// A queue without room for the packet in transmission.
     #[error("a queue of 0 takes nothing")]
     Queue,
-    /// Less than IPv4 demands.
-    #[error("an mtu of {0} bytes, {MIN_MTU} is the least (RFC 791 §3.2)")]
+    /// Less than IPv4 requires.
+    #[error("an mtu of {0} bytes is below {MIN_MTU} (RFC 791 §3.2)")]
     Mtu(u32),
 }
 
@@ -83,7 +84,7 @@ pub enum BadShape {
 const MIN_MTU: u32 = 68;
 
 impl<R> Shape<R> {
-    /// A lossless link of a rate and a delay, without a bound.
+    /// A lossless link with a rate and a delay, without a bound.
     pub fn plain(bits_per_second: u64, delay: Duration) -> Self {
         Self {
             carrier: Carrier::Rate(bits_per_second),
@@ -91,7 +92,7 @@ impl<R> Shape<R> {
         }
     }
 
-    /// A lossless link that carries at once and delays, without a bound.
+    /// A lossless link without transmission time, with a delay, without a bound.
     pub fn at_once(delay: Duration) -> Self {
         Self {
             carrier: Carrier::Unlimited,
@@ -104,7 +105,7 @@ impl<R> Shape<R> {
         }
     }
 
-    /// The same shape, its recording made into something else.
+    /// The same shape with its recording converted.
     pub fn try_map<T, E>(self, make: impl FnOnce(R) -> Result<T, E>) -> Result<Shape<T>, E> {
         let carrier = match self.carrier {
             Carrier::Unlimited => Carrier::Unlimited,
@@ -122,7 +123,7 @@ impl<R> Shape<R> {
         })
     }
 
-    /// Refuses what no link can be.
+    /// Refuses values that no link can have.
     pub fn check(&self) -> Result<(), BadShape> {
         let is_share = |share: f64| (0.0..=1.0).contains(&share);
         if !is_share(self.loss) {

@@ -93,7 +93,7 @@ fn a_varying_delay_has_its_mean_and_keeps_the_order() {
         let mean_s = link.shape().mean_delay_s();
         let (mut sum, mut last) = (0, 0);
         for number in 0..20_000 {
-            // far enough apart that the order is not what decides
+            // far enough apart that the order does not matter
             let at = number * 1000 * MS;
             let arrival = arrives(link.offer(1000, Instant(at)));
             sum += arrival - at - MS;
@@ -117,7 +117,7 @@ fn what_is_larger_than_the_mtu_is_not_carried() {
     assert_eq!(link.offer(1501, Instant(0)), Fate::TooBig);
 }
 
-/// A limit bounds what waits for the carrier, not what is under way behind it.
+/// A limit bounds what waits for transmission, not what is in flight behind it.
 #[test]
 fn a_carrier_that_carries_at_once_has_no_queue_to_fill() {
     for queue in [Limit::Packets(1), Limit::Bytes(1)] {
@@ -172,7 +172,7 @@ fn the_mean_wait_of_random_arrivals_is_that_of_theory() {
     }
 }
 
-/// M/D/1/K with K = 1 loses what comes during a service: r / (1 + r) (Erlang B). Within 2 %.
+/// M/D/1/K with K = 1 loses arrivals during a service: r / (1 + r) (Erlang B). Within 2 %.
 #[test]
 fn the_share_refused_without_a_queue_is_erlangs() {
     let mut chance = stream("arrivals");
@@ -195,7 +195,7 @@ fn a_recording_carries_one_opportunity_a_line_and_begins_anew() {
     assert_eq!([0; 5].map(|now| at(whole, now)), [2, 4, 4, 10, 12]);
     // two small ones share an opportunity, the third spans two
     assert_eq!([13 * MS; 3].map(|now| at(700, now)), [14, 14, 14]);
-    // a wasted one does not come back; a round begins where the last ended
+    // a wasted opportunity does not return; a round begins where the last ended
     assert_eq!(at(whole, 15 * MS), 20);
     assert_eq!(at(whole, 20 * MS + 1), 22);
 }
@@ -227,7 +227,7 @@ fn a_running_link_becomes_another_and_what_it_has_taken_keeps_its_fate() {
     assert_eq!(arrives(link.offer(1000, Instant(0))), 3 * second);
     link.change(Change::Rate(80_000)).expect("a rate");
     link.change(Change::Delay(Duration::ZERO)).expect("a delay");
-    // carried at 1.1 s, and no earlier there than the one before
+    // transmitted at 1.1 s, and arrives no earlier than the one before
     assert_eq!(arrives(link.offer(1000, Instant(0))), 3 * second);
     assert_eq!(
         arrives(link.offer(1000, Instant(5 * second))),

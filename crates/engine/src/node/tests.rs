@@ -411,8 +411,8 @@ fn a_wrong_key_ends_without_a_tunnel_and_both_ends_say_so_at_once() {
     });
     world.run(Duration::from_millis(200));
     let reason = world.ends[0].failure().expect("a failure");
-    let sentence = "the peer's answer does not verify: the pre-shared key differs; one that does \
-                    not know us as ms.example answers so too";
+    let sentence = "the peer's answer does not verify: the pre-shared key differs; a peer that \
+                    does not know us as ms.example answers the same way";
     assert_eq!(reason, sentence);
     let hint = |event: &Event| match event {
         Event::PeerComplains { complaint, .. } => complaint == "AUTHENTICATION-FAILED",

@@ -1,4 +1,4 @@
-//! The window against a set that remembers everything.
+//! Compares the window with a set that remembers everything.
 
 use std::collections::BTreeSet;
 
@@ -43,7 +43,7 @@ proptest! {
         start in 1u64..1 << 40, ahead in 0u64..1 << 30, behind in 0u64..4096,
     ) {
         let mut window = Window::new(4096, true);
-        // a window is walked up to `start` by jumps that the lower half can express
+        // moves the window to `start` in jumps that the lower half can express
         let mut at = 0;
         while at < start {
             at = (at + (1 << 31)).min(start);

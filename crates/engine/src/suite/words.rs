@@ -1,11 +1,11 @@
-//! The words themselves, and which of them belong to which proposal.
+//! The words of proposals, and which proposals may have them.
 
 use crypto::cipher::Cipher;
 use crypto::dh::Group;
 use crypto::hash::Hash;
 use crypto::packet::Encryption;
 
-/// What one word says.
+/// The meaning of one word.
 #[derive(Clone, Copy)]
 pub(super) enum Word {
     Encryption(Encryption),
@@ -105,7 +105,7 @@ pub(super) const IKE: [&Table; 3] = [CBC, HASHES, GROUPS];
 pub(super) const ESP: [&Table; 5] = [ESP_ONLY, CBC, HASHES, GROUPS, SEQUENCE_NUMBERS];
 pub(super) const AH: [&Table; 3] = [HASHES, GROUPS, SEQUENCE_NUMBERS];
 
-/// What a word says there, or the nearest one that is valid there.
+/// The meaning of a word in these tables, or the nearest valid one.
 pub(super) fn find(tables: &[&Table], text: &str) -> Result<Word, &'static str> {
     let all = || tables.iter().flat_map(|table| table.iter());
     if let Some((_, word)) = all().find(|(name, _)| *name == text) {
@@ -121,14 +121,14 @@ pub(super) fn find(tables: &[&Table], text: &str) -> Result<Word, &'static str> 
         let nearest = groups.min_by_key(|(_, bits)| bits.abs_diff(strength));
         return Err(nearest.map_or("", |(name, _)| name));
     }
-    // A distance costs time by both lengths; the rest of a longer word changes nothing.
+    // A distance costs time proportional to both lengths, so only the start of a long word counts.
     let symbols: Vec<char> = text.chars().take(LONGEST_COMPARED).collect();
     let nearest = all().min_by_key(|(name, _)| distance(name, &symbols));
     Err(nearest.map_or("", |(name, _)| name))
 }
 
-/// How strong a word that means a group of others is, as bits of a modulus: a curve counts as the
-/// modulus that is about as hard to break. `None`: it means no such group.
+/// The strength of a group's word, in bits of a modulus. A curve counts as the modulus of about
+/// equal strength. `None` if the word is not a group.
 fn strength(word: &str) -> Option<u32> {
     bits_of_modp(word).or_else(|| {
         let bits = match word.trim_start_matches(|c: char| c.is_ascii_alphabetic()) {
@@ -150,7 +150,7 @@ fn bits_of_modp(word: &str) -> Option<u32> {
     leading_number(word.strip_prefix("modp")?)
 }
 
-/// The number that a text begins with.
+/// The number at the start of a text.
 fn leading_number(text: &str) -> Option<u32> {
     let digits = text.chars().map_while(|c| c.to_digit(10));
     digits.fold(None, |number: Option<u32>, digit| {
@@ -159,8 +159,8 @@ fn leading_number(text: &str) -> Option<u32> {
     })
 }
 
-/// How many symbols must be put in, left out or changed to make one word the other
-/// (Levenshtein's distance).
+/// The number of insertions, deletions and replacements that turn one word into the other
+/// (Levenshtein distance).
 fn distance(name: &str, symbols: &[char]) -> usize {
     let mut row: Vec<usize> = (0..=symbols.len()).collect();
     for (i, own) in name.chars().enumerate() {
@@ -209,7 +209,8 @@ pub fn of_hash(hash: Hash) -> &'static str {
     }
 }
 
-/// What measurements and cost tables call a group's operations: those of Curve25519 are X25519's.
+/// The name of a group's operations in measurements and cost tables: those of Curve25519 are
+/// X25519's.
 pub fn of_agreement(group: Group) -> &'static str {
     match group {
         Group::Curve25519 => "x25519",

@@ -275,7 +275,7 @@ fn a_way_to_nowhere_and_a_link_that_cannot_be_are_refused() {
     let mut kernel = Kernel::default();
     kernel.add("road", link(shape, 0));
     let fault = kernel.start().expect_err("a loss").to_string();
-    assert_eq!(fault, "road: a loss of 1.5, 0 to 1 can be");
+    assert_eq!(fault, "road: a loss of 1.5 is outside 0 to 1");
 }
 
 #[test]

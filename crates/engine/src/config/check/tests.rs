@@ -137,7 +137,7 @@ fn networks_of_two_families_that_nothing_joins_are_an_error() {
             "{told}"
         );
     }
-    // A station whose inner address is of the other family.
+    // A client whose inner address has the other family.
     let mut station = child(&[], &["fd10::/64"]);
     station.remote_addrs = vec!["192.0.2.1:500".parse().unwrap()];
     station.wants_inner.v4 = true;

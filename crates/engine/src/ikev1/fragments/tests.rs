@@ -3,12 +3,12 @@ use wire::isakmp::Cookie;
 
 use super::*;
 
-/// Somebody with an ISAKMP SA.
+/// A sender with an ISAKMP SA.
 fn known() -> Sender {
     sender(1, Standing::Established)
 }
 
-/// The host of this number, each a site of its own.
+/// The host of this number, each in a site of its own.
 fn sender(host: u32, standing: Standing) -> Sender {
     Sender {
         from: (host.to_be_bytes(), 500).into(),
@@ -23,7 +23,7 @@ fn piece(n: u32, len: usize) -> Vec<u8> {
     piece
 }
 
-/// A message of `len` octets under cookies made of `n`.
+/// A message of `len` octets with cookies made from `n`.
 fn message(n: u8, len: usize) -> Vec<u8> {
     let header = Header {
         cookies: Cookies {
@@ -214,7 +214,7 @@ fn the_oldest_first_message_makes_room() {
         assert_eq!(take(&mut assembly, &piece(n, 2_000), from, now), Ok(None));
     }
     assert_eq!(assembly.take_given_up(), 1);
-    // Repeating what is held shows that it is held.
+    // A repetition of a held fragment shows that it is held.
     for (n, is_held) in [(1, true), (many, true), (0, false)] {
         let now = Instant(u64::from(many));
         let taken = take(

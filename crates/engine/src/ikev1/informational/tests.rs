@@ -12,7 +12,7 @@ fn read(sa: &IsakmpSa, octets: &[u8], out: &mut Outbox) -> Result<Vec<Notice>, F
     super::read(sa, &Message::parse(octets)?, out)
 }
 
-/// What the gateway reads of what the station sends.
+/// What the gateway reads in the client's message.
 fn told(payloads: Vec<Payload>) -> Vec<Notice> {
     let (station, gateway) = isakmp_pair("3des-md5-modp1024");
     let mut out = Outbox::default();

@@ -4,7 +4,7 @@ use super::*;
 use crate::ike::{Fault, Outbox, Step};
 use crate::ikev1::testing::isakmp_pair;
 
-/// What a request does with octets. Those without a header do not reach it.
+/// Passes octets to a request. Those without a valid header do not reach it.
 fn takes(
     request: &mut ConfigRequest,
     sa: &IsakmpSa,
@@ -55,7 +55,7 @@ fn lent(addresses: &[&str], dns: &[&str]) -> Lease {
     }
 }
 
-/// What the gateway is asked, and what the station takes of its answer.
+/// What the gateway reads, and what the client accepts of its answer.
 fn exchange(
     families: InnerFamilies,
     had: Option<IpAddr>,
@@ -168,7 +168,7 @@ fn what_a_gateway_pushes_is_taken_and_acknowledged() {
             attribute(ConfigKind::InternalIp4Dns, Vec::new()),
         ]
     );
-    // A push is no request, and the other way round.
+    // A push is not a request, and vice versa.
     assert!(requested(&gateway, &sent.message, &mut out).is_err());
     assert!(pushed(&gateway, V4, &kept.message, &mut out).is_err());
 }
@@ -183,7 +183,7 @@ fn a_station_asks_again_until_it_is_answered() {
     request.on_deadline(at, &mut out).unwrap();
     assert_eq!(out.messages[0], out.messages[1]);
     let message = out.messages[1].message.clone();
-    // Our own request, reflected, is no reply.
+    // Our own reflected request is not a reply.
     assert!(takes(&mut request, &station, &message, &mut out).is_err());
     let asked = requested(&gateway, &message, &mut out).unwrap();
     let answer = lent(&["10.9.0.7"], &[]);

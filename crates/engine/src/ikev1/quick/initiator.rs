@@ -1,4 +1,4 @@
-//! The initiator's half: message 1, what it makes of message 2, and message 3.
+//! The initiator's half: message 1, the evaluation of message 2, and message 3.
 
 use crypto::dh::{Group, KeyPair};
 use crypto::packet::Encryption;
@@ -22,7 +22,7 @@ use crate::selector::TrafficSelector;
 use crate::suite::EspSuite;
 use crate::time::Instant;
 
-/// Message 1 is on its way.
+/// Message 1 was sent.
 pub(super) struct Asked {
     pub(super) retransmit: Retransmit,
     suites: Vec<EspSuite>,
@@ -34,7 +34,7 @@ pub(super) struct Asked {
     remote: TrafficSelector,
     nonce: Nonce,
     pair: Option<KeyPair>,
-    /// The child has suites of another group, which were not refused.
+    /// The child has suites with another group that was not refused.
     has_more: bool,
 }
 
@@ -91,24 +91,24 @@ impl Asked {
         })
     }
 
-    /// The group of what is offered, if others could be offered after it.
+    /// The group of the offer, if others could be offered afterwards.
     pub(super) fn group_before_others(&self) -> Option<Option<Group>> {
         self.has_more.then(|| self.suites[0].pfs)
     }
 
-    /// What message 1 asks for, and under which SPI.
+    /// The request of message 1 in words, and our SPI in it.
     pub(super) fn words(&self) -> (String, u32) {
         let (way, suites) = (carriage(self.mode, self.is_udp), list(&self.suites));
         let words = format!("{way}, {suites}, {} === {}", self.local, self.remote);
         (words, self.spi)
     }
 
-    /// Every suite that is offered has PFS.
+    /// Whether every offered suite has PFS.
     pub(super) fn needs_pfs(&self) -> bool {
         self.suites.iter().all(|suite| suite.pfs.is_some())
     }
 
-    /// Opens what may be message 2; `None`, counted, if it does not prove itself.
+    /// Decrypts a possible message 2. Returns `None`, counted, if it does not verify.
     pub(super) fn open(
         &self,
         sa: &IsakmpSa,
@@ -128,7 +128,7 @@ impl Asked {
         }
     }
 
-    /// What message 2 agrees to.
+    /// Reads the agreement in message 2.
     pub(super) fn read(
         &self,
         sa: &IsakmpSa,
@@ -159,8 +159,8 @@ impl Asked {
         if self.is_translated(sa, &parts, (&local, &remote)) {
             (local, remote) = (self.local, self.remote);
         }
-        // RFC 2409 §5.5 has the responder answer with what it was asked for. strongSwan's answers
-        // with the part that it protects: that is less than we let in, and never more.
+        // RFC 2409 §5.5 requires the responder to repeat the requested selectors. strongSwan
+        // answers with the part that it protects: that is a subset of what we let in.
         let is_part = self.mode == Mode::Tunnel
             && self.local.contains(&local)
             && self.remote.contains(&remote);
@@ -198,10 +198,10 @@ impl Asked {
         agreed.with_keys(sa, shared.as_ref(), ni, nr, &mut out.work)
     }
 
-    /// Whether an answer in transport mode names the ends as its sender sees them through the NAT
-    /// that detection has found, by the addresses that its NAT-OA payloads tell (RFC 3947 §5.2).
-    /// Addresses decide nothing in transport mode, where packets have those of the two ends;
-    /// protocol and port do, and must be those that were asked for.
+    /// Whether a transport mode answer names the two ends as its sender sees them through the
+    /// detected NAT, with the addresses in its NAT-OA payloads (RFC 3947 §5.2). In transport mode
+    /// the addresses do not matter, because packets always have those of the two ends; protocol and
+    /// port must be the requested ones.
     fn is_translated(
         &self,
         sa: &IsakmpSa,
@@ -220,7 +220,7 @@ impl Asked {
             && is_end(&self.remote, remote, told.peer, sa.nat.is_remote)
     }
 
-    /// Message 3; `opened` is a message 2 that [`Self::read`] has found good.
+    /// Makes message 3. `opened` is a message 2 that [`Self::read`] has accepted.
     pub(super) fn third(
         &self,
         sa: &IsakmpSa,

@@ -1,4 +1,4 @@
-//! What both roles read from a message and make of it: payloads sorted, keys, addresses.
+//! The parts that both roles share: sorted payloads, keys, addresses.
 
 use std::net::IpAddr;
 
@@ -17,7 +17,7 @@ use crate::sa::{Mode, OriginalAddresses, Secret};
 use crate::selector::TrafficSelector;
 use crate::work::{Task, Work};
 
-/// The payloads of message 1 or 2; what has no meaning there is passed over.
+/// The payloads of message 1 or 2. Others are ignored.
 pub(super) struct Parts<'a> {
     pub(super) offer: &'a SaPayload,
     pub(super) nonce: &'a [u8],
@@ -74,7 +74,7 @@ impl<'a> Parts<'a> {
         })
     }
 
-    /// The initiator's and the responder's traffic. Without ID payloads it is that of the two
+    /// The initiator's and the responder's traffic. Without ID payloads it is that between the two
     /// addresses (RFC 2409 §5.5).
     pub(super) fn selectors(
         &self,
@@ -97,8 +97,8 @@ impl<'a> Parts<'a> {
         Ok((read(of_initiator)?, read(of_responder)?))
     }
 
-    /// The addresses before translation as the sender says, which is the peer: `role` is ours.
-    /// A peer that follows the drafts sends only its own.
+    /// The addresses before translation, according to the sender, which is the peer. `role` is
+    /// ours. A peer that implements the drafts sends only its own.
     pub(super) fn original(&self, role: Role, sa: &IsakmpSa) -> Option<OriginalAddresses> {
         let own = sa.path.local.ip();
         match (self.originals.as_slice(), role) {
@@ -116,11 +116,11 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// A nonce of phase 2, wiped on drop: it travels sealed, and without PFS whoever has SKEYID_d
-/// wants only the nonces of an exchange for its keys.
+/// A nonce of phase 2, wiped on drop. It is sent encrypted. Without PFS, the nonces are all that an
+/// attacker with SKEYID_d still needs for the keys of an exchange.
 pub(super) type Nonce = Zeroizing<Vec<u8>>;
 
-/// A nonce of ours.
+/// Makes a nonce.
 pub(super) fn fresh_nonce(random: &mut Stream) -> Nonce {
     let mut nonce = Nonce::new(vec![0; NONCE_LEN]);
     random.fill(&mut nonce);
@@ -133,7 +133,7 @@ pub(super) fn fresh_pair(group: Group, random: &mut Stream, work: &mut Work) -> 
     KeyPair::generate(group, random)
 }
 
-/// g^xy of PFS with the public value that the peer sent, or failed to send.
+/// g^xy of PFS, if the peer sent a valid public value.
 pub(super) fn agree(
     pair: &KeyPair,
     public: Option<&[u8]>,
@@ -153,7 +153,7 @@ pub(super) fn agree(
         .map_err(|fault| refused(format!("{fault}, in group {number}")))
 }
 
-/// What was agreed, before there are keys.
+/// The agreed terms, before there are keys.
 pub(super) struct Agreed {
     pub(super) terms: Terms,
     pub(super) spi_in: u32,
@@ -164,8 +164,8 @@ pub(super) struct Agreed {
 }
 
 impl Agreed {
-    /// Keys of both directions from both nonces and the shared value of PFS. A weak key is a
-    /// fault at both ends.
+    /// Derives keys of both directions from both nonces and the PFS shared value. A weak key is an
+    /// error at both ends.
     pub(super) fn with_keys(
         self,
         sa: &IsakmpSa,

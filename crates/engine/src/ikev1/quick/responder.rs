@@ -1,4 +1,4 @@
-//! The responder's half: what message 1 offers, the decision, message 2, and message 3.
+//! The responder's half: reading message 1, the decision, message 2, and message 3.
 
 use std::net::IpAddr;
 
@@ -24,7 +24,7 @@ use crate::sa::Mode;
 use crate::selector::TrafficSelector;
 use crate::time::Instant;
 
-/// Message 1, read.
+/// Message 1 as read.
 pub(super) struct Offered {
     request: Vec<u8>,
     sa_payload: SaPayload,
@@ -34,17 +34,17 @@ pub(super) struct Offered {
     offer: ChildOffer,
 }
 
-/// What was decided, ready to be told.
+/// The decision, ready to be sent.
 pub(super) struct Decided {
     child: NegotiatedChild,
     proposal: Proposal,
     nonce: Nonce,
     pair: Option<KeyPair>,
-    /// Ours, where it ends before the one that was offered.
+    /// Our lifetime, if it is shorter than the offered one.
     shorter_life: Option<Life>,
 }
 
-/// Message 2 is on its way.
+/// Message 2 was sent.
 pub(super) struct WaitsForThird {
     pub(super) retransmit: Retransmit,
     first: Answered,
@@ -79,7 +79,7 @@ impl Offered {
         Ok((offered, offer))
     }
 
-    /// Chooses by our preference, and makes keys.
+    /// Chooses by our preference, and derives keys.
     pub(super) fn decide(
         &self,
         sa: &IsakmpSa,
@@ -155,7 +155,7 @@ impl Offered {
         if let Some(pair) = &decided.pair {
             chain.push(Payload::KeyExchange(pair.public().to_vec()));
         }
-        // As they came: an initiator compares them with its own.
+        // Unchanged, because an initiator compares them with its own.
         if let Some((of_initiator, of_responder)) = &self.ids {
             chain.push(Payload::Identification(of_initiator.clone()));
             chain.push(Payload::Identification(of_responder.clone()));
@@ -178,8 +178,8 @@ impl Offered {
         }
     }
 
-    /// In tunnel mode each side must be within one of the child's selectors, where it has any; in
-    /// transport mode behind a NAT the addresses are not ours to judge, and the ports are.
+    /// In tunnel mode each side must be within one of the child's selectors, if it has any. In
+    /// transport mode behind a NAT we cannot judge the addresses, only the ports.
     fn check_selectors(&self, child: &Child) -> Result<(), Fault> {
         let ChildOffer {
             remote,
@@ -217,12 +217,12 @@ impl WaitsForThird {
         Box::new(self.child.clone())
     }
 
-    /// Answers message 1 again, if that is what came.
+    /// Answers message 1 again, if this is a duplicate of it.
     pub(super) fn take_duplicate(&mut self, message: &[u8], out: &mut Outbox) -> bool {
         self.first.take_duplicate(message, out)
     }
 
-    /// Whether this is message 3; what does not prove itself is counted.
+    /// Whether this is message 3. One that does not verify is counted.
     pub(super) fn is_third(
         &self,
         sa: &IsakmpSa,
@@ -247,7 +247,7 @@ impl WaitsForThird {
     }
 }
 
-/// RFC 2407 §4.6.3.1: the responder's own lifetime, where it is the shorter one.
+/// RFC 2407 §4.6.3.1: the responder's own lifetime, if it is the shorter one.
 fn responder_lifetime(protocol: ProtocolId, spi: Vec<u8>, life: Life) -> Notify {
     let mut value = Writer::new();
     Attribute::write_all(&life.attributes(), &mut value);

@@ -19,7 +19,7 @@ use crate::suite::EspSuite;
 use crate::time::Duration;
 use crate::work::Task;
 
-/// What an exchange does with octets. Those without a header do not reach it.
+/// Passes octets to an exchange. Those without a valid header do not reach it.
 fn takes(
     quick: &mut Quick,
     sa: &IsakmpSa,
@@ -48,7 +48,7 @@ const ID: u32 = 0x0102_0304;
 const SPI_I: u32 = 0x1111_0001;
 const SPI_R: u32 = 0x2222_0002;
 
-/// A station and a gateway with an ISAKMP SA between them.
+/// A client and a gateway with an ISAKMP SA.
 struct Pair {
     station: IsakmpSa,
     gateway: IsakmpSa,
@@ -58,7 +58,7 @@ struct Pair {
     now: Instant,
 }
 
-/// Both ends' products and the messages that travelled.
+/// Both ends' results and the messages between them.
 struct Done {
     station: NegotiatedChild,
     gateway: NegotiatedChild,
@@ -96,7 +96,7 @@ impl Pair {
         self
     }
 
-    /// The station is behind a NAT.
+    /// The client is behind a NAT.
     fn with_nat(mut self) -> Self {
         let nat = NatFinding {
             is_supported: true,
@@ -196,7 +196,7 @@ fn is_pending(progress: Result<QuickProgress, Fault>) -> bool {
     matches!(progress, Ok(QuickProgress::Pending))
 }
 
-/// Message 1 in clear.
+/// Message 1 decrypted.
 fn opened_first(pair: &Pair, message: &[u8]) -> Opened {
     let mut iv = pair.gateway.first_iv(ID);
     let id = ID.to_be_bytes();
@@ -210,7 +210,7 @@ fn opened_first(pair: &Pair, message: &[u8]) -> Opened {
     opened.unwrap_or_else(|_| panic!("message 1 does not open"))
 }
 
-/// The message that a peer with our keys could have sent.
+/// A message that a peer with our keys could have sent.
 fn forged_first(pair: &Pair, change: impl FnOnce(&mut Vec<Payload>)) -> Vec<u8> {
     let mut out = Outbox::default();
     let mut random = Seed::new([1; 32]).stream("station", 0);
@@ -426,7 +426,7 @@ fn chacha_is_offered_to_a_caravan_only() {
     assert_eq!(done.station.suite.to_string(), "aes128gcm16");
     pair.station_child.proposals.truncate(1);
     assert!(pair.fault().ends_with("only a Caravan takes ours"));
-    // A peer that is none and offers it is not understood.
+    // Another implementation that offers it is not understood.
     pair.station.peer.caravan = true;
     pair.gateway.peer.caravan = false;
     assert!(pair.fault().contains("ESP transform 253"));
@@ -500,7 +500,7 @@ fn curve25519_comes_last_where_the_peer_did_not_choose_it_in_phase_1() {
     assert_eq!(orders(known, &[curve, modp, None]), [curve, modp, None]);
     assert_eq!(orders(unknown, &[curve, modp, None]), [modp, None, curve]);
     assert_eq!(orders(unknown, &[curve, modp]), [modp, curve]);
-    // PFS that a configuration prefers to none stays so.
+    // A configuration's preference of PFS over none is kept.
     assert_eq!(orders(unknown, &[curve, None]), [curve, None]);
     assert_eq!(orders(unknown, &[None, curve, modp]), [None, modp, curve]);
     assert_eq!(orders(unknown, &[curve]), [curve]);
@@ -528,8 +528,8 @@ fn a_public_value_of_low_order_is_refused_by_either_end_of_pfs() {
     }
 }
 
-/// An answer as a gateway gives it that sees the station, or itself, at another address: both
-/// identities and both NAT-OA payloads.
+/// The answer of a gateway that sees the client, or itself, at another address: both identities and
+/// both NAT-OA payloads.
 fn seen_at(station: &str, gateway: &str, told: [&str; 2]) -> impl Fn(&mut Vec<Payload>) {
     let ids = [station, gateway].map(|text| selector(text).to_identification());
     let told = told.map(|text| text.parse::<IpAddr>().unwrap());
@@ -559,7 +559,7 @@ fn a_station_in_transport_mode_may_be_answered_by_the_address_that_its_nat_gave_
     assert_eq!((local, remote), (selector(own), selector(gateway)));
     assert_eq!(original.map(|it| it.own), outside.parse().ok());
 
-    // The gateway is behind one as well, and names what it has itself.
+    // The gateway is behind a NAT as well, and names its own address.
     let mut both = behind();
     both.station.nat.is_remote = true;
     let inside = "172.16.0.1";
@@ -568,7 +568,7 @@ fn a_station_in_transport_mode_may_be_answered_by_the_address_that_its_nat_gave_
     assert_eq!(remote, selector(gateway));
     assert_eq!(original.map(|it| it.peer), inside.parse().ok());
 
-    // Another address than it tells, another port, an end that no NAT hides.
+    // An address other than in its NAT-OA, another port, an end without a NAT.
     let wrong = [
         seen_at("192.0.2.78", gateway, [outside, gateway]),
         seen_at("192.0.2.77[udp/1701]", gateway, [outside, gateway]),
@@ -639,7 +639,7 @@ fn one_sentence_says_what_differed() {
          protects 10.1.0.0/16 === 10.9.0.0/24"
     );
 
-    // The gateway sees a NAT, the station does not.
+    // The gateway sees a NAT, the client does not.
     let mut pair = Pair::new(&["aes128gcm16"]).with_nat();
     pair.station.nat = NatFinding::default();
     assert_eq!(
@@ -688,7 +688,7 @@ fn a_lifetime_of_a_second_does_not_make_us_renew_every_second() {
 fn a_duplicate_of_message_1_is_answered_with_the_same_message_2() {
     let mut pair = Pair::new(&["aes128gcm16"]);
     let (mut asked, mut out_i) = pair.ask().ok().unwrap();
-    // The answer is lost; message 1 comes again.
+    // The answer is lost; message 1 is repeated.
     let deadline = asked.deadline().unwrap();
     assert!(!asked.on_deadline(deadline.at, &mut out_i).unwrap());
     assert_eq!(out_i.messages[0].message, out_i.messages[1].message);
@@ -726,7 +726,7 @@ fn a_lost_message_3_is_sent_again_on_a_repeated_message_2() {
     let third = &out_i.messages[1].message;
     let done = takes(&mut answered, &pair.gateway, third, pair.now, &mut out_r);
     assert!(matches!(done, Ok(QuickProgress::Complete(_))));
-    // A repeated message 3 changes nothing, and both are forgotten in time.
+    // A repeated message 3 changes nothing, and both exchanges are forgotten in time.
     assert!(is_pending(takes(
         &mut answered,
         &pair.gateway,
@@ -855,7 +855,7 @@ fn a_peer_with_our_keys_that_breaks_a_rule_is_refused() {
         sa_of(chain).proposals[0].spi = vec![0, 0, 0, 255];
     });
     case("no proposal in common", &|chain| {
-        // A bundle: both belong together.
+        // A bundle: both proposals belong together.
         let sa = sa_of(chain);
         let again = sa.proposals[0].clone();
         sa.proposals.push(again);
@@ -952,12 +952,12 @@ fn an_answer_for_a_part_of_what_was_asked_is_taken_and_for_more_is_not() {
     }
 }
 
-/// What a station makes of a message 2 with these payloads.
+/// How a client handles a message 2 with these payloads.
 fn answered_with(change: impl Fn(&mut Vec<Payload>)) -> Result<QuickProgress, Fault> {
     answered_to(Pair::new(&["aes128gcm16"]), change)
 }
 
-/// What an initiator makes of its own message 1, changed and sealed as message 2.
+/// How an initiator handles its own message 1, changed and encrypted as message 2.
 fn answered_to(mut pair: Pair, change: impl Fn(&mut Vec<Payload>)) -> Result<QuickProgress, Fault> {
     let (mut asked, out) = pair.ask().ok().unwrap();
     let first = opened_first(&pair, &only(&out));
@@ -983,7 +983,7 @@ fn first_chain(pair: &Pair) -> Vec<Payload> {
     found
 }
 
-/// The message cut at every length, and with every octet changed.
+/// The message truncated at every length, and with every octet changed.
 fn hostile(message: &[u8]) -> Vec<Vec<u8>> {
     let cut = (0..message.len()).map(|len| message[..len].to_vec());
     let changed = (0..message.len()).map(|at| {
@@ -991,7 +991,7 @@ fn hostile(message: &[u8]) -> Vec<Vec<u8>> {
         wrong[at] ^= 0x41;
         wrong
     });
-    // Version and flags are not covered by the hash, and say nothing more.
+    // The hash does not cover version and flags, and they have no further meaning.
     let is_covered = |(at, _): &(usize, Vec<u8>)| ![17, 19].contains(at);
     let changed = changed
         .enumerate()

@@ -1,4 +1,4 @@
-//! Mode config of a session: the request of ours, and the answers of ours.
+//! Mode config of a session: our requests and our answers.
 
 use std::net::IpAddr;
 
@@ -14,7 +14,7 @@ use crate::ike::{Fact, Fault, Lease, Outbox, Terms};
 use crate::time::Instant;
 
 impl Session {
-    /// Asks to be lent addresses of these families, those that we `had` before if there are any.
+    /// Requests addresses of these families, those that we `had` before if there are any.
     pub fn ask_addresses(
         &mut self,
         families: InnerFamilies,
@@ -31,7 +31,7 @@ impl Session {
         }
     }
 
-    /// Lends the peer what it asked for last.
+    /// Assigns addresses to the peer, as the answer to its last request.
     pub fn grant_address(&mut self, lease: &Lease, out: &mut Outbox) {
         let Some(it) = self.established_mut() else {
             return;
@@ -44,7 +44,7 @@ impl Session {
         it.remember(asked.message_id, out);
     }
 
-    /// We have what we asked for.
+    /// Ends our request: it was answered.
     pub fn end_request(&mut self) {
         if let Some(it) = self.established_mut() {
             it.request = None;
@@ -83,7 +83,7 @@ impl Established {
             }),
         };
         handled.unwrap_or_else(|fault| match fault {
-            // Authentic, and nothing that could come after it.
+            // Authenticated, and nothing better can follow.
             Fault::Incompatible { .. } => Fact::Unfit(fault),
             _ => Fact::Unproven(fault),
         })
@@ -98,7 +98,7 @@ impl Established {
         let (lease, ack) = mode_config::pushed(&self.sa, terms.wants_inner, message, out)?;
         self.answered = Some(Box::new(Answered::send(message.octets(), Some(ack), out)));
         self.remember(message.id(), out);
-        // One without addresses lends nothing that we could use.
+        // A lease without addresses is useless.
         let lease = Some(lease).filter(|lease| !lease.addresses.is_empty());
         Ok(Fact::Lease(lease))
     }

@@ -1,5 +1,5 @@
-//! The quick modes of a session: active ones, and finished ones that may have to repeat their last
-//! message.
+//! The quick modes of a session: those in progress, and finished ones that may have to repeat their
+//! last message.
 
 use super::super::informational;
 use super::super::message::Message;
@@ -14,23 +14,23 @@ use crate::sa::{ChildId, Protocol};
 use crate::time::Instant;
 use crypto::rand::Stream;
 
-/// A quick mode that was sent so often and has no answer holds up the others no longer: 3.5 s
-/// where answers are quick.
+/// An unanswered quick mode that was sent this often does not delay the others any more: 3.5 s on a
+/// fast path.
 const PATIENCE: u32 = 4;
 
-/// A quick mode, under way or done.
+/// A quick mode, in progress or done.
 pub struct Exchange {
     pub(super) quick: Box<Quick>,
     child: ChildId,
     spi: u32,
-    /// When it was begun, or answered.
+    /// When we initiated or answered it.
     begun: Instant,
-    /// Our SPI of the pair that the child had then.
+    /// Our SPI of the child's pair at that time.
     renews: Option<u32>,
 }
 
 impl Exchange {
-    /// Whose it is.
+    /// Its child.
     pub fn child(&self) -> ChildId {
         self.child
     }
@@ -40,19 +40,19 @@ impl Exchange {
         self.spi
     }
 
-    /// Whether it is ours, and the peer has not answered it.
+    /// Whether it is ours and unanswered.
     pub fn is_asked(&self) -> bool {
         self.quick.asked().is_some()
     }
 
-    /// Whether it has given its SAs, and is kept only to answer duplicates.
+    /// Whether it has returned its SAs, and is kept only to answer duplicates.
     pub fn is_done(&self) -> bool {
         self.quick.is_done()
     }
 }
 
 impl Session {
-    /// Begins an exchange for a child. `renews`: our SPI of the pair that it has.
+    /// Starts an exchange for a child. `renews`: our SPI of its current pair.
     pub fn begin_child(
         &mut self,
         child: ChildId,
@@ -81,8 +81,8 @@ impl Session {
         Ok(())
     }
 
-    /// Gives the peer the child that it asked for last: message 2. Where that fails, the peer is to
-    /// be told ([`Self::refuse`]).
+    /// Grants the child of the peer's last request: message 2. On failure, the caller tells the
+    /// peer with [`Self::refuse`].
     pub fn grant_child(
         &mut self,
         grant: Grant<'_>,
@@ -130,38 +130,38 @@ impl Session {
         }
     }
 
-    /// Exchanges for children, under way or done.
+    /// Exchanges for children, in progress or done.
     pub fn exchanges(&self) -> &[Exchange] {
         self.established().map_or(&[], |it| &it.exchanges)
     }
 
-    /// Children whose exchanges are under way.
+    /// Children with exchanges in progress.
     pub fn under_way(&self) -> impl Iterator<Item = ChildId> {
         let open = self.exchanges().iter().filter(|it| !it.is_done());
         open.map(|it| it.child)
     }
 
-    /// Whether an exchange of ours is under way and its answer is near.
+    /// Whether one of our exchanges is in progress and its answer is expected soon.
     pub fn is_asking(&self) -> bool {
         let mut sent = self.exchanges().iter().filter_map(|it| it.quick.was_sent());
         sent.any(|sent| sent < PATIENCE)
     }
 
-    /// The numbers of exchanges that we have begun and are not done.
+    /// The numbers of our exchanges that are not done.
     pub fn own_exchanges(&self) -> impl Iterator<Item = u32> {
         let ours = self.exchanges().iter().map(|it| &it.quick);
         let open = ours.filter(|quick| quick.is_initiator() && !quick.is_done());
         open.map(|quick| quick.message_id())
     }
 
-    /// The exchange with this SPI of ours is over.
+    /// Forgets the exchange with this SPI of ours.
     pub fn forget_exchange(&mut self, spi: u32) {
         if let Some(it) = self.established_mut() {
             it.exchanges.retain(|exchange| exchange.spi != spi);
         }
     }
 
-    /// The exchanges of a child are over; our SPIs in them.
+    /// Forgets the exchanges of a child, and returns our SPIs in them.
     pub fn forget_exchanges_of(&mut self, child: ChildId) -> Vec<u32> {
         let Some(it) = self.established_mut() else {
             return Vec::new();
@@ -170,14 +170,14 @@ impl Session {
         of_child.map(|it| it.spi).collect()
     }
 
-    /// A peer that has a child has received our answer to its request for addresses.
+    /// A peer with a child has received our answer to its request for addresses.
     pub fn forget_answer(&mut self) {
         if let Some(it) = self.established_mut() {
             it.answered = None;
         }
     }
 
-    /// Timers of exchanges; which have failed: the child, our SPI, and why.
+    /// Runs the timers of exchanges. Returns the failed ones: the child, our SPI, and the reason.
     pub fn on_child_deadlines(
         &mut self,
         now: Instant,
@@ -199,15 +199,15 @@ impl Session {
             }
         });
         if it.exchanges.is_empty() {
-            // Most of its life a session has none.
+            // A session has no exchanges most of the time.
             it.exchanges = Vec::new();
         }
         failed
     }
 
-    /// Which exchange an authentic error ends: the one that it names by our SPI, or, where it names
-    /// none, the one of ours that has waited longest. Some peers name an SPI of their own: then it
-    /// is the one under way, if there is no other.
+    /// Finds the exchange that an authenticated error ends: the one with the SPI that it names, or
+    /// without one, our oldest unanswered one. Some peers name an SPI of their own: then it is the
+    /// only one in progress.
     pub fn refused(&self, complaint: &Complaint) -> Option<RefusedChild> {
         let mut open = self.exchanges().iter().filter(|it| !it.quick.is_done());
         let names_none = complaint.child.is_none() || self.asked().count() == 1;
@@ -237,13 +237,13 @@ impl Session {
         })
     }
 
-    /// The SPI by which the peer knows an exchange of this SPI of ours.
+    /// The SPI that identifies the exchange to the peer, for an SPI of ours.
     pub(super) fn proposed(&self, spi: u32) -> Option<informational::ProposedSpi> {
         let mut all = self.exchanges().iter();
         all.find(|it| it.spi == spi)?.quick.proposed()
     }
 
-    /// Exchanges of ours that the peer has not answered.
+    /// Our unanswered exchanges.
     fn asked(&self) -> impl Iterator<Item = &Exchange> {
         self.exchanges().iter().filter(|it| it.is_asked())
     }
@@ -266,7 +266,7 @@ impl Established {
         };
         let (child, spi) = (exchange.child, exchange.spi);
         match exchange.quick.on_message(&self.sa, message, now, out) {
-            // A duplicate, or what does not prove itself.
+            // A duplicate, or a message that does not verify.
             Ok(QuickProgress::Pending) => {
                 match exchange.quick.is_initiator() && !out.messages.is_empty() {
                     true => Fact::Unread(child, spi),
@@ -288,7 +288,7 @@ impl Established {
         }
     }
 
-    /// Message 1 of a quick mode that the peer begins.
+    /// Handles message 1 of a peer's quick mode.
     fn on_offer(&mut self, message: &Message<'_>, terms: Terms, out: &mut Outbox) -> Fact {
         let open = self.exchanges.iter().filter(|it| !it.quick.is_done());
         if open.count() >= terms.exchanges_max {
@@ -303,14 +303,14 @@ impl Established {
         }
     }
 
-    /// Keeps a quick mode that goes on, and remembers its message ID.
+    /// Keeps a quick mode that continues, and marks its message ID as used.
     fn keep(&mut self, exchange: Exchange, out: &mut Outbox) {
         self.remember(exchange.quick.message_id(), out);
         self.exchanges.push(exchange);
     }
 
-    /// Forgets quick modes that are done where there are `limit`: the peer's before ours, which
-    /// may have to send their last message again.
+    /// Forgets finished quick modes above `limit`: the peer's before ours, which may have to repeat
+    /// their last message.
     fn make_room(&mut self, limit: usize) {
         while self.exchanges.len() >= limit {
             let is_done = |it: &Exchange| it.quick.is_done();

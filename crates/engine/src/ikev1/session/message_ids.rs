@@ -11,7 +11,7 @@ use crate::ike::Wear;
 
 /// Exchanges of phase 2 under one ISAKMP SA: 16 KiB. A child takes about three an hour.
 pub(crate) const MAX_IDS: usize = 4_096;
-/// With this many, the ISAKMP SA is renewed.
+/// At this number, the ISAKMP SA is renewed.
 pub(crate) const RENEWAL_IDS: usize = MAX_IDS / 4 * 3;
 
 /// The IDs, in order.
@@ -19,12 +19,12 @@ pub(crate) const RENEWAL_IDS: usize = MAX_IDS / 4 * 3;
 pub(crate) struct MessageIds(Vec<u32>);
 
 impl MessageIds {
-    /// Whether an exchange of this ID was begun or accepted.
+    /// Whether an exchange with this ID was started or accepted.
     pub(crate) fn has(&self, id: u32) -> bool {
         self.0.binary_search(&id).is_ok()
     }
 
-    /// An exchange of this ID must not happen again. Past [`MAX_IDS`] nothing is remembered.
+    /// Marks an ID as used. Beyond [`MAX_IDS`] nothing is remembered.
     pub(super) fn add(&mut self, id: u32) -> Wear {
         let before = self.0.len();
         if let Err(at) = self.0.binary_search(&id)
@@ -39,7 +39,7 @@ impl MessageIds {
         }
     }
 
-    /// Whether there is no room for another one: the ISAKMP SA must end.
+    /// Whether there is no room for another ID: the ISAKMP SA must end.
     pub(crate) fn are_used_up(&self) -> bool {
         self.0.len() >= MAX_IDS
     }

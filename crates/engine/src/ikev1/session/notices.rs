@@ -1,4 +1,4 @@
-//! What is told once under a session: deletes, refusals, signs of life.
+//! One-way messages of a session: deletes, refusals, probes.
 
 use crypto::rand::Stream;
 
@@ -7,20 +7,19 @@ use super::super::message::Message;
 use super::{Established, Question, Session};
 use crate::ike::{Fact, Outbox, Refusal};
 
-/// What a refusal speaks of.
+/// The subject of a refusal.
 #[derive(Clone, Copy)]
 pub enum About {
     /// The session.
     Session,
-    /// What the peer has asked last.
+    /// The peer's last request.
     Question,
     /// The exchange with this SPI of ours.
     Exchange(u32),
 }
 
 impl Session {
-    /// Tells the peer that something is refused; `None`: there is nothing to tell it. What it asked
-    /// last is then answered.
+    /// Tells the peer about a refusal; `None`: nothing to tell. Its last request is then answered.
     pub fn refuse(
         &mut self,
         refusal: Option<Refusal>,
@@ -51,8 +50,8 @@ impl Session {
         }
     }
 
-    /// Tells a peer that understands it that its tunnel ends for another device of the same
-    /// identity.
+    /// Tells a peer that supports it that its tunnel ends, because another device connected with
+    /// the same identity.
     pub fn supersede(&mut self, random: &mut Stream, out: &mut Outbox) {
         let message_id = self.next_exchange(random);
         if let Some(it) = self.established_mut().filter(|it| it.sa.peer.caravan) {
@@ -62,7 +61,7 @@ impl Session {
         }
     }
 
-    /// Sends R-U-THERE with this number, under an exchange of ours.
+    /// Sends R-U-THERE with this number, in an exchange of ours.
     pub fn probe(&self, exchange: u32, number: u32, out: &mut Outbox) {
         if let Some(sa) = self.sa() {
             let payload = informational::are_you_there(sa, number);

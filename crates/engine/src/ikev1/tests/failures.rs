@@ -13,7 +13,7 @@ fn fail(setup: Setup, change: impl FnOnce(&mut Connection, &mut Connection)) -> 
     pair
 }
 
-/// What comes before an aggressive initiator's reason: the answer is not under keys.
+/// The prefix of an aggressive initiator's reason: the answer is not authenticated.
 pub(super) fn doubt_words(is_aggressive: bool) -> &'static str {
     if is_aggressive {
         "the peer's answer does not verify: "
@@ -22,7 +22,7 @@ pub(super) fn doubt_words(is_aggressive: bool) -> &'static str {
     }
 }
 
-/// What a responder's log says of a first message whose identity nobody has.
+/// A responder's log line for a first message with an unknown identity.
 fn logged(pair: &Pair) -> String {
     let mut doubts = pair.r.out.doubts.iter();
     doubts.next().expect("a line").why.clone()
@@ -105,8 +105,8 @@ fn another_preshared_key_in_aggressive_mode() {
     let pair = fail(aggressive(), |station, _| {
         (station.local.method, station.remote.method) = preshared("wrong");
     });
-    let sentence = "the peer's answer does not verify: the pre-shared key differs; one that does \
-                    not know us as station@example answers so too";
+    let sentence = "the peer's answer does not verify: the pre-shared key differs; a peer that \
+                    does not know us as station@example answers the same way";
     assert_eq!(pair.i.sentence(), sentence);
     let told = pair.i.out.doubts.iter().map(|doubt| &doubt.why);
     assert_eq!(told.collect::<Vec<_>>(), [sentence]);
@@ -130,9 +130,9 @@ fn an_identity_that_is_not_accepted() {
         let mode = if is_aggressive { "aggressive" } else { "main" };
         let refused = format!("the peer refused with AUTHENTICATION-FAILED in IKEv1 {mode} mode");
         if is_aggressive {
-            // With a pre-shared key nobody is told which identities there are.
-            let hidden = "the peer's answer does not verify: the pre-shared key differs; one that \
-                          does not know us as station@example answers so too";
+            // With a pre-shared key, nobody learns which identities exist.
+            let hidden = "the peer's answer does not verify: the pre-shared key differs; a peer that \
+                          does not know us as station@example answers the same way";
             assert_eq!(pair.i.sentence(), hidden);
             assert_eq!(pair.r.sentence(), refused);
             assert_eq!(logged(&pair), truth);

@@ -1,4 +1,4 @@
-//! Lost, repeated, cut, flipped, reflected, forged messages.
+//! Lost, repeated, truncated, changed, reflected and forged messages.
 
 use proptest::prelude::*;
 use wire::isakmp::{Exchange, Flags, Header, Payload, PayloadKind, payloads, write_payloads};
@@ -22,7 +22,7 @@ fn setup(is_aggressive: bool) -> Setup {
     }
 }
 
-/// A message in clear with each payload changed.
+/// An unencrypted message with each payload changed.
 fn rewritten(sent: &Sent, change: impl Fn(Payload) -> Payload) -> Sent {
     let (header, body) = Header::parse(&sent.message).unwrap();
     let located = payloads(header.next_payload, body).unwrap();
@@ -171,7 +171,7 @@ fn messages_cut_at_every_length_are_dropped() {
                 let mut cut = sent.clone();
                 cut.message.truncate(len);
                 pair.deliver(to_responder, &cut);
-                // With its length field made to fit.
+                // With a matching length field.
                 if len >= 28 {
                     cut.message[24..28].copy_from_slice(&(len as u32).to_be_bytes());
                     pair.deliver(to_responder, &cut);
@@ -189,7 +189,7 @@ fn reflected_messages_are_dropped() {
     for is_aggressive in BOTH {
         let mut pair = setup(is_aggressive).pair();
         while let Some((to_responder, sent)) = pair.next() {
-            // Back to its sender, as if the peer had sent it.
+            // Back to its sender, as if from the peer.
             let path = sent.path;
             if to_responder {
                 pair.initiator_gets(path, &sent.message);
@@ -258,7 +258,7 @@ fn a_public_value_that_is_none_is_refused_before_it_costs_anything() {
         vec![9; 32],
     ];
     assert_refused_at_no_cost("aes128-sha1-modp768", &values);
-    // On Curve25519: 0, 1, p - 1, p and p + 1, once with the bit that does not count, and lengths.
+    // On Curve25519: 0, 1, p - 1, p and p + 1, once with the ignored bit, and wrong lengths.
     let near_p = |first: u8, last: u8| [&[first][..], &[0xff; 30], &[last]].concat();
     let values = [
         vec![0; 32],
@@ -284,7 +284,7 @@ fn assert_refused_at_no_cost(suites: &'static str, values: &[Vec<u8>]) {
             let mut forged = 0;
             while let Some((to_responder, sent)) = pair.next() {
                 let is_clear = !Header::parse(&sent.message).unwrap().0.flags.is_encrypted();
-                // An aggressive responder keeps nothing of a first message that it refuses.
+                // An aggressive responder keeps no state of a first message that it refuses.
                 let is_first = is_aggressive && forged == 0;
                 if is_clear && !is_first {
                     let bad = rewritten(&sent, |payload| match payload {
@@ -359,7 +359,7 @@ fn a_choice_that_was_not_offered_is_a_doubt_and_its_sentence_ends_the_exchange()
     let (_, first) = pair.next().unwrap();
     pair.deliver(true, &first);
     let (_, second) = pair.next().unwrap();
-    // main 2, life and all as offered, but hash 1 (MD5) <--
+    // main 2, everything as offered except hash 1 (MD5) <--
     let forged = rewritten(&second, |payload| match payload {
         Payload::Sa(mut sa) => {
             let attributes = &mut sa.proposals[0].transforms[0].attributes;
@@ -428,7 +428,7 @@ fn a_forged_refusal_does_not_end_the_exchange() {
     for is_aggressive in BOTH {
         let mut pair = setup(is_aggressive).pair();
         let (_, first) = pair.next().unwrap();
-        // informational NO-PROPOSAL-CHOSEN, in clear <--
+        // informational NO-PROPOSAL-CHOSEN, unencrypted <--
         let notify = Payload::Notify(wire::isakmp::Notify {
             protocol: wire::isakmp::ProtocolId::Isakmp,
             spi: Vec::new(),
@@ -498,7 +498,8 @@ fn an_unsealed_third_aggressive_message_is_accepted() {
     clear.message = header.write(&opened.body[..end]);
     pair.deliver(true, &clear);
     let (r, _) = pair.r.sa.as_ref().unwrap();
-    // RFC 2409 appendix B: no ciphertext block yet, so the hash of the public values stands.
+    // RFC 2409 appendix B: there is no ciphertext block yet, so the hash of the public values is
+    // used.
     assert_ne!(r.last_iv, pair.i.sa.as_ref().unwrap().0.last_iv);
     assert!(!r.is_initial_contact, "not protected, not believed");
 }
@@ -511,7 +512,7 @@ fn unknown_payloads_and_vendors_and_the_commit_bit_are_passed_over() {
         let (mut header, body) = Header::parse(&first.message).unwrap();
         let located = payloads(header.next_payload, body).unwrap();
         let mut chain: Vec<Payload> = located.into_iter().map(|l| l.payload).collect();
-        // draft-ietf-ipsec-nat-t-ike-02, and something unheard of.
+        // draft-ietf-ipsec-nat-t-ike-02, and an unknown one.
         chain.push(Payload::VendorId(vec![0x90; 16]));
         chain.push(Payload::Other {
             kind: 200,
@@ -562,7 +563,7 @@ proptest! {
     ) {
         let mut pair = setup(is_aggressive).pair();
         let (_, first) = pair.next().unwrap();
-        // The fixed header of a true message before the random body.
+        // The fixed header of a real message before the random body.
         let mut message = first.message[..28].to_vec();
         message.extend(&octets);
         let len = message.len() as u32;

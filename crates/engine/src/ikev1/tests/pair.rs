@@ -24,10 +24,10 @@ use crate::quotas::Quotas;
 use crate::sa::{Path, Secret};
 use crate::time::{Calendar, Duration, Instant};
 
-/// All test certificates are valid then.
+/// All test certificates are valid at this time.
 pub(crate) const JANUARY_2027: Calendar = Calendar(1_800_000_000);
 
-/// What differs between tests, both ends alike.
+/// The settings of a test, the same for both ends.
 #[derive(Clone, Copy)]
 pub(super) struct Setup {
     pub(super) is_aggressive: bool,
@@ -176,9 +176,9 @@ pub(super) struct End {
     pub(super) sa: Option<(IsakmpSa, Arc<Connection>)>,
     pub(super) fault: Option<Fault>,
     pub(super) out: Outbox,
-    /// On their way to the other end.
+    /// In flight to the other end.
     pub(super) sent: VecDeque<Sent>,
-    /// All that was ever sent.
+    /// Everything ever sent.
     pub(super) log: Vec<Sent>,
     pub(super) random: Stream,
 }
@@ -190,7 +190,7 @@ pub(super) struct Pair {
     pub(super) responders: Vec<Arc<Connection>>,
     pub(super) now: Instant,
     pub(super) calendar: Calendar,
-    /// Of the responder's peers.
+    /// The responder's quotas.
     pub(super) quotas: Option<Quotas>,
     is_natted: bool,
 }
@@ -229,14 +229,14 @@ impl Pair {
         pair
     }
 
-    /// Delivers until nothing is on its way.
+    /// Delivers until nothing is in flight.
     pub(super) fn run(&mut self) {
         while let Some((to_responder, sent)) = self.next() {
             self.deliver(to_responder, &sent);
         }
     }
 
-    /// The next message on its way: to the responder?
+    /// The next message in flight, and whether it goes to the responder.
     pub(super) fn next(&mut self) -> Option<(bool, Sent)> {
         let first = self.i.sent.pop_front().map(|sent| (true, sent));
         first.or_else(|| self.r.sent.pop_front().map(|sent| (false, sent)))
@@ -293,7 +293,7 @@ impl Pair {
         i.after(result);
     }
 
-    /// Lets time pass to the next deadline; whether there was one.
+    /// Advances time to the next deadline. Returns whether there was one.
     pub(super) fn wait(&mut self) -> bool {
         let deadline = |end: &End| end.phase1.as_ref().and_then(Phase1::deadline);
         let Some(next) = deadline(&self.i).into_iter().chain(deadline(&self.r)).min() else {
@@ -368,7 +368,7 @@ impl Pair {
 }
 
 impl End {
-    /// Takes what a call has left.
+    /// Handles the result of a call.
     fn after(&mut self, result: Result<(), Fault>) {
         for sent in self.out.messages.drain(..) {
             self.log.push(sent.clone());

@@ -62,7 +62,7 @@ fn an_altered_message_is_refused_wherever_it_is_altered() {
     let id = 7_u32.to_be_bytes();
     let chain = vec![Payload::Nonce(vec![3; 20])];
     let message = a.seal_hashed(Exchange::QuickMode, 7, &mut iv, &[&id], chain, &mut work);
-    // The header is not covered beyond cookies and the kind of the first payload; the body is.
+    // The hash covers only cookies and the first payload's kind of the header, and the whole body.
     for at in (0..16).chain(28..message.len() - 16) {
         let mut altered = message.clone();
         altered[at] ^= 1;

@@ -1,4 +1,4 @@
-//! RSA signatures and certificates: both modes, what goes wrong, and what it costs.
+//! RSA signatures and certificates: both modes, errors, and costs.
 
 use crypto::dh::Group;
 
@@ -11,7 +11,7 @@ use crate::time::Calendar;
 use crate::work::Task;
 
 const BOTH: [bool; 2] = [false, true];
-/// After the test certificates have ended.
+/// After the test certificates have expired.
 const JANUARY_2053: Calendar = Calendar(2_619_000_000);
 
 fn setup(is_aggressive: bool) -> Setup {
@@ -138,7 +138,7 @@ fn an_authority_that_the_peer_asks_for_does_not_travel() {
 #[test]
 fn a_life_ends_with_the_certificate() {
     let mut pair = setup(false).pair();
-    // Ten minutes before the certificates end.
+    // Ten minutes before the certificates expire.
     pair.calendar = Calendar(2_572_837_044 - 600);
     pair.run();
     pair.assert_established();
@@ -177,7 +177,7 @@ fn a_certificate_of_an_unknown_authority() {
              CN=Authority, which is not trusted: no certificate of it is configured, and none \
              came along"
         );
-        // The intermediate is missing: its subject names an authority that nobody knows.
+        // The intermediate is missing: its subject names an unknown authority.
         let pair = fail(setup(is_aggressive), |_, gateway| {
             gateway.local.method = signatures("gateway", &["gateway"]).0;
         });

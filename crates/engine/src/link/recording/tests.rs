@@ -28,7 +28,7 @@ fn small_packets_share_an_opportunity_and_idle_ones_are_lost() {
     assert_eq!(carry(748, Instant(0)), ms(5));
     assert_eq!(carry(1, Instant(0)), ms(10));
     assert_eq!(carry(1500, ms(101)), ms(105));
-    // the end of a round is no later than the start of the next
+    // the end of a round is not later than the start of the next
     assert_eq!(carry(1500, ms(110)), ms(110));
     assert_eq!(carry(1500, Instant(ms(110).0 + 1)), ms(115));
 }
@@ -86,7 +86,7 @@ fn a_recording_that_changes_is_noticed() {
     }
 }
 
-/// A part that is read again and again, up to a length that no memory holds.
+/// A text that repeats, up to a length that no memory holds.
 struct Made {
     part: String,
     length: u64,
@@ -125,7 +125,7 @@ impl Seek for Made {
     }
 }
 
-/// 40 million lines, twice as many as ever were held, and blocks that end within a line.
+/// 40 million lines, far more than memory holds, and blocks that end within a line.
 #[test]
 fn a_huge_recording_is_read_as_its_time_goes_on() {
     let length = 40_000_000 * 9;
@@ -137,7 +137,7 @@ fn a_huge_recording_is_read_as_its_time_goes_on() {
     for _ in 0..10_000 {
         assert_eq!(replay.carry(1500, Instant(0)).unwrap(), ms(12_345_678));
     }
-    // so much was read as was needed, and a block more
+    // it reads only what is needed, and a block more
     let read = replay.lines.source.read;
     assert!(read <= 10_000 * 9 + BLOCK_BYTES as u64, "{read}");
     assert_eq!(replay.lines.block.len(), BLOCK_BYTES);

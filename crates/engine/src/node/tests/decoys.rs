@@ -81,7 +81,7 @@ fn the_log_knows_better_and_nothing_comes_of_it() {
         "the peer identifies itself as nobody.example; we accept ms.example, other.example"
     );
     let heard = world.ends[0].failure().expect("a line");
-    let end = "one that does not know us as nobody.example answers so too";
+    let end = "a peer that does not know us as nobody.example answers the same way";
     assert!(heard.ends_with(end), "{heard}");
     assert!(world.drops(1, DropReason::AuthenticationFailed) > 0);
     for end in &world.ends {

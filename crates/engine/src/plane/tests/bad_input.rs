@@ -126,8 +126,8 @@ fn padding_that_does_not_count_up_is_refused_and_uses_its_number_up() {
     );
 }
 
-/// What AH covers of the headers before it cannot be known where they do not read. Nothing has
-/// been proven then, and the number of such a packet must not count.
+/// If the headers before AH cannot be read, it is unknown what the ICV covers. Nothing is proven
+/// then, and the number of such a packet must not count.
 #[test]
 fn headers_that_ah_cannot_cover_move_no_window() {
     let mut pair = Pair::new(Sa {
@@ -242,7 +242,7 @@ fn extended_sequence_numbers_roll_over() {
             });
             let start = (3u64 << 32) - 5;
             pair.sender.fixed_sequence_for_testing(CHILD, start);
-            // the receiver has followed so far
+            // the receiver has followed up to here
             for step in 1..6 {
                 let at = (step << 31).min(start);
                 pair.receiver.fixed_sequence_for_testing(SPI, at);

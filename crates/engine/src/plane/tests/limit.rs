@@ -22,7 +22,7 @@ fn small(number: u8) -> Vec<u8> {
     plain(&packet("10.1.0.1", "10.2.0.1", UDP, &payload))
 }
 
-/// One of each way to become datagrams: whole, cut inside, a super-packet.
+/// One frame for each way to become datagrams: whole, cut inside, a super-packet.
 fn frames() -> [Vec<u8>; 4] {
     let mut free = packet("10.1.0.1", "10.2.0.1", UDP, &udp((1, 2), &data(4_000)));
     free[6] = 0;
@@ -109,7 +109,7 @@ fn what_waits_for_a_proof_is_bounded_in_number_and_time_and_counted() {
     assert!(pair.seal(&frames).is_empty());
     let lost = 40 - hold::MAX_HELD_FRAMES as u64;
     assert_eq!(pair.sent_drops(DropReason::UnprovenPath), lost);
-    // A little more is allowed again and again: that gives them no more time.
+    // Small allowances again and again do not extend their time.
     let mut now = NOW;
     while now <= NOW + hold::MAX_HELD_FOR {
         pair.sender.apply(OutboundChange::Allow(CHILD, 1), now);

@@ -1,4 +1,4 @@
-//! What ICMP says of paths: who is believed, how far, and for how long.
+//! ICMP reports about paths: which are trusted, how far, and for how long.
 
 use super::support::*;
 use crate::counters::DropReason;
@@ -16,7 +16,7 @@ fn later(span: Duration) -> Instant {
     NOW + span
 }
 
-/// What the sender of a packet that is too large is told to fit.
+/// The size that ICMP reports to the sender of a packet that is too large.
 fn told(pair: &mut Pair, now: Instant) -> usize {
     let mut big = plain(&packet(
         "10.1.0.1",
@@ -81,7 +81,7 @@ fn a_report_that_quotes_a_recent_packet_is_believed_for_ten_minutes() {
         (esp, 1_400, 1_400),
         (ah, 1_400, 1_400),
         (esp6, 1_400, 1_400),
-        // Not below what the family demands; 0 is an old router's way of saying nothing.
+        // Not below the minimum of the family; an old router reports 0.
         (udp2, 68, 576),
         (esp2, 0, 1_280),
     ] {
@@ -95,7 +95,7 @@ fn a_report_that_quotes_a_recent_packet_is_believed_for_ten_minutes() {
         };
         let mut pair = Pair::new(sa);
         let quoted = quotation(&mut pair);
-        // A router quotes at least the IP header and 8 octets, of AH we need 12.
+        // A router quotes at least the IP header and 8 octets; for AH we need 12.
         let ip = if is_udp { 0 } else { shape.ip_header_bytes() };
         let least = ip + if protocol == Protocol::Ah { 12 } else { 8 };
         assert!(
@@ -156,7 +156,7 @@ fn a_forger_once_a_second_costs_little_and_ten_seconds_later_nothing() {
         };
         let sa = make();
         let mut pair = Pair::new(make());
-        // The least that RFC 792 makes a router quote: 8 octets, of UDP its header alone.
+        // The least that RFC 792 requires a router to quote: 8 octets, of UDP only its header.
         let quoted = if is_raw {
             quotation(&mut pair)[..20].to_vec()
         } else {
@@ -167,7 +167,7 @@ fn a_forger_once_a_second_costs_little_and_ten_seconds_later_nothing() {
             pair.sender.too_big(&report(&sa, 68, &quoted), now);
             assert_eq!(told(&mut pair, now), fits(&sa, 1_280));
         }
-        // The last of its claims that counted came no later than at 99 s.
+        // Its last claim that counted came before 99 s.
         let end = later(SECOND * 99 + CLAIM_HOLDS);
         assert_eq!(told(&mut pair, end), fits(&sa, 1_500));
     }

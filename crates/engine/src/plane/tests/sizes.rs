@@ -185,7 +185,7 @@ fn raw_packets_without_df_are_cut_after_they_are_sealed() {
         let sent = pair.seal(&[plain(&big)]);
         assert_eq!(sent.len(), 3);
         assert!(sent.iter().all(|sent| sent.bytes.len() <= 1500));
-        // the kernel puts them together before a raw socket sees them
+        // the kernel reassembles them before a raw socket sees them
         let parts: Vec<_> = sent.iter().map(|sent| plain(&sent.bytes)).collect();
         let whole = Sent {
             bytes: reassemble(&parts),
@@ -195,7 +195,8 @@ fn raw_packets_without_df_are_cut_after_they_are_sealed() {
     }
 }
 
-/// RFC 8200 §5 lets nobody make it smaller: its outer packet is cut, although it has DF itself.
+/// RFC 8200 §5: nobody may report a smaller size, so its outer packet is fragmented, although it
+/// has DF itself.
 #[test]
 fn the_smallest_ipv6_packet_passes_a_small_path_without_udp() {
     for protocol in [Protocol::Esp, Protocol::Ah] {
@@ -211,7 +212,7 @@ fn the_smallest_ipv6_packet_passes_a_small_path_without_udp() {
         assert_eq!(pair.sent_drops(DropReason::TooBig), 0);
         assert_eq!(sent.len(), 2);
         assert!(sent.iter().all(|sent| sent.bytes.len() <= 1300));
-        // the kernel puts them together before a raw socket sees them
+        // the kernel reassembles them before a raw socket sees them
         let parts: Vec<_> = sent.iter().map(|sent| plain(&sent.bytes)).collect();
         let whole = Sent {
             bytes: reassemble(&parts),
@@ -237,7 +238,7 @@ fn raw_ipv6_packets_are_cut_after_they_are_sealed() {
             let sent = pair.seal(&[plain(&big)]);
             assert_eq!(sent.len(), 3);
             assert!(sent.iter().all(|sent| sent.bytes.len() <= 1500));
-            // the kernel puts them together before a raw socket sees them
+            // the kernel reassembles them before a raw socket sees them
             let mut kernel = Reassembly::default();
             let mut made = sent.iter().map(|s| kernel.take(s.bytes.clone(), NOW));
             assert_eq!((made.next(), made.next()), (Some(None), Some(None)));

@@ -1,4 +1,4 @@
-//! Paths that lose large packets in silence, and what only looks like it.
+//! Paths that lose large packets silently, and cases that only look like it.
 
 use super::support::*;
 use crate::plane::inner::be16;
@@ -10,7 +10,7 @@ use wire::ip::protocol::{TCP, UDP};
 const ACK: u8 = 16;
 const STALLED: Notice = Notice::LargeUnanswered { child: CHILD };
 
-/// The station's packets, one at a time, and what the plane tells of them.
+/// The client's packets, one at a time, and the plane's notices.
 struct Sender {
     pair: Pair,
     now: Instant,
@@ -40,7 +40,7 @@ impl Sender {
         }
     }
 
-    /// The peer answers a small question at once.
+    /// The peer answers a small probe at once.
     fn doubt(&mut self) -> Vec<Notice> {
         self.pair.datagrams.clear();
         self.pair
@@ -50,7 +50,7 @@ impl Sender {
         self.pair.datagrams.notices().to_vec()
     }
 
-    /// What the path is believed to carry.
+    /// The size that the path is assumed to carry.
     fn path_mtu(&self) -> u16 {
         self.pair.sender.report().associations[0].path_mtu
     }
@@ -79,17 +79,17 @@ fn a_large_segment_repeated_three_times_is_told_and_makes_the_path_small_if_the_
     assert!(sender.send(&large, TIMEOUTS_MS[0]).is_empty());
     assert!(sender.send(&large, TIMEOUTS_MS[1]).is_empty());
     assert_eq!(sender.send(&large, TIMEOUTS_MS[2]), [STALLED]);
-    // Nothing changes before the peer has answered; each repetition asks again.
+    // Nothing changes before the peer has answered. Each repetition probes again.
     assert_eq!(sender.path_mtu(), 1_500);
     assert_eq!(sender.send(&large, 1_760), [STALLED]);
     assert_eq!(sender.doubt(), shrank());
     assert_eq!(sender.path_mtu(), 1_280);
-    // The sender inside hears what fits, as of any path.
+    // The sender inside is told the size, as on any path.
     assert!(sender.send(&large, 3_500).is_empty());
     let reply = sender.pair.datagrams.replies().next().expect("an answer");
     let fits = Shape::of(&tunnel_sa(AES_GCM)).largest_packet(1_280);
     assert_eq!(usize::from(be16(&reply[10..], 26)), fits);
-    // After ten minutes it is tried again, and found out again.
+    // After ten minutes the large size is tried again, and fails again.
     sender.now = sender.now + REPORT_HOLDS;
     let other = segment(90_000, 1_300);
     for after in [0, TIMEOUTS_MS[0], TIMEOUTS_MS[1]] {
@@ -181,13 +181,13 @@ fn a_server_that_died_inside_is_not_the_paths_fault() {
     sender.send(&large, 0);
     sender.repeat(&large);
     assert_eq!(sender.doubt(), shrank());
-    // It is silent to small ones too.
+    // Small segments are not answered either.
     let small = segment(1, 1_000);
     for after in [1_760, 3_520, 7_040] {
         sender.send(&small, after);
     }
     assert_eq!(sender.path_mtu(), 1_500);
-    // And is not believed for a while.
+    // The suspicion is not raised again for a while.
     for after in [14_000, 220, 440, 880, 1_760] {
         assert!(sender.send(&large, after).is_empty());
     }

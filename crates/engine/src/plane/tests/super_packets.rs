@@ -1,4 +1,4 @@
-//! Super-packets cut, sealed, opened and put together again.
+//! Super-packets are split, sealed, opened and joined again.
 
 use proptest::prelude::*;
 

@@ -105,7 +105,7 @@ pub(super) fn within(first: &str, last: &str) -> TrafficSelector {
     }
 }
 
-/// The station's outbound SA of a tunnel between 10.1.0.0/16 (or fd01::/64) and 10.2.0.0/16 (or
+/// The client's outbound SA of a tunnel between 10.1.0.0/16 (or fd01::/64) and 10.2.0.0/16 (or
 /// fd02::/64).
 pub(super) fn tunnel_sa(protection: Protection) -> Sa {
     Sa {
@@ -195,7 +195,7 @@ impl Pair {
         pair
     }
 
-    /// Seals frames and returns each datagram that comes of them.
+    /// Seals frames and returns all resulting datagrams.
     pub(super) fn seal(&mut self, frames: &[Vec<u8>]) -> Vec<Sent> {
         self.datagrams.clear();
         for frame in frames {
@@ -205,7 +205,7 @@ impl Pair {
         self.sent()
     }
 
-    /// What waited for children that are up by now.
+    /// The packets that waited for children that are now up.
     pub(super) fn release(&mut self, now: Instant) -> Vec<Sent> {
         self.datagrams.clear();
         self.sender.release(now, &mut self.datagrams);
@@ -324,7 +324,7 @@ pub(super) fn udp(ports: (u16, u16), data: &[u8]) -> Vec<u8> {
     udp
 }
 
-/// Octets that are all different from their neighbours.
+/// Octets that all differ from their neighbours.
 pub(super) fn data(length: usize) -> Vec<u8> {
     (0..length).map(|n| (n * 7 + n / 251) as u8).collect()
 }
@@ -334,7 +334,7 @@ pub(super) fn plain(packet: &[u8]) -> Vec<u8> {
     [&[0; 10], packet].concat()
 }
 
-/// As a super-packet of segments of `segment` octets, its checksum left to the device.
+/// A super-packet of segments of `segment` octets, with an incomplete checksum.
 pub(super) fn super_packet(packet: &[u8], segment: usize) -> Vec<u8> {
     let inner = Inner::parse(packet).expect("a packet");
     let mut packet = packet.to_vec();

@@ -1,4 +1,4 @@
-//! Transport mode through a NAT (RFC 3948 §3.1.2, §5.2): a station at 192.168.1.2 behind
+//! Transport mode through a NAT (RFC 3948 §3.1.2, §5.2): a client at 192.168.1.2 behind
 //! 198.51.100.9 talks to the gateway's own address 203.0.113.1, which knows it as 10.99.0.x.
 
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ const NAT: &str = "198.51.100.9";
 const GATEWAY: &str = "203.0.113.1";
 const ACK: u8 = 0x10;
 
-/// Both ends' SAs of both directions: station out, gateway in, gateway out, station in.
+/// Both ends' SAs of both directions: client out, gateway in, gateway out, client in.
 fn sas(child: u32, nat_port: u16, pool: &str) -> [Sa; 4] {
     let station = Path {
         remote: path(PRIVATE, GATEWAY, 4500).remote,
@@ -65,7 +65,7 @@ fn sas(child: u32, nat_port: u16, pool: &str) -> [Sa; 4] {
     ]
 }
 
-/// What the NAT does to a datagram of the station.
+/// What the NAT does to a datagram of the client.
 fn translated(sent: &[Sent], nat_port: u16) -> Vec<Sent> {
     let mut sent = sent.to_vec();
     for datagram in &mut sent {
@@ -75,7 +75,7 @@ fn translated(sent: &[Sent], nat_port: u16) -> Vec<Sent> {
     sent
 }
 
-/// And what it does to one of the gateway.
+/// What it does to one of the gateway.
 fn translated_back(sent: &[Sent]) -> Vec<Sent> {
     let mut sent = sent.to_vec();
     for datagram in &mut sent {
@@ -159,7 +159,7 @@ fn two_stations_with_equal_addresses_and_ports_stay_apart() {
     let [two_out, two_in, two_back, two_home] = sas(2, 61_000, "10.99.0.2");
     let mut one = Pair::of(one_out, one_in, OFFLOADS);
     let mut two = Pair::of(two_out, two_home, OFFLOADS);
-    // the gateway: both stations' SAs in one plane of each direction
+    // the gateway: both clients' SAs in one plane of each direction
     one.receiver.apply(InboundChange::Install(Box::new(two_in)));
     let mut back = Pair::of(one_back, one_home, OFFLOADS);
     back.sender
@@ -236,7 +236,7 @@ fn authenticated_packets_move_the_path_and_old_ones_do_not() {
 
 const ANOTHER: &str = "203.0.113.66";
 
-/// A gateway's SA without a pool address: the peer is known by where it is.
+/// A gateway's SA without a pool address: the peer is known by its source address.
 fn bare(sa: Sa) -> Sa {
     Sa {
         pool_address: None,
@@ -286,7 +286,7 @@ fn a_peer_without_a_pool_address_does_not_get_what_is_for_who_is_elsewhere() {
     assert_eq!(goes(&mut down, ANOTHER), Some(ip(ANOTHER)));
 }
 
-/// Where a packet of the gateway's to this address is sent, if anywhere.
+/// The destination of a gateway's packet to this address, if any.
 fn goes(down: &mut Pair, to: &str) -> Option<IpAddr> {
     let reply = packet(GATEWAY, to, TCP, &tcp(1, ACK, &[], &data(70)));
     let sent = down.seal(&[plain(&reply)]);
@@ -310,7 +310,7 @@ fn a_peer_that_sends_from_two_places_in_turn_is_followed_now_and_then() {
     assert!((8..=10).contains(&moves), "{moves} moves in two seconds");
 }
 
-/// A UDP datagram as the stack cuts it for a device's MTU of 1400, and whole.
+/// A UDP datagram fragmented for a device's MTU of 1400, and whole.
 fn datagram(source: &str, destination: &str, length: usize) -> (Vec<Vec<u8>>, Vec<u8>) {
     let mut whole = packet(source, destination, UDP, &udp((7, 7), &data(length)));
     whole[6] = 0;
@@ -346,7 +346,7 @@ fn fragments_are_put_together_before_transport_mode_and_may_be_cut_behind_it() {
     for (frame, whole) in opened.iter().zip([whole, answer]) {
         assert_checksums(&frame[10..]);
         assert_eq!(frame[38..], whole[28..]);
-        // no DF, no fragment, and an identification that the next packet has not
+        // no DF, no fragment, and an identification that differs from the next packet's
         assert_eq!(be16(frame, 16), 0);
         assert_eq!(be16(frame, 14), 1);
     }

@@ -1,4 +1,4 @@
-//! Published packets, opened; the IVs are their authors', so that they cannot be sealed again.
+//! Published packets are opened. Their authors chose the IVs, so they cannot be sealed again.
 
 use super::support::*;
 use crate::esp;
