@@ -228,7 +228,8 @@ impl Core {
         let is_accepted = auth::identity_of(id).is_ok_and(|it| self.connection().accepts(&it));
         if self.method == Method::PresharedKey && is_accepted {
             let own = &self.connection().local.identity;
-            let hidden = format!("{why}; a peer that does not know us as {own} answers the same way");
+            let hidden =
+                format!("{why}; a peer that does not know us as {own} answers the same way");
             return Fault::Unauthenticated(hidden);
         }
         Fault::Unauthenticated(why)

@@ -104,7 +104,9 @@ impl Core {
         let name = notify_name(kind);
         // Only a hint: strongSwan announces it whether it is configured or not.
         let xauth = match self.peer.xauth {
-            true => "; it speaks XAUTH and may want a user's name and password, which we do not have",
+            true => {
+                "; it supports XAUTH and may want a user's name and password, which we do not have"
+            }
             false => "",
         };
         if kind == NotifyType::NoProposalChosen {

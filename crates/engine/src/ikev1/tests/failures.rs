@@ -131,8 +131,8 @@ fn an_identity_that_is_not_accepted() {
         let refused = format!("the peer refused with AUTHENTICATION-FAILED in IKEv1 {mode} mode");
         if is_aggressive {
             // With a pre-shared key, nobody learns which identities exist.
-            let hidden = "the peer's answer does not verify: the pre-shared key differs; a peer that \
-                          does not know us as station@example answers the same way";
+            let hidden = "the peer's answer does not verify: the pre-shared key differs; a peer \
+                          that does not know us as station@example answers the same way";
             assert_eq!(pair.i.sentence(), hidden);
             assert_eq!(pair.r.sentence(), refused);
             assert_eq!(logged(&pair), truth);

@@ -174,8 +174,8 @@ fn a_certificate_of_an_unknown_authority() {
         assert_eq!(
             pair.r.sentence(),
             "certificate C=CH, O=Stranger, CN=station was issued by C=CH, O=Stranger, \
-             CN=Authority, which is not trusted: no certificate of it is configured, and none \
-             came along"
+             CN=Authority, which is not trusted: its certificate is not configured, and the peer \
+             sent none"
         );
         // The intermediate is missing: its subject names an unknown authority.
         let pair = fail(setup(is_aggressive), |_, gateway| {
