@@ -12,7 +12,7 @@ use engine::config::Config;
 use engine::counters::DropReason;
 use engine::identity::Identity;
 use engine::node::{Command, Input, Node, Output};
-use engine::sa::Path;
+use engine::sa::{Path, Via};
 use engine::time::{Duration, Instant};
 use wire::isakmp::phase2::{self, encapsulation, esp};
 use wire::isakmp::{
@@ -300,6 +300,7 @@ impl Recording {
         for (path, octets) in sent {
             self.is_quiet = false;
             let seen = Path {
+                via: path.via,
                 local: (self.own, path.local.port()).into(),
                 remote: path.local,
             };
@@ -336,7 +337,7 @@ impl Recording {
         }
         for (path, octets) in said {
             self.is_quiet = false;
-            let from = if path.local.port() == 500 { 0 } else { 8 };
+            let from = if path.via == Via::Udp { 0 } else { 8 };
             let sent = self.play(Op::Datagram { from, octets });
             self.receive(sent);
         }

@@ -14,7 +14,7 @@ use engine::counters::DropReason;
 use engine::ikev1::fragments;
 use engine::node::{Event, Input, Node, Output};
 use engine::plane::{InboundChange, OutboundChange};
-use engine::sa::{ChildId, Direction, Path, Sa};
+use engine::sa::{ChildId, Direction, Path, Sa, Via};
 use engine::time::{Calendar, Duration, Instant};
 use wire::isakmp::{Header, PayloadKind};
 
@@ -231,8 +231,8 @@ pub fn count(datagrams: &[(Path, Vec<u8>)]) -> usize {
 }
 
 fn parse<'a>(path: &Path, octets: &'a [u8]) -> Option<(Header, &'a [u8])> {
-    let message = match path.local.port() {
-        500 => octets,
+    let message = match path.via {
+        Via::Udp => octets,
         _ => octets.strip_prefix(&[0; 4])?,
     };
     Header::parse(message).ok()

@@ -10,7 +10,7 @@ use crypto::rand::Seed;
 use engine::counters::DropReason;
 use engine::esp;
 use engine::plane::{
-    Datagrams, InboundChange, InboundPlane, Kind, Offloads, OutboundChange, OutboundPlane, Packets,
+    Datagrams, InboundChange, InboundPlane, Offloads, OutboundChange, OutboundPlane, Packets,
     Received,
 };
 use engine::sa::{ChildId, Direction, Mode, Path, Protocol, Sa, Secret};
@@ -112,7 +112,6 @@ fn open(bytes: &mut [u8], segment: usize, receiver: &mut InboundPlane, packets: 
     let length = bytes.len();
     let received = Received {
         path: path(Direction::Inbound),
-        kind: Kind::Udp,
         traffic_class: 3,
         segment_bytes: segment.min(length).max(1),
         bytes,
@@ -132,16 +131,11 @@ fn open(bytes: &mut [u8], segment: usize, receiver: &mut InboundPlane, packets: 
 }
 
 fn path(direction: Direction) -> Path {
-    let (here, there) = (([10, 1, 0, 1], 4500).into(), ([10, 2, 0, 1], 4500).into());
+    let (here, there) = (([10, 1, 0, 1], 4500), ([10, 2, 0, 1], 4500));
+    let path = Path::udp_with_marker(here, there);
     match direction {
-        Direction::Outbound => Path {
-            local: here,
-            remote: there,
-        },
-        Direction::Inbound => Path {
-            local: there,
-            remote: here,
-        },
+        Direction::Outbound => path,
+        Direction::Inbound => path.reversed(),
     }
 }
 
@@ -167,7 +161,6 @@ fn sa(mode: Mode, direction: Direction) -> Sa {
         integrity_key: Secret(vec![7; 16]),
         has_esn: false,
         replay_window: 1024,
-        is_udp_encapsulated: true,
         path: path(direction),
         local: all.clone(),
         remote: all,

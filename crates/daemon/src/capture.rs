@@ -19,8 +19,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use engine::plane::{Kind, Run};
-use engine::sa::Path;
+use engine::plane::Run;
+use engine::sa::{Path, Via};
 use tracing::warn;
 use wire::ip::checksum::{Sum, checksum};
 
@@ -136,14 +136,14 @@ impl Capture {
 impl Tap {
     /// Records a run before it is sent.
     pub fn run(&self, run: &Run, bytes: &[u8]) {
-        match run.kind {
-            Kind::Udp => {
+        match run.path.via {
+            Via::Udp | Via::UdpWithMarker => {
                 let (from, to) = (run.path.local, run.path.remote);
                 for datagram in bytes.chunks(run.segment_bytes.max(1)) {
                     self.udp(from, to, run.traffic_class, datagram);
                 }
             }
-            Kind::RawEsp | Kind::RawAh => self.packet(bytes),
+            Via::Raw => self.packet(bytes),
         }
     }
 

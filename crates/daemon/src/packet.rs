@@ -7,15 +7,15 @@
 //! direction: its receiver opens what its sender seals.
 
 use std::io::{self, BufRead, Write};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use crypto::rand::Seed;
 use engine::counters::{DropCounters, DropReason};
 use engine::plane::{
-    Datagrams, InboundChange, InboundPlane, Kind, Offloads, OutboundChange, OutboundPlane, Packets,
+    Datagrams, InboundChange, InboundPlane, Offloads, OutboundChange, OutboundPlane, Packets,
     Received,
 };
-use engine::sa::{ChildId, Direction, Mode, Path, Protocol, Sa, Secret};
+use engine::sa::{ChildId, Direction, Mode, Path, Protocol, Sa, Secret, Via};
 use engine::selector::TrafficSelector;
 use engine::suite::EspSuite;
 use engine::time::Instant;
@@ -155,7 +155,6 @@ struct TwoEnds {
     sender: OutboundPlane,
     receiver: InboundPlane,
     path: Path,
-    kind: Kind,
     /// A UDP socket cannot carry the IPv4 header fields that transport mode keeps, so they come
     /// from the packet at hand.
     keeps_header: bool,
@@ -183,17 +182,11 @@ impl TwoEnds {
         if last > 0 {
             receiver.fixed_sequence_for_testing(association.spi, last);
         }
-        let kind = match (association.protocol, association.encap) {
-            (Protection::Ah, _) => Kind::RawAh,
-            (Protection::Esp, None) => Kind::RawEsp,
-            (Protection::Esp, Some(_)) => Kind::Udp,
-        };
         Ok(Self {
             sender,
             receiver,
             path,
-            kind,
-            keeps_header: matches!(association.mode, Ends::Transport) && kind == Kind::Udp,
+            keeps_header: matches!(association.mode, Ends::Transport) && path.via != Via::Raw,
         })
     }
 
@@ -205,8 +198,8 @@ impl TwoEnds {
             return Answer::Drop(new_reason(&before, &self.sender.report().drops));
         };
         let bytes = out.bytes(run);
-        Answer::Packet(match run.kind {
-            Kind::Udp => {
+        Answer::Packet(match run.path.via {
+            Via::Udp | Via::UdpWithMarker => {
                 let (from, to) = (run.path.local, run.path.remote);
                 let mut sealed = udp_packet(from, to, run.traffic_class, bytes);
                 if self.keeps_header {
@@ -214,25 +207,21 @@ impl TwoEnds {
                 }
                 hex(&sealed)
             }
-            Kind::RawEsp | Kind::RawAh => hex(bytes),
+            Via::Raw => hex(bytes),
         })
     }
 
     fn open(&mut self, packet: &[u8]) -> io::Result<Answer> {
         let before = self.receiver.report().drops;
         let mut bytes = packet.to_vec();
-        if self.kind == Kind::Udp {
+        if self.path.via != Via::Raw {
             let flow = Flow::of(packet).map_err(io::Error::other)?;
             let start = flow.transport + UDP_HEADER_BYTES;
             let payload = packet.get(start..flow.total_len);
             bytes = payload.ok_or_else(|| wrong("a UDP packet"))?.to_vec();
         }
         let received = Received {
-            path: Path {
-                local: self.path.remote,
-                remote: self.path.local,
-            },
-            kind: self.kind,
+            path: self.path.reversed(),
             traffic_class: 0,
             segment_bytes: bytes.len(),
             bytes: &mut bytes,
@@ -274,12 +263,12 @@ impl Association {
         {
             return Err(wrong("keys of the suite's lengths, a salt included"));
         }
-        let (source, destination) = self.encap.unwrap_or((0, 0));
-        let sender = SocketAddr::new(self.tunnel_src, source);
-        let receiver = SocketAddr::new(self.tunnel_dst, destination);
-        let (local, remote) = match direction {
-            Direction::Outbound => (sender, receiver),
-            Direction::Inbound => (receiver, sender),
+        let (sender, receiver) = (self.tunnel_src, self.tunnel_dst);
+        let path = match (self.protocol, self.encap) {
+            (Protection::Esp, Some((source, destination))) => {
+                Path::udp_with_marker((sender, source), (receiver, destination))
+            }
+            _ => Path::raw(sender, receiver),
         };
         Ok(Sa {
             direction,
@@ -302,8 +291,10 @@ impl Association {
                 None if protection.is_authenticated() => DEFAULT_WINDOW,
                 None => 0,
             },
-            is_udp_encapsulated: self.encap.is_some(),
-            path: Path { local, remote },
+            path: match direction {
+                Direction::Outbound => path,
+                Direction::Inbound => path.reversed(),
+            },
             local: everything(),
             remote: everything(),
             original: None,

@@ -3,8 +3,9 @@
 //! at once.
 //!
 //! The file has only addresses and ports, one line `LOCAL REMOTE` each, in the folder of the
-//! network process's user. Its content is untrusted: it is bounded, lines that cannot be a peer's
-//! address are skipped, and each other one gets one small packet.
+//! network process's user. The local port names our socket, and so says how a datagram to this peer
+//! travels. The content is untrusted: it is bounded, lines that cannot be a peer's address are
+//! skipped, and each other one gets one small packet.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -12,7 +13,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
-use engine::node::{IKE_PORT, NAT_T_PORT, PLACES_MAX};
+use engine::node::{PLACES_MAX, SOCKETS};
 use engine::sa::Path;
 use tokio::time::Instant;
 
@@ -105,10 +106,11 @@ fn parse(text: &str) -> Vec<Path> {
     let lines = text.lines().take(PLACES_MAX);
     let places = lines.filter_map(|line| {
         let (local, remote) = line.split_once(' ')?;
-        let path = Path {
-            local: local.parse().ok()?,
-            remote: remote.parse().ok()?,
-        };
+        let (local, remote): (SocketAddr, SocketAddr) = (local.parse().ok()?, remote.parse().ok()?);
+        let (_, via) = SOCKETS
+            .into_iter()
+            .find(|(port, _)| *port == local.port())?;
+        let path = Path { via, local, remote };
         is_plausible(&path).then_some(path)
     });
     places.collect()
@@ -118,7 +120,6 @@ fn parse(text: &str) -> Vec<Path> {
 fn is_plausible(path: &Path) -> bool {
     let is_somebody = |at: &SocketAddr| is_unicast(&at.ip()) && at.port() != 0;
     path.local.is_ipv4() == path.remote.is_ipv4()
-        && [IKE_PORT, NAT_T_PORT].contains(&path.local.port())
         && is_somebody(&path.local)
         && is_somebody(&path.remote)
 }
@@ -126,6 +127,8 @@ fn is_plausible(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use std::fs;
+
+    use engine::sa::Via;
 
     use super::*;
 
@@ -136,13 +139,14 @@ mod tests {
         let folder = files::make_folder(&path, 0o700).unwrap();
         let mut file = PlaceFile::new(Some(folder));
         assert!(file.left().is_empty());
-        let place = |local: &str, remote: &str| Path {
+        let place = |via: Via, local: &str, remote: &str| Path {
+            via,
             local: local.parse().unwrap(),
             remote: remote.parse().unwrap(),
         };
         let places = [
-            place("192.0.2.1:4500", "198.51.100.7:40001"),
-            place("[2001:db8::1]:500", "[2001:db8::7%3]:500"),
+            place(Via::UdpWithMarker, "192.0.2.1:4500", "198.51.100.7:40001"),
+            place(Via::Udp, "[2001:db8::1]:500", "[2001:db8::7%3]:500"),
         ];
         file.write(&places).unwrap();
         assert_eq!(file.left(), places);

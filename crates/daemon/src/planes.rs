@@ -21,9 +21,9 @@ use std::thread::JoinHandle;
 
 use engine::ike::Unreachable;
 use engine::plane::{
-    InboundChange, InboundPlane, Kind, Notice, OutboundChange, OutboundPlane, PlaneReport,
+    InboundChange, InboundPlane, Notice, OutboundChange, OutboundPlane, PlaneReport,
 };
-use engine::sa::{Direction, Path};
+use engine::sa::{Direction, Path, Via};
 use engine::time::Instant;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use tokio::sync::{mpsc, oneshot};
@@ -158,7 +158,7 @@ enum OutboundOrder {
 
 /// An ICMP report passed from one direction to the other, with the packet that it quotes.
 struct TooBigReport {
-    kind: Kind,
+    via: Via,
     error: QueuedError,
 }
 

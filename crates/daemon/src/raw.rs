@@ -8,7 +8,8 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use engine::plane::{Kind, Run};
+use engine::plane::Run;
+use engine::sa::Protocol as Ipsec;
 use nix::libc;
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -18,88 +19,100 @@ use crate::sys::set_option;
 /// Octets of an IPv6 header: the headroom that received packets need.
 pub const HEADER_V6_BYTES: usize = 40;
 
-/// All of them. Any thread may send.
-pub struct RawSockets {
-    sockets: Vec<Pair>,
-}
+/// IP protocol numbers.
+const ESP: u8 = 50;
+const AH: u8 = 51;
+/// IPPROTO_RAW: such a socket only sends, and whole packets.
+const ANY: i32 = 255;
 
-/// Two sockets of one protocol and family. An ICMP error from anybody fails the next call of a
-/// socket that receives errors, so sending uses the other one.
-struct Pair {
-    kind: Kind,
-    is_v4: bool,
-    receiving: Socket,
-    /// Only sends, and receives no errors.
-    sending: Socket,
+/// All of them. Any thread may send. A socket that receives does not send: an ICMP error from
+/// anybody fails the next call of a socket that receives errors.
+pub struct RawSockets {
+    receiving: Vec<(Ipsec, Socket)>,
+    sending_v4: Socket,
+    /// `None`: the machine has no IPv6.
+    sending_v6: Option<Socket>,
 }
 
 impl RawSockets {
     /// Opens protocols 50 and 51 for IPv4, and for IPv6 if the machine has it. Needs CAP_NET_RAW.
     pub fn open(mark: Option<u32>) -> io::Result<Self> {
-        let mut sockets = Vec::new();
-        for (kind, protocol) in [(Kind::RawEsp, 50), (Kind::RawAh, 51)] {
-            sockets.push(Pair::open(kind, true, protocol, mark)?);
-            match Pair::open(kind, false, protocol, mark) {
-                Ok(pair) => sockets.push(pair),
-                Err(fault) if fault.raw_os_error() == Some(libc::EAFNOSUPPORT) => {}
-                Err(fault) => return Err(fault),
-            }
+        let mut receiving = Vec::new();
+        for protocol in [Ipsec::Esp, Ipsec::Ah] {
+            let number = i32::from(number_of(protocol));
+            let v4 = open_one(Domain::IPV4, number, mark)?;
+            let v6 = if_there(open_one(Domain::IPV6, number, mark))?;
+            receiving.extend(
+                [Some(v4), v6]
+                    .into_iter()
+                    .flatten()
+                    .map(|it| (protocol, it)),
+            );
         }
-        Ok(Self { sockets })
+        let sending_v4 = open_one(Domain::IPV4, ANY, mark)?;
+        crate::udp::send_only(&sending_v4, true, 0)?;
+        let sending_v6 = if_there(open_one(Domain::IPV6, ANY, mark))?;
+        if let Some(socket) = &sending_v6 {
+            crate::udp::send_only(socket, false, 0)?;
+        }
+        Ok(Self {
+            receiving,
+            sending_v4,
+            sending_v6,
+        })
     }
 
     /// Each socket with its protocol, for receiving.
-    pub fn iter(&self) -> impl Iterator<Item = (Kind, BorrowedFd<'_>)> {
-        let each = self.sockets.iter();
-        each.map(|pair| (pair.kind, pair.receiving.as_fd()))
+    pub fn iter(&self) -> impl Iterator<Item = (Ipsec, BorrowedFd<'_>)> {
+        let each = self.receiving.iter();
+        each.map(|(protocol, socket)| (*protocol, socket.as_fd()))
     }
 
     /// Sends one packet including its header. Waits for room.
     pub fn send(&self, run: &Run, packet: &[u8]) -> io::Result<()> {
-        let is_v4 = run.path.remote.is_ipv4();
-        let fits = |pair: &&Pair| pair.kind == run.kind && pair.is_v4 == is_v4;
-        let Some(pair) = self.sockets.iter().find(fits) else {
+        let socket = match run.path.remote.is_ipv4() {
+            true => Some(&self.sending_v4),
+            false => self.sending_v6.as_ref(),
+        };
+        let Some(socket) = socket else {
             return Err(io::Error::from_raw_os_error(libc::EAFNOSUPPORT));
         };
-        let mut remote = run.path.remote;
-        remote.set_port(0);
         let beside = Outgoing {
-            remote,
+            remote: run.path.remote,
             source: run.path.local.ip(),
             traffic_class: 0,
             segment_bytes: None,
             never_waits: false,
         };
-        datagram::send(pair.sending.as_fd(), packet, &beside).map(drop)
+        datagram::send(socket.as_fd(), packet, &beside).map(drop)
     }
 }
 
-impl Pair {
-    fn open(kind: Kind, is_v4: bool, protocol: i32, mark: Option<u32>) -> io::Result<Self> {
-        let domain = if is_v4 { Domain::IPV4 } else { Domain::IPV6 };
-        let receiving = open_one(domain, protocol, mark)?;
-        let sending = open_one(domain, protocol, mark)?;
-        crate::udp::send_only(&sending, is_v4, 0)?;
-        Ok(Self {
-            kind,
-            is_v4,
-            receiving,
-            sending,
-        })
+fn number_of(protocol: Ipsec) -> u8 {
+    match protocol {
+        Ipsec::Esp => ESP,
+        Ipsec::Ah => AH,
+    }
+}
+
+/// `None`: the machine does not have the family.
+fn if_there(opened: io::Result<Socket>) -> io::Result<Option<Socket>> {
+    match opened {
+        Err(fault) if fault.raw_os_error() == Some(libc::EAFNOSUPPORT) => Ok(None),
+        other => other.map(Some),
     }
 }
 
 /// Rebuilds the IPv6 header, which the kernel removed, in the headroom before a received payload.
-pub fn write_header_v6(packet: &mut [u8], kind: Kind, incoming: &Incoming) {
+pub fn write_header_v6(packet: &mut [u8], protocol: Ipsec, incoming: &Incoming) {
     let (IpAddr::V6(source), IpAddr::V6(destination)) = (incoming.remote.ip(), incoming.local)
     else {
         return;
     };
-    let next = if kind == Kind::RawAh { 51 } else { 50 };
     let class = u32::from(incoming.traffic_class);
     packet[..4].copy_from_slice(&(6u32 << 28 | class << 20).to_be_bytes());
     packet[4..6].copy_from_slice(&(incoming.len as u16).to_be_bytes());
-    packet[6] = next;
+    packet[6] = number_of(protocol);
     packet[7] = incoming.hop_limit;
     write_address(&mut packet[8..24], source);
     write_address(&mut packet[24..40], destination);

@@ -15,8 +15,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::ike::{NotReached, Unreachable};
-use engine::plane::{Kind, Run};
-use engine::sa::Path;
+use engine::plane::Run;
+use engine::sa::{Path, Via};
 use nix::libc;
 use socket2::{Domain, Socket, Type};
 
@@ -24,10 +24,6 @@ use crate::routes;
 use crate::sys::datagram::{self, Outgoing, QueuedError};
 use crate::sys::set_option;
 
-/// The port of IKE.
-const IKE_PORT: u16 = engine::node::IKE_PORT;
-/// The port of IKE and ESP through NATs.
-pub const NAT_PORT: u16 = engine::node::NAT_T_PORT;
 /// The buffer size that we request in each direction. A burst of 64 KiB runs fits many times.
 const BUFFER_BYTES: usize = 8 << 20;
 /// linux/in.h, linux/in6.h: set DF and ignore the kernel's own path MTU.
@@ -44,10 +40,8 @@ const NO_GROUP_V6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xff0e, 0, 0, 0, 0, 0, 0x0d
 /// The ports and mark of the sockets.
 #[derive(Clone, Copy, Debug)]
 pub struct UdpConfig {
-    /// The port of plain IKE.
-    pub ike_port: u16,
-    /// The port of IKE behind a marker, and of ESP.
-    pub nat_port: u16,
+    /// Our ports, and how datagrams travel over each.
+    pub ports: [(u16, Via); 2],
     /// SO_MARK of everything that we send, so that it bypasses routes into the tunnel.
     pub mark: Option<u32>,
 }
@@ -57,8 +51,8 @@ pub struct UdpConfig {
 pub struct Role {
     /// Our port.
     pub port: u16,
-    /// ESP may arrive here, so IKE has a marker.
-    pub carries_esp: bool,
+    /// How its datagrams travel.
+    pub via: Via,
 }
 
 /// All UDP sockets. Any thread may send.
@@ -97,8 +91,7 @@ pub struct Sent {
 impl Default for UdpConfig {
     fn default() -> Self {
         Self {
-            ike_port: IKE_PORT,
-            nat_port: NAT_PORT,
+            ports: engine::node::SOCKETS,
             mark: None,
         }
     }
@@ -125,8 +118,9 @@ impl UdpSockets {
     pub fn bind(config: UdpConfig) -> io::Result<Self> {
         let mut sockets = Vec::new();
         let mut has_gro = true;
-        for (port, carries_esp) in [(config.ike_port, false), (config.nat_port, true)] {
-            let role = Role { port, carries_esp };
+        for (port, via) in config.ports {
+            let role = Role { port, via };
+            let carries_esp = via == Via::UdpWithMarker;
             let v4 = Port::bind(IpAddr::V4(Ipv4Addr::UNSPECIFIED), role, config.mark)
                 .map_err(|fault| taken(port, fault))?;
             has_gro &= !carries_esp || turn_on_gro(&v4.receiving);
@@ -192,7 +186,7 @@ impl UdpSockets {
 
     /// Sends a run of sealed datagrams, in one call if the kernel can. Waits for room.
     pub fn send_run(&self, run: &Run, bytes: &[u8]) -> Sent {
-        debug_assert_eq!(run.kind, Kind::Udp);
+        debug_assert_eq!(run.path.via, Via::UdpWithMarker);
         let mut sent = Sent::default();
         let count = bytes.len().div_ceil(run.segment_bytes.max(1)) as u32;
         let Ok(port) = self.of(&run.path) else {
@@ -272,9 +266,7 @@ impl UdpSockets {
     }
 
     fn of(&self, path: &Path) -> io::Result<&Port> {
-        let fits = |port: &&Port| {
-            port.role.port == path.local.port() && port.is_v4 == path.remote.is_ipv4()
-        };
+        let fits = |port: &&Port| port.role.via == path.via && port.is_v4 == path.remote.is_ipv4();
         let found = self.sockets.iter().find(fits);
         found.ok_or_else(|| io::Error::from_raw_os_error(libc::EAFNOSUPPORT))
     }
@@ -420,7 +412,7 @@ fn is_without_family(fault: &io::Error) -> bool {
 
 /// A plain socket of the same family, for callers that only need the kernel's choice of address.
 pub fn local_address(remote: IpAddr, mark: Option<u32>) -> io::Result<IpAddr> {
-    let remote = SocketAddr::new(remote, NAT_PORT);
+    let remote = SocketAddr::new(remote, engine::node::NAT_T_PORT);
     let probe = Socket::new(Domain::for_address(remote), Type::DGRAM, None)?;
     if let Some(mark) = mark {
         probe.set_mark(mark)?;

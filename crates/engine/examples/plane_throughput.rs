@@ -98,11 +98,7 @@ fn measure(name: &str, protection: Protection, rounds: usize) {
         let start = Clock::now();
         for (number, run) in datagrams.runs().iter().enumerate() {
             let received = Received {
-                path: Path {
-                    local: run.path.remote,
-                    remote: run.path.local,
-                },
-                kind: run.kind,
+                path: run.path.reversed(),
                 traffic_class: run.traffic_class,
                 segment_bytes: run.segment_bytes,
                 bytes: &mut buffers[number],
@@ -153,8 +149,7 @@ fn sa(protection: Protection, direction: Direction) -> Sa {
         integrity_key: Secret(vec![9; protection.integrity_key_len()]),
         has_esn: false,
         replay_window: 1024,
-        is_udp_encapsulated: true,
-        path: Path { local, remote },
+        path: Path::udp_with_marker(local, remote),
         local: selector(own),
         remote: selector(peer),
         original: None,

@@ -22,10 +22,14 @@ pub use outbox::{Doubt, Outbox, Received, Sent, Size, Wear};
 pub use step::Step;
 pub use unanswered::{NotReached, Unanswered, Unreachable};
 
+use crate::sa::Via;
+
 /// The port of IKE.
 pub const IKE_PORT: u16 = 500;
 /// The port of IKE and ESP in UDP through a NAT (RFC 3947 §4, RFC 3948 §2).
 pub const NAT_T_PORT: u16 = 4500;
+/// The UDP sockets that a host has for us: our port, and how datagrams travel over it.
+pub const SOCKETS: [(u16, Via); 2] = [(IKE_PORT, Via::Udp), (NAT_T_PORT, Via::UdpWithMarker)];
 
 /// Names one end of an IKE SA: the SPI of RFC 7296 §2.6, which RFC 2408 calls a cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -41,7 +41,7 @@ use std::sync::Arc;
 use crypto::rand::{Seed, Stream};
 
 use crate::ike::Spis;
-pub use crate::ike::{IKE_PORT, NAT_T_PORT};
+pub use crate::ike::{IKE_PORT, NAT_T_PORT, SOCKETS};
 pub use end_cause::EndCause;
 pub use event::Event;
 pub use outputs::Cause;
@@ -76,8 +76,8 @@ use versions::Versions;
 
 /// What can happen to a node.
 pub enum Input<'a> {
-    /// A UDP payload that is not ESP: an IKE message. On port 4500 the non-ESP marker is still on
-    /// it (RFC 3948 §2.2).
+    /// A UDP payload that is not ESP: an IKE message. If the path has the non-ESP marker, it is
+    /// still on it (RFC 3948 §2.2).
     Datagram(Path, &'a [u8]),
     /// From a packet plane.
     Notice(Notice),
@@ -133,7 +133,7 @@ pub enum Command {
 
 /// What a node wants done.
 pub enum Output {
-    /// Send a UDP payload, non-ESP marker included where the path's local port is 4500.
+    /// Send a UDP payload, the non-ESP marker included where the path has it.
     Datagram(Path, Vec<u8>),
     /// Tell the inbound plane.
     Inbound(InboundChange),

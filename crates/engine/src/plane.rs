@@ -45,17 +45,6 @@ pub use packets::{Control, Packets, Slice, Write};
 pub use path_mtu::TooBig;
 pub use shape::{Shape, wire_bytes};
 
-/// How a datagram travels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// In UDP (RFC 3948): the bytes are the UDP payload.
-    Udp,
-    /// IP protocol 50: the bytes are the whole outer IP packet, its header included.
-    RawEsp,
-    /// IP protocol 51: the bytes are the whole outer IP packet, its header included.
-    RawAh,
-}
-
 /// What the TUN device can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offloads {
@@ -72,7 +61,8 @@ pub enum InboundChange {
     Install(Box<Sa>),
     /// An SA ends, by our SPI.
     Remove(ChildId, u32),
-    /// The peer of this child's SAs moved (found by the plane itself, or by control).
+    /// The peer of this child's SAs moved (found by the plane itself, or by control). An SA that is
+    /// raw stays so.
     Move(ChildId, Path),
     /// This child's peer has proven its address. If it is a peer of transport mode without a pool
     /// address, our own stack knows it by this address from now on.
@@ -86,7 +76,8 @@ pub enum OutboundChange {
     /// An SA ends, by the peer's SPI. Two peers may choose the same one, so the child is part of
     /// the name.
     Remove(ChildId, u32),
-    /// The peer of this child's SAs moved (found by the inbound plane, or by control).
+    /// The peer of this child's SAs moved (found by the inbound plane, or by control). An SA that
+    /// is raw stays so.
     Move(ChildId, Path),
     /// This child's peer has moved. This many more octets may be sent to it. The rest waits for
     /// [`OutboundChange::Proven`], and is dropped if that takes too long.

@@ -9,13 +9,75 @@ use zeroize::ZeroizeOnDrop;
 
 use crate::selector::TrafficSelector;
 
-/// Where a datagram comes from or goes to, seen from us. Ports are 0 for raw protocols 50 and 51.
+/// How a datagram travels. Whoever receives it knows this by the socket; a port says nothing about
+/// it, because a peer behind a NAT may use any port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Via {
+    /// IP protocol 50 or 51, without ports. Carries ESP or AH: the octets are the whole outer IP
+    /// packet, its header included.
+    Raw,
+    /// UDP, as on port 500. Carries IKE messages alone, without a marker.
+    Udp,
+    /// UDP, as on port 4500 (RFC 3948 §2.2). Carries ESP, and IKE messages behind the non-ESP
+    /// marker.
+    UdpWithMarker,
+}
+
+/// How a datagram travels, where it comes from and where it goes, seen from us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Path {
-    /// Our address.
+    /// How it travels.
+    pub via: Via,
+    /// Our address. Its port is 0 if the path is raw.
     pub local: SocketAddr,
-    /// The peer's, as we see it: behind a NAT, the NAT's.
+    /// The peer's, as we see it: behind a NAT, the NAT's. Its port is 0 if the path is raw.
     pub remote: SocketAddr,
+}
+
+impl Path {
+    /// In UDP, without a marker.
+    pub fn udp(local: impl Into<SocketAddr>, remote: impl Into<SocketAddr>) -> Self {
+        Self {
+            via: Via::Udp,
+            local: local.into(),
+            remote: remote.into(),
+        }
+    }
+
+    /// In UDP, with the non-ESP marker before IKE messages.
+    pub fn udp_with_marker(local: impl Into<SocketAddr>, remote: impl Into<SocketAddr>) -> Self {
+        Self {
+            via: Via::UdpWithMarker,
+            ..Self::udp(local, remote)
+        }
+    }
+
+    /// Without UDP.
+    pub fn raw(local: IpAddr, remote: IpAddr) -> Self {
+        Self {
+            via: Via::Raw,
+            ..Self::udp((local, 0), (remote, 0))
+        }
+    }
+
+    /// The same way, with the two ends exchanged: what the peer sees if there is no NAT.
+    #[must_use]
+    pub fn reversed(self) -> Self {
+        Self {
+            via: self.via,
+            local: self.remote,
+            remote: self.local,
+        }
+    }
+
+    /// Between the ends of `to`, travelling as this path does.
+    #[must_use]
+    pub(crate) fn led_to(self, to: Self) -> Self {
+        match self.via {
+            Via::Raw => Self::raw(to.local.ip(), to.remote.ip()),
+            via => Self { via, ..to },
+        }
+    }
 }
 
 /// IPsec protocols.
@@ -93,9 +155,8 @@ pub struct Sa {
     pub has_esn: bool,
     /// Replay window in packets, 64 to 4096; 0: none, the only value without integrity.
     pub replay_window: u32,
-    /// ESP in UDP (RFC 3948); else raw IP protocol 50 or 51.
-    pub is_udp_encapsulated: bool,
-    /// Tunnel endpoints. Authenticated traffic moves an inbound SA's remote end.
+    /// Tunnel endpoints, and whether ESP is in UDP (RFC 3948). AH is always raw. Authenticated
+    /// traffic moves an inbound SA's remote end.
     pub path: Path,
     /// Our side's traffic.
     pub local: Vec<TrafficSelector>,

@@ -199,11 +199,7 @@ impl Road {
             packets.clear();
             for (number, (run, bytes)) in received.iter_mut().enumerate() {
                 let taken = Received {
-                    path: Path {
-                        local: run.path.remote,
-                        remote: run.path.local,
-                    },
-                    kind: run.kind,
+                    path: run.path.reversed(),
                     traffic_class: run.traffic_class,
                     segment_bytes: run.segment_bytes,
                     bytes,
@@ -232,8 +228,7 @@ fn sa(
     is_udp: bool,
     direction: Direction,
 ) -> Sa {
-    let port = if is_udp { 4500 } else { 0 };
-    let [here, there] = OUTER.map(|address| SocketAddr::new(address.into(), port));
+    let [here, there] = OUTER.map(|address| SocketAddr::new(address.into(), 4500));
     let selector = |outer: SocketAddr, net: u8| {
         let (first, last): (IpAddr, IpAddr) = match mode {
             Mode::Tunnel => ([10, net, 0, 0].into(), [10, net, 255, 255].into()),
@@ -250,9 +245,9 @@ fn sa(
     let (own, peer) = (selector(here, 1), selector(there, 2));
     let is_sender = direction == Direction::Outbound;
     let (local, remote) = if is_sender { (own, peer) } else { (peer, own) };
-    let path = Path {
-        local: if is_sender { here } else { there },
-        remote: if is_sender { there } else { here },
+    let path = match is_udp {
+        true => Path::udp_with_marker(here, there),
+        false => Path::raw(here.ip(), there.ip()),
     };
     Sa {
         direction,
@@ -265,8 +260,7 @@ fn sa(
         integrity_key: Secret(vec![9; protection.integrity_key_len()]),
         has_esn: false,
         replay_window: 1024,
-        is_udp_encapsulated: is_udp,
-        path,
+        path: if is_sender { path } else { path.reversed() },
         local,
         remote,
         original: None,

@@ -12,7 +12,7 @@ use engine::ike::Role;
 use engine::ikev1::fragments::Assembly;
 use engine::ikev1::protect::Iv;
 use engine::ikev1::{IsakmpSa, NatFinding, PeerSupport};
-use engine::sa::{Path, Secret};
+use engine::sa::{Path, Secret, Via};
 use engine::time::Instant;
 use wire::isakmp::phase1::{self, authentication, encryption, hash, transform};
 use wire::isakmp::phase2::life;
@@ -150,8 +150,8 @@ impl Peer {
 
     /// A datagram of the gateway, perhaps to us.
     pub fn hear(&mut self, path: Path, datagram: &[u8], now: Instant) {
-        let message = match path.local.port() {
-            500 => Some(datagram),
+        let message = match path.via {
+            Via::Udp => Some(datagram),
             _ => datagram.strip_prefix(&[0; 4]),
         };
         let Some(Ok((header, _))) = message.map(Header::parse) else {
@@ -280,8 +280,8 @@ impl Peer {
 
     /// Adds the marker if the port needs one.
     fn send(&mut self, message: Vec<u8>) -> Vec<u8> {
-        self.last_sent = match self.path.local.port() {
-            500 => message,
+        self.last_sent = match self.path.via {
+            Via::Udp => message,
             _ => [&[0; 4], &message[..]].concat(),
         };
         self.last_sent.clone()

@@ -196,14 +196,10 @@ impl Stage {
 /// The source of a datagram: eight addresses by the low bits, and port 4500 by bit 3.
 pub fn path(from: u8) -> Path {
     let host = 2 + (from & 7);
-    let (port, own) = if from & 8 == 0 {
-        (500, 500)
-    } else {
-        (44_500, 4_500)
-    };
-    Path {
-        local: ([192, 0, 2, 1], own).into(),
-        remote: ([198, 51, 100, host], port).into(),
+    let (own, remote) = ([192, 0, 2, 1], [198, 51, 100, host]);
+    match from & 8 {
+        0 => Path::udp((own, 500), (remote, 500)),
+        _ => Path::udp_with_marker((own, 4_500), (remote, 44_500)),
     }
 }
 

@@ -14,7 +14,7 @@ use engine::ikev1::fragments::Assembly;
 use engine::ikev1::message::Message;
 use engine::ikev1::phase1::{Means, Phase1};
 use engine::ikev1::quick::Quick;
-use engine::sa::Path;
+use engine::sa::{Path, Via};
 use engine::time::Instant;
 use wire::isakmp::{Cookie, Exchange, Header};
 
@@ -82,8 +82,8 @@ impl Gateway {
         }
         self.path = path;
         self.last_heard = datagram.to_vec();
-        let message = match path.local.port() {
-            500 => Some(datagram),
+        let message = match path.via {
+            Via::Udp => Some(datagram),
             _ => datagram.strip_prefix(&[0; 4]),
         };
         let assembly = &mut self.assembly;
@@ -232,8 +232,8 @@ impl Gateway {
 
     /// Adds the marker if the port needs one.
     fn send(&mut self, message: Vec<u8>) -> Vec<u8> {
-        self.last_sent = match self.path.local.port() {
-            500 => message,
+        self.last_sent = match self.path.via {
+            Via::Udp => message,
             _ => [&[0; 4], &message[..]].concat(),
         };
         self.last_sent.clone()
@@ -241,10 +241,7 @@ impl Gateway {
 
     /// The path as the gateway sees it.
     fn seen(&self) -> Path {
-        Path {
-            local: self.path.remote,
-            remote: self.path.local,
-        }
+        self.path.reversed()
     }
 }
 

@@ -268,10 +268,10 @@ impl Stage {
 
 /// The path as the client sees it: eight addresses by the low bits, and port 4500 by bit 3.
 pub fn path(from: u8) -> Path {
-    let port = if from & 8 == 0 { 500 } else { 4_500 };
-    Path {
-        local: (OWN, port).into(),
-        remote: ([198, 51, 100, 2 + (from & 7)], port).into(),
+    let remote = [198, 51, 100, 2 + (from & 7)];
+    match from & 8 {
+        0 => Path::udp((OWN, 500), (remote, 500)),
+        _ => Path::udp_with_marker((OWN, 4_500), (remote, 4_500)),
     }
 }
 

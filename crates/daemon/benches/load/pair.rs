@@ -217,14 +217,18 @@ impl Station {
     ) -> anyhow::Result<()> {
         while let Some((path, payload)) = to_gateway.pop_front() {
             let mut answers = Datagrams::new();
-            gateway.take(Input::Datagram(turned(path), &payload), now, &mut answers)?;
+            gateway.take(
+                Input::Datagram(path.reversed(), &payload),
+                now,
+                &mut answers,
+            )?;
             for (path, answer) in answers {
                 ensure!(
                     path.remote.ip() == self.address,
                     "an answer to {}",
                     path.remote
                 );
-                to_gateway.extend(self.take(Input::Datagram(turned(path), &answer), now));
+                to_gateway.extend(self.take(Input::Datagram(path.reversed(), &answer), now));
             }
         }
         Ok(())
@@ -264,14 +268,6 @@ impl Station {
                 | Output::IkeKey(..) => {}
             }
         }
-    }
-}
-
-/// The same path seen from the other end. There is no NAT between.
-fn turned(path: Path) -> Path {
-    Path {
-        local: path.remote,
-        remote: path.local,
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Instant as Wall;
 
 use crypto::rand::Seed;
 use engine::plane::{
-    Datagrams, InboundChange, InboundPlane, Kind, Offloads, OutboundChange, OutboundPlane,
+    Datagrams, InboundChange, InboundPlane, Offloads, OutboundChange, OutboundPlane,
 };
 use engine::plane::{Packets, Received};
 use engine::sa::{ChildId, Direction, Mode, Path, Protocol, Sa, Secret};
@@ -93,21 +93,17 @@ impl Ends {
 
     /// Opens the packets sealed last, and consumes them.
     fn open(&mut self) -> std::time::Duration {
-        let mut datagrams: Vec<(Path, Kind, Vec<u8>)> = Vec::with_capacity(BATCH);
+        let mut datagrams: Vec<(Path, Vec<u8>)> = Vec::with_capacity(BATCH);
         for run in self.sealed.runs() {
-            let back = Path {
-                local: run.path.remote,
-                remote: run.path.local,
-            };
+            let back = run.path.reversed();
             let each = self.sealed.bytes(run).chunks(run.segment_bytes);
-            datagrams.extend(each.map(|bytes| (back, run.kind, bytes.to_vec())));
+            datagrams.extend(each.map(|bytes| (back, bytes.to_vec())));
         }
         self.opened.clear();
         let start = Wall::now();
-        for (buffer, (path, kind, bytes)) in datagrams.iter_mut().enumerate() {
+        for (buffer, (path, bytes)) in datagrams.iter_mut().enumerate() {
             let received = Received {
                 path: *path,
-                kind: *kind,
                 traffic_class: 0,
                 segment_bytes: bytes.len(),
                 bytes,
@@ -125,12 +121,10 @@ impl Ends {
 }
 
 fn sa(suite: &EspSuite, direction: Direction) -> Sa {
-    let is_esp = suite.protocol == Protocol::Esp;
-    let port = if is_esp { 4500 } else { 0 };
-    let ends = [([192, 0, 2, 1], port).into(), ([192, 0, 2, 2], port).into()];
-    let [local, remote] = match direction {
-        Direction::Outbound => ends,
-        Direction::Inbound => [ends[1], ends[0]],
+    let (here, there) = ([192, 0, 2, 1], [192, 0, 2, 2]);
+    let path = match suite.protocol {
+        Protocol::Esp => Path::udp_with_marker((here, 4500), (there, 4500)),
+        Protocol::Ah => Path::raw(here.into(), there.into()),
     };
     let everything = || {
         vec![TrafficSelector {
@@ -156,8 +150,10 @@ fn sa(suite: &EspSuite, direction: Direction) -> Sa {
         } else {
             0
         },
-        is_udp_encapsulated: is_esp,
-        path: Path { local, remote },
+        path: match direction {
+            Direction::Outbound => path,
+            Direction::Inbound => path.reversed(),
+        },
         local: everything(),
         remote: everything(),
         original: None,

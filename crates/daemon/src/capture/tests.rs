@@ -22,11 +22,7 @@ fn a_capture_holds_each_datagram_of_a_run_as_an_ip_packet() {
     let path = std::env::temp_dir().join(format!("caravan-capture-{}", std::process::id()));
     let capture = record(&path).expect("a file");
     let run = Run {
-        path: Path {
-            local: address("192.0.2.1:4500"),
-            remote: address("192.0.2.2:4501"),
-        },
-        kind: Kind::Udp,
+        path: Path::udp_with_marker(([192, 0, 2, 1], 4500), ([192, 0, 2, 2], 4501)),
         traffic_class: 8,
         segment_bytes: 10,
         is_oversize: false,

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use engine::plane::{InboundPlane, Kind, Packets, Received};
-use engine::sa::Path;
+use engine::plane::{InboundPlane, Packets, Received};
+use engine::sa::{Path, Protocol, Via};
 
 use super::news::Line;
 use super::{
@@ -49,7 +49,7 @@ pub(super) struct Inbound {
 #[derive(Clone, Copy)]
 pub(super) enum Source {
     Udp(Role),
-    Raw(Kind),
+    Raw(Protocol),
 }
 
 /// Buffers, and the offset in each where the plane's ranges begin.
@@ -173,13 +173,13 @@ impl Inbound {
             self.count(&incoming);
             match source {
                 Source::Udp(role) => {
-                    let path = path_of(&incoming, role.port);
+                    let path = path_of(&incoming, role);
                     buffers.starts[index] = (0, incoming.len);
                     let bytes = buffers.batch.bytes_mut(index, incoming.len);
                     if let Some(tap) = &self.tap {
                         tap.received(&path, &incoming, bytes);
                     }
-                    if role.carries_esp {
+                    if role.via == Via::UdpWithMarker {
                         let taken = received_udp(path, &incoming, bytes);
                         self.plane.open(index, taken, now, &mut self.packets);
                     } else {
@@ -188,8 +188,8 @@ impl Inbound {
                         self.line.tell(message, &mut self.io.unheard);
                     }
                 }
-                Source::Raw(kind) => {
-                    let taken = take_raw(buffers, index, kind, &incoming);
+                Source::Raw(protocol) => {
+                    let taken = take_raw(buffers, index, protocol, &incoming);
                     if let Some(tap) = &self.tap {
                         tap.packet(taken.bytes);
                     }
@@ -240,9 +240,9 @@ impl Inbound {
     /// Reads ICMP reports about our datagrams. A smaller path MTU concerns the outbound thread,
     /// which knows what it sent.
     pub(super) fn read_errors(&mut self, source: Source, fd: BorrowedFd<'_>) {
-        let kind = match source {
-            Source::Udp(_) => Kind::Udp,
-            Source::Raw(kind) => kind,
+        let via = match source {
+            Source::Udp(role) => role.via,
+            Source::Raw(_) => Via::Raw,
         };
         for _ in 0..ERRORS_AT_ONCE {
             let Ok(Some(error)) = receive_error(fd) else {
@@ -255,7 +255,7 @@ impl Inbound {
             }
             if is_too_big(&error) {
                 // If the queue is full, the next oversized datagram causes another report.
-                let report = TooBigReport { kind, error };
+                let report = TooBigReport { via, error };
                 self.outbound.offer(OutboundOrder::TooBig(report));
             }
         }
@@ -280,7 +280,6 @@ impl Buffers {
 fn received_udp<'a>(path: Path, incoming: &Incoming, bytes: &'a mut [u8]) -> Received<'a> {
     Received {
         path,
-        kind: Kind::Udp,
         traffic_class: incoming.traffic_class,
         segment_bytes: match incoming.segment_bytes {
             0 => incoming.len,
@@ -294,32 +293,30 @@ fn received_udp<'a>(path: Path, incoming: &Incoming, bytes: &'a mut [u8]) -> Rec
 fn take_raw<'a>(
     buffers: &'a mut Buffers,
     index: usize,
-    kind: Kind,
+    protocol: Protocol,
     incoming: &Incoming,
 ) -> Received<'a> {
     let whole = buffers.batch.bytes_mut(index, incoming.len);
     let start = if incoming.remote.is_ipv6() {
-        write_header_v6(whole, kind, incoming);
+        write_header_v6(whole, protocol, incoming);
         0
     } else {
         HEADER_V6_BYTES
     };
     buffers.starts[index] = (start, incoming.len);
     let bytes = &mut whole[start..];
-    let mut path = path_of(incoming, 0);
-    path.remote.set_port(0);
     Received {
-        path,
-        kind,
+        path: Path::raw(incoming.local, incoming.remote.ip()),
         traffic_class: incoming.traffic_class,
         segment_bytes: bytes.len(),
         bytes,
     }
 }
 
-fn path_of(incoming: &Incoming, port: u16) -> Path {
+fn path_of(incoming: &Incoming, role: Role) -> Path {
     Path {
-        local: SocketAddr::new(incoming.local, port),
+        via: role.via,
+        local: SocketAddr::new(incoming.local, role.port),
         remote: incoming.remote,
     }
 }

@@ -82,12 +82,9 @@ mod tests {
     }
 
     fn message() -> News {
-        let any = "127.0.0.1:1".parse().expect("an address");
+        let any = ([127, 0, 0, 1], 1);
         News::Message {
-            path: engine::sa::Path {
-                local: any,
-                remote: any,
-            },
+            path: engine::sa::Path::udp(any, any),
             bytes: vec![1],
         }
     }

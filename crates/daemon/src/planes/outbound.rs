@@ -3,8 +3,8 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use engine::plane::{Datagrams, Kind, Notice, OutboundChange, OutboundPlane, Run, TooBig};
-use engine::sa::Direction;
+use engine::plane::{Datagrams, Notice, OutboundChange, OutboundPlane, Run, TooBig};
+use engine::sa::{Direction, Via};
 
 use super::news::Line;
 use super::{Clock, Devices, Inbox, IoReport, News, OutboundOrder, Report, TooBigReport};
@@ -180,9 +180,9 @@ impl Outbound {
             if let Some(tap) = &self.tap {
                 tap.run(run, bytes);
             }
-            match run.kind {
-                Kind::Udp => self.send_udp(run, bytes),
-                Kind::RawEsp | Kind::RawAh => self.send_raw(run, bytes),
+            match run.path.via {
+                Via::Udp | Via::UdpWithMarker => self.send_udp(run, bytes),
+                Via::Raw => self.send_raw(run, bytes),
             }
         }
         for reply in out.replies() {
@@ -235,12 +235,12 @@ impl Outbound {
     fn shrink(&mut self, report: &TooBigReport) {
         let error = &report.error;
         let mut remote = error.destination;
-        if report.kind != Kind::Udp {
+        if report.via == Via::Raw {
             remote.set_port(0);
         }
         let report = TooBig {
             remote,
-            kind: report.kind,
+            via: report.via,
             mtu: error.mtu,
             quoted: error.quoted(),
         };

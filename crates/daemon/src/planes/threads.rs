@@ -374,7 +374,7 @@ impl Past {
 fn sources<'a>(udp: &'a UdpSockets, raw: Option<&'a RawSockets>) -> Vec<(Source, BorrowedFd<'a>)> {
     let udp = udp.iter().map(|(role, fd)| (Source::Udp(role), fd));
     let raw = raw.into_iter().flat_map(RawSockets::iter);
-    udp.chain(raw.map(|(kind, fd)| (Source::Raw(kind), fd)))
+    udp.chain(raw.map(|(protocol, fd)| (Source::Raw(protocol), fd)))
         .collect()
 }
 

@@ -3,8 +3,7 @@ use crate::sys::datagram::{Batch, receive_error};
 
 fn sockets() -> UdpSockets {
     let config = UdpConfig {
-        ike_port: 0,
-        nat_port: 0,
+        ports: [(0, Via::Udp), (0, Via::UdpWithMarker)],
         mark: None,
     };
     let mut all = UdpSockets::bind(config).expect("loopback sockets");
@@ -21,7 +20,7 @@ fn esp_port(all: &UdpSockets, is_v4: bool) -> u16 {
 }
 
 fn esp_of(all: &UdpSockets, is_v4: bool) -> &Port {
-    let esp = |port: &&Port| port.role.carries_esp && port.is_v4 == is_v4;
+    let esp = |port: &&Port| port.role.via == Via::UdpWithMarker && port.is_v4 == is_v4;
     all.sockets.iter().find(esp).expect("a socket")
 }
 
@@ -62,14 +61,13 @@ fn receive_all(all: &UdpSockets, is_v4: bool, want: usize) -> (Vec<Vec<u8>>, Vec
 fn run_arrives(is_v4: bool, refuse: bool) {
     let (from, to) = (sockets(), sockets());
     from.gso_refused.store(refuse, Ordering::Relaxed);
-    let path = Path {
-        local: loopback(is_v4, esp_port(&from, is_v4)),
-        remote: loopback(is_v4, esp_port(&to, is_v4)),
-    };
+    let path = Path::udp_with_marker(
+        loopback(is_v4, esp_port(&from, is_v4)),
+        loopback(is_v4, esp_port(&to, is_v4)),
+    );
     let bytes: Vec<u8> = (0..10 * 1000 + 10).map(|n| (n / 1000) as u8).collect();
     let run = Run {
         path,
-        kind: Kind::Udp,
         traffic_class: 0x28,
         segment_bytes: 1000,
         is_oversize: false,
@@ -106,14 +104,10 @@ fn a_run_arrives_over_ipv6_where_the_machine_has_it() {
 #[test]
 fn a_control_message_leaves_from_the_address_of_its_path() {
     let (from, to) = (sockets(), sockets());
-    let path = Path {
-        local: "127.0.0.9:0".parse().expect("an address"),
-        remote: loopback(true, esp_port(&to, true)),
-    };
-    let path = Path {
-        local: SocketAddr::new(path.local.ip(), esp_port(&from, true)),
-        ..path
-    };
+    let path = Path::udp_with_marker(
+        ([127, 0, 0, 9], esp_port(&from, true)),
+        loopback(true, esp_port(&to, true)),
+    );
     from.send(&path, b"hello").expect("sent");
     let (datagrams, _, remote) = receive_all(&to, true, 1);
     assert_eq!((datagrams, remote), (vec![b"hello".to_vec()], path.local));
@@ -126,21 +120,17 @@ fn what_may_be_fragmented_leaves_from_the_same_port_and_nothing_comes_back_to_it
             continue;
         }
         let (from, to) = (sockets(), sockets());
-        let path = Path {
-            local: loopback(is_v4, esp_port(&from, is_v4)),
-            remote: loopback(is_v4, esp_port(&to, is_v4)),
-        };
-        let back = Path {
-            local: path.remote,
-            remote: path.local,
-        };
+        let path = Path::udp_with_marker(
+            loopback(is_v4, esp_port(&from, is_v4)),
+            loopback(is_v4, esp_port(&to, is_v4)),
+        );
         // Larger than any Ethernet frame. Over IPv6 it is fragmented at 1280 octets, even over
         // loopback.
         let message = vec![7; 9_000];
         from.send(&path, &message).expect("sent");
         let (datagrams, _, remote) = receive_all(&to, is_v4, 1);
         assert_eq!((datagrams, remote), (vec![message], path.local));
-        to.send(&back, b"answer").expect("sent");
+        to.send(&path.reversed(), b"answer").expect("sent");
         let (datagrams, _, remote) = receive_all(&from, is_v4, 1);
         assert_eq!((datagrams, remote), (vec![b"answer".to_vec()], path.remote));
     }
@@ -155,10 +145,7 @@ fn a_closed_port_is_told_with_the_host_that_says_so() {
         let remote = closed.local_addr().expect("bound");
         drop(closed);
         let from = sockets();
-        let path = Path {
-            local: loopback(is_v4, esp_port(&from, is_v4)),
-            remote,
-        };
+        let path = Path::udp_with_marker(loopback(is_v4, esp_port(&from, is_v4)), remote);
         from.send(&path, b"hello").expect("sent");
         let fd = esp_of(&from, is_v4).receiving.as_fd();
         let mut polled = [nix::poll::PollFd::new(fd, nix::poll::PollFlags::POLLERR)];
@@ -194,7 +181,7 @@ fn a_port_that_is_taken_is_named_with_what_to_do() {
     let one = std::net::UdpSocket::bind("0.0.0.0:0").expect("a socket");
     let port = one.local_addr().expect("its address").port();
     let config = UdpConfig {
-        ike_port: port,
+        ports: [(port, Via::Udp), (0, Via::UdpWithMarker)],
         ..UdpConfig::default()
     };
     let said = UdpSockets::bind(config).err().expect("taken").to_string();

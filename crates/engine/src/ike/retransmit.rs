@@ -195,12 +195,9 @@ mod tests {
     use crate::sa::Path;
 
     fn sent() -> Sent {
-        let address = "192.0.2.1:500".parse().unwrap();
+        let address = ([192, 0, 2, 1], 500);
         Sent {
-            path: Path {
-                local: address,
-                remote: address,
-            },
+            path: Path::udp(address, address),
             message: vec![1, 2, 3],
             step: Step::Quick(1),
             payloads: "HASH".into(),

@@ -6,8 +6,8 @@ use crypto::hash::{Hash, is_equal};
 use wire::isakmp::{Cookies, Payload};
 
 use super::NatFinding;
-use crate::ike::{IKE_PORT, NAT_T_PORT};
-use crate::sa::Path;
+use crate::ike::NAT_T_PORT;
+use crate::sa::{Path, Via};
 
 /// Our NAT-D payloads: the peer's end first, then ours. To get UDP without a NAT, we send a wrong
 /// hash of our own end, so that the peer assumes one. Caravan recognizes that hash, and sees from
@@ -42,17 +42,15 @@ pub(super) fn find(hash: Hash, cookies: Cookies, path: Path, found: &[&[u8]]) ->
     }
 }
 
-/// Moves the ends that are on port 500 to 4500.
+/// The path with the marker: both ends on port 4500 (RFC 3947 §4), unless it has the marker
+/// already.
 pub(super) fn float(path: Path) -> Path {
-    let moved = |mut end: SocketAddr| {
-        if end.port() == IKE_PORT {
-            end.set_port(NAT_T_PORT);
-        }
-        end
-    };
-    Path {
-        local: moved(path.local),
-        remote: moved(path.remote),
+    match path.via {
+        Via::UdpWithMarker => path,
+        Via::Udp | Via::Raw => Path::udp_with_marker(
+            (path.local.ip(), NAT_T_PORT),
+            (path.remote.ip(), NAT_T_PORT),
+        ),
     }
 }
 

@@ -15,14 +15,8 @@ use crate::time::Instant;
 /// address than the client has.
 pub(crate) fn isakmp_pair(words: &str) -> (IsakmpSa, IsakmpSa) {
     let gateway: std::net::SocketAddr = "198.51.100.1:4500".parse().unwrap();
-    let station = Path {
-        local: "10.0.0.2:4500".parse().unwrap(),
-        remote: gateway,
-    };
-    let seen = Path {
-        local: gateway,
-        remote: "192.0.2.77:61234".parse().unwrap(),
-    };
+    let station = Path::udp_with_marker(([10, 0, 0, 2], 4500), gateway);
+    let seen = Path::udp_with_marker(gateway, ([192, 0, 2, 77], 61234));
     (
         end(words, Role::Initiator, station, "gw.example.org"),
         end(words, Role::Responder, seen, "ms.example.org"),

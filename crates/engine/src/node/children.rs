@@ -340,7 +340,7 @@ impl Node {
             return;
         };
         let former = session.path();
-        if former == path || path.local.port() != former.local.port() {
+        if former == path || path.via != former.via {
             return;
         }
         session.ike.move_to(path);

@@ -8,7 +8,7 @@ use super::session::with_marker;
 use super::{IKE_PORT, Node, Output};
 use crate::ikev1::in_clear::{unknown_child, unknown_ike};
 use crate::ikev1::message::Message;
-use crate::sa::Path;
+use crate::sa::{Path, Via};
 use crate::time::{Duration, Instant};
 
 /// Average time between two hints, also in a flood of forged packets.
@@ -76,11 +76,8 @@ impl Node {
 
 /// Where the sender of a packet listens for IKE: its own port in UDP, otherwise 500.
 fn as_ike(path: Path) -> Path {
-    if path.remote.port() != 0 {
+    if path.via != Via::Raw {
         return path;
     }
-    Path {
-        local: (path.local.ip(), IKE_PORT).into(),
-        remote: (path.remote.ip(), IKE_PORT).into(),
-    }
+    Path::udp((path.local.ip(), IKE_PORT), (path.remote.ip(), IKE_PORT))
 }

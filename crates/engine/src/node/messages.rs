@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::half_open::{Place, Room};
 use super::proof::LEAST_MESSAGE_BYTES;
-use super::session::{Session, Stage, has_marker};
+use super::session::{Session, Stage};
 use super::session_id::SessionId;
 use super::{EndCause, Event, Node};
 use crate::config::Connection;
@@ -14,15 +14,16 @@ use crate::ikev1::fragments::{Sender, Standing};
 use crate::ikev1::in_clear::InClear;
 use crate::ikev1::message::{Kind, Message};
 use crate::ikev1::session::{About, Means, Session as Ike};
-use crate::sa::Path;
+use crate::sa::{Path, Via};
 use crate::time::Instant;
+use wire::esp::NON_ESP_MARKER;
 
 impl Node {
     pub(super) fn on_datagram(&mut self, path: Path, payload: &[u8], now: Instant) {
-        let message = if has_marker(path) {
-            payload.strip_prefix(&[0; 4])
-        } else {
-            Some(payload)
+        let message = match path.via {
+            Via::Udp => Some(payload),
+            Via::UdpWithMarker => payload.strip_prefix(&NON_ESP_MARKER),
+            Via::Raw => None,
         };
         let Some(message) = message else {
             return self.drops.count(DropReason::MalformedMessage);

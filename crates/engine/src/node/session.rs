@@ -18,7 +18,7 @@ use crate::config::Connection;
 use crate::ike::{Fault, Lease, Outbox, Role, Spi, Wear};
 use crate::ikev1::fragments;
 use crate::ikev1::session::Session as Ike;
-use crate::sa::{ChildId, Path};
+use crate::sa::{ChildId, Path, Via};
 use crate::site::Site;
 use crate::time::{Deadline, Duration, Instant};
 
@@ -475,18 +475,14 @@ impl Node {
     }
 }
 
-/// On every port but 500 an IKE message follows four zero octets (RFC 3948 §2.2).
+/// An IKE message as it travels on this path: behind four zero octets where ESP shares the socket
+/// (RFC 3948 §2.2).
 pub(super) fn with_marker(path: Path, message: Vec<u8>) -> Vec<u8> {
-    if !has_marker(path) {
+    if path.via != Via::UdpWithMarker {
         return message;
     }
     let mut datagram = Vec::with_capacity(message.len() + 4);
     datagram.extend_from_slice(&[0; 4]);
     datagram.extend_from_slice(&message);
     datagram
-}
-
-/// Whether IKE messages on this path carry the non-ESP marker.
-pub(super) fn has_marker(path: Path) -> bool {
-    path.local.port() == super::NAT_T_PORT
 }

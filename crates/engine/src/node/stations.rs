@@ -20,12 +20,12 @@ pub(super) use self::race::{ANSWERED, HEAD_START};
 pub(super) use self::table::Stations;
 use super::session::{Purpose, Session, Stage};
 use super::session_id::SessionId;
-use super::{EndCause, Event, NAT_T_PORT, Node, Timer, begins_at_once};
+use super::{EndCause, Event, Node, Timer, begins_at_once};
 use crate::config::{Connection, Start};
 use crate::ike::Lease;
 use crate::ikev1::session::{Exchange, Session as Ike};
 use crate::plane::OutboundChange;
-use crate::sa::{ChildId, Mode, Path};
+use crate::sa::{ChildId, Mode, Path, Via};
 use crate::time::{Deadline, Duration, Instant};
 
 /// Longest wait before the first new attempt; doubles with each attempt.
@@ -283,12 +283,12 @@ impl Node {
             let pair = self.children.get(child).and_then(|entry| entry.current);
             pair.is_none_or(|pair| pair.is_udp_encapsulated && pair.mode == Mode::Tunnel)
         });
-        if !follows || path.local.port() != NAT_T_PORT {
+        if !follows || path.via != Via::UdpWithMarker {
             return self.close_session(id, EndCause::OwnAddressChanged, true, now);
         }
         let moved = Path {
             local: (local, path.local.port()).into(),
-            remote: path.remote,
+            ..path
         };
         self.move_session(id, moved, 0, now);
         self.ask(id, now);

@@ -473,10 +473,7 @@ fn a_flood_of_first_messages_is_bounded_and_each_gets_at_most_one_answer() {
         let mut forged = first.clone();
         forged[..4].copy_from_slice(&(n + 1).to_be_bytes());
         let from = SocketAddr::from(([198, 51, (n >> 8) as u8, n as u8], IKE_PORT));
-        let path = Path {
-            local: (GATEWAY, IKE_PORT).into(),
-            remote: from,
-        };
+        let path = arrives((GATEWAY, IKE_PORT), from);
         world.deliver(1, path, &forged);
     }
     assert!(world.sent - before <= 500, "{}", world.sent - before);
@@ -1092,6 +1089,18 @@ struct End {
 }
 
 /// A station, a NAT (perhaps) and a gateway.
+/// What a host receives on its socket of this port.
+fn arrives(local: impl Into<SocketAddr>, remote: impl Into<SocketAddr>) -> Path {
+    let (local, remote) = (local.into(), remote.into());
+    let sockets = crate::ike::SOCKETS;
+    let socket = sockets.iter().find(|(port, _)| *port == local.port());
+    Path {
+        via: socket.expect("one of our ports").1,
+        local,
+        remote,
+    }
+}
+
 struct World {
     ends: [End; 2],
     now: Instant,
@@ -1482,6 +1491,7 @@ impl World {
             _ => (path.local, path.remote),
         };
         let path = Path {
+            via: path.via,
             local: target,
             remote: source,
         };

@@ -7,9 +7,9 @@ use wire::ip::fragment::{Fragments, Refused};
 use wire::ip::ipv6::{self, FRAGMENT_LEN};
 use wire::ip::protocol::FRAGMENT;
 
+use crate::plane::Notice;
 use crate::plane::inner::{put16, put32};
-use crate::plane::{Kind, Notice};
-use crate::sa::Path;
+use crate::sa::{Path, Via};
 
 /// Most datagrams of a run: the kernel's UDP_MAX_SEGMENTS.
 pub const MAX_SEGMENTS: usize = 64;
@@ -22,10 +22,8 @@ const GROWTH_BYTES: usize = 64 << 10;
 /// Datagrams of equal size (the last may be shorter) to one peer, contiguous in the buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// From where and to where.
+    /// How, from where and to where. A raw run has one datagram.
     pub path: Path,
-    /// How. Raw kinds have one datagram a run.
-    pub kind: Kind,
     /// TOS or traffic class of the outer header: DSCP, and ECN as RFC 6040 §4.1 says.
     pub traffic_class: u8,
     /// Octets of each datagram but the last, which may have fewer.
@@ -101,7 +99,6 @@ impl Datagrams {
     pub(crate) fn push(
         &mut self,
         path: &Path,
-        kind: Kind,
         traffic_class: u8,
         length: usize,
         is_alone: bool,
@@ -113,12 +110,11 @@ impl Datagrams {
         }
         self.used = range.end;
         match self.runs.last_mut() {
-            Some(run) if !is_alone && run.takes(path, kind, traffic_class, length) => {
+            Some(run) if !is_alone && run.takes(path, traffic_class, length) => {
                 run.range.end = range.end;
             }
             _ => self.runs.push(Run {
                 path: *path,
-                kind,
                 traffic_class,
                 segment_bytes: length,
                 is_oversize: is_alone,
@@ -139,7 +135,7 @@ impl Datagrams {
         }
     }
 
-    /// Cuts the datagram pushed last, a whole IPv4 packet of a raw kind, into fragments.
+    /// Cuts the datagram pushed last, a whole IPv4 packet of a raw path, into fragments.
     pub(crate) fn fragment_last(&mut self, mtu: usize) -> Result<(), Refused> {
         let Some(run) = self.runs.last().cloned() else {
             return Ok(());
@@ -149,13 +145,13 @@ impl Datagrams {
         self.unpush(packet.len());
         let mut scratch = vec![0; packet.len().max(mtu)];
         while let Some(length) = fragments.write_next(&mut scratch) {
-            self.push(&run.path, run.kind, run.traffic_class, length, true)
+            self.push(&run.path, run.traffic_class, length, true)
                 .copy_from_slice(&scratch[..length]);
         }
         Ok(())
     }
 
-    /// Cuts the datagram pushed last, a whole IPv6 packet of a raw kind, as its source may
+    /// Cuts the datagram pushed last, a whole IPv6 packet of a raw path, as its source may
     /// (RFC 8200 §4.5): `header` octets stand in each fragment, and the octet at `named_at` names
     /// what follows them.
     pub(crate) fn fragment_last_v6(
@@ -176,7 +172,7 @@ impl Datagrams {
         self.unpush(packet.len());
         for (number, part) in payload.chunks(room).enumerate() {
             let length = header + FRAGMENT_LEN + part.len();
-            let to = self.push(&run.path, run.kind, run.traffic_class, length, true);
+            let to = self.push(&run.path, run.traffic_class, length, true);
             to[..header].copy_from_slice(head);
             put16(to, 4, (length - ipv6::HEADER_LEN) as u16);
             to[header..header + 2].copy_from_slice(&[head[named_at], 0]);
@@ -192,10 +188,9 @@ impl Datagrams {
 }
 
 impl Run {
-    fn takes(&self, path: &Path, kind: Kind, traffic_class: u8, length: usize) -> bool {
+    fn takes(&self, path: &Path, traffic_class: u8, length: usize) -> bool {
         let bytes = self.range.len();
-        kind == Kind::Udp
-            && self.kind == kind
+        path.via != Via::Raw
             && !self.is_oversize
             && self.path == *path
             && self.traffic_class == traffic_class

@@ -13,8 +13,8 @@ use crate::plane::opener::Opener;
 use crate::plane::packets::{Control, Packets, Slice};
 use crate::plane::table::Table;
 use crate::plane::unwrap::Unwrap;
-use crate::plane::{InboundChange, Kind, Notice, Offloads, PlaneReport, SaReport};
-use crate::sa::{ChildId, Direction, Path};
+use crate::plane::{InboundChange, Notice, Offloads, PlaneReport, SaReport};
+use crate::sa::{ChildId, Direction, Path, Protocol, Via};
 use crate::time::{Duration, Instant};
 use crate::work::Task;
 
@@ -27,12 +27,10 @@ const UNKNOWN_SPI_BYTES: usize = 48;
 
 /// What a socket received: one datagram, or several of one sender (UDP_GRO).
 pub struct Received<'a> {
-    /// Where it came from and to which of our addresses.
+    /// How it came, where from and to which of our addresses. Raw: where the socket does not
+    /// deliver the IPv6 header, the caller puts one before the payload. Never [`Via::Udp`], which
+    /// carries no packets.
     pub path: Path,
-    /// How. For `Udp`: the socket of the port that carries ESP and marked IKE (4500), never the
-    /// plain IKE port (500). For raw kinds: where the socket does not deliver the IPv6 header, the
-    /// caller puts one before the payload.
-    pub kind: Kind,
     /// TOS or traffic class of the outer header, 0 if unknown.
     pub traffic_class: u8,
     /// Octets of each datagram but the last, which may have fewer (UDP_GRO's control message);
@@ -57,7 +55,6 @@ struct Datagram<'a> {
     /// Where it starts in the buffer.
     start: usize,
     path: Path,
-    kind: Kind,
     traffic_class: u8,
     bytes: &'a mut [u8],
 }
@@ -86,7 +83,9 @@ impl InboundPlane {
             InboundChange::Remove(child, spi) => {
                 return Some(self.remove(child, spi));
             }
-            InboundChange::Move(child, path) => self.each_of(child, |opener| opener.path = path),
+            InboundChange::Move(child, path) => self.each_of(child, |opener| {
+                opener.path = opener.path.led_to(path);
+            }),
             InboundChange::Proven(child, address) => {
                 self.each_of(child, |opener| opener.know(address))
             }
@@ -103,7 +102,6 @@ impl InboundPlane {
                 buffer,
                 start: number * segment,
                 path: received.path,
-                kind: received.kind,
                 traffic_class: received.traffic_class,
                 bytes,
             };
@@ -127,21 +125,23 @@ impl InboundPlane {
         now: Instant,
         out: &mut Packets,
     ) -> Result<(), DropReason> {
-        let at = match datagram.kind {
-            Kind::Udp if *datagram.bytes == KEEPALIVE => {
+        let via = datagram.path.via;
+        let (protocol, at) = match via {
+            Via::UdpWithMarker if *datagram.bytes == KEEPALIVE => {
                 self.report.keepalives += 1;
                 return Ok(());
             }
-            Kind::Udp if datagram.bytes.starts_with(&NON_ESP_MARKER) => {
+            Via::UdpWithMarker if datagram.bytes.starts_with(&NON_ESP_MARKER) => {
                 out.control.push(datagram.as_control());
                 return Ok(());
             }
-            Kind::Udp => 0,
-            Kind::RawEsp | Kind::RawAh => datagram.header_at()?,
+            Via::UdpWithMarker => (Protocol::Esp, 0),
+            Via::Raw => datagram.header_at()?,
+            Via::Udp => return Err(DropReason::WrongEncapsulation),
         };
-        let peeked = match datagram.kind {
-            Kind::RawAh => ah::peek(datagram.bytes, at),
-            Kind::Udp | Kind::RawEsp => esp::peek(datagram.bytes, at),
+        let peeked = match protocol {
+            Protocol::Ah => ah::peek(datagram.bytes, at),
+            Protocol::Esp => esp::peek(datagram.bytes, at),
         };
         let (spi, low) = peeked.ok_or(DropReason::Truncated)?;
         let Some(opener) = self.table.find(spi) else {
@@ -155,10 +155,10 @@ impl InboundPlane {
             }
             return Err(DropReason::UnknownSpi);
         };
-        let opened = opener.open(datagram.kind, datagram.bytes, at, low, now)?;
+        let opened = opener.open((via, protocol), datagram.bytes, at, low, now)?;
         let task = Task::Open(opener.shape.protocol, opener.shape.protection);
         self.report.work.count(task, opened.clear.len() as u64);
-        let may_move = opened.is_newest && datagram.kind == Kind::Udp;
+        let may_move = opened.is_newest && via != Via::Raw;
         if may_move && opener.follows(datagram.path, now) {
             let (child, path) = (opener.child, datagram.path);
             let bytes = datagram.bytes.len() as u64;
@@ -179,7 +179,6 @@ impl InboundPlane {
         let mut unwrap = Unwrap {
             opener,
             path: datagram.path,
-            kind: datagram.kind,
             traffic_class: datagram.traffic_class,
             outer: &mut head[..at],
             next_header: opened.next_header,
@@ -229,16 +228,16 @@ impl Datagram<'_> {
         }
     }
 
-    /// Where ESP or AH starts in a whole IP packet.
-    fn header_at(&self) -> Result<usize, DropReason> {
+    /// Which of ESP and AH a whole IP packet carries, and where it starts.
+    fn header_at(&self) -> Result<(Protocol, usize), DropReason> {
         let outer = Inner::parse(self.bytes).ok_or(DropReason::Truncated)?;
-        let protocol = match self.kind {
-            Kind::RawAh => protocol::AH,
-            Kind::RawEsp | Kind::Udp => protocol::ESP,
-        };
-        if outer.flow.protocol != protocol || outer.flow.total_len != self.bytes.len() {
+        if outer.flow.total_len != self.bytes.len() {
             return Err(DropReason::WrongEncapsulation);
         }
-        Ok(outer.flow.transport)
+        match outer.flow.protocol {
+            protocol::ESP => Ok((Protocol::Esp, outer.flow.transport)),
+            protocol::AH => Ok((Protocol::Ah, outer.flow.transport)),
+            _ => Err(DropReason::WrongEncapsulation),
+        }
     }
 }

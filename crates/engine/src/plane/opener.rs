@@ -7,11 +7,11 @@ use std::net::IpAddr;
 use crypto::packet::PacketKey;
 
 use crate::counters::DropReason;
+use crate::plane::SaReport;
 use crate::plane::path_mtu::least;
 use crate::plane::shape::Shape;
-use crate::plane::{Kind, SaReport};
 use crate::replay::Window;
-use crate::sa::{ChildId, OriginalAddresses, Path, Protocol, Sa};
+use crate::sa::{ChildId, OriginalAddresses, Path, Protocol, Sa, Via};
 use crate::selector::TrafficSelector;
 use crate::time::{Duration, Instant};
 use crate::{ah, esp};
@@ -107,24 +107,20 @@ impl Opener {
     /// Opens a packet in place whose ESP or AH header starts at `at`.
     pub(crate) fn open(
         &mut self,
-        kind: Kind,
+        (via, protocol): (Via, Protocol),
         packet: &mut [u8],
         at: usize,
         low: u32,
         now: Instant,
     ) -> Result<Opened, DropReason> {
-        let is_udp = kind == Kind::Udp;
-        let is_ah = kind == Kind::RawAh;
-        if is_udp != self.shape.is_udp_encapsulated
-            || is_ah != (self.shape.protocol == Protocol::Ah)
-        {
+        if via != self.path.via || protocol != self.shape.protocol {
             return Err(DropReason::WrongEncapsulation);
         }
         let sequence = self.window.expand(low).ok_or(DropReason::OutsideWindow)?;
         self.window.check(sequence)?;
         let esn_high = self.has_esn.then_some((sequence >> 32) as u32);
         // An error before the ICV was found right moves nothing.
-        let (is_newest, clear, next_header) = if is_ah {
+        let (is_newest, clear, next_header) = if protocol == Protocol::Ah {
             let (clear, next_header) = ah::open(&self.key, packet, at, esn_high)?;
             (self.window.accept(sequence), clear, next_header)
         } else {

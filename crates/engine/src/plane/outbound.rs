@@ -307,7 +307,7 @@ impl OutboundPlane {
             let bytes = after.bytes - before.bytes;
             self.report.work.add(task, packets, bytes);
             if let Some(limit) = &mut child.limit {
-                let headers = sealer.shape.headers_of(sealer.kind()) as u64;
+                let headers = sealer.shape.headers_outside() as u64;
                 limit.spend(octets + packets * headers);
             }
         }
@@ -473,7 +473,7 @@ impl Child {
 
     fn follow(&mut self, path: Path) {
         for sealer in &mut self.sealers {
-            sealer.path = path;
+            sealer.path = sealer.path.led_to(path);
         }
     }
 

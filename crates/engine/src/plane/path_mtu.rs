@@ -16,8 +16,7 @@ use std::net::SocketAddr;
 
 use wire::ip::protocol::{AH, ESP};
 
-use crate::plane::Kind;
-use crate::sa::{ChildId, Path, Sa};
+use crate::sa::{ChildId, Path, Sa, Via};
 use crate::time::{Duration, Instant};
 
 /// What every IPv4 host accepts (RFC 791 §3.1). No path goes below it.
@@ -36,13 +35,13 @@ pub const RECENT_PACKETS: u32 = 1 << 16;
 /// An ICMP report that a datagram of ours did not fit: "fragmentation needed" or "packet too big".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooBig<'a> {
-    /// Where the datagram was going; the port is 0 for raw kinds.
+    /// Where the datagram was going; the port is 0 if it was raw.
     pub remote: SocketAddr,
     /// How it travelled.
-    pub kind: Kind,
+    pub via: Via,
     /// What is said to fit; 0: an old router that does not say (RFC 1191 §5).
     pub mtu: u32,
-    /// What the report quotes: of UDP its payload, of raw kinds the packet from its IP header on.
+    /// What the report quotes: of UDP its payload, else the packet from its IP header on.
     pub quoted: &'a [u8],
 }
 
@@ -54,9 +53,9 @@ pub(crate) fn least(is_v6: bool) -> u16 {
 impl TooBig<'_> {
     /// SPI and sequence number, if so much is quoted.
     pub(crate) fn numbers(&self) -> Option<(u32, u32)> {
-        let (protocol, at) = match self.kind {
-            Kind::Udp => (ESP, 0),
-            Kind::RawEsp | Kind::RawAh => quoted_payload(self.quoted)?,
+        let (protocol, at) = match self.via {
+            Via::Udp | Via::UdpWithMarker => (ESP, 0),
+            Via::Raw => quoted_payload(self.quoted)?,
         };
         // AH: next header, length and a reserved field come first (RFC 4302 §2).
         let at = if protocol == AH { at + 4 } else { at };
@@ -185,7 +184,7 @@ impl PathSizes {
         let known = self.forget(child)?;
         let is_same = known.path.remote.ip() == path.remote.ip();
         let known = Known {
-            path,
+            path: known.path.led_to(path),
             link: u16::MAX,
             lowered: known.lowered.filter(|_| is_same),
             ask_at: Some(Instant(0)),

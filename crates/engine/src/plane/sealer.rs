@@ -7,13 +7,13 @@ use crypto::rand::Stream;
 use wire::ip::protocol::{AH, ESP, IPV4, IPV6};
 
 use crate::counters::DropReason;
+use crate::plane::SaReport;
 use crate::plane::checksum;
 use crate::plane::datagrams::Datagrams;
 use crate::plane::inner::{Inner, put16};
 use crate::plane::path_mtu::{LEAST_CLAIM, least};
 use crate::plane::shape::Shape;
-use crate::plane::{Kind, SaReport};
-use crate::sa::{ChildId, Mode, Path, Protocol, Sa};
+use crate::sa::{ChildId, Mode, Path, Protocol, Sa, Via};
 use crate::selector::TrafficSelector;
 use crate::time::Instant;
 use crate::{ah, esp};
@@ -175,9 +175,8 @@ impl Sealer {
         if length > usize::from(u16::MAX) {
             return Err(DropReason::TooBig);
         }
-        let (kind, class) = (self.kind(), outer.traffic_class);
-        let is_too_long = length + self.shape.headers_of(kind) > self.path_mtu.into();
-        let packet = out.push(&self.path, kind, class, length, is_too_long);
+        let is_too_long = length + self.shape.headers_outside() > self.path_mtu.into();
+        let packet = out.push(&self.path, outer.traffic_class, length, is_too_long);
         if headers > 0 {
             // What may be sealed although it is too long may be cut: an IPv6 packet of 1280 octets
             // has DF, and no sender makes it smaller.
@@ -217,7 +216,7 @@ impl Sealer {
         self.sequence = sequence;
         self.bytes += clear as u64;
         self.last = Some(now);
-        if is_too_long && kind != Kind::Udp {
+        if is_too_long && self.path.via == Via::Raw {
             // UDP is fragmented by the kernel, which takes raw packets only as they are.
             let cut = self.fragment_last((headers, outer), random, out);
             return cut.inspect_err(|_| out.unpush(length));
@@ -252,15 +251,6 @@ impl Sealer {
         }
     }
 
-    /// How the datagrams travel: in UDP or raw.
-    pub(crate) fn kind(&self) -> Kind {
-        match self.shape.protocol {
-            _ if self.shape.is_udp_encapsulated => Kind::Udp,
-            Protocol::Esp => Kind::RawEsp,
-            Protocol::Ah => Kind::RawAh,
-        }
-    }
-
     fn headers_before(&self, outer: &Outer<'_>) -> usize {
         match self.shape.mode {
             _ if self.shape.is_udp_encapsulated => 0,
@@ -269,7 +259,7 @@ impl Sealer {
         }
     }
 
-    /// The outer IP header of raw kinds.
+    /// The outer IP header of a raw path.
     fn write_header(
         &self,
         header: &mut [u8],

@@ -4,8 +4,7 @@ use crypto::packet::Protection;
 
 use crate::ah;
 use crate::esp::Layout;
-use crate::plane::Kind;
-use crate::sa::{Mode, Protocol, Sa};
+use crate::sa::{Mode, Protocol, Sa, Via};
 
 const UDP_HEADER_BYTES: usize = 8;
 
@@ -31,8 +30,7 @@ impl Shape {
             protection: sa.protection,
             protocol: sa.protocol,
             mode: sa.mode,
-            // AH covers the outer addresses, so it works neither through a NAT nor in UDP
-            is_udp_encapsulated: sa.is_udp_encapsulated && sa.protocol == Protocol::Esp,
+            is_udp_encapsulated: sa.path.via != Via::Raw,
             is_outer_v6: sa.path.remote.is_ipv6(),
         }
     }
@@ -42,11 +40,11 @@ impl Shape {
         if self.is_outer_v6 { 40 } else { 20 }
     }
 
-    /// Octets of headers on the wire that datagrams of this kind do not contain.
-    pub(crate) fn headers_of(&self, kind: Kind) -> usize {
-        match kind {
-            Kind::Udp => self.ip_header_bytes() + UDP_HEADER_BYTES,
-            Kind::RawEsp | Kind::RawAh => 0,
+    /// Octets of headers on the wire that the sealed datagrams do not contain.
+    pub(crate) fn headers_outside(&self) -> usize {
+        match self.is_udp_encapsulated {
+            true => self.ip_header_bytes() + UDP_HEADER_BYTES,
+            false => 0,
         }
     }
 

@@ -14,8 +14,8 @@ use crate::plane::inner::{Inner, be16, put16};
 use crate::plane::opener::Opener;
 use crate::plane::packets::Packets;
 use crate::plane::sealer::{finish_ip_header, write_ip_header};
-use crate::plane::{Kind, Offloads, policy};
-use crate::sa::{Mode, Path};
+use crate::plane::{Offloads, policy};
+use crate::sa::{Mode, Path, Via};
 
 const ECN: u8 = 3;
 const CONGESTION_EXPERIENCED: u8 = 3;
@@ -26,7 +26,6 @@ const MAX_HEADER_BYTES: usize = 128;
 pub(crate) struct Unwrap<'a> {
     pub(crate) opener: &'a Opener,
     pub(crate) path: Path,
-    pub(crate) kind: Kind,
     pub(crate) traffic_class: u8,
     /// Raw kinds: the outer IP header.
     pub(crate) outer: &'a mut [u8],
@@ -93,7 +92,7 @@ impl Unwrap<'_> {
         let opener = self.opener;
         // Behind a NAT, the selectors have addresses from before the NAT: the SA identifies the
         // peer.
-        let is_host_only = self.kind == Kind::Udp || opener.pool_address.is_some();
+        let is_host_only = self.path.via != Via::Raw || opener.pool_address.is_some();
         if !policy::admits(&inner, &opener.remote, &opener.local, is_host_only) {
             return Err(DropReason::SelectorMismatch);
         }
@@ -117,10 +116,11 @@ impl Unwrap<'_> {
 
     /// TOS or traffic class of the outer header.
     fn outer_class(&self) -> u8 {
-        match (self.kind, self.outer.first().map(|octet| octet >> 4)) {
-            (Kind::Udp, _) | (_, None) => self.traffic_class,
-            (_, Some(6)) => self.outer[0] << 4 | self.outer[1] >> 4,
-            (_, Some(_)) => self.outer[1],
+        match self.outer.first().map(|octet| octet >> 4) {
+            _ if self.path.via != Via::Raw => self.traffic_class,
+            None => self.traffic_class,
+            Some(6) => self.outer[0] << 4 | self.outer[1] >> 4,
+            Some(_) => self.outer[1],
         }
     }
 
@@ -139,7 +139,7 @@ impl Unwrap<'_> {
     ) -> Result<(&'b [u8], Inner), DropReason> {
         let outer = self.outer_ends();
         // ESP does not prove the outer addresses: the source is always that of the SA's own peer.
-        if self.kind != Kind::Udp && self.path.remote.ip() != outer.0 {
+        if self.path.via == Via::Raw && self.path.remote.ip() != outer.0 {
             return Err(DropReason::SelectorMismatch);
         }
         let source = self.opener.peer;
@@ -147,20 +147,21 @@ impl Unwrap<'_> {
         if ends.0.is_ipv4() != ends.1.is_ipv4() {
             return Err(DropReason::BadInnerPacket);
         }
-        let length = match (self.kind, ends.0.is_ipv6()) {
-            (Kind::Udp, false) => 20,
-            (Kind::Udp, true) => 40,
-            _ => self.outer.len(),
+        let is_raw = self.path.via == Via::Raw;
+        let length = match ends.0.is_ipv6() {
+            _ if is_raw => self.outer.len(),
+            false => 20,
+            true => 40,
         };
         let header = header.get_mut(..length).ok_or(DropReason::BadInnerPacket)?;
-        if self.kind == Kind::Udp {
+        if is_raw {
+            header.copy_from_slice(self.outer);
+            put_source(header, source);
+        } else {
             let class = self.traffic_class;
             // DF of the header that was given is not known: a packet that was fragmented on its way
             // here may be again, and then needs an identification (RFC 6864 §4.2)
             write_ip_header(header, ends, ESP, class, (self.id.max(1), 0));
-        } else {
-            header.copy_from_slice(self.outer);
-            put_source(header, source);
         }
         finish_ip_header(header, length);
         let mut inner = Inner::parse(header).ok_or(DropReason::BadInnerPacket)?;

@@ -63,13 +63,10 @@ fn retry(connection: &str) -> Event {
 }
 
 fn failure(connection: &str, reason: &str) -> Event {
-    let address = "192.0.2.1:500".parse().expect("an address");
+    let address = ([192, 0, 2, 1], 500);
     Event::NegotiationFailed {
         connection: Some(connection.to_owned()),
-        path: engine::sa::Path {
-            local: address,
-            remote: address,
-        },
+        path: engine::sa::Path::udp(address, address),
         reason: reason.to_owned(),
     }
 }
@@ -243,10 +240,10 @@ fn a_refusal_in_clear_is_no_silence() {
     let mut progress = Progress::default();
     let complaint = |remote: &str| Event::PeerComplains {
         connection: Some("b".to_owned()),
-        path: engine::sa::Path {
-            local: "198.51.100.1:500".parse().expect("an address"),
-            remote: remote.parse().expect("an address"),
-        },
+        path: engine::sa::Path::udp(
+            ([198, 51, 100, 1], 500),
+            remote.parse::<std::net::SocketAddr>().expect("an address"),
+        ),
         complaint: "NO-PROPOSAL-CHOSEN".to_owned(),
     };
     assert_eq!(

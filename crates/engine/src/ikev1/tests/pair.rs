@@ -217,10 +217,7 @@ impl Pair {
             quotas: None,
             is_natted,
         };
-        let path = Path {
-            local: "10.0.0.2:500".parse().unwrap(),
-            remote: "192.0.2.1:500".parse().unwrap(),
-        };
+        let path = Path::udp(([10, 0, 0, 2], 500), ([192, 0, 2, 1], 500));
         let i = &mut pair.i;
         let connection = Arc::new(initiator);
         let phase1 = Phase1::initiate(connection, path, true, &mut i.random, pair.now, &mut i.out);
@@ -344,10 +341,7 @@ impl Pair {
 
     /// A path as the other end sees it.
     pub(super) fn seen(&self, to_responder: bool, path: Path) -> Path {
-        let mut seen = Path {
-            local: path.remote,
-            remote: path.local,
-        };
+        let mut seen = path.reversed();
         if self.is_natted && to_responder {
             seen.remote = match path.local.port() {
                 500 => "198.51.100.7:40500",

@@ -2,10 +2,11 @@
 
 use proptest::prelude::*;
 
-use super::pair::{Setup, pattern, preshared};
+use super::pair::{End, Setup, pattern, preshared};
 use crate::config::Encapsulation;
 use crate::ike::Step;
 use crate::ikev1::keys::{Keys, skeyid_signatures};
+use crate::sa::Via;
 use crate::time::Duration;
 use crate::work::{Task, Work};
 use crypto::cipher::Cipher;
@@ -75,10 +76,22 @@ fn main_mode_is_six_messages() {
     assert_eq!(pair.i.arrows(), i);
     assert_eq!(pair.r.arrows(), r);
     // RFC 3947 §4: the initiator floats at message 5, the responder follows.
-    let ports: Vec<u16> = pair.i.log.iter().map(|m| m.path.remote.port()).collect();
-    assert_eq!(ports, [500, 500, 4500]);
-    let ports: Vec<u16> = pair.r.log.iter().map(|m| m.path.remote.port()).collect();
-    assert_eq!(ports, [40500, 40500, 44500]);
+    let ways = |end: &End| -> Vec<(Via, u16)> {
+        let ways = end
+            .log
+            .iter()
+            .map(|it| (it.path.via, it.path.remote.port()));
+        ways.collect()
+    };
+    let marked = Via::UdpWithMarker;
+    assert_eq!(
+        ways(&pair.i),
+        [(Via::Udp, 500), (Via::Udp, 500), (marked, 4500)]
+    );
+    assert_eq!(
+        ways(&pair.r),
+        [(Via::Udp, 40500), (Via::Udp, 40500), (marked, 44500)]
+    );
     let heard: Vec<Step> = pair.r.out.received.iter().map(|r| r.step).collect();
     assert_eq!(heard, [Step::Main(1), Step::Main(3), Step::Main(5)]);
 }

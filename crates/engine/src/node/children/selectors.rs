@@ -141,10 +141,9 @@ pub(super) fn association(
             )
         }
     };
-    let path = if negotiated.is_udp_encapsulated {
-        path
-    } else {
-        without_ports(path)
+    let path = match negotiated.is_udp_encapsulated {
+        true => Path::udp_with_marker(path.local, path.remote),
+        false => Path::raw(path.local.ip(), path.remote.ip()),
     };
     let is_authenticated = negotiated.suite.protection.is_authenticated();
     Sa {
@@ -166,7 +165,6 @@ pub(super) fn association(
         } else {
             0
         },
-        is_udp_encapsulated: negotiated.is_udp_encapsulated,
         path,
         local: vec![local],
         remote: vec![remote],
@@ -176,12 +174,5 @@ pub(super) fn association(
         soft_bytes: child.lifetime_bytes,
         copies_df: true,
         path_mtu: child.path_mtu,
-    }
-}
-
-fn without_ports(path: Path) -> Path {
-    Path {
-        local: (path.local.ip(), 0).into(),
-        remote: (path.remote.ip(), 0).into(),
     }
 }

@@ -199,7 +199,7 @@ impl Node {
         let moved = (to.path() != path).then_some(to.path());
         let surplus = to.held.take_over(held);
         surplus.iter().for_each(|it| self.leases.give_back(*it));
-        let is_alike = |to: &Path| to.local.port() == path.local.port();
+        let is_alike = |to: &Path| to.via == path.via;
         let follows = moved.is_none_or(|to| is_alike(&to));
         if let Some(to) = moved.filter(is_alike) {
             self.lead(&children, to);

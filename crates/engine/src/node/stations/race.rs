@@ -361,15 +361,12 @@ impl Node {
     }
 }
 
-/// IKE begins on port 500. On any other port, messages carry the marker.
+/// How IKE begins: on port 500 without the marker. A gateway that is configured with any other port
+/// expects the marker there, so we begin on our socket that has it.
 fn way_to(local: IpAddr, address: SocketAddr) -> Path {
-    let (from, to) = match address.port() {
-        IKE_PORT => (IKE_PORT, IKE_PORT),
-        port => (NAT_T_PORT, port),
-    };
-    Path {
-        local: (local, from).into(),
-        remote: (address.ip(), to).into(),
+    match address.port() {
+        IKE_PORT => Path::udp((local, IKE_PORT), address),
+        _ => Path::udp_with_marker((local, NAT_T_PORT), address),
     }
 }
 

@@ -27,10 +27,7 @@ fn world(identity: String) -> World {
 /// The kinds and lengths of message 2's payloads, and who answers.
 fn answer(world: &mut World) -> (Vec<(PayloadKind, usize)>, Vec<u8>) {
     let first = world.first_message.clone().expect("a first message");
-    let path = Path {
-        local: (GATEWAY, IKE_PORT).into(),
-        remote: (NAT, IKE_PORT).into(),
-    };
+    let path = arrives((GATEWAY, IKE_PORT), (NAT, IKE_PORT));
     world.wire.clear();
     world.log.clear();
     world.deliver(1, path, &first);
@@ -102,10 +99,7 @@ fn a_third_message_that_proves_nothing_ends_alike_for_both() {
             flags: Flags::default(),
             ..header
         };
-        let path = Path {
-            local: (GATEWAY, IKE_PORT).into(),
-            remote: (NAT, IKE_PORT).into(),
-        };
+        let path = arrives((GATEWAY, IKE_PORT), (NAT, IKE_PORT));
         world.log.clear();
         world.deliver(1, path, &third.write(&body));
         let drops = world.drops(1, DropReason::AuthenticationFailed);

@@ -113,3 +113,27 @@ fn a_station_without_a_nat_takes_its_tunnel_along() {
     );
     assert!(!world.ends[0].told(|event| matches!(event, Event::IkeClosed { .. })));
 }
+
+/// A socket carries ESP or it does not; which port it has, and which one a NAT gives the peer, does
+/// not matter.
+#[test]
+fn the_marker_goes_by_the_socket_and_not_by_its_port() {
+    let mut world = World::new(31, |_, _| {});
+    let first = world.first_message.clone().expect("a first message");
+    world.wire.clear();
+    let peer = |port: u16| (std::net::Ipv4Addr::from([198, 51, 100, 9]), port);
+    for (path, marker) in [
+        (Path::udp((GATEWAY, 4_500), peer(4_500)), &[][..]),
+        (Path::udp_with_marker((GATEWAY, 500), peer(500)), &[0; 4]),
+        (Path::udp_with_marker((GATEWAY, 7_000), peer(9)), &[0; 4]),
+    ] {
+        let mut message = first.clone();
+        message[0] = message[0].wrapping_add(path.local.port() as u8 | 1);
+        world.nat = None;
+        world.deliver(1, path, &[marker, &message].concat());
+        let (_, _, seen, answer) = world.wire.pop().expect("an answer");
+        assert_eq!(seen, path.reversed());
+        let answer = answer.strip_prefix(marker).expect("the marker");
+        assert_eq!(answer[..8], message[..8], "{path:?}");
+    }
+}

@@ -29,9 +29,9 @@ pub(super) fn flood(
     for n in numbers {
         let mut forged = first.to_vec();
         forged[..4].copy_from_slice(&(n + 1).to_be_bytes());
-        let local = (GATEWAY, IKE_PORT).into();
+        let local = (GATEWAY, IKE_PORT);
         let remote = from(n);
-        world.deliver(1, Path { local, remote }, &forged);
+        world.deliver(1, arrives(local, remote), &forged);
         world.run(every);
     }
     let limits = Limits::default();
@@ -208,10 +208,7 @@ fn a_half_open_exchange_lasts_as_long_as_the_limit_says() {
         let mut patient = config(false, &world.change);
         patient.limits.half_open_lifetime = Duration::from_secs(seconds);
         world.input(1, Input::Configure(Arc::new(patient)));
-        let path = Path {
-            local: (GATEWAY, IKE_PORT).into(),
-            remote: (NAT, 1_024).into(),
-        };
+        let path = arrives((GATEWAY, IKE_PORT), (NAT, 1_024));
         world.deliver(1, path, &first);
         world.run(Duration::from_secs(seconds - 1));
         assert_eq!(world.ends[1].node.half_open.total(), 1, "{seconds}");

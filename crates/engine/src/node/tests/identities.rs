@@ -124,12 +124,9 @@ impl Crowd {
         loop {
             match member.node.poll() {
                 Output::Datagram(path, payload) => {
-                    let arrives = Path {
-                        local: path.remote,
-                        remote: (member.address, path.local.port()).into(),
-                    };
+                    let seen = arrives(path.remote, (member.address, path.local.port()));
                     let at = self.now + Duration::from_millis(20);
-                    self.wire.push((at, arrives, payload));
+                    self.wire.push((at, seen, payload));
                 }
                 Output::Outbound(change) => member.outbound(change),
                 Output::Event(event, _) => member.events.push(event),
@@ -221,10 +218,10 @@ impl Member {
         let contact = informational::notification(sa, NotifyType::InitialContact, None);
         let mut out = Outbox::default();
         informational::send(sa, vec![contact], 0x53, &mut out);
-        let path = Path {
-            local: session.path().remote,
-            remote: (self.address, session.path().local.port()).into(),
-        };
+        let path = arrives(
+            session.path().remote,
+            (self.address, session.path().local.port()),
+        );
         let message = out.messages[0].message.clone();
         (path, session::with_marker(session.path(), message))
     }

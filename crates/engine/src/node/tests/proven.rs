@@ -57,10 +57,10 @@ impl Attacked {
             IpAddr::V4(_) => GATEWAY.into(),
             IpAddr::V6(_) => "2001:db8:ffff::1".parse().unwrap(),
         };
-        let path = Path {
-            local: SocketAddr::new(local, IKE_PORT),
-            remote: SocketAddr::new(from, IKE_PORT),
-        };
+        let path = arrives(
+            SocketAddr::new(local, IKE_PORT),
+            SocketAddr::new(from, IKE_PORT),
+        );
         let mut first = self.first.clone();
         first[..4].copy_from_slice(&(self.begun | 0x4000_0000).to_be_bytes());
         self.world.deliver(1, path, &first);

@@ -103,10 +103,7 @@ fn whoever_answers_and_cannot_prove_itself_wins_nothing_and_stalls_little() {
                 loop {
                     match impostor.poll() {
                         Output::Datagram(back, reply) => {
-                            let path = Path {
-                                local: back.remote,
-                                remote: back.local,
-                            };
+                            let path = arrives(back.remote, back.local);
                             world.deliver(0, path, &reply);
                         }
                         Output::Wait(_) => break,

@@ -143,10 +143,7 @@ fn our_own_first_message_begins_no_exchange_with_ourselves() {
         world.loss = 1.1;
         world.run(Duration::from_secs(1));
         let first = world.first_message.clone().expect("a first message");
-        let path = Path {
-            local: (STATION, IKE_PORT).into(),
-            remote: (GATEWAY, IKE_PORT).into(),
-        };
+        let path = arrives((STATION, IKE_PORT), (GATEWAY, IKE_PORT));
         let before = world.sent;
         world.deliver(0, path, &first);
         assert_eq!(world.drops(0, DropReason::Reflected), 1);

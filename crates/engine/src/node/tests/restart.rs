@@ -31,18 +31,12 @@ fn packet(world: &mut World) {
 /// The station as the gateway sees it.
 fn station_seen(world: &World) -> Path {
     let port = world.nat_port(NAT_T_PORT);
-    Path {
-        local: (GATEWAY, NAT_T_PORT).into(),
-        remote: (NAT, port).into(),
-    }
+    arrives((GATEWAY, NAT_T_PORT), (NAT, port))
 }
 
 /// The gateway as the station sees it.
 fn gateway_seen() -> Path {
-    Path {
-        local: (STATION, NAT_T_PORT).into(),
-        remote: (GATEWAY, NAT_T_PORT).into(),
-    }
+    arrives((STATION, NAT_T_PORT), (GATEWAY, NAT_T_PORT))
 }
 
 /// Until the station is up again under new keys, with a packet every `pause`; zero: none.
@@ -284,9 +278,11 @@ fn a_forged_list_of_places_causes_few_small_packets_at_a_slow_pace() {
     let mut world = up(185);
     world.restart_gateway();
     let forged: Vec<Path> = (0..20_000_u32)
-        .map(|number| Path {
-            local: (GATEWAY, NAT_T_PORT).into(),
-            remote: (std::net::Ipv4Addr::from(0xc633_6400 + number % 256), 9).into(),
+        .map(|number| {
+            arrives(
+                (GATEWAY, NAT_T_PORT),
+                (std::net::Ipv4Addr::from(0xc633_6400 + number % 256), 9),
+            )
         })
         .collect();
     let sent = |world: &World, from: usize| world.log[from..].to_vec();

@@ -211,14 +211,7 @@ impl Stranger {
             NAT_T_PORT => [&[0; 4], &octets[..]].concat(),
             _ => octets,
         };
-        world.deliver(
-            1,
-            Path {
-                local,
-                remote: from,
-            },
-            &octets,
-        );
+        world.deliver(1, arrives(local, from), &octets);
         for answer in world.log.drain(sent..) {
             let message = answer.strip_prefix(&[0; 4]).unwrap_or(&answer);
             if let Ok((header, _)) = Header::parse(message) {
@@ -283,10 +276,7 @@ fn honest_stations_of_every_kind_come_up_in_a_storm_and_nothing_of_it_stays() {
             responder: Cookie::ZERO,
         };
         let last = stranger.fragment(cookies);
-        let path = Path {
-            local: (GATEWAY, IKE_PORT).into(),
-            remote: ([203, 0, 113, 66], IKE_PORT).into(),
-        };
+        let path = arrives((GATEWAY, IKE_PORT), ([203, 0, 113, 66], IKE_PORT));
         world.deliver(1, path, &last);
         assert!(world.ends[1].node.assembly.messages() <= 1);
     }

@@ -51,14 +51,14 @@ fn chance(is_aggressive: bool, from: impl Fn(u32) -> SocketAddr, honest: SocketA
     for n in 0..60_000_u32 {
         let mut forged = first.clone();
         forged[..4].copy_from_slice(&(n + 1).to_be_bytes());
-        let local = (GATEWAY, IKE_PORT).into();
+        let local = (GATEWAY, IKE_PORT);
         let remote = from(n);
-        world.deliver(1, Path { local, remote }, &forged);
+        world.deliver(1, arrives(local, remote), &forged);
         if n % 97 == 50 {
             let before = world.sent;
             forged[..4].copy_from_slice(&(n + 0x8000_0000).to_be_bytes());
             let remote = honest;
-            world.deliver(1, Path { local, remote }, &forged);
+            world.deliver(1, arrives(local, remote), &forged);
             tried += 1;
             answered += world.sent - before;
         }
@@ -169,7 +169,7 @@ fn fragmented_first_messages_get_through_a_flood_of_fragments() {
     ] {
         let mut world = both_modes(125, true);
         world.run(Duration::from_secs(2));
-        let local = (GATEWAY, IKE_PORT).into();
+        let local = (GATEWAY, IKE_PORT);
         // The honest first message in two fragments, as far apart as a flood allows.
         let cut = whole.len() / 2;
         let fragment = |number: u8, data: &[u8]| {
@@ -189,19 +189,16 @@ fn fragmented_first_messages_get_through_a_flood_of_fragments() {
         let halves = [fragment(1, &whole[..cut]), fragment(2, &whole[cut..])];
         for n in 0..2_000 {
             let remote = from(n);
-            world.deliver(1, Path { local, remote }, &forged_fragment(n));
+            world.deliver(1, arrives(local, remote), &forged_fragment(n));
             world.run(EVERY);
         }
         assert_eq!(world.ends[1].node.assembly.messages(), bound);
         let before = world.sent;
-        let honest = Path {
-            local,
-            remote: (NAT, 40_123).into(),
-        };
+        let honest = arrives(local, (NAT, 40_123));
         world.deliver(1, honest, &halves[0]);
         for n in 2_000..2_000 + u32::try_from(bound).unwrap() - 1 {
             let remote = from(n);
-            world.deliver(1, Path { local, remote }, &forged_fragment(n));
+            world.deliver(1, arrives(local, remote), &forged_fragment(n));
         }
         world.deliver(1, honest, &halves[1]);
         assert_eq!(world.sent, before + 1, "answered");

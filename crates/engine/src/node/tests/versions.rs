@@ -12,10 +12,7 @@ fn first(len: u32, number: u32) -> Vec<u8> {
 }
 
 fn stranger(port: u16) -> Path {
-    Path {
-        local: (GATEWAY, port).into(),
-        remote: ([198, 51, 100, 9], port).into(),
-    }
+    arrives((GATEWAY, port), ([198, 51, 100, 9], port))
 }
 
 #[test]

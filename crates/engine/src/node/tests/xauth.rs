@@ -14,10 +14,7 @@ fn a_proposal_of_xauth_is_named() {
         let at = first.windows(4).position(|octets| octets == method);
         let at = at.expect("an authentication method");
         first[at + 2..at + 4].copy_from_slice(&65_001_u16.to_be_bytes());
-        let path = Path {
-            local: (GATEWAY, IKE_PORT).into(),
-            remote: (NAT, IKE_PORT).into(),
-        };
+        let path = arrives((GATEWAY, IKE_PORT), (NAT, IKE_PORT));
         world.deliver(1, path, &first);
         let reason = world.ends[1].failure().expect("a line");
         assert_eq!(

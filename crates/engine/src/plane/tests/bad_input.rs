@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use super::support::*;
 use crate::counters::DropReason;
 use crate::plane::sealer::finish_ip_header;
-use crate::plane::{InboundChange, Kind, Notice, Offloads, OutboundChange};
-use crate::sa::{ChildId, Mode, Protocol, Sa};
+use crate::plane::{InboundChange, Notice, Offloads, OutboundChange};
+use crate::sa::{ChildId, Mode, Path, Protocol, Sa};
 use crate::selector::TrafficSelector;
 use wire::ip::protocol::{TCP, UDP};
 
@@ -80,7 +80,7 @@ fn unknown_spis_are_told_at_a_bounded_rate() {
         datagram.bytes[3] ^= 0xff;
     }
     assert!(pair.open(&sent).is_empty());
-    let path = reversed(sent[0].path);
+    let path = sent[0].path.reversed();
     let spi = SPI ^ 0xff;
     assert_eq!(pair.receiver_notices(), [Notice::UnknownSpi { path, spi }]);
     assert_eq!(pair.received_drops(DropReason::UnknownSpi), 9);
@@ -102,8 +102,7 @@ fn padding_that_does_not_count_up_is_refused_and_uses_its_number_up() {
         bytes.extend_from_slice(&[0; 16]);
         key.seal(&mut bytes, None);
         Sent {
-            path: path("198.51.100.1", "203.0.113.1", 4500),
-            kind: Kind::Udp,
+            path: path("198.51.100.1", "203.0.113.1"),
             traffic_class: 0,
             bytes,
         }
@@ -132,8 +131,7 @@ fn padding_that_does_not_count_up_is_refused_and_uses_its_number_up() {
 fn headers_that_ah_cannot_cover_move_no_window() {
     let mut pair = Pair::new(Sa {
         protocol: Protocol::Ah,
-        is_udp_encapsulated: false,
-        path: path("198.51.100.1", "203.0.113.1", 0),
+        path: raw_path("198.51.100.1", "203.0.113.1"),
         ..tunnel_sa(suites()[1])
     });
     let sent = pair.seal(&[frame(20)]);
@@ -173,21 +171,27 @@ fn inner_packets_outside_the_selectors_are_refused_on_both_ends() {
 fn the_wrong_encapsulation_is_refused() {
     let mut pair = Pair::new(tunnel_sa(AES_GCM));
     let sent = pair.seal(&[frame(20)]);
-    let mut raw = packet("198.51.100.1", "203.0.113.1", 50, &sent[0].bytes);
+    let raw = packet("198.51.100.1", "203.0.113.1", 50, &sent[0].bytes);
     let as_raw = Sent {
-        kind: Kind::RawEsp,
+        path: raw_path("198.51.100.1", "203.0.113.1"),
         bytes: raw.clone(),
         ..sent[0].clone()
     };
-    assert!(pair.open(&[as_raw]).is_empty());
-    raw[9] = 51;
-    let as_ah = Sent {
-        kind: Kind::RawEsp,
-        bytes: raw,
+    // Some other protocol than the two.
+    let as_udp = Sent {
+        bytes: [&raw[..9], &[17], &raw[10..]].concat(),
+        ..as_raw.clone()
+    };
+    // The port of plain IKE carries no ESP.
+    let at_ike = Sent {
+        path: Path::udp(sent[0].path.local, sent[0].path.remote),
         ..sent[0].clone()
     };
-    assert!(pair.open(&[as_ah]).is_empty());
-    assert_eq!(pair.received_drops(DropReason::WrongEncapsulation), 2);
+    for wrong in [as_raw, as_udp, at_ike] {
+        assert!(pair.open(&[wrong]).is_empty());
+    }
+    assert_eq!(pair.received_drops(DropReason::WrongEncapsulation), 3);
+    assert_eq!(pair.open(&sent).len(), 1);
 }
 
 #[test]
@@ -237,7 +241,10 @@ fn extended_sequence_numbers_roll_over() {
             let mut pair = Pair::new(Sa {
                 has_esn: true,
                 protocol,
-                is_udp_encapsulated: protocol == Protocol::Esp,
+                path: match protocol {
+                    Protocol::Esp => path("198.51.100.1", "203.0.113.1"),
+                    Protocol::Ah => raw_path("198.51.100.1", "203.0.113.1"),
+                },
                 ..tunnel_sa(protection)
             });
             let start = (3u64 << 32) - 5;
@@ -326,7 +333,10 @@ fn any_pair(suite: usize, variant: u8, offloads: Offloads) -> Pair {
     Pair::with_offloads(
         Sa {
             protocol,
-            is_udp_encapsulated: variant & 3 == 0,
+            path: match variant & 3 {
+                0 => path("198.51.100.1", "203.0.113.1"),
+                _ => raw_path("198.51.100.1", "203.0.113.1"),
+            },
             mode: if variant & 4 == 0 {
                 Mode::Tunnel
             } else {
@@ -367,23 +377,27 @@ proptest! {
     fn no_datagram_breaks_the_receiver(
         suite in 0usize..36, variant in 0u8..8,
         mut bytes in prop::collection::vec(any::<u8>(), 1..200),
-        kind in 0usize..3, has_spi in any::<bool>(), is_bare in any::<bool>(),
+        (is_udp, is_ah) in any::<(bool, bool)>(),
+        (has_spi, is_bare) in any::<(bool, bool)>(),
     ) {
         let mut pair = any_pair(suite, variant, if is_bare { NO_OFFLOADS } else { OFFLOADS });
-        let kind = [Kind::Udp, Kind::RawEsp, Kind::RawAh][kind];
         if has_spi && bytes.len() > 40 {
-            let at = match kind { Kind::Udp => 0, Kind::RawEsp => 20, Kind::RawAh => 24 };
+            let header = if is_ah { 24 } else { 20 };
+            let at = if is_udp { 0 } else { header };
             bytes[at..at + 4].copy_from_slice(&SPI.to_be_bytes());
-            if kind != Kind::Udp {
+            if !is_udp {
                 let length = bytes.len() as u16;
                 bytes[0] = 0x45;
                 bytes[2..4].copy_from_slice(&length.to_be_bytes());
                 bytes[6..8].fill(0);
-                bytes[9] = if kind == Kind::RawAh { 51 } else { 50 };
+                bytes[9] = if is_ah { 51 } else { 50 };
             }
         }
-        let path = path("198.51.100.1", "203.0.113.1", 4500);
-        let opened = pair.open(&[Sent { path, kind, traffic_class: 3, bytes }]);
+        let path = match is_udp {
+            true => path("198.51.100.1", "203.0.113.1"),
+            false => raw_path("198.51.100.1", "203.0.113.1"),
+        };
+        let opened = pair.open(&[Sent { path, traffic_class: 3, bytes }]);
         let is_authenticated = suites()[suite].is_authenticated() || variant & 2 != 0;
         prop_assert!(opened.is_empty() || !is_authenticated);
     }

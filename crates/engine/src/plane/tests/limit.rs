@@ -11,8 +11,7 @@ use crate::time::{Duration, Instant};
 fn raw() -> Sa {
     Sa {
         protocol: Protocol::Esp,
-        is_udp_encapsulated: false,
-        path: path("198.51.100.1", "203.0.113.1", 0),
+        path: raw_path("198.51.100.1", "203.0.113.1"),
         ..tunnel_sa(AES_GCM)
     }
 }

@@ -4,7 +4,7 @@ use super::support::*;
 use crate::counters::DropReason;
 use crate::plane::inner::be16;
 use crate::plane::path_mtu::{CLAIM_HOLDS, REPORT_HOLDS};
-use crate::plane::{Kind, OutboundChange, Shape, TooBig};
+use crate::plane::{OutboundChange, Shape, TooBig};
 use crate::sa::{ChildId, Mode, Protocol, Sa};
 use crate::time::{Duration, Instant};
 use std::net::SocketAddr;
@@ -42,12 +42,11 @@ fn quotation(pair: &mut Pair) -> Vec<u8> {
 
 fn raw_sa(protocol: Protocol, v6: bool) -> Sa {
     let ends = match v6 {
-        true => path("2001:db8::1", "2001:db8::2", 0),
-        false => path("198.51.100.1", "203.0.113.1", 0),
+        true => raw_path("2001:db8::1", "2001:db8::2"),
+        false => raw_path("198.51.100.1", "203.0.113.1"),
     };
     Sa {
         protocol,
-        is_udp_encapsulated: false,
         path: ends,
         ..tunnel_sa(suites()[1])
     }
@@ -56,11 +55,7 @@ fn raw_sa(protocol: Protocol, v6: bool) -> Sa {
 fn report<'a>(sa: &Sa, mtu: u32, quoted: &'a [u8]) -> TooBig<'a> {
     TooBig {
         remote: sa.path.remote,
-        kind: match (sa.is_udp_encapsulated, sa.protocol) {
-            (true, _) => Kind::Udp,
-            (false, Protocol::Esp) => Kind::RawEsp,
-            (false, Protocol::Ah) => Kind::RawAh,
-        },
+        via: sa.path.via,
         mtu,
         quoted,
     }
@@ -86,17 +81,19 @@ fn a_report_that_quotes_a_recent_packet_is_believed_for_ten_minutes() {
         (esp2, 0, 1_280),
     ] {
         let shape = Shape::of(&sa);
-        let (remote, is_udp, protocol) = (sa.path.remote, sa.is_udp_encapsulated, sa.protocol);
+        let (remote, protocol) = (sa.path.remote, sa.protocol);
         let probe = Sa {
             path: sa.path,
             protocol,
-            is_udp_encapsulated: is_udp,
             ..tunnel_sa(sa.protection)
         };
         let mut pair = Pair::new(sa);
         let quoted = quotation(&mut pair);
         // A router quotes at least the IP header and 8 octets; for AH we need 12.
-        let ip = if is_udp { 0 } else { shape.ip_header_bytes() };
+        let ip = match shape.is_udp_encapsulated {
+            true => 0,
+            false => shape.ip_header_bytes(),
+        };
         let least = ip + if protocol == Protocol::Ah { 12 } else { 8 };
         assert!(
             pair.sender
@@ -197,7 +194,7 @@ fn what_a_router_proved_outlives_a_rekey_and_ends_with_a_move() {
     pair.sender
         .apply(OutboundChange::Install(Box::new(successor)), NOW);
     assert_eq!(told(&mut pair, NOW), fits(&sa, 1_400));
-    let moved = path("198.51.100.1", "203.0.113.9", 4_500);
+    let moved = path("198.51.100.1", "203.0.113.9");
     pair.sender.apply(OutboundChange::Move(CHILD, moved), NOW);
     assert_eq!(told(&mut pair, NOW), fits(&sa, 1_500));
     let there = TooBig {
@@ -226,7 +223,7 @@ fn a_link_is_asked_for_with_each_sa_and_path_and_as_long_as_it_is_smaller() {
     assert_eq!(pair.sender.link_to_ask(later(REPORT_HOLDS - SECOND)), None);
     let asked = pair.sender.link_to_ask(later(REPORT_HOLDS));
     assert_eq!(asked, Some((CHILD, sa.path)));
-    let moved = path("198.51.100.1", "203.0.113.9", 4_500);
+    let moved = path("198.51.100.1", "203.0.113.9");
     pair.sender.apply(OutboundChange::Move(CHILD, moved), NOW);
     assert_eq!(pair.sender.link_to_ask(NOW), Some((CHILD, moved)));
 }
@@ -234,7 +231,7 @@ fn a_link_is_asked_for_with_each_sa_and_path_and_as_long_as_it_is_smaller() {
 #[test]
 fn no_path_is_believed_to_carry_less_than_its_family_demands() {
     let v6 = || Sa {
-        path: path("2001:db8::1", "2001:db8::2", 4_500),
+        path: path("2001:db8::1", "2001:db8::2"),
         mode: Mode::Tunnel,
         ..tunnel_sa(AES_GCM)
     };

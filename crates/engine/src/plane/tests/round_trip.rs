@@ -4,9 +4,9 @@ use proptest::prelude::*;
 
 use super::support::*;
 use crate::counters::DropReason;
-use crate::plane::{InboundChange, Kind, Notice, OutboundChange, wire_bytes};
+use crate::plane::{InboundChange, Notice, OutboundChange, wire_bytes};
 use crate::plane::{Shape, inner};
-use crate::sa::{Mode, Protocol, Sa};
+use crate::sa::{Mode, Path, Protocol, Sa, Via};
 use wire::ip::protocol::{ICMP, TCP, UDP};
 
 /// SAs of each encapsulation between IPv4 and between IPv6 ends.
@@ -24,12 +24,13 @@ fn variants(protection: crypto::packet::Protection) -> Vec<Sa> {
         for mode in [Mode::Tunnel, Mode::Transport] {
             for ends in [("10.1.0.1", "10.2.0.1"), ("fd01::1", "fd02::1")] {
                 for has_esn in [false, protection.is_authenticated()] {
-                    let port = if is_udp { 4500 } else { 0 };
                     all.push(Sa {
                         protocol,
                         mode,
-                        is_udp_encapsulated: is_udp,
-                        path: path(ends.0, ends.1, port),
+                        path: match is_udp {
+                            true => path(ends.0, ends.1),
+                            false => raw_path(ends.0, ends.1),
+                        },
                         has_esn,
                         ..tunnel_sa(protection)
                     });
@@ -62,14 +63,15 @@ fn every_suite_mode_family_and_encapsulation_carries_both_families() {
                     let sent = pair.seal(&[plain(&packet)]);
                     assert_eq!(sent.len(), 1, "{shape:?}");
                     sequence += 1;
-                    let headers = match sent[0].kind {
-                        Kind::Udp => shape.ip_header_bytes() + 8,
-                        _ => 0,
+                    let is_udp = sent[0].path.via != Via::Raw;
+                    let headers = match is_udp {
+                        true => shape.ip_header_bytes() + 8,
+                        false => 0,
                     };
                     let on_wire = headers + sent[0].bytes.len();
                     assert_eq!(on_wire, wire_bytes(&shape, packet.len()), "{shape:?}");
                     let mut want = packet.clone();
-                    if mode == Mode::Transport && sent[0].kind == Kind::Udp && !packet_v6 {
+                    if mode == Mode::Transport && is_udp && !packet_v6 {
                         // identification and DF are not carried
                         want[4..8].copy_from_slice(&[0, sequence, 0, 0]);
                         crate::plane::checksum::put_v4(&mut want[..20]);
@@ -130,8 +132,7 @@ fn a_gro_buffer_of_many_datagrams_is_opened_in_one_call() {
     let mut bytes: Vec<u8> = sent.iter().flat_map(|sent| sent.bytes.clone()).collect();
     bytes.extend_from_slice(&[0, 0, 0, 0, 1, 2, 3]); // marked IKE, shorter than the others
     let received = crate::plane::Received {
-        path: reversed(sent[0].path),
-        kind: Kind::Udp,
+        path: sent[0].path.reversed(),
         traffic_class: 0,
         segment_bytes: sent[0].bytes.len(),
         bytes: &mut bytes,
@@ -143,12 +144,29 @@ fn a_gro_buffer_of_many_datagrams_is_opened_in_one_call() {
     assert_eq!(bytes[control.slice.range.clone()], [0, 0, 0, 0, 1, 2, 3]);
 }
 
+/// Control leads a child to where IKE is, which is always UDP.
+#[test]
+fn a_raw_sa_stays_raw_when_its_peer_moves() {
+    let raw = || Sa {
+        path: raw_path("198.51.100.1", "203.0.113.1"),
+        ..tunnel_sa(AES_GCM)
+    };
+    let mut pair = Pair::new(raw());
+    let ike = Path::udp((ip("198.51.100.1"), 500), (ip("203.0.113.9"), 500));
+    pair.sender.apply(OutboundChange::Move(CHILD, ike), NOW);
+    pair.receiver
+        .apply(InboundChange::Move(CHILD, ike.reversed()));
+    let packet = packet("10.1.0.1", "10.2.0.1", UDP, &udp((5, 6), &data(9)));
+    let sent = pair.seal(&[plain(&packet)]);
+    assert_eq!(sent[0].path, raw_path("198.51.100.1", "203.0.113.9"));
+    assert_eq!(pair.open(&sent), [plain(&packet)]);
+}
+
 #[test]
 fn keepalives_are_counted_and_dropped() {
     let mut pair = Pair::new(tunnel_sa(AES_GCM));
     let keepalive = Sent {
-        path: path("198.51.100.1", "203.0.113.1", 4500),
-        kind: Kind::Udp,
+        path: path("198.51.100.1", "203.0.113.1"),
         traffic_class: 0,
         bytes: vec![0xff],
     };
@@ -324,7 +342,7 @@ proptest! {
         let sa = all.swap_remove(at);
         let ends = if is_v6(&sa) { ("fd01::1", "fd02::1") } else { ("10.1.0.1", "10.2.0.1") };
         let is_tunnel = sa.mode == Mode::Tunnel;
-        let kept = is_tunnel || !sa.is_udp_encapsulated;
+        let kept = is_tunnel || sa.path.via == Via::Raw;
         let mut pair = Pair::new(sa);
         // no extension header, no port that is not there
         prop_assume!(![0, 6, 17, 33, 43, 44, 50, 51, 58, 59, 60, 132, 136].contains(&protocol));

@@ -175,8 +175,7 @@ fn raw_packets_without_df_are_cut_after_they_are_sealed() {
         let mut pair = Pair::new(Sa {
             mode: Mode::Transport,
             protocol,
-            is_udp_encapsulated: false,
-            path: path("10.1.0.1", "10.2.0.1", 0),
+            path: raw_path("10.1.0.1", "10.2.0.1"),
             ..tunnel_sa(protection)
         });
         let mut big = packet("10.1.0.1", "10.2.0.1", UDP, &udp((1, 2), &data(4000)));
@@ -202,8 +201,7 @@ fn the_smallest_ipv6_packet_passes_a_small_path_without_udp() {
     for protocol in [Protocol::Esp, Protocol::Ah] {
         let mut pair = Pair::new(Sa {
             protocol,
-            is_udp_encapsulated: false,
-            path: path("198.51.100.1", "203.0.113.1", 0),
+            path: raw_path("198.51.100.1", "203.0.113.1"),
             ..tunnel_sa(suites()[1])
         });
         pair.sender.apply(OutboundChange::LinkMtu(CHILD, 1300), NOW);
@@ -229,8 +227,7 @@ fn raw_ipv6_packets_are_cut_after_they_are_sealed() {
             let mut pair = Pair::new(Sa {
                 mode,
                 protocol,
-                is_udp_encapsulated: false,
-                path: path("fd01::1", "fd02::1", 0),
+                path: raw_path("fd01::1", "fd02::1"),
                 copies_df: false,
                 ..tunnel_sa(suites()[1])
             });

@@ -1,6 +1,6 @@
 //! Packets, suites and a pair of ends for the tests of this module.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use crypto::cipher::Cipher;
 use crypto::hash::Hash;
@@ -12,7 +12,7 @@ use crate::plane::checksum;
 use crate::plane::inner::{Inner, put16};
 use crate::plane::sealer::{finish_ip_header, write_ip_header};
 use crate::plane::{
-    Datagrams, InboundChange, InboundPlane, Kind, Notice, Offloads, OutboundChange, OutboundPlane,
+    Datagrams, InboundChange, InboundPlane, Notice, Offloads, OutboundChange, OutboundPlane,
     Packets, Received,
 };
 use crate::sa::{ChildId, Direction, Mode, Path, Protocol, Sa, Secret};
@@ -82,18 +82,12 @@ pub(super) fn ip(text: &str) -> IpAddr {
     text.parse().expect("an address")
 }
 
-pub(super) fn path(local: &str, remote: &str, port: u16) -> Path {
-    Path {
-        local: SocketAddr::new(ip(local), port),
-        remote: SocketAddr::new(ip(remote), port),
-    }
+pub(super) fn path(local: &str, remote: &str) -> Path {
+    Path::udp_with_marker((ip(local), 4500), (ip(remote), 4500))
 }
 
-pub(super) fn reversed(path: Path) -> Path {
-    Path {
-        local: path.remote,
-        remote: path.local,
-    }
+pub(super) fn raw_path(local: &str, remote: &str) -> Path {
+    Path::raw(ip(local), ip(remote))
 }
 
 pub(super) fn within(first: &str, last: &str) -> TrafficSelector {
@@ -123,8 +117,7 @@ pub(super) fn tunnel_sa(protection: Protection) -> Sa {
         } else {
             0
         },
-        is_udp_encapsulated: true,
-        path: path("198.51.100.1", "203.0.113.1", 4500),
+        path: path("198.51.100.1", "203.0.113.1"),
         local: vec![
             within("10.1.0.0", "10.1.255.255"),
             within("fd01::", "fd01::ffff"),
@@ -156,7 +149,7 @@ pub(super) fn inbound(sa: &Sa) -> Sa {
         direction: Direction::Inbound,
         encryption_key: sa.encryption_key.clone(),
         integrity_key: sa.integrity_key.clone(),
-        path: reversed(sa.path),
+        path: sa.path.reversed(),
         local: sa.remote.clone(),
         remote: sa.local.clone(),
         ..*sa
@@ -219,7 +212,6 @@ impl Pair {
             assert!(bytes.len() <= 65_507 && bytes.len().div_ceil(run.segment_bytes) <= 64);
             sent.extend(bytes.chunks(run.segment_bytes).map(|bytes| Sent {
                 path: run.path,
-                kind: run.kind,
                 traffic_class: run.traffic_class,
                 bytes: bytes.to_vec(),
             }));
@@ -237,8 +229,7 @@ impl Pair {
         let mut buffers: Vec<Vec<u8>> = sent.iter().map(|sent| sent.bytes.clone()).collect();
         for (number, (buffer, sent)) in buffers.iter_mut().zip(sent).enumerate() {
             let received = Received {
-                path: reversed(sent.path),
-                kind: sent.kind,
+                path: sent.path.reversed(),
                 traffic_class: sent.traffic_class,
                 segment_bytes: buffer.len(),
                 bytes: buffer,
@@ -277,7 +268,6 @@ impl Pair {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sent {
     pub(super) path: Path,
-    pub(super) kind: Kind,
     pub(super) traffic_class: u8,
     pub(super) bytes: Vec<u8>,
 }

@@ -7,7 +7,7 @@ use super::support::*;
 use crate::counters::DropReason;
 use crate::plane::inner::{Inner, be16};
 use crate::plane::{InboundChange, Notice, OutboundChange};
-use crate::sa::{ChildId, Direction, Mode, OriginalAddresses, Path, Sa};
+use crate::sa::{ChildId, Direction, Mode, OriginalAddresses, Sa};
 use crate::selector::TrafficSelector;
 use crate::time::Duration;
 use wire::ip::fragment::Fragments;
@@ -20,11 +20,8 @@ const ACK: u8 = 0x10;
 
 /// Both ends' SAs of both directions: client out, gateway in, gateway out, client in.
 fn sas(child: u32, nat_port: u16, pool: &str) -> [Sa; 4] {
-    let station = Path {
-        remote: path(PRIVATE, GATEWAY, 4500).remote,
-        local: path(PRIVATE, GATEWAY, 4500).local,
-    };
-    let mut gateway = path(GATEWAY, NAT, 4500);
+    let station = path(PRIVATE, GATEWAY);
+    let mut gateway = path(GATEWAY, NAT);
     gateway.remote.set_port(nat_port);
     let host = |address: &str| TrafficSelector {
         protocol: TCP,
@@ -69,7 +66,7 @@ fn sas(child: u32, nat_port: u16, pool: &str) -> [Sa; 4] {
 fn translated(sent: &[Sent], nat_port: u16) -> Vec<Sent> {
     let mut sent = sent.to_vec();
     for datagram in &mut sent {
-        datagram.path = reversed(path(GATEWAY, NAT, 4500));
+        datagram.path = path(GATEWAY, NAT).reversed();
         datagram.path.local.set_port(nat_port);
     }
     sent
@@ -79,7 +76,7 @@ fn translated(sent: &[Sent], nat_port: u16) -> Vec<Sent> {
 fn translated_back(sent: &[Sent]) -> Vec<Sent> {
     let mut sent = sent.to_vec();
     for datagram in &mut sent {
-        datagram.path = path(GATEWAY, PRIVATE, 4500);
+        datagram.path = path(GATEWAY, PRIVATE);
     }
     sent
 }
@@ -211,7 +208,7 @@ fn authenticated_packets_move_the_path_and_old_ones_do_not() {
     let request = plain(&packet(PRIVATE, GATEWAY, TCP, &tcp(1, ACK, &[], &data(70))));
     let sent = up.seal(&[request.clone(), request.clone(), request]);
     up.open(&translated(&sent[1..2], 62_000));
-    let moved = reversed(translated(&sent, 62_000)[0].path);
+    let moved = translated(&sent, 62_000)[0].path.reversed();
     let child = ChildId(1);
     let bytes = sent[1].bytes.len() as u64;
     let notice = Notice::PathMoved {
@@ -262,7 +259,7 @@ fn a_peer_without_a_pool_address_cannot_write_as_who_is_elsewhere() {
     };
     assert_eq!(arrives_as(NAT, None), NAT);
     assert_eq!(arrives_as(ANOTHER, None), NAT);
-    let moved = InboundChange::Move(ChildId(1), path(GATEWAY, ANOTHER, 4500));
+    let moved = InboundChange::Move(ChildId(1), path(GATEWAY, ANOTHER));
     assert_eq!(arrives_as(ANOTHER, Some(moved)), NAT);
     // Once it has answered from there.
     let proven = InboundChange::Proven(ChildId(1), ip(ANOTHER));
@@ -276,7 +273,7 @@ fn a_peer_without_a_pool_address_does_not_get_what_is_for_who_is_elsewhere() {
     let child = ChildId(1);
     assert_eq!(goes(&mut down, NAT), Some(ip(NAT)));
     assert_eq!(goes(&mut down, ANOTHER), None);
-    let moved = OutboundChange::Move(child, path(GATEWAY, ANOTHER, 4500));
+    let moved = OutboundChange::Move(child, path(GATEWAY, ANOTHER));
     down.sender.apply(moved, NOW);
     assert_eq!(goes(&mut down, NAT), Some(ip(ANOTHER)));
     assert_eq!(goes(&mut down, ANOTHER), None);
@@ -396,14 +393,13 @@ fn a_fragment_without_the_others_is_never_sent() {
 fn a_raw_packet_from_another_address_is_not_its_peers() {
     let sa = Sa {
         mode: Mode::Transport,
-        is_udp_encapsulated: false,
-        path: path("10.1.0.1", "10.2.0.1", 0),
+        path: raw_path("10.1.0.1", "10.2.0.1"),
         ..tunnel_sa(AES_GCM)
     };
     let mut pair = Pair::new(sa);
     let request = packet("10.1.0.1", "10.2.0.1", TCP, &tcp(1, ACK, &[], &data(70)));
     let mut sent = pair.seal(&[plain(&request)]);
-    sent[0].path = path("10.1.0.66", "10.2.0.1", 0);
+    sent[0].path = raw_path("10.1.0.66", "10.2.0.1");
     sent[0].bytes[15] = 66;
     crate::plane::checksum::put_v4(&mut sent[0].bytes[..20]);
     assert!(pair.open(&sent).is_empty());

@@ -2,7 +2,6 @@
 
 use super::support::*;
 use crate::esp;
-use crate::plane::Kind;
 use crate::sa::{Mode, Sa, Secret};
 use crypto::cipher::Cipher;
 use crypto::packet::{Encryption, Integrity, PacketKey, Protection};
@@ -36,10 +35,9 @@ fn chacha20_poly1305_opens_the_packet_of_rfc_7634() {
          14ee8099d52844eb61aa95dfab4c02f72aa71e7c4c4f64c9befe2facc638e8f3
          cbec163fac469b502773f6fb94e664da9165b82829f641e0
          76aaa8266b7fb0f7b11b369907e1ad43");
-    let path = path("198.51.100.1", "203.0.113.1", 4500);
+    let path = path("198.51.100.1", "203.0.113.1");
     let sent = Sent {
         path,
-        kind: Kind::Udp,
         traffic_class: 0,
         bytes,
     };
@@ -57,11 +55,10 @@ fn aes_cbc_opens_the_packet_of_rfc_3602() {
         encryption: Encryption::Cbc(Cipher::Aes128),
         integrity: Integrity::None,
     };
-    let path = path("192.168.123.3", "192.168.123.100", 0);
+    let path = raw_path("192.168.123.3", "192.168.123.100");
     let sa = Sa {
         spi: 0x4321,
         mode: Mode::Transport,
-        is_udp_encapsulated: false,
         encryption_key: Secret(hex("90d382b410eeba7ad938c46cec1a82bf")),
         path,
         local: vec![within("192.168.123.3", "192.168.123.3")],
@@ -76,7 +73,6 @@ fn aes_cbc_opens_the_packet_of_rfc_3602() {
          a269add047ad2d5913ac19b7cfbad4a6");
     let sent = Sent {
         path,
-        kind: Kind::RawEsp,
         traffic_class: 0,
         bytes,
     };

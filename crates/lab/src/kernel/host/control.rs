@@ -6,11 +6,9 @@ use crypto::rand::Seed;
 use engine::config::Config;
 use engine::counters::{DropCounters, DropReason};
 use engine::ike::Step;
-use engine::node::{Command, Event, IKE_PORT, Input, NAT_T_PORT, Node, Output};
-use engine::plane::{
-    Datagrams, InboundPlane, Kind, Notice, Offloads, OutboundPlane, Packets, Received,
-};
-use engine::sa::Path;
+use engine::node::{Command, Event, Input, Node, Output, SOCKETS};
+use engine::plane::{Datagrams, InboundPlane, Notice, Offloads, OutboundPlane, Packets, Received};
+use engine::sa::{Path, Via};
 use engine::time::{Calendar, Instant};
 use engine::work::Work;
 use wire::ip::{Flow, protocol};
@@ -175,13 +173,7 @@ impl Control {
 
     /// Whether a packet for our address is IKE, ESP or AH.
     pub(super) fn takes(&self, flow: &Flow) -> bool {
-        match flow.protocol {
-            protocol::UDP => {
-                let port = flow.ports.map_or(0, |ports| ports.1);
-                port == IKE_PORT || port == NAT_T_PORT
-            }
-            other => other == protocol::ESP || other == protocol::AH,
-        }
+        path_of(flow).is_some()
     }
 
     /// A packet that [`Control::takes`]; the clear packets that come of it.
@@ -192,31 +184,23 @@ impl Control {
         now: Instant,
         sends: &mut Vec<Send>,
     ) -> Vec<Vec<u8>> {
-        let (from, to) = flow.ports.unwrap_or((0, 0));
-        let is_udp = flow.protocol == protocol::UDP;
-        let path = Path {
-            local: (flow.destination, if is_udp { to } else { 0 }).into(),
-            remote: (flow.source, if is_udp { from } else { 0 }).into(),
+        let Some(path) = path_of(flow) else {
+            return Vec::new();
         };
-        let start = if is_udp {
-            (flow.transport + wire::ip::udp::HEADER_LEN).min(flow.total_len)
-        } else {
-            0
+        let start = match path.via {
+            Via::Raw => 0,
+            Via::Udp | Via::UdpWithMarker => {
+                (flow.transport + wire::ip::udp::HEADER_LEN).min(flow.total_len)
+            }
         };
         let bytes = &mut octets[start..flow.total_len];
-        if is_udp && to == IKE_PORT {
+        if path.via == Via::Udp {
             self.input(Input::Datagram(path, bytes), now, sends);
             return Vec::new();
         }
-        let kind = match flow.protocol {
-            protocol::ESP => Kind::RawEsp,
-            protocol::AH => Kind::RawAh,
-            _ => Kind::Udp,
-        };
         let mut packets = std::mem::take(&mut self.packets);
         let received = Received {
             path,
-            kind,
             traffic_class: 0,
             segment_bytes: bytes.len(),
             bytes: &mut *bytes,
@@ -259,9 +243,9 @@ impl Control {
         let first = sends.len();
         for run in datagrams.runs() {
             for sealed in datagrams.bytes(run).chunks(run.segment_bytes.max(1)) {
-                match run.kind {
-                    Kind::Udp => self.datagram(run.path, sealed, sends),
-                    Kind::RawEsp | Kind::RawAh => sends.push(Send::Out(sealed.to_vec())),
+                match run.path.via {
+                    Via::Udp | Via::UdpWithMarker => self.datagram(run.path, sealed, sends),
+                    Via::Raw => sends.push(Send::Out(sealed.to_vec())),
                 }
             }
         }
@@ -406,6 +390,21 @@ impl Control {
             _ => {}
         }
     }
+}
+
+/// How a packet came, if it is for one of our UDP sockets, or is ESP or AH.
+fn path_of(flow: &Flow) -> Option<Path> {
+    if flow.protocol != protocol::UDP {
+        let is_ipsec = [protocol::ESP, protocol::AH].contains(&flow.protocol);
+        return is_ipsec.then(|| Path::raw(flow.destination, flow.source));
+    }
+    let (from, to) = flow.ports?;
+    let (_, via) = SOCKETS.into_iter().find(|(port, _)| *port == to)?;
+    Some(Path {
+        via,
+        local: (flow.destination, to).into(),
+        remote: (flow.source, from).into(),
+    })
 }
 
 /// The work in `all` that is not in `before`, an earlier state of it.
