@@ -8,12 +8,14 @@ use crypto::cert::{Certificate, TrustStore};
 use crypto::rsa::PrivateKey;
 
 use crate::identity::{Credential, Identity};
-use crate::sa::{Mode, Protocol, Secret};
+use crate::sa::{Mode, Path, Protocol, Secret};
 use crate::selector::TrafficSelector;
 use crate::suite::{EspSuite, IkeSuite};
 use crate::time::Duration;
 
 mod check;
+#[cfg(test)]
+mod tests;
 
 pub use crate::identity::IdentityPattern;
 pub use check::{Finding, Severity};
@@ -253,9 +255,33 @@ impl Config {
         let is_same = |new: &&Arc<Connection>| new.name == old.name && new.revision == old.revision;
         self.connections.iter().find(is_same)
     }
+
+    /// The connections that a peer at the other end of `path` may belong to, in the order of the
+    /// configuration; those that name its address come first.
+    pub(crate) fn between(&self, path: Path) -> Vec<Arc<Connection>> {
+        let (own, peer) = (path.local.ip(), path.remote.ip());
+        let fits = |it: &&Arc<Connection>| {
+            it.speaks_from(own) && (it.remote_addrs.is_empty() || it.names(peer))
+        };
+        let mut found: Vec<_> = self.connections.iter().filter(fits).cloned().collect();
+        found.sort_by_key(|connection| !connection.names(peer));
+        found
+    }
 }
 
 impl Connection {
+    /// Whether this address of ours is one that it uses.
+    fn speaks_from(&self, own: IpAddr) -> bool {
+        let is_own = |it: &IpAddr| it.to_canonical() == own.to_canonical();
+        self.local_addrs.is_empty() || self.local_addrs.iter().any(is_own)
+    }
+
+    /// Whether it names this address of the peer's.
+    fn names(&self, peer: IpAddr) -> bool {
+        let is_peer = |it: &SocketAddr| it.ip().to_canonical() == peer.to_canonical();
+        self.remote_addrs.iter().any(is_peer)
+    }
+
     /// A connection with the defaults. Values without a default are arguments. It only responds,
     /// uses main mode, and neither requests nor assigns inner addresses.
     pub fn new(

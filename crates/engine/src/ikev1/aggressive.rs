@@ -22,7 +22,7 @@ use wire::isakmp::{Cookies, Identification, Payload};
 
 use super::auth;
 use super::decoy::{self, Decoys};
-use super::exchange::{At, Awaited, Core, Publics, Session};
+use super::exchange::{At, Awaited, Core, Keyed, Publics};
 use super::parts::Parts;
 use super::proposal::{self, Method, Offered};
 
@@ -113,11 +113,11 @@ impl Core {
         self.take_requests(parts);
         self.take_vendors(parts);
         let (publics, cookies) = (&self.publics, self.cookies);
-        let session = self.agree(&pair, publics, cookies, self.suite, &mut out.work)?;
+        let keyed = self.agree(&pair, publics, cookies, self.suite, &mut out.work)?;
         let own_id = self.own_id();
         let role = Role::Responder;
         let work = &mut out.work;
-        let hash = self.hash_of(role, &session, publics, cookies, &own_id.body(), work);
+        let hash = self.hash_of(role, &keyed, publics, cookies, &own_id.body(), work);
         let mut chain = vec![Payload::Sa(choice.reply)];
         chain.extend(self.key_exchange(role));
         chain.push(own_id);
@@ -127,7 +127,7 @@ impl Core {
         chain.extend(self.announcements());
         let sent = self.clear(2, &chain);
         self.answer(message, sent, now, out);
-        Ok(Awaited::Aggressive3(session))
+        Ok(Awaited::Aggressive3(keyed))
     }
 
     /// Reads message 2 and sends message 3. Nothing changes until the peer's proof is checked: a
@@ -152,9 +152,9 @@ impl Core {
         };
         let cookies: Cookies = at.message.header().cookies;
         let work = &mut at.out.work;
-        let mut session = self.agree(pair, &publics, cookies, choice.suite, work)?;
+        let mut keyed = self.agree(pair, &publics, cookies, choice.suite, work)?;
         let peer = Role::Responder;
-        let hash = self.hash_of(peer, &session, &publics, cookies, id_body, work);
+        let hash = self.hash_of(peer, &keyed, &publics, cookies, id_body, work);
         let checked = auth::check(&self.candidates, id, &parts, &hash, at.calendar, work);
         // It was read, whatever it proves: the peer is not silent.
         self.heard(2, at, &located);
@@ -170,36 +170,36 @@ impl Core {
         let own_id = self.own_id();
         let role = Role::Initiator;
         let work = &mut at.out.work;
-        let own = self.hash_of(role, &session, &self.publics, cookies, &own_id.body(), work);
+        let own = self.hash_of(role, &keyed, &self.publics, cookies, &own_id.body(), work);
         let mut chain = self.connection().proof(&own, &self.requests, work);
         chain.extend(self.discovery());
         chain.extend(self.first_contact());
-        let sent = self.sealed(3, &chain, &session.keys, &mut session.iv, work);
+        let sent = self.sealed(3, &chain, &keyed.keys, &mut keyed.iv, work);
         self.answer(at.message.octets(), sent, at.now, at.out);
-        let last_iv = session.iv;
-        Ok(self.establish(&session, last_iv, proven, true, at))
+        let last_iv = keyed.iv;
+        Ok(self.establish(&keyed, last_iv, proven, true, at))
     }
 
     /// Reads message 3, encrypted or not.
     pub(super) fn aggressive_3(
         &mut self,
-        session: &Session,
+        keyed: &Keyed,
         at: &mut At<'_>,
     ) -> Result<Awaited, Fault> {
         let opened;
         let clear;
         let (body, located, last_iv) = if at.message.header().flags.is_encrypted() {
-            opened = self.read_sealed(session, at)?;
+            opened = self.read_sealed(keyed, at)?;
             (&opened.body[..], &opened.payloads, opened.next_iv)
         } else {
             clear = Self::read_clear(at)?;
-            (clear.0, &clear.1, session.iv)
+            (clear.0, &clear.1, keyed.iv)
         };
         let parts = Parts::sort(body, located)?;
         let (id, id_body) = self.peer_id.as_ref().ok_or(DropReason::UnexpectedMessage)?;
         let (publics, cookies) = (&self.publics, self.cookies);
         let work = &mut at.out.work;
-        let hash = self.hash_of(Role::Initiator, session, publics, cookies, id_body, work);
+        let hash = self.hash_of(Role::Initiator, keyed, publics, cookies, id_body, work);
         let proven = auth::check(&self.candidates, id, &parts, &hash, at.calendar, work)?;
         proven.charge(at.quotas.as_deref_mut(), at.now)?;
         if self.sealed.is_some() {
@@ -209,7 +209,7 @@ impl Core {
         self.path = at.path;
         self.heard(3, at, located);
         self.answered = None;
-        Ok(self.establish(session, last_iv, proven, false, at))
+        Ok(self.establish(keyed, last_iv, proven, false, at))
     }
 
     /// The suites with the group of the first one.

@@ -36,15 +36,15 @@ pub(super) enum Awaited {
     Main2,
     Main3,
     Main4(KeyPair),
-    Main5(Session),
-    Main6(Session),
+    Main5(Keyed),
+    Main6(Keyed),
     Aggressive2(KeyPair),
-    Aggressive3(Session),
+    Aggressive3(Keyed),
     Done,
 }
 
 /// Keys, and the IV of the next message.
-pub(super) struct Session {
+pub(super) struct Keyed {
     pub(super) suite: IkeSuite,
     pub(super) keys: Keys,
     pub(super) iv: Iv,
@@ -194,10 +194,10 @@ impl Core {
             Awaited::Main2 => self.main_2(at),
             Awaited::Main3 => self.main_3(at),
             Awaited::Main4(pair) => self.main_4(pair, at),
-            Awaited::Main5(session) => self.main_5(session, at),
-            Awaited::Main6(session) => self.main_6(session, at),
+            Awaited::Main5(keyed) => self.main_5(keyed, at),
+            Awaited::Main6(keyed) => self.main_6(keyed, at),
             Awaited::Aggressive2(pair) => self.aggressive_2(pair, at),
-            Awaited::Aggressive3(session) => self.aggressive_3(session, at),
+            Awaited::Aggressive3(keyed) => self.aggressive_3(keyed, at),
             Awaited::Done => Err(DropReason::UnexpectedMessage.into()),
         }
     }
@@ -215,14 +215,10 @@ impl Core {
 
     /// Decrypts a phase 1 message. In main mode the cipher key depends on the pre-shared key, so a
     /// failure suggests another key.
-    pub(super) fn read_sealed(
-        &mut self,
-        session: &Session,
-        at: &mut At<'_>,
-    ) -> Result<Opened, Fault> {
-        let key = &session.keys.cipher_key.0;
+    pub(super) fn read_sealed(&mut self, keyed: &Keyed, at: &mut At<'_>) -> Result<Opened, Fault> {
+        let key = &keyed.keys.cipher_key.0;
         let work = &mut at.out.work;
-        match protect::decrypt(self.suite.cipher, key, at.message, &session.iv, work) {
+        match protect::decrypt(self.suite.cipher, key, at.message, &keyed.iv, work) {
             Ok(opened) => {
                 self.sealed = Some(opened.next_iv);
                 Ok(opened)
@@ -258,7 +254,7 @@ impl Core {
         cookies: Cookies,
         suite: IkeSuite,
         work: &mut Work,
-    ) -> Result<Session, Fault> {
+    ) -> Result<Keyed, Fault> {
         let (own, peer) = match self.role {
             Role::Initiator => (&publics.nonce_i, &publics.public_r),
             Role::Responder => (&publics.nonce_r, &publics.public_i),
@@ -282,7 +278,7 @@ impl Core {
         let keys = Keys::derive(suite, &skeyid, shared.as_ref(), cookies, work);
         keys::check_strength(suite.cipher, &keys.cipher_key)?;
         let first = suite.hash.digest(&[&publics.public_i, &publics.public_r]);
-        Ok(Session {
+        Ok(Keyed {
             suite,
             keys,
             iv: Iv::truncated(suite.cipher, first.as_ref()),
@@ -293,7 +289,7 @@ impl Core {
     pub(super) fn hash_of(
         &self,
         who: Role,
-        session: &Session,
+        keyed: &Keyed,
         publics: &Publics,
         cookies: Cookies,
         id_body: &[u8],
@@ -307,8 +303,8 @@ impl Core {
             Role::Responder => [public_r, public_i, cky_r, cky_i, sa, id],
         };
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
-        work.count(Task::Prf(session.suite.hash), bytes as u64);
-        session.suite.hash.hmac(&session.keys.skeyid.0, &parts)
+        work.count(Task::Prf(keyed.suite.hash), bytes as u64);
+        keyed.suite.hash.hmac(&keyed.keys.skeyid.0, &parts)
     }
 
     /// Our ID payload.
@@ -469,7 +465,7 @@ impl Core {
     /// Success. `lingers`: our last message may have to be repeated.
     pub(super) fn establish(
         &mut self,
-        session: &Session,
+        keyed: &Keyed,
         last_iv: Iv,
         proven: Proven,
         lingers: bool,
@@ -489,9 +485,9 @@ impl Core {
             cookies: self.cookies,
             role: self.role,
             suite: self.suite,
-            skeyid_d: session.keys.skeyid_d.clone(),
-            skeyid_a: session.keys.skeyid_a.clone(),
-            cipher_key: session.keys.cipher_key.clone(),
+            skeyid_d: keyed.keys.skeyid_d.clone(),
+            skeyid_a: keyed.keys.skeyid_a.clone(),
+            cipher_key: keyed.keys.cipher_key.clone(),
             last_iv: last_iv.as_ref().to_vec(),
             nat: self.nat,
             peer: self.peer,
@@ -543,11 +539,9 @@ impl Core {
 
 impl Awaited {
     /// The keys, in steps that have them.
-    pub(super) fn session(&self) -> Option<&Session> {
+    pub(super) fn keyed(&self) -> Option<&Keyed> {
         match self {
-            Self::Main5(session) | Self::Main6(session) | Self::Aggressive3(session) => {
-                Some(session)
-            }
+            Self::Main5(keyed) | Self::Main6(keyed) | Self::Aggressive3(keyed) => Some(keyed),
             _ => None,
         }
     }

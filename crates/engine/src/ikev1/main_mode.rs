@@ -19,7 +19,7 @@ use crypto::dh::KeyPair;
 use wire::isakmp::{Cookies, NotifyType, Payload};
 
 use super::auth;
-use super::exchange::{At, Awaited, Core, Publics, Session};
+use super::exchange::{At, Awaited, Core, Keyed, Publics};
 use super::names_read;
 use super::parts::Parts;
 use super::phase1::MAX_CLEAR_BYTES;
@@ -128,7 +128,7 @@ impl Core {
             nonce_i: nonce.to_vec(),
             nonce_r: own_nonce,
         };
-        let session = self.agree(&pair, &publics, self.cookies, self.suite, &mut at.out.work)?;
+        let keyed = self.agree(&pair, &publics, self.cookies, self.suite, &mut at.out.work)?;
         self.publics = publics;
         self.take_requests(&parts);
         self.path = at.path;
@@ -140,7 +140,7 @@ impl Core {
         let sent = self.clear(4, &chain);
         self.heard(3, at, &located);
         self.answer(at.message.octets(), sent, at.now, at.out);
-        Ok(Awaited::Main5(session))
+        Ok(Awaited::Main5(keyed))
     }
 
     /// Reads message 4, sends message 5.
@@ -154,25 +154,25 @@ impl Core {
             ..self.publics.clone()
         };
         let cookies = self.cookies;
-        let mut session = self.agree(pair, &publics, cookies, self.suite, &mut at.out.work)?;
+        let mut keyed = self.agree(pair, &publics, cookies, self.suite, &mut at.out.work)?;
         self.publics = publics;
         self.take_requests(&parts);
         self.nat = self.find_nat(self.path, cookies, &parts.discovery);
         self.float();
-        let mut chain = self.identify(Role::Initiator, &session, at);
+        let mut chain = self.identify(Role::Initiator, &keyed, at);
         chain.extend(self.first_contact());
         let work = &mut at.out.work;
-        let sent = self.sealed(5, &chain, &session.keys, &mut session.iv, work);
+        let sent = self.sealed(5, &chain, &keyed.keys, &mut keyed.iv, work);
         self.heard(4, at, &located);
         self.ask(Some(at.message.octets()), sent, at.now, at.out);
-        Ok(Awaited::Main6(session))
+        Ok(Awaited::Main6(keyed))
     }
 
     /// Reads message 5, sends message 6.
-    pub(super) fn main_5(&mut self, session: &Session, at: &mut At<'_>) -> Result<Awaited, Fault> {
-        let opened = self.read_sealed(session, at)?;
+    pub(super) fn main_5(&mut self, keyed: &Keyed, at: &mut At<'_>) -> Result<Awaited, Fault> {
+        let opened = self.read_sealed(keyed, at)?;
         let parts = Parts::sort(&opened.body, &opened.payloads)?;
-        let proven = self.check_identified(Role::Initiator, session, &parts, at)?;
+        let proven = self.check_identified(Role::Initiator, keyed, &parts, at)?;
         proven.charge(at.quotas.as_deref_mut(), at.now)?;
         self.take_notices(&parts);
         // strongSwan requests certificates here, not in message 3.
@@ -181,23 +181,23 @@ impl Core {
         }
         self.path = at.path;
         self.candidates = vec![Arc::clone(&proven.connection)];
-        let mut chain = self.identify(Role::Responder, session, at);
+        let mut chain = self.identify(Role::Responder, keyed, at);
         chain.extend(self.responder_lifetime());
         let mut iv = opened.next_iv;
-        let sent = self.sealed(6, &chain, &session.keys, &mut iv, &mut at.out.work);
+        let sent = self.sealed(6, &chain, &keyed.keys, &mut iv, &mut at.out.work);
         self.heard(5, at, &opened.payloads);
         self.answer(at.message.octets(), sent, at.now, at.out);
-        Ok(self.establish(session, iv, proven, true, at))
+        Ok(self.establish(keyed, iv, proven, true, at))
     }
 
     /// Reads message 6.
-    pub(super) fn main_6(&mut self, session: &Session, at: &mut At<'_>) -> Result<Awaited, Fault> {
-        let opened = self.read_sealed(session, at)?;
+    pub(super) fn main_6(&mut self, keyed: &Keyed, at: &mut At<'_>) -> Result<Awaited, Fault> {
+        let opened = self.read_sealed(keyed, at)?;
         let parts = Parts::sort(&opened.body, &opened.payloads)?;
-        let proven = self.check_identified(Role::Responder, session, &parts, at)?;
+        let proven = self.check_identified(Role::Responder, keyed, &parts, at)?;
         self.take_notices(&parts);
         self.heard(6, at, &opened.payloads);
-        Ok(self.establish(session, opened.next_iv, proven, false, at))
+        Ok(self.establish(keyed, opened.next_iv, proven, false, at))
     }
 
     /// Our KE and NONCE.
@@ -242,11 +242,11 @@ impl Core {
     }
 
     /// Our ID and proof.
-    fn identify(&self, own: Role, session: &Session, at: &mut At<'_>) -> Vec<Payload> {
+    fn identify(&self, own: Role, keyed: &Keyed, at: &mut At<'_>) -> Vec<Payload> {
         let work = &mut at.out.work;
         let id = self.own_id();
         let (publics, cookies) = (&self.publics, self.cookies);
-        let hash = self.hash_of(own, session, publics, cookies, &id.body(), work);
+        let hash = self.hash_of(own, keyed, publics, cookies, &id.body(), work);
         let mut chain = vec![id];
         chain.extend(self.connection().proof(&hash, &self.requests, work));
         chain
@@ -256,14 +256,14 @@ impl Core {
     fn check_identified(
         &self,
         peer: Role,
-        session: &Session,
+        keyed: &Keyed,
         parts: &Parts<'_>,
         at: &mut At<'_>,
     ) -> Result<auth::Proven, Fault> {
         let (id, id_body) = parts.id.ok_or(DropReason::MalformedMessage)?;
         let work = &mut at.out.work;
         let cookies: Cookies = self.cookies;
-        let hash = self.hash_of(peer, session, &self.publics, cookies, id_body, work);
+        let hash = self.hash_of(peer, keyed, &self.publics, cookies, id_body, work);
         auth::check(&self.candidates, id, parts, &hash, at.calendar, work)
     }
 

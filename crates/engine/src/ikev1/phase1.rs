@@ -20,7 +20,7 @@ use super::in_clear::notification_in_clear;
 use super::message::Message;
 use super::names_read;
 use super::parts::Parts;
-use super::refusal::fitting;
+use super::refusal::of_mode;
 use crate::config::Connection;
 use crate::counters::DropReason;
 use crate::ike::retransmit::Retransmit;
@@ -106,8 +106,11 @@ impl Phase1 {
         self.core.is_first_contact = false;
     }
 
-    /// Answers a first message with the first of `candidates` that matches. On a fault, `out` has a
-    /// notification if the peer is told; nothing else remains.
+    /// Answers a first message with the first of `candidates` that fits it. `candidates` are the
+    /// connections between both addresses ([`Config::between`]). On a fault, `out` has a
+    /// notification if the peer is told, and nothing is left to keep.
+    ///
+    /// [`Config::between`]: crate::config::Config::between
     pub fn respond(
         candidates: &[Arc<Connection>],
         decoys: &Decoys,
@@ -140,7 +143,7 @@ impl Phase1 {
         }
         let located = payloads(header.next_payload, body)?;
         let parts = Parts::sort(body, &located)?;
-        let candidates = fitting(candidates, path, is_aggressive).inspect_err(|_| {
+        let candidates = of_mode(candidates, is_aggressive).inspect_err(|_| {
             let kind = NotifyType::NoProposalChosen;
             out.messages
                 .push(notification_in_clear(header.cookies, kind, path, random));
@@ -369,9 +372,9 @@ impl Phase1 {
         let header = message.header();
         let is_sealed = header.flags.is_encrypted();
         let found: Result<Vec<Located>, DropReason> = if is_sealed {
-            match self.step.session() {
+            match self.step.keyed() {
                 None => Err(DropReason::UndecryptableMessage),
-                Some(session) => self.core.open_notice(session, message, &mut out.work),
+                Some(keyed) => self.core.open_notice(keyed, message, &mut out.work),
             }
         } else {
             payloads(header.next_payload, message.body()).map_err(|_| DropReason::MalformedMessage)
@@ -417,7 +420,7 @@ impl Phase1 {
                 Ok(())
             }
             fault if self.core.sealed.is_some() => {
-                self.core.tell(&fault, self.step.session(), random, out);
+                self.core.tell(&fault, self.step.keyed(), random, out);
                 Err(fault)
             }
             fault => {

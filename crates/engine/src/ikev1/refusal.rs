@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crypto::rand::Stream;
 use wire::isakmp::{Cookies, Exchange, Located, NotifyType, Payload, write_payloads};
 
-use super::exchange::{Awaited, Core, Session};
+use super::exchange::{Awaited, Core, Keyed};
 use super::in_clear::notification_in_clear;
 use super::message::Message;
 use super::names_of;
@@ -16,7 +16,6 @@ use super::protect::{self, Iv};
 use crate::config::Connection;
 use crate::counters::DropReason;
 use crate::ike::{Doubt, Fault, Outbox, Refusal, Step, Unanswered};
-use crate::sa::Path;
 use crate::work::Work;
 
 impl Core {
@@ -24,7 +23,7 @@ impl Core {
     pub(super) fn tell(
         &self,
         fault: &Fault,
-        session: Option<&Session>,
+        keyed: Option<&Keyed>,
         random: &mut Stream,
         out: &mut Outbox,
     ) {
@@ -33,7 +32,7 @@ impl Core {
             Fault::Unauthenticated(_) => NotifyType::AuthenticationFailed,
             _ => return,
         };
-        let Some(session) = session else {
+        let Some(keyed) = keyed else {
             out.messages
                 .push(notification_in_clear(self.cookies, kind, self.path, random));
             return;
@@ -42,12 +41,12 @@ impl Core {
         let header = self.header(Exchange::Informational, random.u32().max(1));
         let id = header.message_id.to_be_bytes();
         let (_, body) = write_payloads(&chain);
-        let hash = session.suite.hash;
-        let hash = hash.hmac(&session.keys.skeyid_a.0, &[&id, &body]);
+        let hash = keyed.suite.hash;
+        let hash = hash.hmac(&keyed.keys.skeyid_a.0, &[&id, &body]);
         let mut all = vec![Payload::Hash(hash.as_ref().to_vec())];
         all.extend(chain);
-        let mut iv = self.notice_iv(session, header.message_id);
-        let (cipher, key) = (session.suite.cipher, &session.keys.cipher_key.0);
+        let mut iv = self.notice_iv(keyed, header.message_id);
+        let (cipher, key) = (keyed.suite.cipher, &keyed.keys.cipher_key.0);
         let message = protect::encrypt(cipher, key, header, &all, &mut iv, &mut out.work);
         out.messages
             .push(self.sent(Step::Informational, message, names_of(&all)));
@@ -79,19 +78,19 @@ impl Core {
     /// Decrypts a notification during phase 1 and checks its hash.
     pub(super) fn open_notice(
         &self,
-        session: &Session,
+        keyed: &Keyed,
         message: &Message<'_>,
         work: &mut Work,
     ) -> Result<Vec<Located>, DropReason> {
-        let iv = self.notice_iv(session, message.id());
-        let key = &session.keys.cipher_key.0;
+        let iv = self.notice_iv(keyed, message.id());
+        let key = &keyed.keys.cipher_key.0;
         let mut opened = protect::decrypt(self.suite.cipher, key, message, &iv, work)?;
         let Some(Payload::Hash(hash)) = opened.payloads.first().map(|first| &first.payload) else {
             return Err(DropReason::BadHash);
         };
         let id = message.id().to_be_bytes();
         let parts = [&id[..], opened.after_first()];
-        let expected = self.suite.hash.hmac(&session.keys.skeyid_a.0, &parts);
+        let expected = self.suite.hash.hmac(&keyed.keys.skeyid_a.0, &parts);
         if crypto::hash::is_equal(hash, expected.as_ref()) {
             Ok(core::mem::take(&mut opened.payloads))
         } else {
@@ -157,54 +156,32 @@ impl Core {
     }
 
     /// RFC 2409 appendix B: from the last block of phase 1, sent or received.
-    fn notice_iv(&self, session: &Session, message_id: u32) -> Iv {
+    fn notice_iv(&self, keyed: &Keyed, message_id: u32) -> Iv {
         let id = message_id.to_be_bytes();
-        let last = self.sealed.as_ref().unwrap_or(&session.iv);
+        let last = self.sealed.as_ref().unwrap_or(&keyed.iv);
         let digest = self.suite.hash.digest(&[last.as_ref(), &id]);
         Iv::truncated(self.suite.cipher, digest.as_ref())
     }
 }
 
-/// Connections with matching addresses and mode, those that name the peer's address first.
-pub(super) fn fitting(
+/// Connections of the mode that the peer uses.
+pub(super) fn of_mode(
     candidates: &[Arc<Connection>],
-    path: Path,
     is_aggressive: bool,
 ) -> Result<Vec<Arc<Connection>>, Fault> {
-    let (own, peer) = (
-        path.local.ip().to_canonical(),
-        path.remote.ip().to_canonical(),
-    );
-    let names_peer = |connection: &Connection| {
-        let mut ends = connection.remote_addrs.iter();
-        ends.any(|end| end.ip().to_canonical() == peer)
+    let is_of_mode = |it: &&Arc<Connection>| {
+        let is_usable = it.method().is_some() && !it.proposals.is_empty();
+        it.is_aggressive == is_aggressive && is_usable
     };
-    let mut found: Vec<&Arc<Connection>> = candidates
-        .iter()
-        .filter(|connection| {
-            let locals = &connection.local_addrs;
-            let is_here = locals.is_empty() || locals.iter().any(|l| l.to_canonical() == own);
-            let is_there = connection.remote_addrs.is_empty() || names_peer(connection);
-            let is_usable = connection.method().is_some() && !connection.proposals.is_empty();
-            is_here && is_there && is_usable
-        })
-        .collect();
-    if found.is_empty() {
-        return Err(Fault::NoConnection(format!(
-            "no connection between {own} and {peer} is configured"
-        )));
+    let found: Vec<_> = candidates.iter().filter(is_of_mode).cloned().collect();
+    if !found.is_empty() {
+        return Ok(found);
     }
-    found.retain(|connection| connection.is_aggressive == is_aggressive);
-    if found.is_empty() {
-        let (theirs, ours) = if is_aggressive {
-            ("aggressive", "main")
-        } else {
-            ("main", "aggressive")
-        };
-        return Err(Fault::NoConnection(format!(
-            "no mode in common: the peer uses IKEv1 {theirs} mode; we accept {ours} mode"
-        )));
-    }
-    found.sort_by_key(|connection| !names_peer(connection));
-    Ok(found.into_iter().map(Arc::clone).collect())
+    let (theirs, ours) = match is_aggressive {
+        true => ("aggressive", "main"),
+        false => ("main", "aggressive"),
+    };
+    Err(Fault::NoConnection(format!(
+        "no mode in common: the peer uses IKEv1 {theirs} mode; we accept {ours} mode"
+    )))
 }

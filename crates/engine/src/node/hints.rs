@@ -62,7 +62,7 @@ impl Node {
 
     /// Whether a connection is a responder for peers at this address.
     pub(super) fn answers_at(&self, path: Path) -> bool {
-        let mut candidates = self.candidates(path).into_iter();
+        let mut candidates = self.config.between(path).into_iter();
         candidates.any(|it| it.remote_addrs.is_empty())
     }
 

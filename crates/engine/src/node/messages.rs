@@ -1,13 +1,10 @@
 //! Received datagrams: marker, fragments, whose they are, then what has come about.
 
-use std::sync::Arc;
-
 use super::half_open::{Place, Room};
 use super::proof::LEAST_MESSAGE_BYTES;
 use super::session::{Session, Stage};
 use super::session_id::SessionId;
 use super::{EndCause, Event, Node};
-use crate::config::Connection;
 use crate::counters::DropReason;
 use crate::ike::{Complaint, Fact, Fault, Lease, Notice, Outbox, Refusal, Terms, Wanted};
 use crate::ikev1::fragments::{Sender, Standing};
@@ -122,7 +119,7 @@ impl Node {
         if room == Room::None {
             return self.drops.count(DropReason::TooManyHalfOpen);
         }
-        let candidates = self.candidates(path);
+        let candidates = self.config.between(path);
         if candidates.is_empty() || self.is_stopping {
             return self.drops.count(DropReason::NoConnection);
         }
@@ -160,24 +157,6 @@ impl Node {
     fn make_room(&mut self, oldest: SessionId, now: Instant) {
         self.drops.count(DropReason::TooManyHalfOpen);
         self.close_session(oldest, EndCause::HalfOpenLimit, false, now);
-    }
-
-    /// Connections that this path's peer may belong to, in the order of the configuration.
-    pub(super) fn candidates(&self, path: Path) -> Vec<Arc<Connection>> {
-        let is_local =
-            |c: &Connection| c.local_addrs.is_empty() || c.local_addrs.contains(&path.local.ip());
-        let is_remote = |c: &Connection| {
-            c.remote_addrs.is_empty()
-                || c.remote_addrs
-                    .iter()
-                    .any(|address| address.ip() == path.remote.ip())
-        };
-        self.config
-            .connections
-            .iter()
-            .filter(|connection| is_local(connection) && is_remote(connection))
-            .cloned()
-            .collect()
     }
 
     fn on_phase1(&mut self, id: SessionId, path: Path, message: &Message<'_>, now: Instant) {

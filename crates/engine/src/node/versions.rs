@@ -28,7 +28,7 @@ impl Node {
         };
         let is_owed = !self.is_stopping
             && refusal.len() <= message.len()
-            && !self.candidates(path).is_empty()
+            && !self.config.between(path).is_empty()
             && self.versions.0.take(now);
         if is_owed {
             let datagram = Output::Datagram(path, with_marker(path, refusal));

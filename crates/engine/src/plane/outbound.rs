@@ -17,7 +17,7 @@ use crate::plane::path_mtu::PathSizes;
 use crate::plane::policy::{self, Index, Slot};
 use crate::plane::reassembly::Reassembly;
 use crate::plane::sealer::Sealer;
-use crate::plane::split::Burst;
+use crate::plane::split::{Burst, Sealed};
 use crate::plane::stall::Stall;
 use crate::plane::vnet::PLAIN;
 use crate::plane::{Datagrams, Notice, Offloads, OutboundChange, PlaneReport, SaReport};
@@ -288,27 +288,23 @@ impl OutboundPlane {
             return Err(DropReason::UnprovenPath);
         }
         let sign = look(&mut child.stall, sealer, offload, inner, packet, now);
-        let before = sealer.report();
         let used = out.len();
-        let mut burst = Burst {
+        let burst = Burst {
             sealer,
             random: &mut self.random,
             offloads: self.offloads,
             now,
             out,
+            sealed: Sealed::default(),
         };
-        let result = burst.seal(offload, inner, packet);
-        let sealer = burst.sealer;
-        let octets = (burst.out.len() - used) as u64;
-        let after = sealer.report();
-        let packets = after.packets - before.packets;
-        if packets > 0 {
+        let (sealed, result) = burst.seal(offload, inner, packet);
+        let octets = (out.len() - used) as u64;
+        if sealed.packets > 0 {
             let task = Task::Seal(sealer.shape.protocol, sealer.shape.protection);
-            let bytes = after.bytes - before.bytes;
-            self.report.work.add(task, packets, bytes);
+            self.report.work.add(task, sealed.packets, sealed.bytes);
             if let Some(limit) = &mut child.limit {
                 let headers = sealer.shape.headers_outside() as u64;
-                limit.spend(octets + packets * headers);
+                limit.spend(octets + sealed.packets * headers);
             }
         }
         if sealer.take_soft_limit() {
@@ -316,7 +312,7 @@ impl OutboundPlane {
             out.notices.push(Notice::SoftLimit { child });
         }
         let id = child.id;
-        let is_watched = packets > 0 && child.watched_from.is_some_and(|from| from <= now);
+        let is_watched = sealed.packets > 0 && child.watched_from.is_some_and(|from| from <= now);
         if is_watched {
             child.watched_from = None;
             out.notices

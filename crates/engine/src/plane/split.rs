@@ -30,6 +30,16 @@ pub(crate) struct Burst<'a> {
     pub(crate) offloads: Offloads,
     pub(crate) now: Instant,
     pub(crate) out: &'a mut Datagrams,
+    /// What was sealed of it so far.
+    pub(crate) sealed: Sealed,
+}
+
+/// How much was sealed.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Sealed {
+    pub(crate) packets: u64,
+    /// Octets before sealing.
+    pub(crate) bytes: u64,
 }
 
 /// What each segment of a super-packet shares.
@@ -40,9 +50,26 @@ struct Segments {
     pseudo: Sum,
 }
 
+impl Sealed {
+    fn count(&mut self, clear: usize) {
+        self.packets += 1;
+        self.bytes += clear as u64;
+    }
+}
+
 impl Burst<'_> {
-    /// Seals all of a frame.
+    /// Seals all of a frame. Returns what was sealed, even if the rest was refused.
     pub(crate) fn seal(
+        mut self,
+        offload: &VnetHeader,
+        inner: &Inner,
+        packet: &mut [u8],
+    ) -> (Sealed, Result<(), DropReason>) {
+        let result = self.seal_all(offload, inner, packet);
+        (self.sealed, result)
+    }
+
+    fn seal_all(
         &mut self,
         offload: &VnetHeader,
         inner: &Inner,
@@ -144,14 +171,11 @@ impl Burst<'_> {
     fn seal_whole(&mut self, inner: &Inner, packet: &[u8]) -> Result<(), DropReason> {
         let outer = Outer::of(self.sealer, inner, packet);
         let payload = &packet[outer.header.len()..];
-        self.sealer.seal(
-            payload.len(),
-            &outer,
-            self.now,
-            self.random,
-            self.out,
-            |place| place.copy_from_slice(payload),
-        )
+        let fill = |place: &mut [u8]| place.copy_from_slice(payload);
+        self.sealer
+            .seal(payload.len(), &outer, self.now, self.random, self.out, fill)?;
+        self.sealed.count(payload.len());
+        Ok(())
     }
 
     /// Cuts an IPv4 packet (maybe a fragment itself) into fragments that fit, and seals each. Rare,
@@ -277,7 +301,9 @@ impl Burst<'_> {
             tail.copy_from_slice(data);
         };
         self.sealer
-            .seal(clear, &outer, self.now, self.random, self.out, fill)
+            .seal(clear, &outer, self.now, self.random, self.out, fill)?;
+        self.sealed.count(clear);
+        Ok(())
     }
 
     /// One datagram of a UDP super-packet that must be fragmented: rare, so it may be copied.

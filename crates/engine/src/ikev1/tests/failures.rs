@@ -78,17 +78,6 @@ fn another_mode() {
 }
 
 #[test]
-fn no_connection_for_the_addresses() {
-    let pair = fail(Setup::default(), |_, gateway| {
-        gateway.local_addrs = vec!["203.0.113.1".parse().unwrap()];
-    });
-    assert_eq!(
-        pair.r.sentence(),
-        "no connection between 192.0.2.1 and 10.0.0.2 is configured"
-    );
-}
-
-#[test]
 fn another_preshared_key_in_main_mode() {
     let pair = fail(Setup::default(), |station, _| {
         (station.local.method, station.remote.method) = preshared("wrong");

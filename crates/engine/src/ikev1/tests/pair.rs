@@ -11,8 +11,8 @@ use crypto::rand::{Seed, Stream};
 use crypto::rsa::PrivateKey;
 
 use crate::config::{
-    Connection, Encapsulation, IdentityPattern, InnerFamilies, LocalAuth, LocalMethod, RemoteAuth,
-    RemoteMethod, Start, Unique,
+    Config, Connection, Encapsulation, IdentityPattern, InnerFamilies, Limits, LocalAuth,
+    LocalMethod, RemoteAuth, RemoteMethod, Start, Unique,
 };
 use crate::identity::Identity;
 use crate::ike::{Fault, Outbox, Sent};
@@ -187,7 +187,7 @@ pub(super) struct End {
 pub(super) struct Pair {
     pub(super) i: End,
     pub(super) r: End,
-    pub(super) responders: Vec<Arc<Connection>>,
+    pub(super) responders: Config,
     pub(super) now: Instant,
     pub(super) calendar: Calendar,
     /// The responder's quotas.
@@ -211,7 +211,11 @@ impl Pair {
         let mut pair = Self {
             i: end("initiator"),
             r: end("responder"),
-            responders: responders.into_iter().map(Arc::new).collect(),
+            responders: Config {
+                connections: responders.into_iter().map(Arc::new).collect(),
+                pools: Vec::new(),
+                limits: Limits::default(),
+            },
             now: Instant(0),
             calendar: JANUARY_2027,
             quotas: None,
@@ -269,8 +273,9 @@ impl Pair {
             }
             None if r.fault.is_some() => return,
             None => {
-                let (all, decoys) = (&self.responders, Decoys::new(&Seed::new([9; 32])));
-                Phase1::respond(all, &decoys, path, message, &mut r.random, now, &mut r.out)
+                let all = self.responders.between(path);
+                let decoys = Decoys::new(&Seed::new([9; 32]));
+                Phase1::respond(&all, &decoys, path, message, &mut r.random, now, &mut r.out)
                     .map(|phase1| r.phase1 = Some(phase1))
             }
         };
