@@ -1,4 +1,5 @@
 use super::*;
+use crate::sa::Via;
 
 fn connection(name: &str, own: &[&str], peers: &[&str]) -> Arc<Connection> {
     let auth = |id: &str| Identity::Fqdn(id.into());
@@ -33,6 +34,7 @@ fn a_peer_may_belong_to_connections_of_both_addresses_first_to_those_that_name_i
     let names = |local: &str, remote: &str| -> Vec<String> {
         let at = |ip: &str| SocketAddr::new(ip.parse().unwrap(), 500);
         let path = Path {
+            via: Via::Udp,
             local: at(local),
             remote: at(remote),
         };
