@@ -1,7 +1,7 @@
 """The lab around Caravan: network namespaces, real peers, the demo and the measurements.
 
-The program under study is the Rust binary `caravan`; this package only starts it, gives it
-links and traffic, and reads what it says.
+The program under test is the Rust binary `caravan`. This package only starts it, gives it links and
+traffic, and reads its output.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Work of the native core on threads that Ctrl-C need not wait for.
+"""Runs the native core on threads that Ctrl-C need not wait for.
 
-Native code gives the interpreter free but cannot be broken off, and what it computes may take
-minutes. Its threads are left behind where somebody stops; `leave` ends the program over them.
+Native code releases the interpreter but cannot be interrupted, and may compute for minutes. When
+the user stops, its threads are left running; `leave` ends the program with them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import NoReturn, TypeVar
 T = TypeVar("T")
 
 _LEFT: set[threading.Thread] = set()
-"""Threads that still compute what nobody waits for."""
+"""Threads whose result nobody waits for."""
 
 
 def computed(calls: Sequence[Callable[[], T]], threads: int) -> Iterator[tuple[int, T]]:
-    """Each call's number and its result, as they end; a call's exception comes out here.
+    """Yield each call's number and result as they end; a call's exception is raised here.
 
-    The calls are begun in their order. Whoever stops reading stops all that has not begun.
+    The calls start in their order. When the reader stops, no further call starts.
     """
     todo: queue.SimpleQueue[int] = queue.SimpleQueue()
     done: queue.SimpleQueue[tuple[int, T | None, BaseException | None]] = queue.SimpleQueue()
@@ -59,9 +59,9 @@ def computed(calls: Sequence[Callable[[], T]], threads: int) -> Iterator[tuple[i
 
 
 def leave(status: int) -> NoReturn:
-    """End the program, without waiting for threads that compute what nobody wants any more."""
+    """End the program without waiting for threads whose results nobody wants."""
     for thread in list(_LEFT):
-        # One that only has to say good-bye needs no more than this.
+        # A program without such threads ends normally.
         thread.join(0.05)
     if any(thread.is_alive() for thread in _LEFT):
         sys.stdout.flush()

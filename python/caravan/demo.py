@@ -1,8 +1,8 @@
-"""The demonstration: a station reaches a private server through an operator's NAT.
+"""The demonstration: a client reaches a private server through an operator's NAT.
 
-`python -m caravan.demo` brings up MS, NAT, SG and server in namespaces, shows the handshake as it
-happens, fetches a file through the protected road and compares its hash, then measures every
-policy of the paper and today's beside them. Everything it prints comes from this very run.
+`python -m caravan.demo` sets up MS, NAT, SG and server in namespaces, shows the handshake as it
+happens, fetches a file through the tunnel and compares its hash, then measures every policy of the
+paper and today's policies. Everything that it prints comes from this run.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def main(
 def show(
     road: Road, ends: tuple[Connection, Connection], url: str, expected: str, capture: Path
 ) -> None:
-    """Bring a connection up before the reader's eyes and fetch a file over it."""
+    """Bring a connection up, show its handshake, and fetch a file over it."""
     on_gateway, on_station = ends
     with Caravan(road.sg, on_gateway) as gateway:
         gateway.wait_ready()
@@ -99,14 +99,14 @@ def show(
 
 
 def follow_handshake(station: Caravan) -> None:
-    """Print each message of the key exchange when the station logs it, until the road is up."""
+    """Print each message of the key exchange when the client logs it, until the tunnel is up."""
     shown: list[HandshakeMessage] = []
     deadline = time.monotonic() + READY_S
     is_ready = False
     while not is_ready:
         if time.monotonic() > deadline:
             station.wait_ready(0)
-        # Readiness is asked before the log is read: what came before it is printed before it.
+        # Check for readiness before reading the log, so that all earlier messages are printed.
         is_ready = station.is_ready()
         for message in station.handshake()[len(shown) :]:
             shown.append(message)
@@ -115,7 +115,7 @@ def follow_handshake(station: Caravan) -> None:
 
 
 def handshake_line(number: int, message: HandshakeMessage, first_s: float) -> str:
-    """One line: when, which way, which exchange, how big, and what it carries."""
+    """One line: time, direction, exchange, size and payloads."""
     arrow = "ms -> sg" if message.direction == "sent" else "ms <- sg"
     plural = "" if message.datagrams == 1 else "s"
     elapsed_ms = (message.time_s - first_s) * 1000
@@ -139,7 +139,7 @@ def measure_all(road: Road, keys: Keys, seconds: int, output: Path) -> list[Cost
 
 
 def cost_table(costs: list[Cost]) -> Table:
-    """The one table: a row a policy."""
+    """The table, one row per policy."""
     table = Table(
         title="What each policy costs (transport mode, ESP in UDP; * legacy, RFC 8221)",
         caption="bytes of an IP packet on the NAT's outer link: captured/RFC/paper",
@@ -166,7 +166,7 @@ def cost_table(costs: list[Cost]) -> Table:
 
 
 def wire_cell(policy: Policy, size: int, captured: int) -> str:
-    """Captured, RFC's and paper's sizes; red where the first two differ."""
+    """Captured, RFC's and paper's sizes; red if the first two differ."""
     by_rfc = policy.rfc_bytes(size)
     by_paper = policy.paper_bytes(size)
     seen = str(captured) if captured == by_rfc else f"[red]{captured}[/]"
@@ -178,14 +178,14 @@ def _number(value: float | None, digits: int) -> str:
 
 
 def open_commands(capture: Path) -> tuple[str, str]:
-    """Shell commands that show what a capture holds in clear: what ESP carried, and IKE."""
+    """Shell commands that show the content of a capture decrypted: of ESP, and of IKE."""
     path = shlex.quote(os.path.relpath(capture))
     tshark = f"WIRESHARK_CONFIG_DIR={path}.keys tshark -r {path}"
     return f"{tshark} -Y http", f"{tshark} -O isakmp -Y isakmp"
 
 
 def say_next(output: Path, capture: Path, report: Path) -> None:
-    """Where to look and what to try."""
+    """What to look at and what to try."""
     logs = os.path.relpath(output / "logs")
     inside, ike = open_commands(capture)
     console.print(f"Open  {inside}")

@@ -1,6 +1,6 @@
-"""TOML texts as the native core reads them: every value with the line and column where it stands.
+"""TOML texts as the native core parses them: every value with its line and column.
 
-All files of the lab are read by one reader, in Rust. Left out: what the values mean.
+All files of the lab use one reader, in Rust. Left out: the meaning of values.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Step = str | int
 
 @dataclass(frozen=True)
 class Item:
-    """A value, and where its key stands; both count from 1.
+    """A value and the position of its key, from 1.
 
     `value`: a text, number or truth value, or items in a table or a list.
     """
@@ -29,7 +29,7 @@ class Item:
 
     @classmethod
     def parse(cls, file: str, text: str) -> Item:
-        """The whole text. What is no TOML is a `ValueError` with file, line and column."""
+        """The whole text. Invalid TOML is a `ValueError` with file, line and column."""
         return cls._of(json.loads(_lab.document(file, text)))
 
     @classmethod
@@ -42,7 +42,7 @@ class Item:
         return cls(line, column, node["value"])
 
     def plain(self) -> Any:
-        """The value without places."""
+        """The value without positions."""
         if isinstance(self.value, Mapping):
             return {key: inner.plain() for key, inner in self.value.items()}
         if isinstance(self.value, list):
@@ -50,7 +50,7 @@ class Item:
         return self.value
 
     def find(self, path: Sequence[Step]) -> Item:
-        """What stands at `path`, or the closest value around it."""
+        """The item at `path`, or the closest one around it."""
         if not path:
             return self
         inner: Item | None = None

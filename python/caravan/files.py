@@ -1,7 +1,7 @@
-"""The files that the lab reads: of the catalogue, beside a scenario or a study, or by their path.
+"""The files that the lab reads: from the catalogue, beside a scenario or a study, or by path.
 
-One reader for all of them: one way to find a name, one limit for a text, one sentence for what is
-not there. Left out: what the texts mean.
+One reader for all of them: one way to find a name, one limit for a text, one error for a missing
+file. Left out: the meaning of texts.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ FOLDERS = {
 }
 """Where the files of a kind are, in the catalogue and beside a study."""
 STUDY_FILE = "study.toml"
-"""A study is a folder with this file in it."""
+"""A study is a folder with this file."""
 TEXT_BYTES_MAX = 1 << 22
-"""The native core's own limit; what is larger is not read at all."""
+"""The native core's limit; larger files are not read."""
 
 
 @dataclass(frozen=True)
 class Entry:
     """One file: its `kind`, the `name` that scenarios use, its `file` for messages, its `text`.
 
-    A trace has no `text` but a `digest`: it stays in its file, however long it is.
+    A trace has no `text` but a `digest`: it stays in its file and may have any length.
     """
 
     kind: str
@@ -43,13 +43,14 @@ class Entry:
     digest: str = ""
 
     def request(self) -> dict[str, str]:
-        """The entry as the native core reads it."""
+        """The entry in the native core's form."""
         text = {"kind": self.kind, "name": self.name, "file": self.file, "text": self.text}
         return {**text, "digest": self.digest} if self.digest else text
 
 
 def within(kind: str, root: Path = CATALOGUE) -> Iterator[tuple[str, Path]]:
-    """Name and path of each file of a kind in the catalogue, or in a folder arranged like it."""
+    """Name and path of each file of a kind, in the catalogue or in a folder with the same
+    structure."""
     folder = root / FOLDERS[kind]
     if kind == "study":
         yield from ((path.parent.name, path) for path in sorted(folder.glob(f"*/{STUDY_FILE}")))
@@ -64,12 +65,12 @@ def names(kind: str) -> list[str]:
 
 
 def bare(kind: str, name: str) -> str:
-    """A name without its kind's folder and ending, as in `links/lte.toml`."""
+    """A name without folder and ending of its kind, as in `links/lte.toml`."""
     return name.removeprefix(f"{FOLDERS[kind]}/").removesuffix(".toml")
 
 
 def locate(kind: str, name: str) -> Path:
-    """The file that `name` means: a path, else a name of the catalogue."""
+    """The file that `name` refers to: a path, otherwise a name of the catalogue."""
     path = Path(name)
     if path.is_file():
         return path
@@ -86,13 +87,13 @@ def locate(kind: str, name: str) -> Path:
 
 
 def find(kind: str, name: str) -> Entry:
-    """The file that `name` means, read. One of the catalogue has the catalogue's name for it."""
+    """The content of the file that `name` refers to. A catalogue file has its catalogue name."""
     path = locate(kind, name)
     return read(kind, path, name if path == Path(name) else path.stem)
 
 
 def read(kind: str, path: Path, name: str) -> Entry:
-    """A file under a name."""
+    """The file under a given name."""
     file = shown(path)
     try:
         if kind == "trace":
@@ -108,5 +109,5 @@ def read(kind: str, path: Path, name: str) -> Entry:
 
 
 def shown(path: Path) -> str:
-    """A path for messages: from the catalogue on where it is in there."""
+    """A path for messages, relative to the catalogue if it is inside."""
     return str(path.relative_to(CATALOGUE)) if path.is_relative_to(CATALOGUE) else str(path)

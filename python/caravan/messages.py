@@ -1,7 +1,7 @@
-"""What all messages of the lab share: their faults, and the word that a wrong one is a slip of.
+"""The parts that all messages of the lab share: errors, and the nearest valid word.
 
-Every refusal is one sentence: the place (an option, or file, line and key), what is wrong, and
-what to do.
+Every refusal is one sentence: the place (an option, or file, line and key), what is wrong, and what
+to do.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any, Self
 from caravan import _lab
 
 UNPRICED = frozenset({"unpriced", "no-formula"})
-"""Codes of the native core where a cost table has no price, or no size is known."""
+"""Codes of the native core for a cost table without a price, or an unknown size."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a value was written; lines and columns count from 1, and None is not known.
+    """Where a value was written; lines and columns count from 1, None is unknown.
 
-    `file` is None for an edit from outside, as `--set`; `key` is as `--set` names it.
+    `file` is None for an edit from outside, as `--set`; `key` is in the form of `--set`.
     """
 
     file: str | None
@@ -35,7 +35,7 @@ class Place:
 
     @property
     def is_edit(self) -> bool:
-        """Whether an edit put the value there."""
+        """Whether an edit set the value there."""
         return self.file is None
 
 
@@ -43,8 +43,8 @@ class Refused(ValueError):
     """Says which file, line, key or option is wrong, and what would be right.
 
     Its text is one sentence for people; code reads the attributes. `code` is that of the native
-    core's refusal, empty for others. `what` is the sentence without `place`; `brief` leaves out
-    what would do instead, for lists. `argument` is the value of a request that is wrong.
+    core's refusal, otherwise empty. `what` is the sentence without `place`; `brief` leaves out the
+    remedy, for lists. `argument` is the wrong value of a request.
     """
 
     def __init__(self, said: str) -> None:
@@ -56,7 +56,7 @@ class Refused(ValueError):
 
     @classmethod
     def of(cls, fault: Refused | _lab.Refusal) -> Self:
-        """The same refusal as one of this class."""
+        """The same refusal in this class."""
         found = cls(str(fault))
         found.code, found.what, found.brief = fault.code, fault.what, fault.brief
         found.argument = fault.argument
@@ -66,7 +66,7 @@ class Refused(ValueError):
 
     @classmethod
     def told(cls, answer: Mapping[str, Any]) -> Self:
-        """A refusal that stands in an answer of the native core."""
+        """A refusal in an answer of the native core."""
         found = cls(answer["said"])
         found.code, found.what, found.brief = answer["code"], answer["what"], answer["brief"]
         found.place = Place(*answer["place"]) if answer["place"] else None
@@ -74,14 +74,14 @@ class Refused(ValueError):
 
     @classmethod
     def edit(cls, key: str, what: str) -> Self:
-        """What is wrong with the edit of `key`."""
+        """An error of the edit of `key`."""
         found = cls(f"--set {key}: {what}")
         found.place, found.what, found.brief = Place.edit(key), what, what
         return found
 
     @property
     def is_unpriced(self) -> bool:
-        """Whether a cost table has no price, or no size is known."""
+        """Whether a cost table has no price, or a size is unknown."""
         return self.code in UNPRICED
 
 
@@ -95,5 +95,5 @@ def unknown(what: str, word: str, valid: Iterable[str]) -> str:
 
 
 def nearest(word: str, valid: Iterable[str]) -> str:
-    """Half a sentence: the valid word that `word` is a slip or a part of, else all valid ones."""
+    """Half a sentence: the valid word nearest to `word`, otherwise all valid ones."""
     return _lab.choices(word, list(valid))

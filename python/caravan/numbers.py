@@ -1,4 +1,4 @@
-"""Numbers as a reader wants them: significant digits, and no exponent where one can do without."""
+"""Numbers for readers: significant digits, and an exponent only if needed."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 PLACES_MAX = 8
-"""Digits behind the point, beyond which a small number has an exponent."""
+"""Decimal places beyond which a small number gets an exponent."""
 LARGEST = 1e12
 AMOUNTS = ((1e9, "billion"), (1e6, "million"))
 
 
 def significant(value: float | None, digits: int = 4) -> str:
-    """The value to so many digits; a dash where there is none."""
+    """The value with this many digits; a dash for None."""
     if value is None or math.isnan(value):
         return "-"
     if value == 0 or not math.isfinite(value):
@@ -27,7 +27,7 @@ def significant(value: float | None, digits: int = 4) -> str:
 
 
 def amount(count: float) -> str:
-    """How many, in words where there are millions."""
+    """A count, in words if it is millions."""
     for size, word in AMOUNTS:
         if count >= size:
             return f"{significant(count / size, 3)} {word}"
@@ -35,7 +35,7 @@ def amount(count: float) -> str:
 
 
 def missing(runs: Iterable[Sequence[int]], sent: int) -> list[tuple[int, int]]:
-    """First and last number of what did not come: `runs` came, of `sent` numbers from 0."""
+    """First and last number of each missing range; `runs` were received of `sent` numbers."""
     ends = [(-1, -1), *((first, last) for first, last in runs), (sent, sent)]
     between = ((one[1] + 1, other[0] - 1) for one, other in pairwise(ends))
     return [(first, last) for first, last in between if first <= last]

@@ -1,7 +1,6 @@
-"""Where the program `caravan-lab` begins: before anything that takes time to load.
+"""The start of the program `caravan-lab`, before slow imports.
 
-Ctrl-C ends it without a word and with status 130 while it loads, and as `caravan.lab.cli` says
-from then on.
+During them, Ctrl-C ends it silently with status 130; afterwards `caravan.lab.cli` handles it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A progress bar with the time left, on anything past two seconds."""
+"""A progress bar with the time left, for work of more than two seconds."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ QUIET_S = 2.0
 
 
 class Progress(Protocol):
-    """What hears of work that ends."""
+    """Receives the progress of work."""
 
     def advance(self, packets: float, /) -> None:
-        """So much more is done."""
+        """Add this much."""
         ...
 
 
 def progress(console: Console | None, total: float) -> AbstractContextManager[Progress]:
-    """A bar on a terminal, nothing elsewhere."""
+    """A bar on a terminal, otherwise nothing."""
     if console is None or not console.is_terminal:
         return Silence()
     return Bar(console, total)
 
 
 class Silence:
-    """Progress that nobody sees."""
+    """Invisible progress."""
 
     def __enter__(self) -> Silence:
         return self
@@ -38,11 +38,11 @@ class Silence:
         return None
 
     def advance(self, packets: float, /) -> None:
-        """So much more is done."""
+        """Add this much."""
 
 
 class Bar:
-    """A progress bar with the time left, on anything that lasts."""
+    """A progress bar with the time left, for work that takes long."""
 
     def __init__(self, console: Console, total: float) -> None:
         from rich.progress import (  # noqa: PLC0415
@@ -75,7 +75,7 @@ class Bar:
             self._progress.stop()
 
     def advance(self, packets: float, /) -> None:
-        """So much more is done."""
+        """Add this much."""
         self._progress.advance(self._task, packets)
         if not self._is_shown and time.monotonic() - self._began > QUIET_S:
             self._is_shown = True

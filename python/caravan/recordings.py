@@ -1,8 +1,8 @@
-"""Recorded links, which may be longer than memory: named by where they are and what they hold.
+"""Recorded links, which may be longer than memory: identified by path and digest.
 
-A request for the native core carries the path and the SHA-256 of a recording, and never its lines:
-whoever computes it, on this machine or another, reads the same bytes or refuses. Left out: what
-the lines say, which is the native core's.
+A request for the native core has the path and the SHA-256 of a recording, never its lines: the
+process that computes it, on any machine, reads the same bytes or refuses. Left out: the meaning of
+the lines, which the native core knows.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from functools import lru_cache
 from pathlib import Path
 
 REMEMBERED = 256
-"""Digests that are kept: a file is read again only after it was changed."""
+"""Digests that are kept: a file is read again only after a change."""
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a recording, read as a stream; an `OSError` where it cannot be read."""
+    """SHA-256 of a recording, read as a stream; an `OSError` if it cannot be read."""
     found = path.stat()
     return _digest(path, found.st_ino, found.st_size, found.st_mtime_ns)
 
@@ -29,7 +29,7 @@ def _digest(path: Path, _inode: int, _size: int, _changed_ns: int) -> str:
 
 
 def unlike(catalogue: Iterable[Mapping[str, str]]) -> str:
-    """Why a recording that a request names is not here as it was there; empty where all are."""
+    """Why a recording of a request is missing or different here; empty if all are equal."""
     for entry in catalogue:
         if "digest" not in entry:
             continue

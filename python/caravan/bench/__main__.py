@@ -32,7 +32,7 @@ PRIMITIVES_TIMEOUT_S = 300
 
 
 class Part(StrEnum):
-    """What can be measured by itself."""
+    """A part that can be measured alone."""
 
     ROADS = "roads"
     SUITES = "suites"
@@ -66,11 +66,11 @@ def main(
     part: Annotated[list[Part] | None, typer.Option(help="only this; no document")] = None,
     system: Annotated[list[str] | None, typer.Option(help="only this data plane")] = None,
 ) -> None:
-    """Measure Caravan beside its peers; write BENCHMARKS.md after a whole run."""
+    """Measure Caravan and its peers; write BENCHMARKS.md after a whole run."""
     began = time.monotonic()
     output = output.resolve()
     output.mkdir(parents=True, exist_ok=True)
-    # Figures of parts that this run leaves out stay; keys and logs are of one run.
+    # Figures of other parts stay; keys and logs belong to one run.
     for name in ("pki", "logs"):
         shutil.rmtree(output / name, ignore_errors=True)
     parts = part or list(Part)
@@ -112,7 +112,7 @@ CRATES = {
 def build(parts: Sequence[Part]) -> dict[str, Path]:
     """The crates' own benches that the parts run, by name.
 
-    Cargo may need the network, which the private corner does not have.
+    Cargo may need the network, which the private namespace does not have.
     """
     wanted = dict.fromkeys(name for part in parts for name in BENCHES.get(part, ()))
     return {name: benches.build(TOP, CRATES[name], name) for name in wanted}
@@ -130,7 +130,7 @@ class Run:
     programs: Mapping[str, Path]
 
     def results(self, parts: Sequence[Part]) -> Results:
-        """All parts asked for, in the order of `Part`."""
+        """All requested parts, in the order of `Part`."""
         makers: dict[Part, Callable[[], Any]] = {
             Part.ROADS: lambda: self.data_planes(self.systems, self.plan.roads),
             Part.SUITES: lambda: self.data_planes(
@@ -151,7 +151,7 @@ class Run:
         return Results(self.congestion, **found)
 
     def data_planes(self, names: Sequence[str], effort: Effort) -> list[roads.Road]:
-        """Data planes by their names, all up at once, measured in turns."""
+        """Data planes by their names, all up at the same time, measured in turns."""
         with self._bench(names[0].replace(" ", "-")) as bench:
             up = []
             for name in names:
@@ -161,7 +161,7 @@ class Run:
             return roads.measure(up, effort, self.congestion, probe, say)
 
     def handshakes(self) -> list[control.Handshakes]:
-        """The engine's share, then the programs'."""
+        """The engine's part, then the programs'."""
         load = self.programs["load"]
         say("handshakes of the engine")
         found = [
@@ -209,9 +209,9 @@ def primitives() -> str:
 
 
 def save(output: Path, machine: document.Machine, results: Results) -> None:
-    """One JSON file a part, each with the machine; what was not measured keeps its file."""
+    """One JSON file per part, each with the machine; unmeasured parts keep their files."""
     parts: dict[str, Any] = {key: value for key, value in asdict(results).items() if value}
-    # It is told of the machine.
+    # The file also describes the machine.
     del parts["congestion"]
     parts["targets"] = [
         asdict(target) | {"is_met": target.is_met} for target in figures.targets(results)

@@ -11,7 +11,8 @@ TIMEOUT_S = 600
 
 
 def build(top: Path, crate: str, bench: str, profile: str = "bench") -> Path:
-    """Build a crate's bench; its program. The profile `dev` does where nothing is measured."""
+    """Build a crate's bench and return its program. The profile `dev` is enough if nothing is
+    measured."""
     argv = ["cargo", "bench", "-q", "--locked", "-p", crate, "--bench", bench, "--no-run"]
     argv += ["--profile", profile]
     done = subprocess.run(
@@ -21,7 +22,7 @@ def build(top: Path, crate: str, bench: str, profile: str = "bench") -> Path:
 
 
 def parse_executable(messages: str, bench: str) -> Path:
-    """The program that cargo's messages name; `ValueError` when there is none."""
+    """The program that cargo's messages name; `ValueError` if there is none."""
     for line in messages.splitlines():
         message = json.loads(line)
         if message.get("executable") and message["target"]["name"] == bench:
@@ -30,7 +31,7 @@ def parse_executable(messages: str, bench: str) -> Path:
 
 
 def run(program: Path, *arguments: str) -> dict[str, Any]:
-    """Run a bench; its report."""
+    """Run a bench and return its report."""
     done = subprocess.run(
         [str(program), *arguments],
         capture_output=True,

@@ -1,9 +1,9 @@
-"""What the control plane costs: CPU time of a handshake, memory of tunnels and of a client.
+"""The cost of the control plane: CPU time of a handshake, memory of tunnels and of a client.
 
-Handshakes are measured twice. The crate's own bench `load` gives the responder's share without
-sockets or a second program; then real programs set a tunnel up again and again, strongSwan's and
-ours by the same steps, and the gateway's CPU time is divided by their number. That share holds the
-delete which ends each tunnel.
+Handshakes are measured twice. The crate's bench `load` gives the responder's CPU time without
+sockets or a second program. Then real programs, strongSwan's and ours, set a tunnel up repeatedly
+in the same steps, and the gateway's CPU time is divided by their number. It includes the delete
+that ends each tunnel.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ REST_S = 2.0
 
 @dataclass(frozen=True)
 class Handshakes:
-    """CPU ms of one responder per handshake: all threads; `how` it was measured."""
+    """CPU ms of one responder per handshake, all threads; `how` it was measured."""
 
     system: str
     how: str
@@ -36,7 +36,7 @@ class Handshakes:
 
 @dataclass(frozen=True)
 class Memory:
-    """Resident memory: bytes of each of many idle tunnels in a gateway, of a client at rest."""
+    """Resident memory in bytes: of each idle tunnel in a gateway, and of an idle client."""
 
     tunnels: int
     bytes_per_tunnel: float
@@ -44,7 +44,7 @@ class Memory:
 
 
 def handshakes_alone(program: Path, count: int, keys: Keys, folder: Path) -> Handshakes:
-    """The engine's share, by the bench `load`, which finds the certificates in `folder`."""
+    """The engine's part, by the bench `load`, which finds the certificates in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(keys.gateway.authority.certificate, folder / "ca.pem")
     for own in (keys.gateway.own, keys.station.own):
@@ -55,7 +55,7 @@ def handshakes_alone(program: Path, count: int, keys: Keys, folder: Path) -> Han
 
 
 def handshakes_of_caravan(bench: Bench, keys: Keys, count: int) -> Handshakes:
-    """The running gateway's CPU time per tunnel that comes and goes."""
+    """The running gateway's CPU time per tunnel that is set up and deleted."""
     station, gateway = bench.pair()
     on_gateway, on_station = ipsec_ends(keys, SUITE)
     with Caravan(gateway, on_gateway) as responder:
@@ -88,7 +88,7 @@ def memory(program: Path, bench: Bench, keys: Keys, tunnels: int) -> Memory:
 
 
 def client_bytes(bench: Bench, keys: Keys) -> int:
-    """Resident bytes of `caravan up` a while after its tunnel came up."""
+    """Resident bytes of `caravan up`, some time after its tunnel came up."""
     station, gateway = bench.pair()
     on_gateway, on_station = ipsec_ends(keys, SUITE)
     with Caravan(gateway, on_gateway) as responder:

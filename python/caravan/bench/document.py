@@ -1,4 +1,4 @@
-"""BENCHMARKS.md: the tables of the last whole run between two markers, and where they come from."""
+"""BENCHMARKS.md: the tables of the last whole run between two markers, and their origin."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ END = "<!-- measured: end -->"
 
 @dataclass(frozen=True)
 class Machine:
-    """Where and when figures were measured, and the versions of what took part.
+    """When and where figures were measured, and the versions of all programs.
 
-    `congestion`: TCP's, for each of the systems alike. `load`: how many other programs wanted a
-    processor before the run, by the kernel's average of a minute.
+    `congestion`: TCP's, the same for all systems. `load`: how many other programs wanted a
+    processor before the run, by the kernel's one-minute average.
     """
 
     processor: str
@@ -59,13 +59,13 @@ def this_machine(peers: Path, congestion: Congestion, load: float) -> Machine:
 
 
 def processor_name(cpuinfo: str) -> str:
-    """The processor's name, or the architecture's where the kernel tells none."""
+    """The processor's name, or the architecture's if the kernel reports none."""
     found = re.search(r"^model name\s*: (.+)$", cpuinfo, re.MULTILINE)
     return found[1].strip() if found else platform.machine()
 
 
 def said(argv: list[str]) -> str:
-    """The version in the first line that a program prints."""
+    """The version in the first line of a program's output."""
     done = subprocess.run(
         argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=10
     )
@@ -73,7 +73,7 @@ def said(argv: list[str]) -> str:
 
 
 def version_in(text: str) -> str:
-    """The first word that begins like a version; the first line when there is none."""
+    """The first word that looks like a version, otherwise the first line."""
     first = text.partition("\n")[0].strip()
     found = re.search(r"\b[vU]?(\d+\.\d\S*)", first)
     return found[1].rstrip(",;)") if found else first
@@ -94,12 +94,12 @@ def provenance(machine: Machine) -> str:
 
 
 def rewrite(path: Path, measured: str) -> None:
-    """Put the text between the document's markers; `ValueError` when they are missing."""
+    """Replace the text between the document's markers; `ValueError` if they are missing."""
     path.write_text(replaced(path.read_text(), measured))
 
 
 def replaced(document: str, measured: str) -> str:
-    """The document with other text between its markers."""
+    """The document with another text between its markers."""
     before, begin, rest = document.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

@@ -1,6 +1,6 @@
-"""Results of a run, the targets they are held against, and the tables that show them.
+"""Results of a run, the targets for them, and the tables that show them.
 
-Targets compare figures of one run; nothing here fails when one is missed.
+Targets compare figures of one run; a missed target is not an error here.
 """
 
 from __future__ import annotations
@@ -24,17 +24,16 @@ CLIENT_BYTES = 15 * 1024 * 1024
 TANDEM_PER_S = 100e6
 SHARE_OF_PLAIN_ROW = 0.9
 KERNEL_PER_S = 2e6
-# Pages come and go by a few: more than these is growth.
+# The page count fluctuates by a few; more than these is growth.
 KERNEL_GROWTH = 1.05
 GRID_S = 120.0
 
 
 @dataclass(frozen=True)
 class Results:
-    """What a run measured; a part that was left out is empty or none.
+    """The measurements of a run; a part that was left out is empty or None.
 
-    `congestion`: what the rates of roads and suites are under. `primitives`: the table of
-    `caravan bench` as it printed it.
+    `congestion`: the controls of the rates. `primitives`: the table of `caravan bench` as printed.
     """
 
     congestion: Congestion
@@ -66,7 +65,7 @@ class Target:
 
 
 def targets(results: Results) -> list[Target]:
-    """Every target that the results can tell of."""
+    """Every target that the results can decide."""
     found = rate_targets(results.roads, results.congestion)
     found += delay_targets(results.roads) + flood_targets(results.roads)
     found += [
@@ -95,7 +94,7 @@ def targets(results: Results) -> list[Target]:
 
 
 def rate_targets(roads: Sequence[Road], congestion: Congestion) -> list[Target]:
-    """Rates against the peers that were measured, under each congestion control."""
+    """Rates compared with the measured peers, under each congestion control."""
     by_name = {road.name: road for road in roads}
     own = by_name.get(CARAVAN)
     if own is None:
@@ -116,7 +115,7 @@ def rate_targets(roads: Sequence[Road], congestion: Congestion) -> list[Target]:
 
 
 def delay_targets(roads: Sequence[Road]) -> list[Target]:
-    """Added round trips against the peers that were measured, at each interval."""
+    """Added round trips compared with the measured peers, at each interval."""
     by_name = {road.name: road for road in roads}
     own, plain = by_name.get(CARAVAN), plain_of(roads)
     if own is None or plain is None:
@@ -138,7 +137,7 @@ def delay_targets(roads: Sequence[Road]) -> list[Target]:
 
 
 def flood_targets(roads: Sequence[Road]) -> list[Target]:
-    """Datagrams that arrive against the best of the peers that were measured."""
+    """Arriving datagrams compared with the best measured peer."""
     own = next((road.flood for road in roads if road.name == CARAVAN), None)
     names = (WIREGUARD_GO, BORINGTUN, BORINGTUN_1, STRONGSWAN)
     peers = [road.flood for road in roads if road.name in names and road.flood is not None]
@@ -158,12 +157,12 @@ def flood_targets(roads: Sequence[Road]) -> list[Target]:
 
 
 def every(interval_us: int) -> str:
-    """How far apart echo requests are."""
+    """The interval between echo requests."""
     return f"every {interval_us / 1e3:g} ms"
 
 
 def tandem_targets(tandem: Tandem) -> list[Target]:
-    """The widest instructions against a number where it holds, and against the plain row."""
+    """The widest instructions compared with a fixed target and with the plain row."""
     own, plain = tandem.single()[-1], tandem.plain(simulators.SCALAR)
     found = []
     if own.instructions == simulators.WIDEST_X86:
@@ -199,7 +198,7 @@ Column = tuple[str, Callable[[Road], str]]
 
 
 def road_table(roads: Sequence[Road], plain: Road | None, congestion: Congestion) -> str:
-    """Rates and costs, a row a system."""
+    """Rates and costs, one row per system."""
     columns: list[Column] = [
         ("system", lambda road: road.name),
         (f"Mbit/s, {congestion.own} (min - max)", rates),
@@ -215,7 +214,7 @@ def road_table(roads: Sequence[Road], plain: Road | None, congestion: Congestion
 
 
 def delay_table(roads: Sequence[Road], plain: Road | None) -> str:
-    """Round trips at each interval, a row a system."""
+    """Round trips at each interval, one row per system."""
     headings, cells = ["system"], [[road.name] for road in roads]
     for at, interval in enumerate(ECHO_INTERVALS_US):
         headings.append(f"{every(interval)}, us (p99)")
@@ -235,7 +234,7 @@ def delays(road: Road, at: int) -> str:
 
 
 def flood_table(roads: Sequence[Road]) -> str:
-    """What arrives of floods, a row a system that was flooded."""
+    """Arriving datagrams of floods, one row per flooded system."""
     rows = [
         [road.name, *(f"{rate / 1e3:.0f}" for rate in (flood.knee_per_s, flood.overload_per_s))]
         for road in roads
@@ -250,7 +249,7 @@ def rates(road: Road) -> str:
 
 
 def handshake_table(handshakes: Sequence[Handshakes]) -> str:
-    """A row a measurement."""
+    """One row per measurement."""
     rows = [[one.system, one.how, str(one.count), f"{one.responder_ms:.2f}"] for one in handshakes]
     return markdown(["responder", "measured", "handshakes", "CPU ms each"], rows)
 
@@ -268,7 +267,7 @@ def memory_table(memory: Memory) -> str:
 
 
 def tandem_table(tandem: Tandem) -> str:
-    """A row a way to compute."""
+    """One row per way to compute."""
     rows = [
         [
             row.name.removesuffix(f" {row.roads} roads").removesuffix(f" {row.instructions}"),
@@ -309,7 +308,7 @@ def kernel_table(kernel: Kernel) -> str:
 
 
 def kernel_memory_table(kernel: Kernel) -> str:
-    """Peaks, a row a length."""
+    """Peaks, one row per length."""
     rows = [
         [str(each.hours), f"{each.packets:,}", f"{each.peak_bytes / 1024**2:.2f}"]
         for each in kernel.memory
@@ -318,7 +317,7 @@ def kernel_memory_table(kernel: Kernel) -> str:
 
 
 def target_table(found: Sequence[Target]) -> str:
-    """A row a target."""
+    """One row per target."""
     rows = [
         [
             target.what,
@@ -332,7 +331,7 @@ def target_table(found: Sequence[Target]) -> str:
 
 
 def report(results: Results) -> str:
-    """Every table that the results can fill, under its heading."""
+    """Every table that has results, with its heading."""
     parts = []
     found = targets(results)
     if found:
@@ -371,12 +370,12 @@ def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def number(value: float | None, digits: int) -> str:
-    """A number, or a dash where there is none."""
+    """A number, or a dash for None."""
     return "-" if value is None else f"{value:,.{digits}f}"
 
 
 def congestion_text(congestion: Congestion) -> str:
-    """What the rates are measured under."""
+    """The congestion controls of the rates."""
     text = f"TCP's congestion control is {congestion.own}, this machine's own."
     if congestion.beside is not None:
         text += (

@@ -31,7 +31,7 @@ class Probe:
     path: Path
 
     def round_trips_us(self, host: Host, address: str, interval_us: int, count: int) -> list[float]:
-        """Each round trip of `count` echo requests; a lost one is left out."""
+        """The round trips of `count` echo requests, without lost ones."""
         argv = ["echo", address, "--interval-us", str(interval_us), "--count", str(count)]
         report = self._run(host, argv, "echo", count * interval_us / 1e6)
         found = [float(each) for each in report["round_trips_us"]]
@@ -42,7 +42,7 @@ class Probe:
     def flood(
         self, station: Host, gateway: Host, address: str, rate_per_s: int, length_ms: int
     ) -> Passed:
-        """Datagrams from station to gateway; rate 0: as fast as they go."""
+        """Send datagrams from client to gateway; rate 0: as fast as possible."""
         at = f"{address}:{PORT}"
         receiver = gateway.popen([str(self.path), "receive", at], name="flood-receiver")
         receiver.wait_for(lambda: "ready" in receiver.stdout(), "flood receiver", READY_S)

@@ -1,5 +1,5 @@
-"""Rate, round trips, floods and CPU time of data planes, in turns, so that all meet the same
-machine. No program is pinned to a processor or niced."""
+"""Rate, round trips, floods and CPU time of data planes, measured in turns so that all meet the
+same machine. No program is pinned to a processor or niced."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ECHO_INTERVALS_US = (10_000, 2_000, 200)
 """From sparse traffic, between which processors sleep, to dense."""
 TAIL = 0.99
 FLOOD_RATES_PER_S = tuple(round(10_000 * 2 ** (step / 3)) for step in range(18))
-"""A ladder by a quarter each: 10,000 to 508,000 datagrams a second."""
+"""Rates in steps of a quarter: 10,000 to 508,000 datagrams per second."""
 LOSS_AT_KNEE = 0.01
 
 
@@ -33,8 +33,8 @@ class Effort:
 
 @dataclass(frozen=True)
 class Flood:
-    """Datagrams of 64 bytes a second that arrive: at the highest rate of the ladder that loses one
-    in a hundred at most, and from a sender that never waits."""
+    """Arriving datagrams of 64 bytes per second: at the highest rate that loses at most one in a
+    hundred, and from a sender that never waits."""
 
     knee_per_s: float
     overload_per_s: float
@@ -44,9 +44,9 @@ class Flood:
 class Sample:
     """One turn of one system.
 
-    `mbit_s`: under the machine's own congestion control; `beside_mbit_s`: under the one beside
-    it, none where there is none. `round_trips_us`: a list for each of `ECHO_INTERVALS_US`.
-    `cpu_s_per_gb`: both ends' programs in the first flow; none for plain forwarding.
+    `mbit_s`: with the machine's own congestion control; `beside_mbit_s`: with the other one, None
+    if there is none. `round_trips_us`: a list for each of `ECHO_INTERVALS_US`. `cpu_s_per_gb`: both
+    ends' programs in the first flow; None for plain forwarding.
     """
 
     mbit_s: float
@@ -86,7 +86,7 @@ def measure(
     probe: Probe,
     say: Callable[[str], None],
 ) -> list[Road]:
-    """Every system once, then again, as many turns as asked."""
+    """Measure every system once, then again, for the requested number of turns."""
     samples: dict[str, list[Sample]] = {system.name: [] for system in systems}
     for turn in range(effort.turns):
         for system in systems:
@@ -97,7 +97,7 @@ def measure(
 
 
 def measure_once(system: System, effort: Effort, congestion: Congestion, probe: Probe) -> Sample:
-    """Round trips on an idle road, a TCP stream under each control, a flood."""
+    """Round trips on an idle path, a TCP stream with each control, a flood."""
     round_trips = [
         probe.round_trips_us(system.station, system.address, interval_us, effort.echoes)
         for interval_us in ECHO_INTERVALS_US
@@ -113,16 +113,16 @@ def measure_once(system: System, effort: Effort, congestion: Congestion, probe: 
 
 
 def stream(system: System, effort: Effort, congestion: str) -> Flow:
-    """One TCP stream from the station."""
+    """One TCP stream from the client."""
     ends = (system.station, system.gateway, system.address)
     return iperf(*ends, effort.seconds, congestion=congestion)
 
 
 def flooded(system: System, length_ms: int, probe: Probe) -> Flood:
-    """Finds the knee of the ladder, then sends without a pause."""
+    """Find the highest sustained rate, then send without a pause."""
 
     def arrive(rate_per_s: int) -> tuple[float, float]:
-        """The share that is lost, and what arrives a second."""
+        """The lost share, and the arriving rate."""
         passed = probe.flood(system.station, system.gateway, system.address, rate_per_s, length_ms)
         return 1 - passed.received / passed.offered, passed.received / passed.seconds
 
@@ -130,15 +130,15 @@ def flooded(system: System, length_ms: int, probe: Probe) -> Flood:
 
 
 def bisect(arrive: Callable[[int], tuple[float, float]], rates_per_s: Sequence[int]) -> Flood:
-    """A flood by `arrive`, which offers a rate (0: no pause) and tells share lost and rate.
+    """A flood: `arrive` sends at a rate (0: no pause) and returns lost share and arriving rate.
 
-    The rates rise; one that loses too much twice is above the knee, and so are those after it.
+    The rates rise. A rate that loses too much twice is too high, and so are all above it.
     """
     knee_per_s = 0.0
     low, high = 0, len(rates_per_s)
     while low < high:
         middle = (low + high) // 2
-        # One bad moment of the machine is no knee.
+        # One bad moment of the machine does not count.
         tries = (arrive(rates_per_s[middle]) for _ in range(2))
         found = next((rate for lost, rate in tries if lost <= LOSS_AT_KNEE), None)
         if found is None:
@@ -190,11 +190,11 @@ def round_trip(interval_us: int, found_us: Sequence[float]) -> RoundTrip:
 
 
 def median_of(values: Sequence[float | None]) -> float | None:
-    """The median of those that there are."""
+    """The median of those that exist."""
     found = [value for value in values if value is not None]
     return median(found) if found else None
 
 
 def plain_of(roads: Sequence[Road]) -> Road | None:
-    """The road without a tunnel, if it was measured."""
+    """The path without a tunnel, if it was measured."""
     return next((road for road in roads if road.name == PLAIN), None)

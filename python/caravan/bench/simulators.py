@@ -1,6 +1,7 @@
-"""How fast the lab simulates: the crate's own benches `tandem` and `kernel`, read as they print.
+"""The speed of the simulators: runs the crate's benches `tandem` and `kernel` and reads their
+output.
 
-Both are one thread, but for the study's grid, which says how many it had.
+Both use one thread, except the study's grid, which reports its number of threads.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ SHORT_HOURS, LONG_HOURS = 1, 10
 
 @dataclass(frozen=True)
 class TandemRow:
-    """One way to compute the tandem; `roads` off one stream, 0 for the plain recursions."""
+    """One way to compute the tandem; `roads` per stream, 0 for the plain recursions."""
 
     name: str
     instructions: str
@@ -45,11 +46,11 @@ class Tandem:
     grid: Grid
 
     def single(self) -> list[TandemRow]:
-        """Ours with one road."""
+        """Our simulator with one path."""
         return [row for row in self.rows if row.roads == 1]
 
     def plain(self, instructions: str) -> TandemRow | None:
-        """The plain recursion over `[f32; 16]`, compiled for a set."""
+        """The plain recursion over `[f32; 16]`, compiled for an instruction set."""
         name = f"plain [f32; 16] {instructions}"
         return next((row for row in self.rows if row.name == name), None)
 
@@ -65,7 +66,7 @@ class KernelRow:
 
 @dataclass(frozen=True)
 class KernelMemory:
-    """The most that a run of so many simulated hours had resident."""
+    """The peak resident memory of a run of this many simulated hours."""
 
     hours: int
     packets: int
@@ -87,25 +88,25 @@ class Kernel:
 
 
 def tandem(program: Path, seconds: float) -> Tandem:
-    """Rows of so many simulated seconds, then the grid."""
+    """Rows of this many simulated seconds, then the grid."""
     rows = benches.run(program, "--json", "--seconds", str(seconds))
     return parse_tandem(rows, benches.run(program, "--json", "--grid"))
 
 
 def parse_tandem(rows: dict[str, Any], grid: dict[str, Any]) -> Tandem:
-    """What the bench `tandem` printed."""
+    """Parse the output of the bench `tandem`."""
     return Tandem(tuple(TandemRow(**row) for row in rows["rows"]), Grid(**grid))
 
 
 def kernel(program: Path, seconds: int) -> Kernel:
-    """Rates over so many simulated seconds, then memory at two lengths."""
+    """Rates over this many simulated seconds, then memory at two lengths."""
     rates = benches.run(program, "--json", "--seconds", str(seconds))
     lengths = (SHORT_HOURS, LONG_HOURS)
     return parse_kernel(rates, [benches.run(program, "--memory", str(each)) for each in lengths])
 
 
 def parse_kernel(rates: dict[str, Any], memory: Sequence[dict[str, Any]]) -> Kernel:
-    """What the bench `kernel` printed."""
+    """Parse the output of the bench `kernel`."""
     return Kernel(
         int(rates["stations"]),
         tuple(KernelRow(**row) for row in rates["rows"]),

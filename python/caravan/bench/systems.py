@@ -1,7 +1,8 @@
-"""The data planes that are compared, each between two namespaces of its own joined by a veth.
+"""The compared data planes, each between two namespaces of its own joined by a veth.
 
-Every system carries the same thing: TCP from the station to an address inside the gateway, in
-packets of 1,400 bytes. All are set up once and stand side by side, idle but for the one measured.
+Every system carries the same traffic: TCP from the client to an address inside the gateway, in
+packets of 1,400 bytes. All are set up once and run at the same time; only the measured one has
+traffic.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ SUITES = (
 
 @dataclass(frozen=True)
 class System:
-    """A tunnel that is up: where traffic goes to, and whose CPU time it costs."""
+    """A tunnel that is up: the destination of traffic, and the programs whose CPU time it costs."""
 
     name: str
     station: Host
@@ -70,7 +71,7 @@ class Bench(Network):
     """Pairs of hosts, one for each system.
 
     `peers`: where `tools/bench-peers` builds. `forwarder`: the program of
-    `crates/daemon/benches/forwarder.rs`, where that system is asked for.
+    `crates/daemon/benches/forwarder.rs`, if that system is requested.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class Bench(Network):
         self._forwarder = forwarder
 
     def bring_up(self, name: str) -> System:
-        """The system of this name, up; `FileNotFoundError` when its program is missing."""
+        """The running system of this name; `FileNotFoundError` if its program is missing."""
         if name.startswith("caravan "):
             return self.caravan(name)
         makers: dict[str, Callable[[], System]] = {
@@ -103,7 +104,7 @@ class Bench(Network):
         return System(PLAIN, station, gateway, GATEWAY_OUTER)
 
     def forwarder(self) -> System:
-        """Frames of a TUN device as UDP datagrams in clear: the floor under every delay."""
+        """Frames of a TUN device as unencrypted UDP datagrams: the lower bound of every delay."""
         if self._forwarder is None:
             raise FileNotFoundError(
                 "no forwarder: cargo bench -p daemon --bench forwarder builds it"
@@ -152,7 +153,7 @@ class Bench(Network):
         return System(name, station, gateway, GATEWAY_INNER, daemons)
 
     def caravan(self, name: str) -> System:
-        """Caravan on both ends: by its own habit, which is ESP in UDP, or as IP protocol 50."""
+        """Caravan on both ends: with ESP in UDP, the default, or as IP protocol 50."""
         is_encapsulated = False if name.endswith(AS_PROTOCOL_50) else None
         suite = name.removeprefix("caravan ").removesuffix(AS_PROTOCOL_50)
         station, gateway = self._ipsec_pair()
@@ -167,7 +168,7 @@ class Bench(Network):
         return System(name, station, gateway, GATEWAY_INNER, daemons)
 
     def pair(self) -> tuple[Host, Host]:
-        """Station and gateway with an address inside, for IPsec to join."""
+        """Client and gateway with an address inside, for IPsec to connect."""
         return self._ipsec_pair()
 
     def _ipsec_pair(self) -> tuple[Host, Host]:
@@ -209,7 +210,7 @@ class Bench(Network):
 def ipsec_ends(
     keys: Keys, esp_proposals: str, *, is_encapsulated: bool | None = None
 ) -> tuple[Connection, Connection]:
-    """Gateway and station: IKEv1 aggressive, RSA signatures, PFS, an inner address."""
+    """Gateway and client: IKEv1 aggressive, RSA signatures, PFS, an inner address."""
     gateway = Connection(
         keys.gateway,
         local_id="sg.example",

@@ -1,7 +1,7 @@
-"""wireguard-go and boringtun: userspace WireGuard, told what to do over its Unix socket.
+"""wireguard-go and boringtun: userspace WireGuard, configured over its Unix socket.
 
-The socket speaks the cross-platform userspace protocol of WireGuard (`set=1`, one `key=value` a
-line, an empty line ends). Keys are made by the openssl program, which knows X25519.
+The socket speaks the cross-platform userspace protocol of WireGuard (`set=1`, one `key=value` per
+line, an empty line ends). The openssl program makes the keys.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ class KeyPair:
         """A new one."""
         private = _openssl(["genpkey", "-algorithm", "X25519", "-outform", "DER"], b"")
         public = _openssl(["pkey", "-inform", "DER", "-pubout", "-outform", "DER"], private)
-        # RFC 8410 §4 and §7: in both encodings the raw key is what comes last.
+        # RFC 8410 §4 and §7: in both encodings the raw key comes last.
         return cls(private[-KEY_BYTES:], public[-KEY_BYTES:])
 
 
 @dataclass(frozen=True)
 class Peer:
-    """The other end: its key, where it is, and the one prefix behind it."""
+    """The other end: its key, its address, and the one prefix behind it."""
 
     public: bytes
     address: str
@@ -49,7 +49,7 @@ class Peer:
 class WireGuard:
     """A running userspace WireGuard with one peer; it ends with its host.
 
-    `interface` must be unique in the testbed: control sockets lie side by side.
+    `interface` must be unique in the testbed, because all control sockets are in one folder.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class WireGuard:
 
 
 def configuration(own: KeyPair, peer: Peer) -> str:
-    """What the program is told: itself, then its peer."""
+    """The program's configuration: itself, then its peer."""
     settings = (
         ("set", "1"),
         ("private_key", own.private.hex()),

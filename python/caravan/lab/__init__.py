@@ -4,8 +4,8 @@
     >>> lab.price("paper-u", "3des-md5", 480, mips=100)["time_ms"]
     >>> lab.simulate(lab.Question("scenarios/umts.toml", ("policy=des",)), replications=4)
 
-Names are paths, or those of the catalogue that the package carries. Left out: studies
-(`caravan.study`) and everything that runs on this machine's network (`caravan.testbed`).
+Names are paths, or names in the package's catalogue. Left out: studies (`caravan.study`) and
+everything that uses this machine's network (`caravan.testbed`).
 """
 
 from __future__ import annotations

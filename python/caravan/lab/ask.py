@@ -1,8 +1,8 @@
-"""The question itself: which policy can this device carry over this link, at what price, and why?
+"""The main question: which policy can this device carry over this link, at what cost, and why?
 
-The road is `station - link - gateway - server`, the gateway and what lies behind it being as fast
-as one likes: what is ranked is the device and the link. Without a capture, packets are Poisson and
-sized as TR 101 112's web browsing, cut at 1500 bytes. Left out: handshakes, keepalives, and loss.
+The path is `station - link - gateway - server`. The gateway and everything behind it take no time:
+the ranking is about the device and the link. Without a capture, packets are Poisson with the sizes
+of TR 101 112's web browsing, cut at 1500 bytes. Left out: handshakes, keepalives, and loss.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ NOT_STATIONARY = "not-stationary"
 NEAR_SATURATION = "near-saturation"
 FAR_MBPS = 100_000
 BASELINE = "clear"
-"""The standing of what protects nothing."""
+"""The standing of policies without protection."""
 STANDING_ORDER = {"current": 0, "legacy": 2, BASELINE: 3}
 UNENCRYPTED = 1
-"""What is only authenticated stands behind what today's standards permit and encrypts."""
+"""Policies that only authenticate rank below permitted ones that encrypt."""
 
 ORDER = (
     "best first: carried, barely, not, unknown; then policies that today's standards permit and "
@@ -91,24 +91,24 @@ to = "server"
 rate = "{far} Mbit/s"
 """
 ROAD_FILE = "ask"
-"""What the road's text is called, which nobody wrote."""
+"""The file name in errors of the generated scenario text."""
 OPTIONS = {"node": "--device", "link": "--link", "traffic": "--rate-kbps, --bytes"}
-"""The options by the first word of the road's keys."""
+"""The options by the first word of the scenario's keys."""
 STATION_KEY = "traffic.station"
 UNPROTECTED = "none"
-"""The policy that every device prices."""
+"""A policy that every device has costs for."""
 WEB_BYTES_MAX = 1500
-"""Of web browsing, and of what an Ethernet carries."""
+"""Largest packet of web browsing, and of Ethernet."""
 IP_BYTES_MAX = 65_535
-"""What the length field of an IP header can say."""
+"""The largest value of the length field of an IP header."""
 ADDED_LEAST = 26
-"""Bytes that every policy adds: ESP in UDP with DES, whose padding may be none."""
+"""Bytes that every policy adds at least: ESP in UDP with DES and no padding."""
 WEB = 'sizes = { model = "pareto", shape = 1.1, smallest = "81.5 B", largest = "1500 B" }'
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked: one of `rate_kbps` and `capture`; `packet_bytes` None for web browsing."""
+    """The question: one of `rate_kbps` and `capture`; `packet_bytes` None for web browsing."""
 
     device: str
     link: str
@@ -120,19 +120,19 @@ class Asked:
     direction: str = "up"
     seed: int = 1
     station: str | None = None
-    """Address of the device in the capture; None takes the packets of everybody."""
+    """Address of the device in the capture; None uses all packets."""
     policies: tuple[str, ...] = ()
     """Names or files besides those of the catalogue."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One policy: whether it is `carried` (yes, barely, no, unknown), its price, and why.
+    """One policy: whether it is `carried` (yes, barely, no, unknown), its cost, and why.
 
-    Delays in ms, rates in kbit/s, `expansion` protected bytes a clear one. None where there is no
-    number. `load` is the work a second that all the traffic would bring the `busiest` part, 1 or
-    more where it is not carried; `utilisation` the share of the time in which it works.
-    `standing` is that of the algorithms; `exchange` what is said of the key exchange itself.
+    Delays in ms, rates in kbit/s, `expansion` protected bytes per clear byte. None if there is no
+    number. `load` is the work per second that all the traffic brings to the `busiest` part, 1 or
+    more if it is not carried; `utilisation` is the share of the time in which it works. `standing`
+    is that of the algorithms; `exchange` is about the key exchange itself.
     """
 
     policy: str
@@ -143,7 +143,7 @@ class Verdict:
     delay_ms: float | None = None
     p95_ms: float | None = None
     p95_between_ms: tuple[float, float] | None = None
-    """Between which two delays the percentile was counted; both are it where it is exact."""
+    """The range of the percentile; both ends are equal if it is exact."""
     offered_kbps: float | None = None
     throughput_kbps: float | None = None
     capacity_kbps: float | None = None
@@ -164,7 +164,7 @@ class Answer:
     assumptions: list[str]
     caveats: list[str]
     capture: Mapping[str, int] | None
-    """What the capture held: packets that counted, were no IP, were of others, and so on."""
+    """The capture's counts: used packets, packets that are not IP or of others, and so on."""
 
 
 def answer(asked: Asked, jobs: int | None = None, console: Console | None = None) -> Answer:
@@ -207,7 +207,7 @@ def answer(asked: Asked, jobs: int | None = None, console: Console | None = None
 
 
 def assumptions(asked: Asked, request: Mapping[str, object]) -> list[str]:
-    """What is taken for granted of the traffic, the link and the tunnel."""
+    """The assumptions about traffic, link and tunnel."""
     link = _row("link", asked.link)
     mtu, delay_s = link["link"]["mtu_bytes"], link["link"]["delay_s"]
     limit = "no MTU" if mtu is None else f"an MTU of {mtu:,.10g} bytes"
@@ -231,7 +231,7 @@ def _traffic(asked: Asked, request: Mapping[str, object]) -> str:
 
 
 def caveats(asked: Asked, capture: Mapping[str, int] | None = None) -> list[str]:
-    """What the numbers of an answer leave out; `capture` as `Answer` has it."""
+    """What the numbers of an answer leave out; `capture` as in `Answer`."""
     device, link = _row("device", asked.device), _row("link", asked.link)
     found = []
     if link["link"]["delay_s"] == 0:
@@ -258,14 +258,15 @@ def caveats(asked: Asked, capture: Mapping[str, int] | None = None) -> list[str]
 
 
 def are_bounds(asked: Asked) -> bool:
-    """Whether of the device bytes alone are priced: delays are longer, rates lower than is said."""
+    """Whether only bytes have a cost on the device: then delays are longer and rates lower than
+    shown."""
     device = _row("device", asked.device)
     cells = {cell["name"] for cell in device["cells"]}
     return device["unit"] == "cycles" and "per_packet" not in cells
 
 
 def _of_capture(asked: Asked, capture: Mapping[str, int], mtu: float | None) -> list[str]:
-    """What was made of a capture that its owner may not expect."""
+    """Facts about reading a capture that its owner may not expect."""
     found = []
     if strange := capture["strange"]:
         whole = strange + capture["packets"] + capture["unwanted"]
@@ -288,7 +289,7 @@ def _of_capture(asked: Asked, capture: Mapping[str, int], mtu: float | None) -> 
 
 
 def _row(kind: str, name: str) -> Mapping[str, Any]:
-    """A device or link as it is listed."""
+    """A device or link from its listing."""
     entry = find(kind, name)
     row: Mapping[str, Any]
     (row,) = (row for row in listing(kind, [entry])[::-1] if row["name"] == entry.name)
@@ -296,7 +297,7 @@ def _row(kind: str, name: str) -> Mapping[str, Any]:
 
 
 def _in_options(fault: LabError) -> LabError:
-    """A fault of the road, which nobody wrote, by the option that it comes from."""
+    """An error of the generated scenario, with the option that caused it."""
     place = fault.place
     if place is None or place.file != ROAD_FILE:
         return fault
@@ -313,7 +314,7 @@ def _worth(one: Verdict) -> int:
 
 
 def _request(asked: Asked, policies: Sequence[Entry]) -> dict[str, object]:
-    """The road as a request of the native core, which may name `policies` too."""
+    """The generated scenario as a request of the native core, which may also name `policies`."""
     device, link = find("device", asked.device), find("link", asked.link)
     speed = ""
     if asked.mips is not None:
@@ -410,7 +411,7 @@ def _unknown(policy: dict[str, Any], fault: LabError) -> Verdict:
 def _verdict(
     policy: dict[str, Any], outcome: dict[str, Any], model: dict[str, Any] | None
 ) -> Verdict:
-    # The formula's load is exact; a run's own wavers about it.
+    # The formula's load is exact; that of a run varies around it.
     exact = outcome if model is None else model
     loads = [station["load"] for station in exact["stations"]]
     stations = zip(outcome["stations"], loads, strict=True)
@@ -465,7 +466,7 @@ def _why(
 
 
 def reasons(policy: Mapping[str, Any]) -> list[str]:
-    """What today's standards have against a policy of the catalogue: algorithms, then exchange."""
+    """What today's standards say against a policy of the catalogue: algorithms, then exchange."""
     found = [] if policy["encrypts"] else ["not encrypted"]
     found += policy["reasons"]
     return found if policy["exchange"] is None else [*found, policy["exchange"]]

@@ -1,6 +1,6 @@
 """`caravan-lab`: what a security policy costs, asked from a terminal.
 
-Answers go to standard output, faults and progress to standard error. Status 0: answered, 1: a
+Answers go to standard output, errors and progress to standard error. Status 0: answered, 1: a
 comparison found a difference or a tunnel does not come up, 2: the question is wrong, 130: stopped
 by Ctrl-C.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 FLOWS = "flows"
-"""What a graph sends in place of the one traffic of a chain."""
+"""A graph has these instead of the single traffic of a chain."""
 NO_TUNNEL = 1
 WRONG = 2
 STOPPED = 130
@@ -99,7 +99,7 @@ def main() -> None:
     except MemoryError:
         _fail("there is not enough memory for this question")
     except (KeyError, TypeError, AttributeError):
-        # An answer of another form than this file knows: the likeliest reason has a remedy.
+        # An answer in an unknown form: the most likely reason has a remedy.
         if not is_stale():
             raise
         _fail(remedy())
@@ -109,8 +109,8 @@ def main() -> None:
 
 
 def _unwritten(fault: OSError) -> NoReturn:
-    """Say that the answer could not be written: what opens files refuses them by their names."""
-    # What is left in the buffer would fail again when the interpreter ends.
+    """Report that the answer could not be written; other file errors name their files."""
+    # The rest of the buffer would fail again at the interpreter's end.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     _fail(f"{fault.filename or 'standard output'}: {fault.strerror or fault}")
 
@@ -122,7 +122,7 @@ def _errors() -> Console:
 
 
 def _say(text: str) -> None:
-    # Where output goes to a file, whoever pressed the keys still reads this.
+    # If the output goes to a file, the user must still see this.
     sys.stderr.write(f"caravan-lab: {text}\n")
 
 
@@ -135,7 +135,7 @@ def _fail(text: str, status: int = WRONG) -> NoReturn:
 def _output() -> Console:
     from rich.console import Console  # noqa: PLC0415
 
-    # A pipe has no width: a program that reads words wants each row on its line.
+    # A pipe has no width: a program that reads it wants each row on one line.
     width = None if sys.stdout.isatty() else PIPE_COLUMNS
     return Console(highlight=False, soft_wrap=True, width=width)
 
@@ -218,7 +218,7 @@ def simulate_command(
     try:
         resolved = core.scenario(asked)
         found = resolved["scenario"]
-        # A graph has flows where a chain has its one traffic, and the event kernel alone runs it.
+        # A graph has flows instead of a chain's single traffic, and only the event kernel runs it.
         kind = found["traffic"]["model"]["kind"] if "traffic" in found else FLOWS
         if events or capture is not None or kind in ("tcp", FLOWS):
             _check_one_run(choice, jobs, kind)
@@ -232,8 +232,8 @@ def simulate_command(
 
 
 def _check_one_run(choice: Choice, jobs: int | None, traffic: str) -> None:
-    """Refuse what only the tandem does: the event kernel runs a scenario once, on one core, and
-    a TCP transfer until it is done."""
+    """Refuse options of the tandem: the event kernel runs a scenario once, on one core, and a TCP
+    transfer until it is done."""
     if choice.hours is not None and traffic == "tcp":
         raise LabError(
             f"--hours: {choice.hours:g}, but a TCP transfer ends with its last byte: "
@@ -249,7 +249,7 @@ def _check_one_run(choice: Choice, jobs: int | None, traffic: str) -> None:
 
 
 def _check_replay(choice: Choice) -> None:
-    """Refuse what a capture, which is replayed once and as it is, would leave out silently."""
+    """Refuse options that a capture would ignore: it is replayed once and unchanged."""
     asked = {"--hours": choice.hours, "--replications": choice.replications, "--seed": choice.seed}
     for option, value in asked.items():
         if value is not None:
@@ -354,7 +354,7 @@ def ask_command(
 
 
 def _draw(picture: Path | None, asked: Asked, verdicts: list[Verdict]) -> tuple[Path | None, str]:
-    """The file of the picture, else why there is none: the answer is there without it."""
+    """Write the picture and return its file, otherwise the reason: the answer works without it."""
     from caravan.lab import picture as drawing  # noqa: PLC0415
 
     try:

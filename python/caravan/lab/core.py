@@ -1,6 +1,6 @@
-"""The thin core around `caravan._lab`: names become texts, requests become answers.
+"""A thin layer around `caravan._lab`: turns names into texts, and requests into answers.
 
-Left out: formulas, which are the native core's, and threads (`caravan.lab.simulation`).
+Left out: formulas, which are in the native core, and threads (`caravan.lab.simulation`).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from caravan.lab.freshness import is_stale, remedy
 from caravan.messages import Refused, Stopped
 
 OPTIONS = {"bytes": "--bytes", "mips": "--mips", "clock": "--mhz"}
-"""The options by the native core's names for what is asked of a price."""
+"""The options, by the native core's names of a price request."""
 NAMED = ("device", "link", "policy", "trace")
-"""Keys of a scenario that name a text."""
+"""Keys of a scenario that refer to a text."""
 
 OTHER_CORE = "request"
-"""The native core's code for what a library of another version asks."""
+"""The native core's code for a request of another version of the library."""
 
 
 class LabError(Refused):
@@ -46,7 +46,7 @@ class Question:
     extra: tuple[Entry, ...] = ()
 
     def request(self) -> dict[str, object]:
-        """The request for the native core; it holds every text that it needs."""
+        """The request for the native core, with every text that it needs."""
         found = find("scenario", self.scenario)
         entries = [*catalogue(), *self.extra, *_named_files(found, self.edits)]
         return {
@@ -75,7 +75,7 @@ def names(kind: str) -> list[str]:
 
 
 def find(kind: str, name: str) -> Entry:
-    """The text that `name` means: a path, else a name of the catalogue."""
+    """The text that `name` refers to: a path, otherwise a name of the catalogue."""
     try:
         return files.find(kind, name)
     except Refused as fault:
@@ -83,7 +83,7 @@ def find(kind: str, name: str) -> Entry:
 
 
 def beside(scenario: Entry, name: str) -> Path | None:
-    """The file that a scenario means by `name`: from its own folder, else from here."""
+    """The file that a scenario refers to: relative to its own folder, else to the current one."""
     for folder in (Path(scenario.file).parent, Path()):
         path = folder / name
         if path.is_file():
@@ -92,9 +92,9 @@ def beside(scenario: Entry, name: str) -> Path | None:
 
 
 def _named_files(found: Entry, edits: Iterable[str]) -> Iterator[Entry]:
-    """Devices, links, policies and traces that a scenario or its edits name by a path."""
+    """Devices, links, policies and traces that a scenario or its edits refer to by path."""
     named: list[tuple[str, object]] = []
-    # What is no TOML has no names; the native core says where it is wrong.
+    # Invalid TOML has no names; the native core reports its error.
     with suppress(ValueError):
         document = plain(found.file, found.text)
         named.append(("policy", document.get("policy")))
@@ -122,7 +122,7 @@ def _read(kind: str, path: Path, name: str) -> Entry:
 
 
 def ask(function: Callable[[str], str], request: Mapping[str, object]) -> Any:
-    """One call of the native core; its refusals become ours."""
+    """One call of the native core. Its refusals become ours."""
     try:
         return json.loads(function(json.dumps(request)))
     except _lab.Refusal as fault:
@@ -130,7 +130,7 @@ def ask(function: Callable[[str], str], request: Mapping[str, object]) -> Any:
 
 
 def ask_slow(function: Callable[[str], str], request: Mapping[str, object]) -> Any:
-    """`ask` for what may take minutes: Ctrl-C is heard at once, and nothing is kept."""
+    """`ask` for requests that may take minutes: Ctrl-C works at once, and nothing is kept."""
     text = json.dumps(request)
     try:
         ((_, answer),) = computed([lambda: function(text)], 1)
@@ -142,21 +142,21 @@ def ask_slow(function: Callable[[str], str], request: Mapping[str, object]) -> A
 
 
 def refused(fault: _lab.Refusal) -> LabError:
-    """A refusal of the native core; one of the request's form is no fault of who asks."""
+    """A refusal of the native core; a malformed request is not the user's fault."""
     if fault.code == OTHER_CORE and is_stale():
         return LabError(remedy())
     return LabError.of(fault)
 
 
 def finite(**numbers: float | None) -> None:
-    """Refuse what is no number, such as nan, by the name of its option."""
+    """Refuse values such as nan, with the name of the option."""
     for name, number in numbers.items():
         if number is not None and not math.isfinite(number):
             raise LabError(f"--{name.replace('_', '-')}: {number} is no number")
 
 
 def positive(**numbers: float | None) -> None:
-    """Refuse, besides that, zero and what lies below."""
+    """Also refuse zero and negative values."""
     finite(**numbers)
     for name, number in numbers.items():
         if number is not None and number <= 0:
@@ -164,28 +164,28 @@ def positive(**numbers: float | None) -> None:
 
 
 def one_speed(mips: float | None, mhz: float | None) -> None:
-    """Refuse two speeds at once."""
+    """Refuse two speeds at the same time."""
     if mips is not None and mhz is not None:
         raise LabError("--mips, --mhz: a device counts operations or cycles: give one of them")
 
 
 def scenario(question: Question) -> dict[str, Any]:
-    """`scenario`, checked and resolved, and its `hash`."""
+    """The checked and resolved `scenario`, and its `hash`."""
     answer: dict[str, Any] = ask(_lab.scenario, question.request())
     return answer
 
 
 def model(question: Question) -> dict[str, Any]:
-    """What queueing theory says of the scenario's stations."""
+    """Queueing theory's results for the scenario's stations."""
     answer: dict[str, Any] = ask(_lab.model, question.request())
     return answer
 
 
 def kernel(question: Question, capture: Path | None = None) -> dict[str, Any]:
-    """The scenario with the real node in it: its levels `model` and `simulate`, and what it is
-    `resolved` to. A graph has no `model`.
+    """The scenario with the real node in it: its levels `model` and `simulate`, and the `resolved`
+    scenario. A graph has no `model`.
 
-    Every packet of every link goes to `capture`, a pcapng, if one is named.
+    If `capture` is given, every packet of every link is written to it, as pcapng.
     """
     path = None if capture is None else str(capture)
     try:
@@ -206,9 +206,9 @@ def price(
     clock_mhz: float | None = None,
     decrypt: bool = False,
 ) -> dict[str, Any]:
-    """What one packet of `packet_bytes` costs on a device; times in ms, sizes in bytes.
+    """The cost of one packet of `packet_bytes` on a device; times in ms, sizes in bytes.
 
-    `suite`: its words, or the path of a policy's file.
+    `suite`: its words, or the path of a policy file.
     """
     finite(bytes=packet_bytes)
     positive(mips=mips, mhz=clock_mhz)
@@ -234,7 +234,7 @@ def price(
 
 
 def _protection(suite: str) -> str | dict[str, str]:
-    """A suite as the native core is asked for it: its words, else the policy in its file."""
+    """A suite in the native core's form: its words, otherwise the policy in its file."""
     is_path = "/" in suite or suite.endswith(".toml")
     if is_path and not Path(suite).exists():
         raise LabError(f"--suite: {suite}: no such file")

@@ -11,7 +11,7 @@ from caravan.lab.core import LabError, Question, find, one_speed, positive, scen
 
 @dataclass(frozen=True)
 class Choice:
-    """What the short options say; None leaves the scenario's own. Rates in kbit/s, times in h."""
+    """The short options; None keeps the scenario's value. Rates in kbit/s, times in h."""
 
     suite: str | None = None
     rate_kbps: float | None = None
@@ -24,9 +24,9 @@ class Choice:
 
 
 def question(name: str, choice: Choice, edits: tuple[str, ...]) -> tuple[Question, dict[str, str]]:
-    """The scenario `name` with the short options set, and then `edits`, which win.
+    """The scenario `name` with the short options applied, and then `edits`, which take precedence.
 
-    Beside it, which option has set a key: faults are said by its name.
+    Also returns which option has set each key, because errors name it.
     """
     positive(rate_kbps=choice.rate_kbps, mips=choice.mips, mhz=choice.mhz, hours=choice.hours)
     one_speed(choice.mips, choice.mhz)
@@ -46,7 +46,7 @@ def _settings(name: str, choice: Choice, device: Entry | None) -> Iterator[tuple
         station = f"node.{_station(name)}"
     if device is not None:
         yield "--device", f'{station}.device="{device.name}"'
-        # The clock of another device says nothing of this one.
+        # The clock of one device says nothing about another device.
         yield "--device", f"{station}.mips="
         yield "--device", f"{station}.clock="
     if choice.mips is not None:
@@ -68,12 +68,12 @@ def _settings(name: str, choice: Choice, device: Entry | None) -> Iterator[tuple
 
 
 def in_options(fault: LabError, options: Mapping[str, str]) -> LabError:
-    """The fault of an edit by the name of the option that stands for it."""
+    """An edit's error with the name of the option that made the edit."""
     place = fault.place
     option = options.get(place.key) if place is not None and place.is_edit else None
     return LabError(f"{option}: {fault.what}") if option else fault
 
 
 def _station(name: str) -> str:
-    """The name of the scenario's station."""
+    """The name of the scenario's client."""
     return str(scenario(Question(name))["scenario"]["nodes"][0]["name"])

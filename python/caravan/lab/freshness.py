@@ -1,7 +1,7 @@
-"""Whether the native core is built from the Rust that lies beside it, in a checkout.
+"""Checks in a checkout whether the native core is built from the current Rust sources.
 
-After a pull the Python files are new at once and the core only after `make setup`. Left out: a
-wheel, which brings both.
+After a pull the Python files are new at once, the core only after `make setup`. Left out: a wheel,
+which contains both.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ REMEDY = (
 
 
 def is_stale() -> bool:
-    """Whether a checkout is here and the core was built from other sources than it has."""
+    """Whether this is a checkout and the core was built from other sources."""
     if not (TOP / "crates/python/src").is_dir():
         return False
     built_from = getattr(_lab, "sources", None)
@@ -27,7 +27,7 @@ def is_stale() -> bool:
 
 
 def sources() -> str:
-    """What `crates/python/build.rs` makes of the sources: a check, not a signature."""
+    """The same hash of the sources as in `crates/python/build.rs`: a check, not a signature."""
     found = 0
     for crate in CRATES:
         folder = TOP / "crates" / crate / "src"

@@ -1,4 +1,4 @@
-"""What kind of thing a name is: device, link, policy, scenario or study; and a study shown."""
+"""The kind of a name: device, link, policy, scenario or study; and a study in JSON."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ MARKS = (
     ("link", r"rate\s*="),
     ("policy", r"suite\s*="),
 )
-"""How a line begins that a file of each kind has and no file of the kinds below it; a device has
+"""How a line begins that each file of a kind has and no file of the kinds below it. A device has
 none of them."""
 
 
 def kind_of(name: str, say: Callable[[str], None]) -> str:
-    """Which kind a name of the catalogue is, or a file by what it says.
+    """The kind of a name in the catalogue, or of a file by its content.
 
-    Of a name that several kinds have it is the first; `say` hears of the others.
+    If several kinds have the name, the first one counts; `say` reports the others.
     """
     path = Path(name)
     if path.is_file():
@@ -54,7 +54,7 @@ def kind_of(name: str, say: Callable[[str], None]) -> str:
 
 
 def outline(study: Study) -> dict[str, Any]:
-    """What a study computes and what it compares with, as JSON can say it."""
+    """What a study computes and compares, as JSON."""
     sweeps = [
         {
             "name": sweep.name,

@@ -21,21 +21,21 @@ from caravan.study.results import land_bytes, land_text
 
 COLORS = {"yes": "#2b8a3e", "barely": "#e67700", "no": "#c2255c"}
 MARK = '<meta name="generator" content="caravan-lab ask">'
-"""What tells our own pictures from other files."""
+"""The mark that distinguishes our pictures from other files."""
 MARKED_BYTES = 4096
 NAME_LENGTH = 120
 NAMES_MAX = 1000
 PNG_SCALE = 2
 MARGIN = 1.5
-"""How far the scale of rates goes beyond the outermost one, as a factor."""
+"""How far the rate scale extends beyond the outermost rate, as a factor."""
 WIDTH = 320
 TIPS = ["policy", "title", "standing", "exchange", "carried", "why"]
 
 
 def name_for(asked: Asked) -> Path:
-    """A name in the current folder that says the question; no file of somebody else has it.
+    """A name in the current folder that describes the question and belongs to no other file.
 
-    The same question has the same name, so that asked again it leaves one picture.
+    The same question has the same name, so repeating it leaves one picture.
     """
     traffic = asked.capture.stem if asked.capture is not None else f"{asked.rate_kbps:g}kbps"
     parts = [Path(asked.device).stem, Path(asked.link).stem, traffic]
@@ -62,7 +62,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def write(path: Path, asked: Asked, verdicts: Sequence[Verdict]) -> None:
-    """The picture in the format that its name ends in; whole or not at all."""
+    """Write the picture in the format of its ending; whole or not at all."""
     spec = specification(asked, verdicts)
     if path.suffix == ".png":
         land_bytes(path, vl_convert.vegalite_to_png(spec, scale=PNG_SCALE))
@@ -76,7 +76,7 @@ def write(path: Path, asked: Asked, verdicts: Sequence[Verdict]) -> None:
 def specification(asked: Asked, verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """Capacities and delays side by side, the policies in the order of their ranks.
 
-    Where the rate is more than any policy carries, there is no delay and no pane for it.
+    If no policy carries the rate, there is no delay and no pane for it.
     """
     known = [asdict(verdict) for verdict in verdicts if verdict.carried != "unknown"]
     if not known:
@@ -94,15 +94,15 @@ def specification(asked: Asked, verdicts: Sequence[Verdict]) -> dict[str, Any]:
 
 
 def _order(rows: pd.DataFrame, axis: Any) -> Any:
-    """Policies in the order of their ranks, the same ones in both panes."""
+    """Policies in the order of their ranks, the same in both panes."""
     order = rows["policy"].tolist()
     scale = alt.Scale(domain=order)
     return alt.Y("policy:N", sort=order, title=None, scale=scale, axis=axis)
 
 
 def _capacities(asked: Asked, rows: pd.DataFrame, color: Any) -> Any:
-    """Points: a scale of orders of magnitude has no zero from which a bar could have a length."""
-    # Every policy is offered the same packets.
+    """Points, because bars would need a zero, and a logarithmic scale has none."""
+    # All policies get the same packets.
     offered = asked.rate_kbps or float(rows["offered_kbps"].iloc[0])
     edges = [*rows["capacity_kbps"], offered]
     low, high = min(edges) / MARGIN, max(edges) * MARGIN
@@ -145,7 +145,7 @@ def _configured(asked: Asked, chart: Any) -> dict[str, Any]:
 
 
 def _beneath(asked: Asked) -> list[str]:
-    """What must be known of the picture where nothing else stands beside it."""
+    """What a reader must know who sees only the picture."""
     way = "to the device" if asked.direction == "down" else "from the device"
     if asked.capture is not None:
         packets = f"packets of the capture, {way}"

@@ -1,7 +1,7 @@
-"""Replications of one scenario, spread over cores.
+"""Replications of one scenario, distributed over cores.
 
-A replication is named by the seed and its index alone, so any split gives the same result. The
-native core leaves the interpreter while it computes: threads suffice.
+A replication is named by the seed and its index alone, so any distribution gives the same result.
+The native core releases the interpreter while it computes: threads suffice.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def simulate(
     jobs: int | None = None,
     console: Console | None = None,
 ) -> dict[str, Any]:
-    """The outcome of a scenario, and `wall_s`, the seconds that the simulation alone took.
+    """The outcome of a scenario, and `wall_s`, the seconds of the simulation alone.
 
-    What is None is as the scenario says; `jobs` None is all cores.
+    None keeps the scenario's value; `jobs` None means all cores.
     """
     run = {"seconds": seconds, "replications": replications, "seed": seed}
     return simulate_request(question.request(), run, jobs, console)
@@ -52,7 +52,7 @@ def simulate_request(
     jobs: int | None = None,
     console: Console | None = None,
 ) -> dict[str, Any]:
-    """The same of a request for the native core; `run` overrides how long and how often."""
+    """The same for a request of the native core; `run` sets duration and replications."""
     resolved = ask(_lab.scenario, {**request, "run": run})
     scenario = resolved["scenario"]
     if "flows" in scenario:

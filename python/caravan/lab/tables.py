@@ -34,10 +34,10 @@ def _table(*columns: str, right: Sequence[str] = ()) -> Table:
 
 
 def _show(console: Console, table: Table) -> None:
-    """A table without the blanks that would fill its last column."""
+    """Print a table without the blanks that would fill its last column."""
     least = _least_width(console, table)
     if least > console.width:
-        # The terminal breaks its lines: better than names and numbers that are cut.
+        # Let the terminal wrap lines rather than truncate names and numbers.
         table.width = least
     with console.capture() as captured:
         console.print(table)
@@ -46,7 +46,7 @@ def _show(console: Console, table: Table) -> None:
 
 
 def _least_width(console: Console, table: Table) -> int:
-    """How wide a table is whose names and numbers are whole, the rest broken at each word."""
+    """The least width with whole names and numbers, and other columns broken at each word."""
     from rich.measure import Measurement  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
@@ -60,7 +60,7 @@ def _least_width(console: Console, table: Table) -> int:
 
 
 def price(console: Console, found: Mapping[str, Any]) -> None:
-    """A packet's price, part by part."""
+    """The cost of a packet, part by part."""
     header_bytes = found["packet_bytes"] - found["payload_ratio"] * found["protected_bytes"]
     console.print(
         f"{found['suite']} on {found['profile']}, {found['direction']}: "
@@ -88,7 +88,7 @@ def price(console: Console, found: Mapping[str, Any]) -> None:
 
 
 def summary(outcome: Mapping[str, Any]) -> dict[str, Any]:
-    """What `simulate --json` prints: delays in ms, rates in kbit/s."""
+    """The content of `simulate --json`: delays in ms, rates in kbit/s."""
     delay_ci95_s = outcome["delay_ci95_s"]
     station = outcome["scenario"]["nodes"][0]["name"]
     stations = {one["name"]: one for one in outcome["stations"]}
@@ -149,7 +149,7 @@ def outcome(console: Console, found: Mapping[str, Any], short: Mapping[str, Any]
 
 
 def _bounds(console: Console, nodes: Sequence[str]) -> None:
-    """That work of these nodes, and what follows from it, is the least that can be."""
+    """Note that the work of these nodes, and everything that depends on it, is a lower bound."""
     if nodes:
         names = ", ".join(nodes)
         console.print(
@@ -160,7 +160,7 @@ def _bounds(console: Console, nodes: Sequence[str]) -> None:
 
 
 def _captured(held: Mapping[str, int], traffic: Mapping[str, Any]) -> str:
-    """What was made of a capture."""
+    """How a capture was read."""
     said = (
         f"capture: {held['packets']:,} packets used, {held['strange']:,} are not IP, "
         f"{held['unwanted']:,} are of other hosts"
@@ -173,13 +173,13 @@ def _captured(held: Mapping[str, int], traffic: Mapping[str, Any]) -> str:
 
 
 def kernel(console: Console, found: Mapping[str, Any]) -> None:
-    """Closed forms beside what the real machines did on simulated links."""
+    """Closed forms beside the results of the real machines on simulated links."""
     model, run = found["model"], found["simulate"]
     scenario = found["scenario"]
     console.print(f"{scenario['title']}: {scenario['policy']}", markup=False)
     exchange = run["exchange"]
     if exchange is not None and not exchange["is_up"]:
-        # Nothing that was simulated can be held against the model.
+        # Simulated values alone have nothing to be compared with.
         console.print(f"{run['events']:,} events, {significant(run['simulated_s'])} s simulated")
         return
     table = _table("", "model", "simulate", "differ by", right=("model", "simulate", "differ by"))
@@ -205,7 +205,7 @@ def kernel(console: Console, found: Mapping[str, Any]) -> None:
 
 
 def _unpriced(console: Console, what: str | None) -> None:
-    """The first work without a cost; the rest of a handshake takes its time."""
+    """The first work without a cost; it makes the handshake a lower bound."""
     if what is not None:
         console.print(
             f"lower bound: the handshake leaves out what has no cost: {what}", markup=False
@@ -213,7 +213,7 @@ def _unpriced(console: Console, what: str | None) -> None:
 
 
 def flows(console: Console, found: Mapping[str, Any]) -> None:
-    """What the event kernel did with the flows of a graph, and what its links carried."""
+    """The event kernel's results for the flows and links of a graph."""
     run, scenario = found["simulate"], found["scenario"]
     console.print(f"{scenario['title']}: {scenario['policy']}", markup=False)
     right = ("sent", "came", "kbit/s", "delay, ms")
@@ -241,7 +241,7 @@ def flows(console: Console, found: Mapping[str, Any]) -> None:
 
 
 def _flow(flow: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
-    """Sent and came, the rate, the mean delay, and which datagrams are missing."""
+    """Sent, received, rate, mean delay, and the missing datagrams."""
     moved, streamed = flow["transferred"], flow["streamed"]
     if moved is not None:
         rate = significant(moved["throughput_bps"] / 1e3)
@@ -261,7 +261,7 @@ def _flow(flow: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
 def _both_levels(
     model: Mapping[str, Any], run: Mapping[str, Any]
 ) -> Iterator[tuple[str, float | None, float | None]]:
-    """What both levels know: its name, the model's value and the simulation's."""
+    """Values of both levels: name, the model's and the simulation's."""
     exchange, trips, moved = run["exchange"], run["round_trips"], run["transferred"]
     if exchange is not None:
         handshake_s = exchange["handshake_s"]
@@ -317,7 +317,7 @@ def verdicts(console: Console, asked: Asked, answer: Answer) -> None:
 
 
 def _between(ends: tuple[float, float] | None) -> str:
-    """A percentile: the number if it is known so well, else between which two it lies."""
+    """A percentile: a number if it is exact enough, otherwise a range."""
     if ends is None:
         return "-"
     low, high = (significant(end) for end in ends)
@@ -325,14 +325,14 @@ def _between(ends: tuple[float, float] | None) -> str:
 
 
 def _standing(word: str, against: Sequence[str]) -> str:
-    """The standing of algorithms; of legacy ones, whether any is forbidden outright."""
+    """The standing of algorithms; for legacy ones, whether any is forbidden outright."""
     if word != "legacy":
         return word
     return f"{word}, MUST NOT" if any("MUST NOT" in why for why in against) else word
 
 
 def _standing_of(one: Verdict) -> str:
-    """The standing of a verdict's algorithms, and what is said of its key exchange."""
+    """The standing of a verdict's algorithms, and of its key exchange."""
     said = _standing(one.standing, one.why.split("; "))
     if not one.encrypts and one.standing != "clear":
         said += ", open"
@@ -340,7 +340,7 @@ def _standing_of(one: Verdict) -> str:
 
 
 def verdicts_json(asked: Asked, answer: Answer, picture: Path | None) -> dict[str, Any]:
-    """What `ask --json` prints; `picture` None where it could not be written."""
+    """The content of `ask --json`; `picture` None if it could not be written."""
     return {
         "device": asked.device,
         "link": asked.link,

@@ -1,4 +1,4 @@
-"""What the command line's parser refuses, in the lab's own voice: one sentence, the place first."""
+"""Rewrites the command line parser's errors in the lab's form: one sentence, the place first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from caravan.messages import unknown
 
 UsageError: Any = typer.BadParameter.__base__
-"""The parser's own exception for every question that it refuses."""
+"""The parser's own exception for every invalid question."""
 
 EXTRA = re.compile(r"Got unexpected extra argument.* \((.*)\)$")
 
@@ -38,7 +38,7 @@ def in_words(fault: Any) -> str:
 
 
 def _unknown(what: str, word: str, valid: list[str]) -> str:
-    """The nearest one, but not all: the help has them."""
+    """The nearest valid word, without a list of all: the help has them."""
     said = unknown(what, word, valid)
     return said if "nearest" in said else f"unknown {what} '{word}'"
 
@@ -51,16 +51,16 @@ def _name(param: Any) -> str:
 
 
 def _wrong_value(fault: Any) -> str:
-    """What was given, and what must be given."""
+    """The given value, and what is valid."""
     wanted = str(fault.message).rstrip(".").partition(",")[0]
     wanted = wanted.replace("Input should be ", "must be ").replace(" valid", "")
-    # The parser behind the parser knows what was given.
+    # The inner parser has the given value.
     errors: list[dict[str, Any]] = getattr(fault.__cause__, "errors", list)()
     given = errors[0].get("input") if errors else None
     return wanted if given is None else f"{given}, {wanted}"
 
 
 def _unknown_command(fault: Any) -> str | None:
-    """The word that is no command."""
+    """The word that is not a command."""
     head, _, rest = str(fault.message).partition("No such command ")
     return rest.partition("'")[2].partition("'")[0] if rest and not head else None

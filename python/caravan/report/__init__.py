@@ -1,4 +1,4 @@
-"""What a reader sees of a study: figures in one grammar (Vega-Lite) and one page of HTML."""
+"""The presentation of a study: figures in one grammar (Vega-Lite) and one HTML page."""
 
 from caravan.report.page import write_report
 

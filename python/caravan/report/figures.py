@@ -1,6 +1,6 @@
 """Figures of a study as Vega-Lite: one specification makes the page's picture, PNG and SVG.
 
-Every mark tells the level that it is of, and `marks_say` names those that a figure has.
+Every mark shows its level, and `marks_say` explains the marks of a figure.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from caravan.study.results import land_bytes, land_text
 WIDTH = 460
 HEIGHT = 300
 MARKS_MAX = 60
-"""Points on a curve beyond which only its line is seen; the marks still tell their values."""
+"""With more points on a curve only its line is drawn; the marks still show their values on hover.
+"""
 PANEL_WIDTH = 290
 PANEL_HEIGHT = 230
 PANEL_COLUMNS = 3
@@ -52,9 +53,10 @@ EDGE = 8
 """Pixels between the ends of the x axis and what is drawn there."""
 TRIANGLE = 5.0
 TRIANGLE_STEP = 3.0
-"""Pixels across the smallest mark of a queue without bound, and how much the next one has more."""
+"""Pixels across the smallest mark of a queue without bound, and how much larger each next one is.
+"""
 LOG_ROOM = 1.5
-"""How far a logarithmic axis goes on beyond what is drawn."""
+"""How far a logarithmic axis extends beyond the data."""
 FINE = (1, 2, 5)
 DECADES_FINE = 3
 DECADES_COARSE = 8
@@ -63,10 +65,10 @@ LINES: dict[str, tuple[float, list[int]]] = {
     APPROXIMATION: (2, [5, 3]),
     "simulate": (1, [1, 3]),
 }
-"""Width and dashes of what joins the values of a kind."""
+"""Width and dashes of the line that joins the values of a kind."""
 SUBTITLE_LENGTH = 76
 LEGEND_LENGTH = 64
-"""Characters that fit into one row of a legend, of which each symbol takes some."""
+"""Characters that fit into one row of a legend; each symbol takes some."""
 LEGEND_SYMBOL = 6
 LABELS_LENGTH = 45
 """Characters that fit under an axis side by side."""
@@ -110,14 +112,15 @@ def specification(study: Study, figure: Figure, rows: pd.DataFrame) -> dict[str,
 def write_pictures(
     study: Study, figure: Figure, rows: pd.DataFrame, spec: dict[str, Any], directory: Path
 ) -> None:
-    """The figure as SVG and PNG in `directory`, with the heading that the page has around it."""
+    """Write the figure as SVG and PNG into `directory`, with the heading that the page has around
+    it."""
     spec = spec | {"title": _heading(study, figure, rows)}
     land_text(directory / f"{figure.name}.svg", vl_convert.vegalite_to_svg(spec))
     land_bytes(directory / f"{figure.name}.png", vl_convert.vegalite_to_png(spec, scale=PNG_SCALE))
 
 
 def marks_say(study: Study, figure: Figure, rows: pd.DataFrame) -> list[str]:
-    """What each kind of mark in the figure is of."""
+    """What each kind of mark in the figure means."""
     kinds = points(study, figure, rows).kinds()
     if figure.draw in BARS:
         said = _bars_say(figure, kinds)
@@ -138,7 +141,7 @@ def _points_say(level: str) -> str:
 
 
 def _bars_say(figure: Figure, kinds: set[str]) -> list[str]:
-    """Where each bar is of a level, its name says which."""
+    """Whether each bar's name contains its level."""
     if figure.series == "level":
         return []
     return [f"bars: {LEVEL_WORDS[_level_of_bars(figure, kinds)]}"]
@@ -149,7 +152,7 @@ def _level_of_bars(figure: Figure, kinds: set[str]) -> str:
 
 
 def _heading(study: Study, figure: Figure, rows: pd.DataFrame) -> dict[str, Any]:
-    """Title, where it was printed, and what the drawn marks mean."""
+    """Title, where it was printed, and the meaning of the marks."""
     marks = marks_say(study, figure, rows)
     where = f"{figure.printed}. {study.title}" if figure.printed else study.title
     return {
@@ -174,7 +177,7 @@ def _lines(text: str) -> list[str]:
 
 
 def log_ticks(least: float, most: float, fine: Sequence[int] = FINE) -> list[float]:
-    """Where a logarithmic axis has lines: `fine` and their tens, over many decades tens alone."""
+    """The lines of a logarithmic axis: `fine` and their tens; over many decades only tens."""
     decades = math.log10(most / least)
     steps = fine if decades < DECADES_FINE else (1,)
     thinned = 1 if decades < DECADES_COARSE else 2
@@ -185,7 +188,7 @@ def log_ticks(least: float, most: float, fine: Sequence[int] = FINE) -> list[flo
 
 
 def _log_domain(chosen: Points) -> list[float]:
-    """From where to where a logarithmic axis of these points goes."""
+    """The range of a logarithmic axis for these points."""
     values = chosen.frame[["y", "low", "high"]]
     values = values[values > 0]
     return [values.min().min() / LOG_ROOM, chosen.y_top or values.max().max() * LOG_ROOM]
@@ -196,11 +199,11 @@ class _Drawing:
 
     def __init__(self, study: Study, figure: Figure, chosen: Points) -> None:
         self._figure = figure
-        # A logarithmic axis has no place for the 0 at which an interval may end.
+        # A logarithmic axis has no 0, at which an interval may end.
         foot = chosen.frame["low"]
         if figure.y_scale == "log":
             foot = foot.clip(lower=_log_domain(chosen)[0])
-        # Marks at one place lie one inside another, so that all are seen.
+        # Marks at the same place are nested, so that all are visible.
         names = list(reversed(chosen.series))
         widths = (TRIANGLE + TRIANGLE_STEP * names.index(name) for name in chosen.frame["series"])
         area = [width**2 for width in widths]
@@ -210,7 +213,7 @@ class _Drawing:
         self._pick = alt.selection_point(fields=["series"], bind="legend", name="pick")
 
     def chart(self) -> Any:
-        """Curves or bars over one another, side by side in panels where the figure has them."""
+        """Curves or bars drawn over each other, in panels side by side if the figure has them."""
         layers = self._bars() if self._figure.draw == "bar" else self._curves()
         width, height = (PANEL_WIDTH, PANEL_HEIGHT) if self._has_panels else (WIDTH, HEIGHT)
         chart = alt.layer(*layers, data=self._points.frame).properties(width=width, height=height)
@@ -220,7 +223,7 @@ class _Drawing:
         return chart.add_params(self._pick).facet(facet=facet, columns=PANEL_COLUMNS)
 
     def stack(self) -> Any:
-        """One bar a place, of parts."""
+        """One stacked bar per place."""
         frame = self._points.frame
         names = list(self._points.series)
         order = alt.Order("order:Q", sort="ascending")
@@ -260,7 +263,7 @@ class _Drawing:
         marked = "simulate" if "simulate" in kinds else (modelled or ["model"])[0]
         curves = max(1, len(self._points.series) * len(self._points.panels))
         is_sparse = len(self._points.frame) <= MARKS_MAX * curves
-        # The model is seen as a line; where there is none, as squares.
+        # The model is a line; without a line, squares.
         is_seen = marked == "simulate" or not joined
         shape = "circle" if marked == "simulate" else "square"
         dot = self._only(marked).mark_point(shape=shape, filled=True, size=48)
@@ -315,7 +318,7 @@ class _Drawing:
         return [mark.encode(x=x, y=y, tooltip=tooltip, **extra)]
 
     def _beside(self) -> dict[str, Any]:
-        """Points of one place stand side by side, so that none hides another."""
+        """Points of one place are drawn side by side, so that none hides another."""
         if self._figure.draw != "points" or self._figure.x in NUMERIC_AXES:
             return {}
         return {"xOffset": alt.XOffset("series:N", sort=list(self._points.series))}

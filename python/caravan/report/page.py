@@ -29,7 +29,7 @@ POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; "
     "style-src 'unsafe-inline'; img-src data: blob:"
 )
-"""Content security: the page may not ask the network for anything."""
+"""The content security policy: the page may not use the network."""
 DRAW = """
 const drawn = [], failed = [];
 for (const [name, spec] of Object.entries(FIGURES)) {
@@ -64,7 +64,7 @@ def write_report(
 
 
 def has_rows(figure: Figure, rows: pd.DataFrame) -> bool:
-    """Whether this run holds anything that the figure shows."""
+    """Whether this run has any values for the figure."""
     found = rows[(rows["sweep"] == figure.sweep) & rows["metric"].isin(figure.metrics)]
     return bool(tables.at_point(found, figure.at)["value"].notna().any())
 

@@ -22,7 +22,7 @@ HEADROOM = 1.6
 
 @dataclass(frozen=True)
 class Points:
-    """What to draw. Columns: x, y, low, high, series, panel, kind, says."""
+    """The points to draw. Columns: x, y, low, high, series, panel, kind, says."""
 
     frame: pd.DataFrame
     series: tuple[str, ...]
@@ -30,12 +30,12 @@ class Points:
     y_top: float | None
 
     def kinds(self) -> set[str]:
-        """Which layers have something to draw."""
+        """The layers that have something to draw."""
         return set(self.frame["kind"])
 
 
 def points(study: Study, figure: Figure, rows: pd.DataFrame) -> Points:
-    """The figure's rows: its sweep, its metrics, its place in the grid."""
+    """The figure's rows: its sweep, its metrics, its point in the grid."""
     chosen = rows[(rows["sweep"] == figure.sweep) & rows["metric"].isin(figure.metrics)]
     for axis, value in figure.at.items():
         chosen = chosen[chosen[axis] == value]
@@ -100,10 +100,10 @@ def _order(study: Study, figure: Figure, row: pd.Series) -> int:
 
 
 def _top(frame: pd.DataFrame, figure: Figure) -> float | None:
-    """Where diverging points are drawn; None where nothing diverges."""
+    """Where diverging points are drawn; None if nothing diverges."""
     if figure.y_most is not None:
         return figure.y_most
-    # A logarithmic axis has room for the formula's values too, which may lie far above near
+    # A logarithmic axis has room for the formula's values too, which may be very large near
     # saturation; a linear one would show nothing else.
     kinds = ["simulate", "model"] if figure.y_scale == "log" else ["simulate"]
     stable = frame[(frame["state"] != DIVERGES) & frame["kind"].isin(kinds)]["y"].dropna()

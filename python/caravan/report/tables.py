@@ -1,6 +1,6 @@
-"""Printed values beside ours as tables of HTML.
+"""Printed values beside ours, as HTML tables.
 
-Each function gives a fragment; an empty text where the study has nothing of the kind.
+Each function returns a fragment, empty if the study has nothing of the kind.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from caravan.study.text import Value
 from caravan.study.values import fill, label
 
 SHOWN = 0.0005
-"""A difference that rounds to nothing has no sign."""
+"""A difference that rounds to zero has no sign."""
 GRADED = {HOLDS: "good", IN_PART: "near", FAILS: "bad", NOT_RUN: "near"}
-"""How a sentence's grade is coloured."""
+"""The colour of a sentence's grade."""
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], words: Sequence[int] = ()) -> str:
-    """A table; columns in `words` hold sentences. Cells are HTML already."""
+    """A table; columns in `words` have sentences. Cells are already HTML."""
 
     def cell(tag: str, index: int, content: str) -> str:
         kind = ' class="words"' if index in words else ""
@@ -59,7 +59,7 @@ def difference(value: float | None) -> str:
 
 
 def where(study: Study, at: Mapping[str, Value], besides: Sequence[str] = ()) -> str:
-    """A point of a grid in words."""
+    """A point of a grid, in words."""
     parts = []
     for axis in (*POINT, "reading"):
         if axis in at and axis not in besides:
@@ -70,7 +70,7 @@ def where(study: Study, at: Mapping[str, Value], besides: Sequence[str] = ()) ->
 
 
 def printed_tables(study: Study, rows: pd.DataFrame) -> str:
-    """Each table of the publication: ours, and where it differs what was printed."""
+    """Each table of the publication: our values, and the printed ones where they differ."""
     out = []
     for item in study.tables:
         title = html.escape(f"{item.printed}: {item.title}")
@@ -102,7 +102,7 @@ def _printed_table(study: Study, item: PrintedTable, rows: pd.DataFrame) -> str:
 
 
 def has_bounds(figure: Figure, rows: pd.DataFrame) -> bool:
-    """Whether a figure shows values that are bounds alone."""
+    """Whether a figure shows values that are only bounds."""
     found = rows[(rows["sweep"] == figure.sweep) & rows["metric"].isin(figure.metrics)]
     return bool((at_point(found, figure.at)["bound"] != "").any())
 
@@ -115,7 +115,7 @@ def at_point(rows: pd.DataFrame, at: Mapping[str, Value]) -> pd.DataFrame:
 
 
 def _reasons(item: PrintedTable, rows: pd.DataFrame) -> str:
-    """Every reason that a cell of the table has, once."""
+    """Every reason of a cell of the table, once."""
     there = rows[(rows["printed"] == item.printed) & rows["reason"].notna()]
     texts = dict.fromkeys(str(reason) for reason in there["reason"])
     return "".join(f"<p>{html.escape(text)}</p>" for text in texts)
@@ -137,7 +137,7 @@ def published_values(study: Study, rows: pd.DataFrame) -> str:
 
 
 def _furthest(found: pd.DataFrame) -> pd.Series | None:
-    """The row furthest from print, approximations only where there is nothing else."""
+    """The row with the largest difference; approximations only if there is nothing else."""
     firm = found[(found["state"] != APPROXIMATION) & found["relative_difference"].notna()]
     rows = found if firm.empty else firm
     if rows.empty:
@@ -167,7 +167,7 @@ def _value_cells(study: Study, item: Published, found: pd.DataFrame) -> list[str
 
 
 def readings(study: Study, rows: pd.DataFrame) -> str:
-    """For each sweep with readings: a row a reading, a column a printed value."""
+    """For each sweep with readings: one row per reading, one column per printed value."""
     out = []
     for sweep in study.sweeps:
         items = [item for item in study.published if item.sweep == sweep.name]
@@ -205,7 +205,7 @@ def _reading_cell(rows: pd.DataFrame, item: Published, reading: str) -> str:
 
 
 def claims(rows: pd.DataFrame, verdicts: Sequence[Verdict]) -> str:
-    """Sentences of the publication and whether our numbers bear them out."""
+    """Sentences of the publication, and whether our numbers support them."""
     body = []
     for verdict in verdicts:
         word = f'<b class="{GRADED[verdict.grade]}">{verdict.grade}</b>'
@@ -226,9 +226,9 @@ def claims(rows: pd.DataFrame, verdicts: Sequence[Verdict]) -> str:
 
 
 def levels(rows: pd.DataFrame, against: str) -> str:
-    """The simulation against another level: the differences metric by metric.
+    """The simulation compared with another level: the differences per metric.
 
-    Points whose simulated interval cannot tell are left out and counted.
+    Points whose simulated interval is too wide are left out and counted.
     """
     pairs = paired(rows, against)
     both, left = pairs.both, pairs.left
@@ -254,7 +254,7 @@ def levels(rows: pd.DataFrame, against: str) -> str:
 
 
 def _inside(both: pd.DataFrame) -> str:
-    """How often the other value lies in the simulation's 95 % interval, where it has one."""
+    """How often the other value is in the simulation's 95 % interval, if it has one."""
     known = both[both["ci95_low_simulate"].notna()]
     if known.empty:
         return "&ndash;"
@@ -279,7 +279,7 @@ def _left_out(left: pd.DataFrame) -> str:
 
 
 def _each(rows: pd.DataFrame) -> str:
-    """How many rows of each metric."""
+    """The number of rows of each metric."""
     counts = rows.groupby("metric", sort=False).size()
     each = (f"{describe(str(metric)).label.lower()} {count:,}" for metric, count in counts.items())
     return html.escape(", ".join(each))

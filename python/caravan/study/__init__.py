@@ -25,7 +25,7 @@ __all__ = ["Choice", "Comparison", "Outcome", "Study", "StudyError", "compare", 
 
 
 def __getattr__(name: str) -> Any:
-    """What brings pandas along: imported where it is first asked for."""
+    """Import the parts that need pandas at their first use."""
     if name in ("Choice", "Outcome"):
         from caravan.study import runner  # noqa: PLC0415
 
@@ -47,10 +47,10 @@ def run(
     cluster: str | None = None,
     directory: str | Path | None = None,
 ) -> Outcome:
-    """Run a study, by its name, path or value, and give its rows as a DataFrame.
+    """Run a study, given by name, path or value, and return its rows as a DataFrame.
 
-    Results land in `directory`, from which another run resumes; without one they are kept in
-    memory alone. `level`: model, simulate, testbed, or several; all but testbed if absent.
+    Results are written to `directory`, and another run resumes from there; without it they are only
+    kept in memory. `level`: model, simulate, testbed, or several; all except testbed if absent.
     """
     from rich.console import Console  # noqa: PLC0415
 
@@ -68,7 +68,7 @@ def run(
 
 
 def report(outcome: Outcome, directory: str | Path) -> Path:
-    """Write `report.html` and the figures of a run; the path of the page."""
+    """Write `report.html` and the figures of a run, and return the page's path."""
     from caravan.report import write_report  # noqa: PLC0415
 
     return write_report(outcome.study, outcome.rows, outcome.provenance, Path(directory))

@@ -1,4 +1,4 @@
-"""From a sweep to its cells, and from cells to jobs that any process anywhere may compute."""
+"""Turns a sweep into cells, and cells into jobs that any process on any machine can compute."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from caravan.study.plan import Reading, Run, Sweep
 from caravan.study.text import Value
 
 REPLICATIONS_PER_JOB = 8
-"""What a job holds at most: a stop loses no more than the jobs that are running."""
+"""The largest size of a job: stopping loses only the running jobs."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of a sweep under one reading."""
+    """One point of a sweep in one reading."""
 
     sweep: Sweep
     reading: str
     point: Mapping[str, Value]
     settings: Mapping[str, Value]
-    """Of the whole sweep; the point comes over them."""
+    """Settings of the whole sweep; those of the point take precedence."""
     last: Mapping[str, Value]
-    """Of the reading; they come over the point."""
+    """Settings of the reading; they take precedence over the point."""
     run: Run
 
 
@@ -33,14 +33,14 @@ class Cell:
 class Job:
     """A pure computation: the same job gives the same bytes on every machine.
 
-    `request` is JSON in canonical form and holds every text that matters; of a recorded link,
-    which may be longer than memory, the path and the SHA-256.
+    `request` is JSON in canonical form and contains every relevant text. A recorded link may be
+    longer than memory, so the request has its path and SHA-256.
     """
 
     kind: str
     request: str
     packets: float
-    """What it has to do, roughly: the progress bar counts it."""
+    """An estimate of its work, for the progress bar."""
 
     def address(self, engine: str) -> str:
         """The name of its result. `engine` is the fingerprint of the code that computes it."""
@@ -68,17 +68,17 @@ def points(grid: Mapping[str, tuple[Value, ...]]) -> Iterator[dict[str, Value]]:
 
 
 def replication_ranges(run: Run) -> Iterator[tuple[int, int]]:
-    """First replication and how many, job by job. More replications later reuse these."""
+    """First replication and number, per job. Later runs with more replications reuse these."""
     for first in range(0, run.replications, REPLICATIONS_PER_JOB):
         yield first, min(REPLICATIONS_PER_JOB, run.replications - first)
 
 
 def canonical(request: Mapping[str, object]) -> str:
-    """JSON of which one form exists."""
+    """JSON in its only canonical form."""
     return json.dumps(request, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def run_request(run: Run, seed: int, part: tuple[int, int]) -> dict[str, object]:
-    """The part of a request that says how long and which replications."""
+    """The part of a request with duration and replications."""
     first, count = part
     return {**asdict(run), "replications": count, "first_replication": first, "seed": seed}

@@ -1,4 +1,4 @@
-"""Sentences of a publication as comparisons of our own values."""
+"""Sentences of a publication, as comparisons of our own values."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from caravan.study.text import Value
 from caravan.study.values import label
 
 ABOUT = 0.05
-"""How near `about` is, as a part of the right side."""
+"""How near `about` is, as a fraction of the right side."""
 
 
 def is_about(left: float, right: float) -> bool:
-    """Whether two values are near; what is without bound is near nothing else."""
+    """Whether two values are near; an unbounded one is near only another unbounded one."""
     if math.isinf(left) or math.isinf(right):
         return left == right
     return abs(left - right) <= ABOUT * abs(right)
@@ -46,7 +46,7 @@ NOT_RUN = "not run"
 
 @dataclass(frozen=True)
 class Verdict:
-    """What our values say of a claim: a grade, or `not run` where one that it needs is missing."""
+    """A claim's grade by our values, or `not run` if a needed value is missing."""
 
     claim: Claim
     grade: str
@@ -55,7 +55,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class _Result:
-    """A test: at how many of its points it holds (None: not run), and in which words."""
+    """A test: at how many of its points it holds (None: not run), and its description."""
 
     held: int | None
     points: int
@@ -69,7 +69,7 @@ def verdicts(study: Study, rows: pd.DataFrame) -> list[Verdict]:
 
 
 def counted(found: Sequence[Verdict]) -> str:
-    """How many sentences have each grade, in words; empty where none was decided."""
+    """The number of sentences per grade, in words; empty if none was decided."""
     counts = {grade: sum(item.grade == grade for item in found) for grade in (*GRADES, NOT_RUN)}
     decided = sum(counts[grade] for grade in GRADES)
     if not found:
@@ -87,7 +87,7 @@ def counted(found: Sequence[Verdict]) -> str:
 
 
 def _decide(study: Study, claim: Claim, found: _Found) -> Verdict:
-    """A sentence holds where each part does, at every point; in part where anything of it does."""
+    """A sentence holds if each part does at every point; in part if anything of it does."""
     results = [_test(study, test, found) for test in claim.tests]
     if any(result.held is None for result in results):
         grade = NOT_RUN
@@ -99,7 +99,7 @@ def _decide(study: Study, claim: Claim, found: _Found) -> Verdict:
 
 
 def _test(study: Study, test: ClaimTest, found: _Found) -> _Result:
-    """A test at its point, or at each of the points that it runs over."""
+    """A test at its point, or at each of the points of `over`."""
     if not test.over:
         return _at_one(study, test, found)
     results = [_at_one(study, _moved(test, point), found) for point in points(test.over)]
@@ -116,10 +116,10 @@ def _test(study: Study, test: ClaimTest, found: _Found) -> _Result:
 
 
 def _moved(test: ClaimTest, point: Mapping[str, Value]) -> ClaimTest:
-    """The test at one of the points that it runs over."""
+    """The test at one of the points of `over`."""
     left, right = replace(test.left, at={**test.left.at, **point}), test.right
     if isinstance(right, Point):
-        # What tells the right side from the left one stays.
+        # The difference between the right and the left side is kept.
         kept = {axis: value for axis, value in point.items() if axis not in right.at}
         right = replace(right, at={**right.at, **kept})
     return replace(test, left=left, right=right, over={})
@@ -142,7 +142,8 @@ def _at_one(study: Study, test: ClaimTest, found: _Found) -> _Result:
 
 
 def _right(study: Study, test: ClaimTest, value: float) -> str:
-    """The right side: a number, or a value of ours and where it differs from the left one."""
+    """The right side: a number, or one of our values and its difference in position to the left
+    one."""
     unit = describe(test.left.metric).unit
     if not isinstance(test.right, Point):
         return _with_unit(value, unit)
@@ -161,14 +162,14 @@ def _right(study: Study, test: ClaimTest, value: float) -> str:
 
 
 class _Found:
-    """Rows by where they stand: a claim over a whole grid asks thousands of times."""
+    """Rows by their position: a claim over a whole grid looks up thousands."""
 
     def __init__(self, rows: pd.DataFrame) -> None:
         self._groups = dict(iter(rows.groupby(["sweep", "metric", "level"], sort=False)))
         self._places: dict[tuple[str, ...], dict[tuple[Value, ...], tuple[str, float]]] = {}
 
     def first(self, point: Point, at: Mapping[str, Value]) -> tuple[str, float] | None:
-        """State and value of the first row there."""
+        """State and value of the first row at that position."""
         group = self._groups.get((point.sweep, point.metric, point.level))
         if group is None:
             return None
@@ -177,14 +178,14 @@ class _Found:
             axes = [group[axis].tolist() for axis in at]
             places = zip(*axes, strict=True) if axes else repeat(())
             results = zip(group["state"].tolist(), group["value"].tolist(), strict=True)
-            # The first row of a place is written last.
+            # The first row of a position is written last.
             rows = list(zip(places, results, strict=False))
             self._places[key] = dict(reversed(rows))
         return self._places[key].get(tuple(at.values()))
 
 
 def _value(point: Point, found: _Found) -> float | None:
-    """Our value there; infinite where a queue grows without bound, None where nothing ran."""
+    """Our value there; infinite if a queue grows without bound, None if nothing was run."""
     value = _one(point, point.at, found)
     if value is None or not point.minus:
         return value

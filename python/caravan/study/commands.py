@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 DIFFERENCES_SHOWN = 20
 PIPED_WIDTH = 10_000
-"""Where nobody looks at the width of a line, none is wrapped."""
+"""Output without a terminal has no width, so lines are not wrapped."""
 TOLERANCE = 0.01
-"""Differences up to this part of the value are none."""
+"""Smaller relative differences do not count."""
 
 
 def add_to(app: typer.Typer) -> None:
-    """Give `app` the commands of studies."""
+    """Add the commands of studies to `app`."""
     app.command("run")(run_command)
     app.command("compare")(compare_command)
 
@@ -76,7 +76,7 @@ def run_command(
 
 
 def run_and_report(study: str, choice: Choice, output: Path, console: Console) -> Path:
-    """Run the study and write its report; print what came of it. The path of the report."""
+    """Run the study, write its report, and print a summary. Returns the report's path."""
     from rich.console import Console  # noqa: PLC0415
 
     from caravan.report import write_report  # noqa: PLC0415
@@ -90,7 +90,7 @@ def run_and_report(study: str, choice: Choice, output: Path, console: Console) -
 
 
 def summary(outcome: Outcome) -> str:
-    """What was run, and how it stands to what is printed."""
+    """What was run, and how it compares with the printed values."""
     from caravan.study.claims import counted, verdicts  # noqa: PLC0415
     from caravan.study.levels import in_words  # noqa: PLC0415
     from caravan.study.published import (  # noqa: PLC0415
@@ -155,7 +155,7 @@ def compare_command(
 
 
 def _differences(found: Comparison) -> Table:
-    """The largest differences, each at its point of the grid."""
+    """The largest differences, each with its point in the grid."""
     from rich.table import Table  # noqa: PLC0415
 
     table = Table(box=None, pad_edge=False)

@@ -1,4 +1,4 @@
-"""Two runs side by side: what one has and the other lacks, and what differs beyond tolerance."""
+"""Two runs side by side: values that only one has, and values that differ beyond tolerance."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from caravan.study.text import StudyError
 
 @dataclass(frozen=True)
 class Comparison:
-    """What differs between two runs."""
+    """The differences between two runs."""
 
     compared: int
     differing: pd.DataFrame
@@ -29,7 +29,7 @@ class Comparison:
         return self.differing.empty and not self.only_first and not self.only_second
 
     def as_json(self) -> str:
-        """One object; a value that is not there is null."""
+        """One object; a missing value is null."""
         named = {"value_a": "first", "value_b": "second"}
         named |= {"state_a": "first_state", "state_b": "second_state"}
         differing = json.loads(self.differing.rename(columns=named).to_json(orient="records"))
@@ -44,10 +44,10 @@ class Comparison:
 
 
 def compare(first: Path | str, second: Path | str, tolerance: float = TOLERANCE) -> Comparison:
-    """The run in `first` against the run in `second`.
+    """Compare the run in `first` with the run in `second`.
 
-    Values differ beyond tolerance where they are further apart than `tolerance` of the larger one
-    and their confidence intervals, where both have one, do not meet.
+    Values differ if they are further apart than `tolerance` of the larger one and their confidence
+    intervals, if both have one, do not overlap.
     """
     first, second = Path(first), Path(second)
     left, right = results.read(first), results.read(second)
@@ -74,7 +74,7 @@ def compare(first: Path | str, second: Path | str, tolerance: float = TOLERANCE)
 
 
 def _check_same_study(*runs: tuple[Path, pd.DataFrame]) -> None:
-    """Two studies have no value in common that could differ."""
+    """Refuse runs of two studies: they have no comparable values."""
     held = [sorted(rows["study"].unique()) for _, rows in runs]
     if held[0] != held[1]:
         said = [

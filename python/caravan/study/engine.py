@@ -1,7 +1,7 @@
-"""The native core as the runner sees it: cells in, measures out.
+"""The runner's interface to the native core: cells in, measures out.
 
-Requests are JSON that hold every text they need, so that a job is the same on every machine.
-Left out: formulas. Costs, sizes and queues are computed by `caravan._lab` alone.
+Requests are JSON with every text that they need, so a job is the same on every machine. Left out:
+formulas. Only `caravan._lab` computes costs, sizes and queues.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from caravan.study.plan import Run, Study
 from caravan.study.text import StudyError, Value
 
 KINDS = ("device", "link", "policy", "trace")
-"""What a scenario may name."""
+"""The kinds of files that a scenario may name."""
 KERNEL = "kernel"
 TESTBED = "testbed"
 TUNNEL_WEIGHT = 1e6
-"""A transfer through a tunnel takes about as long as so many packets of the tandem."""
+"""A transfer through a tunnel takes about as long as this many packets of the tandem."""
 FREE = "none"
-"""Device and cost table of a station whose computing takes no time."""
+"""Device and cost table of a client whose computation takes no time."""
 MACHINE = "machine of the run"
-"""Device and cost table where the real program ran; the run's provenance names the machine."""
+"""Device and cost table of the real program; the run's provenance names the machine."""
 STATIONARY = "stationary"
 NONE = (None, None)
 WORSE = (STATIONARY, NEAR, DIVERGES)
-"""What a simulated point can be, the worst last."""
+"""The possible states of a simulated point, the worst last."""
 QUEUES = ("wait_ms", "queue_bytes")
-"""What has no value at a station that is full, nor at those behind it."""
+"""Metrics that have no value at a full station and behind it."""
 UNITS = {"rate_kbps": "kbit/s", "packet_bytes": "B"}
 
 
 @dataclass(frozen=True)
 class Measure:
-    """One metric of a cell. `reading` is set where a cell gives several of one name."""
+    """One metric of a cell. `reading` is set if a cell has several metrics of one name."""
 
     metric: str
     value: float | None
@@ -53,12 +53,12 @@ class Measure:
     state: str = ""
     reading: str = ""
     bound: str = ""
-    """`lower` or `upper` where the work behind it has a price by bytes alone."""
+    """`lower` or `upper` if only the bytes of the underlying work have a cost."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """What a cell resolves to: where it stands, and the request that computes it."""
+    """A resolved cell: its position, and the request that computes it."""
 
     scenario: str
     scenario_hash: str
@@ -72,14 +72,13 @@ class Place:
     request: Mapping[str, object]
     document: Mapping[str, Any]
     bytes_alone: tuple[str, ...] = ()
-    """Nodes whose work is a lower bound, for no source says what a packet costs them besides its
-    bytes."""
+    """Nodes whose work is a lower bound, because no source gives their cost per packet."""
     too_much: tuple[str, str] | None = None
-    """The key of the scenario that is to blame where a simulation would take hours, and why."""
+    """The key of the scenario that would make a simulation take hours, and why."""
 
     @cached_property
     def modelled(self) -> Any:
-        """Closed forms of the road, or of the packet where there is no scenario."""
+        """Closed forms of the path, or of a single packet without a scenario."""
         return _ask("model" if self.document else "price", self.request)
 
 
@@ -90,17 +89,17 @@ class Files:
     named: Mapping[tuple[str, str], Entry]
     scenarios: Mapping[str, Path]
     sweeps: Mapping[str, Any]
-    """What the study's own sweeps run over, as `parameters.ranges` has it."""
+    """The ranges of the study's own sweeps, as in `parameters.ranges`."""
 
     @classmethod
     def of(cls, study: Study, *, is_quick: bool = False) -> Files:
-        """The later folder counts where two hold the same name."""
+        """If two folders have the same name, the later one counts."""
         named: dict[tuple[str, str], Entry] = {}
         scenarios: dict[str, Path] = {}
         for root in (CATALOGUE, Path(study.file).parent):
             for kind in KINDS:
                 for name, path in within(kind, root):
-                    # Whoever computes a cell has another current folder.
+                    # Another process may compute a cell in another current folder.
                     at = path.resolve() if kind == "trace" else path
                     named[kind, name] = _read(kind, at, name)
             scenarios.update(within("scenario", root))
@@ -115,13 +114,13 @@ class Files:
         return entry.file, entry.text
 
     def looked_up(self, scenario: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A resolved scenario and what stands beside it, for sweeps of parameters."""
+        """A resolved scenario and the other documents, for sweeps of parameters."""
         named = self.named.items()
         devices = {name: entry.text for (kind, name), entry in named if kind == "device"}
         return parameters.document(scenario, self.sweeps, devices)
 
     def entries(self) -> list[dict[str, str]]:
-        """All texts in the form that the native core reads."""
+        """All texts in the native core's form."""
         return [entry.request() for entry in self.named.values()]
 
 
@@ -140,12 +139,12 @@ def version() -> str:
 
 @cache
 def fingerprint() -> str:
-    """Of the native core's file: results of another build are computed again."""
+    """The native core's fingerprint: results of another build are computed again."""
     return hashlib.sha256(Path(str(_lab.__file__)).read_bytes()).hexdigest()
 
 
 def place(cell: Cell, files: Files) -> Place:
-    """What the cell is: its scenario with the point's values set, or its question of a price."""
+    """Resolve a cell: its scenario with the point's values set, or its price request."""
     if cell.sweep.measure == "price":
         return _price_place(cell, files)
     file, text = files.scenario(cell.sweep.scenario)
@@ -183,20 +182,20 @@ def place(cell: Cell, files: Files) -> Place:
 
 
 def _blamed(answer: Mapping[str, Any] | None) -> tuple[str, str] | None:
-    """A fault that only counts where a run follows: its key, and what is wrong."""
+    """An error that only counts if a run follows: its key, and what is wrong."""
     fault = StudyError.told(answer) if answer else None
     return (fault.place.key, fault.what) if fault and fault.place else None
 
 
 def _link(links: Sequence[Mapping[str, Any]], *, is_tunnel: bool) -> str:
-    """The station's link, of a tunnel the narrowest; one without a name by its rate and delay."""
+    """The client's link, for a tunnel the slowest; a link without a name by its rate and delay."""
     link = min(links, key=lambda link: min(link["rate"].values())) if is_tunnel else links[0]
     slowest = min(link["rate"].values())
     return link["link"] or f"{slowest / 1e6:g} Mbit/s, {link['delay_s'] * 1e3:g} ms"
 
 
 def _edits(cell: Cell) -> list[str]:
-    """Settings, the point and the reading as `KEY=VALUE`, what comes later over the rest."""
+    """Settings, the point and the reading as `KEY=VALUE`; later ones take precedence."""
     settings = dict(cell.settings)
     for axis, value in cell.point.items():
         key = cell.sweep.axes.get(axis) or AXIS_KEYS.get(axis)
@@ -246,7 +245,7 @@ def _number(value: Value | None) -> float | None:
 
 
 def model(cell: Cell, found: Place) -> list[Measure]:
-    """Closed forms of a packet or of the road, or the numbers that go into them."""
+    """Closed forms of a packet or of the path, or the parameters of these."""
     if cell.sweep.measure == "price":
         return _prices(found.modelled)
     if cell.sweep.measure == "parameters":
@@ -258,7 +257,7 @@ def model(cell: Cell, found: Place) -> list[Measure]:
 
 
 def missing(found: Place) -> str:
-    """Why the cell cannot be priced; empty where it can."""
+    """Why the cell has no cost; empty if it has one."""
     try:
         _ = found.modelled
     except StudyError as fault:
@@ -287,7 +286,7 @@ def _prices(price: Mapping[str, Any]) -> list[Measure]:
 
 
 def _modelled(answer: Mapping[str, Any], found: Place) -> list[Measure]:
-    """What queueing theory says of the road and its stations."""
+    """Queueing theory's results for the path and its stations."""
     state = answer["state"] or ""
     capacity = answer["capacity_bps"]
     measures = [
@@ -324,7 +323,7 @@ def _modelled(answer: Mapping[str, Any], found: Place) -> list[Measure]:
 
 
 def _station(answer: Mapping[str, Any], found: Place) -> Mapping[str, Any]:
-    """The processor of the road's first node, whichever way packets go."""
+    """The processor of the path's first node, whichever way packets go."""
     name = found.document["nodes"][0]["name"]
     station: Mapping[str, Any]
     for station in answer["stations"]:
@@ -334,7 +333,7 @@ def _station(answer: Mapping[str, Any], found: Place) -> Mapping[str, Any]:
 
 
 def _mean(metric: str, value: float, standing: str, state: str) -> Measure:
-    """A mean says whether it is exact, unless the queue itself is out of bounds."""
+    """A mean and whether it is exact, unless the queue grows without bound."""
     return Measure(metric, value, state=standing if standing != "exact" else state)
 
 
@@ -343,7 +342,7 @@ def _kilo(value: float | None) -> float | None:
 
 
 def jobs(cell: Cell, found: Place, level: str, seed: int) -> tuple[Job, ...]:
-    """What must be computed before a cell can be answered at a level."""
+    """The jobs that a cell needs at a level."""
     if cell.sweep.measure == "tunnel":
         if level == TESTBED:
             if fault := tunnel.fault(found.document):
@@ -384,7 +383,7 @@ def compute(job: Job) -> bytes:
 
 
 def answer(cell: Cell, found: Place, level: str, results: Sequence[bytes]) -> list[Measure]:
-    """What a cell says at a level, from the results of its jobs."""
+    """A cell's measures at a level, from the results of its jobs."""
     measures = _measures(cell, found, level, results)
     if level == TESTBED:
         return measures
@@ -414,7 +413,7 @@ def _measures(cell: Cell, found: Place, level: str, results: Sequence[bytes]) ->
 
 
 def _of_users(measures: Sequence[Measure], found: Place) -> list[Measure]:
-    """The throughput without headers, where every packet is larger than these."""
+    """The throughput without headers, if every packet is larger than these."""
     sizes = found.document["traffic"].get("sizes") or {}
     smallest = sizes.get("bytes", sizes.get("smallest_bytes", 0.0))
     header_bytes, mean_bytes = found.modelled["header_bytes"], found.modelled["mean_bytes"]
@@ -428,7 +427,7 @@ def _of_users(measures: Sequence[Measure], found: Place) -> list[Measure]:
 
 
 def outcome(tallies: Sequence[bytes]) -> list[Measure]:
-    """What the replications of a cell say together."""
+    """The combined outcome of a cell's replications."""
     try:
         answer = json.loads(_lab.outcome(list(tallies)))
     except _lab.Refusal as fault:
@@ -463,7 +462,7 @@ def outcome(tallies: Sequence[bytes]) -> list[Measure]:
 
 
 def _standing(answer: Mapping[str, Any]) -> dict[str, str]:
-    """The state of each station's queue: the worst up to it, for packets come through them all."""
+    """The state of each station's queue: the worst up to it, because packets pass them all."""
     worst, standing = STATIONARY, {}
     for station in answer["stations"]:
         worst = max(worst, station["state"], key=WORSE.index)
@@ -474,11 +473,11 @@ def _standing(answer: Mapping[str, Any]) -> dict[str, str]:
 def _interval(
     metric: str, answer: Mapping[str, Any], keys: tuple[str, str], factor: float, state: str
 ) -> Measure:
-    """A mean and the interval of 95 % about it."""
+    """A mean with its 95 % interval."""
     value, width = (answer[key] for key in keys)
     if width is None:
         return Measure(metric, value * factor, state=state)
-    # No quantity here can be negative: neither can its interval.
+    # No quantity here can be negative, and neither can its interval.
     low, high = max(0.0, value - width) * factor, (value + width) * factor
     if metric.startswith("utilisation:"):
         high = min(1.0, high)  # a share of the time
@@ -486,7 +485,7 @@ def _interval(
 
 
 def _ask(function: str, request: Mapping[str, object]) -> Any:
-    """One call of the native core; its refusals are ours."""
+    """One call of the native core. Its refusals become ours."""
     try:
         return json.loads(getattr(_lab, function)(canonical(request)))
     except _lab.Refusal as fault:

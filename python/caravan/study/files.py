@@ -1,4 +1,4 @@
-"""Where studies are found: a path, or a name of the catalogue that the package carries."""
+"""Finds studies: by path, or by name in the package's catalogue."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from caravan.study.plan import RUN_KEYS, Study, Sweep
 from caravan.study.text import StudyError
 
 SWEEP_KEYS = {**RUN_KEYS, **{key: key for key in ("scenario", "profile", "axes", "keys")}}
-"""How a sweep calls what a scenario says of its run, and what is only the sweep's."""
+"""The sweep's names for a scenario's run keys, and keys that only a sweep has."""
 
 
 def load(name: str) -> Study:
-    """The study at the path `name` (a file, or a folder with `study.toml`), or of that name."""
+    """Load the study `name`: a file, a folder with `study.toml`, or a name of the catalogue."""
     try:
         path = files.locate("study", name)
         return parse(str(path), files.read("study", path, name).text)
@@ -32,7 +32,7 @@ def load(name: str) -> Study:
 
 
 def called(study: Study) -> str:
-    """The word by which `load` finds the study again: its name in the catalogue, else its path."""
+    """The word with which `load` finds the study again: its catalogue name, otherwise its path."""
     inside = CATALOGUE / "studies" / study.name / STUDY_FILE
     return study.name if Path(study.file) == inside else study.file or study.name
 
@@ -43,7 +43,7 @@ def names() -> list[str]:
 
 
 def located(study: Study, sweep: Sweep, fault: StudyError, *, is_quick: bool = False) -> StudyError:
-    """A fault that a sweep's values cause in its scenario, at the line of the study file."""
+    """An error that a sweep causes in its scenario, at the line of the study file."""
     found = fault.place
     if found is not None and found.line is not None:
         return fault  # It names file and line itself.
@@ -51,11 +51,11 @@ def located(study: Study, sweep: Sweep, fault: StudyError, *, is_quick: bool = F
     if found is not None and found.is_edit:
         key, what = found.key, fault.what
     place = ""
-    # A study that was never a file has no places.
+    # A study that was never a file has no positions.
     with suppress(OSError, ValueError):
         whole = Item.parse(study.file, Path(study.file).read_text(encoding="utf-8"))
         first, *others = (whole.find(path) for path in _paths(study, sweep, key, is_quick=is_quick))
-        # What is not written there stands at the head of the sweep.
+        # A missing key is reported at the head of the sweep.
         at = [first, *(item for item in others if item is not first)][-1]
         place = f":{at.line}:{at.column}"
     said = f"{key}: {what}" if key else what

@@ -1,4 +1,5 @@
-"""The simulation against the other levels: which points can be compared, and how near they are."""
+"""Compares the simulation with the other levels: which points are comparable, and how near they
+are."""
 
 from __future__ import annotations
 
@@ -12,25 +13,25 @@ from caravan.study.results import POINT
 
 TESTBED = LEVELS[-1]
 BLUNT = 0.25
-"""Half an interval over its mean, beyond which a simulated value says too little to compare."""
+"""Above this ratio of half the interval to the mean, a simulated value is too uncertain."""
 ROUGH = {
     "mean_delay_ms": "an approximation: after the first loaded station, arrivals are not Poisson",
     "handshake_ms": "an approximation: all fragments of a message count as equal",
     "tcp_kbps": "an approximation: without TCP's slow start",
 }
-"""Closed forms that are used beyond what they are exact for, and yet compared."""
+"""Closed forms that are compared although they are not exact here."""
 SAME = 5e-5
-"""A difference that the tables show as 0.00 %: an interval without width may not hold it."""
+"""A difference that tables show as 0.00 %: an interval of zero width may miss it."""
 TOLERANCE = 0.05
-"""How near a simulated value is to the other level's that it confirms."""
+"""How near a simulated value must be to confirm the other level's."""
 
 
 @dataclass(frozen=True)
 class Pairs:
     """Values of the simulation beside another level's.
 
-    The columns of both have the endings `_simulate` and `_other`; `apart` is their difference over
-    the other level's. `left` holds the points whose simulated interval cannot tell.
+    The columns of both have the endings `_simulate` and `_other`; `apart` is their difference
+    relative to the other level's. `left` has the points whose simulated interval is too wide.
     """
 
     both: pd.DataFrame
@@ -38,7 +39,7 @@ class Pairs:
 
 
 def paired(rows: pd.DataFrame, against: str) -> Pairs:
-    """The points of a run that the simulation has and the level `against` has too."""
+    """The points of a run that the simulation and the level `against` share."""
     # The testbed's device is the machine that it ran on.
     point = [axis for axis in POINT if axis != "device" or against != TESTBED]
     keys = ["sweep", "reading", *point, "metric"]
@@ -55,7 +56,7 @@ def paired(rows: pd.DataFrame, against: str) -> Pairs:
 
 
 def is_inside(both: pd.DataFrame) -> pd.Series:
-    """Where the other value lies in the simulation's 95 % interval, or is the simulated value."""
+    """Whether the other value is in the simulated 95 % interval or equals the simulated value."""
     other = both["value_other"]
     is_same = both["apart"].abs() < SAME
     return is_same | (both["ci95_low_simulate"] <= other) & (other <= both["ci95_high_simulate"])
@@ -81,7 +82,7 @@ def in_words(rows: pd.DataFrame) -> list[str]:
 
 
 def _is_blunt(both: pd.DataFrame) -> pd.Series:
-    """Which simulated values cannot tell: waits of nobody, and intervals that are too wide."""
+    """Whether simulated values are too uncertain: zero waits, and intervals that are too wide."""
     value = both["value_simulate"]
     half = (both["ci95_high_simulate"] - both["ci95_low_simulate"]) / 2
     return (value == 0) | (half > BLUNT * value.abs())

@@ -1,4 +1,4 @@
-"""The quantities that results carry: unit, words for axes and tables.
+"""The metrics of results: unit, and words for axes and tables.
 
 A metric of one station is written `name:station`, as `utilisation:ms`.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Metric:
-    """A quantity that a row of results can hold."""
+    """A metric of a result row."""
 
     unit: str
     label: str
@@ -36,7 +36,7 @@ METRICS = {
     "wait_ms": Metric("ms", "Mean wait"),
     "queue_bytes": Metric("bytes", "Mean clear data waiting"),
     "utilisation": Metric("", "Utilisation"),
-    "capacity_kbps": Metric("kbit/s", "Capacity of the road, clear"),
+    "capacity_kbps": Metric("kbit/s", "Capacity of the path, clear"),
     "cpu_capacity_kbps": Metric("kbit/s", "Capacity of the processor, clear"),
     "carried_kbps": Metric("kbit/s", "Highest stable rate of the grid"),
     "mean_packet_bytes": Metric("bytes", "Mean packet"),
@@ -60,7 +60,7 @@ AXES = {
     "packet_bytes": Metric("bytes", "Packet size"),
     "reading": Metric("", "Reading"),
 }
-"""Columns of the results that a grid may run over."""
+"""Columns of the results that a grid may vary."""
 
 AXIS_KEYS = {
     "policy": "policy",
@@ -74,22 +74,22 @@ NUMERIC_AXES = ("mips", "rate_kbps", "packet_bytes")
 DIVERGES = "not-stationary"
 """The state of a point where queues grow without bound."""
 NEAR = "near-saturation"
-"""The state of a point whose mean longer runs would still move."""
+"""The state of a point whose mean would still change in longer runs."""
 APPROXIMATION = "approximation"
-"""The state of a closed form that is used beyond what it was proved for."""
+"""The state of a closed form that is used beyond what was proved."""
 WITHOUT_MEAN = ("mean_delay_ms", "wait_ms", "queue_bytes")
-"""What has no value where queues grow without bound."""
+"""Metrics without a value where queues grow without bound."""
 OF_THE_ROAD = ("capacity_kbps", "cpu_capacity_kbps", "mean_packet_bytes")
-"""What does not depend on the rate that is offered."""
+"""Metrics that do not depend on the offered rate."""
 WITHOUT_RATE = (*OF_THE_ROAD, "carried_kbps")
-"""What stands once for all rates of a grid."""
+"""Metrics with one value for all rates of a grid."""
 
 
 LOWER = "lower"
-"""The bound of a value that is at least so much: the time of work that has a price by bytes alone,
-and what follows from it."""
+"""The bound of a value that may be larger: the time of work of which only the bytes have a cost,
+and everything that follows from it."""
 UPPER = "upper"
-"""The bound of a value that is at most so much: a rate that such work leaves."""
+"""The bound of a value that may be smaller: a rate that such work permits."""
 LONGER_WITH_WORK = ("time_ms", "operations", "cycles", "energy_uj", "handshake_ms", "rtt_ms")
 AT_STATION = ("utilisation", "wait_ms", "queue_bytes")
 LESS_WITH_WORK = (
@@ -109,7 +109,8 @@ BOUNDS_SAY = (
 
 
 def bound(metric: str, stations: Collection[str]) -> str:
-    """Which way a value errs where the work of `stations` is priced by bytes alone; empty: not."""
+    """The direction of a value's error if only the bytes of the work of `stations` have a cost;
+    empty: none."""
     name, _, station = metric.partition(":")
     if not stations or (name in AT_STATION and station not in stations):
         return ""
@@ -124,7 +125,7 @@ def needs_mean(metric: str) -> bool:
 
 
 def describe(metric: str) -> Metric:
-    """Unit and words of `metric`: of a packet's part, of one station or of the whole road."""
+    """Unit and words of `metric`: of a packet's part, of one station or of the whole path."""
     name, _, place = metric.partition(":")
     known = METRICS[name]
     between = ": " if name == "bytes" else " at "
@@ -132,7 +133,7 @@ def describe(metric: str) -> Metric:
 
 
 def is_known(metric: str) -> bool:
-    """Whether results can hold it."""
+    """Whether results can contain it."""
     return metric.partition(":")[0] in METRICS
 
 

@@ -1,6 +1,6 @@
-"""Which folders a run may write into: a new one, an empty one, or one with results of its study.
+"""The folders that a run may write to: a new one, an empty one, or one with results of its study.
 
-Left out: writing, which is `results`, and what may be left of an earlier run, which is `store`.
+Left out: writing, which is in `results`, and reuse of an earlier run's files, which is in `store`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ REPORT = "report.html"
 FIGURES = "figures"
 PICTURES = (".svg", ".png")
 MARK = '<meta name="generator" content="caravan-lab">'
-"""What every report of ours has in its head."""
+"""A text in the head of each of our reports."""
 MADE = "<footer><div>Made by caravan-lab"
-"""What the reports of earlier versions have at their end."""
+"""A text at the end of reports of earlier versions."""
 ADVICE = "give another folder with -o, or move that away"
 
 
 def check(directory: Path, study: Study) -> None:
-    """Refuse a folder in which the run would write over what is not this study's."""
+    """Refuse a folder in which the run would overwrite other files."""
     try:
         fault = _fault(directory, study)
     except OSError as problem:
@@ -36,9 +36,9 @@ def check(directory: Path, study: Study) -> None:
 
 
 def check_study(directory: Path, study: Study, hashes: Collection[str]) -> None:
-    """Refuse a folder whose results are of another study that only has the same name.
+    """Refuse a folder whose results are of another study with the same name.
 
-    A study that was edited is the same one while any of its scenarios, by their `hashes`, is.
+    An edited study counts as the same while any of its scenarios, by their `hashes`, is the same.
     """
     path = directory / PARQUET
     if not path.exists():
@@ -72,7 +72,7 @@ def _fault(directory: Path, study: Study) -> str:
 
 
 def _written(directory: Path, study: Study) -> Iterator[Path]:
-    """What the run writes besides its results."""
+    """Everything that the run writes besides its results."""
     yield from (directory / name for name in (REPORT, CSV, PRINTED))
     for figure in study.figures:
         yield from (directory / FIGURES / f"{figure.name}{suffix}" for suffix in PICTURES)

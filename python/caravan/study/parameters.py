@@ -1,7 +1,7 @@
-"""Numbers that go into a study, found where the computation takes them from.
+"""The parameters of a study, read from where the computation takes them.
 
-A key is a path into the resolved scenario, or one of the rooms beside it: `sweeps` (what the
-study's own sweeps run over), `devices` (cost tables) and `packet` (parts of a protected packet).
+A key is a path into the resolved scenario, or into one of these: `sweeps` (the ranges of the
+study's own sweeps), `devices` (cost tables) and `packet` (parts of a protected packet).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ PACKET = {
     "esp_trailer_bytes": sizes.ESP_TRAILER_BYTES,
     "check_bytes": sizes.MD5_96_BYTES,
 }
-"""Parts of a packet, of which `sizes` makes its closed forms."""
+"""Parts of a packet, from which `sizes` makes its closed forms."""
 COUNT = "count"
 
 
 def ranges(study: Study, *, is_quick: bool) -> dict[str, Any]:
-    """Each sweep's numeric axes, their ends and how many points they have, and its run."""
+    """Each sweep's numeric axes, with ends and number of points, and its run."""
     found: dict[str, Any] = {}
     for sweep in study.sweeps:
         run = sweep.quick if is_quick else sweep.run
@@ -49,7 +49,7 @@ def _ends(values: Sequence[Any]) -> dict[str, float]:
 def document(
     scenario: Mapping[str, Any], sweeps: Mapping[str, Any], devices: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Everything that keys may point into; `devices` are texts of cost tables by name."""
+    """Everything that keys may refer to; `devices` are texts of cost tables by name."""
     tables = {name: plain(name, text) for name, text in devices.items()}
     return {**scenario, "sweeps": sweeps, "devices": tables, "packet": PACKET}
 
@@ -57,7 +57,7 @@ def document(
 def number(document: Mapping[str, Any], key: str) -> float:
     """The number at `key`, as `links.ms.rate.up_bps / 1e6` or `sweeps.grid.mips.least`.
 
-    Nodes go by name, links by the node from which they start; `nodes.count` counts them.
+    Nodes are named, links by the node from which they start; `nodes.count` counts them.
     """
     path, _, divisor = (part.strip() for part in key.partition("/"))
     names = [node["name"] for node in document["nodes"]]

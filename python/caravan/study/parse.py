@@ -1,4 +1,5 @@
-"""From the text of a study file to a `Study`; every fault names file, line, key and what is valid.
+"""Turns the text of a study file into a `Study`; every error names file, line, key and what is
+valid.
 
 The format is described in `docs/lab-study-files.md`.
 """
@@ -39,10 +40,10 @@ SCALES = ("linear", "log")
 COMPARES = ("<", "<=", ">", ">=", "=", "about")
 DEFAULT_RUN = Run(3600.0, 60.0, 4)
 EVERY = "all"
-"""In `over`: every value that the grid has on the axis."""
+"""In `over`: every value of the axis in the grid."""
 SECONDS_MAX = 1e7
 ROUNDED = 1e-6
-"""Part of a step by which rounding may miss the end of a span."""
+"""Fraction of a step by which rounding may miss the end of a span."""
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -129,7 +130,7 @@ def read_sweep(table: Table) -> Sweep:
 
 
 def unheard(sweep: Sweep, name: str) -> str:
-    """Why setting a key would change nothing in a sweep; empty where it does."""
+    """Why setting a key in a sweep would have no effect; empty if it has one."""
     if sweep.measure == "price" and name not in PRICE_KEYS:
         return unknown("key", name, PRICE_KEYS)
     if name == "seed":
@@ -199,13 +200,13 @@ def read_reading(table: Table) -> Reading:
 
 
 class _Inside:
-    """Reads what refers to sweeps, and checks that sweeps hold it."""
+    """Reads the parts that refer to sweeps, and checks the references."""
 
     def __init__(self, sweeps: Mapping[str, Sweep]) -> None:
         self._sweeps = sweeps
 
     def words(self, table: Table, key: str, default: str | None = None) -> str:
-        """A text whose places, `{{ sweep: metric }}`, a run can fill."""
+        """A text whose citations, `{{ sweep: metric }}`, a run can fill."""
         text = table.text(key, default)
         if fault := places.check(text, self._sweeps):
             raise table.fault(key, fault)
@@ -400,7 +401,7 @@ class _Inside:
 
     @staticmethod
     def _check_point(table: Table, key: str, sweep: Sweep, point: Mapping[str, Value]) -> None:
-        """A value that the grid does not hold would never be compared."""
+        """Refuse a value outside the grid, which would never be compared."""
         for axis, value in point.items():
             held = sweep.held(axis)
             if value not in held:
@@ -410,12 +411,12 @@ class _Inside:
 
 
 def _is_parameter(table: Table, sweep: Sweep) -> bool:
-    """What a sweep of parameters gives was put in; elsewhere the file must say so."""
+    """Whether a value is a parameter: always in a sweep of parameters, otherwise by its key."""
     return table.flag("parameter") or sweep.measure == "parameters"
 
 
 def _printed(table: Table, value: float, key: str) -> float:
-    """A printed value; what is printed as 0 has no relative difference."""
+    """A printed value. A printed 0 has no relative difference."""
     if value == 0:
         what = 'nothing differs from 0 by a part of it: say it as a [[claim]] with is = "="'
         raise table.fault(key, what)
@@ -437,7 +438,7 @@ def _axis_value(table: Table, axis: str, value: object) -> Value:
 
 
 def _check_twice(table: Table, study: Study) -> None:
-    """One printed value at one point: a second one could never be told from the first."""
+    """Refuse a second printed value at the same point: the two could not be told apart."""
     seen: set[tuple[object, ...]] = set()
     for item in study.all_published():
         key = (item.sweep, item.metric, tuple(sorted(item.at.items())))

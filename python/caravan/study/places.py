@@ -1,6 +1,6 @@
-"""Places in texts that a run fills in: `{{ sweep: metric, axis = value, level = model }}`.
+"""Citations in texts that a run fills in: `{{ sweep: metric, axis = value, level = model }}`.
 
-Left out: the values, which are `values`.
+Left out: the values, which are in `values`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from caravan.study.text import Value
 BRACES = re.compile(r"\{\{.*?(?:\}\}|$)", re.DOTALL)
 PLACE = re.compile(r"\{\{\s*([\w-]+)\s*:\s*([\w:-]+)([^{}]*)\}\}")
 COLUMNS = ("value", "ci95_low", "ci95_high", "relative_difference")
-"""What a text may cite of a row."""
+"""The columns that a text may cite."""
 
 
 def check(text: str, sweeps: Mapping[str, Sweep]) -> str:
-    """What is wrong with the first place in the text that no run could fill; empty if nothing."""
+    """The error of the text's first invalid citation; empty if there is none."""
     for written in BRACES.findall(text):
         match = PLACE.fullmatch(written)
         fault = _fault(match, sweeps) if match else "is not {{ sweep: metric, axis = value }}"
@@ -47,14 +47,14 @@ def _fault(match: re.Match[str], sweeps: Mapping[str, Sweep]) -> str:
 
 
 def without_rate(metric: str, named: Collection[str]) -> str:
-    """Why a place that names a rate means no value; empty where the metric has one at each rate."""
+    """Why a citation must not name a rate; empty if the metric has a value at each rate."""
     if "rate_kbps" not in named or metric not in WITHOUT_RATE:
         return ""
     return f"{metric} is one value for all rates: leave out rate_kbps"
 
 
 def too_few(sweep: Sweep, metric: str, named: Collection[str]) -> str:
-    """What a place leaves open that means several values of ours; empty where it means one."""
+    """The axes with several values that a citation leaves open; empty if it means one value."""
     missing = sweep.unnamed(metric, named)
     if not missing:
         return ""
@@ -63,7 +63,7 @@ def too_few(sweep: Sweep, metric: str, named: Collection[str]) -> str:
 
 
 def _held(sweep: Sweep, key: str) -> Sequence[str]:
-    """What a text may say there."""
+    """The valid words there."""
     if key == "level":
         return sweep.levels
     if key == "column":
@@ -82,7 +82,7 @@ def _written(value: Value) -> str:
 
 
 def _as_held(axis: str, value: str) -> str:
-    """A value of a text as `_written` has those of a grid."""
+    """A value of a text in the grid's form."""
     if axis not in NUMERIC_AXES:
         return value.replace(";", ",")
     try:

@@ -1,4 +1,4 @@
-"""What a study is, once its file has been read: sweeps, published values, figures and texts."""
+"""A parsed study: sweeps, published values, figures and texts."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ HELD = {
     "parameters": ("model",),
     "tunnel": LEVELS,
 }
-"""The levels at which each measure can be had."""
+"""The possible levels of each measure."""
 RUN_KEYS = {"run.time": "seconds", "run.warm_up": "warm_up", "run.replications": "replications"}
-"""How a sweep calls what a scenario says of its run."""
+"""The sweep's names for a scenario's run keys."""
 PRICE_KEYS = ("suite", "bytes", "mips", "clock_mhz", "direction")
-"""What a sweep of prices may set."""
+"""The keys that a sweep of prices may set."""
 TOLERANCE = 0.02
-"""A relative difference from print above this needs a reason."""
+"""A larger relative difference from print needs a reason."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One way to read what the publication leaves open: keys of the scenario that differ."""
+    """One interpretation of an ambiguous publication: keys of the scenario that differ."""
 
     name: str
     says: str
@@ -36,7 +36,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Run:
-    """How long and how often a road is simulated."""
+    """How long and how often a path is simulated."""
 
     seconds: float
     warm_up_s: float
@@ -47,9 +47,9 @@ class Run:
 class Sweep:
     """One measure at every point of a grid.
 
-    `road` sends traffic through a scenario, `price` asks a cost table for single packets,
-    `parameters` looks up what goes into a computation, `tunnel` brings the scenario's tunnel up
-    with the real node and uses it.
+    `road` sends traffic through a scenario, `price` computes the cost of single packets,
+    `parameters` reads the parameters of a computation, `tunnel` sets up the scenario's tunnel with
+    the real node and uses it.
     """
 
     name: str
@@ -68,16 +68,16 @@ class Sweep:
     quick_grid: Mapping[str, tuple[Value, ...]]
     is_quick: bool
     skips_missing: bool
-    """Leave out cells that no cost table prices; the report counts and names them."""
+    """Leave out cells without a cost; the report counts and names them."""
 
     def held(self, axis: str) -> tuple[Value, ...]:
-        """The values of an axis, of which the readings are one."""
+        """The values of an axis; readings are an axis too."""
         if axis != "reading":
             return self.grid.get(axis, ())
         return tuple(reading.name for reading in self.readings) or tuple(self.keys)
 
     def unnamed(self, metric: str, named: Collection[str]) -> list[str]:
-        """The axes that a place must name besides `named`, or several values would be meant."""
+        """The axes that must be named in addition to `named` to leave a single value."""
         axes = dict.fromkeys((*self.grid, *self.quick_grid, "reading"))
         return [
             axis
@@ -90,7 +90,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Published:
-    """A printed value and the point at which ours is compared with it."""
+    """A printed value, and the point at which ours is compared with it."""
 
     printed: str
     sweep: str
@@ -100,14 +100,14 @@ class Published:
     says: str = ""
     reason: str = ""
     is_parameter: bool = False
-    """Whether it goes into a computation and does not come out of one."""
+    """Whether it is an input of a computation, not a result."""
     fitted: str = ""
-    """What was chosen so that ours comes near; empty where nothing was."""
+    """What was chosen to match it; empty if nothing was."""
 
 
 @dataclass(frozen=True)
 class PrintedTable:
-    """A table drawn as the publication prints it, ours beside each cell."""
+    """A table in the publication's form, with ours beside each cell."""
 
     name: str
     printed: str
@@ -117,14 +117,14 @@ class PrintedTable:
     at: Mapping[str, Value]
     row: str
     column: str | None
-    """None: one column, whose points are told apart by their row alone."""
+    """None: one column, whose points differ only by their row."""
     columns: tuple[Value, ...]
     cells: tuple[Published, ...]
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Why printed values differ from ours: for all values `printed` there, at those points."""
+    """Why printed values differ from ours: for all values `printed` there, at these points."""
 
     printed: str
     at: Mapping[str, Value]
@@ -144,9 +144,9 @@ class Claim:
 
 @dataclass(frozen=True)
 class Point:
-    """A value of ours: a metric at one point of a sweep, times `factor`.
+    """One of our values: a metric at one point of a sweep, times `factor`.
 
-    With `minus`, less the value at the point that differs from it so.
+    With `minus`, the value at the point with this difference is subtracted.
     """
 
     sweep: str
@@ -192,7 +192,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Study:
-    """Everything that a study file says."""
+    """The content of a study file."""
 
     name: str
     title: str
@@ -215,5 +215,5 @@ class Study:
         return next(sweep for sweep in self.sweeps if sweep.name == name)
 
     def all_published(self) -> tuple[Published, ...]:
-        """Printed values, those in tables included."""
+        """Printed values, including those in tables."""
         return self.published + tuple(cell for table in self.tables for cell in table.cells)

@@ -1,7 +1,7 @@
-"""Where jobs run: threads of this process, or the workers of a Dask cluster.
+"""Runs jobs: in threads of this process, or on the workers of a Dask cluster.
 
-Each yields results as they come, in any order. The native code releases the GIL, so threads are
-enough on one machine. Left out: what is done with results, which is `store`.
+Each pool yields results as they come, in any order. The native code releases the GIL, so threads
+are enough on one machine. Left out: storing results, which is in `store`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CONNECT_S = 5
 CLOSE_S = 2
 KEPT = "what was done is kept: run again to resume"
 RETRIES = 5
-"""How often a job is given to another worker after its worker died."""
+"""How many other workers get a job after its worker died."""
 
 
 def available_cores() -> int:
@@ -44,7 +44,7 @@ class Pool(Protocol):
 
 
 class Threads:
-    """All cores of this machine, or as many as `jobs` says."""
+    """All cores of this machine, or the number `jobs`."""
 
     def __init__(self, compute: Compute, jobs: int | None) -> None:
         self._compute = compute
@@ -59,31 +59,31 @@ class Threads:
 
 
 class OneByOne:
-    """The testbed: each job has the machine for itself."""
+    """The testbed: each job has the whole machine."""
 
     def __init__(self, compute: Compute) -> None:
         self._compute = compute
 
     def results(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, bytes]]:
-        """In the order given."""
+        """In the given order."""
         for job in jobs:
             yield job, self._compute(job)
 
 
 def build() -> str:
-    """Which native core this process computes with: its version, and a check of its sources."""
+    """The native core of this process: its version, and a check of its sources."""
     return f"{_lab.version()}, sources {_lab.sources()}"
 
 
 def _signed(compute: Compute, job: Job) -> tuple[str, bytes]:
-    """The result of a job, and which core it is of."""
+    """The result of a job, and the core that computed it."""
     return build(), compute(job)
 
 
 class _Call:
-    """A job that is computed where this is unpickled, and becomes its result.
+    """A job that is computed where it is unpickled, and becomes its result.
 
-    The scheduler unpickles what it is given, and need not have caravan: it gets bytes.
+    The scheduler unpickles what it gets but may lack caravan, so it gets bytes.
     """
 
     def __init__(self, compute: Compute, job: Job) -> None:
@@ -96,7 +96,7 @@ class _Call:
 class Cluster:
     """An existing Dask scheduler and its workers, which need the same caravan installed.
 
-    The same: of the same sources, whatever machine it was built for.
+    The same means built from the same sources, for any machine.
     """
 
     def __init__(self, compute: Compute, address: str) -> None:
@@ -125,7 +125,7 @@ class Cluster:
             raise
 
     def _check(self, found: Any, who: str) -> None:
-        """Refuse who computes with another core: its results would stand under our name."""
+        """Refuse a worker with another core: its results would count as ours."""
         if isinstance(found, BaseException):
             raise StudyError(
                 f"--cluster {self._address}: {who} has no caravan that works: {found}; "
@@ -138,7 +138,7 @@ class Cluster:
             )
 
     def results(self, jobs: Iterable[Job]) -> Iterator[tuple[Job, bytes]]:
-        """Lost workers' jobs are computed by others; the name of a job makes it run once."""
+        """Other workers compute a lost worker's jobs; the name of a job makes it run once."""
         from distributed import KilledWorker  # noqa: PLC0415
         from distributed import as_completed as completed  # noqa: PLC0415
 
@@ -176,7 +176,7 @@ class Cluster:
 
 
 def _knock(address: str, target: str) -> None:
-    """A refused connection is told at once; Dask's own client would try again for seconds."""
+    """Report a refused connection at once; Dask's own client would retry for seconds."""
     scheme, _, place = target.partition("://")
     host, _, port = place.rpartition(":")
     if scheme not in ("tcp", "tls"):
@@ -191,7 +191,7 @@ def _knock(address: str, target: str) -> None:
 
 
 def pool(compute: Compute, jobs: int | None, cluster: str | None) -> Pool:
-    """The pool that the command line asks for."""
+    """The pool that the command line selects."""
     if cluster:
         return Cluster(compute, cluster)
     return Threads(compute, jobs)

@@ -1,4 +1,4 @@
-"""Printed values beside ours: the relative difference, and the reason that the study gives."""
+"""Printed values beside ours: the relative difference, and the study's reason."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from caravan.study.results import POINT, Row
 from caravan.study.text import Value
 
 SAME = 1e-9
-"""Numbers that differ by less are the same in two notations."""
+"""Smaller differences come from the number's notation."""
 UNEXPLAINED = "unexplained"
 TRIED = "a reading that was tried; the study does not use it"
-"""What is said of a reading other than the first: a [[reason]] speaks of the first alone."""
+"""The remark for a reading other than the first: a [[reason]] applies only to the first."""
 
 
 def beside_published(study: Study, rows: Sequence[Row]) -> list[Row]:
-    """The rows, with what was printed of them."""
+    """The rows, with the printed values."""
     by_metric: dict[tuple[str, str], list[Published]] = {}
     for item in study.all_published():
         by_metric.setdefault((item.sweep, item.metric), []).append(item)
@@ -33,7 +33,7 @@ def beside_published(study: Study, rows: Sequence[Row]) -> list[Row]:
 
 
 def is_at(row: Row, at: Mapping[str, Value]) -> bool:
-    """Whether the row is where `at` points; a reading must be named to be meant."""
+    """Whether the row is at `at`. A reading only matches if it is named."""
     if row.reading != at.get("reading", row.reading):
         return False
     return all(getattr(row, axis) == at[axis] for axis in POINT if axis in at)
@@ -62,7 +62,7 @@ def _compared(study: Study, row: Row, item: Published) -> Row:
 
 
 def is_loose(state: str, metric: str) -> bool:
-    """Whether a value near print is no match: a mean that diverges, or an approximation."""
+    """Whether a value near print is not a match: a diverging mean, or an approximation."""
     return state == APPROXIMATION or (state == DIVERGES and needs_mean(metric))
 
 
@@ -75,13 +75,13 @@ class Score:
 
 
 def results_score(study: Study, rows: pd.DataFrame) -> Score:
-    """Of printed results to which nothing was fitted: those within the tolerance."""
+    """Printed results that are not fitted: those within the tolerance."""
     items = [item for item in study.all_published() if not item.is_parameter and not item.fitted]
     return _score(study, rows, TOLERANCE, items)
 
 
 def fitted_scores(study: Study, rows: pd.DataFrame) -> dict[str, Score]:
-    """Of printed results to which something was fitted, by what that is; those not run left out."""
+    """Fitted printed results, by what was fitted; without those not run."""
     fitted = [item for item in study.all_published() if item.fitted]
     scores = {
         what: _score(study, rows, TOLERANCE, [item for item in fitted if item.fitted == what])
@@ -91,12 +91,12 @@ def fitted_scores(study: Study, rows: pd.DataFrame) -> dict[str, Score]:
 
 
 def parameters_score(study: Study, rows: pd.DataFrame) -> Score:
-    """Of printed parameters, which went into the computation: those that are the same."""
+    """Printed parameters of the computation: those that are equal."""
     return _score(study, rows, SAME, [item for item in study.all_published() if item.is_parameter])
 
 
 def _score(study: Study, rows: pd.DataFrame, tolerance: float, items: Sequence[Published]) -> Score:
-    """Each printed value counts once, and agrees where it does at every level that was run."""
+    """Each printed value counts once, and agrees if it does at every level that was run."""
     printed = headline(study, rows)
     compared = agreeing = 0
     for item in items:
@@ -109,7 +109,7 @@ def _score(study: Study, rows: pd.DataFrame, tolerance: float, items: Sequence[P
 
 
 def _compared_rows(printed: pd.DataFrame, item: Published) -> pd.DataFrame:
-    """The rows that speak of the printed value: approximations only where there is nothing else."""
+    """The rows of the printed value; approximations only if there is nothing else."""
     found = printed[(printed["sweep"] == item.sweep) & (printed["metric"] == item.metric)]
     for axis, value in item.at.items():
         found = found[found[axis] == value]
@@ -118,7 +118,7 @@ def _compared_rows(printed: pd.DataFrame, item: Published) -> pd.DataFrame:
 
 
 def agrees(rows: pd.DataFrame, tolerance: float = TOLERANCE) -> bool:
-    """Whether every row is as printed, means that diverge and approximations excluded."""
+    """Whether every row matches print; diverging means and approximations never do."""
     pairs = zip(rows["state"], rows["metric"], strict=True)
     is_firm = not any(is_loose(state, metric) for state, metric in pairs)
     return is_firm and bool((rows["relative_difference"].abs() <= tolerance).all())
@@ -132,7 +132,7 @@ def _is_tried(study: Study, row: Row, item: Published) -> bool:
 
 
 def headline(study: Study, rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with a printed value, those that only try a reading left out."""
+    """The rows with a printed value, without tried readings."""
     tried = {sweep.name for sweep in study.sweeps if is_trial(study, sweep.name)}
     return rows[rows["published"].notna() & ~rows["sweep"].isin(tried)]
 
@@ -145,7 +145,7 @@ def is_trial(study: Study, sweep: str) -> bool:
 
 
 def relative_difference(ours: float | None, published: float) -> float | None:
-    """(ours - published) / published; None where there is nothing to divide."""
+    """(ours - published) / published; None if published is 0 or missing."""
     if ours is None or published == 0:
         return None
     return (ours - published) / published

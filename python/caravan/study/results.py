@@ -1,7 +1,7 @@
-"""The one schema of results, and files of it that appear whole or not at all.
+"""The schema of results, and writing result files completely or not at all.
 
 One row is one metric at one point of a sweep, at one level. `docs/lab-results.md` explains the
-columns to those who read the files with other programs.
+columns for other programs.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ PARQUET = "results.parquet"
 CSV = "results.csv"
 PRINTED = "printed.csv"
 STUDY_DIGEST = b"caravan.study.sha256"
-"""The metadata of the Parquet file that says which study file its rows are of."""
+"""The metadata of the Parquet file that names the study file of its rows."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One metric at one point. None where a column says nothing about the point."""
+    """One metric at one point. None if a column does not apply."""
 
     study: str
     sweep: str
@@ -94,9 +94,9 @@ SCHEMA = pa.schema(
 )
 COLUMNS = tuple(SCHEMA.names)
 POINT = ("policy", "device", "link", "mips", "rate_kbps", "packet_bytes")
-"""What places a row in its grid."""
+"""The columns that place a row in its grid."""
 KEY = ("study", "sweep", "reading", "level", *POINT, "metric")
-"""What no two rows of one run share."""
+"""The columns that identify a row within a run."""
 
 
 def arrow(rows: Sequence[Row]) -> pa.Table:
@@ -112,13 +112,13 @@ def frame(rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def write(rows: Sequence[Row], directory: Path, digest: str = "") -> pd.DataFrame:
-    """`results.parquet` and `results.csv` in `directory`, and the same as a DataFrame.
+    """Write `results.parquet` and `results.csv` into `directory`, and return a DataFrame of them.
 
-    `digest` is the study file's, kept in the metadata of the first.
+    `digest` is that of the study file, kept in the metadata of the first.
     """
     table = arrow(rows).replace_schema_metadata({STUDY_DIGEST: digest})
     rows_read: pd.DataFrame = table.to_pandas()
-    # Both or none: no reader finds one run's columns beside another's.
+    # Both or none: no reader finds columns of two runs side by side.
     land_all(
         {
             directory / PARQUET: lambda path: pq.write_table(table, path, compression="zstd"),
@@ -129,7 +129,7 @@ def write(rows: Sequence[Row], directory: Path, digest: str = "") -> pd.DataFram
 
 
 def write_printed(rows: pd.DataFrame, directory: Path) -> None:
-    """`printed.csv`: the rows that have a printed value, with what tells them apart."""
+    """`printed.csv`: the rows with a printed value, and the columns that identify them."""
     columns = ["printed", "sweep", "reading", "level", *POINT, "metric", "unit", "value"]
     columns += ["ci95_low", "ci95_high", "published", "relative_difference", "reason"]
     columns += ["bound"] if (rows["bound"] != "").any() else []
@@ -139,7 +139,7 @@ def write_printed(rows: pd.DataFrame, directory: Path) -> None:
 
 
 def read(directory: Path) -> pd.DataFrame:
-    """The results that a run left in `directory`."""
+    """Read the results of a run from `directory`."""
     path = directory / PARQUET
     if not path.exists():
         raise StudyError(f"{directory}: no {PARQUET} there: not the output of a run")
@@ -159,7 +159,7 @@ def land(path: Path, write_to: Callable[[Path], object]) -> None:
 
 
 def land_all(writers: Mapping[Path, Callable[[Path], object]]) -> None:
-    """The same for several files, of which none appears before all are written."""
+    """The same for several files; none appears before all are written."""
     partials: dict[Path, Path] = {}
     path = Path()
     try:

@@ -1,6 +1,6 @@
-"""Runs a study: cells to jobs, jobs to a pool, their results to rows, rows to files and a report.
+"""Runs a study: cells to jobs, jobs to a pool, results to rows, rows to files and a report.
 
-Left out: what a cell means, which is `engine`, and pictures, which are `caravan.report`.
+Left out: the meaning of a cell, which is in `engine`, and pictures, which are in `caravan.report`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ STABLE = (STATIONARY, NEAR, APPROXIMATION)
 
 @dataclass(frozen=True)
 class Choice:
-    """What the command line chooses."""
+    """The choices of the command line."""
 
     levels: tuple[str, ...] = ()
     is_quick: bool = False
@@ -56,7 +56,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A cell at one level, and the jobs that answer it."""
+    """A cell at one level, and its jobs."""
 
     cell: Cell
     level: str
@@ -65,7 +65,7 @@ class _Asked:
 
 
 def run(study: Study, choice: Choice, directory: Path, console: Console) -> Outcome:
-    """Everything that the study asks for, as rows; results land in `directory`."""
+    """Compute everything that the study needs, as rows; results are written to `directory`."""
     began = time.monotonic()
     levels = _levels(study, choice.levels)
     output.check(directory, study)
@@ -128,7 +128,7 @@ def _for_cluster(levels: Sequence[str]) -> str:
 
 
 def enter_testbed() -> None:
-    """A private corner of the machine, which must come before any thread."""
+    """Enter a private namespace, before any thread starts."""
     from caravan.testbed import IsolationError, enter  # noqa: PLC0415
     from caravan.testbed.binary import caravan_binary  # noqa: PLC0415
 
@@ -143,7 +143,7 @@ def enter_testbed() -> None:
 
 
 def _levels(study: Study, chosen: Sequence[str]) -> tuple[str, ...]:
-    """The levels to run: those chosen, else every one that the study has but the testbed."""
+    """The levels to run: the chosen ones, otherwise all of the study except the testbed."""
     held = {level for sweep in study.sweeps for level in sweep.levels}
     for level in chosen:
         if level not in LEVELS:
@@ -157,7 +157,7 @@ def _levels(study: Study, chosen: Sequence[str]) -> tuple[str, ...]:
 def _ask(
     sweep: Sweep, levels: tuple[str, ...], choice: Choice, seed: int, files: Files
 ) -> tuple[list[_Asked], list[str]]:
-    """The cells of a sweep, and those that no source prices, where the sweep may skip them."""
+    """The cells of a sweep, and those without a cost if the sweep may skip them."""
     asked = []
     found = cells(sweep, choice.is_quick)
     with ThreadPoolExecutor(choice.jobs or available_cores()) as threads:
@@ -175,7 +175,7 @@ def _ask(
 
 
 def _answer(study: Study, item: _Asked, store: Store) -> list[Measure]:
-    """What one cell says."""
+    """The rows of one cell."""
     results_of = [store.read(job) for job in item.jobs]
     try:
         return engine.answer(item.cell, item.place, item.level, results_of)
@@ -214,7 +214,7 @@ def _row(study: Study, item: _Asked, measure: Measure, seed: int) -> Row:
 
 
 def _replications(item: _Asked) -> int | None:
-    """How many runs are behind a value; closed forms have none."""
+    """The number of runs behind a value; closed forms have none."""
     if item.level == "model":
         return None
     return item.cell.run.replications if item.cell.sweep.measure == "road" else 1
@@ -229,13 +229,13 @@ def _number(value: Value | None) -> float | None:
 
 
 def _road(row: Row) -> tuple[object, ...]:
-    """What places a road, whatever its rate."""
+    """The columns that identify a path, whatever its rate."""
     place = (row.sweep, row.reading, row.level, row.policy, row.device, row.link, row.mips)
     return (*place, row.packet_bytes)
 
 
 def _once(rows: Sequence[Row]) -> list[Row]:
-    """What does not depend on the rate stands once for each road, without a rate."""
+    """Keep metrics that do not depend on the rate once for each path, without a rate."""
     out: list[Row] = []
     seen: set[tuple[object, ...]] = set()
     for row in rows:
@@ -250,8 +250,8 @@ def _once(rows: Sequence[Row]) -> list[Row]:
 def _carried(rows: Sequence[Row]) -> list[Row]:
     """The highest rate of each grid up to which every rate is stable, as `carried_kbps`.
 
-    A rate is stable where nothing diverges at it: neither the road nor any of its stations.
-    Only where a sweep runs over rates; 0 where not even the lowest is stable.
+    A rate is stable if nothing diverges: neither the path nor any of its stations. Only for sweeps
+    over rates; 0 if not even the lowest is stable.
     """
     roads: dict[tuple[object, ...], list[Row]] = {}
     diverging = set()
@@ -300,7 +300,7 @@ def _with_values(rows: list[Row]) -> list[Row]:
 def _provenance(
     study: Study, choice: Choice, seed: int, rows: Sequence[Row], directory: Path
 ) -> dict[str, str]:
-    """What is needed to make every number again."""
+    """Everything needed to reproduce the numbers."""
     tables = sorted({row.cost_table for row in rows if row.cost_table})
     scenarios = sorted({row.scenario for row in rows if row.scenario})
     hashes = len({row.scenario_hash for row in rows if row.scenario})
@@ -322,13 +322,13 @@ def _provenance(
 
 
 def _cpuinfo() -> str:
-    """What the kernel says of the processor; nothing where it says nothing."""
+    """The kernel's description of the processor; empty if there is none."""
     path = Path("/proc/cpuinfo")
     return path.read_text() if path.exists() else ""
 
 
 def _command(study: Study, choice: Choice, directory: Path) -> str:
-    """What makes the run again, typed where this one was."""
+    """The command that repeats the run from the same folder."""
     words = ["caravan-lab", "run", called(study), "-o", str(directory)]
     for level in choice.levels:
         words += ["--level", level]

@@ -1,7 +1,7 @@
 """Results of jobs on disk, each in a file named after what was computed.
 
-A file appears by rename and begins with a check of what follows: one that a power cut or a disk
-left torn is computed again, any other is found by a later run, which skips the job.
+A file appears by rename and begins with a checksum. A damaged file, after a power failure or disk
+error, is computed again; others let a later run skip the job.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ class Store:
         self._engine = engine
 
     def path(self, job: Job) -> Path:
-        """Where the result of `job` is, once it is there."""
+        """The path of the result of `job`."""
         return self._directory / job.address(self._engine)
 
     def read(self, job: Job) -> bytes:
-        """The result of a job that `fill` has seen."""
+        """The result of a job that `fill` has completed."""
         result = self._found(job)
         if result is None:
             raise StudyError(f"{self.path(job)}: damaged since it was written: run again")
         return result
 
     def _found(self, job: Job) -> bytes | None:
-        """The result of a job, None where there is none or a torn one."""
+        """The result of a job; None if it is missing or damaged."""
         try:
             content = self.path(job).read_bytes()
         except FileNotFoundError:
@@ -52,7 +52,7 @@ class Store:
         return result if hashlib.sha256(result).digest() == check else None
 
     def fill(self, jobs: Iterable[Job], pool: Pool, console: Console) -> int:
-        """Compute what is missing; how many jobs that were."""
+        """Compute the missing results, and return their number."""
         wanted = list({job.address(self._engine): job for job in jobs}.values())
         missing = [job for job in wanted if self._found(job) is None]
         if not missing:

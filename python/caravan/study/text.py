@@ -1,6 +1,7 @@
-"""Study files are read strictly: each key is known, each value has its type, each fault its place.
+"""Strict reading of study files: every key is known, every value has its type, every error its
+place.
 
-The text itself is read by `caravan.document`. Left out: what the values mean, which is `parse`.
+`caravan.document` parses the text. Left out: the meaning of values, which is in `parse`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from caravan.messages import Place, Refused, unknown
 
 T = TypeVar("T")
 Value = str | int | float | bool
-"""What a TOML table may hold at its leaves here."""
+"""The leaf types of a TOML table here."""
 
 
 class StudyError(Refused):
@@ -22,7 +23,7 @@ class StudyError(Refused):
 
 
 class Table:
-    """One table of the file. Every key is taken once; `done` refuses those that are left."""
+    """One table of the file. Every key is taken once; `done` refuses the rest."""
 
     def __init__(self, file: str, item: Item, path: tuple[Step, ...]) -> None:
         self._file = file
@@ -33,7 +34,7 @@ class Table:
 
     @classmethod
     def parse(cls, file: str, text: str) -> Table:
-        """The whole file. Faults of TOML itself name their line too."""
+        """The whole file. Errors of TOML itself name their line too."""
         try:
             return cls(file, Item.parse(file, text), ())
         except _lab.Refusal as fault:
@@ -49,7 +50,7 @@ class Table:
         return found
 
     def has(self, key: str) -> bool:
-        """Whether the file gives it."""
+        """Whether the file has it."""
         self._known.append(key)
         return key in self._values
 
@@ -72,7 +73,7 @@ class Table:
         return value
 
     def choice(self, key: str, valid: Sequence[str], default: str | None = None) -> str:
-        """A string out of `valid`."""
+        """One of the `valid` strings."""
         value = self.text(key, default)
         if value not in valid:
             raise self.fault(key, unknown("value", value, valid))
@@ -86,7 +87,7 @@ class Table:
         return self.check_number(value, key, above)
 
     def check_number(self, value: object, key: str, above: float = -1e300) -> float:
-        """The number that `value` is, or the fault at `key`."""
+        """Convert `value` to a number, or report an error at `key`."""
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.fault(key, f"must be a number, found {value!r}")
         if not above < value < 1e300:
@@ -103,7 +104,7 @@ class Table:
         return value
 
     def flag(self, key: str) -> bool:
-        """True or false; false where it is absent."""
+        """True or false; false if absent."""
         if not self.has(key):
             return False
         value = self._take(key)
@@ -112,7 +113,7 @@ class Table:
         return value
 
     def values(self, key: str) -> tuple[Value, ...]:
-        """A list of texts and numbers; none where it is absent."""
+        """A list of texts and numbers; empty if absent."""
         if not self.has(key):
             return ()
         found = self._take(key)
@@ -121,14 +122,14 @@ class Table:
         return tuple(found)
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """A list of texts; none where it is absent."""
+        """A list of texts; empty if absent."""
         found = self.values(key)
         if not all(isinstance(item, str) for item in found):
             raise self.fault(key, f"must be a list of texts, found {list(found)!r}")
         return tuple(str(item) for item in found)
 
     def leaves(self, key: str, valid: Sequence[str] = ()) -> dict[str, Value]:
-        """A table of leaves, its keys out of `valid` where that is given."""
+        """A table of leaves; if `valid` is given, only with these keys."""
         if not self.has(key):
             return {}
         found = self._take(key)
@@ -149,7 +150,7 @@ class Table:
         return found
 
     def table(self, key: str) -> Table:
-        """An inner table; empty where it is absent."""
+        """An inner table; empty if absent."""
         found = self._take(key) if self.has(key) else {}
         if not isinstance(found, dict):
             raise self.fault(key, f"must be a table, found {found!r}")
@@ -158,7 +159,7 @@ class Table:
         return Table(self._file, inner, (*self._path, key))
 
     def tables(self, key: str, read: Callable[[Table], T]) -> tuple[T, ...]:
-        """`[[key]]`, each read by `read` and then closed."""
+        """`[[key]]`: read each one with `read`, then check that all keys were taken."""
         if not self.has(key):
             return ()
         found = self._take(key)
@@ -173,15 +174,15 @@ class Table:
         return tuple(out)
 
     def peek(self, key: str) -> object:
-        """The value as it stands, without taking it."""
+        """The value without taking it."""
         return self._values.get(key)
 
     def names(self) -> tuple[str, ...]:
-        """What the file gives here."""
+        """The keys of the table."""
         return tuple(self._values)
 
     def done(self) -> None:
-        """Refuse keys that nobody took."""
+        """Refuse keys that were not taken."""
         for key in self._values:
             if key not in self._known:
                 raise self.fault(key, unknown("key", key, sorted(set(self._known))))

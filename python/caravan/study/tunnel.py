@@ -1,7 +1,7 @@
-"""A tunnel brought up and used, at each level: the event kernel's answers and the testbed's.
+"""A tunnel that is set up and used, at each level: results of the event kernel and of the testbed.
 
 `model` and `simulate` come from one call of the native core, with the real node inside; `testbed`
-is the real program in namespaces (`caravan.threeways.compare`). All give the same metrics.
+is the real program in namespaces (`caravan.threeways.compare`). All have the same metrics.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from caravan.threeways.levels import Metrics, computed, simulated
 TESTBED = "testbed"
 HANDSHAKE = "handshake_ms"
 ROUGH = (HANDSHAKE, "tcp_kbps")
-"""Closed forms that leave something out: TCP's slow start, and how unlike fragments are."""
+"""Closed forms that leave something out: TCP's slow start, and differences between fragments."""
 EXACT = "exact"
 COMPLETE = "complete"
 INCOMPLETE = "incomplete"
-"""The tunnel did not come up, or time ended the transfer."""
+"""The tunnel did not come up, or the transfer ran out of time."""
 
 
 def read(level: str, result: bytes) -> Metrics:
-    """The metrics of a level out of a job's result; None where there is no such thing."""
+    """The metrics of a level from a job's result; None if they do not exist."""
     answer = json.loads(result)
     if level == "model":
         return computed(answer["model"])
@@ -40,7 +40,7 @@ def read(level: str, result: bytes) -> Metrics:
 
 
 def state(level: str, result: bytes) -> Callable[[str], str]:
-    """What must be known of each metric of a level: by its name."""
+    """The state of each metric of a level, by its name."""
     if level == "model":
         return lambda name: APPROXIMATION if name in ROUGH else EXACT
     if level == TESTBED:
@@ -53,14 +53,14 @@ def state(level: str, result: bytes) -> Callable[[str], str]:
 
 
 def bound(level: str, result: bytes, metric: str) -> str:
-    """Which way a metric errs because work of the handshake has no cost; empty: it does not."""
+    """The direction of a metric's error because handshake work has no cost; empty: none."""
     if level == TESTBED or metric != HANDSHAKE:
         return ""
     return LOWER if json.loads(result)[level]["unpriced"] is not None else ""
 
 
 def fault(scenario: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Which key namespaces cannot show, and why; None where they can."""
+    """The key that namespaces cannot reproduce, and why; None if they can."""
     from caravan.testbed.graph import NotForTestbed  # noqa: PLC0415
     from caravan.threeways.compare import road_plan  # noqa: PLC0415
 
@@ -73,14 +73,14 @@ def fault(scenario: Mapping[str, Any]) -> tuple[str, str] | None:
 
 @cache
 def program() -> str:
-    """A hash of the program that the testbed runs: what another one did is measured again."""
+    """A hash of the program that the testbed runs: another program's results are measured again."""
     from caravan.testbed.binary import caravan_binary  # noqa: PLC0415
 
     return hashlib.sha256(caravan_binary().read_bytes()).hexdigest()
 
 
 def measured(scenario: Mapping[str, Any]) -> bytes:
-    """The scenario in namespaces; the process must have entered its corner of the machine."""
+    """The scenario in namespaces; the process must have entered a private namespace."""
     from caravan.threeways.compare import testbed  # noqa: PLC0415
 
     try:

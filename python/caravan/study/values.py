@@ -1,8 +1,8 @@
-"""Values of a run inside texts: `{{ sweep: metric, axis = value, level = model }}`.
+"""Values of a run in texts: `{{ sweep: metric, axis = value, level = model }}`.
 
-`column = ci95_low` (or `ci95_high`, `relative_difference`) gives that of the row's columns.
+`column = ci95_low` (or `ci95_high`, `relative_difference`) selects that column of the row.
 
-Texts that explain differences cannot drift from the numbers that they speak of.
+So texts that explain differences always agree with the numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from caravan.study.plan import LEVELS, Study
 
 
 def fill(text: str, rows: pd.DataFrame) -> str:
-    """The text with our values in it, of the highest level that was run unless it names one."""
+    """Fill our values into the text, from the highest level that was run unless it names one."""
     return PLACE.sub(lambda match: _value(match, rows), text)
 
 
@@ -53,6 +53,6 @@ def _value(match: re.Match[str], rows: pd.DataFrame) -> str:
     cited = row[column]
     if column == "relative_difference" and not pd.isna(cited):
         return f"{cited * 100:+.1f} %"
-    # No text shows a bound as if it were the value.
+    # A text never shows a bound like an exact value.
     words = BOUND_WORDS.get(row["bound"]) if column == "value" else None
     return f"{words} {significant(cited)}" if words else significant(cited)

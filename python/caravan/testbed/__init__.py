@@ -1,4 +1,4 @@
-"""Networks of real kernels' namespaces in which `caravan` and its peers run.
+"""Networks of real kernel namespaces in which `caravan` and its peers run.
 
 Enter with `enter()`, build a network with `Road`, run programs on its hosts. Nothing outside the
 process and its children is touched: mounts, namespaces, `/run` and `/etc` are private copies.

@@ -1,4 +1,4 @@
-"""Where the `caravan` program is."""
+"""Finds the `caravan` program."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import sysconfig
 from pathlib import Path
 
 BINARY_VARIABLE = "CARAVAN"
-"""Names the program; else it is `target/release/caravan` of a checkout, else the wheel's own."""
+"""The path of the program; default: `target/release/caravan` of a checkout, otherwise the wheel's.
+"""
 TOP = Path(__file__).resolve().parents[3]
-"""Of a checkout; a wheel has no `crates` there."""
+"""The top of a checkout; a wheel has no `crates` there."""
 
 
 def caravan_binary() -> Path:
-    """The program's absolute path; `FileNotFoundError` says how to make it."""
+    """The program's absolute path; `FileNotFoundError` says how to build it."""
     named = os.environ.get(BINARY_VARIABLE)
     if named is not None:
         path, remedy = Path(named).absolute(), f"{BINARY_VARIABLE} must name it"
@@ -28,7 +29,7 @@ def caravan_binary() -> Path:
 
 
 def _installed() -> Path:
-    """Where the wheel of this package has put its program."""
+    """Where this package's wheel has installed its program."""
     schemes = (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))
     places = [Path(sysconfig.get_path("scripts", scheme)) / "caravan" for scheme in schemes]
     return next((place for place in places if place.is_file()), places[0])

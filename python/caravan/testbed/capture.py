@@ -1,6 +1,6 @@
-"""Packets as they were on a named link: `sniffer.py` writes them, a small reader gives them back.
+"""Packets captured on a link: `sniffer.py` writes them, a small reader parses them.
 
-The reader knows the pcap file with times in nanoseconds; for anything deeper there is tshark.
+The reader supports pcap files with times in nanoseconds; for deeper analysis there is tshark.
 """
 
 from __future__ import annotations
@@ -99,12 +99,12 @@ class Capture:
         self.process.wait_for(lambda: "listening" in self.process.stdout(), "capture", READY_S)
 
     def stop(self) -> Path:
-        """End the capture; every packet seen is in the file."""
+        """End the capture; the file then has every packet."""
         self.process.stop().check()
         return self.path
 
     def frames(self) -> list[Frame]:
-        """What is in the file."""
+        """The frames in the file."""
         return list(read_pcap(self.path))
 
     def __enter__(self) -> Self:
@@ -115,7 +115,7 @@ class Capture:
 
 
 def read_pcap(path: Path) -> Iterator[Frame]:
-    """The frames of a pcap file with nanosecond times; a record cut short ends it."""
+    """The frames of a pcap file with nanosecond times; a truncated record ends it."""
     data = path.read_bytes()
     if len(data) < GLOBAL_HEADER_BYTES or struct.unpack_from("=I", data)[0] != PCAP_MAGIC:
         raise ValueError(f"{path} is not a pcap file of this machine's byte order")

@@ -1,7 +1,6 @@
 """The program under test: `caravan gateway` and `caravan up` on hosts of a testbed.
 
-What the daemon's command line, TOML dialect, status and log look like is known here and nowhere
-else in Python.
+Only this module of the Python code knows the daemon's command line, TOML dialect, status and log.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from caravan.testbed.process import CommandFailed, Completed
 READY_S = 15.0
 HANDSHAKE_EVENT = "handshake_message"
 LOG_LEVEL = "info,daemon::run::report=debug"
-"""With a line for each message of a key exchange."""
+"""Includes a line for each message of a key exchange."""
 
 
 @dataclass(frozen=True)
 class HandshakeMessage:
-    """One message of a key exchange as the daemon reported it; `time_s` since the epoch.
+    """One message of a key exchange in the daemon's log; `time_s` since the epoch.
 
     `direction` is `sent` or `received`; `size_bytes` counts IKE bytes in all its `datagrams`.
     """
@@ -56,7 +55,7 @@ class Caravan:
         file: Path | None = None,
         log_level: str = LOG_LEVEL,
     ) -> None:
-        """`file`: a ready configuration; then `connection` says only its name and role."""
+        """`file`: a ready configuration; then only name and role of `connection` are used."""
         self.host = host
         self.connection = connection
         self.is_gateway = not connection.remote_addrs
@@ -67,12 +66,12 @@ class Caravan:
         self.process = host.popen([*argv, *log, *options], environment(host), name="caravan")
 
     def wait_ready(self, timeout_s: float = READY_S) -> Self:
-        """Wait until a gateway answers `status`, or a station's tunnel carries packets."""
+        """Wait until a gateway answers `status`, or a client's tunnel carries packets."""
         self.process.wait_for(self.is_ready, "readiness", timeout_s)
         return self
 
     def is_ready(self) -> bool:
-        """Whether a gateway is there, or a station's tunnel is up."""
+        """Whether a gateway is running, or a client's tunnel is up."""
         status = self.try_status()
         if status is None:
             return False
@@ -97,14 +96,14 @@ class Caravan:
         return report
 
     def try_status(self) -> dict[str, Any] | None:
-        """The status, or none while the control socket is not there."""
+        """The status, or None while the control socket is missing."""
         try:
             return self.status()
         except CommandFailed:
             return None
 
     def down(self) -> Completed:
-        """`caravan down`: end the connection and lift its blocking routes."""
+        """`caravan down`: end the connection and remove its blocking routes."""
         return order(self.host, "down", self.connection.name).check()
 
     def reload(self) -> Completed:
@@ -128,7 +127,7 @@ class Caravan:
         return int(self.status()["process"]["steward"])
 
     def crash(self) -> None:
-        """As the power or the kernel ends it: both processes at once, with no time for a word."""
+        """Kill both processes at once, as a power failure or the kernel does."""
         steward = self.steward()
         os.kill(steward, signal.SIGSTOP)
         self.process.signal(signal.SIGKILL)
@@ -136,7 +135,7 @@ class Caravan:
         os.kill(steward, signal.SIGKILL)
 
     def stop(self) -> Completed:
-        """SIGTERM and wait: the daemon says goodbye to its peers."""
+        """SIGTERM and wait: the daemon sends deletes to its peers."""
         return self.process.stop()
 
     def events(self) -> Iterator[tuple[float, dict[str, Any]]]:
@@ -147,14 +146,14 @@ class Caravan:
             try:
                 entry = json.loads(line)
             except json.JSONDecodeError:
-                # The last line may be half written.
+                # The last line may be incomplete.
                 continue
             stamp = str(entry.get("timestamp", "1970-01-01T00:00:00Z"))
             moment = datetime.fromisoformat(stamp).timestamp()
             yield moment, entry.get("fields", entry)
 
     def wait_for_event(self, words: str, timeout_s: float = READY_S) -> str:
-        """Wait until a line of the log holds these words; that line."""
+        """Wait for a line of the log that contains these words, and return it."""
         found: list[str] = []
 
         def is_said() -> bool:
@@ -185,14 +184,14 @@ class Caravan:
 
 
 def order(host: Host, *arguments: str, timeout_s: float = 30) -> Completed:
-    """Run `caravan` with these arguments on a host, to its end; its exit code is not judged."""
+    """Run `caravan` with these arguments on a host until it ends; ignores its exit code."""
     argv = [str(caravan_binary()), *arguments]
     return host.run(argv, timeout_s, environment(host), check=False, name="caravan-order")
 
 
 def environment(host: Host) -> dict[str, str]:
-    """What every `caravan` of a host is told: directories of its own."""
-    # A Unix socket's path has 107 bytes at most: not below the output directory.
+    """The environment of every `caravan` on a host: directories of its own."""
+    # The path of a Unix socket has at most 107 bytes, so it is not below the output directory.
     runtime = Path("/run") / f"caravan-{host.namespace}"
     runtime.mkdir(mode=0o755, exist_ok=True)
     state = runtime / "state"
@@ -200,7 +199,7 @@ def environment(host: Host) -> dict[str, str]:
 
 
 def write_files(host: Host, connection: Connection) -> Path:
-    """The configuration and the keys it names, in a folder of the host's; the file's path."""
+    """Write the configuration and its keys into a folder of the host; return the file's path."""
     directory = host.logs / "caravan"
     directory.mkdir(exist_ok=True)
     write_credentials(directory, connection)
@@ -211,7 +210,7 @@ def write_files(host: Host, connection: Connection) -> Path:
 
 
 def write_credentials(directory: Path, connection: Connection) -> None:
-    """Certificate, key and authority in place of those that are there."""
+    """Replace certificate, key and authority."""
     auth = connection.auth
     if isinstance(auth, PublicKey):
         chain = (auth.own.certificate, *auth.own.intermediates)
@@ -222,7 +221,7 @@ def write_credentials(directory: Path, connection: Connection) -> None:
 
 
 def read_message(moment: float, fields: Mapping[str, Any]) -> HandshakeMessage:
-    """One logged message; its `what` is "aggressive 1", "quick 2", or a word alone."""
+    """Parse one logged message; its `what` is "aggressive 1", "quick 2", or a single word."""
     exchange, _, number = str(fields["what"]).rpartition(" ")
     return HandshakeMessage(
         moment,
@@ -301,5 +300,5 @@ def _toml(value: Any) -> str:
         return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }"
     if isinstance(value, list):
         return "[" + ", ".join(_toml(item) for item in value) + "]"
-    # JSON's booleans, numbers and basic strings are TOML's.
+    # JSON's booleans, numbers and basic strings are valid TOML.
     return json.dumps(value, ensure_ascii=False)

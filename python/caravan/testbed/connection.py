@@ -1,6 +1,6 @@
-"""One VPN connection as both programs are told it: plain facts, no program's syntax.
+"""One VPN connection in plain facts, without any program's syntax.
 
-`strongswan.swanctl_conf` and `caravan.caravan_toml` write it in the words of each; the two share
+`strongswan.swanctl_conf` and `caravan.caravan_toml` write it in each program's words. The two share
 most words, because Caravan's dialect is swanctl's.
 """
 
@@ -13,7 +13,7 @@ from caravan.testbed.pki import Authority, Credentials
 
 @dataclass(frozen=True)
 class PublicKey:
-    """Authentication by RSA signature; peers are accepted when `authority` certified them."""
+    """Authentication by RSA signature; peers certified by `authority` are accepted."""
 
     own: Credentials
     authority: Authority
@@ -30,13 +30,13 @@ class SharedKey:
 class Connection:
     """One connection with one child.
 
-    `local_id` empty: the certificate's subject, or the address. `remote_id` empty: any peer that
-    proves itself. `proposals` and `esp_proposals` empty: the program's own. `pool`: a prefix whose
-    addresses are leased (in transport mode: that stand for peers). `remote_addrs`: addresses
-    between commas. `wants_address`: ask for an inner address by Mode Config. `publish`: in
-    transport mode the ports of the gateway, of `publish_protocol`, and the servers behind them.
-    `is_encapsulated`: ESP always in UDP, or through a NAT alone; none: each program's habit, which
-    is UDP. Times in seconds; none: the program's own.
+    `local_id` empty: the certificate's subject, or the address. `remote_id` empty: any
+    authenticated peer. `proposals` and `esp_proposals` empty: the program's defaults. `pool`: a
+    prefix for the addresses of peers (in transport mode: addresses that represent peers).
+    `remote_addrs`: addresses separated by commas. `wants_address`: request an inner address by mode
+    config. `publish`: in transport mode the ports of the gateway, of `publish_protocol`, and the
+    servers behind them. `is_encapsulated`: ESP always in UDP, or only through a NAT; None: each
+    program's default, which is UDP. Times in seconds; None: the program's default.
     """
 
     auth: PublicKey | SharedKey

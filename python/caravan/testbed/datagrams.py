@@ -1,8 +1,8 @@
-"""Numbered datagrams at equal distances, and who counts them.
+"""Sends numbered datagrams at equal intervals, and counts them.
 
 Run by path: `datagrams.py send ADDRESS PORT BYTES GAP_NS COUNT START_NS` sends COUNT payloads of
-BYTES from the moment START_NS of the monotonic clock on; `datagrams.py receive PORT FILE` takes
-what comes until SIGTERM and writes the numbers to FILE, one a line, in the order they came.
+BYTES, starting at the time START_NS of the monotonic clock; `datagrams.py receive PORT FILE`
+receives until SIGTERM and writes the numbers to FILE, one per line, in the order of arrival.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ POLL_S = 0.05
 
 
 def send(to: tuple[str, int], size: int, gap_ns: int, count: int, start_ns: int) -> int:
-    """Send them; how many the kernel refused."""
+    """Send them; return how many the kernel refused."""
     refused = 0
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as link:
         for number in range(count):
@@ -31,13 +31,13 @@ def send(to: tuple[str, int], size: int, gap_ns: int, count: int, start_ns: int)
             try:
                 link.sendto(payload, to)
             except OSError:
-                # While a station moves there is no way for it.
+                # While a client moves it has no route.
                 refused += 1
     return refused
 
 
 def receive(port: int, path: Path) -> None:
-    """Take them until SIGTERM."""
+    """Receive until SIGTERM."""
     numbers: list[int] = []
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))

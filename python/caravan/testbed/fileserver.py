@@ -1,4 +1,4 @@
-"""A small HTTP server of files: one thread a client, bodies by `sendfile(2)`.
+"""A small HTTP server of files: one thread per client, bodies by `sendfile(2)`.
 
 Run by path: `python fileserver.py ADDRESS PORT DIRECTORY`. HTTP/1.1 with GET and HEAD only.
 """

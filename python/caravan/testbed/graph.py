@@ -1,10 +1,10 @@
 """A scenario's graph in namespaces: one for each node, and those that make its links.
 
-The links, addresses and ways are those that the native core has resolved, so that simulation and
-testbed run in the same network. A link with a shape is a relay (`caravan link`) between two veth
-ends; where several nodes share its near side, a bridge joins them before the relay, and they share
-its queue. A relay node is a bridge too: what it joins is one segment. Neighbours are known from the
-start: no link carries ARP. Left out: what a running relay cannot become (rate, delay, loss).
+Links, addresses and routes are those that the native core has resolved, so simulation and testbed
+use the same network. A link with a shape is a relay (`caravan link`) between two veth ends. If
+several nodes share its near side, a bridge joins them before the relay, and they share its queue. A
+relay node is a bridge too: it joins its links to one segment. Neighbours are configured from the
+start: no link carries ARP. Left out: changes that a running relay cannot make (rate, delay, loss).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from caravan.testbed.relay import LinkPlan, Relay, software_checksums
 
 MTU_BYTES = 1500
 BARE_BPS_MIN = 100e6
-"""A link at least as fast, with no delay, loss or queue of its own, is a bare veth pair."""
+"""A link at least this fast, without delay, loss or queue of its own, is a bare veth pair."""
 BRIDGE = "bridge"
 UNLIMITED_QUEUE = "100000"
-"""Packets that wait at a link without a queue of its own: more than any flow has under way."""
+"""Packets that may wait at a link without a queue limit: more than any flow has in flight."""
 
 
 class NotForTestbed(ValueError):
-    """Says which `key` of the scenario namespaces cannot show, and `what` is in the way."""
+    """Names the `key` of the scenario that namespaces cannot reproduce, and `what` prevents it."""
 
     def __init__(self, key: str, what: str) -> None:
         super().__init__(key, what)
@@ -40,7 +40,7 @@ class NotForTestbed(ValueError):
 
 @dataclass(frozen=True)
 class Port:
-    """A node on a link: its host, interface and address with its prefix."""
+    """A node on a link: its host, interface, and address with its prefix."""
 
     host: Host
     interface: str
@@ -50,9 +50,9 @@ class Port:
 
 
 class GraphNetwork(Network):
-    """The hosts of one graph: `nodes` by name; a relay has none that anything runs on.
+    """The hosts of one graph: `nodes` by name; nothing runs on a relay, so it has none.
 
-    `scenario` and `graph` are what the native core answers of a scenario.
+    `scenario` and `graph` are the native core's answers for a scenario.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class GraphNetwork(Network):
         self._roles = [node["role"] for node in scenario["nodes"]]
         self._ports: dict[tuple[int, int], Port] = {}
         self.links: list[tuple[Host, str]] = []
-        """Host and interface at the far end of each link: there its packets are counted."""
+        """Host and interface at the far end of each link, where its packets are counted."""
         try:
             self.nodes = {name: self.host(name) for name in self.names}
             for index, plan in enumerate(plans):
@@ -81,13 +81,13 @@ class GraphNetwork(Network):
         return self.nodes[self.names[index]]
 
     def address(self, node: int) -> str:
-        """The address under which others reach a node: on its first link towards the stations."""
+        """The address at which others reach a node: on its first link towards the clients."""
         ports = self._own_ports(node)
         inward = [port for port in ports if not port["is_near"]]
         return str([*inward, *ports][0]["address"])
 
     def attach(self, station: int, link: int) -> None:
-        """Take a station off the link where it is, and onto another."""
+        """Move a client from its current link to another."""
         for (node, other), port in self._ports.items():
             if node == station and other != link:
                 port.host.link_down(port.interface)
@@ -100,7 +100,7 @@ class GraphNetwork(Network):
         port.host.add_route("default", self._head(link))
 
     def set_up(self, link: int, *, is_up: bool) -> None:
-        """Let a link carry, or nothing."""
+        """Turn a link on or off."""
         host, interface = self.links[link]
         if is_up:
             host.link_up(interface)
@@ -119,10 +119,10 @@ class GraphNetwork(Network):
         return [port for port in ports if home is None or port["link"] == home]
 
     def _link(self, index: int, plan: LinkPlan | None) -> None:
-        """One link: near ends, a bridge where there are several, a relay where it has a shape."""
+        """One link: near ends, a bridge if there are several, a relay if it has a shape."""
         link, name = self._graph["links"][index], f"l{index}"
         mtu = int(link["mtu_bytes"] or MTU_BYTES)
-        # by a move a station may come to a link that it is not on at first
+        # a move may bring a client to a link that it is not on at first
         ports = self._graph["ports"]
         near = sorted(
             {port["node"] for port in ports if port["link"] == index and port["is_near"]}
@@ -150,7 +150,7 @@ class GraphNetwork(Network):
         self.links.append((far, name))
 
     def _number(self) -> None:
-        """Addresses, of stations those of their first links, and neighbours."""
+        """Configure addresses (of clients on their first links) and neighbours."""
         for port in self._graph["ports"]:
             host, interface = self.node(port["node"]), f"l{port['link']}"
             network = self._graph["segments"][port["segment"]]["network"]
@@ -170,7 +170,7 @@ class GraphNetwork(Network):
                 self.node(node).bridge(BRIDGE, bridged)
 
     def _befriend(self, node: int, link: int) -> None:
-        """Tell a node of its neighbours on a link, and them of it."""
+        """Make a node and its neighbours on a link know each other."""
         own = self._ports[node, link]
         segment = self._segment(link)
         for other in self._graph["ports"]:
@@ -186,7 +186,7 @@ class GraphNetwork(Network):
         return next(index for index, one in enumerate(segments) if link in one["links"])
 
     def _head(self, link: int) -> str:
-        """Who takes what leaves the segment of a link: behind a gateway the gateway."""
+        """The router of a segment: behind a gateway the gateway."""
         segment = self._segment(link)
         behind = self._graph["segments"][segment]["behind"]
         ports = (port for port in self._graph["ports"] if port["segment"] == segment)
@@ -223,7 +223,7 @@ class GraphNetwork(Network):
 
 
 def link_plan(link: Mapping[str, Any]) -> LinkPlan | None:
-    """What the relay of a link does; None where the link is bare."""
+    """The plan of a link's relay; None if the link is bare."""
     rate, named = link["rate"], f"link.{link['name']}"
     check_link(link, named)
     shape = any(link[key] for key in ("delay_s", "loss", "queue_bytes"))
@@ -233,14 +233,14 @@ def link_plan(link: Mapping[str, Any]) -> LinkPlan | None:
 
 
 def check_link(link: Mapping[str, Any], named: str) -> None:
-    """Refuse what no link of the testbed does."""
+    """Refuse what no link of the testbed can do."""
     for key in ("reorder", "overhead_bytes", "trace"):
         if link[key]:
             raise NotForTestbed(f"{named}.{key.removesuffix('_bytes')}", "not in the testbed")
 
 
 def relay_plan(link: Mapping[str, Any], named: str) -> LinkPlan:
-    """The relay of a link with a rate, `named` so in messages."""
+    """The relay of a link with a rate, which messages call `named`."""
     rate, queue_bytes = link["rate"], link["queue_bytes"]
     if rate["up_bps"] != rate["down_bps"]:
         raise NotForTestbed(f"{named}.rate", "the testbed's link is equally fast both ways")

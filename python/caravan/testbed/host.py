@@ -1,7 +1,7 @@
-"""One host of a testbed: a network namespace with a private `/etc`, and what is done inside it.
+"""One host of a testbed: a network namespace with a private `/etc`, and the operations inside it.
 
-Links, addresses and routes go through pyroute2; programs are entered by `nsenter`, which becomes
-the program, so that its pid and its CPU time are the program's own.
+Links, addresses and routes use pyroute2. Programs start through `nsenter`, which becomes the
+program by exec, so its pid and CPU time are the program's own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from caravan.testbed.isolation import IsolationError
 from caravan.testbed.process import Completed, Process, stop_all
 
 RUN_TIMEOUT_S = 30.0
-"""Time limit of `Host.run` where the caller names none."""
+"""Default time limit of `Host.run`."""
 
 
 RTN_UNREACHABLE = 7
@@ -29,7 +29,7 @@ RTN_UNREACHABLE = 7
 
 @dataclass(frozen=True)
 class Counters:
-    """What an interface has carried since it was made."""
+    """What an interface has carried since its creation."""
 
     received_bytes: int
     received_packets: int
@@ -46,7 +46,7 @@ class Counters:
 
 
 class Host:
-    """A namespace named `role` for people and `namespace` for the kernel."""
+    """A namespace called `role` for people and `namespace` for the kernel."""
 
     def __init__(self, role: str, namespace: str, logs: Path, *, is_dual_stack: bool) -> None:
         self.role = role
@@ -79,7 +79,7 @@ class Host:
         check: bool = True,
         name: str | None = None,
     ) -> Completed:
-        """Run a program to its end; `CommandFailed` unless it succeeds or `check` is off."""
+        """Run a program until it ends; `CommandFailed` unless it succeeds or `check` is off."""
         process = self.popen(argv, environment, name=name)
         completed = process.wait(timeout_s)
         self._processes.remove(process)
@@ -94,7 +94,7 @@ class Host:
     ) -> Process:
         """Start a program; it ends with the host at the latest.
 
-        The kernel also kills it when the thread that started it ends: start from a thread that
+        The kernel also kills it when the thread that started it ends: start it from a thread that
         lives as long as the program should.
         """
         self._count += 1
@@ -104,7 +104,7 @@ class Host:
         return process
 
     def pids(self) -> list[int]:
-        """Every process inside the namespace, detached ones included."""
+        """Every process in the namespace, including detached ones."""
         home = (Path("/run/netns") / self.namespace).stat().st_ino
         found = []
         for entry in Path("/proc").iterdir():
@@ -139,7 +139,7 @@ class Host:
             host.link_up(name)
 
     def bridge(self, name: str, interfaces: Sequence[str]) -> None:
-        """Join interfaces: what comes in by one leaves by the others."""
+        """Bridge interfaces."""
         self._netlink.link("add", ifname=name, kind="bridge")
         for interface in interfaces:
             self._netlink.link("set", index=self.index(interface), master=self.index(name))
@@ -156,7 +156,7 @@ class Host:
         return bool(link.get("state") == "up")
 
     def add_neighbour(self, interface: str, address: str, hardware_address: str) -> None:
-        """Know who has an address on a link, so that nobody need be asked."""
+        """Add a neighbour entry, so that no ARP is needed."""
         self._netlink.neigh(
             "replace",
             dst=address,
@@ -173,7 +173,7 @@ class Host:
         return int(found[0])
 
     def interfaces(self) -> list[str]:
-        """Names of all interfaces, `lo` included."""
+        """Names of all interfaces, including `lo`."""
         return [str(link.get("ifname")) for link in self._netlink.get_links()]
 
     def link_up(self, interface: str) -> None:
@@ -206,14 +206,14 @@ class Host:
         self._netlink.route("add", dst=_destination(destination, via), gateway=via)
 
     def remove_route(self, destination: str, via: str) -> None:
-        """Take back `add_route`."""
+        """Undo `add_route`."""
         self._netlink.route("del", dst=_destination(destination, via), gateway=via)
 
     def unreachable_routes(self) -> list[str]:
         """Prefixes that are blocked here, in any table."""
         routes = self._netlink.get_routes(type=RTN_UNREACHABLE)
         found = [f"{route.get('dst')}/{route['dst_len']}" for route in routes if route.get("dst")]
-        # The kernel keeps unreachable routes of its own on lo for IPv6.
+        # For IPv6 the kernel has unreachable routes of its own on lo.
         return [text for text in found if not text.startswith(("ff", "fe80"))]
 
     def counters(self, interface: str) -> Counters:
@@ -242,7 +242,7 @@ class Host:
         self.run(["nft", "-f", str(path)])
 
     def close(self) -> None:
-        """End every program inside, then the namespace; safe to call twice."""
+        """End every program inside, then the namespace; may be called twice."""
         for process in reversed(self._processes):
             process.stop()
         self._processes.clear()
@@ -270,10 +270,10 @@ class Host:
         ]
 
     def _private_etc(self) -> None:
-        """Writes below `/etc` (a resolver's address) stay with this host.
+        """Changes below `/etc` (a resolver's address) stay with this host.
 
-        The mount namespace is held by a file descriptor: pinning it to a file fails at random on
-        kernels whose namespace numbers do not grow in order of creation.
+        A file descriptor holds the mount namespace: pinning it to a file fails at random on kernels
+        whose namespace numbers do not grow in order of creation.
         """
         layers = Path("/run/etc") / self.namespace
         (layers / "upper").mkdir(parents=True)
@@ -293,7 +293,7 @@ class Host:
 
     def _first_sysctls(self) -> None:
         if self.is_dual_stack:
-            # Addresses serve at once: nobody else is on these links.
+            # Addresses are usable at once: nobody else is on these links.
             self.sysctl("net.ipv6.conf.default.accept_dad", "0")
             self.sysctl("net.ipv6.conf.all.accept_dad", "0")
         else:

@@ -1,9 +1,9 @@
-"""A private corner of the machine for namespaces: `unshare(2)` of mounts, network and users.
+"""A private part of the machine for namespaces: `unshare(2)` of mounts, network and users.
 
-The corner has its own `/run` (so network namespace names, control sockets and pid files of other
-programs are neither seen nor touched) and its own network (so nothing escapes to the machine's
-links). It disappears with its last process. Without root, a user namespace maps the caller to
-root inside. Left out: a pid namespace, because Python would have to be its init.
+It has its own `/run` (so network namespace names, control sockets and pid files of other programs
+are neither seen nor touched) and its own network (so nothing leaves on the machine's links). It
+disappears with its last process. Without root, a user namespace maps the caller to root inside.
+Left out: a pid namespace, because Python would have to be its init.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class IsolationError(RuntimeError):
-    """The kernel or the caller's state does not allow a private corner."""
+    """The kernel or the caller's state does not permit private namespaces."""
 
 
 def enter() -> None:
-    """Move the calling process into a private corner; once per process, later calls do nothing.
+    """Move the calling process into private namespaces; once per process, later calls do nothing.
 
-    Call it from the main thread before any other thread starts: threads that already run stay
-    outside, and a user namespace cannot be entered beside them.
+    Call it from the main thread before any other thread starts: running threads stay outside, and a
+    user namespace cannot be entered with them.
     """
     if is_entered():
         return
@@ -64,7 +64,7 @@ def enter() -> None:
 
 
 def is_entered() -> bool:
-    """Whether this process lives in a corner of its own."""
+    """Whether this process is in private namespaces."""
     return os.environ.get(OWNER_VARIABLE) == _own_mark()
 
 
@@ -95,17 +95,17 @@ def mount(source: str, target: str, kind: str | None, flags: int, options: str =
 def start_ticks(pid: int) -> int:
     """When a process started, in clock ticks since boot: tells a reused pid from its first owner.
 
-    Raises `OSError` when there is no such process.
+    Raises `OSError` if there is no such process.
     """
     stat = Path(f"/proc/{pid}/stat").read_text()
     return int(stat.rpartition(")")[2].split()[19])
 
 
 def sweep() -> list[int]:
-    """Kill what a crashed testbed left running; the pids that were killed.
+    """Kill the processes of a crashed testbed, and return their pids.
 
-    Namespaces and mounts die with their last process, so orphans are all that can be left. Only
-    processes whose environment names an owner that is gone are touched.
+    Namespaces and mounts end with their last process, so only orphans can be left. Only processes
+    whose environment names a dead owner are touched.
     """
     killed = []
     for entry in Path("/proc").iterdir():

@@ -1,4 +1,4 @@
-"""A name server of a few names, for hosts that must resolve one."""
+"""A name server with a few names, for hosts that must resolve one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ QUESTION_BYTES_MAX = 512
 
 @contextlib.contextmanager
 def name_server(host: Host, address: str, names: Mapping[str, str]) -> Iterator[None]:
-    """Answers questions for these names with their IPv4 address, others with nothing."""
+    """Answers questions for these names with their IPv4 address, and others with no address."""
     with host.entered():
         server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     server.bind((address, 53))
@@ -45,7 +45,7 @@ def _answer(question: bytes, names: Mapping[str, str]) -> bytes:
     kind = rest[:2]
     known = {_labels(text): address for text, address in names.items()}
     address = known.get(name) if kind == b"\0\1" else None
-    # An answer, recursion available; one question as it was asked (RFC 1035 §4.1).
+    # An answer with recursion available; one question, repeated from the request (RFC 1035 §4.1).
     head = question[:2] + struct.pack("!HHHHH", 0x8180, 1, int(address is not None), 0, 0)
     body = question[12 : 12 + len(name) + 5]
     if address is None:

@@ -1,7 +1,7 @@
 """The operator's NAT: an nftables ruleset inside a router, as at the paper's GGSN.
 
-It maps sources of TCP and UDP to ports of its own range, filters by address and port (what
-arrives without a mapping is dropped in silence), and can be made to forget its mappings.
+It maps sources of TCP and UDP to ports of its own range, filters by address and port (silently
+drops packets without a mapping), and can be made to forget its mappings.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ TABLE = "operator"
 
 @dataclass(frozen=True)
 class NatPlan:
-    """What the NAT does.
+    """The NAT's configuration.
 
-    `addresses`: its own outer addresses, the first in use. `port_ranges`: mappings come from the
-    first range; each rebinding takes the next. `udp_timeout_s`: idle seconds after which a UDP
-    mapping is forgotten (the kernel's own: 30 s, 120 s once both sides have sent).
+    `addresses`: its own outer addresses, the first one in use. `port_ranges`: mappings use the
+    first range; each rebinding takes the next one. `udp_timeout_s`: idle seconds after which a UDP
+    mapping is forgotten (the kernel's default: 30 s, 120 s once both sides have sent).
     """
 
     outer: str
@@ -44,7 +44,7 @@ class Nat:
 
     @property
     def address(self) -> str:
-        """The address that the world sees."""
+        """The outer address."""
         return self.plan.addresses[self._address]
 
     def set_udp_timeout(self, seconds: int) -> None:
@@ -53,7 +53,7 @@ class Nat:
             self.host.sysctl(f"net.netfilter.{key}", str(seconds))
 
     def rebind(self, *, address: bool = False) -> None:
-        """Forget every mapping and map to other ports, or to the next outer address as well."""
+        """Forget every mapping and use other ports, and optionally the next outer address."""
         self._binding += 1
         if address:
             self._address = (self._address + 1) % len(self.plan.addresses)
@@ -66,7 +66,7 @@ class Nat:
             conntrack.flush()
 
     def flows(self) -> list[Flow]:
-        """The mappings of TCP and UDP at this moment."""
+        """The current mappings of TCP and UDP."""
         with self.host.entered(), NFCTSocket() as conntrack:
             entries = [_flow(item) for item in conntrack.dump()]
         return [flow for flow in entries if flow is not None]

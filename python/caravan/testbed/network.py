@@ -1,6 +1,6 @@
-"""A set of hosts that live and die together, with one output directory.
+"""A set of hosts that start and end together, with one output directory.
 
-Names are unique per instance, so that networks stand side by side in one process and in many.
+Names are unique per instance, so several networks can exist in one process and in many.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Network:
         return host
 
     def close(self) -> None:
-        """Stop everything, remove every namespace; safe to call twice."""
+        """Stop everything and remove every namespace; may be called twice."""
         self._stack.close()
         self.hosts.clear()
 

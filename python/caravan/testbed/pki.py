@@ -1,8 +1,8 @@
-"""Certificates for tests, behind one small interface: `Authority`.
+"""Certificates for tests, with one small interface: `Authority`.
 
-`CaravanAuthority` makes them by `caravan pki`, as a user does. `OpensslAuthority` makes what no
-authority should and `caravan pki` cannot: expired certificates and wrong usages. `SwanAuthority` is
-somebody else's: keys and certificates of strongSwan's `pki`, in PEM.
+`CaravanAuthority` makes them with `caravan pki`, as a user does. `OpensslAuthority` makes what no
+authority should and `caravan pki` cannot: expired certificates and wrong usages. `SwanAuthority`
+stands for another party: keys and certificates of strongSwan's `pki`, in PEM.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KEY_BITS = 2048
 class Credentials:
     """A certificate and its private key, PEM files, and the subject as IKE prints it.
 
-    `intermediates`: of the authorities between it and the one that peers trust, from below.
+    `intermediates`: the authorities between it and the one that peers trust, from below.
     """
 
     certificate: Path
@@ -36,7 +36,7 @@ class Credentials:
 
 
 class Authority(Protocol):
-    """What the testbed asks of a certificate authority."""
+    """The testbed's interface of a certificate authority."""
 
     @property
     def certificate(self) -> Path:
@@ -51,13 +51,13 @@ class Authority(Protocol):
 
 @contextlib.contextmanager
 def passing_folder(directory: Path) -> Iterator[Path]:
-    """A folder for the keys of one run: they go with it, and the next run makes its own."""
+    """A temporary folder for the keys of one run."""
     with tempfile.TemporaryDirectory(prefix="pki-", dir=directory) as folder:
         yield Path(folder) / "pki"
 
 
 class CaravanAuthority:
-    """An authority in a directory of its own, by `caravan pki`."""
+    """An authority in its own directory, made by `caravan pki`."""
 
     def __init__(self, directory: Path, name: str = "Caravan test CA") -> None:
         self.directory = directory
@@ -70,13 +70,13 @@ class CaravanAuthority:
 
     @property
     def revocations(self) -> Path:
-        """Its revocation list, PEM; there from the beginning."""
+        """Its revocation list, PEM; it exists from the beginning."""
         return self.directory / "crl.pem"
 
     def issue(self, name: str, *, bits: int = KEY_BITS) -> Credentials:
         """A certificate with the subject `CN=name` and `name` as its DNS name, for a new key.
 
-        Each in a folder of its own: a name may be issued to again.
+        Each has a folder of its own, because a name may be issued again.
         """
         count = len(json.loads((self.directory / "index.json").read_text())["issued"])
         folder = self.directory / f"issued-{count}"
@@ -87,7 +87,7 @@ class CaravanAuthority:
         return Credentials(folder / f"{name}.pem", folder / f"{name}.key", f"CN={name}")
 
     def bundle(self, name: str, output: Path, arguments: Sequence[str]) -> Path:
-        """A client's ready file; `arguments` as `caravan pki issue --bundle` has them."""
+        """A client's ready file; `arguments` are those of `caravan pki issue --bundle`."""
         self._pki(
             *("issue", "--ca", str(self.directory), "--name", name, "--out", str(output)),
             *("--bundle", *arguments),
@@ -115,7 +115,7 @@ class SwanAuthority:
         self._pki("ca.pem", ["--self", "--ca", "--in", "ca.key", "--dn", self.subject])
 
     def subordinate(self, name: str) -> SwanAuthority:
-        """An authority that this one has certified."""
+        """An authority certified by this one."""
         below = SwanAuthority(self.directory / name, name)
         signer = ["--cacert", "ca.pem", "--cakey", "ca.key"]
         request = ["--type", "priv", "--in", f"{name}/ca.key", "--dn", below.subject]
@@ -161,7 +161,7 @@ class SwanAuthority:
 
 
 class OpensslAuthority:
-    """An authority in a directory of its own, by the openssl program."""
+    """An authority in its own directory, made by the openssl program."""
 
     def __init__(self, directory: Path, name: str = "openssl CA") -> None:
         self.directory = directory
@@ -188,7 +188,7 @@ class OpensslAuthority:
     ) -> Credentials:
         """A certificate for `name`; times are relative to the present.
 
-        `extended_usage` as openssl spells it, such as `codeSigning`; absent by default.
+        `extended_usage` is in openssl's spelling, such as `codeSigning`; absent by default.
         """
         stem = name.replace("/", "_")
         usage = f"extendedKeyUsage = critical, {extended_usage}\n" if extended_usage else ""

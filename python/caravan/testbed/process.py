@@ -1,7 +1,7 @@
-"""Programs run by the testbed: output to files, CPU time from the kernel, no pipe to fill up.
+"""Programs run by the testbed: output to files, CPU time from the kernel, no pipe that can fill up.
 
-Waits use pid file descriptors, so a time limit costs no polling. Only processes that were started
-here are signalled.
+Waits use pid file descriptors, so a time limit costs no polling. Only processes started here get
+signals.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Self
 
 TERMINATE_GRACE_S = 5.0
-"""How long a program may take to leave after SIGTERM before it is killed."""
+"""How long a program may take to end after SIGTERM before it is killed."""
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,14 @@ class Completed:
     wall_s: float
 
     def check(self) -> Self:
-        """Itself when the program succeeded, else `CommandFailed`."""
+        """Return itself if the program succeeded, otherwise raise `CommandFailed`."""
         if self.code != 0:
             raise CommandFailed(self)
         return self
 
 
 class CommandFailed(RuntimeError):
-    """A program ended with an error; the text holds its command line and last output."""
+    """A program ended with an error; the text has its command line and last output."""
 
     def __init__(self, completed: Completed) -> None:
         tail = "\n".join((completed.stdout + completed.stderr).splitlines()[-20:])
@@ -79,23 +79,23 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """The program's own pid: what enters the namespace becomes the program by exec."""
+        """The program's own pid: nsenter becomes the program by exec."""
         return self._popen.pid
 
     def stdout(self) -> str:
-        """What it printed so far."""
+        """Its output so far."""
         return self.stdout_path.read_text(errors="replace")
 
     def stderr(self) -> str:
-        """What it complained of so far."""
+        """Its error output so far."""
         return self.stderr_path.read_text(errors="replace")
 
     def is_running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether it is running."""
         return not self._reap(os.WNOHANG)
 
     def cpu_s(self) -> float:
-        """CPU seconds, user and system, all threads, those that ended included."""
+        """CPU seconds, user and system, of all threads, including ended ones."""
         if not self._reap(os.WNOHANG):
             # The kernel's clock id of a process: clock_getcpuclockid(3).
             return time.clock_gettime((~self.pid << 3) | 2)
@@ -103,7 +103,7 @@ class Process:
         return self._usage_cpu_s
 
     def wait(self, timeout_s: float) -> Completed:
-        """Wait for its end; kills it and raises `TimeoutError` after `timeout_s` seconds."""
+        """Wait for its end; kill it and raise `TimeoutError` after `timeout_s` seconds."""
         if not self._ends_within(timeout_s):
             self.stop(grace_s=0)
             tail = "\n".join((self.stdout() + self.stderr()).splitlines()[-20:])
@@ -125,7 +125,7 @@ class Process:
         return self._completed()
 
     def wait_for(self, ready: Callable[[], bool], what: str, timeout_s: float) -> None:
-        """Poll `ready` until it holds; raises when the program ends or `timeout_s` passes."""
+        """Poll `ready` until it holds; raise if the program ends or `timeout_s` passes."""
         deadline = time.monotonic() + timeout_s
         while not ready():
             if not self.is_running():
@@ -190,6 +190,6 @@ def stop_all(pids: Sequence[int], grace_s: float = TERMINATE_GRACE_S) -> None:
         deadline = time.monotonic() + 1.0
     for pid, handle in handles:
         os.close(handle)
-        # Orphans come to the testbed as their subreaper; it owes them a wait.
+        # Orphans become children of the testbed, their subreaper, which must wait for them.
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)

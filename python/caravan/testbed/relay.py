@@ -1,7 +1,7 @@
 """A link with rate, delay, loss and queue: `caravan link` between two veth ends.
 
-The relay forwards Ethernet frames in user space, so the links at its sides must hand it what a
-wire would carry: complete checksums and frames no longer than the MTU.
+The relay forwards Ethernet frames in user space, so the links at its sides must deliver them as on
+a wire: with complete checksums, and no frame above the MTU.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ ETHTOOL_OFF = {"tx-checksum": 0x17, "tso": 0x1F, "gso": 0x24, "gro": 0x2C}
 
 @dataclass(frozen=True)
 class LinkPlan:
-    """What the link does; rates as `2mbit`, delays one way as `50ms`, loss from 0 to 1.
+    """The link's properties; rates as `2mbit`, one-way delays as `50ms`, loss from 0 to 1.
 
     `queue`: what may wait in front of it, packets as `100` or bytes as `64kb`. `trace`: Mahimahi's
-    format, one delivery opportunity of 1500 bytes in ms a line, replacing the rate.
+    format, one delivery opportunity of 1500 bytes per line, in ms; it replaces the rate.
     """
 
     rate: str | None = None
@@ -53,7 +53,7 @@ class LinkPlan:
 
 
 class Relay:
-    """A running `caravan link` in a namespace that holds nothing else."""
+    """A running `caravan link` in a namespace with nothing else."""
 
     def __init__(self, host: Host, plan: LinkPlan, left: str, right: str) -> None:
         self.host = host
@@ -73,7 +73,7 @@ def bound_interfaces(host: Host) -> set[int]:
 
 
 def software_checksums(host: Host, interface: str) -> None:
-    """Make an interface send what a wire carries: no partial checksum, no frame above the MTU."""
+    """Make an interface send frames as on a wire: no partial checksum, no frame above the MTU."""
     with host.entered():
         control = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     with control:

@@ -1,12 +1,12 @@
-"""The paper's road in namespaces: `ms - nat - sg - lan`, and its variants.
+"""The paper's network in namespaces: `ms - nat - sg - lan`, and its variants.
 
-`RoadPlan(has_nat=False)` is `ms - sg - lan`, where AH and raw protocol 50 pass. With several
-stations each sits in a home of its own behind the one operator's NAT; all have the same private
-address, and port-preserving home routers, so that the gateway meets equal addresses and equal
-ports from one address (RFC 3948 §5.2). With `link`, a relay stands between nat (or ms) and sg.
+`RoadPlan(has_nat=False)` is `ms - sg - lan`, which AH and raw protocol 50 can pass. Several clients
+each have a home router behind the operator's one NAT; all have the same private address, and the
+home routers preserve ports, so the gateway sees equal addresses and equal ports from one address
+(RFC 3948 §5.2). With `link`, a relay is between nat (or ms) and sg.
 
-The private network is not routed by anybody but the gateway: a packet for it that leaves the
-tunnel goes nowhere. `open_road()` adds that route, for measurements without IPsec.
+Only the gateway routes to the private network: a packet for it outside the tunnel goes nowhere.
+`open_road()` adds that route, for measurements without IPsec.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ STATION_NETWORK6 = "2001:db8:0:a::/64"
 
 @dataclass(frozen=True)
 class RoadPlan:
-    """What stands on the road.
+    """The configuration of the network.
 
     `stations`: more than one needs the NAT and IPv4. `udp_timeout_s`: of the NAT's mappings.
-    `link`: the emulated access link, none for bare veth.
+    `link`: the emulated access link, None for bare veth.
     """
 
     has_nat: bool = True
@@ -62,9 +62,10 @@ class RoadPlan:
 
 
 class Road(Network):
-    """The hosts of one road: `stations`, `sg`, `server`, and by plan `nat` and `relay`.
+    """The hosts of one network: `stations`, `sg`, `server`, and depending on the plan `nat` and
+    `relay`.
 
-    Interfaces: `wan0` towards the gateway or the station's router, `lan0` away from it.
+    Interfaces: `wan0` towards the gateway or the client's router, `lan0` away from it.
     """
 
     def __init__(self, plan: RoadPlan = RoadPlan(), output: Path | None = None) -> None:
@@ -85,20 +86,20 @@ class Road(Network):
 
     @property
     def ms(self) -> Host:
-        """The first station."""
+        """The first client."""
         return self.stations[0]
 
     @property
     def outer(self) -> tuple[Host, str]:
-        """Host and interface where the world's side of the NAT, or of the station, is seen."""
+        """Host and interface of the outer side of the NAT, or of the client."""
         return (self.nat.host if self.nat else self.ms), "wan0"
 
     def open_road(self) -> None:
-        """Let the private network be reached in clear through the gateway (policy `none`)."""
+        """Route unencrypted traffic to the private network through the gateway (policy `none`)."""
         self.outer[0].add_route(PRIVATE_NETWORK, GATEWAY_ADDRESS)
 
     def close_road(self) -> None:
-        """Take back `open_road`."""
+        """Undo `open_road`."""
         self.outer[0].remove_route(PRIVATE_NETWORK, GATEWAY_ADDRESS)
 
     def _private_side(self) -> None:
@@ -146,7 +147,7 @@ class Road(Network):
         return station
 
     def _home(self, router: Host, number: int) -> None:
-        """A station behind a router of its own, which keeps ports where it can."""
+        """A client behind a router of its own, which preserves ports if it can."""
         home = self.host(f"home{number}")
         pair = ipaddress.ip_address("100.64.0.0") + 4 * number
         uplink = f"lan{number}"

@@ -1,8 +1,8 @@
 """Writes every frame of one interface to a pcap file, from its start to SIGTERM.
 
-Run by path: `python sniffer.py INTERFACE FILE`. It exists because tcpdump gives up its user,
-which a user namespace with one user cannot do. Frames that left are whole, those of segmentation
-offloads are as long as the kernel handed them over.
+Run by path: `python sniffer.py INTERFACE FILE`. tcpdump changes its user, which a user namespace
+with a single user does not permit; this program does not. Sent frames are complete, and with
+segmentation offload as long as the kernel passed them on.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def record(link: socket.socket, file: BinaryIO) -> None:
 
 
 def main() -> None:
-    """Capture until SIGTERM, then take what the socket still holds."""
+    """Capture until SIGTERM, then read the rest from the socket."""
     interface, path = sys.argv[1:]
     link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
     with contextlib.suppress(PermissionError):
-        # Only the machine's own root may go beyond the limit.
+        # Only the machine's real root may exceed the limit.
         link.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES)
     link.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
     link.bind((interface, ETH_P_ALL))

@@ -1,8 +1,8 @@
 """strongSwan as the peer: `charon-systemd` with a private configuration in a namespace.
 
-Its ESP is the userspace plugin kernel-libipsec: tunnel mode only, always in UDP, never without
-integrity, no ESN. It always claims to be behind a NAT. Two run side by side because every path,
-its configuration, control socket, credentials and log, is below the host's own directory.
+Its ESP is the userspace plugin kernel-libipsec: only tunnel mode, always in UDP, always with
+integrity, no ESN. It always claims to be behind a NAT. Several can run at the same time, because
+every path (configuration, control socket, credentials and log) is below the host's own directory.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TOOL_PLUGINS = "random openssl x509 pem pkcs1 pkcs8 pubkey"
 
 @dataclass(frozen=True)
 class SwanChild:
-    """An IPsec SA pair as charon lists it."""
+    """An IPsec SA pair in charon's listing."""
 
     name: str
     state: str
@@ -46,7 +46,7 @@ class SwanChild:
 
 @dataclass(frozen=True)
 class SwanSa:
-    """An IKE SA as charon lists it; `vips`: inner addresses leased to or by the peer."""
+    """An IKE SA in charon's listing; `vips`: inner addresses assigned to or by the peer."""
 
     name: str
     unique_id: int
@@ -62,7 +62,7 @@ class SwanSa:
 
 
 class StrongSwan:
-    """A running charon with one connection loaded; a context manager."""
+    """A running charon with one loaded connection; a context manager."""
 
     def __init__(self, host: Host, connection: Connection, options: str = "") -> None:
         self.host = host
@@ -84,7 +84,7 @@ class StrongSwan:
         return self.host.run(argv, timeout_s, self._environment(), check=check)
 
     def initiate(self, timeout_s: float = 20.0) -> Completed:
-        """Set the child up as initiator and wait for it; `CommandFailed` when it fails."""
+        """Initiate the child and wait for it; `CommandFailed` if it fails."""
         child = self.connection.child
         return self.swanctl(
             "--initiate",
@@ -104,14 +104,14 @@ class StrongSwan:
         return self.swanctl("--terminate", "--ike", self.connection.name)
 
     def rekey_child(self) -> Completed:
-        """Start to replace the child's SAs."""
+        """Start the renewal of the child's SAs."""
         return self.swanctl("--rekey", "--child", self.connection.child)
 
     def rekey_ike(self) -> Completed:
-        """Start to replace the IKE SA; IKEv1 reauthenticates."""
+        """Start the renewal of the IKE SA; IKEv1 reauthenticates."""
         return self.swanctl("--rekey", "--ike", self.connection.name)
 
-    # What it knows and says.
+    # Its state and log.
 
     def sas(self) -> list[SwanSa]:
         """Every IKE SA with its children."""
@@ -135,7 +135,7 @@ class StrongSwan:
         return re.findall(r"selected proposal: (\S+)", self.log())
 
     def wait_for_log(self, pattern: str, timeout_s: float = 10.0) -> re.Match[str]:
-        """Wait until a line of the log matches; `TimeoutError` with the log's end otherwise."""
+        """Wait until a line of the log matches, otherwise `TimeoutError` with the log's end."""
         deadline = time.monotonic() + timeout_s
         while True:
             match = re.search(pattern, self.log())
@@ -147,7 +147,7 @@ class StrongSwan:
             time.sleep(0.05)
 
     def change(self, words: str, others: str) -> None:
-        """Replace words of its swanctl.conf and load that; `ValueError` when they are not there."""
+        """Replace words of its swanctl.conf and load it; `ValueError` if they are missing."""
         path = self.directory / "swanctl/swanctl.conf"
         text = path.read_text()
         if words not in text:
@@ -168,7 +168,7 @@ class StrongSwan:
     # Files.
 
     def _copy_of(self, program: str) -> str:
-        """A copy to run: the system may confine the installed path to the system's own files."""
+        """A copy to run: the system may restrict the installed program to its own files."""
         found = shutil.which(program, path=PROGRAM_PATH)
         if found is None:
             raise FileNotFoundError(f"no {program} in {PROGRAM_PATH}; make setup installs it")
@@ -176,7 +176,7 @@ class StrongSwan:
 
     @property
     def _socket(self) -> Path:
-        # A Unix socket's path has 107 bytes at most: not below the output directory.
+        # The path of a Unix socket has at most 107 bytes, so it is not below the output directory.
         return Path("/run") / f"{self.host.namespace}.vici"
 
     def _environment(self) -> Mapping[str, str]:
@@ -211,7 +211,7 @@ class StrongSwan:
 
 
 def swanctl_conf(connection: Connection) -> str:
-    """The text of swanctl.conf for one connection: one setting a line, as its parser wants."""
+    """The text of swanctl.conf for one connection: one setting per line, as its parser requires."""
     is_psk = isinstance(connection.auth, SharedKey)
     kind = "psk" if is_psk else "pubkey"
     local: dict[str, Any] = {"auth": kind}
@@ -227,7 +227,7 @@ def swanctl_conf(connection: Connection) -> str:
         "remote_ts": connection.remote_ts or "dynamic",
     }
     if connection.child_rekey_s is not None:
-        # charon counts whole seconds: its default margin of a tenth would round to none.
+        # charon counts whole seconds: its default margin of a tenth would round to zero.
         times = {"rekey_time": connection.child_rekey_s, "life_time": connection.child_rekey_s + 60}
         child |= {key: f"{seconds}s" for key, seconds in (times | {"rand_time": 0}).items()}
     settings: dict[str, Any] = {
@@ -243,7 +243,7 @@ def swanctl_conf(connection: Connection) -> str:
     settings |= {"vips": "0.0.0.0"} if connection.wants_address else {}
     settings |= {"pools": "inner"} if connection.pool else {}
     if connection.rekey_s is not None:
-        # IKEv1 has no rekeying of its own: charon goes by the reauthentication time.
+        # IKEv1 has no rekeying: charon uses the reauthentication time.
         times = {"rekey_time": connection.rekey_s, "reauth_time": 0, "over_time": 60}
         settings |= {key: f"{seconds}s" for key, seconds in (times | {"rand_time": 0}).items()}
     settings |= {"dpd_delay": f"{connection.dpd_s}s"} if connection.dpd_s else {}
@@ -272,7 +272,7 @@ def _yes(value: bool) -> str:
 
 
 def parse_pretty(text: str) -> list[dict[str, Any]]:
-    """swanctl's `--pretty` listing: one mapping per event, sections nested, lists as lists."""
+    """Parse swanctl's `--pretty` listing: one mapping per event, nested sections, and lists."""
     events: list[dict[str, Any]] = []
     stack: list[Any] = []
     for raw in text.splitlines():

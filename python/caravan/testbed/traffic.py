@@ -1,6 +1,6 @@
-"""What applications send: ping, iperf3 and an HTTP download, with their measurements.
+"""Traffic of applications: ping, iperf3 and an HTTP download, with their measurements.
 
-Programs of the machine are used as they are; results are read from their own reports.
+Runs the machine's own programs and reads their reports.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ IPERF_PORT = 5201
 
 @dataclass(frozen=True)
 class Ping:
-    """Round trips in ms; zeros when nothing came back."""
+    """Round trips in ms; zeros if nothing came back."""
 
     sent: int
     received: int
@@ -44,8 +44,8 @@ def ping(
     timeout_s: float = 2.0,
     dont_fragment: bool = False,
 ) -> Ping:
-    """Echo requests of `payload_bytes` after the 8-byte ICMP header; loss is a result, and so is a
-    host without a way to the address."""
+    """Send echo requests of `payload_bytes` after the 8-byte ICMP header; loss is a valid result,
+    and so is a host without a route to the address."""
     argv = ["ping", "-n", "-q", "-c", str(count), "-i", str(interval_s)]
     argv += ["-s", str(payload_bytes), "-W", str(timeout_s)]
     argv += ["-M", "do"] if dont_fragment else []
@@ -64,7 +64,7 @@ def ping(
 
 @dataclass(frozen=True)
 class Flow:
-    """One iperf3 run as the receiver saw it.
+    """One iperf3 run as the receiver measured it.
 
     `lost_packets` and `jitter_ms` are UDP's, `retransmits` TCP's.
     """
@@ -90,10 +90,10 @@ def iperf(
     bind: str | None = None,
     congestion: str | None = None,
 ) -> Flow:
-    """TCP, or UDP at `udp_mbit_s`, from client to server, the other way round with `reverse`.
+    """TCP, or UDP at `udp_mbit_s`, from client to server; with `reverse` the other way.
 
-    `bind`: the server's own address where that is not the one the client is told. `congestion`:
-    TCP's congestion control for this flow where it is not the machine's own.
+    `bind`: the server's own address if it differs from the one that the client uses. `congestion`:
+    TCP's congestion control for this flow if it is not the machine's own.
     """
     with iperf_server(server, bind or address):
         argv = ["iperf3", "-c", address, "-J", "-t", str(seconds), "-P", str(streams)]
@@ -137,7 +137,7 @@ def _flow(report: dict[str, Any], *, is_udp: bool) -> Flow:
 
 
 def make_file(path: Path, size_bytes: int, seed: int = 1) -> str:
-    """A file that does not compress, the same for the same seed; its SHA-256 in hex."""
+    """An incompressible file, the same for the same seed; returns its SHA-256 in hex."""
     content = random.Random(seed).randbytes(size_bytes)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
@@ -155,7 +155,7 @@ def serve_files(host: Host, directory: Path, address: str, port: int = HTTP_PORT
 
 @dataclass(frozen=True)
 class Download:
-    """A file fetched by curl: what came, how fast, and the client's address as curl saw it."""
+    """A file fetched by curl: its hash, its speed, and the client's address as curl saw it."""
 
     sha256: str
     received_bytes: int
@@ -165,7 +165,7 @@ class Download:
 
 
 def download(host: Host, url: str, name: str = "download", timeout_s: float = 60.0) -> Download:
-    """Fetch a URL; `CommandFailed` when curl fails."""
+    """Fetch a URL; `CommandFailed` if curl fails."""
     process, path = start_download(host, url, name, timeout_s)
     return finish_download(process.wait(timeout_s + 5).check(), path)
 
@@ -179,9 +179,10 @@ def start_download(
     local_port: int | None = None,
     rate_bytes_s: int | None = None,
 ) -> tuple[Process, Path]:
-    """Begin to fetch; several may run at once. Give the end to `finish_download`.
+    """Start fetching; several fetches may run at the same time. Pass the result to
+    `finish_download`.
 
-    `local_port`: the source port to use. `rate_bytes_s`: how fast curl reads at most.
+    `local_port`: the source port to use. `rate_bytes_s`: curl's speed limit.
     """
     path = host.logs / name
     argv = ["curl", "--silent", "--show-error", "--fail", "--noproxy", "*", "--output", str(path)]

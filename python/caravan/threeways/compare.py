@@ -1,9 +1,9 @@
 """One scenario at three levels, side by side: computed, simulated, and run in namespaces.
 
-`python -m caravan.threeways [SCENARIO] [--set KEY=VALUE]` brings the scenario's tunnel up and uses
-it at each level, and prints the same metrics of all three with their differences. `model` and
-`simulate` are the event kernel's; `testbed` runs the real program, iperf3 and ping. Left out of
-the testbed: devices, because a namespace computes as fast as this machine does.
+`python -m caravan.threeways [SCENARIO] [--set KEY=VALUE]` sets up the scenario's tunnel and uses it
+at each level, and prints the same metrics of all three with their differences. `model` and
+`simulate` are the event kernel's; `testbed` runs the real program, iperf3 and ping. The testbed
+leaves out devices, because a namespace computes as fast as this machine.
 """
 
 from __future__ import annotations
@@ -47,15 +47,16 @@ DATAGRAM_HEADERS_BYTES = 28
 SHAPELESS = "only the link to the gateway has a shape in the testbed"
 LAN_MTU_BYTES = 1500
 LAN_BPS_MIN = 100e6
-"""Links besides the one to the gateway are bare in the testbed: they must not limit."""
+"""Links other than the one to the gateway are bare in the testbed, so they must not be the limit.
+"""
 TRANSFER_TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True)
 class Levels:
-    """A scenario's metrics at each level; `testbed` is None where it was not run.
+    """A scenario's metrics at each level; `testbed` is None if it was not run.
 
-    `notes` say what must be known of the figures.
+    `notes` are remarks on the figures.
     """
 
     scenario: Mapping[str, Any]
@@ -65,7 +66,7 @@ class Levels:
     notes: tuple[str, ...]
 
     def difference(self, name: str, level: str) -> float | None:
-        """How far a level is from `simulate`, relative to that level."""
+        """The difference of a level from `simulate`, relative to that level."""
         other = getattr(self, level) or {}
         ours, theirs = self.simulate.get(name), other.get(name)
         return ours / theirs - 1 if ours is not None and theirs else None
@@ -140,7 +141,7 @@ def testbed(scenario: Mapping[str, Any], output: Path) -> Metrics:
 
 
 def road_plan(scenario: Mapping[str, Any]) -> RoadPlan:
-    """The testbed's road of a scenario; `NotForTestbed` where it would be another one."""
+    """The testbed's network for a scenario; `NotForTestbed` if it would differ."""
     kind = scenario["traffic"]["model"]["kind"]
     if kind != "tcp":
         raise NotForTestbed("traffic.model", f"{kind}: the testbed transfers by tcp")
@@ -172,7 +173,7 @@ def road_plan(scenario: Mapping[str, Any]) -> RoadPlan:
 
 @contextlib.contextmanager
 def _connected(road: Road, ends: tuple[Connection, Connection | None]) -> Iterator[Caravan | None]:
-    """Gateway and station up; None in clear."""
+    """Gateway and client up; None without a tunnel."""
     on_gateway, on_station = ends
     with Caravan(road.sg, on_gateway) as gateway:
         gateway.wait_ready()
@@ -186,7 +187,7 @@ def _connected(road: Road, ends: tuple[Connection, Connection | None]) -> Iterat
 def transfer_kbps(
     client: Host, server: Host, address: str, size_bytes: int, *, is_up: bool
 ) -> float:
-    """A TCP transfer of so many bytes by iperf3, as its receiver saw it."""
+    """A TCP transfer of this many bytes by iperf3, measured by its receiver."""
     with iperf_server(server, SERVER_ADDRESS):
         argv = ["iperf3", "-c", address, "-J", "-n", str(size_bytes), *([] if is_up else ["-R"])]
         done = client.run(argv, TRANSFER_TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""Both ends of a policy of the catalogue, as the program is configured for it."""
+"""The configuration of both ends for a policy of the catalogue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from caravan.threeways.measurement import CLEAR, Keys, transport_ends, tunnel_en
 
 
 def policy_mode(policy: str) -> str:
-    """`tunnel` or `transport`, of a policy of the catalogue; in clear `none`."""
+    """`tunnel` or `transport` of a policy of the catalogue; `none` without protection."""
     return CLEAR if policy == CLEAR else str(_policy(policy).get("mode", "tunnel"))
 
 
@@ -23,7 +23,8 @@ def _policy(name: str) -> dict[str, Any]:
 
 
 def policy_ends(keys: Keys, policy: str) -> tuple[Connection, Connection | None]:
-    """Gateway and station of a policy of the catalogue; in clear the gateway only publishes."""
+    """Gateway and client for a policy of the catalogue; without protection the gateway only
+    publishes."""
     if policy == CLEAR:
         return transport_ends(keys, CLEAR)[0], None
     found = _policy(policy)

@@ -1,8 +1,8 @@
 """A graph's flows at two levels: simulated by the event kernel, and run in namespaces.
 
-The testbed brings all tunnels up by the real program, starts all flows at one moment and moves
-stations by the scenario's own times. Both levels say which datagrams came, by number, and what each
-link carried. There is no model of a graph.
+The testbed sets up all tunnels with the real program, starts all flows at the same time, and moves
+clients at the scenario's times. Both levels report which datagrams arrived, by number, and what
+each link carried. There is no model of a graph.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from caravan.threeways.measurement import CLEAR, Keys
 UDP_HEADERS_BYTES = 28
 FIRST_PORT = 20_000
 LEAD_S = 1.5
-"""From the order to send to the first datagram: every sender is there by then."""
+"""Time from starting the senders to the first datagram, so that all senders are ready."""
 QUIET_S = 2.0
-"""What follows the last datagram, so that it may come."""
+"""Time after the last datagram, so that it can arrive."""
 READY_S = 10.0
 IPV4 = 0x0800
 TUNNEL = "caravan0"
@@ -42,7 +42,7 @@ TUNNEL = "caravan0"
 
 @dataclass(frozen=True)
 class Counted:
-    """A flow: how many datagrams were sent, and the runs of numbers that came, from and to."""
+    """A flow: how many datagrams were sent, and the ranges of received numbers, first and last."""
 
     name: str
     sent: int
@@ -50,18 +50,18 @@ class Counted:
 
     @property
     def received(self) -> int:
-        """How many came."""
+        """How many were received."""
         return sum(last - first + 1 for first, last in self.runs)
 
     @property
     def gaps(self) -> list[tuple[int, int]]:
-        """Numbers that did not come, before the first that came and after the last one too."""
+        """Missing numbers, including those before the first received one and after the last one."""
         return missing(self.runs, self.sent)
 
 
 @dataclass(frozen=True)
 class Flows:
-    """What a level says: of each flow, and of each link the IP bytes up and down."""
+    """The results of a level: each flow, and for each link the IP bytes up and down."""
 
     flows: tuple[Counted, ...]
     link_bytes: Mapping[str, tuple[int, int]]
@@ -81,7 +81,7 @@ def two_ways(
 
 
 def simulated(outcome: Mapping[str, Any]) -> Flows:
-    """Of the event kernel: `simulate` in what `_lab.kernel` returns."""
+    """The event kernel's: `simulate` in the result of `_lab.kernel`."""
     flows = (
         Counted(flow["name"], flow["streamed"]["sent"], tuple(map(tuple, flow["numbers"])))
         for flow in outcome["flows"]
@@ -94,7 +94,7 @@ def simulated(outcome: Mapping[str, Any]) -> Flows:
 
 
 def testbed(resolved: Mapping[str, Any], output: Path) -> Flows:
-    """The scenario with the real program in namespaces; `resolved` is what the native core says."""
+    """The scenario with the real program in namespaces; `resolved` is the native core's answer."""
     scenario, graph = resolved["scenario"], resolved["graph"]
     check(scenario)
     output.mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,7 @@ def testbed(resolved: Mapping[str, Any], output: Path) -> Flows:
 
 
 def check(scenario: Mapping[str, Any]) -> None:
-    """Refuse what namespaces cannot show, by the name of its key."""
+    """Refuse what namespaces cannot reproduce, with the name of its key."""
     for flow in scenario["flows"]:
         if flow["model"]["kind"] != "constant" or flow["sizes"]["kind"] != "fixed":
             raise NotForTestbed(
@@ -133,7 +133,7 @@ def check(scenario: Mapping[str, Any]) -> None:
 def _tunnels(
     scenario: Mapping[str, Any], graph: Mapping[str, Any], network: GraphNetwork
 ) -> Iterator[None]:
-    """Every gateway and station up; in clear the gateways only publish."""
+    """Every gateway and client up; without protection the gateways only publish."""
     roles = [node["role"] for node in scenario["nodes"]]
     gateways = [index for index, role in enumerate(roles) if role == "gateway"]
     with contextlib.ExitStack() as stack:
@@ -179,7 +179,7 @@ def _published(
     network: GraphNetwork,
     gateway: int,
 ) -> Connection:
-    """The ports of flows to the server behind a gateway, where stations know the gateway alone."""
+    """The ports of flows to the server behind a gateway, if clients know only the gateway."""
     if connection.mode == "tunnel" and scenario["policy"] != CLEAR:
         return connection
     ports = tuple(
@@ -196,7 +196,7 @@ def _run(
     network: GraphNetwork,
     output: Path,
 ) -> tuple[Counted, ...]:
-    """All flows from one moment on, and the moves by their times after it."""
+    """Start all flows at the same time, and make the moves at their times after it."""
     receivers = [
         _receiver(network.node(flow["to"]), FIRST_PORT + number, output / f"flow-{number}.numbers")
         for number, flow in enumerate(graph["flows"])
@@ -262,14 +262,14 @@ def _sender(
 
 
 def _door(graph: Mapping[str, Any], node: int) -> int:
-    """The gateway before a server."""
+    """The gateway of a server."""
     own = {port["segment"] for port in graph["ports"] if port["node"] == node}
     behind = (graph["segments"][index]["behind"] for index in own)
     return next((gateway for gateway in behind if gateway is not None), node)
 
 
 def _inner(station: Host) -> str:
-    """The inner address of a station."""
+    """The inner address of a client."""
     (address,) = (text.partition("/")[0] for text in station.addresses(TUNNEL))
     return address
 
@@ -280,7 +280,7 @@ def _gap_ns(flow: Mapping[str, Any]) -> int:
 
 
 def _count(flow: Mapping[str, Any], time_s: float) -> int:
-    """The first datagram leaves at time 0, the last no later than the end."""
+    """The first datagram leaves at time 0, the last one not after the end."""
     return math.floor(time_s * 1e9 / _gap_ns(flow)) + 1
 
 
@@ -289,7 +289,7 @@ def _wait_until(moment_ns: int) -> None:
 
 
 def _runs(numbers: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """Numbers as runs, in the order they came."""
+    """Numbers as ranges, in the order of arrival."""
     runs: list[tuple[int, int]] = []
     for number in numbers:
         if runs and runs[-1][1] + 1 == number:
@@ -300,7 +300,7 @@ def _runs(numbers: Sequence[int]) -> tuple[tuple[int, int], ...]:
 
 
 def _carried(host: Host, interface: str, path: Path) -> tuple[int, int]:
-    """IP bytes of a capture at the far end of a link: what came, and what was sent."""
+    """IP bytes of a capture at the far end of a link: received and sent."""
     own = bytes.fromhex(host.hardware_address(interface).replace(":", ""))
     frames = [frame for frame in read_pcap(path) if frame.ether_type == IPV4]
     sent = sum(len(frame.packet) for frame in frames if frame.data[6:12] == own)

@@ -1,4 +1,4 @@
-"""The answers of the event kernel's two levels, under the names that the testbed uses too."""
+"""The results of the event kernel's two levels, under the testbed's names."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 Metrics = dict[str, float | None]
 """By name: `handshake_ms`, `handshake_messages`, `handshake_bytes` (IP packets of all messages),
 `wire_bytes_64` and `wire_bytes_480` (IP packet that carries a clear one of that size), `rtt_ms`,
-`tcp_kbps`. None: there is no such thing in clear, or something has no price."""
+`tcp_kbps`. None: it does not exist without protection, or something has no cost."""
 
 
 def computed(model: Mapping[str, Any]) -> Metrics:
-    """Of the closed forms: `model` in what `_lab.kernel` returns."""
+    """The closed forms': `model` in the result of `_lab.kernel`."""
     has_tunnel = model["handshake_messages"] > 0
     return {
         "handshake_ms": _ms(model["handshake_s"]),
@@ -25,7 +25,7 @@ def computed(model: Mapping[str, Any]) -> Metrics:
 
 
 def simulated(outcome: Mapping[str, Any]) -> Metrics:
-    """Of the event kernel: `simulate` in what `_lab.kernel` returns."""
+    """The event kernel's: `simulate` in the result of `_lab.kernel`."""
     exchange, tcp = outcome["exchange"], outcome["transferred"]
     trips = outcome["round_trips"]
     return {

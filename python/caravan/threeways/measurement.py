@@ -1,8 +1,8 @@
-"""What one policy costs on the paper's road: handshake, bytes on the wire, rate, delay, CPU.
+"""The cost of one policy on the paper's network: handshake, bytes on the wire, rate, delay, CPU.
 
-Transport mode as the paper has it: the station talks to the gateway's own address, which forwards
-published ports to the server inside. `none` takes the same path in clear: the gateway's
-configuration says so.
+Transport mode as in the paper: the client talks to the gateway's own address, which forwards
+published ports to the server inside. `none` takes the same path unencrypted, as the gateway's
+configuration says.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PUBLISHED_HTTP_PORT = 8080
 IKE_PROPOSAL = "aes128-sha256-modp2048"
 ROUND_TRIPS = 50
 PROBES = 3
-"""Pings that show a size: a packet of another size among them is something else."""
+"""Pings per size: other packets between them have other sizes."""
 CLEAR = "none"
 
 
@@ -45,7 +45,7 @@ class Keys:
 
     @classmethod
     def make(cls, directory: Path) -> Keys:
-        """An authority in this directory, and a certificate for each end."""
+        """Make an authority in this directory, and a certificate for each end."""
         authority = CaravanAuthority(directory)
         return cls(
             PublicKey(authority.issue("sg.example"), authority),
@@ -55,9 +55,9 @@ class Keys:
 
 @dataclass(frozen=True)
 class Cost:
-    """What was measured of one policy; `wire_bytes` by size of the clear packet.
+    """The measurements of one policy; `wire_bytes` by size of the clear packet.
 
-    `cpu_s_per_gb`: both daemons, all threads. None: there is no such thing in clear.
+    `cpu_s_per_gb`: both daemons, all threads. None: it does not exist without protection.
     """
 
     policy: str
@@ -69,7 +69,7 @@ class Cost:
 
 
 def transport_ends(keys: Keys, esp_proposals: str) -> tuple[Connection, Connection]:
-    """Gateway and station of the paper's set-up: six messages, PFS, ports published."""
+    """Gateway and client of the paper's setup: six messages, PFS, published ports."""
     gateway = Connection(
         keys.gateway,
         local_id="sg.example",
@@ -86,7 +86,7 @@ def transport_ends(keys: Keys, esp_proposals: str) -> tuple[Connection, Connecti
 
 
 def tunnel_ends(keys: Keys, esp_proposals: str) -> tuple[Connection, Connection]:
-    """Gateway and station with an inner address by Mode Config: two messages more."""
+    """Gateway and client with an inner address by mode config: two more messages."""
     gateway = Connection(
         keys.gateway,
         local_id="sg.example",
@@ -113,7 +113,7 @@ def _station_of(gateway: Connection, keys: Keys) -> Connection:
 
 
 def measure(road: Road, keys: Keys, policy: str, seconds: int, output: Path) -> Cost:
-    """Set the policy up, measure it for `seconds` of TCP, take it down."""
+    """Set the policy up, measure it with `seconds` of TCP, take it down."""
     if policy == CLEAR:
         with Caravan(road.sg, transport_ends(keys, CLEAR)[0]) as forwarder:
             forwarder.wait_ready()
@@ -154,8 +154,7 @@ def _measure(
 def wire_size(road: Road, address: str, size: int, path: Path, is_clear: bool) -> int:
     """Bytes of the IP packet that carries a clear one of `size` to `address` on the outer link.
 
-    `path` is the capture's. Each of the pings is looked for: what IKE says meanwhile, and whatever
-    else may come, is not of them.
+    `path` is the capture's. Only the pings count, not IKE messages or other packets.
     """
     host, interface = road.outer
     with Capture(host, interface, path) as capture:
@@ -165,7 +164,7 @@ def wire_size(road: Road, address: str, size: int, path: Path, is_clear: bool) -
 
 
 def probe_size(sent: Sequence[Frame], is_clear: bool) -> int:
-    """The size of the probes among these frames: most of them are there, and all are alike."""
+    """The size of the probes among these frames: most of them must be there, and all be equal."""
     sizes = Counter(len(frame.packet) for frame in sent if _carries(frame, is_clear))
     for size, times in sizes.most_common(1):
         if times > PROBES / 2:

@@ -1,8 +1,8 @@
 """Bytes of one IP packet on the wire under each policy of the demonstration, by closed form.
 
-Two accountings stand side by side: the RFCs' (ESP in UDP, RFC 3948 and RFC 4303, with the
-initialisation vector that each cipher's RFC wants) and the paper's formulas (9) to (11), which
-know no initialisation vector. IPv4 without options; padding is the shortest that aligns.
+There are two accountings: the RFCs' (ESP in UDP, RFC 3948 and RFC 4303, with the initialisation
+vector of each cipher's RFC) and the paper's formulas (9) to (11), which have no initialisation
+vector. IPv4 without options; padding is the shortest that aligns.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ MD5_96_BYTES = 12
 class Policy:
     """A suite's share of a packet: bytes of initialisation vector, block and check value.
 
-    `paper_check_bytes`: authentication data in the paper's formulas; none where the paper has no
-    such policy.
+    `paper_check_bytes`: authentication data in the paper's formulas; None if the paper lacks the
+    policy.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Policy:
         return header + self.vector_bytes + body + self.check_bytes
 
     def paper_bytes(self, packet_bytes: int) -> int | None:
-        """The paper's formulas (9), (10), (11); none where it has none."""
+        """The paper's formulas (9), (10), (11); None if it has none."""
         if not self.is_ipsec:
             return packet_bytes
         if self.paper_check_bytes is None:
