@@ -58,6 +58,8 @@ pub struct Scenario {
     pub accounting: String,
     /// What the calendar shows when virtual time starts, in seconds since 1970, for certificates.
     pub calendar_s: u64,
+    /// Networks that the lab chooses are IPv6.
+    pub is_v6: bool,
     /// How long and how often it is simulated.
     pub run: Run,
     /// Of a chain in order along the road, the station first; of a graph in the file's.
@@ -203,6 +205,11 @@ impl Scenario {
                 })?
                 .to_owned(),
             calendar_s: table.or("calendar", CALENDAR_S, calendar)?,
+            is_v6: table.or("family", false, |item| match item.whole(0, u64::MAX)? {
+                4 => Ok(false),
+                6 => Ok(true),
+                other => Err(item.fault(format!("{other} is neither 4 nor 6"))),
+            })?,
             run,
             nodes: Vec::new(),
             links: Vec::new(),
@@ -370,6 +377,8 @@ struct Written<'a> {
     policy: &'a str,
     accounting: &'a str,
     calendar_s: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    family: Option<u8>,
     run: Run,
     #[serde(skip_serializing_if = "Option::is_none")]
     traffic: Option<&'a Traffic>,
@@ -409,6 +418,7 @@ impl Serialize for Scenario {
             policy: &self.policy,
             accounting: &self.accounting,
             calendar_s: self.calendar_s,
+            family: self.is_v6.then_some(6),
             run: self.run,
             traffic: self
                 .flows

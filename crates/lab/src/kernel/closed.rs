@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::trace::{Trace, bits_per_second};
 use super::world::{Exchange, Joint, Plan, Row, SIZES_BYTES, Station, World};
-use super::{Costs, Fault};
+use super::{Costs, Fault, ip};
 use crate::scenario::Role;
 
 /// What a road gives, by formula.
@@ -37,10 +37,10 @@ pub struct Closed {
     pub unpriced: Option<String>,
 }
 
-/// An IP packet of ping's 56 octets.
-const PING_BYTES: u32 = 84;
-/// IP and TCP headers without options, as smoltcp sends them.
-const TCP_HEADERS_BYTES: u32 = 40;
+/// ICMP header and ping's 56 octets.
+const PING_BYTES: u32 = 64;
+/// A TCP header without options, as smoltcp sends it.
+const TCP_HEADER_BYTES: u32 = 20;
 /// Data packets that one acknowledgement answers.
 const SEGMENTS_AN_ACK: f64 = 2.0;
 /// What a link carries where it says nothing.
@@ -53,7 +53,7 @@ pub fn road(plan: &Plan) -> Result<Closed, Fault> {
             .iter()
             .map(|size| (*size, plan.protected(*size)))
             .collect(),
-        round_trip_s: plan.round_trip_s(PING_BYTES),
+        round_trip_s: plan.round_trip_s(plan.header_bytes() + PING_BYTES),
         ..Closed::default()
     };
     let (narrowest, throughput_bps) = plan.narrowest();
@@ -159,6 +159,11 @@ impl Plan {
         alone + before.fold(0.0, f64::max)
     }
 
+    /// Octets of a clear packet's IP header.
+    fn header_bytes(&self) -> u32 {
+        ip::header_bytes(self.far_end(self.program()).is_ipv6()) as u32
+    }
+
     fn shapes(&self, is_up: bool) -> impl Iterator<Item = &Shape<Trace>> {
         let joints = self.joints.iter();
         joints.map(move |joint| if is_up { &joint.up } else { &joint.down })
@@ -199,6 +204,7 @@ impl Plan {
     /// Where a full segment takes longest, and TCP's payload there.
     fn narrowest(&self) -> (String, f64) {
         let clear = self.segment_bytes();
+        let headers = self.header_bytes() + TCP_HEADER_BYTES;
         let outer = self.outer_joints();
         let is_up = self.program().is_up;
         let joints = self.joints.iter().enumerate().map(|(index, joint)| {
@@ -212,7 +218,7 @@ impl Plan {
             (joint.name.clone(), bits / bits_per_second(shape))
         });
         let processors = self.costs().map(|(name, costs)| {
-            let (data, ack) = (f64::from(clear), f64::from(TCP_HEADERS_BYTES));
+            let (data, ack) = (f64::from(clear), f64::from(headers));
             let is_sender = (name == self.stations[0].name) == is_up;
             let seconds = if is_sender {
                 costs.packet.seal.at(data) + costs.packet.open.at(ack) / SEGMENTS_AN_ACK
@@ -225,7 +231,7 @@ impl Plan {
             .chain(processors)
             .max_by(|one, other| one.1.total_cmp(&other.1));
         let (name, seconds) = slowest.unwrap_or_default();
-        let payload = f64::from(clear.saturating_sub(TCP_HEADERS_BYTES));
+        let payload = f64::from(clear.saturating_sub(headers));
         (name, payload * 8.0 / seconds)
     }
 

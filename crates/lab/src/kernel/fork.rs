@@ -3,7 +3,7 @@
 //!
 //! It takes no time and holds nothing. What is for nobody is counted and dropped.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use wire::ip::Flow;
 
@@ -12,37 +12,34 @@ use super::Target;
 /// Ways by ranges of addresses; the first that fits counts.
 #[derive(Clone, Debug, Default)]
 pub struct Fork {
-    ways: Vec<(Ipv4Addr, Ipv4Addr, Target)>,
+    ways: Vec<(IpAddr, IpAddr, Target)>,
     /// Packets for nobody, or for who has left.
     pub unrouted: u64,
 }
 
 impl Fork {
     /// Leads what is for the addresses from `first` to `last` to an element.
-    pub fn lead(&mut self, first: Ipv4Addr, last: Ipv4Addr, to: Target) {
+    pub fn lead(&mut self, first: IpAddr, last: IpAddr, to: Target) {
         self.ways.push((first, last, to));
     }
 
     /// Leads what is for one address to an element, before all ranges.
-    pub fn lead_one(&mut self, address: Ipv4Addr, to: Target) {
+    pub fn lead_one(&mut self, address: IpAddr, to: Target) {
         self.forget(address);
         self.ways.insert(0, (address, address, to));
     }
 
     /// Forgets who has this address.
-    pub fn forget(&mut self, address: Ipv4Addr) {
-        let is_of = |way: &(Ipv4Addr, Ipv4Addr, Target)| (way.0, way.1) == (address, address);
+    pub fn forget(&mut self, address: IpAddr) {
+        let is_of = |way: &(IpAddr, IpAddr, Target)| (way.0, way.1) == (address, address);
         self.ways.retain(|way| !is_of(way));
     }
 
     /// Where an IP packet goes on to.
     pub fn way(&self, octets: &[u8]) -> Option<Target> {
         let flow = Flow::of(octets).ok()?;
-        let IpAddr::V4(to) = flow.destination else {
-            return None;
-        };
         let mut ways = self.ways.iter();
-        let way = ways.find(|(first, last, _)| (*first..=*last).contains(&to));
+        let way = ways.find(|(first, last, _)| (*first..=*last).contains(&flow.destination));
         way.map(|(.., target)| *target)
     }
 
@@ -59,7 +56,7 @@ mod tests {
 
     #[test]
     fn packets_go_by_their_address_and_who_has_left_gets_none() {
-        let address = |host| Ipv4Addr::new(10, 0, 0, host);
+        let address = |host| IpAddr::from([10, 0, 0, host]);
         let to = |element| Target {
             element,
             port: Port(0),

@@ -3,13 +3,14 @@
 //!
 //! All that a host does is a job of its processor, first in, first out: a packet from a link, a
 //! packet of its own stack, a timer of control. What a job sends leaves when the job is paid for.
-//! The stack itself is free. Left out: ICMP errors of its own, IPv6.
+//! The stack itself is free. Left out: ICMP errors of its own, and fragments that a source makes of
+//! IPv6 packets: what is too large for a link is dropped there.
 
 pub mod control;
 pub mod stack;
 
 use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddrV4};
 
 use engine::node::Command;
 use engine::plane::reassembly::Reassembly;
@@ -25,14 +26,15 @@ pub use stack::Stack;
 
 /// What a host is.
 pub struct Plan {
-    /// Its address towards the world; IKE and ESP come here.
-    pub address: Ipv4Addr,
+    /// Its addresses towards the world, of each family one at most; IKE and ESP come here. The
+    /// first is what its programs use.
+    pub addresses: Vec<IpAddr>,
     /// Where its doors lead. Door 0 is towards the world.
     pub doors: Vec<Target>,
     /// Ranges of addresses, and the door for them; anything else leaves by door 0.
-    pub routes: Vec<(Ipv4Addr, Ipv4Addr, Port)>,
+    pub routes: Vec<(IpAddr, IpAddr, Port)>,
     /// Ranges of addresses in the world, and the door for them: of a host with several links there.
-    pub ways: Vec<(Ipv4Addr, Ipv4Addr, Port)>,
+    pub ways: Vec<(IpAddr, IpAddr, Port)>,
     /// Ports of our own address, and the servers behind them: a destination NAT.
     pub published: Vec<(u16, SocketAddrV4)>,
     /// What its processor takes.
@@ -82,7 +84,7 @@ enum Job {
     /// From the user.
     Order(Command),
     /// The routing table has come to rest: another address of ours leads to this peer.
-    Address(Ipv4Addr),
+    Address(IpAddr),
 }
 
 /// What a job does at its end.
@@ -99,9 +101,9 @@ const DONE: u32 = 1;
 
 impl Plan {
     /// A host at an address, with one door and a processor that takes no time.
-    pub fn new(address: Ipv4Addr, door: Target) -> Self {
+    pub fn new(address: IpAddr, door: Target) -> Self {
         Self {
-            address,
+            addresses: vec![address],
             doors: vec![door],
             routes: Vec::new(),
             ways: Vec::new(),
@@ -149,8 +151,8 @@ impl Host {
     }
 
     /// Takes another link towards the world, and the address that it has there.
-    pub fn attach(&mut self, address: Ipv4Addr, door: Target) {
-        self.plan.address = address;
+    pub fn attach(&mut self, address: IpAddr, door: Target) {
+        self.plan.addresses[0] = address;
         self.plan.doors[0] = door;
         match (&mut self.control, &mut self.stack) {
             (Some(control), _) => control.attach(address),
@@ -160,7 +162,7 @@ impl Host {
     }
 
     /// Tells control which address leads to a peer; then [`super::Kernel::wake`] the host.
-    pub fn tell_address(&mut self, remote: Ipv4Addr) {
+    pub fn tell_address(&mut self, remote: IpAddr) {
         self.jobs.push_back(Job::Address(remote));
     }
 
@@ -278,9 +280,7 @@ impl Host {
         let Ok(flow) = Flow::of(octets) else {
             return None;
         };
-        let IpAddr::V4(to) = flow.destination else {
-            return None;
-        };
+        let to = flow.destination;
         let mut routes = self.plan.routes.iter().chain(&self.plan.ways);
         let route = routes.find(|(first, last, _)| (*first..=*last).contains(&to));
         let door = route.map_or(0, |(.., port)| port.0);
@@ -349,7 +349,7 @@ impl Host {
         if port != Port(0) {
             return self.outward(octets, now);
         }
-        let is_ours = flow.destination == IpAddr::V4(self.plan.address);
+        let is_ours = self.plan.addresses.contains(&flow.destination);
         let Some(control) = &mut self.control else {
             self.inward(octets);
             return 0.0;
@@ -379,17 +379,13 @@ impl Host {
             self.dropped.malformed += 1;
             return;
         };
-        let (IpAddr::V4(source), IpAddr::V4(destination)) = (flow.source, flow.destination) else {
-            self.dropped.malformed += 1;
-            return;
-        };
-        let own = self.plan.address;
+        let destination = flow.destination;
         let to = flow.ports.map(|ports| ports.1);
         let published = self.plan.published.iter();
         let server = published
-            .filter(|_| destination == own && has_ports(&flow))
+            .filter(|_| self.plan.addresses.contains(&destination) && has_ports(&flow))
             .find(|(port, _)| Some(*port) == to);
-        if let Some((_, server)) = server {
+        if let (Some((_, server)), IpAddr::V4(source)) = (server, flow.source) {
             let port = Some((false, server.port()));
             nat::rewrite(&mut octets, &flow, (source, *server.ip()), port);
             self.sends.push(Send::Out(octets));
@@ -433,8 +429,10 @@ impl Host {
             *server.ip() == source && Some(server.port()) == from && has_ports(&flow)
         });
         if let Some((port, _)) = found {
-            let ours = (self.plan.address, destination);
-            nat::rewrite(octets, &flow, ours, Some((true, *port)));
+            let mut own = self.plan.addresses.iter();
+            if let Some(IpAddr::V4(own)) = own.find(|own| own.is_ipv4()) {
+                nat::rewrite(octets, &flow, (*own, destination), Some((true, *port)));
+            }
         }
     }
 }

@@ -1,27 +1,45 @@
-//! IPv4 packets that simulated hosts make and read by themselves: UDP and ICMP echo.
+//! IP packets that simulated hosts make and read by themselves: UDP and ICMP echo, in either
+//! family. Both ends of a packet are of one family: the callers see to it.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
-use wire::ip::checksum::{Sum, checksum};
-use wire::ip::ipv4::{HEADER_LEN, Header};
-use wire::ip::{Flow, protocol, udp};
+use wire::ip::checksum::Sum;
+use wire::ip::{Flow, ipv4, ipv6, protocol, udp};
 
-const TTL: u8 = 64;
+const HOPS: u8 = 64;
 const ECHO_BYTES: usize = 8;
+/// RFC 4443 §4.1, §4.2.
+const V6_REQUEST: u8 = 128;
+const V6_REPLY: u8 = 129;
+
+/// Octets of an IP header without options.
+pub const fn header_bytes(is_v6: bool) -> usize {
+    if is_v6 {
+        ipv6::HEADER_LEN
+    } else {
+        ipv4::HEADER_LEN
+    }
+}
+
+/// Octets of a UDP packet besides its payload, or of an echo besides its own.
+pub const fn overhead_bytes(is_v6: bool) -> usize {
+    header_bytes(is_v6) + udp::HEADER_LEN
+}
 
 /// A UDP packet with its checksum. Panics on a payload above 65,507 octets.
-pub fn udp(
-    (source, source_port): (Ipv4Addr, u16),
-    (destination, destination_port): (Ipv4Addr, u16),
+pub fn udp<A: Into<IpAddr>>(
+    (source, source_port): (A, u16),
+    (destination, destination_port): (A, u16),
     payload: &[u8],
     id: u16,
 ) -> Vec<u8> {
-    let mut packet = vec![0; HEADER_LEN + udp::HEADER_LEN + payload.len()];
-    header(source, destination, protocol::UDP, id).write(&mut packet);
-    let datagram = &mut packet[HEADER_LEN..];
+    let (source, destination) = (source.into(), destination.into());
+    let ends = (source, destination);
+    let length = udp::HEADER_LEN + payload.len();
+    let (mut packet, start) = packet(ends, protocol::UDP, id, length);
+    let datagram = &mut packet[start..];
     datagram[udp::HEADER_LEN..].copy_from_slice(payload);
     udp::write_header(datagram, source_port, destination_port);
-    let (source, destination) = (IpAddr::V4(source), IpAddr::V4(destination));
     let sum = Sum::pseudo_header(source, destination, protocol::UDP, datagram.len());
     let sum = match sum.bytes(datagram).finish() {
         0 => 0xffff,
@@ -32,19 +50,30 @@ pub fn udp(
 }
 
 /// An ICMP echo request or reply with its identifier and sequence number.
-pub fn echo(
-    (source, destination): (Ipv4Addr, Ipv4Addr),
+pub fn echo<A: Into<IpAddr>>(
+    (source, destination): (A, A),
     is_request: bool,
     (identifier, sequence): (u16, u16),
     payload_bytes: usize,
 ) -> Vec<u8> {
-    let mut packet = vec![0; HEADER_LEN + ECHO_BYTES + payload_bytes];
-    header(source, destination, protocol::ICMP, sequence).write(&mut packet);
-    let icmp = &mut packet[HEADER_LEN..];
-    icmp[0] = if is_request { 8 } else { 0 };
+    let ends = (source.into(), destination.into());
+    let (protocol, kind) = match (ends.0, is_request) {
+        (IpAddr::V4(_), true) => (protocol::ICMP, 8),
+        (IpAddr::V4(_), false) => (protocol::ICMP, 0),
+        (IpAddr::V6(_), true) => (protocol::ICMPV6, V6_REQUEST),
+        (IpAddr::V6(_), false) => (protocol::ICMPV6, V6_REPLY),
+    };
+    let length = ECHO_BYTES + payload_bytes;
+    let (mut packet, start) = packet(ends, protocol, sequence, length);
+    let icmp = &mut packet[start..];
+    icmp[0] = kind;
     icmp[4..6].copy_from_slice(&identifier.to_be_bytes());
     icmp[6..8].copy_from_slice(&sequence.to_be_bytes());
-    let sum = checksum(icmp);
+    let sum = match ends.0 {
+        IpAddr::V4(_) => Sum::new(),
+        IpAddr::V6(_) => Sum::pseudo_header(ends.0, ends.1, protocol, length),
+    };
+    let sum = sum.bytes(icmp).finish();
     icmp[2..4].copy_from_slice(&sum.to_be_bytes());
     packet
 }
@@ -52,30 +81,60 @@ pub fn echo(
 /// Identifier and sequence number of an echo reply.
 pub fn echo_reply(packet: &[u8], flow: &Flow) -> Option<(u16, u16)> {
     let icmp = packet.get(flow.transport..flow.total_len)?;
-    let is_reply = flow.protocol == protocol::ICMP && icmp.len() >= ECHO_BYTES && icmp[0] == 0;
+    let kind = match flow.protocol {
+        protocol::ICMP => 0,
+        protocol::ICMPV6 => V6_REPLY,
+        _ => return None,
+    };
+    let is_reply = icmp.len() >= ECHO_BYTES && icmp[0] == kind;
     let word = |at: usize| u16::from_be_bytes([icmp[at], icmp[at + 1]]);
     is_reply.then(|| (word(4), word(6)))
 }
 
-fn header(source: Ipv4Addr, destination: Ipv4Addr, protocol: u8, id: u16) -> Header {
-    Header {
-        tos: 0,
-        id,
-        dont_fragment: false,
-        ttl: TTL,
-        protocol,
-        source,
-        destination,
+/// A packet with its header and zeros for payload, and where that begins.
+fn packet(
+    (source, destination): (IpAddr, IpAddr),
+    protocol: u8,
+    id: u16,
+    payload_bytes: usize,
+) -> (Vec<u8>, usize) {
+    let start = header_bytes(source.is_ipv6());
+    let mut packet = vec![0; start + payload_bytes];
+    match (source, destination) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => ipv4::Header {
+            tos: 0,
+            id,
+            dont_fragment: false,
+            ttl: HOPS,
+            protocol,
+            source,
+            destination,
+        }
+        .write(&mut packet),
+        (IpAddr::V6(source), IpAddr::V6(destination)) => ipv6::Header {
+            traffic_class: 0,
+            flow_label: 0,
+            next_header: protocol,
+            hop_limit: HOPS,
+            source,
+            destination,
+        }
+        .write(&mut packet),
+        _ => unreachable!("a packet from {source} to {destination}"),
     }
+    (packet, start)
 }
 
 #[cfg(test)]
 pub(super) fn has_valid_checksums(packet: &[u8]) -> bool {
+    use wire::ip::checksum::checksum;
+
     let flow = Flow::of(packet).expect("a packet");
     let transport = &packet[flow.transport..flow.total_len];
+    let is_whole = matches!(flow.source, IpAddr::V6(_)) || checksum(&packet[..flow.transport]) == 0;
     let upper = match flow.protocol {
         protocol::ICMP => Sum::new(),
         other => Sum::pseudo_header(flow.source, flow.destination, other, transport.len()),
     };
-    checksum(&packet[..flow.transport]) == 0 && upper.bytes(transport).finish() == 0
+    is_whole && upper.bytes(transport).finish() == 0
 }

@@ -3,7 +3,8 @@
 //! On a chain the tunnel is brought up and used, and what that took is measured. On a graph all
 //! tunnels are brought up, then all flows run at once while moves change links and addresses
 //! ([`flows`]). With a tunnel in transport mode, or in clear, a station talks to the gateway's own
-//! address, which publishes the server's port; in tunnel mode to the server's. Left out: IPv6.
+//! address, which publishes the server's port; in tunnel mode to the server's. Outer and inner
+//! packets may be of different families.
 
 mod build;
 pub mod flows;
@@ -15,7 +16,7 @@ pub(super) mod tests;
 mod tunnel;
 
 use std::io::Write;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use engine::sa::Mode;
 use engine::time::{Duration, Instant};
@@ -23,7 +24,7 @@ use engine::work::Work;
 
 use super::host::control::since;
 use super::host::stack::{Role, Sending};
-use super::{Element, Fault, Host, Kernel};
+use super::{Element, Fault, Host, Kernel, ip};
 
 pub use build::SERVER_PORT;
 pub use flows::Flowed;
@@ -151,11 +152,14 @@ impl World {
         };
         let end = self.kernel.now() + PATIENCE;
         self.kernel.run_while(end, |kernel| !all(kernel))?;
-        let exchanges = ends.iter().map(|(from, to)| {
-            let log = control(&self.kernel, *from).map(|it| it.log.clone());
-            let is_up = has_child(&self.kernel, *from) && has_child(&self.kernel, *to);
-            Exchange::new(&log.unwrap_or_default(), is_up)
-        });
+        let exchanges = ends
+            .iter()
+            .zip(&self.plan.tunnels)
+            .map(|((from, to), tunnel)| {
+                let log = control(&self.kernel, *from).map(|it| it.log.clone());
+                let is_up = has_child(&self.kernel, *from) && has_child(&self.kernel, *to);
+                Exchange::new(&log.unwrap_or_default(), is_up, tunnel.is_outer_v6)
+            });
         Ok(exchanges.collect())
     }
 
@@ -178,7 +182,8 @@ impl World {
         let now = self.kernel.now();
         let before = carried(&self.kernel);
         self.with_stack(station, |stack| {
-            stack.ping(to, 1, bytes.saturating_sub(28) as usize, PING_INTERVAL, now);
+            let payload_bytes = (bytes as usize).saturating_sub(ip::overhead_bytes(to.is_ipv6()));
+            stack.ping(to, 1, payload_bytes, PING_INTERVAL, now);
         });
         self.kernel
             .run_while(now + PATIENCE, |kernel| carried(kernel) == before)?;
@@ -316,14 +321,14 @@ impl World {
     }
 
     /// The address under which a station is reached from behind its gateway.
-    fn address_of_station(&self, station: usize) -> Ipv4Addr {
+    fn address_of_station(&self, station: usize) -> IpAddr {
         let own = self.plan.tunnels_at(station);
         match own.first() {
             Some((tunnel, (first, _))) if tunnel.mode == Mode::Transport => *first,
             _ => {
                 let host = self.host(self.number(station));
                 let stack = host.and_then(|host| host.stack.as_ref());
-                stack.map_or(Ipv4Addr::UNSPECIFIED, super::host::Stack::address)
+                stack.map_or(Ipv4Addr::UNSPECIFIED.into(), super::host::Stack::address)
             }
         }
     }

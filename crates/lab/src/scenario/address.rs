@@ -1,73 +1,107 @@
-//! Ranges of IPv4 addresses. Left out: IPv6, which the hosts of the event kernel do not speak.
+//! Ranges of IP addresses of either family.
 
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::RangeInclusive;
 
 use document::{Fault, Item};
 use serde::{Serialize, Serializer};
 
-/// A network such as `192.0.2.0/24`.
+/// A network such as `192.0.2.0/24` or `2001:db8::/64`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     /// Its first address.
-    pub first: Ipv4Addr,
+    pub first: IpAddr,
     /// Length of its prefix.
     pub bits: u8,
 }
 
-/// A prefix as long leaves two hosts, one as short is no segment of anybody's.
-const BITS: std::ops::RangeInclusive<u8> = 8..=30;
+/// Lengths of prefixes: the longest leaves two hosts or more, the shortest is one organisation's.
+const BITS_V4: RangeInclusive<u8> = 8..=30;
+const BITS_V6: RangeInclusive<u8> = 32..=120;
 
 impl Network {
-    /// Of 256 addresses.
-    pub const fn of(first: [u8; 4]) -> Self {
-        let [a, b, c, d] = first;
+    /// Of 256 IPv4 addresses.
+    pub const fn v4([a, b, c, d]: [u8; 4]) -> Self {
         Self {
-            first: Ipv4Addr::new(a, b, c, d),
+            first: IpAddr::V4(Ipv4Addr::new(a, b, c, d)),
             bits: 24,
+        }
+    }
+
+    /// Of 64 bits, which begins with these words.
+    pub const fn v6([a, b, c, d]: [u16; 4]) -> Self {
+        Self {
+            first: IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0)),
+            bits: 64,
         }
     }
 
     pub(super) fn read(item: &Item) -> Result<Self, Fault> {
         let text = item.text()?;
-        let what = || {
-            format!(
-                "'{text}' is no network of IPv4 with a prefix of {} to {} bits, such as \
-                 192.0.2.0/24",
-                BITS.start(),
-                BITS.end()
-            )
-        };
         let parts = text.split_once('/');
         let network = parts.and_then(|(first, bits)| {
             let (first, bits) = (first.parse().ok()?, bits.parse().ok()?);
-            BITS.contains(&bits).then_some(Self { first, bits })
+            Some(Self { first, bits })
         });
         match network {
-            Some(network) if u32::from(network.first) & !network.mask() == 0 => Ok(network),
-            _ => Err(item.fault(what())),
+            Some(network) if network.is_sound() => Ok(network),
+            _ => Err(item.fault(format!(
+                "'{text}' is no network: a first address and a prefix of {} to {} bits, such as \
+                 192.0.2.0/24, or of {} to {} bits, such as 2001:db8::/64",
+                BITS_V4.start(),
+                BITS_V4.end(),
+                BITS_V6.start(),
+                BITS_V6.end()
+            ))),
         }
     }
 
-    fn mask(self) -> u32 {
-        u32::MAX << (32 - u32::from(self.bits))
+    /// Whether its addresses are IPv6.
+    pub const fn is_v6(self) -> bool {
+        self.first.is_ipv6()
+    }
+
+    fn is_sound(self) -> bool {
+        let bits = if self.is_v6() { BITS_V6 } else { BITS_V4 };
+        bits.contains(&self.bits) && number(self.first) & self.rest() == 0
+    }
+
+    /// The bits after the prefix.
+    fn rest(self) -> u128 {
+        let all = if self.is_v6() { 128 } else { 32 };
+        (1 << (all - u32::from(self.bits))) - 1
+    }
+
+    fn at(self, number: u128) -> IpAddr {
+        match self.first {
+            // of IPv4 all numbers have 32 bits
+            IpAddr::V4(_) => Ipv4Addr::from(number as u32).into(),
+            IpAddr::V6(_) => Ipv6Addr::from(number).into(),
+        }
     }
 
     /// Its last address.
-    pub fn last(self) -> Ipv4Addr {
-        (u32::from(self.first) | !self.mask()).into()
+    pub fn last(self) -> IpAddr {
+        self.at(number(self.first) | self.rest())
     }
 
     /// The address of the host of this number, from 1 on; none where there is no room.
-    pub fn host(self, number: u32) -> Option<Ipv4Addr> {
-        let last = u32::from(self.last());
-        let address = u32::from(self.first).checked_add(number)?;
-        (number > 0 && address < last).then(|| address.into())
+    pub fn host(self, host: u32) -> Option<IpAddr> {
+        let has_room = host > 0 && u128::from(host) < self.rest();
+        has_room.then(|| self.at(number(self.first) + u128::from(host)))
     }
 
     /// Whether they have addresses in common.
     pub fn overlaps(self, other: Self) -> bool {
         self.first <= other.last() && other.first <= self.last()
+    }
+}
+
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => address.to_bits().into(),
+        IpAddr::V6(address) => address.to_bits(),
     }
 }
 

@@ -5,9 +5,11 @@
 //! follows from what stands at the far end: private before a NAT, documentation's before a gateway,
 //! the operator's between routers, the private network behind a gateway. Packets take the fewest
 //! segments; of ways alike the one of the link that is named first. A NAT is passed outward alone,
-//! a gateway by nobody: it protects or publishes. Left out: IPv6.
+//! a gateway by nobody: it protects or publishes. A segment has addresses of one family, and a way
+//! stays within one: a router joins networks of both, and translates nothing. Left out: a segment
+//! with both.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use document::Fault;
 use serde::Serialize;
@@ -55,7 +57,7 @@ pub struct Port {
     /// Index of the segment.
     pub segment: usize,
     /// Its address there.
-    pub address: Ipv4Addr,
+    pub address: IpAddr,
 }
 
 /// The way of a node to a segment.
@@ -68,17 +70,22 @@ pub struct Hop {
     /// Index of the link that it takes.
     pub link: usize,
     /// Who takes the packets from there; none: they are for somebody on that link's segment.
-    pub via: Option<Ipv4Addr>,
+    pub via: Option<IpAddr>,
     /// How many segments are passed.
     pub segments: usize,
 }
 
 /// RFC 5737 §3: TEST-NET-1 to 3.
 const PUBLIC: [[u8; 4]; 3] = [[192, 0, 2, 0], [198, 51, 100, 0], [203, 0, 113, 0]];
-/// Inner addresses are from here, 256 for each gateway.
+/// Inner addresses are from here, 256 for each policy of a gateway.
 pub const POOLS: Network = Network {
-    first: Ipv4Addr::new(10, 99, 0, 0),
+    first: IpAddr::V4(Ipv4Addr::new(10, 99, 0, 0)),
     bits: 16,
+};
+/// The same of IPv6 (RFC 4193 §3).
+pub const POOLS_V6: Network = Network {
+    first: IpAddr::V6(Ipv6Addr::new(0xfd99, 0, 0, 0, 0, 0, 0, 0)),
+    bits: 48,
 };
 
 impl Graph {
@@ -93,6 +100,7 @@ impl Graph {
         };
         graph.place(scenario);
         graph.number(scenario)?;
+        graph.check_families(scenario)?;
         for (index, node) in scenario.nodes.iter().enumerate() {
             if matches!(node.role, Role::Router | Role::Nat | Role::Gateway) {
                 graph.hops.extend(graph.reach(index, scenario));
@@ -146,10 +154,19 @@ impl Graph {
 
     /// The address under which others reach a node: on its first link towards the stations, else
     /// on its first link.
-    pub fn address(&self, node: usize) -> Option<Ipv4Addr> {
+    pub fn address(&self, node: usize) -> Option<IpAddr> {
         let inward = self.ports_of(node).find(|port| !port.is_near);
         let port = inward.or_else(|| self.ports_of(node).next());
         port.map(|port| port.address)
+    }
+
+    /// The address under which a station reaches a node: the same, of the station's own family if
+    /// the node has one.
+    pub fn address_for(&self, station: usize, node: usize) -> Option<IpAddr> {
+        let own = self.address(station)?;
+        let mut inward = self.ports_of(node).filter(|port| !port.is_near);
+        let alike = inward.find(|port| port.address.is_ipv6() == own.is_ipv6());
+        alike.map(|port| port.address).or(self.address(node))
     }
 
     /// Who is where at any time, without addresses. Relays have none.
@@ -170,7 +187,7 @@ impl Graph {
                         link,
                         is_near,
                         segment: segment.unwrap_or_default(),
-                        address: Ipv4Addr::UNSPECIFIED,
+                        address: Ipv4Addr::UNSPECIFIED.into(),
                     });
                 }
             }
@@ -181,7 +198,7 @@ impl Graph {
     /// Ranges, and addresses in them. The first is of the node that others send to: the far end,
     /// but behind a gateway the gateway.
     fn number(&mut self, scenario: &Scenario) -> Result<(), Fault> {
-        let mut taken = [0_u8; 4];
+        let mut taken = [0; 4];
         for index in 0..self.segments.len() {
             let links = self.segments[index].links.clone();
             let fault = |what: String| {
@@ -198,10 +215,10 @@ impl Graph {
                     return fault(format!("{first} and {second} on links that relays join"));
                 }
                 (Some(network), _) => network,
-                (None, _) => self.kind(scenario, index).range(&mut taken),
+                (None, _) => self.kind(scenario, index).range(scenario.is_v6, &mut taken),
             };
             let others = self.segments[..index].iter().map(|other| other.network);
-            let mut others = others.chain([POOLS]);
+            let mut others = others.chain([POOLS, POOLS_V6]);
             if let Some(other) = others.find(|other| other.overlaps(network)) {
                 return fault(format!("{network} overlaps {other}, which is taken"));
             }
@@ -224,6 +241,38 @@ impl Graph {
                 };
             }
             self.segments[index].network = network;
+        }
+        Ok(())
+    }
+
+    /// A NAT translates IPv4, and a tunnel of IKEv1 stays in the family that it began in.
+    fn check_families(&self, scenario: &Scenario) -> Result<(), Fault> {
+        for port in self.ports.iter().filter(|port| port.address.is_ipv6()) {
+            let node = &scenario.nodes[port.node];
+            if node.role == Role::Nat {
+                let network = self.segments[port.segment].network;
+                let what = format!("a NAT translates IPv4, and {network} is IPv6: take a router");
+                let keys = [&*format!("node.{}.role", node.name), "family"];
+                return Err(scenario.fault(&keys, what));
+            }
+        }
+        for step in &scenario.moves {
+            let Change::Station { node, to } = step.change else {
+                continue;
+            };
+            let (before, after) = (self.address(node), self.port(node, to));
+            let after = after.map(|port| port.address);
+            if before.map(|it| it.is_ipv6()) != after.map(|it| it.is_ipv6()) {
+                let name = |index: usize| &scenario.links[index].name;
+                let what = format!(
+                    "'{}' moves to '{}', whose addresses are of the other family: a tunnel of \
+                     IKEv1 ends there",
+                    scenario.nodes[node].name,
+                    name(to)
+                );
+                let network = format!("link.{}.network", name(to));
+                return Err(scenario.fault(&[&network, "move"], what));
+            }
         }
         Ok(())
     }
@@ -285,7 +334,9 @@ impl Graph {
                     Role::Nat => port.node == entrance.node && !entrance.is_near && port.is_near,
                     _ => false,
                 };
-                for port in self.ports.iter().filter(onward) {
+                let is_v6 = self.segments[hop.to].network.is_v6();
+                let is_alike = |port: &&Port| port.address.is_ipv6() == is_v6;
+                for port in self.ports.iter().filter(onward).filter(is_alike) {
                     if !hops.iter().any(|known| known.to == port.segment) {
                         hops.push(Hop {
                             to: port.segment,
@@ -386,15 +437,25 @@ enum SegmentKind {
 
 impl SegmentKind {
     /// The next range of this kind; there are more than links.
-    fn range(self, taken: &mut [u8; 4]) -> Network {
+    fn range(self, is_v6: bool, taken: &mut [u8; 4]) -> Network {
         let number = taken[self as usize];
         taken[self as usize] += 1;
+        if is_v6 {
+            let number = u16::from(number);
+            return match self {
+                Self::Public => Network::v6([0x2001, 0xdb8, 0, number]),
+                // only an IPv4 NAT makes a range private
+                Self::Private => Network::v6([0x2001, 0xdb8, 1, number]),
+                Self::Between => Network::v6([0x2001, 0xdb8, 2, number]),
+                Self::Behind => Network::v6([0xfd10, 0, 0, number]),
+            };
+        }
         match (self, PUBLIC.get(usize::from(number))) {
-            (Self::Private, _) => Network::of([10, 0, number, 0]),
-            (Self::Public, Some(range)) => Network::of(*range),
-            (Self::Public, None) => Network::of([100, 65, number, 0]),
-            (Self::Between, _) => Network::of([100, 64, number, 0]),
-            (Self::Behind, _) => Network::of([10, 10, number, 0]),
+            (Self::Private, _) => Network::v4([10, 0, number, 0]),
+            (Self::Public, Some(range)) => Network::v4(*range),
+            (Self::Public, None) => Network::v4([100, 65, number, 0]),
+            (Self::Between, _) => Network::v4([100, 64, number, 0]),
+            (Self::Behind, _) => Network::v4([10, 10, number, 0]),
         }
     }
 }

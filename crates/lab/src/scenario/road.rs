@@ -8,7 +8,7 @@
 use document::{Fault, Place};
 
 use super::catalogue::{Catalogue, Kind};
-use super::{After, Computer, Direction, Link, Model, Pace, Scenario, Sizes, Speed};
+use super::{After, Computer, Direction, Link, Model, Network, Pace, Scenario, Sizes, Speed};
 use crate::cost;
 use crate::staircase::Staircase;
 use crate::tandem;
@@ -86,6 +86,17 @@ impl Scenario {
                 Err(fault) => Err(self.fault(&[&self.policy_key(name)], format!("{fault}"))),
             },
         }
+    }
+
+    /// The policy of a chain, with the outer header that its first network needs.
+    fn policy_of_chain(&self, catalogue: &Catalogue) -> Result<cost::Policy, Fault> {
+        let policy = self.resolved_policy(catalogue)?;
+        let given = self.links.first().and_then(|joint| joint.network);
+        let is_road_v6 = given.map_or(self.is_v6, Network::is_v6);
+        Ok(cost::Policy {
+            is_outer_v6: policy.is_outer_v6 || is_road_v6,
+            ..policy
+        })
     }
 
     /// The key that names a policy: of the first layer that does, or the scenario's own.
@@ -172,7 +183,7 @@ impl Scenario {
             // A capture may hold any.
             None => CAPTURED_BYTES_MAX,
         };
-        let policy = self.resolved_policy(catalogue)?;
+        let policy = self.policy_of_chain(catalogue)?;
         Ok(self.protected_size(&policy)?.at(clear))
     }
 
@@ -181,7 +192,7 @@ impl Scenario {
     pub fn road(&self, catalogue: &Catalogue) -> Result<tandem::Road, NoRoad> {
         self.check_tandem(catalogue)?;
         let way = self.chain()?.traffic.direction;
-        let policy = self.resolved_policy(catalogue)?;
+        let policy = self.policy_of_chain(catalogue)?;
         let protected = self.protected_size(&policy)?;
         let gateway = self.gateway().unwrap_or(self.nodes.len());
         let clear = Staircase::linear(1.0);

@@ -1,7 +1,7 @@
 //! Formulas against the kernel.
 
 use super::*;
-use crate::kernel::world::tests::{plan, run};
+use crate::kernel::world::tests::{plan, run, tandem};
 
 fn agree(edits: &[&str], within: f64) {
     let closed = road(&plan(edits).expect("a road")).expect("a world");
@@ -65,6 +65,29 @@ fn a_slow_processor_limits_in_both() {
     agree(&edits, 0.15);
     let closed = road(&plan(&edits).expect("a road")).expect("a world");
     assert_eq!(closed.narrowest, "ms");
+}
+
+#[test]
+fn a_chain_of_ipv6_agrees_and_has_the_sizes_of_the_tandem() {
+    let chain = ["family=6", "node.nat.role=relay", "node.nat.udp_timeout="];
+    let edits = [&chain[..], &["policy=gcm"]].concat();
+    agree(&edits, 0.2);
+    let closed = road(&plan(&edits).expect("a road")).expect("a world");
+    // IPv4 has 128 and 544
+    assert_eq!(closed.wire_bytes, [(64, 148), (480, 564)]);
+    let datagrams = [
+        "policy=gcm",
+        "link.nat.queue=",
+        "traffic.bytes=",
+        "traffic.model=constant",
+        "traffic.rate=100 kbit/s",
+        "traffic.sizes.model=fixed",
+        "traffic.sizes.bytes=480 B",
+    ];
+    let protected = tandem(&[&chain[..], &datagrams].concat()).protected;
+    for (clear, wire) in closed.wire_bytes {
+        assert_eq!(protected.at(f64::from(clear)), f64::from(wire));
+    }
 }
 
 #[test]

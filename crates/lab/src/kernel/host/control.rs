@@ -1,6 +1,6 @@
 //! The real control plane and both packet planes of a host, as the daemon drives them.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use crypto::rand::Seed;
 use engine::config::Config;
@@ -60,9 +60,9 @@ pub struct Control {
     inbound: InboundPlane,
     datagrams: Datagrams,
     packets: Packets,
-    address: Ipv4Addr,
+    addresses: Vec<IpAddr>,
     due: Option<Instant>,
-    inner: Option<Ipv4Addr>,
+    inner: Option<IpAddr>,
     work: Work,
     unstamped: usize,
     begun: Vec<Send>,
@@ -79,15 +79,16 @@ const OFFLOADS: Offloads = Offloads {
 };
 
 impl Control {
-    /// A node of this configuration at an address. Its connections begin at time 0.
-    pub fn new(config: Config, address: Ipv4Addr, seed: &Seed, calendar: Calendar) -> Self {
+    /// A node of this configuration at its addresses, of each family one at most. Its connections
+    /// begin at time 0.
+    pub fn new(config: Config, addresses: Vec<IpAddr>, seed: &Seed, calendar: Calendar) -> Self {
         let mut control = Self {
             node: Node::new(config, seed),
             outbound: OutboundPlane::new(seed.stream("outbound", 0), OFFLOADS),
             inbound: InboundPlane::new(OFFLOADS),
             datagrams: Datagrams::new(),
             packets: Packets::new(),
-            address,
+            addresses,
             due: None,
             inner: None,
             work: Work::default(),
@@ -139,7 +140,7 @@ impl Control {
         self.due
     }
 
-    pub(super) fn take_inner_address(&mut self) -> Option<Ipv4Addr> {
+    pub(super) fn take_inner_address(&mut self) -> Option<IpAddr> {
         self.inner.take()
     }
 
@@ -264,18 +265,24 @@ impl Control {
     }
 
     /// The host has another address: what leaves under the one before is not sent.
-    pub(super) fn attach(&mut self, address: Ipv4Addr) {
-        self.address = address;
+    pub(super) fn attach(&mut self, address: IpAddr) {
+        self.addresses[0] = address;
     }
 
     /// Tells the node which address of ours leads to a peer.
-    pub(super) fn moved(&mut self, remote: Ipv4Addr, now: Instant, sends: &mut Vec<Send>) {
+    pub(super) fn moved(&mut self, remote: IpAddr, now: Instant, sends: &mut Vec<Send>) {
         let moved = Input::LocalAddress {
-            remote: remote.into(),
+            remote,
             among: Vec::new(),
-            local: Some(self.address.into()),
+            local: self.local(remote),
         };
         self.input(moved, now, sends);
+    }
+
+    /// Our address towards a peer.
+    fn local(&self, remote: IpAddr) -> Option<IpAddr> {
+        let mut own = self.addresses.iter();
+        own.find(|own| own.is_ipv4() == remote.is_ipv4()).copied()
     }
 
     /// Obeys the user.
@@ -320,7 +327,7 @@ impl Control {
                     } else if let Some(notice) = told.pop() {
                         self.node.handle(Input::Notice(notice), now);
                     } else if let Some((remote, among)) = asked.pop() {
-                        let local = Some(IpAddr::V4(self.address));
+                        let local = self.local(remote);
                         let answer = Input::LocalAddress {
                             remote,
                             among,
@@ -336,21 +343,19 @@ impl Control {
     }
 
     fn datagram(&mut self, path: Path, payload: &[u8], sends: &mut Vec<Send>) {
-        let IpAddr::V4(to) = path.remote.ip() else {
-            return;
-        };
         if payload.len() > MAX_DATAGRAM_BYTES {
             self.own_drops.count(DropReason::TooBig);
             return;
         }
         // as a socket refuses a source that is no address of the host
-        if path.local.ip() != self.address {
+        let (local, remote) = (path.local.ip(), path.remote.ip());
+        if !self.addresses.contains(&local) || local.is_ipv4() != remote.is_ipv4() {
             self.own_drops.count(DropReason::SendFailed);
             return;
         }
         self.next_id = self.next_id.wrapping_add(1);
-        let from = (self.address, path.local.port());
-        let packet = ip::udp(from, (to, path.remote.port()), payload, self.next_id);
+        let from = (local, path.local.port());
+        let packet = ip::udp(from, (remote, path.remote.port()), payload, self.next_id);
         sends.push(Send::Out(packet));
     }
 
@@ -377,10 +382,7 @@ impl Control {
                 log.children += 1;
             }
             Event::InnerAddress { addresses, .. } => {
-                self.inner = addresses.iter().find_map(|address| match address {
-                    IpAddr::V4(address) => Some(*address),
-                    IpAddr::V6(_) => None,
-                });
+                self.inner = addresses.first().copied();
             }
             Event::PathMoved { .. } => log.moved += 1,
             Event::NegotiationFailed { reason, .. }

@@ -5,7 +5,7 @@
 //! use, and any cost of the stack's own.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use engine::link::Chance;
 use engine::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
 use smoltcp::phy::{DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::socket::tcp::{CongestionControl, Socket, SocketBuffer, State};
 use smoltcp::time::Instant as Micros;
-use smoltcp::wire::{HardwareAddress, IpCidr, Ipv4Cidr};
+use smoltcp::wire::{HardwareAddress, IpCidr};
 use wire::ip::{Flow, protocol};
 
 use crate::kernel::ip;
@@ -24,8 +24,7 @@ use crate::kernel::source::{Gaps, Sizes, Spans};
 pub const DISCARD_PORT: u16 = 9;
 /// Identifier of our pings.
 const PING_IDENTIFIER: u16 = 0x4356;
-/// Octets of IP and UDP headers, and of the time in the payload.
-const UDP_OVERHEAD: usize = 28;
+/// Octets of the time in the payload.
 const STAMP_BYTES: usize = 8;
 /// Octets of the datagram's number after its time, where there is room.
 const NUMBER_BYTES: usize = 8;
@@ -57,7 +56,7 @@ pub struct Transfer {
 /// Pings to one address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pings {
-    to: Ipv4Addr,
+    to: IpAddr,
     left: u16,
     interval: Duration,
     payload_bytes: usize,
@@ -71,7 +70,7 @@ pub struct Pings {
 #[derive(Clone, Copy, Debug)]
 pub struct Sending {
     /// The other end.
-    pub to: Ipv4Addr,
+    pub to: IpAddr,
     /// Where the datagrams come from and go to: of each flow another.
     pub port: u16,
     /// When.
@@ -86,7 +85,7 @@ pub struct Sending {
 
 /// Datagrams under way to one address.
 pub struct Datagrams {
-    to: Ipv4Addr,
+    to: IpAddr,
     port: u16,
     spans: Spans,
     sizes: Sizes,
@@ -131,7 +130,7 @@ pub struct Discarded {
 
 /// A host's stack.
 pub struct Stack {
-    address: Ipv4Addr,
+    address: IpAddr,
     device: Device,
     interface: Interface,
     sockets: SocketSet<'static>,
@@ -160,14 +159,19 @@ pub struct Refused(String);
 
 impl Stack {
     /// A stack with an address; packets of at most `mtu` octets.
-    pub fn new(address: Ipv4Addr, mtu: u32, seed: u64) -> Self {
+    pub fn new(address: IpAddr, mtu: u32, seed: u64) -> Self {
         let mut device = Device {
             mtu: mtu as usize,
             incoming: VecDeque::new(),
             outgoing: Vec::new(),
         };
         let mut config = Config::new(HardwareAddress::Ip);
-        config.random_seed = Random::new(seed, "stack", address.to_bits().into()).below(u64::MAX);
+        // the low bits tell hosts of one network apart
+        let number = match address {
+            IpAddr::V4(address) => address.to_bits().into(),
+            IpAddr::V6(address) => address.to_bits() as u64,
+        };
+        config.random_seed = Random::new(seed, "stack", number).below(u64::MAX);
         let interface = Interface::new(config, &mut device, Micros::ZERO);
         let mut stack = Self {
             address,
@@ -186,20 +190,25 @@ impl Stack {
     }
 
     /// Its address.
-    pub fn address(&self) -> Ipv4Addr {
+    pub fn address(&self) -> IpAddr {
         self.address
     }
 
     /// Takes another address.
-    pub fn set_address(&mut self, address: Ipv4Addr) {
+    pub fn set_address(&mut self, address: IpAddr) {
         self.address = address;
         self.interface.update_ip_addrs(|addresses| {
             addresses.clear();
             // one address always fits
-            let _ = addresses.push(IpCidr::Ipv4(Ipv4Cidr::new(address, 32)));
+            let bits = if address.is_ipv6() { 128 } else { 32 };
+            let _ = addresses.push(IpCidr::new(address.into(), bits));
         });
         // all others are behind the one door; a table of one route is never full
-        let _ = self.interface.routes_mut().add_default_ipv4_route(address);
+        let routes = self.interface.routes_mut();
+        let _ = match address {
+            IpAddr::V4(address) => routes.add_default_ipv4_route(address),
+            IpAddr::V6(address) => routes.add_default_ipv6_route(address),
+        };
     }
 
     /// Waits for one connection at a port. Returns its place in [`Stack::transfers`].
@@ -212,7 +221,7 @@ impl Stack {
     /// Connects. Returns the connection's place in [`Stack::transfers`].
     pub fn connect(
         &mut self,
-        to: (Ipv4Addr, u16),
+        to: (IpAddr, u16),
         role: Role,
         window: usize,
     ) -> Result<usize, Refused> {
@@ -227,7 +236,7 @@ impl Stack {
     /// Sends `count` pings of this payload from `now` on.
     pub fn ping(
         &mut self,
-        to: Ipv4Addr,
+        to: IpAddr,
         count: u16,
         payload_bytes: usize,
         interval: Duration,
@@ -378,7 +387,7 @@ impl Datagrams {
         let bytes = asked.min(self.most_bytes);
         let number = self.cut.packets;
         self.cut.count(asked, bytes);
-        let room = (bytes as usize).saturating_sub(UDP_OVERHEAD);
+        let room = (bytes as usize).saturating_sub(ip::overhead_bytes(self.to.is_ipv6()));
         let mut payload = vec![0; room.max(STAMP_BYTES)];
         payload[..STAMP_BYTES].copy_from_slice(&self.next.0.to_be_bytes());
         if let Some(place) = payload.get_mut(STAMP_BYTES..STAMP_BYTES + NUMBER_BYTES) {

@@ -1,7 +1,7 @@
 //! The elements of a road: two links for each joint, then what stands between, by number; then a
 //! fork for each link that several nodes share.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
 use crypto::hash::Hash;
 use crypto::rand::Seed;
@@ -204,20 +204,24 @@ impl<'a> Builder<'a> {
 
     fn host(&self, index: usize, station: &Station) -> Host {
         let (plan, graph) = (self.plan, &self.plan.graph);
-        let address = graph.address(index).unwrap_or(Ipv4Addr::UNSPECIFIED);
+        let unspecified = IpAddr::from(Ipv4Addr::UNSPECIFIED);
+        let address = graph.address(index).unwrap_or(unspecified);
         let is_station = station.role == Role::Station;
         let outward = |port: &&End| port.is_near == is_station;
         let mut doors = graph.ports_of(index).filter(outward);
         let first = doors.next();
         let door = first.map_or(self.node(index, false), |port| self.onto(port));
         let mut host = host::Plan::new(address, door);
+        let mut inward = graph.ports_of(index).filter(|port| !port.is_near);
+        let other = inward.find(|port| port.address.is_ipv4() != address.is_ipv4());
+        host.addresses.extend(other.map(|port| port.address));
         if let Some(costs) = &station.costs {
             host.costs = costs.clone();
         }
         if station.role == Role::Gateway {
             self.doors_of_gateway(index, &mut host);
         }
-        let control = self.control(index, station, address);
+        let control = self.control(index, station, host.addresses.clone());
         let stack = Stack::new(address, self.stack_mtu(index), plan.seed);
         Host::new(host, control, Some(stack))
     }
@@ -238,8 +242,9 @@ impl<'a> Builder<'a> {
                 let server = graph.address(flow.server);
                 let (tcp, udp) = ports(number);
                 for port in [tcp, udp] {
-                    let ip = server.unwrap_or(Ipv4Addr::UNSPECIFIED);
-                    host.published.push((port, SocketAddrV4::new(ip, port)));
+                    if let Some(IpAddr::V4(ip)) = server {
+                        host.published.push((port, SocketAddrV4::new(ip, port)));
+                    }
                 }
             }
         }
@@ -258,26 +263,24 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn control(&self, index: usize, station: &Station, address: Ipv4Addr) -> Option<Control> {
+    fn control(&self, index: usize, station: &Station, own: Vec<IpAddr>) -> Option<Control> {
         let (plan, graph) = (self.plan, &self.plan.graph);
         let is_own = |it: &&scenario::Tunnel| it.from == index || it.to == index;
         let gateway = graph.tunnels.iter().find(is_own)?.to;
         let tunnels = plan.tunnels_at(index);
-        let far = graph.address(gateway)?;
         let inside = match graph.behind(gateway) {
-            None => TrafficSelector::host(far.into()),
-            Some(segment) => {
-                TrafficSelector::subnet(segment.network.first.into(), segment.network.bits)
-            }
+            None => TrafficSelector::host(graph.address(gateway)?),
+            Some(segment) => TrafficSelector::subnet(segment.network.first, segment.network.bits),
         };
         let mtu = plan.mtu_bytes();
         let config = if station.role == Role::Station {
+            let far = graph.address_for(index, gateway)?;
             tunnels.first()?.0.station(far, inside, mtu)
         } else {
             Tunnel::gateway(&tunnels, inside, mtu)
         };
         let seed = seed(plan.seed, &station.name);
-        Some(Control::new(config, address, &seed, plan.calendar))
+        Some(Control::new(config, own, &seed, plan.calendar))
     }
 
     /// Packets of a stack: what its first link carries, of a gateway the last. The planes tell TCP

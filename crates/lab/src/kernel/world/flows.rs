@@ -5,7 +5,7 @@
 //! until then under the address before is not sent, and what comes to the link before is for
 //! nobody.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use engine::link::{self, Counters};
 use engine::time::{Duration, Instant};
@@ -219,7 +219,7 @@ impl World {
             return;
         };
         let own = graph.ports.iter().filter(|port| port.node == station);
-        let own: Vec<(usize, Ipv4Addr)> = own.map(|port| (port.link, port.address)).collect();
+        let own: Vec<(usize, IpAddr)> = own.map(|port| (port.link, port.address)).collect();
         let host = self.number(station);
         for (link, address) in own {
             let Some(number) = self.places.forks[link] else {
@@ -248,7 +248,8 @@ impl World {
     fn tell(&mut self, station: usize) {
         let mut tunnels = self.plan.graph.tunnels.iter();
         let gateway = tunnels.find(|tunnel| tunnel.from == station);
-        let address = gateway.and_then(|tunnel| self.plan.graph.address(tunnel.to));
+        let graph = &self.plan.graph;
+        let address = gateway.and_then(|tunnel| graph.address_for(station, tunnel.to));
         let host = self.number(station);
         if let (Some(address), Some(found)) = (address, self.kernel.host_mut(host)) {
             found.tell_address(address);

@@ -5,9 +5,9 @@ use engine::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::seconds;
-use crate::kernel::Element;
 use crate::kernel::host::Log;
 use crate::kernel::host::stack::{Datagrams, Discarded, Pings, Transfer};
+use crate::kernel::{Element, ip};
 
 /// What a run gives. Serialized, it is the JSON of the level `simulate`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -135,11 +135,9 @@ pub struct Drops {
     pub packets: u64,
 }
 
-/// IP and UDP headers.
-const HEADERS_BYTES: u64 = 28;
-
 impl Exchange {
-    pub(super) fn new(log: &Log, is_up: bool) -> Self {
+    pub(super) fn new(log: &Log, is_up: bool, is_v6: bool) -> Self {
+        let headers_bytes = ip::overhead_bytes(is_v6) as u64;
         let begin = log.messages.first().map_or(Instant(0), |first| first.at);
         let rows = log.messages.iter().map(|message| Row {
             what: message.step.to_string(),
@@ -147,7 +145,7 @@ impl Exchange {
             at_s: seconds(begin, message.at),
             bytes: message.bytes as u64,
             datagrams: message.datagrams as u64,
-            wire_bytes: message.bytes as u64 + HEADERS_BYTES * message.datagrams as u64,
+            wire_bytes: message.bytes as u64 + headers_bytes * message.datagrams as u64,
         });
         let messages: Vec<Row> = rows.collect();
         Self {

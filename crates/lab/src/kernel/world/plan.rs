@@ -1,6 +1,6 @@
 //! What a road or a graph is made of, and how it is read from a scenario.
 
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use engine::link::{Carrier, Delay, Limit, Shape};
 use engine::plane::Shape as PacketShape;
@@ -118,11 +118,7 @@ impl Plan {
             let own = own.map(|(ends, (tunnel, policy))| Protection {
                 name: &ends.policy,
                 policy,
-                peers: peers(
-                    scenario.nodes.iter().map(|it| it.role),
-                    ends.to,
-                    tunnel.rank,
-                ),
+                peers: peers(scenario.nodes.iter().map(|it| it.role), ends.to, tunnel),
             });
             let own: Vec<_> = own.collect();
             Station::of((index, node), &graph, &own, scenario, catalogue)
@@ -162,26 +158,27 @@ impl Plan {
     }
 
     /// The tunnels that end at a node, each with the inner addresses of its peers.
-    pub(super) fn tunnels_at(&self, node: usize) -> Vec<(Tunnel, (Ipv4Addr, Ipv4Addr))> {
+    pub(super) fn tunnels_at(&self, node: usize) -> Vec<(Tunnel, (IpAddr, IpAddr))> {
         let all = self.graph.tunnels.iter().zip(&self.tunnels);
         let own = all.filter(|(ends, _)| [ends.from, ends.to].contains(&node));
-        own.map(|(ends, tunnel)| (*tunnel, self.peers(ends.to, tunnel.rank)))
+        own.map(|(ends, tunnel)| (*tunnel, self.peers(ends.to, tunnel)))
             .collect()
     }
 
     /// The inner addresses that a gateway lends under one of its policies, or those that stand for
     /// peers in transport mode.
-    pub(super) fn peers(&self, gateway: usize, rank: usize) -> (Ipv4Addr, Ipv4Addr) {
-        peers(self.stations.iter().map(|one| one.role), gateway, rank)
+    pub(super) fn peers(&self, gateway: usize, tunnel: &Tunnel) -> (IpAddr, IpAddr) {
+        peers(self.stations.iter().map(|one| one.role), gateway, tunnel)
     }
 
     /// The address that a program's station sends to.
-    pub(super) fn far_end(&self, program: &Programs) -> Ipv4Addr {
-        let node = match self.is_published(program) {
-            true => self.graph.door(program.server),
-            false => program.server,
+    pub fn far_end(&self, program: &Programs) -> IpAddr {
+        let (graph, server) = (&self.graph, program.server);
+        let address = match self.is_published(program) {
+            true => graph.address_for(program.station, graph.door(server)),
+            false => graph.address(server),
         };
-        self.graph.address(node).unwrap_or(Ipv4Addr::UNSPECIFIED)
+        address.unwrap_or(Ipv4Addr::UNSPECIFIED.into())
     }
 
     /// Octets of TCP's window: what fills the road, within what Linux gives.
@@ -232,7 +229,7 @@ impl Plan {
             protocol: tunnel.esp.protocol,
             mode: tunnel.mode,
             is_udp_encapsulated: self.has_nat() || tunnel.forces_udp,
-            is_outer_v6: false,
+            is_outer_v6: tunnel.is_outer_v6,
         }
     }
 
@@ -260,7 +257,9 @@ impl Station {
         };
         let outer = graph.ports_of(index).find(|port| port.is_near);
         let mut nat = nat::Plan::default();
-        nat.address = outer.map_or(nat.address, |port| port.address);
+        if let Some(IpAddr::V4(address)) = outer.map(|port| port.address) {
+            nat.address = address;
+        }
         if let Some(timeout) = node.udp_timeout_s {
             nat.udp_timeout = after(timeout);
             nat.udp_stream_timeout = after(timeout);
@@ -350,6 +349,10 @@ impl Programs {
         };
         let mut own = graph.tunnels.iter().zip(tunnels);
         let tunnel = own.find(|(ends, _)| ends.from == station);
+        let tunnel_mode = tunnel.is_some_and(|(_, tunnel)| tunnel.mode == Mode::Tunnel);
+        if let Some(why) = programs.unpublished(graph, tunnel_mode) {
+            return fault(&[if programs.is_up { "to" } else { "from" }], why);
+        }
         if let Some(why) = programs.unreached(scenario, graph) {
             return fault(&[if programs.is_up { "from" } else { "to" }], &why);
         }
@@ -381,6 +384,16 @@ impl Programs {
         };
         programs.stream = Some((gaps, sizes));
         Ok(programs)
+    }
+
+    /// Why a gateway does not publish the server: it translates addresses, which IPv4 alone does.
+    fn unpublished(&self, graph: &Graph, is_tunnel_mode: bool) -> Option<&'static str> {
+        let is_v6 = |node| graph.address(node).is_some_and(|address| address.is_ipv6());
+        let is_behind = graph.door(self.server) != self.server;
+        let why = "without a policy of tunnel mode the gateway publishes this server by \
+                   translating addresses, which it does for IPv4 alone";
+        let is_published = is_behind && !is_tunnel_mode;
+        (is_published && (is_v6(self.server) || is_v6(self.station))).then_some(why)
     }
 
     /// Why datagrams towards the station would not find it, and the key to blame.

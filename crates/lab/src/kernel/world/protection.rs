@@ -1,13 +1,17 @@
 //! How the tunnels of a scenario are protected: each by its own policy, and what that costs.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::rc::Rc;
+
+use engine::sa::Mode;
 
 use super::tunnel::{Proof, Tunnel};
 use crate::cost::{self, Direction, Policy};
 use crate::kernel::cpu::{Costs, PacketCosts};
-use crate::scenario::graph::POOLS;
-use crate::scenario::{self, Catalogue, Fault, Graph, NODES_MAX, NoRoad, Role, Scenario};
+use crate::scenario::graph::{POOLS, POOLS_V6};
+use crate::scenario::{
+    self, Catalogue, Fault, Graph, NODES_MAX, Network, NoRoad, POLICIES_MAX, Role, Scenario,
+};
 
 /// The tunnels of a graph with their policies; those that protect nothing are taken out of it.
 pub(super) fn tunnels(
@@ -15,22 +19,43 @@ pub(super) fn tunnels(
     scenario: &Scenario,
     catalogue: &Catalogue,
 ) -> Result<(Vec<Tunnel>, Vec<Policy>), Fault> {
-    let (mut tunnels, mut policies) = (Vec::new(), Vec::new());
+    let (mut tunnels, mut policies): (Vec<Tunnel>, Vec<Policy>) = (Vec::new(), Vec::new());
     let mut ends: Vec<scenario::Tunnel> = Vec::new();
     for one in &graph.tunnels {
-        let policy = scenario.policy_named(&one.policy, catalogue)?;
-        let tunnel = Tunnel::of(&policy);
-        let tunnel =
-            tunnel.map_err(|why| scenario.fault(&[&scenario.policy_key(&one.policy)], why))?;
-        let Some(mut tunnel) = tunnel else { continue };
-        let mut names: Vec<&str> = Vec::new();
-        for other in ends.iter().chain([one]).filter(|other| other.to == one.to) {
-            if !names.contains(&&*other.policy) {
-                names.push(&other.policy);
-            }
+        let fault = |why: String| scenario.fault(&[&scenario.policy_key(&one.policy)], why);
+        let mut policy = scenario.policy_named(&one.policy, catalogue)?;
+        let Some(mut tunnel) = Tunnel::of(&policy).map_err(fault)? else {
+            continue;
+        };
+        let is_v6 = |address: Option<IpAddr>| address.is_some_and(|address| address.is_ipv6());
+        tunnel.is_outer_v6 = is_v6(graph.address(one.from));
+        tunnel.is_inner_v6 = match (tunnel.mode, graph.behind(one.to)) {
+            (Mode::Transport, _) => tunnel.is_outer_v6,
+            (Mode::Tunnel, Some(segment)) => segment.network.is_v6(),
+            (Mode::Tunnel, None) => is_v6(graph.address(one.to)),
+        };
+        if policy.is_outer_v6 && !tunnel.is_outer_v6 {
+            let why = "its outer header is IPv6 and the road is IPv4: add family = 6";
+            return Err(fault(why.to_owned()));
         }
-        let rank = names.iter().position(|name| *name == one.policy);
-        tunnel.rank = rank.unwrap_or_default();
+        policy.is_outer_v6 = tunnel.is_outer_v6;
+        let others = ends
+            .iter()
+            .zip(&tunnels)
+            .filter(|(other, _)| other.to == one.to);
+        let mut next = 0;
+        let alike = others.clone().find(|(other, its)| {
+            let families = |it: &Tunnel| (it.is_outer_v6, it.is_inner_v6);
+            other.policy == one.policy && families(its) == families(&tunnel)
+        });
+        for (_, other) in others {
+            next = next.max(other.rank + 1);
+        }
+        tunnel.rank = alike.map_or(next, |(_, other)| other.rank);
+        if tunnel.rank >= POLICIES_MAX {
+            let why = format!("more than {POLICIES_MAX} policies at one gateway, families apart");
+            return Err(fault(why));
+        }
         tunnels.push(tunnel);
         policies.push(policy);
         ends.push(one.clone());
@@ -39,18 +64,31 @@ pub(super) fn tunnels(
     Ok((tunnels, policies))
 }
 
-/// The inner addresses of one policy at a gateway: 254 from [`POOLS`], whatever the others are.
+/// The inner addresses of one policy at a gateway, or those that stand for its peers in transport
+/// mode: 254 from the pools, whatever the others are.
 pub(super) fn peers(
     roles: impl Iterator<Item = Role>,
     gateway: usize,
-    rank: usize,
-) -> (Ipv4Addr, Ipv4Addr) {
+    tunnel: &Tunnel,
+) -> (IpAddr, IpAddr) {
     let before = roles.take(gateway).filter(|role| *role == Role::Gateway);
-    let number = before.count() + rank * NODES_MAX;
-    let [a, b, ..] = POOLS.first.octets();
     // 64 nodes at most, and four policies
+    let number = before.count() + tunnel.rank * NODES_MAX;
     let number = u8::try_from(number).unwrap_or(u8::MAX);
-    let host = |host| Ipv4Addr::new(a, b, number, host);
+    let network = match (tunnel.is_inner_v6, POOLS.first, POOLS_V6.first) {
+        (false, IpAddr::V4(first), _) => {
+            let [a, b, ..] = first.octets();
+            Network::v4([a, b, number, 0])
+        }
+        (_, _, first) => {
+            let [a, b, c] = match first {
+                IpAddr::V6(first) => [0, 1, 2].map(|at| first.segments()[at]),
+                IpAddr::V4(_) => [0; 3],
+            };
+            Network::v6([a, b, c, number.into()])
+        }
+    };
+    let host = |number| network.host(number).unwrap_or(network.first);
     (host(1), host(254))
 }
 
@@ -60,7 +98,7 @@ pub(super) struct Protection<'a> {
     pub(super) name: &'a str,
     pub(super) policy: &'a Policy,
     /// The inner addresses of the gateway's peers under this policy.
-    pub(super) peers: (Ipv4Addr, Ipv4Addr),
+    pub(super) peers: (IpAddr, IpAddr),
 }
 
 /// What a node's tunnels cost it; none if it has no tunnel.
@@ -90,7 +128,7 @@ pub(super) fn costs(
         let is_known = |other: &Protection<'_>| other.peers == tunnel.peers;
         if !tunnels[..index].iter().any(is_known) && index > 0 {
             let (low, high) = tunnel.peers;
-            peers.push((low.into(), high.into(), packet(tunnel)?));
+            peers.push((low, high, packet(tunnel)?));
         }
     }
     let (packet, policy) = (packet(first)?, first.policy.clone());
@@ -107,9 +145,6 @@ impl Tunnel {
         let Some(esp) = policy.suite.ipsec() else {
             return Ok(None);
         };
-        if policy.is_outer_v6 {
-            return Err("the simulated road is IPv4".into());
-        }
         let keys = policy
             .keys
             .ok_or("it has no [keys]: the kernel brings tunnels up by IKE")?;
@@ -127,6 +162,8 @@ impl Tunnel {
             is_aggressive: keys.exchange == cost::Exchange::Aggressive,
             proof,
             forces_udp: policy.is_udp_encapsulated,
+            is_outer_v6: false,
+            is_inner_v6: false,
             rank: 0,
         }))
     }

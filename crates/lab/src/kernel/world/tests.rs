@@ -67,6 +67,14 @@ pub(in crate::kernel) fn plan(edits: &[&str]) -> Result<Plan, String> {
     Plan::of(&scenario, &catalogue, &held()).map_err(|fault| fault.to_string())
 }
 
+/// The same chain as the tandem sees it.
+pub(in crate::kernel) fn tandem(edits: &[&str]) -> crate::tandem::Road {
+    let catalogue = catalogue();
+    let scenario = Scenario::edited("road.toml", ROAD, edits, &catalogue);
+    let road = scenario.expect("a scenario").road(&catalogue);
+    road.expect("a road")
+}
+
 pub(in crate::kernel) fn run(edits: &[&str]) -> Outcome {
     let world = World::new(plan(edits).expect("a road"));
     world.expect("a world").run().expect("runs")

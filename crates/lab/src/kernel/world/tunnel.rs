@@ -1,6 +1,6 @@
 //! The engine's configuration of both ends of a simulated tunnel.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use engine::config::{
@@ -30,6 +30,10 @@ pub struct Tunnel {
     pub proof: Proof,
     /// ESP in UDP even where no NAT stands between.
     pub forces_udp: bool,
+    /// The outer header is IPv6.
+    pub is_outer_v6: bool,
+    /// What it carries is IPv6.
+    pub is_inner_v6: bool,
     /// Which of its gateway's policies it has, from 0: stations of each have a name and inner
     /// addresses of their own.
     pub rank: usize,
@@ -46,14 +50,14 @@ pub enum Proof {
 
 impl Tunnel {
     /// The end of a station whose gateway has this address.
-    pub(super) fn station(&self, gateway: Ipv4Addr, inside: TrafficSelector, mtu: u32) -> Config {
+    pub(super) fn station(&self, gateway: IpAddr, inside: TrafficSelector, mtu: u32) -> Config {
         let mut connection = self.connection(true, mtu);
         connection.remote_addrs = vec![(gateway, IKE_PORT).into()];
         connection.start = Start::AtOnce;
         if self.mode == Mode::Tunnel {
             connection.wants_inner = InnerFamilies {
-                v4: true,
-                v6: false,
+                v4: !self.is_inner_v6,
+                v6: self.is_inner_v6,
             };
             connection.children[0].remote = vec![inside];
         }
@@ -67,7 +71,7 @@ impl Tunnel {
     /// The end of a gateway: a connection and a pool for each of its policies. Several stations of
     /// one policy prove themselves by the same certificate: their messages are alike.
     pub(super) fn gateway(
-        tunnels: &[(Self, (Ipv4Addr, Ipv4Addr))],
+        tunnels: &[(Self, (IpAddr, IpAddr))],
         inside: TrafficSelector,
         mtu: u32,
     ) -> Config {
@@ -94,13 +98,14 @@ impl Tunnel {
             }
             // as the daemon's documentation has it, a resolver goes with inner addresses
             let dns = match tunnel.mode {
+                Mode::Tunnel if tunnel.is_inner_v6 => vec![IpAddr::from(RESOLVER_V6)],
                 Mode::Tunnel => vec![IpAddr::from(RESOLVER)],
                 Mode::Transport => Vec::new(),
             };
             all.pools.push(Pool {
                 name: tunnel.name("inner"),
-                first: (*first).into(),
-                last: (*last).into(),
+                first: *first,
+                last: *last,
                 dns,
             });
             all.connections.push(Arc::new(connection));
@@ -154,3 +159,4 @@ impl Tunnel {
 }
 
 const RESOLVER: Ipv4Addr = Ipv4Addr::new(10, 10, 0, 53);
+const RESOLVER_V6: Ipv6Addr = Ipv6Addr::new(0xfd10, 0, 0, 0, 0, 0, 0, 53);

@@ -221,12 +221,12 @@ fn links_that_cannot_be_are_refused_where_they_stand() {
         (
             "delay = \"20 ms\"",
             "network = \"10.0.0.1/24\"",
-            "'10.0.0.1/24' is no network of IPv4",
+            "'10.0.0.1/24' is no network",
         ),
         (
             "delay = \"20 ms\"",
-            "network = \"2001:db8::/64\"",
-            "is no network of IPv4",
+            "network = \"2001:db8::1/64\"",
+            "or of 32 to 120 bits, such as 2001:db8::/64",
         ),
     ]);
     for (edit, said) in [
@@ -342,4 +342,74 @@ fn a_chain_written_as_a_graph_is_the_same_to_the_tandem() {
     assert_eq!(short.chain(), long.chain());
     assert_eq!(short.tandem_traffic(), long.tandem_traffic());
     assert_eq!(Graph::of(&short), Graph::of(&long));
+}
+
+#[test]
+fn networks_of_ipv6_are_chosen_or_given_link_by_link() {
+    let expected = [
+        "ms1 cell-a 2001:db8:2::2",
+        "ms2 cell-a 2001:db8:2::3",
+        "ms2 cell-b 2001:db8:2:1::2",
+        "router cell-a 2001:db8:2::1",
+        "router cell-b 2001:db8:2:1::1",
+        "router router 2001:db8::2",
+        "sg router 2001:db8::1",
+        "sg sg fd10::1",
+        "server sg fd10::2",
+    ];
+    assert_eq!(ports(HANDOVER, &["family=6"]), expected);
+    let inner = ports(HANDOVER, &["link.sg.network=fd00:1::/120"]);
+    assert_eq!(&inner[7..], ["sg sg fd00:1::1", "server sg fd00:1::2"]);
+    assert_eq!(inner[6], "sg router 192.0.2.1");
+    let outer = ports(HANDOVER, &["family=6", "link.sg.network=10.1.2.0/24"]);
+    assert_eq!(
+        &outer[6..],
+        [
+            "sg router 2001:db8::1",
+            "sg sg 10.1.2.1",
+            "server sg 10.1.2.2"
+        ]
+    );
+    assert_ne!(
+        scenario(HANDOVER, &["family=6"])
+            .expect("a scenario")
+            .hash(),
+        scenario(HANDOVER, &[]).expect("a scenario").hash()
+    );
+    assert_eq!(
+        scenario(HANDOVER, &["family=4"])
+            .expect("a scenario")
+            .hash(),
+        scenario(HANDOVER, &[]).expect("a scenario").hash()
+    );
+}
+
+#[test]
+fn what_crosses_from_one_family_to_the_other_is_refused() {
+    for (text, edits, said) in [
+        (
+            UMTS,
+            &["family=6"][..],
+            "family: a NAT translates IPv4, and 2001:db8:1::/64 is IPv6",
+        ),
+        (HANDOVER, &["family=5"], "family: 5 is neither 4 nor 6"),
+        (
+            HANDOVER,
+            &["link.cell-b.network=2001:db8:9::/64"],
+            "link.cell-b.network: 'ms2' moves to 'cell-b', whose addresses are of the other family",
+        ),
+        (
+            HANDOVER,
+            &["link.router.network=2001:db8:9::/64"],
+            "no road leads from 'ms1' to",
+        ),
+        (
+            HANDOVER,
+            &["link.sg.network=fd99::/64"],
+            "fd99::/64 overlaps fd99::/48",
+        ),
+    ] {
+        let fault = graph(text, edits).expect_err(said);
+        assert!(fault.contains(said), "{fault}, not {said}");
+    }
 }

@@ -25,9 +25,12 @@ fn plan(text: &str, edits: &[&str]) -> Result<Plan, String> {
         ("none", CLEAR),
     ];
     let policies = policies.map(|(name, text)| (Kind::Policy, name, text));
-    let entries = policies
-        .into_iter()
-        .chain([(Kind::Device, "cortex-m4", BOARD)]);
+    let outer_6 = POLICY.replace("udp = true", "udp = true\nouter = 6");
+    let others = [
+        (Kind::Device, "cortex-m4", BOARD),
+        (Kind::Policy, "outer-6", &*outer_6),
+    ];
+    let entries = policies.into_iter().chain(others);
     let catalogue = Catalogue::new(entries.map(|(kind, name, text)| Entry {
         kind,
         name: name.into(),
@@ -268,6 +271,107 @@ fn stations_of_one_gateway_have_policies_of_their_own() {
 }
 
 #[test]
+fn outer_and_inner_packets_are_of_either_family() {
+    // 500 octets in an ESP packet in UDP, without the outer IP header
+    let sealed = 8 + 8 + 8 + 500 + 2 + 2 + 16;
+    for (edits, header) in [
+        (&["family=6"][..], 40),
+        (&["family=6", "link.sg.network=10.1.2.0/24"], 40),
+        (&["link.sg.network=fd10::/64"], 20),
+    ] {
+        let outcome = run(&still(), edits);
+        let is_up = |tunnel: &Tunnelled| tunnel.exchange.is_up;
+        assert!(outcome.tunnels.iter().all(is_up), "{edits:?}: {outcome:#?}");
+        let sent = [0, 1]
+            .map(|flow| streamed(&outcome, flow).sent)
+            .iter()
+            .sum::<u64>();
+        for flow in 0..3 {
+            let streamed = streamed(&outcome, flow);
+            assert!(streamed.sent > 1000, "{edits:?}: {outcome:#?}");
+            assert_eq!(streamed.sent, streamed.received, "{edits:?}: {outcome:#?}");
+        }
+        let (cell, all) = (outcome.links[0].up, sent * (header + sealed));
+        assert!(
+            (all..all + 1000).contains(&cell.bytes),
+            "{edits:?}: {cell:?}"
+        );
+        assert_eq!(outcome.drops, [], "{outcome:#?}");
+    }
+}
+
+#[test]
+fn a_station_moves_between_networks_of_ipv6_and_keeps_its_tunnel() {
+    let outcome = run(HANDOVER, &["family=6"]);
+    assert!(outcome.tunnels[1].moved > 0, "{outcome:#?}");
+    assert_eq!(streamed(&outcome, 0).sent, streamed(&outcome, 0).received);
+    let [(first, last)] = gaps(&outcome.flows[1])[..] else {
+        panic!("one gap: {:#?}", outcome.flows[1]);
+    };
+    assert_eq!((first, last), (501, 510), "{outcome:#?}");
+}
+
+#[test]
+fn one_gateway_serves_stations_of_both_families() {
+    // the second cell is of IPv6, and has a road of its own to the gateway
+    let text = still().replacen(
+        "name = \"cell-b\"",
+        "name = \"cell-b\"\nnetwork = \"2001:db8:9::/64\"",
+        1,
+    );
+    let text = text
+        + "[[node]]\nname = 'r6'\nrole = 'router'\n"
+        + "[[link]]\nname = 'door'\nfrom = 'r6'\nto = 'sg'\nrate = '1 Gbit/s'\n\
+           network = '2001:db8:8::/64'\n"
+        + "[[flow]]\nname = 'ms3'\nfrom = 'ms3'\nto = 'server'\nmodel = 'tcp'\n\
+           bytes = '200 KB'\n";
+    let (cell, rest) = text.split_at(text.find("name = \"cell-b\"").expect("the cell"));
+    let text = cell.to_owned() + &rest.replacen("to = \"router\"", "to = \"r6\"", 1);
+    let outcome = run(&text, &[]);
+    let is_up = |tunnel: &Tunnelled| tunnel.exchange.is_up;
+    assert!(outcome.tunnels.iter().all(is_up), "{outcome:#?}");
+    for flow in 0..3 {
+        let streamed = streamed(&outcome, flow);
+        assert_eq!(streamed.sent, streamed.received, "{outcome:#?}");
+    }
+    let transferred = outcome.flows[3].transferred.expect("tcp");
+    assert!(transferred.is_complete, "{outcome:#?}");
+}
+
+#[test]
+fn what_ipv6_has_not_is_refused_where_it_stands() {
+    for (edits, said) in [
+        (
+            &["family=6", "policy=none"][..],
+            "without a policy of tunnel mode the gateway publishes this server by translating",
+        ),
+        (
+            &["family=6", "policy=3des-md5"],
+            "which it does for IPv4 alone",
+        ),
+        (
+            &["policy=outer-6"],
+            "--set policy: its outer header is IPv6 and the road is IPv4",
+        ),
+    ] {
+        let fault = plan(HANDOVER, edits).err().expect(said);
+        assert!(fault.contains(said), "{fault}, not {said}");
+    }
+    // to the gateway itself transport mode leads in either family
+    let text = still().replace("to = \"server\"\nmodel", "to = \"sg\"\nmodel");
+    let text = text.replace(
+        "from = \"server\"\nto = \"ms2\"",
+        "from = \"ms2\"\nto = \"sg\"",
+    );
+    let outcome = run(&text, &["family=6", "policy=3des-md5"]);
+    for flow in 0..3 {
+        let streamed = streamed(&outcome, flow);
+        assert!(streamed.sent > 900, "{outcome:#?}");
+        assert_eq!(streamed.sent, streamed.received, "{outcome:#?}");
+    }
+}
+
+#[test]
 fn a_gateway_pays_for_each_tunnel_by_its_own_policy() {
     let policies = ["aes128gcm16", "aes128-sha256"];
     let board = ["node.sg.device=cortex-m4"];
@@ -279,8 +383,8 @@ fn a_gateway_pays_for_each_tunnel_by_its_own_policy() {
         .expect("sg");
     let costs = gateway.costs.as_ref().expect("a device");
     let of_peer = |rank| {
-        let (first, _) = plan.peers(3, rank);
-        costs.of_peer(|| Some(first.into())).seal.at(1000.0)
+        let (first, _) = plan.peers(3, &plan.tunnels[rank]);
+        costs.of_peer(|| Some(first)).seal.at(1000.0)
     };
     let alone = |policy| {
         let plan = self::plan(&layered([policy; 2]), &board).expect("a plan");
