@@ -81,7 +81,7 @@ pub enum Input<'a> {
     Datagram(Path, &'a [u8]),
     /// From a packet plane.
     Notice(Notice),
-    /// What the inbound plane has seen, in answer to [`Output::WantsReport`]: signs of life.
+    /// What the inbound plane has received, in answer to [`Output::WantsReport`]: signs of life.
     Report(&'a [SaReport]),
     /// From the user.
     Command(Command),
@@ -89,39 +89,39 @@ pub enum Input<'a> {
     LocalAddress {
         /// The peer.
         remote: IpAddr,
-        /// As [`Output::WantsLocalAddress`] said, or a connection's `local_addrs`.
+        /// As in [`Output::WantsLocalAddress`], or a connection's `local_addrs`.
         among: Vec<IpAddr>,
-        /// What the routing table says.
+        /// The routing table's answer.
         local: Option<IpAddr>,
     },
-    /// The datagrams of the inputs of the last moment have left by now: answers to them are waited
-    /// for from here. A host that computes in no time need not say so.
+    /// The datagrams of the previous inputs have left: waiting for their answers starts here. A
+    /// host that computes in no time need not send this.
     Departed,
     /// A deadline came.
     Wake,
     /// A new configuration; tunnels whose connection did not change stay up.
     Configure(Arc<Config>),
-    /// From the operating system, from time to time: what we draw from then on depends on it. A
-    /// simulation gives none.
+    /// Entropy of the operating system, from time to time. Everything drawn afterwards depends on
+    /// it. A simulation gives none.
     Entropy(&'a [u8; 32]),
     /// Calendar time, from time to time and before certificates are checked.
     Calendar(Calendar),
 }
 
-/// What the user orders.
+/// A command of the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Bring a connection up.
     Up(String),
-    /// Ask for this inner address when a connection is set up.
+    /// Request this inner address when a connection is set up.
     AskFor(String, IpAddr),
     /// Take it down: deletes are sent.
     Down(String),
-    /// End what a connection has with the peer of this identity, as [`SessionStatus::peer`] says
-    /// it: deletes are sent. It may come back.
+    /// End a connection's sessions with the peer of this identity, as in [`SessionStatus::peer`]:
+    /// deletes are sent. It may reconnect.
     End(String, String),
-    /// Peers were there when an earlier process ended ([`Node::places`]): each place gets one hint,
-    /// so that who is idle asks at once. Nobody has to have proven that anybody was there.
+    /// Peers had these paths when an earlier process ended ([`Node::places`]). Each gets one hint,
+    /// so that an idle peer probes us at once. The paths need not be proven.
     Remind(Vec<Path>),
     /// Renew phase 1 of a connection.
     RekeyIke(String),
@@ -131,7 +131,7 @@ pub enum Command {
     Stop,
 }
 
-/// What a node wants done.
+/// An output for the caller to execute.
 pub enum Output {
     /// Send a UDP payload, the non-ESP marker included where the path has it.
     Datagram(Path, Vec<u8>),
@@ -141,7 +141,7 @@ pub enum Output {
     Outbound(OutboundChange),
     /// A past fact for logs, status and the rest of the program, and who caused it.
     Event(Event, Cause),
-    /// The cipher key of a new ISAKMP SA, for a capture that is to be read later.
+    /// The cipher key of a new ISAKMP SA, for decrypting a capture.
     IkeKey(Spis, Secret),
     /// Answer with [`Input::Report`].
     WantsReport,
@@ -152,15 +152,15 @@ pub enum Output {
         /// From one of these addresses of ours, if there are any.
         among: Vec<IpAddr>,
     },
-    /// Nothing more; wake me then.
+    /// Nothing more for now: wake me at this deadline.
     Wait(Option<Deadline>),
 }
 
-/// A station's or gateway's control plane.
+/// The control plane of a client or gateway.
 pub struct Node {
     config: Arc<Config>,
     random: Stream,
-    /// What was told last, and when: it goes on from there.
+    /// The last calendar time, and when it was given.
     calendar: (Calendar, Instant),
     outputs: Outputs,
     sessions: Sessions,
@@ -176,7 +176,7 @@ pub struct Node {
     familiar: Familiar,
     hints: Hints,
     versions: Versions,
-    /// Keys of answers to identities that nobody has.
+    /// Keys for answers to unknown identities.
     decoys: Decoys,
     reminders: Reminders,
     quotas: Quotas,
@@ -188,7 +188,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// A node at rest; drain it with [`Node::poll`] to let its connections begin.
+    /// A new node. Drain it with [`Node::poll`] to start its connections.
     pub fn new(config: Config, seed: &Seed) -> Self {
         let mut node = Self {
             config: Arc::new(config),
@@ -221,7 +221,7 @@ impl Node {
         node
     }
 
-    /// Takes one input. Outputs must have been drained to `Wait` before; asserted.
+    /// Takes one input. The outputs must have been drained to `Wait` before; asserted.
     pub fn handle(&mut self, input: Input<'_>, now: Instant) {
         self.outputs.begin();
         if !matches!(input, Input::Departed) {
@@ -315,9 +315,9 @@ impl Node {
         }
     }
 
-    /// Takes over a configuration. A connection of the same name and revision keeps its tunnels,
-    /// but for those of peers whom its revocation lists name; those of the others end, and stations
-    /// begin anew.
+    /// Takes over a configuration. A connection with the same name and revision keeps its tunnels,
+    /// except those of peers that its revocation lists name. Other tunnels end, and stations start
+    /// again.
     fn on_configure(&mut self, config: Arc<Config>, now: Instant) {
         let successor = |old: &Arc<Connection>| config.successor(old).cloned();
         let mut ended = Vec::new();
@@ -369,7 +369,7 @@ impl Node {
         self.tell_if_stopped();
     }
 
-    /// Everything is down as soon as the planes have told what the last SAs carried.
+    /// Everything is down once the planes have reported what the last SAs carried.
     fn tell_if_stopped(&mut self) {
         if self.is_stopping && self.sessions.is_empty() && self.accounts.are_told() {
             self.outputs.tell(Event::Stopped);
@@ -377,7 +377,7 @@ impl Node {
     }
 }
 
-/// Whether a connection begins by itself.
+/// Whether a connection starts by itself.
 fn begins_at_once(start: Start) -> bool {
     matches!(start, Start::AtOnce)
 }

@@ -1,4 +1,4 @@
-//! The security association as control hands it to packets: by value, in one direction
+//! The security association that control passes to the packet plane: by value, for one direction
 //! (RFC 4301 §4.4.2). Control negotiates it; [`crate::plane`] owns it from then on.
 
 use core::fmt;
@@ -9,8 +9,8 @@ use zeroize::ZeroizeOnDrop;
 
 use crate::selector::TrafficSelector;
 
-/// How a datagram travels. Whoever receives it knows this by the socket; a port says nothing about
-/// it, because a peer behind a NAT may use any port.
+/// How a datagram travels. The receiving socket determines it, not the port: a peer behind a NAT
+/// may use any port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Via {
     /// IP protocol 50 or 51, without ports. Carries ESP or AH: the octets are the whole outer IP
@@ -23,7 +23,7 @@ pub enum Via {
     UdpWithMarker,
 }
 
-/// How a datagram travels, where it comes from and where it goes, seen from us.
+/// How a datagram travels, its source and its destination, seen from us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Path {
     /// How it travels.
@@ -60,7 +60,7 @@ impl Path {
         }
     }
 
-    /// The same way, with the two ends exchanged: what the peer sees if there is no NAT.
+    /// The same path with the two ends exchanged: what the peer sees if there is no NAT.
     #[must_use]
     pub fn reversed(self) -> Self {
         Self {
@@ -94,7 +94,7 @@ pub enum Protocol {
 pub enum Mode {
     /// A whole IP packet is protected.
     Tunnel,
-    /// What follows the IP header is protected.
+    /// The payload of the IP packet is protected.
     Transport,
 }
 
@@ -107,7 +107,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// Which way an SA's packets go, seen from us.
+/// The direction of an SA's packets, seen from us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Direction {
     /// We seal.
@@ -135,9 +135,9 @@ pub struct OriginalAddresses {
 
 /// A security association in one direction.
 pub struct Sa {
-    /// Which way.
+    /// Its direction.
     pub direction: Direction,
-    /// Which child it serves. A newer outbound SA of the same child takes over.
+    /// Its child. A newer outbound SA of the same child takes over.
     pub child: ChildId,
     /// Inbound: ours. Outbound: the peer's. Over 255.
     pub spi: u32,
@@ -147,7 +147,7 @@ pub struct Sa {
     pub mode: Mode,
     /// Algorithms.
     pub protection: Protection,
-    /// Encryption key, salt included.
+    /// Encryption key, including the salt.
     pub encryption_key: Secret,
     /// Integrity key.
     pub integrity_key: Secret,
@@ -164,22 +164,22 @@ pub struct Sa {
     pub remote: Vec<TrafficSelector>,
     /// Transport mode through a NAT: addresses before translation, for checksum repair.
     pub original: Option<OriginalAddresses>,
-    /// Transport mode at a gateway: the pool address that stands for this peer towards our own
-    /// stack (RFC 3948 §5.2), so that peers with equal addresses stay apart.
+    /// Transport mode at a gateway: the pool address that represents this peer to our own stack
+    /// (RFC 3948 §5.2), so that peers with equal addresses stay apart.
     pub pool_address: Option<IpAddr>,
     /// Packets after which control is told to rekey ([`crate::plane::Notice::SoftLimit`]).
     pub soft_packets: u64,
     /// Bytes after which control is told to rekey.
     pub soft_bytes: u64,
-    /// Copy DF from the inner header; a set DF and a packet too big give ICMP to the sender.
+    /// Copy DF from the inner header. A packet with DF that is too big causes ICMP to the sender.
     pub copies_df: bool,
-    /// Largest outer IP packet that we send before path MTU tells less.
+    /// Largest outer IP packet until the path MTU is lower.
     pub path_mtu: u16,
 }
 
 impl Sa {
     /// The address under which our own stack knows the peer of transport mode: its pool address, or
-    /// the one of its selector, where it had proven to be.
+    /// the proven address in its selector.
     pub(crate) fn known_as(&self) -> IpAddr {
         let named = self.remote.first().filter(|remote| remote.is_host());
         let named = self.pool_address.or(named.map(|remote| remote.first));

@@ -1,5 +1,5 @@
-//! Work: operations and bytes by algorithm that a machine has just done. Engines count it; only
-//! the lab prices it, the daemon exports it.
+//! Work: operations and bytes by algorithm that a machine has just done. The engine counts it, the
+//! lab assigns costs to it, and the daemon exports it.
 
 use crypto::cipher::Cipher;
 use crypto::dh::Group;
@@ -8,7 +8,7 @@ use crypto::packet::Protection;
 
 use crate::sa::Protocol;
 
-/// One thing done, with the algorithm that did it.
+/// An operation and its algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Task {
     /// A packet sealed.
@@ -53,7 +53,7 @@ impl Work {
         &self.entries
     }
 
-    /// Counts `task`, done `times` over `bytes` altogether.
+    /// Counts `task`, done `times` over `bytes` in total.
     pub fn add(&mut self, task: Task, times: u64, bytes: u64) {
         match self.entries.binary_search_by_key(&task, |entry| entry.0) {
             Ok(at) => {

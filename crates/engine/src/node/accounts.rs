@@ -28,7 +28,7 @@ struct Account {
     peer: Peer,
     remote: SocketAddr,
     inner: Box<[IpAddr]>,
-    /// When its beginning was told.
+    /// When its beginning was reported.
     since: Option<Instant>,
     received: Traffic,
     sent: Traffic,
@@ -59,7 +59,7 @@ pub(super) struct Accounts {
     /// Boxed: a tree of ever newer keys is half empty.
     by_id: BTreeMap<AccountId, Box<Account>>,
     by_sa: BTreeMap<Place, AccountId>,
-    /// Accounts that have ended and wait, the earliest first; some may have been reported.
+    /// Accounts that have ended and wait, the earliest first. Some may have been reported.
     ended: VecDeque<(Instant, AccountId)>,
     armed: Option<Instant>,
 }
@@ -92,8 +92,8 @@ impl Accounts {
         }
     }
 
-    /// A plane has told what an SA carried. Returns its account, if that has ended and misses
-    /// nothing.
+    /// A plane has reported what an SA carried. Returns its account if that has ended and is
+    /// complete.
     fn settle(&mut self, direction: Direction, counted: &SaReport) -> Option<AccountId> {
         let id = self
             .by_sa
@@ -109,7 +109,7 @@ impl Accounts {
         (account.open == 0 && account.ended.is_some()).then_some(id)
     }
 
-    /// Takes an account that has ended out: what to tell, if its beginning was told.
+    /// Removes an ended account. Returns what to report, if its beginning was reported.
     fn close(&mut self, id: AccountId) -> Option<Event> {
         let account = self.by_id.remove(&id)?;
         let is_over = |it: &&(Instant, AccountId)| !self.by_id.contains_key(&it.1);
@@ -144,7 +144,7 @@ impl Accounts {
 }
 
 impl Node {
-    /// An SA of this session's is about to enter a plane.
+    /// An SA of this session is about to enter a plane.
     pub(super) fn charge(&mut self, id: SessionId, place: Place) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
@@ -161,7 +161,7 @@ impl Node {
         self.accounts.charge(place, account);
     }
 
-    /// A child of this session is up: with the first one its peer's stay begins.
+    /// A child of this session is up. The first one begins its peer's stay.
     pub(super) fn tell_stay(&mut self, id: SessionId, now: Instant) {
         let Some(session) = self.sessions.get(&id) else {
             return;
@@ -243,7 +243,7 @@ impl Session {
         })
     }
 
-    /// Inner addresses that are lent, to the peer or to us.
+    /// Inner addresses that the peer or we were assigned.
     fn inner_addresses(&self) -> Box<[IpAddr]> {
         let lent = self.held.lease.iter().flat_map(|lease| &lease.addresses);
         lent.chain(&self.held.stand_ins).copied().collect()

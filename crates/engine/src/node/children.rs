@@ -30,9 +30,9 @@ use crate::time::{Deadline, Duration, Instant};
 pub(super) use table::Children;
 use takeover::Takeover;
 
-/// After a renewal, the old inbound SA stays for packets that are on the way.
+/// After a renewal, the old inbound SA stays for packets in flight.
 const OVERLAP: Duration = Duration::from_secs(3);
-/// Wait before a child that was lost is set up again, while its session stands.
+/// Wait before a lost child is set up again while its session stands.
 const CHILD_RETRY: Duration = Duration::from_secs(1);
 /// Wait before a child is set up again that the peer refused or could not install.
 const REFUSED_RETRY: Duration = Duration::from_secs(30);
@@ -46,17 +46,17 @@ pub(super) struct ChildEntry {
     pub(super) session: Option<SessionId>,
     /// We initiate and renew it; otherwise the peer does.
     pub(super) is_ours: bool,
-    /// What we ask for; `None`: from our inner or own address.
+    /// The selector that we request; `None`: our inner or own address.
     pub(super) local: Option<TrafficSelector>,
     pub(super) remote: Option<TrafficSelector>,
     pub(super) current: Option<Pair>,
-    /// Groups of PFS that the peer has refused since the child was agreed on last.
+    /// PFS groups that the peer has refused since the child was last agreed on.
     refused: Vec<Option<Group>>,
-    /// Pairs that were renewed, and when they go.
+    /// Renewed pairs, and when to remove them.
     pub(super) old: Vec<(Pair, Instant)>,
-    /// The outbound half of `current`, while it waits for the peer's.
+    /// The outbound half of `current`, while it waits for the peer.
     takeover: Option<Box<Takeover>>,
-    /// What stands for a peer of transport mode; its session holds it.
+    /// The address that represents a peer of transport mode; its session holds it.
     pub(super) pool_address: Option<IpAddr>,
     rekey_at: Option<Instant>,
     expire_at: Option<Instant>,
@@ -67,7 +67,7 @@ pub(super) struct ChildEntry {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pair {
     pub(super) since: Instant,
-    /// When its quick mode was begun, or answered; and who began it.
+    /// When its quick mode was started or answered, and who started it.
     begun: Instant,
     is_ours: bool,
     pub(super) spi_in: u32,
@@ -131,7 +131,7 @@ impl Node {
         })
     }
 
-    /// Renews a child under its session, if it still has one that is established.
+    /// Renews a child under its session, if that is established.
     pub(super) fn rekey_child(&mut self, child: ChildId, now: Instant) {
         let Some(session) = self.children.get(&child).and_then(|entry| entry.session) else {
             return;
@@ -326,7 +326,7 @@ impl Node {
             return;
         };
         if self.sessions.get(&id).is_some_and(|it| it.path() == path) {
-            // IKE was heard from there first.
+            // IKE was received from there first.
             self.allow(id, bytes);
             return self.lead(&[child], path);
         }
@@ -357,7 +357,7 @@ impl Node {
         self.check_proof(id, now);
     }
 
-    /// Lets packets of these children take this path.
+    /// Moves the packets of these children to this path.
     pub(super) fn lead(&mut self, children: &[ChildId], path: Path) {
         for child in children {
             self.outputs.outbound(OutboundChange::Move(*child, path));

@@ -1,5 +1,4 @@
-//! Messages that leave later than they were made. The wait for their answers starts when they
-//! leave.
+//! Messages that leave later than they were made. Waiting for their answers starts when they leave.
 
 use super::Node;
 use super::session_id::SessionId;

@@ -11,18 +11,18 @@ use crate::ike::Outbox;
 use crate::node::{EndCause, Event, Node};
 use crate::time::{Duration, Instant};
 
-/// Peers that are watched; the one that was quiet longest is dropped for a new one.
+/// Peers that are watched. Beyond that, the one that was quiet longest is dropped.
 const MAX_WATCHED: usize = 1_024;
-/// Addresses of one peer that are remembered.
+/// Addresses of one peer that are kept.
 const MAX_PLACES: usize = 4;
 /// A device that returns to an address after this time may simply have gone home.
 const WINDOW: Duration = Duration::from_secs(30 * 60);
 /// One device may change its network and come back. This many returns mean two devices.
 const RETURNS: u32 = 2;
-/// The log says it at most this often of one peer.
+/// The log reports a peer at most this often.
 const TELL_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
-/// Peers whose tunnels ended for others of theirs, from elsewhere.
+/// Peers whose tunnels were replaced by tunnels from elsewhere.
 #[derive(Default)]
 pub(super) struct Duplicates {
     by_peer: BTreeMap<Peer, Turns>,
@@ -30,10 +30,10 @@ pub(super) struct Duplicates {
 
 #[derive(Default)]
 struct Turns {
-    /// Where tunnels ended, the latest last.
+    /// The addresses of ended tunnels, the latest last.
     ended: Vec<SocketAddr>,
     last: Instant,
-    /// How often a tunnel came back to an address where one had ended.
+    /// How often a tunnel returned to an address where one had ended.
     returns: u32,
     told: Option<Instant>,
 }
@@ -113,7 +113,7 @@ impl Node {
         }
     }
 
-    /// The peer ends a session of ours for another device's.
+    /// The peer ends one of our sessions in favour of another device.
     pub(super) fn superseded(&mut self, id: SessionId, now: Instant) {
         let Some(session) = self.sessions.get(&id) else {
             return;

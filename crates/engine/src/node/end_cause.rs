@@ -1,4 +1,4 @@
-//! Why sessions and children end, as codes; the sentence is made where a person reads it.
+//! Why sessions and children end, as codes. The sentence is made for display.
 
 use core::fmt;
 use std::net::SocketAddr;
@@ -17,9 +17,9 @@ pub enum EndCause {
     DeletedByPeer,
     /// Dead peer detection: the peer does not answer.
     PeerSilent,
-    /// The peer has come up anew from where it was.
+    /// The peer has restarted at the same address.
     PeerRestarted,
-    /// The peer began anew before anything was protected.
+    /// The peer started again before anything was protected.
     BegunAnew,
     /// The peer has connected again from another address: the old one and the new one.
     PeerElsewhere(SocketAddr, SocketAddr),
@@ -33,7 +33,7 @@ pub enum EndCause {
     ConfigurationChanged,
     /// The peer's certificate is not accepted any more.
     CertificateRefused(CertFault),
-    /// Its life is over and nobody has renewed it.
+    /// Its lifetime is over without a renewal.
     Expired,
     /// An ISAKMP SA has no message ID left.
     MessageIdsUsedUp,
@@ -43,15 +43,15 @@ pub enum EndCause {
     HalfOpenLimit,
     /// Our own address changed, and the tunnel cannot follow.
     OwnAddressChanged,
-    /// The gateway lends no inner address.
+    /// The gateway assigns no inner address.
     NoInnerAddress,
     /// No child came up.
     NoChild,
-    /// The peer took a child back that it could not put to use.
+    /// The peer deleted a child that it could not install.
     NotPutToUse,
     /// Another address of the same gateway authenticated first.
     OtherAddressFirst,
-    /// The negotiation failed, and what differed.
+    /// The negotiation failed; the text says what differed.
     Failed(String),
 }
 

@@ -15,13 +15,13 @@ pub enum Event {
     Message {
         /// The connection, once known.
         connection: Option<String>,
-        /// Which one it is.
+        /// Its place in the exchange.
         step: Step,
         /// Sent by us.
         is_sent: bool,
-        /// Of what we sent, its Message ID: by it one exchange is told from another.
+        /// For sent messages, the Message ID, which tells exchanges apart.
         message_id: Option<u32>,
-        /// Of what we sent, where it went.
+        /// For sent messages, the destination.
         remote: Option<SocketAddr>,
         /// UDP payload octets, all datagrams together.
         bytes: usize,
@@ -81,23 +81,23 @@ pub enum Event {
         /// Why.
         cause: EndCause,
     },
-    /// A peer is connected: its first child is up.
+    /// A peer has connected: its first child is up.
     SessionBegan {
         /// Who.
         stay: Box<Stay>,
     },
-    /// A peer is not connected any more. A renewal does not cause this.
+    /// A peer has disconnected. A renewal does not cause this.
     SessionEnded {
-        /// Who.
+        /// The peer.
         stay: Box<Stay>,
-        /// How it went.
+        /// The traffic and the cause.
         summary: Box<Summary>,
     },
     /// A negotiation failed: in one sentence, what differed.
     NegotiationFailed {
         /// Connection, if one was chosen.
         connection: Option<String>,
-        /// With whom.
+        /// The path to the peer.
         path: Path,
         /// What differed: the proposals, the identity, the certificate, the selector.
         reason: String,
@@ -106,16 +106,16 @@ pub enum Event {
     PeerComplains {
         /// Connection, if one was chosen.
         connection: Option<String>,
-        /// Who.
+        /// The path to the peer.
         path: Path,
-        /// What it says.
+        /// The error.
         complaint: String,
     },
     /// The peer has refused some of our proposals, authenticated; others are offered next.
     ProposalsRefused {
         /// Connection.
         connection: String,
-        /// Who.
+        /// The path to the peer.
         path: Path,
         /// What was offered, and how the peer refused it.
         refusal: String,
@@ -128,21 +128,21 @@ pub enum Event {
         peer: String,
         /// "certificate" or "pre-shared key".
         credential: &'static str,
-        /// Where the one was, and where the other is.
+        /// The addresses of both devices.
         places: (SocketAddr, SocketAddr),
     },
-    /// The peer is elsewhere.
+    /// The peer has moved.
     PathMoved {
         /// Connection.
         connection: String,
-        /// Where.
+        /// The new path.
         path: Path,
     },
     /// A peer that had moved has proven its address, the new one or the old one.
     PathProven {
         /// Connection.
         connection: String,
-        /// Where.
+        /// The proven path.
         path: Path,
     },
     /// One of several gateway addresses authenticated first.
@@ -167,9 +167,9 @@ pub enum Event {
     RetryScheduled {
         /// Connection.
         connection: String,
-        /// In so many milliseconds.
+        /// Milliseconds until then.
         in_ms: u64,
-        /// Which attempt comes.
+        /// The number of the attempt.
         attempt: u32,
     },
     /// Everything is down.

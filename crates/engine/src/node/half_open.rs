@@ -1,5 +1,5 @@
 //! Half-open exchanges of a responder, by age: how many a stranger can make us keep, and which one
-//! is dropped when a limit is reached.
+//! is dropped at a limit.
 //!
 //! An exchange is *unproven* while its initiator has sent only one message, from an address that
 //! may be forged (RFC 2408 §2.5.3), and *proven* from main mode's third message on. Unproven and
@@ -27,19 +27,19 @@ pub(super) use familiar::Familiar;
 pub(super) const ANSWER_TIME: Duration = Duration::from_millis(400);
 
 /// An exchange of aggressive mode, or a proven one of main mode, is kept at least this long. In
-/// this time, a flood causes at most one public key operation for each place. The third repetition
-/// of an honest client's message comes within this time.
+/// this time, a flood causes at most one public key operation per entry. The third repetition of an
+/// honest client's message comes within this time.
 pub(super) const COSTLY_TIME: Duration = Duration::from_secs(4);
 
-/// A network may have as many proven places as this many sites.
+/// A network may have as many proven entries as this many sites.
 const SITES_PER_NETWORK: usize = 4;
 
-/// Familiar sites have one more place for every so many shared places.
+/// One entry is reserved for familiar sites for every this many shared ones.
 const RESERVE_PART: usize = 4;
-/// Reserved places of one familiar site.
+/// Reserved entries of one familiar site.
 const RESERVE_PER_SITE: usize = 16;
 
-/// The place of one exchange, kept by its session.
+/// The entry of one exchange, kept by its session.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     site: Site,
@@ -47,7 +47,7 @@ pub(super) struct Place {
     share: Share,
 }
 
-/// Which bounds an exchange falls under.
+/// The limits that apply to an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Share {
     /// Main mode, unproven.
@@ -67,8 +67,8 @@ pub(super) struct HalfOpen {
     aggressive: Places,
     reserve: Places,
     proven: Places,
-    /// Costly exchanges that failed, and until when each keeps its place. Otherwise an attacker who
-    /// makes each exchange fail at once could begin more of them.
+    /// Costly exchanges that failed, and until when each keeps its entry. Otherwise an attacker who
+    /// makes each exchange fail at once could start more of them.
     failed: BTreeMap<(Instant, SessionId), Place>,
 }
 
@@ -82,7 +82,7 @@ struct Places {
     of_network: BTreeMap<Network, usize>,
 }
 
-/// How many places there are, and how long one is held at least.
+/// How many entries there are, and how long one is kept at least.
 struct Bounds {
     all: usize,
     per_network: usize,
@@ -90,25 +90,25 @@ struct Bounds {
     hold: Duration,
 }
 
-/// What a new exchange needs.
+/// Whether a new exchange finds room.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Room {
     /// There is room.
     Free,
-    /// There is room if this one is dropped, with this chance of 2^32.
+    /// There is room if this one is dropped, with a chance of this value over 2^32.
     Of(SessionId, u64),
     /// There is none.
     None,
 }
 
 impl HalfOpen {
-    /// How many there are.
+    /// The number of exchanges.
     pub(super) fn total(&self) -> usize {
         let shares = [&self.main, &self.aggressive, &self.reserve, &self.proven];
         shares.map(Places::len).iter().sum::<usize>() - self.failed.len()
     }
 
-    /// Whether a first message of this exchange may begin one, and in which share.
+    /// Whether a first message of this exchange may start one, and in which share.
     pub(super) fn room(
         &mut self,
         is_aggressive: bool,
@@ -152,7 +152,8 @@ impl HalfOpen {
         }
     }
 
-    /// Whether one more exchange of main mode may be proven. Half of all places are for new ones.
+    /// Whether one more exchange of main mode may become proven. Half of all entries are for new
+    /// ones.
     pub(super) fn room_to_prove(
         &mut self,
         place: Place,
@@ -171,12 +172,12 @@ impl HalfOpen {
         self.proven.room(place.site, &bounds, now).drawn(random)
     }
 
-    /// A first message has begun an exchange.
+    /// A first message has started an exchange.
     pub(super) fn begin(&mut self, id: SessionId, place: Place) {
         self.share(place.share).begin(id, place);
     }
 
-    /// Its initiator has proven that it receives what is sent to its address.
+    /// Its initiator has proven that it receives at its address.
     pub(super) fn prove(&mut self, id: SessionId, place: &mut Place, now: Instant) {
         if place.is_proven() {
             return;
@@ -201,7 +202,7 @@ impl HalfOpen {
         }
     }
 
-    /// Frees the places of exchanges that failed long enough ago.
+    /// Frees the entries of exchanges that failed long enough ago.
     fn forgive(&mut self, now: Instant) {
         while let Some(first) = self.failed.first_entry().filter(|it| it.key().0 <= now) {
             let ((_, id), place) = first.remove_entry();
@@ -224,7 +225,7 @@ impl Places {
         self.by_age.len()
     }
 
-    /// Room within these bounds. The oldest is dropped only after its minimum time; the chance
+    /// Room within these limits. The oldest is dropped only after its minimum time; the chance
     /// grows from 0 to 1 at twice this time.
     fn room(&self, site: Site, bounds: &Bounds, now: Instant) -> Room {
         let network = site.network();
@@ -283,7 +284,7 @@ fn oldest_of<K: Ord + Copy>(
     (found == of).then_some((since, id))
 }
 
-/// Counts one less; a count of none is not kept.
+/// Decrements a count, and removes it at zero.
 fn take_one<K: Ord>(counts: &mut BTreeMap<K, usize>, of: K) {
     let Some(count) = counts.get_mut(&of) else {
         return;
@@ -295,7 +296,7 @@ fn take_one<K: Ord>(counts: &mut BTreeMap<K, usize>, of: K) {
 }
 
 impl Room {
-    /// With chance decided.
+    /// Decides the chance.
     fn drawn(self, random: &mut Stream) -> Self {
         match self {
             Self::Of(_, chance) if u64::from(random.u32()) >= chance => Self::None,
@@ -305,7 +306,7 @@ impl Room {
 }
 
 impl Place {
-    /// For a first message that came from this address.
+    /// For a first message from this address.
     pub(super) fn new(share: Share, address: IpAddr, since: Instant) -> Self {
         Self {
             site: Site::of(address),

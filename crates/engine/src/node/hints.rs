@@ -1,4 +1,4 @@
-//! Hints to a sender that uses an SA which we do not have, for example after our restart:
+//! Hints to a sender that uses an SA that we do not have, for example after our restart:
 //! INVALID-SPI and INVALID-COOKIE (RFC 2408 §5.2). They are unencrypted, because there are no keys.
 //!
 //! A hint is never longer than what it answers, answers nothing unencrypted, and their rate has a
@@ -13,13 +13,13 @@ use crate::time::{Duration, Instant};
 
 /// Average time between two hints, also in a flood of forged packets.
 pub(super) const HINT_INTERVAL: Duration = Duration::from_millis(10);
-/// Hints that may leave at once, as time.
+/// Hints that may leave at once, as a time.
 const BURST: Duration = Duration::from_secs(1);
 
-/// How many hints have been given lately.
+/// Recent hints.
 #[derive(Default)]
 pub(super) struct Hints {
-    /// When all that were given would have left at the long run's rate.
+    /// When all of them would have left at the average rate.
     spent_until: Instant,
 }
 

@@ -1,5 +1,5 @@
-//! Inner addresses lent to peers. Leases are sticky: a peer gets the address it had, or asks for,
-//! as long as nobody else holds it.
+//! Inner addresses assigned to peers. Leases are sticky: a peer gets its last address, or the one
+//! that it requests, as long as nobody else holds it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -12,33 +12,33 @@ use crate::ike::{Lease, Wanted};
 /// How many peers without a live lease are remembered.
 const MAX_REMEMBERED: usize = 1 << 17;
 
-/// Who holds which address.
+/// The holders of addresses.
 #[derive(Default)]
 pub(super) struct Leases {
-    /// Address to holder; a free one may stand here with the peer that had it last.
+    /// Address to holder. A free address may be listed with its last holder.
     held: BTreeMap<IpAddr, Holder>,
-    /// What a peer had last.
+    /// The last address of a peer.
     sticky: BTreeMap<Borrower, IpAddr>,
-    /// Addresses that were given back.
+    /// Returned addresses.
     free: BTreeSet<IpAddr>,
     pools: BTreeMap<String, PoolNumber>,
-    /// Where the search for an address that nobody has held goes on, by a pool's first and last:
-    /// a reload may give a pool others.
+    /// Where to continue the search for a never used address, by a pool's first and last address: a
+    /// reload may change them.
     next: BTreeMap<(IpAddr, IpAddr), u128>,
 }
 
-/// Stands for a pool's name, of which there are few.
+/// The number of a pool's name. There are few.
 type PoolNumber = u32;
 
 type Borrower = (PoolNumber, Purpose, Peer);
 
-/// What an address is lent for. A peer that has tunnels and transport mode has one for each: a
-/// packet to either goes one way only.
+/// The use of an address. A peer with both tunnels and transport mode has an address for each,
+/// because a packet to it can only go one way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Purpose {
     /// The peer uses it itself, in tunnel mode.
     Inner,
-    /// It stands for the peer's own address, in transport mode.
+    /// It represents the peer in transport mode.
     StandIn,
 }
 
@@ -49,9 +49,9 @@ struct Holder {
 }
 
 impl Leases {
-    /// Lends an address of `pool` to `peer`: the one it asks for or had, if free, else the next
-    /// never used, else the first that is free; the other way round where very many are known.
-    /// `None`: the pool is exhausted.
+    /// Assigns an address of `pool` to `peer`: the requested or last one if free, otherwise the
+    /// next never used one, otherwise the first free one; if very many are known, the last two in
+    /// reverse order. `None`: the pool is exhausted.
     pub(super) fn lend(
         &mut self,
         pool: &Pool,
@@ -87,7 +87,7 @@ impl Leases {
         }
     }
 
-    /// Another session of its holder's uses an address that is lent, and gives it back too.
+    /// Another session of its holder uses an assigned address, and returns it too.
     pub(super) fn share(&mut self, address: IpAddr) {
         if let Some(holder) = self.held.get_mut(&address) {
             holder.uses += 1;
@@ -103,7 +103,7 @@ impl Leases {
         number
     }
 
-    /// Takes an address back; its last holder is remembered.
+    /// Takes an address back, and remembers its last holder.
     pub(super) fn give_back(&mut self, address: IpAddr) {
         if let Some(holder) = self.held.get_mut(&address) {
             holder.uses = holder.uses.saturating_sub(1);
@@ -113,7 +113,7 @@ impl Leases {
         }
     }
 
-    /// How many addresses of a pool are lent.
+    /// How many addresses of a pool are assigned.
     pub(super) fn live(&self, pool: &str) -> usize {
         let Some(number) = self.pools.get(pool) else {
             return 0;
@@ -130,7 +130,7 @@ impl Leases {
             .is_none_or(|holder| holder.uses == 0 && holder.borrower.2 == *peer)
     }
 
-    /// The next that nobody has ever held. Each address is looked at once.
+    /// The next address that nobody has ever held. Each address is checked once.
     fn unused(&mut self, pool: &Pool) -> Option<IpAddr> {
         let (first, last) = (number(pool.first), number(pool.last));
         let next = self.next.entry((pool.first, pool.last)).or_insert(first);
@@ -141,8 +141,8 @@ impl Leases {
 }
 
 impl Node {
-    /// The addresses that a peer's pools lend it: one of each family that it asks for,
-    /// of any where it names none.
+    /// Assigns addresses of a peer's pools: one of each requested family, or of any if it names
+    /// none.
     pub(super) fn lend(
         &mut self,
         connection: &Connection,
@@ -171,7 +171,7 @@ impl Node {
         (!lease.addresses.is_empty()).then_some(lease)
     }
 
-    /// Takes back what a session was lent by mode config.
+    /// Takes back a session's addresses from mode config.
     pub(super) fn give_back(&mut self, lease: Option<&Lease>) {
         let lent = lease.iter().flat_map(|lease| lease.addresses.iter());
         lent.for_each(|address| self.leases.give_back(*address));

@@ -15,14 +15,14 @@ use unheard::Unheard;
 
 /// How long a station sends without an answer before it probes, unless `dpd_delay` is shorter.
 pub(super) const UNHEARD: Duration = Duration::from_secs(5);
-/// Between two unanswered R-U-THEREs.
+/// Time between two unanswered R-U-THEREs.
 const DPD_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Runs of probe numbers that are remembered. Each new address of the peer begins one. An older
 /// probe of ours that is reflected counts as the peer's.
 const MAX_RUNS: usize = 64;
 
-/// Keepalives are never closer.
+/// Minimum time between keepalives.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A report contains every SA. With many sessions, one of them always wants a report. A session
@@ -32,9 +32,9 @@ const REPORT_INTERVAL: Duration = DPD_INTERVAL;
 /// Reports of the inbound plane: what it has received.
 #[derive(Default)]
 pub(super) struct Reports {
-    /// One was asked for and has not come.
+    /// A report was requested and has not come.
     is_wanted: bool,
-    /// Probes ask for none before.
+    /// Probes request none before this time.
     next: Instant,
 }
 
@@ -47,12 +47,12 @@ pub(super) struct Liveness {
     unanswered_since: Option<Instant>,
     /// The numbers of our probes, first and last of each run, the latest run at the end.
     numbers: Vec<(u32, u32)>,
-    /// The number of the first question that is unanswered.
+    /// The number of the first unanswered probe.
     first_unanswered: u32,
     /// The number of the peer's latest probe.
     heard: Option<u32>,
     keepalive_at: Option<Instant>,
-    /// A station's alone.
+    /// Only for a station.
     unheard: Option<Box<Unheard>>,
 }
 
@@ -95,7 +95,7 @@ impl Liveness {
         [ask, keep, look].into_iter().flatten().min()
     }
 
-    /// Something authentic came from the peer.
+    /// Something authenticated came from the peer.
     pub(super) fn sign(&mut self, now: Instant) {
         self.last_sign = self.last_sign.max(now);
         self.unanswered_since = None;
@@ -193,7 +193,7 @@ impl Node {
             return;
         }
         self.ask(id, now);
-        // Packets prove that the peer is alive too: the report that comes ends the probes.
+        // Packets prove that the peer is alive too. The report ends the probes.
         if now >= self.reports.next {
             self.reports.next = now + REPORT_INTERVAL;
             self.want_report();
@@ -232,7 +232,7 @@ impl Node {
         may_go.then_some(number)
     }
 
-    /// Asks the planes what came, unless they have been asked and have not answered.
+    /// Requests a report from the planes, unless one is outstanding.
     fn want_report(&mut self) {
         if !core::mem::replace(&mut self.reports.is_wanted, true) {
             self.outputs.push(Output::WantsReport);
@@ -261,7 +261,7 @@ fn next_keepalive(connection: &Connection, now: Instant) -> Option<Instant> {
     (!interval.is_zero()).then(|| now + interval.max(KEEPALIVE_INTERVAL))
 }
 
-/// Whether a number that wraps lies in `first..=last`.
+/// Whether a wrapping number is in `first..=last`.
 fn is_within(number: u32, first: u32, last: u32) -> bool {
     number.wrapping_sub(first) <= last.wrapping_sub(first)
 }

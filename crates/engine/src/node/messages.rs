@@ -1,4 +1,4 @@
-//! Received datagrams: marker, fragments, whose they are, then what has come about.
+//! Received datagrams: marker, fragments, their session, and the resulting facts.
 
 use super::half_open::{Place, Room};
 use super::proof::LEAST_MESSAGE_BYTES;
@@ -204,7 +204,7 @@ impl Node {
                 self.establish(id, now);
                 self.arm_session(id);
             }
-            // Proven to be the peer's, else phase 1 has only counted it.
+            // Authenticated as the peer's; otherwise phase 1 only counted it.
             Err(fault) => {
                 self.count_fault(&fault);
                 self.fail_session(id, &fault, now);
@@ -212,7 +212,7 @@ impl Node {
         }
     }
 
-    /// A message under the keys of a session, and what it has brought about.
+    /// Acts on the result of a message under a session's keys.
     fn on_fact(&mut self, id: SessionId, path: Path, message: &Message<'_>, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
@@ -226,7 +226,7 @@ impl Node {
         };
         let mut out = session.ike.outbox();
         let fact = session.ike.on_message(path, message, terms, now, &mut out);
-        // Where a child is agreed on, the planes have it before our last message leaves.
+        // When a child is agreed, the planes get it before our last message leaves.
         if !matches!(fact, Fact::Child(_)) {
             self.flush(Some(id), core::mem::take(&mut out));
         }
@@ -264,7 +264,7 @@ impl Node {
         self.arm_session(id);
     }
 
-    /// The gateway has answered or pushed; addresses that we have already change nothing.
+    /// The gateway has replied or pushed. Addresses that we already have change nothing.
     fn take_lease(&mut self, id: SessionId, lease: Lease, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
@@ -277,7 +277,7 @@ impl Node {
         }
     }
 
-    /// The peer is lent what it had, what another session of it has, or what is free.
+    /// The peer gets its last address, one that another session of it has, or a free one.
     fn on_asks_address(&mut self, id: SessionId, path: Path, wanted: &Wanted, now: Instant) {
         let session = &self.sessions[&id];
         let (Some(peer), Some(connection)) = (
@@ -309,8 +309,8 @@ impl Node {
         self.authentic_from(id, path, now);
     }
 
-    /// What an authentic message says, if it is no repetition of an earlier one, of the peer's or
-    /// of ours. Signs of life show that by their numbers (RFC 3706 §6.2), others by message ID.
+    /// Acts on notices of an authenticated message, unless it repeats an earlier one, of the peer
+    /// or our own. Probes are recognized by their numbers (RFC 3706 §6.2), others by message ID.
     fn on_notices(
         &mut self,
         id: SessionId,
@@ -329,7 +329,7 @@ impl Node {
         match notices[..] {
             [Notice::AreYouThere(number)] if session.liveness.is_question(number) => {}
             [Notice::IAmHere(number)] if proves || session.liveness.is_answer(number) => {}
-            // A repetition: its sender waits for the answer.
+            // A repetition: its sender still waits for the answer.
             [Notice::AreYouThere(number)] if session.liveness.is_last_question(number) => {
                 self.drops.count(DropReason::RetransmittedMessage);
                 return self.answer_life(id, number);
@@ -347,7 +347,7 @@ impl Node {
             self.prove(id);
         }
         for notice in notices {
-            // The one before may have ended the session.
+            // The previous notice may have ended the session.
             if self.sessions.contains_key(&id) {
                 self.on_peer_notice(id, notice, now);
             }
@@ -391,13 +391,13 @@ impl Node {
             Notice::InitialContact => self.peer_restarted(id, now),
             Notice::Superseded => self.superseded(id, now),
             Notice::AreYouThere(number) => self.answer_life(id, number),
-            // That it is authentic has been taken for a sign of life.
+            // The authenticated message already counted as a sign of life.
             Notice::IAmHere(number) => self.small_answered(id, number, now),
             Notice::Other(complaint) => self.peer_complains(id, &complaint, now),
         }
     }
 
-    /// An authentic complaint is told once: by what ends with it, or by itself.
+    /// An authenticated complaint is reported once: with whatever it ends, or by itself.
     fn peer_complains(&mut self, id: SessionId, complaint: &Complaint, now: Instant) {
         if complaint.is_about_identity && self.is_bare(id) {
             let name = &complaint.name;
@@ -421,8 +421,8 @@ impl Node {
         }
     }
 
-    /// Whoever had the last word of phase 1 is established before its peer is, which may not
-    /// believe it: such a session has no child, and is of no use then.
+    /// The end that sent the last message of phase 1 is established before its peer, which may
+    /// refuse it: such a session has no child and is useless.
     fn is_bare(&self, id: SessionId) -> bool {
         let session = self.sessions.get(&id);
         session.is_some_and(|session| session.held.children.is_empty())
@@ -438,7 +438,7 @@ impl Node {
         self.flush(Some(id), out);
     }
 
-    /// An exchange of this number of the peer's must not happen again.
+    /// Marks an exchange number of the peer as used.
     fn remember(&mut self, id: SessionId, exchange: u32) {
         let mut out = Outbox::default();
         if let Some(session) = self.sessions.get_mut(&id) {
@@ -447,7 +447,7 @@ impl Node {
         self.flush(Some(id), out);
     }
 
-    /// An authentic new message of phase 2 came over `path`. It proves that the peer is alive,
+    /// A new authenticated message of phase 2 came over `path`. It proves that the peer is alive,
     /// where it is, and that it has completed phase 1.
     pub(super) fn authentic_from(&mut self, id: SessionId, path: Path, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {

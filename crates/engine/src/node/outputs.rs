@@ -1,4 +1,4 @@
-//! What a node wants done, in order, and who caused the events among it.
+//! The outputs of a node in order, and the causes of its events.
 
 use std::collections::VecDeque;
 
@@ -6,8 +6,8 @@ use super::{Event, Output};
 use crate::identity::Peer;
 use crate::plane::{InboundChange, OutboundChange};
 
-/// The established peer that caused an event, if one did. [`Node::takes_line`] asks whether the
-/// log may have one more line on its account.
+/// The established peer that caused an event, if one did. [`Node::takes_line`] decides whether the
+/// log may have one more line about it.
 ///
 /// [`Node::takes_line`]: super::Node::takes_line
 #[derive(Clone, Default)]
@@ -16,7 +16,7 @@ pub struct Cause(pub(super) Option<Peer>);
 /// Outputs that were not polled yet.
 pub(super) struct Outputs {
     queue: VecDeque<Output>,
-    /// The end of the queue was polled: the next input may come.
+    /// The queue was drained: the next input may come.
     is_drained: bool,
     cause: Cause,
 }
@@ -30,15 +30,14 @@ impl Outputs {
         }
     }
 
-    /// An input has come. Nobody caused it until [`Self::blame`] says who did.
+    /// An input has come. Its events have no cause until [`Self::blame`] names one.
     pub(super) fn begin(&mut self) {
         debug_assert!(self.is_drained, "drain outputs before the next input");
         self.is_drained = false;
         self.cause = Cause::default();
     }
 
-    /// Events from now on are caused by this established peer; `None`: by nobody who has
-    /// authenticated.
+    /// Events from now on are caused by this established peer; `None`: by no authenticated one.
     pub(super) fn blame(&mut self, peer: Option<Peer>) {
         self.cause = Cause(peer);
     }
@@ -59,7 +58,7 @@ impl Outputs {
         self.push(Output::Outbound(change));
     }
 
-    /// The next one. `None`: all is drained.
+    /// The next output. `None`: the queue is drained.
     pub(super) fn pop(&mut self) -> Option<Output> {
         self.is_drained = self.queue.is_empty();
         self.queue.pop_front()

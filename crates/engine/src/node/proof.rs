@@ -119,7 +119,7 @@ impl Node {
         }
     }
 
-    /// Limits a child that has just got an outbound SA, if its peer's address is unproven.
+    /// Limits a child that has just received an outbound SA, if its peer's address is unproven.
     pub(super) fn limit_new(&mut self, id: SessionId, child: ChildId) {
         let Some(session) = self.sessions.get(&id) else {
             return;
@@ -131,7 +131,7 @@ impl Node {
         }
     }
 
-    /// Tells the planes where a child's peer is.
+    /// Tells the planes a child's proven address.
     pub(super) fn proven_at(&mut self, child: ChildId, address: IpAddr) {
         self.outputs
             .outbound(OutboundChange::Proven(child, address));
@@ -157,8 +157,8 @@ impl Node {
         }
     }
 
-    /// Whether an answer that came over `path` proves the address that the session's packets go
-    /// to. Wrong numbers are counted.
+    /// Whether an answer over `path` proves the address that the session's packets go to. Counts
+    /// wrong numbers.
     pub(super) fn proves(&mut self, id: SessionId, path: Path, number: u32) -> bool {
         let Some(session) = self.sessions.get_mut(&id) else {
             return false;
@@ -180,7 +180,7 @@ impl Node {
         }
     }
 
-    /// Whether the answer to this exchange of ours proves it.
+    /// Whether the answer to this exchange of ours proves the address.
     pub(super) fn exchange_proves(&self, id: SessionId, path: Path, exchange: u32) -> bool {
         let Some(session) = self.sessions.get(&id) else {
             return false;
@@ -189,7 +189,7 @@ impl Node {
         asked == Some(exchange) && session.path().remote.ip() == path.remote.ip()
     }
 
-    /// Probes a new address again and again, and at last returns to the old one.
+    /// Repeats the probe of a new address, and finally returns to the old one.
     pub(super) fn check_proof(&mut self, id: SessionId, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
@@ -212,7 +212,7 @@ impl Node {
             self.rekey_child(child, now);
         }
         if let Some(session) = self.sessions.get_mut(&id) {
-            // One that was begun before went where the peer was.
+            // An earlier exchange was sent to the peer's former address.
             let new = session
                 .ike
                 .own_exchanges()

@@ -1,5 +1,4 @@
-//! On whose account things happen: who caused an event, and what is charged to whom. How much each
-//! may have is in [`crate::quotas`].
+//! Assigns events and costs to peers. [`crate::quotas`] has the limits.
 
 use super::session_id::SessionId;
 use super::timers::Timer;
@@ -13,19 +12,19 @@ use crate::time::Instant;
 
 impl Node {
     /// Whether the log may have a line about an event of this cause. An established peer may cause
-    /// a limited number of lines; those beyond it are counted.
+    /// a limited number of lines; the rest is counted.
     pub fn takes_line(&mut self, cause: &Cause, now: Instant) -> bool {
         let peer = cause.0.as_ref();
         peer.is_none_or(|peer| self.quotas.take_line(peer, now))
     }
 
-    /// Lines that the log was not to have since this was asked last, and because of whom.
+    /// Lines left out since the last call, and about which peers.
     pub fn lines_left_out(&mut self) -> Vec<(String, u64)> {
         self.quotas.left_out()
     }
 
-    /// A message of this session's has come. Whether the session is established: then what follows
-    /// is on its peer's account.
+    /// A message of this session has come. Returns whether the session is established: then its
+    /// effects count against its peer.
     pub(super) fn hear(&mut self, id: SessionId) -> bool {
         let session = self.sessions.get(&id);
         let peer = session.and_then(|it| it.ike.identity()).cloned();
@@ -34,7 +33,7 @@ impl Node {
         is_established
     }
 
-    /// The established peer whose session or child a timer is of.
+    /// The established peer that owns a timer's session or child.
     pub(super) fn owner_of(&self, timer: Timer) -> Option<Peer> {
         let id = match timer {
             Timer::Session(id) => id,
@@ -44,7 +43,7 @@ impl Node {
         self.sessions.get(&id)?.ike.identity().cloned()
     }
 
-    /// The established peer whose packets are the reason for a notice; `None`: traffic of ours is.
+    /// The established peer whose packets caused a notice; `None`: our own traffic did.
     pub(super) fn sender_of(&self, notice: &Notice) -> Option<Peer> {
         match notice {
             Notice::PathMoved { child, .. } | Notice::InboundUsed { child, .. } => {
@@ -54,7 +53,7 @@ impl Node {
         }
     }
 
-    /// A peer whose quota is used up is named, now and then.
+    /// Names a peer whose quota is used up, from time to time.
     pub(super) fn tell_refused(&mut self, path: Path) {
         if let Some((peer, reason)) = self.quotas.take_refused() {
             self.outputs.tell(Event::NegotiationFailed {
@@ -65,7 +64,7 @@ impl Node {
         }
     }
 
-    /// Whether a peer that comes to us may negotiate one more child.
+    /// Whether a peer that connects to us may negotiate one more child.
     pub(super) fn charge_child(
         &mut self,
         id: SessionId,

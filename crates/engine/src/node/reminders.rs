@@ -16,14 +16,14 @@ use crate::node::{Node, Output};
 use crate::sa::Path;
 use crate::time::{Deadline, Duration, Instant};
 
-/// Places that are kept, and told, at most.
+/// Addresses that are kept and reminded at most.
 pub const PLACES_MAX: usize = 4_096;
-/// Least time between two reminders: each peer may set up a tunnel at once.
+/// Minimum time between two reminders: each peer may set up a tunnel at once.
 const PAUSE: Duration = Duration::from_millis(10);
 /// Random addition to each pause, so that gateways that restart together do not send in step.
 const JITTER: Duration = Duration::from_millis(10);
 
-/// Peers that have not been told yet.
+/// Peers that were not yet reminded.
 #[derive(Default)]
 pub(super) struct Reminders {
     left: Vec<Path>,
@@ -31,7 +31,7 @@ pub(super) struct Reminders {
 }
 
 impl Node {
-    /// Where the peers are that we answer: the newest first, [`PLACES_MAX`] at most.
+    /// The paths of the peers that we respond to: the newest first, at most [`PLACES_MAX`].
     pub fn places(&self) -> Vec<Path> {
         let ours = self.sessions.values().rev().filter(|session| {
             let connection = session.connection();
@@ -43,16 +43,16 @@ impl Node {
         new.take(PLACES_MAX).collect()
     }
 
-    /// Peers had these addresses when an earlier process ended.
+    /// Peers had these paths when an earlier process ended.
     pub(super) fn remind(&mut self, mut places: Vec<Path>, now: Instant) {
         places.truncate(PLACES_MAX);
-        // The first one is told first.
+        // The first one is reminded first.
         places.reverse();
         self.reminders.left = places;
         self.arm_reminder(now);
     }
 
-    /// Tells the next one, unless it is connected already or no connection would answer it.
+    /// Reminds the next one, unless it is already connected or no connection would answer it.
     pub(super) fn on_reminder_timer(&mut self, now: Instant) {
         self.reminders.armed = None;
         while let Some(path) = self.reminders.left.pop() {

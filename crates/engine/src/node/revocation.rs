@@ -9,15 +9,15 @@ use crate::config::RemoteMethod;
 use crate::time::Instant;
 
 impl Node {
-    /// Ends the sessions of peers whose certificates, or those of their authorities, the lists in
-    /// force name, and of those who are not among the pinned ones.
+    /// Ends the sessions of peers whose certificates, or those of their authorities, are on lists
+    /// in force, and of peers that are not among the pinned ones.
     pub(super) fn end_disbelieved(&mut self, now: Instant) {
         for id in self.sessions.ids(|_| true) {
             self.end_if_disbelieved(id, now);
         }
     }
 
-    /// A list may have been read while phase 1 was under way.
+    /// A list may have been read during phase 1.
     pub(super) fn end_if_disbelieved(&mut self, id: SessionId, now: Instant) {
         let Some(fault) = self.disbelieved(id, now) else {
             return;
@@ -35,7 +35,7 @@ impl Node {
         store.disbelieved_since(path, told.at(at, now).0)
     }
 
-    /// Ends the sessions that a connection has with one peer.
+    /// Ends a connection's sessions with one peer.
     pub(super) fn end_peer(&mut self, connection: &str, peer: &str, now: Instant) {
         let sessions = self.sessions.ids(|session| {
             let identity = session.ike.identity();

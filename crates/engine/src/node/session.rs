@@ -34,11 +34,11 @@ pub(super) struct Session {
     /// Its keys and exchanges.
     pub(super) ike: Ike,
     pub(super) stage: Stage,
-    /// What a responder finds the session by when its first message is repeated.
+    /// The key by which a responder finds the session when its first message is repeated.
     pub(super) first_message: Option<Box<(std::net::SocketAddr, Spi)>>,
     pub(super) held: Held,
     pub(super) liveness: Liveness,
-    /// The peer has moved and has not answered from there.
+    /// The peer has moved and has not yet answered from there.
     pub(super) unproven: Option<Box<Unproven>>,
     pub(super) asked_small: Option<Box<SmallQuestion>>,
     armed: Option<Instant>,
@@ -48,19 +48,19 @@ pub(super) struct Session {
 #[derive(Default)]
 pub(super) struct Held {
     pub(super) children: Vec<ChildId>,
-    /// Children whose quick mode is to follow those that are under way.
+    /// Children whose quick mode waits for those in progress.
     pub(super) waiting: Vec<ChildId>,
     /// Inner addresses by mode config.
     pub(super) lease: Option<Box<Lease>>,
-    /// Addresses of our pools that stand for a peer of transport mode.
+    /// Pool addresses that represent a peer of transport mode.
     pub(super) stand_ins: Vec<IpAddr>,
     /// The account of the peer's stay, from the first child on.
     pub(super) account: Option<AccountId>,
 }
 
 impl Held {
-    /// Takes what another session of the peer held. Returns the addresses that this one has
-    /// anyway: they were lent twice.
+    /// Takes over what another session of the peer held. Returns addresses that both had: they were
+    /// assigned twice.
     fn take_over(&mut self, from: Self) -> Vec<IpAddr> {
         self.children.extend(from.children);
         self.waiting.extend(from.waiting);
@@ -82,12 +82,12 @@ impl Held {
 }
 
 impl Session {
-    /// Where the peer is.
+    /// The path to the peer.
     pub(super) fn path(&self) -> Path {
         self.ike.path()
     }
 
-    /// Where the peer has proven to be.
+    /// The proven path to the peer.
     pub(super) fn home(&self) -> Path {
         let unproven = self.unproven.as_ref();
         unproven.map_or_else(|| self.path(), |it| it.proven)
@@ -106,7 +106,7 @@ impl Session {
         }
     }
 
-    /// Known to an initiator at once, to a responder when phase 1 is done.
+    /// An initiator knows it at once, a responder after phase 1.
     pub(super) fn connection(&self) -> Option<&Arc<Connection>> {
         self.stage.connection()
     }
@@ -116,7 +116,7 @@ impl Session {
         self.connection().map(|connection| connection.name.clone())
     }
 
-    /// The session that it is to take over from.
+    /// The session that this one will take over from.
     pub(super) fn replaces(&self) -> Option<SessionId> {
         match self.stage {
             Stage::Begun(_, Purpose::Renew(old)) => Some(old),
@@ -124,7 +124,7 @@ impl Session {
         }
     }
 
-    /// The session that took over from it.
+    /// The session that took over from this one.
     pub(super) fn heir(&self) -> Option<SessionId> {
         match &self.stage {
             Stage::Established(_, tenure) => match tenure.rule {
@@ -153,12 +153,12 @@ impl Session {
         }
     }
 
-    /// Whether another address of the same gateway was first.
+    /// Whether another address of the same gateway authenticated first.
     pub(super) fn is_surplus(&self) -> bool {
         matches!(self.stage, Stage::Begun(_, Purpose::Surplus(_)))
     }
 
-    /// It is to be renewed, or to end, where the numbers of its exchanges are used up.
+    /// Renews it, or ends it if its exchange numbers are used up.
     fn wear(&mut self, wear: Wear) {
         match (wear, &mut self.stage) {
             (Wear::Renew, stage) => stage.renew_at(Some(Instant(0))),
@@ -167,7 +167,7 @@ impl Session {
         }
     }
 
-    /// How long it sends into silence before it asks.
+    /// How long it sends without an answer before it probes.
     pub(super) fn patience(&self) -> Duration {
         let delay = self.connection().and_then(|it| it.dpd_delay);
         delay.unwrap_or(UNHEARD).min(UNHEARD)
@@ -192,7 +192,7 @@ impl Session {
 }
 
 impl Node {
-    /// Arms the session's timer anew; call after whatever changes its deadlines.
+    /// Rearms the session's timer. Call it after every change of its deadlines.
     pub(super) fn arm_session(&mut self, id: SessionId) {
         if let Some(session) = self.sessions.get_mut(&id) {
             let deadline = session.deadline();
@@ -201,7 +201,7 @@ impl Node {
         }
     }
 
-    /// Sends what a machine wrote: marker, fragments, event; adds up its work and drops.
+    /// Sends the messages of an outbox: marker, fragments, event. Adds up its work and drops.
     pub(super) fn flush(&mut self, id: Option<SessionId>, outbox: Outbox) {
         let session = id.and_then(|id| self.sessions.get_mut(&id));
         let mut name = None;
@@ -265,7 +265,7 @@ impl Node {
         }
     }
 
-    /// Phase 1 has succeeded: takes its product, and goes on to mode config and children.
+    /// Phase 1 has succeeded: continues with mode config and children.
     pub(super) fn establish(&mut self, id: SessionId, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
@@ -385,14 +385,15 @@ impl Node {
         }
     }
 
-    /// What a session that has just been removed counted for, or was lent.
+    /// Releases the entries and addresses of a session that was just removed.
     fn give_up_places(&mut self, id: SessionId, session: &Session, now: Instant) {
         match (&session.stage, session.ike.identity()) {
             (Stage::Established(..), Some(identity)) => self.quotas.leave(identity),
             (Stage::HalfOpen(place), _) => self.half_open.fail(id, **place, now),
             _ => {}
         }
-        // A renewal that we began may have made us the initiator: the roles do not tell who lends.
+        // A renewal of ours may have made us the initiator, so the role does not tell who assigns
+        // addresses.
         let lends = |connection: &Arc<Connection>| !connection.wants_inner.is_any();
         if session.connection().is_some_and(lends) {
             self.give_back(session.held.lease.as_deref());
@@ -449,8 +450,8 @@ impl Node {
         self.arm_session(id);
     }
 
-    /// The peer has all of phase 1: a first message under the same SPI is a new one. Nothing
-    /// happens before the session is established.
+    /// The peer has all of phase 1: a first message with the same SPI is a new one. Does nothing
+    /// before the session is established.
     pub(super) fn forget_phase1(&mut self, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
@@ -475,8 +476,8 @@ impl Node {
     }
 }
 
-/// An IKE message as it travels on this path: behind four zero octets where ESP shares the socket
-/// (RFC 3948 §2.2).
+/// An IKE message in its form on this path: behind four zero octets if ESP shares the socket (RFC
+/// 3948 §2.2).
 pub(super) fn with_marker(path: Path, message: Vec<u8>) -> Vec<u8> {
     if path.via != Via::UdpWithMarker {
         return message;

@@ -15,9 +15,9 @@ pub(super) struct Sessions {
     /// Boxed: a tree of ever newer keys is half empty.
     by_id: BTreeMap<SessionId, Box<Session>>,
     next: u32,
-    /// Our own half of the name of every session's IKE SA.
+    /// Our own SPI of every session's IKE SA.
     by_spi: BTreeMap<Spi, SessionId>,
-    /// Responder: the peer's address and its half, while first messages may be repeated.
+    /// Responder: the peer's address and SPI, while first messages may be repeated.
     by_first_message: BTreeMap<(SocketAddr, Spi), SessionId>,
     /// The peers of established sessions; the oldest session of a peer is first.
     by_peer: BTreeSet<(Peer, SessionId)>,
@@ -25,7 +25,7 @@ pub(super) struct Sessions {
 
 impl Sessions {
     pub(super) fn add(&mut self, session: Session) -> SessionId {
-        // Strangers begin many sessions: numbers wrap around, and some are in use.
+        // Strangers start many sessions: numbers wrap around, and some are in use.
         while self.by_id.contains_key(&SessionId(self.next)) {
             self.next = self.next.wrapping_add(1);
         }
@@ -94,7 +94,7 @@ impl Sessions {
         wanted.map(|(id, _)| id).collect()
     }
 
-    /// The session that a message is for: it carries the SPI that is ours.
+    /// The session of a message, by our SPI in it.
     pub(super) fn named(&self, spis: Spis) -> Option<SessionId> {
         let by = |spi: &Spi, role: Role| {
             let id = *self.by_spi.get(spi)?;
@@ -103,17 +103,17 @@ impl Sessions {
         by(&spis.responder, Role::Responder).or_else(|| by(&spis.initiator, Role::Initiator))
     }
 
-    /// Whether an SPI is our half of a session's name.
+    /// Whether an SPI is ours in some session.
     pub(super) fn has_spi(&self, spi: Spi) -> bool {
         self.by_spi.contains_key(&spi)
     }
 
-    /// The session that a first message from this address and with this SPI began.
+    /// The session that a first message with this address and SPI started.
     pub(super) fn begun_by(&self, first: (SocketAddr, Spi)) -> Option<SessionId> {
         self.by_first_message.get(&first).copied()
     }
 
-    /// A first message like the one that began a session is a new one from now on.
+    /// From now on, a first message like the one that started a session starts a new one.
     pub(super) fn forget_first_message(&mut self, id: SessionId) {
         let session = self.by_id.get_mut(&id);
         if let Some(first) = session.and_then(|it| it.first_message.take()) {

@@ -1,4 +1,4 @@
-//! Large packets without an answer: a small probe tells whether the path loses large packets only,
+//! Large packets without an answer: a small probe tells whether the path loses only large packets,
 //! or all packets.
 
 use super::Node;
@@ -44,7 +44,7 @@ impl Node {
         }
     }
 
-    /// The peer has answered one of our questions.
+    /// The peer has answered one of our probes.
     pub(super) fn small_answered(&mut self, id: SessionId, number: u32, now: Instant) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;

@@ -33,7 +33,7 @@ const FIRST_BACKOFF: Duration = Duration::from_secs(1);
 /// The longest wait between attempts.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
-/// A connection that we begin.
+/// A connection that we initiate.
 pub(super) struct Station {
     pub(super) connection: Arc<Connection>,
     pub(super) children: Vec<ChildId>,
@@ -41,16 +41,16 @@ pub(super) struct Station {
     pub(super) state: State,
     renewal: Option<SessionId>,
     race: Race,
-    /// The gateway's address that won last.
+    /// The gateway address that was last used.
     used: Option<SocketAddr>,
-    /// Where the next attempt begins in the list of addresses.
+    /// Index of the next attempt's first address.
     first: usize,
     /// Addresses that the last attempt did not use, and why.
     pub(super) passed_over: Vec<String>,
     attempt: u32,
-    /// Exchanges of this attempt that were begun anew.
+    /// Exchanges of this attempt that were restarted.
     restarts: u32,
-    /// The inner addresses that we had, to ask for them again.
+    /// Our former inner addresses, which we request again.
     had: Vec<IpAddr>,
     retry_children_at: Option<Instant>,
     ousted: Ousted,
@@ -66,9 +66,9 @@ pub(super) enum State {
     AwaitingTraffic,
     /// We have asked which of our addresses leads to the peer.
     AwaitingAddress,
-    /// Phase 1 is under way with one address of the peer or several.
+    /// Phase 1 is in progress with one or several addresses of the peer.
     Racing,
-    /// The peer has authenticated: mode config or the first quick modes are under way.
+    /// The peer has authenticated: mode config or the first quick modes are in progress.
     Connecting(SessionId),
     /// At least one child is up.
     Up(SessionId),
@@ -105,7 +105,7 @@ impl Station {
             }),
             _ => None,
         };
-        // Before one child is up they all begin, or the session ends.
+        // Before one child is up, either all of them start or the session ends.
         let is_up = matches!(self.state, State::Up(_));
         let at = self.retry_children_at.filter(|_| is_up);
         let children = at.map(|at| Deadline {
@@ -218,7 +218,7 @@ impl Node {
             .for_each(|id| self.rekey_session(id, now));
     }
 
-    /// Begins a new phase 1 that will take over from this session, unless one is under way.
+    /// Starts a phase 1 that will take over from this session, unless one is in progress.
     pub(super) fn rekey_session(&mut self, id: SessionId, now: Instant) {
         let is_under_way = self.sessions.values().any(|it| it.replaces() == Some(id));
         let Some(session) = self.sessions.get_mut(&id) else {
@@ -269,8 +269,9 @@ impl Node {
         id
     }
 
-    /// Our own address changed under a session. In UDP the peer follows what is authentic: a
-    /// question at once shows it the way. Without UDP the SAs name our address: begin anew.
+    /// Our own address changed under a session. In UDP the peer follows authenticated messages, so
+    /// a probe at once shows it the new path. Without UDP the SAs contain our address, so start
+    /// again.
     fn own_address_moved(&mut self, id: SessionId, local: IpAddr, now: Instant) {
         let Some(session) = self.sessions.get(&id) else {
             return;
@@ -364,8 +365,8 @@ impl Node {
         }
     }
 
-    /// A child was lost, or could not be brought up, while its session stands: it is begun again
-    /// after `wait`, if others are up or under way.
+    /// A child was lost, or could not be set up, while its session stands. It is started again
+    /// after `wait`, if others are up or in progress.
     pub(super) fn station_child_down(
         &mut self,
         id: SessionId,
@@ -387,7 +388,7 @@ impl Node {
             session.has_waiting() || session.ike.exchanges().iter().any(Exchange::is_asked);
         let begins = begins_at_once(station.connection.start);
         match station.state {
-            // Nothing is up: the session alone is of no use.
+            // Nothing is up: the session alone is useless.
             State::Connecting(_) if !is_under_way => {
                 self.close_session(id, EndCause::NoChild, true, now);
             }
@@ -431,7 +432,7 @@ impl Node {
         station.retry_children_at = None;
         let was_up = matches!(station.state, State::Up(_));
         if !station.race.is_idle() {
-            // The gateway has said that it does not know the tunnel: a new attempt is under way.
+            // The gateway has said that it does not know the tunnel: a new attempt is in progress.
             station.state = State::Racing;
             return self.arm_station(index);
         }

@@ -1,4 +1,4 @@
-//! What a node shows of itself.
+//! The state of a node, for display.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use crate::sa::{Mode, Path};
 use crate::suite::Standing;
 use crate::time::{Duration, Instant};
 
-/// A node at one moment.
+/// The state of a node at one moment.
 #[derive(Clone, Debug)]
 pub struct Status {
     /// In the order of the configuration.
@@ -20,7 +20,7 @@ pub struct Status {
     pub half_open: usize,
     /// Octets of fragments that wait for the rest of their message.
     pub fragment_octets: usize,
-    /// Name, addresses lent and addresses in all, of each pool.
+    /// Name, assigned addresses and total addresses of each pool.
     pub pools: Vec<(String, usize, u128)>,
 }
 
@@ -29,39 +29,39 @@ pub struct Status {
 pub struct ConnectionStatus {
     /// Its key in the file.
     pub name: String,
-    /// Of a station: where it stands; else "responder".
+    /// For a station its state; otherwise "responder".
     pub state: &'static str,
     /// Whether the file permits insecure algorithms.
     pub is_legacy: bool,
-    /// Of a station that is up: children that are not, and where they lead.
+    /// For a station that is up: children that are not up, and where they lead.
     pub missing: Vec<String>,
-    /// Of a station whose gateway has several addresses: those that the last attempt did not use,
+    /// For a station whose gateway has several addresses: those that the last attempt did not use,
     /// and why.
     pub passed_over: Vec<String>,
-    /// Established or under way.
+    /// Established or in progress.
     pub sessions: Vec<SessionStatus>,
 }
 
 /// An ISAKMP SA.
 #[derive(Clone, Debug)]
 pub struct SessionStatus {
-    /// Who the peer proved to be; empty while half open.
+    /// The proven identity; empty while half open.
     pub peer: String,
-    /// Where.
+    /// The path to the peer.
     pub path: Path,
-    /// Where it has proven to be; it may write from elsewhere.
+    /// The proven path; the peer may send from elsewhere.
     pub home: Path,
-    /// Who began.
+    /// Our role.
     pub role: Role,
     /// In proposal words; empty while half open.
     pub suite: String,
     /// Whether the suite is legacy.
     pub is_legacy: bool,
-    /// We are behind a NAT, the peer is.
+    /// Whether we are behind a NAT, and whether the peer is.
     pub nat: (bool, bool),
-    /// Since it was established.
+    /// Time since it was established.
     pub age: Option<Duration>,
-    /// Lent to us or by us.
+    /// Inner addresses that we or the peer were assigned.
     pub inner: Vec<IpAddr>,
     /// Its children.
     pub children: Vec<ChildStatus>,
@@ -72,11 +72,11 @@ pub struct SessionStatus {
 pub struct ChildStatus {
     /// Its key in the file.
     pub name: String,
-    /// As planes report it.
+    /// The ID in reports of the planes.
     pub id: crate::sa::ChildId,
     /// Our inbound SPI.
     pub spi_in: u32,
-    /// The peer's.
+    /// The peer's SPI.
     pub spi_out: u32,
     /// In proposal words.
     pub suite: String,
@@ -94,12 +94,12 @@ pub struct ChildStatus {
     pub remote: String,
     /// The pool address that stands for a transport mode peer.
     pub pool_address: Option<IpAddr>,
-    /// Since these SAs were agreed on.
+    /// Time since these SAs were agreed.
     pub age: Duration,
 }
 
 impl Node {
-    /// What there is at this moment.
+    /// The current state.
     pub fn status(&self, now: Instant) -> Status {
         let connections = self.config.connections.iter().map(|connection| {
             let is_own = |session: &Session| {
@@ -138,7 +138,7 @@ impl Node {
         }
     }
 
-    /// Of a station that is up, where its children that are not lead.
+    /// For a station that is up, where its children lead that are not up.
     fn missing(&self, station: &Station) -> Vec<String> {
         let is_up = matches!(station.state, State::Up(_));
         let children = station.children.iter().filter(|_| is_up);

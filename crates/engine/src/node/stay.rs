@@ -1,4 +1,4 @@
-//! What is told of a peer that is connected: who it is, and at the end how much passed.
+//! A connected peer: who it is, and at the end its traffic.
 
 use core::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -8,7 +8,7 @@ use crate::ike::Spi;
 use super::end_cause::EndCause;
 use crate::time::Duration;
 
-/// What one direction has carried.
+/// The traffic of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Packets.
@@ -17,18 +17,18 @@ pub struct Traffic {
     pub bytes: u64,
 }
 
-/// Who is connected.
+/// A connected peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stay {
     /// The same at both ends, and for the whole stay.
     pub id: StayId,
     /// Connection.
     pub connection: String,
-    /// Who the peer proved to be.
+    /// The proven identity.
     pub identity: String,
-    /// Where the peer is.
+    /// The peer's address and port.
     pub remote: SocketAddr,
-    /// Inner addresses that are lent, to the peer or to us.
+    /// Inner addresses that the peer or we were assigned.
     pub inner: Vec<IpAddr>,
 }
 
@@ -45,18 +45,18 @@ impl fmt::Display for StayId {
     }
 }
 
-/// How a stay went, at its end.
+/// The summary of a stay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// Why it ended.
     pub cause: EndCause,
     /// From its first child to its end.
     pub duration: Duration,
-    /// What the peer sent.
+    /// Traffic from the peer.
     pub received: Traffic,
-    /// What was sent to the peer.
+    /// Traffic to the peer.
     pub sent: Traffic,
-    /// Both planes have told what they counted; else more may have passed.
+    /// Both planes have reported their counts; otherwise there may have been more.
     pub is_complete: bool,
 }
 

@@ -260,7 +260,7 @@ fn a_wrong_selector_is_refused_in_one_sentence_at_both_ends() {
         reason.contains("10.77.0.0/24") && reason.contains("10.10.0.0/24"),
         "{reason}"
     );
-    // The station's attempt ends with it, and one event says so.
+    // The station's attempt ends with it, as a single event says.
     let complaints = |event: &Event| matches!(event, Event::PeerComplains { .. });
     assert_eq!(world.ends[0].count(complaints), 0);
     let reason = world.ends[0].failure().expect("a failure");
@@ -293,7 +293,7 @@ fn a_refused_child_leaves_the_others_up_and_is_not_begun_again_at_once() {
     );
 }
 
-/// Where in the log, counted from 1, the first datagram of quick mode is.
+/// The position in the log, counted from 1, of quick mode's first datagram.
 fn first_quick(world: &World) -> usize {
     let is_quick = |datagram: &Vec<u8>| {
         let message = datagram.strip_prefix(&[0; 4]);
@@ -424,7 +424,7 @@ fn a_wrong_key_ends_without_a_tunnel_and_both_ends_say_so_at_once() {
     assert_eq!(world.ends[1].node.established(), 0);
 }
 
-/// Another pre-shared key than the other end's.
+/// A pre-shared key that differs from the other end's.
 fn wrong_key(connection: &mut Connection) {
     let secret = Arc::new(Secret(b"wrong".to_vec()));
     connection.remote.method = RemoteMethod::PresharedKey(secret.clone());
@@ -805,7 +805,7 @@ fn what_is_down_holds_no_packets_and_what_is_up_again_does() {
     world.assert_up();
 }
 
-/// Renews the child from one end and lets the exchange end, no more; the other end's SPIs.
+/// Renews the child from one end and only completes the exchange. Returns the other end's SPIs.
 fn renewed_by(world: &mut World, end: usize) -> (u32, u32) {
     world.run(Duration::from_secs(2));
     let old = world.sealing(1 - end);
@@ -907,7 +907,7 @@ fn a_deleted_pair_is_sealed_with_no_longer() {
     world.assert_up();
 }
 
-/// A station with so many connections to the gateway, all of one identity.
+/// A station with this many connections to the gateway, all of one identity.
 fn many_of_one_identity(seed: u8, number: usize, dpd: Option<Duration>) -> World {
     let mut world = World::new(seed, move |connection, is_station| {
         connection.unique = Unique::Keep;
@@ -974,7 +974,7 @@ fn many_idle_sessions_ask_the_planes_together() {
     let mut world = many_of_one_identity(51, 10, Some(Duration::from_secs(10)));
     world.reports = 0;
     world.run(Duration::from_secs(100));
-    // each asks its peer every ten seconds, three tenths of a second after the one before
+    // each probes its peer every ten seconds, three tenths of a second after the one before
     assert!((9..=25).contains(&world.reports), "{}", world.reports);
 }
 
@@ -1070,10 +1070,10 @@ struct End {
     outbound: BTreeMap<u32, ChildId>,
     /// The outbound SA that was installed last.
     sealing: u32,
-    /// What the planes were told and which messages were sent, in order.
+    /// Changes for the planes and sent messages, in order.
     trail: Vec<String>,
     keys: BTreeMap<u32, Vec<u8>>,
-    /// Children whose next packet from then on is told of.
+    /// Children whose next packet after this time is reported.
     watched: BTreeMap<ChildId, Instant>,
     /// Where the planes send each child's packets.
     paths: BTreeMap<ChildId, Path>,
@@ -1104,7 +1104,7 @@ fn arrives(local: impl Into<SocketAddr>, remote: impl Into<SocketAddr>) -> Path 
 struct World {
     ends: [End; 2],
     now: Instant,
-    /// Datagrams under way: when they arrive, at which end.
+    /// Datagrams in flight: when they arrive, at which end.
     wire: Vec<(Instant, usize, Path, Vec<u8>)>,
     /// Private port to public port.
     nat: Option<BTreeMap<u16, u16>>,
@@ -1114,13 +1114,13 @@ struct World {
     loss: f64,
     /// One way.
     delay: Duration,
-    /// Each datagram comes twice, each time up to so much later.
+    /// Each datagram arrives twice, each time up to this much later.
     jitter: Duration,
     random: Stream,
     sent: usize,
     /// How often a timer woke an end.
     wakes: usize,
-    /// How often the planes were asked.
+    /// How often the planes were asked for a report.
     reports: usize,
     /// What the station's inbound plane has opened.
     heard: Vec<SaReport>,
@@ -1129,13 +1129,13 @@ struct World {
     first_message: Option<Vec<u8>>,
     /// The datagram that is lost, counted from 1.
     loses: Option<usize>,
-    /// Octets that are broken wherever they are sent in clear.
+    /// Octets that are corrupted in every unencrypted message.
     garbles: Option<Vec<u8>>,
     /// Addresses that nobody has.
     dead: Vec<IpAddr>,
-    /// What was sent there.
+    /// Datagrams sent there.
     unheard: Vec<(Path, Vec<u8>)>,
-    /// An address that takes so much longer, each way.
+    /// An address with this additional delay, each way.
     slow: Option<(IpAddr, Duration)>,
     /// What was sent.
     log: Vec<Vec<u8>>,
@@ -1331,7 +1331,7 @@ impl World {
         world
     }
 
-    /// The peer's SPI that an end seals under.
+    /// The peer's SPI of an end's current outbound SA.
     fn sealing(&self, end: usize) -> u32 {
         self.ends[end].sealing
     }
@@ -1371,7 +1371,7 @@ impl World {
         self.drain(end);
     }
 
-    /// A packet of the station's under its newest SA. A gateway that has it answers at once.
+    /// A packet of the station under its newest SA. A gateway with that SA answers at once.
     fn packet(&mut self) {
         let spi = self.ends[0].sealing;
         let Some(&child) = self.ends[0].outbound.get(&spi) else {
@@ -1536,7 +1536,7 @@ impl World {
         self.now = end;
     }
 
-    /// Both ends are up, with the same keys under the same SPIs.
+    /// Asserts that both ends are up, with the same keys under the same SPIs.
     fn assert_up(&self) {
         let [station, gateway] = &self.ends;
         let failures: Vec<_> = self
@@ -1555,7 +1555,7 @@ impl World {
     }
 }
 
-/// Who an established session's peer is.
+/// The peer of an established session.
 fn peer_of(session: &Session) -> Peer {
     let sa = session.ike.sa().expect("established");
     sa.identity.clone()

@@ -1,5 +1,5 @@
-//! All timers of a node in one ordered map, so the next deadline is found at once, also with many
-//! sessions. Each owner stores the moment that its own timer is set to.
+//! All timers of a node in one ordered map, so the next deadline is found at once, even with many
+//! sessions. Each owner stores the time of its own timer.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use crate::ike::Role;
 use crate::sa::ChildId;
 use crate::time::{Deadline, Duration, Instant};
 
-/// Whose timer.
+/// The owner of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
     Session(SessionId),
     Child(ChildId),
-    /// By its index, which is kept small: there are two timers for each tunnel.
+    /// A station by index, small because there are two timers for each tunnel.
     Station(u32),
     /// Ends of sessions that wait for the planes.
     Accounts,
-    /// Former peers are told one by one.
+    /// Former peers are reminded one by one.
     Reminder,
 }
 
@@ -36,11 +36,11 @@ pub(super) struct Timers {
     fired: Option<Instant>,
 }
 
-/// Between two times that one timer fires, whatever a configuration says.
+/// Minimum time between two firings of one timer, whatever the configuration.
 const PAUSE: Duration = Duration::from_millis(1);
 
 impl Timers {
-    /// Replaces the timer's deadline. `armed` is the owner's: where its timer stands.
+    /// Replaces the timer's deadline. `armed` is the owner's record of it.
     pub(super) fn arm(
         &mut self,
         timer: Timer,
@@ -65,7 +65,7 @@ impl Timers {
         self.fired = Some(now);
     }
 
-    /// Takes out a timer that is due. Its owner arms it again, or is gone.
+    /// Removes a due timer. Its owner rearms it, or is gone.
     pub(super) fn pop(&mut self, now: Instant) -> Option<Timer> {
         let first = self.set.first_entry()?;
         let (at, timer) = *first.key();

@@ -12,12 +12,12 @@ use crate::counters::DropReason;
 use crate::sa::Path;
 use crate::time::Instant;
 
-/// What has been answered lately: apart from hints, which stations wait for.
+/// The rate limit of answers, separate from that of hints, which stations wait for.
 #[derive(Default)]
 pub(super) struct Versions(Hints);
 
 impl Node {
-    /// Whether a message is of a later version: then it is dropped here.
+    /// Whether a message has a later version. If so, it is dropped here.
     pub(super) fn takes_later_version(&mut self, path: Path, message: &[u8], now: Instant) -> bool {
         if !is_later(message) {
             return false;

@@ -23,11 +23,11 @@ use crate::ike::Fault;
 use crate::sa::Mode;
 use crate::selector::TrafficSelector;
 
-/// What a peer asks for out of a range that others may ask for too.
+/// A peer's request for a part of a range that others may request too.
 struct Claim<'a> {
     local: &'a TrafficSelector,
     remote: &'a TrafficSelector,
-    /// The configured range that it is a part of.
+    /// The configured range that contains it.
     range: &'a TrafficSelector,
 }
 
@@ -87,15 +87,15 @@ impl Node {
 }
 
 impl Claim<'_> {
-    /// Whether traffic of both sides is that of these selectors too, which do not merely go around
-    /// the configured range. No local selector: an address that is not known yet.
+    /// Whether traffic of both sides may also match these selectors, unless they merely surround
+    /// the configured range. No local selector: the address is not yet known.
     fn overlaps(&self, local: Option<&TrafficSelector>, remote: &TrafficSelector) -> bool {
         let is_around = remote.contains(self.range) && remote != self.range;
         let is_ours = |local: &TrafficSelector| self.local.intersection(local).is_some();
         !is_around && self.remote.intersection(remote).is_some() && local.is_none_or(is_ours)
     }
 
-    /// The connection of one peer alone that has some of it, in words.
+    /// The connection for a single peer that reserves some of it, in words.
     fn kept_by(&self, config: &Config, own: &Arc<Connection>) -> Option<String> {
         let mut others = config.connections.iter();
         others.find_map(|other| {
@@ -119,8 +119,8 @@ impl Claim<'_> {
         })
     }
 
-    /// The pool that it lies in or reaches into, in words. Who has all of a range that is
-    /// configured around a pool is meant to have what the pool's own tunnels do not take.
+    /// The pool that it lies in or overlaps, in words. A peer that has all of a range configured
+    /// around a pool gets what the pool's own tunnels do not take.
     fn lent_from(&self, config: &Config) -> Option<String> {
         config.pools.iter().find_map(|pool| {
             let addresses = TrafficSelector {
@@ -138,7 +138,7 @@ impl Claim<'_> {
 }
 
 impl ChildEntry {
-    /// The traffic of a tunnel that stands, or that the peer has asked for.
+    /// The traffic of a tunnel that stands, or that the peer has requested.
     fn held(&self) -> Option<(TrafficSelector, TrafficSelector)> {
         if self.child().mode != Mode::Tunnel {
             return None;

@@ -19,7 +19,7 @@ pub(super) fn overlap(new: &Pair) -> Duration {
 }
 
 impl Pair {
-    /// The pair that was agreed on.
+    /// The agreed pair.
     pub(super) fn agreed(agreed: &AgreedChild, now: Instant) -> Self {
         let negotiated = &agreed.negotiated;
         Self {
@@ -36,7 +36,7 @@ impl Pair {
         }
     }
 
-    /// Whether this one stands, of two that cross.
+    /// Whether this one stays, of two that cross.
     fn outdoes(&self, other: &Self) -> bool {
         let least = |pair: &Self| pair.spi_in.min(pair.spi_out);
         match self.is_ours == other.is_ours {
@@ -47,14 +47,14 @@ impl Pair {
 }
 
 impl Node {
-    /// Whether a new pair, made to renew the one with our SPI `renews`, loses against the current
-    /// pair, which has renewed it already.
+    /// Whether a new pair that renews the one with our SPI `renews` loses against the current pair,
+    /// which has already renewed it.
     pub(super) fn is_outdone(&self, child: ChildId, new: &Pair, renews: Option<u32>) -> bool {
         let current = self.children.get(&child).and_then(|entry| entry.current);
         current.is_some_and(|it| Some(it.spi_in) != renews && it.outdoes(new))
     }
 
-    /// Keeps a pair to receive what the peer may seal with it.
+    /// Keeps a pair for receiving what the peer may seal with it.
     pub(super) fn keep_beside(&mut self, child: ChildId, pair: Pair) {
         if let Some(entry) = self.children.get_mut(&child) {
             entry.old.push((pair, pair.since + OVERLAP * 4));

@@ -24,7 +24,7 @@ use crate::sa::{ChildId, Direction, Mode, Path};
 use crate::time::{Duration, Instant};
 
 impl Node {
-    /// Begins quick mode for a child under a session, or lets it wait for its turn.
+    /// Starts quick mode for a child under a session, or queues it.
     pub(in super::super) fn begin_child(&mut self, id: SessionId, child: ChildId, now: Instant) {
         let session = self.sessions.get(&id);
         let Some(session) = session.filter(|it| it.ike.is_established()) else {
@@ -78,8 +78,8 @@ impl Node {
         }
     }
 
-    /// Both ends have agreed on a pair. `out`: what the exchange sends. It leaves when the inbound
-    /// plane has the new SA, because the peer may send as soon as it reads it.
+    /// Both ends have agreed on a pair. `out`: the message of the exchange. It leaves after the
+    /// inbound plane has the new SA, because the peer may send as soon as it reads it.
     pub(in super::super) fn child_agreed(
         &mut self,
         id: SessionId,
@@ -102,7 +102,7 @@ impl Node {
         self.child_complete(id, &agreed, now);
     }
 
-    /// The peer asks for a child.
+    /// The peer requests a child.
     pub(in super::super) fn on_asks_child(
         &mut self,
         id: SessionId,
@@ -115,8 +115,8 @@ impl Node {
             return;
         };
         if let Err(reason) = self.charge_child(id, &connection, now) {
-            // It is sent again, and is served then. Nobody remembers that it was here, so it shows
-            // nothing about where the peer is: it may be a replay.
+            // It will be repeated and served then. It is not remembered, and proves nothing about
+            // where the peer is: it may be a replay.
             self.drops.count(reason);
             return self.tell_refused(path);
         }
@@ -203,7 +203,7 @@ impl Node {
         let Some(index) = connection.children.iter().position(fits) else {
             return Err(mismatch(connection, offer, &inner));
         };
-        // A peer with several sessions has no more children than one with one.
+        // A peer with several sessions may have as many children as one with a single session.
         let siblings = self.siblings(id).into_iter();
         let siblings = siblings.filter_map(|it| self.sessions.get(&it));
         let held: usize = siblings.map(|it| it.held.children.len()).sum();
@@ -351,7 +351,7 @@ impl Node {
         self.station_child_up(id, now);
     }
 
-    /// The peer protects only a part of what we asked for: the rest is refused.
+    /// The peer protects only a part of what we requested: the rest is refused.
     fn tell_narrowed(&mut self, id: SessionId, child: ChildId, pair: Pair) {
         let (Some(session), Some(entry)) = (self.sessions.get(&id), self.children.get(&child))
         else {

@@ -9,7 +9,7 @@ use crate::sa::ChildId;
 use crate::time::Instant;
 
 impl Session {
-    /// Whether a child is to have its turn.
+    /// Whether a child is waiting.
     pub(in super::super) fn has_waiting(&self) -> bool {
         !self.held.waiting.is_empty()
     }
@@ -20,7 +20,7 @@ impl Session {
         }
         let next = self.held.waiting.remove(0);
         if self.held.waiting.is_empty() {
-            // Most of its life a session has none.
+            // A session has none most of the time.
             self.held.waiting = Vec::new();
         }
         Some(next)
@@ -28,7 +28,7 @@ impl Session {
 }
 
 impl Node {
-    /// Whether it is a child's turn; if not, it has one later.
+    /// Whether it is a child's turn. If not, it is queued.
     pub(super) fn has_turn(&mut self, id: SessionId, child: ChildId) -> bool {
         let Some(session) = self.sessions.get_mut(&id) else {
             return false;
@@ -40,7 +40,7 @@ impl Node {
         !is_asking
     }
 
-    /// Starts the quick mode that has waited longest, if none is under way.
+    /// Starts the quick mode that has waited longest, if none is in progress.
     pub(in super::super) fn begin_waiting(&mut self, id: SessionId, now: Instant) {
         while let Some(child) = self.sessions.get_mut(&id).and_then(|s| s.next_waiting()) {
             self.begin_child(id, child, now);

@@ -2,8 +2,8 @@
 //!
 //! A message carries one public value (RFC 2409 §5.5). So proposals of several groups, or with and
 //! without PFS, are offered one group after the other, in the order of the configuration. Only the
-//! peer itself can cause this: an unencrypted refusal changes nothing. A renewal begins with the
-//! group that was agreed on.
+//! authenticated peer can cause this: an unencrypted refusal changes nothing. A renewal begins with
+//! the agreed group.
 
 use crypto::dh::Group;
 
@@ -15,7 +15,7 @@ use crate::sa::ChildId;
 use crate::time::Instant;
 
 impl Node {
-    /// An authentic error notification: the exchange that it is about is over. Whether there was
+    /// Handles an authenticated error notification: its exchange is over. Returns whether there was
     /// one to end.
     pub(in super::super) fn peer_refuses(
         &mut self,
@@ -44,7 +44,7 @@ impl Node {
         true
     }
 
-    /// The peer has refused all of one group: the next one's are offered.
+    /// The peer has refused all suites of one group: offers those of the next.
     fn offer_others(
         &mut self,
         id: SessionId,

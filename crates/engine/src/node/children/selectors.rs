@@ -1,4 +1,4 @@
-//! Which traffic a child protects: what we ask for, what we accept, what the planes get.
+//! The traffic that a child protects: what we request, what we accept, what the planes get.
 
 use std::net::IpAddr;
 
@@ -9,8 +9,9 @@ use crate::ike::{Fault, Refusal};
 use crate::sa::{Direction, Mode, Path, Sa};
 use crate::selector::TrafficSelector;
 
-/// What quick mode asks for: in transport mode our own address and the peer's, with the protocol
-/// and port that are configured; in tunnel mode what is configured, else our inner address.
+/// The selectors that quick mode requests: in transport mode our own address and the peer's, with
+/// the configured protocol and port; in tunnel mode the configured ones, otherwise our inner
+/// address.
 pub(super) fn wanted_selectors(
     entry: &ChildEntry,
     path: Path,
@@ -57,8 +58,8 @@ pub(super) fn holds_remote(child: &Child, offered: &TrafficSelector, inner: &[Ip
     child.remote.iter().any(|remote| remote.contains(offered))
 }
 
-/// Whether an offer speaks of what a pair protects. In transport mode the two ends are who they
-/// are, by whichever address the peer names them.
+/// Whether an offer is for the traffic of a pair. In transport mode the addresses do not matter:
+/// the two ends are the same, whichever addresses the peer uses for them.
 pub(super) fn is_renewal(pair: &Pair, offer: &ChildOffer) -> bool {
     let is_same = |own: &TrafficSelector, offered: &TrafficSelector| match offer.mode {
         Mode::Tunnel => own == offered,
@@ -68,7 +69,7 @@ pub(super) fn is_renewal(pair: &Pair, offer: &ChildOffer) -> bool {
     pair.mode == offer.mode && is_same(local, &offer.local) && is_same(remote, &offer.remote)
 }
 
-/// Refuses selectors that no packet fits: its two addresses are of one family.
+/// Refuses selectors that no packet matches because their addresses have different families.
 pub(super) fn one_family(local: &TrafficSelector, remote: &TrafficSelector) -> Result<(), Fault> {
     if local.is_of_family(remote) {
         return Ok(());
@@ -116,8 +117,8 @@ pub(super) fn mismatch(connection: &Connection, offer: &ChildOffer, inner: &[IpA
     }
 }
 
-/// The SA of one direction. In transport mode the selectors are the addresses as our own stack
-/// sees them: the peer's pool address, or the address that it has proven to be its own (`home`).
+/// The SA of one direction. In transport mode the selectors are the addresses that our own stack
+/// sees: the peer's pool address, or its proven address (`home`).
 pub(super) fn association(
     entry: &ChildEntry,
     negotiated: &NegotiatedChild,

@@ -1,6 +1,6 @@
 //! The pool address that represents a peer of transport mode to our own stack: one per address
-//! family for all its children, as long as it has a session. Without one the peer is refused,
-//! because our stack would know it by its source address, which other peers may have too.
+//! family for all its children, as long as it has a session. Without a free one the peer is
+//! refused, because our stack would know it by its source address, which other peers may have too.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::config::Connection;
 use crate::ike::Fault;
 
 impl Node {
-    /// What stands for the peer of a session, of the family that it is reached by. `Ok(None)`: the
-    /// connection has no pools.
+    /// The address that represents the peer of a session, in the family of its path. `Ok(None)`:
+    /// the connection has no pools.
     pub(super) fn stand_in(
         &mut self,
         id: SessionId,

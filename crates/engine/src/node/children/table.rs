@@ -12,14 +12,14 @@ use crate::sa::ChildId;
 pub(in crate::node) struct Children {
     by_id: BTreeMap<ChildId, Box<ChildEntry>>,
     next: u32,
-    /// Our SPIs, those of exchanges under way among them.
+    /// Our SPIs, including those of exchanges in progress.
     by_spi: BTreeMap<u32, ChildId>,
 }
 
 impl Children {
     /// Adds the entry that is made for a new ID.
     pub(super) fn add(&mut self, entry: impl FnOnce(ChildId) -> ChildEntry) -> ChildId {
-        // Peers begin many children: numbers wrap around, and some are in use.
+        // Peers start many children: numbers wrap around, and some are in use.
         while self.by_id.contains_key(&ChildId(self.next)) {
             self.next = self.next.wrapping_add(1);
         }
@@ -58,7 +58,7 @@ impl Children {
         self.get(&id).is_some_and(|entry| entry.current.is_some())
     }
 
-    /// An SPI that is not in use, over 255 (RFC 4303 §2.1), for an exchange about this child.
+    /// An unused SPI above 255 (RFC 4303 §2.1), for an exchange about this child.
     pub(super) fn take_spi(&mut self, child: ChildId, random: &mut Stream) -> u32 {
         loop {
             let spi = random.u32();
@@ -74,7 +74,7 @@ impl Children {
         self.by_spi.insert(spi, child);
     }
 
-    /// An SPI is not in use any more.
+    /// An SPI is free again.
     pub(super) fn free_spi(&mut self, spi: u32) {
         self.by_spi.remove(&spi);
     }
@@ -89,7 +89,7 @@ impl Children {
         self.by_id.len()
     }
 
-    /// Lets the next ID be this one.
+    /// Sets the next ID.
     #[cfg(test)]
     pub(in crate::node) fn continue_at(&mut self, next: u32) {
         self.next = next;

@@ -11,12 +11,12 @@ use crate::ike::NegotiatedChild;
 use crate::sa::{ChildId, Direction};
 use crate::time::{Duration, Instant};
 
-/// A peer that sends nothing has installed its new SAs by then. It is much shorter than the time
-/// after which either end removes the old SAs.
+/// A peer that sends nothing has installed its new SAs after this time. It is much shorter than the
+/// time after which either end removes the old SAs.
 pub(super) const TAKEOVER_DELAY: Duration = Duration::from_secs(1);
 
-/// Even a busy responder has read message 3 by then. One that has not repeats message 2, and then
-/// the wait starts again.
+/// Even a busy responder has read message 3 after this time. One that has not repeats message 2,
+/// and then the wait starts again.
 pub(super) const READING_TIME: Duration = Duration::from_secs(2);
 
 /// An outbound SA that waits.

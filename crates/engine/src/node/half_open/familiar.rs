@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::site::Site;
 use crate::time::Instant;
 
-/// Sites that are remembered: some 400 KiB.
+/// Sites that are remembered: about 400 KiB.
 pub(in super::super) const MAX_FAMILIAR: usize = 4_096;
 
-/// The sites, and when a station came up there last.
+/// The sites, and when a client last came up there.
 #[derive(Default)]
 pub(in super::super) struct Familiar {
     by_site: BTreeMap<Site, Instant>,

@@ -19,22 +19,23 @@ use crate::time::{Duration, Instant};
 /// A packet this long after the first one shows that we are still sending. A single packet does
 /// not: the last packet of a conversation has no answer.
 const GRACE: Duration = Duration::from_secs(1);
-/// After the first packet, whether the peer was heard; later packets are watched from then on.
+/// Time after the first packet until the check whether the peer was heard; later packets are
+/// watched from then on.
 const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 /// A packet without an answer says nothing about packets this much later.
 const FORGOTTEN: Duration = Duration::from_secs(10);
 /// Unauthenticated hints cause a probe at most this often.
 const HINT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What a station sent while its peer was silent.
+/// A station's packets while its peer was silent.
 #[derive(Default)]
 pub(super) struct Unheard {
     /// The first packet after which nothing was heard.
     since: Option<Instant>,
-    /// There were more.
+    /// More packets followed.
     is_repeated: bool,
     pub(super) look_at: Option<Instant>,
-    /// The report that comes is looked at.
+    /// The next report is evaluated.
     is_looking: bool,
     /// When a hint last caused a probe.
     hinted_at: Option<Instant>,
@@ -72,7 +73,7 @@ impl Node {
         }
     }
 
-    /// A packet left that was watched for.
+    /// A watched packet has left.
     pub(in crate::node) fn outbound_used(&mut self, child: ChildId, at: Instant) {
         let id = self.children.get(&child).and_then(|child| child.session);
         let Some(session) = id.and_then(|id| self.sessions.get_mut(&id)) else {
@@ -104,7 +105,7 @@ impl Node {
         }
     }
 
-    /// Asks the planes what came, where it is time to know.
+    /// Requests a report if it is time to know.
     pub(super) fn look(&mut self, id: SessionId, now: Instant) {
         let session = self.sessions.get_mut(&id);
         let Some(unheard) = session.and_then(|session| session.liveness.unheard.as_mut()) else {
@@ -117,7 +118,7 @@ impl Node {
         self.want_report();
     }
 
-    /// A report has come: what it means for every station that waited for it.
+    /// Evaluates a report for every station that waited for it.
     pub(super) fn judge(&mut self, now: Instant) {
         let sessions = self.stations.sessions();
         for id in sessions.collect::<Vec<_>>() {

@@ -18,8 +18,8 @@ const MAX_REPLACED: usize = 4;
 const MAX_KEPT: usize = 16;
 
 impl Node {
-    /// What becomes of earlier sessions of the same peer: the one this session renews, and those
-    /// of the same identity (RFC 2407 §4.6.3.3).
+    /// Handles earlier sessions of the same peer: the one that this session renews, and those of
+    /// the same identity (RFC 2407 §4.6.3.3).
     pub(super) fn settle_predecessors(
         &mut self,
         id: SessionId,
@@ -117,7 +117,7 @@ impl Node {
     }
 
     /// Other sessions of the peer under the same connection, the oldest first: several of its
-    /// connections have one identity, or it renews. Empty where several peers may have one.
+    /// connections have one identity, or it renews. Empty if several peers may have one identity.
     pub(in super::super) fn siblings(&self, id: SessionId) -> Vec<SessionId> {
         let session = self.sessions.get(&id);
         let Some((identity, connection)) =
@@ -135,15 +135,15 @@ impl Node {
             .collect()
     }
 
-    /// What a session's peer was lent, under this session or another one.
+    /// The lease of a session's peer, under this session or another one.
     pub(in super::super) fn lease_of(&self, id: SessionId) -> Option<Lease> {
         let all = core::iter::once(id).chain(self.siblings(id));
         let mut leases = all.filter_map(|it| self.sessions.get(&it)?.held.lease.as_deref());
         leases.next().cloned()
     }
 
-    /// The lease of another session of this peer. From then on this session holds it too: it stays
-    /// lent until both have ended.
+    /// The lease of another session of this peer. From now on this session holds it too: it stays
+    /// assigned until both have ended.
     pub(in super::super) fn shared_lease(&mut self, id: SessionId) -> Option<Lease> {
         let siblings = self.siblings(id).into_iter();
         let mut leases = siblings.filter_map(|it| self.sessions.get(&it)?.held.lease.as_deref());
@@ -177,7 +177,7 @@ impl Node {
         self.arm_session(old);
     }
 
-    /// Moves children and lease of `old` to `id`. Quick modes under way continue in `old`; their
+    /// Moves children and lease of `old` to `id`. Quick modes in progress continue in `old`; their
     /// children then belong to `id`.
     fn adopt(&mut self, id: SessionId, old: SessionId, now: Instant) {
         let Some(from) = self.sessions.get_mut(&old) else {
@@ -205,7 +205,7 @@ impl Node {
             self.lead(&children, to);
         }
         if follows && (was_unproven || moved.is_some()) {
-            // The new session's phase 1 has proven where the peer is: packets go there by now.
+            // The new session's phase 1 has proven the peer's address: packets go there now.
             let address = moved.unwrap_or(path).remote.ip();
             for child in &children {
                 self.proven_at(*child, address);
@@ -216,7 +216,7 @@ impl Node {
 }
 
 impl SessionId {
-    /// Whether this session was begun before that one. Numbers wrap around.
+    /// Whether this session was started before that one. Numbers wrap around.
     pub(in super::super) fn is_before(self, later: Self) -> bool {
         later.0.wrapping_sub(self.0) < 1 << 31
     }

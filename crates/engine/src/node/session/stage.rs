@@ -1,4 +1,4 @@
-//! How far a session has come. What it may have depends on that.
+//! The stage of a session, and the data that exists in each stage.
 
 use std::sync::Arc;
 
@@ -7,31 +7,31 @@ use crate::node::half_open::Place;
 use crate::node::session_id::SessionId;
 use crate::time::Instant;
 
-/// How far a session has come.
+/// The stage of a session.
 pub(in crate::node) enum Stage {
-    /// A peer has begun it and has not authenticated. Its connection is not known yet.
+    /// A peer has started it and has not authenticated. Its connection is not yet known.
     HalfOpen(Box<Place>),
-    /// We have begun it, and the peer has not authenticated.
+    /// We have started it, and the peer has not authenticated.
     Begun(Arc<Connection>, Purpose),
     /// Both ends have authenticated.
     Established(Arc<Connection>, Tenure),
 }
 
-/// What we have begun a session for.
+/// Why we have started a session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::node) enum Purpose {
-    /// The peer is to be reached, for the first time or again.
+    /// To reach the peer, for the first time or again.
     Connect,
-    /// It is to take over from this session.
+    /// To take over from this session.
     Renew(SessionId),
-    /// Another address of the same gateway was first: it is deleted when it is established, or at
-    /// this moment.
+    /// Another address of the same gateway authenticated first: it is deleted when it is
+    /// established, or at this time.
     Surplus(Instant),
 }
 
-/// How long an established session lasts.
+/// The lifetime of an established session.
 pub(in crate::node) struct Tenure {
-    /// Whether it has been taken over.
+    /// Whether another session has taken over.
     pub(in crate::node) rule: Rule,
     /// When it ends, renewed or not.
     pub(in crate::node) expire_at: Instant,
@@ -39,14 +39,14 @@ pub(in crate::node) struct Tenure {
 
 /// Whether an established session is its peer's current one.
 pub(in crate::node) enum Rule {
-    /// It is. It is renewed at this moment, unless a renewal is under way.
+    /// It is. It is renewed at this time, unless a renewal is in progress.
     Current(Option<Instant>),
-    /// This session took over from it. It stays for what is under way.
+    /// This session took over from it. It stays for exchanges in progress.
     Replaced(SessionId),
 }
 
 impl Stage {
-    /// Known to an initiator at once, to a responder when phase 1 is done.
+    /// An initiator knows it at once, a responder after phase 1.
     pub(in crate::node) fn connection(&self) -> Option<&Arc<Connection>> {
         match self {
             Self::HalfOpen(_) => None,
@@ -90,7 +90,7 @@ impl Stage {
         }
     }
 
-    /// The session that took over has ended: this one is its peer's current one again.
+    /// The session that took over has ended: this one is current again.
     pub(super) fn rule_again(&mut self) {
         if let Self::Established(_, tenure) = self
             && matches!(tenure.rule, Rule::Replaced(_))

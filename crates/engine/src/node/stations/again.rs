@@ -1,4 +1,4 @@
-//! Starts an exchange again that the peer has forgotten, within the same attempt.
+//! Restarts an exchange that the peer has forgotten, within the same attempt.
 
 use crate::ike::{Fault, Step};
 use crate::node::Node;
@@ -6,15 +6,15 @@ use crate::node::session::Purpose;
 use crate::node::session_id::SessionId;
 use crate::time::Instant;
 
-/// The message after which silence says that: the peer has answered the first one, and has bound
-/// itself to nothing yet. What it cannot read comes later.
+/// The message after which silence means this: the peer has answered the first message and has not
+/// yet committed to anything. Later silence may mean that it cannot decrypt.
 const FORGOTTEN: Step = Step::Main(3);
-/// So often within one attempt, which so lasts as long as one whose first message has no answer.
+/// Restarts per attempt, so that it lasts as long as one whose first message gets no answer.
 const RESTARTS: u32 = 5;
 
 impl Node {
-    /// Takes this session's place at its station with a new exchange, where its fault is that
-    /// silence. The old one is the caller's to close.
+    /// Replaces this session at its station by a new exchange, if its fault is that silence. The
+    /// caller closes the old one.
     pub(in crate::node) fn begin_again(&mut self, id: SessionId, fault: &Fault, now: Instant) {
         if !matches!(fault, Fault::TimedOut(asked) if asked.step == FORGOTTEN) {
             return;

@@ -1,4 +1,4 @@
-//! Which children a station has, and what waits for them.
+//! The children of a station, and the traffic that waits for them.
 
 use crate::config::{Child, Connection};
 use crate::node::Node;
@@ -7,7 +7,7 @@ use crate::sa::{ChildId, Mode};
 use crate::selector::TrafficSelector;
 
 impl Node {
-    /// What a child of a station leads to waits for it.
+    /// Lets a station child's traffic wait for it.
     pub(super) fn expect(&mut self, child: ChildId) {
         let Some(entry) = self.children.get(&child) else {
             return;
@@ -19,8 +19,8 @@ impl Node {
     }
 }
 
-/// IKEv1's quick mode carries one selector a side: a child with several becomes as many pairs, of
-/// one family each.
+/// IKEv1's quick mode carries one selector per side: a child with several becomes as many pairs,
+/// each of one family.
 pub(super) fn selector_pairs(
     child: &Child,
 ) -> Vec<(Option<TrafficSelector>, Option<TrafficSelector>)> {
@@ -40,8 +40,8 @@ pub(super) fn selector_pairs(
         .collect()
 }
 
-/// The traffic that waits for a child: from anywhere on this host unless a selector says from
-/// where, to the other side's selector; in transport mode, to the peer itself.
+/// The traffic that waits for a child: to the other side's selector, from anywhere on this host
+/// unless a selector limits the source; in transport mode, to the peer itself.
 fn expected(
     connection: &Connection,
     child: &Child,

@@ -8,15 +8,15 @@ use crate::node::session_id::SessionId;
 use crate::sa::Path;
 
 impl Node {
-    /// Whether another connection of ours has a session with this peer, or begins one, under the
-    /// same identity.
+    /// Whether another connection of ours has or starts a session with this peer under the same
+    /// identity.
     pub(super) fn has_contact(&self, connection: &Connection, path: Path) -> bool {
         let mut sessions = self.sessions.values();
         sessions.any(|session| session.is_neighbour(connection, path))
     }
 
-    /// A session stands: what is under way beside it is no first contact, where it
-    /// has not said so yet.
+    /// A session stands, so exchanges in progress beside it are not a first contact, unless they
+    /// have already said so.
     pub(super) fn contact_made(&mut self, id: SessionId, connection: &Connection) {
         let path = self.sessions[&id].path();
         let sessions = self.sessions.values_mut();
@@ -27,7 +27,7 @@ impl Node {
 }
 
 impl Session {
-    /// Whether it is another connection's, with the same peer under the same identity of ours.
+    /// Whether it belongs to another connection with the same peer and identity.
     fn is_neighbour(&self, connection: &Connection, path: Path) -> bool {
         let other = self.connection();
         let other = other.filter(|it| it.name != connection.name);

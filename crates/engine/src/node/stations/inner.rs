@@ -10,8 +10,8 @@ use crate::sa::{ChildId, Mode};
 use crate::time::{Duration, Instant};
 
 impl Node {
-    /// Why this lease cannot be ours. With an address of the gateway as our own, our packets to
-    /// the gateway would not leave this host.
+    /// Why we cannot use this lease. With an address of the gateway as our own, our packets to the
+    /// gateway would not leave this host.
     pub(super) fn unusable(&self, id: SessionId, index: usize, lease: &Lease) -> Option<String> {
         let known = &self.stations[index].connection.remote_addrs;
         let used = self.sessions[&id].path().remote;
@@ -28,13 +28,13 @@ impl Node {
         }
     }
 
-    /// Begins every child of a station that has its inner addresses, or needs none.
+    /// Starts every child of a station that has its inner addresses, or needs none.
     pub(super) fn begin_children(&mut self, index: usize, id: SessionId, now: Instant) {
         let children = self.stations[index].children.clone();
         let (able, unable): (Vec<_>, Vec<_>) = children
             .into_iter()
             .partition(|child| self.has_inner(id, *child));
-        // Where one is under way the session stands without the others.
+        // If one is in progress, the session continues without the others.
         for child in able {
             self.begin_child(id, child, now);
         }

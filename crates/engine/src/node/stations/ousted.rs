@@ -12,7 +12,7 @@ const FIRST_WAIT: Duration = Duration::from_secs(30);
 const MAX_WAIT: Duration = Duration::from_secs(15 * 60);
 /// After this time without such an end, waits are short again.
 const CALM: Duration = Duration::from_secs(60 * 60);
-/// A tunnel that lasted this long was useful; its end does not count.
+/// A tunnel that lasted this long was useful, so its end does not count.
 const BRIEF: Duration = Duration::from_secs(20);
 
 /// How often that happened.
@@ -24,7 +24,7 @@ pub(super) struct Ousted {
 }
 
 impl Ousted {
-    /// How long the station still has to wait.
+    /// The remaining wait of the station.
     pub(super) fn rest(&self, now: Instant) -> Duration {
         self.until.since(now)
     }
@@ -49,7 +49,7 @@ impl Ousted {
 }
 
 impl Node {
-    /// The peer ends a station's session, for another device or without a reason.
+    /// The peer ends a station's session, in favour of another device or without a reason.
     pub(in super::super) fn station_ousted(
         &mut self,
         id: SessionId,

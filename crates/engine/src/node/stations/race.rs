@@ -19,7 +19,8 @@ use crate::time::{Duration, Instant};
 pub(in crate::node) const HEAD_START: Duration = Duration::from_millis(250);
 /// How long the first answer delays the next attempt.
 pub(in crate::node) const ANSWERED: Duration = Duration::from_secs(3);
-/// An attempt that lost after its last message stays this long, to delete the SA it may have made.
+/// An attempt that lost after its last message stays this long, to delete the SA that it may have
+/// made.
 const HEARD_OUT: Duration = Duration::from_secs(10);
 /// After a gateway's restart, its stations return within this time, each at a random moment.
 pub(in crate::node) const COME_BACK_WITHIN: Duration = Duration::from_secs(1);
@@ -35,9 +36,9 @@ pub(super) struct Race {
     pub(super) next_at: Option<Instant>,
     /// An answer has delayed it.
     has_waited: bool,
-    /// Exchanges under way, the oldest first.
+    /// Exchanges in progress, the oldest first.
     racers: Vec<Racer>,
-    /// Addresses that are out of it, and why.
+    /// Failed addresses, and why.
     out: Vec<(SocketAddr, String)>,
 }
 
@@ -68,12 +69,12 @@ impl Race {
         }
     }
 
-    /// Nothing is under way, or to be.
+    /// Nothing is in progress or planned.
     pub(super) fn is_idle(&self) -> bool {
         self.racers.is_empty() && self.ahead.is_empty()
     }
 
-    /// Addresses that are out, with reasons.
+    /// Failed addresses with reasons.
     fn said(&self) -> Vec<String> {
         let out = self.out.iter();
         out.map(|(address, why)| format!("{address}: {why}"))
@@ -86,7 +87,7 @@ impl Race {
     }
 }
 
-/// Families take turns, beginning with that of the address `first` (RFC 8305 §4).
+/// Alternates the families, beginning with that of the address `first` (RFC 8305 §4).
 fn in_turns(addresses: &[SocketAddr], first: usize) -> Vec<SocketAddr> {
     let from = first % addresses.len().max(1);
     let mut rest: Vec<SocketAddr> = Vec::new();
@@ -103,14 +104,14 @@ fn in_turns(addresses: &[SocketAddr], first: usize) -> Vec<SocketAddr> {
 }
 
 impl Station {
-    /// An attempt is under way, and no gateway has authenticated.
+    /// An attempt is in progress, and no gateway has authenticated.
     pub(super) fn is_racing(&self) -> bool {
         matches!(self.state, State::AwaitingAddress | State::Racing)
     }
 }
 
 impl Node {
-    /// Begins an attempt: every address of the gateway, one after the other.
+    /// Starts an attempt: every address of the gateway, one after the other.
     pub(super) fn attempt(&mut self, index: usize) {
         let station = &mut self.stations[index];
         station.state = State::AwaitingAddress;
@@ -133,8 +134,8 @@ impl Node {
         self.arm_station(index);
     }
 
-    /// The routing table's word on which address of ours leads to a peer: begins what waits for
-    /// it, and moves what had another.
+    /// The routing table's answer on which address of ours leads to a peer: starts what waits for
+    /// it, and moves sessions that used another address.
     pub(in crate::node) fn on_local_address(
         &mut self,
         (remote, among): (IpAddr, &[IpAddr]),
@@ -172,7 +173,7 @@ impl Node {
         }
     }
 
-    /// The next address enters the race, if there is a way to it.
+    /// The next address enters the race, if there is a route to it.
     fn enter(&mut self, index: usize, local: Option<IpAddr>, now: Instant) {
         let station = &mut self.stations[index];
         let Some(address) = station.race.ahead.pop_front() else {
@@ -221,7 +222,7 @@ impl Node {
         }
     }
 
-    /// What may be an answer came in one of the exchanges.
+    /// A possible answer came in one of the exchanges.
     pub(in crate::node) fn racer_heard(&mut self, id: SessionId, now: Instant) {
         let Some(index) = self.stations.of_racer(id) else {
             return;
@@ -251,8 +252,8 @@ impl Node {
         self.arm_station(index);
     }
 
-    /// A gateway has authenticated: it is used, and other attempts are not. `None`: the session is
-    /// not part of a race.
+    /// A gateway has authenticated and is used; other attempts are not. `None`: the session is not
+    /// part of a race.
     pub(super) fn win(&mut self, id: SessionId, now: Instant) -> Option<usize> {
         let index = self.stations.of_racer(id)?;
         let station = &mut self.stations[index];
@@ -307,7 +308,7 @@ impl Node {
         self.close_session(id, EndCause::OtherAddressFirst, false, now);
     }
 
-    /// A racer has ended without success. Whether it was one.
+    /// A racer has ended without success. Returns whether it was one.
     pub(super) fn racer_lost(&mut self, id: SessionId, cause: &EndCause, now: Instant) -> bool {
         let Some(index) = self.stations.of_racer(id) else {
             return false;
@@ -339,7 +340,7 @@ impl Node {
         self.arm_station(index);
     }
 
-    /// The gateway knows the tunnel: a new attempt is not needed.
+    /// The gateway knows the tunnel: no new attempt is needed.
     pub(in crate::node) fn call_off(&mut self, id: SessionId, now: Instant) {
         let Some(index) = self.stations.of_session(id) else {
             return;
@@ -351,7 +352,7 @@ impl Node {
         self.end_race(index, now);
     }
 
-    /// Ends what is under way.
+    /// Ends everything in progress.
     pub(super) fn end_race(&mut self, index: usize, now: Instant) {
         let race = core::mem::take(&mut self.stations[index].race);
         for racer in race.racers {
@@ -361,8 +362,8 @@ impl Node {
     }
 }
 
-/// How IKE begins: on port 500 without the marker. A gateway that is configured with any other port
-/// expects the marker there, so we begin on our socket that has it.
+/// The first path of IKE: port 500 without the marker. A gateway that is configured with any other
+/// port expects the marker there, so we use our socket with the marker.
 fn way_to(local: IpAddr, address: SocketAddr) -> Path {
     match address.port() {
         IKE_PORT => Path::udp((local, IKE_PORT), address),

@@ -6,7 +6,7 @@ use super::{State, Station};
 use crate::node::session_id::SessionId;
 use crate::sa::ChildId;
 
-/// All stations of a node, retired ones too.
+/// All stations of a node, including retired ones.
 #[derive(Default)]
 pub(in crate::node) struct Stations(Vec<Station>);
 
@@ -25,28 +25,28 @@ impl Stations {
         self.0.iter()
     }
 
-    /// Those of a connection that are not retired.
+    /// The stations of a connection that are not retired.
     pub(super) fn named(&self, name: &str) -> Vec<usize> {
         let is_named = |i: &usize| !self[*i].is_retired && self[*i].connection.name == name;
         (0..self.0.len()).filter(is_named).collect()
     }
 
-    /// The one whose peer has authenticated in this session.
+    /// The station whose peer has authenticated in this session.
     pub(super) fn of_session(&self, id: SessionId) -> Option<usize> {
         self.find(|station| station.state.session() == Some(id))
     }
 
-    /// The one that this exchange is to give a gateway.
+    /// The station that races with this exchange.
     pub(super) fn of_racer(&self, id: SessionId) -> Option<usize> {
         self.find(|station| station.race.has(id))
     }
 
-    /// The one whose session this exchange is to renew.
+    /// The station whose session this exchange renews.
     pub(super) fn of_renewal(&self, id: SessionId) -> Option<usize> {
         self.find(|station| station.renewal == Some(id))
     }
 
-    /// The one that keeps this child up.
+    /// The station that keeps this child up.
     pub(in crate::node) fn of_child(&self, child: ChildId) -> Option<usize> {
         self.find(|station| station.children.contains(&child))
     }

@@ -1,5 +1,4 @@
-//! Who was connected, for how long, and how much passed: the beginning and the end of every stay is
-//! told once, whatever ends it.
+//! Session accounting: the beginning and the end of every stay are reported once, whatever ends it.
 
 use super::revoked::{STATION_SERIAL, certified, reload};
 use super::*;
@@ -22,7 +21,7 @@ fn ended(end: &End) -> Vec<(&Stay, &Summary)> {
     told.collect()
 }
 
-/// Everything that one stay tells at an end, where there was one stay.
+/// The report of an end's only stay.
 fn only(end: &End) -> (&Stay, &Summary) {
     let (began, ended) = (began(end), ended(end));
     assert_eq!((began.len(), ended.len()), (1, 1), "{:#?}", end.events);
@@ -37,7 +36,7 @@ fn up(seed: u8) -> World {
     world
 }
 
-/// Every SA of an end carries a packet more; how many SAs there are, inbound and outbound.
+/// Every SA of an end carries one more packet. Returns the number of SAs, inbound and outbound.
 fn carry(end: &mut End, bytes: u64) -> (u64, u64) {
     for spi in end.inbound.keys().chain(end.outbound.keys()) {
         let carried = end.carried.entry(*spi).or_default();
@@ -57,7 +56,7 @@ fn a_beginning_names_who_where_and_as_whom() {
     assert_eq!(gateway.inner, world.ends[0].inner());
     assert_eq!(station.identity, "sg.example");
     assert_eq!(station.inner, world.ends[0].inner());
-    // Both ends call it by one name.
+    // Both ends use the same name.
     assert_eq!(station.id, gateway.id);
     assert_eq!(station.id.to_string().len(), 16);
 }

@@ -1,4 +1,4 @@
-//! A station that begins again and again, and what its gateway says of that.
+//! A station that connects again and again, and its gateway's reports of that.
 
 use super::*;
 use crate::ike::Outbox;
@@ -21,7 +21,7 @@ fn a_station_that_refuses_its_gateway_has_not_restarted() {
                 connection.remote.identities = vec![IdentityPattern::Is(other)];
             }
         });
-        // A refused message 2 of aggressive mode may be anybody's: its end is a matter of time.
+        // A refused message 2 of aggressive mode may be forged, so its end takes time.
         world.run(Duration::from_secs(200));
         let failures = |event: &Event| matches!(event, Event::NegotiationFailed { .. });
         assert!(world.ends[0].count(failures) > 1);
@@ -68,7 +68,7 @@ fn what_follows_a_delete_in_one_message_is_nothing() {
     assert_eq!(world.ends[1].node.established(), 0);
 }
 
-/// What the gateway says of a station that was killed, where `meanwhile` happened.
+/// The gateway's reasons for a killed station, with `meanwhile` in between.
 fn reasons_of_a_restart(meanwhile: impl Fn(&mut World)) -> Vec<String> {
     let mut world = World::new(72, |connection, _| connection.is_aggressive = false);
     world.run(Duration::from_secs(2));

@@ -1,10 +1,10 @@
-//! Aggressive mode with pre-shared keys: which identities there are is not for strangers to know.
+//! Aggressive mode with pre-shared keys: strangers must not learn which identities exist.
 
 use wire::isakmp::payloads;
 
 use super::*;
 
-/// A station that says who it is, and a gateway of two fleets with a key and a name each.
+/// A station with this identity, and a gateway of two fleets with a key and a name each.
 fn world(identity: String) -> World {
     let mut world = World::new(115, move |connection, is_station| {
         if is_station {
@@ -57,7 +57,8 @@ fn an_identity_that_nobody_has_is_answered_as_one_that_somebody_has() {
         assert_eq!(unknown, known);
         let half_open = world.ends[1].node.sessions.len();
         assert_eq!(half_open, 1);
-        // Whoever asks again, from another address and with other words, hears of the same one.
+        // A repeated request, from another address and with other values, meets the same
+        // connection.
         let mut other = self::world(identity);
         other.outside = [192, 0, 2, 101].into();
         assert_eq!(answer(&mut other).1, name);

@@ -1,4 +1,4 @@
-//! ESP in UDP where there is no NAT: with whom, for what, and what stays without.
+//! ESP in UDP without a NAT: which peers use it, for what, and what does not use it.
 
 use super::*;
 use crate::config::Encapsulation::{Always, Auto, ThroughNat};
@@ -6,14 +6,14 @@ use crate::config::Encapsulation::{Always, Auto, ThroughNat};
 /// Both ends after the first seconds, without a NAT between.
 fn settled(change: impl Fn(&mut Connection, bool) + Send + Sync + 'static) -> World {
     let mut world = World::new(150, change);
-    // The first message went out before: it is lost, and comes again.
+    // The first message was already sent: it is lost and repeated.
     world.nat = None;
     world.wire.clear();
     world.run(Duration::from_secs(5));
     world
 }
 
-/// What each end shows: whether its child is in UDP, and whether there is a NAT.
+/// What each end reports: whether its child is in UDP, and whether there is a NAT.
 fn shown(world: &World) -> [(bool, (bool, bool)); 2] {
     [0, 1].map(|end| {
         let status = world.ends[end].node.status(world.now);
@@ -52,7 +52,7 @@ fn without_a_nat_keepalives_are_sent_where_udp_was_ordered_alone() {
         let mut world = settled(move |connection, _| connection.encapsulation = encapsulation);
         world.log.clear();
         world.run(Duration::from_secs(300));
-        // Of both ends, every 20 s.
+        // From both ends, every 20 s.
         assert_eq!(world.log, vec![vec![0xff]; keepalives]);
     }
 }
@@ -76,7 +76,7 @@ fn a_peer_without_rfc_3947_gets_protocol_50_unless_udp_was_ordered() {
     let hash = wire::isakmp::vendor::NAT_T_RFC_3947;
     for (encapsulation, is_up) in [(Auto, true), (Always, false)] {
         let mut world = World::new(151, move |connection, is_station| {
-            // Main mode: its announcements are in clear and covered by no hash.
+            // Main mode: its announcements are unencrypted and covered by no hash.
             connection.is_aggressive = false;
             connection.encapsulation = if is_station {
                 encapsulation
@@ -114,8 +114,8 @@ fn a_station_without_a_nat_takes_its_tunnel_along() {
     assert!(!world.ends[0].told(|event| matches!(event, Event::IkeClosed { .. })));
 }
 
-/// A socket carries ESP or it does not; which port it has, and which one a NAT gives the peer, does
-/// not matter.
+/// A socket carries ESP or it does not. Its port, and the one that a NAT gives the peer, do not
+/// matter.
 #[test]
 fn the_marker_goes_by_the_socket_and_not_by_its_port() {
     let mut world = World::new(31, |_, _| {});

@@ -9,7 +9,7 @@ use crate::ikev1::quick::Quick;
 const V4: &str = "10.10.0.0/24";
 const V6: &str = "fd10::/64";
 
-/// A station that asks for both, and a gateway with networks of both.
+/// A station that requests both, and a gateway with networks of both.
 fn world(seed: u8, lends_both: bool) -> World {
     let mut world = World::new(seed, move |connection, is_station| {
         let networks = vec![V4.parse().unwrap(), V6.parse().unwrap()];

@@ -1,4 +1,4 @@
-//! What strangers and odd configurations may not do: keep honest stations out, or the clock still.
+//! Strangers and odd configurations must neither keep honest stations out nor stop the clock.
 
 use super::*;
 use crate::node::half_open::ANSWER_TIME;
@@ -18,7 +18,7 @@ fn at_rest(seed: u8) -> (World, Vec<u8>) {
     (world, first)
 }
 
-/// So many forged first messages, one each `every`, the `n`th from `from(n)`.
+/// This many forged first messages, one each `every`, the `n`th from `from(n)`.
 pub(super) fn flood(
     world: &mut World,
     first: &[u8],
@@ -75,7 +75,7 @@ fn forged_first_messages_from_everywhere_keep_nobody_out() {
 #[test]
 fn a_station_whose_exchange_made_room_begins_anew() {
     let (mut world, first) = at_rest(94);
-    // Longer than an exchange is held while there is no room.
+    // Longer than an exchange is kept while there is no room.
     world.delay = ANSWER_TIME;
     let from = |n: u32| SocketAddr::from((NAT, 1_024 + n as u16));
     world.command(0, Command::Up("road".into()));

@@ -1,4 +1,4 @@
-//! Proposals with and without PFS: which are offered, in which order, and who may change that.
+//! Proposals with and without PFS: which are offered, in which order, and who can change that.
 
 use super::*;
 use crate::ike::Step;
@@ -64,11 +64,11 @@ fn a_peer_without_pfs_is_asked_once_more_and_renewals_are_not_refused() {
         refusal.is_some_and(|refusal| refusal.starts_with(words)),
         "{refusal:?}"
     );
-    // It is ordinary, and no complaint.
+    // It is normal, and not a complaint.
     let complaints = |event: &Event| matches!(event, Event::PeerComplains { .. });
     assert_eq!(world.ends[0].count(complaints), 0);
     assert!(world.ends[0].failure().is_none());
-    // A tunnel that begins anew tries the better ones again.
+    // A new tunnel tries the better ones again.
     world.command(0, Command::Down("road".into()));
     world.run(Duration::from_secs(2));
     world.command(0, Command::Up("road".into()));
@@ -102,8 +102,8 @@ const DEFAULT: &[&str] = &[
     "aes128gcm16",
 ];
 
-/// Phase 1 by `phase_1`, a station that proposes [`DEFAULT`], and a gateway that takes these:
-/// what is agreed on, at first and at renewals from both ends, and how often it was refused.
+/// Phase 1 with `phase_1`, a station that proposes [`DEFAULT`], and a gateway that accepts these.
+/// Returns the agreed suite, at first and at renewals from both ends, and the number of refusals.
 fn defaults_met(seed: u8, phase_1: &'static str, gateway: &'static [&str]) -> (String, usize) {
     let mut world = World::new(seed, move |connection, is_station| {
         connection.proposals = vec![phase_1.parse().unwrap()];
@@ -134,7 +134,7 @@ fn curve25519_is_offered_first_to_who_knows_it_and_every_other_peer_is_met_as_be
     assert_eq!(met(curve, DEFAULT), agreed(DEFAULT[0], 0));
     assert_eq!(met(curve, WITH), agreed(WITH[0], 1));
     assert_eq!(met(curve, WITHOUT), agreed(WITHOUT[0], 2));
-    // A peer of MODP alone never hears of the curve.
+    // A peer that knows only MODP never receives the curve.
     assert_eq!(met(modp, WITH), agreed(WITH[0], 0));
     assert_eq!(met(modp, WITHOUT), agreed(WITHOUT[0], 1));
     assert_eq!(met(modp, &DEFAULT[..1]), agreed(DEFAULT[0], 2));

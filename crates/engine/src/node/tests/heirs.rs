@@ -1,4 +1,4 @@
-//! What a session leaves to the one that takes over from it.
+//! The state that a session passes to its heir.
 
 use super::turns::with_children;
 use super::*;
@@ -39,7 +39,7 @@ fn a_quick_mode_whose_session_ends_is_begun_again_under_the_one_that_took_over()
     world.run(Duration::from_secs(3));
     let old = *world.ends[0].node.sessions.keys().next().expect("one");
     world.command(0, Command::RekeyChildren("road".into()));
-    // What is under way is lost, and so is the old session before the answer comes.
+    // Messages in flight are lost, and so is the old session before the answer comes.
     world.wire.clear();
     world.command(0, Command::RekeyIke("road".into()));
     world.run(Duration::from_millis(300));

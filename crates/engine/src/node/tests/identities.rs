@@ -1,5 +1,5 @@
-//! Who a peer is: several stations with certificates or keys at one gateway, each at an address of
-//! its own. Nobody ends, borrows or takes what is another's.
+//! Identities of peers: several stations with certificates or keys at one gateway, each at its own
+//! address. Nobody can end, borrow or take anything of another.
 
 mod authorities;
 mod captures;
@@ -14,7 +14,7 @@ use crypto::rsa::PrivateKey;
 use super::*;
 use crate::ike::Outbox;
 
-/// All test certificates are valid then.
+/// All test certificates are valid at this time.
 const JANUARY_2027: Calendar = Calendar(1_800_000_000);
 
 const CA_KEY: &str = include_str!("../../ikev1/tests/keys/gateway.key");
@@ -23,7 +23,7 @@ const KEYS: [&str; 2] = [
     include_str!("../../ikev1/tests/keys/intruder.key"),
 ];
 
-/// A gateway, the first, and stations.
+/// A gateway, which is the first, and stations.
 pub(super) struct Crowd {
     members: Vec<Member>,
     now: Instant,
@@ -35,7 +35,7 @@ struct Member {
     node: Node,
     address: IpAddr,
     events: Vec<Event>,
-    /// What the outbound plane seals: by SPI, to which selector.
+    /// The outbound plane's SAs: SPI and selector.
     outbound: BTreeMap<u32, String>,
     due: Option<Instant>,
 }
@@ -52,7 +52,7 @@ impl Crowd {
         crowd
     }
 
-    /// Another node; its number.
+    /// Adds another node and returns its number.
     fn join(&mut self, address: [u8; 4], connections: Vec<Connection>) -> usize {
         let number = self.members.len();
         let limits = Limits::default();
@@ -155,14 +155,14 @@ impl Crowd {
         &self.members[0].node
     }
 
-    /// Who the gateway has tunnels with, and their inner addresses.
+    /// The peers with tunnels at the gateway, and their inner addresses.
     pub(super) fn guests(&self) -> Vec<(String, Vec<IpAddr>)> {
         let status = self.gateway().status(self.now);
         let sessions = status.connections.into_iter().flat_map(|it| it.sessions);
         sessions.map(|it| (it.peer, it.inner)).collect()
     }
 
-    /// Where the gateway sends traffic to.
+    /// The destinations of the gateway's traffic.
     fn destinations(&self) -> Vec<String> {
         self.members[0].outbound.values().cloned().collect()
     }
@@ -202,7 +202,7 @@ impl Member {
         !self.outbound.is_empty()
     }
 
-    /// The inner address that it was lent last.
+    /// The last assigned inner address.
     fn inner(&self) -> IpAddr {
         let last = self.events.iter().rev().find_map(|event| match event {
             Event::InnerAddress { addresses, .. } => addresses.first().copied(),
@@ -244,7 +244,7 @@ fn responder(change: impl FnOnce(&mut Connection)) -> Connection {
     connection(false, change)
 }
 
-/// A gateway whose pre-shared key is for so many, and a station of any name that has it.
+/// A gateway whose pre-shared key is for this many, and a station of any name with the key.
 pub(super) fn group_of(peers_max: usize) -> (Connection, impl Fn(&str) -> Connection) {
     let gateway = responder(|connection| {
         connection.is_aggressive = false;
@@ -288,7 +288,7 @@ fn authority_named(subject: &str) -> Authority {
     Authority::create(subject, key, &[1], JANUARY_2027.0, 365).expect("an authority")
 }
 
-/// A certificate of the key of this number, and who is trusted to have issued one.
+/// Gives it a certificate of the key of this number, and sets the trusted issuer.
 fn certified(connection: &mut Connection, number: usize, subject: &str, names: &[&str]) {
     certify(connection, &authority(), number, subject, names);
     trust(connection, &authority());

@@ -1,4 +1,4 @@
-//! Inner addresses that a station does not take.
+//! Inner addresses that a station refuses.
 
 use super::*;
 
@@ -38,7 +38,7 @@ fn an_address_of_the_gateway_is_never_the_station_s_own() {
         assert_eq!(world.ends[0].failure(), Some(sentence));
         assert_eq!(world.ends[0].node.established(), 0);
 
-        // A gateway whose pool has been put right is not given up.
+        // A gateway with a corrected pool is not given up.
         lend(&mut world, [10, 99, 0, 1], [10, 99, 0, 9]);
         world.run(Duration::from_secs(60));
         world.assert_up();

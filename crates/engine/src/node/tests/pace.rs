@@ -1,4 +1,4 @@
-//! How soon messages are sent again: by what the path has shown, from when they left.
+//! The time until messages are repeated: it depends on the measured path, from their departure on.
 
 use super::*;
 
@@ -128,12 +128,12 @@ fn the_timer_starts_when_the_host_says_that_messages_have_left() {
     };
     let (sent, due) = drain(&mut node, now);
     assert_eq!((sent, due), (1, Some(now + Duration::from_secs(1))));
-    // Its public value took this host four seconds.
+    // Its public value took this host four seconds to compute.
     now = now + Duration::from_secs(4);
     node.handle(Input::Departed, now);
     let left = Some(now + Duration::from_secs(1));
     assert_eq!(drain(&mut node, now), (0, left));
-    // Said again, or later, it changes nothing.
+    // Repeated, or later, it changes nothing.
     node.handle(Input::Departed, now + Duration::from_millis(300));
     assert_eq!(drain(&mut node, now), (0, left));
 }

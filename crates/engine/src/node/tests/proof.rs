@@ -1,4 +1,4 @@
-//! Peers that move, and those that somebody only seems to move: nobody else is flooded.
+//! Peers that move or only seem to move: no other host is flooded.
 
 use super::*;
 use crate::ike::Notice as Said;
@@ -8,9 +8,9 @@ use crate::node::proof::FOR_QUESTIONS;
 
 const VICTIM: [u8; 4] = [203, 0, 113, 66];
 const ELSEWHERE: [u8; 4] = [192, 0, 2, 177];
-/// Of the authentic packet that came from somewhere else.
+/// Octets of the authenticated packet from elsewhere.
 const BYTES: u64 = 100;
-/// What it allows packets, beside questions.
+/// What it permits for packets, besides probes.
 const FOR_PACKETS: u64 = 3 * BYTES - FOR_QUESTIONS;
 
 fn up(seed: u8) -> World {
@@ -48,7 +48,7 @@ fn sends_to(world: &World, address: [u8; 4]) -> bool {
             .all(|path| path.remote.ip() == IpAddr::from(address))
 }
 
-/// The numbers that the gateway has asked with since it had sent so many datagrams.
+/// The numbers of the gateway's probes after this many datagrams.
 fn questions(world: &World, since: usize) -> Vec<u32> {
     let session = world.ends[0].node.sessions.values().next().expect("one");
     let sa = session.ike.sa().expect("established");
@@ -80,7 +80,7 @@ fn a_station_at_a_new_address_is_limited_for_one_round_trip() {
     packet_from(&mut world, ELSEWHERE);
     assert_eq!(limit(&world), Some(FOR_PACKETS));
     assert!(sends_to(&world, ELSEWHERE));
-    // More from there allows more: the question that was sent is made up for first.
+    // More octets from there permit more, after the sent probe is accounted for.
     let asked = world.log.last().expect("a question").len() as u64 - 4;
     packet_from(&mut world, ELSEWHERE);
     assert_eq!(limit(&world), Some(FOR_PACKETS + 3 * BYTES - asked));
@@ -180,7 +180,7 @@ fn a_packet_from_where_it_was_proven_ends_the_doubt_at_once() {
     packet_from(&mut world, NAT);
     assert_eq!(limit(&world), None);
     assert!(sends_to(&world, NAT));
-    // From one victim to the next it is still a doubt.
+    // Moving from one victim to the next does not end the doubt.
     packet_from(&mut world, VICTIM);
     packet_from(&mut world, [203, 0, 113, 67]);
     assert_eq!(limit(&world), Some(2 * FOR_PACKETS));
@@ -200,7 +200,7 @@ fn a_station_that_cannot_read_the_question_cannot_answer_it() {
         world.deliver(1, path, &forged);
         assert!(limit(&world).is_some(), "{guess}");
     }
-    // Neither does the right answer help after so many wrong ones: another question is due.
+    // After so many wrong answers the right one does not help either: another probe is due.
     let asked = questions(&world, before);
     let late = answer(&world, asked[0], 0x6001);
     world.deliver(1, path, &late);

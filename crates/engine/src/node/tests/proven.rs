@@ -1,5 +1,5 @@
-//! What strangers may not do with exchanges of main mode that they take as far as the shared value:
-//! keep honest stations out, or have us compute without end.
+//! Strangers take exchanges of main mode as far as the shared value: they must neither keep honest
+//! stations out nor make us compute without end.
 
 use std::net::Ipv6Addr;
 
@@ -96,7 +96,7 @@ fn exchanges_that_strangers_prove_and_leave_make_room() {
     }
     assert_eq!(attacked.proven(), PLACES);
     attacked.world.command(0, Command::Up("road".into()));
-    // More than the places that come free.
+    // More than the entries that become free.
     for n in 150..1_150 {
         attacked.prove(scattered(n));
         attacked.world.run(Duration::from_millis(20));
@@ -149,7 +149,7 @@ fn an_exchange_that_is_made_fail_keeps_its_place_as_long_as_one_that_waits() {
     assert_eq!(attacked.proven(), 1);
 }
 
-/// A message with a vendor ID more, so that it has so many octets.
+/// A message with an extra vendor ID that fills it to this many octets.
 fn padded(message: &[u8], octets: usize) -> Vec<u8> {
     let (header, body) = Header::parse(message).unwrap();
     let located = wire::isakmp::payloads(header.next_payload, body).unwrap();

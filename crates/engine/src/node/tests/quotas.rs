@@ -1,5 +1,5 @@
-//! What a peer that has proven who it is may not do: burn the gateway's processor, fill its log or
-//! its house.
+//! Limits of an authenticated peer: it must not exhaust the gateway's processor, its log or its
+//! tables.
 
 use super::identities::{Crowd, group_of};
 use super::turns::with_children;
@@ -112,7 +112,7 @@ fn a_peer_has_so_many_lines_of_the_log_and_what_is_left_out_is_counted() {
     assert_eq!(written, 200);
     let left_out = gateway.lines_left_out();
     assert_eq!(left_out, [("ms.example of road".to_owned(), 100)]);
-    // What is nobody's doing is written.
+    // Events without a cause are always logged.
     while !matches!(gateway.poll(), Output::Wait(_)) {}
     gateway.handle(Input::Command(Command::Stop), now);
     let cause = next_cause(gateway);
@@ -239,7 +239,7 @@ fn a_key_for_many_has_so_many_peers_and_the_next_comes_in_when_one_leaves() {
             .refusal()
             .contains("2 peers with the same pre-shared key")
     );
-    // Those who are there renew.
+    // Connected peers can renew.
     crowd.command(first, Command::RekeyIke("road".into()));
     crowd.run(Duration::from_secs(10));
     assert!(crowd.is_up(first) && !crowd.is_up(third));

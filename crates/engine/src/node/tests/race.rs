@@ -1,12 +1,12 @@
-//! A gateway with several addresses: who is tried when, who wins, and what is left of the others.
+//! A gateway with several addresses: the order of attempts, the winner, and the end of the others.
 
 use super::*;
 use crate::node::stations::{ANSWERED, HEAD_START};
 
-/// Nobody is there, or not always.
+/// An address without a host, or with one only sometimes.
 const OTHER: [u8; 4] = [192, 0, 2, 9];
 
-/// The gateway's addresses: [`OTHER`], then the true one; those that are dead were so before.
+/// The gateway's addresses: [`OTHER`], then the real one. Those in `dead` never answer.
 fn world(seed: u8, is_aggressive: bool, dead: &[[u8; 4]]) -> World {
     let mut world = World::new(seed, move |connection, is_station| {
         connection.is_aggressive = is_aggressive;

@@ -1,9 +1,9 @@
-//! Numbered packets both ways through every kind of renewal: none is lost, whoever renews, and
-//! none is sent under an SA that its reader does not hold.
+//! Numbered packets in both directions during every kind of renewal: none is lost, and none is sent
+//! under an SA that its receiver lacks.
 
 use super::*;
 
-/// Packets under way: when they arrive, at which end, under which SPI.
+/// Packets in flight: when they arrive, at which end, under which SPI.
 struct Traffic {
     flying: Vec<(Instant, usize, u32)>,
     ways: [bool; 2],
@@ -58,7 +58,7 @@ impl Traffic {
     }
 }
 
-/// Which ends renew what at one moment.
+/// Which ends renew what at the same time.
 const RENEWALS: [&[(usize, bool)]; 6] = [
     &[(0, false)],
     &[(1, false)],

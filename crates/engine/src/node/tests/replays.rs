@@ -1,10 +1,10 @@
-//! Messages that were recorded and come again, however long after; our own that come back.
+//! Recorded messages that are replayed at any later time, and our own messages that are reflected.
 
 use super::*;
 use crate::ike::Outbox;
 use crate::ikev1::session::message_ids::{MAX_IDS, RENEWAL_IDS};
 
-/// A notification as this end would send it, under this message ID.
+/// A notification that this end could send, with this message ID.
 fn notification(world: &World, from: usize, message_id: u32, kind: NotifyType) -> Vec<u8> {
     let node = &world.ends[from].node;
     let (_, session) = node.sessions.iter().next_back().expect("a session");
@@ -30,7 +30,7 @@ fn complaints(world: &World, end: usize) -> usize {
     world.ends[end].count(|event| matches!(event, Event::PeerComplains { .. }))
 }
 
-/// Status notifications of the station's, which change nothing.
+/// Status notifications of the station, which change nothing.
 fn notify(world: &mut World, ids: core::ops::Range<u32>) {
     for message_id in ids {
         let path = world.ends[1].path();
@@ -61,7 +61,7 @@ fn what_was_taken_once_is_never_taken_again_however_many_exchanges_later() {
     let after = world.drops(1, DropReason::RetransmittedMessage);
     assert_eq!(after, before + 2);
     assert_eq!(world.ends[1].path(), path);
-    // That they were read is told, and no more.
+    // They are only reported as read.
     let told = &world.ends[1].events[heard..];
     assert!(
         told.iter()

@@ -1,5 +1,5 @@
-//! A gateway that was killed and knows nothing of its stations: how soon they are back, and what
-//! somebody who pretends that it was can do.
+//! A gateway that was killed and does not know its stations: how soon they are back, and what an
+//! attacker who pretends such a restart can do.
 
 use super::*;
 use crate::node::PLACES_MAX;
@@ -39,7 +39,7 @@ fn gateway_seen() -> Path {
     arrives((STATION, NAT_T_PORT), (GATEWAY, NAT_T_PORT))
 }
 
-/// Until the station is up again under new keys, with a packet every `pause`; zero: none.
+/// Time until the station is up with new keys, with a packet every `pause`; zero: none.
 fn time_until_up(world: &mut World, pause: Duration, limit: Duration) -> Duration {
     let (before, since) = (established(world), world.now);
     let old = world.ends[0].sealing;
@@ -113,7 +113,7 @@ fn a_station_on_demand_is_back_for_its_traffic_and_not_without() {
     }
 }
 
-/// What stands under the newest cookies of the station, in clear and signed by nobody.
+/// An unauthenticated message with the station's newest cookies.
 fn forged(world: &World, kind: NotifyType) -> Vec<u8> {
     let cookies = world.ends[0].node.sessions.values();
     let mut cookies = cookies.filter_map(|it| it.ike.sa()).map(|sa| sa.cookies);
@@ -133,7 +133,7 @@ fn forged(world: &World, kind: NotifyType) -> Vec<u8> {
 
 #[test]
 fn whoever_forges_hints_gets_a_question_now_and_then_and_ends_nothing() {
-    // The second road takes so long that a forged answer is always there before the true one.
+    // The second path is so slow that a forged answer always arrives before the real one.
     for (seed, delay) in [(170, 20), (171, 1_600)] {
         let mut world = up(seed);
         world.delay = Duration::from_millis(delay);
@@ -151,7 +151,7 @@ fn whoever_forges_hints_gets_a_question_now_and_then_and_ends_nothing() {
         world.assert_up();
         assert_eq!(established(&world), 1);
         assert!(!world.ends[0].told(|event| matches!(event, Event::ChildClosed { .. })));
-        // Questions, each begins no more than one exchange.
+        // Each probe starts at most one exchange.
         let sent = world.ends[0].trail.iter();
         let sent = sent.filter(|what| ["informational", "aggressive 1"].contains(&what.as_str()));
         assert!(sent.count() < 120, "{:?}", world.ends[0].trail);
@@ -208,11 +208,11 @@ fn a_hint_is_short_rare_and_never_an_answer_to_one() {
 
 #[test]
 fn two_hundred_stations_come_back_one_by_one() {
-    // Each hears of the restart at the rate at which one gateway tells.
+    // Each learns of the restart at the rate at which one gateway sends hints.
     let mut begun: Vec<Duration> = (0..200_u32)
         .map(|number| {
             let mut world = up(0);
-            // Another station of the same kind: another identity's chance.
+            // Another station of the same kind, with its own random numbers.
             world.ends[0].node.random = Seed::new([number as u8; 32]).stream("one of many", 1);
             world.restart_gateway();
             let since = world.now;
@@ -231,7 +231,7 @@ fn two_hundred_stations_come_back_one_by_one() {
         })
         .collect();
     begun.sort();
-    // 2 ms of a processor each: it is never busy for more than half of the time.
+    // 2 ms of CPU each: it is never busy for more than half of the time.
     let most = begun.iter().map(|from| {
         let window = *from..*from + Duration::from_millis(200);
         begun.iter().filter(|it| window.contains(*it)).count()

@@ -31,11 +31,11 @@ fn a_new_list_ends_the_tunnels_of_whom_it_names_at_once() {
         assert!(gateway.told(
             |event| matches!(event, Event::IkeClosed { cause, .. } if cause.to_string() == revoked)
         ));
-        // The station hears of it, and does not come back.
+        // The station is told, and does not return.
         world.run(Duration::from_secs(30));
         assert_eq!(world.ends[0].node.established(), 0);
         assert_eq!(world.ends[1].failure().as_deref(), Some(revoked));
-        // A list that names it no more lets it in again.
+        // A list without it admits it again.
         reload(&mut world, 1, &[]);
         world.run(Duration::from_secs(600));
         world.assert_up();
@@ -126,7 +126,7 @@ fn one_peer_of_a_connection_is_ended_and_the_others_stay() {
     world.command(1, Command::End("road".into(), "ms.example".into()));
     assert_eq!(world.ends[1].node.established(), 0);
     assert!(world.ends[1].outbound.is_empty());
-    // It may come back.
+    // It may reconnect.
     world.run(Duration::from_secs(60));
     world.assert_up();
 }
@@ -142,7 +142,7 @@ pub(super) fn certified(seed: u8, is_aggressive: bool) -> World {
     world
 }
 
-/// The same configuration under a list that names these serial numbers.
+/// The same configuration with a list of these serial numbers.
 pub(super) fn reload(world: &mut World, end: usize, revoked: &'static [u8]) {
     let change = world.change.clone();
     let listed: Change = Arc::new(move |connection: &mut Connection, is_station| {

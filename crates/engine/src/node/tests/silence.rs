@@ -1,4 +1,4 @@
-//! Large packets that go unanswered: what the peer's answer to a small question decides.
+//! Unanswered large packets: what the peer's answer to a small probe decides.
 
 use super::*;
 
@@ -30,7 +30,7 @@ fn a_prompt_answer_to_a_small_question_throws_doubt_on_the_path() {
 
 #[test]
 fn an_answer_that_is_late_or_does_not_come_throws_none() {
-    // As on a link that comes back while the question is asked again.
+    // As on a link that comes back while the probe is repeated.
     let mut world = up(91, Duration::from_millis(20));
     world.loses = Some(world.sent + 1);
     stalls(&mut world);

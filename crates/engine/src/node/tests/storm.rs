@@ -1,21 +1,20 @@
-//! A storm: a stranger who sends everything that it can think of, four thousand datagrams a
-//! second, drawn from a seed. Honest stations of both modes come up in the midst of it, with keys
-//! and with chains of certificates, which travel in fragments; then all that was held for it is
-//! gone.
+//! A storm: a stranger sends every kind of hostile datagram, four thousand per second, drawn from a
+//! seed. Honest stations of both modes connect in the middle of it, with keys and with certificate
+//! chains, which travel in fragments. Afterwards everything held for the stranger is released.
 
 use super::*;
 use crate::ikev1::fragments::MAX_HELD;
 use crate::ikev1::tests::pair::{JANUARY_2027, pattern, signatures};
 
-/// The storm lasts so long.
+/// Duration of the storm.
 const STORM: Duration = Duration::from_secs(13);
-/// A station is up after so much of it: in the worst case its third repetition is answered.
+/// A station is up within this time: in the worst case its third repetition is answered.
 const BOUND: Duration = Duration::from_secs(8);
 const EVERY: Duration = Duration::from_micros(250);
-/// The station begins when the storm has filled what it can.
+/// The station starts when the storm has filled all that it can.
 const BEGIN: Duration = Duration::from_secs(4);
 
-/// What a station is like.
+/// The kind of a station.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
     is_aggressive: bool,
@@ -102,10 +101,10 @@ impl Kind {
 struct Stranger {
     random: Stream,
     firsts: Vec<Vec<u8>>,
-    /// An earlier tunnel of the station's, from its first message to its last. Who hears messages
-    /// while an exchange is under way can always end it: IKEv1 begins in clear.
+    /// An earlier tunnel of the station, from its first message to its last. Anyone who overhears
+    /// messages of an exchange in progress can end it, because IKEv1 starts unencrypted.
     overheard: Vec<Vec<u8>>,
-    /// The first halves of answers to its own first messages: where from, and the cookies.
+    /// Answers to its own first messages: source and cookies.
     answered: Vec<(SocketAddr, Cookies)>,
 }
 
@@ -158,7 +157,7 @@ impl Stranger {
         Cookie(self.octets(8).try_into().expect("eight"))
     }
 
-    /// One datagram at the gateway.
+    /// Sends one datagram to the gateway.
     fn strike(&mut self, world: &mut World) {
         let mut from = self.address();
         let octets = match self.below(8) {
@@ -186,7 +185,7 @@ impl Stranger {
                 from = address;
                 self.fragment(cookies)
             }
-            // What the honest said before, from elsewhere and perhaps not quite as it was.
+            // Earlier messages of honest stations, from elsewhere and sometimes changed.
             _ => {
                 let which = self.below(self.overheard.len());
                 let mut octets = self.overheard[which].clone();
@@ -266,7 +265,7 @@ fn honest_stations_of_every_kind_come_up_in_a_storm_and_nothing_of_it_stays() {
             _ => false,
         };
         assert_eq!(world.ends[0].told(in_fragments), kind.has_certificates);
-        // Calm: what is left has run out when the next fragment comes.
+        // Calm: everything held has expired when the next fragment comes.
         world.run(Duration::from_secs(60));
         world.assert_up();
         let node = &world.ends[1].node;

@@ -1,14 +1,14 @@
 //! Floods of forged messages that cost more than main mode's first: aggressive mode's, and
-//! fragments. What is an honest station's chance?
+//! fragments. They measure an honest station's chance.
 
 use super::floods::flood;
 use super::*;
 use crate::ikev1::fragments::{MAX_PARTIAL, MAX_PER_SITE, PATIENCE};
 
-/// From so many datagrams a second that it hurts.
+/// A rate of datagrams that hurts.
 const EVERY: Duration = Duration::from_millis(1);
 
-/// A gateway of both modes, with small groups: a flood of aggressive mode is work.
+/// A gateway of both modes with small groups, because a flood of aggressive mode costs time.
 fn both_modes(seed: u8, is_aggressive: bool) -> World {
     let mut world = World::new(seed, move |connection, _| {
         connection.is_aggressive = is_aggressive;
@@ -25,7 +25,7 @@ fn both_modes(seed: u8, is_aggressive: bool) -> World {
     world
 }
 
-/// Its first message; nothing has reached the gateway.
+/// Its first message, which has not reached the gateway.
 fn first_of(is_aggressive: bool) -> Vec<u8> {
     let world = both_modes(120, is_aggressive);
     world.first_message.expect("a first message")
@@ -40,7 +40,7 @@ fn own_address(n: u32) -> SocketAddr {
     SocketAddr::from((NAT, 1_024 + (n % 30_000) as u16))
 }
 
-/// The share of honest first messages, one each 97 ms, that is answered in a flood of a minute.
+/// The share of honest first messages, one each 97 ms, that are answered in a flood of a minute.
 fn chance(is_aggressive: bool, from: impl Fn(u32) -> SocketAddr, honest: SocketAddr) -> f64 {
     let first = first_of(is_aggressive);
     let mut world = both_modes(121, is_aggressive);
@@ -90,7 +90,7 @@ fn in_a_flood_of_aggressive_mode_from_everywhere_one_in_nine_is_answered() {
 
 #[test]
 fn in_a_flood_of_aggressive_mode_from_everywhere_familiar_sites_are_answered() {
-    // The honest messages themselves are more than one site has places for: 10 a second.
+    // The honest messages alone exceed the entries of one site: 10 per second.
     let share = chance(true, everywhere, (NAT, IKE_PORT).into());
     assert!(share > 0.3, "{share}");
 }

@@ -1,9 +1,9 @@
-//! Several children under one session: their quick modes follow each other.
+//! Several children under one session: their quick modes take turns.
 
 use super::*;
 use crate::ike::Outbox;
 
-/// A station with so many children, each to a host of its own.
+/// A station with this many children, each to a host of its own.
 pub(super) fn with_children(seed: u8, number: u8, config: impl Fn(&mut Config)) -> World {
     let mut world = World::new(seed, move |connection, is_station| {
         if is_station {
@@ -80,7 +80,7 @@ fn exchanges_that_are_over_do_not_count_against_the_bound() {
 fn a_child_that_the_peer_names_by_our_spi_is_none_and_is_begun_again_later() {
     let mut world = World::new(65, |_, _| {});
     world.run(Duration::from_secs(2));
-    // as strongSwan does where it cannot install its half
+    // as strongSwan does if it cannot install its half
     let session = world.ends[1].node.sessions.values().next().expect("one");
     let sa = session.ike.sa().expect("established");
     let spi_out = *world.ends[1].outbound.keys().next().expect("one");

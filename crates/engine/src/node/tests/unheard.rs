@@ -1,4 +1,4 @@
-//! Stations whose packets nobody answers, and those that need not ask.
+//! Stations whose packets get no answer, and those that need not probe.
 
 use super::*;
 
@@ -66,7 +66,7 @@ fn packets_that_are_answered_bring_no_question() {
         Duration::from_secs(50),
         Duration::from_millis(300),
     );
-    // Keepalives of the NAT's mapping alone.
+    // Only keepalives for the NAT's mapping.
     assert!(world.sent - sent <= 3, "{}", world.sent - sent);
 }
 
@@ -92,7 +92,7 @@ fn one_way_traffic_is_asked_about_and_goes_on() {
     send(&mut world, a_minute, Duration::from_millis(200));
     world.assert_up();
     assert_eq!(established(&world), 1);
-    // A question and its answer every seven seconds, and keepalives.
+    // A probe and its answer every seven seconds, and keepalives.
     assert!(
         (14..=28).contains(&(world.sent - sent)),
         "{}",
@@ -114,7 +114,7 @@ fn a_station_whose_peer_is_not_to_be_asked_never_is() {
     assert!(world.sent - sent <= 2, "{}", world.sent - sent);
 }
 
-/// A notification in clear, as a gateway sends it that knows nothing of us.
+/// An unencrypted notification from a gateway that does not know us.
 fn complaint(kind: NotifyType, cookies: Cookies) -> Vec<u8> {
     let notify = Payload::Notify(wire::isakmp::Notify {
         protocol: ProtocolId::Isakmp,
@@ -153,13 +153,13 @@ fn an_unproven_complaint_brings_one_question_in_ten_seconds_and_ends_nothing() {
             world.deliver(0, path, &message);
             world.run(Duration::from_millis(50));
         }
-        // The question and its answer.
+        // The probe and its answer.
         assert_eq!(world.sent - sent, 2, "{kind:?}");
     }
     world.assert_up();
     assert_eq!(established(&world), 1);
 
-    // From elsewhere, or of another kind, it is nothing.
+    // From elsewhere, or of another kind, it has no effect.
     world.run(Duration::from_secs(11));
     let mut elsewhere = path;
     elsewhere.remote.set_port(4_501);

@@ -1,8 +1,8 @@
-//! IKEv2 at our door.
+//! Messages of IKEv2.
 
 use super::*;
 
-/// A first message of IKEv2, so long.
+/// A first message of IKEv2 of this length.
 fn first(len: u32, number: u32) -> Vec<u8> {
     let mut message = [&[0xa5; 4][..], &number.to_be_bytes(), &[0; 8]].concat();
     message.extend([33, 0x20, 34, 0x08, 0, 0, 0, 0]);
@@ -50,7 +50,7 @@ fn a_flood_of_ikev2_has_few_answers_and_none_that_is_longer() {
     let told = |event: &Event| matches!(event, Event::NegotiationFailed { .. });
     assert_eq!(world.ends[1].count(told), answered);
     world.run(Duration::from_secs(2));
-    // Shorter than its answer would be, an answer itself, a version that is later still.
+    // Shorter than its answer would be, an answer itself, and an even later version.
     let before = world.log.len();
     let mut response = first(36, 1);
     response[19] = 0x20;
@@ -61,6 +61,6 @@ fn a_flood_of_ikev2_has_few_answers_and_none_that_is_longer() {
     }
     assert_eq!(world.log.len(), before);
     assert_eq!(world.drops(1, DropReason::UnsupportedVersion), 1_004);
-    // Hints that stations wait for have a measure of their own.
+    // Hints, which stations wait for, have a separate limit.
     assert!(world.ends[1].node.hints.take(world.now));
 }

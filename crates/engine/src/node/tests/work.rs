@@ -1,4 +1,4 @@
-//! What a gateway has computed, by algorithm: two connections with different suites side by side.
+//! The cryptographic operations of a gateway, by algorithm: two connections with different suites.
 
 use crypto::cipher::Cipher;
 use crypto::hash::Hash;
@@ -7,7 +7,7 @@ use super::identities::Crowd;
 use super::*;
 use crate::work::Task;
 
-/// What tells one connection from the other: the station's name, and the proposals.
+/// The differences between connections: the station's name, and the proposals.
 type Terms = (&'static str, &'static str, &'static str);
 
 const OLD: Terms = ("old.example", "3des-md5-modp1024", "3des-md5-modp1024");
@@ -17,7 +17,7 @@ const NEW: Terms = (
     "aes256gcm16-modp2048",
 );
 
-/// The work of a gateway to which one station of each connection has come.
+/// The work of a gateway after one station of each connection has connected.
 fn work_with(all: &[Terms]) -> Work {
     let connection = |is_station, (name, ike, esp): Terms| {
         let plain: Change = Arc::new(|_, _| {});

@@ -1,5 +1,5 @@
-//! Connections of one gateway that trust different authorities: the certificate decides whose peer
-//! it is, and neither the names of the connections nor their order.
+//! Connections of one gateway that trust different authorities: the certificate decides which one a
+//! peer belongs to, not the names or the order of the connections.
 
 use crypto::cert::{RevocationList, RevokedEntry};
 
@@ -7,7 +7,7 @@ use super::*;
 
 const GUESTS: &str = "CN=Guests";
 
-/// `staff` accepts this identity of its own authority, `guests` everybody of theirs.
+/// `staff` accepts this identity of its own authority, `guests` any identity of theirs.
 fn gateway(staff: &str, is_aggressive: bool, guests_first: bool) -> Crowd {
     let staff = certified_gateway(|connection| {
         connection.name = "staff".into();

@@ -1,4 +1,4 @@
-//! Where many may ask for parts of one range, nobody takes what is another's.
+//! If many may request parts of one range, nobody can take another's part.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What the peers of one connection say is nothing to those of another.
+//! Notices of one connection's peers do not affect another connection's peers.
 
 use super::*;
 
@@ -47,7 +47,7 @@ fn a_guest_of_the_same_name_ends_no_tunnel_of_the_staff() {
         assert_eq!(crowd.gateway().established(), 2, "{name}");
         crowd.command(guest, Command::Down("road".into()));
         crowd.run(Duration::from_secs(1));
-        // its address is somebody else's from then on
+        // from now on its address belongs to another host
         crowd.members[guest].address = [10, 0, 0, 99].into();
     }
 }

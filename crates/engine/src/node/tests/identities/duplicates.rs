@@ -40,7 +40,7 @@ fn the_one_that_is_ended_hears_why_and_waits() {
     assert!(crowd.members[1].events.iter().any(heard));
     crowd.run(Duration::from_secs(15));
     assert_eq!(established(&crowd), 2);
-    // A change of the routes is no reason to come back at once.
+    // A change of routes is no reason to reconnect at once.
     crowd.input(
         1,
         Input::LocalAddress {
@@ -51,7 +51,7 @@ fn the_one_that_is_ended_hears_why_and_waits() {
     );
     crowd.run(Duration::from_secs(3));
     assert_eq!(established(&crowd), 2);
-    // Its user may.
+    // The user's command is.
     crowd.command(1, Command::Up("road".into()));
     crowd.run(Duration::from_secs(3));
     assert!(crowd.members[1].is_up() && !crowd.members[2].is_up());
@@ -73,7 +73,7 @@ fn they_take_turns_more_and_more_slowly_and_the_gateway_says_so_now_and_then() {
             crowd.enter(FIRST, waits_for_traffic());
             crowd.enter(SECOND, waits_for_traffic());
         }
-        // Traffic never ceases.
+        // Continuous traffic.
         for _ in 0..40 * 60 {
             for number in [1, 2] {
                 crowd.input(number, Input::Notice(Notice::Acquire { child: ChildId(0) }));

@@ -1,4 +1,4 @@
-//! A certificate has many names in many spellings, and is one peer.
+//! A certificate has many names in many spellings, and counts as one peer.
 
 use super::*;
 

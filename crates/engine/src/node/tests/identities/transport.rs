@@ -1,4 +1,4 @@
-//! Peers of transport mode are shown inside under an address of a pool, or not at all.
+//! Peers of transport mode appear inside under a pool address, or not at all.
 
 use super::*;
 use crate::config::Pool;
@@ -68,7 +68,7 @@ fn all_children_of_one_peer_are_shown_under_one_address() {
     assert_eq!(protocols(&crowd), [Some([10, 99, 0, 1].into()); 3], "{a:?}");
     crowd.enter([10, 0, 0, 11], host("b.example", &["tcp/80"]));
     assert_eq!(protocols(&crowd)[3], Some([10, 99, 0, 2].into()));
-    // Over a renewal of phase 1 it stays the peer's.
+    // It stays the peer's during a renewal of phase 1.
     crowd.command(1, Command::RekeyIke("road".into()));
     crowd.run(Duration::from_secs(20));
     crowd.command(1, Command::RekeyChildren("road".into()));
