@@ -1088,8 +1088,7 @@ struct End {
     due: Option<Instant>,
 }
 
-/// A station, a NAT (perhaps) and a gateway.
-/// What a host receives on its socket of this port.
+/// The path of a datagram that a host receives on its socket of this port.
 fn arrives(local: impl Into<SocketAddr>, remote: impl Into<SocketAddr>) -> Path {
     let (local, remote) = (local.into(), remote.into());
     let sockets = crate::ike::SOCKETS;
@@ -1101,6 +1100,7 @@ fn arrives(local: impl Into<SocketAddr>, remote: impl Into<SocketAddr>) -> Path 
     }
 }
 
+/// A station, a NAT (perhaps) and a gateway.
 struct World {
     ends: [End; 2],
     now: Instant,
