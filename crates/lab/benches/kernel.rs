@@ -1,9 +1,9 @@
-//! How many packets a second the event kernel moves through eight stations, on one core: four
-//! processors with a cost of steps and four links, Poisson arrivals of paper U's sizes.
+//! Packets per second of the event kernel on one core, through eight stations: four processors with
+//! a cost in steps and four links, with Poisson arrivals of paper U's sizes.
 //!
 //! `cargo bench -p lab --bench kernel [-- [--json] [--seconds S] | --memory HOURS]` prints rates as
-//! lines or as one JSON object; `--memory` simulates so many hours of paper U's 512 kbit/s once,
-//! and prints the most memory that this took, as one JSON object (Linux).
+//! lines or as one JSON object. `--memory` simulates this many hours of paper U's 512 kbit/s once,
+//! and prints the peak memory as one JSON object (Linux).
 
 #![expect(
     clippy::disallowed_types,
@@ -24,11 +24,11 @@ use serde_json::json;
 
 const STATIONS: u32 = 8;
 const RUNS: usize = 5;
-/// Simulated; 100,000 packets each.
+/// Simulated seconds, of 100,000 packets each.
 const SECONDS: u64 = 10;
-/// Between packets where rates are measured.
+/// Time between packets when measuring rates.
 const GAP: Duration = Duration::from_micros(10);
-/// Between paper U's packets of 480 bytes at 512 kbit/s.
+/// Time between paper U's packets of 480 bytes at 512 kbit/s.
 const PAPER_GAP: Duration = Duration::from_micros(7_500);
 
 fn main() {
@@ -74,7 +74,7 @@ fn main() {
     }
 }
 
-/// One run of so many hours, and the highest resident size of this process.
+/// Runs this many hours, and prints the peak resident size of this process.
 fn memory(hours: u64) {
     let (packets, _) = run(3600 * hours, PAPER_GAP, false);
     let status = fs::read_to_string("/proc/self/status").expect("Linux tells it");
@@ -87,7 +87,7 @@ fn memory(hours: u64) {
     );
 }
 
-/// Packets that came through, and the seconds it took.
+/// Returns the packets that came through, and the seconds that it took.
 fn run(seconds: u64, gap: Duration, keeps_fingerprint: bool) -> (u64, f64) {
     let mut kernel = world(seconds, gap);
     if keeps_fingerprint {

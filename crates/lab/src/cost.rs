@@ -1,9 +1,9 @@
-//! What computing and protection cost, with the source of every number.
+//! The costs of computation and protection, with the source of every number.
 //!
-//! - [`Profile`]: a device's cost table: a paper's operations, published cycles, or what
-//!   `caravan bench` measured. A [`Device`] is one with its clock, and prices.
-//! - [`Policy`]: suite, mode and keys, and how today's standards see them ([`Standing`]).
-//! - [`Accounting`]: how large packets get, after the papers or truly.
+//! - [`Profile`]: a device's cost table: a paper's operations, published cycles, or measurements of
+//!   `caravan bench`. A [`Device`] is a profile with its clock, and computes costs.
+//! - [`Policy`]: suite, mode and keys, and their rating by today's standards ([`Standing`]).
+//! - [`Accounting`]: the size of protected packets, by a paper's formulas or exactly.
 //!
 //! Both time and size are a [`Staircase`](crate::staircase::Staircase) of the clear IP packet's
 //! size.
@@ -14,14 +14,14 @@
 //! name = "a-core"
 //! title = "for people"
 //! clock_mhz = { value = 80, source = "data sheet, page 1" }       # or given with the question
-//! mw_per_mhz = { value = 0.4, source = "data sheet, table 24" }   # or no energy is said
+//! mw_per_mhz = { value = 0.4, source = "data sheet, table 24" }   # or no energy is shown
 //! [per_byte]                      # aes128-cbc, or aes128-cbc-seal and aes128-cbc-open
 //! aes128-gcm = { value = 55, source = "a benchmark, line 12" }
 //! [per_operation]
 //! modp2048-agree = { value = 16e6, source = "a benchmark, line 40" }
 //! ```
-//! `kind = "operations"` counts blocks as papers do (`devices/paper-w.toml` has every key), and a
-//! file that `caravan bench -o` wrote is one as it is. A policy is a file of `policies/`:
+//! `kind = "operations"` counts blocks as papers do (`devices/paper-w.toml` has every key). A file
+//! written by `caravan bench -o` can be used unchanged. A policy is a file of `policies/`:
 //! ```toml
 //! name = "aes128gcm16"
 //! title = "for people"
@@ -29,14 +29,14 @@
 //! mode = "tunnel"                 # or transport
 //! udp = true                      # ESP in UDP
 //! outer = 4                       # or 6
-//! [keys]                          # none: keys are there by hand
+//! [keys]                          # absent: manual keys
 //! exchange = "ikev1-main"         # or ikev1-aggressive
 //! proposal = "aes128-sha256-modp2048"
 //! proof = "rsa2048"               # rsa3072, rsa4096, psk
 //! ```
 //!
-//! Left out: costs that nobody published or measured. Asking for one is an error that names
-//! the empty cell ([`Missing`]).
+//! Left out: costs that nobody published or measured. Asking for one is an error that names the
+//! empty cell ([`Missing`]).
 
 mod accounting;
 mod bill;

@@ -1,10 +1,10 @@
-//! The event kernel: everything with feedback, on one queue ordered by time and sequence.
+//! The event kernel: simulates everything with feedback, on one queue ordered by time and sequence.
 //!
 //! A [`Kernel`] holds elements: links, forks, processors, NATs, sources, ends, and hosts that run
-//! the real `engine::node::Node` with both packet planes. What they do to packets is scheduled on
-//! one [`queue`]; the same seed gives the same trace of events, and the same [`fingerprint`], on
-//! every machine. Memory grows with what is under way, never with simulated time.
-//! Left out: anything in parallel. Replications are the caller's.
+//! the real `engine::node::Node` with both packet planes. Their effects on packets are events on
+//! one [`queue`]. The same seed gives the same event trace and the same [`fingerprint`] on every
+//! machine. Memory grows with the packets in flight, never with simulated time. Left out:
+//! parallelism. The caller runs replications.
 
 pub mod capture;
 pub mod closed;
@@ -46,46 +46,46 @@ use queue::{Lane, Queue};
 use random::Random;
 use stage::Stage;
 
-/// Most packets under way: a world that holds more does not carry what comes in.
+/// Most packets in flight. A world with more is overloaded.
 pub const MAX_UNDER_WAY: usize = 4_000_000;
-/// The same where hosts make real packets, which have octets.
+/// The same for hosts with real packets, which have octets.
 pub const MAX_REAL_UNDER_WAY: usize = 400_000;
 
-/// Which of its doors a packet takes into an element.
+/// The port of an element that a packet enters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Port(pub u8);
 
 /// Where an element sends packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Number of the element.
+    /// Index of the element.
     pub element: u32,
-    /// Its door.
+    /// Its port.
     pub port: Port,
 }
 
-/// One direction of a link, as the kernel runs it.
+/// One direction of a link in the kernel.
 pub type Link = engine::link::Link<Box<dyn Rewind>, Random>;
 
-/// What a world is made of.
+/// The elements of a world.
 pub enum Element {
-    /// One direction of a link, and where it ends.
+    /// One direction of a link, and its far end.
     Link(Link, Target),
-    /// A processor on the way of plain packets.
+    /// A processor in the path of plain packets.
     Cpu(Cpu),
     /// Makes plain packets.
     Source(Source),
-    /// Counts what ends here.
+    /// Counts packets that end here.
     Sink(Sink),
-    /// Translates addresses between door 0, inside, and door 1.
+    /// Translates addresses between port 0, inside, and port 1.
     Nat(Box<Router>),
-    /// Leads packets on by their address.
+    /// Forwards packets by their address.
     Fork(Fork),
     /// Runs the real node, TCP, or both.
     Host(Box<Host>),
 }
 
-/// A NAT and where its doors lead.
+/// A NAT and the targets of its ports.
 pub struct Router {
     /// The mappings.
     pub nat: Nat,
@@ -94,22 +94,22 @@ pub struct Router {
     reassembly: Reassembly,
 }
 
-/// Why a world cannot be, or cannot go on.
+/// Why a world is impossible, or cannot continue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// Packets would never come to an end.
+    /// Packets would circulate for ever.
     #[error("packets go round in a circle: {0}")]
     Cycle(String),
-    /// Numbers that make no sense, or an element that is not there.
+    /// Impossible numbers, or a missing element.
     #[error("{0}: {1}")]
     Element(String, String),
     /// The capture could not be written.
     #[error("the capture: {0}")]
     Capture(String),
-    /// More comes in than is carried.
+    /// More packets come in than can be carried.
     #[error("{packets} packets are under way after {seconds} s: more comes in than goes out")]
     Overloaded {
-        /// Under way.
+        /// In flight.
         packets: usize,
         /// Simulated time.
         seconds: u64,
@@ -117,7 +117,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The keys of a scenario that it may be mended by, the likeliest first.
+    /// The scenario's keys that could fix it, the likeliest first.
     pub(crate) fn keys(&self) -> Vec<String> {
         match self {
             Self::Cycle(_) => vec!["link".into()],
@@ -143,7 +143,7 @@ struct Named {
     name: String,
     lane: Lane,
     element: Element,
-    /// Of the capture: real packets that are offered to this link are written there.
+    /// The captured interface: real packets offered to this link are written there.
     tap: Option<u32>,
 }
 
@@ -172,7 +172,7 @@ impl Default for Kernel {
 }
 
 impl Kernel {
-    /// Adds an element and gives its number; numbers count from 0.
+    /// Adds an element and returns its index.
     pub fn add(&mut self, name: &str, element: Element) -> u32 {
         let lane = self.stage.queue.lane();
         let number = self.elements.len() as u32;
@@ -185,7 +185,7 @@ impl Kernel {
         number
     }
 
-    /// Writes what is offered to these links to a capture, an interface each, from here on.
+    /// From now on, writes packets offered to these links to a capture, with one interface each.
     pub fn capture(&mut self, to: Box<dyn Write>, calendar: Calendar, links: &[u32]) {
         let mut capture = Capture::new(to, calendar);
         for &number in links {
@@ -196,29 +196,29 @@ impl Kernel {
         self.stage.capture = Some(capture);
     }
 
-    /// Ends the capture, if there is one; the first fault of writing it.
+    /// Ends the capture, if there is one. Returns the first write error.
     pub fn finish_capture(&mut self) -> io::Result<()> {
         self.stage.capture.take().map_or(Ok(()), Capture::finish)
     }
 
-    /// Sends the packets of one element elsewhere: for elements that lead to each other.
+    /// Sets the target of an element's packets, for elements that point to each other.
     pub fn lead(&mut self, element: u32, to: Target) {
         if let Some(Element::Link(_, end)) = self.element_mut(element) {
             *end = to;
         }
     }
 
-    /// Keeps a fingerprint from here on.
+    /// From now on, computes a fingerprint.
     pub fn keep_fingerprint(&mut self) {
         self.fingerprint = Some(Fingerprint::default());
     }
 
-    /// The fingerprint so far, where one is kept.
+    /// The fingerprint so far, if one is computed.
     pub fn fingerprint(&self) -> Option<[u8; 32]> {
         self.fingerprint.as_ref().map(Fingerprint::hash)
     }
 
-    /// Checks the world and lets its sources and hosts begin. Once, before [`Kernel::run`].
+    /// Checks the world and starts its sources and hosts. Call once, before [`Kernel::run`].
     pub fn start(&mut self) -> Result<(), Fault> {
         self.check()?;
         for number in 0..self.elements.len() as u32 {
@@ -232,7 +232,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Lets a host look what it has to do: after its programs were given something.
+    /// Lets a host process what its programs were given.
     pub fn wake(&mut self, host: u32) {
         self.timer(host, self.stage.now);
     }
@@ -242,12 +242,12 @@ impl Kernel {
         self.stage.queue.schedule(None, Event { at, element, what });
     }
 
-    /// Runs to `end`, its events included.
+    /// Runs to `end`, including events at that time.
     pub fn run(&mut self, end: Instant) -> Result<(), Fault> {
         self.run_while(end, |_| true)
     }
 
-    /// Runs to `end` or until `goes_on` says no after an event.
+    /// Runs to `end`, or until `goes_on` returns false after an event.
     pub fn run_while(
         &mut self,
         end: Instant,
@@ -305,35 +305,35 @@ impl Kernel {
         Ok(())
     }
 
-    /// Events so far.
+    /// The number of events so far.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// The time reached.
+    /// The current simulated time.
     pub fn now(&self) -> Instant {
         self.stage.now
     }
 
-    /// Packets under way, and events scheduled.
+    /// Packets in flight, and scheduled events.
     pub fn under_way(&self) -> (usize, usize) {
         (self.stage.packets.len(), self.stage.queue.len())
     }
 
-    /// An element, by its number.
+    /// An element by its index.
     pub fn element(&self, number: u32) -> Option<&Element> {
         self.elements
             .get(number as usize)
             .map(|named| &named.element)
     }
 
-    /// The same, to change it.
+    /// The same, mutable.
     pub fn element_mut(&mut self, number: u32) -> Option<&mut Element> {
         let named = self.elements.get_mut(number as usize);
         named.map(|named| &mut named.element)
     }
 
-    /// The host of this number.
+    /// The host with this index.
     pub fn host(&self, number: u32) -> Option<&Host> {
         match self.element(number) {
             Some(Element::Host(host)) => Some(host),
@@ -341,7 +341,7 @@ impl Kernel {
         }
     }
 
-    /// The same, to give its programs something; then [`Kernel::wake`] it.
+    /// The same, mutable, for its programs; then [`Kernel::wake`] it.
     pub fn host_mut(&mut self, number: u32) -> Option<&mut Host> {
         match self.element_mut(number) {
             Some(Element::Host(host)) => Some(host),
@@ -349,7 +349,7 @@ impl Kernel {
         }
     }
 
-    /// The elements, their names and numbers.
+    /// The elements with indices and names.
     pub fn elements(&self) -> impl Iterator<Item = (u32, &str, &Element)> {
         let numbered = (0..).zip(&self.elements);
         numbered.map(|(number, named)| (number, named.name.as_str(), &named.element))
@@ -369,7 +369,7 @@ impl Kernel {
         fingerprint.add(event.at, event.element, kind, bytes);
     }
 
-    /// Every way ends, and every element can be.
+    /// Checks that every path ends and that every element is possible.
     fn check(&self) -> Result<(), Fault> {
         for named in &self.elements {
             let fault = match &named.element {
@@ -396,7 +396,7 @@ impl Kernel {
         })
     }
 
-    /// From an element on to where its packets end.
+    /// Follows the path of packets from an element to its end.
     fn follow<'a>(&'a self, from: &'a Named) -> Result<(), Fault> {
         let mut way: Vec<&Named> = vec![from];
         while let Some(to) = way[way.len() - 1].element.next() {
@@ -413,7 +413,7 @@ impl Kernel {
 }
 
 impl Element {
-    /// Where what passes goes on to; none where it ends, or where an address decides.
+    /// The next element of passing packets; none if they end, or if an address decides.
     fn next(&self) -> Option<Target> {
         match self {
             Self::Link(_, to) => Some(*to),
@@ -423,7 +423,7 @@ impl Element {
         }
     }
 
-    /// Where what is addressed may go.
+    /// The possible targets of addressed packets.
     fn doors(&self) -> impl Iterator<Item = Target> {
         let (doors, host) = match self {
             Self::Nat(router) => (vec![router.inside, router.outside], None),

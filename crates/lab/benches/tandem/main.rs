@@ -1,12 +1,12 @@
-//! Packets per second of the tandem simulator: paper U's road under 3des-md5, eight stations.
+//! Packets per second of the tandem simulator: paper U's path with 3des-md5, eight stations.
 //!
 //! `cargo bench -p lab --bench tandem [-- [--json] [--seconds S] [--only PART] | --grid]`
 //!
-//! The road is `scenarios/umts.toml`, the grid `studies/umts`. Rows: a plain scalar recursion in
-//! `f64`, a plain recursion over `[f32; 16]` that keeps nothing but the mean delay, ours with each
-//! instruction set, and ours with several roads off one stream. Rounds alternate between rows; the
-//! medians are printed, and ours over the plain rows. `--grid` runs the study's whole grid on two
-//! threads. `--json` prints either as one object.
+//! The path is `scenarios/umts.toml`, the grid `studies/umts`. Rows: a plain scalar recursion in
+//! `f64`, a plain recursion over `[f32; 16]` that keeps only the mean delay, ours with each
+//! instruction set, and ours with several paths per stream. Rounds alternate between rows. It
+//! prints the medians, and ours relative to the plain rows. `--grid` runs the study's whole grid on
+//! two threads. `--json` prints either as one object.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -27,15 +27,15 @@ mod study;
 const SECONDS: f64 = 3600.0;
 const REPLICATIONS: u32 = 16;
 const ROUNDS: usize = 7;
-/// Of the whole grid.
+/// Threads for the whole grid.
 const THREADS: usize = 2;
 
 /// One row of the table.
 struct Row {
     name: String,
-    /// What it was compiled for, or picks as it runs.
+    /// The instruction set that it was compiled for or selects at run time.
     instructions: Instructions,
-    /// Roads off one stream; 0 for the plain recursions.
+    /// Paths per stream; 0 for the plain recursions.
     roads: usize,
     job: Box<dyn Fn() -> f64>,
     rates: Vec<f64>,
@@ -85,7 +85,7 @@ impl Row {
         Self::new(&name, instructions, count, job)
     }
 
-    /// The job says how many packets it sent.
+    /// The job returns how many packets it sent.
     fn measure(&mut self) {
         let start = Instant::now();
         let packets = black_box((self.job)());
@@ -108,7 +108,7 @@ impl Row {
     }
 }
 
-/// Packets times roads that `simulate` sends.
+/// Packets times paths that `simulate` sends.
 fn simulated(instructions: Instructions, roads: &[Road], traffic: &Traffic, run: &Run) -> f64 {
     let tallies = simulate_with(instructions, roads, traffic, run);
     let tallies = tallies.expect("the road and the traffic are sound");
@@ -116,7 +116,7 @@ fn simulated(instructions: Instructions, roads: &[Road], traffic: &Traffic, run:
     outcomes.map(|outcome| outcome.packets as f64).sum()
 }
 
-/// The study's grid: its policies, processors and rates, as long and as often as it says.
+/// The study's grid: its policies, processors and rates, with its duration and replications.
 fn whole_grid(is_json: bool) {
     let grid = Sweep::grid();
     let roads = grid.all_roads();
@@ -205,13 +205,13 @@ fn main() {
     }
 }
 
-/// For people: the rates, and ours over the plain recursion.
+/// For people: the rates, and ours relative to the plain recursion.
 fn print(rows: &[Row]) {
     for row in rows {
         println!("{:<28}{:>10.1} M packets/s", row.name, row.median() / 1e6);
     }
     for ours in rows.iter().filter(|row| row.roads == 1) {
-        // as compiled for any machine of this kind, and for these instructions
+        // compiled for any machine of this kind, and for these instructions
         for set in [Instructions::Scalar, ours.instructions] {
             let name = format!("plain [f32; 16] {set:?}");
             if let Some(plain) = rows.iter().find(|row| row.name == name) {

@@ -1,7 +1,7 @@
-//! The recursion and nothing else: what there is to reach.
+//! The bare recursion: the upper bound of the rate.
 //!
-//! Arrays of sixteen replications that the compiler turns into vectors, departures with a rebase
-//! every 64 packets, the mean delay and nothing else kept.
+//! The compiler turns arrays of sixteen replications into vectors. Departures are rebased every 64
+//! packets; only the mean delay is kept.
 
 use lab::tandem::Instructions;
 use pulp::{Simd, WithSimd};
@@ -11,7 +11,7 @@ const LANES: usize = 16;
 type Row = [f32; LANES];
 const GAP: f32 = 479.74 * 8.0 / 512e3;
 
-/// Seconds of each station, from the ceilings of 8 and 64 bytes, the padded size and the size.
+/// Seconds at each station, from the ceilings of 8 and 64 bytes, the padded size and the size.
 #[inline(always)]
 fn services(size: f32, ceil: impl Fn(f32) -> f32) -> [f32; 8] {
     let operations = 2264.0 + 8091.0 * ceil(size * 0.125) + 744.0 * ceil((size + 8.0) / 64.0);
@@ -29,7 +29,7 @@ fn services(size: f32, ceil: impl Fn(f32) -> f32) -> [f32; 8] {
     ]
 }
 
-/// One replication in `f64` with the library's functions; packets sent.
+/// One replication in `f64` with library functions. Returns the packets sent.
 pub(crate) fn scalar(packets: u64) -> f64 {
     let mut state = [1u32, 2, 3, 4];
     let mut departures = [0.0f64; 8];
@@ -58,7 +58,7 @@ fn next(state: &mut [u32; 4]) -> u32 {
     result
 }
 
-/// Sixteen replications; packets sent.
+/// Sixteen replications. Returns the packets sent.
 pub(crate) fn lanes(instructions: Instructions, packets: u64) -> f64 {
     let job = Plain(packets / LANES as u64);
     match instructions {
@@ -71,7 +71,7 @@ pub(crate) fn lanes(instructions: Instructions, packets: u64) -> f64 {
     .unwrap_or(0.0)
 }
 
-/// So many rows.
+/// This many rows.
 struct Plain(u64);
 
 impl WithSimd for Plain {

@@ -1,20 +1,20 @@
-//! What is measured: the road of `scenarios/umts.toml` and the grid of `studies/umts`, as the
-//! product reads them, through [`lab::scenario`] and [`lab::cost`].
+//! The measured path of `scenarios/umts.toml` and grid of `studies/umts`, read as the product reads
+//! them, through [`lab::scenario`] and [`lab::cost`].
 //!
-//! Left out: sweeps of the study but the one named `grid`.
+//! Left out: sweeps of the study other than `grid`.
 
 use lab::scenario::{Catalogue, Entry, Kind, Scenario};
 use lab::tandem::{Road, Traffic};
 use serde::Deserialize;
 
-/// A file of the catalogue that the wheel carries.
+/// A file of the wheel's catalogue.
 macro_rules! filed {
     ($path:literal) => {
         include_str!(concat!("../../../../python/caravan/catalogue/", $path))
     };
 }
 
-/// Kind, name and text of what the scenario names.
+/// Kind, name and text of each file that the scenario names.
 const FILES: [(Kind, &str, &str); 10] = [
     (Kind::Device, "paper-u", filed!("devices/paper-u.toml")),
     (Kind::Link, "umts-radio", filed!("links/umts-radio.toml")),
@@ -60,7 +60,7 @@ struct Study {
     sweep: Vec<Sweep>,
 }
 
-/// A sweep of the study, so far as the grid has keys.
+/// A sweep of the study, as far as the grid needs its keys.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Sweep {
@@ -89,7 +89,7 @@ impl Sweep {
         grid.expect("the study has a grid")
     }
 
-    /// How many rates it has.
+    /// The number of rates.
     pub(crate) fn rates(&self) -> usize {
         self.grid.rate_kbps.len()
     }

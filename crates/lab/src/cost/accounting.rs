@@ -1,4 +1,4 @@
-//! How large packets get: the papers' formulas, and the true sizes, which are the engine's own.
+//! The size of protected packets: the papers' formulas, and the exact sizes of the engine.
 
 use core::str::FromStr;
 
@@ -11,18 +11,18 @@ use engine::sa::{Mode, Protocol};
 use super::policy::Policy;
 use crate::staircase::{Staircase, Step};
 
-/// Whose sizes are counted.
+/// The rule for sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accounting {
     /// Paper U, equations (9) to (11): transport mode in UDP, a trailer, no IV.
     PaperU,
-    /// Paper W's tunnel mode: true sizes over IPv4 without UDP, whatever the policy's mode.
+    /// Paper W's tunnel mode: exact sizes over IPv4 without UDP, whatever the policy's mode.
     PaperW,
-    /// True sizes of the policy (RFC 4303, RFC 4302, RFC 3948): the engine's own.
+    /// Exact sizes of the policy (RFC 4303, RFC 4302, RFC 3948), from the engine.
     Rfc,
 }
 
-/// That an accounting has no formula for a suite.
+/// An accounting has no formula for a suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoFormula;
 
@@ -41,8 +41,8 @@ impl Accounting {
         }
     }
 
-    /// Bytes on the wire, outer IP header included, of a clear IP packet's size; without
-    /// protection the packet itself. Paper U has formulas for its six suites alone.
+    /// Bytes on the wire, including the outer IP header, as a function of the clear IP packet's
+    /// size; without protection the packet itself. Paper U has formulas only for its six suites.
     pub fn size(self, policy: &Policy) -> Result<Staircase, NoFormula> {
         let Some(shape) = policy.shape() else {
             return Ok(Staircase::linear(1.0));
@@ -54,13 +54,13 @@ impl Accounting {
         }
     }
 
-    /// What of a clear IP packet of `bytes` is the user's.
+    /// The user's bytes in a clear IP packet of `bytes`.
     pub fn payload(self, bytes: f64) -> f64 {
         (bytes - self.header_bytes()).max(0.0)
     }
 
-    /// Bytes of a clear IP packet that are not the user's: paper U's equation (12) takes IP's and
-    /// TCP's headers off, as do true sizes; paper W speaks of what follows the IP header.
+    /// Bytes of a clear IP packet that are not the user's: paper U's equation (12) subtracts the
+    /// headers of IP and TCP, and so do exact sizes; paper W counts everything after the IP header.
     pub fn header_bytes(self) -> f64 {
         match self {
             Self::PaperU | Self::Rfc => 40.0,
@@ -87,11 +87,11 @@ pub(super) struct Sizes {
     offset: f64,
 }
 
-/// A size at which no header saturates.
+/// A size at which no header is at its maximum.
 const PROBE_BYTES: usize = 1024;
 
 impl Sizes {
-    /// Found by asking the engine where its sizes step.
+    /// Finds the engine's size steps by asking it.
     pub(super) fn of(shape: &Shape) -> Self {
         let wire = |bytes| wire_bytes(shape, bytes);
         let alignment = match shape.protocol {
@@ -99,7 +99,7 @@ impl Sizes {
             Protocol::Ah => 1,
         };
         let steps = |first: &usize| wire(first + 1) > wire(*first);
-        // The size after which the next octet opens a new block: `first + offset` is whole blocks.
+        // The size after which the next octet starts a new block: `first + offset` is whole blocks.
         let first = (PROBE_BYTES..PROBE_BYTES + alignment).find(steps);
         let first = first.unwrap_or(PROBE_BYTES);
         let offset = (alignment - first % alignment) % alignment;
@@ -116,19 +116,19 @@ impl Sizes {
         self.from(self.fixed)
     }
 
-    /// Octets that are encrypted: payload, padding, trailer.
+    /// Encrypted octets: payload, padding, trailer.
     pub(super) fn encrypted(&self) -> Staircase {
         let protection = &self.shape.protection;
         let clear = ESP_HEADER_BYTES + protection.iv_len() + protection.icv_len();
         self.from(self.fixed - self.outer() - clear as f64)
     }
 
-    /// Blocks of `width` octets that hold what is encrypted and `extra` octets.
+    /// Blocks of `width` octets for the encrypted octets and `extra` ones.
     pub(super) fn encrypted_blocks(&self, extra: f64, width: f64) -> Step {
         self.blocks(self.encrypted().fixed + extra, width)
     }
 
-    /// Blocks of `width` octets that hold what the ICV covers and `extra` octets.
+    /// Blocks of `width` octets for the octets under the ICV and `extra` ones.
     pub(super) fn covered_blocks(&self, extra: f64, width: f64) -> Step {
         let fixed = match self.shape.protocol {
             // RFC 4303 §2.8: from the SPI to the trailer
@@ -139,9 +139,9 @@ impl Sizes {
         self.blocks(fixed + extra, width)
     }
 
-    /// `ceil((fixed + alignment ceil((S + offset) / alignment)) / width)` as one step; `width` is
-    /// whole alignments. No boundary of `width` lies inside an alignment, so `fixed` may be
-    /// rounded up to whole ones, and the inner ceiling goes.
+    /// `ceil((fixed + alignment ceil((S + offset) / alignment)) / width)` as one step; `width` is a
+    /// multiple of the alignment. No boundary of `width` is inside an alignment, so `fixed` may be
+    /// rounded up to a multiple, and the inner ceiling vanishes.
     fn blocks(&self, fixed: f64, width: f64) -> Step {
         let whole = if self.alignment > 1.0 {
             libm::ceil(fixed / self.alignment) * self.alignment
@@ -195,7 +195,7 @@ fn paper_w(shape: Shape) -> Shape {
     }
 }
 
-/// Equations (9) to (11): headers, and what is left of the packet in blocks.
+/// Equations (9) to (11): headers, and the rest of the packet in blocks.
 fn paper_u(shape: &Shape) -> Option<Staircase> {
     if shape.protocol != Protocol::Esp {
         return None;

@@ -1,8 +1,8 @@
-//! What a packet costs on a device, part by part.
+//! The cost of a packet on a device, part by part.
 
 use crate::staircase::Staircase;
 
-/// Which way packets go through a device.
+/// The direction of packets through a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Encrypt, then authenticate.
@@ -11,29 +11,29 @@ pub enum Direction {
     Open,
 }
 
-/// One algorithm or step and what it costs, in the unit of its profile.
+/// One algorithm or step and its cost, in the unit of its profile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
-    /// Algorithm, or step of the packet road.
+    /// Algorithm, or step of the packet path.
     pub what: String,
-    /// Operations, cycles or ns of the clear IP packet's size.
+    /// Operations, cycles or ns as a function of the clear IP packet's size.
     pub units: Staircase,
-    /// Where the number was found.
+    /// The source of the number.
     pub source: String,
 }
 
-/// All parts, and what must be said of the sum.
+/// All parts, and notes on the sum.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bill {
-    /// In the order in which they are done.
+    /// In order of execution.
     pub parts: Vec<Part>,
-    /// Such as "sum, upper bound".
+    /// For example "sum, upper bound".
     pub notes: Vec<String>,
-    /// Smallest and largest packet that was measured, where packets were.
+    /// Smallest and largest measured packet, if packets were measured.
     pub measured_bytes: Option<[f64; 2]>,
 }
 
-/// The cell that has no value.
+/// The cell without a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Gap(pub(super) String);
 
@@ -56,7 +56,7 @@ impl Bill {
             .fold(zero, |sum, part| sum.plus(&part.units))
     }
 
-    /// Says `note`, once.
+    /// Adds `note`, once.
     pub(super) fn note(&mut self, note: impl Into<String>) {
         let note = note.into();
         if !self.notes.contains(&note) {

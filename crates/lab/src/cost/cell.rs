@@ -1,10 +1,10 @@
-//! A number of a cost table and where it was found.
+//! A number of a cost table, and its source.
 
 use std::collections::BTreeMap;
 
 use document::{Fault, Item, Table};
 
-/// A number and where it was found.
+/// A number and its source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     /// In the unit of its table.
@@ -13,7 +13,7 @@ pub struct Cell {
     pub source: String,
 }
 
-/// More operations, cycles or nanoseconds than any one thing takes.
+/// More operations, cycles or nanoseconds than anything takes.
 const MOST: f64 = 1e15;
 
 impl Cell {

@@ -1,8 +1,8 @@
 //! Profiles in cycles, as published: per byte of a primitive, per packet, per key operation.
 //!
-//! A suite is priced from its primitives over the octets that RFC 4303, RFC 4302, RFC 4106,
-//! RFC 7634 and RFC 2104 have them process. Left out: what nobody published. A cell without a
-//! value stays empty, and whoever asks for it is told its name.
+//! The cost of a suite is the sum of its primitives over the octets that they process by RFC 4303,
+//! RFC 4302, RFC 4106, RFC 7634 and RFC 2104. Left out: unpublished costs. A cell without a value
+//! stays empty, and asking for it is an error with its name.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub(super) struct Cycles {
     works: Works,
 }
 
-/// Fastest clock that makes sense.
+/// Fastest plausible clock.
 pub(super) const MOST_MHZ: f64 = 1e5;
 
 impl Cycles {
@@ -64,7 +64,7 @@ impl Cycles {
         })
     }
 
-    /// Whether it says what a packet costs besides its bytes.
+    /// Whether it has a cost per packet besides its bytes.
     pub(super) fn has_packet_cost(&self) -> bool {
         self.per_packet.is_some()
     }
@@ -117,14 +117,14 @@ impl Cycles {
             Each::Prf { hash, bytes } => {
                 let cell = self.cell(hash, Direction::Seal)?;
                 let (block, ends) = block_of(hash);
-                // The key's two blocks and the outer hash's one besides the text's.
+                // Besides the text: two blocks for the key, one for the outer hash.
                 let blocks = libm::ceil((bytes + ends) / block) + 3.0;
                 Ok(cell.value * block * blocks)
             }
         }
     }
 
-    /// Every cell that has a value, for people: table and name, value, source.
+    /// Every cell with a value, for people: table and name, value, source.
     pub(super) fn cells(&self) -> Vec<(String, &Cell)> {
         let named = |name: &str, cell| (name.to_owned(), cell);
         let heads = [
@@ -157,7 +157,7 @@ impl Cycles {
         Ok(())
     }
 
-    /// As a whole where that was measured, as the sum of its halves otherwise.
+    /// The measured whole, otherwise the sum of its halves.
     fn aead(
         &self,
         bill: &mut Bill,
@@ -175,7 +175,7 @@ impl Cycles {
         let mut ciphered = sizes.encrypted();
         ciphered.fixed += aead.key_bytes;
         self.linear(bill, &aead.cipher, direction, ciphered)?;
-        // RFC 4106 §5: eight octets of header; they, and both lengths, in blocks of their own.
+        // RFC 4106 §5: eight octets of header; these, and both lengths, are in separate blocks.
         let step = Step {
             height: MAC_BLOCK,
             ..sizes.encrypted_blocks(0.0, MAC_BLOCK)
@@ -193,7 +193,8 @@ impl Cycles {
         Ok(())
     }
 
-    /// RFC 2104 §4: the key's blocks are hashed once for all packets, the outer hash is one more.
+    /// RFC 2104 §4: the key's blocks are hashed once for all packets; the outer hash is one more
+    /// block.
     fn hmac(&self, bill: &mut Bill, sizes: &Sizes, hash: Hash) -> Result<(), Gap> {
         let name = names::of_hash(hash);
         let cell = self.cell(name, Direction::Seal)?;
@@ -222,12 +223,12 @@ impl Cycles {
     }
 }
 
-/// An AEAD, whole and in halves.
+/// An AEAD, as a whole and in halves.
 struct Aead {
     whole: String,
     cipher: String,
     mac: &'static str,
-    /// Octets of key stream besides the text's.
+    /// Octets of key stream besides those for the text.
     key_bytes: f64,
 }
 
@@ -251,7 +252,7 @@ fn chacha_poly() -> Aead {
     }
 }
 
-/// Octets of a block, and of padding and length at least.
+/// Octets of a block, and at least those of padding and length.
 fn block_of(hash: &str) -> (f64, f64) {
     match hash {
         "sha384" | "sha512" => (128.0, 17.0),

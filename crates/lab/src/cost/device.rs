@@ -1,4 +1,4 @@
-//! A profile with its clock: what turns operations, cycles and ns into seconds, and prices.
+//! A profile with its clock: converts operations, cycles and ns to seconds, and computes costs.
 
 use engine::suite::SuiteFault;
 use engine::work::{Task, Work};
@@ -14,49 +14,49 @@ use super::suite::{Standing, Suite};
 use super::works::Each;
 use crate::staircase::Staircase;
 
-/// How fast a device counts.
+/// The speed of a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Clock {
-    /// Million operations a second, for profiles in operations.
+    /// Million operations per second, for profiles in operations.
     Mips(f64),
-    /// Million cycles a second, for profiles in cycles.
+    /// Million cycles per second, for profiles in cycles.
     MegaHertz(f64),
 }
 
-/// A profile, ready to price.
+/// A profile with its clock.
 #[derive(Clone, Debug)]
 pub struct Device {
     profile: Profile,
     units_per_second: f64,
 }
 
-/// Why there is no price.
+/// Why there is no cost.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Refusal {
-    /// The profile does not have it.
+    /// The profile lacks it.
     #[error(transparent)]
     Missing(#[from] Missing),
     /// No suite has that name.
     #[error("{why}; suites inside {profile} are {}", inside.join(", "))]
     UnknownSuite {
-        /// Which word, and the nearest.
+        /// The word, and the nearest valid one.
         why: String,
         /// The profile.
         profile: String,
-        /// Suites that it prices.
+        /// Its suites.
         inside: Vec<String>,
     },
-    /// A value that nothing has.
+    /// An impossible value.
     #[error("{key}: {} {why}", plain(*value))]
     Absurd {
-        /// Which argument.
+        /// The argument.
         key: &'static str,
         /// Its value.
         value: f64,
         /// The limit.
         why: &'static str,
     },
-    /// A clock that is needed, or that does not go with the profile.
+    /// A clock is missing, or does not suit the profile.
     #[error("{profile}: {why}")]
     Clock {
         /// The profile.
@@ -66,7 +66,7 @@ pub enum Refusal {
     },
 }
 
-/// What one packet costs.
+/// The cost of one packet.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Price {
     /// The profile.
@@ -75,44 +75,44 @@ pub struct Price {
     pub suite: String,
     /// `seal` or `open`.
     pub direction: &'static str,
-    /// As asked.
+    /// The requested size.
     pub bytes: f64,
-    /// Of the clear IP packet.
+    /// The size of the clear IP packet.
     pub packet_bytes: f64,
-    /// Whose sizes.
+    /// The accounting of the sizes.
     pub accounting: &'static str,
-    /// Operations, where the profile counts those.
+    /// Operations, if the profile counts them.
     pub operations: Option<f64>,
-    /// Cycles, where the profile counts those or says its clock.
+    /// Cycles, if the profile counts them or states its clock.
     pub cycles: Option<f64>,
     /// Time of the processor.
     pub time_s: f64,
     /// The same in ms.
     pub time_ms: f64,
-    /// Bytes alone are priced: the time, and what follows from it, is the least that can be.
+    /// Only bytes have a cost: the time, and everything that depends on it, is a lower bound.
     pub is_lower_bound: bool,
-    /// On the wire, outer IP header included.
+    /// On the wire, including the outer IP header.
     pub protected_bytes: f64,
-    /// What of the wire's bytes is the user's.
+    /// The user's share of the bytes on the wire.
     pub payload_ratio: f64,
-    /// Energy of the processor; none where no source says what a cycle takes.
+    /// Energy of the processor; none if no source gives the energy of a cycle.
     pub energy_j: Option<f64>,
-    /// Where the energy of a cycle was found.
+    /// The source of the energy of a cycle.
     pub energy_source: Option<String>,
     /// `current`, `legacy` or `clear`.
     pub standing: &'static str,
-    /// Why legacy.
+    /// Why it is legacy.
     pub reasons: Vec<&'static str>,
-    /// What must be said of the figures.
+    /// Notes on the figures.
     pub notes: Vec<String>,
     /// Seconds and source of each part.
     pub parts: Vec<PricedPart>,
 }
 
-/// What some work takes, as far as the profile has costs for it.
+/// The time of some work, as far as the profile has costs for it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkTime {
-    /// Of all that has a cost: the least that the work takes where something has none.
+    /// The time of everything with a cost: a lower bound if something has none.
     pub seconds: f64,
     /// The first thing without a cost.
     pub missing: Option<Missing>,
@@ -125,20 +125,20 @@ impl WorkTime {
     }
 }
 
-/// One part of a price.
+/// One part of a cost.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PricedPart {
-    /// Algorithm or step of the road.
+    /// Algorithm or step of the path.
     pub what: String,
     /// Time of the processor.
     pub time_s: f64,
-    /// Where the number was found.
+    /// The source of the number.
     pub source: String,
 }
 
 impl Device {
-    /// A profile in operations needs MIPS; one in cycles takes MHz, or its own clock where it has
-    /// one; a measured one has its clock and takes none.
+    /// A profile in operations needs MIPS. One in cycles takes MHz, or uses its own clock. A
+    /// measured one has its clock and takes none.
     pub fn new(profile: Profile, clock: Option<Clock>) -> Result<Self, Refusal> {
         let refuse = |why| {
             let profile = profile.name.clone();
@@ -184,7 +184,7 @@ impl Device {
         })
     }
 
-    /// The same device with this packet road charged; only measured profiles have one.
+    /// The same device with this packet path added; only measured profiles have one.
     pub fn on(mut self, road: Road) -> Self {
         if let Table::Measured(table) = self.profile.table {
             self.profile.table = Table::Measured(table.on(road));
@@ -197,7 +197,7 @@ impl Device {
         &self.profile
     }
 
-    /// Seconds that a packet of a clear IP packet's size takes; none without protection.
+    /// Seconds for a packet, as a function of the clear IP packet's size; zero without protection.
     pub fn service(&self, policy: &Policy, direction: Direction) -> Result<Staircase, Missing> {
         Ok(self
             .bill(policy, direction)?
@@ -205,14 +205,14 @@ impl Device {
             .times(1.0 / self.units_per_second))
     }
 
-    /// Parts of that with their sources and notes, in the profile's unit.
+    /// Its parts with sources and notes, in the profile's unit.
     pub fn bill(&self, policy: &Policy, direction: Direction) -> Result<Bill, Missing> {
         let bill = self.profile.bill(policy, direction);
         bill.map_err(|gap| self.profile.missing(policy.suite.word(), gap))
     }
 
-    /// What a packet of `bytes` costs under `policy`; with a paper's profile, `bytes` is what
-    /// that paper calls the packet's size ([`Profile::header_bytes`]).
+    /// The cost of a packet of `bytes` with `policy`. With a paper's profile, `bytes` is the packet
+    /// size in that paper's terms ([`Profile::header_bytes`]).
     pub fn price(
         &self,
         policy: &Policy,
@@ -290,9 +290,9 @@ impl Device {
         })
     }
 
-    /// What an engine has just done takes. The work names its algorithms; the policy says only how
-    /// packets travel, in which mode and whether in UDP. Packets are priced at their mean size,
-    /// bytes being those of clear IP packets.
+    /// The time of an engine's work. The work names its algorithms; the policy only says how
+    /// packets travel: the mode, and whether in UDP. Packets are priced at their mean size, in
+    /// bytes of clear IP packets.
     pub fn work_time(&self, policy: &Policy, work: &Work) -> WorkTime {
         let mut time = WorkTime::default();
         for &(task, times, bytes) in work.entries() {
@@ -341,7 +341,7 @@ impl Device {
         }
     }
 
-    /// mW/MHz is nJ a cycle.
+    /// mW/MHz is nJ per cycle.
     fn nj_per_cycle(&self) -> Option<(f64, &str)> {
         match &self.profile.table {
             Table::Cycles(table) => {
@@ -353,7 +353,7 @@ impl Device {
     }
 }
 
-/// A number without the digits that nobody reads.
+/// A number without superfluous digits.
 fn plain(value: f64) -> String {
     match value == 0.0 || (1e-6..1e15).contains(&value.abs()) {
         true => value.to_string(),
@@ -361,7 +361,7 @@ fn plain(value: f64) -> String {
     }
 }
 
-/// What a task is called where its price is asked for in vain.
+/// The name of a task without a cost.
 fn in_words(task: Task) -> String {
     match task {
         Task::Seal(..) => "sealing a packet".to_owned(),
@@ -375,12 +375,12 @@ fn in_words(task: Task) -> String {
     }
 }
 
-/// The policy of a suite's bare name; the refusal says which suites the profile prices.
+/// The policy of a suite's bare name. The error lists the profile's suites.
 pub fn of_suite(profile: &Profile, suite: &str) -> Result<Policy, Refusal> {
     let parsed = suite.parse::<Suite>();
     let suite = parsed.map_err(|fault| Refusal::UnknownSuite {
         why: match fault {
-            // the suites that follow say it better than the nearest of all words
+            // the list of suites helps more than the nearest of all words
             SuiteFault::Unknown { word, .. } => format!("no algorithm is called {word:?}"),
             fault => fault.to_string(),
         },
@@ -392,11 +392,11 @@ pub fn of_suite(profile: &Profile, suite: &str) -> Result<Policy, Refusal> {
 
 /// An IPv4 header alone.
 const LEAST_BYTES: f64 = 20.0;
-/// What the length of an IP packet can say.
+/// The largest length of an IP packet.
 const MOST_BYTES: f64 = 65_535.0;
-/// MIPS or MHz below any processor.
+/// Less than any processor.
 const LEAST_MILLIONS: f64 = 1e-3;
-/// MIPS or MHz beyond any processor.
+/// More than any processor.
 const MOST_MILLIONS: f64 = 1e9;
 
 fn above_zero(key: &'static str, value: f64) -> Result<f64, Refusal> {

@@ -1,8 +1,8 @@
-//! Profiles that `caravan bench` writes: what a machine took, in ns, for every suite, key exchange
-//! and step of the packet road.
+//! Profiles written by `caravan bench`: the time in ns for every suite, key exchange and step of
+//! the packet path on a machine.
 //!
-//! Between the sizes that were measured a line stands, fitted to them: fixed and per byte, with
-//! the least relative error, which is kept and said.
+//! Between the measured sizes a fitted line is used: a constant and a slope with the least relative
+//! error, which is kept and reported.
 
 use core::fmt;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use super::policy::Policy;
 use super::works::Each;
 use crate::staircase::Staircase;
 
-/// A profile that a machine measured of itself.
+/// The profile of a measured machine.
 #[derive(Clone, Debug)]
 pub(super) struct Measured {
     pub(super) name: String,
@@ -30,19 +30,19 @@ pub(super) struct Measured {
     road: Road,
 }
 
-/// Which packet road a measured device charges besides its suites.
+/// The packet path that a measured device adds to its suites.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Road {
     /// None: the suite alone.
     None,
-    /// Every packet alone through TUN device and socket: what a lightly loaded gateway pays.
+    /// Every packet alone through TUN device and socket: the cost of a lightly loaded gateway.
     #[default]
     Packet,
-    /// Packets in bursts of 64: what a busy gateway pays.
+    /// Packets in bursts of 64: the cost of a busy gateway.
     Burst,
 }
 
-/// A line through what was measured.
+/// A line through measured points.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Fit {
     fixed_ns: f64,
@@ -53,7 +53,7 @@ pub(super) struct Fit {
     last_bytes: f64,
 }
 
-/// The longest that anything measured may take.
+/// The longest plausible measurement.
 const MOST_NS: f64 = 1e12;
 
 impl Measured {
@@ -100,14 +100,14 @@ impl Measured {
         })
     }
 
-    /// The same machine with this packet road charged.
+    /// The same machine with this packet path added.
     pub(super) fn on(mut self, road: Road) -> Self {
         self.road = road;
         self
     }
 
-    /// ns as functions of the clear IP packet's size. Without protection nothing of Caravan's is
-    /// on the way.
+    /// ns as functions of the clear IP packet's size. Without protection, Caravan is not in the
+    /// path.
     pub(super) fn bill(&self, policy: &Policy, direction: Direction) -> Result<Bill, Gap> {
         let mut bill = Bill::default();
         let Some(suite) = policy.suite.ipsec() else {
@@ -132,7 +132,7 @@ impl Measured {
                 source: self.source.clone(),
             });
         }
-        // What is sealed is read first and sent last; what is opened is received first.
+        // A sealed packet is read first and sent last; an opened one is received first.
         bill.parts
             .insert(usize::from(how.is_some()), fit.part(suite, &self.source));
         bill.note(fit.to_string());
@@ -147,8 +147,8 @@ impl Measured {
                 let (thing, act) = cell.rsplit_once('-').unwrap_or((cell, ""));
                 self.ns(&format!("exchange.{thing}.{act}_ns"))
             }
-            // A body is priced as an ESP packet of its size under the cipher and a hash: an upper
-            // bound, as the hash is counted again as a prf.
+            // A body costs as much as an ESP packet of its size with the cipher and a hash. This is
+            // an upper bound, because the hash counts again as a prf.
             Each::Cipher { cipher, bytes } => {
                 let suites = HASHES.iter().map(|hash| format!("{cipher}{hash}"));
                 let found = suites
@@ -157,7 +157,7 @@ impl Measured {
                 let gap = || Gap(format!("suite.{cipher}-sha1"));
                 Ok(found.ok_or_else(gap)?.at(*bytes))
             }
-            // Measured at one size, which most calls stay below: an upper bound for those.
+            // Measured at one size, which most calls do not reach: an upper bound for those.
             Each::Prf { hash, bytes } => {
                 let cell = format!("exchange.prf-{hash}.prf_ns_{PRF_BYTES}");
                 let calls = libm::ceil(bytes / f64::from(PRF_BYTES)).max(1.0);
@@ -191,18 +191,18 @@ impl Measured {
     }
 }
 
-/// Hashes with which a cipher may have been measured, the bare cipher first.
+/// Hashes with which a cipher may have been measured; first none.
 const HASHES: [&str; 4] = ["", "-sha1", "-sha256", "-md5"];
 /// Octets over which a prf is measured.
 const PRF_BYTES: u32 = 512;
 
-/// The word under which bench has these algorithms: without PFS and ESN.
+/// The bench's word for these algorithms, without PFS and ESN.
 fn measured_as(protocol: Protocol, protection: Protection) -> String {
     debug_assert!(protocol == Protocol::Esp || protection.encryption == Encryption::Null);
     EspSuite::new(protocol, protection).to_string()
 }
 
-/// How far the line can be trusted.
+/// The accuracy of the line.
 impl fmt::Display for Fit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (first, last, percent) = (self.first_bytes, self.last_bytes, 100.0 * self.error);
@@ -217,11 +217,11 @@ impl fmt::Display for Fit {
     }
 }
 
-/// What quiet machines stay below: padding alone makes steps of so much in small packets.
+/// Quiet machines stay below this: padding alone causes such steps in small packets.
 const GOOD_FIT: f64 = 0.15;
 
 impl Fit {
-    /// `None` where nothing with that prefix was measured.
+    /// `None` if nothing with that prefix was measured.
     fn read(prefix: &str, values: &BTreeMap<String, Item>) -> Result<Option<Self>, Fault> {
         let mut points = Vec::new();
         for (name, item) in values {
@@ -242,7 +242,7 @@ impl Fit {
         Ok(Some(Self::through(&points)))
     }
 
-    /// Least squares of the relative differences; neither constant nor slope below zero.
+    /// Least squares of the relative differences; constant and slope are not negative.
     fn through(points: &[(f64, f64)]) -> Self {
         let sum = |term: fn(f64, f64) -> f64| points.iter().map(|&(x, y)| term(x, y)).sum::<f64>();
         let (w, wx) = (sum(|_, y| 1.0 / (y * y)), sum(|x, y| x / (y * y)));

@@ -1,4 +1,4 @@
-//! What algorithms are called in profiles.
+//! Names of algorithms in profiles.
 
 use crypto::packet::Encryption;
 pub(super) use engine::suite::{of_agreement, of_cipher, of_group, of_hash};

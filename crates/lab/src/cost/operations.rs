@@ -1,5 +1,5 @@
-//! Profiles in operations, as papers U and W have them: so many a block, on a processor of so many
-//! million operations a second.
+//! Profiles in operations, as in papers U and W: operations per block, on a processor with a number
+//! of million operations per second.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::staircase::{Staircase, Step};
 #[derive(Clone, Debug)]
 pub(super) struct Operations {
     pub(super) accounting: Accounting,
-    /// What sizes asked of the profile lack to be IP packets.
+    /// The bytes to add to a size in the paper's terms to get an IP packet.
     pub(super) header_bytes: f64,
     ciphers: BTreeMap<String, CipherCost>,
     macs: BTreeMap<String, MacCost>,
@@ -104,7 +104,7 @@ impl Operations {
         }
     }
 
-    /// Every cell that has a value, for people: table and name, value, source.
+    /// Every cell with a value, for people: table and name, value, source.
     pub(super) fn cells(&self) -> Vec<(String, &Cell)> {
         let mut cells = Vec::new();
         for (name, cost) in &self.ciphers {
@@ -161,7 +161,7 @@ impl Operations {
         })
     }
 
-    /// Sizes in the file are over what is asked of the profile, in a bill over IP packets.
+    /// The file's sizes are in the paper's terms; a bill is over IP packets.
     fn step(&self, height: f64, added_bytes: f64, width: f64) -> Step {
         Step {
             height,
@@ -171,9 +171,9 @@ impl Operations {
     }
 }
 
-/// What MD5 and SHA-1 append besides the mandatory bit, which the papers do not count.
+/// The length field of MD5 and SHA-1, which the papers do not count.
 const LENGTH_BYTES: f64 = 8.0;
-/// The widest block or header that makes sense.
+/// The widest plausible block or header.
 const MOST_BYTES: f64 = 4096.0;
 
 impl CipherCost {
@@ -192,7 +192,7 @@ impl CipherCost {
 }
 
 impl MacCost {
-    /// Of both cells, once where it is the same.
+    /// The sources of both cells, once if they are equal.
     fn source(&self) -> String {
         let (fixed, per_block) = (&self.fixed.source, &self.per_block.source);
         if fixed == per_block {

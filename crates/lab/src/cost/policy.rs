@@ -1,7 +1,6 @@
-//! Policies: which suite, in which mode, with keys from which exchange. A file of `policies/`, or
-//! the bare name of a suite.
+//! Policies: suite, mode, and the key exchange. A file of `policies/`, or the bare name of a suite.
 //!
-//! Left out: other layers (access, link cipher, transport); a policy is IPsec's.
+//! Left out: other layers (access, link cipher, transport). A policy is for IPsec.
 
 use core::str::FromStr;
 use std::borrow::Cow;
@@ -14,7 +13,7 @@ use engine::suite::{EspSuite, IkeSuite, SuiteFault};
 
 use super::suite::{Standing, Suite};
 
-/// How packets are protected and where the keys come from.
+/// How packets are protected, and the source of the keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// File's or suite's name.
@@ -25,35 +24,35 @@ pub struct Policy {
     pub suite: Suite,
     /// Tunnel or transport.
     pub mode: Mode,
-    /// ESP travels in UDP (RFC 3948); says nothing where the suite is AH's.
+    /// ESP is in UDP (RFC 3948); without effect for AH.
     pub is_udp_encapsulated: bool,
     /// The outer header is IPv6.
     pub is_outer_v6: bool,
-    /// None: keys are there by hand.
+    /// None: manual keys.
     pub keys: Option<Keys>,
 }
 
-/// Where keys come from.
+/// The source of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keys {
-    /// Which exchange.
+    /// The key exchange.
     pub exchange: Exchange,
-    /// What protects it. PFS is in the suite's words.
+    /// Its suite. PFS is in the words of the ESP suite.
     pub proposal: IkeSuite,
-    /// How the ends prove who they are.
+    /// How the ends authenticate.
     pub proof: Proof,
 }
 
-/// Key exchanges that the engine speaks.
+/// Key exchanges of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exchange {
     /// Six messages and three (RFC 2409 §5).
     Main,
-    /// Three messages and three (RFC 2409 §5), as paper U has it.
+    /// Three messages and three (RFC 2409 §5), as in paper U.
     Aggressive,
 }
 
-/// How ends prove who they are.
+/// How ends authenticate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// RSA signatures and certificates, modulus of 2048 bits.
@@ -62,7 +61,7 @@ pub enum Proof {
     Rsa3072,
     /// RSA signatures and certificates, modulus of 4096 bits.
     Rsa4096,
-    /// A secret shared beforehand.
+    /// A pre-shared key.
     Psk,
 }
 
@@ -79,7 +78,7 @@ const PROOFS: [(&str, Proof); 4] = [
 ];
 
 impl Exchange {
-    /// What today's standards say of it whatever its algorithms; `None` for nothing.
+    /// Why today's standards deprecate it whatever its algorithms; `None` if they do not.
     pub fn deprecated(self) -> Option<&'static str> {
         match self {
             Self::Main | Self::Aggressive => Some("IKEv1 deprecated, RFC 9395"),
@@ -88,7 +87,7 @@ impl Exchange {
 }
 
 impl Policy {
-    /// This suite as Caravan carries it by default: tunnel mode in UDP over IPv4.
+    /// This suite in Caravan's default form: tunnel mode in UDP over IPv4.
     pub fn of(suite: Suite) -> Self {
         Self {
             name: suite.word().to_owned(),
@@ -130,7 +129,8 @@ impl Policy {
         Ok(policy)
     }
 
-    /// The same policy with the protocol and algorithms that an SA has; its own keep their name.
+    /// The same policy with the protocol and algorithms of an SA. It keeps its own name for its
+    /// own.
     pub(super) fn with(&self, protocol: Protocol, protection: Protection) -> Cow<'_, Self> {
         let own = self.suite.ipsec();
         if own.is_some_and(|own| (own.protocol, own.protection) == (protocol, protection)) {
@@ -144,21 +144,21 @@ impl Policy {
         Cow::Owned(policy)
     }
 
-    /// What decides the size of its packets; `None` where nothing is protected.
+    /// The parameters of its packets' size; `None` without protection.
     pub fn shape(&self) -> Option<Shape> {
         let suite = self.suite.ipsec()?;
         Some(Shape {
             protection: suite.protection,
             protocol: suite.protocol,
             mode: self.mode,
-            // AH covers the outer addresses: no NAT, and no UDP, may be in its way
+            // AH covers the outer addresses, so it works neither through a NAT nor in UDP
             is_udp_encapsulated: self.is_udp_encapsulated && suite.protocol == Protocol::Esp,
             is_outer_v6: self.is_outer_v6,
         })
     }
 
-    /// How RFC 8221 sees the suite and RFC 8247 what protects the exchange: the algorithms, not
-    /// the exchange itself, of which [`Exchange::deprecated`] tells.
+    /// The rating of the suite by RFC 8221 and of the exchange's suite by RFC 8247: the algorithms,
+    /// not the exchange itself, which [`Exchange::deprecated`] rates.
     pub fn standing(&self) -> Standing {
         let mut reasons = match self.suite.standing() {
             Standing::Clear => return Standing::Clear,
@@ -167,7 +167,7 @@ impl Policy {
         };
         if let Some(keys) = &self.keys {
             for reason in keys.proposal.legacy_reasons() {
-                // The group of PFS may be the exchange's.
+                // PFS may use the exchange's group.
                 if !reasons.contains(&reason) {
                     reasons.push(reason);
                 }

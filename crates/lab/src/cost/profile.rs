@@ -1,4 +1,4 @@
-//! A device's cost table, of one of three kinds, read from a text.
+//! A device's cost table, of one of three kinds, parsed from text.
 
 use document::{Fault, parse};
 
@@ -11,7 +11,7 @@ use super::policy::Policy;
 use super::suite::Suite;
 use super::works::Each;
 
-/// What computing costs a device, with the source of every number.
+/// The computation costs of a device, with the source of every number.
 #[derive(Clone, Debug)]
 pub struct Profile {
     /// File's or machine's name.
@@ -21,14 +21,14 @@ pub struct Profile {
     pub(super) table: Table,
 }
 
-/// In which unit a profile counts.
+/// The unit of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Operations of a processor of so many MIPS.
+    /// Operations of a processor with a given number of MIPS.
     Operations,
-    /// Cycles of a clock of so many MHz.
+    /// Cycles of a clock with a given number of MHz.
     Cycles,
-    /// Nanoseconds of the machine that was measured.
+    /// Nanoseconds of the measured machine.
     Nanoseconds,
 }
 
@@ -39,7 +39,7 @@ pub struct Entry {
     pub name: String,
     /// In the profile's unit.
     pub value: f64,
-    /// Where it was found.
+    /// Its source.
     pub source: String,
 }
 
@@ -51,12 +51,12 @@ pub(super) enum Table {
 }
 
 impl Profile {
-    /// Reads a file of `devices/`, or one that `caravan bench` wrote; `file` names it in messages.
+    /// Parses a file of `devices/`, or one from `caravan bench`. `file` is its name in messages.
     pub fn parse(file: &str, text: &str) -> Result<Self, Fault> {
         let document = parse(file, text)?;
         let top = document.table()?;
         let kind = match top.find("device") {
-            // what bench writes needs no kind
+            // a file from bench needs no kind
             Some(_) => top.or("kind", Kind::Measured, |item| item.choice("kind", &KINDS))?,
             None => top.need("kind")?.choice("kind", &KINDS)?,
         };
@@ -76,7 +76,7 @@ impl Profile {
         Ok(Self { name, title, table })
     }
 
-    /// In which unit it counts.
+    /// Its unit.
     pub fn unit(&self) -> Unit {
         match self.table {
             Table::Operations(_) => Unit::Operations,
@@ -85,7 +85,7 @@ impl Profile {
         }
     }
 
-    /// Whose sizes go with it: a paper's own, or the true ones.
+    /// The accounting for it: a paper's own, or the exact one.
     pub fn accounting(&self) -> Accounting {
         match &self.table {
             Table::Operations(table) => table.accounting,
@@ -93,8 +93,8 @@ impl Profile {
         }
     }
 
-    /// What a size asked of this profile lacks to be an IP packet: paper W speaks of application
-    /// bytes, 20 fewer.
+    /// The bytes to add to a size in this profile's terms to get an IP packet: paper W counts
+    /// application bytes, 20 fewer.
     pub fn header_bytes(&self) -> f64 {
         match &self.table {
             Table::Operations(table) => table.header_bytes,
@@ -102,7 +102,7 @@ impl Profile {
         }
     }
 
-    /// The clock of the device in MHz and its source, where the profile has one.
+    /// The clock of the device in MHz and its source, if the profile has one.
     pub fn clock_mhz(&self) -> Option<(f64, &str)> {
         match &self.table {
             Table::Operations(_) => None,
@@ -114,13 +114,13 @@ impl Profile {
         }
     }
 
-    /// Whether it says what bytes cost and not what a packet costs besides: its times are the least
-    /// that can be, for no packet is without the second.
+    /// Whether it has costs for bytes but none per packet. Then its times are lower bounds, because
+    /// every packet costs something.
     pub fn prices_bytes_alone(&self) -> bool {
         matches!(&self.table, Table::Cycles(table) if !table.has_packet_cost())
     }
 
-    /// The suites that it prices both ways and its accounting sizes.
+    /// The suites with costs in both directions and with sizes in its accounting.
     pub fn suites(&self) -> Vec<Suite> {
         let mut all = Suite::all();
         all.retain(|suite| {
@@ -132,7 +132,7 @@ impl Profile {
         all
     }
 
-    /// Every number of it, with its source.
+    /// All its numbers with their sources.
     pub fn entries(&self) -> Vec<Entry> {
         let entry = |name: String, value, source: &str| Entry {
             name,
@@ -161,7 +161,7 @@ impl Profile {
         }
     }
 
-    /// What a packet costs, in the profile's unit.
+    /// The cost of a packet, in the profile's unit.
     pub(super) fn bill(&self, policy: &Policy, direction: Direction) -> Result<Bill, Gap> {
         match &self.table {
             Table::Operations(table) => table.bill(policy, direction),
@@ -170,7 +170,7 @@ impl Profile {
         }
     }
 
-    /// What one call of IKE's work costs, in the profile's unit.
+    /// The cost of one call of IKE's work, in the profile's unit.
     pub(super) fn work(&self, each: &Each) -> Result<f64, Gap> {
         match &self.table {
             Table::Operations(table) => table.work(each),
@@ -179,7 +179,7 @@ impl Profile {
         }
     }
 
-    /// What a file asks for is not there; says what is.
+    /// The error for a missing cost, with what the file has.
     pub(super) fn missing(&self, what: &str, cell: Gap) -> Missing {
         Missing {
             inside: self.suites().iter().map(ToString::to_string).collect(),
@@ -187,7 +187,7 @@ impl Profile {
         }
     }
 
-    /// The same of a part of a key exchange, where no other suite would help.
+    /// The same for a part of a key exchange, where no other suite would help.
     pub(super) fn missing_work(&self, what: &str, cell: Gap) -> Missing {
         Missing {
             profile: self.name.clone(),
@@ -198,7 +198,7 @@ impl Profile {
     }
 }
 
-/// A cost that a profile does not have. It is never made up from others.
+/// A cost that a profile lacks. It is never derived from others.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{}{}{}",
@@ -211,14 +211,14 @@ pub struct Missing {
     pub profile: String,
     /// Suite or operation.
     pub what: String,
-    /// The cell that has no value.
+    /// The cell without a value.
     pub cell: String,
-    /// Suites that the profile prices; none where it is no suite that it lacks.
+    /// The profile's suites; empty if the missing cost is not a suite's.
     pub inside: Vec<String>,
 }
 
 impl Missing {
-    /// What has no cost, without what the profile has.
+    /// What has no cost, without the list of what the profile has.
     pub fn brief(&self) -> String {
         let Self {
             profile,
@@ -230,7 +230,7 @@ impl Missing {
     }
 }
 
-/// Which of the tables a file holds.
+/// The kind of a file's tables.
 #[derive(Clone, Copy)]
 enum Kind {
     Operations,

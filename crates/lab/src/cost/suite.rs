@@ -1,8 +1,8 @@
-//! Suites in strongSwan's words and in the papers', and how today's standards see them.
+//! Suites in the words of strongSwan and of the papers, and their rating by today's standards.
 //!
 //! The papers' words: `none` (clear), `md5` and `sha1` (AH), `des` and `3des` (ESP without
-//! integrity), `aes128`, `aes192` and `aes256` (AES-CBC without integrity, which no proposal of
-//! ours may name), and `+` for `-`.
+//! integrity), `aes128`, `aes192` and `aes256` (AES-CBC without integrity, which our proposals
+//! cannot name), and `+` for `-`.
 
 use core::fmt;
 use core::str::FromStr;
@@ -12,25 +12,25 @@ use crypto::packet::{Encryption, Integrity, Protection};
 use engine::sa::Protocol;
 use engine::suite::{EspSuite, SuiteFault};
 
-/// What protects packets, or that nothing does.
+/// The protection of packets, or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suite {
     word: String,
     ipsec: Option<EspSuite>,
 }
 
-/// How today's standards see a policy (RFC 8221, RFC 8247).
+/// The rating of a policy by today's standards (RFC 8221, RFC 8247).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Fit for use.
     Current,
-    /// Why not, one short text a reason.
+    /// The reasons against it, one short text each.
     Legacy(Vec<&'static str>),
     /// Nothing is protected.
     Clear,
 }
 
-/// The suites that the papers name, in the order of their tables.
+/// The suites in the papers, in the order of their tables.
 pub const PAPER_SUITES: [&str; 12] = [
     "none",
     "null-md5",
@@ -55,24 +55,24 @@ impl Suite {
         }
     }
 
-    /// The suite as it was named.
+    /// The name under which it was given.
     pub fn word(&self) -> &str {
         &self.word
     }
 
-    /// Its algorithms; `None` where nothing is protected. PFS and ESN as the word said.
+    /// Its algorithms, with PFS and ESN as the word says; `None` without protection.
     pub fn ipsec(&self) -> Option<&EspSuite> {
         self.ipsec.as_ref()
     }
 
-    /// Whether it hides what packets say: neither AH nor NULL does.
+    /// Whether it hides the content of packets, as AH and NULL do not.
     pub fn encrypts(&self) -> bool {
         self.ipsec.as_ref().is_some_and(|suite| {
             suite.protocol == Protocol::Esp && suite.protection.encryption != Encryption::Null
         })
     }
 
-    /// Every suite that has a name here: the papers', then the engine's catalogue.
+    /// Every suite with a name here: the papers', then the engine's catalogue.
     pub fn all() -> Vec<Self> {
         let paper = PAPER_SUITES.iter().filter_map(|word| word.parse().ok());
         let mut all: Vec<Self> = paper.collect();
@@ -84,7 +84,7 @@ impl Suite {
         all
     }
 
-    /// How RFC 8221 sees it.
+    /// Its rating by RFC 8221.
     pub fn standing(&self) -> Standing {
         let Some(suite) = &self.ipsec else {
             return Standing::Clear;

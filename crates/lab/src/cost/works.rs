@@ -1,4 +1,4 @@
-//! What key exchanges cost: cells by name for each operation.
+//! The costs of key exchanges: cells by name for each operation.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use super::cell::Cell;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Works(BTreeMap<String, Cell>);
 
-/// One call of a task, as profiles price it.
+/// One call of a task, in the form that profiles price.
 pub(super) enum Each {
-    /// A cell of its own.
+    /// It has a cell of its own.
     Cell(String),
     /// An IKE body under this cipher.
     Cipher { cipher: &'static str, bytes: f64 },
@@ -43,7 +43,7 @@ impl Works {
     }
 }
 
-/// Every operation that a profile may price: `modp2048-agree`, `ml-kem-768-encapsulate`.
+/// The names of all operations: `modp2048-agree`, `ml-kem-768-encapsulate`.
 fn names() -> impl Iterator<Item = String> {
     let kinds = OPERATIONS.iter();
     kinds.flat_map(|(things, acts)| {

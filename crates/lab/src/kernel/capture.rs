@@ -1,5 +1,5 @@
-//! Captures in pcapng, written to whatever the caller gives: one interface for each tap, raw IP,
-//! times in nanoseconds of the simulated calendar.
+//! Captures in pcapng, written to any writer: one interface per tap, raw IP, times in nanoseconds
+//! of the simulated calendar.
 //!
 //! Left out: name resolution and statistics blocks.
 
@@ -19,17 +19,17 @@ const OPTION_IF_TSRESOL: u16 = 9;
 /// 10^-9 seconds.
 const NANOSECONDS: u8 = 9;
 
-/// A capture in the making.
+/// An open capture.
 pub struct Capture {
     to: Box<dyn Write>,
-    /// What the calendar shows at time 0, in nanoseconds.
+    /// The calendar time at simulated time 0, in nanoseconds.
     calendar_ns: u64,
     interfaces: u32,
     fault: Option<io::Error>,
 }
 
 impl Capture {
-    /// Writes the section's header. `calendar`: what it shows at time 0.
+    /// Writes the section header. `calendar`: the calendar time at time 0.
     pub fn new(to: Box<dyn Write>, calendar: Calendar) -> Self {
         let mut capture = Self {
             to,
@@ -42,13 +42,13 @@ impl Capture {
         let mut body = BYTE_ORDER_MAGIC.to_le_bytes().to_vec();
         body.extend_from_slice(&1_u16.to_le_bytes());
         body.extend_from_slice(&0_u16.to_le_bytes());
-        // the section's length is not known beforehand
+        // the section's length is unknown
         body.extend_from_slice(&u64::MAX.to_le_bytes());
         capture.block(SECTION_HEADER, &body);
         capture
     }
 
-    /// A tap of this name, and its number.
+    /// Adds a tap of this name and returns its index.
     pub fn interface(&mut self, name: &str) -> u32 {
         let mut body = LINKTYPE_RAW.to_le_bytes().to_vec();
         body.extend_from_slice(&[0; 2]);
@@ -79,7 +79,7 @@ impl Capture {
         self.block(ENHANCED_PACKET, &body);
     }
 
-    /// Ends the capture; the first fault of writing, if there was one.
+    /// Ends the capture. Returns the first write error.
     pub fn finish(mut self) -> io::Result<()> {
         match self.fault {
             Some(fault) => Err(fault),

@@ -1,8 +1,8 @@
-//! The level `model` of a road: what its tunnel costs in closed form, beside what the kernel
-//! simulates.
+//! The level `model` of a path: the closed-form cost of its tunnel, beside the kernel's simulation.
 //!
-//! Sizes are the engine's own: [`wire_bytes`] of packets, and the messages of one exchange between
-//! two real nodes that nothing separates. Left out, and therefore the difference to look at: loss,
+//! Sizes come from the engine: [`wire_bytes`] of packets, and the messages of one exchange between
+//! two directly connected real nodes. Left out, and therefore the expected difference: loss,
+//! queues, TCP's slow start and the return path of its acknowledgements.
 //! queues, TCP's slow start and its acknowledgements' way back.
 
 use engine::link::Shape;
@@ -15,25 +15,25 @@ use super::world::{Exchange, Joint, Plan, Row, SIZES_BYTES, Station, World};
 use super::{Costs, Fault, ip};
 use crate::scenario::Role;
 
-/// What a road gives, by formula.
+/// The closed-form results of a path.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Closed {
-    /// Every flight over the links as they are, and all that processors compute; none in clear, or
-    /// where something has no price.
+    /// Every flight over the real links, and all computation; none without a tunnel, or if
+    /// something has no cost.
     pub handshake_s: Option<f64>,
     /// IP packets of all messages, in octets.
     pub handshake_wire_bytes: u64,
-    /// How many messages.
+    /// Number of messages.
     pub handshake_messages: usize,
     /// Clear IP packets and the IP packets that carry them to the gateway, in octets.
     pub wire_bytes: Vec<(u32, u32)>,
-    /// A ping there and back.
+    /// The round trip of a ping.
     pub round_trip_s: f64,
-    /// TCP payload over the narrowest place, in bits a second.
+    /// TCP payload rate at the bottleneck, in bits per second.
     pub throughput_bps: f64,
-    /// What the narrowest place is.
+    /// The bottleneck.
     pub narrowest: String,
-    /// What has no price.
+    /// The first work without a cost.
     pub unpriced: Option<String>,
 }
 
@@ -41,12 +41,12 @@ pub struct Closed {
 const PING_BYTES: u32 = 64;
 /// A TCP header without options, as smoltcp sends it.
 const TCP_HEADER_BYTES: u32 = 20;
-/// Data packets that one acknowledgement answers.
+/// Data packets per acknowledgement.
 const SEGMENTS_AN_ACK: f64 = 2.0;
-/// What a link carries where it says nothing.
+/// The MTU of a link that states none.
 const MTU_BYTES: u32 = 1500;
 
-/// What the road of a plan gives.
+/// The closed-form results of a plan.
 pub fn road(plan: &Plan) -> Result<Closed, Fault> {
     let mut closed = Closed {
         wire_bytes: SIZES_BYTES
@@ -72,7 +72,7 @@ pub fn road(plan: &Plan) -> Result<Closed, Fault> {
     Ok(closed)
 }
 
-/// The exchange of two nodes that nothing separates, and what processors take for all of it.
+/// The exchange of two directly connected nodes, and the time of its computation.
 fn exchange(plan: &Plan) -> Result<(Exchange, Result<f64, String>), Fault> {
     let at_once = |shape: &Shape<Trace>| Shape {
         mtu: shape.mtu,
@@ -108,7 +108,7 @@ fn exchange(plan: &Plan) -> Result<(Exchange, Result<f64, String>), Fault> {
 }
 
 impl Plan {
-    /// Joints between station and gateway, where packets are protected.
+    /// Joints between client and gateway, where packets are protected.
     fn outer_joints(&self) -> usize {
         let gateway = self
             .stations
@@ -117,14 +117,14 @@ impl Plan {
         gateway.unwrap_or(self.joints.len())
     }
 
-    /// The IP packet that carries a clear one to the gateway.
+    /// The size of the IP packet that carries a clear one to the gateway.
     fn protected(&self, clear: u32) -> u32 {
         let shape = self.tunnel().map(|tunnel| self.shape(tunnel));
         shape.map_or(clear, |shape| wire_bytes(&shape, clear as usize) as u32)
     }
 
-    /// Flights follow each other; a flight is all that one end says before the other must answer.
-    /// What the station says last ends the handshake as it leaves.
+    /// Flights are sequential. A flight is everything that one end sends before the other must
+    /// answer. The client's last message ends the handshake when it leaves.
     fn flights_s(&self, messages: &[Row]) -> f64 {
         let mut flights: Vec<(bool, Vec<u64>)> = Vec::new();
         for row in messages {
@@ -142,8 +142,8 @@ impl Plan {
         times.sum()
     }
 
-    /// From the first octet sent to the last one there: the last packet over every link, those
-    /// before it over the slowest.
+    /// From the first octet sent to the last one received: the last packet over every link, the
+    /// earlier ones over the slowest.
     fn flight_s(&self, is_up: bool, sizes: &[u64]) -> f64 {
         let Some((last, others)) = sizes.split_last() else {
             return 0.0;
@@ -169,7 +169,7 @@ impl Plan {
         joints.map(move |joint| if is_up { &joint.up } else { &joint.down })
     }
 
-    /// A ping to whom the station talks to: to the gateway where it publishes the server.
+    /// A ping to the client's peer: the gateway if it publishes the server.
     fn round_trip_s(&self, clear: u32) -> f64 {
         let outer = self.outer_joints();
         let far = if self.is_published(self.program()) {
@@ -201,7 +201,7 @@ impl Plan {
         stations.filter_map(|one| Some((one.name.as_str(), one.costs.as_ref()?)))
     }
 
-    /// Where a full segment takes longest, and TCP's payload there.
+    /// The place where a full segment takes longest, and TCP's payload rate there.
     fn narrowest(&self) -> (String, f64) {
         let clear = self.segment_bytes();
         let headers = self.header_bytes() + TCP_HEADER_BYTES;
@@ -235,7 +235,7 @@ impl Plan {
         (name, payload * 8.0 / seconds)
     }
 
-    /// The largest clear TCP packet: what the planes let through unfragmented.
+    /// The largest clear TCP packet that the planes pass unfragmented.
     fn segment_bytes(&self) -> u32 {
         let mtu = self.mtu_bytes().min(MTU_BYTES);
         let shape = self.tunnel().map(|tunnel| self.shape(tunnel));

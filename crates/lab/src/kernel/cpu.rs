@@ -1,7 +1,7 @@
-//! Processors: first in, first out, and seconds from cost tables.
+//! Processors: first in, first out, with seconds from cost tables.
 //!
-//! A [`Cpu`] stands on the way of plain packets and charges each by its clear size. Hosts charge
-//! their own work through [`Costs`].
+//! A [`Cpu`] is in the path of plain packets and charges each by its clear size. Hosts charge their
+//! own work through [`Costs`].
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -13,23 +13,23 @@ use super::Target;
 use crate::cost::WorkTime;
 use crate::staircase::Staircase;
 
-/// Sizes whose service is computed once.
+/// Sizes whose service time is cached.
 const TABLE_BYTES: u32 = 2048;
-/// Longest service of one packet that is believed.
+/// Longest plausible service time of one packet.
 const MAX_SECONDS: f64 = 1e6;
 
-/// What a host's processor takes for what it does.
+/// The costs of a host's work.
 #[derive(Clone)]
 pub struct Costs {
-    /// Of packets, unless their peer is in `peers`.
+    /// For packets, unless their peer is in `peers`.
     pub packet: PacketCosts,
-    /// Of packets of tunnels with other policies: first and last inner address of the peers.
+    /// For packets of tunnels with other policies: first and last inner address of the peers.
     pub peers: Vec<(IpAddr, IpAddr, PacketCosts)>,
-    /// What the processor takes for what control has just done.
+    /// The time of control's last work.
     pub control: Rc<dyn Fn(&Work) -> WorkTime>,
 }
 
-/// What one packet takes under one policy.
+/// The costs of one packet under one policy.
 #[derive(Clone, Debug, Default)]
 pub struct PacketCosts {
     /// Seconds to seal it, by its clear size.
@@ -38,7 +38,7 @@ pub struct PacketCosts {
     pub open: Staircase,
 }
 
-/// A processor on the way of plain packets.
+/// A processor in the path of plain packets.
 pub struct Cpu {
     service: Staircase,
     size: Option<Staircase>,
@@ -59,7 +59,7 @@ impl Costs {
         }
     }
 
-    /// Of a clear packet that this peer sends or gets, by its inner address.
+    /// The costs of a clear packet from or to this peer, by its inner address.
     pub fn of_peer(&self, peer: impl FnOnce() -> Option<IpAddr>) -> &PacketCosts {
         let peers = Some(&self.peers).filter(|peers| !peers.is_empty());
         let Some((peers, peer)) = peers.and_then(|peers| Some((peers, peer()?))) else {
@@ -72,8 +72,8 @@ impl Costs {
 }
 
 impl Cpu {
-    /// `service`: seconds by clear size. `size`: what packets have afterwards, by clear size; none:
-    /// what they had.
+    /// `service`: seconds by clear size. `size`: the size of packets afterwards, by clear size;
+    /// none: unchanged.
     pub fn new(service: Staircase, size: Option<Staircase>, next: Target) -> Self {
         let table = (0..TABLE_BYTES).map(|bytes| nanoseconds(service.at(f64::from(bytes))));
         Self {
@@ -87,7 +87,7 @@ impl Cpu {
         }
     }
 
-    /// A packet of this clear size comes: when it is done.
+    /// Accepts a packet of this clear size. Returns when it is done.
     #[inline]
     pub fn offer(&mut self, clear: u32, now: Instant) -> Instant {
         let span = match self.table.get(clear as usize) {
@@ -100,20 +100,20 @@ impl Cpu {
         self.free_at
     }
 
-    /// The size of a packet afterwards, whole octets.
+    /// The size of a packet afterwards, in whole octets.
     #[inline]
     pub fn size(&self, clear: u32, bytes: u32) -> u32 {
         let size = |size: &Staircase| libm::ceil(size.at(f64::from(clear))) as u32;
         self.size.as_ref().map_or(bytes, size)
     }
 
-    /// How long it has worked, and on how many packets.
+    /// Its total working time and number of packets.
     pub fn busy(&self) -> (Duration, u64) {
         (self.busy, self.packets)
     }
 }
 
-/// Whole nanoseconds, the nearest; nonsense is nothing.
+/// The nearest whole nanoseconds; invalid numbers count as zero.
 pub fn nanoseconds(seconds: f64) -> u64 {
     if seconds > 0.0 {
         libm::round(seconds.min(MAX_SECONDS) * 1e9) as u64

@@ -1,16 +1,16 @@
-//! The fingerprint of a run: SHA-256 over its event trace, each event's time, element, kind and
-//! length. Two runs with the same fingerprint did the same.
+//! The fingerprint of a run: SHA-256 over its event trace, with each event's time, element, kind
+//! and length. Two runs with the same fingerprint did the same.
 //!
-//! Blocks of [`BLOCK_EVENTS`] are hashed one after the other, each with the hash of those before.
+//! Blocks of [`BLOCK_EVENTS`] are hashed in order, each with the hash of its predecessors.
 
 use crypto::hash::Hash;
 use engine::time::Instant;
 
-/// Events of a block.
+/// Events per block.
 pub const BLOCK_EVENTS: usize = 2048;
 const EVENT_BYTES: usize = 17;
 
-/// The hash so far and the block in the making.
+/// The hash so far, and the current block.
 pub struct Fingerprint {
     state: [u8; 32],
     block: Vec<u8>,

@@ -1,7 +1,7 @@
-//! Where one road becomes several: packets go on by their address. It stands for a router, and at
-//! the near end of a link that several nodes share.
+//! A branch: forwards packets by their address. It represents a router, and the near end of a link
+//! that several nodes share.
 //!
-//! It takes no time and holds nothing. What is for nobody is counted and dropped.
+//! It takes no time and holds nothing. Packets without a target are counted and dropped.
 
 use std::net::IpAddr;
 
@@ -9,33 +9,33 @@ use wire::ip::Flow;
 
 use super::Target;
 
-/// Ways by ranges of addresses; the first that fits counts.
+/// Targets by ranges of addresses; the first match counts.
 #[derive(Clone, Debug, Default)]
 pub struct Fork {
     ways: Vec<(IpAddr, IpAddr, Target)>,
-    /// Packets for nobody, or for who has left.
+    /// Packets without a target, for example for a node that has left.
     pub unrouted: u64,
 }
 
 impl Fork {
-    /// Leads what is for the addresses from `first` to `last` to an element.
+    /// Routes the addresses from `first` to `last` to an element.
     pub fn lead(&mut self, first: IpAddr, last: IpAddr, to: Target) {
         self.ways.push((first, last, to));
     }
 
-    /// Leads what is for one address to an element, before all ranges.
+    /// Routes one address to an element, before all ranges.
     pub fn lead_one(&mut self, address: IpAddr, to: Target) {
         self.forget(address);
         self.ways.insert(0, (address, address, to));
     }
 
-    /// Forgets who has this address.
+    /// Removes the route of this address.
     pub fn forget(&mut self, address: IpAddr) {
         let is_of = |way: &(IpAddr, IpAddr, Target)| (way.0, way.1) == (address, address);
         self.ways.retain(|way| !is_of(way));
     }
 
-    /// Where an IP packet goes on to.
+    /// The target of an IP packet.
     pub fn way(&self, octets: &[u8]) -> Option<Target> {
         let flow = Flow::of(octets).ok()?;
         let mut ways = self.ways.iter();
@@ -43,7 +43,7 @@ impl Fork {
         way.map(|(.., target)| *target)
     }
 
-    /// Every place it leads to.
+    /// All its targets.
     pub fn doors(&self) -> Vec<Target> {
         self.ways.iter().map(|(.., target)| *target).collect()
     }

@@ -1,10 +1,10 @@
-//! A host: one processor, perhaps the real control plane with both packet planes, perhaps a TCP
-//! stack, and doors to links.
+//! A host: one processor, optionally the real control plane with both packet planes, optionally a
+//! TCP stack, and ports to links.
 //!
-//! All that a host does is a job of its processor, first in, first out: a packet from a link, a
-//! packet of its own stack, a timer of control. What a job sends leaves when the job is paid for.
-//! The stack itself is free. Left out: ICMP errors of its own, and fragments that a source makes of
-//! IPv6 packets: what is too large for a link is dropped there.
+//! Everything that a host does is a job of its processor, first in, first out: a packet from a
+//! link, a packet of its own stack, a timer of control. The output of a job leaves when the job's
+//! time is over. The stack itself costs nothing. Left out: its own ICMP errors, and fragmentation
+//! of IPv6 packets at the source: a packet that is too large for a link is dropped there.
 
 pub mod control;
 pub mod stack;
@@ -24,35 +24,35 @@ use super::{Costs, Port, Stage, Target, nat};
 pub use control::{Control, Log, Message};
 pub use stack::Stack;
 
-/// What a host is.
+/// The configuration of a host.
 pub struct Plan {
-    /// Its addresses towards the world, of each family one at most; IKE and ESP come here. The
-    /// first is what its programs use.
+    /// Its outer addresses, at most one per family, at which IKE and ESP arrive. Its programs use
+    /// the first one.
     pub addresses: Vec<IpAddr>,
-    /// Where its doors lead. Door 0 is towards the world.
+    /// The targets of its ports. Port 0 is the outer one.
     pub doors: Vec<Target>,
-    /// Ranges of addresses, and the door for them; anything else leaves by door 0.
+    /// Ranges of addresses with their ports; all others use port 0.
     pub routes: Vec<(IpAddr, IpAddr, Port)>,
-    /// Ranges of addresses in the world, and the door for them: of a host with several links there.
+    /// Ranges of outer addresses with their ports, for a host with several outer links.
     pub ways: Vec<(IpAddr, IpAddr, Port)>,
-    /// Ports of our own address, and the servers behind them: a destination NAT.
+    /// Ports of our own address, and their servers: a destination NAT.
     pub published: Vec<(u16, SocketAddrV4)>,
-    /// What its processor takes.
+    /// The costs of its processor.
     pub costs: Costs,
     /// Jobs that may wait for the processor.
     pub queue: usize,
 }
 
-/// Counts of what a host itself dropped; the planes have counts of their own.
+/// Packets that a host itself dropped; the planes have separate counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
     /// The processor's queue was full.
     pub queue_full: u64,
-    /// Could not be read, or was too large for an IP packet.
+    /// Unreadable, or too large for an IP packet.
     pub malformed: u64,
-    /// Came in clear and was not for us.
+    /// Unencrypted and not for us.
     pub clear: u64,
-    /// For us, and nobody was there.
+    /// For us, without a receiver.
     pub nobody: u64,
 }
 
@@ -65,7 +65,7 @@ pub struct Host {
     pub stack: Option<Stack>,
     reassembly: Reassembly,
     jobs: VecDeque<Job>,
-    /// What the running job sends when it is done.
+    /// The outputs of the running job, sent when it is done.
     sends: Vec<Send>,
     is_busy: bool,
     busy_ns: u64,
@@ -81,13 +81,13 @@ enum Job {
     Stack(Vec<u8>),
     /// A timer of control.
     Wake,
-    /// From the user.
+    /// A command of the user.
     Order(Command),
-    /// The routing table has come to rest: another address of ours leads to this peer.
+    /// The routing table has settled: another address of ours leads to this peer.
     Address(IpAddr),
 }
 
-/// What a job does at its end.
+/// An output of a job.
 pub(crate) enum Send {
     /// To a link, by the routes.
     Out(Vec<u8>),
@@ -100,7 +100,7 @@ const DUE: u32 = 0;
 const DONE: u32 = 1;
 
 impl Plan {
-    /// A host at an address, with one door and a processor that takes no time.
+    /// A host at an address, with one port and a processor that takes no time.
     pub fn new(address: IpAddr, door: Target) -> Self {
         Self {
             addresses: vec![address],
@@ -114,11 +114,11 @@ impl Plan {
     }
 }
 
-/// As long as a device's queue may be made.
+/// The maximum length of a device's queue.
 const QUEUE: usize = 10_000;
 
 impl Host {
-    /// A host at rest.
+    /// An idle host.
     pub fn new(plan: Plan, control: Option<Control>, stack: Option<Stack>) -> Self {
         Self {
             plan,
@@ -135,22 +135,22 @@ impl Host {
         }
     }
 
-    /// What it dropped.
+    /// The packets that it dropped.
     pub fn dropped(&self) -> Dropped {
         self.dropped
     }
 
-    /// What control did that has no price, the first of it: it took no time.
+    /// The first work of control without a cost, which took no time.
     pub fn unpriced(&self) -> Option<&str> {
         self.unpriced.as_deref()
     }
 
-    /// Orders control to do something; then [`super::Kernel::wake`] the host.
+    /// Gives control a command; then [`super::Kernel::wake`] the host.
     pub fn order(&mut self, command: Command) {
         self.jobs.push_back(Job::Order(command));
     }
 
-    /// Takes another link towards the world, and the address that it has there.
+    /// Changes its outer link, and its address there.
     pub fn attach(&mut self, address: IpAddr, door: Target) {
         self.plan.addresses[0] = address;
         self.plan.doors[0] = door;
@@ -166,7 +166,7 @@ impl Host {
         self.jobs.push_back(Job::Address(remote));
     }
 
-    /// Seconds that its processor has worked.
+    /// Total working seconds of its processor.
     pub fn busy_s(&self) -> f64 {
         self.busy_ns as f64 * 1e-9
     }
@@ -287,7 +287,7 @@ impl Host {
         self.plan.doors.get(usize::from(door)).copied()
     }
 
-    /// The earliest of control's and the stack's deadlines becomes an event.
+    /// Schedules an event for the earliest deadline of control and stack.
     fn arm(&mut self, element: u32, stage: &mut Stage) {
         let control = self.control.as_ref().and_then(Control::due);
         let stack = self.stack.as_mut().and_then(|stack| stack.due(stage.now));
@@ -305,7 +305,7 @@ impl Host {
         stage.queue.schedule(None, Event { at, element, what });
     }
 
-    /// Does a job and says how many seconds it takes.
+    /// Does a job, and returns its seconds.
     fn run(&mut self, job: Job, now: Instant) -> f64 {
         match job {
             Job::Link(port, octets) => return self.link_job(port, octets, now),
@@ -329,7 +329,7 @@ impl Host {
         self.control_seconds()
     }
 
-    /// Seconds of what control has just done. What of it has no cost takes none, and is noted.
+    /// Seconds of control's last work. Work without a cost takes none, and is noted.
     fn control_seconds(&mut self) -> f64 {
         let Some(control) = &mut self.control else {
             return 0.0;
@@ -372,8 +372,8 @@ impl Host {
         seconds
     }
 
-    /// A clear packet from the world's side or out of a tunnel: to our stack, or on to where it
-    /// goes.
+    /// Handles a clear packet from the outer side or out of a tunnel: passes it to our stack, or
+    /// forwards it.
     fn inward(&mut self, mut octets: Vec<u8>) {
         let Ok(flow) = Flow::of(&octets) else {
             self.dropped.malformed += 1;
@@ -400,7 +400,8 @@ impl Host {
         });
     }
 
-    /// A clear packet from our stack or from behind us: sealed where there is a control plane.
+    /// Handles a clear packet from our stack or from behind us: seals it if there is a control
+    /// plane.
     fn outward(&mut self, mut octets: Vec<u8>, now: Instant) -> f64 {
         self.unpublish(&mut octets);
         let Some(control) = &mut self.control else {
@@ -417,7 +418,7 @@ impl Host {
         }
     }
 
-    /// What a published server says comes from us.
+    /// Rewrites a published server's packet, so that it comes from us.
     fn unpublish(&self, octets: &mut [u8]) {
         let Ok(flow) = Flow::of(octets) else { return };
         let (IpAddr::V4(source), IpAddr::V4(destination)) = (flow.source, flow.destination) else {
@@ -437,7 +438,7 @@ impl Host {
     }
 }
 
-/// Whether a published port may mean this packet.
+/// Whether a published port may match this packet.
 fn has_ports(flow: &Flow) -> bool {
     flow.protocol == protocol::TCP || flow.protocol == protocol::UDP
 }

@@ -1,5 +1,5 @@
-//! IP packets that simulated hosts make and read by themselves: UDP and ICMP echo, in either
-//! family. Both ends of a packet are of one family: the callers see to it.
+//! IP packets that simulated hosts make and read: UDP and ICMP echo, in either family. Callers
+//! ensure that both addresses have the same family.
 
 use std::net::IpAddr;
 
@@ -21,7 +21,7 @@ pub const fn header_bytes(is_v6: bool) -> usize {
     }
 }
 
-/// Octets of a UDP packet besides its payload, or of an echo besides its own.
+/// Octets of a UDP packet or an echo besides its payload.
 pub const fn overhead_bytes(is_v6: bool) -> usize {
     header_bytes(is_v6) + udp::HEADER_LEN
 }
@@ -91,7 +91,7 @@ pub fn echo_reply(packet: &[u8], flow: &Flow) -> Option<(u16, u16)> {
     is_reply.then(|| (word(4), word(6)))
 }
 
-/// A packet with its header and zeros for payload, and where that begins.
+/// A packet with its header and zero payload, and the offset of the payload.
 fn packet(
     (source, destination): (IpAddr, IpAddr),
     protocol: u8,

@@ -1,4 +1,4 @@
-//! A scenario at the levels that need no wall clock.
+//! A scenario at the levels that do not measure real time.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use crate::scenario::{Catalogue, NoRoad, Scenario};
 /// Why a scenario cannot be computed and simulated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Unrunnable {
-    /// What it says, or what its devices cost.
+    /// Its own error, or missing costs of its devices.
     #[error(transparent)]
     Road(#[from] NoRoad),
     /// Its capture could not be written.
@@ -18,11 +18,11 @@ pub enum Unrunnable {
     Capture(String),
 }
 
-/// What the levels `model` and `simulate` say of a scenario, as one JSON object with the keys
-/// `model` ([`super::closed::Closed`]) and `simulate` ([`super::world::Outcome`]). A graph has no
-/// model, and its simulation is [`super::world::Flowed`].
+/// The levels `model` and `simulate` of a scenario, as one JSON object with the keys `model`
+/// ([`super::closed::Closed`]) and `simulate` ([`super::world::Outcome`]). A graph has no model,
+/// and its simulation is [`super::world::Flowed`].
 ///
-/// `open`: what recordings are read from. `capture`: where the packets of all links go, as pcapng.
+/// `open`: opens recordings. `capture`: receives the packets of all links, as pcapng.
 pub fn both_levels(
     scenario: &Scenario,
     catalogue: &Catalogue,

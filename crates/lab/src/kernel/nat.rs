@@ -1,9 +1,9 @@
-//! A NAT as operators have it, and as the testbed's Linux does it: sources masqueraded by address
-//! and port (RFC 4787's address and port dependent filtering), mappings of a range that are
+//! An operator's NAT, which works like the testbed's Linux: masquerades sources by address and port
+//! (RFC 4787's address and port dependent filtering), with mappings from a port range that are
 //! forgotten when idle, or all at once.
 //!
-//! TCP, UDP and ICMP echo are mapped; other protocols get the outer address and no way back.
-//! Plain packets pass as they are. Left out: hairpins, and ICMP errors.
+//! It maps TCP, UDP and ICMP echo. Other protocols get the outer address and no return path. Plain
+//! packets pass unchanged. Left out: hairpinning, and ICMP errors.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -12,7 +12,7 @@ use engine::time::{Duration, Instant};
 use wire::ip::checksum::{AddressChange, ChecksumState, checksum_offset, update};
 use wire::ip::{Flow, Ipv4, protocol};
 
-/// Most mappings at once.
+/// Most mappings at the same time.
 pub const MAX_MAPPINGS: usize = 65_536;
 /// Linux's `nf_conntrack_udp_timeout`.
 pub const UDP_TIMEOUT: Duration = Duration::from_secs(30);
@@ -22,19 +22,19 @@ pub const UDP_STREAM_TIMEOUT: Duration = Duration::from_secs(120);
 const TCP_TIMEOUT: Duration = Duration::from_secs(432_000);
 /// Linux's `nf_conntrack_icmp_timeout`.
 const ICMP_TIMEOUT: Duration = Duration::from_secs(30);
-/// A full table is searched for idle mappings at most so often.
+/// Minimum time between searches of a full table for idle mappings.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 const ECHO_REQUEST: u8 = 8;
 const ECHO_REPLY: u8 = 0;
 
-/// What a NAT does.
+/// The configuration of a NAT.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What the world sees.
+    /// The outer address.
     pub address: Ipv4Addr,
-    /// Mappings come from the first range; each rebinding takes the next.
+    /// Mappings use the first range; each rebinding uses the next.
     pub port_ranges: Vec<(u16, u16)>,
-    /// A UDP mapping is forgotten after so long.
+    /// A UDP mapping is forgotten after this time.
     pub udp_timeout: Duration,
     /// The same once both sides have sent.
     pub udp_stream_timeout: Duration,
@@ -43,15 +43,15 @@ pub struct Plan {
 /// Counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets that left with another source.
+    /// Packets sent out with another source.
     pub outward: u64,
-    /// Packets that were let in.
+    /// Packets let in.
     pub inward: u64,
-    /// Came without a mapping, or for one that was forgotten.
+    /// Packets without a mapping, or for a forgotten one.
     pub unknown: u64,
     /// Found no free port.
     pub exhausted: u64,
-    /// Could not be read.
+    /// Unreadable packets.
     pub malformed: u64,
 }
 
@@ -90,7 +90,7 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// Why no NAT can be so; `None`: it can.
+    /// Why this NAT is impossible; `None` if it is not.
     pub fn fault(&self) -> Option<String> {
         let bad = self.port_ranges.iter().find(|(low, high)| low > high);
         match bad {
@@ -117,7 +117,7 @@ impl Nat {
         nat
     }
 
-    /// What is fixed.
+    /// The configuration.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
@@ -127,12 +127,12 @@ impl Nat {
         self.counters
     }
 
-    /// How many mappings there are, forgotten ones perhaps among them.
+    /// The number of mappings, perhaps including forgotten ones.
     pub fn mappings(&self) -> usize {
         self.mappings.len()
     }
 
-    /// Forgets every mapping and maps to other ports.
+    /// Forgets every mapping and uses other ports.
     pub fn rebind(&mut self) {
         self.binding += 1;
         self.mappings.clear();
@@ -140,7 +140,7 @@ impl Nat {
         self.next_port = self.range().0;
     }
 
-    /// A packet from inside, whole: whether it goes out, with our source.
+    /// Translates a whole packet from inside. Returns whether it goes out.
     pub fn outward(&mut self, packet: &mut [u8], now: Instant) -> bool {
         let Some((flow, source, destination)) = read(packet) else {
             self.counters.malformed += 1;
@@ -166,7 +166,7 @@ impl Nat {
         true
     }
 
-    /// A packet from outside, whole: whether it goes in, to whom we mapped.
+    /// Translates a whole packet from outside. Returns whether it goes in.
     pub fn inward(&mut self, packet: &mut [u8], now: Instant) -> bool {
         let Some((flow, source, destination)) = read(packet) else {
             self.counters.malformed += 1;
@@ -284,7 +284,7 @@ fn read(packet: &[u8]) -> Option<(Flow, Ipv4Addr, Ipv4Addr)> {
     }
 }
 
-/// Source and destination port. Of ICMP echo, its identifier at our side's place.
+/// Source and destination port. For ICMP echo, its identifier in place of our side's port.
 fn ports(packet: &[u8], flow: &Flow, echo: u8) -> Option<(u16, u16)> {
     if flow.protocol != protocol::ICMP {
         return flow.ports;
@@ -302,7 +302,7 @@ fn ports(packet: &[u8], flow: &Flow, echo: u8) -> Option<(u16, u16)> {
 }
 
 /// Rewrites the addresses of an IPv4 packet, and a port: the source's (`true`) or the
-/// destination's. Checksums follow.
+/// destination's. Updates checksums.
 pub(super) fn rewrite(
     packet: &mut [u8],
     flow: &Flow,

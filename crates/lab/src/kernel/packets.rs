@@ -1,19 +1,19 @@
-//! Packets under way: a slab whose places are used again.
+//! Packets in flight: a slab with reused slots.
 
 use engine::time::Instant;
 
-/// Names a packet under way.
+/// Names a packet in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketId(u32);
 
 /// A packet. Plain packets have a length only; real ones have octets, and `bytes` is their length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packet {
-    /// Length of the IP packet as it is at this place.
+    /// Current length of the IP packet.
     pub bytes: u32,
-    /// Its length in clear, before anything was added.
+    /// Its clear length, before anything was added.
     pub clear: u32,
-    /// Which source it is from.
+    /// Its source.
     pub flow: u32,
     /// When its source made it.
     pub born: Instant,
@@ -46,43 +46,43 @@ impl Packets {
         id
     }
 
-    /// Ends a packet and gives its octets.
+    /// Removes a packet and returns its octets.
     pub fn take(&mut self, id: PacketId) -> Vec<u8> {
         let octets = std::mem::take(&mut self.places[id.0 as usize].octets);
         self.free.push(id.0);
         octets
     }
 
-    /// The packet of this name.
+    /// The packet with this name.
     #[inline]
     pub fn get(&self, id: PacketId) -> &Packet {
         &self.places[id.0 as usize]
     }
 
-    /// The same, to change it.
+    /// The same, mutable.
     #[inline]
     pub fn get_mut(&mut self, id: PacketId) -> &mut Packet {
         &mut self.places[id.0 as usize]
     }
 
-    /// Ends a packet.
+    /// Removes a packet.
     #[inline]
     pub fn free(&mut self, id: PacketId) {
         self.places[id.0 as usize].octets = Vec::new();
         self.free.push(id.0);
     }
 
-    /// How many are under way.
+    /// The number in flight.
     pub fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }
 
-    /// Places made so far: the most that were under way at once.
+    /// Slots created so far: the most packets that were in flight at the same time.
     pub fn places(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether none is under way.
+    /// Whether none is in flight.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,7 +1,7 @@
-//! The fixed certificates and calendar of simulated tunnels: test data, in everybody's hands.
+//! The fixed certificates and calendar of simulated tunnels: public test data.
 //!
-//! Keys of 2048 bits, made once, so that every run has the same messages of the same lengths, and
-//! a fingerprint means something. They have the form of those that the testbed makes for itself.
+//! The keys of 2048 bits were made once, so that every run has the same messages of the same
+//! lengths, and fingerprints are comparable. The certificates have the same form as the testbed's.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::scenario::POLICIES_MAX;
 
 /// 2026-01-01 00:00:00 UTC. The certificates are valid from 2020 to 2049.
 pub const CALENDAR: Calendar = Calendar(1_767_225_600);
-/// The names in the certificates of stations: of each policy at one gateway another.
+/// The names in the certificates of stations: a different one for each policy at one gateway.
 pub const STATIONS: [&str; POLICIES_MAX] =
     ["ms.example", "ms-2.example", "ms-3.example", "ms-4.example"];
 /// The name in the gateway's certificate.
 pub const GATEWAY: &str = "sg.example";
 
 const AUTHORITY: &str = include_str!("pki/test-only-ca.pem");
-/// Issued the certificates of stations after the first, under the same name.
+/// It issued the certificates of stations other than the first, under the same name.
 const SECOND_AUTHORITY: &str = include_str!("pki/test-only-ca-2.pem");
 const STATION_CERTIFICATES: [&str; POLICIES_MAX] = [
     include_str!("pki/test-only-ms.pem"),
@@ -35,7 +35,7 @@ const GATEWAY_FILES: (&str, &str) = (
     include_str!("pki/test-only-sg.key"),
 );
 
-/// How one end proves itself and whom it believes; `rank` is the place in [`STATIONS`].
+/// The credentials and trust of one end; `rank` is the index in [`STATIONS`].
 pub fn credentials(is_station: bool, rank: usize) -> (LocalMethod, RemoteMethod) {
     let (certificate, key, authority) = match (is_station, rank) {
         (true, _) => (STATION_CERTIFICATES[rank], STATION_KEY, AUTHORITY),

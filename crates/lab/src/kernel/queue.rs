@@ -1,9 +1,9 @@
-//! One queue ordered by time and, at the same time, by the order of scheduling.
+//! A queue ordered by time and, at the same time, by the order of scheduling.
 //!
-//! What a first in, first out element schedules comes in order, so only the first of its events
-//! stands in the heap and the others wait in a *lane* behind it: the heap is as small as the number
-//! of elements, however many packets are under way. An event that would overtake the last of its
-//! lane goes to the heap by itself. The order is that of one heap of all events.
+//! A first in, first out element schedules its events in order, so only its first event is in the
+//! heap and the others wait in a *lane* behind it: the heap has as many entries as there are
+//! elements, however many packets are in flight. An event that would overtake the last one of its
+//! lane goes to the heap alone. The order is the same as with a single heap of all events.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque, binary_heap::PeekMut};
@@ -19,18 +19,18 @@ pub struct Lane(u32);
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// A packet comes to a port.
+    /// A packet arrives at a port.
     Arrives(Port, PacketId),
-    /// A timer of the element's own.
+    /// A timer of the element.
     Timer(u32),
 }
 
-/// Something that happens to an element.
+/// An event of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// When.
     pub at: Instant,
-    /// To which element.
+    /// The element.
     pub element: u32,
     /// What.
     pub what: What,
@@ -54,12 +54,12 @@ struct Entry {
 #[derive(Default)]
 struct Waiting {
     events: VecDeque<Entry>,
-    /// Of the last event, which may stand in the heap.
+    /// The time of the last event, which may be in the heap.
     last: Instant,
     is_in_heap: bool,
 }
 
-/// Not a lane: an event that stands in the heap by itself.
+/// Not a lane: an event that is in the heap alone.
 const ALONE: u32 = u32::MAX;
 
 impl Queue {
@@ -69,8 +69,8 @@ impl Queue {
         Lane(self.lanes.len() as u32 - 1)
     }
 
-    /// Adds an event behind those that were scheduled for the same time before. `lane`: that of
-    /// the element that schedules mostly in order.
+    /// Adds an event after earlier scheduled ones of the same time. `lane`: the lane of an element
+    /// that schedules mostly in order.
     #[inline]
     pub fn schedule(&mut self, lane: Option<Lane>, event: Event) {
         self.sequence += 1;
@@ -95,7 +95,7 @@ impl Queue {
         self.heap.push(entry);
     }
 
-    /// The next event not after `end`.
+    /// The next event up to and including `end`.
     #[inline]
     pub fn pop(&mut self, end: Instant) -> Option<Event> {
         let mut top = self.heap.peek_mut()?;
@@ -118,7 +118,7 @@ impl Queue {
         Some(event)
     }
 
-    /// How many events are scheduled.
+    /// The number of scheduled events.
     pub fn len(&self) -> usize {
         let waiting: usize = self.lanes.iter().map(|lane| lane.events.len()).sum();
         self.heap.len() + waiting
@@ -137,7 +137,7 @@ impl Entry {
 }
 
 impl Ord for Entry {
-    /// The standard heap gives its greatest first: the earliest event is the greatest.
+    /// The standard heap returns its greatest first, so the earliest event is the greatest.
     fn cmp(&self, other: &Self) -> Ordering {
         other.key().cmp(&self.key())
     }

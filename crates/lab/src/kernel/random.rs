@@ -1,5 +1,5 @@
-//! Random numbers of the kernel: xoshiro256++ streams named by seed, purpose and number. What is
-//! drawn from their bits is [`Chance`]'s, over `libm`, so that every machine draws the same.
+//! Random numbers of the kernel: xoshiro256++ streams named by seed, purpose and number. [`Chance`]
+//! turns their bits into draws, with `libm`, so that every machine draws the same.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -12,7 +12,7 @@ use engine::link::Chance;
 pub struct Random(Xoshiro256PlusPlus);
 
 impl Random {
-    /// The stream of this seed, purpose and number.
+    /// The stream with this seed, purpose and number.
     pub fn new(seed: u64, purpose: &str, number: u64) -> Self {
         let (seed, number) = (seed.to_be_bytes(), number.to_be_bytes());
         let digest = Hash::Sha256.digest(&[&seed, purpose.as_bytes(), &number]);
@@ -21,7 +21,7 @@ impl Random {
         Self(Xoshiro256PlusPlus::from_seed(state))
     }
 
-    /// Pareto: `smallest` or more, of this shape.
+    /// Pareto: at least `smallest`, with this shape.
     pub fn pareto(&mut self, shape: f64, smallest: f64) -> f64 {
         smallest * libm::pow(1.0 - self.unit(), -1.0 / shape)
     }

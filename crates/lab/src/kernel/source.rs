@@ -1,4 +1,4 @@
-//! Where plain packets come from and where they end.
+//! Sources and sinks of plain packets.
 
 use engine::link::Chance;
 use engine::time::{Duration, Instant};
@@ -7,12 +7,12 @@ use super::Target;
 use super::cpu::nanoseconds;
 use super::random::Random;
 
-/// Spans between packets.
+/// Intervals between packets.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Gaps {
     /// Always the same.
     Constant(Duration),
-    /// Exponential of this mean: Poisson arrivals.
+    /// Exponential with this mean: Poisson arrivals.
     Exponential(Duration),
 }
 
@@ -42,27 +42,27 @@ pub struct Source {
     random: Random,
 }
 
-/// Spans as they are drawn.
+/// A stream of intervals.
 #[derive(Clone)]
 pub struct Spans {
     gaps: Gaps,
     random: Random,
 }
 
-/// What came to an end.
+/// Counts the packets that end here.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sink {
     /// Packets.
     pub packets: u64,
-    /// Their octets as they came.
+    /// Their octets on arrival.
     pub bytes: u64,
-    /// Their octets in clear.
+    /// Their clear octets.
     pub clear_bytes: u64,
-    /// Packets that came after one that was made later.
+    /// Packets that arrived after a younger one.
     pub reordered: u64,
     delay_ns: u128,
     newest: Instant,
-    /// From birth to the end.
+    /// The longest time from creation to arrival.
     pub longest: Duration,
     starts: Instant,
 }
@@ -84,7 +84,7 @@ impl Source {
         }
     }
 
-    /// The span to the next packet.
+    /// The interval until the next packet.
     #[inline]
     pub(super) fn gap(&mut self) -> Duration {
         self.spans.draw()
@@ -100,14 +100,14 @@ impl Source {
         self.flow
     }
 
-    /// Whether there is a packet at this time.
+    /// Whether the source still sends at this time.
     pub(super) fn is_on(&self, at: Instant) -> bool {
         at <= self.until
     }
 }
 
 impl Spans {
-    /// A stream of spans, by its number.
+    /// A stream of intervals, by its number.
     pub fn new(gaps: Gaps, seed: u64, stream: u64) -> Self {
         Self {
             gaps,
@@ -115,7 +115,7 @@ impl Spans {
         }
     }
 
-    /// The next span.
+    /// The next interval.
     #[inline]
     pub fn draw(&mut self) -> Duration {
         match self.gaps {
@@ -152,7 +152,7 @@ impl Sink {
         }
     }
 
-    /// The mean time from birth to the end, in seconds; not a number without packets.
+    /// The mean time from creation to arrival, in seconds; NaN without packets.
     pub fn mean_delay_s(&self) -> f64 {
         self.delay_ns as f64 / self.packets as f64 * 1e-9
     }

@@ -1,4 +1,4 @@
-//! What elements see of the world while it is their turn, and what they do to packets.
+//! The world as elements see it during their turn, and their effects on packets.
 
 use engine::link::Fate;
 use engine::time::Instant;
@@ -12,10 +12,10 @@ use super::queue::{Event, Lane, Queue, What};
 use super::source::Source;
 use super::{Fault, Link, Port, Router, Target};
 
-/// What an element sees of the world.
+/// The world as an element sees it.
 pub(crate) struct Stage {
     pub(crate) now: Instant,
-    /// Whose turn it is.
+    /// The current element.
     pub(crate) element: u32,
     pub(crate) queue: Queue,
     pub(crate) packets: Packets,
@@ -23,7 +23,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Whether so many packets may be under way.
+    /// Checks the limit of packets in flight.
     #[inline]
     pub(super) fn check_room(&self, most: usize) -> Result<(), Fault> {
         let packets = self.packets.len();
@@ -40,7 +40,7 @@ impl Stage {
         self.queue.schedule(Some(lane), Event { at, element, what });
     }
 
-    /// Whether the link goes on.
+    /// Returns whether the link continues.
     #[inline]
     pub(super) fn over_link(
         &mut self,
@@ -67,7 +67,8 @@ impl Stage {
         true
     }
 
-    /// Cuts a packet into fragments, which come to the link by themselves; whether it may be cut.
+    /// Fragments a packet; the fragments enter the link separately. Returns whether that is
+    /// allowed.
     fn cut(&mut self, link: &Link, packet: PacketId) -> bool {
         let whole = std::mem::take(&mut self.packets.get_mut(packet).octets);
         let mtu = link.shape().mtu.unwrap_or(u32::MAX) as usize;

@@ -1,4 +1,4 @@
-//! The kernel against queueing theory, and against itself.
+//! Compares the kernel with queueing theory and with itself.
 
 use engine::link::recording::Replay;
 use engine::link::{Delay, Limit, Shape};

@@ -1,8 +1,7 @@
-//! Recorded links of scenarios: an [`engine::link::recording`] by the name that a scenario gives
-//! it.
+//! Recorded links of scenarios: an [`engine::link::recording`] by its name in the scenario.
 //!
-//! The kernel opens no file: whoever runs it brings an [`Open`]. Each direction of a link that
-//! replays a trace reads it for itself, block by block as simulated time goes on.
+//! The kernel opens no file: its caller passes an [`Open`]. Each direction of a link that replays a
+//! trace reads it separately, block by block as simulated time passes.
 
 use std::fmt;
 use std::io;
@@ -15,10 +14,10 @@ use engine::link::{Carrier, Shape};
 use crate::scenario::{Entry, Fault, Place};
 use crate::system;
 
-/// What a recording is read from: a reader of its own for each call.
+/// Opens a recording: a new reader for each call.
 pub type Open = Rc<dyn Fn(&Entry) -> io::Result<Box<dyn Rewind>>>;
 
-/// A recording that was looked through.
+/// A recording after its survey.
 #[derive(Clone)]
 pub struct Trace(Rc<Looked>);
 
@@ -29,7 +28,7 @@ struct Looked {
 }
 
 impl Trace {
-    /// Looks through the whole recording, once.
+    /// Surveys the whole recording, once.
     pub fn new(entry: &Entry, open: &Open) -> Result<Self, Fault> {
         let source = open(entry).map_err(unreadable);
         let survey = source.and_then(survey).map_err(|fault| Fault {
@@ -48,19 +47,19 @@ impl Trace {
         })))
     }
 
-    /// Octets a second of full packets, over one round.
+    /// Octets per second of full packets, over one round.
     pub fn bytes_per_second(&self) -> f64 {
         self.0.survey.bytes_per_second()
     }
 
-    /// One direction of a link at its start.
+    /// A replay from its start, for one direction of a link.
     pub fn replay(&self) -> Result<Box<Replay<Box<dyn Rewind>>>, BadRecording> {
         let source = (self.0.open)(&self.0.entry);
         Replay::new(source.map_err(unreadable)?, self.0.survey).map(Box::new)
     }
 }
 
-/// Bits a second that a link carries in the long run; infinite where it carries at once.
+/// A link's long-term rate in bits per second; infinite if transmission takes no time.
 pub fn bits_per_second(shape: &Shape<Trace>) -> f64 {
     match &shape.carrier {
         Carrier::Unlimited => f64::INFINITY,
@@ -69,7 +68,7 @@ pub fn bits_per_second(shape: &Shape<Trace>) -> f64 {
     }
 }
 
-/// Recordings that their entries hold themselves.
+/// Recordings whose entries contain their text.
 pub fn held() -> Open {
     Rc::new(|entry: &Entry| {
         let text: Box<dyn Rewind> = Box::new(io::Cursor::new(entry.text.clone()));

@@ -1,10 +1,10 @@
-//! A scenario with real machines in it: stations, NATs, routers, gateways and servers.
+//! A scenario with real machines in it: clients, NATs, routers, gateways and servers.
 //!
-//! On a chain the tunnel is brought up and used, and what that took is measured. On a graph all
-//! tunnels are brought up, then all flows run at once while moves change links and addresses
-//! ([`flows`]). With a tunnel in transport mode, or in clear, a station talks to the gateway's own
-//! address, which publishes the server's port; in tunnel mode to the server's. Outer and inner
-//! packets may be of different families.
+//! On a chain the tunnel is set up, used and measured. On a graph all tunnels are set up, then all
+//! flows run at the same time while moves change links and addresses ([`flows`]). With a tunnel in
+//! transport mode, or without one, a client talks to the gateway's own address, which publishes the
+//! server's port; in tunnel mode to the server's. Outer and inner packets may have different
+//! families.
 
 mod build;
 pub mod flows;
@@ -34,19 +34,19 @@ pub use tunnel::{Proof, Tunnel};
 
 use build::Places;
 
-/// Longest handshake that is waited for.
+/// How long to wait for a handshake.
 pub const PATIENCE: Duration = Duration::from_secs(120);
-/// Pings of a round-trip measurement, and their distance.
+/// Pings of a round-trip measurement, and their interval.
 pub const PINGS: u16 = 20;
 const PING_INTERVAL: Duration = Duration::from_millis(200);
-/// What follows the last ping, so that its answer may come.
+/// Time after the last ping, so that its answer can arrive.
 const QUIET: Duration = Duration::from_secs(2);
 /// IP packets whose size on the wire is measured: paper U's example and its mean.
 pub const SIZES_BYTES: [u32; 2] = [64, 480];
-/// Largest IP packet that a UDP datagram makes without headers' bytes: 65,507.
+/// Largest IP packet that one UDP datagram can carry, without header bytes: 65,507.
 pub const MOST_BYTES: u32 = 65_507;
 
-/// A world and where its elements are.
+/// A world and the positions of its elements.
 pub struct World {
     plan: Plan,
     kernel: Kernel,
@@ -54,7 +54,7 @@ pub struct World {
 }
 
 impl World {
-    /// Builds the road.
+    /// Builds the world.
     pub fn new(plan: Plan) -> Result<Self, Fault> {
         let (mut kernel, places) = build::build(&plan)?;
         kernel.keep_fingerprint();
@@ -65,14 +65,14 @@ impl World {
         })
     }
 
-    /// Writes every link's packets, both ways, to a capture.
+    /// Writes every link's packets in both directions to a capture.
     pub fn capture(&mut self, to: Box<dyn Write>) {
         let links = &self.places.links;
         let taps: Vec<u32> = links.iter().flat_map(|link| [link.0, link.1]).collect();
         self.kernel.capture(to, self.plan.calendar, &taps);
     }
 
-    /// Brings the tunnel up, uses it as planned, and says what it took.
+    /// Sets up the tunnel, uses it as planned, and returns the results.
     pub fn run(mut self) -> Result<Outcome, Fault> {
         self.kernel.start()?;
         let exchange = self.handshakes()?.pop();
@@ -105,8 +105,8 @@ impl World {
         Ok(outcome)
     }
 
-    /// Only the exchange, until all of it is there: its messages, and each host's work by name
-    /// from the first message on.
+    /// Runs only the exchange until it is complete. Returns its messages, and each host's work by
+    /// name from the first message on.
     pub fn exchange_alone(mut self) -> Result<(Exchange, Vec<(String, Work)>), Fault> {
         let before = self.works();
         self.kernel.start()?;
@@ -128,7 +128,7 @@ impl World {
         works.collect()
     }
 
-    /// Waits for all tunnels: what each station saw, in the order of the graph's tunnels.
+    /// Waits for all tunnels. Returns what each client saw, in the order of the graph's tunnels.
     fn handshakes(&mut self) -> Result<Vec<Exchange>, Fault> {
         if self.plan.tunnels.is_empty() {
             return Ok(Vec::new());
@@ -164,8 +164,8 @@ impl World {
     }
 
     /// Octets of the IP packet that carries a clear one of `bytes` over the link to the gateway.
-    /// IKE may have something to say meanwhile: what the station has sealed is looked at, and the
-    /// link only where nothing is.
+    /// IKE may send in the meantime, so it looks at what the client has sealed, and at the link
+    /// only if there is nothing.
     fn wire_bytes(&mut self, bytes: u32) -> Result<u32, Fault> {
         let program = self.plan.program();
         let (link, station) = (self.places.outer_link, self.number(program.station));
@@ -217,12 +217,12 @@ impl World {
         let goes_on = |kernel: &Kernel| received(kernel).is_some_and(|one| one.octets < bytes);
         self.kernel.run_while(limit, goes_on)?;
         let transfer = received(&self.kernel);
-        // what is under way comes to its end
+        // let packets in flight arrive
         self.kernel.run(self.kernel.now() + QUIET)?;
         Ok(Transferred::of(transfer, bytes, start, limit))
     }
 
-    /// Opens the connection of a flow: the host that receives, and its transfer there.
+    /// Opens the connection of a flow. Returns the receiving host and its transfer.
     fn begin_transfer(&mut self, flow: usize, bytes: u64) -> Result<(u32, usize), Fault> {
         let program = &self.plan.programs[flow];
         let (station, server) = (self.number(program.station), self.number(program.server));
@@ -264,7 +264,7 @@ impl World {
         Ok(self.streamed(0))
     }
 
-    /// Lets the datagrams of a flow begin.
+    /// Starts the datagrams of a flow.
     fn begin_stream(&mut self, flow: usize, until: Instant) {
         let program = &self.plan.programs[flow];
         let Some((gaps, sizes)) = program.stream else {
@@ -297,7 +297,7 @@ impl World {
         });
     }
 
-    /// What came of the datagrams of a flow.
+    /// The results of a flow's datagrams.
     fn streamed(&self, flow: usize) -> Streamed {
         let (from, end) = self.ends(flow);
         let stack = |host: u32| self.host(host).and_then(|host| host.stack.as_ref());
@@ -309,7 +309,7 @@ impl World {
         Streamed::of(sent, came, limit, most)
     }
 
-    /// Who sends the packets of a flow that count, and who gets them.
+    /// The sender and the receiver of a flow's counted packets.
     fn ends(&self, flow: usize) -> (u32, u32) {
         let program = &self.plan.programs[flow];
         let (station, server) = (self.number(program.station), self.number(program.server));
@@ -320,7 +320,7 @@ impl World {
         }
     }
 
-    /// The address under which a station is reached from behind its gateway.
+    /// The address at which a client is reached from behind its gateway.
     fn address_of_station(&self, station: usize) -> IpAddr {
         let own = self.plan.tunnels_at(station);
         match own.first() {
@@ -333,7 +333,7 @@ impl World {
         }
     }
 
-    /// The element of a node of the plan.
+    /// The element index of a node of the plan.
     fn number(&self, node: usize) -> u32 {
         self.places.nodes[node]
     }
@@ -342,7 +342,7 @@ impl World {
         self.kernel.host(number)
     }
 
-    /// Gives a host's programs something and lets it look.
+    /// Gives a host's programs something to do and wakes it.
     fn with_stack<R>(
         &mut self,
         host: u32,
@@ -376,15 +376,15 @@ impl World {
     }
 }
 
-/// What `ping` sends.
+/// The payload of `ping`.
 const PING_PAYLOAD_BYTES: usize = 56;
 
-/// The moment after so many seconds; for limits, so far away at most that sums stay possible.
+/// This many seconds as a duration, capped so that sums of limits do not overflow.
 fn after(seconds: f64) -> Duration {
     Duration::from_nanos(super::cpu::nanoseconds(seconds))
 }
 
-/// Seconds between two moments.
+/// Seconds between two times.
 fn seconds(from: Instant, to: Instant) -> f64 {
     to.since(from).as_secs_f64()
 }

@@ -1,4 +1,4 @@
-//! Formulas against the kernel.
+//! Compares formulas with the kernel.
 
 use super::*;
 use crate::kernel::world::tests::{plan, run, tandem};
@@ -109,7 +109,7 @@ fn what_has_no_price_is_named_and_not_made_up() {
     assert!(outcome.transferred.is_some_and(|one| one.is_complete));
 }
 
-/// The M0+ has costs of RSA but none of Diffie-Hellman, and computes a secret and a signature for
+/// The M0+ has costs for RSA but none for Diffie-Hellman, and computes a secret and a signature for
 /// one message.
 #[test]
 fn what_has_a_cost_takes_its_time_beside_what_has_none() {

@@ -1,4 +1,4 @@
-//! The real control plane and both packet planes of a host, as the daemon drives them.
+//! A host's real control plane and both packet planes, driven as in the daemon.
 
 use std::net::IpAddr;
 
@@ -16,7 +16,7 @@ use wire::ip::{Flow, protocol};
 use super::Send;
 use crate::kernel::ip;
 
-/// Messages and failures that a log keeps; later ones are counted by the node.
+/// Messages and failures that a log keeps. The node counts later ones.
 pub const LOG_ENTRIES: usize = 1000;
 /// Octets of the largest UDP payload over IPv4.
 pub const MAX_DATAGRAM_BYTES: usize = 65_507;
@@ -26,7 +26,7 @@ pub const MAX_DATAGRAM_BYTES: usize = 65_507;
 pub struct Message {
     /// When it left, or when work on it began.
     pub at: Instant,
-    /// Which one it is.
+    /// Its place in the exchange.
     pub step: Step,
     /// Sent by us.
     pub is_sent: bool,
@@ -38,7 +38,7 @@ pub struct Message {
     pub payloads: String,
 }
 
-/// What control told.
+/// Control's events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Log {
     /// The first [`LOG_ENTRIES`] messages.
@@ -69,7 +69,7 @@ pub struct Control {
     next_id: u16,
     own_drops: DropCounters,
     sealed_bytes: u64,
-    /// What it told so far.
+    /// The events so far.
     pub log: Log,
 }
 
@@ -79,8 +79,8 @@ const OFFLOADS: Offloads = Offloads {
 };
 
 impl Control {
-    /// A node of this configuration at its addresses, of each family one at most. Its connections
-    /// begin at time 0.
+    /// A node with this configuration and at most one address per family. Its connections start at
+    /// time 0.
     pub fn new(config: Config, addresses: Vec<IpAddr>, seed: &Seed, calendar: Calendar) -> Self {
         let mut control = Self {
             node: Node::new(config, seed),
@@ -99,7 +99,7 @@ impl Control {
             sealed_bytes: 0,
             log: Log::default(),
         };
-        // what begins at once leaves when the host is first woken
+        // messages of connections that start at once leave when the host is first woken
         let mut begun = Vec::new();
         control.drain(Instant(0), &mut begun);
         control.input(Input::Calendar(calendar), Instant(0), &mut begun);
@@ -125,12 +125,12 @@ impl Control {
         all
     }
 
-    /// Tunnels that stand.
+    /// The number of established tunnels.
     pub fn established(&self) -> usize {
         self.node.established()
     }
 
-    /// Octets of all IP packets that carry sealed ones: messages of IKE are not among them.
+    /// Octets of all IP packets that carry sealed ones, without IKE messages.
     pub fn sealed_bytes(&self) -> u64 {
         self.sealed_bytes
     }
@@ -144,14 +144,14 @@ impl Control {
         self.inner.take()
     }
 
-    /// Work of control since this was asked last.
+    /// Control's work since the last call.
     pub(super) fn take_work(&mut self) -> Work {
         let new = since(self.node.work(), &self.work);
         self.work.merge(&new);
         new
     }
 
-    /// The messages of the job that ends leave then.
+    /// The messages of the ending job leave now.
     pub(super) fn stamp_sent(&mut self, at: Instant) {
         for message in &mut self.log.messages[self.unstamped..] {
             if message.is_sent {
@@ -177,7 +177,7 @@ impl Control {
         path_of(flow).is_some()
     }
 
-    /// A packet that [`Control::takes`]; the clear packets that come of it.
+    /// Handles a packet that [`Control::takes`]. Returns the resulting clear packets.
     pub(super) fn open(
         &mut self,
         mut octets: Vec<u8>,
@@ -226,14 +226,14 @@ impl Control {
         opened
     }
 
-    /// Seals a clear packet; whether anything came of it.
+    /// Seals a clear packet. Returns whether anything resulted.
     pub(super) fn seal(&mut self, mut clear: Vec<u8>, now: Instant, sends: &mut Vec<Send>) -> bool {
         let mut datagrams = std::mem::take(&mut self.datagrams);
         self.outbound.seal(&mut clear, now, &mut datagrams);
         self.send(datagrams, now, sends)
     }
 
-    /// What waited for a tunnel that is up by now.
+    /// Sends packets whose tunnel is now up.
     fn release(&mut self, now: Instant, sends: &mut Vec<Send>) {
         let mut datagrams = std::mem::take(&mut self.datagrams);
         self.outbound.release(now, &mut datagrams);
@@ -264,7 +264,7 @@ impl Control {
         is_sealed
     }
 
-    /// The host has another address: what leaves under the one before is not sent.
+    /// The host has another address. Packets with the former one are not sent.
     pub(super) fn attach(&mut self, address: IpAddr) {
         self.addresses[0] = address;
     }
@@ -285,7 +285,7 @@ impl Control {
         own.find(|own| own.is_ipv4() == remote.is_ipv4()).copied()
     }
 
-    /// Obeys the user.
+    /// Executes a user's command.
     pub(super) fn command(&mut self, command: Command, now: Instant, sends: &mut Vec<Send>) {
         self.input(Input::Command(command), now, sends);
     }
@@ -302,7 +302,7 @@ impl Control {
         self.release(now, sends);
     }
 
-    /// Drains to `Wait`; what the node asked for is answered after that.
+    /// Drains to `Wait`, and answers the node's questions afterwards.
     fn drain(&mut self, now: Instant, sends: &mut Vec<Send>) {
         let (mut asked, mut told) = (Vec::new(), Vec::new());
         let mut wants_report = false;
@@ -347,7 +347,7 @@ impl Control {
             self.own_drops.count(DropReason::TooBig);
             return;
         }
-        // as a socket refuses a source that is no address of the host
+        // a real socket refuses a source that is not the host's address
         let (local, remote) = (path.local.ip(), path.remote.ip());
         if !self.addresses.contains(&local) || local.is_ipv4() != remote.is_ipv4() {
             self.own_drops.count(DropReason::SendFailed);
@@ -409,7 +409,7 @@ fn path_of(flow: &Flow) -> Option<Path> {
     })
 }
 
-/// The work in `all` that is not in `before`, an earlier state of it.
+/// The work in `all` since `before`, an earlier state of it.
 pub fn since(all: &Work, before: &Work) -> Work {
     let mut new = Work::default();
     for &(task, times, bytes) in all.entries() {

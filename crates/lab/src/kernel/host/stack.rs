@@ -1,8 +1,8 @@
-//! The programs of a host: TCP by smoltcp (CUBIC, window scaling, as large a window as asked), UDP
+//! A host's programs: TCP by smoltcp (CUBIC, window scaling, a window of any requested size), UDP
 //! at a constant or a random rate, ping.
 //!
-//! smoltcp answers pings by itself. Left out: SACK on the sender's side, which smoltcp does not
-//! use, and any cost of the stack's own.
+//! smoltcp answers pings itself. Left out: SACK at the sender, which smoltcp does not use, and any
+//! cost of the stack.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -20,23 +20,23 @@ use crate::kernel::ip;
 use crate::kernel::random::Random;
 use crate::kernel::source::{Gaps, Sizes, Spans};
 
-/// Where datagrams of the first flow come from and go to: the discard port.
+/// The source and destination port of the first flow's datagrams: the discard port.
 pub const DISCARD_PORT: u16 = 9;
 /// Identifier of our pings.
 const PING_IDENTIFIER: u16 = 0x4356;
 /// Octets of the time in the payload.
 const STAMP_BYTES: usize = 8;
-/// Octets of the datagram's number after its time, where there is room.
+/// Octets of the datagram's number after its time, if there is room.
 const NUMBER_BYTES: usize = 8;
-/// Gaps in the numbers of a flow that are kept; later ones are not told.
+/// Recorded gaps in the numbers of a flow; later ones are not reported.
 const GAPS_MAX: usize = 1000;
 
-/// A TCP connection's way.
+/// The role of a TCP end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Sends so many octets, then closes.
+    /// Sends this many octets, then closes.
     Sends(u64),
-    /// Takes what comes.
+    /// Receives.
     Receives,
 }
 
@@ -45,9 +45,9 @@ pub enum Role {
 pub struct Transfer {
     handle: SocketHandle,
     role: Role,
-    /// Since when it is established.
+    /// When it was established.
     pub since: Option<Instant>,
-    /// Octets that were given to TCP, or that came.
+    /// Octets sent or received.
     pub octets: u64,
     /// When the last of them moved.
     pub last: Instant,
@@ -62,28 +62,28 @@ pub struct Pings {
     payload_bytes: usize,
     next: Instant,
     sent_at: Vec<Instant>,
-    /// Round trips, in order of the answers.
+    /// Round trips, in the order of the answers.
     pub round_trips: Vec<Duration>,
 }
 
-/// What a source of datagrams sends, and where.
+/// The configuration of a datagram flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Sending {
     /// The other end.
     pub to: IpAddr,
-    /// Where the datagrams come from and go to: of each flow another.
+    /// Source and destination port, different for each flow.
     pub port: u16,
-    /// When.
+    /// The intervals.
     pub gaps: Gaps,
-    /// How large their IP packets are, cut to `most_bytes`.
+    /// The sizes of IP packets, cut to `most_bytes`.
     pub sizes: Sizes,
     /// The largest IP packet.
     pub most_bytes: u32,
-    /// From when to when.
+    /// Start and end.
     pub span: (Instant, Instant),
 }
 
-/// Datagrams under way to one address.
+/// A running datagram flow to one address.
 pub struct Datagrams {
     to: IpAddr,
     port: u16,
@@ -93,24 +93,24 @@ pub struct Datagrams {
     random: Random,
     next: Instant,
     until: Instant,
-    /// What was asked for and what was sent.
+    /// Requested and sent sizes.
     pub cut: Cut,
 }
 
-/// What cutting sizes to what a datagram can hold has done.
+/// The effect of cutting sizes to the limit of a datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
     /// IP packets sent.
     pub packets: u64,
-    /// Of those, cut.
+    /// Cut packets.
     pub cut_packets: u64,
-    /// Octets asked for.
+    /// Requested octets.
     pub asked_bytes: u64,
     /// Octets sent.
     pub sent_bytes: u64,
 }
 
-/// Datagrams that came to one port.
+/// Datagrams received at one port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Discarded {
     /// How many.
@@ -119,12 +119,12 @@ pub struct Discarded {
     pub bytes: u64,
     /// Sum of their delays.
     pub delay_ns: u128,
-    /// When the first came.
+    /// When the first arrived.
     pub first: Option<Instant>,
-    /// When the last came.
+    /// When the last arrived.
     pub last: Option<Instant>,
-    /// Numbers that came, from and to, the first `GAPS_MAX` runs of them. A datagram too small
-    /// for its number is none of them.
+    /// Ranges of received numbers, first and last, up to `GAPS_MAX` ranges. Excludes datagrams that
+    /// are too small for a number.
     pub numbers: Vec<(u64, u64)>,
 }
 
@@ -140,7 +140,7 @@ pub struct Stack {
     pub pings: Option<Pings>,
     /// Its datagrams, in the order of the flows.
     pub datagrams: Vec<Datagrams>,
-    /// Datagrams of others, by the port that they came to.
+    /// Received datagrams by port.
     pub discarded: BTreeMap<u16, Discarded>,
     next_id: u16,
     next_port: u16,
@@ -158,7 +158,7 @@ struct Device {
 pub struct Refused(String);
 
 impl Stack {
-    /// A stack with an address; packets of at most `mtu` octets.
+    /// A stack with an address, for packets of at most `mtu` octets.
     pub fn new(address: IpAddr, mtu: u32, seed: u64) -> Self {
         let mut device = Device {
             mtu: mtu as usize,
@@ -166,7 +166,7 @@ impl Stack {
             outgoing: Vec::new(),
         };
         let mut config = Config::new(HardwareAddress::Ip);
-        // the low bits tell hosts of one network apart
+        // the low bits distinguish hosts of one network
         let number = match address {
             IpAddr::V4(address) => address.to_bits().into(),
             IpAddr::V6(address) => address.to_bits() as u64,
@@ -203,7 +203,7 @@ impl Stack {
             let bits = if address.is_ipv6() { 128 } else { 32 };
             let _ = addresses.push(IpCidr::new(address.into(), bits));
         });
-        // all others are behind the one door; a table of one route is never full
+        // all others are behind the one port; a table with one route is never full
         let routes = self.interface.routes_mut();
         let _ = match address {
             IpAddr::V4(address) => routes.add_default_ipv4_route(address),
@@ -211,14 +211,14 @@ impl Stack {
         };
     }
 
-    /// Waits for one connection at a port. Returns its place in [`Stack::transfers`].
+    /// Waits for one connection at a port. Returns its index in [`Stack::transfers`].
     pub fn listen(&mut self, port: u16, role: Role, window: usize) -> Result<usize, Refused> {
         let mut socket = socket(window);
         socket.listen(port).map_err(refused)?;
         Ok(self.add(socket, role))
     }
 
-    /// Connects. Returns the connection's place in [`Stack::transfers`].
+    /// Connects. Returns the connection's index in [`Stack::transfers`].
     pub fn connect(
         &mut self,
         to: (IpAddr, u16),
@@ -253,7 +253,7 @@ impl Stack {
         });
     }
 
-    /// Sends datagrams. `seed` and `stream` name what is random about them.
+    /// Sends datagrams. `seed` and `stream` name its random numbers.
     pub fn send_datagrams(&mut self, sending: Sending, seed: u64, stream: u64) {
         self.datagrams.push(Datagrams {
             to: sending.to,
@@ -268,14 +268,14 @@ impl Stack {
         });
     }
 
-    /// The datagrams that were sent from a port.
+    /// The datagrams sent from a port.
     pub fn sent(&self, port: u16) -> Option<&Datagrams> {
         self.datagrams
             .iter()
             .find(|datagrams| datagrams.port == port)
     }
 
-    /// Counts datagrams that come to this port from here on.
+    /// From now on, counts datagrams received at this port.
     pub fn count_datagrams(&mut self, port: u16) {
         self.discarded.entry(port).or_default();
     }
@@ -301,7 +301,7 @@ impl Stack {
         self.device.incoming.push_back(octets);
     }
 
-    /// Lets time come to `now`: the packets that leave.
+    /// Advances time to `now`. Returns the packets to send.
     pub fn poll(&mut self, now: Instant) -> Vec<Vec<u8>> {
         self.send_pings(now);
         self.send_due_datagrams(now);
@@ -325,7 +325,7 @@ impl Stack {
         let micros = Micros::from_micros((now.0 / 1000) as i64);
         let tcp = self.interface.poll_at(micros, &self.sockets);
         let tcp = tcp.map(|at| Instant((at.total_micros().max(0) as u64).saturating_mul(1000)));
-        // a poll has just been: what is due at once needs another packet, or a microsecond
+        // a poll was just done: an immediate deadline needs another packet, or a microsecond
         let tcp = tcp.map(|at| at.max(now + Duration::from_micros(1)));
         let pings = self.pings.as_ref();
         let pings = pings.filter(|pings| pings.left > 0).map(|pings| pings.next);
@@ -381,7 +381,7 @@ impl Stack {
 }
 
 impl Datagrams {
-    /// The payload of the next one: when it was made, its number from 0, and zeros.
+    /// The payload of the next one: its creation time, its number from 0, and zeros.
     fn payload(&mut self) -> Vec<u8> {
         let asked = self.sizes.draw(&mut self.random);
         let bytes = asked.min(self.most_bytes);
@@ -398,7 +398,7 @@ impl Datagrams {
 }
 
 impl Pings {
-    /// How many were sent.
+    /// The number sent.
     pub fn sent(&self) -> usize {
         self.sent_at.len()
     }
@@ -430,7 +430,7 @@ impl Discarded {
         }
     }
 
-    /// Runs grow at their ends: what comes late stands in a run of its own.
+    /// Extends a range; a late number gets a range of its own.
     fn number(&mut self, number: u64) {
         let runs = self.numbers.len();
         match self.numbers.last_mut() {
@@ -442,7 +442,7 @@ impl Discarded {
 }
 
 impl Transfer {
-    /// Moves octets between the program and its socket; whether there were any.
+    /// Moves octets between the program and its socket. Returns whether there were any.
     fn pump(&mut self, socket: &mut Socket<'_>, now: Instant) -> bool {
         if self.since.is_none() && socket.may_send() && socket.state() == State::Established {
             self.since = Some(now);
@@ -471,7 +471,7 @@ impl Transfer {
                 let before = self.octets;
                 while self.octets < all && socket.can_send() {
                     let left = usize::try_from(all - self.octets).unwrap_or(usize::MAX);
-                    // zeros, as the buffer was made
+                    // zeros, because the buffer was initialised to zeros
                     let sent = socket.send(|buffer| {
                         let sent = buffer.len().min(left);
                         (sent, sent)

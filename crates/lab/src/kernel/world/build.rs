@@ -1,5 +1,5 @@
-//! The elements of a road: two links for each joint, then what stands between, by number; then a
-//! fork for each link that several nodes share.
+//! The elements of a path: two links for each joint, then the nodes by index, then a fork for each
+//! link that several nodes share.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
@@ -17,12 +17,12 @@ use crate::kernel::{Element, Fault, Host, Kernel, Link, Port, Router, Target};
 use crate::scenario::graph::Port as End;
 use crate::scenario::{self, Role};
 
-/// Of the TCP of the first flow: iperf3's.
+/// The TCP port of the first flow: iperf3's.
 pub const SERVER_PORT: u16 = 5201;
-/// Of the TCP and of the datagrams of the flow of this number.
+/// The TCP and datagram ports of other flows start here.
 const FLOW_PORTS: u16 = 20_000;
 
-/// Where elements are. A node of the plan has the element of the same place in `nodes`.
+/// The positions of elements. A node of the plan has the element with the same index in `nodes`.
 pub(super) struct Places {
     pub(super) nodes: Vec<u32>,
     /// Up and down link of each joint.
@@ -33,7 +33,7 @@ pub(super) struct Places {
     pub(super) outer_link: u32,
 }
 
-/// The ports of a flow, of TCP and of datagrams. The first has those that everybody knows.
+/// The ports of a flow, for TCP and for datagrams. The first flow has the well-known ones.
 pub(super) fn ports(flow: usize) -> (u16, u16) {
     match u16::try_from(flow) {
         Ok(0) => (SERVER_PORT, host::stack::DISCARD_PORT),
@@ -101,7 +101,7 @@ impl<'a> Builder<'a> {
         Self { plan, forks }
     }
 
-    /// A node, from one of its links.
+    /// A node as the target of one of its links.
     fn node(&self, index: usize, is_up: bool) -> Target {
         let is_station = self.plan.stations[index].role == Role::Station;
         Target {
@@ -110,7 +110,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Where the link of a joint leads: what stands at its end or, past a relay, the next link.
+    /// The target of a joint's link: its end or, past a relay, the next link.
     fn end(&self, joint: usize, is_up: bool) -> Target {
         let found = &self.plan.joints[joint];
         let role = |node: usize| self.plan.stations[node].role;
@@ -135,13 +135,13 @@ impl<'a> Builder<'a> {
                 before.map_or(self.node(*near, false), |before| link(before, false))
             }
             (None, near) => {
-                // nobody is there before a move brings somebody: then it is a fork
+                // if nobody is there before a move brings a node, this is a fork
                 self.node(near.copied().unwrap_or_default(), false)
             }
         }
     }
 
-    /// Onto a link, from this side of it.
+    /// The target for sending onto a link from this side.
     fn onto(&self, port: &End) -> Target {
         link(port.link, port.is_near)
     }
@@ -151,7 +151,7 @@ impl<'a> Builder<'a> {
             Role::Station | Role::Gateway | Role::Server => {
                 Element::Host(Box::new(self.host(index, station)))
             }
-            // a relay has no element of its own to go through: it takes its number and no packet
+            // a relay has no element: this one takes its index and no packet
             Role::Relay => Element::Sink(crate::kernel::Sink::default()),
             Role::Router => Element::Fork(self.router(index)),
             Role::Nat => self.nat(index, station),
@@ -170,7 +170,7 @@ impl<'a> Builder<'a> {
         fork
     }
 
-    /// At the near end of a link: each node there by its address, and what routers reach.
+    /// The fork at the near end of a link: each node there by its address, and what routers reach.
     fn near_fork(&self, joint: usize) -> Fork {
         let (graph, mut fork) = (&self.plan.graph, Fork::default());
         let is_there = |node: usize| self.plan.joints[joint].near.contains(&node);
@@ -226,7 +226,7 @@ impl<'a> Builder<'a> {
         Host::new(host, control, Some(stack))
     }
 
-    /// Behind a gateway by door 1; further links to the world by those that follow.
+    /// Port 1 leads behind the gateway; further outer links use the following ports.
     fn doors_of_gateway(&self, index: usize, host: &mut host::Plan) {
         let (plan, graph) = (self.plan, &self.plan.graph);
         if let Some(segment) = graph.behind(index) {
@@ -283,8 +283,8 @@ impl<'a> Builder<'a> {
         Some(Control::new(config, own, &seed, plan.calendar))
     }
 
-    /// Packets of a stack: what its first link carries, of a gateway the last. The planes tell TCP
-    /// what fits under protection by its maximum segment size.
+    /// The MTU of a stack: that of its first link, for a gateway of the last. The planes tell TCP
+    /// by its maximum segment size what fits after protection.
     fn stack_mtu(&self, index: usize) -> u32 {
         let graph = &self.plan.graph;
         let port = match self.plan.stations[index].role {
@@ -303,7 +303,7 @@ fn link(joint: usize, is_up: bool) -> Target {
     }
 }
 
-/// Ethernet's, which TCP takes where a link says nothing.
+/// Ethernet's MTU, which TCP uses if a link states none.
 const DEFAULT_MTU: u32 = 1500;
 
 /// The seed of one host's secrets.

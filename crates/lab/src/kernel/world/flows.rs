@@ -1,9 +1,8 @@
-//! All flows of a graph at once, while moves change who is where and what links carry.
+//! All flows of a graph at the same time, while moves change nodes and links.
 //!
-//! Time 0 of flows and moves is when the last tunnel is up. A station that moves is on its new link
-//! at once; its node hears of the address [`SETTLE`] later, as the program does. What it sends
-//! until then under the address before is not sent, and what comes to the link before is for
-//! nobody.
+//! Time 0 of flows and moves is when the last tunnel is up. A client that moves is on its new link
+//! at once. Its node learns the address [`SETTLE`] later, as in the program. Until then, packets
+//! with the former address are not sent, and packets that arrive on the former link are lost.
 
 use std::net::IpAddr;
 
@@ -16,10 +15,10 @@ use super::{QUIET, World, after, seconds};
 use crate::kernel::{Element, Fault, Link, Port, Target};
 use crate::scenario::{Change, LinkChange};
 
-/// How long the program waits for the routing table to come to rest.
+/// How long the program waits for the routing table to settle.
 pub const SETTLE: Duration = Duration::from_millis(100);
 
-/// What a run of a graph gives. Serialized, it is the JSON of the level `simulate`.
+/// The results of a graph. Serialized, it is the JSON of the level `simulate`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Flowed {
     /// Each tunnel's key exchange.
