@@ -36,32 +36,46 @@ class NoFormula(Refusal):
     accounting: str
     policy: str
 
+class Scenario:
+    """A scenario that is read and resolved once, for every question about it.
+
+    `run` below is the request's, with what a question asks for instead.
+    """
+
+    file: str
+    """How messages name its file."""
+
+    def __new__(cls, request: str, /) -> Scenario: ...
+    def resolved(self, run: str | None = None, /) -> str:
+        """The scenario, checked and resolved, its `hash`, the nodes of whose device `bytes_alone`
+        are priced, and why only the event kernel can follow it, if so, as `beyond_tandem`. `graph`
+        has its links, flows, addresses and ways, of a chain too."""
+
+    def model(self) -> str:
+        """What queueing theory says of its stations."""
+
+    def simulate(self, run: str | None = None, /) -> bytes:
+        """Some replications, for `outcome`."""
+
+    def replay(self, policies: list[str], path: str, /) -> str:
+        """The packets of the capture at `path` under each of the policies."""
+
+    def kernel(self, capture: str | None = None, /) -> str:
+        """It with the real node in it: `model`, null of a graph, `simulate`, and `resolved`.
+        `capture` names the pcapng file that gets every link's packets."""
+
 def version() -> str:
     """The version of this build."""
 
 def sources() -> str:
     """A check of the Rust sources that this build is of, as `caravan.lab.freshness` makes it."""
 
-def scenario(request: str, /) -> str:
-    """The scenario, checked and resolved, its `hash`, the nodes of whose device `bytes_alone` are
-    priced, and why only the event kernel can follow it, if so, as `beyond_tandem`. `graph` has its
-    links, flows, addresses and ways, of a chain too."""
-
 def price(request: str, /) -> str:
     """What a packet of `bytes` costs: `file` and `text` of a device, `suite` (a word, or `file` and
     `text` of a policy), `mips` or `clock_mhz`, `direction` (`seal`, `open`)."""
 
-def model(request: str, /) -> str:
-    """What queueing theory says of a scenario's stations."""
-
-def simulate(request: str, /) -> bytes:
-    """Some replications of a scenario, for `outcome`."""
-
 def outcome(tallies: list[bytes], /) -> str:
     """What the replications of one scenario say together, in any order."""
-
-def replay(request: str, path: str, /) -> str:
-    """The packets of the capture at `path` under each of the request's `policies`."""
 
 def listing(request: str, /) -> str:
     """Every `device`, `link` or `policy` (the request's `kind`) of its `catalogue`."""
@@ -75,8 +89,3 @@ def nearest(word: str, valid: list[str], /) -> str | None:
 
 def choices(word: str, valid: list[str], /) -> str:
     """Half a sentence: the valid word that `word` is nearest to, else all valid ones."""
-
-def kernel(request: str, capture: str | None = None, /) -> str:
-    """The scenario with the real node in it: `model`, null of a graph, `simulate`, and `resolved`,
-    which is what `scenario` answers. `capture` names the pcapng file that gets every link's
-    packets."""

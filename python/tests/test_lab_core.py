@@ -25,8 +25,9 @@ def ask_text(text: str) -> None:
     """The native core reads a scenario that is only a text; it may only refuse it."""
     request = {**lab.Question("umts").request(), "text": text}
     try:
-        core.ask(_lab.scenario, request)
-        core.ask(_lab.model, request)
+        scenario = core.opened(request)
+        core.scenario(scenario)
+        core.model(scenario)
     except lab.LabError as fault:
         assert str(fault).strip()
 
@@ -48,11 +49,23 @@ def test_a_strange_edit_is_refused_and_nothing_worse(key: str, value: str) -> No
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"file": 1}', '{"text": "", "x": 1}'])
 def test_what_is_no_request_is_refused(text: str) -> None:
-    for function in (_lab.scenario, _lab.price, _lab.model, _lab.simulate, _lab.listing):
+    for function in (_lab.Scenario, _lab.price, _lab.listing):
         with pytest.raises(ValueError, match="no request"):
             function(text)
     with pytest.raises(ValueError, match="no result"):
         _lab.outcome([text.encode()])
+
+
+def test_a_scenario_is_resolved_once_for_all_jobs_of_a_simulation() -> None:
+    question = lab.Question("umts", ("run.time=10 min", "run.warm_up=10 s"))
+    with mock.patch("caravan._lab.Scenario", wraps=_lab.Scenario) as resolving:
+        lab.simulate(question, replications=8, jobs=4)
+        assert resolving.call_count == 1
+        found = core.opened(question)
+        assert core.opened(found) is found
+        core.scenario(found)
+        core.model(found)
+        assert resolving.call_count == 2
 
 
 def test_every_split_of_replications_is_the_same_result() -> None:

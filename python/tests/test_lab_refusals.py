@@ -12,14 +12,14 @@ from test_lab_cli import refusal
 
 from caravan import _lab
 from caravan.lab import LabError
-from caravan.lab.core import Question, find
+from caravan.lab.core import Question, find, opened
 from caravan.messages import Place
 
 
 def test_a_device_without_a_cost_is_refused_with_all_that_code_asks() -> None:
     request = Question("umts", ("node.ms.device=cortex-m4", "node.ms.mips=", "policy=des-md5"))
     with pytest.raises(_lab.Unpriced) as raised:
-        _lab.model(json.dumps(request.request()))
+        _lab.Scenario(json.dumps(request.request())).model()
     fault = raised.value
     assert (fault.code, fault.profile, fault.subject) == (
         "unpriced",
@@ -39,7 +39,7 @@ def test_a_device_without_a_cost_is_refused_with_all_that_code_asks() -> None:
 
 def test_an_accounting_without_a_formula_has_its_own_exception() -> None:
     with pytest.raises(_lab.NoFormula) as raised:
-        _lab.model(json.dumps(Question("umts", ("policy=aes128gcm16",)).request()))
+        _lab.Scenario(json.dumps(Question("umts", ("policy=aes128gcm16",)).request())).model()
     fault = raised.value
     assert (fault.code, fault.accounting, fault.policy) == (
         "no-formula",
@@ -53,7 +53,7 @@ def test_an_accounting_without_a_formula_has_its_own_exception() -> None:
 @pytest.mark.parametrize(
     ("call", "code", "place", "argument"),
     [
-        (lambda: _lab.model("{}"), "request", None, None),
+        (lambda: _lab.Scenario("{}"), "request", None, None),
         (lambda: _lab.outcome([]), "no-packets", None, None),
         (lambda: _lab.outcome([b"{}"]), "request", None, None),
         (lambda: _lab.document("a.toml", "x = "), "text", ("a.toml", 1, 5, ""), None),
@@ -62,7 +62,7 @@ def test_an_accounting_without_a_formula_has_its_own_exception() -> None:
         (lambda: _price(mips=None), "clock", None, None),
         (lambda: _price(suite="rot13"), "unknown-suite", None, None),
         (
-            lambda: _lab.kernel(json.dumps(Question("road").request()), "/none/such.pcapng"),
+            lambda: opened(Question("road")).kernel("/none/such.pcapng"),
             "file",
             None,
             None,

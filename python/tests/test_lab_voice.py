@@ -304,7 +304,7 @@ def test_a_full_disk_under_the_answer_is_one_sentence(words: tuple[str, ...]) ->
 
 def _of_another_version() -> _lab.Refusal:
     with pytest.raises(_lab.Refusal) as raised:
-        _lab.scenario('{"from": "another version"}')
+        _lab.Scenario('{"from": "another version"}')
     return raised.value
 
 
@@ -315,7 +315,7 @@ def test_a_core_of_other_sources_is_told_by_its_remedy() -> None:
         (("show", "umts"), mock.patch("caravan.lab.core.scenario", return_value={})),
         (
             ("simulate", "umts", "--hours", "0.1"),
-            mock.patch("caravan._lab.scenario", side_effect=_of_another_version()),
+            mock.patch("caravan._lab.Scenario", side_effect=_of_another_version()),
         ),
     )
     for words, older in questions:

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::BufReader;
 
 use lab::cost::{self, Accounting, Clock, Device, Direction, Policy, Profile, UnknownAccounting};
-use lab::scenario::{Catalogue, Flow, Graph, Joint, NoRoad, Scenario};
+use lab::scenario::{Flow, Graph, Joint, NoRoad, Scenario};
 use lab::tandem::capture::{Capture, Wanted};
 use lab::tandem::closed::{self, Model};
 use lab::tandem::{self, Outcome, Tally};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::refused::Refused;
-use crate::request::{Asked, PolicyAsked, PriceAsked, Way, read};
+use crate::request::{Held, PolicyAsked, PriceAsked, Way, read};
 
 /// Replications of one scenario, and what its links' delays add to every packet's.
 #[derive(Serialize, Deserialize)]
@@ -39,22 +39,14 @@ struct Modelled {
     header_bytes: f64,
 }
 
-pub(crate) fn scenario(request: &str) -> Result<String, Refused> {
-    let asked: Asked = read(request)?;
-    let (scenario, catalogue) = asked.scenario(&[])?;
-    Ok(resolved(&asked, &scenario, &catalogue)?.to_string())
-}
-
-/// A scenario as Python sees it.
-pub(crate) fn resolved(
-    asked: &Asked,
-    scenario: &Scenario,
-    catalogue: &Catalogue,
-) -> Result<Value, Refused> {
+/// A scenario as Python sees it; `run` is as in a request.
+pub(crate) fn resolved(held: &Held, run: Option<&str>) -> Result<Value, Refused> {
+    let (scenario, catalogue) = (&held.scenario, &held.catalogue);
+    let run = held.run(run)?;
     let beyond = scenario.check_tandem(catalogue).err();
     // Traffic that the tandem cannot follow has no work for it.
     let is_followed = scenario.tandem_traffic().is_ok();
-    let work = is_followed.then(|| scenario.check_work(&asked.run(scenario)));
+    let work = is_followed.then(|| scenario.check_work(&run));
     let graph = Graph::of(scenario)?;
     Ok(json!({
         "scenario": scenario,
@@ -91,10 +83,10 @@ pub(crate) fn price(request: &str) -> Result<String, Refused> {
     write(&device.price(&policy, asked.bytes, direction)?)
 }
 
-pub(crate) fn model(request: &str) -> Result<String, Refused> {
-    let (scenario, catalogue) = read::<Asked>(request)?.scenario(&[])?;
-    let road = scenario.road(&catalogue)?;
-    let traffic = traffic(&scenario)?;
+pub(crate) fn model(held: &Held) -> Result<String, Refused> {
+    let scenario = &held.scenario;
+    let road = scenario.road(&held.catalogue)?;
+    let traffic = traffic(scenario)?;
     let model = closed::model(&road, &traffic);
     let mut model = model.map_err(|fault| scenario.unfit(&fault))?;
     add_propagation(&mut model, scenario.propagation_s());
@@ -114,12 +106,11 @@ fn add_propagation(model: &mut Model, propagation_s: f64) {
     }
 }
 
-pub(crate) fn simulate(request: &str) -> Result<Vec<u8>, Refused> {
-    let asked: Asked = read(request)?;
-    let (scenario, catalogue) = asked.scenario(&[])?;
-    let road = scenario.road(&catalogue)?;
-    let traffic = traffic(&scenario)?;
-    let tallies = tandem::simulate(&[road], &traffic, &asked.run(&scenario));
+pub(crate) fn simulate(held: &Held, run: Option<&str>) -> Result<Vec<u8>, Refused> {
+    let scenario = &held.scenario;
+    let road = scenario.road(&held.catalogue)?;
+    let traffic = traffic(scenario)?;
+    let tallies = tandem::simulate(&[road], &traffic, &held.run(run)?);
     let mut tallies = tallies.map_err(|fault| scenario.unfit(&fault))?;
     let job = Job {
         propagation_s: scenario.propagation_s(),
@@ -175,18 +166,18 @@ fn counted(tally: &Tally, propagation_s: f64) -> Result<Outcome, Refused> {
 }
 
 /// One answer a policy, in the order asked: its outcome, or why it is not carried.
-pub(crate) fn replay(request: &str, path: &str) -> Result<String, Refused> {
-    let asked: Asked = read(request)?;
+pub(crate) fn replay(held: &Held, policies: &[String], path: &str) -> Result<String, Refused> {
+    let catalogue = &held.catalogue;
     let mut roads = Vec::new();
     let mut answers = Vec::new();
     let mut propagation_s = 0.0;
     let mut wanted = Wanted::All;
-    for policy in &asked.policies {
-        let (scenario, catalogue) = asked.scenario(&[format!("policy={policy}")])?;
+    for policy in policies {
+        let scenario = held.under(policy)?;
         propagation_s = scenario.propagation_s();
         wanted = scenario.chain()?.traffic.wanted();
-        scenario.check_tandem(&catalogue)?;
-        match scenario.road(&catalogue) {
+        scenario.check_tandem(catalogue)?;
+        match scenario.road(catalogue) {
             Ok(road) => {
                 roads.push(road);
                 answers.push(json!({ "policy": policy }));

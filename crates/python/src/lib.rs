@@ -1,10 +1,10 @@
 //! The binding of the lab for Python: `caravan._lab`, typed in `python/caravan/_lab.pyi`.
 //!
-//! Texts and JSON come in, JSON and opaque bytes go out, so that a request means the same in every
-//! process and on every machine. While the lab computes, the interpreter is free: threads of Python
-//! spread replications over cores. What is wrong with a request is a `Refusal` with a code for code
-//! and a sentence for people. Left out: formulas, and files other than captures, whose packets are
-//! streamed.
+//! A `Scenario` is read and resolved once, and answers many questions. Texts and JSON come in, JSON
+//! and opaque bytes go out, so that a request means the same in every process and on every machine.
+//! While the lab computes, the interpreter is free: threads of Python spread replications over
+//! cores. What is wrong with a request is a `Refusal` with a code for code and a sentence for
+//! people. Left out: formulas, and files other than captures, whose packets are streamed.
 
 mod answers;
 mod listing;
@@ -25,11 +25,59 @@ fn apart<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Refused> + Se
 /// `caravan._lab`
 #[pymodule]
 mod _lab {
+    use super::request::Held;
     use super::{answers, apart};
     use pyo3::prelude::*;
 
     #[pymodule_export]
     use super::refused::{NoFormula, Refusal, Unpriced};
+
+    /// A scenario that is read and resolved once, for every question about it.
+    #[pyclass(frozen)]
+    struct Scenario(Held);
+
+    #[pymethods]
+    impl Scenario {
+        #[new]
+        fn new(py: Python<'_>, request: &str) -> PyResult<Self> {
+            apart(py, || Held::read(request)).map(Self)
+        }
+
+        /// How messages name its file.
+        #[getter]
+        fn file(&self) -> &str {
+            self.0.file()
+        }
+
+        /// What it says, its addresses and ways, and its hash.
+        #[pyo3(signature = (run = None, /))]
+        fn resolved(&self, py: Python<'_>, run: Option<&str>) -> PyResult<String> {
+            apart(py, || Ok(answers::resolved(&self.0, run)?.to_string()))
+        }
+
+        /// What queueing theory says of its stations.
+        fn model(&self, py: Python<'_>) -> PyResult<String> {
+            apart(py, || answers::model(&self.0))
+        }
+
+        /// Some replications, for `outcome`.
+        #[pyo3(signature = (run = None, /))]
+        fn simulate(&self, py: Python<'_>, run: Option<&str>) -> PyResult<Vec<u8>> {
+            apart(py, || answers::simulate(&self.0, run))
+        }
+
+        /// The packets of a capture sent down its road under several policies.
+        fn replay(&self, py: Python<'_>, policies: Vec<String>, path: &str) -> PyResult<String> {
+            apart(py, || answers::replay(&self.0, &policies, path))
+        }
+
+        /// The same road with the real node on it, computed and simulated; its packets go to a
+        /// capture.
+        #[pyo3(signature = (capture = None, /))]
+        fn kernel(&self, py: Python<'_>, capture: Option<&str>) -> PyResult<String> {
+            apart(py, || super::road::kernel(&self.0, capture))
+        }
+    }
 
     /// The version of this build.
     #[pyfunction]
@@ -43,40 +91,16 @@ mod _lab {
         env!("CARAVAN_SOURCES")
     }
 
-    /// A scenario, checked and resolved, and its hash.
-    #[pyfunction]
-    fn scenario(py: Python<'_>, request: &str) -> PyResult<String> {
-        apart(py, || answers::scenario(request))
-    }
-
     /// What one packet costs on a device.
     #[pyfunction]
     fn price(py: Python<'_>, request: &str) -> PyResult<String> {
         apart(py, || answers::price(request))
     }
 
-    /// What queueing theory says of a scenario.
-    #[pyfunction]
-    fn model(py: Python<'_>, request: &str) -> PyResult<String> {
-        apart(py, || answers::model(request))
-    }
-
-    /// Some replications of a scenario, for `outcome`.
-    #[pyfunction]
-    fn simulate(py: Python<'_>, request: &str) -> PyResult<Vec<u8>> {
-        apart(py, || answers::simulate(request))
-    }
-
     /// What the replications of one scenario say together.
     #[pyfunction]
     fn outcome(py: Python<'_>, tallies: Vec<Vec<u8>>) -> PyResult<String> {
         apart(py, || answers::outcome(&tallies))
-    }
-
-    /// The packets of a capture sent down the roads of several policies.
-    #[pyfunction]
-    fn replay(py: Python<'_>, request: &str, path: &str) -> PyResult<String> {
-        apart(py, || answers::replay(request, path))
     }
 
     /// Devices, links and policies of a catalogue, or what is wrong with one.
@@ -101,12 +125,5 @@ mod _lab {
     #[pyfunction]
     fn choices(word: &str, valid: Vec<String>) -> String {
         ::document::choices(word, valid.iter().map(String::as_str))
-    }
-
-    /// A road with the real node on it, computed and simulated; its packets go to a capture.
-    #[pyfunction]
-    #[pyo3(signature = (request, capture = None, /))]
-    fn kernel(py: Python<'_>, request: &str, capture: Option<&str>) -> PyResult<String> {
-        apart(py, || super::road::kernel(request, capture))
     }
 }

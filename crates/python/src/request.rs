@@ -9,22 +9,19 @@ use crate::refused::Refused;
 /// A scenario with its edits, every text that it names, and how it is simulated.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Asked {
+struct Asked {
     file: String,
     text: String,
     #[serde(default)]
     set: Vec<String>,
     catalogue: Vec<Entry>,
     run: Option<RunAsked>,
-    /// Roads of these policies besides the scenario's own, for captures.
-    #[serde(default)]
-    pub(crate) policies: Vec<String>,
 }
 
 /// Which replications, for how long. What is absent is as the scenario says.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct RunAsked {
+struct RunAsked {
     seconds: Option<f64>,
     warm_up_s: Option<f64>,
     replications: Option<u32>,
@@ -67,26 +64,58 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(request: &'a str) -> Result<T, Refuse
     serde_json::from_str(request).map_err(Refused::Request)
 }
 
-impl Asked {
-    /// The scenario after its edits and `more`, and its catalogue.
-    pub(crate) fn scenario(&self, more: &[String]) -> Result<(Scenario, Catalogue), Refused> {
-        let catalogue = Catalogue::new(self.catalogue.iter().cloned());
-        let edits: Vec<&str> = self.set.iter().chain(more).map(String::as_str).collect();
-        let scenario = Scenario::edited(&self.file, &self.text, &edits, &catalogue)?;
-        Ok((scenario, catalogue))
+/// A scenario that is read and resolved once, for every question about it.
+pub(crate) struct Held {
+    asked: Asked,
+    pub(crate) scenario: Scenario,
+    pub(crate) catalogue: Catalogue,
+}
+
+impl Held {
+    pub(crate) fn read(request: &str) -> Result<Self, Refused> {
+        let mut asked: Asked = read(request)?;
+        let catalogue = Catalogue::new(std::mem::take(&mut asked.catalogue));
+        let scenario = asked.edited(None, &catalogue)?;
+        Ok(Self {
+            asked,
+            scenario,
+            catalogue,
+        })
     }
 
-    /// The run that is asked for; `seconds` counts after the warm-up.
-    pub(crate) fn run(&self, scenario: &Scenario) -> tandem::Run {
+    /// How messages name its file.
+    pub(crate) fn file(&self) -> &str {
+        &self.asked.file
+    }
+
+    /// The same scenario under another policy.
+    pub(crate) fn under(&self, policy: &str) -> Result<Scenario, Refused> {
+        let edit = format!("policy={policy}");
+        self.asked.edited(Some(&edit), &self.catalogue)
+    }
+
+    /// The run that `other` asks for; what it leaves out is as the request or the scenario says.
+    pub(crate) fn run(&self, other: Option<&str>) -> Result<tandem::Run, Refused> {
+        let other: Option<RunAsked> = other.map(read).transpose()?;
         let nothing = RunAsked::default();
-        let asked = self.run.as_ref().unwrap_or(&nothing);
+        let asked = other.as_ref().or(self.asked.run.as_ref());
+        let (asked, scenario) = (asked.unwrap_or(&nothing), &self.scenario);
         let warm_up = asked.warm_up_s.unwrap_or(scenario.run.warm_up_s);
-        tandem::Run {
+        Ok(tandem::Run {
             seconds: asked.seconds.unwrap_or(scenario.run.time_s) + warm_up,
             warm_up,
             replications: asked.replications.unwrap_or(scenario.run.replications),
             seed: asked.seed.unwrap_or(scenario.seed),
             first_replication: asked.first_replication.unwrap_or(0),
-        }
+        })
+    }
+}
+
+impl Asked {
+    fn edited(&self, more: Option<&str>, catalogue: &Catalogue) -> Result<Scenario, Refused> {
+        let edits = self.set.iter().map(String::as_str).chain(more);
+        let edits: Vec<&str> = edits.collect();
+        let scenario = Scenario::edited(&self.file, &self.text, &edits, catalogue);
+        scenario.map_err(Refused::from)
     }
 }

@@ -10,20 +10,19 @@ use lab::scenario::Entry;
 
 use crate::answers;
 use crate::refused::Refused;
-use crate::request::{Asked, read};
+use crate::request::Held;
 
 /// Both levels, and the scenario as it is resolved. The capture of all links appears under its name
 /// when it is whole.
-pub(crate) fn kernel(request: &str, capture: Option<&str>) -> Result<String, Refused> {
-    let asked = read::<Asked>(request)?;
-    let (scenario, catalogue) = asked.scenario(&[])?;
-    let resolved = answers::resolved(&asked, &scenario, &catalogue)?;
+pub(crate) fn kernel(held: &Held, capture: Option<&str>) -> Result<String, Refused> {
+    let (scenario, catalogue) = (&held.scenario, &held.catalogue);
+    let resolved = answers::resolved(held, None)?;
     let told = |mut levels: serde_json::Value| {
         levels["resolved"] = resolved;
         levels.to_string()
     };
     let Some(path) = capture else {
-        let levels = levels::both_levels(&scenario, &catalogue, &recordings(), None);
+        let levels = levels::both_levels(scenario, catalogue, &recordings(), None);
         let levels = levels.map_err(|fault| Refused::unrunnable(fault, ""))?;
         return Ok(told(levels));
     };
@@ -31,7 +30,7 @@ pub(crate) fn kernel(request: &str, capture: Option<&str>) -> Result<String, Ref
     let named = |fault: std::io::Error| Refused::file(path, &fault);
     let file = File::create(&part).map_err(named)?;
     let to: Box<dyn Write> = Box::new(BufWriter::new(file));
-    let levels = levels::both_levels(&scenario, &catalogue, &recordings(), Some(to));
+    let levels = levels::both_levels(scenario, catalogue, &recordings(), Some(to));
     if levels.is_err() {
         // what is half written is nobody's; the fault of the run is the one to tell
         let _ = fs::remove_file(&part);

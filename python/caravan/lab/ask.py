@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from caravan import _lab
 from caravan.files import Entry
+from caravan.lab import core
 from caravan.lab.core import (
     LabError,
-    ask,
     ask_slow,
     catalogue,
     find,
     listing,
     one_speed,
+    opened,
     positive,
 )
-from caravan.lab.simulation import simulate_request
+from caravan.lab.simulation import simulate_run
 from caravan.numbers import significant
 from caravan.progress import progress
 
@@ -225,7 +225,7 @@ def _traffic(asked: Asked, request: Mapping[str, object]) -> str:
     if asked.packet_bytes is not None:
         sizes = f"of {asked.packet_bytes:,.10g} bytes each"
     else:
-        model = ask(_lab.model, {**request, "set": [f"policy={UNPROTECTED}"]})
+        model = core.model({**request, "set": [f"policy={UNPROTECTED}"]})
         sizes = f"sized as web browsing (TR 101 112), {model['mean_bytes']:,.0f} bytes on average"
     return f"packets at random times (Poisson), {sizes}, IP header included"
 
@@ -351,8 +351,9 @@ def _request(asked: Asked, policies: Sequence[Entry]) -> dict[str, object]:
 def _replayed(
     request: dict[str, object], policies: Sequence[dict[str, Any]], capture: Path
 ) -> tuple[list[Verdict], Mapping[str, int] | None]:
-    whole = {**request, "policies": [policy["name"] for policy in policies]}
-    answers = ask_slow(lambda text: _lab.replay(text, str(capture)), whole)
+    names = [policy["name"] for policy in policies]
+    found = opened(request)
+    answers = ask_slow(lambda: found.replay(names, str(capture)))
     verdicts = [
         _unknown(policy, LabError.told(found["missing"]))
         if "missing" in found
@@ -375,7 +376,8 @@ def _simulated(
         for policy in policies:
             edits = [f"policy={policy['name']}"]
             try:
-                model = ask(_lab.model, {**request, "set": edits})
+                scenario = opened({**request, "set": edits})
+                model = core.model(scenario)
             except LabError as fault:
                 if not fault.is_unpriced:
                     raise
@@ -390,7 +392,7 @@ def _simulated(
                 "replications": REPLICATIONS,
                 "seed": asked.seed,
             }
-            outcome = simulate_request({**request, "set": edits}, run, jobs)
+            outcome = simulate_run(scenario, run, jobs)
             found.append(_verdict(policy, outcome, model))
             bar.advance(1)
     return found

@@ -216,17 +216,18 @@ def simulate_command(
     choice = Choice(suite, rate_kbps, mips, mhz, device, hours, replications, seed)
     asked, options = question(scenario, choice, tuple(edits or ()))
     try:
-        resolved = core.scenario(asked)
+        opened = core.opened(asked)
+        resolved = core.scenario(opened)
         found = resolved["scenario"]
         # A graph has flows instead of a chain's single traffic, and only the event kernel runs it.
         kind = found["traffic"]["model"]["kind"] if "traffic" in found else FLOWS
         if events or capture is not None or kind in ("tcp", FLOWS):
             _check_one_run(choice, jobs, kind)
-            _by_events(asked, resolved, capture, as_json)
+            _by_events(opened, resolved, capture, as_json)
         else:
             if kind == "pcap":
                 _check_replay(choice)
-            _by_tandem(asked, jobs, as_json)
+            _by_tandem(opened, jobs, as_json)
     except LabError as fault:
         raise in_options(fault, options) from None
 
@@ -256,7 +257,7 @@ def _check_replay(choice: Choice) -> None:
             raise LabError(f"{option}: {value:g}, but a capture is replayed once, as it was taken")
 
 
-def _by_tandem(asked: Question, jobs: int | None, as_json: bool) -> None:
+def _by_tandem(asked: core.Asked, jobs: int | None, as_json: bool) -> None:
     outcome = simulate(asked, jobs=jobs, console=_errors())
     summary = tables.summary(outcome)
     if as_json:
@@ -266,7 +267,7 @@ def _by_tandem(asked: Question, jobs: int | None, as_json: bool) -> None:
 
 
 def _by_events(
-    asked: Question, resolved: Mapping[str, Any], capture: Path | None, as_json: bool
+    asked: core.Asked, resolved: Mapping[str, Any], capture: Path | None, as_json: bool
 ) -> None:
     began = time.perf_counter()
     answer = core.kernel(asked, capture)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from caravan import _lab, files
 from caravan.background import computed
@@ -55,6 +55,10 @@ class Question:
             "set": list(self.edits),
             "catalogue": [entry.request() for entry in entries],
         }
+
+
+Asked: TypeAlias = Question | Mapping[str, object] | _lab.Scenario
+"""A question, its request, or a scenario that is open for several questions."""
 
 
 def version() -> str:
@@ -121,19 +125,30 @@ def _read(kind: str, path: Path, name: str) -> Entry:
         raise LabError.of(fault) from None
 
 
-def ask(function: Callable[[str], str], request: Mapping[str, object]) -> Any:
-    """One call of the native core. Its refusals become ours."""
+def opened(asked: Asked) -> _lab.Scenario:
+    """The scenario of a question or a request, resolved once. One that is open already stays."""
+    if isinstance(asked, Question):
+        asked = asked.request()
+    if not isinstance(asked, Mapping):
+        return asked
     try:
-        return json.loads(function(json.dumps(request)))
+        return _lab.Scenario(json.dumps(asked))
     except _lab.Refusal as fault:
         raise refused(fault) from None
 
 
-def ask_slow(function: Callable[[str], str], request: Mapping[str, object]) -> Any:
-    """`ask` for requests that may take minutes: Ctrl-C works at once, and nothing is kept."""
-    text = json.dumps(request)
+def ask(call: Callable[[], str]) -> Any:
+    """The answer of one call of the native core. Its refusals become ours."""
     try:
-        ((_, answer),) = computed([lambda: function(text)], 1)
+        return json.loads(call())
+    except _lab.Refusal as fault:
+        raise refused(fault) from None
+
+
+def ask_slow(call: Callable[[], str]) -> Any:
+    """`ask` for calls that may take minutes: Ctrl-C works at once, and nothing is kept."""
+    try:
+        ((_, answer),) = computed([call], 1)
     except KeyboardInterrupt:
         raise Stopped("stopped") from None
     except _lab.Refusal as fault:
@@ -169,27 +184,33 @@ def one_speed(mips: float | None, mhz: float | None) -> None:
         raise LabError("--mips, --mhz: a device counts operations or cycles: give one of them")
 
 
-def scenario(question: Question) -> dict[str, Any]:
-    """The checked and resolved `scenario`, and its `hash`."""
-    answer: dict[str, Any] = ask(_lab.scenario, question.request())
+def scenario(asked: Asked, run: Mapping[str, object] | None = None) -> dict[str, Any]:
+    """The checked and resolved `scenario`, and its `hash`.
+
+    `run` is how long and how often it would be simulated: the answer says if that is `too_much`.
+    """
+    text = None if run is None else json.dumps(run)
+    found = opened(asked)
+    answer: dict[str, Any] = ask(lambda: found.resolved(text))
     return answer
 
 
-def model(question: Question) -> dict[str, Any]:
+def model(asked: Asked) -> dict[str, Any]:
     """Queueing theory's results for the scenario's stations."""
-    answer: dict[str, Any] = ask(_lab.model, question.request())
+    answer: dict[str, Any] = ask(opened(asked).model)
     return answer
 
 
-def kernel(question: Question, capture: Path | None = None) -> dict[str, Any]:
+def kernel(asked: Asked, capture: Path | None = None) -> dict[str, Any]:
     """The scenario with the real node in it: its levels `model` and `simulate`, and the `resolved`
     scenario. A graph has no `model`.
 
     If `capture` is given, every packet of every link is written to it, as pcapng.
     """
     path = None if capture is None else str(capture)
+    found = opened(asked)
     try:
-        answer: dict[str, Any] = ask_slow(lambda text: _lab.kernel(text, path), question.request())
+        answer: dict[str, Any] = ask_slow(lambda: found.kernel(path))
     except Stopped:
         if path is not None:
             Path(f"{path}.part").unlink(missing_ok=True)
@@ -225,7 +246,7 @@ def price(
         "direction": "open" if decrypt else "seal",
     }
     try:
-        answer: dict[str, Any] = ask(_lab.price, request)
+        answer: dict[str, Any] = ask(lambda: _lab.price(json.dumps(request)))
     except LabError as fault:
         if option := OPTIONS.get(fault.argument or ""):
             raise LabError(f"{option}: {fault.what}") from None
@@ -247,5 +268,7 @@ def _protection(suite: str) -> str | dict[str, str]:
 def listing(kind: str, extra: Iterable[Entry] = ()) -> list[dict[str, Any]]:
     """Every `device`, `link` or `policy` of the catalogue, and of `extra`."""
     entries = [entry.request() for entry in (*catalogue(), *extra) if entry.kind == kind]
-    answer: list[dict[str, Any]] = ask(_lab.listing, {"kind": kind, "catalogue": entries})
+    answer: list[dict[str, Any]] = ask(
+        lambda: _lab.listing(json.dumps({"kind": kind, "catalogue": entries}))
+    )
     return answer

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from caravan import _lab
 from caravan.background import computed
 from caravan.files import Entry
-from caravan.lab.core import LabError, Question, ask, ask_slow, beside, refused
+from caravan.lab import core
+from caravan.lab.core import Asked, LabError, ask, ask_slow, beside, opened, refused
 from caravan.messages import Stopped
 from caravan.progress import progress
 
@@ -30,7 +31,7 @@ LANES = 16
 
 
 def simulate(
-    question: Question,
+    asked: Asked,
     *,
     seconds: float | None = None,
     replications: int | None = None,
@@ -43,22 +44,23 @@ def simulate(
     None keeps the scenario's value; `jobs` None means all cores.
     """
     run = {"seconds": seconds, "replications": replications, "seed": seed}
-    return simulate_request(question.request(), run, jobs, console)
+    return simulate_run(asked, run, jobs, console)
 
 
-def simulate_request(
-    request: Mapping[str, object],
+def simulate_run(
+    asked: Asked,
     run: Mapping[str, float | None],
     jobs: int | None = None,
     console: Console | None = None,
 ) -> dict[str, Any]:
-    """The same for a request of the native core; `run` sets duration and replications."""
-    resolved = ask(_lab.scenario, {**request, "run": run})
+    """The same; `run` sets duration, replications and seed."""
+    found = opened(asked)
+    resolved = core.scenario(found, run)
     scenario = resolved["scenario"]
     if "flows" in scenario:
         raise LabError.told(beyond) if (beyond := resolved["beyond_tandem"]) else LabError(GRAPH)
     if scenario["traffic"]["model"]["kind"] == "pcap":
-        return _replayed(request, resolved)
+        return _replayed(found, resolved)
     count = run.get("replications") or scenario["run"]["replications"]
     if too_much := resolved["too_much"]:
         raise LabError.told(too_much)
@@ -69,7 +71,7 @@ def simulate_request(
     ]
     began = time.perf_counter()
     tallies = []
-    calls = [partial(_lab.simulate, json.dumps({**request, "run": part})) for part in parts]
+    calls = [partial(found.simulate, json.dumps(part)) for part in parts]
     try:
         with progress(console, count) as bar:
             for number, tally in computed(calls, threads):
@@ -82,7 +84,7 @@ def simulate_request(
     wall_s = time.perf_counter() - began
     seed = run.get("seed")
     return {
-        **ask(lambda _: _lab.outcome(tallies), {}),
+        **ask(lambda: _lab.outcome(tallies)),
         "wall_s": wall_s,
         "seed": scenario["seed"] if seed is None else seed,
         "scenario": scenario,
@@ -91,15 +93,14 @@ def simulate_request(
     }
 
 
-def _replayed(request: Mapping[str, object], resolved: Mapping[str, Any]) -> dict[str, Any]:
+def _replayed(found: _lab.Scenario, resolved: Mapping[str, Any]) -> dict[str, Any]:
     """The outcome of a capture's own packets: one replication, without an interval."""
     scenario = resolved["scenario"]
     name = scenario["traffic"]["model"]["file"]
-    entry = Entry("scenario", "", str(request["file"]), "")
+    entry = Entry("scenario", "", found.file, "")
     path = str(beside(entry, name) or name)
     began = time.perf_counter()
-    whole = {**request, "policies": [scenario["policy"]]}
-    (answer,) = ask_slow(lambda text: _lab.replay(text, path), whole)
+    (answer,) = ask_slow(lambda: found.replay([scenario["policy"]], path))
     if "missing" in answer:
         raise LabError.told(answer["missing"])
     return {

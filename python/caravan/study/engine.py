@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -79,7 +79,9 @@ class Place:
     @cached_property
     def modelled(self) -> Any:
         """Closed forms of the path, or of a single packet without a scenario."""
-        return _ask("model" if self.document else "price", self.request)
+        if not self.document:
+            return _told(lambda: _lab.price(canonical(self.request)))
+        return _told(lambda: _lab.Scenario(canonical(self.request)).model())
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,8 @@ def place(cell: Cell, files: Files) -> Place:
     edits = _edits(cell)
     request = {"file": file, "text": text, "set": edits, "catalogue": files.entries()}
     run = asdict(cell.run) if cell.sweep.measure == "road" else None
-    document = _ask("scenario", {**request, "run": run})
+    own = None if run is None else json.dumps(run)
+    document = _told(lambda: _lab.Scenario(canonical(request)).resolved(own))
     if cell.sweep.measure == "road" and document["beyond_tandem"]:
         raise StudyError.told(document["beyond_tandem"])
     scenario = document["scenario"]
@@ -369,11 +372,11 @@ def compute(job: Job) -> bytes:
     """The result of a job. Runs in any process that has this package."""
     try:
         if job.kind == "simulate":
-            return bytes(_lab.simulate(job.request))
+            return bytes(_lab.Scenario(job.request).simulate())
         if job.kind == KERNEL:
             if why := recordings.unlike(json.loads(job.request)["catalogue"]):
                 raise StudyError(why)
-            answer = json.loads(_lab.kernel(job.request))
+            answer = json.loads(_lab.Scenario(job.request).kernel())
             return canonical({level: answer[level] for level in ("model", "simulate")}).encode()
     except _lab.Refusal as fault:
         raise StudyError.of(fault) from None
@@ -484,9 +487,9 @@ def _interval(
     return Measure(metric, value * factor, low, high, state)
 
 
-def _ask(function: str, request: Mapping[str, object]) -> Any:
+def _told(call: Callable[[], str]) -> Any:
     """One call of the native core. Its refusals become ours."""
     try:
-        return json.loads(getattr(_lab, function)(canonical(request)))
+        return json.loads(call())
     except _lab.Refusal as fault:
         raise StudyError.of(fault) from None
