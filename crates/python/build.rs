@@ -1,6 +1,6 @@
-//! Gives the native core a check of the sources that it is built from, as
-//! `python/caravan/lab/freshness.py` computes it of those beside it: the CRC-32 of ISO-HDLC over
-//! each file's name and bytes. Left out: versions of dependencies, which the lock file pins.
+//! Gives the native core a checksum of its sources, which `python/caravan/lab/freshness.py` also
+//! computes over the sources that it finds: the CRC-32 of ISO-HDLC over each file's name and bytes.
+//! Left out: versions of dependencies, which the lock file pins.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};

@@ -1,14 +1,14 @@
-//! What a security policy costs before it is deployed: the levels `model` and `simulate`.
+//! The cost of a security policy before it is deployed: the levels `model` and `simulate`.
 //!
-//! - [`staircase`]: the one shape that times and sizes have.
-//! - [`cost`]: what devices pay for algorithms, what suites add to packets.
-//! - [`scenario`]: the file that names topology, devices, links, policy and traffic.
-//! - [`tandem`]: first in, first out stations in series, streamed.
-//! - [`system`]: words for what the system says of files that others open.
-//! - [`kernel`]: the event queue for everything with feedback; runs the real `engine::Node`.
+//! - [`staircase`]: the form of all functions of packet size, times and sizes.
+//! - [`cost`]: the cost of algorithms on devices, and the bytes that suites add to packets.
+//! - [`scenario`]: the file with topology, devices, links, policy and traffic.
+//! - [`tandem`]: FIFO queues in series, simulated packet by packet without an event queue.
+//! - [`system`]: texts for system errors of files that the caller opens.
+//! - [`kernel`]: the event kernel for everything with feedback; it runs the real `engine::Node`.
 //!
-//! Left out: files, threads and clocks. Texts come in and numbers go out; whoever calls opens
-//! files and spreads replications over cores.
+//! Left out: files, threads and clocks. The input is text and the output is numbers. The caller
+//! opens files and distributes replications over cores.
 
 #![forbid(unsafe_code)]
 

@@ -1,12 +1,12 @@
-//! Scenario files: topology, devices, links, policy, traffic and seed, typed and checked.
+//! Scenario files: topology, devices, links, policy, traffic and seed, parsed and checked.
 //!
-//! One file drives the three levels. `model` and the tandem read [`Scenario`] as stations in
-//! series, the event kernel builds its hosts from it, and the testbed its namespaces from its
-//! [`Graph`]. A scenario is a graph of nodes and links, with flows, and moves that change it. The
-//! short form with `[traffic]` is a chain: station, relays and NATs, gateway, server.
+//! All three levels use the same file. `model` and the tandem read a [`Scenario`] as queues in
+//! series, the event kernel builds its hosts from it, and the testbed builds its namespaces from
+//! its [`Graph`]. A scenario is a graph of nodes and links, with flows, and with moves that change
+//! it. The short form with `[traffic]` is a chain: station, relays and NATs, gateway, server.
 //!
-//! Left out: opening files. Texts come in through a [`Catalogue`]; traces and captures are named
-//! here and read by whoever runs the scenario.
+//! Left out: opening files. Texts are read through a [`Catalogue`]. Traces and captures are only
+//! named here; the caller that runs the scenario reads them.
 //!
 //! For the tandem, a scenario that is a chain becomes a [`Road`](crate::tandem::Road): processors
 //! and links in the order in which the packets that are counted meet them.
@@ -42,74 +42,76 @@ pub use road::NoRoad;
 pub use topology::{Joint, NODES_MAX};
 pub use traffic::{After, Direction, Model, Pace, Sizes, Traffic};
 
-/// A checked scenario: everything that it names exists, and every number is possible.
+/// A checked scenario: everything that it names exists, and every number is within its range.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
-    /// The word that results carry.
+    /// The name used in results.
     pub name: String,
-    /// One line for people.
+    /// A title of one line.
     pub title: String,
-    /// Where all randomness starts.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// A policy of the catalogue, between stations and gateways; the first one's if layers name
-    /// several.
+    /// A policy of the catalogue, used between stations and gateways. If layers name several
+    /// policies, it is that of the first layer.
     pub policy: String,
-    /// How protected packets are counted: `paper-u`, `paper-w` or `rfc`.
+    /// How the size of protected packets is computed: `paper-u`, `paper-w` or `rfc`.
     pub accounting: String,
-    /// What the calendar shows when virtual time starts, in seconds since 1970, for certificates.
+    /// The date and time at the beginning of the simulation, in seconds since 1970, for
+    /// certificates.
     pub calendar_s: u64,
-    /// Networks that the lab chooses are IPv6.
+    /// Whether networks that the lab chooses are IPv6.
     pub is_v6: bool,
     /// How long and how often it is simulated.
     pub run: Run,
-    /// Of a chain in order along the road, the station first; of a graph in the file's.
+    /// The nodes; of a chain in order, the station first; of a graph in the order of the file.
     pub nodes: Vec<Node>,
-    /// Of a chain `links[i]` joins `nodes[i]` and `nodes[i + 1]`.
+    /// The links; in a chain `links[i]` joins `nodes[i]` and `nodes[i + 1]`.
     pub links: Vec<Joint>,
-    /// What applications send: one flow in the short form.
+    /// What applications send; the short form has one flow.
     pub flows: Vec<Flow>,
-    /// What changes while they send, in the order of time.
+    /// What changes during the run, in the order of time.
     pub moves: Vec<Move>,
-    /// Who is protected to where, if layers say it; else each station to the nearest gateway.
+    /// The tunnels, if layers state them; otherwise each station has a tunnel to the nearest
+    /// gateway.
     pub layers: Option<Vec<Tunnel>>,
-    /// Whether it has the short form, with `[traffic]`.
+    /// Whether it is in the short form, with `[traffic]`.
     pub is_short: bool,
-    /// SHA-256 of every catalogue file that it names, so that the hash covers them.
+    /// SHA-256 of every catalogue file that it names, so that the scenario's hash includes them.
     pub files: Vec<(String, String)>,
-    /// Where the values stand that only show a fault when they are used, by key.
+    /// The positions of values whose errors can only be found when they are used, by key.
     places: BTreeMap<String, Place>,
 }
 
 /// How long and how often a scenario is simulated.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Run {
-    /// Virtual seconds that are measured.
+    /// Simulated seconds that are measured.
     pub time_s: f64,
-    /// Virtual seconds before them that are not.
+    /// Simulated seconds before them that are not measured.
     pub warm_up_s: f64,
     /// Independent repetitions.
     pub replications: u32,
 }
 
-/// What stands on the road.
+/// A node of the network.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Node {
     /// Unique within the scenario.
     pub name: String,
-    /// What it does.
+    /// Its role.
     pub role: Role,
-    /// What it computes with; none: computing takes no time.
+    /// Its processor; none: computing takes no time.
     pub computer: Option<Computer>,
-    /// A NAT forgets a silent UDP mapping after so long.
+    /// The time after which a NAT removes an idle UDP mapping.
     pub udp_timeout_s: Option<f64>,
 }
 
-/// A device of the catalogue at a clock.
+/// A device of the catalogue at a clock rate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Computer {
     /// Name in the catalogue.
     pub device: String,
-    /// Operations or cycles in a second; none: the device's own.
+    /// Operations or cycles per second; none: the device's own value.
     pub speed: Option<Speed>,
 }
 
@@ -117,27 +119,27 @@ pub struct Computer {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Speed {
-    /// Million operations in a second, for devices that count operations.
+    /// Million operations per second, for devices whose cost is in operations.
     Mips(f64),
-    /// Cycles in a second, for devices that count cycles.
+    /// Cycles per second, for devices whose cost is in cycles.
     ClockHz(f64),
 }
 
-/// What a node does.
+/// The role of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Asks, and protects its packets.
+    /// The client: it initiates the tunnel and protects its packets.
     Station,
-    /// Stores and forwards: what it joins is one segment.
+    /// Stores and forwards; the links that it joins are one segment.
     Relay,
     /// Forwards between segments, by address.
     Router,
     /// Forwards, and translates addresses and ports.
     Nat,
-    /// The other end of the tunnel.
+    /// The responder of tunnels.
     Gateway,
-    /// Answers, behind the gateway.
+    /// Answers the station, behind the gateway.
     Server,
 }
 
@@ -156,26 +158,26 @@ const ACCOUNTINGS: [(&str, &str); 3] = [
     ("rfc", "rfc"),
 ];
 
-/// No processor that computes for one tunnel is faster.
+/// The slowest processor, in MIPS, that a scenario may have.
 const MIPS_LEAST: f64 = 1e-3;
 const MIPS_MAX: f64 = 1e9;
-/// Replications beyond it narrow no interval that anybody needs narrower.
+/// The largest number of replications; more would not narrow an interval usefully.
 const REPLICATIONS_MAX: u64 = 100_000;
-/// A year of virtual time.
+/// The longest simulated time: one year.
 const TIME_S_MAX: f64 = 366.0 * 86_400.0;
-/// 1 January 2026, where nothing else is said: certificates of tests are valid there.
+/// The default date, 1 January 2026: the certificates of tests are valid then.
 const CALENDAR_S: u64 = 1_767_225_600;
 
 impl Scenario {
-    /// Reads a scenario; `file` is the name for messages.
+    /// Reads a scenario; `file` is its name in messages.
     pub fn parse(file: &str, text: &str, catalogue: &Catalogue) -> Result<Self, Fault> {
         Self::edited(file, text, &[], catalogue)
     }
 
-    /// Reads a scenario after edits of the form `node.ms.mips=200`, in the order given.
+    /// Reads a scenario after edits such as `node.ms.mips=200`, in the order given.
     ///
-    /// Members of lists go by their name, a link by the node it starts from, both also by their
-    /// number from 0. An edit that sets nothing (`node.ms.mips=`) removes the key.
+    /// A member of a list is addressed by its name, a link by the node that it starts from, and
+    /// both also by their number from 0. An edit without a value (`node.ms.mips=`) removes the key.
     pub fn edited(
         file: &str,
         text: &str,
@@ -229,7 +231,7 @@ impl Scenario {
             let name = policy.text()?;
             match catalogue.find(Kind::Policy, name) {
                 Some(entry) => files.push(entry.fingerprint()),
-                // Every suite is a policy by its own name.
+                // The name of a suite is also the name of a policy.
                 None if name.parse::<Suite>().is_ok() => {}
                 None => drop(catalogue.named(Kind::Policy, policy)?),
             }
@@ -319,8 +321,8 @@ impl Scenario {
         Ok((policies, scenario))
     }
 
-    /// The one flow of a chain: what the tandem and the closed forms see. Of a graph that branches
-    /// or moves there is none.
+    /// The only flow of a chain, for the tandem and the closed forms. A graph that branches or has
+    /// moves has none.
     pub fn chain(&self) -> Result<&Flow, Fault> {
         let last = self.nodes.len() - 1;
         let joins =
@@ -349,8 +351,8 @@ impl Scenario {
         found.map(|(index, _)| index)
     }
 
-    /// The first gateway, as an index into `nodes`: where the tunnel of a chain ends, which begins
-    /// at node 0, the station.
+    /// The index in `nodes` of the first gateway. The tunnel of a chain begins at node 0, the
+    /// station, and ends there.
     pub fn gateway(&self) -> Option<usize> {
         self.nodes
             .iter()
@@ -362,13 +364,13 @@ impl Scenario {
         serde_json::to_string(self).expect("finite numbers and texts")
     }
 
-    /// SHA-256 of [`Scenario::json`] in hexadecimal: equal for files that say the same.
+    /// SHA-256 of [`Scenario::json`] in hexadecimal: equal for files with the same meaning.
     pub fn hash(&self) -> String {
         catalogue::fingerprint(&self.json())
     }
 }
 
-/// As the hash has it: what the short form does not say is left out.
+/// The form that is hashed: keys that the short form does not have are left out.
 #[derive(Serialize)]
 struct Written<'a> {
     name: &'a str,
@@ -393,7 +395,7 @@ struct Written<'a> {
     files: &'a [(String, String)],
 }
 
-/// The policy is left out if it is the scenario's.
+/// The policy is left out if it is the scenario's own.
 #[derive(Serialize)]
 struct Layer<'a> {
     from: usize,
@@ -474,7 +476,7 @@ impl Run {
 }
 
 impl Default for Run {
-    /// An hour after a minute, sixteen times: what the papers' grids need.
+    /// One minute of warm-up and one hour, sixteen times: what the papers' tables need.
     fn default() -> Self {
         Self {
             time_s: 3600.0,
@@ -566,9 +568,9 @@ fn calendar(item: &Item) -> Result<u64, Fault> {
         .ok_or_else(|| item.fault("a date from 1970 on is wanted, such as 2026-01-01T00:00:00Z"))
 }
 
-/// Of the Gregorian calendar; none before 1970.
+/// Days in the Gregorian calendar; none before 1970.
 fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
-    // March first: the leap day is the last of its year.
+    // The year begins in March here, so that the leap day is its last.
     let (year, month) = match month {
         1 | 2 => (year.checked_sub(1)?, month + 9),
         _ => (year, month - 3),

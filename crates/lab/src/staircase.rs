@@ -1,33 +1,34 @@
-//! The one shape that times and sizes have: constants, a slope, and steps at block boundaries.
+//! The form of all functions of packet size: a constant, a slope, and steps at block boundaries.
 //!
-//! Ciphers work on blocks and packets are padded to them, so what a packet costs and how large it
-//! gets are both `fixed + slope S + sum of height ceil((S + offset) / width)` of its clear size S.
-//! Left out: what the value means. Cost tables make them in seconds, accountings in bytes.
+//! Ciphers work on blocks and packets are padded to them. So the time for a packet and its
+//! protected size both are `fixed + slope S + sum of height ceil((S + offset) / width)` of its
+//! clear size S. Left out: the unit of the value. Cost tables use it for seconds, accountings for
+//! bytes.
 
 /// A function of the clear packet size in bytes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Staircase {
-    /// Value at every size.
+    /// The value at every size.
     pub fixed: f64,
-    /// Value per byte.
+    /// The value per byte.
     pub per_byte: f64,
-    /// What grows block by block.
+    /// The terms that grow block by block.
     pub steps: Vec<Step>,
 }
 
-/// `height x ceil((S + offset) / width)`.
+/// One term, `height x ceil((S + offset) / width)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// Value per block.
+    /// The value per block.
     pub height: f64,
-    /// Bytes that are processed besides the packet's own.
+    /// Bytes that are processed in addition to the packet's own.
     pub offset: f64,
-    /// Bytes of a block, above zero.
+    /// Bytes per block, above zero.
     pub width: f64,
 }
 
 impl Staircase {
-    /// The same value at every size.
+    /// A constant: the same value at every size.
     pub const fn constant(fixed: f64) -> Self {
         Self {
             fixed,
@@ -36,7 +37,7 @@ impl Staircase {
         }
     }
 
-    /// Proportional to the size.
+    /// A value proportional to the size.
     pub const fn linear(per_byte: f64) -> Self {
         Self {
             fixed: 0.0,
@@ -51,7 +52,7 @@ impl Staircase {
         self.fixed + self.per_byte * bytes + steps.sum::<f64>()
     }
 
-    /// This and `other` together.
+    /// The sum of this and `other`.
     pub fn plus(mut self, other: &Self) -> Self {
         self.fixed += other.fixed;
         self.per_byte += other.per_byte;
@@ -59,7 +60,7 @@ impl Staircase {
         self
     }
 
-    /// Every value times `factor`: bytes to seconds, operations to seconds.
+    /// Every value times `factor`, to convert bytes or operations to seconds.
     pub fn times(mut self, factor: f64) -> Self {
         self.fixed *= factor;
         self.per_byte *= factor;

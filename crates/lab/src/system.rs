@@ -1,8 +1,8 @@
-//! What the operating system says of a file, in words.
+//! Texts for the operating system's errors with files.
 
 use std::io::{self, ErrorKind};
 
-/// The fault without the system's number for it. What is rare keeps the number.
+/// The error without the system's number for it. Rare errors keep the number.
 pub fn said(fault: &io::Error) -> String {
     let words = match (fault.raw_os_error(), fault.kind()) {
         (Some(_), ErrorKind::NotFound) => "No such file or directory",

@@ -1,23 +1,23 @@
-//! First in, first out stations in series, streamed without an event heap.
+//! FIFO queues in series (stations), simulated packet by packet without an event queue.
 //!
 //! The departure of a packet from station i is `D_i = max(D_i, D_(i-1)) + s_i`, which is exact for
-//! queues in tandem with infinite buffers. Kept here relative to the packet's own arrival, so that
-//! nothing grows with simulated time: `R_i = max(R_i - gap, R_(i-1)) + s_i`.
+//! queues in series with infinite buffers. It is stored here relative to the packet's own arrival,
+//! so that values do not grow with simulated time: `R_i = max(R_i - gap, R_(i-1)) + s_i`.
 //!
-//! - [`traffic`]: when packets come and how large they are.
+//! - [`traffic`]: when packets arrive and how large they are.
 //! - [`capture`]: the same from a packet capture.
-//! - [`closed`]: what queueing theory says without simulating.
-//! - [`tally`], [`outcome`], [`histogram`]: what replications saw, and what it means.
+//! - [`closed`]: the results of queueing theory, without simulation.
+//! - [`tally`], [`outcome`], [`histogram`]: what replications counted, and its evaluation.
 //!
-//! [`simulate`] gives every policy the same packets (common random numbers) and every replication
-//! its own stream named by seed, purpose and index, so that replications may be computed anywhere,
-//! in any order and number, and merged. Open models run as SIMD lanes, one replication a lane, in
-//! `f32` with sums in `f64`; only operations that IEEE 754 defines exactly are used, so that every
-//! instruction set gives the same bits. Traffic that waits for its own packets, and captures, run
-//! one packet at a time in `f64`.
+//! [`simulate`] gives every policy the same packets (common random numbers). Every replication has
+//! its own random stream, named by seed, purpose and index, so that replications may be computed on
+//! any machine, in any order and number, and then merged. Open models run in SIMD lanes, one
+//! replication per lane, in `f32` with sums in `f64`. Only operations that IEEE 754 defines exactly
+//! are used, so that every instruction set gives the same bits. Traffic that waits for its own
+//! packets, and captures, run one packet at a time in `f64`.
 //!
 //! Left out: loss, finite buffers and priorities (the event kernel has them), threads (the caller
-//! spreads replications), handshakes.
+//! distributes replications), key exchanges.
 
 pub mod capture;
 pub mod closed;
@@ -41,50 +41,50 @@ pub use state::State;
 pub use tally::Tally;
 pub use traffic::{Arrivals, Packet, Sizes, Traffic};
 
-/// Stations of one road.
+/// The largest number of stations of one road.
 pub const STATIONS_MAX: usize = 64;
-/// Roads that share one stream of packets.
+/// The largest number of roads that share one stream of packets.
 pub const ROADS_MAX: usize = 256;
-/// Replications of one call.
+/// The largest number of replications of one call.
 pub const REPLICATIONS_MAX: u32 = 1 << 20;
-/// Index of a call's first replication.
+/// The largest index of a call's first replication.
 pub const FIRST_REPLICATION_MAX: u64 = 1 << 62;
-/// Packets expected of one question, all replications together, and so of one of them: minutes on
-/// a core with AVX-512.
+/// The largest number of packets expected of one request, all replications together, and so of one
+/// replication: minutes on a core with AVX-512.
 pub const PACKETS_MAX: f64 = 1e11;
 /// The longest simulated time: ten years.
 pub const SECONDS_MAX: f64 = 315_360_000.0;
-/// The longest service of a packet of [`BYTES_MAX`], in seconds.
+/// The longest service time of a packet of [`BYTES_MAX`], in seconds.
 pub const SERVICE_S_MAX: f64 = 1e12;
-/// Clear bytes of the largest packet, and of offsets and widths of blocks.
+/// The largest packet in clear bytes, also the limit of offsets and widths of blocks.
 pub const BYTES_MAX: f64 = 1_048_576.0;
 
-/// A first in, first out server that keeps each packet for its service time.
+/// A queue with one FIFO server that keeps each packet for its service time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Station {
-    /// What results call it.
+    /// Its name in results.
     pub name: String,
-    /// Seconds that a packet of so many clear bytes occupies it.
+    /// Service time in seconds for a packet of so many clear bytes.
     pub service: Staircase,
 }
 
-/// What one policy makes of the road: its stations in order, and the size of protected packets.
+/// The path under one policy: its stations in order, and the size of protected packets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Road {
-    /// What results call it.
+    /// Its name in results.
     pub policy: String,
-    /// In the order in which packets meet them.
+    /// In the order in which packets pass them.
     pub stations: Vec<Station>,
-    /// Bytes that a packet of so many clear bytes has once protected.
+    /// Protected size of a packet of so many clear bytes.
     pub protected: Staircase,
 }
 
-/// How long, how often and with which randomness.
+/// How long and how often is simulated, and the random seed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Run {
     /// Simulated seconds, warm-up included.
     pub seconds: f64,
-    /// Seconds at the beginning that count for nothing.
+    /// Seconds at the beginning that are not counted.
     pub warm_up: f64,
     /// Independent replications.
     pub replications: u32,
@@ -94,43 +94,43 @@ pub struct Run {
     pub first_replication: u64,
 }
 
-/// Why a simulation or a closed form cannot be had.
+/// Why a simulation or a closed form is not possible.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Fault {
-    /// A number is outside what its place allows.
+    /// A number is outside its range.
     #[error("{place} is {value}, it must be {range}")]
     Number {
         /// Which number.
         place: String,
         /// What was given.
         value: f64,
-        /// What would do.
+        /// The range.
         range: &'static str,
     },
-    /// A list is empty or longer than its limit.
+    /// A list is empty or too long.
     #[error("{place} has {count} entries, it must have 1 to {limit}")]
     Count {
         /// Which list.
         place: String,
-        /// How many were given.
+        /// Its number of entries.
         count: usize,
-        /// How many may be.
+        /// The limit.
         limit: usize,
     },
-    /// Closed-loop traffic waits for a station that is not there.
+    /// Closed-loop traffic waits for a station that does not exist.
     #[error("the traffic waits for station {station}, {policy} has {count}")]
     NoStation {
         /// The road.
         policy: String,
         /// Which station, from 0.
         station: usize,
-        /// How many it has.
+        /// How many stations the road has.
         count: usize,
     },
-    /// The capture holds nothing that could be simulated.
+    /// The capture has no packets to simulate.
     #[error("no packet came: {0}")]
     NoPackets(&'static str),
-    /// The packets of a list come together, so that they have no rate.
+    /// All packets of a list arrive at the same time, so that they have no rate.
     #[error(
         "no rate can be told: {0} packet(s), all at one moment; a capture of more than one moment \
          is wanted"
@@ -157,17 +157,17 @@ impl Fault {
     }
 }
 
-/// Sends the same packets down every road and counts, one tally a road.
+/// Sends the same packets through every road and returns one tally per road.
 ///
-/// Replication `n` draws from streams named by `run.seed` and `n` alone: any split of
-/// replications over calls gives the same results once merged.
+/// Replication `n` uses random streams named only by `run.seed` and `n`: any split of replications
+/// over calls gives the same results after merging.
 pub fn simulate(roads: &[Road], traffic: &Traffic, run: &Run) -> Result<Vec<Tally>, Fault> {
     let available = Instructions::available();
     let widest = available.last().copied().unwrap_or(Instructions::Scalar);
     simulate_with(widest, roads, traffic, run)
 }
 
-/// [`simulate`] with chosen instructions: for measuring, the results are the same.
+/// [`simulate`] with a chosen instruction set, for benchmarks; the results are the same.
 pub fn simulate_with(
     instructions: Instructions,
     roads: &[Road],
@@ -188,10 +188,11 @@ pub fn simulate_with(
     })
 }
 
-/// Sends the packets of a capture, or of any other list, down every road, one tally a road.
+/// Sends the packets of a capture, or of any other list, through every road and returns one tally
+/// per road.
 ///
-/// There is one replication, without an interval of confidence. It ends at `seconds` or with the
-/// last packet, whichever comes first; `warm_up` as in [`Run`].
+/// There is one replication, so there is no confidence interval. It ends after `seconds` or with
+/// the last packet, whichever is earlier; `warm_up` as in [`Run`].
 pub fn replay<P>(
     roads: &[Road],
     packets: P,
@@ -214,7 +215,7 @@ where
 }
 
 impl Run {
-    /// Seconds of a service that lie between the warm-up and the end.
+    /// The seconds of a service time that lie between the warm-up and the end.
     fn overlap(&self, from: f64, to: f64) -> f64 {
         (to.min(self.seconds) - from.max(self.warm_up)).max(0.0)
     }
@@ -280,7 +281,8 @@ impl Road {
     }
 }
 
-/// Refuses what is not finite, what falls with size, and what is negative at the smallest packet.
+/// Refuses values that are not finite, that fall with the size, or that are negative at the
+/// smallest packet.
 fn check_staircase(staircase: &Staircase, place: &str, smallest: f64) -> Result<(), Fault> {
     let range = "finite, and not below 0";
     let sloped = |value: f64, what: &str| {

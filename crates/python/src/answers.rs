@@ -1,4 +1,4 @@
-//! What the lab computes: requests in, answers out. The caller opens threads, never this module.
+//! Computes the lab's answers to requests. Files are opened and threads started by the caller.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::refused::Refused;
 use crate::request::{Held, PolicyAsked, PriceAsked, Way, read};
 
-/// Replications of one scenario, and what its links' delays add to every packet's.
+/// The tally of some replications of one scenario, and the sum of its links' delays.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Job {
@@ -22,7 +22,7 @@ struct Job {
     tally: Tally,
 }
 
-/// What namespaces are built from.
+/// What the testbed builds namespaces from.
 #[derive(Serialize)]
 struct Resolved<'a> {
     links: &'a [Joint],
@@ -31,7 +31,7 @@ struct Resolved<'a> {
     graph: Graph,
 }
 
-/// What theory says of a road, and what of each clear packet is not the user's.
+/// The theoretical results of a road, and the bytes of each clear packet that are not user data.
 #[derive(Serialize)]
 struct Modelled {
     #[serde(flatten)]
@@ -39,25 +39,25 @@ struct Modelled {
     header_bytes: f64,
 }
 
-/// A scenario as Python sees it; `run` is as in a request.
+/// A scenario for Python; `run` is as in a request.
 pub(crate) fn resolved(held: &Held, run: Option<&str>) -> Result<Value, Refused> {
     let (scenario, catalogue) = (&held.scenario, &held.catalogue);
     let run = held.run(run)?;
     let beyond = scenario.check_tandem(catalogue).err();
-    // Traffic that the tandem cannot follow has no work for it.
+    // Traffic that the tandem cannot simulate is no work for it.
     let is_followed = scenario.tandem_traffic().is_ok();
     let work = is_followed.then(|| scenario.check_work(&run));
     let graph = Graph::of(scenario)?;
     Ok(json!({
         "scenario": scenario,
         "hash": scenario.hash(),
-        // Every link and its ends, every address and every way: of chains too.
+        // Every link and its ends, every address and every route, also of chains.
         "graph": Resolved { links: &scenario.links, flows: &scenario.flows, graph },
-        // What of the run is too much, and the key that is to blame; null where nothing is.
+        // The value of the run that is too large, with its key; null if none is.
         "too_much": work.and_then(Result::err).map(|fault| Refused::from(fault).told()),
         // Nodes whose work is a lower bound.
         "bytes_alone": scenario.priced_by_bytes_alone(catalogue),
-        // Why only the event kernel can follow it, if so.
+        // Why only the event kernel can simulate it; null if the tandem can.
         "beyond_tandem": beyond.map(|fault| Refused::from(fault).told()),
     }))
 }
@@ -150,7 +150,7 @@ pub(crate) fn outcome(jobs: &[Vec<u8>]) -> Result<String, Refused> {
 
 const REMEDY: &str = "simulate longer (run.time, --hours), or raise the rate";
 
-/// Averages, or why there are none.
+/// The averages, or why there are none.
 fn counted(tally: &Tally, propagation_s: f64) -> Result<Outcome, Refused> {
     let nothing = || format!("no packet came in the time that counts: {REMEDY}");
     let outcome = tally.outcome();
@@ -247,7 +247,7 @@ pub(crate) fn write<T: Serialize>(answer: &T) -> Result<String, Refused> {
     serde_json::to_string(answer).map_err(Refused::Answer)
 }
 
-/// A number that JSON can hold, or null.
+/// A number that JSON can represent, or null.
 pub(crate) fn finite(value: f64) -> Value {
     serde_json::Number::from_f64(value).map_or(Value::Null, Value::Number)
 }

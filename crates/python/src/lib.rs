@@ -1,10 +1,11 @@
 //! The binding of the lab for Python: `caravan._lab`, typed in `python/caravan/_lab.pyi`.
 //!
-//! A `Scenario` is read and resolved once, and answers many questions. Texts and JSON come in, JSON
-//! and opaque bytes go out, so that a request means the same in every process and on every machine.
-//! While the lab computes, the interpreter is free: threads of Python spread replications over
-//! cores. What is wrong with a request is a `Refusal` with a code for code and a sentence for
-//! people. Left out: formulas, and files other than captures, whose packets are streamed.
+//! A `Scenario` is read and resolved once, and then used for many requests. Texts and JSON are
+//! passed in, JSON and opaque bytes are returned, so that a request has the same meaning in every
+//! process and on every machine. While the lab computes, the interpreter lock is released: Python
+//! threads distribute replications over cores. An error in a request is a `Refusal` with a code for
+//! programs and a sentence for people. Left out: formulas, and files other than captures, whose
+//! packets are read as a stream.
 
 mod answers;
 mod listing;
@@ -17,7 +18,7 @@ use pyo3::prelude::*;
 
 use refused::Refused;
 
-/// Runs `work` without the interpreter; what it refuses becomes an exception.
+/// Runs `work` without the interpreter lock; an error becomes an exception.
 fn apart<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Refused> + Send) -> PyResult<T> {
     py.detach(work).map_err(|refused| refused.raised(py))
 }
@@ -32,7 +33,7 @@ mod _lab {
     #[pymodule_export]
     use super::refused::{NoFormula, Refusal, Unpriced};
 
-    /// A scenario that is read and resolved once, for every question about it.
+    /// A scenario that is read and resolved once, for all requests about it.
     #[pyclass(frozen)]
     struct Scenario(Held);
 
@@ -43,19 +44,19 @@ mod _lab {
             apart(py, || Held::read(request)).map(Self)
         }
 
-        /// How messages name its file.
+        /// The name of its file in messages.
         #[getter]
         fn file(&self) -> &str {
             self.0.file()
         }
 
-        /// What it says, its addresses and ways, and its hash.
+        /// Its contents, its addresses and routes, and its hash.
         #[pyo3(signature = (run = None, /))]
         fn resolved(&self, py: Python<'_>, run: Option<&str>) -> PyResult<String> {
             apart(py, || Ok(answers::resolved(&self.0, run)?.to_string()))
         }
 
-        /// What queueing theory says of its stations.
+        /// The theoretical results of its stations.
         fn model(&self, py: Python<'_>) -> PyResult<String> {
             apart(py, || answers::model(&self.0))
         }
@@ -66,13 +67,13 @@ mod _lab {
             apart(py, || answers::simulate(&self.0, run))
         }
 
-        /// The packets of a capture sent down its road under several policies.
+        /// The packets of a capture, sent through its road under several policies.
         fn replay(&self, py: Python<'_>, policies: Vec<String>, path: &str) -> PyResult<String> {
             apart(py, || answers::replay(&self.0, &policies, path))
         }
 
-        /// The same road with the real node on it, computed and simulated; its packets go to a
-        /// capture.
+        /// The same scenario with the real engine, computed and simulated; its packets are written
+        /// to a capture.
         #[pyo3(signature = (capture = None, /))]
         fn kernel(&self, py: Python<'_>, capture: Option<&str>) -> PyResult<String> {
             apart(py, || super::road::kernel(&self.0, capture))
@@ -85,43 +86,43 @@ mod _lab {
         env!("CARGO_PKG_VERSION")
     }
 
-    /// A check of the sources that this build is of.
+    /// A checksum of the sources of this build.
     #[pyfunction]
     fn sources() -> &'static str {
         env!("CARAVAN_SOURCES")
     }
 
-    /// What one packet costs on a device.
+    /// The cost of one packet on a device.
     #[pyfunction]
     fn price(py: Python<'_>, request: &str) -> PyResult<String> {
         apart(py, || answers::price(request))
     }
 
-    /// What the replications of one scenario say together.
+    /// The evaluation of the replications of one scenario.
     #[pyfunction]
     fn outcome(py: Python<'_>, tallies: Vec<Vec<u8>>) -> PyResult<String> {
         apart(py, || answers::outcome(&tallies))
     }
 
-    /// Devices, links and policies of a catalogue, or what is wrong with one.
+    /// The devices, links and policies of a catalogue, or the errors in it.
     #[pyfunction]
     fn listing(py: Python<'_>, request: &str) -> PyResult<String> {
         apart(py, || super::listing::of(request))
     }
 
-    /// A TOML text with the place of everything in it.
+    /// A TOML text with the position of every value in it.
     #[pyfunction]
     fn document(py: Python<'_>, file: &str, text: &str) -> PyResult<String> {
         apart(py, || super::text::document(file, text))
     }
 
-    /// The valid word that a word is a slip or a part of.
+    /// The valid word that a misspelt or shortened word stands for.
     #[pyfunction]
     fn nearest(word: &str, valid: Vec<String>) -> Option<String> {
         ::document::nearest(word, valid.iter().map(String::as_str)).map(str::to_owned)
     }
 
-    /// Half a sentence: the nearest valid word, else all valid ones.
+    /// Half a sentence: the most similar valid word, or if none is similar all valid ones.
     #[pyfunction]
     fn choices(word: &str, valid: Vec<String>) -> String {
         ::document::choices(word, valid.iter().map(String::as_str))

@@ -1,4 +1,4 @@
-//! What there is to choose from: every device, link and policy of a catalogue, read and checked.
+//! Lists every device, link and policy of a catalogue, read and checked.
 
 use lab::cost::{Policy, Profile, Standing, Unit};
 use lab::scenario::{Catalogue, Entry, Kind, LinkFile};
@@ -16,7 +16,7 @@ struct Asked {
     catalogue: Vec<Entry>,
 }
 
-/// Entries of one kind, by name.
+/// The entries of one kind, by name.
 pub(crate) fn of(request: &str) -> Result<String, Refused> {
     let asked: Asked = read(request)?;
     let catalogue = Catalogue::new(asked.catalogue);

@@ -1,7 +1,7 @@
-//! Why a request is refused: one sentence for people, and codes and values for code.
+//! Why a request is refused: a sentence for people, and a code with values for programs.
 //!
-//! Each cause becomes an exception of Python: `Refusal`, or a class below it where more is known
-//! than code, place and argument. Python compares codes and never takes a sentence apart.
+//! Each cause becomes a Python exception: `Refusal`, or a subclass if it has more data than code,
+//! place and argument. Python compares codes and does not parse the sentence.
 
 use document::Place;
 use lab::cost::{self, Missing};
@@ -35,34 +35,35 @@ create_exception!(
 /// Why a request is refused.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refused {
-    /// A text, an edit, or what a scenario's devices cost.
+    /// An error in a text, in an edit, or in the costs of a scenario's devices.
     #[error(transparent)]
     Road(NoRoad),
     /// A packet has no price.
     #[error(transparent)]
     Price(#[from] cost::Refusal),
-    /// Two speeds of one device.
+    /// A device has two speeds.
     #[error("--mips, --mhz: a device counts operations or cycles: give one of them")]
     TwoSpeeds,
-    /// A file that the system does not open, read or write.
+    /// A file that the system cannot open, read or write.
     #[error("{path}: {why}")]
     File { path: String, why: String },
     /// A capture whose packets cannot be replayed.
     #[error("{path}: {why}")]
     Capture { path: String, why: String },
-    /// What was simulated says nothing.
+    /// The simulation has no usable result.
     #[error("{0}")]
     NoPackets(String),
     /// Tallies that belong to different runs.
     #[error(transparent)]
     Tallies(#[from] tandem::Fault),
-    /// Not what this build asks for: a library of another version, most likely.
+    /// The request is not of the form that this build expects: most likely the library has another
+    /// version.
     #[error("this is no request: {0}")]
     Request(serde_json::Error),
-    /// The same of results.
+    /// The same for results.
     #[error("no result: {0}")]
     Tally(serde_json::Error),
-    /// An answer that JSON cannot hold.
+    /// An answer that JSON cannot represent.
     #[error("no answer: {0}")]
     Answer(serde_json::Error),
 }
@@ -75,7 +76,7 @@ impl Refused {
         }
     }
 
-    /// As it stands in an answer, beside what else the answer holds.
+    /// The object in an answer that has other parts too.
     pub(crate) fn told(&self) -> Value {
         json!({
             "code": self.code(),
@@ -86,7 +87,7 @@ impl Refused {
         })
     }
 
-    /// The exception of Python.
+    /// The Python exception.
     pub(crate) fn raised(&self, py: Python<'_>) -> PyErr {
         let said = self.to_string();
         let raised = match self {
@@ -150,7 +151,7 @@ impl Refused {
         }
     }
 
-    /// The sentence without its place.
+    /// The sentence without the position.
     fn what(&self) -> String {
         match self {
             Self::Road(fault) => fault.what(),
@@ -159,7 +160,7 @@ impl Refused {
         }
     }
 
-    /// The same without what would do instead.
+    /// The same without the advice.
     fn brief(&self) -> String {
         self.missing().map_or_else(|| self.what(), Missing::brief)
     }
@@ -171,7 +172,7 @@ impl Refused {
         }
     }
 
-    /// The value of a request that is wrong.
+    /// The argument of a request that is wrong.
     fn argument(&self) -> Option<&'static str> {
         match self {
             Self::Price(cost::Refusal::Absurd { key, .. }) => Some(key),
@@ -193,7 +194,7 @@ impl From<Fault> for Refused {
 }
 
 impl Refused {
-    /// Of both levels, whose capture is at `path`.
+    /// The error for both levels, whose capture is at `path`.
     pub(crate) fn unrunnable(fault: Unrunnable, path: &str) -> Self {
         match fault {
             Unrunnable::Road(fault) => Self::Road(fault),
@@ -205,7 +206,7 @@ impl Refused {
     }
 }
 
-/// File, line, column and key; an edit is in no file.
+/// File, line, column and key; an edit has no file.
 fn parts(place: &Place) -> (Option<&str>, Option<usize>, Option<usize>, &str) {
     let file = (!place.is_edit()).then_some(&*place.file);
     (file, place.line, place.column, &place.key)

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::refused::Refused;
 
-/// A scenario with its edits, every text that it names, and how it is simulated.
+/// A scenario with its edits, every text that it names, and the settings of its simulation.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Asked {
@@ -18,7 +18,7 @@ struct Asked {
     run: Option<RunAsked>,
 }
 
-/// Which replications, for how long. What is absent is as the scenario says.
+/// Which replications, and how long. Missing values are those of the scenario.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RunAsked {
@@ -29,7 +29,7 @@ struct RunAsked {
     seed: Option<u64>,
 }
 
-/// A packet's price. `profile` names the device in messages; file and text are its cost table.
+/// The price of a packet. `profile` names the device in messages; file and text are its cost table.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PriceAsked {
@@ -44,7 +44,7 @@ pub(crate) struct PriceAsked {
     pub(crate) direction: Option<Way>,
 }
 
-/// What protects a packet: the bare name of a suite, or a policy's file.
+/// The protection of a packet: the name of a suite, or a policy file.
 #[derive(Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub(crate) enum PolicyAsked {
@@ -59,12 +59,12 @@ pub(crate) enum Way {
     Open,
 }
 
-/// Reads a request of whatever kind.
+/// Reads a request of any kind.
 pub(crate) fn read<'a, T: Deserialize<'a>>(request: &'a str) -> Result<T, Refused> {
     serde_json::from_str(request).map_err(Refused::Request)
 }
 
-/// A scenario that is read and resolved once, for every question about it.
+/// A scenario that is read and resolved once, for all requests about it.
 pub(crate) struct Held {
     asked: Asked,
     pub(crate) scenario: Scenario,
@@ -83,7 +83,7 @@ impl Held {
         })
     }
 
-    /// How messages name its file.
+    /// The name of its file in messages.
     pub(crate) fn file(&self) -> &str {
         &self.asked.file
     }
@@ -94,7 +94,7 @@ impl Held {
         self.asked.edited(Some(&edit), &self.catalogue)
     }
 
-    /// The run that `other` asks for; what it leaves out is as the request or the scenario says.
+    /// The run that `other` describes; missing values are those of the request or the scenario.
     pub(crate) fn run(&self, other: Option<&str>) -> Result<tandem::Run, Refused> {
         let other: Option<RunAsked> = other.map(read).transpose()?;
         let nothing = RunAsked::default();

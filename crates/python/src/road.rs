@@ -1,4 +1,4 @@
-//! A road with real machines on it: the levels `model` and `simulate` of the event kernel.
+//! A scenario with the real engine: the levels `model` and `simulate` of the event kernel.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -12,8 +12,8 @@ use crate::answers;
 use crate::refused::Refused;
 use crate::request::Held;
 
-/// Both levels, and the scenario as it is resolved. The capture of all links appears under its name
-/// when it is whole.
+/// The results of both levels, and the resolved scenario. The capture of all links gets its name
+/// only when it is complete.
 pub(crate) fn kernel(held: &Held, capture: Option<&str>) -> Result<String, Refused> {
     let (scenario, catalogue) = (&held.scenario, &held.catalogue);
     let resolved = answers::resolved(held, None)?;
@@ -32,7 +32,7 @@ pub(crate) fn kernel(held: &Held, capture: Option<&str>) -> Result<String, Refus
     let to: Box<dyn Write> = Box::new(BufWriter::new(file));
     let levels = levels::both_levels(scenario, catalogue, &recordings(), Some(to));
     if levels.is_err() {
-        // what is half written is nobody's; the fault of the run is the one to tell
+        // an incomplete capture is removed; if that fails too, the run's error is reported
         let _ = fs::remove_file(&part);
     }
     let levels = levels.map_err(|fault| Refused::unrunnable(fault, path))?;
@@ -40,7 +40,7 @@ pub(crate) fn kernel(held: &Held, capture: Option<&str>) -> Result<String, Refus
     Ok(told(levels))
 }
 
-/// Recordings as files, read as simulated time goes on; their entries say where they are.
+/// Opens recordings as files, which are read during the run; their entries name the files.
 fn recordings() -> Open {
     Rc::new(|entry: &Entry| {
         let file: Box<dyn Rewind> = Box::new(File::open(&entry.file)?);

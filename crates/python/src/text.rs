@@ -1,13 +1,13 @@
-//! Texts for readers that Python has: a TOML document with the place of everything, and the words
-//! for a wrong word. Studies are read by this.
+//! Texts for Python: a TOML document with the position of every value, and suggestions for misspelt
+//! words. Studies are read with them.
 
 use document::{Item, Value};
 use serde_json::{Value as Json, json};
 
 use crate::refused::Refused;
 
-/// The document as JSON: each value with its line and column as `at`, and `value`, `list` or
-/// `table`; a table is pairs in the order of the file.
+/// The document as JSON: each value has its line and column as `at`, and one of `value`, `list` and
+/// `table`; a table is a list of pairs in the order of the file.
 pub(crate) fn document(file: &str, text: &str) -> Result<String, Refused> {
     let tree = document::parse(file, text).and_then(|item| node(&item));
     Ok(tree?.to_string())

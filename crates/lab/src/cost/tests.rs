@@ -6,7 +6,7 @@ mod papers;
 
 use super::*;
 
-/// What one packet of a suite's bare name costs.
+/// The cost of one packet under a suite.
 fn price(
     profile: &Profile,
     suite: &str,
@@ -107,7 +107,7 @@ fn policies() -> Vec<Policy> {
     POLICIES.iter().map(|(name, _)| policy(name)).collect()
 }
 
-/// A clock that goes with the profile.
+/// A clock rate that is valid for the profile.
 fn clock_for(profile: &Profile) -> Option<Clock> {
     match profile.unit() {
         Unit::Operations => Some(Clock::Mips(100.0)),

@@ -16,12 +16,12 @@ pub struct Network {
     pub bits: u8,
 }
 
-/// Lengths of prefixes: the longest leaves two hosts or more, the shortest is one organisation's.
+/// Allowed prefix lengths: the longest leaves two hosts, the shortest is that of one organisation.
 const BITS_V4: RangeInclusive<u8> = 8..=30;
 const BITS_V6: RangeInclusive<u8> = 32..=120;
 
 impl Network {
-    /// Of 256 IPv4 addresses.
+    /// An IPv4 network of 256 addresses.
     pub const fn v4([a, b, c, d]: [u8; 4]) -> Self {
         Self {
             first: IpAddr::V4(Ipv4Addr::new(a, b, c, d)),
@@ -29,7 +29,7 @@ impl Network {
         }
     }
 
-    /// Of 64 bits, which begins with these words.
+    /// An IPv6 network with a prefix of 64 bits that begins with these words.
     pub const fn v6([a, b, c, d]: [u16; 4]) -> Self {
         Self {
             first: IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0)),
@@ -67,7 +67,7 @@ impl Network {
         bits.contains(&self.bits) && number(self.first) & self.rest() == 0
     }
 
-    /// The bits after the prefix.
+    /// The number of bits after the prefix.
     fn rest(self) -> u128 {
         let all = if self.is_v6() { 128 } else { 32 };
         (1 << (all - u32::from(self.bits))) - 1
@@ -75,7 +75,7 @@ impl Network {
 
     fn at(self, number: u128) -> IpAddr {
         match self.first {
-            // of IPv4 all numbers have 32 bits
+            // for IPv4 all numbers fit into 32 bits
             IpAddr::V4(_) => Ipv4Addr::from(number as u32).into(),
             IpAddr::V6(_) => Ipv6Addr::from(number).into(),
         }
@@ -86,13 +86,13 @@ impl Network {
         self.at(number(self.first) | self.rest())
     }
 
-    /// The address of the host of this number, from 1 on; none where there is no room.
+    /// The address of the host with this number, from 1; none if the network is too small.
     pub fn host(self, host: u32) -> Option<IpAddr> {
         let has_room = host > 0 && u128::from(host) < self.rest();
         has_room.then(|| self.at(number(self.first) + u128::from(host)))
     }
 
-    /// Whether they have addresses in common.
+    /// Whether the networks have addresses in common.
     pub fn overlaps(self, other: Self) -> bool {
         self.first <= other.last() && other.first <= self.last()
     }

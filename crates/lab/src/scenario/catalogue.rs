@@ -1,4 +1,4 @@
-//! What a scenario may name: devices, links, policies and traces, as texts.
+//! The catalogue: devices, links, policies and traces that a scenario may name, as texts.
 
 use std::collections::BTreeMap;
 
@@ -6,22 +6,22 @@ use crypto::hash::Hash;
 use document::{Fault, Item, unknown};
 use serde::{Deserialize, Serialize};
 
-/// What a file of the catalogue describes.
+/// The kind of a catalogue file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// What computes.
+    /// A device that computes.
     Device,
-    /// What carries.
+    /// A link.
     Link,
-    /// The security chosen.
+    /// A security policy.
     Policy,
-    /// When a link delivers: a line for each opportunity, in milliseconds.
+    /// A trace of a link's delivery opportunities: one line each, in milliseconds.
     Trace,
 }
 
 impl Kind {
-    /// The word for messages.
+    /// The name of the kind in messages.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Device => "device",
@@ -32,24 +32,24 @@ impl Kind {
     }
 }
 
-/// One text, under the name that scenarios use.
+/// One text of the catalogue.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
-    /// What it describes.
+    /// Its kind.
     pub kind: Kind,
-    /// How scenarios name it.
+    /// Its name in scenarios.
     pub name: String,
-    /// How messages name it.
+    /// Its name in messages.
     pub file: String,
-    /// The whole text; empty where `digest` stands for it.
+    /// The whole text; empty if `digest` is set.
     pub text: String,
-    /// SHA-256 in hexadecimal of a recording that is not held but read from where `file` says.
+    /// SHA-256 in hexadecimal of a recording that is not kept in memory but read from `file`.
     #[serde(default)]
     pub digest: Option<String>,
 }
 
 impl Entry {
-    /// Kind and name, and SHA-256 of what it holds in hexadecimal.
+    /// Kind and name, and the SHA-256 of the content in hexadecimal.
     pub fn fingerprint(&self) -> (String, String) {
         let name = format!("{}/{}", self.kind.word(), self.name);
         let digest = self.digest.clone();
@@ -72,19 +72,19 @@ impl Catalogue {
         }
     }
 
-    /// What has this name.
+    /// The entry with this name.
     pub fn find(&self, kind: Kind, name: &str) -> Option<&Entry> {
         self.entries.get(&(kind, name.to_owned()))
     }
 
-    /// Everything of a kind, by name.
+    /// All entries of a kind, by name.
     pub fn all(&self, kind: Kind) -> impl Iterator<Item = &Entry> {
         self.entries
             .values()
             .filter(move |entry| entry.kind == kind)
     }
 
-    /// The entry that an item names, or an error with the nearest name there is.
+    /// The entry that an item names, or an error with the most similar name.
     pub fn named(&self, kind: Kind, item: &Item) -> Result<&Entry, Fault> {
         let name = item.text()?;
         self.find(kind, name).ok_or_else(|| {

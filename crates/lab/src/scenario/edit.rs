@@ -1,10 +1,10 @@
-//! Edits from outside: `KEY=VALUE`, applied before anything is checked.
+//! Edits from the command line, `KEY=VALUE`, applied before anything is checked.
 
 use std::collections::BTreeMap;
 
 use document::{EDIT, Fault, Item, Place, Value, parse, unknown};
 
-/// Sets one value; an empty one removes the key.
+/// Sets one value; an empty value removes the key.
 pub(super) fn apply(document: &mut Item, edit: &str) -> Result<(), Fault> {
     let fault = |key: &str, what: String| Fault {
         place: Place::edit(key),
@@ -38,7 +38,7 @@ pub(super) fn apply(document: &mut Item, edit: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-/// One step down: into a table, or to the member of a list that goes by this name or number.
+/// One step into a table, or to the member of a list with this name or number.
 fn step<'a>(item: &'a mut Item, part: &str, key: &str) -> Result<&'a mut Item, Fault> {
     match &mut item.value {
         Value::Table(table) => Ok(table.entry(part.to_owned()).or_insert_with(|| Item {
@@ -64,11 +64,11 @@ fn step<'a>(item: &'a mut Item, part: &str, key: &str) -> Result<&'a mut Item, F
     }
 }
 
-/// A TOML value where it is one, else the bare text.
+/// The text as a TOML value if it is one, otherwise as a string.
 fn value(key: &str, text: &str) -> Item {
     let parsed = parse(EDIT, &format!("value = {text}")).ok();
     let found = parsed.and_then(|item| match item.value {
-        // A text with a line end in it would bring keys of its own.
+        // A text with a line break could define further keys.
         Value::Table(mut table) if table.len() == 1 => table.remove("value"),
         _ => None,
     });
@@ -80,7 +80,7 @@ fn value(key: &str, text: &str) -> Item {
     item
 }
 
-/// Everything inside an edit stands where the edit stands.
+/// Sets the position of everything inside an edit to that of the edit.
 fn relocate(item: &mut Item, key: &str) {
     item.place = Place::edit(key);
     match &mut item.value {

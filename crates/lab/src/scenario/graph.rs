@@ -1,13 +1,14 @@
-//! The network of a scenario with every address and every way: what the event kernel builds its
-//! elements from, and the testbed its namespaces.
+//! The network of a scenario with every address and every route: the event kernel builds its
+//! elements from it, and the testbed its namespaces.
 //!
-//! Links that relays join are one *segment*, with one range of addresses. Where none is given it
-//! follows from what stands at the far end: private before a NAT, documentation's before a gateway,
-//! the operator's between routers, the private network behind a gateway. Packets take the fewest
-//! segments; of ways alike the one of the link that is named first. A NAT is passed outward alone,
-//! a gateway by nobody: it protects or publishes. A segment has addresses of one family, and a way
-//! stays within one: a router joins networks of both, and translates nothing. Left out: a segment
-//! with both.
+//! Links that relays join are one *segment*, with one range of addresses. If the file gives no
+//! range, it follows from the node at the far end: a private range before a NAT, a documentation
+//! range before a gateway, an operator's range between routers, and the private network behind a
+//! gateway. Packets take the route with the fewest segments; among equal routes, the one over the
+//! link that is named first. A NAT is passed outwards only. No route leads through a gateway: it
+//! protects or publishes. A segment has addresses of one family, and a route stays in one family; a
+//! router joins networks of both families and translates nothing. Left out: segments with both
+//! families.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -18,41 +19,41 @@ use super::address::Network;
 use super::motion::{Change, Tunnel};
 use super::{Node, Role, Scenario};
 
-/// Every address and way.
+/// Every address and route.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Graph {
     /// In the order of their first links.
     pub segments: Vec<Segment>,
-    /// Who has which address on which link.
+    /// The addresses of nodes on links.
     pub ports: Vec<Port>,
     /// The first link of each station, by node; none for other nodes.
     pub homes: Vec<Option<usize>>,
-    /// Who is protected to where, and by which policy.
+    /// Which node has a tunnel to which gateway, and under which policy.
     pub tunnels: Vec<Tunnel>,
-    /// The ways of routers, NATs and gateways. Stations and servers have one way out: the first
-    /// address of the segment that they are on.
+    /// The routes of routers, NATs and gateways. Stations and servers have one default route, to
+    /// the first address of their segment.
     pub hops: Vec<Hop>,
 }
 
-/// Links with one range of addresses.
+/// Links that share one range of addresses.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Segment {
     /// The range.
     pub network: Network,
     /// Indices of its links, those nearest to the stations first.
     pub links: Vec<usize>,
-    /// The gateway that it is behind, by node.
+    /// The index of the gateway that it is behind.
     pub behind: Option<usize>,
 }
 
-/// A node on a link; a station has one for each link that it ever takes.
+/// The connection of a node to a link; a station has one for each link that it ever uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Port {
     /// Index of the node.
     pub node: usize,
     /// Index of the link.
     pub link: usize,
-    /// At the side of the stations.
+    /// Whether it is at the side of the stations.
     pub is_near: bool,
     /// Index of the segment.
     pub segment: usize,
@@ -60,36 +61,36 @@ pub struct Port {
     pub address: IpAddr,
 }
 
-/// The way of a node to a segment.
+/// The route of a node to a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Hop {
     /// Index of the node.
     pub node: usize,
-    /// Index of the segment that is reached.
+    /// Index of the destination segment.
     pub to: usize,
     /// Index of the link that it takes.
     pub link: usize,
-    /// Who takes the packets from there; none: they are for somebody on that link's segment.
+    /// The next node; none: the destination is on that link's segment.
     pub via: Option<IpAddr>,
-    /// How many segments are passed.
+    /// The number of segments on the route.
     pub segments: usize,
 }
 
 /// RFC 5737 §3: TEST-NET-1 to 3.
 const PUBLIC: [[u8; 4]; 3] = [[192, 0, 2, 0], [198, 51, 100, 0], [203, 0, 113, 0]];
-/// Inner addresses are from here, 256 for each policy of a gateway.
+/// Inner addresses are assigned from here, 256 for each policy of a gateway.
 pub const POOLS: Network = Network {
     first: IpAddr::V4(Ipv4Addr::new(10, 99, 0, 0)),
     bits: 16,
 };
-/// The same of IPv6 (RFC 4193 §3).
+/// The same for IPv6 (RFC 4193 §3).
 pub const POOLS_V6: Network = Network {
     first: IpAddr::V6(Ipv6Addr::new(0xfd99, 0, 0, 0, 0, 0, 0, 0)),
     bits: 48,
 };
 
 impl Graph {
-    /// Every address and way of a scenario.
+    /// Computes every address and route of a scenario.
     pub fn of(scenario: &Scenario) -> Result<Self, Fault> {
         let mut graph = Self {
             segments: segments(scenario),
@@ -111,20 +112,20 @@ impl Graph {
         Ok(graph)
     }
 
-    /// Where a node is on a link.
+    /// The port of a node on a link.
     pub fn port(&self, node: usize, link: usize) -> Option<&Port> {
         let mut ports = self.ports.iter();
         ports.find(|port| port.node == node && port.link == link)
     }
 
-    /// Where a node is when all begins: its links in the order of the file.
+    /// The ports of a node at the beginning, in the order of its links in the file.
     pub fn ports_of(&self, node: usize) -> impl Iterator<Item = &Port> {
         let home = self.homes[node];
         let ports = self.ports.iter().filter(move |port| port.node == node);
         ports.filter(move |port| home.is_none_or(|home| home == port.link))
     }
 
-    /// The way of a router, NAT or gateway to a segment.
+    /// The route of a router, NAT or gateway to a segment.
     pub fn hop(&self, node: usize, to: usize) -> Option<&Hop> {
         let mut hops = self.hops.iter();
         hops.find(|hop| hop.node == node && hop.to == to)
@@ -136,13 +137,13 @@ impl Graph {
         segments.find(|segment| segment.behind == Some(gateway))
     }
 
-    /// Who shares the near side of a link at any time.
+    /// The ports that share the near side of a link at any time.
     pub fn near(&self, link: usize) -> impl Iterator<Item = &Port> {
         let ports = self.ports.iter();
         ports.filter(move |port| port.link == link && port.is_near)
     }
 
-    /// Whether what comes down a link may be for several nodes, or for one that is not there.
+    /// Whether packets down a link may be for several nodes, or for one that has left.
     pub fn is_shared(&self, link: usize) -> bool {
         let is_elsewhere = |port: &Port| {
             let mut others = self.ports.iter().filter(|other| other.node == port.node);
@@ -152,7 +153,7 @@ impl Graph {
         near > 1 || self.near(link).any(is_elsewhere)
     }
 
-    /// The address under which others reach a node: on its first link towards the stations, else
+    /// The address by which others reach a node: on its first link towards the stations, otherwise
     /// on its first link.
     pub fn address(&self, node: usize) -> Option<IpAddr> {
         let inward = self.ports_of(node).find(|port| !port.is_near);
@@ -160,7 +161,7 @@ impl Graph {
         port.map(|port| port.address)
     }
 
-    /// The address under which a station reaches a node: the same, of the station's own family if
+    /// The address by which a station reaches a node: the same, but of the station's own family if
     /// the node has one.
     pub fn address_for(&self, station: usize, node: usize) -> Option<IpAddr> {
         let own = self.address(station)?;
@@ -169,7 +170,7 @@ impl Graph {
         alike.map(|port| port.address).or(self.address(node))
     }
 
-    /// Who is where at any time, without addresses. Relays have none.
+    /// Finds segments and ports, still without addresses. Relays have no ports.
     fn place(&mut self, scenario: &Scenario) {
         for (link, joint) in scenario.links.iter().enumerate() {
             let segment = self.segments.iter().position(|it| it.links.contains(&link));
@@ -195,8 +196,8 @@ impl Graph {
         self.ports.sort_by_key(|port| (port.node, port.link));
     }
 
-    /// Ranges, and addresses in them. The first is of the node that others send to: the far end,
-    /// but behind a gateway the gateway.
+    /// Assigns ranges and addresses. The first address of a range is that of the node that others
+    /// send to: the far end, or behind a gateway the gateway.
     fn number(&mut self, scenario: &Scenario) -> Result<(), Fault> {
         let mut taken = [0; 4];
         for index in 0..self.segments.len() {
@@ -245,7 +246,8 @@ impl Graph {
         Ok(())
     }
 
-    /// A NAT translates IPv4, and a tunnel of IKEv1 stays in the family that it began in.
+    /// Checks families: a NAT translates IPv4 only, and a tunnel of IKEv1 stays in the family in
+    /// which it began.
     fn check_families(&self, scenario: &Scenario) -> Result<(), Fault> {
         for port in self.ports.iter().filter(|port| port.address.is_ipv6()) {
             let node = &scenario.nodes[port.node];
@@ -293,7 +295,7 @@ impl Graph {
         }
     }
 
-    /// Whether what a router sends on first meets a NAT.
+    /// Whether packets that a router forwards meet a NAT.
     fn meets_nat(&self, scenario: &Scenario, router: usize, depth: usize) -> bool {
         let onward = self
             .ports
@@ -310,7 +312,7 @@ impl Graph {
         })
     }
 
-    /// The ways of a node to all that it reaches, from where it is when all begins.
+    /// The routes from a node to all segments that it reaches at the beginning.
     fn reach(&self, node: usize, scenario: &Scenario) -> Vec<Hop> {
         let mut hops: Vec<Hop> = Vec::new();
         for port in self.ports_of(node) {
@@ -351,8 +353,8 @@ impl Graph {
         hops
     }
 
-    /// How many segments lie between a station, where it begins, and the near side of a gateway or
-    /// the far end of a road without one.
+    /// The number of segments between a station, at the beginning, and the near side of a gateway,
+    /// or the last node if there is no gateway.
     fn distance(&self, station: usize, to: usize, scenario: &Scenario) -> Option<usize> {
         let reached = self.reach(station, scenario);
         let doors = self.ports_of(to).filter(|port| !port.is_near);
@@ -360,7 +362,7 @@ impl Graph {
         hops.map(|hop| hop.segments).min()
     }
 
-    /// Each station with its gateway: as layers have it, else the nearest.
+    /// Assigns each station its gateway: as layers state, otherwise the nearest.
     fn protect(&mut self, scenario: &Scenario) -> Result<(), Fault> {
         self.tunnels = match &scenario.layers {
             Some(tunnels) => tunnels.clone(),
@@ -387,7 +389,7 @@ impl Graph {
         Ok(())
     }
 
-    /// The gateway that a flow to or from this node passes, or the node itself without one.
+    /// The gateway that a flow to or from this node passes, or without one the node itself.
     pub fn door(&self, node: usize) -> usize {
         let mut segments = self.ports_of(node).map(|port| &self.segments[port.segment]);
         segments.find_map(|segment| segment.behind).unwrap_or(node)
@@ -422,7 +424,7 @@ impl Graph {
     }
 }
 
-/// What decides the addresses of a segment.
+/// What determines the addresses of a segment.
 #[derive(Clone, Copy)]
 enum SegmentKind {
     /// Before a NAT.
@@ -436,7 +438,7 @@ enum SegmentKind {
 }
 
 impl SegmentKind {
-    /// The next range of this kind; there are more than links.
+    /// The next range of this kind. There are more ranges than links.
     fn range(self, is_v6: bool, taken: &mut [u8; 4]) -> Network {
         let number = taken[self as usize];
         taken[self as usize] += 1;
@@ -474,7 +476,7 @@ fn segments(scenario: &Scenario) -> Vec<Segment> {
     let role = |node: usize| scenario.nodes[node].role;
     let mut segments: Vec<Segment> = Vec::new();
     for (index, joint) in scenario.links.iter().enumerate() {
-        // a link that a relay starts is of the segment that ends there
+        // a link that starts at a relay belongs to the segment that ends there
         if joint
             .near
             .first()

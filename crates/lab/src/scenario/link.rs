@@ -6,30 +6,30 @@ use serde::Serialize;
 use super::quantity;
 use super::traffic::Direction;
 
-/// What carries packets between two nodes.
+/// The properties of a link.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Link {
     /// Name in the catalogue; empty for a link that the scenario describes itself.
     pub link: String,
-    /// Bits that it sends in a second.
+    /// Bits per second.
     pub rate: Rate,
-    /// Seconds from the last bit sent to the last bit received.
+    /// Propagation delay in seconds, from the last bit sent to the last bit received.
     pub delay_s: f64,
-    /// Part of the packets that is lost.
+    /// The share of packets that are lost.
     pub loss: f64,
-    /// Part of the packets that is overtaken by the next.
+    /// The share of packets that are overtaken by the next one.
     pub reorder: f64,
-    /// Bytes that wait at most, beyond which packets are dropped; none: no limit.
+    /// The size of the queue in bytes, above which packets are dropped; none: no limit.
     pub queue_bytes: Option<f64>,
-    /// Largest packet; none: no limit, as in the papers.
+    /// The MTU; none: no limit, as in the papers.
     pub mtu_bytes: Option<f64>,
     /// Bytes that the link adds to every packet.
     pub overhead_bytes: f64,
-    /// Name of a recording of delivery opportunities that stands in for the rate.
+    /// Name of a recording of delivery opportunities that is used instead of the rate.
     pub trace: Option<String>,
 }
 
-/// The two ways need not be equally fast.
+/// The rates of both directions, which may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Rate {
     /// Away from the station.
@@ -39,7 +39,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// Bits in a second for packets that go this way.
+    /// Bits per second in a direction.
     pub const fn of(&self, direction: Direction) -> f64 {
         match direction {
             Direction::Up => self.up_bps,
@@ -48,25 +48,25 @@ impl Rate {
     }
 }
 
-/// A file of `links/`: a link, and where its numbers come from.
+/// A file of `links/`: a link, and the sources of its numbers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LinkFile {
-    /// One line for people.
+    /// A title of one line.
     pub title: String,
-    /// The numbers.
+    /// The link itself.
     pub link: Link,
     /// Key and source of every number that the file gives.
     pub sources: Vec<(String, String)>,
 }
 
-/// The keys of a link, in a file and as overrides.
+/// The keys of a link, in its file and in a scenario that overrides them.
 const NUMBERS: [&str; 8] = [
     "rate", "delay", "loss", "reorder", "queue", "mtu", "overhead", "trace",
 ];
 
 /// The smallest MTU that IPv4 permits (RFC 791 §3.2).
 const MTU_MIN: f64 = 68.0;
-/// What the length of an IP packet can say.
+/// The largest value of the length field of an IP packet.
 const MTU_MAX: f64 = 65_535.0;
 
 impl LinkFile {
@@ -121,7 +121,8 @@ impl Link {
         })
     }
 
-    /// The link of a scenario: `base` is the file it names, overridden key by key.
+    /// The link of a scenario: `base` is the file that it names; each of its keys may be
+    /// overridden.
     pub(super) fn overridden(
         item: &Item,
         table: &Table<'_>,
@@ -130,7 +131,7 @@ impl Link {
         let Some((name, file, text)) = base else {
             return Self::read(table, "");
         };
-        // A catalogue file is wholly good or not used at all.
+        // A catalogue file with an error is not used at all.
         LinkFile::parse(name, file, text)?;
         Self::check_heard(item, table, (name, &parse(file, text)?))?;
         let mut merged = item.clone();
@@ -153,7 +154,8 @@ impl Link {
 }
 
 impl Link {
-    /// An edit that names another link must be heard: what the scenario states itself would win.
+    /// Refuses an edit that names another link file if the scenario states numbers itself, which
+    /// would override those of the new file.
     fn check_heard(
         item: &Item,
         table: &Table<'_>,
@@ -186,7 +188,7 @@ impl Link {
     }
 }
 
-/// What a link adds to a packet is no longer than a packet.
+/// The bytes that a link adds to a packet, at most the size of a packet.
 fn read_overhead(item: &Item) -> Result<f64, Fault> {
     match item.quantity(quantity::size)? {
         bytes @ ..=MTU_MAX => Ok(bytes),
@@ -194,7 +196,7 @@ fn read_overhead(item: &Item) -> Result<f64, Fault> {
     }
 }
 
-/// A number of bytes, as systems show an MTU, or a size with its unit.
+/// A number of bytes without a unit, as systems show an MTU, or a size with its unit.
 fn read_mtu(item: &Item) -> Result<f64, Fault> {
     let Value::Text(_) = item.value else {
         return item.number(MTU_MIN, MTU_MAX);
@@ -208,7 +210,7 @@ fn read_mtu(item: &Item) -> Result<f64, Fault> {
     }
 }
 
-/// One rate for both ways, or a table with `up` and `down`.
+/// One rate for both directions, or a table with `up` and `down`.
 pub(super) fn read_rate(item: &Item) -> Result<Rate, Fault> {
     if let Value::Table(_) = item.value {
         let table = item.table()?;

@@ -1,4 +1,4 @@
-//! What applications send between which nodes, what protects whom, and who changes what, when.
+//! Flows between nodes, tunnels, and moves: changes of nodes and links at stated times.
 
 use document::{Fault, Item, Table, unknown};
 use serde::Serialize;
@@ -11,23 +11,23 @@ use super::{Role, quantity};
 /// One flow of packets.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Flow {
-    /// How edits call it: the node it starts from, where it has no name of its own.
+    /// Its name in edits: its own, or that of the node where it starts.
     pub name: String,
     /// Index of the node whose packets are counted.
     pub from: usize,
-    /// Index of the node where they end.
+    /// Index of the node that receives them.
     pub to: usize,
-    /// What it is.
+    /// What is sent.
     #[serde(flatten)]
     pub traffic: Traffic,
 }
 
-/// Something that changes while packets flow.
+/// A change while packets flow.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Move {
-    /// Seconds after the flows have begun.
+    /// Seconds after the beginning of the flows.
     pub at_s: f64,
-    /// What it is.
+    /// What changes.
     #[serde(flatten)]
     pub change: Change,
 }
@@ -36,34 +36,34 @@ pub struct Move {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Change {
-    /// A station leaves its link and takes another.
+    /// A station moves to another link.
     Station {
         /// Index of the node.
         node: usize,
-        /// Index of the link that it takes.
+        /// Index of the new link.
         to: usize,
     },
-    /// A link becomes another.
+    /// A link changes.
     Link {
         /// Index of the link.
         link: usize,
-        /// What it becomes.
+        /// Its new value.
         #[serde(flatten)]
         to: LinkChange,
     },
 }
 
-/// What a link becomes. Packets that it has taken before keep their fate.
+/// A change of a link. Packets that are already on it are not affected.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkChange {
-    /// As fast.
+    /// A new rate.
     Rate(Rate),
-    /// As long.
+    /// A new delay.
     DelayS(f64),
-    /// So lossy.
+    /// A new loss.
     Loss(f64),
-    /// Able to carry, or not.
+    /// Whether it carries packets.
     Up(bool),
 }
 
@@ -79,7 +79,7 @@ pub struct Tunnel {
 }
 
 impl Flow {
-    /// The station, and the other end.
+    /// The keys for the ends of a tunnel: the station, and the other end.
     pub const fn ends(&self) -> (usize, usize) {
         match self.traffic.direction {
             Direction::Up => (self.from, self.to),
@@ -88,14 +88,14 @@ impl Flow {
     }
 }
 
-/// Different policies at one gateway: stations of each have a name and inner addresses of
-/// their own.
+/// The largest number of different policies at one gateway: the stations of each have a name and
+/// inner addresses of their own.
 pub const POLICIES_MAX: usize = 4;
-/// More of one kind is a mistake.
+/// The largest number of flows, moves or layers; more are taken for a mistake.
 const LIST_MAX: usize = 1024;
-/// What a move may change of a link.
+/// The properties of a link that a move may change.
 const CHANGES: [&str; 4] = ["rate", "delay", "loss", "up"];
-/// Layers of a policy; the lab runs the one that is true.
+/// The values of a layer's key for the kind of protection; the lab runs only IPsec.
 const LAYERS: [(&str, bool); 4] = [
     ("access", false),
     ("link-cipher", false),
@@ -174,7 +174,7 @@ pub(super) fn moves(item: &Item, topology: &Topology, time_s: f64) -> Result<Vec
     Ok(moves)
 }
 
-/// A link that nobody is ever on, by its index.
+/// The index of a link that is never used by any station.
 pub(super) fn deserted(links: &[Joint], moves: &[Move]) -> Option<usize> {
     let is_taken = |link: usize| {
         let takes = |step: &Move| matches!(step.change, Change::Station { to, .. } if to == link);
@@ -226,7 +226,7 @@ fn link_change(item: &Item, table: &Table<'_>) -> Result<LinkChange, Fault> {
     })
 }
 
-/// The tunnels that the layers of a graph ask for, each with the place of its policy.
+/// The tunnels that the layers of a graph state, each with the position of its policy in the file.
 pub(super) fn layers<'a>(
     item: &'a Item,
     topology: &Topology,

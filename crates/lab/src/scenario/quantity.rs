@@ -1,6 +1,6 @@
 //! Numbers with units: "512 kbit/s", "81.5 B", "20 ms", "80 MHz".
 //!
-//! k, M, G are decimal; Ki, Mi, Gi binary, for bytes only. A number without its unit is an error.
+//! k, M, G are decimal; Ki, Mi, Gi binary, for bytes only. A number without a unit is an error.
 
 const RATES: [(&str, f64); 4] = [
     ("bit/s", 1.0),
@@ -27,16 +27,16 @@ const TIMES: [(&str, f64); 6] = [
 ];
 const CLOCKS: [(&str, f64); 4] = [("Hz", 1.0), ("kHz", 1e3), ("MHz", 1e6), ("GHz", 1e9)];
 
-/// No link, processor, file or life is larger: a typing error is.
+/// No real link, processor or file is larger: a larger number is taken for a typing error.
 const ABSURD: f64 = 1e15;
-/// Nothing is slower: a byte in a quarter of an hour.
+/// The smallest rate: a byte in a quarter of an hour.
 const RATE_LEAST: f64 = 0.01;
-/// No run and no pause is longer.
+/// The longest time of a run or a pause.
 const TIME_S_MAX: f64 = 3653.0 * 86_400.0;
-/// Light goes further than Jupiter: a longer delay is a typing error.
+/// The longest delay, an hour; light passes Jupiter in that time.
 const DELAY_S_MAX: f64 = 3600.0;
 
-/// Bits in a second, above zero.
+/// Bits per second, above zero.
 pub(super) fn rate(text: &str) -> Result<f64, String> {
     let rate = read(text, &RATES, "such as \"512 kbit/s\"").and_then(above_zero)?;
     match rate >= RATE_LEAST {
@@ -61,7 +61,7 @@ pub(super) fn time(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Seconds from one end of a link to the other.
+/// Propagation delay of a link in seconds.
 pub(super) fn delay(text: &str) -> Result<f64, String> {
     let delay_s = time(text)?;
     match delay_s <= DELAY_S_MAX {
@@ -72,7 +72,7 @@ pub(super) fn delay(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Cycles in a second, above zero.
+/// Cycles per second, above zero.
 pub(super) fn clock(text: &str) -> Result<f64, String> {
     read(text, &CLOCKS, "such as \"80 MHz\"").and_then(above_zero)
 }

@@ -1,9 +1,10 @@
-//! A scenario as the tandem and the closed forms see it: stations in series, and traffic.
+//! A scenario for the tandem and the closed forms: stations in series, and traffic.
 //!
-//! A link's delay is no station: it holds nobody up. [`Scenario::propagation_s`] is what all links
-//! add to every packet's delay. Left out: what only the event kernel has (loss, reordering, finite
-//! queues, MTU, traces), which is refused where a scenario asks for it; of a catalogue's link the
-//! MTU is left aside, and of one with a trace the tandem takes the mean rate that its file states.
+//! A link's delay is not a station, because no packet waits for another during it.
+//! [`Scenario::propagation_s`] is what all links add to every packet's delay. Left out: properties
+//! that only the event kernel simulates (loss, reordering, finite queues, MTU, traces). They are
+//! refused if a scenario states them itself. If only the link's catalogue file states them, its MTU
+//! is ignored, and for a link with a trace the tandem uses the mean rate in that file.
 
 use document::{Fault, Place};
 
@@ -13,29 +14,29 @@ use crate::cost;
 use crate::staircase::Staircase;
 use crate::tandem;
 
-/// What the length of an IP packet can say.
+/// The largest value of the length field of an IP packet.
 const CAPTURED_BYTES_MAX: f64 = 65_535.0;
 
-/// Why a scenario has no road.
+/// Why a scenario has no road for the tandem.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum NoRoad {
-    /// A file or an edit says something wrong.
+    /// A value in a file or an edit is wrong.
     #[error(transparent)]
     Text(#[from] Fault),
-    /// A device has no cost of the policy.
+    /// A device has no cost for the policy.
     #[error("{place}: {missing}")]
     Unpriced {
-        /// What chose the policy or the device.
+        /// The key that chose the policy or the device.
         place: Place,
-        /// What has no cost.
+        /// The missing cost.
         missing: Box<cost::Missing>,
     },
-    /// The accounting has no sizes of the policy.
+    /// The accounting has no formula for the sizes of the policy.
     #[error("{place}: {}", self.what())]
     NoFormula {
-        /// What chose the accounting or the policy.
+        /// The key that chose the accounting or the policy.
         place: Place,
-        /// Whose formulas.
+        /// The accounting.
         accounting: cost::Accounting,
         /// The policy's name.
         policy: String,
@@ -43,7 +44,7 @@ pub enum NoRoad {
 }
 
 impl NoRoad {
-    /// File, line and key, or the edit, that would mend it.
+    /// The position in a file, or the edit, that should be changed.
     pub fn place(&self) -> &Place {
         match self {
             Self::Text(fault) => &fault.place,
@@ -51,7 +52,7 @@ impl NoRoad {
         }
     }
 
-    /// What is wrong there, and what would be right.
+    /// What is wrong, and what would be right.
     pub fn what(&self) -> String {
         match self {
             Self::Text(fault) => fault.what.clone(),
@@ -88,7 +89,7 @@ impl Scenario {
         }
     }
 
-    /// The policy of a chain, with the outer header that its first network needs.
+    /// The policy of a chain, with the outer header of the address family of its first network.
     fn policy_of_chain(&self, catalogue: &Catalogue) -> Result<cost::Policy, Fault> {
         let policy = self.resolved_policy(catalogue)?;
         let given = self.links.first().and_then(|joint| joint.network);
@@ -141,13 +142,13 @@ impl Scenario {
         cost::Device::new(profile, clock).map_err(|refusal| self.fault(&keys, refusal.to_string()))
     }
 
-    /// Refuses what the tandem and the closed forms would leave out without a word.
+    /// Refuses properties that the tandem and the closed forms would silently ignore.
     pub fn check_tandem(&self, catalogue: &Catalogue) -> Result<(), NoRoad> {
         self.chain()?;
         for joint in &self.links {
             let link = &joint.link;
             let key = |name: &str| format!("link.{}.{name}", joint.name);
-            // What the catalogue's file says of these two needs no kernel.
+            // For these two, only the scenario's own values need the event kernel.
             let is_asked = |name| self.places.contains_key(&key(name));
             let mtu = link.mtu_bytes.filter(|_| is_asked("mtu"));
             let is_beyond = match mtu {
@@ -172,7 +173,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// The largest packet of the traffic once it is protected.
+    /// The largest packet of the traffic after protection.
     fn largest_bytes(&self, catalogue: &Catalogue) -> Result<f64, NoRoad> {
         let clear = match &self.chain()?.traffic.sizes {
             Some(Sizes::Fixed { bytes }) => *bytes,
@@ -180,15 +181,15 @@ impl Scenario {
             Some(Sizes::Empirical { points }) => {
                 points.iter().map(|(bytes, _)| *bytes).fold(0.0, f64::max)
             }
-            // A capture may hold any.
+            // A capture may have packets of any size.
             None => CAPTURED_BYTES_MAX,
         };
         let policy = self.policy_of_chain(catalogue)?;
         Ok(self.protected_size(&policy)?.at(clear))
     }
 
-    /// Stations in the order in which the counted packets meet them: processors by the name of
-    /// their node, links by the names of both ends.
+    /// Stations in the order in which the counted packets pass them: processors with the name of
+    /// their node, links with the names of both ends.
     pub fn road(&self, catalogue: &Catalogue) -> Result<tandem::Road, NoRoad> {
         self.check_tandem(catalogue)?;
         let way = self.chain()?.traffic.direction;
@@ -234,8 +235,8 @@ impl Scenario {
         })
     }
 
-    /// The nodes of whose device bytes alone are priced where packets are protected: their work,
-    /// and every delay behind it, is the least that can be.
+    /// The nodes whose device has only a price per byte for protected packets. Their work, and all
+    /// delays that depend on it, are lower bounds.
     pub fn priced_by_bytes_alone(&self, catalogue: &Catalogue) -> Vec<&str> {
         let policies = self.policies().into_iter();
         let policies = policies.filter_map(|name| self.policy_named(name, catalogue).ok());
@@ -255,12 +256,12 @@ impl Scenario {
         nodes.map(|node| node.name.as_str()).collect()
     }
 
-    /// What all links' delays add to each packet's.
+    /// The sum of all links' delays, which is added to each packet's delay.
     pub fn propagation_s(&self) -> f64 {
         self.links.iter().map(|joint| joint.link.delay_s).sum()
     }
 
-    /// The traffic for the tandem; none where packets come from a capture.
+    /// The traffic for the tandem; none if packets come from a capture.
     pub fn tandem_traffic(&self) -> Result<Option<tandem::Traffic>, Fault> {
         let traffic = &self.chain()?.traffic;
         let arrivals = match &traffic.model {
@@ -288,7 +289,7 @@ impl Scenario {
                 after: self.station_after(*after, traffic.direction),
                 packets: *packets,
                 think_s: *think_s,
-                // The question goes the other way round: what it waits for is what links delay.
+                // The question is sent in the other direction: its time is the delay of the links.
                 ask_s: match after {
                     After::Road => 2.0 * self.propagation_s(),
                     After::Processor | After::Link => 0.0,
@@ -328,8 +329,8 @@ impl Scenario {
             })
     }
 
-    /// Stations come as processor, link, ... on either way but for a road that ends behind its
-    /// gateway: there a link comes first.
+    /// Stations alternate: processor, link and so on in both directions, except in a chain that
+    /// ends at its gateway, where a link comes first.
     fn station_after(&self, after: After, way: Direction) -> Option<usize> {
         let processor_first = match way {
             Direction::Up => true,
@@ -346,12 +347,12 @@ impl Scenario {
         }
     }
 
-    /// What the tandem says of the traffic and the run, at the line that it speaks of.
+    /// An error of the tandem about the traffic or the run, with the position of the value.
     pub fn unfit(&self, fault: &tandem::Fault) -> Fault {
         self.fault(&["traffic.rate", "run.time", "traffic"], fault.to_string())
     }
 
-    /// That a node's device has no price of the policy.
+    /// The error that a node's device has no price for the policy.
     pub(crate) fn unpriced(&self, (node, policy): (&str, &str), missing: cost::Missing) -> NoRoad {
         let device = format!("node.{node}.device");
         NoRoad::Unpriced {
@@ -360,7 +361,8 @@ impl Scenario {
         }
     }
 
-    /// A fault that only shows when the scenario is used, at the one of the keys that is to blame.
+    /// An error that can only be found when the scenario is used, at the one of the keys that
+    /// causes it.
     pub fn fault(&self, keys: &[&str], what: impl Into<String>) -> Fault {
         Fault {
             place: self.blamed(keys),
@@ -368,7 +370,7 @@ impl Scenario {
         }
     }
 
-    /// Where an edit set one of the keys, else the first of them that is written somewhere.
+    /// The key that an edit set, otherwise the first that is written in a file.
     fn blamed(&self, keys: &[&str]) -> Place {
         let places = || keys.iter().filter_map(|key| self.places.get(*key));
         let place = places().find(|place| place.is_edit());

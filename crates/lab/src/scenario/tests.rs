@@ -2,7 +2,7 @@ use super::*;
 use crate::tandem;
 use crate::tandem::capture::Wanted;
 
-/// A scenario of the catalogue, with what it names.
+/// A scenario of the catalogue, with the files that it names.
 macro_rules! filed {
     ($name:literal) => {
         include_str!(concat!(
@@ -385,7 +385,7 @@ fn the_tandem_refuses_what_only_the_event_kernel_has() {
     let said = road("lossy.toml", &lossy, &[]).unwrap_err();
     assert!(said.starts_with("lossy.toml:"), "{said}");
     assert!(said.contains(": link.ms.loss: the tandem"), "{said}");
-    // What no packet meets is no reason: the catalogue's MTU, or one that all packets fit.
+    // A limit that no packet reaches is no reason: the catalogue's MTU, or a large one.
     let wimax = filed!("scenarios/wimax");
     assert!(road("wimax.toml", wimax, &[]).is_ok());
     assert!(road("wimax.toml", wimax, &["link.ss.mtu=900"]).is_ok());
@@ -407,8 +407,8 @@ fn the_hash_follows_the_meaning_and_not_the_wording() {
     assert_ne!(plain, parse_edited(&["node.ms.mips=101"]).unwrap().hash());
 }
 
-/// A scenario's own numbers win over those of the link that it names: an edit that names another
-/// link would change nothing of them.
+/// The scenario's own numbers override those of the link file, so that an edit that names another
+/// link file would have no effect.
 #[test]
 fn an_edit_of_the_link_is_refused_where_the_scenario_states_its_numbers() {
     let text = UMTS.replacen(

@@ -10,24 +10,24 @@ use super::catalogue::{Catalogue, Entry, Kind};
 use super::link::Link;
 use super::{Node, Role};
 
-/// More nodes are a mistake.
+/// The largest number of nodes; more are taken for a mistake.
 pub const NODES_MAX: usize = 64;
 
-/// What a link joins.
+/// The keys for the ends of a link.
 const ENDS: [&str; 2] = ["from", "to"];
 
-/// A link and what it joins. Its near side is towards the stations.
+/// A link and the nodes that it joins. Its near side is towards the stations.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Joint {
-    /// How edits and moves call it: of a chain, the node it starts from.
+    /// Its name in edits and moves; in a chain, the node that it starts from.
     pub name: String,
-    /// Indices of the nodes that share it; a move may bring others.
+    /// Indices of the nodes that share its near side; moves may add others.
     pub near: Vec<usize>,
     /// Index of the node at its other end.
     pub far: usize,
-    /// The addresses of its segment, where they are given.
+    /// The address range of its segment, if the file gives one.
     pub network: Option<Network>,
-    /// What it does to packets.
+    /// The properties of the link.
     #[serde(flatten)]
     pub link: Link,
 }
@@ -38,7 +38,7 @@ pub(super) struct Topology {
     pub(super) links: Vec<Joint>,
 }
 
-/// What stands in a file.
+/// The nodes and links of a file.
 struct Written<'a> {
     node_list: &'a Item,
     items: &'a [Item],
@@ -47,7 +47,7 @@ struct Written<'a> {
     links: Vec<Joint>,
 }
 
-/// Nodes in the order of the road, and the links between them.
+/// The nodes of a chain in order, and the links between them.
 pub(super) fn chain(
     table: &Table<'_>,
     catalogue: &Catalogue,
@@ -72,7 +72,7 @@ pub(super) fn chain(
     })
 }
 
-/// Nodes and links in the order of the file; links may be shared, and roads may branch.
+/// Nodes and links in the order of the file; links may be shared, and paths may branch.
 pub(super) fn graph(
     table: &Table<'_>,
     catalogue: &Catalogue,
@@ -140,7 +140,7 @@ impl<'a> Written<'a> {
         })
     }
 
-    /// The nodes along the road; a branch, a cycle or a node aside is an error.
+    /// The nodes along the chain. A branch, a cycle or an unconnected node is an error.
     fn walk(&self) -> Result<Vec<usize>, Fault> {
         let (mut onward, mut backward) = (BTreeMap::new(), BTreeMap::new());
         for (joint, item) in self.links.iter().zip(self.link_items) {
@@ -171,7 +171,7 @@ impl<'a> Written<'a> {
             order.push(*next);
         }
         match (0..self.nodes.len()).find(|index| !order.contains(index)) {
-            // What is not on the road but has a link into it lies on a cycle.
+            // A node that is not on the chain but has a link into it lies on a cycle.
             Some(aside) if backward.contains_key(&aside) => {
                 let pairs = self.links.iter().zip(self.link_items);
                 let is_aside = |joint: &Joint| !order.contains(&joint.near[0]);
@@ -218,7 +218,7 @@ impl<'a> Written<'a> {
         Ok(())
     }
 
-    /// Why a node cannot stand where it does in a graph.
+    /// Why a node cannot be at its position in a graph.
     fn misplaced(&self, node: usize) -> Option<&'static str> {
         let near = || self.links.iter().filter(|joint| joint.near.contains(&node));
         let far = || self.links.iter().filter(|joint| joint.far == node);
@@ -288,7 +288,7 @@ impl Joint {
         };
         let network = table.or("network", None, |item| Network::read(item).map(Some))?;
         let link = Link::overridden(item, &table, base)?;
-        // What is not there is a fault of the level that would replay it.
+        // A missing trace is an error only in the level that would replay it.
         let trace = link.trace.as_ref();
         let trace = trace.and_then(|name| catalogue.find(Kind::Trace, name));
         files.extend(trace.map(Entry::fingerprint));

@@ -9,114 +9,115 @@ use document::{Fault, Item, Table};
 use super::quantity;
 use crate::tandem::capture::Wanted;
 
-/// What applications send, and which way.
+/// What applications send, and in which direction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Traffic {
-    /// Which way the packets go that are counted.
+    /// The direction of the packets that are counted.
     pub direction: Direction,
     /// When they are sent.
     pub model: Model,
-    /// How large their clear IP packets are; a capture and TCP bring their own.
+    /// The sizes of their clear IP packets; a capture and TCP have their own.
     pub sizes: Option<Sizes>,
 }
 
-/// Which way packets go.
+/// A direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
-    /// From the station.
+    /// From the station to the server.
     Up,
-    /// To the station.
+    /// From the server to the station.
     Down,
 }
 
-/// When packets are sent. Rates are of clear IP packets, in bits.
+/// When packets are sent. Rates are of clear IP packets, in bits per second.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Model {
-    /// Independent packets.
+    /// Packets at independent times.
     Poisson {
-        /// Mean bits in a second.
+        /// Mean bits per second.
         rate_bps: f64,
     },
     /// Packets at equal distances.
     Constant {
-        /// Mean bits in a second.
+        /// Mean bits per second.
         rate_bps: f64,
     },
-    /// Web browsing as TR 101 112 has it: sessions of packet calls of datagrams.
+    /// Web browsing as in TR 101 112: sessions of packet calls of datagrams.
     PacketCall {
-        /// Mean bits in a second inside a packet call.
+        /// Mean bits per second inside a packet call.
         rate_bps: f64,
-        /// Packet calls in a session, on average.
+        /// Packet calls per session, on average.
         calls: f64,
         /// Seconds between packet calls, on average.
         reading_s: f64,
-        /// Packets in a call, on average.
+        /// Packets per call, on average.
         packets: f64,
         /// Seconds between sessions, on average.
         idle_s: f64,
     },
-    /// A source that waits for its packets to pass before it makes more.
+    /// A source that waits until its packets have passed before it makes more.
     ClosedLoop {
-        /// Bits in a second at which packets are made.
+        /// Bits per second at which packets are made.
         rate_bps: f64,
-        /// What packets must have passed.
+        /// The point that packets must have passed.
         after: After,
-        /// Packets between two waits, on average, geometric; 1 is always one.
+        /// Packets between two waits, on average, geometric; 1 means always one.
         packets: f64,
-        /// Seconds of thought before the next packets, on average.
+        /// Seconds of thinking before the next packets, on average.
         think_s: f64,
         /// How packets follow each other.
         pace: Pace,
     },
-    /// A recording, packet by packet.
+    /// A recording, replayed packet by packet.
     Pcap {
         /// The file.
         file: String,
-        /// Whose packets count: those that it sends, or with [`Direction::Down`] gets. None: all.
+        /// The host whose packets count: those that it sends, or with [`Direction::Down`] receives.
+        /// None: all.
         #[serde(skip_serializing_if = "Option::is_none")]
         station: Option<IpAddr>,
     },
-    /// One transfer by TCP, for the levels where TCP runs.
+    /// One transfer by TCP, for the levels that run TCP.
     Tcp {
         /// Bytes to transfer.
         bytes: u64,
     },
 }
 
-/// What a closed loop's packets must have passed before more are made.
+/// The point that the packets of a closed loop must have passed before more are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum After {
-    /// The first processor on their way.
+    /// The first processor.
     Processor,
     /// The first link.
     Link,
-    /// The whole road.
+    /// The whole path.
     Road,
 }
 
-/// How a closed loop's packets follow each other.
+/// How the packets of a closed loop follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pace {
-    /// Each takes its own size over the rate to be made.
+    /// The time for each is its own size divided by the rate.
     Making,
-    /// After exponential times of that mean.
+    /// The times are exponential with that mean.
     Exponential,
 }
 
-/// How large clear IP packets are.
+/// The sizes of clear IP packets.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Sizes {
-    /// All alike.
+    /// All packets have the same size.
     Fixed {
-        /// Of each.
+        /// The size of each.
         bytes: f64,
     },
-    /// `min(P, largest)` where P is Pareto: what exceeds the limit is counted at it.
+    /// `min(P, largest)` with P Pareto: larger values are cut to the limit.
     Pareto {
         /// Exponent of the tail.
         shape: f64,
@@ -125,9 +126,9 @@ pub enum Sizes {
         /// Largest size in bytes.
         largest_bytes: f64,
     },
-    /// Sizes with their frequency.
+    /// Sizes with their frequencies.
     Empirical {
-        /// Bytes and weight.
+        /// Pairs of bytes and weight.
         points: Vec<(f64, f64)>,
     },
 }
@@ -161,21 +162,21 @@ const PACES: [(&str, Pace); 2] = [("making", Pace::Making), ("exponential", Pace
 
 const DIRECTIONS: [(&str, Direction); 2] = [("up", Direction::Up), ("down", Direction::Down)];
 
-/// An IP header of its own is the least.
+/// The smallest packet: an IP header.
 const PACKET_BYTES_MIN: f64 = 20.0;
-/// The papers go beyond what the length of an IP packet can say, to 66,666 bytes.
+/// The largest packet. The papers go beyond the length of real IP packets, to 66,666 bytes.
 const PACKET_BYTES_MAX: f64 = 1e6;
-/// A longer table of sizes is a capture.
+/// The longest table of sizes; longer ones should be captures.
 const POINTS_MAX: usize = 4096;
-/// What one size may weigh.
+/// The largest weight of one size.
 const WEIGHT_MAX: f64 = 1e12;
-/// 64 GB: a transfer that takes longer tells nothing more.
+/// The largest transfer, 64 GB.
 const TRANSFER_BYTES_MAX: f64 = 64e9;
-/// Counts of calls and packets.
+/// The largest counts of calls and packets.
 const COUNT_MAX: f64 = 1e9;
 
 impl Traffic {
-    /// The traffic of a chain, which says itself which way it goes.
+    /// The traffic of a chain, which states its own direction.
     pub(super) fn read(item: &Item) -> Result<Self, Fault> {
         let table = item.table()?;
         let direction = table.or("direction", Direction::Up, |item| {
@@ -186,7 +187,7 @@ impl Traffic {
         Ok(traffic)
     }
 
-    /// What stands in a table among other keys.
+    /// The traffic keys of a table that also has other keys.
     pub(super) fn of(table: &Table<'_>, direction: Direction) -> Result<Self, Fault> {
         let word = table.need("model")?.choice("model", &MODELS)?;
         let model = Model::read(table, word)?;
@@ -205,7 +206,7 @@ impl Traffic {
         })
     }
 
-    /// Whose packets of a capture count.
+    /// Which packets of a capture count.
     pub const fn wanted(&self) -> Wanted {
         match (&self.model, self.direction) {
             (
@@ -233,7 +234,7 @@ impl Model {
         Ok(match word {
             Word::Poisson => Self::Poisson { rate_bps: rate()? },
             Word::Constant => Self::Constant { rate_bps: rate()? },
-            // TR 101 112's web browsing where nothing else is said; between sessions as long.
+            // The defaults are TR 101 112's web browsing; sessions are as far apart as calls.
             Word::PacketCall => Self::PacketCall {
                 rate_bps: rate()?,
                 calls: table.or("calls", 5.0, count)?,
@@ -241,7 +242,7 @@ impl Model {
                 packets: table.or("packets", 25.0, count)?,
                 idle_s: table.or("idle", 412.0, time)?,
             },
-            // One packet after the other where nothing else is said.
+            // The default is one packet after the other.
             Word::ClosedLoop => Self::ClosedLoop {
                 rate_bps: rate()?,
                 after: table.or("after", After::Processor, |item| {
@@ -277,7 +278,7 @@ impl Model {
         })
     }
 
-    /// The mean rate that the file asks for, of models that have one.
+    /// The mean rate in the file, for models that have one.
     pub const fn rate_bps(&self) -> Option<f64> {
         match self {
             Self::Poisson { rate_bps }

@@ -1,12 +1,12 @@
-//! How much one question may ask the tandem for, before any of it is begun.
+//! The limit of work that one request may ask the tandem for, checked before it begins.
 
 use document::Fault;
 
 use super::Scenario;
 use crate::tandem::{PACKETS_MAX, Run};
 
-/// What a question asks for that nobody would call too much: packets a second, seconds and
-/// replications. What is furthest beyond is to blame.
+/// Usual packets per second, seconds and replications of a request. The error names the value that
+/// exceeds its usual value most.
 const USUAL: [(&str, f64); 3] = [
     ("traffic.rate", 1e4),
     ("run.time", 1e5),
@@ -14,8 +14,8 @@ const USUAL: [(&str, f64); 3] = [
 ];
 
 impl Scenario {
-    /// Refuses more than [`PACKETS_MAX`] packets, all replications together; `run` is the whole
-    /// one. A capture has as many as it has.
+    /// Refuses more than [`PACKETS_MAX`] packets, all replications together; `run` covers all of
+    /// them. A capture has a fixed number of packets.
     pub fn check_work(&self, run: &Run) -> Result<(), Fault> {
         let Some(traffic) = self.tandem_traffic()? else {
             return Ok(());

@@ -1,9 +1,9 @@
-//! Packets of a capture, streamed: classic pcap and pcapng, times and sizes of IP packets.
+//! Packets of a capture, read as a stream: classic pcap and pcapng, times and sizes of IP packets.
 //!
 //! Formats: draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng, both byte orders, micro- and
-//! nanoseconds, any `if_tsresol`. Nothing is held but one packet's first bytes, so a capture may
-//! be of any size. The clear size is the IP packet's own length, not the captured one's. Left out:
-//! reassembly, payloads, name resolution; packets that are not IP are counted and passed over.
+//! nanoseconds, any `if_tsresol`. Only the first bytes of one packet are kept, so a capture may be
+//! of any size. The clear size is the IP packet's own length, not the captured length. Left out:
+//! reassembly, payloads, name resolution; packets other than IP are counted and skipped.
 
 mod blocks;
 mod frame;
@@ -16,32 +16,32 @@ use serde::Serialize;
 use std::io::Read;
 use std::net::IpAddr;
 
-/// Bytes of one record or block beyond which the file is taken for damaged.
+/// Size of one record or block above which the file is considered damaged.
 pub const RECORD_MAX: u32 = 16 << 20;
-/// Nanoseconds by which a packet may be behind its predecessors, as queues of one card leave it:
-/// it counts as together with them.
+/// Nanoseconds that a packet may be earlier than one before it, as the queues of one network card
+/// cause it: it counts as simultaneous with that packet.
 pub const BACK_NS_MAX: i128 = 1_000_000;
-/// Bytes of a packet that are looked at: link headers, tags and the IP addresses.
+/// Bytes of a packet that are examined: link headers, tags and the IP addresses.
 const LOOK: usize = 128;
 
 /// Why a capture cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// There is nothing in it.
+    /// It has no bytes.
     #[error("the capture is empty")]
     Empty,
-    /// Its first bytes belong to no known format.
+    /// Its first bytes match no known format.
     #[error("neither pcap nor pcapng: it begins with {0:#010x}{hint}", hint = packed(*.0))]
     Format(u32),
-    /// A version that is not read.
+    /// A version that is not supported.
     #[error("capture format version {0}.{1} is not read, 2.x of pcap and 1.x of pcapng are")]
     Version(u16, u16),
     /// It ends inside its header.
     #[error("the capture is cut short: it ends after {bytes} bytes, its header alone has {least}")]
     Header {
-        /// Of the whole file.
+        /// The length of the whole file.
         bytes: u64,
-        /// What the shortest header of its format has.
+        /// The length of the shortest header of its format.
         least: u64,
     },
     /// It ends inside a record.
@@ -49,38 +49,38 @@ pub enum Fault {
     Truncated {
         /// Counted from 1.
         record: u64,
-        /// Where the file ends.
+        /// The length of the file.
         byte: u64,
     },
-    /// A length is impossible.
+    /// A length is invalid.
     #[error("record {record} has length {length}, it must be {least} to {RECORD_MAX}")]
     Length {
         /// Counted from 1.
         record: u64,
-        /// As written.
+        /// The length in the file.
         length: u32,
-        /// The least that would do.
+        /// The smallest valid length.
         least: u32,
     },
-    /// A packet names an interface that the section does not describe.
+    /// A packet refers to an interface that the section does not describe.
     #[error("record {record} is of interface {interface}, the section describes {count}")]
     Interface {
         /// Counted from 1.
         record: u64,
-        /// As written.
+        /// The number in the file.
         interface: u32,
-        /// How many there are.
+        /// The number of interfaces.
         count: usize,
     },
-    /// An interface's clock ticks at no usable pace.
+    /// The clock of an interface has an unusable resolution.
     #[error("record {record} has a clock of resolution {resolution:#04x}")]
     Clock {
         /// Counted from 1.
         record: u64,
-        /// As written.
+        /// The value in the file.
         resolution: u8,
     },
-    /// Times go back further than the clocks of one machine do.
+    /// Times go back further than the clocks of one machine can.
     #[error(
         "record {record} is {} s before an earlier one: sort the capture with reordercap",
         seconds(*.back_ns)
@@ -88,52 +88,53 @@ pub enum Fault {
     Unsorted {
         /// Counted from 1.
         record: u64,
-        /// Nanoseconds behind the latest record before it.
+        /// Nanoseconds before the latest record so far.
         back_ns: i128,
     },
-    /// More interfaces than anyone has.
+    /// Too many interfaces.
     #[error("the section describes more than {0} interfaces")]
     Interfaces(usize),
-    /// A link type whose packets are not understood.
+    /// A link type that is not supported.
     #[error("link type {0} is not understood: Ethernet, raw IP, Linux cooked, null and loop are")]
     Link(u32),
     /// Reading failed.
     #[error("reading failed at byte {byte}: {why}")]
     Read {
-        /// How far it got.
+        /// The position that was reached.
         byte: u64,
-        /// What the reader said.
+        /// The error of the reader.
         why: String,
     },
 }
 
-/// Which packets are wanted.
+/// Which packets count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wanted {
     /// Both directions.
     #[default]
     All,
-    /// Sent by an address.
+    /// Those sent by an address.
     From(IpAddr),
-    /// Sent to an address.
+    /// Those sent to an address.
     To(IpAddr),
 }
 
-/// What a capture holds, as far as it was read.
+/// The contents of a capture, as far as it was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Contents {
-    /// Packets that came out of it.
+    /// Packets that were returned.
     pub packets: u64,
-    /// Packets passed over because they are not IP, or without a time.
+    /// Packets skipped because they are not IP, or have no time.
     pub strange: u64,
-    /// Packets of IP passed over because they were not wanted.
+    /// IP packets skipped because they were not wanted.
     pub unwanted: u64,
-    /// Packets that lay up to [`BACK_NS_MAX`] before a predecessor; they count as together with it.
+    /// Packets up to [`BACK_NS_MAX`] earlier than one before them; they count as simultaneous with
+    /// it.
     pub reordered: u64,
-    /// Packets that came out and went to the sender of the first of them: with any, the capture
-    /// has both directions.
+    /// Returned packets that went to the sender of the first one. If there are any, the capture has
+    /// both directions.
     pub returning: u64,
-    /// The largest packet that came out.
+    /// The largest packet that was returned.
     pub largest_bytes: u32,
 }
 
@@ -146,7 +147,7 @@ pub struct Capture<R> {
     /// Times of the first packet and of the latest one.
     span_ns: Option<(i128, i128)>,
     contents: Contents,
-    /// Who sent the first packet that came out.
+    /// The sender of the first packet that was returned.
     first_from: Option<IpAddr>,
     ended: bool,
 }
@@ -164,7 +165,7 @@ impl<R: Read> Capture<R> {
         })
     }
 
-    /// What it held so far.
+    /// The counts so far.
     pub fn contents(&self) -> Contents {
         self.contents
     }
@@ -206,7 +207,7 @@ impl<R: Read> Capture<R> {
         contents.largest_bytes = contents.largest_bytes.max(head.bytes);
     }
 
-    /// Seconds after the first packet, never before the one before.
+    /// Seconds after the first packet, never less than for the packet before.
     fn arrival(&mut self, at_ns: i128) -> Result<f64, Fault> {
         let (first, latest) = *self.span_ns.get_or_insert((at_ns, at_ns));
         let back_ns = latest - at_ns;
@@ -225,7 +226,7 @@ impl<R: Read> Capture<R> {
     }
 }
 
-/// What to do with a file that is only packed.
+/// The advice for a compressed file.
 fn packed(begins: u32) -> &'static str {
     match begins.to_be_bytes() {
         [0x1f, 0x8b, ..] => ": it is packed by gzip, unpack it first",

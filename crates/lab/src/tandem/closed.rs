@@ -1,17 +1,18 @@
-//! What queueing theory says without simulating: capacities, utilisation, waits.
+//! The results of queueing theory, without simulation: capacities, utilisation, waits.
 //!
 //! Moments of staircases over truncated Pareto sizes are exact: between two block boundaries a
 //! staircase is a straight line, whose moments are known. The wait at the first loaded station is
-//! Pollaczek's and Khinchine's, exact for Poisson arrivals; at later stations arrivals are not
-//! Poisson, so the same formula is an approximation and says so. Left out: waits for arrivals
-//! that are not Poisson, and waits behind a station that is full: there is no such formula.
+//! given by the Pollaczek-Khinchine formula, which is exact for Poisson arrivals. At later stations
+//! arrivals are not Poisson, so the same formula is an approximation and is marked so. Left out:
+//! waits for arrivals that are not Poisson, and waits behind a full station: there is no such
+//! formula.
 
 use super::state::{State, reaching};
 use super::{Arrivals, Fault, Road, Sizes, Traffic, check_roads};
 use crate::staircase::{Staircase, Step};
 use serde::Serialize;
 
-/// What theory says of one road.
+/// The theoretical results of one road.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Model {
     /// The road's policy.
@@ -20,45 +21,43 @@ pub struct Model {
     pub mean_bytes: f64,
     /// Squared coefficient of variation of the sizes.
     pub bytes_cv2: f64,
-    /// Packets per second, `None` where they depend on the stations.
+    /// Packets per second; `None` if they depend on the stations.
     pub packets_per_s: Option<f64>,
-    /// Stations in order.
+    /// The stations in order.
     pub stations: Vec<StationModel>,
-    /// Clear bits per second at which the busiest station is full.
+    /// The clear bits per second at which the busiest station is full.
     pub capacity_bps: f64,
     /// Protected bytes per clear byte.
     pub expansion: f64,
-    /// Protected bits per second that enter.
+    /// Protected bits per second that arrive.
     pub protected_bps: Option<f64>,
-    /// Mean seconds from end to end, as good as its worst part.
+    /// Mean seconds from end to end, exact only if every part is.
     pub delay: Option<Wait>,
-    /// The worst of the stations' states, `None` where the rate depends on the stations.
+    /// The worst of the stations' states; `None` if the rate depends on the stations.
     pub state: Option<State>,
 }
 
-/// What theory says of one station.
+/// The theoretical results of one station.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StationModel {
     /// Its name.
     pub name: String,
-    /// Clear bits per second that keep it busy all the time, infinite (null in JSON) if it costs
-    /// nothing.
+    /// The clear bits per second at which it is full; infinite (null in JSON) if it has no cost.
     pub capacity_bps: f64,
-    /// Mean seconds of service.
+    /// Mean service time in seconds.
     pub service_s: f64,
-    /// Squared coefficient of variation of the service, 0 if it costs nothing.
+    /// Squared coefficient of variation of the service time, 0 if it has no cost.
     pub service_cv2: f64,
-    /// Seconds of work per second that all packets would bring, were no other station full.
+    /// Seconds of work per second that all packets would cause if no other station were full.
     pub load: Option<f64>,
-    /// Share of the time in which it works: the load that full stations before it let through, at
-    /// most 1.
+    /// Utilisation: the load that full stations before it let through, at most 1.
     pub utilisation: Option<f64>,
-    /// Mean seconds of waiting, `None` if it has no mean or no formula: at a station that is full,
-    /// and at all behind it.
+    /// Mean seconds of waiting; `None` if there is no mean or no formula: at a full station and at
+    /// all stations behind it.
     pub wait: Option<Wait>,
-    /// Mean clear bytes waiting, with the same standing.
+    /// Mean clear bytes waiting, as exact as the wait.
     pub queue_bytes: Option<f64>,
-    /// Whether its averages mean anything, by the load that reaches it.
+    /// Whether its averages are meaningful, by the load that reaches it.
     pub state: Option<State>,
 }
 
@@ -67,21 +66,21 @@ pub struct StationModel {
 pub struct Wait {
     /// Seconds.
     pub seconds: f64,
-    /// How far to trust them.
+    /// Whether it is exact or an approximation.
     pub standing: Standing,
 }
 
-/// How far to trust a formula.
+/// Whether a formula is exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Standing {
-    /// Holds for this traffic and this station.
+    /// Exact for this traffic and this station.
     Exact,
-    /// Takes arrivals for Poisson that are not.
+    /// Assumes Poisson arrivals, but they are not.
     Approximation,
 }
 
-/// What theory says of `road` under `traffic`.
+/// The theoretical results of `road` under `traffic`.
 pub fn model(road: &Road, traffic: &Traffic) -> Result<Model, Fault> {
     traffic.check()?;
     check_roads(std::slice::from_ref(road), traffic.sizes.smallest())?;
@@ -110,7 +109,7 @@ pub fn model(road: &Road, traffic: &Traffic) -> Result<Model, Fault> {
             first &= !loaded;
             let load = loads.as_ref().map(|loads| loads[index]);
             let reaches = reaching.as_ref().map(|reaching| reaching[index]);
-            // What a full station lets through is not the rate that was offered.
+            // A full station lets through less than the offered rate.
             diverges |= load.is_some_and(|load| load >= 1.0);
             let wait = rate.filter(|_| poisson && !diverges).and_then(|rate| {
                 let seconds = service.wait(rate)?;
@@ -184,8 +183,8 @@ impl Moments {
         }
     }
 
-    /// Pollaczek's and Khinchine's mean wait for services like this one under Poisson arrivals,
-    /// `None` if they bring a second of work per second or more.
+    /// The Pollaczek-Khinchine mean wait for such service times under Poisson arrivals; `None` if
+    /// the load is 1 or more.
     pub fn wait(&self, packets_per_s: f64) -> Option<f64> {
         let utilisation = packets_per_s * self.first;
         let wait = packets_per_s * self.second / (2.0 * (1.0 - utilisation));
@@ -209,7 +208,7 @@ impl Sizes {
         Means::new(self).of(staircase)
     }
 
-    /// Moments of a staircase over these sizes, exact but for rounding.
+    /// Moments of a staircase over these sizes, exact except for rounding.
     pub fn moments_of(&self, staircase: &Staircase) -> Moments {
         let mut moments = Moments::default();
         match self {
@@ -230,7 +229,7 @@ impl Sizes {
                     smallest: *smallest,
                 };
                 pareto.add_blocks(staircase, *largest, &mut moments);
-                // what is cut lies at the largest size
+                // sizes that were cut equal the largest size
                 let cut = libm::pow(smallest / largest, *shape);
                 moments.add(staircase.at(*largest), cut);
             }
@@ -239,7 +238,7 @@ impl Sizes {
     }
 }
 
-/// Means of many staircases over the same sizes; each ceiling is worked out once.
+/// Means of many staircases over the same sizes; each ceiling is computed once.
 pub(super) struct Means<'a> {
     sizes: &'a Sizes,
     bytes: f64,
@@ -353,7 +352,7 @@ impl Pareto {
     }
 }
 
-/// What lies between two sizes.
+/// The range between two sizes.
 struct Inside {
     shape: f64,
     from: f64,
@@ -364,8 +363,8 @@ struct Inside {
 }
 
 impl Inside {
-    /// Of `S^power` against the density, by the logarithm of the ratio: no difference of nearly
-    /// equal numbers.
+    /// The integral of `S^power` times the density, computed from the logarithm of the ratio: this
+    /// avoids differences of nearly equal numbers.
     fn moment(&self, power: i32) -> f64 {
         let exponent = f64::from(power) - self.shape;
         let grown = if exponent == 0.0 {

@@ -1,48 +1,48 @@
-//! Delays of a stream. Up to [`FEW`] are kept; of more, only counts in buckets whose width grows
-//! with the delay.
+//! Delays of a stream. Up to [`FEW`] delays are kept. Of more, only counts are kept, in buckets
+//! whose width grows with the delay.
 //!
 //! There are 32 buckets per octave, from a nanosecond to a day and a half. So a percentile of a
 //! long stream lies between two delays at most 3.2 % apart, which are reported with it, and never
-//! outside the smallest and largest delay. `docs/design/percentiles.md` says why.
+//! outside the smallest and largest delay. The reasons are in `docs/design/percentiles.md`.
 
 use serde::{Deserialize, Serialize};
 
-/// Mantissa bits that tell buckets apart.
+/// Mantissa bits that select a bucket.
 const FINE: u32 = 5;
-/// Bits of an `f32` below them.
+/// The lower bits of an `f32` mantissa.
 pub(super) const SHIFT: u32 = 23 - FINE;
-/// The first bucket begins here: 2^-30 s.
+/// The first bucket begins at 2^-30 s.
 pub(super) const LOWEST: u32 = (127 - 30) << FINE;
-/// From 2^-30 to 2^17 s.
+/// The number of buckets, from 2^-30 to 2^17 s.
 pub const BUCKETS: usize = 47 << FINE;
 
-/// Counts of one bucket that a text may claim.
+/// The largest count of one bucket that a text may have.
 const COUNT_MAX: u64 = 1 << 48;
 
-/// Up to this many delays are kept, and their percentiles are exact.
+/// The number of delays up to which all are kept and percentiles are exact.
 pub const FEW: usize = 1024;
 
-/// Counts of delays by bucket, and what tells percentiles more closely.
+/// Counts of delays by bucket, and further data that makes percentiles more exact.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(into = "Sparse", try_from = "Sparse")]
 pub struct Histogram {
     counts: Vec<u64>,
-    /// The least and the greatest delay; the empty interval where none was counted.
+    /// The smallest and the largest delay; the empty interval if none was counted.
     range: [f64; 2],
-    /// All of them in order, as long as they are few.
+    /// All delays in order, as long as they are few.
     few: Option<Vec<f64>>,
 }
 
-/// The delay below which a share lies, and between which two it is known to be.
+/// The delay below which a share lies, and the interval in which it is known to be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quantile {
     /// Seconds.
     pub delay_s: f64,
-    /// Seconds, both; the delay itself where it is exact.
+    /// The interval in seconds; both ends are the delay itself if it is exact.
     pub between_s: [f64; 2],
 }
 
-/// The text form: bucket and count, buckets that count nothing left out.
+/// The text form: pairs of bucket and count, without empty buckets.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Sparse {
@@ -65,7 +65,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts one delay; what lies outside the range of the buckets goes to its end.
+    /// Counts one delay; a delay outside the range of the buckets counts in the first or last one.
     pub fn add(&mut self, delay_s: f64) {
         self.counts[bucket(delay_s as f32)] += 1;
         self.range = union(self.range, [delay_s, delay_s]);
@@ -77,7 +77,7 @@ impl Histogram {
         }
     }
 
-    /// What was counted elsewhere: counts by bucket, the range, and the delays where all are known.
+    /// Data counted elsewhere: counts by bucket, the range, and the delays if all are known.
     pub(super) fn of(counts: &[u64], range: [f64; 2], few: Option<&[f32]>) -> Self {
         let few = few.map(|few| {
             let mut few: Vec<f64> = few.iter().copied().map(f64::from).collect();
@@ -99,7 +99,7 @@ impl Histogram {
         }
     }
 
-    /// Adds what another counted.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Self) {
         self.add_counts(&other.counts);
         self.range = union(self.range, other.range);
@@ -111,14 +111,14 @@ impl Histogram {
         });
     }
 
-    /// Delays counted.
+    /// The number of delays counted.
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The delay that a share of 0 to 1 of them do not exceed, `None` if there are none.
+    /// The delay that a share of 0 to 1 of them do not exceed; `None` if there are none.
     ///
-    /// Of few it is one of them; of many it is found inside its bucket by linear interpolation.
+    /// Of few delays it is one of them; of many it is interpolated linearly inside its bucket.
     pub fn quantile(&self, share: f64) -> Option<Quantile> {
         let total = self.total();
         if total == 0 {
@@ -146,7 +146,7 @@ impl Histogram {
         }
         let (index, inside) = place;
         let [least, most] = self.range;
-        // the first and the last bucket hold what lies beyond them too
+        // the first and the last bucket also count delays beyond them
         let low = if index == 0 { least } else { edge(index) };
         let high = if index == BUCKETS - 1 {
             most
@@ -204,7 +204,7 @@ impl TryFrom<Sparse> for Histogram {
                     BUCKETS - 1
                 ));
             };
-            // sums over buckets stay far from overflow
+            // so that sums over buckets cannot overflow
             if count > COUNT_MAX || *own > 0 {
                 return Err(format!("bucket {index} is counted twice or beyond reason"));
             }

@@ -1,6 +1,6 @@
-//! Which instructions the lanes use: the widest that the machine has, or a chosen set.
+//! Which instruction set the lanes use: the widest that the machine has, or a chosen one.
 //!
-//! Left out: any influence on results, which are the same bits with every set.
+//! Left out: any influence on results, which have the same bits with every set.
 
 use super::rows::Job;
 use super::tally::Tally;
@@ -9,7 +9,7 @@ use pulp::Simd;
 /// A set of vector instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instructions {
-    /// None: one replication after another.
+    /// No vector instructions: one replication after another.
     Scalar,
     /// Eight lanes.
     Avx2,
@@ -20,7 +20,7 @@ pub enum Instructions {
 }
 
 impl Instructions {
-    /// What this machine has, narrowest first.
+    /// The sets of this machine, narrowest first.
     pub fn available() -> Vec<Self> {
         let mut found = vec![Self::Scalar];
         #[cfg(target_arch = "x86_64")]
@@ -33,7 +33,7 @@ impl Instructions {
         found
     }
 
-    /// Does the job; a set that the machine lacks falls back to the scalar one.
+    /// Runs the job with this set; if the machine does not have it, with scalar instructions.
     pub(super) fn perform(self, job: Job<'_>) -> Vec<Tally> {
         match self {
             #[cfg(target_arch = "x86_64")]

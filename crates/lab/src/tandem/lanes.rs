@@ -1,34 +1,34 @@
 //! Arithmetic on a row of lanes: random numbers, logarithm, power of two, ceiling.
 //!
-//! Polynomials on the mantissa and integers on the exponent. No fused operation and no reciprocal
-//! approximation: the same bits come out of every instruction set. Left out: special values, which
-//! the ranges stated here exclude.
+//! Polynomials on the mantissa and integers on the exponent. There is no fused operation and no
+//! reciprocal approximation, so that every instruction set gives the same bits. Left out: special
+//! values, which the ranges stated here exclude.
 
 use super::random::{self, Purpose};
 use pulp::{Simd, bytemuck};
 
-/// Adding and taking away again rounds to the nearest integer, below 2^22.
+/// Adding and subtracting this rounds to the nearest integer, below 2^22.
 const ROUND: f32 = 12_582_912.0;
-/// An integer below 2^23 in the mantissa of this is itself plus 2^23.
+/// An integer below 2^23 as the mantissa of this number is itself plus 2^23.
 const WHOLE: u32 = 0x4b00_0000;
 /// The square root of one half.
 const ROOT_HALF: u32 = 0x3f35_04f3;
 const ONE: u32 = 0x3f80_0000;
 const MANTISSA: u32 = 0x007f_ffff;
 
-/// Lanes of a row seen as numbers.
+/// The lanes of a row as numbers.
 #[inline(always)]
 pub(super) fn each<S: Simd>(lanes: &S::f32s) -> &[f32] {
     bytemuck::cast_slice(std::slice::from_ref(lanes))
 }
 
-/// The same, to be written.
+/// The same, writable.
 #[inline(always)]
 pub(super) fn each_mut<S: Simd>(lanes: &mut S::f32s) -> &mut [f32] {
     bytemuck::cast_slice_mut(std::slice::from_mut(lanes))
 }
 
-/// Xoshiro128++, one stream a lane.
+/// Xoshiro128++, one stream per lane.
 #[derive(Clone, Copy)]
 pub(super) struct Streams<S: Simd> {
     state: [S::u32s; 4],
@@ -56,11 +56,12 @@ impl<S: Simd> Streams<S> {
 
     /// Natural logarithms of the next uniform numbers.
     ///
-    /// Two passes: a processor looks ahead only so far, and of a shorter chain of operations more
-    /// rows are under way at once. What follows on a row deserves a pass of its own too.
+    /// In two passes: a processor looks ahead only over a limited number of operations, and with
+    /// shorter chains of operations more rows are processed at once. For the same reason, further
+    /// work on a row should have a pass of its own.
     #[inline(always)]
     pub(super) fn fill_ln(&mut self, simd: S, rows: &mut [S::f32s]) {
-        // a copy stays in registers
+        // a local copy stays in registers
         let mut stream = *self;
         for row in rows.iter_mut() {
             *row = stream.scaled(simd);
@@ -71,7 +72,7 @@ impl<S: Simd> Streams<S> {
         }
     }
 
-    /// 2^23 times the next uniform number: scaling by powers of two rounds nothing.
+    /// 2^23 times the next uniform number: scaling by a power of two does not round.
     #[inline(always)]
     fn scaled(&mut self, simd: S) -> S::f32s {
         let bits = self.next(simd);
@@ -112,7 +113,7 @@ fn whole<S: Simd>(simd: S, integer: S::u32s) -> S::f32s {
     simd.sub_f32s(shifted, simd.splat_f32s(8_388_608.0))
 }
 
-/// Horner's rule, highest coefficient first.
+/// Horner's scheme, highest coefficient first.
 #[inline(always)]
 fn polynomial<S: Simd, const N: usize>(simd: S, x: S::f32s, coefficients: [f32; N]) -> S::f32s {
     let mut sum = simd.splat_f32s(coefficients[0]);
@@ -144,7 +145,8 @@ pub(super) fn ln<S: Simd, const SCALE: u32>(simd: S, x: S::f32s) -> S::f32s {
     simd.add_f32s(of_exponent, of_mantissa)
 }
 
-/// `(ln(1 + f) - f + f^2/2) / f^3`, from -0.29 to 0.41; least error at Chebyshev's points.
+/// `(ln(1 + f) - f + f^2/2) / f^3`, from -0.29 to 0.41; the coefficients minimise the error at
+/// Chebyshev's points.
 const LN: [f32; 7] = [
     0.090_487_845,
     -0.140_308_92,
@@ -166,7 +168,7 @@ pub(super) fn exp2<S: Simd>(simd: S, x: S::f32s) -> S::f32s {
     simd.transmute_f32s_u32s(simd.add_u32s(simd.transmute_u32s_f32s(mantissa), exponent))
 }
 
-/// `2^x` from -1/2 to 1/2; least error at Chebyshev's points.
+/// `2^x` from -1/2 to 1/2; the coefficients minimise the error at Chebyshev's points.
 const EXP2: [f32; 6] = [
     0.001_339_086_3,
     0.009_676_032,

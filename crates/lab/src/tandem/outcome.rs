@@ -1,38 +1,40 @@
-//! What replications mean: averages, intervals of confidence, percentiles, and whether they count.
+//! The evaluation of replications: averages, confidence intervals, percentiles, and whether they
+//! are meaningful.
 //!
-//! A replication is one observation; the half-widths are Student's at 95 %. Left out: the
-//! counting itself, which is in [`super::tally`].
+//! A replication is one observation; the half-widths are Student's at 95 %. Left out: counting,
+//! which is in [`super::tally`].
 
 use super::histogram::Quantile;
 use super::state::{State, reaching};
 use super::tally::{PERCENTILES, Replication, Tally};
 use serde::Serialize;
 
-/// Replications from which drift is tested between the halves of the time.
+/// The number of replications from which drift is tested between the halves of the time.
 const DRIFT_REPLICATIONS: usize = 3;
-/// The halves' difference, in shares of the mean delay, that is drift if it is significant.
+/// The difference between the halves, relative to the mean delay, that is drift if it is
+/// significant.
 const DRIFT_SHARE: f64 = 0.25;
 /// Share of the packets that may be left inside at the end if there are too few replications.
 const BACKLOG_SHARE: f64 = 0.02;
-/// Packets inside at the end that mean nothing in themselves.
+/// The number of packets inside at the end that is always acceptable.
 const BACKLOG_PACKETS: f64 = 1000.0;
 
-/// What the replications of one road say together.
+/// The results of the replications of one road.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
     /// The road's policy.
     pub policy: String,
-    /// Replications that saw a packet.
+    /// Replications that counted a packet.
     pub replications: usize,
     /// Packets counted.
     pub packets: u64,
     /// Mean seconds from arrival to departure from the last station.
     pub mean_delay_s: f64,
-    /// Its half-width at 95 %, `None` below two replications, as for all the others.
+    /// Its half-width at 95 %; like all half-widths `None` for fewer than two replications.
     pub delay_ci95_s: Option<f64>,
     /// Delays of all replications.
     pub percentiles: Vec<Percentile>,
-    /// Clear bits per second that come.
+    /// Clear bits per second that arrive.
     pub offered_bps: f64,
     /// Clear bits per second that leave the last station.
     pub throughput_bps: f64,
@@ -44,35 +46,36 @@ pub struct Outcome {
     pub protected_bps: f64,
     /// Its half-width.
     pub protected_ci95_bps: Option<f64>,
-    /// Protected bytes per clear byte of what came.
+    /// Protected bytes per clear byte of the packets that arrived.
     pub expansion: f64,
-    /// Stations in order.
+    /// The stations in order.
     pub stations: Vec<StationOutcome>,
-    /// Whether averages mean anything: the worst of the stations' states.
+    /// Whether averages are meaningful: the worst of the stations' states.
     pub state: State,
 }
 
 /// A delay and the share of packets that do not exceed it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Percentile {
-    /// 0 to 100.
+    /// The share in percent, 0 to 100.
     pub percent: f64,
-    /// Seconds.
+    /// The delay in seconds.
     pub delay_s: f64,
-    /// Between these seconds it is known to be, of the delays that were counted: at most 3.2 %
-    /// apart, and the delay itself where few were.
+    /// The interval of the counted delays, in seconds, in which it lies: its ends are at most 3.2 %
+    /// apart, or equal the delay if few were counted.
     pub between_s: [f64; 2],
-    /// The same for delays of all runs, at 95 %: both by replications and by what was counted.
+    /// The interval for the delays of all possible runs, at 95 %, which includes the error of
+    /// counting.
     pub ci95_s: Option<[f64; 2]>,
 }
 
-/// One station's averages.
+/// The averages of one station.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StationOutcome {
     /// Its name.
     pub name: String,
-    /// Seconds of work per second that all packets would bring, were no other station full: 1 or
-    /// more where it could not keep up.
+    /// Seconds of work per second that all packets would cause if no other station were full: 1 or
+    /// more if it could not keep up.
     pub load: f64,
     /// Share of the time in which it worked.
     pub utilisation: f64,
@@ -84,14 +87,14 @@ pub struct StationOutcome {
     pub wait_ci95_s: Option<f64>,
     /// Clear bytes waiting, not in service, over time.
     pub mean_queue_bytes: f64,
-    /// Its half-width.
+    /// Half-width.
     pub queue_ci95_bytes: Option<f64>,
-    /// Whether these averages mean anything, by the load that reaches it.
+    /// Whether these averages are meaningful, by the load that reaches it.
     pub state: State,
 }
 
 impl Tally {
-    /// What the replications say together; `None` if no packet was counted.
+    /// The results of the replications; `None` if no packet was counted.
     pub fn outcome(&self) -> Option<Outcome> {
         let counted = self.replications.iter().filter(|r| r.packets > 0);
         let all: Vec<&Replication> = counted.collect();
@@ -157,12 +160,12 @@ impl Tally {
         state: State,
     ) -> StationOutcome {
         let over = |value: &dyn Fn(&Replication) -> f64| Estimate::of(all, value);
-        // rounding alone brings it above the whole time
+        // only rounding makes it larger than the whole time
         let busy = |r: &Replication| (r.stations[index].busy_s / r.departing_s).min(1.0);
         let load = |r: &Replication| r.stations[index].work_s / r.seconds;
         let utilisation = over(&busy);
         let wait = over(&|r| r.stations[index].wait_s / r.packets as f64);
-        // behind a full station fewer packets pass in a second than come to the road
+        // behind a full station fewer packets pass per second than arrive at the road
         let is_behind = before.contains(&State::NotStationary);
         let passing = |r: &Replication| match load(r) {
             load if is_behind && load > 0.0 => busy(r) / load,
@@ -182,9 +185,9 @@ impl Tally {
         }
     }
 
-    /// By the loads that the traffic promises where they are known, else by the measured ones.
+    /// Uses the loads computed from the traffic if they are known, otherwise the measured ones.
     ///
-    /// Drift of the road is laid to its busiest station.
+    /// Drift of the road is attributed to its busiest station.
     fn states(&self, all: &[&Replication], mean_delay: f64) -> Vec<State> {
         let measured = |index: usize| {
             let load = |r: &Replication| r.stations[index].work_s / r.seconds;
@@ -200,7 +203,7 @@ impl Tally {
         let Some(busiest) = busiest else {
             return states;
         };
-        // open traffic below 1 settles in the end, and near it no run is long enough
+        // open traffic below 1 becomes stationary in the end, but near 1 no run is long enough
         let settles = self.expected.is_some() && states[busiest] != State::Stationary;
         if !settles && drifts(all, mean_delay) {
             states[busiest] = State::NotStationary;
@@ -209,7 +212,7 @@ impl Tally {
     }
 }
 
-/// Whether delays grow from the first half of the time to the second, or packets pile up inside.
+/// Whether delays grow from the first half of the time to the second, or packets accumulate inside.
 fn drifts(all: &[&Replication], mean_delay: f64) -> bool {
     let halves: Vec<f64> = all
         .iter()

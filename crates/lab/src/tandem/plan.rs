@@ -1,20 +1,22 @@
-//! What the lanes compute of roads: each ceiling once, each shape of staircase once, then scales.
+//! What the lanes compute for all roads: each ceiling once, each shape of staircase once, then
+//! scale factors.
 //!
-//! A link carries the same bytes as the link before it, only faster, and a gateway does the
-//! operations of the station: their services are one staircase times different numbers. Left out:
+//! A link carries the same bytes as the link before it, only faster, and a gateway does the same
+//! operations as the station: their services are one staircase times different numbers. Left out:
 //! the arithmetic, which is in [`super::rows`].
 
 use super::Road;
 use crate::staircase::{Staircase, Step};
 
-/// Coefficients that differ by less, relatively, are the same number computed differently.
+/// Coefficients with a smaller relative difference are considered equal: they were computed
+/// differently.
 const ALIKE: f64 = 1e-12;
 
 /// All roads of a simulation.
 pub(super) struct Plan {
-    /// Ceilings that any road needs.
+    /// The ceilings that any of the roads needs.
     pub(super) ceilings: Vec<Ceiling>,
-    /// In the order given.
+    /// The roads in the order given.
     pub(super) roads: Vec<RoadPlan>,
 }
 
@@ -28,9 +30,9 @@ pub(super) struct Ceiling {
 pub(super) struct RoadPlan {
     /// Staircases that differ by more than a factor.
     pub(super) shapes: Vec<Shape>,
-    /// Stations that cost something, in order.
+    /// The stations with a cost, in order.
     pub(super) loaded: Vec<Loaded>,
-    /// All stations: index of the loaded one.
+    /// For each station, the index among the loaded ones.
     pub(super) stations: Vec<Option<usize>>,
     /// Shape and factor of the protected size.
     pub(super) protected: Option<(usize, f64)>,
@@ -46,12 +48,12 @@ pub(super) struct Loaded {
 pub(super) struct Shape {
     pub(super) fixed: f32,
     pub(super) per_byte: f32,
-    /// Ceiling and height.
+    /// Pairs of ceiling and height.
     pub(super) steps: Vec<(usize, f32)>,
     exact: Vec<(Term, f64)>,
 }
 
-/// What a coefficient belongs to.
+/// The term that a coefficient belongs to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Term {
     Ceiling(usize),
@@ -77,7 +79,7 @@ impl Plan {
     }
 }
 
-/// Offsets and widths, in the order found.
+/// Pairs of offset and width, in the order found.
 #[derive(Default)]
 struct Ceilings(Vec<(f64, f64)>);
 
@@ -95,8 +97,8 @@ impl Ceilings {
 impl Ceiling {
     fn new(offset: f64, width: f64) -> Self {
         let mut inverse = (1.0 / width) as f32;
-        // a whole number of blocks must not come out a hair above itself: where the inverse is
-        // rounded it errs downwards by more than the product's own rounding
+        // A whole number of blocks must not be rounded up by a tiny error: if the inverse is
+        // rounded, it must be too small by more than the product's own rounding.
         if f64::from(inverse) * width != 1.0 {
             inverse = (1.0 / width * (1.0 - 3e-7)) as f32;
         }
@@ -128,7 +130,7 @@ impl RoadPlan {
         plan
     }
 
-    /// The shape of a staircase, shared if there is one like it, and its factor.
+    /// The shape of a staircase, shared if there already is an equal one, and its factor.
     fn place(&mut self, staircase: &Staircase, ceilings: &mut Ceilings) -> Option<(usize, f64)> {
         let mut terms: Vec<(Term, f64)> = Vec::new();
         let mut add = |term: Term, value: f64| match terms.iter_mut().find(|own| own.0 == term) {
@@ -193,7 +195,7 @@ mod tests {
         assert_eq!(plan.roads[0].shapes.len(), 3);
         assert_eq!(plan.roads[0].loaded.len(), 8);
         assert_eq!(plan.ceilings.len(), 3);
-        // without security links only
+        // only links, without security
         assert_eq!(plan.roads[1].loaded.len(), 6);
         assert_eq!(plan.roads[1].stations[0], None);
         assert_eq!(plan.roads[1].shapes.len(), 1);

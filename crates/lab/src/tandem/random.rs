@@ -1,24 +1,24 @@
 //! Streams of random numbers, each named by seed, purpose and replication.
 //!
-//! Xoshiro128++ per stream, seeded through SplitMix64. Left out: anything from the system.
+//! Xoshiro128++ per stream, seeded through SplitMix64. Left out: randomness of the system.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::{SplitMix64, Xoshiro128PlusPlus};
 
-/// What a stream is for; purposes never share numbers.
+/// The purpose of a stream; streams of different purposes are independent.
 #[derive(Clone, Copy)]
 pub(super) enum Purpose {
-    /// Time between packets.
+    /// The time between packets.
     Gap = 1,
-    /// Size of packets.
+    /// The size of packets.
     Size = 2,
     /// Whether a packet call or a session ends.
     Call = 3,
 }
 
-/// The state in which the stream begins.
+/// The initial state of the stream.
 pub(super) fn state(seed: u64, purpose: Purpose, replication: u64) -> [u32; 4] {
-    // each word is hashed before the next is mixed in: neighbours end far apart
+    // each word is hashed before the next is mixed in, so that similar names give different streams
     let first = SplitMix64::seed_from_u64(seed).next_u64();
     let second = SplitMix64::seed_from_u64(first ^ purpose as u64).next_u64();
     let mut third = SplitMix64::seed_from_u64(second ^ replication);
@@ -27,7 +27,7 @@ pub(super) fn state(seed: u64, purpose: Purpose, replication: u64) -> [u32; 4] {
     if words == [0; 4] { [1, 0, 0, 0] } else { words }
 }
 
-/// One stream, a number at a time.
+/// One stream, read one number at a time.
 pub(super) struct Stream(Xoshiro128PlusPlus);
 
 impl Stream {
@@ -42,12 +42,12 @@ impl Stream {
         Self(Xoshiro128PlusPlus::from_seed(bytes))
     }
 
-    /// Above 0, at most 1.
+    /// A uniform number above 0, at most 1.
     pub(super) fn uniform(&mut self) -> f32 {
         uniform(self.0.next_u32())
     }
 
-    /// Exponential with mean 1.
+    /// An exponential number with mean 1.
     pub(super) fn exponential(&mut self) -> f64 {
         -libm::log(f64::from(self.uniform()))
     }

@@ -1,12 +1,13 @@
-//! Open traffic, one replication a lane, a block of packets at a time.
+//! Open traffic, one replication per lane, a block of packets at a time.
 //!
-//! Two phases a block: sizes, gaps and ceilings once for all roads; then each road's stations.
-//! Delays count from the packet's own arrival, so that `f32` keeps seven digits of every delay
-//! however long the run; sums over a block go to `f64`. Where a station is overloaded and delays
-//! grow without bound, each block counts them from a base in `f64`, or steps of a few milliseconds
-//! would drown in the digits of hours. Against [`super::walk`] over the same streams, mean delays
-//! differ by less than 2e-5, utilisations and rates by less than 1e-5, waits by less than 1e-4 plus
-//! a ten-millionth of the delay. Left out: traffic with feedback, see [`super::walk`].
+//! There are two phases per block: first sizes, gaps and ceilings once for all roads; then the
+//! stations of each road. Delays are relative to the packet's own arrival, so that `f32` keeps
+//! seven digits of every delay in runs of any length; sums over a block are added in `f64`. If a
+//! station is overloaded and delays grow without bound, each block counts them from a base in
+//! `f64`, because in `f32` a service time of a few milliseconds would be lost in the digits of
+//! hours. Compared with [`super::walk`] over the same streams, mean delays differ by less than
+//! 2e-5, utilisations and rates by less than 1e-5, waits by less than 1e-4 plus a ten-millionth of
+//! the delay. Left out: traffic with feedback, see [`super::walk`].
 
 mod delays;
 mod edges;
@@ -21,21 +22,21 @@ use pulp::{Simd, WithSimd};
 
 /// Lanes of the widest instruction set.
 const LANES_MOST: usize = 16;
-/// Places of a table of counts: the buckets of every lane, up to a power of two.
+/// Entries of a table of counts: the buckets of every lane, rounded up to a power of two.
 const SLOTS: usize = BUCKETS.next_power_of_two() * LANES_MOST;
-/// Blocks between flushes: no count gets near 2^32 before.
+/// Blocks between flushes: no count can come near 2^32 in that time.
 const FLUSH: u32 = 1 << 20;
 
-/// The least and the greatest of no delays.
+/// The smallest and the largest delay if there are none.
 const NOTHING: [f32; 2] = [f32::INFINITY, f32::NEG_INFINITY];
 
-/// A delay beyond this many seconds counts from a base.
+/// A delay of more than this many seconds is counted from a base.
 const REBASE_S: f32 = 4.0;
 
-/// One number a packet and lane.
+/// One number per packet and lane.
 type Block<T> = Box<[T; ROWS]>;
 
-/// Every replication of every road, in groups of as many as there are lanes.
+/// Runs every replication of every road, in groups of as many as there are lanes.
 pub(super) struct Job<'a> {
     pub(super) roads: &'a [Road],
     pub(super) traffic: &'a Traffic,
@@ -72,49 +73,49 @@ impl WithSimd for Job<'_> {
     }
 }
 
-/// Replications that run together, one a lane.
+/// Replications that run together, one per lane.
 struct Group<S: Simd> {
     run: Run,
     /// Lanes in use.
     used: usize,
     source: Source<S>,
-    /// When each lane's last packet came.
+    /// When the last packet of each lane arrived.
     clocks: Vec<f64>,
-    /// When each lane's block began.
+    /// When the block of each lane began.
     began: Vec<f64>,
-    /// Clear bytes of each lane in the block, those that do not count included.
+    /// Clear bytes of each lane in the block, including those that do not count.
     offered: Vec<f32>,
     gaps: Block<S::f32s>,
     sizes: Block<S::f32s>,
-    /// Sizes of packets that count, 0 for others; where not all count.
+    /// Sizes of packets that count, 0 for others; used if not all count.
     counted: Block<S::f32s>,
-    /// 1 for packets that count, 0 for others; where not all count.
+    /// 1 for packets that count, 0 for others; used if not all count.
     weights: Block<S::f32s>,
     ceilings: Vec<Block<S::f32s>>,
     shapes: Vec<Block<S::f32s>>,
     /// Sums of the block's shapes: over packets that count, and over all.
     totals: Vec<[S::f32s; 2]>,
-    /// The states of a road before the block.
+    /// The state of each road before the block.
     prior: Vec<S::f32s>,
     delays: Block<S::f32s>,
     packets: Vec<f64>,
     bytes: Vec<f64>,
-    /// Packets of each half of the time.
+    /// The packets of each half of the time.
     halves: [Vec<f64>; 2],
     roads: Vec<Lanes<S>>,
 }
 
-/// What one road knows of its lanes; sums are per lane, or per station or shape and lane.
+/// The state of one road in all lanes; sums are per lane, or per station or shape and lane.
 struct Lanes<S: Simd> {
-    /// How long after its arrival the last packet left each loaded station, less the base.
+    /// How long after its arrival the last packet left each loaded station, minus the base.
     state: Vec<S::f32s>,
-    /// What the state counts from: 0 but where delays are long.
+    /// The base of the state: 0 unless delays are long.
     bases: Vec<f64>,
-    /// The base of the station before less the station's own.
+    /// The base of the station before minus the station's own.
     shifts: Vec<S::f32s>,
     /// The base of the last station.
     last_base: S::f32s,
-    /// Some base is not 0.
+    /// Whether any base is not 0.
     rebased: bool,
     /// When the last packet left the last station.
     departed: Vec<f64>,
@@ -122,20 +123,20 @@ struct Lanes<S: Simd> {
     delivered_bytes: Vec<f64>,
     delay: [Vec<f64>; 2],
     work: Vec<f64>,
-    /// Work done between the warm-up and the end less that of the packets that came then.
+    /// Work done between the warm-up and the end minus the work of the packets that arrived then.
     shifted: Vec<f64>,
     wait: Vec<f64>,
     byte: Vec<f64>,
     /// Delays by bucket and lane since the last flush. The lanes of a bucket share a cache line:
-    /// delays of one road are alike, and tables of their own would push each other out.
+    /// delays of one road are similar, and separate tables would evict each other.
     counts: Box<[u32; SLOTS]>,
     /// The same before the last flush, by lane.
     flushed: Vec<[u64; BUCKETS]>,
-    /// The least and the greatest delay.
+    /// The smallest and the largest delay.
     range: [S::f32s; 2],
-    /// The delays of each lane that has had few.
+    /// The delays of each lane that has had few so far.
     few: Vec<Option<Vec<f32>>>,
-    /// Some lane has.
+    /// Whether there is such a lane.
     keeps_few: bool,
 }
 
@@ -168,7 +169,7 @@ impl<S: Simd> Lanes<S> {
 }
 
 impl<S: Simd> Lanes<S> {
-    /// Moves long delays to their bases; whether there are any.
+    /// Moves long delays to their bases; returns whether there are any.
     #[inline(always)]
     fn rebase(&mut self, simd: S) -> bool {
         let mut highest = simd.splat_f32s(0.0);
@@ -259,7 +260,7 @@ impl<S: Simd> Group<S> {
         self.clocks.iter().any(|clock| *clock < self.run.seconds)
     }
 
-    /// Sixty-four packets of every lane down every road.
+    /// Sends 64 packets of every lane through every road.
     #[inline(always)]
     fn block(&mut self, simd: S, plan: &Plan) {
         self.source.fill_sizes(simd, &mut self.sizes);
@@ -284,7 +285,7 @@ impl<S: Simd> Group<S> {
         }
     }
 
-    /// Moves the clocks past the block, and finds which packets count; whether all do.
+    /// Advances the clocks by the block, and finds which packets count; returns whether all do.
     #[inline(always)]
     fn advance(&mut self, simd: S) -> bool {
         self.began.copy_from_slice(&self.clocks);
@@ -331,7 +332,7 @@ impl<S: Simd> Group<S> {
         whole
     }
 
-    /// Weights each packet: 1 from the warm-up to the end, 0 outside.
+    /// The weight of each packet: 1 between the warm-up and the end, otherwise 0.
     #[inline(always)]
     fn weigh(&mut self, simd: S) {
         let window = self.run.warm_up..self.run.seconds;
@@ -350,7 +351,7 @@ impl<S: Simd> Group<S> {
         add_to::<S>(&mut self.packets, sum(simd, |row| self.weights[row]));
     }
 
-    /// Values of a staircase for the block, and their sum.
+    /// The values of a staircase for the block, and their sum.
     #[inline(always)]
     fn shape(&mut self, simd: S, road: usize, index: usize, shape: &Shape, whole: bool) {
         let values = &mut self.shapes[index];
@@ -395,7 +396,7 @@ impl<S: Simd> Group<S> {
         add_to::<S>(&mut self.roads[road].work[index * lanes..][..lanes], total);
     }
 
-    /// The block through the stations of one road.
+    /// Sends the block through the stations of one road.
     #[inline(always)]
     fn road<const WHOLE: bool, const BASED: bool>(
         &mut self,
@@ -432,7 +433,7 @@ impl<S: Simd> Group<S> {
         self.delay::<WHOLE>(simd, index);
     }
 
-    /// The block through `K` stations, each row through all of them before the next.
+    /// Sends the block through `K` stations, each row through all of them before the next row.
     #[inline(always)]
     fn pass<const K: usize, const WHOLE: bool, const BASED: bool>(
         &mut self,
@@ -478,7 +479,7 @@ impl<S: Simd> Group<S> {
         }
     }
 
-    /// Turns lanes into records.
+    /// Converts lanes into records.
     fn finish(&self, plan: &Plan, first: u64, tallies: &mut [Tally]) {
         let lanes = S::F32_LANES;
         let window = self.run.seconds - self.run.warm_up;
@@ -522,7 +523,7 @@ impl<S: Simd> Group<S> {
     }
 }
 
-/// The sum of a block's rows, lane by lane, in four chains that do not wait for each other.
+/// The sum of a block's rows, lane by lane, in four independent chains.
 #[inline(always)]
 fn sum<S: Simd>(simd: S, rows: impl Fn(usize) -> S::f32s) -> S::f32s {
     let mut chains = [simd.splat_f32s(0.0); 4];

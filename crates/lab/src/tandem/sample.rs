@@ -1,4 +1,4 @@
-//! Gaps and sizes of a block of packets, one replication a lane.
+//! Gaps and sizes of a block of packets, one replication per lane.
 //!
 //! Left out: the streams themselves and their arithmetic, which are in [`super::lanes`].
 
@@ -11,7 +11,7 @@ use pulp::Simd;
 /// Packets of a block, each a row of lanes.
 pub(super) const ROWS: usize = 64;
 
-/// Where gaps and sizes come from.
+/// How gaps and sizes are drawn.
 pub(super) struct Source<S: Simd> {
     gaps: Streams<S>,
     sizes: Streams<S>,
@@ -23,7 +23,8 @@ pub(super) struct Source<S: Simd> {
 enum Gap {
     Constant(f32),
     Exponential(f32),
-    /// Probabilities that a call, and a session with it, ends; means within, between and beyond.
+    /// The probabilities that a call ends, and a session with it; mean gaps within calls, between
+    /// calls and between sessions.
     Call {
         ends: f32,
         leaves: f32,
@@ -79,7 +80,7 @@ impl<S: Simd> Source<S> {
         }
     }
 
-    /// What never changes.
+    /// A value that is always the same.
     pub(super) fn fill_constant(
         &self,
         simd: S,

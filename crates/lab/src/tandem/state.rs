@@ -1,24 +1,24 @@
-//! Whether averages mean anything: what load says of a station.
+//! Whether averages are meaningful, by the load of a station.
 
 use serde::Serialize;
 
-/// From here a finite run says little: it is marked `near saturation`.
+/// The load from which a finite run is of little use: it is marked `near saturation`.
 pub(super) const NEAR_SATURATION: f64 = 0.97;
 
-/// Whether averages mean anything.
+/// Whether averages are meaningful.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
     /// Load well below 1, no drift.
     Stationary,
-    /// Load above it: longer runs would move the averages.
+    /// Load close to 1: longer runs would change the averages.
     NearSaturation,
-    /// Load 1 or more, or delays that grow with time: there is no average.
+    /// Load of 1 or more, or delays that grow with time: there is no average.
     NotStationary,
 }
 
 impl State {
-    /// The state of a station that gets so many seconds of work in a second.
+    /// The state of a station that receives so many seconds of work per second.
     pub(super) fn under(load: f64) -> Self {
         match load {
             load if load >= 1.0 => Self::NotStationary,
@@ -28,8 +28,8 @@ impl State {
     }
 }
 
-/// What reaches each station of the load that all packets would bring it: a full station lets its
-/// capacity through, and all behind it get so much less.
+/// The load that reaches each station, of the load that all packets would cause there. A full
+/// station lets its capacity through, and all stations behind it receive less accordingly.
 pub(super) fn reaching(loads: &[f64]) -> Vec<f64> {
     let mut fullest = 1.0;
     let reaching = loads.iter().map(|load| {

@@ -1,6 +1,6 @@
-//! What replications saw, one record each, so that runs can be split, merged and resumed.
+//! The counts of replications, one record each, so that runs can be split, merged and resumed.
 //!
-//! Left out: what it means, which [`super::outcome`] works out once all are in.
+//! Left out: their evaluation, which [`super::outcome`] does once all are available.
 
 use super::closed::Means;
 use super::histogram::Histogram;
@@ -10,16 +10,16 @@ use serde::{Deserialize, Serialize};
 /// Percentiles that an outcome lists.
 pub const PERCENTILES: [f64; 5] = [50.0, 90.0, 95.0, 99.0, 99.9];
 
-/// The results of one road: a record a replication, and all their delays.
+/// The results of one road: one record per replication, and all their delays.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tally {
     /// The road's policy.
     pub policy: String,
-    /// Stations in order.
+    /// Names of the stations in order.
     pub stations: Vec<String>,
-    /// Load of each station that the traffic's means promise, where they are known: seconds of
-    /// work that all packets would bring it in a second.
+    /// The load of each station, computed from the traffic's means if they are known: seconds of
+    /// work per second that all packets would cause.
     pub expected: Option<Vec<f64>>,
     /// The run's seed.
     pub seed: u64,
@@ -33,17 +33,17 @@ pub struct Tally {
     pub delays: Histogram,
 }
 
-/// What one replication saw after its warm-up.
+/// The counts of one replication after its warm-up.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Replication {
-    /// Its index, which names its randomness.
+    /// Its index, which names its random stream.
     pub index: u64,
-    /// Seconds in which arrivals were counted.
+    /// The seconds in which arrivals were counted.
     pub seconds: f64,
-    /// Seconds in which departures were counted.
+    /// The seconds in which departures were counted.
     pub departing_s: f64,
-    /// Packets that came.
+    /// Packets that arrived.
     pub packets: u64,
     /// Their clear bytes.
     pub bytes: f64,
@@ -57,38 +57,38 @@ pub struct Replication {
     pub delivered_bytes: f64,
     /// Packets and delays of the first and of the second half of the time.
     pub halves: [Half; 2],
-    /// The delays that [`PERCENTILES`] of its packets did not exceed.
+    /// The delays that the shares [`PERCENTILES`] of its packets did not exceed.
     pub percentiles: [f64; 5],
-    /// What each station saw of the packets that came.
+    /// The counts of each station for the packets that arrived.
     pub stations: Vec<Seen>,
 }
 
-/// Packets that came in one half of the time.
+/// The packets that arrived in one half of the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Half {
-    /// How many.
+    /// Their number.
     pub packets: u64,
     /// Their delays, added up.
     pub delay_s: f64,
 }
 
-/// What one station saw.
+/// The counts of one station.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Seen {
-    /// Service times of the packets that came, added up, whenever it got to them.
+    /// The sum of service times of the packets that arrived, whenever they were served.
     pub work_s: f64,
-    /// Seconds of service between the warm-up and the end, whichever packets they were for.
+    /// Seconds of service between the warm-up and the end, for any packets.
     pub busy_s: f64,
     /// Waiting times, added up.
     pub wait_s: f64,
-    /// Waiting time of each packet times its clear bytes, added up.
+    /// The sum over packets of waiting time times clear bytes.
     pub byte_s: f64,
 }
 
 impl Tally {
-    /// Empty tallies of roads under traffic; `None` if it is a list of packets.
+    /// Empty tallies of roads under traffic; `traffic` is `None` for a list of packets.
     pub(super) fn of(roads: &[Road], traffic: Option<&Traffic>, run: &Run) -> Vec<Self> {
         let known = traffic.and_then(|traffic| Some((traffic, traffic.packets_per_s()?)));
         let mut known = known.map(|(traffic, rate)| (rate, Means::new(&traffic.sizes)));
@@ -117,7 +117,7 @@ impl Tally {
         }
     }
 
-    /// Takes in a replication and its delays.
+    /// Adds a replication and its delays.
     pub(super) fn add(&mut self, mut seen: Replication, delays: &Histogram) {
         seen.percentiles = PERCENTILES.map(|percent| {
             let found = delays.quantile(percent / 100.0);
@@ -127,7 +127,8 @@ impl Tally {
         self.replications.push(seen);
     }
 
-    /// Takes in other replications of the same run; refuses another run's, and any index twice.
+    /// Adds other replications of the same run; refuses those of another run, and duplicate
+    /// indices.
     ///
     /// The order of merging does not matter.
     pub fn merge(&mut self, other: &Self) -> Result<(), Fault> {
@@ -156,12 +157,12 @@ impl Tally {
         Ok(())
     }
 
-    /// As JSON text, every number to its last bit.
+    /// The tally as JSON text, with every number exact.
     pub fn to_json(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("numbers, texts and lists only")
     }
 
-    /// From [`Self::to_json`]; refuses what no simulation could have counted.
+    /// Reads the text of [`Self::to_json`]; refuses values that no simulation could have counted.
     pub fn from_json(text: &[u8]) -> Result<Self, Fault> {
         let not = |why: String| Fault::NotATally(why);
         let tally: Self = serde_json::from_slice(text).map_err(|e| not(e.to_string()))?;

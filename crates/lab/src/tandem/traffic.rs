@@ -10,22 +10,22 @@ use super::{BYTES_MAX, Fault, PACKETS_MAX, Road, Run};
 /// Entries of an empirical size distribution.
 pub const SHARES_MAX: usize = 65_536;
 
-/// Who sends what.
+/// The traffic of one source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traffic {
     /// When packets come.
     pub arrivals: Arrivals,
     /// How large they are.
     pub sizes: Sizes,
-    /// Clear bits per second. The mean of Poisson and constant arrivals; the pace inside a packet
-    /// call; the pace at which a closed-loop source makes packets.
+    /// Clear bits per second: the mean rate of Poisson and constant arrivals, the rate inside a
+    /// packet call, or the rate at which a closed-loop source makes packets.
     pub rate: f64,
 }
 
 /// When packets come.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Arrivals {
-    /// Independent, at the traffic's rate.
+    /// At independent times, at the traffic's rate.
     Poisson,
     /// Equally spaced, at the traffic's rate.
     Constant,
@@ -37,8 +37,8 @@ pub enum Arrivals {
 
 /// UMTS 30.03 packet calls: geometric numbers, exponential times.
 ///
-/// Inside a call packets follow each other after a mean of `8 E[S] / rate` seconds, which at the
-/// rates of UMTS 30.03 and mean packets of 480 bytes is its table of spacings.
+/// Inside a call packets follow each other after a mean of `8 E[S] / rate` seconds. At the rates of
+/// UMTS 30.03 and mean packets of 480 bytes, this gives its table of spacings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PacketCall {
     /// Mean packet calls in a session.
@@ -47,8 +47,8 @@ pub struct PacketCall {
     pub reading_s: f64,
     /// Mean packets in a call.
     pub packets: f64,
-    /// Mean seconds between sessions. UMTS 30.03 has sessions of many users arrive; for one
-    /// station this is ours.
+    /// Mean seconds between sessions. In UMTS 30.03 sessions of many users arrive; for one station
+    /// this value is our own.
     pub idle_s: f64,
 }
 
@@ -65,30 +65,30 @@ impl PacketCall {
 /// A source that asks, gets an answer of some packets, and asks again once the last has passed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClosedLoop {
-    /// The station, from 0, whose departure lets the next question go; `None` for the last.
+    /// The station, from 0, whose departure allows the next question; `None` for the last station.
     pub after: Option<usize>,
-    /// Mean packets of an answer, geometric; 1 is always one.
+    /// Mean packets of an answer, geometric; 1 means always one.
     pub packets: f64,
     /// Mean seconds of thinking before the next question, exponential.
     pub think_s: f64,
     /// Seconds that the question takes to reach the server.
     pub ask_s: f64,
-    /// What paces the packets of an answer, its first included.
+    /// What determines the times between the packets of an answer, including before the first.
     pub pace: Pace,
 }
 
-/// What paces packets in a closed loop.
+/// What determines the times between packets in a closed loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// Exponential times of mean `8 E[S] / rate`.
+    /// Exponential times with mean `8 E[S] / rate`.
     Exponential,
-    /// Each packet takes its own `8 S / rate` to be made.
+    /// The time for each packet is its own `8 S / rate`.
     Making,
 }
 
 impl ClosedLoop {
-    /// Paper W's serial source: a packet is made, protected by the first station, and only then
-    /// is the next one made.
+    /// Paper W's serial source: a packet is made, then protected by the first station, and only
+    /// then is the next one made.
     pub const SERIAL: Self = Self {
         after: Some(0),
         packets: 1.0,
@@ -96,7 +96,7 @@ impl ClosedLoop {
         ask_s: 0.0,
         pace: Pace::Making,
     };
-    /// Paper U's station that asks a server: packet calls of UMTS 30.03, each asked for.
+    /// Paper U's station that asks a server: packet calls of UMTS 30.03, each requested separately.
     pub const WEB: Self = Self {
         after: None,
         packets: 25.0,
@@ -111,7 +111,7 @@ impl ClosedLoop {
 pub enum Sizes {
     /// All alike.
     Fixed(f64),
-    /// `min(P, largest)` with P Pareto: real-valued, only ceilings round.
+    /// `min(P, largest)` with P Pareto; sizes are real numbers, and only ceilings round them.
     Pareto {
         /// Exponent of the tail.
         shape: f64,
@@ -120,7 +120,7 @@ pub enum Sizes {
         /// Bytes of the largest packet.
         largest: f64,
     },
-    /// As often as their weights say.
+    /// Sizes with frequencies by weight.
     Empirical(Vec<Share>),
 }
 
@@ -129,21 +129,22 @@ pub enum Sizes {
 pub struct Share {
     /// Clear bytes.
     pub bytes: f64,
-    /// How often, relative to the other weights.
+    /// Its frequency relative to the other weights.
     pub weight: f64,
 }
 
 /// A packet of a list or a capture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Packet {
-    /// Seconds since the beginning; earlier than its predecessor counts as together with it.
+    /// Seconds since the beginning; a packet earlier than the one before counts as simultaneous
+    /// with it.
     pub at_s: f64,
     /// Clear bytes.
     pub bytes: f64,
 }
 
 impl Sizes {
-    /// Paper U's: Pareto of exponent 1.1 from 81.5 to 66,666 bytes.
+    /// The sizes of paper U: Pareto of exponent 1.1 from 81.5 to 66,666 bytes.
     pub const PAPER_U: Self = Self::Pareto {
         shape: 1.1,
         smallest: 81.5,
@@ -159,7 +160,7 @@ impl Sizes {
         }
     }
 
-    /// Refuses sizes outside 1 byte to [`BYTES_MAX`] and weights that mean nothing.
+    /// Refuses sizes outside 1 byte to [`BYTES_MAX`] and weights without meaning.
     pub fn check(&self) -> Result<(), Fault> {
         let size = |place: &str, bytes: f64| {
             if (1.0..=BYTES_MAX).contains(&bytes) {
@@ -244,7 +245,7 @@ impl Traffic {
         }
     }
 
-    /// Refuses a station that is not there, and runs without end.
+    /// Refuses a station that does not exist, and runs without end.
     pub(super) fn check_against(&self, roads: &[Road], run: &Run) -> Result<(), Fault> {
         if let Arrivals::ClosedLoop(ClosedLoop {
             after: Some(station),
@@ -269,7 +270,7 @@ impl Traffic {
         Ok(())
     }
 
-    /// Mean packets per second, `None` where they depend on the stations.
+    /// Mean packets per second; `None` if they depend on the stations.
     pub fn packets_per_s(&self) -> Option<f64> {
         match self.arrivals {
             Arrivals::Poisson | Arrivals::Constant => Some(self.pace_per_s()),
@@ -282,8 +283,8 @@ impl Traffic {
         }
     }
 
-    /// Mean packets per second, or where they depend on the stations the most that can be: a
-    /// closed loop makes packets no faster than its pace.
+    /// Mean packets per second, or if they depend on the stations an upper bound: a closed loop
+    /// makes packets no faster than its rate.
     pub fn most_packets_per_s(&self) -> f64 {
         self.packets_per_s().unwrap_or_else(|| self.pace_per_s())
     }
@@ -294,7 +295,7 @@ impl Traffic {
     }
 }
 
-/// Turns uniform numbers into sizes, in `f64`.
+/// Converts uniform numbers into sizes, in `f64`.
 pub(super) enum Draw {
     Fixed(f64),
     Pareto {
@@ -322,7 +323,7 @@ impl Draw {
         }
     }
 
-    /// The size; one number of the stream is used whatever the distribution.
+    /// The size; one number of the stream is used for every distribution.
     pub(super) fn bytes(&self, stream: &mut Stream) -> f64 {
         let uniform = stream.uniform();
         match self {

@@ -1,6 +1,6 @@
 //! One packet at a time, in `f64`: for traffic that waits for its own packets, and for captures.
 //!
-//! It is also the reference against which the lanes are tested.
+//! The tests compare the lanes with it.
 
 use super::histogram::Histogram;
 use super::random::{Purpose, Stream};
@@ -26,7 +26,7 @@ pub(super) fn simulate(roads: &[Road], traffic: &Traffic, run: &Run) -> Vec<Tall
     tallies
 }
 
-/// Sends given packets down every road.
+/// Sends given packets through every road.
 pub(super) fn replay<P>(roads: &[Road], packets: P, run: &Run) -> Result<Vec<Tally>, Fault>
 where
     P: IntoIterator<Item = Result<Packet, Fault>>,
@@ -50,13 +50,13 @@ where
     for (walker, tally) in walkers.into_iter().zip(&mut tallies) {
         let (mut came, mut left) = (run.seconds, run.seconds);
         if whole {
-            // a list that ends ends the run: its last packet still leaves
+            // the end of a list ends the run: its last packet still leaves
             let packets = walker.seen.packets as f64;
             left = walker.clock + walker.last_delay();
             if walker.seen.packets > 0 && clock <= walker.first {
                 return Err(Fault::OneMoment(walker.seen.packets));
             }
-            // so many packets have one gap fewer between them
+            // n packets have n - 1 gaps between them
             let span = (clock - walker.first) * packets / (packets - 1.0);
             came = run.warm_up + span;
         }
@@ -91,11 +91,11 @@ fn check_packet(at_s: f64, bytes: f64) -> Result<(), Fault> {
 pub(super) struct Walker<'a> {
     road: &'a Road,
     run: Run,
-    /// When the last packet came.
+    /// When the last packet arrived.
     pub(super) clock: f64,
-    /// When the first packet that counts came.
+    /// When the first packet that counts arrived.
     first: f64,
-    /// How long after its arrival it left each station.
+    /// How long after its arrival the last packet left each station.
     pub(super) delays: Vec<f64>,
     seen: Replication,
     /// Delays from end to end of the packets that count.
@@ -124,7 +124,7 @@ impl<'a> Walker<'a> {
         self.delays.last().copied().unwrap_or(0.0)
     }
 
-    /// A packet of `bytes` comes `gap` seconds after the one before it.
+    /// A packet of `bytes` arrives `gap` seconds after the one before it.
     pub(super) fn packet(&mut self, gap: f64, bytes: f64) {
         self.clock += gap;
         let counts = self.clock >= self.run.warm_up && self.clock < self.run.seconds;
@@ -164,8 +164,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// The record and its delays, arrivals having been counted until `came` and departures until
-    /// `left`.
+    /// The record and its delays. Arrivals were counted until `came` and departures until `left`.
     pub(super) fn finish(mut self, came: f64, left: f64) -> (Replication, Histogram) {
         self.seen.seconds = came - self.run.warm_up;
         self.seen.departing_s = left - self.run.warm_up;
@@ -173,7 +172,7 @@ impl<'a> Walker<'a> {
     }
 }
 
-/// Where the packets of one replication come from.
+/// The source of the packets of one replication.
 pub(super) struct Source<'a> {
     traffic: &'a Traffic,
     draw: Draw,
@@ -199,7 +198,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Seconds since the packet before, and clear bytes; `delays` of that packet at each station.
+    /// Seconds since the packet before, and clear bytes; `delays` are those of that packet at each
+    /// station.
     pub(super) fn next(&mut self, delays: &[f64]) -> (f64, f64) {
         let bytes = self.draw.bytes(&mut self.sizes);
         let gap = match self.traffic.arrivals {

@@ -1,4 +1,4 @@
-//! True sizes are the engine's own.
+//! True sizes must equal the engine's own.
 
 use engine::plane::shape::wire_bytes;
 use engine::sa::Mode;
@@ -92,7 +92,7 @@ fn a_des_packet_of_paper_u_lacks_the_iv_of_rfc_2405() {
 }
 
 proptest! {
-    /// What is encrypted and what the ICV covers, in blocks, against counting.
+    /// Compares the number of blocks that are encrypted or covered by the ICV with a direct count.
     #[test]
     fn blocks_are_those_of_the_engines_packet(bytes in 40_usize..9000, extra in 0_u8..40) {
         for policy in everyone() {

@@ -1,4 +1,4 @@
-//! Published cycles: what a suite is made of, and what is missing.
+//! Published cycle counts: the parts of a suite, and missing costs.
 
 use crypto::cipher::Cipher;
 use crypto::hash::Hash;
@@ -151,7 +151,7 @@ fn a_handshake_is_priced_from_its_work() {
     assert!(papers.work_time(&policy, &work).missing.is_some());
 }
 
-/// A phase 1 with this cipher and hash, and packets under this suite.
+/// A policy with this cipher and hash in phase 1, and with this suite for packets.
 fn tunnel(cipher: Cipher, hash: Hash, policy: &Policy) -> Work {
     let mut work = Work::default();
     work.add(Task::MessageCipher(cipher), 5, 600);

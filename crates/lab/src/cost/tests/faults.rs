@@ -116,7 +116,7 @@ fn a_policy_is_checked_where_it_stands() {
 }
 
 proptest! {
-    /// Any slip in a file is a fault of that file or no fault, never a panic.
+    /// Any typing error in a file is an error of that file or no error, never a panic.
     #[test]
     fn no_text_is_too_strange(at in 0_usize..400, slip in "[\\PC\\n]{0,6}", cut in 0_usize..40) {
         let paper = include_str!("../../../../../python/caravan/catalogue/devices/paper-u.toml");

@@ -45,10 +45,10 @@ const TABLE_2: [(f64, [&str; 4]); 10] = [
 
 const COLUMNS: [&str; 4] = ["aes128", "md5", "3des", "des"];
 
-/// Cells that follow from no reading of the paper: what MD5 at 500 and 600 bytes costs.
+/// Values that follow from no reading of the paper: the cost of MD5 at 500 and 600 bytes.
 const MISFITS: [(f64, &str, &str); 2] = [(500.0, "0.092", "0.0896"), (600.0, "0.105", "0.1045")];
 
-/// Whether `printed` is `value` rounded or cut to as many digits.
+/// Whether `printed` is `value` rounded or truncated to as many digits.
 fn is_printed(printed: &str, value: f64) -> bool {
     let digits = printed
         .split_once('.')
@@ -56,7 +56,7 @@ fn is_printed(printed: &str, value: f64) -> bool {
     let unit = 10f64.powi(digits as i32);
     let units = printed.parse::<f64>().expect("a number") * unit;
     let value = value * unit;
-    // Binary fractions may lie a hair off a half or a whole.
+    // Binary fractions may be very slightly off a half or a whole number.
     (units - (value + 1e-9).floor()).abs() < 1e-6 || (units - value).abs() < 0.5 + 1e-6
 }
 

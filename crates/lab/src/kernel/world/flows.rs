@@ -23,52 +23,52 @@ pub const SETTLE: Duration = Duration::from_millis(100);
 pub struct Flowed {
     /// Each tunnel's key exchange.
     pub tunnels: Vec<Tunnelled>,
-    /// In the order of the scenario; none unless all tunnels are up.
+    /// In the order of the scenario. Empty unless all tunnels are up.
     pub flows: Vec<Flow>,
     /// What each link carried from the flows' beginning to the end.
     pub links: Vec<Carried>,
-    /// What was dropped, by place and reason.
+    /// Dropped packets, by element and reason.
     pub drops: Vec<Drops>,
-    /// The first thing that a processor did that has no price: it took no time.
+    /// The first operation of a processor that has no price. It took no simulated time.
     pub unpriced: Option<String>,
-    /// Simulated time in all.
+    /// Total simulated time.
     pub simulated_s: f64,
-    /// Events in all.
+    /// Total number of events.
     pub events: u64,
     /// SHA-256 of the event trace.
     pub fingerprint: String,
 }
 
-/// A tunnel.
+/// The result of one tunnel.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Tunnelled {
     /// Name of the station.
     pub station: String,
     /// Name of the gateway.
     pub gateway: String,
-    /// As the station saw it.
+    /// The key exchange as the station saw it.
     pub exchange: Exchange,
-    /// How often the gateway saw a path move: the sum over all of its stations.
+    /// How often the gateway saw an address of a peer change, summed over all of its stations.
     pub moved: u64,
 }
 
-/// A flow.
+/// The result of one flow.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Flow {
-    /// As the scenario calls it.
+    /// Its name in the scenario.
     pub name: String,
-    /// Of TCP.
+    /// The result of a TCP transfer.
     pub transferred: Option<Transferred>,
-    /// Of datagrams.
+    /// The result of a datagram flow.
     pub streamed: Option<Streamed>,
-    /// Numbers of the datagrams that came, from and to, counted from 0.
+    /// The numbers of the datagrams that arrived, as ranges (first, last), counted from 0.
     pub numbers: Vec<(u64, u64)>,
 }
 
-/// What a link carried.
+/// The packets that one link carried.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Carried {
-    /// As the scenario calls it.
+    /// Its name in the scenario.
     pub name: String,
     /// Away from the stations.
     pub up: Count,
@@ -79,11 +79,11 @@ pub struct Carried {
 /// One direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Count {
-    /// Packets that it was offered.
+    /// Packets that were handed to the link.
     pub packets: u64,
-    /// Their IP octets.
+    /// The sum of their IP packet lengths in octets.
     pub bytes: u64,
-    /// Packets of them that arrived.
+    /// The packets among them that arrived.
     pub delivered: u64,
 }
 
@@ -91,12 +91,12 @@ pub struct Count {
 #[derive(Clone, Copy)]
 enum Step {
     Change(Change),
-    /// A station's node hears of its address.
+    /// The node of a station learns its new address.
     Tell(usize),
 }
 
 impl World {
-    /// Brings all tunnels up, runs all flows and moves, and says what came of it.
+    /// Brings all tunnels up, runs all flows and moves, and returns the results.
     pub fn run_flows(mut self) -> Result<Flowed, Fault> {
         self.kernel.start()?;
         let exchanges = self.handshakes()?;
@@ -175,7 +175,7 @@ impl World {
         }
     }
 
-    /// Lets time come to each of these steps, and takes it.
+    /// Advances time to each of these steps and takes it.
     fn follow(&mut self, steps: Vec<(Instant, Step)>) -> Result<(), Fault> {
         for (at, step) in steps {
             self.kernel.run(at)?;
@@ -187,7 +187,7 @@ impl World {
         Ok(())
     }
 
-    /// Moves, and when nodes hear of them, in the order of time.
+    /// Moves, and the times at which nodes learn of them, in the order of time.
     fn steps(&self, start: Instant) -> Vec<(Instant, Step)> {
         let mut steps = Vec::new();
         for one in &self.plan.moves {
@@ -211,7 +211,7 @@ impl World {
         }
     }
 
-    /// Takes a station off the link where it is, and onto another.
+    /// Detaches a station from its present link and attaches it to another.
     fn attach(&mut self, station: usize, to: usize) {
         let graph = &self.plan.graph;
         let Some(port) = graph.port(station, to).copied() else {

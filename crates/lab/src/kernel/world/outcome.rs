@@ -1,4 +1,4 @@
-//! What a run of a road gives: the same names as the other two levels.
+//! The results of one run of a chain, under the same names as in the other two levels.
 
 use engine::counters::DropReason;
 use engine::time::{Duration, Instant};
@@ -9,26 +9,27 @@ use crate::kernel::host::Log;
 use crate::kernel::host::stack::{Datagrams, Discarded, Pings, Transfer};
 use crate::kernel::{Element, ip};
 
-/// What a run gives. Serialized, it is the JSON of the level `simulate`.
+/// The results of a run. Serialized, it is the JSON of the level `simulate`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Outcome {
-    /// Of the key exchange; none in clear.
+    /// The key exchange. None if packets are sent in clear.
     pub exchange: Option<Exchange>,
-    /// Clear IP packets and the IP packets that carry them to the gateway, in octets.
+    /// Pairs of the length of a clear IP packet and of the IP packet that carries it to the
+    /// gateway, in octets.
     pub wire_bytes: Vec<(u32, u32)>,
-    /// Of pings.
+    /// The result of pings.
     pub round_trips: Option<RoundTrips>,
-    /// Of a TCP transfer.
+    /// The result of a TCP transfer.
     pub transferred: Option<Transferred>,
-    /// Of datagrams.
+    /// The result of a datagram flow.
     pub streamed: Option<Streamed>,
-    /// What was dropped, by place and reason.
+    /// Dropped packets, by element and reason.
     pub drops: Vec<Drops>,
-    /// The first thing that a processor did that has no price: it took no time.
+    /// The first operation of a processor that has no price. It took no simulated time.
     pub unpriced: Option<String>,
-    /// Simulated time in all.
+    /// Total simulated time.
     pub simulated_s: f64,
-    /// Events in all.
+    /// Total number of events.
     pub events: u64,
     /// SHA-256 of the event trace.
     pub fingerprint: String,
@@ -37,90 +38,90 @@ pub struct Outcome {
 /// A key exchange as the station saw it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Exchange {
-    /// Whether both ends hold the tunnel.
+    /// Whether both ends have the tunnel.
     pub is_up: bool,
     /// From the first message to the last, as the testbed measures it.
     pub handshake_s: Option<f64>,
-    /// IP packets of all messages, in octets.
+    /// The IP packets of all messages, in octets.
     pub wire_bytes: u64,
     /// The messages.
     pub messages: Vec<Row>,
-    /// Why it failed, where it did.
+    /// Why the exchange failed, if it did.
     pub failures: Vec<String>,
 }
 
 /// One message.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// "aggressive 1", "quick 2".
+    /// The name of the message, such as "aggressive 1" or "quick 2".
     pub what: String,
-    /// By the station.
+    /// Whether the station sent it.
     pub is_sent: bool,
-    /// Since the first message left.
+    /// Time since the first message left.
     pub at_s: f64,
     /// UDP payload octets.
     pub bytes: u64,
     /// How many datagrams.
     pub datagrams: u64,
-    /// IP packets of these datagrams, in octets.
+    /// The IP packets of these datagrams, in octets.
     pub wire_bytes: u64,
 }
 
-/// Pings.
+/// The result of pings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct RoundTrips {
     /// How many.
     pub sent: usize,
     /// How many came back.
     pub received: usize,
-    /// Shortest.
+    /// The shortest round trip.
     pub min_s: f64,
-    /// Mean.
+    /// The mean round trip.
     pub mean_s: f64,
-    /// Longest.
+    /// The longest round trip.
     pub max_s: f64,
 }
 
-/// A TCP transfer.
+/// The result of a TCP transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Transferred {
-    /// Octets that were to come.
+    /// Octets to transfer.
     pub bytes: u64,
-    /// Octets that came.
+    /// Octets that arrived.
     pub received_bytes: u64,
-    /// From the connection's beginning to the last octet.
+    /// From the beginning of the connection to the last octet.
     pub seconds: f64,
-    /// Octets that came over that time, in bits a second.
+    /// Octets that arrived divided by that time, in bits per second.
     pub throughput_bps: f64,
-    /// Whether all came within the time given.
+    /// Whether all octets arrived within the time limit.
     pub is_complete: bool,
 }
 
-/// Datagrams.
+/// The result of a datagram flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Streamed {
-    /// Sent.
+    /// Datagrams sent.
     pub sent: u64,
-    /// Came.
+    /// Datagrams that arrived.
     pub received: u64,
-    /// Mean delay of those that came.
+    /// Mean delay of those that arrived.
     pub mean_delay_s: f64,
-    /// Clear IP packets that came, in bits a second.
+    /// Bits per second of clear IP packets that arrived.
     pub throughput_bps: f64,
-    /// What real packets cannot be as large as.
+    /// How many packets of the model are larger than a real packet can be.
     pub cut: Cut,
 }
 
-/// Sizes cut to what a datagram can hold.
+/// Packets of the model that were shortened to what a datagram can hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Cut {
     /// The largest clear IP packet.
     pub limit_bytes: u32,
-    /// Packets cut.
+    /// Packets that were shortened.
     pub packets: u64,
-    /// Mean size asked for.
+    /// Mean size in the model.
     pub asked_mean_bytes: f64,
-    /// Mean size sent.
+    /// Mean size that was sent.
     pub sent_mean_bytes: f64,
 }
 
@@ -233,7 +234,7 @@ impl Streamed {
     }
 }
 
-/// What an element dropped, reasons that never came left out.
+/// The packets that an element dropped, without reasons whose count is 0.
 pub(super) fn drops(place: &str, element: &Element) -> Vec<Drops> {
     let counts: Vec<(&'static str, u64)> = match element {
         Element::Link(link, _) => {

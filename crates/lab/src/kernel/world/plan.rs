@@ -1,4 +1,4 @@
-//! What a road or a graph is made of, and how it is read from a scenario.
+//! The elements of a chain or a graph, and how they are read from a scenario.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -16,92 +16,93 @@ use crate::kernel::source::{Gaps, Sizes};
 use crate::kernel::trace::{Open, Trace, bits_per_second};
 use crate::scenario::{self, Catalogue, Fault, Graph, Kind, Model, Move, NoRoad, Role, Scenario};
 
-/// A road: a chain, or a graph.
+/// All that is needed to build the network of a scenario, a chain or a graph.
 #[derive(Clone)]
 pub struct Plan {
-    /// Of everything random.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// What calendars show at time 0.
+    /// The date and time at time 0 of the simulation.
     pub calendar: Calendar,
-    /// What stands on the road; on a chain in order, the station first.
+    /// The nodes; of a chain in order, the station first.
     pub stations: Vec<Station>,
-    /// What joins them; on a chain `joints[i]` joins `stations[i]` and the next.
+    /// The links between them; in a chain `joints[i]` joins `stations[i]` and the next.
     pub joints: Vec<Joint>,
-    /// Addresses and ways.
+    /// Addresses and routes.
     pub graph: Graph,
-    /// Of each tunnel of the graph; none: in clear.
+    /// The tunnels of the graph. Empty: packets are sent in clear.
     pub tunnels: Vec<Tunnel>,
-    /// What is done with the road, never empty; on a chain one program.
+    /// What is done with the network, never empty; in a chain there is one program.
     pub programs: Vec<Programs>,
-    /// What changes meanwhile, in the order of time.
+    /// What changes during the run, in the order of time.
     pub moves: Vec<Move>,
-    /// Whether it is a chain of the short form, whose tunnel is measured before it is used.
+    /// Whether it is a chain in the short form, whose tunnel is measured before it is used.
     pub is_short: bool,
 }
 
-/// What stands on the road.
+/// A node of the network.
 #[derive(Clone)]
 pub struct Station {
-    /// For messages and captures.
+    /// The name for messages and captures.
     pub name: String,
-    /// What it does.
+    /// Its role.
     pub role: Role,
-    /// What its processor takes.
+    /// The time that its processor takes for operations.
     pub costs: Option<Costs>,
-    /// Of a NAT.
+    /// The settings of a NAT.
     pub nat: nat::Plan,
 }
 
-/// A link both ways.
+/// A link in both directions.
 #[derive(Clone, Debug)]
 pub struct Joint {
-    /// As the scenario calls it.
+    /// Its name in the scenario.
     pub link: String,
-    /// For messages and captures: that and its far end.
+    /// The name for messages and captures: the link's name and its far end.
     pub name: String,
-    /// Indices of the stations that share its near side when all begins.
+    /// Indices of the stations that share its near side at the beginning.
     pub near: Vec<usize>,
     /// Index of the station at its other end.
     pub far: usize,
-    /// Away from the station.
+    /// The direction away from the station.
     pub up: Shape<Trace>,
-    /// Towards the station.
+    /// The direction towards the station.
     pub down: Shape<Trace>,
 }
 
-/// What is done with the road once it is open: one flow. Of a chain round trips are measured too.
+/// What is done with the network once its tunnels are up: one flow. In a chain round trips are
+/// measured too.
 #[derive(Clone, Debug)]
 pub struct Programs {
-    /// Of the flow.
+    /// The name of the flow.
     pub name: String,
     /// Index of the station.
     pub station: usize,
     /// Index of the other end.
     pub server: usize,
-    /// From the station, else to it.
+    /// Whether data goes from the station to the server.
     pub is_up: bool,
-    /// A TCP transfer of so many octets.
+    /// The octets of a TCP transfer.
     pub transfer: Option<u64>,
-    /// Datagrams.
+    /// The gaps and sizes of datagrams.
     pub stream: Option<(Gaps, Sizes)>,
-    /// How long datagrams are sent, and how long a transfer may last.
+    /// How long datagrams are sent, or the time limit of a transfer.
     pub limit: Duration,
 }
 
-/// Smallest window of TCP, as Linux begins with.
+/// Smallest window of TCP: Linux's initial window.
 const MIN_WINDOW_BYTES: usize = 65_536;
 /// Largest window: Linux's `tcp_rmem`.
 const MAX_WINDOW_BYTES: usize = 6 << 20;
-/// Bandwidth-delay products that a window holds: the path is full, and half of it may wait.
+/// Bandwidth-delay products that a window holds: the path is full, and as much may wait in a queue.
 const WINDOW_PRODUCTS: f64 = 2.0;
-/// What TCP's timer and delayed acknowledgements need beyond the path's own delay.
+/// What TCP's timer and delayed acknowledgements need in addition to the path's delay.
 const SLACK_S: f64 = 0.05;
-/// A packet that is overtaken waits for so many full packets of others.
+/// A packet that is overtaken is delayed by the time of this many bits.
 const OVERTAKEN_BY_BITS: f64 = 2.0 * 1500.0 * 8.0;
 
 impl Plan {
-    /// The road of a scenario, or which of its lines the kernel cannot follow. Recordings are
-    /// looked through here, and read as the road is used.
+    /// The network of a scenario, or the line that the kernel cannot simulate. Recordings are
+    /// checked here and read again during the run.
     pub fn of(scenario: &Scenario, catalogue: &Catalogue, open: &Open) -> Result<Self, NoRoad> {
         let mut graph = Graph::of(scenario)?;
         let (tunnels, policies) = tunnels(&mut graph, scenario, catalogue)?;
@@ -140,7 +141,7 @@ impl Plan {
         })
     }
 
-    /// The first flow: of a chain the only one.
+    /// The first flow; in a chain it is the only one.
     pub fn program(&self) -> &Programs {
         &self.programs[0]
     }
@@ -165,8 +166,8 @@ impl Plan {
             .collect()
     }
 
-    /// The inner addresses that a gateway lends under one of its policies, or those that stand for
-    /// peers in transport mode.
+    /// The inner addresses that a gateway assigns under one of its policies, or in transport mode
+    /// the addresses that represent peers.
     pub(super) fn peers(&self, gateway: usize, tunnel: &Tunnel) -> (IpAddr, IpAddr) {
         peers(self.stations.iter().map(|one| one.role), gateway, tunnel)
     }
@@ -181,7 +182,7 @@ impl Plan {
         address.unwrap_or(Ipv4Addr::UNSPECIFIED.into())
     }
 
-    /// Octets of TCP's window: what fills the road, within what Linux gives.
+    /// TCP's window in octets: the bandwidth-delay product of the path, within Linux's limits.
     pub fn window_bytes(&self) -> usize {
         let shapes = || {
             self.joints
@@ -195,7 +196,7 @@ impl Plan {
         (products as usize).clamp(MIN_WINDOW_BYTES, MAX_WINDOW_BYTES)
     }
 
-    /// The smallest MTU on the road.
+    /// The smallest MTU of the path.
     pub fn mtu_bytes(&self) -> u32 {
         let shapes = self
             .joints
@@ -207,7 +208,7 @@ impl Plan {
             .map_or(MAX_IP_BYTES, |mtu| mtu.min(MAX_IP_BYTES))
     }
 
-    /// The largest clear IP packet of a program whose protected form is a UDP datagram.
+    /// The largest clear IP packet of a program whose protected form fits into a UDP datagram.
     pub fn most_bytes(&self, program: &Programs) -> u32 {
         let tunnel = self.tunnel_of(program.station);
         let shape = tunnel.map(|tunnel| self.shape(tunnel));
@@ -222,7 +223,7 @@ impl Plan {
         self.stations.iter().any(|one| one.role == Role::Nat)
     }
 
-    /// What decides the size of protected packets.
+    /// The properties that determine the size of protected packets.
     pub fn shape(&self, tunnel: &Tunnel) -> PacketShape {
         PacketShape {
             protection: tunnel.esp.protection,
@@ -233,14 +234,14 @@ impl Plan {
         }
     }
 
-    /// Whether a program's station talks to the gateway's own address.
+    /// Whether a program's station sends to the gateway's own address.
     pub fn is_published(&self, program: &Programs) -> bool {
         let tunnel = self.tunnel_of(program.station);
         tunnel.is_none_or(|one| one.mode != Mode::Tunnel)
     }
 }
 
-/// What the length of an IP packet can say.
+/// The largest value of the length field of an IP packet.
 const MAX_IP_BYTES: u32 = 65_535;
 
 impl Station {
@@ -386,7 +387,8 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Why a gateway does not publish the server: it translates addresses, which IPv4 alone does.
+    /// Why a gateway cannot publish the server. Publishing translates addresses, which is done for
+    /// IPv4 only.
     fn unpublished(&self, graph: &Graph, is_tunnel_mode: bool) -> Option<&'static str> {
         let is_v6 = |node| graph.address(node).is_some_and(|address| address.is_ipv6());
         let is_behind = graph.door(self.server) != self.server;
@@ -396,7 +398,7 @@ impl Programs {
         (is_published && (is_v6(self.server) || is_v6(self.station))).then_some(why)
     }
 
-    /// Why datagrams towards the station would not find it, and the key to blame.
+    /// Why datagrams to the station would not reach it, and the key to change.
     fn astray(
         &self,
         scenario: &Scenario,
@@ -418,7 +420,7 @@ impl Programs {
         (!self.is_up && is_shared).then_some(("from", why))
     }
 
-    /// Why no packet of the flow would arrive: a gateway lets nobody in without a tunnel.
+    /// Why no packet of the flow would arrive: a gateway forwards nothing from outside a tunnel.
     fn unreached(&self, scenario: &Scenario, graph: &Graph) -> Option<String> {
         let door = graph.door(self.server);
         let has_tunnel = graph.tunnels.iter().any(|one| one.from == self.station);

@@ -1,4 +1,4 @@
-//! How the tunnels of a scenario are protected: each by its own policy, and what that costs.
+//! The protection of the tunnels of a scenario, each by its own policy, and its cost.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use crate::scenario::{
     self, Catalogue, Fault, Graph, NODES_MAX, Network, NoRoad, POLICIES_MAX, Role, Scenario,
 };
 
-/// The tunnels of a graph with their policies; those that protect nothing are taken out of it.
+/// The tunnels of a graph with their policies. Those whose policy protects nothing are left out.
 pub(super) fn tunnels(
     graph: &mut Graph,
     scenario: &Scenario,
@@ -64,8 +64,8 @@ pub(super) fn tunnels(
     Ok((tunnels, policies))
 }
 
-/// The inner addresses of one policy at a gateway, or those that stand for its peers in transport
-/// mode: 254 from the pools, whatever the others are.
+/// The inner addresses of one policy at a gateway, or in transport mode those that represent its
+/// peers: 254 addresses, whatever the other policies are.
 pub(super) fn peers(
     roles: impl Iterator<Item = Role>,
     gateway: usize,
@@ -94,14 +94,14 @@ pub(super) fn peers(
 
 /// How a node protects the packets of one of its tunnels.
 pub(super) struct Protection<'a> {
-    /// As the scenario names the policy.
+    /// The name of the policy in the scenario.
     pub(super) name: &'a str,
     pub(super) policy: &'a Policy,
     /// The inner addresses of the gateway's peers under this policy.
     pub(super) peers: (IpAddr, IpAddr),
 }
 
-/// What a node's tunnels cost it; none if it has no tunnel.
+/// The cost of a node's tunnels; none if it has no tunnel.
 pub(super) fn costs(
     node: &str,
     computer: &scenario::Computer,
@@ -140,7 +140,7 @@ pub(super) fn costs(
 }
 
 impl Tunnel {
-    /// Of a policy; none where it protects nothing.
+    /// The protection of a policy; none if it protects nothing.
     fn of(policy: &Policy) -> Result<Option<Self>, String> {
         let Some(esp) = policy.suite.ipsec() else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! The road of paper U with the real engine on it.
+//! Tests of paper U's scenario with the real engine.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -67,7 +67,7 @@ pub(in crate::kernel) fn plan(edits: &[&str]) -> Result<Plan, String> {
     Plan::of(&scenario, &catalogue, &held()).map_err(|fault| fault.to_string())
 }
 
-/// The same chain as the tandem sees it.
+/// The same chain for the tandem.
 pub(in crate::kernel) fn tandem(edits: &[&str]) -> crate::tandem::Road {
     let catalogue = catalogue();
     let scenario = Scenario::edited("road.toml", ROAD, edits, &catalogue);
@@ -82,7 +82,7 @@ pub(in crate::kernel) fn run(edits: &[&str]) -> Outcome {
 
 const SMALL: &str = "traffic.bytes=1 MB";
 
-/// How often each message was sent by either end, from the station's log and from what it heard.
+/// How often each end sent each message, from the station's log and from what it received.
 fn sendings(outcome: &Outcome) -> Vec<(&str, usize)> {
     let mut found: Vec<(&str, usize)> = Vec::new();
     for row in &outcome.exchange.as_ref().expect("an exchange").messages {
@@ -209,7 +209,7 @@ fn the_same_seed_gives_the_same_road_on_every_machine() {
         })
         .unzip();
     assert_eq!(kept, found);
-    // without loss a seed changes keys, and no length or time
+    // without loss the seed changes keys, but no length or time
     let lossy = |seed| run(&[SMALL, seed, "link.nat.loss=0.02"]).fingerprint;
     assert_ne!(lossy("seed=1"), lossy("seed=2"));
 }
@@ -246,7 +246,7 @@ fn real_packets_are_cut_at_what_a_datagram_holds() {
             cut.packets > 10 && cut.sent_mean_bytes < cut.asked_mean_bytes,
             "{cut:?}"
         );
-        // fragments of each come together again, past the NAT and at the gateway
+        // the fragments of each are reassembled behind the NAT and at the gateway
         assert_eq!(streamed.received, streamed.sent, "{outcome:#?}");
     }
 }
@@ -440,7 +440,8 @@ fn what_the_kernel_refuses_of_a_file_has_its_line() {
     }
 }
 
-/// Each direction reads the recording for itself; one that is cut meanwhile ends the run.
+/// Each direction reads the recording separately; a recording that is truncated meanwhile ends the
+/// run.
 #[test]
 fn a_recording_that_changes_ends_the_run_with_the_links_name() {
     let opened = Rc::new(Cell::new(0));

@@ -15,41 +15,41 @@ use engine::suite::{EspSuite, IkeSuite};
 
 use crate::kernel::pki;
 
-/// A tunnel between station and gateway.
+/// A tunnel between a station and a gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tunnel {
-    /// Tunnel or transport.
+    /// Tunnel or transport mode.
     pub mode: Mode,
-    /// Of packets, PFS included.
+    /// The suite for packets, PFS included.
     pub esp: EspSuite,
-    /// Of the exchange.
+    /// The suite of the IKE exchange.
     pub ike: IkeSuite,
-    /// Aggressive mode, else main mode.
+    /// Whether phase 1 is in aggressive mode; otherwise it is in main mode.
     pub is_aggressive: bool,
-    /// How the ends prove who they are.
+    /// How the ends authenticate.
     pub proof: Proof,
-    /// ESP in UDP even where no NAT stands between.
+    /// Whether ESP is sent in UDP even without a NAT.
     pub forces_udp: bool,
-    /// The outer header is IPv6.
+    /// Whether the outer header is IPv6.
     pub is_outer_v6: bool,
-    /// What it carries is IPv6.
+    /// Whether the packets inside are IPv6.
     pub is_inner_v6: bool,
-    /// Which of its gateway's policies it has, from 0: stations of each have a name and inner
-    /// addresses of their own.
+    /// The number of the policy at its gateway, from 0. The stations of each policy have a name and
+    /// inner addresses of their own.
     pub rank: usize,
 }
 
-/// How the ends prove who they are.
+/// How the ends authenticate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proof {
     /// By the certificates of [`pki`].
     Certificates,
-    /// By a secret that everybody knows.
+    /// By a well-known pre-shared key.
     Shared,
 }
 
 impl Tunnel {
-    /// The end of a station whose gateway has this address.
+    /// The configuration of a station whose gateway has this address.
     pub(super) fn station(&self, gateway: IpAddr, inside: TrafficSelector, mtu: u32) -> Config {
         let mut connection = self.connection(true, mtu);
         connection.remote_addrs = vec![(gateway, IKE_PORT).into()];
@@ -68,8 +68,9 @@ impl Tunnel {
         }
     }
 
-    /// The end of a gateway: a connection and a pool for each of its policies. Several stations of
-    /// one policy prove themselves by the same certificate: their messages are alike.
+    /// The configuration of a gateway: a connection and a pool for each of its policies. Several
+    /// stations with one policy use the same certificate, so that their messages have the same
+    /// length.
     pub(super) fn gateway(
         tunnels: &[(Self, (IpAddr, IpAddr))],
         inside: TrafficSelector,
@@ -96,7 +97,7 @@ impl Tunnel {
             if tunnel.mode == Mode::Tunnel {
                 connection.children[0].local = vec![inside];
             }
-            // as the daemon's documentation has it, a resolver goes with inner addresses
+            // as in the daemon's documentation, a DNS server is assigned with inner addresses
             let dns = match tunnel.mode {
                 Mode::Tunnel if tunnel.is_inner_v6 => vec![IpAddr::from(RESOLVER_V6)],
                 Mode::Tunnel => vec![IpAddr::from(RESOLVER)],
@@ -113,7 +114,7 @@ impl Tunnel {
         all
     }
 
-    /// A name that each policy of a gateway has of its own.
+    /// A name that is unique to the policy at its gateway.
     fn name(&self, first: &str) -> String {
         match self.rank {
             0 => first.to_owned(),

@@ -1,4 +1,4 @@
-//! Addresses and ways of graphs, and which graphs there are none of.
+//! Tests of the addresses and routes of graphs, and of graphs that are refused.
 
 use super::*;
 use crate::scenario::tests::entry;
@@ -28,7 +28,7 @@ fn graph(text: &str, edits: &[&str]) -> Result<Graph, String> {
     Graph::of(&scenario(text, edits)?).map_err(|fault| fault.to_string())
 }
 
-/// The handover's text with one piece replaced.
+/// The handover scenario with one piece of its text replaced.
 fn changed(from: &str, to: &str) -> String {
     assert!(HANDOVER.contains(from), "{from}");
     HANDOVER.replacen(from, to, 1)
@@ -85,7 +85,7 @@ fn a_station_has_an_address_on_each_link_that_it_ever_takes() {
 
 #[test]
 fn packets_take_the_shortest_way_and_of_two_alike_the_first() {
-    // r1 and r2 both lead from the cell's router to the gateway, r3 is a way round
+    // r1 and r2 both lead from the cell's router to the gateway, r3 is a detour
     let more = "\n[[node]]\nname='r1'\nrole='router'\n[[node]]\nname='r2'\nrole='router'\n\
                 [[node]]\nname='r3'\nrole='router'\n\
                 [[link]]\nname='a'\nfrom='router'\nto='r1'\nrate='1 Mbit/s'\n\
@@ -150,7 +150,7 @@ fn each_station_is_protected_to_the_nearest_gateway_or_as_layers_say() {
     assert_eq!(pairs(&Graph::of(&scenario).expect("a graph")), [(1, 3)]);
 }
 
-/// The handover with a layer for each station, which names this policy.
+/// The handover scenario with a layer for each station, which names this policy.
 fn layered(policies: [&str; 2]) -> String {
     let layer = |(station, policy): (&str, &str)| {
         format!("\n[[layer]]\nkind = 'ipsec'\npolicy = '{policy}'\nfrom = '{station}'\nto = 'sg'\n")
@@ -177,7 +177,8 @@ fn each_layer_names_its_policy_and_the_hash_covers_it() {
     );
 }
 
-/// Each text, made by replacing a piece of the handover's, is refused with these words.
+/// Each text is the handover scenario with one piece replaced; each must be refused with these
+/// words.
 fn refuses(cases: &[(&str, &str, &str)]) {
     for (from, to, said) in cases {
         let fault = scenario(&changed(from, to), &[]).expect_err(said);

@@ -29,7 +29,7 @@ fn in_header(fault: Fault, least: u64) -> Fault {
 
 /// A captured frame.
 pub(super) struct Record {
-    /// Nanoseconds since the clock's own beginning, if it was noted.
+    /// Nanoseconds in the clock's own time, if the frame has a time.
     pub(super) at_ns: Option<i128>,
     /// Link type.
     pub(super) link: u32,
@@ -64,14 +64,14 @@ struct Interface {
     offset_s: i64,
 }
 
-/// Ticks of a second.
+/// Clock ticks per second.
 #[derive(Clone, Copy)]
 struct Clock {
     per_s: u64,
 }
 
 impl Clock {
-    /// The option `if_tsresol`: negative powers of ten or, with the high bit, of two.
+    /// The option `if_tsresol`: a negative power of ten or, with the high bit set, of two.
     fn new(resolution: u8) -> Option<Self> {
         let power = u32::from(resolution & 0x7f);
         let base: u64 = if resolution & 0x80 == 0 { 10 } else { 2 };
@@ -106,7 +106,7 @@ impl<R: Read> Format<R> {
         Ok(Self { input, kind })
     }
 
-    /// What follows the first four bytes, up to the first record.
+    /// The rest of the header after its first four bytes, up to the first record.
     fn header(input: &mut Input<R>, magic: [u8; 4]) -> Result<Kind, Fault> {
         Ok(match u32::from_be_bytes(magic) {
             0xa1b2_c3d4 => input.classic(true, 1000)?,
@@ -137,7 +137,7 @@ impl<R: Read> Format<R> {
     }
 }
 
-/// Bytes with their order, and where they are.
+/// A reader with its byte order and position.
 struct Input<R> {
     reader: R,
     big: bool,
@@ -146,7 +146,7 @@ struct Input<R> {
 }
 
 impl<R: Read> Input<R> {
-    /// Fills `bytes`, or finds the end before the first of them.
+    /// Fills `bytes`, or returns that the file ends before the first of them.
     fn begins(&mut self, bytes: &mut [u8]) -> Result<bool, Fault> {
         let mut filled = 0;
         while filled < bytes.len() {
@@ -243,7 +243,7 @@ impl<R: Read> Input<R> {
             return Err(Fault::Version(major, minor));
         }
         let [_zone, _accuracy, _longest, link] = self.words()?;
-        // the upper half tells of frame checks
+        // the upper half describes frame check sequences
         Ok(Kind::Classic {
             tick_ns,
             link: link & 0xffff,
@@ -266,7 +266,7 @@ impl<R: Read> Input<R> {
         self.look(Some(at_ns), link, captured, length).map(Some)
     }
 
-    /// A frame's first bytes; the others are passed over.
+    /// The first bytes of a frame; the others are skipped.
     fn look(
         &mut self,
         at_ns: Option<i128>,
@@ -308,7 +308,7 @@ impl<R: Read> Input<R> {
         self.skip(length - 16)
     }
 
-    /// Blocks until one holds a frame.
+    /// Reads blocks until one has a frame.
     fn block(&mut self, interfaces: &mut Vec<Interface>) -> Result<Option<Record>, Fault> {
         loop {
             self.record += 1;
@@ -400,7 +400,7 @@ impl<R: Read> Input<R> {
         let index = if kind == PACKET {
             self.word(first)
         } else {
-            // the obsolete block has a count of drops behind its interface
+            // the obsolete block has a drop count after its interface
             u32::from(self.half([first[0], first[1]]))
         };
         let [high, low, captured, length] = self.words()?;
@@ -416,7 +416,7 @@ impl<R: Read> Input<R> {
         Ok(record)
     }
 
-    /// A frame without a time: it will be counted as strange.
+    /// A frame without a time; it will be counted as skipped.
     fn simple(&mut self, body: u32, interfaces: &[Interface]) -> Result<Record, Fault> {
         let interface = self.described(0, interfaces)?;
         let [length] = self.words()?;

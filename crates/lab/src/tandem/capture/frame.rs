@@ -8,9 +8,9 @@ const NULL: u32 = 0;
 const LOOP: u32 = 108;
 const COOKED: u32 = 113;
 const COOKED2: u32 = 276;
-/// Raw IP as written by the various systems.
+/// Link types of raw IP on various systems.
 const RAW: [u32; 5] = [12, 14, 101, 228, 229];
-/// A session of PPP over Ethernet (RFC 2516 §4), as a line of DSL has it.
+/// A PPP over Ethernet session (RFC 2516 §4), as used on DSL lines.
 const PPPOE: u16 = 0x8864;
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
@@ -22,7 +22,7 @@ const PPPOE_HEADER: usize = 6;
 /// IP in PPP (RFC 1332 §2, RFC 5072 §2).
 const PPP: [u16; 2] = [0x0021, 0x0057];
 
-/// What is wanted of an IP packet.
+/// The data that is needed of an IP packet.
 pub(super) struct Head {
     /// Its own length, header included.
     pub(super) bytes: u32,
@@ -30,7 +30,8 @@ pub(super) struct Head {
     pub(super) to: Option<IpAddr>,
 }
 
-/// The IP packet of a frame of `length` bytes of which `bytes` are there; `None` if it has none.
+/// The IP packet of a frame of `length` bytes of which `bytes` were captured; `None` if it has
+/// none.
 pub(super) fn head(link: u32, bytes: &[u8], length: u32) -> Result<Option<Head>, Fault> {
     let start = match link {
         ETHERNET => after_ethernet(bytes),
@@ -48,7 +49,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes([pair[0], pair[1]]))
 }
 
-/// Where IP begins if the type at `at` says that it is IP.
+/// The position of the IP header if the type at `at` is that of IP.
 fn typed(bytes: &[u8], at: usize, start: usize) -> Option<usize> {
     matches!(word(bytes, at)?, IPV4 | IPV6).then_some(start)
 }
@@ -68,8 +69,8 @@ fn after_ethernet(bytes: &[u8]) -> Option<usize> {
     typed(bytes, at, at + 2)
 }
 
-/// RFC 791 §3.1, RFC 8200 §3. A length of 0 is a packet that the sender's card would have cut or
-/// a jumbogram: then the frame's own counts.
+/// RFC 791 §3.1, RFC 8200 §3. A length of 0 is a jumbogram or a packet that the sender's network
+/// card would have split: then the length of the frame counts.
 fn ip(bytes: &[u8], left: u32) -> Option<Head> {
     let four = |at: usize| {
         let part: [u8; 4] = bytes.get(at..at + 4)?.try_into().ok()?;

@@ -304,7 +304,7 @@ fn a_capture_prices_its_own_traffic() {
 }
 
 proptest! {
-    /// Any bytes after any beginning: no panic, and an end.
+    /// Random bytes after any beginning: the reader does not panic, and it ends.
     #[test]
     fn damage_ends(noise in proptest::collection::vec(any::<u8>(), 0..400), at in 0usize..200) {
         let _ = read(&noise);

@@ -6,7 +6,7 @@ use super::{Group, Lanes, NOTHING, ROWS, SLOTS};
 use pulp::{Simd, bytemuck};
 
 impl<S: Simd> Lanes<S> {
-    /// Keeps the block's delays that count in lanes that have had few.
+    /// Keeps the counted delays of the block in lanes that have had few so far.
     #[inline(never)]
     fn keep_few(&mut self, delays: &[S::f32s; ROWS], weights: Option<&[S::f32s; ROWS]>) {
         self.keeps_few = false;
@@ -22,7 +22,7 @@ impl<S: Simd> Lanes<S> {
         }
     }
 
-    /// What a lane has counted.
+    /// The delays that a lane has counted.
     pub(super) fn delays(&self, lane: usize) -> Histogram {
         let range = [0, 1].map(|end: usize| f64::from(each::<S>(&self.range[end])[lane]));
         Histogram::of(&self.flushed[lane], range, self.few[lane].as_deref())
@@ -30,7 +30,8 @@ impl<S: Simd> Lanes<S> {
 }
 
 impl<S: Simd> Group<S> {
-    /// Adds up the delays of the block, and counts them by bucket; delays become places there.
+    /// Adds up the delays of the block and counts them by bucket; the delays are replaced by table
+    /// indices.
     #[inline(always)]
     pub(super) fn delay<const WHOLE: bool>(&mut self, simd: S, index: usize) {
         let road = &mut self.roads[index];
@@ -66,7 +67,7 @@ impl<S: Simd> Group<S> {
             *delay = simd.transmute_f32s_u32s(place);
         }
         road.range = [least, most];
-        // a pass of its own reads lanes from memory, which is cheaper than out of a register
+        // a separate pass reads lanes from memory, which is cheaper than out of a register
         for (row, places) in self.delays.iter().enumerate() {
             let places: &[u32] = bytemuck::cast_slice(std::slice::from_ref(places));
             for (lane, place) in places.iter().enumerate() {
@@ -75,7 +76,7 @@ impl<S: Simd> Group<S> {
                 } else {
                     each::<S>(&self.weights[row])[lane] as u32
                 };
-                // the remainder changes nothing but spares the check of bounds
+                // the remainder changes nothing, but avoids the bounds check
                 road.counts[(*place as usize + lane) % SLOTS] += more;
             }
         }

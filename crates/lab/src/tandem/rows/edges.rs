@@ -1,9 +1,10 @@
-//! The edges of the measured time: what leaves in it, and work that falls out of it.
+//! The edges of the measured time: departures within it, and work that falls outside it.
 //!
-//! The lanes add up the work of the packets that came in the measured time. Behind a queue some of
-//! it is done later, and work of earlier packets is done meanwhile: the difference is found here.
-//! A block whose packets come and leave in the measured time has none, which is nearly all of them
-//! where no station is full. Left out: everything in vectors, there is nothing to gain.
+//! The lanes add up the work of the packets that arrived in the measured time. Because of queues,
+//! some of it is done later, and work of earlier packets is done meanwhile: the difference is
+//! computed here. It is zero for a block whose packets arrive and leave within the measured time,
+//! which holds for nearly all blocks if no station is full. Left out: vector instructions, which
+//! would gain nothing here.
 
 use super::super::lanes::each;
 use super::super::plan::RoadPlan;
@@ -12,10 +13,10 @@ use crate::tandem::Run;
 use pulp::Simd;
 
 impl<S: Simd> Group<S> {
-    /// Counts what left the last station between the warm-up and the end; whether packets of the
-    /// block came before that time or left after it.
+    /// Counts the departures from the last station between the warm-up and the end; returns whether
+    /// packets of the block arrived before that time or left after it.
     ///
-    /// Departures are in order, so a block is looked at packet by packet only where it straddles.
+    /// Departures are in order, so a block is examined packet by packet only if it crosses an edge.
     #[inline(always)]
     pub(super) fn deliver(&mut self, index: usize) -> bool {
         let Run {
@@ -53,7 +54,7 @@ impl<S: Simd> Group<S> {
         is_cut
     }
 
-    /// Accounts for work of the block that is done outside the measured time.
+    /// Corrects for work of the block that is done outside the measured time.
     #[inline(never)]
     pub(super) fn shift(&mut self, index: usize, plan: &RoadPlan) {
         for lane in 0..self.used {
@@ -67,8 +68,8 @@ impl<S: Simd> Group<S> {
         }
     }
 
-    /// The same of one lane: station by station where each did the block's work within the measured
-    /// time or outside it, else packet by packet.
+    /// The same for one lane: station by station if the station did the block's work entirely
+    /// within or outside the measured time, otherwise packet by packet.
     #[inline(never)]
     fn shift_lane(&mut self, index: usize, plan: &RoadPlan, lane: usize) {
         let window = self.run.warm_up..self.run.seconds;
@@ -100,7 +101,7 @@ impl<S: Simd> Group<S> {
         }
     }
 
-    /// When the last packet before the block, and the block's last, left a station.
+    /// When the last packet before the block, and the last of the block, left a station.
     fn served(&self, index: usize, station: usize, lane: usize) -> (f64, f64) {
         let road = &self.roads[index];
         let base = road.bases[station * S::F32_LANES + lane];
@@ -112,8 +113,8 @@ impl<S: Simd> Group<S> {
         )
     }
 
-    /// Seconds that a station works on the block in the measured time, having left the packet
-    /// before it at `free`; arrivals become departures.
+    /// The seconds that a station works on the block in the measured time, if the packet before it
+    /// left at `free`. Arrivals are replaced by departures.
     fn done(
         &self,
         station: usize,

@@ -1,4 +1,4 @@
-//! The lanes against the reference of one packet at a time, and against each other.
+//! Compares the lanes with the reference of one packet at a time, and with each other.
 
 use super::super::lanes::{Streams, ceil, each, exp2, ln};
 use super::super::plan::Plan;

@@ -1,4 +1,4 @@
-//! Laws that hold for every queue, and runs that can be split.
+//! Tests of laws that hold for every queue, and of runs that are split.
 
 use super::roads::{poisson, run, single, umts};
 use super::*;
@@ -95,7 +95,7 @@ fn littles_law_holds_packet_by_packet() {
     assert!((seen.departing_s - 7.0).abs() < 1e-12);
 }
 
-/// Time average of what waits before `station`, stepped through in order of events.
+/// The time average of what waits before `station`, computed event by event.
 fn stepped(road: &Road, packets: &[Packet], station: usize) -> f64 {
     let mut free = vec![0.0f64; road.stations.len()];
     let mut events = Vec::new();
@@ -122,7 +122,7 @@ fn stepped(road: &Road, packets: &[Packet], station: usize) -> f64 {
 }
 
 proptest! {
-    /// Bytes waiting, integrated over time, are bytes times waits, added over packets.
+    /// The integral of waiting bytes over time equals the sum of bytes times waits over packets.
     #[test]
     fn littles_law_holds_at_every_station(
         gaps in proptest::collection::vec((0.0..0.02f64, 40.0..3000.0f64), 2..300),
@@ -148,7 +148,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever the order of the stations, the total work is the same, and what comes goes.
+    /// The total work does not depend on the order of the stations, and all packets that arrive
+    /// leave.
     #[test]
     fn work_is_conserved(seed in 0u64..1000, kbps in 50.0..600.0f64) {
         let forward = umts("3des-md5", 100.0);
@@ -171,7 +172,8 @@ proptest! {
         }
     }
 
-    /// With the same random numbers a higher rate shortens every gap: no delay gets smaller.
+    /// With the same random numbers a higher rate shortens every gap, so no delay may become
+    /// smaller.
     #[test]
     fn delays_grow_with_the_rate(seed in 0u64..1000, kbps in 100.0..500.0f64) {
         let traffic = |kbps| Traffic { sizes: Sizes::Fixed(480.0), ..poisson(kbps) };
@@ -184,7 +186,7 @@ proptest! {
     }
 }
 
-/// The only change makes the simulation refuse, and say where.
+/// One change of a valid run, after which the simulation must refuse it and name the value.
 fn refused(road: Road, traffic: Traffic, run: Run, place: &str) {
     let fault = simulate(&[road], &traffic, &run).unwrap_err().to_string();
     assert!(fault.contains(place), "{fault}");
@@ -313,7 +315,7 @@ fn an_empty_or_broken_list_is_refused() {
         let fault = replay(&road, list, None, 0.0).unwrap_err().to_string();
         assert!(fault.contains("no rate can be told"), "{fault}");
     }
-    // unless it is said how long nothing else came
+    // unless the length of the observation is given
     let tally = &replay(&road, [packet(3.0), packet(60.0)], Some(50.0), 0.0).unwrap()[0];
     assert_eq!(tally.outcome().unwrap().mean_delay_s, 0.1);
     let odd = |at_s, bytes| replay(&road, [Ok(Packet { at_s, bytes })], None, 0.0);

@@ -1,4 +1,4 @@
-//! Against queueing theory and paper U's figures.
+//! Compares results with queueing theory and paper U's figures.
 
 use super::roads::{poisson, run, single, umts};
 use super::*;
@@ -66,7 +66,7 @@ fn capacities_and_the_buffer_of_paper_u() {
 
 #[test]
 fn m_m_1_waits_as_theory_says() {
-    // exponential sizes do not exist here: many sizes with exponential weights come near
+    // there are no exponential sizes here: many sizes with exponential weights are close to them
     let step = |n: i32| f64::from(n) * 10.0 + 5.0;
     let share = |n: i32| Share {
         bytes: step(n),
@@ -246,7 +246,7 @@ fn behind_a_full_station_both_levels_say_what_passes() {
 
 #[test]
 fn the_road_is_in_the_state_of_its_worst_station() {
-    // few short runs whose packets happen to bring more than a second of work in a second
+    // few short runs whose packets happen to need more than a second of work per second
     let (road, traffic) = (umts("3des-md5", 100.0), poisson(768.0));
     let mut loads = Vec::new();
     for seed in 0..40 {

@@ -1,4 +1,4 @@
-//! Graphs with the real engine in them.
+//! Tests of graphs with the real engine in them.
 
 use super::super::Plan;
 use super::*;
@@ -48,7 +48,7 @@ fn run(text: &str, edits: &[&str]) -> Flowed {
     world.run_flows().expect("runs")
 }
 
-/// The handover without its move.
+/// The handover scenario without its move.
 fn still() -> String {
     let at = HANDOVER.find("[[move]]").expect("a move");
     HANDOVER[..at]
@@ -64,7 +64,7 @@ fn streamed(outcome: &Flowed, flow: usize) -> Streamed {
     outcome.flows[flow].streamed.expect("datagrams")
 }
 
-/// Datagrams of a flow that did not come, from the first to the last that did.
+/// The datagrams of a flow that did not arrive, from the first that arrived to the last.
 fn gaps(flow: &Flow) -> Vec<(u64, u64)> {
     let pairs = flow.numbers.windows(2);
     pairs.map(|pair| (pair[0].1 + 1, pair[1].0 - 1)).collect()
@@ -89,7 +89,7 @@ fn stations_on_one_link_share_its_queue() {
         (sent * 564..sent * 564 + 1000).contains(&cell.bytes),
         "{cell:?}"
     );
-    // together they ask for more than the cell carries: each loses, and the sum is what it carries
+    // together they send more than the cell carries: both lose packets, and they share its capacity
     let full = run(
         &still(),
         &[
@@ -116,14 +116,14 @@ fn a_station_that_moves_keeps_its_tunnel_and_loses_what_was_under_way() {
         "{outcome:#?}"
     );
     assert!(outcome.tunnels[1].moved > 0, "{outcome:#?}");
-    // who stays loses nothing
+    // the station that stays loses nothing
     assert_eq!(streamed(&outcome, 0).sent, streamed(&outcome, 0).received);
     // 100 datagrams a second each way: nothing leaves before the node has heard of its address
     let [(first, last)] = gaps(&outcome.flows[1])[..] else {
         panic!("one gap: {:#?}", outcome.flows[1]);
     };
     assert_eq!((first, last), (501, 510), "{outcome:#?}");
-    // and nothing comes before the gateway has heard from there
+    // and nothing arrives before the gateway has received a packet from there
     let [(first, last)] = gaps(&outcome.flows[2])[..] else {
         panic!("one gap: {:#?}", outcome.flows[2]);
     };
@@ -182,7 +182,7 @@ fn tcp_flows_of_two_stations_share_a_link_and_outlive_a_move() {
     }
 }
 
-/// Everything of the handover before its flows, then one flow of TCP and the move.
+/// The handover scenario up to its flows, then one TCP flow and the move.
 fn transfer_and_move(at: &str) -> String {
     let flows = HANDOVER.find("[[flow]]").expect("flows");
     format!(
@@ -201,7 +201,7 @@ fn a_move_in_the_last_moment_does_not_lengthen_what_is_measured() {
         assert!(!transferred.is_complete, "{outcome:#?}");
         transferred.received_bytes
     };
-    // its node hears of the first within the run, of the second after it
+    // its node learns of the first within the run, of the second after it
     assert_eq!(came("9850 ms"), came("9950 ms"));
 }
 
@@ -230,7 +230,7 @@ fn a_flow_that_no_tunnel_takes_to_its_server_is_refused() {
     assert!(streamed[1].received + 20 > streamed[1].sent, "{outcome:#?}");
 }
 
-/// The handover without its move, and a layer with its own policy for each of two stations.
+/// The handover scenario without its move, with a layer and a policy for each of two stations.
 fn layered(policies: [&str; 2]) -> String {
     let layer = |(station, policy): (&str, &str)| {
         format!("[[layer]]\nkind = 'ipsec'\npolicy = '{policy}'\nfrom = '{station}'\nto = 'sg'\n")
@@ -393,7 +393,7 @@ fn a_gateway_pays_for_each_tunnel_by_its_own_policy() {
     };
     assert_eq!([of_peer(0), of_peer(1)], policies.map(alone));
     assert!(of_peer(0) != of_peer(1));
-    // the second station waits longer for its packets as the first one's policy gets dearer
+    // the second station waits longer for its packets if the first one's policy costs more
     let busy = |policies| {
         let edits = [
             "node.sg.device=cortex-m4",
