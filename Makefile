@@ -5,7 +5,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/sbin:/usr/sbin:/sbin
 
 PYTHON := .venv/bin/python
 FUZZ_SECONDS ?= 20
-# Where `make install` puts things, below DESTDIR; units name the program by PREFIX alone.
+# The folders of `make install`, below DESTDIR; units name the program by PREFIX alone.
 PREFIX ?= /usr/local
 DESTDIR ?=
 BINARY ?= target/release/caravan
@@ -15,10 +15,10 @@ BINARY ?= target/release/caravan
 help: ## lists these commands
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 
-setup: ## brings what is missing: one apt line as root, crates, Python packages
+setup: ## installs what is missing: one apt line as root, crates, Python packages
 	@tools/setup all
 
-demo: setup release ## brings up station, NAT, gateway and server, and compares the policies
+demo: setup release ## starts station, NAT, gateway and server, and compares the policies
 	$(PYTHON) -m caravan.demo
 
 check: ## the part of the tests without root or network: run before each commit
@@ -28,7 +28,7 @@ check: ## the part of the tests without root or network: run before each commit
 test: setup ## everything that must pass: check, namespaces, strongSwan, fuzzing
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/test all
 
-bench: setup release ## measures Caravan beside wireguard-go, boringtun and strongSwan, and the lab
+bench: setup release ## measures Caravan, wireguard-go, boringtun, strongSwan, and the lab
 	@tools/bench-peers
 	$(PYTHON) -m caravan.bench
 

@@ -1,4 +1,4 @@
-"""Fixtures shared by the suites. Tests marked `root` enter a private corner of the machine."""
+"""Fixtures shared by the suites. Tests marked `root` run in private namespaces."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from caravan.threeways.measurement import Keys
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Isolate before the first fixture when any chosen test needs it."""
+    """Enter private namespaces before the first fixture if any selected test needs them."""
     if any(item.get_closest_marker("root") for item in items):
         enter()
 
 
 @pytest.fixture(scope="session")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CaravanAuthority]:
-    """One certificate authority for the run: keys cost a good part of a second each."""
+    """One certificate authority for the whole run, because generating a key takes a good part of a
+    second."""
     yield CaravanAuthority(tmp_path_factory.mktemp("pki"))
 
 
@@ -37,5 +38,5 @@ def keys(authority: CaravanAuthority) -> Keys:
 
 @pytest.fixture
 def output(tmp_path: Path) -> Path:
-    """Where a test's network writes its logs; pytest keeps it when the test fails."""
+    """The folder of a test's network for logs; pytest keeps it when the test fails."""
     return tmp_path / "logs"

@@ -1,5 +1,5 @@
-"""No allocation on the way of a packet, in the whole program: its own loop, the planes, and the C
-libraries below them. `crates/engine/tests/allocations.rs` says the same of the planes alone."""
+"""No allocation on a packet's path in the whole program: its own loop, the planes, and the C
+libraries below them. `crates/engine/tests/allocations.rs` tests the same for the planes alone."""
 
 from __future__ import annotations
 
@@ -71,17 +71,17 @@ int posix_memalign(void **out, size_t to, size_t size) {
     return *out ? 0 : ENOMEM;
 }
 """
-"""Stands before the C library's allocator, and counts by thread where the test can read it."""
+"""Replaces the C library's allocator, and counts by thread where the test can read the counts."""
 
 SLOT = struct.Struct("QQ")
 CARRIED_MIN_BYTES = 5_000_000
 GROWTH_MAX = 500
-"""Buffers grow to the largest burst that was seen, and control asks for a list of the SAs now and
-then: up to a hundred. One allocation a burst would be 2,000 of the datagrams alone."""
+"""Buffers grow to the largest burst so far, and the control thread asks for a list of the SAs now
+and then: up to a hundred. One allocation per burst would be 2,000 for the datagrams alone."""
 
 
 def allocations(folder: Path, pid: int) -> dict[str, int]:
-    """Of the packet threads of a process, by name, since its start."""
+    """Allocations of the packet threads of a process by thread name, since its start."""
     found = dict.fromkeys(("caravan-1", "caravan-2"), 0)
     for thread, count in SLOT.iter_unpack((folder / str(pid)).read_bytes()):
         comm = Path(f"/proc/{pid}/task/{thread}/comm")
@@ -92,7 +92,8 @@ def allocations(folder: Path, pid: int) -> dict[str, int]:
 
 
 def drive(road: Road) -> int:
-    """Single packets, super-packets of TCP and datagrams, both ways; bytes carried."""
+    """Single packets, TCP super-packets and datagrams, in both directions; returns the bytes
+    carried."""
     assert ping(road.ms, SERVER_ADDRESS, 20, 0.01).received == 20
     return sum(
         iperf(

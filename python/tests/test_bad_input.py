@@ -1,5 +1,5 @@
-"""What nobody should send, at the real program: floods from forged addresses, rubbish, altered and
-repeated packets, certificates that do not hold. Each is a counted reason in `caravan status`."""
+"""Invalid input to the real program: floods from forged addresses, random bytes, altered and
+repeated packets, invalid certificates. Each is counted under a reason in `caravan status`."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ pytestmark = pytest.mark.root
 STATION = OPERATOR_ADDRESSES[0]
 FORGED_NETWORK = "198.18.0.0/15"
 HALF_OPEN = 500
-"""The default bound above which aggressive first messages are dropped."""
+"""The default limit above which aggressive first messages are dropped."""
 HOLD_S = 4.0
-"""How long such an exchange keeps its place at least."""
+"""The minimum time for which such an exchange is kept."""
 SUITE = "aes128gcm16-modp2048"
 ISAKMP_FRAGMENT = 132
 ETH_P_IP = 0x0800
@@ -47,10 +47,10 @@ SETTLE_S = 10.0
 
 
 def two_modes(host: Host, connection: Connection) -> Path:
-    """The file of a gateway that takes main mode as well as aggressive mode."""
+    """The configuration of a gateway that accepts main mode as well as aggressive mode."""
     path = write_files(host, connection)
     main = caravan_toml(replace(connection, name="main", is_aggressive=False))
-    # Both lend from the one pool.
+    # Both assign addresses of the same pool.
     connections, _, _ = main.partition("[pools.")
     path.write_text(path.read_text() + connections)
     return path
@@ -66,7 +66,7 @@ def test_a_flood_of_forged_first_messages_is_bounded_and_main_mode_is_still_serv
         file = two_modes(road.sg, on_gateway)
         gateway = stack.enter_context(Caravan(road.sg, on_gateway, file=file)).wait_ready()
         first = first_message(road, on_station, output)
-        # What is answered comes to the link that we watch.
+        # Answers arrive on the link that we watch.
         road.sg.add_route(FORGED_NETWORK, STATION)
         with Capture(road.ms, "wan0", output / "flood.pcap") as capture:
             sources = [f"198.18.{number >> 8}.{number & 255}" for number in range(1, count + 1)]
@@ -81,18 +81,18 @@ def test_a_flood_of_forged_first_messages_is_bounded_and_main_mode_is_still_serv
             status = gateway.status()
             assert status["half_open"] == HALF_OPEN
             assert status["drops"]["too-many-half-open"] == count - HALF_OPEN
-            # Above the bound an honest peer gets through by main mode.
+            # Above the limit an honest peer still succeeds in main mode.
             with Caravan(road.ms, replace(on_station, is_aggressive=False)) as station:
                 station.wait_ready()
                 assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
-            # Nothing is sent again by a timer.
+            # Nothing is retransmitted.
             time.sleep(4)
         answers = Counter(
             destination
             for frame, destination in udp_from_gateway(capture)
             if destination in set(sources) and is_first_part(frame)
         )
-        # On a slow machine later ones may take the places of the oldest.
+        # On a slow machine later ones may replace the oldest.
         if lasted_s < HOLD_S:
             assert len(answers) == HALF_OPEN
         assert HALF_OPEN <= len(answers) < count
@@ -135,7 +135,7 @@ def test_a_stranger_fills_neither_the_log_nor_a_queue_unseen(keys: Keys, output:
         gateway.wait_ready()
         first = first_message(road, on_station, output)
         before = sum(drops(gateway).values())
-        # A first message whose payloads are none, from a cookie of its own each.
+        # Each is a first message without payloads, with a cookie of its own.
         broken = set_length(first[:60])
         with road.ms.entered(), socket.socket(type=socket.SOCK_DGRAM) as speaker:
             for number in range(count):
@@ -158,7 +158,7 @@ def test_answers_that_reach_nobody_are_counted_and_do_not_fill_the_log(
         before = drops(gateway)["send-failed"]
         with raw_socket(road.ms) as send:
             for number in range(1, count + 1):
-                # The gateway has no route to there.
+                # The gateway has no route to these addresses.
                 source = f"198.18.{number >> 8}.{number & 255}"
                 forged = number.to_bytes(4, "big") + b"\1" + first[5:]
                 send(udp_packet(source, 500, GATEWAY_ADDRESS, 500, forged))
@@ -177,12 +177,12 @@ def spoiled(first: bytes) -> list[bytes]:
     return [
         *cut,
         *fitted,
-        # Longer than it says, and as long as UDP carries.
+        # One is longer than its length field, another as long as UDP allows.
         first + b"more",
         set_length(first[:28] + bytes(60_000)),
-        # A payload of no length, which an incautious reader walks for ever.
+        # A payload of length 0, on which a careless parser loops for ever.
         payload_length,
-        # Cookies that nobody gave out, an exchange that nobody knows, another version.
+        # Cookies that were never sent, an unknown exchange type, another version.
         set_octets(first, 8, bytes(range(1, 9))),
         set_octets(first, 18, b"\xf0"),
         set_octets(first, 17, b"\x20"),
@@ -192,7 +192,7 @@ def spoiled(first: bytes) -> list[bytes]:
 
 
 def set_length(message: bytes) -> bytes:
-    """The message with a length field that fits."""
+    """The message with its length field corrected."""
     return set_octets(message, 24, struct.pack("!I", len(message)))
 
 
@@ -210,7 +210,7 @@ def test_altered_and_repeated_packets_are_dropped_by_reason(keys: Keys, output: 
         header, esp = packet[:20], packet[20:]
         cases = {
             "replayed": esp,
-            # A sequence number that has not been yet, under the ICV of another.
+            # A sequence number that has not been used, with the ICV of another packet.
             "bad-icv": esp[:4] + struct.pack("!I", 1_000) + esp[8:],
             "unknown-spi": b"\0\1\2\3" + esp[4:],
             "truncated": esp[:4] + struct.pack("!I", 1_000) + esp[8:12],
@@ -236,7 +236,8 @@ def test_bad_padding_is_counted_where_nothing_else_protects_a_packet(
         packet = echo_requests(road, output)[-1]
         with raw_socket(road.ms) as send:
             for number in range(1, 65):
-                # In CBC a flipped bit flips the same one of the next block: here, pad length.
+                # In CBC a flipped bit flips the same bit of the next block: here, of the pad
+                # length.
                 at = len(packet) - 10
                 send(packet[:at] + bytes([packet[at] ^ number]) + packet[at + 1 :])
         await_drops(gateway, "bad-padding", 51)
@@ -256,7 +257,7 @@ def test_a_clear_packet_that_claims_an_inner_address_does_not_pass_the_gateway(
         with Capture(road.server, "lan0", output / "inside.pcap") as inside:
             with road.ms.entered():
                 speaker = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM)
-            # Past the routes into the tunnel.
+            # These do not use the routes into the tunnel.
             with speaker:
                 for _ in range(5):
                     speaker.sendto(forged, to)
@@ -269,7 +270,7 @@ def test_a_clear_packet_that_claims_an_inner_address_does_not_pass_the_gateway(
 def test_a_clear_packet_that_belongs_into_the_tunnel_does_not_reach_the_station(
     keys: Keys, output: Path
 ) -> None:
-    """From what the tunnel leads to, to the station's outer and inner addresses."""
+    """From the protected network to the station's outer and inner addresses."""
     ends = tunnel_ends(keys, SUITE)
     with Road(RoadPlan(), output) as road, Caravan(road.sg, ends[0]) as gateway:
         gateway.wait_ready()
@@ -291,7 +292,7 @@ def test_a_clear_packet_that_belongs_into_the_tunnel_does_not_reach_the_station(
                     forged = udp_packet(SERVER_ADDRESS, 53, destination, 7777, b"forged")
                     for _ in range(3):
                         speaker.sendto(forged, to)
-                # What no policy protects comes in.
+                # Packets to which no policy applies are accepted.
                 honest = udp_packet(HOME_ADDRESS, 53, STATION_ADDRESS, 7777, b"honest")
                 speaker.sendto(honest, to)
                 assert listener.recv(100) == b"honest"
@@ -302,7 +303,7 @@ def test_a_clear_packet_that_belongs_into_the_tunnel_does_not_reach_the_station(
 
 
 def out_of_date(directory: Path, name: str) -> Keys:
-    """Both ends' certificates, of which the one for `name` ended yesterday."""
+    """The certificates of both ends; that of `name` expired yesterday."""
     authority = OpensslAuthority(directory)
 
     def issue(one: str) -> PublicKey:
@@ -336,7 +337,7 @@ def test_a_gateway_refuses_a_certificate_of_an_authority_that_it_does_not_know(
     keys: Keys, tmp_path: Path, output: Path
 ) -> None:
     stranger = CaravanAuthority(tmp_path / "stranger", "Another CA")
-    # The station believes the gateway's authority all the same.
+    # The station trusts the gateway's authority all the same.
     credentials = stranger.issue("ms.example")
     foreign = Keys(keys.gateway, PublicKey(credentials, keys.gateway.authority))
     ends = tunnel_ends(foreign, SUITE)
@@ -353,22 +354,23 @@ def test_messages_that_come_again_or_come_back_are_counted_and_change_nothing(
         gateway = stack.enter_context(Caravan(road.sg, on_gateway)).wait_ready()
         with Capture(road.ms, "wan0", output / "handshake.pcap") as capture:
             station = stack.enter_context(Caravan(road.ms, on_station)).wait_ready()
-            # The tail of a handshake may still be under way.
+            # The last messages of an exchange may still be on their way.
             assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
         frames = [frame for frame in capture.frames() if frame.protocol == IPPROTO_UDP]
         sent = [frame.payload[8:] for frame in frames if frame.source == STATION]
         heard = [frame.payload[8:] for frame in frames if frame.source == GATEWAY_ADDRESS]
-        # What the first of them began is over: again, it would begin another.
+        # The exchange that the first of them began is over: repeated, the message would begin
+        # another.
         again = [message for message in sent if message[8:16] != bytes(8)]
         assert len(again) > 3 and len(heard) > 2
         before = sum(drops(gateway).values())
-        # The last one first, then in order; then what the gateway has said itself.
+        # First the last message again, then all in order, then the gateway's own messages.
         spoken = [*reversed(again), *again, *heard]
         with raw_socket(road.ms) as send:
             for message in spoken:
                 send(udp_packet(STATION, 500, GATEWAY_ADDRESS, 500, message))
                 time.sleep(0.01)
-        # A message in parts is counted once.
+        # A message in fragments is counted once.
         expected = sum(not is_other_part(message) for message in spoken)
         settle(lambda: sum(drops(gateway).values()) - before >= expected)
         counted = drops(gateway)
@@ -406,8 +408,8 @@ def check_refusal(
     *,
     is_gateway_refusing: bool,
 ) -> None:
-    """One end says why in a sentence; the other hears AUTHENTICATION-FAILED."""
-    # Message 2 of aggressive mode is not under keys: the station waits for a better one.
+    """One end logs the reason; the other receives AUTHENTICATION-FAILED."""
+    # Message 2 of aggressive mode is not encrypted: the station waits for a valid one.
     if is_aggressive and not is_gateway_refusing:
         sentence = f"the peer's answer does not verify: {sentence}"
     on_gateway, on_station = (replace(end, is_aggressive=is_aggressive) for end in ends)
@@ -424,13 +426,13 @@ def check_refusal(
 
 
 def is_refusal(line: str) -> bool:
-    """Whether a line of the log tells of the peer's refusal."""
+    """Whether a line of the log reports the peer's refusal."""
     return "AUTHENTICATION-FAILED" in line or "AuthenticationFailed" in line
 
 
 @contextlib.contextmanager
 def tunnel(ends: tuple[Connection, Connection], output: Path) -> Iterator[tuple[Road, Caravan]]:
-    """A tunnel in raw ESP; the road and the gateway."""
+    """A tunnel in raw ESP; returns the network and the gateway."""
     on_gateway, on_station = (replace(end, is_encapsulated=False) for end in ends)
     with Road(RoadPlan(has_nat=False), output) as road, Caravan(road.sg, on_gateway) as gateway:
         gateway.wait_ready()
@@ -440,7 +442,7 @@ def tunnel(ends: tuple[Connection, Connection], output: Path) -> Iterator[tuple[
 
 
 def first_message(road: Road, on_station: Connection, output: Path) -> bytes:
-    """The first message of a station that then leaves."""
+    """The first message of a station that then stops."""
     path = output / "first.pcap"
     with Capture(road.ms, "wan0", path) as capture, Caravan(road.ms, on_station) as station:
         station.wait_ready()
@@ -459,7 +461,7 @@ def echo_requests(road: Road, output: Path) -> list[bytes]:
 
 
 def udp_from_gateway(capture: Capture) -> Iterator[tuple[Frame, str]]:
-    """IKE datagrams of the gateway and whom they are for."""
+    """IKE datagrams of the gateway and their destinations."""
     for frame in capture.frames():
         if frame.source == GATEWAY_ADDRESS and frame.protocol == IPPROTO_UDP:
             yield frame, socket.inet_ntoa(frame.packet[16:20])
@@ -472,32 +474,32 @@ def is_first_part(frame: Frame) -> bool:
 
 
 def is_other_part(message: bytes) -> bool:
-    """Whether a message is a fragment, and not the last one."""
+    """Whether a message is a fragment, but not the last one."""
     return message[16] == ISAKMP_FRAGMENT and not message[35] & 1
 
 
 def is_echo_request(frame: Frame) -> bool:
-    """Whether a frame is an echo request in clear."""
+    """Whether a frame is an unencrypted echo request."""
     return frame.protocol == IPPROTO_ICMP and frame.payload[0] == 8
 
 
 def drops(daemon: Caravan) -> Counter[str]:
-    """The daemon's counted reasons."""
+    """The daemon's counters by reason."""
     return Counter(daemon.status()["drops"])
 
 
 def await_drops(daemon: Caravan, reason: str, count: int) -> None:
-    """Wait until so many have been counted."""
+    """Wait until a counter has reached a value."""
     settle(lambda: drops(daemon)[reason] >= count)
 
 
 def log(daemon: Caravan) -> list[str]:
-    """What the daemon said."""
+    """The daemon's log."""
     return [str(fields.get("message", "")) for _, fields in daemon.events()]
 
 
 def settle(is_true: Callable[[], bool]) -> None:
-    """Wait until something is true, or for so long that the assertion after it may fail."""
+    """Wait until a condition is true, at most until the assertion that follows may fail."""
     deadline = time.monotonic() + SETTLE_S
     while not is_true() and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -505,7 +507,7 @@ def settle(is_true: Callable[[], bool]) -> None:
 
 @contextlib.contextmanager
 def raw_socket(host: Host) -> Iterator[Callable[[bytes], None]]:
-    """Send IP packets with their own headers, whatever source they name."""
+    """Send IP packets with their own headers, with any source address."""
     with host.entered():
         speaker = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
     with speaker:
@@ -519,7 +521,7 @@ def raw_socket(host: Host) -> Iterator[Callable[[bytes], None]]:
 def udp_packet(
     source: str, source_port: int, destination: str, destination_port: int, payload: bytes
 ) -> bytes:
-    """An IPv4 packet of UDP without a checksum of its own."""
+    """An IPv4 UDP packet without a checksum."""
     udp = struct.pack("!HHHH", source_port, destination_port, 8 + len(payload), 0)
     return ip_header(source, destination, IPPROTO_UDP, 8 + len(payload)) + udp + payload
 
@@ -532,14 +534,14 @@ def icmp_packet(source: str, destination: str) -> bytes:
 
 
 def ip_header(source: str, destination: str, protocol: int, length: int) -> bytes:
-    """IPv4 without options."""
+    """An IPv4 packet without options."""
     ends = socket.inet_aton(source) + socket.inet_aton(destination)
     header = struct.pack("!BBHHHBBH", 0x45, 0, 20 + length, 0, 0, 64, protocol, 0) + ends
     return set_octets(header, 10, checksum(header))
 
 
 def checksum(octets: bytes) -> bytes:
-    """The Internet's, over an even number of octets."""
+    """The Internet checksum, over an even number of octets."""
     total = sum(struct.unpack(f"!{len(octets) // 2}H", octets))
     while total > 0xFFFF:
         total = (total & 0xFFFF) + (total >> 16)

@@ -1,5 +1,5 @@
-"""Stations of transport mode that no pool address stands for: the gateway knows them by the address
-that they come from, and goes on speaking to it when their tunnel has gone."""
+"""Stations in transport mode without a pool address: the gateway identifies them by their outer
+address, and sends to it in clear again after their tunnel has ended."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Ends = tuple[Connection, Connection]
 @pytest.fixture(scope="module")
 def ends(keys: Keys) -> Ends:
     on_gateway, on_station = transport_ends(keys, "aes128gcm16-modp2048")
-    # One identity: no two of them can have one address.
+    # Both have the same identity, so that no two of them can have one address.
     return replace(on_gateway, pool="", remote_id="ms.example", dpd_s=1), on_station
 
 
@@ -45,7 +45,7 @@ def road(request: pytest.FixtureRequest, output: Path) -> Iterator[Road]:
 
 
 def clear_bytes(capture: Capture) -> int:
-    """Of TCP, which belongs into the tunnel."""
+    """A TCP packet, which must be protected."""
     frames = [frame for frame in capture.frames() if frame.protocol == IPPROTO_TCP]
     return sum(len(frame.payload) for frame in frames if frame.source == GATEWAY_ADDRESS)
 
@@ -71,11 +71,11 @@ def test_a_gateway_that_ends_says_no_more_in_clear(
             gateway.process.wait(5)
             time.sleep(1.5)
             assert f"{PEER} stays blocked" in order(road.sg, "status").stderr
-            # The next one does not begin by lifting that.
+            # The next one does not begin by removing that block.
             with Caravan(road.sg, ends[0]) as again:
                 again.wait_ready()
                 assert road.sg.unreachable_routes() == [PEER]
-                # The next tunnel may be up before anybody has seen that the first one is gone.
+                # The next tunnel may be up before the end of the first one has been noticed.
                 station.process.wait_for(
                     lambda: any(one["spi_in"] != first["spi_in"] for one in station.children()),
                     "another tunnel",

@@ -1,4 +1,4 @@
-"""The benchmark's parts: what it reads, what it concludes, and how it says it. No timing."""
+"""The parts of the benchmark: its input, its conclusions, and its output. Nothing is timed."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_the_knee_is_the_highest_rate_without_two_bad_tries() -> None:
         asked.append(rate_per_s)
         if rate_per_s == 0:
             return 0.9, 30_000
-        # The first try at every rate meets a bad moment.
+        # The first try at every rate fails by chance.
         is_bad = asked.count(rate_per_s) == 1 or rate_per_s > 50_000
         return (0.02 if is_bad else 0.01), 0.99 * rate_per_s
 

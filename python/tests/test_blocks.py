@@ -1,4 +1,5 @@
-"""Blocks of a station that does not come up: nothing leaves in clear until `caravan down`."""
+"""The block of a station whose tunnel does not come up: nothing leaves in clear until `caravan
+down`."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def tables(host: Host) -> list[str]:
 
 
 def up(host: Host, file: Path, *options: str) -> str:
-    """An `up --detach` that fails; what it says."""
+    """An `up --detach` that fails; returns its output."""
     done = order(host, "up", "-c", str(file), "--detach", *options, timeout_s=60)
     assert done.code != 0
     return done.stderr
@@ -107,7 +108,7 @@ def test_the_block_is_there_while_the_name_of_the_gateway_is_not(road: Road, end
 
 
 def test_a_tunnel_that_takes_all_finds_its_gateway_by_name(road: Road, ends: Ends) -> None:
-    """The block refuses questions to the resolver: ours carry the mark and pass it."""
+    """The block refuses DNS queries of other programs; ours carry the mark and pass."""
     assert road.nat is not None
     road.ms.run(["sh", "-c", f"echo nameserver {HOME_ADDRESS} >/etc/resolv.conf"])
     on_gateway = replace(ends[0], local_ts="0.0.0.0/0")

@@ -1,4 +1,4 @@
-"""The configuration files that the testbed writes for either program."""
+"""The configuration files that the testbed writes for both programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demonstration's parts: what it measures and how it says it."""
+"""The parts of the demonstration: its measurements and its output."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_clear_policy_is_measured_on_the_same_road(
 
 
 def shell(command: str) -> str:
-    """What a command says, as a reader of the demonstration would type it."""
+    """The output of a command that a reader of the demonstration would type."""
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -129,7 +129,7 @@ def test_the_commands_that_are_named_show_what_a_capture_holds(
     inside, ike = (shell(command) for command in open_commands(capture))
     assert "GET /file HTTP/1.1" in inside
     assert "HTTP/1.1 200 OK" in inside
-    # Quick mode is encrypted throughout: its proposal is there only with the key.
+    # Quick mode is fully encrypted: its proposal is visible only with the key.
     quick = ike[ike.index("Exchange type: Quick Mode") :]
     assert "Payload: Security Association" in quick
     assert "Encapsulation-Mode: UDP-Encapsulated" in quick

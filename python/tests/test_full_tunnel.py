@@ -1,5 +1,5 @@
-"""Full tunnels beside the rest of a host's traffic, resolvers that no tunnel leads to, and what a
-gateway's own programs say to stations."""
+"""Full tunnels together with the other traffic of a host, DNS servers outside all tunnels, and
+traffic of a gateway's own programs to stations."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ NOBODY = 65534
 def road_with(
     keys: Keys, output: Path, more: str = "", remote_ts: tuple[str, ...] = (EVERYTHING,)
 ) -> Iterator[tuple[Road, Caravan]]:
-    """A gateway that takes all of IPv4, and its station with these keys in its connection."""
+    """A gateway that protects all of IPv4, and its station with these keys in its connection."""
     on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
     with Road(RoadPlan(is_dual_stack=True), output) as road:
         listed = "[" + ", ".join(f'"{one}"' for one in remote_ts) + "]"
@@ -60,18 +60,18 @@ def road_with(
 
 
 def way(host: Host, *words: str) -> str:
-    """Where the kernel sends a packet, or that it does not."""
+    """Where the kernel sends a packet, or that it sends it nowhere."""
     done = host.run(["ip", "route", "get", *words], check=False)
     return done.stdout.splitlines()[0] if done.code == 0 else done.stderr.strip()
 
 
 def rules(host: Host) -> str:
-    """What chooses the routing table, of both families."""
+    """The rules that choose the routing table, for both families."""
     return host.run(["ip", "rule"]).stdout + host.run(["ip", "-6", "rule"]).stdout
 
 
 def say(host: Host, address: str, port: int) -> None:
-    """One datagram, and whatever becomes of it."""
+    """Send one datagram; its fate does not matter."""
     kind = socket.SOCK_DGRAM
     with host.entered(), socket.socket(socket.AF_INET, kind) as out, contextlib.suppress(OSError):
         out.sendto(b"anybody there?", (address, port))
@@ -97,12 +97,12 @@ def test_a_full_tunnel_keeps_the_local_network_and_refuses_the_other_family(
         assert (icmpv6, GATEWAY_ADDRESS6) not in seen
         assert before == road.sg.run(["ip", "rule"]).stdout
         assert any("the rest of IPv6 is refused" in text for text in station.status()["warnings"])
-        # Another Wi-Fi, whose network is as local.
+        # Another Wi-Fi, whose network is just as local.
         assert road.nat is not None
         road.nat.host.add_address("lan0", "192.168.7.1/24")
         road.ms.add_address("wan0", "192.168.7.2/24")
         assert ping(road.ms, "192.168.7.1", 1).received == 1
-        # One that calls public addresses its own gets nothing of the tunnel's.
+        # A Wi-Fi with public addresses gets nothing of the tunnel's traffic.
         road.ms.add_address("wan0", "198.51.100.2/24")
         assert "dev caravan0" in way(road.ms, "198.51.100.1")
         station.process.signal(signal.SIGKILL)
@@ -116,7 +116,7 @@ def test_a_full_tunnel_keeps_the_local_network_and_refuses_the_other_family(
 
 
 def shout(host: Host, device: str, targets: list[tuple[str, int]]) -> None:
-    """A datagram to each, by sockets that are bound to a device."""
+    """Send a datagram to each address, from sockets that are bound to a device."""
     with host.entered():
         for address, port in targets:
             family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -126,7 +126,8 @@ def shout(host: Host, device: str, targets: list[tuple[str, int]]) -> None:
 
 
 def shouts(capture: Capture) -> list[str]:
-    """Where each of these went in clear; a complaint about one quotes it and is none."""
+    """The destinations of these packets that left in clear; packets quoted in ICMP errors do not
+    count."""
     udp = 17
     frames = [frame for frame in capture.frames() if b"anybody there?" in frame.packet]
     return [str(frame.destination) for frame in frames if frame.protocol == udp]
@@ -148,7 +149,8 @@ def test_a_program_that_binds_itself_to_a_device_does_not_pass_the_block(
             order(road.ms, "down", "road").check()
             assert "caravan" not in road.ms.run(["nft", "list", "ruleset"]).stdout
             capture.stop()
-            # What the tunnel leaves to the local network, once with it and once without.
+            # The traffic that the tunnel leaves to the local network, once with this setting and
+            # once without.
             assert shouts(capture) == [HOME_ADDRESS] * 2
         with Capture(road.ms, "wan0", output / "down.pcap") as capture:
             shout(road.ms, "wan0", strange)
@@ -164,7 +166,7 @@ def test_two_halves_are_a_full_tunnel_and_a_named_network_is_not_local(
         assert ping(road.ms, SERVER_ADDRESS, 1).received == 1
         assert ping(road.ms, HOME_ADDRESS, 1).received == 1
         assert ping(road.ms, GATEWAY_ADDRESS6, 1, timeout_s=0.5).received == 0
-        # A network with the addresses of what is protected, and of the gateway's resolver.
+        # A network with the same addresses as the protected ones and the gateway's DNS server.
         road.ms.add_address("wan0", "192.168.9.2/24")
         road.ms.add_address("wan0", "10.10.0.9/24")
         assert "dev caravan0" in way(road.ms, "192.168.9.1")
@@ -183,7 +185,7 @@ def test_a_local_network_can_be_shunned(keys: Keys, output: Path) -> None:
         assert ping(road.ms, SERVER_ADDRESS, 1).received == 1
         assert ping(road.ms, HOME_ADDRESS, 1, timeout_s=0.5).received == 0
         with road.ms.entered(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out:
-            # Who names the link goes past every route.
+            # A program that binds to the interface bypasses every route.
             interface = socket.inet_aton(STATION_ADDRESS)
             out.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, interface)
             with pytest.raises(PermissionError):
@@ -237,7 +239,7 @@ def test_a_resolver_that_no_tunnel_leads_to_is_not_asked(keys: Keys, output: Pat
                 warnings = station.status()["warnings"]
                 assert any("resolver 9.9.9.9 is not used" in one for one in warnings)
                 station.stop()
-        # None is left: the host's own stay.
+        # None of ours is left; the host's own remain.
         file.write_text(file.read_text().replace(', "10.10.0.53"]', "]"))
         with Caravan(road.sg, on_gateway, file=file) as gateway:
             gateway.wait_ready()
@@ -249,7 +251,8 @@ def test_a_resolver_that_no_tunnel_leads_to_is_not_asked(keys: Keys, output: Pat
 def test_programs_of_the_gateway_itself_reach_stations(keys: Keys, output: Path) -> None:
     on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
     with Road(RoadPlan(), output) as road:
-        # By itself the kernel speaks from the first interface: here that is the outer one.
+        # By default the kernel uses the address of the first interface, which is the outer one
+        # here.
         road.sg.remove_address("lan0", "10.10.0.1/24")
         road.sg.connect("inner0", road.server, "inner0", 1500)
         road.sg.add_address("inner0", "10.10.0.1/32")
@@ -259,7 +262,7 @@ def test_programs_of_the_gateway_itself_reach_stations(keys: Keys, output: Path)
                 station.wait_ready()
                 assert ping(road.sg, "10.99.0.1", 2).received == 2
                 assert gateway.status()["drops"]["no-policy"] == 0
-                # The address goes, and another one comes.
+                # The address is removed, and another one is added.
                 road.sg.remove_address("inner0", "10.10.0.1/32")
                 gateway.wait_for_event("no address of this host is in local_ts")
                 road.sg.add_address("inner0", "10.10.0.7/32")
@@ -278,7 +281,7 @@ def test_the_right_to_low_ports_is_named_where_it_is_missing(output: Path) -> No
         remote_ts="10.10.0.0/24",
     )
     with Road(RoadPlan(), output) as road:
-        # Readable by nobody in particular, as pytest's folders are not.
+        # Other users cannot read it, as with pytest's folders.
         folder = Path(tempfile.mkdtemp(dir="/run"))
         try:
             file = folder / "caravan.toml"

@@ -32,7 +32,7 @@ FRONT = """table ip front {
 
 
 def hosts(network: Network) -> tuple[Host, Host, Host]:
-    """Station, gateway and server, the gateway behind a router that has its public address."""
+    """Station, gateway and server; the gateway is behind a router that has its public address."""
     ms, front, sg, server = (network.host(role) for role in ("ms", "front", "sg", "server"))
     ms.connect("wan0", front, "wan0", 1500)
     front.connect("lan0", sg, "wan0", 1500)

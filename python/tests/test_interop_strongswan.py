@@ -1,7 +1,7 @@
-"""Caravan against strongSwan 5.9 across the operator's NAT, both roles.
+"""Caravan against strongSwan 5.9 across the operator's NAT, in both roles.
 
-Each case fetches a file through the tunnel, compares its hash, and reads charon's own line about
-the proposals it chose. strongSwan's ESP is userspace kernel-libipsec: tunnel mode only.
+Each case fetches a file through the tunnel, compares its hash, and reads charon's log line about
+the proposals that it chose. strongSwan's ESP is the userspace kernel-libipsec: tunnel mode only.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SETTLE_S = 15.0
 
 @dataclass(frozen=True)
 class Suites:
-    """Proposals in strongSwan's words, and what charon logs when it chose them."""
+    """Proposals in strongSwan's notation, and charon's log line when it chose them."""
 
     ike: str
     esp: str
@@ -120,7 +120,7 @@ def keys(authority: CaravanAuthority) -> tuple[PublicKey, PublicKey]:
 
 
 def ends(case: Case, keys: tuple[PublicKey, PublicKey]) -> tuple[Connection, Connection]:
-    """The gateway's and the station's description of one connection."""
+    """The configuration of one connection for the gateway and for the station."""
     shared = SharedKey("a group key of the fleet")
     both = Connection(
         shared,
@@ -152,14 +152,14 @@ def ends(case: Case, keys: tuple[PublicKey, PublicKey]) -> tuple[Connection, Con
 
 @dataclass(frozen=True)
 class Pair:
-    """Both programs, running and connected, on a road with a file server."""
+    """Both programs, running and connected, on a testbed network with a file server."""
 
     road: Road
     ours: Caravan
     charon: StrongSwan
 
     def fetch(self) -> str:
-        """The hash of the file that came through the tunnel."""
+        """The hash of the file that arrived through the tunnel."""
         return download(self.road.ms, f"http://{SERVER_ADDRESS}/file").sha256
 
 
@@ -167,7 +167,7 @@ class Pair:
 def connected(
     gateway: Connection, station: Connection, output: Path, *, is_initiator: bool
 ) -> Iterator[Pair]:
-    """Bring both ends up: ours at the station (`is_initiator`) or at the gateway."""
+    """Start both ends: ours is the station (`is_initiator`) or the gateway."""
     with Road(RoadPlan(), output) as road:
         serve_files(road.server, output / "www", SERVER_ADDRESS)
         if is_initiator:
@@ -278,16 +278,17 @@ def test_the_defaults_of_both_meet(
     with connected(gateway, station, output, is_initiator=is_initiator) as pair:
         assert pair.fetch() == expected
         first, *others = pair.charon.selected_proposals()
-        # A station of ours in aggressive mode offers MODP alone.
+        # Our station offers only MODP in aggressive mode.
         is_modp = is_aggressive and is_initiator
         assert first.endswith("MODP_2048" if is_modp else "CURVE_25519")
         if is_initiator:
-            # Asked for PFS once in each group that charon may know, and not again at a renewal.
+            # It asks for PFS once in each group that charon may support, and not again at a
+            # rekeying.
             settle(lambda: len(pair.charon.selected_proposals()) >= 4)
             _, *others = pair.charon.selected_proposals()
             said = pair.ours.process.stderr()
             assert said.count("our other proposals are next") == (1 if is_modp else 2)
-            # It is ordinary, and said once.
+            # This is normal, and logged once.
             assert "the peer reports: the peer refused" not in said
         assert others and not any(re.search("MODP|CURVE", chosen) for chosen in others)
 
@@ -306,7 +307,7 @@ def test_a_peer_of_modp_alone_meets_our_defaults(
         assert pair.fetch() == expected
         chosen = pair.charon.selected_proposals()
         assert chosen and all("MODP_2048" in words for words in chosen)
-        # Of the curve nothing is offered to who did not choose it in phase 1.
+        # ECP is not offered to a peer that did not choose it in phase 1.
         assert "our other proposals are next" not in pair.ours.process.stderr()
 
 
@@ -347,7 +348,7 @@ def test_charon_hears_that_we_do_not_speak_ikev2(
             charon.initiate(3)
         charon.wait_for_log("received INVALID_MAJOR_VERSION notify error")
         wait_for_words(ours, "the peer starts with IKEv2, but we support only IKEv1")
-        # As IKEv1 it comes up.
+        # With IKEv1 it comes up.
         charon.change("version = 2", "version = 1")
         charon.initiate()
         ours.wait_until(True)
@@ -398,7 +399,7 @@ def test_charon_deletes(
         (before,) = pair.charon.sas()
         pair.charon.terminate_ike()
         if is_initiator:
-            # A station reconnects by itself.
+            # A station reconnects without being told.
             wait_for_another_sa(pair.charon, before.unique_id)
         else:
             pair.ours.wait_until(False)
@@ -569,7 +570,7 @@ def test_a_nat_rebinds_in_the_middle_of_a_handshake(
         begun = pool.submit(charon.initiate)
         ours.wait_for_event("IKEv1 established")
         road.nat.rebind()
-        # Charon asks again from its new port, and hears the answer there.
+        # Charon sends the request again from its new port, and receives the answer there.
         begun.result()
         assert ping(road.ms, SERVER_ADDRESS, 5).received >= 4
 
@@ -593,7 +594,7 @@ def wait_for_another_sa(charon: StrongSwan, unique_id: int) -> None:
 
 
 def settle(is_so: Callable[[], bool]) -> None:
-    """Wait until it is so."""
+    """Wait until a condition is true."""
     deadline = time.monotonic() + SETTLE_S
     while not is_so():
         assert time.monotonic() < deadline, f"not so in {SETTLE_S} s"
@@ -601,7 +602,7 @@ def settle(is_so: Callable[[], bool]) -> None:
 
 
 def wait_for_words(ours: Caravan, pattern: str) -> None:
-    """Wait until our log says something."""
+    """Wait until our log contains a text."""
     deadline = time.monotonic() + SETTLE_S
     while time.monotonic() < deadline:
         if re.search(pattern, ours.process.stderr()):

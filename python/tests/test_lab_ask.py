@@ -1,4 +1,4 @@
-"""What an answer of `caravan-lab ask` says of its own numbers: digits, bounds, sources."""
+"""What an answer of `caravan-lab ask` states about its own numbers: digits, bounds, sources."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_rates_of_a_slow_link_keep_their_digits_and_percentiles_their_bounds(
     slow = ("--rate-kbps", "0.001", "-o", str(tmp_path / "a.svg"))
     for one in answer(*words, *slow)["policies"]:
         if one["carried"] != "unknown":
-            # So few packets wait for another that most take the shortest time there is.
+            # So few packets wait for another that most have the shortest possible delay.
             low, high = one["p95_between_ms"]
             assert low <= one["p95_ms"] <= high <= low * 1.032
             assert low == pytest.approx(one["delay_ms"], rel=1e-3)

@@ -1,4 +1,4 @@
-"""Percentiles stay within what came and say how sharp they are; what is a bound is called one."""
+"""Percentiles lie within the measured delays and state their accuracy; bounds are named as such."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_what_bytes_alone_are_priced_for_is_a_bound_in_every_row(tmp_path: Path)
 
 
 def said(*words: str) -> str:
-    """What `caravan-lab` prints, in one line however wide the terminal is."""
+    """The output of `caravan-lab`, in one line for any terminal width."""
     done = CliRunner().invoke(app, list(words))
     assert done.exit_code == 0, done.output
     return " ".join(done.output.split())

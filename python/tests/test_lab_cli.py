@@ -1,4 +1,5 @@
-"""`caravan-lab` as others script it: exact forms, exact keys, status and where faults are said."""
+"""`caravan-lab` in scripts: exact output, exact keys, exit status, and the stream of error
+messages."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ TOP = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class Done:
-    """What a program left behind."""
+    """The result of a program run."""
 
     returncode: int
     stdout: str
@@ -37,7 +38,8 @@ class Done:
 
 
 def lab(*words: str, cwd: Path = TOP) -> Done:
-    """`caravan-lab` in this process: a fresh interpreter takes longer than most questions."""
+    """Run `caravan-lab` in this process, because starting an interpreter takes longer than most
+    questions."""
     out, err = io.StringIO(), io.StringIO()
     status = 0
     with (
@@ -61,14 +63,14 @@ def answer(*words: str, cwd: Path = TOP) -> dict[str, Any]:
 
 
 def refusal(*words: str, cwd: Path = TOP) -> str:
-    """What is said on standard error by a question that is wrong; nothing may be answered."""
+    """The standard error of an invalid question; standard output must be empty."""
     done = lab(*words, cwd=cwd)
     assert (done.returncode, done.stdout) == (2, ""), done
     return done.stderr
 
 
 def write_capture(path: Path, packets: int, packet_bytes: int, per_s: float) -> None:
-    """A pcap of raw IP packets at equal distances."""
+    """A pcap of raw IP packets at equal intervals."""
     write_packets(path, packet_bytes, [number / per_s for number in range(packets)])
 
 
@@ -307,7 +309,7 @@ def test_ask_prices_a_capture_of_ones_own(tmp_path: Path) -> None:
     words = ("ask", "--device", "cortex-a53", "--link", "lte", "--traffic", str(capture))
     found = answer(*words, "-o", str(tmp_path / "answer.html"))
     clear = next(policy for policy in found["policies"] if policy["policy"] == "none")
-    # 500 bytes at 20.2 Mbit/s after 10 ms: nobody waits
+    # 500 bytes at 20.2 Mbit/s after 10 ms: no packet waits
     assert clear["delay_ms"] == pytest.approx(10 + 4000 / 20.2e3, rel=0.02)
     assert clear["throughput_kbps"] == pytest.approx(800, rel=0.01)
 
@@ -492,7 +494,7 @@ def test_the_program_is_installed_beside_its_interpreter() -> None:
 
 
 def examples_of(page: str) -> list[str]:
-    """The TOML files that a page of the documents shows."""
+    """The TOML files in a page of the documentation."""
     return re.findall(r"^```toml\n(.*?)^```$", (TOP / "docs" / page).read_text(), re.M | re.S)
 
 
@@ -500,7 +502,7 @@ def test_the_files_of_the_page_of_devices_work_as_they_stand(tmp_path: Path) -> 
     names = ("board.toml", "paper.toml", "mine.toml")
     for name, text in zip(names, examples_of("lab-devices.md"), strict=True):
         (tmp_path / name).write_text(text)
-        # A device has operations that end in "generate =", and is no link for that.
+        # A device has operations that end in "generate =", and is not a link for that reason.
         assert lab("show", name, cwd=tmp_path).stdout.startswith(f"{name}: ")
     words = ("ask", "--device", "board.toml", "--link", "lte", "--rate-kbps", "100")
     found = answer(*words, "--policy", "mine.toml", cwd=tmp_path)
@@ -578,7 +580,7 @@ def test_what_is_not_carried_stands_by_its_rate_and_says_one_number(tmp_path: Pa
     assert len(rates) > 2 and rates == sorted(rates, reverse=True)
     for one in found:
         if one["load"] is not None:
-            # what is asked, over what is carried at most
+            # the packets that were asked for, divided by the most that can be carried
             assert one["load"] == pytest.approx(2000 / one["capacity_kbps"])
 
 

@@ -1,4 +1,4 @@
-"""The library under `caravan-lab`, and what hostile texts do to it."""
+"""The native library of `caravan-lab`, and its behaviour with hostile texts."""
 
 from __future__ import annotations
 

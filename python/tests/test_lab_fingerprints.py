@@ -1,4 +1,4 @@
-"""One fingerprint for every build and instruction set: those that the tests of Rust pin too."""
+"""One fingerprint for every build and instruction set: the same that the Rust tests check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scenario that branches and moves: what the command line says of it."""
+"""A scenario that branches and has moves: the output of the command line."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_what_never_came_is_missing_after_the_last_packet_too() -> None:
         first, last = said.split(" to ")
         assert " ".join(missing) == said
         assert int(sent.replace(",", "")) - int(came) == int(last) - int(first) + 1
-        # Nothing that came has a delay.
+        # If nothing arrived, there is no delay.
         assert (delay == "-") == (came == "0")
 
 

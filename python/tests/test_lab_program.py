@@ -1,4 +1,4 @@
-"""Which `caravan` the testbed runs: a checkout's, or the one that a wheel has brought."""
+"""Which `caravan` the testbed runs: that of a checkout, or the one installed by a wheel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from caravan.testbed import binary
 
 @pytest.fixture
 def wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of programs of an installation that is no checkout."""
+    """The folder of programs of an installation that is not a checkout."""
     monkeypatch.delenv(binary.BINARY_VARIABLE, raising=False)
     monkeypatch.setattr(binary, "TOP", tmp_path)
     programs = {"venv": tmp_path / "bin", "user": tmp_path / "home"}

@@ -1,4 +1,5 @@
-"""What the native core refuses has a code and attributes: nothing compares its sentences."""
+"""Every refusal of the native core has a code and attributes, so that no code compares its
+sentences."""
 
 from __future__ import annotations
 
@@ -89,7 +90,7 @@ def _price(**asked: object) -> str:
 
 
 def test_a_sentence_that_speaks_of_costs_is_not_taken_for_one_without(tmp_path: Path) -> None:
-    """The scenario's own words stand in its faults, and may say anything."""
+    """The scenario's own words are part of its error messages, and may be anything."""
     device = tmp_path / " has no cost of .toml"
     device.write_text("name = 3")
     said = refusal(

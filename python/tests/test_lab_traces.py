@@ -1,4 +1,4 @@
-"""Recorded links of any length: streamed by who replays them, named by what they hold."""
+"""Recorded links of any length: read as a stream when replayed, and identified by their content."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from caravan.study.engine import Files, compute, jobs, place
 from caravan.study.text import StudyError
 
 FORMER_LIMIT_BYTES = 64 << 20
-"""What once was held whole, and refused beyond."""
+"""The former limit of a recording, when all of it was kept in memory."""
 SLACK_KB = 24 << 10
-"""How much two runs of one program may differ in memory."""
+"""The difference in memory use that two runs of one program may have."""
 
 MEASURED = """
 from caravan.program import main
@@ -48,7 +48,7 @@ set = { "link.ms.trace" = "air", "traffic.bytes" = "20 KB" }
 
 
 def recording(path: Path, lines: int) -> Path:
-    """An opportunity each 2 ms."""
+    """One delivery opportunity every 2 ms."""
     with path.open("w") as file:
         for first in range(0, lines, 1_000_000):
             last = min(first + 1_000_000, lines)
@@ -57,7 +57,7 @@ def recording(path: Path, lines: int) -> Path:
 
 
 def most_kb(*words: str) -> int:
-    """The most memory that a run of `caravan-lab` of its own held, in KiB."""
+    """The largest memory use of a run of `caravan-lab` in its own process, in KiB."""
     environment = {**os.environ, "PYTHONPATH": str(TOP / "python")}
     argv = [sys.executable, "-c", MEASURED, *words]
     done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
@@ -67,7 +67,7 @@ def most_kb(*words: str) -> int:
 
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
-    """The road with `air.trace`, which lies beside it, on its first link."""
+    """The scenario with `air.trace`, in the same folder, on its first link."""
     text = (TOP / "scenarios/road.toml").read_text()
     path = tmp_path / "own.toml"
     path.write_text(text.replace('from = "ms"', 'from = "ms"\ntrace = "air.trace"', 1))
@@ -108,7 +108,7 @@ def test_the_hash_of_a_scenario_covers_what_its_trace_holds(own: Path) -> None:
 
 
 def trace_job(folder: Path) -> Job:
-    """The one job of the study, whose folder has a recording of 1000 lines."""
+    """The only job of the study, whose folder has a recording of 1000 lines."""
     (folder / "traces").mkdir()
     recording(folder / "traces/air.trace", 1000)
     (folder / "study.toml").write_text(STUDY)

@@ -1,4 +1,5 @@
-"""Every refusal of `caravan-lab` has one voice: a sentence, its place first, on standard error."""
+"""All refusals of `caravan-lab` have one form: a sentence that begins with the place, on standard
+error."""
 
 from __future__ import annotations
 
@@ -334,7 +335,7 @@ def test_pictures_that_nobody_named_replace_no_file_of_somebody_else(tmp_path: P
     assert answer(*words, cwd=tmp_path)["picture"] == str(named)
     done = lab(*words, cwd=tmp_path)
     assert f"Picture  {named} (-o FILE sets another file)\n" in done.stdout
-    # Asked again, it is one picture; of another question it is another.
+    # The same question gives the same image; another question gives another.
     assert [path.name for path in tmp_path.iterdir()] == [named.name]
     other = answer(*words, "--bytes", "100", "--down", cwd=tmp_path)["picture"]
     assert other == str(tmp_path / "caravan-ask-cortex-m4-lte-64kbps-100B-down.html")
@@ -473,7 +474,7 @@ def test_a_study_without_end_is_refused_at_its_line(
     assert f"{study}:{said}: " in fault
     assert "limit 1e11: lower the rate, or simulate shorter or less often" in fault
     assert not (tmp_path / "out").exists()
-    # What is computed in no time is.
+    # The level that takes no time to compute is accepted.
     assert lab("run", str(study), "-o", out, "--level", "model").returncode == 0
 
 

@@ -1,4 +1,4 @@
-"""No link of the catalogue does what its bandwidth, its modulation or the speed of light forbid."""
+"""No link of the catalogue exceeds its bandwidth, its modulation or the speed of light."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Bound:
 
 
 def ofdm_bps(carriers: int, bits: float, symbol_s: float, streams: int = 1) -> float:
-    """The rate of so many carriers, each with so many bits of the user a symbol."""
+    """The rate of so many carriers with so many user bits per symbol each."""
     return streams * carriers * bits / symbol_s
 
 
@@ -92,7 +92,7 @@ def test_a_link_stays_within_what_physics_allows(name: str) -> None:
     assert 0 < rate["down_bps"] <= bound.down_bps * 1.001, bound.what
     delay_s = link["delay_s"]
     assert isinstance(delay_s, float)
-    # Where a file states no delay, it says so at its top or is of a paper that has none.
+    # A file without a delay says so at its top, or is from a paper that has none.
     assert delay_s == 0.0 or delay_s >= bound.metres / LIGHT_M_S
     if bound.metres:
         assert delay_s > 0.0, f"{name} goes {bound.metres:,.0f} m in no time"

@@ -1,4 +1,4 @@
-"""What a path carries, and who says so: forged ICMP, a link that shrinks, messages larger than the
+"""The path MTU, and who reports it: forged ICMP, a link whose MTU shrinks, messages larger than the
 path."""
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ STRANGER = "198.18.0.9"
 FILE_BYTES = 1_000_000
 SMALL_BYTES = 1_150
 LARGE_BYTES = 1_350
-"""Of an echo that fits a path of 1,500 bytes and not one of 1,280."""
+"""The size of an echo that fits a path of 1,500 bytes but not one of 1,280."""
 
 
 def checksum(octets: bytes) -> int:
-    """RFC 1071."""
+    """The checksum of RFC 1071."""
     total: int = sum(struct.unpack(f"!{len(octets) // 2}H", octets))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
@@ -38,12 +38,12 @@ def checksum(octets: bytes) -> int:
 
 
 def fragmentation_needed(peer: str, mtu: int, protocol: int, beyond: bytes) -> bytes:
-    """The report of a router of nobody's that a packet of the gateway to a peer did not fit."""
+    """The forged report of a router that a packet of the gateway to a peer did not fit."""
     return unreachable(4, peer, protocol, beyond, mtu)
 
 
 def unreachable(code: int, peer: str, protocol: int, beyond: bytes, mtu: int = 0) -> bytes:
-    """The report of a router of nobody's about a packet of the gateway to a peer."""
+    """The forged report of a router about a packet of the gateway to a peer."""
     ends = socket.inet_aton(GATEWAY_ADDRESS) + socket.inet_aton(peer)
     quoted = struct.pack("!BBHHHBBH", 0x45, 0, 1_500, 1, 0x4000, 60, protocol, 0) + ends + beyond
     body = struct.pack("!HH", 0, mtu) + quoted
@@ -54,7 +54,7 @@ def unreachable(code: int, peer: str, protocol: int, beyond: bytes, mtu: int = 0
 
 
 def forge(host: Host, peer: str, protocol: int, beyond: bytes) -> None:
-    """Ten reports, of sizes that stop everything where they are believed."""
+    """Ten reports, of sizes that would stop all traffic if they were believed."""
     with host.entered():
         speaker = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
     with speaker:
@@ -75,7 +75,7 @@ UNKNOWN_ESP = struct.pack("!II", 0xC0FFEE01, 1)
 def test_a_stranger_who_forges_icmp_does_not_stop_a_tunnel(
     has_nat: bool, beyond: bytes, is_ignored: bool, keys: Keys, output: Path
 ) -> None:
-    """One report of 68 bytes stopped every tunnel to an address for ten minutes."""
+    """One report of 68 bytes used to stop every tunnel to an address for ten minutes."""
     ends = tunnel_ends(keys, SUITE)
     with Road(RoadPlan(has_nat=has_nat), output) as road, Caravan(road.sg, ends[0]) as gateway:
         gateway.wait_ready()
@@ -84,7 +84,7 @@ def test_a_stranger_who_forges_icmp_does_not_stop_a_tunnel(
             (inner,) = (text.partition("/")[0] for text in road.ms.addresses("caravan0"))
 
             def passes(size_bytes: int) -> bool:
-                """Whether an echo that nobody may fragment comes back."""
+                """Whether an echo with the don't-fragment flag is answered."""
                 got = ping(road.server, inner, 3, 0.05, size_bytes, dont_fragment=True)
                 return got.received == 3
 
@@ -95,7 +95,7 @@ def test_a_stranger_who_forges_icmp_does_not_stop_a_tunnel(
             protocol = IPPROTO_UDP if has_nat else IPPROTO_ESP
             forge(road.outer[0], peer, protocol, header + beyond)
             assert passes(SMALL_BYTES)
-            # What the quotation disproves changes nothing at all.
+            # A report whose quotation is wrong changes nothing.
             assert passes(LARGE_BYTES) is is_ignored
             forged = gateway.status()["drops"]["forged-report"]
             assert forged == (10 if is_ignored else 0)
@@ -107,7 +107,7 @@ def test_a_stranger_who_forges_icmp_does_not_stop_a_tunnel(
 def test_forged_icmp_does_not_cost_the_packets_that_are_sent_next(
     has_nat: bool, code: int, keys: Keys, output: Path
 ) -> None:
-    """An error that came for one datagram is told to whoever sends the next, which is not sent."""
+    """An error caused by one datagram is reported to the next sender, whose datagram is dropped."""
     ends = tunnel_ends(keys, SUITE)
     with Road(RoadPlan(has_nat=has_nat), output) as road, Caravan(road.sg, ends[0]) as gateway:
         gateway.wait_ready()
@@ -143,7 +143,7 @@ def test_forged_icmp_does_not_cost_the_packets_that_are_sent_next(
 def test_a_path_that_loses_large_packets_in_silence_is_found_out(
     is_upload: bool, keys: Keys, output: Path
 ) -> None:
-    """The operator's link carries 1,280 bytes, and nobody says so: TCP stood still for ever."""
+    """The operator's link carries 1,280 bytes without reporting it; TCP used to stop for ever."""
     expected = make_file(output / "www/file", FILE_BYTES)
     ends = tunnel_ends(keys, SUITE)
     with Road(RoadPlan(), output) as road, Caravan(road.sg, ends[0]) as gateway:

@@ -1,4 +1,4 @@
-"""The rig for strongSwan, proved by strongSwan on both sides across the NAT."""
+"""Tests of the testbed's strongSwan configuration, with strongSwan on both sides of the NAT."""
 
 from __future__ import annotations
 

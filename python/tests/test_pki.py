@@ -1,4 +1,5 @@
-"""Certificates on the road: those that `caravan pki` makes, others', and those that are refused."""
+"""Certificates in use: those made by `caravan pki`, those of other tools, and those that are
+refused."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.root
 
 
 def keys_of(authority: Authority) -> Keys:
-    """Certificates of both ends by one authority."""
+    """Certificates of both ends from one authority."""
     return Keys(
         PublicKey(authority.issue("sg.example"), authority),
         PublicKey(authority.issue("ms.example"), authority),
@@ -38,7 +39,7 @@ def keys_of(authority: Authority) -> Keys:
 
 
 def carries(keys: Keys, output: Path, file: Path | None = None) -> bool:
-    """Whether a road with these certificates, or this client's file, comes up and carries."""
+    """Whether a tunnel with these certificates, or this client file, carries traffic."""
     on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
     with Road(RoadPlan(), output) as road, Caravan(road.sg, on_gateway) as gateway:
         gateway.wait_ready()
@@ -88,17 +89,17 @@ def test_an_authority_of_strongswan_goes_on_under_caravan(tmp_path: Path, output
 
 
 def expired(authority: OpensslAuthority) -> Credentials:
-    """Good until an hour ago."""
+    """Expired an hour ago."""
     return authority.issue("ms.example", valid_until=timedelta(hours=-1))
 
 
 def future(authority: OpensslAuthority) -> Credentials:
-    """Good from tomorrow on."""
+    """Valid from tomorrow on."""
     return authority.issue("ms.example", valid_from=timedelta(days=1))
 
 
 def misused(authority: OpensslAuthority) -> Credentials:
-    """For signing programs."""
+    """For code signing."""
     return authority.issue("ms.example", extended_usage="codeSigning")
 
 
@@ -148,13 +149,13 @@ def test_an_unknown_authority_is_refused_in_one_sentence(
 ) -> None:
     stranger = CaravanAuthority(tmp_path / "stranger", "a stranger's CA")
     keys = keys_of(authority)
-    # The station believes the gateway; only its own certificate is a stranger's.
+    # The station trusts the gateway; only its own certificate is from an unknown authority.
     own = PublicKey(stranger.issue("ms.example"), authority)
     assert "a stranger's CA" in refusal(replace(keys, station=own), output)
 
 
 def refusal(keys: Keys, output: Path) -> str:
-    """Why the gateway turns the station away, as it logs it; nothing may come up."""
+    """Why the gateway refuses the station, from its log; no tunnel may come up."""
     on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
     with Road(RoadPlan(), output) as road, Caravan(road.sg, on_gateway) as gateway:
         gateway.wait_ready()

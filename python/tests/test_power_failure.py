@@ -1,4 +1,4 @@
-"""The resolvers of a host whose power failed while its tunnel was up."""
+"""The DNS configuration of a host whose power failed while its tunnel was up."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def set_resolvers(host: Host, text: str) -> None:
 
 
 def fail(host: Host, connection: Connection) -> None:
-    """The power fails while the tunnel is up: a reboot empties the runtime directory, the state
-    directory and `/etc` stay."""
+    """The power fails while the tunnel is up: a reboot empties the runtime directory, but not the
+    state directory and `/etc`."""
     with Caravan(host, connection) as station:
         station.wait_ready()
         station.crash()

@@ -1,6 +1,8 @@
-"""Two processes and their rights: the one that speaks with the network, and the host steward.
+"""Two processes and their rights: the network process and the host steward.
 
-The first is taken to be in a stranger's hands here: what it may write, say and leave behind."""
+The tests assume that the network process is controlled by an attacker: what it may write, send and
+leave behind.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ pytestmark = pytest.mark.root
 USER = "nobody"
 UID = pwd.getpwnam(USER).pw_uid
 OTHER_UID = 64_990
-"""Of nobody on a usual machine."""
+"""A user ID that usually nobody has."""
 RESOLVER = "10.10.0.53"
 NET_ADMIN = 1 << 12
 """From linux/capability.h."""
@@ -55,7 +57,7 @@ def road(output: Path) -> Iterator[Road]:
 
 
 def state(host: Host) -> list[str]:
-    """What a tunnel changes at its station."""
+    """What a tunnel changes on the station's host."""
     argvs = (
         ["ip", "-brief", "link"],
         ["ip", "rule"],
@@ -84,7 +86,7 @@ def resolvers(host: Host) -> str:
 
 
 def set_user(host: Host, uid: int | None) -> None:
-    """Gives a host the system user `caravan`, or takes it away, whatever the machine has."""
+    """Creates the system user `caravan` on a host, or removes it, whatever the machine has."""
     for name, rest in (("passwd", ":Caravan:/:/usr/sbin/nologin"), ("group", ":")):
         path = f"/etc/{name}"
         lines = host.run(["cat", path]).stdout.splitlines()
@@ -97,7 +99,7 @@ def set_user(host: Host, uid: int | None) -> None:
 
 
 def sockets(host: Host) -> list[str]:
-    """Connections that can be asked."""
+    """Connections with which `caravan status` can be asked."""
     return sorted(path.stem for path in folders(host)[0].glob("*.sock"))
 
 
@@ -143,7 +145,7 @@ def test_root_becomes_the_user_caravan_where_there_is_one(
         gateway.wait_ready()
         assert facts(gateway.process.pid) == (OTHER_UID, 0)
         lent = []
-        # An earlier start as root, as the user, as another one, and back.
+        # Earlier starts as root, as the user, as another user, and as the user again.
         for uid, options in (
             (None, []),
             (OTHER_UID, ["--capture", str(capture)]),
@@ -206,7 +208,7 @@ def test_a_station_of_another_user_does_all_that_root_s_does(road: Road, ends: E
             assert facts(station.steward()) == (0, NET_ADMIN)
             assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
             assert f"nameserver {RESOLVER}" in resolvers(road.ms)
-            # The key is root's alone; the configuration is read again all the same.
+            # Only root can read the key; the configuration can be reloaded all the same.
             assert (station.file.parent / "own.key").stat().st_mode & 0o077 == 0
             station.reload()
             text = station.file.read_text()
@@ -257,7 +259,7 @@ def test_the_other_user_writes_nothing_that_root_believes(
             assert {path.parent if path.is_file() else path for path in written} == {leases}
             station.down()
             station.process.wait(10)
-        # All that it could leave there.
+        # All files that it could leave there.
         for name in ("leases.json", "leases.json.new", "footprint.json", "lock", "resolvers.json"):
             (leases / name).unlink(missing_ok=True)
             (leases / name).symlink_to(victim)
@@ -270,7 +272,7 @@ def test_the_other_user_writes_nothing_that_root_believes(
                 station.process.wait(10)
             assert order(road.ms, "down", "road").code == 1
         assert victim.read_text() == "before"
-        # A pipe that nobody writes to holds nobody up.
+        # A pipe without a writer must not block the reader.
         (leases / "leases.json").unlink()
         os.mkfifo(leases / "leases.json")
         assert order(road.ms, "down", "road", timeout_s=5).code == 1
@@ -324,7 +326,7 @@ def test_when_the_one_is_killed_the_steward_takes_back_all_but_the_block(
         with Caravan(road.ms, ends[1]) as station:
             station.wait_ready()
             steward = station.steward()
-            # Who ends a whole group of processes ends the other one first.
+            # Whoever ends a whole process group ends the other process first.
             os.kill(steward, signal.SIGTERM)
             os.kill(steward, signal.SIGINT)
             assert ping(road.ms, SERVER_ADDRESS, 1).received == 1
@@ -351,7 +353,7 @@ def test_when_the_steward_is_killed_the_tunnel_ends_at_once_and_the_block_stays(
         with Caravan(road.ms, ends[1], options=["--user", USER]) as station:
             station.wait_ready()
             os.kill(station.steward(), signal.SIGKILL)
-            # Nobody asks it for anything meanwhile.
+            # Nothing asks it for anything meanwhile.
             assert station.process.wait(5).code == 1
             told = station.process.stderr()
             assert "(caravan steward) is gone: the tunnels end" in told
@@ -363,7 +365,7 @@ def test_when_the_steward_is_killed_the_tunnel_ends_at_once_and_the_block_stays(
 
 
 class Taken:
-    """A steward, and what speaks to it in place of the process that it knows."""
+    """A steward, and a test process that talks to it in place of the process that it expects."""
 
     def __init__(self, host: Host, file: Path) -> None:
         self.socket, other = socket.socketpair()
@@ -401,7 +403,7 @@ class Taken:
         return found
 
     def end(self) -> str:
-        """Hangs up; the steward's log."""
+        """Closes the connection; returns the steward's log."""
         self.socket.close()
         _, log = self.process.communicate(timeout=20)
         return log
@@ -452,7 +454,7 @@ def test_a_steward_refuses_what_the_configuration_does_not_name(road: Road, ends
     assert state(road.ms) == during
     refused = len(strange) + 6
     assert taken.ask("kept-out") == {"reply": "kept-out", "packets": 0, "refused": refused}
-    # What is longer than any request is not read, and ends the talk.
+    # A message longer than any request is not read, and ends the connection.
     taken.socket.sendall(struct.pack("!I", 0xFFFF_FFFF))
     assert "refused, the configuration does not name it" in taken.end()
     road.ms.run(["ip", "link", "delete", "caravan0"])
@@ -472,7 +474,7 @@ def test_a_steward_is_started_by_caravan_alone(tmp_path: Path) -> None:
 def test_a_service_of_few_capabilities_starts_again_with_what_it_kept(
     road: Road, ends: Ends
 ) -> None:
-    """Root without CAP_DAC_OVERRIDE, as the units start it, cannot read what is the user's."""
+    """Root without CAP_DAC_OVERRIDE, as in the units, cannot read the user's files."""
     unit = Path(__file__).parents[2] / "packaging/caravan@.service"
     (line,) = re.findall(r"CapabilityBoundingSet=(.*)", unit.read_text())
     rights = ",".join(f"+{right.removeprefix('CAP_').lower()}" for right in line.split())

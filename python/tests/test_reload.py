@@ -1,5 +1,5 @@
 """`caravan reload`: what changes while tunnels carry traffic, and what the next authentication
-makes of it."""
+changes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FARTHER_NETWORK = "10.20.0.0/24"
 
 @dataclass(frozen=True)
 class Running:
-    """A road with both ends up."""
+    """A network with both ends up."""
 
     road: Road
     gateway: Caravan
@@ -38,7 +38,7 @@ class Running:
 
     @contextlib.contextmanager
     def without_loss(self) -> Iterator[None]:
-        """While entered, echoes go through the tunnel; all of them must come back."""
+        """While entered, echo requests go through the tunnel; all of them must be answered."""
         argv = ["ping", "-n", "-i", str(PING_S), "-w", "60", SERVER_ADDRESS]
         echoes = self.road.ms.popen(argv)
         assert ping(self.road.ms, SERVER_ADDRESS, 5, PING_S).received == 5
@@ -50,7 +50,7 @@ class Running:
         assert sorted(seen) == list(range(1, len(seen) + 1))
 
     def sessions(self) -> list[str]:
-        """The station's SPIs: a tunnel that was set up anew has others."""
+        """The station's SPIs; a tunnel that was set up again has others."""
         return [child["spi_in"] for child in self.station.children()]
 
 
@@ -78,7 +78,7 @@ def names(host: Host) -> list[str]:
 
 
 def second(connection: Connection) -> str:
-    """The text of another connection, by a pre-shared key."""
+    """The text of another connection, with a pre-shared key."""
     other = replace(
         connection,
         auth=SharedKey("of the second"),
@@ -135,7 +135,7 @@ def test_a_reload_that_narrows_a_network_takes_its_former_route_away(running: Ru
 
 
 def routed(host: Host) -> list[str]:
-    """What goes into the tunnel."""
+    """The destinations that are routed into the tunnel."""
     routes = host.run(["ip", "route", "show", "table", "221", "metric", "100"]).stdout
     return [route.split()[0] for route in routes.splitlines()]
 
@@ -151,14 +151,14 @@ def test_new_certificates_serve_the_next_authentication(
             write_credentials(end.file.parent, connection)
             end.reload()
         assert running.sessions() == before
-        # Old keys are gone from both: phase 1 is done anew with the new ones.
+        # Both ends delete their keys: phase 1 runs again with the new ones.
         order(running.road.ms, "rekey", "road", "--ike").check()
         running.station.process.wait_for(lambda: established(running.station) == 2, "renewal", 10)
     assert running.sessions() == before
 
 
 def established(end: Caravan) -> int:
-    """How many times phase 1 has been done."""
+    """How many times phase 1 has run."""
     said = [str(fields.get("message", "")) for _, fields in end.events()]
     return sum(message.startswith("IKEv1 established") for message in said)
 
@@ -218,7 +218,8 @@ def refusals(end: Caravan) -> int:
 
 @contextlib.contextmanager
 def owned_table(host: Host) -> Iterator[None]:
-    """Another program owns the table of Caravan's name: nft lets nobody else replace it."""
+    """Another program owns the nftables table of Caravan's name: nft does not let others replace
+    it."""
     (name,) = re.findall(r"inet (caravan\S+)", host.run(["nft", "list", "tables"]).stdout)
     lines = f"delete table inet {name}\\nadd table inet {name} {{ flags owner; }}\\n"
     script = f"exec nft --interactive < <(printf '{lines}'; exec sleep 60)"

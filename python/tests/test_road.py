@@ -1,4 +1,5 @@
-"""Caravan on both ends of the road: what no peer here can carry, and what moving stations do."""
+"""Caravan on both ends of the testbed: what no other implementation here can do, and stations that
+move."""
 
 from __future__ import annotations
 
@@ -87,7 +88,7 @@ def test_every_suite_carries_a_file_in_tunnel_mode(suite: str, keys: Keys, outpu
 def test_two_stations_with_equal_addresses_and_ports_download_at_once(
     authority: CaravanAuthority, keys: Keys, output: Path
 ) -> None:
-    """RFC 3948 §5.2: only the pool addresses tell their transport SAs apart."""
+    """RFC 3948 §5.2: only the pool addresses distinguish their transport SAs."""
     expected = make_file(output / "www/file", 4 * FILE_BYTES)
     on_gateway, on_station = transport_ends(keys, "aes128gcm16-modp2048")
     other = PublicKey(authority.issue("other.example"), authority)
@@ -105,7 +106,7 @@ def test_two_stations_with_equal_addresses_and_ports_download_at_once(
 
 @dataclass(frozen=True)
 class Way:
-    """How packets travel without a NAT, what `status` says of it, and what brings it about."""
+    """How packets travel without a NAT, what `status` shows, and which settings change it."""
 
     protocol: int
     said: str
@@ -156,8 +157,8 @@ def test_a_download_survives_rebindings_of_the_nat(keys: Keys, output: Path) -> 
         for is_other_address in (False, True):
             time.sleep(0.7)
             road.nat.rebind(address=is_other_address)
-            # The gateway follows what the station sends; a receiver of TCP sends by itself only
-            # when something arrives.
+            # The gateway follows the source address of the station's packets; a TCP receiver sends
+            # only when something arrives.
             assert ping(road.ms, SERVER_ADDRESS, 5, 0.1).received >= 4
         assert finish_download(process.wait(60), path).sha256 == expected
 
@@ -170,17 +171,18 @@ def test_the_first_packet_brings_the_road_up(keys: Keys, output: Path) -> None:
         gateway.wait_ready()
         serve_files(road.server, output / "www", SERVER_ADDRESS)
         with Caravan(road.ms, waiting) as station:
-            # It was never lent an address: it learns it before there is traffic.
+            # The station was not assigned an address: the gateway learns it before there is
+            # traffic.
             station.wait_ready()
         gateway.wait_until(False)
         with Caravan(road.ms, waiting) as station:
             station.process.wait_for(lambda: station.try_status() is not None, "control socket", 10)
             time.sleep(0.5)
             assert not station.is_established()
-            # The packet that brings the road up waits for it, and its source is right.
+            # The packet that triggers the tunnel waits for it, and its source address is right.
             assert ping(road.ms, SERVER_ADDRESS, 1, timeout_s=3).received == 1
             assert station.status()["drops"]["no-sa"] == 0
-            # So is the connection that brings it up.
+            # The same holds for a TCP connection that triggers it.
             fetched = download(road.ms, PRIVATE_URL)
             assert fetched.sha256 == expected
             assert fetched.local_address.startswith("10.99.0.")
@@ -204,7 +206,7 @@ def test_a_transport_road_comes_up_at_the_first_packet(keys: Keys, output: Path)
 def test_nothing_leaks_after_a_crash_until_down(keys: Keys, output: Path) -> None:
     make_file(output / "www/file", FILE_BYTES)
     ends = tunnel_ends(keys, "aes128gcm16-modp2048")
-    # The road is open: what is not blocked at the station would arrive in clear.
+    # Nothing blocks clear packets on the network: what the station does not block would arrive.
     with Road(RoadPlan(), output) as road:
         road.open_road()
         with connected(road, ends, output / "www") as station:
@@ -227,7 +229,7 @@ def test_a_gateway_that_ends_lets_nothing_out_in_clear(
     make_file(output / "www/file", 40 * FILE_BYTES)
     on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
     with Road(RoadPlan(), output) as road:
-        # Without its tunnels everything would go this way.
+        # Without its tunnels everything would be sent this way.
         road.sg.add_route("default", OPERATOR_ADDRESSES[0])
         serve_files(road.server, output / "www", SERVER_ADDRESS)
         before = road.sg.run(["ip", "rule"]).stdout
@@ -271,7 +273,7 @@ def test_a_stopped_station_leaves_its_host_as_it_was(keys: Keys, output: Path) -
         with connected(road, ends, output / "www") as station:
             assert host_state(road) != before
             station.stop()
-            # What blocks stays until the user says so; nothing else does.
+            # Blocking connections remain until the user ends them; others do not.
             assert any(PRIVATE_NETWORK in route for route in road.ms.unreachable_routes())
             station.down()
             assert host_state(road) == before
@@ -359,12 +361,12 @@ def test_an_ipv6_road_carries_a_file_and_long_datagrams(
                     capture.stop()
                     seen = [frame for frame in capture.frames() if len(frame.packet) > 1000]
                     assert {frame.protocol for frame in seen} == {protocol}
-                # One may be lost while a sender learns what the road carries.
+                # One may be lost while a sender learns the path MTU.
                 assert ping(road.ms, place, 4, 0.05, payload_bytes=3000).received >= 3
 
 
 def test_a_station_has_an_inner_address_of_each_family(keys: Keys, output: Path) -> None:
-    """Both are lent at once and kept; each network is a child of its own."""
+    """Both addresses are assigned at once and kept; each network has its own child SA."""
     on_gateway, on_station = tunnel_ends(keys, "aes128gcm16-modp2048")
     both = f'["{PRIVATE_NETWORK}", "{PRIVATE_NETWORK6}"]'
     with Road(RoadPlan(is_dual_stack=True), output) as road:
@@ -398,7 +400,7 @@ def test_a_station_has_an_inner_address_of_each_family(keys: Keys, output: Path)
 def test_a_published_udp_port_takes_and_gives_datagrams_longer_than_the_links(
     has_nat: bool, keys: Keys, output: Path
 ) -> None:
-    """RFC 4303 §3.3.4: transport mode protects whole datagrams, which the hosts' stacks cut."""
+    """RFC 4303 §3.3.4: transport mode protects whole datagrams; the hosts fragment them."""
     ends = transport_ends(keys, "aes128gcm16")
     with Road(RoadPlan(has_nat=has_nat), output) as road, connected(road, ends, output) as station:
         file = road.sg.logs / "caravan/caravan.toml"
@@ -407,7 +409,7 @@ def test_a_published_udp_port_takes_and_gives_datagrams_longer_than_the_links(
         order(road.sg, "reload").check()
         server = road.server.popen([sys.executable, "-c", ECHO, SERVER_ADDRESS], name="echo")
         server.wait_for(lambda: "ready" in server.stdout(), "echo server", 10)
-        # Twice: after the first the station's kernel knows what the tunnel carries.
+        # Twice: after the first the station's kernel knows the MTU of the tunnel.
         for length in (100, 1472, 3000, 3000, 20_000):
             argv = [sys.executable, "-c", ASK, GATEWAY_ADDRESS, str(length)]
             assert road.ms.run(argv).stdout.strip() == "same", length
@@ -462,7 +464,7 @@ def test_a_file_is_checked_without_a_network(keys: Keys, output: Path) -> None:
     _, on_station = transport_ends(keys, "aes128gcm16-modp2048")
     named = replace(on_station, remote_addrs="gateway.invalid")
     with Road(RoadPlan(), output) as road:
-        # A resolver that refuses at once: the machine's own may take its time.
+        # A DNS server that refuses at once: the machine's own may be slow.
         road.ms.run(["sh", "-c", "echo nameserver 127.0.0.9 >/etc/resolv.conf"])
         file = write_files(road.ms, named)
         done = order(road.ms, "check", str(file)).check()
@@ -476,7 +478,7 @@ def test_a_file_is_checked_without_a_network(keys: Keys, output: Path) -> None:
 
 
 def host_state(road: Road) -> list[str]:
-    """What a tunnel changes at its station: interfaces, rules, routes, resolver, packet filter."""
+    """What a tunnel changes on the station: interfaces, rules, routes, DNS, packet filter."""
     argvs = (
         ["ip", "-brief", "link"],
         ["ip", "rule"],
@@ -499,13 +501,13 @@ def test_the_link_charges_rate_and_delay(output: Path) -> None:
 def test_the_link_loses_what_it_is_told_to(output: Path) -> None:
     with Road(RoadPlan(link=LinkPlan(loss=0.2)), output) as road:
         echoes = ping(road.ms, GATEWAY_ADDRESS, 300, 0.01, timeout_s=1.0)
-        # Both ways: 0.64 of them come back; five standard deviations of 300 trials are 0.14.
+        # In both directions: 0.64 of them return; five standard deviations of 300 trials are 0.14.
         assert 0.50 < echoes.received / echoes.sent < 0.78
 
 
 def test_both_directions_at_once_take_two_threads(keys: Keys, output: Path) -> None:
-    """The second packet thread is lent a direction while both are busy, and gives it back."""
-    # So slow a suite that one thread is not enough for it on any machine.
+    """The second packet thread takes over one direction while both are busy, and returns it."""
+    # The suite is so slow that one thread is not enough for it on any machine.
     ends = tunnel_ends(keys, "3des-md5-modp2048")
     both_ways = ["iperf3", "-c", SERVER_ADDRESS, "--bidir", "-t", "2"]
     with Road(RoadPlan(), output) as road, connected(road, ends, output) as station:
@@ -521,7 +523,7 @@ def test_both_directions_at_once_take_two_threads(keys: Keys, output: Path) -> N
 
 
 def cpu_ticks(pid: int, thread: str) -> int:
-    """What the threads of this name have used, in the kernel's clock ticks."""
+    """The CPU time of the threads with this name, in the kernel's clock ticks."""
     ticks = 0
     for task in Path(f"/proc/{pid}/task").iterdir():
         if (task / "comm").read_text().strip() == thread:

@@ -1,5 +1,5 @@
-"""The road where something is in the way: small links, forgetful NATs, another port, a kernel
-without offloads, and a user who is not root."""
+"""The testbed with difficult conditions: small links, NATs that forget mappings, another port, a
+kernel without offloads, and a user who is not root."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ MS_BIND = 0x1000
 def tunnel(
     road: Road, ends: tuple[Connection, Connection], file: Path | None = None
 ) -> Iterator[tuple[Caravan, Caravan]]:
-    """Gateway and station up."""
+    """The gateway and the station, both up."""
     with Caravan(road.sg, ends[0]) as gateway:
         gateway.wait_ready()
         with Caravan(road.ms, ends[1], file=file) as station:
@@ -60,7 +60,7 @@ def both(ends: tuple[Connection, Connection], **settings: Any) -> tuple[Connecti
 
 
 def edited(host: Host, connection: Connection, after: str, line: str) -> Path:
-    """The connection's file with a line more behind another."""
+    """The connection's file with one more line after another."""
     path = write_files(host, connection)
     text = path.read_text()
     assert after in text
@@ -73,7 +73,7 @@ def edited(host: Host, connection: Connection, after: str, line: str) -> Path:
 def test_a_gateway_on_another_port_is_reached(
     has_nat: bool, is_aggressive: bool, keys: Keys, output: Path
 ) -> None:
-    """The provider forwards one port, to the one that carries both IKE and ESP."""
+    """The provider forwards one port to the port that carries both IKE and ESP."""
     expected = make_file(output / "www/file", FILE_BYTES)
     ends = both(tunnel_ends(keys, SUITE), is_aggressive=is_aggressive)
     with Road(RoadPlan(has_nat=has_nat), output) as road:
@@ -111,8 +111,8 @@ def test_a_gateway_on_another_port_is_reached(
 def test_a_path_smaller_than_the_links_is_told_to_the_sender(
     has_nat: bool, keys: Keys, output: Path
 ) -> None:
-    """The operator's link carries 1300 bytes: who forbids fragments hears what the tunnel carries,
-    and everything else fits or is cut."""
+    """The operator's link carries 1300 bytes: senders that forbid fragments learn the MTU of the
+    tunnel, and all other packets fit or are fragmented."""
     expected = make_file(output / "www/file", FILE_BYTES)
     with Road(RoadPlan(has_nat=has_nat), output) as road:
         outer, interface = road.outer
@@ -124,7 +124,7 @@ def test_a_path_smaller_than_the_links_is_told_to_the_sender(
             said = road.ms.run([*argv, SERVER_ADDRESS], check=False)
             assert re.search(r"mtu ?= ?1\d\d\d", said.stdout + said.stderr), said
             assert ping(road.ms, SERVER_ADDRESS, 3, 0.05, 1150, dont_fragment=True).received == 3
-            # What the path carries is found out by the first packet that it does not.
+            # The path MTU is found by the first packet that is too large.
             ping(road.ms, SERVER_ADDRESS, 1, 0.05, 3000)
             assert ping(road.ms, SERVER_ADDRESS, 3, 0.05, 3000).received == 3
             assert download(road.ms, PRIVATE_URL).sha256 == expected
@@ -190,7 +190,7 @@ int ioctl(int fd, unsigned long request, ...) {
     return next(fd, request, argument);
 }
 """
-"""A kernel of long ago, as far as offloads go: between the program and its C library."""
+"""Imitates an old kernel without offloads, between the program and its C library."""
 
 
 @pytest.mark.parametrize("has_vnet_header", [True, False], ids=["header", "bare"])
@@ -220,7 +220,7 @@ def test_a_kernel_without_offloads_serves_and_status_says_so(
 
 
 def test_a_recorded_link_gives_what_its_trace_says(output: Path) -> None:
-    """An opportunity of 1500 bytes each 4 ms, then a hole of 300 ms each second."""
+    """An opportunity of 1500 bytes every 4 ms, and a pause of 300 ms every second."""
     trace = output / "umts.trace"
     trace.parent.mkdir(parents=True)
     moments = range(4, 701, 4)
@@ -229,7 +229,7 @@ def test_a_recorded_link_gives_what_its_trace_says(output: Path) -> None:
     with Road(RoadPlan(link=LinkPlan(trace=trace)), output) as road:
         flow = iperf(road.ms, road.sg, GATEWAY_ADDRESS, 4)
         assert 0.75 * mean_mbit_s < flow.mbit_s < mean_mbit_s
-        # The hole is seen by those who come into it.
+        # Only packets that arrive during the pause are delayed by it.
         echoes = ping(road.ms, GATEWAY_ADDRESS, 100, 0.02, timeout_s=2)
         assert echoes.received == 100
         assert 250 < echoes.maximum_ms < 650
@@ -266,7 +266,7 @@ def test_a_full_queue_drops_its_tail(output: Path) -> None:
             with contextlib.suppress(TimeoutError):
                 while True:
                     heard.append(listener.recv(2000)[0])
-        # One on the wire, five that wait, and those that came while the first left.
+        # One on the wire, five that wait, and those that arrived while the first one was sent.
         assert heard[:5] == list(range(5))
         assert 5 <= len(heard) <= 10, heard
 
@@ -296,12 +296,12 @@ def stage() -> Iterator[Path]:
     place = Path("/mnt")
     mount("tmpfs", str(place), "tmpfs", 0, "mode=0755")
     yield place
-    # Let go of, not deleted: parts of the machine are mounted in it.
+    # It is unmounted, not deleted: parts of the machine are mounted in it.
     subprocess.run(["umount", "--recursive", "--lazy", str(place)], check=True)
 
 
 def test_the_testbed_needs_no_root(stage: Path) -> None:
-    """The interpreter, its packages and the program, as a user with no rights at all."""
+    """The interpreter, its packages and the program, run as a user without any rights."""
     packages = Path(pyroute2.__file__).parents[1]
     for name, source in (("python", Path(sys.base_prefix)), ("packages", packages)):
         (stage / name).mkdir()
@@ -332,7 +332,7 @@ def test_the_testbed_needs_no_root(stage: Path) -> None:
 
 
 def are_user_namespaces_allowed() -> bool:
-    """What the machine lets an ordinary user do."""
+    """What the machine allows an ordinary user to do."""
     denials = {
         "user/max_user_namespaces": "0",
         "kernel/unprivileged_userns_clone": "0",
@@ -375,7 +375,7 @@ def test_no_log_holds_a_secret(is_right: bool, keys: Keys, output: Path) -> None
 
 
 def captured_keys(folder: Path) -> set[str]:
-    """Every key that a capture wrote beside itself, in lower case without prefix."""
+    """Every key that a capture wrote next to itself, in lower case without prefix."""
     for path in (folder.with_suffix(""), *folder.iterdir()):
         assert path.stat().st_mode & 0o077 == 0, path
     texts = [path.read_text() for path in folder.iterdir()]
@@ -395,7 +395,7 @@ def test_it_becomes_the_user_that_the_file_names(keys: Keys, output: Path) -> No
             station.wait_ready()
             status = Path(f"/proc/{station.process.pid}/status").read_text()
             assert re.search(r"^Uid:\t65534\t65534\t65534\t65534$", status, re.M)
-            # What needs rights is the steward's.
+            # The host steward does what needs rights.
             (effective,) = re.findall(r"CapEff:\s*([0-9a-f]+)", status)
             assert int(effective, 16) == 0
             assert "10.10.0.53" in road.ms.run(["cat", "/etc/resolv.conf"]).stdout

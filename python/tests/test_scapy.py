@@ -34,7 +34,7 @@ NAT_T_PORTS = (31_000, 4500)
 
 @dataclass(frozen=True)
 class Suite:
-    """Our word for a suite, scapy's words, and the key lengths in bytes (salt included)."""
+    """Our name of a suite, scapy's names, and the key lengths in bytes (salt included)."""
 
     word: str
     cipher: str | None
@@ -68,7 +68,7 @@ AH_SUITES = (
 
 @dataclass(frozen=True)
 class Association:
-    """One SA in both descriptions; `number` is the 64-bit number of its first packet."""
+    """One SA for both programs; `number` is the 64-bit number of its first packet."""
 
     protocol: str
     mode: str
@@ -85,16 +85,16 @@ class Association:
 
     @property
     def cipher_key(self) -> bytes:
-        """A key in which DES finds no weakness; parity is not looked at."""
+        """A key that is not weak for DES; parity does not matter."""
         return bytes(range(0x21, 0x21 + self.suite.cipher_key_bytes))
 
     @property
     def integrity_key(self) -> bytes:
-        """Any bytes will do."""
+        """A key of any bytes."""
         return bytes(range(0x61, 0x61 + self.suite.integrity_key_bytes))
 
     def ours(self) -> dict[str, Any]:
-        """As `caravan packet` reads it."""
+        """The JSON that `caravan packet` reads."""
         return {
             "protocol": self.protocol,
             "mode": self.mode,
@@ -111,7 +111,7 @@ class Association:
         }
 
     def theirs(self, number: int) -> Any:
-        """scapy's, for the packet of one number: it keeps no window."""
+        """scapy's SA for the packet with one number, because scapy has no window."""
         header = None
         if self.mode == "tunnel":
             kind = IPv6 if self.is_ipv6 else IP
@@ -149,7 +149,7 @@ class Association:
         return packets
 
     def read(self, packet: bytes) -> Any:
-        """scapy's view of a packet of this family."""
+        """scapy's class for a packet of this family."""
         return (IPv6 if self.is_ipv6 else IP)(packet)
 
 
@@ -176,7 +176,7 @@ EXTENDED = [
 
 
 def name_of(association: Association) -> str:
-    """A test's name."""
+    """The name of a test case."""
     words = [association.protocol, association.mode, association.suite.word]
     words.append("ipv6" if association.is_ipv6 else "ipv4")
     words += ["udp"] if association.is_encapsulated else []
@@ -184,7 +184,7 @@ def name_of(association: Association) -> str:
 
 
 def run_packets(association: Association, verb: str, packets: list[bytes]) -> list[dict[str, str]]:
-    """What `caravan packet` makes of each packet."""
+    """The results of `caravan packet` for each packet."""
     lines = [json.dumps(association.ours())]
     lines += [json.dumps({verb: packet.hex()}) for packet in packets]
     done = subprocess.run(

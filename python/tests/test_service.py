@@ -1,4 +1,5 @@
-"""A station as a service: begun, supervised, interrupted, ended, and what its host is then."""
+"""A station as a service: started, supervised, interrupted, ended, and the state of its host
+afterwards."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ Ends = tuple[Connection, Connection]
 
 @pytest.fixture(scope="module")
 def ends(authority: CaravanAuthority) -> Ends:
-    """Gateway and station of a tunnel that notices within seconds that the peer is gone."""
+    """The gateway and the station of a tunnel that detects a dead peer within seconds."""
     keys = Keys(
         PublicKey(authority.issue("sg.example"), authority),
         PublicKey(authority.issue("ms.example"), authority),
@@ -59,7 +60,7 @@ def road(output: Path) -> Iterator[Road]:
 
 
 def state(host: Host) -> list[str]:
-    """What a tunnel changes at its station."""
+    """What a tunnel changes on the station's host."""
     argvs = (
         ["ip", "-brief", "link"],
         ["ip", "address"],
@@ -68,19 +69,19 @@ def state(host: Host) -> list[str]:
         ["cat", "/etc/resolv.conf"],
         ["nft", "list", "ruleset"],
     )
-    # The kernel counts lifetimes of addresses down.
+    # The kernel counts down the lifetimes of addresses.
     return [re.sub(r"valid_lft.*", "", host.run(argv).stdout) for argv in argvs]
 
 
 def inner_addresses(host: Host) -> list[str]:
-    """The addresses that the tunnels of a host were lent."""
+    """The addresses that were assigned to the tunnels of a host."""
     report = json.loads(order(host, "status", "--json").check().stdout)
     sessions = [s for connection in report["connections"] for s in connection["sessions"]]
     return [address for session in sessions for address in session["inner"]]
 
 
 def wait_for_echo(host: Host, within_s: float) -> float:
-    """Seconds until the server answers again."""
+    """The number of seconds until the server answers again."""
     began = time.monotonic()
     while time.monotonic() - began < within_s:
         if ping(host, SERVER_ADDRESS, 1, timeout_s=0.3).received == 1:
@@ -93,7 +94,7 @@ def resolvers(host: Host) -> str:
     return host.run(["cat", "/etc/resolv.conf"]).stdout
 
 
-# From the terminal.
+# Ctrl-C in the terminal.
 
 
 def test_detach_returns_when_the_tunnel_is_up_and_down_ends_it(road: Road, ends: Ends) -> None:
@@ -155,7 +156,7 @@ def test_a_folder_of_another_user_is_not_said_to_be_empty(tmp_path: Path) -> Non
 
 def test_detach_says_why_it_is_not_up_and_leaves_its_block_alone(road: Road, ends: Ends) -> None:
     before = state(road.ms)
-    # The gateway accepts somebody else alone.
+    # The gateway accepts only another station.
     with Caravan(road.sg, replace(ends[0], remote_id="other.example")) as gateway:
         gateway.wait_ready()
         file = write_files(road.ms, ends[1])
@@ -168,7 +169,7 @@ def test_detach_says_why_it_is_not_up_and_leaves_its_block_alone(road: Road, end
 
 
 def assert_blocked(host: Host, told: str) -> None:
-    """The block stands, whoever ended `up` was told so, and `down` lifts it."""
+    """The block remains, `up` reports it when it ends, and `down` removes it."""
     assert f"{PRIVATE_NETWORK} stays blocked; `caravan down road` unblocks that" in told
     assert host.unreachable_routes() == [PRIVATE_NETWORK]
     order(host, "down", "road").check()
@@ -219,7 +220,7 @@ def test_up_follows_down_at_once(road: Road, ends: Ends) -> None:
             assert "\x1b" not in log.read_text()
             order(road.ms, "down", "road").check()
             assert order(road.ms, "status").code == 1
-        # Beside a process that ends by itself: its block is lifted all the same.
+        # Beside a process that is about to end: its block is removed all the same.
         with Caravan(road.ms, ends[1]) as station:
             station.wait_ready()
             station.process.signal(signal.SIGTERM)
@@ -228,7 +229,7 @@ def test_up_follows_down_at_once(road: Road, ends: Ends) -> None:
 
 
 def runtime(host: Host) -> Path:
-    """Where control sockets and logs are."""
+    """The folders of control sockets and logs."""
     return Path(environment(host)["CARAVAN_RUNTIME_DIR"])
 
 
@@ -301,7 +302,7 @@ def test_what_a_router_answers_is_told_and_ends_no_attempt(
             said = station.wait_for_event("ICMP")
             assert f"no reply from {GATEWAY_ADDRESS}, UDP 500 (1 try): {HOME_ADDRESS}" in said
             assert words in said
-            # The same attempt goes on where the word was a forger's.
+            # The attempt continues if the message was forged.
             road.nat.host.run(["nft", "delete", "table", "ip", "wall"]).check()
             station.wait_ready()
             events = [str(fields.get("message")) for _, fields in station.events()]
@@ -369,7 +370,7 @@ def test_detach_gives_up_when_its_time_is_over(road: Road, ends: Ends) -> None:
     done = order(road.ms, "up", "-c", str(file), "--detach", "--timeout", "3", timeout_s=60)
     assert 3 <= time.monotonic() - began < 10
     assert done.code == 1
-    # Nothing listens there, and the host says so.
+    # Nothing listens there, and the host reports that.
     closed = "says that nothing listens on UDP 500 (ICMP port unreachable, "
     assert "not up after 3 s (--timeout), and" in done.stderr and closed in done.stderr
     assert "nothing is left in the background" in done.stderr
@@ -443,7 +444,7 @@ def test_on_failure_pass_leaves_no_block(road: Road, ends: Ends) -> None:
     assert state(road.ms) == before
 
 
-# Supervised.
+# Supervision.
 
 
 class Manager:
@@ -455,7 +456,7 @@ class Manager:
         self.socket.settimeout(10)
 
     def next(self, word: str) -> str:
-        """The next notice that holds a word; others are passed over."""
+        """The next notification that contains a text; others are skipped."""
         while True:
             notice = self.socket.recv(4096).decode()
             if word in notice:
@@ -498,7 +499,7 @@ def test_the_units_are_good(unit: str, tmp_path: Path) -> None:
     assert unit.partition(".")[0].rstrip("@") not in done.stderr, done.stderr
 
 
-# Interrupted.
+# Interruptions.
 
 
 def test_a_restarted_gateway_gets_its_station_back_with_the_address_it_had(
@@ -532,7 +533,7 @@ def test_a_restarted_gateway_gets_its_station_back_with_the_address_it_had(
 
 
 def retries(station: Caravan) -> list[int]:
-    """Numbers of the attempts, in order, since the tunnel was last up."""
+    """The numbers of the attempts, in order, since the tunnel was last up."""
     found: list[int] = []
     for _, fields in station.events():
         if fields.get("message") == "child established":
@@ -564,7 +565,7 @@ def test_a_station_with_another_address_goes_on(road: Road, ends: Ends) -> None:
             before = [child["spi_in"] for child in station.children()]
             assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
             road.ms.add_address("wan0", "10.0.0.77/24")
-            # The kernel takes the other one of the network along unless it is told not to.
+            # The kernel would remove the network's other address too, unless a setting forbids it.
             road.ms.sysctl("net.ipv4.conf.wan0.promote_secondaries", "1")
             road.ms.remove_address("wan0", f"{STATION_ADDRESS}/24")
             if "default" not in road.ms.run(["ip", "route"]).stdout:
@@ -593,7 +594,7 @@ def test_a_block_stays_that_another_connection_has_too(road: Road, ends: Ends) -
             wait_for_end(road.ms)
             order(road.ms, "up", "-c", str(living), "--detach").check()
             names = ["road", "other"] if dead == file else ["other", "road"]
-            # Once the crashed one is taken down first, once the living one.
+            # Once the crashed process is taken down first, once the running one.
             for name in names if dead == file else reversed(names):
                 assert is_blocked()
                 order(road.ms, "down", name).check()
@@ -666,7 +667,7 @@ def test_a_full_disk_under_a_capture_is_told_and_leaves_nothing(
         assert ping(road.ms, SERVER_ADDRESS, 2).received == 2
         deadline = time.monotonic() + 10
         status: dict[str, Any] = {"warnings": []}
-        # What waits to be written is written once nothing more comes for a moment.
+        # The log is written once no further lines have come for a moment.
         while not any("the capture has ended" in text for text in status["warnings"]):
             assert time.monotonic() < deadline, status["warnings"]
             status = json.loads(order(road.ms, "status", "--json").check().stdout)
@@ -696,7 +697,7 @@ def test_a_station_is_lent_the_address_it_had(
 def test_an_idle_station_hears_of_a_gateway_that_was_killed_and_runs_again(
     road: Road, ends: Ends
 ) -> None:
-    """Its own next question would come after 20 seconds and more."""
+    """Its own next request would follow after 20 seconds or more."""
     on_gateway, on_station = ends[0], replace(ends[1], dpd_s=20)
     with (
         Caravan(road.sg, on_gateway, options=["--user", "nobody"]) as gateway,
@@ -718,7 +719,7 @@ def test_an_idle_station_hears_of_a_gateway_that_was_killed_and_runs_again(
             station.wait_until(True)
 
 
-# Resolvers.
+# DNS.
 
 
 def test_resolv_conf_is_taken_and_given_back(road: Road, ends: Ends) -> None:
@@ -728,7 +729,7 @@ def test_resolv_conf_is_taken_and_given_back(road: Road, ends: Ends) -> None:
         with Caravan(road.ms, ends[1]) as station:
             station.wait_ready()
             assert f"nameserver {RESOLVER}\n" in resolvers(road.ms)
-            # No question goes elsewhere in clear while the tunnel is being set up again.
+            # No DNS query is sent elsewhere in clear while the tunnel is being set up again.
             gateway.stop()
             station.wait_until(False)
             assert f"nameserver {RESOLVER}\n" in resolvers(road.ms)
@@ -743,8 +744,8 @@ echo "$@" >>{log}
 def test_systemd_resolved_is_told_and_reverted(
     road: Road, ends: Ends, output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a resolvectl of ours that writes down what it is told: the service itself needs a bus
-    and a systemd, which namespaces do not have."""
+    """With our own resolvectl, which records its arguments: the real service needs a bus and
+    systemd, which namespaces do not have."""
     programs, log = output / "programs", output / "resolvectl.log"
     programs.mkdir()
     program = programs / "resolvectl"

@@ -1,4 +1,4 @@
-"""The log's account of sessions: who was connected, for how long, and how much passed."""
+"""The session log: who was connected, for how long, and how much was transferred."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from caravan.threeways.measurement import Keys, tunnel_ends
 pytestmark = pytest.mark.root
 
 ECHO_BYTES = 84
-"""Of one echo of ping's usual size: the IP packet inside the tunnel."""
+"""The IP packet inside the tunnel for one echo of ping's usual size."""
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs/vpn-sessions.md"
 
 
@@ -48,7 +48,7 @@ def test_every_end_is_told_with_what_has_passed(authority: CaravanAuthority, out
             assert (began["connection"], began["identity"]) == ("road", "ms.example")
             order(road.sg, "down", "road", "--peer", "ms.example").check()
             gateway.wait_for_event("session ended")
-            # It comes back, and is ended from its own side.
+            # It reconnects, and is then ended from its own side.
             station.process.wait_for(
                 lambda: len(sessions(gateway, "session began")) == 2, "the next session", 30
             )
@@ -70,7 +70,7 @@ def test_every_end_is_told_with_what_has_passed(authority: CaravanAuthority, out
 
 
 def assert_documented(gateway: Caravan, ended: dict[str, Any]) -> None:
-    """The document's filters make of this log what they say."""
+    """The filters in the documentation give the documented output for this log."""
     text = DOCUMENT.read_text()
     for field in ended:
         assert field == "message" or f"`{field}`" in text

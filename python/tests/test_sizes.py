@@ -1,4 +1,5 @@
-"""Closed forms of packet sizes against the paper's own examples and sizes counted by hand."""
+"""Closed forms of packet sizes compared with the paper's own examples and with sizes counted by
+hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same grid on a Dask cluster, also when a worker is killed in the middle of it."""
+"""The same grid on a Dask cluster, also if a worker is killed during the computation."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ rate_kbps = [64, 128, 256, 512]
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
-    """Two workers in processes of their own."""
+    """Two workers in separate processes."""
     with LocalCluster(
         n_workers=2,
         threads_per_worker=1,
@@ -130,7 +130,7 @@ def compute(job):
 def test_a_scheduler_that_is_killed_is_said_and_what_was_done_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The worker has this module, the scheduler does not: it need not know what is computed.
+    # The worker has this module, the scheduler does not: it need not know the computation.
     (tmp_path / "slow_of_test.py").write_text(SLOW)
     monkeypatch.syspath_prepend(tmp_path)
     from slow_of_test import (  # type: ignore[import-not-found]  # noqa: PLC0415

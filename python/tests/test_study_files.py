@@ -1,4 +1,4 @@
-"""Study files: what they say, and how faults in them are named."""
+"""Study files: their contents, and the messages about errors in them."""
 
 from __future__ import annotations
 

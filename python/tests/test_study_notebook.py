@@ -12,7 +12,7 @@ NOTEBOOK = Path(__file__).parents[2] / "notebooks/the-road.ipynb"
 
 
 def run_cell(source: str, names: dict[str, object]) -> object:
-    """Execute a cell as a notebook does; the value of a last expression is its output."""
+    """Execute a cell as a notebook does; the value of its last expression is its output."""
     body = ast.parse(source).body
     last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
     exec(compile(ast.Module(body, []), str(NOTEBOOK), "exec"), names)

@@ -1,6 +1,8 @@
-"""What the studies say: every printed cell, thresholds, and a second implementation of the road.
+"""The numbers of the studies: every printed cell, thresholds, and a second implementation of the
+queues.
 
-Runs the native core. The formulas below are written anew from the papers; the lab has its own.
+This runs the native core. The formulas below are written again from the papers, independently of
+the lab's.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ NOT_HELD = {
         ("verdict", "in part"),
     ],
 }
-"""Sentences that our values do not bear out, or not all of: the study says so."""
+"""Statements that our values do not confirm, or not fully, as the study says."""
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +63,7 @@ def today() -> Outcome:
 
 
 def at(rows: pd.DataFrame, **places: object) -> float:
-    """The one value at a place."""
+    """The only value at a place of the grid."""
     for axis, value in places.items():
         rows = rows[rows[axis] == value]
     assert len(rows) == 1, rows
@@ -84,7 +86,7 @@ def protected(policy: str, size: float) -> float:
 
 
 def walked(policy: str, mips: float, rate_kbps: float, packets: int) -> tuple[float, float]:
-    """Mean delay in ms through the road, and bytes that wait at the MS: Lindley, one by one."""
+    """Mean delay in ms from end to end, and waiting bytes at the MS, by Lindley's recursion."""
     draw = random.Random(1)
     mean_gap = 479.743 * 8 / (rate_kbps * 1e3)
     free, delay, waiting, now = [0.0] * 8, 0.0, 0.0, 0.0
@@ -235,7 +237,7 @@ def test_a_sentence_with_a_part_that_fails_does_not_hold(umts: Outcome) -> None:
 
 
 def test_a_match_of_one_level_alone_is_none(umts: Outcome) -> None:
-    """A short run may offer more than 3DES+MD5 can do at 768 kbit/s; the model knows better."""
+    """A short run may offer more than 3DES+MD5 can carry at 768 kbit/s; the model is exact."""
     table = published_values(umts.study, umts.rows)
     (line,) = (row for row in table.split("<tr>") if "716 kbit/s" in row)
     assert "+7.3 %" in line and "unexplained" in line

@@ -1,4 +1,4 @@
-"""The report in a real browser: every figure draws, and nothing is asked of a network."""
+"""The report in a real browser: every figure is drawn, and no network request is made."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def test_the_same_figures_are_pictures(study: Study, rows: pd.DataFrame, tmp_pat
         assert (tmp_path / f"figures/{figure.name}.png").read_bytes().startswith(b"\x89PNG")
         picture = (tmp_path / f"figures/{figure.name}.svg").read_text()
         assert picture.startswith("<svg")
-        # Out of the page it tells by itself what it shows.
+        # Outside the page, the picture itself states its title.
         assert f">{figure.title}<" in picture
 
 
@@ -312,7 +312,7 @@ def test_levels_leave_out_what_a_simulation_cannot_tell() -> None:
         frame = frame.assign(reading="", policy="", device="", link="", mips=1.0, rate_kbps=1.0)
         return frame.assign(ci95_low=frame["value"] - half, ci95_high=frame["value"] + half)
 
-    # intervals of 2 % and 50 % of the mean, and a wait of nobody
+    # intervals of 2 % and 50 % of the mean, and no wait
     both = pd.concat(
         [rows("model", [50.0, 2.0, 5.0], math.nan), rows("simulate", [51.0, 2.0, 0.0], 1)]
     )

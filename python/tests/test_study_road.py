@@ -1,4 +1,4 @@
-"""One scenario at three levels: what each says of the tunnel, and how far they are apart."""
+"""One scenario at three levels: the results of each for the tunnel, and their differences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from caravan.study.claims import verdicts
 
 
 def value(outcome: Outcome, level: str, metric: str, policy: str = "3des-md5") -> float:
-    """The one value there."""
+    """The only value for these keys."""
     rows = outcome.rows
     found = rows[(rows["level"] == level) & (rows["metric"] == metric) & (rows["policy"] == policy)]
     assert len(found) == 1

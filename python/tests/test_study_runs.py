@@ -1,4 +1,4 @@
-"""Jobs, what is kept of them, and what two runs say against each other."""
+"""Jobs, their stored results, and the comparison of two runs."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def quiet() -> Console:
 
 
 def counted(seen: list[str]) -> Callable[[Job], bytes]:
-    """A computation that keeps count."""
+    """A computation that counts its calls."""
 
     def compute(job: Job) -> bytes:
         seen.append(job.request)
@@ -75,7 +75,7 @@ def counted(seen: list[str]) -> Callable[[Job], bytes]:
 
 
 class Interrupted:
-    """A pool at which someone presses Ctrl-C after some results."""
+    """A pool that is interrupted by Ctrl-C after some results."""
 
     def __init__(self, after: int) -> None:
         self._after = after
@@ -97,7 +97,7 @@ def test_a_second_run_computes_nothing(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_leaves_what_is_done_and_a_rerun_goes_on(tmp_path: Path) -> None:
-    # A shell that starts this in the background has Ctrl-C ignored.
+    # A shell that starts this in the background ignores Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     store = Store(tmp_path, "engine")
     with pytest.raises(Stopped, match="5 of 12"):
@@ -244,7 +244,7 @@ def test_a_study_of_the_same_name_is_another_one(tmp_path: Path) -> None:
     with pytest.raises(StudyError, match=r"another study that is called tiny too: give another"):
         caravan.study.run(other, directory=tmp_path)
     assert (tmp_path / "results.csv").read_bytes() == before
-    # What shares a scenario is the same study, edited.
+    # A study of the same scenario is the same study, edited.
     edited = parse("tiny.toml", TINY.replace("[64, 128]", "[100, 128]"))
     caravan.study.run(edited, directory=tmp_path)
     assert (tmp_path / "results.csv").read_bytes() != before

@@ -1,4 +1,5 @@
-"""Numbers in the words of a study: each is printed, of the grid, filled in, or computed here."""
+"""Numbers in the texts of a study: each is printed in a paper, part of the grid, filled in, or
+computed here."""
 
 from __future__ import annotations
 
@@ -49,7 +50,7 @@ def outcome(name: str) -> Outcome:
 
 
 def said(study: Study) -> Iterator[str]:
-    """Everything that a study says in words."""
+    """All texts of a study."""
     yield from (body for _, body in study.texts)
     yield from (reason.text for reason in study.reasons)
     yield from (claim.comment for claim in study.claims)
@@ -59,7 +60,7 @@ def said(study: Study) -> Iterator[str]:
 
 
 def fixed(study: Study) -> set[float]:
-    """Numbers that stand in a study's words, besides those of its grid and of print."""
+    """Numbers in the texts of a study that are neither in its grid nor printed in a paper."""
     known = {item.value for item in study.all_published()}
     for sweep in study.sweeps:
         known |= {
@@ -85,7 +86,7 @@ def table(device: str) -> Any:
 
 
 def little_more(name: str) -> float:
-    """Per cent, by the tests that let one side be a little more than the other."""
+    """Percentages that the tests use as one-sided tolerances."""
     tests = (test for claim in outcome(name).study.claims for test in claim.tests)
     factors = {test.right.factor for test in tests if isinstance(test.right, Point)}
     (factor,) = (factor for factor in factors if 1 < factor < 2)
@@ -135,8 +136,8 @@ def in_wimax() -> dict[float, float]:
 
 
 def adding(policy: str) -> set[int]:
-    """Bytes beyond the application's with which all printed cells of paper W's Table 1 come out,
-    the one that is taken for a misprint left out."""
+    """Constant extra bytes with which all printed cells of paper W's Table 1 follow, except the one
+    that is taken for a misprint."""
     profile = table("paper-w")
     printed = {
         int(float(str(item.at["packet_bytes"]))): item.value
@@ -183,7 +184,7 @@ def encrypted(rounds: int, words: int = 4) -> int:
 
 
 def decrypted_by_formula_3(rounds: int, words: int = 4) -> int:
-    """Paper W's formula (3) as printed; its printed totals are others."""
+    """Paper W's formula (3) as printed; the totals that it prints are different."""
     return encrypted(rounds) + 96 * words + (rounds - 1) * (72 * words - 32 * words)
 
 
@@ -247,7 +248,8 @@ def test_paper_u_reads_in_nine_ways() -> None:
 
 
 def test_a_radio_that_only_delays_fits_paper_u_as_well() -> None:
-    """So the three numbers that the reading was fitted to do not choose it: the text says so."""
+    """The three numbers to which the reading was fitted therefore do not choose it, as the text
+    says."""
     rows = outcome("umts").rows
     rows = rows[(rows["sweep"] == "readings") & rows["published"].notna()]
     differences: Any = rows.pivot_table(

@@ -1,4 +1,4 @@
-"""The testbed itself: what is reachable, what the NAT does, what stays behind."""
+"""The testbed itself: which hosts are reachable, how the NAT works, and what remains afterwards."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ client.recvfrom(2048)
 
 
 def call(station: Host) -> None:
-    """One datagram from port 4500 to the gateway's echo and back."""
+    """One datagram from port 4500 to the gateway's echo service and back."""
     station.run([sys.executable, "-c", CALL, GATEWAY_ADDRESS])
 
 
@@ -195,7 +195,7 @@ def test_frames_of_a_relayed_link_have_whole_checksums_and_sizes(output: Path) -
 
 
 def tcp_checksum_holds(packet: bytes) -> bool:
-    """RFC 9293 §3.1, over the pseudo header of IPv4."""
+    """The checksum of RFC 9293 §3.1, over the IPv4 pseudo header."""
     header = (packet[0] & 15) * 4
     segment = packet[header:]
     pseudo = packet[12:20] + bytes([0, 6]) + len(segment).to_bytes(2, "big")

@@ -1,4 +1,4 @@
-"""A graph in namespaces beside its simulation: the same datagrams, the same bytes on each link."""
+"""A graph in namespaces and its simulation: the same datagrams, the same bytes on each link."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from caravan.testbed.graph import NotForTestbed, link_plan
 from caravan.threeways.flows import Counted, check, two_ways
 
 BYTES_TOLERANCE = 0.05
-"""Of what simulation and testbed may differ by, in bytes on a link."""
+"""The difference in bytes on a link that simulation and testbed may have."""
 LATE = 12
-"""Datagrams that the operating system may take longer than the simulation to notice a move: at 100
-a second, 120 ms."""
+"""Datagrams that may be lost because the operating system notices a move later than the simulation:
+at 100 per second, 120 ms."""
 FEW_BYTES = 5_000
-"""A link that carried almost nothing is compared by the byte."""
+"""A link that carried almost nothing may differ by this many bytes."""
 
 STILL = (
     'link.cell-a.from=["ms1"]; link.cell-b.from=["ms2"]; move.0.node=; move.0.to=; '
     "move.0.link=cell-b; move.0.loss=0.1"
 )
-"""Nobody moves, and a link changes."""
+"""No station moves, and a link changes."""
 
 
 @pytest.mark.root
@@ -58,7 +58,8 @@ def test_stations_reach_the_server_by_the_gateway_s_own_address(
 
 
 def _same_gaps(simulate: Counted, measured: Counted) -> None:
-    """Nothing is missing but around the move, where it begins alike and ends about alike."""
+    """Packets are missing only around the move; the gaps begin at the same packet and end at about
+    the same."""
     assert len(simulate.gaps) == len(measured.gaps), (simulate.gaps, measured.gaps)
     for one, other in zip(simulate.gaps, measured.gaps, strict=True):
         assert abs(one[0] - other[0]) <= 2, (one, other)

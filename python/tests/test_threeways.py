@@ -1,4 +1,4 @@
-"""The road at three levels: where the link limits and nothing is lost, they must agree."""
+"""A chain at three levels: if a link is the bottleneck and nothing is lost, they must agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tools/setup` and `tools/test`, as far as they can be tried without root and network."""
+"""`tools/setup` and `tools/test`, as far as they can be tested without root and network."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_ruff_is_handed_every_python_text() -> None:
         text=True,
         check=False,
     )
-    # A tree without its history still has the notebooks.
+    # A copy without its git history still has the notebooks.
     folders = {name.partition("/")[0] for name in listed.stdout.split()} | {"python", "notebooks"}
     for call in calls:
         assert folders <= set(call), call
