@@ -395,7 +395,8 @@ impl Link {
 }
 
 impl Sizes {
-    fn tandem(&self) -> tandem::Sizes {
+    /// The same as the tandem draws them.
+    pub(crate) fn tandem(&self) -> tandem::Sizes {
         match self {
             Self::Fixed { bytes } => tandem::Sizes::Fixed(*bytes),
             Self::Pareto {

@@ -437,30 +437,21 @@ impl Programs {
     }
 }
 
+/// Sizes as the kernel draws them, and their mean, by the tandem's formula.
 fn sizes(sizes: Option<&scenario::Sizes>) -> Option<(Sizes, f64)> {
-    match sizes? {
-        scenario::Sizes::Fixed { bytes } => Some((Sizes::Fixed(bytes.ceil() as u32), *bytes)),
+    let written = sizes?;
+    let sizes = match written {
+        scenario::Sizes::Fixed { bytes } => Sizes::Fixed(bytes.ceil() as u32),
         scenario::Sizes::Pareto {
             shape,
             smallest_bytes,
             largest_bytes,
-        } => {
-            let sizes = Sizes::Pareto {
-                shape: *shape,
-                smallest: *smallest_bytes,
-                most: *largest_bytes,
-            };
-            Some((sizes, pareto_mean(*shape, *smallest_bytes, *largest_bytes)))
-        }
-        scenario::Sizes::Empirical { .. } => None,
-    }
-}
-
-/// The mean of `min(P, most)`.
-fn pareto_mean(shape: f64, smallest: f64, most: f64) -> f64 {
-    if shape == 1.0 {
-        return smallest * (1.0 + libm::log(most / smallest));
-    }
-    let tail = libm::pow(smallest / most, shape - 1.0);
-    smallest * (shape - tail) / (shape - 1.0)
+        } => Sizes::Pareto {
+            shape: *shape,
+            smallest: *smallest_bytes,
+            most: *largest_bytes,
+        },
+        scenario::Sizes::Empirical { .. } => return None,
+    };
+    Some((sizes, written.tandem().mean()))
 }
