@@ -10,6 +10,7 @@
 pub mod ah;
 pub mod config;
 pub mod counters;
+pub mod endpoint;
 pub mod esp;
 pub mod identity;
 pub mod ike;

@@ -46,7 +46,7 @@ pub use path_mtu::TooBig;
 pub use shape::{Shape, wire_bytes};
 
 /// What the TUN device can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offloads {
     /// A 10-octet virtio-net header precedes each packet in both directions, and TCP super-packets
     /// are taken and given.

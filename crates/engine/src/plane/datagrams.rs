@@ -89,6 +89,16 @@ impl Datagrams {
             .map(|range| &self.reply_bytes[range.clone()])
     }
 
+    /// One of [`Self::replies`].
+    pub(crate) fn reply(&self, number: usize) -> &[u8] {
+        &self.reply_bytes[self.replies[number].clone()]
+    }
+
+    /// Octets of a run, or a part of them.
+    pub(crate) fn octets(&self, range: Range<usize>) -> &[u8] {
+        &self.buffer[range]
+    }
+
     /// What control must know.
     pub fn notices(&self) -> &[Notice] {
         &self.notices

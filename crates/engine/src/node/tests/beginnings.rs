@@ -1,6 +1,7 @@
 //! A station that connects again and again, and its gateway's reports of that.
 
 use super::*;
+use crate::endpoint::Effect;
 use crate::ike::Outbox;
 
 fn reasons(world: &World, end: usize) -> Vec<String> {
@@ -8,7 +9,12 @@ fn reasons(world: &World, end: usize) -> Vec<String> {
         Event::IkeClosed { cause, .. } => Some(cause.to_string()),
         _ => None,
     };
-    world.ends[end].events.iter().filter_map(reason).collect()
+    world.ends[end]
+        .seen
+        .events
+        .iter()
+        .filter_map(reason)
+        .collect()
 }
 
 #[test]
@@ -41,7 +47,7 @@ fn a_refusal_that_is_lost_does_not_make_a_restart_either() {
         }
     });
     // Six messages of main mode, then the refusal.
-    world.loses = Some(7);
+    world.network.loses = Some(7);
     world.run(Duration::from_secs(10));
     let reasons = reasons(&world, 1);
     assert_eq!(
@@ -74,8 +80,8 @@ fn reasons_of_a_restart(meanwhile: impl Fn(&mut World)) -> Vec<String> {
     world.run(Duration::from_secs(2));
     meanwhile(&mut world);
     let seed = Seed::new([0x72; 32]);
-    world.ends[0] = End::new(Node::new(config(true, &world.change), &seed));
-    world.drain(0);
+    let station = endpoint(config(true, &world.change), &seed);
+    world.replace(0, station);
     world.run(Duration::from_secs(2));
     world.assert_up();
     reasons(&world, 1)
@@ -107,25 +113,14 @@ fn a_station_that_restarts_elsewhere_may_be_another_device() {
 fn entropy_changes_what_a_node_draws_and_without_it_a_seed_is_all() {
     let first = |entropy: Option<[u8; 32]>| {
         let change: Change = Arc::new(|_, _| {});
-        let mut node = Node::new(config(true, &change), &Seed::new([0x73; 32]));
-        let mut inputs: VecDeque<Input<'_>> = entropy.iter().map(Input::Entropy).collect();
-        inputs.push_back(Input::Wake);
+        let mut station = endpoint(config(true, &change), &Seed::new([0x73; 32]));
+        let inputs = entropy.iter().map(Input::Entropy).chain([Input::Wake]);
         let mut sent = Vec::new();
-        while let Some(input) = inputs.pop_front() {
-            node.handle(input, Instant(1));
-            loop {
-                match node.poll() {
-                    Output::WantsLocalAddress { remote, among } => {
-                        let local = Some(STATION.into());
-                        inputs.push_front(Input::LocalAddress {
-                            remote,
-                            among,
-                            local,
-                        });
-                    }
-                    Output::Datagram(_, octets) => sent.push(octets),
-                    Output::Wait(_) => break,
-                    _ => {}
+        for input in inputs {
+            station.handle(input, Instant(1));
+            while let Some(effect) = station.poll(Instant(1)) {
+                if let Effect::Message(_, octets) = effect {
+                    sent.push(octets);
                 }
             }
         }

@@ -26,13 +26,13 @@ fn world(identity: String) -> World {
 
 /// The kinds and lengths of message 2's payloads, and who answers.
 fn answer(world: &mut World) -> (Vec<(PayloadKind, usize)>, Vec<u8>) {
-    let first = world.first_message.clone().expect("a first message");
+    let first = world.first_message().expect("a first message");
     let path = arrives((GATEWAY, IKE_PORT), (NAT, IKE_PORT));
-    world.wire.clear();
-    world.log.clear();
+    world.network.wire.clear();
+    world.network.log.clear();
     world.deliver(1, path, &first);
-    assert_eq!(world.log.len(), 1);
-    let (header, body) = Header::parse(&world.log[0]).expect("a message");
+    assert_eq!(world.network.log.len(), 1);
+    let (header, body) = Header::parse(&world.network.log[0]).expect("a message");
     assert_eq!(header.exchange, Exchange::Aggressive);
     let located = payloads(header.next_payload, body).expect("payloads");
     let name = located.iter().find_map(|it| match &it.payload {
@@ -60,7 +60,7 @@ fn an_identity_that_nobody_has_is_answered_as_one_that_somebody_has() {
         // A repeated request, from another address and with other values, meets the same
         // connection.
         let mut other = self::world(identity);
-        other.outside = [192, 0, 2, 101].into();
+        other.nat().outside = [192, 0, 2, 101].into();
         assert_eq!(answer(&mut other).1, name);
         names.push(name);
     }
@@ -93,7 +93,7 @@ fn a_third_message_that_proves_nothing_ends_alike_for_both() {
     for identity in ["ms.example", "nobody.example"] {
         let mut world = world(identity.into());
         answer(&mut world);
-        let (header, _) = Header::parse(&world.log[0]).expect("a message");
+        let (header, _) = Header::parse(&world.network.log[0]).expect("a message");
         let (next_payload, body) = wire::isakmp::write_payloads(&[Payload::Hash(vec![7; 32])]);
         let third = Header {
             next_payload,
@@ -101,12 +101,20 @@ fn a_third_message_that_proves_nothing_ends_alike_for_both() {
             ..header
         };
         let path = arrives((GATEWAY, IKE_PORT), (NAT, IKE_PORT));
-        world.log.clear();
+        world.network.log.clear();
         world.deliver(1, path, &third.write(&body));
         let drops = world.drops(1, DropReason::AuthenticationFailed);
-        world.ends[0].due = None;
+        // the station says nothing more
+        let none = Config {
+            connections: Vec::new(),
+            ..config(true, &world.change)
+        };
+        world.replace(0, endpoint(none, &Seed::new([7; 32])));
         world.run(Duration::from_secs(60));
-        heard.push((world.log.len(), drops - u64::from(identity != "ms.example")));
+        heard.push((
+            world.network.log.len(),
+            drops - u64::from(identity != "ms.example"),
+        ));
     }
     assert_eq!(heard[0], heard[1]);
 }

@@ -7,8 +7,8 @@ use crate::config::Encapsulation::{Always, Auto, ThroughNat};
 fn settled(change: impl Fn(&mut Connection, bool) + Send + Sync + 'static) -> World {
     let mut world = World::new(150, change);
     // The first message was already sent: it is lost and repeated.
-    world.nat = None;
-    world.wire.clear();
+    world.network.nat = None;
+    world.network.wire.clear();
     world.run(Duration::from_secs(5));
     world
 }
@@ -50,10 +50,10 @@ fn by_default_two_ends_without_a_nat_meet_in_udp() {
 fn without_a_nat_keepalives_are_sent_where_udp_was_ordered_alone() {
     for (encapsulation, keepalives) in [(Auto, 0), (Always, 30)] {
         let mut world = settled(move |connection, _| connection.encapsulation = encapsulation);
-        world.log.clear();
+        world.network.log.clear();
         world.run(Duration::from_secs(300));
         // From both ends, every 20 s.
-        assert_eq!(world.log, vec![vec![0xff]; keepalives]);
+        assert_eq!(world.network.log, vec![vec![0xff]; keepalives]);
     }
 }
 
@@ -84,10 +84,10 @@ fn a_peer_without_rfc_3947_gets_protocol_50_unless_udp_was_ordered() {
                 ThroughNat
             };
         });
-        world.nat = None;
-        world.garbles = Some(hash.to_vec());
+        world.network.nat = None;
+        world.network.garbles = Some(hash.to_vec());
         world.run(Duration::from_secs(10));
-        assert_eq!(!world.ends[0].outbound.is_empty(), is_up);
+        assert_eq!(!world.ends[0].seen.outbound.is_empty(), is_up);
         if is_up {
             world.assert_up();
             assert_eq!(shown(&world), [(false, (false, false)); 2]);
@@ -119,8 +119,8 @@ fn a_station_without_a_nat_takes_its_tunnel_along() {
 #[test]
 fn the_marker_goes_by_the_socket_and_not_by_its_port() {
     let mut world = World::new(31, |_, _| {});
-    let first = world.first_message.clone().expect("a first message");
-    world.wire.clear();
+    let first = world.first_message().expect("a first message");
+    world.network.wire.clear();
     let peer = |port: u16| (std::net::Ipv4Addr::from([198, 51, 100, 9]), port);
     for (path, marker) in [
         (Path::udp((GATEWAY, 4_500), peer(4_500)), &[][..]),
@@ -129,9 +129,10 @@ fn the_marker_goes_by_the_socket_and_not_by_its_port() {
     ] {
         let mut message = first.clone();
         message[0] = message[0].wrapping_add(path.local.port() as u8 | 1);
-        world.nat = None;
+        world.network.nat = None;
         world.deliver(1, path, &[marker, &message].concat());
-        let (_, _, seen, answer) = world.wire.pop().expect("an answer");
+        let answer = world.network.wire.pop().expect("an answer");
+        let (seen, answer) = (answer.path, answer.octets);
         assert_eq!(seen, path.reversed());
         let answer = answer.strip_prefix(marker).expect("the marker");
         assert_eq!(answer[..8], message[..8], "{path:?}");

@@ -6,7 +6,7 @@ use crate::node::half_open::ANSWER_TIME;
 /// A world whose main mode station is down, and its first message.
 fn at_rest(seed: u8) -> (World, Vec<u8>) {
     let mut world = World::new(seed, |connection, _| connection.is_aggressive = false);
-    world.delay = Duration::from_millis(50);
+    world.network.delay = Duration::from_millis(50);
     let mut roomy = config(false, &world.change);
     roomy.limits = Limits::default();
     world.input(1, Input::Configure(Arc::new(roomy)));
@@ -14,7 +14,7 @@ fn at_rest(seed: u8) -> (World, Vec<u8>) {
     world.assert_up();
     world.command(0, Command::Down("road".into()));
     world.run(Duration::from_secs(1));
-    let first = world.first_message.clone().expect("a first message");
+    let first = world.first_message().expect("a first message");
     (world, first)
 }
 
@@ -76,7 +76,7 @@ fn forged_first_messages_from_everywhere_keep_nobody_out() {
 fn a_station_whose_exchange_made_room_begins_anew() {
     let (mut world, first) = at_rest(94);
     // Longer than an exchange is kept while there is no room.
-    world.delay = ANSWER_TIME;
+    world.network.delay = ANSWER_TIME;
     let from = |n: u32| SocketAddr::from((NAT, 1_024 + n as u16));
     world.command(0, Command::Up("road".into()));
     flood(&mut world, &first, 0..5_000, Duration::from_millis(2), from);
@@ -96,16 +96,16 @@ fn a_third_message_without_an_answer_ends_the_attempt_after_a_minute() {
     world.command(0, Command::Up("road".into()));
     let (began, mut lost) = (world.now, BTreeSet::new());
     let is_over = |world: &World| {
-        let mut events = world.ends[0].events.iter();
+        let mut events = world.ends[0].seen.events.iter();
         events.any(|event| matches!(event, Event::RetryScheduled { .. }))
     };
     while !is_over(&world) {
         world.run(Duration::from_millis(10));
         // First messages are answered, third ones, which name the peer's cookie, are lost.
-        world.wire.retain(|(_, to, _, bytes)| {
-            let is_third = *to == 1 && bytes[8..16] != [0; 8];
+        world.network.wire.retain(|Datagram { to, octets, .. }| {
+            let is_third = *to == 1 && octets[8..16] != [0; 8];
             if is_third {
-                lost.insert(bytes[..8].to_vec());
+                lost.insert(octets[..8].to_vec());
             }
             !is_third
         });
@@ -141,8 +141,8 @@ fn exchanges_whose_address_is_proven_do_not_make_room_and_have_a_bound() {
     // The station's fifth message is lost for good: the exchange stays proven.
     world.command(0, Command::Up("road".into()));
     world.run(Duration::from_millis(160));
-    world.wire.clear();
-    world.loss = 1.1;
+    world.network.wire.clear();
+    world.network.loss = 1.1;
     let proven = |world: &World| {
         let sessions = world.ends[1].node.sessions.values();
         let places = sessions.filter_map(Session::place);
@@ -163,7 +163,7 @@ fn a_keepalive_of_zero_is_none() {
         });
         world.run(Duration::from_secs(120));
         world.assert_up();
-        let keepalives = world.log.iter().filter(|it| **it == [0xff]).count();
+        let keepalives = world.network.log.iter().filter(|it| **it == [0xff]).count();
         assert!(sent.contains(&keepalives), "{keepalives}");
     }
 }
@@ -197,7 +197,11 @@ fn no_duration_of_a_configuration_stops_the_clock() {
             world.packet();
         }
         assert!(world.wakes < 2_000, "{span:?}: {} wakes", world.wakes);
-        assert!(world.sent < 2_000, "{span:?}: {} datagrams", world.sent);
+        assert!(
+            world.network.sent < 2_000,
+            "{span:?}: {} datagrams",
+            world.network.sent
+        );
     }
 }
 

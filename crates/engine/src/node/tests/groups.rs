@@ -18,7 +18,7 @@ const WITH: &[&str] = &["aes128gcm16-modp2048"];
 const WITHOUT: &[&str] = &["aes128gcm16"];
 
 fn suites(world: &World, end: usize) -> Vec<String> {
-    let events = world.ends[end].events.iter();
+    let events = world.ends[end].seen.events.iter();
     let suites = events.filter_map(|event| match event {
         Event::ChildEstablished { suite, .. } => Some(suite.clone()),
         _ => None,
@@ -55,10 +55,14 @@ fn a_peer_without_pfs_is_asked_once_more_and_renewals_are_not_refused() {
     assert_eq!(suites(&world, 0).len(), 4);
     assert!(suites(&world, 0).iter().all(|suite| suite == WITHOUT[0]));
     assert_eq!(world.ends[0].count(is_refusal), 1);
-    let refusal = world.ends[0].events.iter().find_map(|event| match event {
-        Event::ProposalsRefused { refusal, .. } => Some(refusal.as_str()),
-        _ => None,
-    });
+    let refusal = world.ends[0]
+        .seen
+        .events
+        .iter()
+        .find_map(|event| match event {
+            Event::ProposalsRefused { refusal, .. } => Some(refusal.as_str()),
+            _ => None,
+        });
     let words = "the peer refused with NO-PROPOSAL-CHOSEN; we asked for ";
     assert!(
         refusal.is_some_and(|refusal| refusal.starts_with(words)),

@@ -40,14 +40,14 @@ fn a_quick_mode_whose_session_ends_is_begun_again_under_the_one_that_took_over()
     let old = *world.ends[0].node.sessions.keys().next().expect("one");
     world.command(0, Command::RekeyChildren("road".into()));
     // Messages in flight are lost, and so is the old session before the answer comes.
-    world.wire.clear();
+    world.network.wire.clear();
     world.command(0, Command::RekeyIke("road".into()));
     world.run(Duration::from_millis(300));
     let now = world.now;
     let node = &mut world.ends[0].node;
     node.handle(Input::Wake, now);
     node.close_session(old, EndCause::DeletedByPeer, false, now);
-    world.drain(0);
+    world.settle(0);
     world.run(Duration::from_secs(10));
     let renewed = |event: &Event| matches!(event, Event::ChildEstablished { is_rekey: true, .. });
     assert_eq!(world.ends[0].count(renewed), 2);
@@ -63,7 +63,7 @@ fn children_send_to_where_the_session_that_took_over_is() {
     world.command(0, Command::RekeyIke("road".into()));
     world.run(Duration::from_millis(300));
     let path = world.ends[1].path();
-    let paths: Vec<Path> = world.ends[1].paths.values().copied().collect();
+    let paths: Vec<Path> = world.ends[1].seen.paths.values().copied().collect();
     assert_eq!(paths, [path]);
 }
 
@@ -86,13 +86,13 @@ fn a_child_that_was_refused_is_begun_again_although_another_was_slow() {
     node.handle(Input::Wake, now);
     node.child_failed(id, child, spi, &refused, now);
     node.begin_waiting(id, now);
-    world.drain(0);
-    world.wire.clear();
-    world.loss = 1.0;
+    world.settle(0);
+    world.network.wire.clear();
+    world.network.loss = 1.0;
     world.run(Duration::from_secs(31));
-    world.loss = 0.0;
+    world.network.loss = 0.0;
     world.run(Duration::from_secs(60));
-    assert_eq!(world.ends[0].outbound.len(), 2);
+    assert_eq!(world.ends[0].seen.outbound.len(), 2);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_peer_has_so_many_children_under_all_its_sessions() {
             let child = node.add_child(&connection, 0, true, selectors);
             node.begin_child(old, child, now);
         }
-        world.drain(0);
+        world.settle(0);
         world.run(Duration::from_secs(1));
         let now = world.now;
         let node = &mut world.ends[0].node;
@@ -127,7 +127,7 @@ fn a_peer_has_so_many_children_under_all_its_sessions() {
             session.held.children.clear();
         }
         node.close_session(old, EndCause::PeerSilent, true, now);
-        world.drain(0);
+        world.settle(0);
         world.run(Duration::from_secs(1));
     }
     let held = world.ends[1].node.children.len();
@@ -169,20 +169,24 @@ fn a_mode_config_answer_is_repeated_a_bounded_number_of_times() {
         let header = Header::parse(datagram.strip_prefix(&[0; 4])?).ok()?;
         (header.0.exchange == Exchange::Transaction).then_some(())
     };
-    while !world.log.iter().any(|it| is_request(it).is_some()) {
+    while !world.network.log.iter().any(|it| is_request(it).is_some()) {
         world.run(Duration::from_millis(1));
     }
-    let mut requests = world.log.iter().filter(|it| is_request(it).is_some());
+    let mut requests = world
+        .network
+        .log
+        .iter()
+        .filter(|it| is_request(it).is_some());
     let request = requests.next().expect("a request").clone();
     world.run(Duration::from_millis(20));
-    world.loss = 1.0;
+    world.network.loss = 1.0;
     let mut path = world.ends[1].path();
     path.remote.set_port(9);
-    let before = world.sent;
+    let before = world.network.sent;
     for _ in 0..50 {
         world.deliver(1, path, &request);
     }
-    let answers = world.sent - before;
+    let answers = world.network.sent - before;
     assert!((1..=10).contains(&answers), "{answers}");
 }
 
@@ -191,7 +195,7 @@ fn a_renewal_that_was_refused_is_tried_again_before_the_sas_expire() {
     let mut world = World::new(117, |_, _| {});
     world.run(Duration::from_secs(2));
     world.command(0, Command::RekeyChildren("road".into()));
-    world.wire.clear();
+    world.network.wire.clear();
     let now = world.now;
     let node = &mut world.ends[0].node;
     let (id, session) = node.sessions.iter().next().expect("one");
@@ -200,7 +204,7 @@ fn a_renewal_that_was_refused_is_tried_again_before_the_sas_expire() {
     let (child, spi) = (pending.child(), pending.spi());
     node.handle(Input::Wake, now);
     node.child_failed(id, child, spi, &Fault::Refused("no".into()), now);
-    world.drain(0);
+    world.settle(0);
     world.run(Duration::from_secs(60));
     let renewed = |event: &Event| matches!(event, Event::ChildEstablished { is_rekey: true, .. });
     assert_eq!(world.ends[0].count(renewed), 1);
@@ -230,7 +234,7 @@ fn a_session_whose_heir_has_ended_leaves_its_lease_to_the_next() {
         addresses: address.into_iter().collect(),
         ..Lease::default()
     }));
-    world.drain(1);
+    world.settle(1);
     world.command(0, Command::RekeyIke("road".into()));
     world.run(Duration::from_millis(300));
     let now = world.now;
@@ -240,7 +244,7 @@ fn a_session_whose_heir_has_ended_leaves_its_lease_to_the_next() {
     node.handle(Input::Wake, now);
     node.close_session(old, EndCause::Expired, false, now);
     assert_eq!(node.leases.live("inner"), 1);
-    world.drain(1);
+    world.settle(1);
 }
 
 #[test]
@@ -255,7 +259,7 @@ fn either_end_tries_a_renewal_of_phase_1_again() {
             let established = |event: &Event| matches!(event, Event::IkeEstablished { .. });
             let failed = |event: &Event| matches!(event, Event::NegotiationFailed { .. });
             while !world.ends[end].told(failed) {
-                world.wire.clear();
+                world.network.wire.clear();
                 world.run(Duration::from_millis(5));
             }
             world.run(Duration::from_secs(15));

@@ -12,6 +12,7 @@ use crypto::cert::{Authority, Certificate, KeyMaterial, Request, SigningKey, Tru
 use crypto::rsa::PrivateKey;
 
 use super::*;
+use crate::endpoint::Effect;
 use crate::ike::Outbox;
 
 /// All test certificates are valid at this time.
@@ -30,14 +31,13 @@ pub(super) struct Crowd {
     wire: Vec<(Instant, Path, Vec<u8>)>,
 }
 
-/// One node and its address.
+/// One endpoint and its address.
 struct Member {
-    node: Node,
+    endpoint: Endpoint,
     address: IpAddr,
     events: Vec<Event>,
     /// The outbound plane's SAs: SPI and selector.
     outbound: BTreeMap<u32, String>,
-    due: Option<Instant>,
 }
 
 impl Crowd {
@@ -64,11 +64,15 @@ impl Crowd {
             limits,
         };
         self.members.push(Member {
-            node: Node::new(config, &Seed::new(octets)),
+            endpoint: Endpoint::new(
+                config,
+                &Seed::new(octets),
+                Offloads::default(),
+                vec![address.into()],
+            ),
             address: address.into(),
             events: Vec::new(),
             outbound: BTreeMap::new(),
-            due: None,
         });
         self.drain(number);
         self.input(number, Input::Calendar(JANUARY_2027));
@@ -86,7 +90,7 @@ impl Crowd {
         let end = self.now + span;
         loop {
             let arrival = self.wire.iter().map(|datagram| datagram.0).min();
-            let timers = self.members.iter().filter_map(|member| member.due);
+            let timers = self.members.iter().filter_map(Member::due);
             let due = timers.chain(arrival).min();
             let Some(at) = due.filter(|at| *at <= end) else {
                 break;
@@ -101,7 +105,7 @@ impl Crowd {
                 continue;
             }
             for number in 0..self.members.len() {
-                if self.members[number].due.is_some_and(|at| at <= self.now) {
+                if self.members[number].due().is_some_and(|at| at <= self.now) {
                     self.input(number, Input::Wake);
                 }
             }
@@ -110,7 +114,7 @@ impl Crowd {
     }
 
     fn input(&mut self, number: usize, input: Input<'_>) {
-        self.members[number].node.handle(input, self.now);
+        self.members[number].endpoint.handle(input, self.now);
         self.drain(number);
     }
 
@@ -119,40 +123,29 @@ impl Crowd {
     }
 
     fn drain(&mut self, number: usize) {
-        let mut answers = Vec::new();
         let member = &mut self.members[number];
-        loop {
-            match member.node.poll() {
-                Output::Datagram(path, payload) => {
+        while let Some(effect) = member.endpoint.poll(self.now) {
+            match effect {
+                Effect::Message(path, payload) => {
                     let seen = arrives(path.remote, (member.address, path.local.port()));
                     let at = self.now + Duration::from_millis(20);
                     self.wire.push((at, seen, payload));
                 }
-                Output::Outbound(change) => member.outbound(change),
-                Output::Event(event, _) => member.events.push(event),
-                Output::WantsReport => answers.push(Input::Report(&[])),
-                Output::WantsLocalAddress { remote, among } => {
-                    let local = Some(member.address);
-                    answers.push(Input::LocalAddress {
-                        remote,
-                        among,
-                        local,
-                    });
+                Effect::Outbound(OutboundChange::Install(sa)) => {
+                    let words: Vec<String> = sa.remote.iter().map(ToString::to_string).collect();
+                    member.outbound.insert(sa.spi, words.join(", "));
                 }
-                Output::Wait(deadline) => {
-                    member.due = deadline.map(|deadline| deadline.at);
-                    break;
+                Effect::Outbound(OutboundChange::Remove(_, spi)) => {
+                    member.outbound.remove(spi);
                 }
+                Effect::Event(event) => member.events.push(event),
                 _ => {}
             }
-        }
-        for answer in answers {
-            self.input(number, answer);
         }
     }
 
     pub(super) fn gateway(&self) -> &Node {
-        &self.members[0].node
+        &self.members[0].endpoint.node
     }
 
     /// The peers with tunnels at the gateway, and their inner addresses.
@@ -187,15 +180,8 @@ impl Crowd {
 }
 
 impl Member {
-    fn outbound(&mut self, change: OutboundChange) {
-        match change {
-            OutboundChange::Install(sa) => {
-                let words: Vec<String> = sa.remote.iter().map(ToString::to_string).collect();
-                self.outbound.insert(sa.spi, words.join(", "));
-            }
-            OutboundChange::Remove(_, spi) => drop(self.outbound.remove(&spi)),
-            _ => {}
-        }
+    fn due(&self) -> Option<Instant> {
+        self.endpoint.deadline().map(|deadline| deadline.at)
     }
 
     fn is_up(&self) -> bool {
@@ -213,7 +199,13 @@ impl Member {
 
     /// An INITIAL-CONTACT in an exchange of its own.
     fn first_contact(&self) -> (Path, Vec<u8>) {
-        let session = self.node.sessions.values().next().expect("a session");
+        let session = self
+            .endpoint
+            .node
+            .sessions
+            .values()
+            .next()
+            .expect("a session");
         let sa = session.ike.sa().expect("established");
         let contact = informational::notification(sa, NotifyType::InitialContact, None);
         let mut out = Outbox::default();

@@ -7,12 +7,12 @@ fn up_after_rebinding(seed: u8, is_aggressive: bool, sent: usize) -> Duration {
     let mut world = World::new(seed, move |connection, _| {
         connection.is_aggressive = is_aggressive;
     });
-    while world.sent < sent {
+    while world.network.sent < sent {
         world.run(Duration::from_millis(1));
     }
     world.rebind();
     let from = world.now;
-    while world.ends[0].outbound.is_empty() || world.ends[1].outbound.is_empty() {
+    while world.ends[0].seen.outbound.is_empty() || world.ends[1].seen.outbound.is_empty() {
         world.run(Duration::from_millis(10));
         assert!(world.now.since(from) < Duration::from_secs(100), "{sent}");
     }

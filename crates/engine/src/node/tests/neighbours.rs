@@ -14,7 +14,7 @@ fn two_with_loss(seed: u8, is_aggressive: bool, loses: Option<usize>) -> World {
             connection.start = Start::Responder;
         }
     });
-    world.loses = loses;
+    world.network.loses = loses;
     let named = |name: &'static str, host: &'static str| {
         let change: Change = Arc::new(move |connection: &mut Connection, _| {
             connection.is_aggressive = is_aggressive;
@@ -37,16 +37,16 @@ fn the_second_connection_to_a_gateway_leaves_the_first_alone() {
     let mut world = two_connections(70);
     world.run(Duration::from_secs(300));
     assert_eq!(world.ends[0].node.established(), 2);
-    assert_eq!(world.ends[0].inbound.len(), 2);
-    assert_eq!(world.ends[1].inbound.len(), 2);
+    assert_eq!(world.ends[0].seen.inbound.len(), 2);
+    assert_eq!(world.ends[1].seen.inbound.len(), 2);
     let is_closed = |event: &Event| matches!(event, Event::ChildClosed { .. });
     assert_eq!(world.ends[0].count(is_closed), 0);
     for name in ["first", "second"] {
         world.command(0, Command::RekeyIke(name.into()));
         world.run(Duration::from_secs(30));
     }
-    assert_eq!(world.ends[0].inbound.len(), 2);
-    assert_eq!(world.ends[1].inbound.len(), 2);
+    assert_eq!(world.ends[0].seen.inbound.len(), 2);
+    assert_eq!(world.ends[1].seen.inbound.len(), 2);
     assert_eq!(world.ends[0].count(is_closed), 0);
 }
 
@@ -55,7 +55,7 @@ fn numbers_of_children_wrap_around_and_pass_over_those_in_use() {
     let mut world = two_connections(79);
     world.ends[1].node.children.continue_at(u32::MAX);
     world.run(Duration::from_secs(3));
-    assert_eq!(world.ends[1].inbound.len(), 2);
+    assert_eq!(world.ends[1].seen.inbound.len(), 2);
     world.command(0, Command::Down("first".into()));
     world.run(Duration::from_secs(3));
     let gateway = &mut world.ends[1];
@@ -64,7 +64,7 @@ fn numbers_of_children_wrap_around_and_pass_over_those_in_use() {
     gateway.node.children.continue_at(in_use[0].0);
     world.command(0, Command::Up("first".into()));
     world.run(Duration::from_secs(3));
-    assert_eq!(world.ends[1].inbound.len(), 2);
+    assert_eq!(world.ends[1].seen.inbound.len(), 2);
     assert!(world.ends[1].node.children.contains_key(&in_use[0]));
     assert_eq!(world.ends[1].node.children.len(), 2);
 }
@@ -75,12 +75,17 @@ fn the_first_of_two_connections_is_taken_down_alone() {
     world.run(Duration::from_secs(3));
     world.command(0, Command::Down("first".into()));
     world.run(Duration::from_secs(3));
-    assert_eq!(world.ends[0].inbound.len(), 1);
-    assert_eq!(world.ends[1].inbound.len(), 1);
-    let keys = |end: &End| end.inbound.keys().copied().collect::<Vec<_>>();
+    assert_eq!(world.ends[0].seen.inbound.len(), 1);
+    assert_eq!(world.ends[1].seen.inbound.len(), 1);
+    let keys = |end: &End| end.seen.inbound.keys().copied().collect::<Vec<_>>();
     assert_eq!(
         keys(&world.ends[0]),
-        world.ends[1].outbound.keys().copied().collect::<Vec<_>>()
+        world.ends[1]
+            .seen
+            .outbound
+            .keys()
+            .copied()
+            .collect::<Vec<_>>()
     );
 }
 
@@ -94,8 +99,8 @@ fn a_first_connection_that_is_late_leaves_the_second_alone() {
             let is_closed = |event: &Event| matches!(event, Event::IkeClosed { .. });
             let closed = world.ends.each_ref().map(|end| end.count(is_closed));
             assert_eq!(closed, [0, 0], "{case}");
-            assert_eq!(world.ends[0].inbound.len(), 2, "{case}");
-            assert_eq!(world.ends[1].inbound.len(), 2, "{case}");
+            assert_eq!(world.ends[0].seen.inbound.len(), 2, "{case}");
+            assert_eq!(world.ends[1].seen.inbound.len(), 2, "{case}");
         }
     }
 }

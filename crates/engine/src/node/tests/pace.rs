@@ -1,11 +1,12 @@
 //! The time until messages are repeated: it depends on the measured path, from their departure on.
 
 use super::*;
+use crate::endpoint::Effect;
 
 /// How often each message of a station was sent, in the order of the first sending.
 fn sendings(end: &End) -> Vec<(String, usize)> {
     let mut found: Vec<(String, usize)> = Vec::new();
-    for event in &end.events {
+    for event in &end.seen.events {
         if let Event::Message {
             step,
             is_sent: true,
@@ -23,7 +24,7 @@ fn sendings(end: &End) -> Vec<(String, usize)> {
 
 fn main_mode(seed: u8, delay: Duration) -> World {
     let mut world = World::new(seed, |connection, _| connection.is_aggressive = false);
-    world.delay = delay;
+    world.network.delay = delay;
     world
 }
 
@@ -51,7 +52,7 @@ fn a_station_learns_a_slow_path_from_the_answers_that_come() {
         assert_eq!(times(name), Some(1), "{name} of {sent:?}");
     }
     // What was learned serves the renewal too.
-    world.ends[0].events.clear();
+    world.ends[0].seen.events.clear();
     world.command(0, Command::RekeyIke("road".into()));
     world.run(Duration::from_secs(30));
     world.assert_up();
@@ -66,7 +67,7 @@ fn a_gateway_learns_it_from_the_messages_that_follow_its_answers() {
         let mut world = World::new(124, move |connection, _| {
             connection.is_aggressive = is_aggressive;
         });
-        world.delay = Duration::from_millis(700);
+        world.network.delay = Duration::from_millis(700);
         world.run(Duration::from_secs(60));
         world.assert_up();
         let sent = sendings(&world.ends[1]);
@@ -105,35 +106,23 @@ fn the_timer_starts_when_the_host_says_that_messages_have_left() {
         true,
         &(Arc::new(|_: &mut Connection, _: bool| {}) as Change),
     );
-    let mut node = Node::new(config, &Seed::new([123; 32]));
+    let mut station = endpoint(config, &Seed::new([123; 32]));
     let mut now = Instant(1);
-    let drain = |node: &mut Node, now: Instant| {
-        let (mut sent, mut asks) = (0, false);
-        loop {
-            match node.poll() {
-                Output::Datagram(..) => sent += 1,
-                Output::WantsLocalAddress { .. } => asks = true,
-                Output::Wait(_) if core::mem::take(&mut asks) => {
-                    let answer = Input::LocalAddress {
-                        remote: GATEWAY.into(),
-                        among: Vec::new(),
-                        local: Some(STATION.into()),
-                    };
-                    node.handle(answer, now);
-                }
-                Output::Wait(deadline) => return (sent, deadline.map(|it| it.at)),
-                _ => {}
-            }
+    let drain = |station: &mut Endpoint, now: Instant| {
+        let mut sent = 0;
+        while let Some(effect) = station.poll(now) {
+            sent += usize::from(matches!(effect, Effect::Message(..)));
         }
+        (sent, station.deadline().map(|it| it.at))
     };
-    let (sent, due) = drain(&mut node, now);
+    let (sent, due) = drain(&mut station, now);
     assert_eq!((sent, due), (1, Some(now + Duration::from_secs(1))));
     // Its public value took this host four seconds to compute.
     now = now + Duration::from_secs(4);
-    node.handle(Input::Departed, now);
+    station.handle(Input::Departed, now);
     let left = Some(now + Duration::from_secs(1));
-    assert_eq!(drain(&mut node, now), (0, left));
+    assert_eq!(drain(&mut station, now), (0, left));
     // Repeated, or later, it changes nothing.
-    node.handle(Input::Departed, now + Duration::from_millis(300));
-    assert_eq!(drain(&mut node, now), (0, left));
+    station.handle(Input::Departed, now + Duration::from_millis(300));
+    assert_eq!(drain(&mut station, now), (0, left));
 }

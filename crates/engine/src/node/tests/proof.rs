@@ -26,7 +26,7 @@ fn up(seed: u8) -> World {
 fn packet_from(world: &mut World, address: [u8; 4]) -> Path {
     let mut path = world.ends[1].path();
     path.remote.set_ip(address.into());
-    let child = *world.ends[1].inbound.values().next().expect("a child");
+    let child = *world.ends[1].seen.inbound.values().next().expect("a child");
     let moved = Notice::PathMoved {
         child,
         path,
@@ -37,11 +37,16 @@ fn packet_from(world: &mut World, address: [u8; 4]) -> Path {
 }
 
 fn limit(world: &World) -> Option<u64> {
-    world.ends[1].limits.values().copied().reduce(|a, b| a + b)
+    world.ends[1]
+        .seen
+        .limits
+        .values()
+        .copied()
+        .reduce(|a, b| a + b)
 }
 
 fn sends_to(world: &World, address: [u8; 4]) -> bool {
-    let paths = world.ends[1].paths.values();
+    let paths = world.ends[1].seen.paths.values();
     paths.clone().count() > 0
         && paths
             .clone()
@@ -60,7 +65,7 @@ fn questions(world: &World, since: usize) -> Vec<u32> {
             _ => None,
         }
     };
-    world.log[since..].iter().filter_map(read).collect()
+    world.network.log[since..].iter().filter_map(read).collect()
 }
 
 /// The station's own answer, as it could be sent from any address.
@@ -76,15 +81,16 @@ fn answer(world: &World, number: u32, id: u32) -> Vec<u8> {
 #[test]
 fn a_station_at_a_new_address_is_limited_for_one_round_trip() {
     let mut world = up(80);
-    world.outside = ELSEWHERE.into();
+    world.nat().outside = ELSEWHERE.into();
     packet_from(&mut world, ELSEWHERE);
     assert_eq!(limit(&world), Some(FOR_PACKETS));
     assert!(sends_to(&world, ELSEWHERE));
     // More octets from there permit more, after the sent probe is accounted for.
-    let asked = world.log.last().expect("a question").len() as u64 - 4;
+    let asked = world.network.log.last().expect("a question").len() as u64 - 4;
     packet_from(&mut world, ELSEWHERE);
     assert_eq!(limit(&world), Some(FOR_PACKETS + 3 * BYTES - asked));
-    world.run(2 * world.delay);
+    let round_trip = 2 * world.network.delay;
+    world.run(round_trip);
     assert_eq!(limit(&world), None);
     assert!(sends_to(&world, ELSEWHERE));
     world.run(Duration::from_secs(60));
@@ -103,7 +109,7 @@ fn a_station_at_a_new_address_is_limited_for_one_round_trip() {
 #[test]
 fn the_limit_stands_before_the_move_and_ends_after_it() {
     let mut world = up(79);
-    world.ends[1].trail.clear();
+    world.ends[1].seen.trail.clear();
     packet_from(&mut world, VICTIM);
     packet_from(&mut world, NAT);
     let steps = [
@@ -115,14 +121,14 @@ fn the_limit_stands_before_the_move_and_ends_after_it() {
         "move",
         "proven",
     ];
-    assert_eq!(world.ends[1].trail, steps);
+    assert_eq!(world.ends[1].seen.trail, steps);
 }
 
 #[test]
 fn a_question_that_is_lost_is_asked_again_soon() {
     let mut world = up(81);
-    world.outside = ELSEWHERE.into();
-    world.loses = Some(world.sent + 1);
+    world.nat().outside = ELSEWHERE.into();
+    world.network.loses = Some(world.network.sent + 1);
     packet_from(&mut world, ELSEWHERE);
     world.run(Duration::from_millis(600));
     assert_eq!(limit(&world), None);
@@ -136,7 +142,7 @@ fn a_station_that_moves_by_ike_is_limited_until_it_answers() {
         connection.dpd_delay = is_station.then_some(Duration::from_secs(10));
     });
     world.run(Duration::from_secs(2));
-    world.outside = ELSEWHERE.into();
+    world.nat().outside = ELSEWHERE.into();
     for _ in 0..20_000 {
         world.run(Duration::from_millis(1));
         if sends_to(&world, ELSEWHERE) {
@@ -144,7 +150,8 @@ fn a_station_that_moves_by_ike_is_limited_until_it_answers() {
         }
     }
     assert_eq!(limit(&world), Some(0));
-    world.run(2 * world.delay);
+    let round_trip = 2 * world.network.delay;
+    world.run(round_trip);
     assert_eq!(limit(&world), None);
     let wakes = world.wakes;
     world.run(Duration::from_secs(60));
@@ -155,15 +162,15 @@ fn a_station_that_moves_by_ike_is_limited_until_it_answers() {
 #[test]
 fn a_victim_gets_three_times_what_came_from_it_and_the_station_is_where_it_was() {
     let mut world = up(83);
-    let before = world.sent;
+    let before = world.network.sent;
     packet_from(&mut world, VICTIM);
     world.run(Duration::from_millis(2_900));
     assert!(sends_to(&world, VICTIM));
     let home = |world: &World| world.ends[1].node.status(world.now).connections[0].sessions[0].home;
     assert_eq!(home(&world).remote.ip(), IpAddr::from(NAT));
-    let asked: usize = world.log[before..].iter().map(Vec::len).sum();
+    let asked: usize = world.network.log[before..].iter().map(Vec::len).sum();
     let packets = limit(&world).expect("a limit");
-    assert_eq!(world.sent - before, 2);
+    assert_eq!(world.network.sent - before, 2);
     assert!(asked as u64 + packets <= 3 * BYTES, "{asked} + {packets}");
     world.run(Duration::from_millis(200));
     assert!(sends_to(&world, NAT));
@@ -193,7 +200,7 @@ fn a_station_that_cannot_read_the_question_cannot_answer_it() {
     let mut world = up(85);
     world.run(Duration::from_secs(210));
     let known = *questions(&world, 0).last().expect("asked by its clock");
-    let before = world.sent;
+    let before = world.network.sent;
     let path = packet_from(&mut world, VICTIM);
     for guess in 1..200 {
         let forged = answer(&world, known.wrapping_add(guess), 0x7000 + guess);
@@ -216,7 +223,7 @@ fn a_station_that_cannot_read_the_question_cannot_answer_it() {
 #[test]
 fn an_answer_from_elsewhere_proves_nothing() {
     let mut world = up(86);
-    let before = world.sent;
+    let before = world.network.sent;
     let mut path = packet_from(&mut world, VICTIM);
     let asked = questions(&world, before)[0];
     path.remote.set_ip([203, 0, 113, 67].into());
@@ -230,7 +237,7 @@ fn another_port_of_the_same_address_is_not_limited() {
     let mut world = up(87);
     let mut path = world.ends[1].path();
     path.remote.set_port(7_777);
-    let child = *world.ends[1].inbound.values().next().expect("a child");
+    let child = *world.ends[1].seen.inbound.values().next().expect("a child");
     let bytes = BYTES;
     world.notice(1, Notice::PathMoved { child, path, bytes });
     assert_eq!(world.ends[1].path(), path);
@@ -245,7 +252,7 @@ fn a_peer_without_dead_peer_detection_is_asked_by_a_quick_mode() {
             session.ike.keys().peer.dpd = false;
         }
         let address = if is_there { ELSEWHERE } else { VICTIM };
-        world.outside = if is_there {
+        world.nat().outside = if is_there {
             ELSEWHERE.into()
         } else {
             NAT.into()
@@ -263,9 +270,9 @@ fn a_peer_without_dead_peer_detection_is_asked_by_a_quick_mode() {
 #[test]
 fn a_renewed_ike_sa_proves_the_address() {
     let mut world = up(89);
-    world.outside = ELSEWHERE.into();
+    world.nat().outside = ELSEWHERE.into();
     // The gateway's questions are lost, the station's renewal is not.
-    world.loses = Some(world.sent + 1);
+    world.network.loses = Some(world.network.sent + 1);
     packet_from(&mut world, ELSEWHERE);
     assert!(limit(&world).is_some());
     world.command(0, Command::RekeyIke("road".into()));

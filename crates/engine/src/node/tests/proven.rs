@@ -37,11 +37,16 @@ impl Attacked {
         world.assert_up();
         world.command(0, Command::Down("road".into()));
         world.run(Duration::from_secs(1));
-        let first = world.first_message.clone().expect("a first message");
+        let first = world.first_message().expect("a first message");
         let is_third = |message: &&Vec<u8>| {
             Header::parse(message).is_ok_and(|(it, _)| it.next_payload == PayloadKind::KeyExchange)
         };
-        let third = world.log.iter().find(is_third).expect("a third message");
+        let third = world
+            .network
+            .log
+            .iter()
+            .find(is_third)
+            .expect("a third message");
         Self {
             first,
             third: third.clone(),
@@ -65,7 +70,7 @@ impl Attacked {
         first[..4].copy_from_slice(&(self.begun | 0x4000_0000).to_be_bytes());
         self.world.deliver(1, path, &first);
         let mut cookies = [0; 16];
-        cookies.copy_from_slice(&self.world.log.last().expect("sent")[..16]);
+        cookies.copy_from_slice(&self.world.network.log.last().expect("sent")[..16]);
         let mut third = self.third.clone();
         third[..16].copy_from_slice(&cookies);
         self.world.deliver(1, path, &third);

@@ -82,7 +82,7 @@ fn sixty_children_that_are_renewed_each_minute_and_come_back_from_elsewhere_are_
         world.command(0, Command::RekeyIke("road".into()));
     }
     let up = |world: &World| {
-        let children: BTreeSet<&ChildId> = world.ends[1].inbound.values().collect();
+        let children: BTreeSet<&ChildId> = world.ends[1].seen.inbound.values().collect();
         children.len()
     };
     assert_eq!(up(&world), 60);
@@ -102,7 +102,11 @@ fn a_peer_has_so_many_lines_of_the_log_and_what_is_left_out_is_counted() {
     let mut world = World::new(154, |_, _| {});
     world.run(Duration::from_secs(2));
     world.command(0, Command::RekeyChildren("road".into()));
-    let (_, _, path, message) = world.wire.pop().expect("a quick mode");
+    let Datagram {
+        path,
+        octets: message,
+        ..
+    } = world.network.wire.pop().expect("a quick mode");
     let now = world.now;
     let gateway = &mut world.ends[1].node;
     gateway.handle(Input::Datagram(path, &message), now);
@@ -134,7 +138,7 @@ fn next_cause(node: &mut Node) -> Cause {
 fn a_peer_that_its_packets_show_elsewhere_again_and_again_does_so_on_its_own_account() {
     let mut world = World::new(156, |_, _| {});
     world.run(Duration::from_secs(2));
-    let child = *world.ends[1].inbound.values().next().expect("a child");
+    let child = *world.ends[1].seen.inbound.values().next().expect("a child");
     let mut path = world.ends[1].path();
     let (now, gateway) = (world.now, &mut world.ends[1].node);
     let mut written = 0;
@@ -165,10 +169,15 @@ fn a_child_that_is_refused_and_comes_again_from_elsewhere_moves_nobody() {
     world.run(Duration::from_secs(2));
     let session = world.ends[1].node.sessions.values().next().expect("one");
     let peer = session.ike.sa().expect("established").identity.clone();
+    let now = world.now;
     let quotas = &mut world.ends[1].node.quotas;
-    while quotas.take_child(&peer, 1, world.now).is_ok() {}
+    while quotas.take_child(&peer, 1, now).is_ok() {}
     world.command(0, Command::RekeyChildren("road".into()));
-    let (_, _, path, message) = world.wire.pop().expect("a quick mode");
+    let Datagram {
+        path,
+        octets: message,
+        ..
+    } = world.network.wire.pop().expect("a quick mode");
     let elsewhere = Path {
         remote: "203.0.113.66:4500".parse().expect("an address"),
         ..path
@@ -181,7 +190,7 @@ fn a_child_that_is_refused_and_comes_again_from_elsewhere_moves_nobody() {
 #[test]
 fn whoever_reads_the_cookies_of_an_exchange_has_a_few_lines_of_the_log() {
     let mut world = World::new(158, |_, _| {});
-    let first = world.first_message.clone().expect("a first message");
+    let first = world.first_message().expect("a first message");
     let (header, _) = Header::parse(&first).expect("a header");
     let session = world.ends[0].node.sessions.values().next().expect("one");
     let path = session.path();
@@ -204,9 +213,13 @@ fn quick_modes_that_a_peer_leaves_unfinished_are_on_its_own_account() {
     let mut world = World::new(155, |_, _| {});
     world.run(Duration::from_secs(2));
     world.command(0, Command::RekeyChildren("road".into()));
-    let (_, _, path, message) = world.wire.pop().expect("a quick mode");
-    let gateway = &mut world.ends[1].node;
-    gateway.handle(Input::Datagram(path, &message), world.now);
+    let Datagram {
+        path,
+        octets: message,
+        ..
+    } = world.network.wire.pop().expect("a quick mode");
+    let (now, gateway) = (world.now, &mut world.ends[1].node);
+    gateway.handle(Input::Datagram(path, &message), now);
     let cause = loop {
         match gateway.poll() {
             Output::Event(Event::NegotiationFailed { reason, .. }, cause)

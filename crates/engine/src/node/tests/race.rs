@@ -1,6 +1,7 @@
 //! A gateway with several addresses: the order of attempts, the winner, and the end of the others.
 
 use super::*;
+use crate::endpoint::Effect;
 use crate::node::stations::{ANSWERED, HEAD_START};
 
 /// An address without a host, or with one only sometimes.
@@ -15,15 +16,15 @@ fn world(seed: u8, is_aggressive: bool, dead: &[[u8; 4]]) -> World {
             connection.dpd_delay = Some(Duration::from_secs(20));
         }
     });
-    world.dead = dead.iter().map(|it| IpAddr::from(*it)).collect();
+    world.network.dead = dead.iter().map(|it| IpAddr::from(*it)).collect();
     if !dead.is_empty() {
-        world.wire.clear();
+        world.network.wire.clear();
     }
     world
 }
 
 fn chosen(world: &World) -> Option<(IpAddr, String)> {
-    let mut events = world.ends[0].events.iter().rev();
+    let mut events = world.ends[0].seen.events.iter().rev();
     events.find_map(|event| match event {
         Event::AddressChosen {
             address, others, ..
@@ -38,7 +39,7 @@ fn assert_alone(world: &World) {
     for end in &world.ends {
         assert_eq!(end.node.established(), 1);
         assert_eq!(end.node.sessions.len(), 1);
-        assert_eq!((end.inbound.len(), end.outbound.len()), (1, 1));
+        assert_eq!((end.seen.inbound.len(), end.seen.outbound.len()), (1, 1));
     }
     assert_eq!(world.ends[1].node.status(world.now).pools[0].1, 1);
 }
@@ -72,11 +73,14 @@ fn two_addresses_of_one_gateway_leave_one_tunnel_however_close_they_run() {
     for is_aggressive in [true, false] {
         for late in (0..=24).map(|step| Duration::from_millis(20 * step)) {
             let mut world = world(182, is_aggressive, &[]);
-            world.slow = Some((OTHER.into(), late));
+            world.network.slow = Some((OTHER.into(), late));
             world.run(Duration::from_secs(45));
             assert_alone(&world);
-            let packets = world.ends[0].sealing;
-            assert!(world.ends[1].inbound.contains_key(&packets), "{late:?}");
+            let packets = world.ends[0].seen.sealing;
+            assert!(
+                world.ends[1].seen.inbound.contains_key(&packets),
+                "{late:?}"
+            );
         }
     }
 }
@@ -90,24 +94,21 @@ fn whoever_answers_and_cannot_prove_itself_wins_nothing_and_stalls_little() {
         let secret = Arc::new(Secret(b"another secret".to_vec()));
         connection.local.method = LocalMethod::PresharedKey(secret.clone());
         connection.remote.method = RemoteMethod::PresharedKey(secret);
-        let mut impostor = Node::new(wrong, &Seed::new([9; 32]));
+        let mut impostor = endpoint(wrong, &Seed::new([9; 32]));
         let mut seen = 0;
         let since = world.now;
-        while world.ends[0].outbound.is_empty() {
+        while world.ends[0].seen.outbound.is_empty() {
             assert!(world.now.since(since) < ANSWERED + Duration::from_secs(2));
             world.run(Duration::from_millis(10));
-            let asked = world.unheard.split_off(seen.min(world.unheard.len()));
-            seen = world.unheard.len();
+            let unheard = &mut world.network.unheard;
+            let asked = unheard.split_off(seen.min(unheard.len()));
+            seen = world.network.unheard.len();
             for (path, payload) in asked {
                 impostor.handle(Input::Datagram(path, &payload), world.now);
-                loop {
-                    match impostor.poll() {
-                        Output::Datagram(back, reply) => {
-                            let path = arrives(back.remote, back.local);
-                            world.deliver(0, path, &reply);
-                        }
-                        Output::Wait(_) => break,
-                        _ => {}
+                while let Some(effect) = impostor.poll(world.now) {
+                    if let Effect::Message(back, reply) = effect {
+                        let path = arrives(back.remote, back.local);
+                        world.deliver(0, path, &reply);
                     }
                 }
             }
@@ -124,7 +125,7 @@ fn where_all_addresses_are_dead_they_are_tried_again_and_again() {
     let mut world = world(184, false, &[OTHER, GATEWAY]);
     world.run(Duration::from_secs(200));
     assert!(world.ends[0].count(|event| matches!(event, Event::RetryScheduled { .. })) >= 2);
-    world.dead.clear();
+    world.network.dead.clear();
     world.run(Duration::from_secs(40));
     assert_alone(&world);
 }
@@ -134,10 +135,13 @@ fn a_station_that_is_taken_down_in_the_middle_stays_down() {
     let mut world = world(185, false, &[OTHER, GATEWAY]);
     world.run(Duration::from_secs(1));
     world.command(0, Command::Down("road".into()));
-    let sent = world.sent;
-    world.dead.clear();
+    let sent = world.network.sent;
+    world.network.dead.clear();
     world.run(Duration::from_secs(100));
-    assert_eq!((world.sent, world.ends[0].node.sessions.len()), (sent, 0));
+    assert_eq!(
+        (world.network.sent, world.ends[0].node.sessions.len()),
+        (sent, 0)
+    );
     world.command(0, Command::Up("road".into()));
     world.run(Duration::from_secs(2));
     assert_alone(&world);

@@ -45,7 +45,7 @@ impl Traffic {
         self.flying = later;
         let due: Vec<(Instant, usize, u32)> = due;
         for (_, to, spi) in due {
-            let Some(&child) = world.ends[to].inbound.get(&spi) else {
+            let Some(&child) = world.ends[to].seen.inbound.get(&spi) else {
                 self.lost.push((to, now));
                 continue;
             };
@@ -92,7 +92,7 @@ fn no_packet_is_lost_whoever_renews_what() {
                 renew(&mut world, who);
                 traffic.flow(&mut world, Duration::from_millis(3_700));
                 let first = traffic.lost.first();
-                let told = world.ends.each_ref().map(|end| &end.events);
+                let told = world.ends.each_ref().map(|end| &end.seen.events);
                 let what = format!("{who:?} {ways:?} {delay} ms");
                 assert_eq!(first, None, "{} of {what}: {told:#?}", traffic.lost.len());
             }
@@ -101,7 +101,7 @@ fn no_packet_is_lost_whoever_renews_what() {
             // What was renewed has been deleted by both.
             traffic.flow(&mut world, Duration::from_secs(20));
             assert_eq!(traffic.lost.first(), None);
-            assert!(world.ends.iter().all(|end| end.inbound.len() == 1));
+            assert!(world.ends.iter().all(|end| end.seen.inbound.len() == 1));
         }
     }
 }
@@ -118,10 +118,10 @@ fn a_lost_message_of_a_renewal_costs_no_packet() {
             let mut world = World::new(62, |_, _| {});
             world.run(Duration::from_secs(2));
             let mut traffic = Traffic::new(ways, Duration::from_millis(20));
-            world.loses = Some(world.sent + message);
+            world.network.loses = Some(world.network.sent + message);
             renew(&mut world, &[(end, false)]);
             traffic.flow(&mut world, Duration::from_secs(8));
-            assert_eq!(world.loses, None);
+            assert_eq!(world.network.loses, None);
             let lost = traffic.lost.len();
             assert_eq!(lost, 0, "message {message} of {end}: {:?}", traffic.lost[0]);
             world.run(Duration::from_secs(20));
@@ -136,7 +136,7 @@ fn a_station_can_receive_before_it_says_its_last_word() {
     world.run(Duration::from_secs(2));
     renew(&mut world, &[(0, false)]);
     world.run(Duration::from_secs(1));
-    let trail = &world.ends[0].trail;
+    let trail = &world.ends[0].seen.trail;
     let places = |what: &str| -> Vec<usize> {
         let all = trail.iter().enumerate();
         all.filter(|(_, it)| *it == what).map(|it| it.0).collect()

@@ -51,7 +51,7 @@ fn what_was_taken_once_is_never_taken_again_however_many_exchanges_later() {
         world.deliver(1, path, octets);
     }
     notify(&mut world, 3..1_003);
-    let heard = world.ends[1].events.len();
+    let heard = world.ends[1].seen.events.len();
     let before = world.drops(1, DropReason::RetransmittedMessage);
     for octets in [&old, &gone] {
         let mut elsewhere = path;
@@ -62,7 +62,7 @@ fn what_was_taken_once_is_never_taken_again_however_many_exchanges_later() {
     assert_eq!(after, before + 2);
     assert_eq!(world.ends[1].path(), path);
     // They are only reported as read.
-    let told = &world.ends[1].events[heard..];
+    let told = &world.ends[1].seen.events[heard..];
     assert!(
         told.iter()
             .all(|event| matches!(event, Event::Message { .. }))
@@ -76,7 +76,7 @@ fn what_we_sent_ourselves_is_not_taken_however_much_later() {
     world.run(Duration::from_secs(2));
     world.command(0, Command::RekeyChildren("road".into()));
     world.run(Duration::from_secs(100));
-    let sent = world.log.clone();
+    let sent = world.network.log.clone();
     notify(&mut world, 1..1_001);
     for end in [0, 1] {
         let path = world.ends[end].path();
@@ -96,7 +96,7 @@ fn what_we_sent_ourselves_is_not_taken_however_much_later() {
         assert_eq!(world.ends[end].path(), path);
         assert_eq!(complaints(&world, end), complaints_before);
     }
-    world.wire.clear();
+    world.network.wire.clear();
     world.run(Duration::from_secs(10));
     world.assert_up();
 }
@@ -123,7 +123,7 @@ fn an_isakmp_sa_whose_message_ids_are_used_up_is_closed() {
     let mut world = World::new(113, |_, _| {});
     world.run(Duration::from_secs(2));
     // The gateway's renewal gets no answer.
-    world.loss = 1.1;
+    world.network.loss = 1.1;
     notify(&mut world, 1..u32::try_from(MAX_IDS).unwrap() + 1);
     world.run(Duration::from_secs(1));
     let is_it = |event: &Event| match event {
@@ -140,14 +140,14 @@ fn our_own_first_message_begins_no_exchange_with_ourselves() {
         let mut world = World::new(114, move |connection, _| {
             connection.is_aggressive = is_aggressive;
         });
-        world.loss = 1.1;
+        world.network.loss = 1.1;
         world.run(Duration::from_secs(1));
-        let first = world.first_message.clone().expect("a first message");
+        let first = world.first_message().expect("a first message");
         let path = arrives((STATION, IKE_PORT), (GATEWAY, IKE_PORT));
-        let before = world.sent;
+        let before = world.network.sent;
         world.deliver(0, path, &first);
         assert_eq!(world.drops(0, DropReason::Reflected), 1);
-        assert_eq!(world.sent, before);
+        assert_eq!(world.network.sent, before);
         assert_eq!(world.ends[0].node.sessions.len(), 1);
     }
 }

@@ -18,16 +18,6 @@ fn established(world: &World) -> usize {
     world.ends[0].count(|event| matches!(event, Event::IkeEstablished { .. }))
 }
 
-/// A packet of the station's; a gateway that does not have its SA tells its node.
-fn packet(world: &mut World) {
-    world.packet();
-    let spi = world.ends[0].sealing;
-    if !world.ends[1].inbound.contains_key(&spi) {
-        let path = station_seen(world);
-        world.notice(1, Notice::UnknownSpi { path, spi });
-    }
-}
-
 /// The station as the gateway sees it.
 fn station_seen(world: &World) -> Path {
     let port = world.nat_port(NAT_T_PORT);
@@ -42,11 +32,11 @@ fn gateway_seen() -> Path {
 /// Time until the station is up with new keys, with a packet every `pause`; zero: none.
 fn time_until_up(world: &mut World, pause: Duration, limit: Duration) -> Duration {
     let (before, since) = (established(world), world.now);
-    let old = world.ends[0].sealing;
-    while established(world) == before || world.ends[0].sealing == old {
+    let old = world.ends[0].seen.sealing;
+    while established(world) == before || world.ends[0].seen.sealing == old {
         assert!(world.now.since(since) < limit, "not up after {limit:?}");
         if !pause.is_zero() {
-            packet(world);
+            world.packet();
         }
         world.run(Duration::from_millis(100));
     }
@@ -81,12 +71,12 @@ fn an_idle_station_is_back_soon_after_its_next_question() {
 #[test]
 fn a_gateway_that_stays_dead_keeps_its_old_tunnel_until_the_timeout() {
     let mut world = up(169);
-    world.loss = 1.0;
+    world.network.loss = 1.0;
     world.run(Duration::from_secs(26));
     assert_eq!(world.ends[0].node.established(), 1);
     world.run(Duration::from_secs(8));
     assert_eq!(world.ends[0].node.established(), 0);
-    world.loss = 0.0;
+    world.network.loss = 0.0;
     world.run(Duration::from_secs(80));
     world.assert_up();
 }
@@ -105,7 +95,7 @@ fn a_station_on_demand_is_back_for_its_traffic_and_not_without() {
         world.assert_up();
         world.restart_gateway();
         if has_traffic {
-            packet(&mut world);
+            world.packet();
         }
         world.run(Duration::from_secs(30));
         assert_eq!(world.ends[0].node.established() == 1, is_back);
@@ -136,9 +126,9 @@ fn whoever_forges_hints_gets_a_question_now_and_then_and_ends_nothing() {
     // The second path is so slow that a forged answer always arrives before the real one.
     for (seed, delay) in [(170, 20), (171, 1_600)] {
         let mut world = up(seed);
-        world.delay = Duration::from_millis(delay);
+        world.network.delay = Duration::from_millis(delay);
         world.run(Duration::from_secs(5));
-        world.ends[0].trail.clear();
+        world.ends[0].seen.trail.clear();
         let since = world.now;
         while world.now.since(since) < Duration::from_secs(120) {
             for kind in [NotifyType::InvalidSpi, NotifyType::InvalidCookie] {
@@ -152,9 +142,9 @@ fn whoever_forges_hints_gets_a_question_now_and_then_and_ends_nothing() {
         assert_eq!(established(&world), 1);
         assert!(!world.ends[0].told(|event| matches!(event, Event::ChildClosed { .. })));
         // Each probe starts at most one exchange.
-        let sent = world.ends[0].trail.iter();
+        let sent = world.ends[0].seen.trail.iter();
         let sent = sent.filter(|what| ["informational", "aggressive 1"].contains(&what.as_str()));
-        assert!(sent.count() < 120, "{:?}", world.ends[0].trail);
+        assert!(sent.count() < 120, "{:?}", world.ends[0].seen.trail);
     }
 }
 
@@ -180,9 +170,9 @@ fn a_hint_is_short_rare_and_never_an_answer_to_one() {
         [&[0; 4], &header.write(&vec![1; len])[..]].concat()
     };
     let answers = |world: &mut World, message: &[u8], times: usize| {
-        let from = world.log.len();
+        let from = world.network.log.len();
         (0..times).for_each(|_| world.deliver(1, path, message));
-        world.log[from..].to_vec()
+        world.network.log[from..].to_vec()
     };
     let clear = forged(&world, NotifyType::InvalidCookie);
     assert_eq!(answers(&mut world, &clear, 3), Vec::<Vec<u8>>::new());
@@ -197,11 +187,11 @@ fn a_hint_is_short_rare_and_never_an_answer_to_one() {
         path,
         spi: 0x1234_5678,
     };
-    let from = world.log.len();
+    let from = world.network.log.len();
     for _ in 0..10_000 {
         world.notice(1, unknown.clone());
     }
-    let many = &world.log[from..];
+    let many = &world.network.log[from..];
     assert!((90..=101).contains(&many.len()), "{}", many.len());
     assert!(many.iter().all(|hint| hint.len() == 48));
 }
@@ -217,9 +207,10 @@ fn two_hundred_stations_come_back_one_by_one() {
             world.restart_gateway();
             let since = world.now;
             world.run(HINT_INTERVAL * number);
-            packet(&mut world);
-            world.ends[1].trail.clear();
+            world.packet();
+            world.ends[1].seen.trail.clear();
             while !world.ends[1]
+                .seen
                 .trail
                 .iter()
                 .any(|what| what == "aggressive 1")
@@ -266,10 +257,10 @@ fn an_idle_station_that_is_reminded_is_back_within_two_seconds() {
 fn whoever_is_there_again_is_not_reminded() {
     let mut world = up(184);
     let places = world.ends[1].node.places();
-    let from = world.log.len();
+    let from = world.network.log.len();
     world.command(1, Command::Remind(places));
     world.run(Duration::from_secs(5));
-    assert_eq!(world.log.len(), from);
+    assert_eq!(world.network.log.len(), from);
     world.assert_up();
 }
 
@@ -285,20 +276,20 @@ fn a_forged_list_of_places_causes_few_small_packets_at_a_slow_pace() {
             )
         })
         .collect();
-    let sent = |world: &World, from: usize| world.log[from..].to_vec();
-    let from = world.log.len();
+    let sent = |world: &World, from: usize| world.network.log[from..].to_vec();
+    let from = world.network.log.len();
     world.command(1, Command::Remind(forged.clone()));
     for _ in 0..10 {
-        let from = world.log.len();
+        let from = world.network.log.len();
         world.run(Duration::from_secs(1));
-        let count = world.log.len() - from;
+        let count = world.network.log.len() - from;
         assert!((50..=105).contains(&count), "{count}");
     }
     world.run(Duration::from_secs(60));
     let all = sent(&world, from);
     assert!(all.iter().filter(|hint| hint.len() == 48).count() <= PLACES_MAX);
     // A station reminds nobody, whatever it is given.
-    let from = world.log.len();
+    let from = world.network.log.len();
     world.command(0, Command::Remind(forged));
     world.run(Duration::from_secs(1));
     assert!(sent(&world, from).iter().all(|hint| hint.len() != 48));

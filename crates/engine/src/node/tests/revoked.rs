@@ -26,7 +26,7 @@ fn a_new_list_ends_the_tunnels_of_whom_it_names_at_once() {
         reload(&mut world, 1, &[STATION_SERIAL]);
         let gateway = &world.ends[1];
         assert_eq!(gateway.node.established(), 0);
-        assert!(gateway.inbound.is_empty() && gateway.outbound.is_empty());
+        assert!(gateway.seen.inbound.is_empty() && gateway.seen.outbound.is_empty());
         let revoked = "certificate CN=ms.example was revoked at 2027-01-15 07:59:00 UTC";
         assert!(gateway.told(
             |event| matches!(event, Event::IkeClosed { cause, .. } if cause.to_string() == revoked)
@@ -64,7 +64,7 @@ fn a_list_that_is_read_while_phase_1_runs_counts() {
         reload(&mut world, 1, &[STATION_SERIAL]);
         world.run(Duration::from_secs(30));
         assert_eq!(world.ends[1].node.established(), 0, "{steps}");
-        assert!(world.ends[1].inbound.is_empty(), "{steps}");
+        assert!(world.ends[1].seen.inbound.is_empty(), "{steps}");
     }
     assert!(seen > 5, "{seen} reloads before the end of phase 1");
 }
@@ -125,7 +125,7 @@ fn one_peer_of_a_connection_is_ended_and_the_others_stay() {
     }
     world.command(1, Command::End("road".into(), "ms.example".into()));
     assert_eq!(world.ends[1].node.established(), 0);
-    assert!(world.ends[1].outbound.is_empty());
+    assert!(world.ends[1].seen.outbound.is_empty());
     // It may reconnect.
     world.run(Duration::from_secs(60));
     world.assert_up();

@@ -93,7 +93,7 @@ impl Kind {
 
     /// Its first message.
     fn first(self) -> Vec<u8> {
-        self.world(130).first_message.expect("a first message")
+        self.world(130).first_message().expect("a first message")
     }
 }
 
@@ -196,7 +196,7 @@ impl Stranger {
                 octets
             }
         };
-        let sent = world.log.len();
+        let sent = world.network.log.len();
         let port = if self.below(4) == 0 {
             NAT_T_PORT
         } else {
@@ -211,7 +211,7 @@ impl Stranger {
             _ => octets,
         };
         world.deliver(1, arrives(local, from), &octets);
-        for answer in world.log.drain(sent..) {
+        for answer in world.network.log.drain(sent..) {
             let message = answer.strip_prefix(&[0; 4]).unwrap_or(&answer);
             if let Ok((header, _)) = Header::parse(message) {
                 self.answered.push((from, header.cookies));
@@ -232,7 +232,7 @@ fn honest_stations_of_every_kind_come_up_in_a_storm_and_nothing_of_it_stays() {
         let mut stranger = Stranger {
             random: Seed::new([seed; 32]).stream("stranger", 0),
             firsts: firsts.clone(),
-            overheard: world.log.clone(),
+            overheard: world.network.log.clone(),
             answered: Vec::new(),
         };
         let began = world.now;

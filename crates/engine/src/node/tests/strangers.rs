@@ -28,7 +28,7 @@ fn both_modes(seed: u8, is_aggressive: bool) -> World {
 /// Its first message, which has not reached the gateway.
 fn first_of(is_aggressive: bool) -> Vec<u8> {
     let world = both_modes(120, is_aggressive);
-    world.first_message.expect("a first message")
+    world.first_message().expect("a first message")
 }
 
 fn everywhere(n: u32) -> SocketAddr {
@@ -55,14 +55,14 @@ fn chance(is_aggressive: bool, from: impl Fn(u32) -> SocketAddr, honest: SocketA
         let remote = from(n);
         world.deliver(1, arrives(local, remote), &forged);
         if n % 97 == 50 {
-            let before = world.sent;
+            let before = world.network.sent;
             forged[..4].copy_from_slice(&(n + 0x8000_0000).to_be_bytes());
             let remote = honest;
             world.deliver(1, arrives(local, remote), &forged);
             tried += 1;
-            answered += world.sent - before;
+            answered += world.network.sent - before;
         }
-        world.wire.clear();
+        world.network.wire.clear();
         world.run(EVERY);
     }
     answered as f64 / f64::from(tried)
@@ -105,7 +105,7 @@ fn in_a_flood_of_aggressive_mode_from_a_station_s_own_address_some_are_answered(
 fn a_flood_of_main_mode_leaves_aggressive_mode_as_it_is() {
     let forged = first_of(false);
     let mut world = both_modes(122, true);
-    world.wire.clear();
+    world.network.wire.clear();
     flood(&mut world, &forged, 0..6_000, Duration::ZERO, everywhere);
     let from = |n: u32| own_address(n + 10_000);
     flood(&mut world, &forged, 10_000..10_200, Duration::ZERO, from);
@@ -130,7 +130,7 @@ fn a_station_that_came_up_lately_does_so_again_in_a_flood_of_aggressive_mode() {
 fn a_new_station_comes_up_in_a_flood_of_aggressive_mode_within_some_attempts() {
     let forged = first_of(true);
     let mut world = both_modes(124, true);
-    world.wire.clear();
+    world.network.wire.clear();
     flood(&mut world, &forged, 0..3_000, EVERY, everywhere);
     let mut numbers = (3_000..).step_by(1_000);
     while world.ends[0].node.established() == 0 {
@@ -193,7 +193,7 @@ fn fragmented_first_messages_get_through_a_flood_of_fragments() {
             world.run(EVERY);
         }
         assert_eq!(world.ends[1].node.assembly.messages(), bound);
-        let before = world.sent;
+        let before = world.network.sent;
         let honest = arrives(local, (NAT, 40_123));
         world.deliver(1, honest, &halves[0]);
         for n in 2_000..2_000 + u32::try_from(bound).unwrap() - 1 {
@@ -201,7 +201,7 @@ fn fragmented_first_messages_get_through_a_flood_of_fragments() {
             world.deliver(1, arrives(local, remote), &forged_fragment(n));
         }
         world.deliver(1, honest, &halves[1]);
-        assert_eq!(world.sent, before + 1, "answered");
+        assert_eq!(world.network.sent, before + 1, "answered");
         world.run(PATIENCE);
         let path = world.ends[1].path();
         world.deliver(1, path, &first_fragment(Cookies::default()));

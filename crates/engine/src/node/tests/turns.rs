@@ -34,7 +34,7 @@ fn quick_modes_of_one_session_follow_each_other() {
         most = most.max(asking(&world));
     }
     assert_eq!(most, 1);
-    assert_eq!(world.ends[1].inbound.len(), 20);
+    assert_eq!(world.ends[1].seen.inbound.len(), 20);
     // all are renewed at once, and take turns as well
     world.command(0, Command::RekeyChildren("road".into()));
     assert_eq!(asking(&world), 1);
@@ -49,13 +49,13 @@ fn a_quick_mode_without_answer_holds_up_the_others_for_a_few_seconds_only() {
     let mut world = with_children(61, 3, |_| {});
     world.run(Duration::from_secs(2));
     world.command(0, Command::RekeyChildren("road".into()));
-    world.wire.clear();
-    world.loss = 1.0;
+    world.network.wire.clear();
+    world.network.loss = 1.0;
     world.run(Duration::from_millis(3_400));
     assert_eq!(asking(&world), 1);
     world.run(Duration::from_millis(200));
     assert_eq!(asking(&world), 2);
-    world.loss = 0.0;
+    world.network.loss = 0.0;
     world.run(Duration::from_secs(5));
     assert_eq!(asking(&world), 0);
     world.assert_up();
@@ -65,7 +65,7 @@ fn a_quick_mode_without_answer_holds_up_the_others_for_a_few_seconds_only() {
 fn exchanges_that_are_over_do_not_count_against_the_bound() {
     let mut world = with_children(62, 40, |gateway| gateway.limits.quick_modes = 4);
     world.run(Duration::from_secs(4));
-    assert_eq!(world.ends[1].inbound.len(), 40);
+    assert_eq!(world.ends[1].seen.inbound.len(), 40);
     assert_eq!(world.drops(1, DropReason::TooManyExchanges), 0);
     let session = world.ends[1].node.sessions.values().next().expect("one");
     assert!(
@@ -83,7 +83,7 @@ fn a_child_that_the_peer_names_by_our_spi_is_none_and_is_begun_again_later() {
     // as strongSwan does if it cannot install its half
     let session = world.ends[1].node.sessions.values().next().expect("one");
     let sa = session.ike.sa().expect("established");
-    let spi_out = *world.ends[1].outbound.keys().next().expect("one");
+    let spi_out = *world.ends[1].seen.outbound.keys().next().expect("one");
     let delete = informational::delete_children(crate::sa::Protocol::Esp, &[spi_out]);
     let mut out = Outbox::default();
     informational::send(sa, vec![delete], 0x53, &mut out);
@@ -91,7 +91,7 @@ fn a_child_that_the_peer_names_by_our_spi_is_none_and_is_begun_again_later() {
         super::super::session::with_marker(session.path(), out.messages[0].message.clone());
     let path = world.ends[0].path();
     world.deliver(0, path, &message);
-    assert!(world.ends[0].inbound.is_empty());
+    assert!(world.ends[0].seen.inbound.is_empty());
     let begun = |event: &Event| matches!(event, Event::ChildEstablished { .. });
     world.run(Duration::from_secs(25));
     assert_eq!(world.ends[0].count(begun), 1);
@@ -131,7 +131,7 @@ fn as_many_children_as_one_likes_may_have_nothing_to_offer() {
     session.held.waiting = children;
     node.handle(Input::Wake, now);
     node.begin_waiting(id, now);
-    world.drain(0);
+    world.settle(0);
     let failed = |event: &Event| matches!(event, Event::NegotiationFailed { .. });
     assert_eq!(world.ends[0].count(failed), 20_000);
 }

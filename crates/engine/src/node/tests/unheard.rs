@@ -51,23 +51,31 @@ fn an_idle_tunnel_asks_by_its_clock_alone_and_sends_nothing_more() {
     let mut world = up(63);
     world.packet();
     world.run(Duration::from_secs(3));
-    let (sent, reports) = (world.sent, world.reports);
+    let (sent, reports) = (world.network.sent, world.reports());
     world.run(DELAY - Duration::from_secs(10));
-    assert_eq!(world.sent, sent + 1, "a keepalive of the NAT's mapping");
-    assert_eq!(world.reports, reports);
+    assert_eq!(
+        world.network.sent,
+        sent + 1,
+        "a keepalive of the NAT's mapping"
+    );
+    assert_eq!(world.reports(), reports);
 }
 
 #[test]
 fn packets_that_are_answered_bring_no_question() {
     let mut world = up(64);
-    let sent = world.sent;
+    let sent = world.network.sent;
     send(
         &mut world,
         Duration::from_secs(50),
         Duration::from_millis(300),
     );
     // Only keepalives for the NAT's mapping.
-    assert!(world.sent - sent <= 3, "{}", world.sent - sent);
+    assert!(
+        world.network.sent - sent <= 3,
+        "{}",
+        world.network.sent - sent
+    );
 }
 
 #[test]
@@ -75,28 +83,28 @@ fn the_last_word_of_a_conversation_brings_no_question() {
     let mut world = up(65);
     world.is_mute = true;
     world.packet();
-    let sent = world.sent;
+    let sent = world.network.sent;
     world.run(Duration::from_secs(15));
-    assert_eq!(world.sent, sent);
+    assert_eq!(world.network.sent, sent);
     world.is_mute = false;
     send(&mut world, Duration::from_secs(3), Duration::from_secs(1));
-    assert_eq!(world.sent, sent);
+    assert_eq!(world.network.sent, sent);
 }
 
 #[test]
 fn one_way_traffic_is_asked_about_and_goes_on() {
     let mut world = up(66);
     world.is_mute = true;
-    let sent = world.sent;
+    let sent = world.network.sent;
     let a_minute = Duration::from_secs(60);
     send(&mut world, a_minute, Duration::from_millis(200));
     world.assert_up();
     assert_eq!(established(&world), 1);
     // A probe and its answer every seven seconds, and keepalives.
     assert!(
-        (14..=28).contains(&(world.sent - sent)),
+        (14..=28).contains(&(world.network.sent - sent)),
         "{}",
-        world.sent - sent
+        world.network.sent - sent
     );
 }
 
@@ -108,10 +116,14 @@ fn a_station_whose_peer_is_not_to_be_asked_never_is() {
         }
     });
     world.run(Duration::from_secs(2));
-    world.restart_gateway();
-    let sent = world.sent;
+    world.network.dead = vec![GATEWAY.into()];
+    let sent = world.network.sent;
     send(&mut world, Duration::from_secs(30), Duration::from_secs(1));
-    assert!(world.sent - sent <= 2, "{}", world.sent - sent);
+    assert!(
+        world.network.sent - sent <= 2,
+        "{}",
+        world.network.sent - sent
+    );
 }
 
 /// An unencrypted notification from a gateway that does not know us.
@@ -147,14 +159,14 @@ fn an_unproven_complaint_brings_one_question_in_ten_seconds_and_ends_nothing() {
         (NotifyType::InvalidCookie, own),
     ] {
         world.run(Duration::from_secs(11));
-        let sent = world.sent;
+        let sent = world.network.sent;
         for _ in 0..50 {
             let message = complaint(kind, cookies);
             world.deliver(0, path, &message);
             world.run(Duration::from_millis(50));
         }
         // The probe and its answer.
-        assert_eq!(world.sent - sent, 2, "{kind:?}");
+        assert_eq!(world.network.sent - sent, 2, "{kind:?}");
     }
     world.assert_up();
     assert_eq!(established(&world), 1);
@@ -163,12 +175,12 @@ fn an_unproven_complaint_brings_one_question_in_ten_seconds_and_ends_nothing() {
     world.run(Duration::from_secs(11));
     let mut elsewhere = path;
     elsewhere.remote.set_port(4_501);
-    let sent = world.sent;
+    let sent = world.network.sent;
     let message = complaint(NotifyType::InvalidSpi, foreign);
     world.deliver(0, elsewhere, &message);
     let message = complaint(NotifyType::AuthenticationFailed, own);
     world.deliver(0, path, &message);
-    assert_eq!(world.sent, sent);
+    assert_eq!(world.network.sent, sent);
     world.run(Duration::from_secs(1));
     world.assert_up();
 }

@@ -8,8 +8,8 @@ fn a_proposal_of_xauth_is_named() {
         let mut world = World::new(118, move |connection, _| {
             connection.is_aggressive = is_aggressive;
         });
-        world.wire.clear();
-        let mut first = world.first_message.clone().expect("a first message");
+        world.network.wire.clear();
+        let mut first = world.first_message().expect("a first message");
         let method = [0x80, 3, 0, 1];
         let at = first.windows(4).position(|octets| octets == method);
         let at = at.expect("an authentication method");

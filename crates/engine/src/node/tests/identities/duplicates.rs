@@ -109,7 +109,7 @@ fn a_peer_without_our_notification_is_told_by_delete_and_waits_the_second_time()
     let mut crowd = Crowd::new(vec![certified_gateway(|_| {})]);
     crowd.enter(FIRST, device());
     let foreign = |crowd: &mut Crowd| {
-        for session in crowd.members[0].node.sessions.values_mut() {
+        for session in crowd.members[0].endpoint.node.sessions.values_mut() {
             if session.ike.is_established() {
                 session.ike.keys().peer.caravan = false;
             }

@@ -1,0 +1,307 @@
+//! A node and both packet planes on one thread: what a host does, without its sockets, its TUN
+//! device and its clock. The lab, tests, fuzz targets and benches drive a host through this.
+//!
+//! Give it an input, then [`Endpoint::poll`] it until it says nothing more. It carries changes from
+//! control to the planes and notices back, answers what control asks about this host, and releases
+//! packets that waited for a tunnel. Its driver owns what differs from host to host: the clock, the
+//! network, and what work costs.
+//!
+//! The daemon does not use it. There, each plane lives in the thread that reads its device, so that
+//! a packet never waits for a signature (`docs/design/control-and-packets.md`), and what crosses
+//! between them goes through bounded queues.
+
+pub mod network;
+pub mod pair;
+
+use core::ops::Range;
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+use crypto::rand::Seed;
+
+pub use pair::Pair;
+
+use crate::config::Config;
+use crate::counters::DropCounters;
+use crate::ike::Spis;
+use crate::node::{Event, Input, Node, Output};
+use crate::plane::{
+    Datagrams, InboundChange, InboundPlane, Notice, Offloads, OutboundChange, OutboundPlane,
+    Packets, Received,
+};
+use crate::sa::{Path, Secret, Via};
+use crate::time::{Deadline, Instant};
+use crate::work::Work;
+
+/// A node and its planes.
+pub struct Endpoint {
+    /// Control. Its inputs go through [`Endpoint::handle`].
+    pub node: Node,
+    /// Packets from the network.
+    pub inbound: InboundPlane,
+    /// Packets to the network.
+    pub outbound: OutboundPlane,
+    /// The host's own addresses, at most one per family; none: its link is gone.
+    pub addresses: Vec<IpAddr>,
+    /// How often control asked what the inbound plane has seen.
+    pub reports: usize,
+    deadline: Option<Deadline>,
+    /// What control has changed: shown by the last poll, applied by the next.
+    change: Option<Change>,
+    /// What the planes say of changes, in order: of two answers about one SA the first counts.
+    told: VecDeque<Notice>,
+    asked: Vec<(IpAddr, Vec<IpAddr>)>,
+    wants_report: bool,
+    /// What packets have brought for control, in order.
+    waiting: VecDeque<Waiting>,
+    opened: VecDeque<Vec<u8>>,
+    sealed: Datagrams,
+    /// Of what is sealed, what has not left yet.
+    leaving: VecDeque<Step>,
+    packets: Packets,
+    /// Control has had an input since packets were released.
+    may_release: bool,
+}
+
+/// What an endpoint does.
+pub enum Effect<'a> {
+    /// An IKE message leaves: a UDP payload, the non-ESP marker included where the path has one.
+    Message(Path, Vec<u8>),
+    /// A sealed packet leaves: a UDP payload, or a whole IP packet where the path is raw.
+    Sealed(Path, &'a [u8]),
+    /// A packet for the TUN device: an ICMP answer to what came from there.
+    Reply(&'a [u8]),
+    /// A packet for the TUN device: opened, and the last that an input does.
+    Opened(Vec<u8>),
+    /// Control changes the inbound plane, before the next effect.
+    Inbound(&'a InboundChange),
+    /// Control changes the outbound plane, before the next effect.
+    Outbound(&'a OutboundChange),
+    /// A past fact. Who caused it is left out: only a log counts by that.
+    Event(Event),
+    /// As [`Output::IkeKey`].
+    IkeKey(Spis, Secret),
+}
+
+enum Change {
+    Inbound(InboundChange),
+    Outbound(OutboundChange),
+}
+
+enum Waiting {
+    Message(Path, Vec<u8>),
+    Notice(Notice),
+}
+
+/// An [`Effect`] that has not borrowed yet what it shows.
+enum Step {
+    Done(Effect<'static>),
+    Changes,
+    /// Which octets of what is sealed.
+    Seals(Path, Range<usize>),
+    /// Which reply.
+    Replies(usize),
+}
+
+impl Endpoint {
+    /// A host at rest; poll it to let its connections begin.
+    pub fn new(config: Config, seed: &Seed, offloads: Offloads, addresses: Vec<IpAddr>) -> Self {
+        Self {
+            node: Node::new(config, seed),
+            inbound: InboundPlane::new(offloads),
+            outbound: OutboundPlane::new(seed.stream("outbound", 0), offloads),
+            addresses,
+            deadline: None,
+            change: None,
+            told: VecDeque::new(),
+            asked: Vec::new(),
+            wants_report: false,
+            reports: 0,
+            waiting: VecDeque::new(),
+            opened: VecDeque::new(),
+            sealed: Datagrams::new(),
+            leaving: VecDeque::new(),
+            packets: Packets::new(),
+            may_release: false,
+        }
+    }
+
+    /// Gives control an input. Poll before the next one; asserted.
+    pub fn handle(&mut self, input: Input<'_>, now: Instant) {
+        self.node.handle(input, now);
+        self.may_release = true;
+    }
+
+    /// Takes what came from the network: a UDP payload, or a whole IP packet where the path is raw.
+    pub fn receive(&mut self, path: Path, octets: &mut [u8], now: Instant) {
+        if path.via == Via::Udp {
+            return self.handle(Input::Datagram(path, octets), now);
+        }
+        let received = Received {
+            path,
+            traffic_class: 0,
+            segment_bytes: octets.len(),
+            bytes: &mut *octets,
+        };
+        self.inbound.open(0, received, now, &mut self.packets);
+        for write in self.packets.writes() {
+            let mut packet = write.header.to_vec();
+            for slice in write.slices {
+                packet.extend_from_slice(&octets[slice.range.clone()]);
+            }
+            self.opened.push_back(packet);
+        }
+        for message in self.packets.control() {
+            let octets = octets[message.slice.range.clone()].to_vec();
+            let message = Waiting::Message(message.path, octets);
+            self.waiting.push_back(message);
+        }
+        let notices = self.packets.notices().iter().cloned();
+        self.waiting.extend(notices.map(Waiting::Notice));
+        self.packets.clear();
+    }
+
+    /// Seals a frame from the TUN device, or holds it until its tunnel is up. Returns whether it
+    /// was sealed.
+    pub fn send(&mut self, frame: &mut [u8], now: Instant) -> bool {
+        debug_assert!(self.leaving.is_empty(), "poll before the next packet");
+        self.sealed.clear();
+        self.outbound.seal(frame, now, &mut self.sealed);
+        self.take_sealed();
+        !self.sealed.is_empty()
+    }
+
+    /// The next thing that it does; `None`: it waits for [`Endpoint::deadline`] or an input.
+    pub fn poll(&mut self, now: Instant) -> Option<Effect<'_>> {
+        let step = self.step(now)?;
+        Some(match (step, &self.change) {
+            (Step::Done(effect), _) => effect,
+            (Step::Seals(path, range), _) => Effect::Sealed(path, self.sealed.octets(range)),
+            (Step::Replies(number), _) => Effect::Reply(self.sealed.reply(number)),
+            (Step::Changes, Some(Change::Inbound(change))) => Effect::Inbound(change),
+            (Step::Changes, Some(Change::Outbound(change))) => Effect::Outbound(change),
+            (Step::Changes, None) => return None,
+        })
+    }
+
+    /// Its own address towards a peer.
+    pub fn local(&self, remote: IpAddr) -> Option<IpAddr> {
+        let mut own = self.addresses.iter();
+        own.find(|own| own.is_ipv4() == remote.is_ipv4()).copied()
+    }
+
+    /// When it wants [`Input::Wake`], and why.
+    pub fn deadline(&self) -> Option<&Deadline> {
+        self.deadline.as_ref()
+    }
+
+    /// Messages and packets dropped, by reason.
+    pub fn drops(&self) -> DropCounters {
+        let mut all = self.node.drops().clone();
+        all.merge(&self.outbound.report().drops);
+        all.merge(&self.inbound.report().drops);
+        all
+    }
+
+    /// All work of control and planes so far.
+    pub fn work(&self) -> Work {
+        let mut all = self.node.work().clone();
+        all.merge(&self.outbound.report().work);
+        all.merge(&self.inbound.report().work);
+        all
+    }
+
+    /// Does the next thing.
+    fn step(&mut self, now: Instant) -> Option<Step> {
+        self.apply(now);
+        loop {
+            if let Some(step) = self.leaving.pop_front() {
+                return Some(step);
+            }
+            match self.node.poll() {
+                Output::Datagram(path, octets) => {
+                    return Some(Step::Done(Effect::Message(path, octets)));
+                }
+                Output::Event(event, _) => return Some(Step::Done(Effect::Event(event))),
+                Output::IkeKey(spis, key) => return Some(Step::Done(Effect::IkeKey(spis, key))),
+                Output::Inbound(change) => {
+                    self.change = Some(Change::Inbound(change));
+                    return Some(Step::Changes);
+                }
+                Output::Outbound(change) => {
+                    self.change = Some(Change::Outbound(change));
+                    return Some(Step::Changes);
+                }
+                Output::WantsReport => {
+                    self.wants_report = true;
+                    self.reports += 1;
+                }
+                Output::WantsLocalAddress { remote, among } => self.asked.push((remote, among)),
+                Output::Wait(deadline) => {
+                    self.deadline = deadline;
+                    if !self.go_on(now) {
+                        let opened = self.opened.pop_front()?;
+                        return Some(Step::Done(Effect::Opened(opened)));
+                    }
+                }
+            }
+        }
+    }
+
+    fn apply(&mut self, now: Instant) {
+        let told = match self.change.take() {
+            Some(Change::Inbound(change)) => self.inbound.apply(change),
+            Some(Change::Outbound(change)) => self.outbound.apply(change, now),
+            None => None,
+        };
+        self.told.extend(told);
+    }
+
+    /// Control is at rest: what it asked for, then what packets have brought. Returns whether there
+    /// was something.
+    fn go_on(&mut self, now: Instant) -> bool {
+        if core::mem::take(&mut self.wants_report) {
+            let report = self.inbound.report();
+            self.handle(Input::Report(&report.associations), now);
+        } else if let Some(notice) = self.told.pop_front() {
+            self.handle(Input::Notice(notice), now);
+        } else if let Some((remote, among)) = self.asked.pop() {
+            let local = self.local(remote);
+            let answer = Input::LocalAddress {
+                remote,
+                among,
+                local,
+            };
+            self.handle(answer, now);
+        } else if core::mem::take(&mut self.may_release) {
+            self.sealed.clear();
+            self.outbound.release(now, &mut self.sealed);
+            self.take_sealed();
+        } else {
+            match self.waiting.pop_front() {
+                Some(Waiting::Message(path, octets)) => {
+                    self.handle(Input::Datagram(path, &octets), now);
+                }
+                Some(Waiting::Notice(notice)) => self.handle(Input::Notice(notice), now),
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// What was sealed leaves first. Then control hears what the plane tells, before what waits.
+    fn take_sealed(&mut self) {
+        for run in self.sealed.runs() {
+            for start in run.range.clone().step_by(run.segment_bytes.max(1)) {
+                let end = run.range.end.min(start + run.segment_bytes.max(1));
+                let step = Step::Seals(run.path, start..end);
+                self.leaving.push_back(step);
+            }
+        }
+        let replies = 0..self.sealed.replies().count();
+        self.leaving.extend(replies.map(Step::Replies));
+        for notice in self.sealed.notices().iter().rev() {
+            self.waiting.push_front(Waiting::Notice(notice.clone()));
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Two endpoints and the network between them, in virtual time: what tests and measurements of an
+//! exchange need. Time goes from deadline to deadline, and chance comes from a seed.
+//!
+//! Left out: routes. Whatever one end sends reaches the other, at any address that is not dead.
+
+use core::ops::{Deref, DerefMut};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use wire::ip::Flow;
+
+use super::network::{Datagram, Network};
+use super::{Effect, Endpoint};
+use crate::node::{Command, Event, Input};
+use crate::plane::{InboundChange, OutboundChange};
+use crate::sa::{ChildId, Direction, Path, Sa, Secret};
+use crate::time::{Duration, Instant};
+
+/// Two endpoints, a network and a clock.
+pub struct Pair {
+    /// The first may stand behind a NAT.
+    pub ends: [End; 2],
+    /// The time.
+    pub now: Instant,
+    /// What is between them.
+    pub network: Network,
+    /// How often a deadline woke an end.
+    pub wakes: usize,
+    /// Nothing inside the second end answers packets; else each IPv4 packet comes back.
+    pub is_mute: bool,
+}
+
+/// An endpoint, and what was seen of it.
+pub struct End {
+    /// Itself.
+    pub endpoint: Endpoint,
+    /// What was seen.
+    pub seen: Seen,
+}
+
+/// What an end did.
+#[derive(Default)]
+pub struct Seen {
+    /// What it told.
+    pub events: Vec<Event>,
+    /// SAs that it opens packets with, by SPI.
+    pub inbound: BTreeMap<u32, ChildId>,
+    /// SAs that it may seal packets with, by SPI.
+    pub outbound: BTreeMap<u32, ChildId>,
+    /// The outbound SA that was installed last.
+    pub sealing: u32,
+    /// Keys of every SA that was installed, by SPI.
+    pub keys: BTreeMap<u32, [Secret; 2]>,
+    /// Where it sends each child's packets.
+    pub paths: BTreeMap<ChildId, Path>,
+    /// How much it may send for each child whose peer is unproven.
+    pub limits: BTreeMap<ChildId, u64>,
+    /// Children whose paths may lose large packets.
+    pub doubted: Vec<ChildId>,
+    /// Which messages it sent or took and what its planes were told, in order and in words.
+    pub trail: Vec<String>,
+    /// Packets that came out of its tunnels.
+    pub opened: Vec<Vec<u8>>,
+}
+
+impl Pair {
+    /// Lets the connections of both ends begin.
+    pub fn new(ends: [Endpoint; 2], network: Network) -> Self {
+        let mut pair = Self {
+            ends: ends.map(End::new),
+            now: Instant(1),
+            network,
+            wakes: 0,
+            is_mute: false,
+        };
+        (0..2).for_each(|end| pair.settle(end));
+        pair
+    }
+
+    /// Gives an end an input, and does what follows from it at this moment.
+    pub fn input(&mut self, end: usize, input: Input<'_>) {
+        self.ends[end].endpoint.handle(input, self.now);
+        self.settle(end);
+    }
+
+    /// Gives an end a command.
+    pub fn command(&mut self, end: usize, command: Command) {
+        self.input(end, Input::Command(command));
+    }
+
+    /// Puts a packet into an end's tunnel. Returns whether it was sealed.
+    pub fn send(&mut self, end: usize, mut packet: Vec<u8>) -> bool {
+        let is_sealed = self.ends[end].endpoint.send(&mut packet, self.now);
+        self.settle(end);
+        is_sealed
+    }
+
+    /// Puts another endpoint in the place of an end, as after a restart.
+    pub fn replace(&mut self, end: usize, endpoint: Endpoint) {
+        self.ends[end] = End::new(endpoint);
+        self.settle(end);
+    }
+
+    /// Lets time pass.
+    pub fn run(&mut self, span: Duration) {
+        let until = self.now + span;
+        while let Some(end) = self.advance(until) {
+            self.settle(end);
+        }
+    }
+
+    /// Gives what is next, a datagram or a deadline, to its end. Returns which; `None`: nothing
+    /// happens before `until`, and it is that time.
+    fn advance(&mut self, until: Instant) -> Option<usize> {
+        let arrival = self.network.next();
+        let deadlines = [0, 1].map(|end| {
+            self.ends[end]
+                .endpoint
+                .deadline()
+                .map(|deadline| deadline.at)
+        });
+        let next = deadlines.into_iter().chain([arrival]).flatten().min();
+        let Some(at) = next.filter(|at| *at <= until) else {
+            self.now = self.now.max(until);
+            return None;
+        };
+        self.now = self.now.max(at);
+        if arrival.is_some_and(|at| at <= self.now) {
+            let mut datagram = self.network.take()?;
+            let Datagram { to, path, .. } = datagram;
+            self.ends[to]
+                .endpoint
+                .receive(path, &mut datagram.octets, self.now);
+            return Some(to);
+        }
+        let is_due = |due: &Option<Instant>| due.is_some_and(|at| at <= self.now);
+        let end = deadlines.iter().position(is_due)?;
+        self.wakes += 1;
+        self.ends[end].endpoint.handle(Input::Wake, self.now);
+        Some(end)
+    }
+
+    /// Until an end has no more to do at this moment. What it sends goes to the network.
+    pub fn settle(&mut self, end: usize) {
+        let now = self.now;
+        let End { endpoint, seen } = &mut self.ends[end];
+        let before = seen.opened.len();
+        while let Some(effect) = endpoint.poll(now) {
+            match effect {
+                Effect::Message(path, octets) => self.network.message(end, path, octets, now),
+                Effect::Sealed(path, octets) => {
+                    self.network.packet(end, path, octets.to_vec(), now);
+                }
+                Effect::Inbound(change) => seen.inbound(change),
+                Effect::Outbound(change) => seen.outbound(change),
+                Effect::Event(event) => seen.event(event),
+                Effect::Opened(packet) => seen.opened.push(packet),
+                Effect::Reply(_) | Effect::IkeKey(..) => {}
+            }
+        }
+        if end == 1 && !self.is_mute {
+            let opened = seen.opened[before..].iter();
+            let answers: Vec<Vec<u8>> = opened.filter_map(|packet| answer(packet)).collect();
+            answers
+                .into_iter()
+                .for_each(|packet| _ = self.send(end, packet));
+        }
+    }
+}
+
+impl End {
+    fn new(endpoint: Endpoint) -> Self {
+        let seen = Seen::default();
+        Self { endpoint, seen }
+    }
+
+    /// Whether it told this.
+    pub fn told(&self, is_it: impl Fn(&Event) -> bool) -> bool {
+        self.seen.events.iter().any(is_it)
+    }
+
+    /// How often it told this.
+    pub fn count(&self, is_it: impl Fn(&Event) -> bool) -> usize {
+        self.seen.events.iter().filter(|event| is_it(event)).count()
+    }
+
+    /// Why its first attempt failed.
+    pub fn failure(&self) -> Option<String> {
+        self.seen.events.iter().find_map(|event| match event {
+            Event::NegotiationFailed { reason, .. } => Some(reason.clone()),
+            _ => None,
+        })
+    }
+
+    /// The inner addresses that it was lent last.
+    pub fn inner(&self) -> Vec<IpAddr> {
+        let mut events = self.seen.events.iter().rev();
+        let last = events.find_map(|event| match event {
+            Event::InnerAddress { addresses, .. } => Some(addresses.clone()),
+            _ => None,
+        });
+        last.unwrap_or_default()
+    }
+}
+
+impl Deref for End {
+    type Target = Endpoint;
+
+    fn deref(&self) -> &Endpoint {
+        &self.endpoint
+    }
+}
+
+impl DerefMut for End {
+    fn deref_mut(&mut self) -> &mut Endpoint {
+        &mut self.endpoint
+    }
+}
+
+impl Seen {
+    fn event(&mut self, event: Event) {
+        if let Event::Message { step, .. } = &event {
+            self.trail.push(step.to_string());
+        }
+        self.events.push(event);
+    }
+
+    fn inbound(&mut self, change: &InboundChange) {
+        match change {
+            InboundChange::Install(sa) => self.install(sa),
+            InboundChange::Remove(_, spi) => drop(self.inbound.remove(spi)),
+            InboundChange::Move(..) => self.trail.push("move".into()),
+            InboundChange::Proven(..) => {}
+        }
+    }
+
+    fn outbound(&mut self, change: &OutboundChange) {
+        use OutboundChange as Change;
+        match change {
+            Change::Install(sa) => self.install(sa),
+            Change::Remove(_, spi) => drop(self.outbound.remove(spi)),
+            Change::Expect(..) => self.trail.push("expect".into()),
+            Change::Forget(_) => self.trail.push("forget".into()),
+            Change::Move(child, path) => {
+                self.trail.push("move".into());
+                self.paths.insert(*child, *path);
+            }
+            Change::Allow(child, bytes) => {
+                self.trail.push("allow".into());
+                *self.limits.entry(*child).or_default() += bytes;
+            }
+            Change::Proven(child, _) if self.limits.remove(child).is_some() => {
+                self.trail.push("proven".into());
+            }
+            Change::Doubt(child) => self.doubted.push(*child),
+            Change::Proven(..) | Change::LinkMtu(..) | Change::Watch(..) => {}
+        }
+    }
+
+    fn install(&mut self, sa: &Sa) {
+        self.trail.push(format!("install {:?}", sa.direction));
+        self.paths.insert(sa.child, sa.path);
+        let keys = [sa.encryption_key.clone(), sa.integrity_key.clone()];
+        self.keys.insert(sa.spi, keys);
+        let table = match sa.direction {
+            Direction::Inbound => &mut self.inbound,
+            Direction::Outbound => {
+                self.sealing = sa.spi;
+                &mut self.outbound
+            }
+        };
+        table.insert(sa.spi, sa.child);
+    }
+}
+
+/// An IPv4 packet on its way back: addresses and the ports of UDP or TCP change places, and the
+/// checksums stay right.
+fn answer(packet: &[u8]) -> Option<Vec<u8>> {
+    let flow = Flow::of(packet).ok().filter(|flow| flow.source.is_ipv4())?;
+    let mut packet = packet.to_vec();
+    let places = core::iter::once((12, 4)).chain(flow.ports.map(|_| (flow.transport, 2)));
+    for (at, len) in places {
+        let (first, second) = packet[at..at + 2 * len].split_at_mut(len);
+        first.swap_with_slice(second);
+    }
+    Some(packet)
+}
